@@ -1,0 +1,20 @@
+// job.kind = "load": streams the checkpoint into the ranks' shards and reports what it took.
+//
+//   mpirun -np 3 sluice run job.toml --set job.kind=load
+
+#include "job/job.hpp"
+#include "job/train_report.hpp"
+#include "job/weights.hpp"
+
+namespace sluice {
+namespace {
+
+void run_load(JobContext& context) {
+  const Weights weights = make_weights(context);
+  if (auto metrics = open_metrics(context, weights.load, 0)) metrics->close();
+}
+
+const JobRegistration kLoad(JobKind::kLoad, run_load);
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,107 @@
+// The command line.
+
+#include "base/bytes.hpp"
+#include "config/job_config.hpp"
+#include "job/commands.hpp"
+#include "job/console.hpp"
+#include "job/failure.hpp"
+#include "job/versions.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <string>
+
+namespace {
+
+using sluice::JobArguments;
+
+/// What the chosen subcommand will do.
+using Action = std::function<int()>;
+
+void add_job_arguments(CLI::App& command, JobArguments& arguments) {
+  command.add_option("job", arguments.file, "Job file (TOML)")->required();
+  command.add_option("--set", arguments.overrides, "table.key=value; may be repeated")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+}
+
+void add_run(CLI::App& app, JobArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand("run", "Run a job, under mpirun or srun, or alone as one rank");
+  add_job_arguments(*command, arguments);
+  command->footer("\nKeys of a job file:\n\n" + sluice::describe_schema());
+  command->callback([&] { action = [&] { return sluice::run_command(arguments); }; });
+}
+
+void add_check(CLI::App& app, JobArguments& arguments, int& ranks, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("check", "Check a job file, its model and its plans, without a launch");
+  add_job_arguments(*command, arguments);
+  command->add_option("--ranks", ranks, "Number of ranks to plan for")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->callback([&] { action = [&] { return sluice::check_command(arguments, ranks); }; });
+}
+
+void add_plan(CLI::App& app, sluice::PlanArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand("plan", "Memory of each rank, by purpose");
+  add_job_arguments(*command, arguments.job);
+  command->add_option("--ranks", arguments.ranks, "Number of ranks")
+      ->required()
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option_function<std::string>(
+      "--memory",
+      [&](const std::string& text) {
+        arguments.memory_bytes = sluice::parse_bytes(text);
+        if (!arguments.memory_bytes)
+          throw CLI::ValidationError("--memory", "'" + text + "' is no size such as 128.5GB");
+      },
+      "Memory of one rank, such as 128.5GB");
+  command->add_flag("--json", arguments.json, "Print JSON");
+  command->callback([&] { action = [&] { return sluice::plan_command(arguments); }; });
+}
+
+void add_synthesize(CLI::App& app, sluice::SynthesizeArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand("synthesize", "Write a random checkpoint of a config.json's shape");
+  command->add_option("config_dir", arguments.config_directory, "Directory with config.json")->required();
+  command->add_option("out_dir", arguments.output, "Directory to create")->required();
+  command->add_option("--seed", arguments.seed, "Seed of the weights")->capture_default_str();
+  command->add_flag("--sparse", arguments.sparse,
+                    "Leave holes instead of numbers: every weight reads as zero");
+  command->callback([&] { action = [&] { return sluice::synthesize_command(arguments); }; });
+}
+
+int parse_and_act(int argc, char** argv) {
+  CLI::App app("Sluice loads and trains large mixture-of-experts models on machines where memory is short.",
+               "sluice");
+  app.set_version_flag("--version", sluice::versions_text());
+  app.require_subcommand(1);
+  Action action;
+  JobArguments job;
+  int ranks = 1;
+  sluice::PlanArguments plan;
+  sluice::SynthesizeArguments synthesize;
+  add_run(app, job, action);
+  add_check(app, job, ranks, action);
+  add_plan(app, plan, action);
+  add_synthesize(app, synthesize, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : static_cast<int>(sluice::ExitCode::kUsage);
+  }
+  return action();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return parse_and_act(argc, argv);
+  } catch (...) {
+    const sluice::Failure failure = sluice::current_failure();
+    sluice::console::report("sluice: " + failure.text);
+    return static_cast<int>(failure.code);
+  }
+}

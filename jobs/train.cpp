@@ -1,0 +1,84 @@
+// job.kind = "train": loads or draws the weights, then trains on token sequences.
+//
+//   mpirun -np 3 sluice run job.toml
+
+#include "base/fault.hpp"
+#include "data/batch_source.hpp"
+#include "job/job.hpp"
+#include "job/train_report.hpp"
+#include "job/weights.hpp"
+#include "train/debug_dump.hpp"
+#include "train/learning_rate.hpp"
+#include "train/trainer.hpp"
+
+#include <cmath>
+#include <optional>
+
+namespace sluice {
+namespace {
+
+BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
+  return {.tokens = config.data.tokens,
+          .sequence_length = config.data.sequence_length,
+          .batch_sequences = config.train.batch_sequences,
+          .vocab_size = vocab_size,
+          .order = config.data.order == DataOrder::kShuffle ? Order::kShuffle : Order::kSequential,
+          .seed = static_cast<std::uint64_t>(config.data.seed)};
+}
+
+std::optional<DebugDump> open_dump(JobContext& context) {
+  if (context.config().debug.dump.empty()) return std::nullopt;
+  return DebugDump(context.comm, context.blueprint.model.manifest,
+                   context.directory.file(context.config().debug.dump));
+}
+
+/// The first step in pieces, with its logits, loss and gradients written down.
+StepMetrics dumped_step(DebugDump& dump, Trainer& trainer, const Batch& batch, double rate) {
+  dump.write_tensor("/logits", trainer.first_logits(batch));
+  const StepMetrics metrics = trainer.compute_gradients(batch);
+  dump.write_scalar("/loss", metrics.loss);
+  if (!metrics.expert_tokens.empty()) dump.write_scalar("/aux_loss", metrics.aux_loss);
+  dump.write_shards("/grad", trainer.gradients());
+  trainer.update(metrics.grad_norm, rate);
+  return metrics;
+}
+
+void run_train(JobContext& context) {
+  const JobConfig& config = context.config();
+
+  // 1. Tokens: refused before hours are spent on weights.
+  const ModelConfig& model = context.blueprint.model.config;
+  BatchSource batches(context.comm, batch_options(config, model.vocab_size));
+
+  // 2. Weights, straight into the shards.
+  Weights weights = make_weights(context);
+
+  // 3. Everything training needs, allocated once.
+  context.comm.set_deadline("step", config.deadline.step_seconds);
+  Trainer trainer(context.comm, model, context.blueprint.model.manifest, weights.arena, config);
+  TrainReport report(context, weights.load);
+  std::optional<DebugDump> dump = open_dump(context);
+
+  // 4. Steps.
+  context.directory.set_status("training");
+  for (std::int64_t step = 0; step < config.train.steps; ++step) {
+    fault_point("train.step", context.comm.rank());
+    context.comm.set_deadline("step", config.deadline.step_seconds);
+    const Stopwatch watch;
+    const Batch batch = batches.batch(step);
+    const double rate =
+        learning_rate(config.schedule, config.optimizer.learning_rate, step, config.train.steps);
+    const StepMetrics metrics =
+        dump && step == 0 ? dumped_step(*dump, trainer, batch, rate) : trainer.step(batch, rate);
+    report.add(step + 1, metrics, rate, watch.seconds());
+  }
+
+  // 5. What is left of the run.
+  if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
+  report.finish();
+}
+
+const JobRegistration kTrain(JobKind::kTrain, run_train);
+
+}  // namespace
+}  // namespace sluice

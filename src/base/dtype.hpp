@@ -1,0 +1,52 @@
+// Element types of tensors in files, arenas and messages.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace sluice {
+
+/// Every element type that a safetensors file may hold; training uses float32 and bfloat16 alone.
+enum class DType : std::uint8_t {
+  kFloat32,
+  kBFloat16,
+  kFloat16,
+  kFloat64,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUInt8,
+  kUInt16,
+  kUInt32,
+  kUInt64,
+  kBool,
+  kFloat8E4M3,
+  kFloat8E5M2,
+};
+
+/// Bytes of one element.
+[[nodiscard]] std::int64_t size_of(DType dtype);
+
+/// "float32", "bfloat16", …: the names of job files and manifests.
+[[nodiscard]] std::string_view name_of(DType dtype);
+[[nodiscard]] std::optional<DType> dtype_from_name(std::string_view name);
+
+/// "F32", "BF16", …: the names of safetensors headers.
+[[nodiscard]] std::string_view safetensors_name(DType dtype);
+[[nodiscard]] std::optional<DType> dtype_from_safetensors(std::string_view name);
+
+/// Whether convert_elements() can go from one to the other: both in {float32, bfloat16, float16}.
+[[nodiscard]] bool is_convertible(DType from, DType to);
+
+/// Converts `count` elements, rounding to nearest even; NaN stays NaN. `source` may have any alignment,
+/// `target` is aligned to its element. Requires is_convertible(from, to); the buffers do not overlap.
+void convert_elements(const void* source, DType from, void* target, DType to, std::int64_t count);
+
+/// float32 to bfloat16 and back, element by element: round to nearest even, as LibTorch does.
+[[nodiscard]] std::uint16_t bfloat16_bits(float value);
+[[nodiscard]] float bfloat16_value(std::uint16_t bits);
+
+}  // namespace sluice

@@ -1,0 +1,52 @@
+#include "base/fault.hpp"
+
+#ifdef SLUICE_FAULTS
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+
+#include <unistd.h>
+#include <csignal>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+struct Fault {
+  std::string site;
+  int rank = -1;
+  int nth = 0;
+  std::string action;
+  int passes = 0;
+};
+
+Fault fault_from_environment() {
+  const char* text = std::getenv("SLUICE_FAULT");
+  std::vector<std::string> parts;
+  std::istringstream in(text ? text : "");
+  for (std::string part; std::getline(in, part, ':');) parts.push_back(part);
+  if (parts.size() != 4) return {};
+  return {parts[0], std::atoi(parts[1].c_str()), std::atoi(parts[2].c_str()), parts[3]};
+}
+
+}  // namespace
+
+void fault_point(std::string_view site, int rank) {
+  static Fault fault = fault_from_environment();
+  if (fault.site != site || fault.rank != rank || ++fault.passes != fault.nth) return;
+  log::warning("injected fault '{}' at {}", fault.action, site);
+  if (fault.action == "throw") fail(ExitCode::kInternal, "injected fault at {}", site);
+  if (fault.action == "io") fail(ExitCode::kIo, "injected read error at {}", site);
+  if (fault.action == "exit0") _exit(0);
+  if (fault.action == "kill") raise(SIGKILL);
+  if (fault.action == "stop") raise(SIGSTOP);
+  if (fault.action == "delay") std::this_thread::sleep_for(std::chrono::seconds(2));
+}
+
+}  // namespace sluice
+
+#endif

@@ -1,0 +1,79 @@
+#include "base/log.hpp"
+
+#include "base/error.hpp"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+namespace sluice::log {
+namespace {
+
+spdlog::level::level_enum to_spdlog(Level level) {
+  switch (level) {
+    case Level::kDebug:
+      return spdlog::level::debug;
+    case Level::kInfo:
+      return spdlog::level::info;
+    case Level::kWarning:
+      return spdlog::level::warn;
+    case Level::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+spdlog::level::level_enum level_from_environment() {
+  const char* name = std::getenv("SLUICE_LOG");
+  const std::string_view text = name ? name : "";
+  if (text == "debug") return spdlog::level::debug;
+  if (text == "warning") return spdlog::level::warn;
+  if (text == "error") return spdlog::level::err;
+  return spdlog::level::info;
+}
+
+/// What lines look like: kept because a sink that is added later does not take it from the logger.
+std::string& pattern() {
+  static std::string pattern = "%T %L %v";
+  return pattern;
+}
+
+spdlog::logger& logger() {
+  static const std::shared_ptr<spdlog::logger> instance = [] {
+    auto made = std::make_shared<spdlog::logger>("sluice", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_level(level_from_environment());
+    made->flush_on(spdlog::level::debug);
+    made->set_pattern(pattern());
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+void set_rank(int rank, int size) {
+  pattern() = fmt::format("[{}/{}] %T %L %v", rank, size);
+  logger().set_pattern(pattern());
+}
+
+void set_level(Level level) { logger().set_level(to_spdlog(level)); }
+
+void add_file(const std::string& path) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
+    sink->set_pattern(pattern());
+    logger().sinks().push_back(std::move(sink));
+  } catch (const spdlog::spdlog_ex& e) {
+    fail(ExitCode::kIo, "cannot open the log file {}: {}", path, e.what());
+  }
+}
+
+void write(Level level, std::string_view text) {
+  logger().log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));
+}
+
+}  // namespace sluice::log

@@ -1,0 +1,88 @@
+#include "base/memory.hpp"
+
+#include "base/error.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+using Field = std::pair<std::string_view, std::int64_t*>;
+
+/// Fills fields from lines "Name:   123 kB", turning them into bytes.
+void read_fields(const char* path, std::initializer_list<Field> fields) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    for (const auto& [name, value] : fields) {
+      if (std::string_view(line).substr(0, colon) != name) continue;
+      const std::size_t start = line.find_first_not_of(" \t", colon + 1);
+      std::int64_t number = 0;
+      if (start != std::string::npos) std::from_chars(line.data() + start, line.data() + line.size(), number);
+      *value = number * 1024;
+    }
+  }
+}
+
+/// The number in a cgroup file; nothing like a number ("max", no file) means no limit.
+std::int64_t cgroup_number(const char* path, std::int64_t otherwise) {
+  std::ifstream in(path);
+  std::int64_t number = 0;
+  return in >> number ? number : otherwise;
+}
+
+}  // namespace
+
+MemorySample sample_memory() {
+  MemorySample sample;
+  read_fields("/proc/self/status", {{"RssAnon", &sample.anonymous_bytes}, {"RssFile", &sample.file_bytes}});
+  read_fields("/proc/self/smaps_rollup", {{"Pss_Shmem", &sample.shared_bytes}});
+  return sample;
+}
+
+std::int64_t peak_resident_bytes() {
+  std::int64_t peak = 0;
+  read_fields("/proc/self/status", {{"VmHWM", &peak}});
+  return peak;
+}
+
+std::int64_t available_memory_bytes() {
+  std::int64_t available = 0;
+  read_fields("/proc/meminfo", {{"MemAvailable", &available}});
+  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t limit = cgroup_number("/sys/fs/cgroup/memory.max", kNone);
+  if (limit != kNone)
+    available = std::min(available, limit - cgroup_number("/sys/fs/cgroup/memory.current", 0));
+  return std::max<std::int64_t>(available, 0);
+}
+
+DataGrowthLimit::DataGrowthLimit(std::int64_t extra_bytes) {
+  std::int64_t data = 0;
+  read_fields("/proc/self/status", {{"VmData", &data}});
+  rlimit limit{};
+  getrlimit(RLIMIT_DATA, &limit);
+  before_ = limit.rlim_cur;
+  limit.rlim_cur = std::min(static_cast<rlim_t>(data + extra_bytes), limit.rlim_max);
+  if (setrlimit(RLIMIT_DATA, &limit) != 0)
+    fail(ExitCode::kInternal, "cannot set RLIMIT_DATA to {} bytes: {}", limit.rlim_cur, errno_text(errno));
+}
+
+DataGrowthLimit::~DataGrowthLimit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_DATA, &limit);
+  limit.rlim_cur = before_;
+  setrlimit(RLIMIT_DATA, &limit);
+}
+
+}  // namespace sluice

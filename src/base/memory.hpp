@@ -1,0 +1,42 @@
+// What the kernel says about memory: this process's anonymous, file-backed and shared pages, and what the
+// machine has left.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice {
+
+/// One look at /proc. All in bytes.
+struct MemorySample {
+  std::int64_t anonymous_bytes = 0;  ///< RssAnon
+  std::int64_t file_bytes = 0;       ///< RssFile
+  std::int64_t shared_bytes =
+      0;  ///< Pss_Shmem: shared memory, each page divided by the processes that map it
+  [[nodiscard]] std::int64_t growth_over(const MemorySample& baseline) const {
+    return anonymous_bytes + shared_bytes - baseline.anonymous_bytes - baseline.shared_bytes;
+  }
+};
+
+/// Reads /proc/self/status and, for the shared part, /proc/self/smaps_rollup (about 0.1 ms per GiB mapped).
+[[nodiscard]] MemorySample sample_memory();
+
+/// Highest resident set of this process since it began (VmHWM), in bytes.
+[[nodiscard]] std::int64_t peak_resident_bytes();
+
+/// MemAvailable of the machine, lowered to what the process's cgroup allows, in bytes.
+[[nodiscard]] std::int64_t available_memory_bytes();
+
+/// While it lives, private writable memory (RLIMIT_DATA) is limited to what was mapped when it was made plus
+/// `extra_bytes`; an allocation beyond that fails. Error(kInternal) if the kernel refuses.
+class DataGrowthLimit {
+ public:
+  explicit DataGrowthLimit(std::int64_t extra_bytes);
+  ~DataGrowthLimit();
+  DataGrowthLimit(const DataGrowthLimit&) = delete;
+  DataGrowthLimit& operator=(const DataGrowthLimit&) = delete;
+
+ private:
+  std::uint64_t before_;
+};
+
+}  // namespace sluice

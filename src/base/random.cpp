@@ -1,0 +1,49 @@
+#include "base/random.hpp"
+
+#include "base/digest.hpp"
+
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+std::uint64_t mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+std::pair<float, float> normal_pair(std::uint64_t bits) {
+  const float u = (static_cast<float>(bits >> 40) + 0.5f) * 0x1p-24f;  // in (0, 1): the logarithm is finite
+  const float angle =
+      static_cast<float>((bits >> 16) & 0xffffff) * (0x1p-24f * 2 * std::numbers::pi_v<float>);
+  const float radius = std::sqrt(-2 * std::log(u));
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+}  // namespace
+
+RandomStream::RandomStream(std::uint64_t seed, std::string_view name)
+    : key_(mix(digest_of(name).low ^ mix(seed + 1))) {}
+
+std::uint64_t RandomStream::bits(std::uint64_t index) const {
+  return mix(key_ + 0x9e3779b97f4a7c15ull * (index + 1));
+}
+
+void RandomStream::normal(std::int64_t begin, std::int64_t count, float standard_deviation,
+                          float* out) const {
+  const std::int64_t end = begin + count;
+  for (std::int64_t i = begin; i < end;) {
+    const auto [even, odd] = normal_pair(bits(static_cast<std::uint64_t>(i / 2)));
+    if (i % 2 == 0) {
+      *out++ = even * standard_deviation;
+      if (++i == end) return;
+    }
+    *out++ = odd * standard_deviation;
+    ++i;
+  }
+}
+
+}  // namespace sluice

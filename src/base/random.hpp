@@ -1,0 +1,26 @@
+// Counter-based random numbers: element i of a stream is a function of (seed, stream, i) alone, so any rank
+// can draw any part of any tensor, and every rank count draws the same values.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace sluice {
+
+/// Names an independent stream; made from a seed and, say, a tensor's name.
+class RandomStream {
+ public:
+  RandomStream(std::uint64_t seed, std::string_view name);
+
+  /// 64 well mixed bits for index i (SplitMix64 over a keyed counter; Steele, Lea, Flood 2014).
+  [[nodiscard]] std::uint64_t bits(std::uint64_t index) const;
+
+  /// Writes elements [begin, begin + count) of a stream of normal numbers with mean 0 (Box-Muller, one pair
+  /// per counter).
+  void normal(std::int64_t begin, std::int64_t count, float standard_deviation, float* out) const;
+
+ private:
+  std::uint64_t key_;
+};
+
+}  // namespace sluice

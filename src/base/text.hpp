@@ -1,0 +1,29 @@
+// Small text helpers for error messages.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// The candidate with the least edit distance to `word`, or "" if none is near (more than a third of its
+/// letters wrong).
+[[nodiscard]] std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+/// Bytes at the front of `text` that are well-formed UTF-8 (no surrogates, no overlong forms); its whole size
+/// if it all is.
+[[nodiscard]] std::size_t valid_utf8_prefix(std::string_view text);
+
+/// `text` fit for a log: control characters and broken UTF-8 as \xNN, cut to `limit` bytes with "…".
+[[nodiscard]] std::string printable(std::string_view text, std::size_t limit = 120);
+
+/// "a, b, c and 12 more": at most `most` of the items.
+[[nodiscard]] std::string join_some(std::span<const std::string> items, std::size_t most = 10);
+
+/// "[128, 1536, 2048]"
+[[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
+
+}  // namespace sluice

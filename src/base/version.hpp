@@ -1,0 +1,14 @@
+// What this build is.
+#pragma once
+
+#include <string_view>
+
+namespace sluice {
+
+/// "0.1.0"
+[[nodiscard]] std::string_view version();
+
+/// Commit the build tree was configured at, "unknown" outside a git checkout.
+[[nodiscard]] std::string_view git_revision();
+
+}  // namespace sluice

@@ -1,0 +1,125 @@
+#include "comm/agreement.hpp"
+
+#include "comm/agreement_differences.hpp"
+#include "comm/ranks_text.hpp"
+
+#include <charconv>
+#include <map>
+#include <string_view>
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t kFailureTextBytes = 4096;
+constexpr std::size_t kFailuresShown = 5;
+
+/// What every rank learns of one rank in the first exchange. As text: the code, the number of topics and
+/// their digests, space-separated; a newline; the failure.
+struct Summary {
+  ExitCode failure = ExitCode::kDone;
+  std::string digests;
+  std::string failure_text;
+};
+
+std::string to_text(const AgreementClaim& claim) {
+  std::string text = fmt::format("{}", static_cast<int>(claim.failure));
+  for (const AgreementTopic& topic : claim.topics) text += fmt::format(" {}", topic.digest().hex());
+  return text + "\n" + claim.failure_text.substr(0, kFailureTextBytes);
+}
+
+Summary from_text(std::string_view text) {
+  const std::size_t line_end = text.find('\n');
+  SLUICE_ASSERT(line_end != std::string_view::npos, "a summary without its end");
+  int code = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + line_end, code);
+  const auto digests_begin = static_cast<std::size_t>(parsed.ptr - text.data());
+  return {static_cast<ExitCode>(code), std::string(text.substr(digests_begin, line_end - digests_begin)),
+          std::string(text.substr(line_end + 1))};
+}
+
+/// "rank 1 failed: …" for each different failure, that of the lowest rank first. Empty when none failed.
+std::string failures_report(const std::vector<Summary>& summaries) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<int>> ranks;
+  for (std::size_t rank = 0; rank < summaries.size(); ++rank) {
+    if (summaries[rank].failure == ExitCode::kDone) continue;
+    auto& group = ranks[summaries[rank].failure_text];
+    if (group.empty()) order.push_back(summaries[rank].failure_text);
+    group.push_back(static_cast<int>(rank));
+  }
+  std::string report;
+  for (std::size_t i = 0; i < order.size() && i < kFailuresShown; ++i)
+    report += fmt::format("{}{} failed: {}", i ? "\n" : "", ranks_text(ranks[order[i]]), order[i]);
+  if (order.size() > kFailuresShown)
+    report += fmt::format("\nand {} more failures", order.size() - kFailuresShown);
+  return report;
+}
+
+ExitCode first_failure(const std::vector<Summary>& summaries) {
+  for (const Summary& summary : summaries) {
+    if (summary.failure != ExitCode::kDone) return summary.failure;
+  }
+  return ExitCode::kDone;
+}
+
+/// The ranks that have not failed, in ascending order.
+std::vector<int> sound_ranks(const std::vector<Summary>& summaries) {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < summaries.size(); ++rank) {
+    if (summaries[rank].failure == ExitCode::kDone) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+bool all_equal(const std::vector<Summary>& summaries, const std::vector<int>& ranks) {
+  for (const int rank : ranks) {
+    if (summaries[static_cast<std::size_t>(rank)].digests !=
+        summaries[static_cast<std::size_t>(ranks[0])].digests)
+      return false;
+  }
+  return true;
+}
+
+/// Collective over `comm`. The differing entries of all topics among `ranks`.
+std::string differences_report(Communicator& comm, const AgreementClaim& claim,
+                               const std::vector<int>& ranks) {
+  std::string report = "the ranks disagree; nothing was allocated or sent";
+  const std::int64_t count = std::ssize(claim.topics);
+  // A failed rank brings no topics but walks through the rounds of the others.
+  std::vector<std::int64_t> most{count};
+  comm.all_reduce_max(most);
+  for (std::int64_t i = 0; i < most[0]; ++i) {
+    static const AgreementTopic kNothing;
+    const AgreementTopic& topic = i < count ? claim.topics[static_cast<std::size_t>(i)] : kNothing;
+    for (const std::string& line : find_differences(comm, topic, ranks))
+      report += fmt::format("\n  {}", line);
+  }
+  return report;
+}
+
+}  // namespace
+
+Digest AgreementTopic::digest() const {
+  // Lengths keep "a" + "bc" apart from "ab" + "c".
+  std::string text = fmt::format("{}:{};", name.size(), name);
+  for (const Entry& entry : entries)
+    text += fmt::format("{}:{}{}:{}", entry.key.size(), entry.key, entry.value.size(), entry.value);
+  return digest_of(text);
+}
+
+AgreementResult agree(Communicator& comm, const AgreementClaim& claim) {
+  comm.barrier();
+  std::vector<Summary> summaries;
+  for (const std::string& text : comm.all_gather_text(to_text(claim))) summaries.push_back(from_text(text));
+
+  AgreementResult result{first_failure(summaries), failures_report(summaries)};
+  const std::vector<int> ranks = sound_ranks(summaries);
+  if (ranks.empty() || all_equal(summaries, ranks)) return result;
+
+  if (result.code == ExitCode::kDone) result.code = ExitCode::kInternal;
+  if (!result.report.empty()) result.report += "\n";
+  result.report += differences_report(comm, claim, ranks);
+  return result;
+}
+
+}  // namespace sluice

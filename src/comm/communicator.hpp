@@ -1,0 +1,123 @@
+// The ranks of a job and what they can say to each other. Speaks pointers, counts and element types; knows no
+// tensors.
+//
+// Every wait has a deadline: when the communicator's limit passes, the wait throws Error(kInternal) naming
+// the operation, its sequence number and this rank. Waiting ranks sleep; they do not spin. All calls come
+// from the thread that initialised MPI (FUNNELED).
+#pragma once
+
+#include "base/dtype.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// An accelerator stream that orders a call; null on the CPU.
+using StreamHandle = void*;
+
+/// A started operation. Its buffers must stay valid and untouched until wait() has returned. Move-only;
+/// destroying an unfinished Work cancels nothing and waits for nothing: an error is already on its way then.
+class Work {
+ public:
+  class Impl {
+   public:
+    virtual ~Impl() = default;
+    /// True once finished. Never blocks.
+    virtual bool test() = 0;
+    /// Returns once finished; throws when the deadline passes.
+    virtual void wait() = 0;
+  };
+
+  Work() = default;  ///< already finished
+  explicit Work(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  [[nodiscard]] bool test() { return !impl_ || impl_->test(); }
+  void wait() {
+    if (impl_) impl_->wait();
+    impl_.reset();
+  }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Bytes that left or entered this rank through a communicator, since it was made.
+struct Traffic {
+  std::int64_t sent_bytes = 0;
+  std::int64_t received_bytes = 0;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  /// Name of the backend: "mpi" or "nccl".
+  [[nodiscard]] virtual std::string_view backend() const = 0;
+  [[nodiscard]] virtual Traffic traffic() const = 0;
+
+  /// From here on waits may take `limit_seconds`, and errors name `section` ("load", "step").
+  virtual void set_deadline(std::string_view section, double limit_seconds) = 0;
+
+  /// Collective over this communicator. Ranks of equal `color` form a new one, ordered by `key`, then by
+  /// rank.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+
+  /// Collective over this communicator.
+  virtual void barrier() = 0;
+
+  /// Point to point. Messages between two ranks with equal tags arrive in order. Any length; a send of at
+  /// least 2 GiB is cut.
+  [[nodiscard]] virtual Work send(const void* data, std::int64_t bytes, int to, int tag,
+                                  StreamHandle stream = nullptr) = 0;
+  [[nodiscard]] virtual Work receive(void* data, std::int64_t bytes, int from, int tag,
+                                     StreamHandle stream = nullptr) = 0;
+
+  /// Collective over this communicator. Rank `root`'s bytes reach every rank.
+  [[nodiscard]] virtual Work broadcast(void* data, std::int64_t bytes, int root,
+                                       StreamHandle stream = nullptr) = 0;
+
+  /// Collective over this communicator. Rank r contributes bytes[r] bytes; `out` receives all, in rank order
+  /// without gaps. `in` may be the rank's own place inside `out`. `bytes` has size() entries, the same on
+  /// every rank; zeros are allowed.
+  [[nodiscard]] virtual Work all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,
+                                        StreamHandle stream = nullptr) = 0;
+
+  /// Collective over this communicator. `in` holds sum(counts) float32 on every rank; rank r receives the
+  /// element-wise sum over ranks of its range of counts[r] elements. Sums in float32 in rank order, so the
+  /// result does not depend on timing. `out` may be the rank's own place inside `in`. Staging is bounded
+  /// (size() x 1 MiB), whatever the counts.
+  virtual void reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
+                                  StreamHandle stream = nullptr) = 0;
+
+  /// Collective over this communicator. Element-wise over ranks, in rank order; every rank gets the same
+  /// bits.
+  virtual void all_reduce_sum(std::span<double> values, StreamHandle stream = nullptr) = 0;
+  virtual void all_reduce_sum(std::span<float> values, StreamHandle stream = nullptr) = 0;
+  virtual void all_reduce_sum(std::span<std::int64_t> values, StreamHandle stream = nullptr) = 0;
+  virtual void all_reduce_max(std::span<std::int64_t> values, StreamHandle stream = nullptr) = 0;
+
+  /// Collective over this communicator. Rank r sends send_bytes[p] bytes to each rank p, taken from `in` in
+  /// rank order without gaps, and receives receive_bytes[p] from each p into `out` likewise.
+  [[nodiscard]] virtual Work all_to_all(const void* in, std::span<const std::int64_t> send_bytes, void* out,
+                                        std::span<const std::int64_t> receive_bytes,
+                                        StreamHandle stream = nullptr) = 0;
+
+  /// Collective over this communicator. Every rank's text, in rank order, on every rank.
+  [[nodiscard]] virtual std::vector<std::string> all_gather_text(std::string_view text) = 0;
+  /// Collective over this communicator. Rank `root`'s text on every rank.
+  [[nodiscard]] virtual std::string broadcast_text(std::string_view text, int root) = 0;
+
+ protected:
+  Communicator() = default;
+};
+
+}  // namespace sluice

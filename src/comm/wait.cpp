@@ -1,0 +1,69 @@
+#include "comm/wait.hpp"
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <thread>
+
+namespace sluice {
+namespace {
+
+constexpr double kSpinSeconds = 5e-6;
+constexpr double kYieldSeconds = 50e-6;
+constexpr double kSleepShare = 0.05;
+constexpr Seconds kLongestSleep{1e-3};
+constexpr double kMovedSeconds = 30e-6;
+constexpr double kFirstNoticeSeconds = 10;
+
+/// CPU time of this thread. Wall time would count a core that was given to others as work.
+Seconds cpu_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+/// The pauses between polls.
+class Backoff {
+ public:
+  void pause() {
+    const auto now = SteadyClock::now();
+    // A poll that worked has moved data, and more may be ready: sleeping now would starve the transfer.
+    if ((cpu_time() - resumed_).count() > kMovedSeconds) quiet_since_ = now;
+    const double quiet = Seconds(now - quiet_since_).count();
+    if (quiet > kYieldSeconds)
+      std::this_thread::sleep_for(std::min(Seconds(quiet * kSleepShare), kLongestSleep));
+    else if (quiet > kSpinSeconds)
+      std::this_thread::yield();
+    resumed_ = cpu_time();
+  }
+
+ private:
+  Seconds resumed_ = cpu_time();
+  SteadyClock::time_point quiet_since_ = SteadyClock::now();
+};
+
+}  // namespace
+
+void wait_for(Pollable& work, const WaitLimit& limit, const Operation& operation) {
+  Backoff backoff;
+  const Stopwatch waited;
+  double next_notice = kFirstNoticeSeconds;
+  while (!work.test()) {
+    const double seconds = waited.seconds();
+    if (seconds >= limit.seconds)
+      fail(ExitCode::kInternal, "{}: {} #{} on rank {} waited {:.1f} s, its limit, for {}", limit.section,
+           operation.name, operation.sequence, operation.rank, seconds, work.missing());
+    if (seconds >= next_notice) {
+      log::warning("still in {} for {:.0f} s: {} #{} waits for {} (limit {:.0f} s)", limit.section, seconds,
+                   operation.name, operation.sequence, work.missing(), limit.seconds);
+      next_notice *= 2;
+    }
+    backoff.pause();
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,152 @@
+#include "config/domain.hpp"
+
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
+
+namespace sluice {
+namespace {
+
+std::string real_text(double number) {
+  std::string text = fmt::format("{}", number);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";  // else TOML reads an integer
+  return text;
+}
+
+std::string string_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (code < 0x20 || code == 0x7f) {
+      out += fmt::format("\\u{:04x}", code);
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string array_text(const std::vector<double>& numbers) {
+  std::vector<std::string> texts;
+  for (const double number : numbers) texts.push_back(real_text(number));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+/// The number in a TOML integer or float.
+std::optional<double> number_in(const Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  return std::nullopt;
+}
+
+/// The size in the largest unit that divides it, so that people and parse_bytes() read the same number.
+std::string size_text(std::int64_t bytes) {
+  struct Unit {
+    std::string_view name;
+    std::int64_t bytes;
+  };
+  static constexpr std::array<Unit, 8> kUnits{{{"TiB", 1024 * kGiB},
+                                               {"TB", 1'000'000'000'000},
+                                               {"GiB", kGiB},
+                                               {"GB", 1'000'000'000},
+                                               {"MiB", kMiB},
+                                               {"MB", 1'000'000},
+                                               {"KiB", kKiB},
+                                               {"kB", 1000}}};
+  for (const Unit& unit : kUnits)
+    if (bytes != 0 && bytes % unit.bytes == 0) return fmt::format("{}{}", bytes / unit.bytes, unit.name);
+  return fmt::format("{}", bytes);
+}
+
+}  // namespace
+
+std::string toml_text(const Value& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
+  if (const auto* real = std::get_if<double>(&value)) return real_text(*real);
+  if (const auto* text = std::get_if<std::string>(&value)) return string_text(*text);
+  const auto* numbers = std::get_if<std::vector<double>>(&value);
+  SLUICE_ASSERT(numbers != nullptr, "a value of no kind has no text");
+  return array_text(*numbers);
+}
+
+std::string quoted_list(const std::vector<std::string_view>& names) {
+  std::string out;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) out += i + 1 == names.size() ? " or " : ", ";
+    out += fmt::format("\"{}\"", names[i]);
+  }
+  return out;
+}
+
+Parsed<bool> Flag::parse(const Value& value) const {
+  const bool* flag = std::get_if<bool>(&value);
+  if (flag == nullptr) return {};
+  if (*flag && !available) return {std::nullopt, true};
+  return {*flag};
+}
+
+Parsed<std::int64_t> Integer::parse(const Value& value) const {
+  const auto* number = std::get_if<std::int64_t>(&value);
+  if (number == nullptr) return {};
+  if (*number >= low && *number <= high) return {*number};
+  return {std::nullopt, later_low.has_value() && *number >= *later_low};
+}
+
+std::string Integer::expected() const {
+  if (low == high) return fmt::format("{}", low);
+  if (high == std::numeric_limits<std::int64_t>::max()) return fmt::format("an integer of at least {}", low);
+  return fmt::format("an integer from {} to {}", low, high);
+}
+
+Parsed<double> Real::parse(const Value& value) const {
+  const std::optional<double> number = number_in(value);
+  if (!number || !(*number >= low && *number <= high)) return {};
+  return {*number + 0.0};  // -0.0 becomes 0.0: one spelling for equal jobs
+}
+
+std::string Real::expected() const { return fmt::format("a number from {:g} to {:g}", low, high); }
+
+Parsed<std::array<double, 2>> Betas::parse(const Value& value) const {
+  const auto* numbers = std::get_if<std::vector<double>>(&value);
+  if (numbers == nullptr || numbers->size() != 2) return {};
+  std::array<double, 2> betas{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double beta = (*numbers)[i];
+    if (!(beta >= 0 && beta < 1)) return {};
+    betas[i] = beta + 0.0;
+  }
+  return {betas};
+}
+
+Parsed<std::int64_t> Bytes::parse(const Value& value) const {
+  std::optional<std::int64_t> bytes;
+  if (const auto* number = std::get_if<std::int64_t>(&value)) bytes = *number;
+  if (const auto* text = std::get_if<std::string>(&value)) bytes = parse_bytes(*text);
+  if (!bytes || *bytes < low || *bytes > high) return {};
+  return {bytes};
+}
+
+Value Bytes::spell(std::int64_t bytes) const { return size_text(bytes); }
+
+std::string Bytes::expected() const {
+  return fmt::format("a size from \"{}\" to \"{}\"", size_text(low), size_text(high));
+}
+
+Parsed<std::filesystem::path> Path::parse(const Value& value) const {
+  const auto* text = std::get_if<std::string>(&value);
+  if (text == nullptr || (text->empty() && !may_be_empty)) return {};
+  if (printable(*text, text->size()) != *text) return {};
+  return {std::filesystem::path(*text)};
+}
+
+}  // namespace sluice

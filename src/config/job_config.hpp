@@ -1,0 +1,167 @@
+// A job file as plain structs, one per TOML table. Member initialisers are the defaults; schema.cpp gives
+// every member its key, bounds and help. Values are as written: nothing here depends on the machine or the
+// rank.
+#pragma once
+
+#include "base/bytes.hpp"
+#include "base/digest.hpp"
+#include "base/dtype.hpp"
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+enum class JobKind { kTrain, kLoad, kExport, kEvaluate };
+enum class ModelInit { kCheckpoint, kRandom };
+enum class Readers { kRank0, kNode, kAll };
+enum class PageCache { kAuto, kKeep, kDrop };
+enum class LoadSink { kShards, kDiscard };
+enum class DataOrder { kShuffle, kSequential };
+enum class Recompute { kLayer, kNone };
+enum class OptimizerKind { kAdamW };
+enum class StateFormat { kFloat32, kBFloat16, kInt8, kFactored };
+enum class ScheduleKind { kConstant, kCosine, kLinear };
+enum class ExportExperts { kSource, kPerExpert, kFused };
+
+struct JobSettings {
+  JobKind kind = JobKind::kTrain;
+  std::filesystem::path output;  ///< run directory
+  bool overwrite = false;
+};
+
+struct ModelSettings {
+  std::filesystem::path path;  ///< Hugging Face directory
+  DType dtype = DType::kBFloat16;
+  ModelInit init = ModelInit::kCheckpoint;
+  std::int64_t init_seed = 0;
+};
+
+struct ParallelSettings {
+  std::int64_t expert_parallel = 1;
+  std::int64_t threads = 0;  ///< per rank; 0 = cores of the node divided by its ranks
+};
+
+struct LoadSettings {
+  Readers readers = Readers::kRank0;
+  std::int64_t chunk_bytes = 8 * kMiB;
+  PageCache page_cache = PageCache::kAuto;
+  bool verify = false;
+  LoadSink sink = LoadSink::kShards;
+  std::int64_t memory_limit_bytes = 0;  ///< growth above the shard allowed while loading; 0 = no limit
+};
+
+struct DataSettings {
+  std::filesystem::path tokens;  ///< "" unless the job trains
+  std::int64_t sequence_length = 512;
+  std::int64_t seed = 0;
+  DataOrder order = DataOrder::kShuffle;
+};
+
+struct TrainSettings {
+  std::int64_t steps = 100;
+  std::int64_t batch_sequences = 8;        ///< over all ranks
+  std::int64_t micro_batch_sequences = 1;  ///< per rank
+  Recompute recompute = Recompute::kLayer;
+  double aux_loss_coefficient = 0.001;
+};
+
+struct OptimizerSettings {
+  OptimizerKind kind = OptimizerKind::kAdamW;
+  double learning_rate = 1e-4;
+  std::array<double, 2> betas{0.9, 0.95};
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double max_grad_norm = 1.0;  ///< 0 = no clipping
+  StateFormat state = StateFormat::kFloat32;
+  bool release_gradients = false;
+};
+
+struct ScheduleSettings {
+  ScheduleKind kind = ScheduleKind::kConstant;
+  std::int64_t warmup_steps = 0;
+  double final_factor = 0.0;  ///< learning rate of the last step, as a factor of optimizer.learning_rate
+};
+
+struct CheckpointSettings {
+  std::int64_t every_steps = 0;  ///< 0 = never
+};
+
+struct ExportSettings {
+  std::filesystem::path path;
+  bool at_end = false;
+  std::int64_t max_shard_bytes = 5'000'000'000;
+  ExportExperts experts = ExportExperts::kSource;
+};
+
+struct MetricsSettings {
+  std::filesystem::path file = "metrics.h5";  ///< relative to the run directory
+};
+
+struct DebugSettings {
+  std::filesystem::path dump;  ///< relative to the run directory; "" = none
+};
+
+/// Seconds after which waiting for the other ranks is an error.
+struct DeadlineSettings {
+  double setup_seconds = 600;
+  double load_seconds = 900;
+  double step_seconds = 600;
+  double finish_seconds = 60;
+};
+
+/// Made by load_job_config() or parse_job_config() and passed on as const.
+struct JobConfig {
+  JobSettings job;
+  ModelSettings model;
+  ParallelSettings parallel;
+  LoadSettings load;
+  DataSettings data;
+  TrainSettings train;
+  OptimizerSettings optimizer;
+  ScheduleSettings schedule;
+  CheckpointSettings checkpoint;
+  ExportSettings export_;
+  MetricsSettings metrics;
+  DebugSettings debug;
+  DeadlineSettings deadline;
+
+  std::string source_name;             ///< the job file as named on the command line
+  std::string source_text;             ///< its text, before overrides
+  std::vector<std::string> overrides;  ///< "table.key=value", as given
+  Digest digest;  ///< of canonical_entries(): equal on two ranks if and only if every key is
+};
+
+/// Reads a job file of at most 1 MiB and applies overrides "table.key=value" in order; a value that is no
+/// TOML is taken as a bare string. Throws one Error that lists every problem, a line each: kUsage for an
+/// override that is not of that form, else kBadConfig.
+[[nodiscard]] JobConfig load_job_config(const std::filesystem::path& file,
+                                        std::span<const std::string> overrides = {});
+
+/// The same for a text; `file_name` only names it in messages.
+[[nodiscard]] JobConfig parse_job_config(std::string_view text, const std::string& file_name,
+                                         std::span<const std::string> overrides = {});
+
+struct ConfigEntry {
+  std::string key;    ///< "load.chunk"
+  std::string value;  ///< as TOML: "\"8MiB\""
+};
+
+/// Every key with its value in one spelling, in schema order: what ranks compare.
+[[nodiscard]] std::vector<ConfigEntry> canonical_entries(const JobConfig& config);
+
+/// The resolved job file: every key with its value. Parses back to the same digest.
+[[nodiscard]] std::string to_toml(const JobConfig& config);
+
+/// Every key with its unit, default, allowed values and help, in aligned columns.
+[[nodiscard]] std::string describe_schema();
+
+/// The same as Markdown, one table per TOML table.
+[[nodiscard]] std::string schema_markdown();
+
+}  // namespace sluice

@@ -1,0 +1,196 @@
+// From entries to a JobConfig, gathering every problem before giving up.
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "config/schema.hpp"
+#include "config/toml_source.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cerrno>
+#include <fstream>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kMostFileBytes = kMiB;
+
+std::string quoted_names(const std::vector<std::string>& names) {
+  return quoted_list(std::vector<std::string_view>(names.begin(), names.end()));
+}
+
+/// "did you mean [optimizer]?", or the list of all tables where none is near.
+std::string table_hint(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Table& table : schema()) names.push_back(table.name);
+  const std::string near = nearest(name, names);
+  return near.empty() ? "expected " + quoted_names(names) : fmt::format("did you mean \"{}\"?", near);
+}
+
+/// Looks for the key in other tables first: a key in the wrong table is the more common slip.
+std::string key_hint(const Table& table, const std::string& key) {
+  for (const Table& other : schema())
+    if (find_field(other, key) != nullptr) return fmt::format("did you mean {}.{}?", other.name, key);
+  std::vector<std::string> keys;
+  for (const Field& field : table.fields) keys.push_back(field.key);
+  const std::string near = nearest(key, keys);
+  return near.empty() ? "expected " + quoted_names(keys) : fmt::format("did you mean \"{}\"?", near);
+}
+
+class JobReader {
+ public:
+  explicit JobReader(std::string file_name) : file_name_(std::move(file_name)) {}
+
+  void take(const Entry& entry);
+  void check_required();
+  void check_contradictions();
+  /// Throws if there was any problem.
+  [[nodiscard]] JobConfig done();
+
+ private:
+  void take_table(const Entry& entry);
+  void take_value(const Field& field, const Entry& entry);
+  void problem(const std::string& where, const std::string& text) {
+    problems_.push_back(where + ": " + text);
+  }
+  /// Reports `text` at the first key unless it holds or one of the keys has a problem of its own.
+  void expect(bool holds, std::initializer_list<std::string> keys, const std::string& text);
+
+  std::string file_name_;
+  JobConfig config_;
+  std::vector<std::string> problems_;
+  std::map<std::string, std::string> where_;  ///< of every key given, the last place
+  std::set<std::string> refused_;             ///< keys whose last value has a problem
+};
+
+void JobReader::take(const Entry& entry) {
+  if (entry.key.empty()) return take_table(entry);
+  const Table* table = find_table(entry.table);
+  if (table == nullptr) return;  // reported with the table's own entry
+  const Field* field = find_field(*table, entry.key);
+  if (field != nullptr) return take_value(*field, entry);
+  problem(entry.where, fmt::format("{}.{}: unknown key, {}", table->name, printable(entry.key),
+                                   key_hint(*table, entry.key)));
+}
+
+void JobReader::take_table(const Entry& entry) {
+  if (find_table(entry.table) == nullptr)
+    problem(entry.where,
+            fmt::format("{}: unknown table, {}", printable(entry.table), table_hint(entry.table)));
+  else if (entry.found != "a table")
+    problem(entry.where, fmt::format("{}: found {}, expected a table", entry.table, entry.found));
+}
+
+void JobReader::take_value(const Field& field, const Entry& entry) {
+  const std::string name = field.name();
+  where_[name] = entry.where;
+  const Stored stored = field.store(entry.value, config_);
+  if (stored == Stored::kYes) {
+    refused_.erase(name);
+    return;
+  }
+  refused_.insert(name);
+  const std::string later = stored == Stored::kNotAvailable
+                                ? fmt::format("; {} is not available in this version", entry.found)
+                                : "";
+  problem(entry.where, fmt::format("{}: found {}, expected {}{}", name, entry.found, field.expected, later));
+}
+
+void JobReader::check_required() {
+  for (const Table& table : schema())
+    for (const Field& field : table.fields)
+      if (field.required && !where_.contains(field.name()))
+        problem(file_name_,
+                fmt::format("{}: found nothing, expected {} ({})", field.name(), field.expected, field.help));
+}
+
+void JobReader::expect(bool holds, std::initializer_list<std::string> keys, const std::string& text) {
+  if (holds) return;
+  for (const std::string& key : keys)
+    if (refused_.contains(key)) return;
+  const std::string& first = *keys.begin();
+  const auto place = where_.find(first);
+  problem(place == where_.end() ? file_name_ : place->second, fmt::format("{}: {}", first, text));
+}
+
+void JobReader::check_contradictions() {
+  const JobConfig& c = config_;
+  const bool trains = c.job.kind == JobKind::kTrain;
+  expect(!trains || !c.data.tokens.empty(), {"data.tokens", "job.kind"},
+         "found nothing, expected an HDF5 file with the dataset tokens, because job.kind is \"train\"");
+  expect(trains || c.model.init == ModelInit::kCheckpoint, {"model.init", "job.kind"},
+         "found \"random\", expected \"checkpoint\", because job.kind is \"load\"");
+  expect(c.schedule.warmup_steps <= c.train.steps, {"schedule.warmup_steps", "train.steps"},
+         fmt::format("found {}, expected at most train.steps, which is {}", c.schedule.warmup_steps,
+                     c.train.steps));
+  expect(c.load.memory_limit_bytes == 0 || c.load.memory_limit_bytes >= c.load.chunk_bytes,
+         {"load.memory_limit", "load.chunk"},
+         fmt::format("found {} bytes, expected 0 or at least load.chunk, which is {} bytes",
+                     c.load.memory_limit_bytes, c.load.chunk_bytes));
+  expect(c.job.output.lexically_normal() != c.model.path.lexically_normal() || c.job.output.empty(),
+         {"job.output", "model.path"}, "found the directory of model.path, expected another");
+  expect(c.debug.dump.lexically_normal() != c.metrics.file.lexically_normal(), {"debug.dump", "metrics.file"},
+         "found the file of metrics.file, expected another");
+}
+
+JobConfig JobReader::done() {
+  if (!problems_.empty()) fail(ExitCode::kBadConfig, "{}", fmt::join(problems_, "\n"));
+  return std::move(config_);
+}
+
+Digest digest_of_entries(const JobConfig& config) {
+  std::string text;
+  for (const ConfigEntry& entry : canonical_entries(config))
+    text += fmt::format("{}={}\n", entry.key, entry.value);
+  return digest_of(text);
+}
+
+/// The file's bytes; reads no more than one byte too many, so that a device file ends too.
+std::string read_small_file(const std::filesystem::path& file) {
+  const std::string name = printable(file.string());
+  std::error_code ignored;  // whatever keeps the system from telling keeps it from opening
+  if (std::filesystem::is_directory(file, ignored))
+    fail(ExitCode::kBadConfig, "{}: found a directory, expected a job file", name);
+  std::ifstream in(file, std::ios::binary);
+  if (!in) fail(ExitCode::kBadConfig, "{}: cannot open the job file: {}", name, errno_text(errno));
+  std::string text(static_cast<std::size_t>(kMostFileBytes) + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) fail(ExitCode::kBadConfig, "{}: cannot read the job file: {}", name, errno_text(errno));
+  if (in.gcount() > kMostFileBytes)
+    fail(ExitCode::kBadConfig, "{}: found more than {}, expected a job file", name,
+         format_mib(kMostFileBytes));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+}  // namespace
+
+JobConfig parse_job_config(std::string_view text, const std::string& file_name,
+                           std::span<const std::string> overrides) {
+  const std::string name = printable(file_name);
+  JobReader reader(name);
+  std::vector<Entry> assigned;
+  for (const std::string& assignment : overrides)
+    for (Entry& entry : parse_override(assignment)) assigned.push_back(std::move(entry));
+  for (const Entry& entry : parse_toml(text, name)) reader.take(entry);
+  for (const Entry& entry : assigned) reader.take(entry);
+  reader.check_required();
+  reader.check_contradictions();
+  JobConfig config = reader.done();
+  config.source_name = file_name;
+  config.source_text = text;
+  config.overrides.assign(overrides.begin(), overrides.end());
+  config.digest = digest_of_entries(config);
+  return config;
+}
+
+JobConfig load_job_config(const std::filesystem::path& file, std::span<const std::string> overrides) {
+  return parse_job_config(read_small_file(file), file.string(), overrides);
+}
+
+}  // namespace sluice

@@ -1,0 +1,244 @@
+#include "config/schema.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kPiB = 1024 * 1024 * kGiB;
+constexpr double kWeekSeconds = 7 * 24 * 3600;
+constexpr bool kLater = false;
+
+/// Adds the rows of one table: a key, its member of the table's struct, what it may hold, help, unit.
+template <class Settings>
+class TableBuilder {
+ public:
+  TableBuilder(std::string name, Settings JobConfig::*settings, std::string help)
+      : table_{std::move(name), std::move(help), {}}, settings_(settings) {}
+
+  template <class T, class Domain>
+  TableBuilder& key(const char* key, T Settings::*member, Domain domain, const char* help,
+                    const char* unit = "") {
+    Field field{table_.name, key, unit, help, domain.expected(), domain.later(), false, {}, {}};
+    field.load = [domain, settings = settings_, member](const JobConfig& config) {
+      return domain.spell(config.*settings.*member);
+    };
+    field.store = [domain, settings = settings_, member](const Value& value, JobConfig& config) {
+      const Parsed<T> parsed = domain.parse(value);
+      if (parsed.value) config.*settings.*member = *parsed.value;
+      return parsed.value ? Stored::kYes : parsed.later ? Stored::kNotAvailable : Stored::kRefused;
+    };
+    JobConfig initial;
+    field.required = field.store(field.load(initial), initial) != Stored::kYes;
+    table_.fields.push_back(std::move(field));
+    return *this;
+  }
+
+  [[nodiscard]] Table done() { return std::move(table_); }
+
+ private:
+  Table table_;
+  Settings JobConfig::*settings_;
+};
+
+Table job_table() {
+  return TableBuilder("job", &JobConfig::job, "What runs, and where its results go")
+      .key("kind", &JobSettings::kind,
+           Choice<JobKind>{{{"train", JobKind::kTrain},
+                            {"load", JobKind::kLoad},
+                            {"export", JobKind::kExport, kLater},
+                            {"evaluate", JobKind::kEvaluate, kLater}}},
+           "train, or load the weights only and report")
+      .key("output", &JobSettings::output, Path{},
+           "run directory, made if missing; relative to the current working directory")
+      .key("overwrite", &JobSettings::overwrite, Flag{},
+           "use a run directory that already holds a metrics file; else it is refused")
+      .done();
+}
+
+Table model_table() {
+  return TableBuilder("model", &JobConfig::model, "The model, a Hugging Face directory")
+      .key("path", &ModelSettings::path, Path{},
+           "directory with config.json and safetensors files; relative to the current working directory")
+      .key("dtype", &ModelSettings::dtype,
+           Choice<DType>{{{"bfloat16", DType::kBFloat16}, {"float32", DType::kFloat32}}},
+           "of gathered weights and matrix products; router, norms, softmax and loss are float32 in both")
+      .key(
+          "init", &ModelSettings::init,
+          Choice<ModelInit>{{{"checkpoint", ModelInit::kCheckpoint}, {"random", ModelInit::kRandom}}},
+          "read the weights, or draw them; random needs config.json alone and is the same for any rank count")
+      .key("init_seed", &ModelSettings::init_seed, Integer{0, kAnyInteger}, "of random weights")
+      .done();
+}
+
+Table parallel_table() {
+  return TableBuilder("parallel", &JobConfig::parallel, "How ranks share the work")
+      .key("expert_parallel", &ParallelSettings::expert_parallel,
+           Integer{1, 1, 0, "0 (all ranks own whole experts) or groups of 2 and more"},
+           "1 = experts are sharded and gathered like dense weights")
+      .key("threads", &ParallelSettings::threads, Integer{0, 4096},
+           "compute threads of a rank; 0 = cores of the node divided by its ranks")
+      .done();
+}
+
+Table load_table() {
+  return TableBuilder("load", &JobConfig::load, "How weights stream from files into shards")
+      .key(
+          "readers", &LoadSettings::readers,
+          Choice<Readers>{
+              {{"rank0", Readers::kRank0}, {"node", Readers::kNode, kLater}, {"all", Readers::kAll, kLater}}},
+          "which ranks read files")
+      .key("chunk", &LoadSettings::chunk_bytes, Bytes{64 * kKiB, kGiB},
+           "one read; a rank stages a few chunks at a time, so larger ones cost memory on every rank",
+           "bytes")
+      .key("page_cache", &LoadSettings::page_cache,
+           Choice<PageCache>{
+               {{"auto", PageCache::kAuto}, {"keep", PageCache::kKeep}, {"drop", PageCache::kDrop}}},
+           "what becomes of file pages once read; keep helps the next run, drop frees memory for this one")
+      .key("verify", &LoadSettings::verify, Flag{kLater}, "compare digests of what was read and what arrived")
+      .key("sink", &LoadSettings::sink,
+           Choice<LoadSink>{{{"shards", LoadSink::kShards}, {"discard", LoadSink::kDiscard, kLater}}},
+           "where the bytes go")
+      .key("memory_limit", &LoadSettings::memory_limit_bytes, Bytes{0, kPiB},
+           "growth above the shard that a rank may show while loading; 0 = no limit", "bytes")
+      .done();
+}
+
+Table data_table() {
+  return TableBuilder("data", &JobConfig::data, "The tokens to train on")
+      .key("tokens", &DataSettings::tokens, Path{true},
+           "HDF5 file with the dataset tokens, needed to train; relative to the current working directory")
+      .key("sequence_length", &DataSettings::sequence_length, Integer{1, 1 << 20}, "of one sequence",
+           "tokens")
+      .key("seed", &DataSettings::seed, Integer{0, kAnyInteger}, "of the shuffle")
+      .key("order", &DataSettings::order,
+           Choice<DataOrder>{{{"shuffle", DataOrder::kShuffle}, {"sequential", DataOrder::kSequential}}},
+           "of the sequences; the same global batches for any rank count")
+      .done();
+}
+
+Table train_table() {
+  return TableBuilder("train", &JobConfig::train, "The training loop")
+      .key("steps", &TrainSettings::steps, Integer{1, 1'000'000'000}, "optimizer steps")
+      .key("batch_sequences", &TrainSettings::batch_sequences, Integer{1, 1 << 20},
+           "sequences of one step over all ranks")
+      .key("micro_batch_sequences", &TrainSettings::micro_batch_sequences, Integer{1, 1 << 20},
+           "sequences that a rank computes at once; more cost activation memory")
+      .key("recompute", &TrainSettings::recompute,
+           Choice<Recompute>{{{"layer", Recompute::kLayer}, {"none", Recompute::kNone}}},
+           "layer runs each layer again in the backward pass; none keeps all activations")
+      .key("aux_loss_coefficient", &TrainSettings::aux_loss_coefficient, Real{0, 100},
+           "weight of the load-balancing loss; 0 leaves it out")
+      .done();
+}
+
+Table optimizer_table() {
+  return TableBuilder("optimizer", &JobConfig::optimizer, "The weight update")
+      .key("kind", &OptimizerSettings::kind, Choice<OptimizerKind>{{{"adamw", OptimizerKind::kAdamW}}},
+           "AdamW with float32 master weights")
+      .key("learning_rate", &OptimizerSettings::learning_rate, Real{0, 100}, "after warm-up")
+      .key("betas", &OptimizerSettings::betas, Betas{}, "decay rates of the two moments")
+      .key("eps", &OptimizerSettings::eps, Real{1e-30, 1}, "added to the root of the second moment")
+      .key("weight_decay", &OptimizerSettings::weight_decay, Real{0, 100},
+           "of tensors with two or more dimensions")
+      .key("max_grad_norm", &OptimizerSettings::max_grad_norm, Real{0, 1e9},
+           "global gradient norm above which gradients are scaled down; 0 = never")
+      .key("state", &OptimizerSettings::state,
+           Choice<StateFormat>{{{"float32", StateFormat::kFloat32},
+                                {"bfloat16", StateFormat::kBFloat16, kLater},
+                                {"int8", StateFormat::kInt8, kLater},
+                                {"factored", StateFormat::kFactored, kLater}}},
+           "of the moments")
+      .key("release_gradients", &OptimizerSettings::release_gradients, Flag{kLater},
+           "update each unit right after its reduction, so that no full gradient is kept")
+      .done();
+}
+
+Table schedule_table() {
+  return TableBuilder("schedule", &JobConfig::schedule, "The learning rate over time")
+      .key("kind", &ScheduleSettings::kind,
+           Choice<ScheduleKind>{{{"constant", ScheduleKind::kConstant},
+                                 {"cosine", ScheduleKind::kCosine},
+                                 {"linear", ScheduleKind::kLinear}}},
+           "shape after warm-up")
+      .key("warmup_steps", &ScheduleSettings::warmup_steps, Integer{0, 1'000'000'000},
+           "steps of linear rise, part of train.steps", "steps")
+      .key("final_factor", &ScheduleSettings::final_factor, Real{0, 1},
+           "learning rate of the last step as a factor of optimizer.learning_rate; constant ignores it")
+      .done();
+}
+
+Table checkpoint_table() {
+  return TableBuilder("checkpoint", &JobConfig::checkpoint, "Saved training state")
+      .key("every_steps", &CheckpointSettings::every_steps, Integer{0, 0, 1, "1 and more"}, "0 = never",
+           "steps")
+      .done();
+}
+
+Table export_table() {
+  return TableBuilder("export", &JobConfig::export_, "A Hugging Face directory written from the shards")
+      .key("path", &ExportSettings::path, Path{true},
+           "directory to write; relative to the current working directory")
+      .key("at_end", &ExportSettings::at_end, Flag{kLater}, "export when training ends")
+      .key("max_shard_size", &ExportSettings::max_shard_bytes, Bytes{kMiB, kPiB}, "of one safetensors file",
+           "bytes")
+      .key("experts", &ExportSettings::experts,
+           Choice<ExportExperts>{{{"source", ExportExperts::kSource},
+                                 {"per_expert", ExportExperts::kPerExpert},
+                                 {"fused", ExportExperts::kFused}}},
+           "names of expert tensors: as in model.path, one tensor per expert, or one per layer")
+      .done();
+}
+
+Table metrics_table() {
+  return TableBuilder("metrics", &JobConfig::metrics, "Numbers of the run")
+      .key("file", &MetricsSettings::file, Path{}, "HDF5 file; relative to the run directory")
+      .done();
+}
+
+Table debug_table() {
+  return TableBuilder("debug", &JobConfig::debug, "For comparing with a reference")
+      .key("dump", &DebugSettings::dump, Path{true},
+           "HDF5 file for logits, gradients and final weights of small models; relative to the run directory")
+      .done();
+}
+
+Table deadline_table() {
+  const Real seconds{0.1, kWeekSeconds};
+  return TableBuilder("deadline", &JobConfig::deadline,
+                      "How long a rank waits for the others before it ends the job")
+      .key("setup_seconds", &DeadlineSettings::setup_seconds, seconds,
+           "from launch to the agreement of all ranks", "s")
+      .key("load_seconds", &DeadlineSettings::load_seconds, seconds, "for any one exchange while loading",
+           "s")
+      .key("step_seconds", &DeadlineSettings::step_seconds, seconds,
+           "for any one exchange of a training step", "s")
+      .key("finish_seconds", &DeadlineSettings::finish_seconds, seconds, "for the end of the job", "s")
+      .done();
+}
+
+}  // namespace
+
+const std::vector<Table>& schema() {
+  static const std::vector<Table> tables{
+      job_table(),     model_table(),     parallel_table(), load_table(),       data_table(),
+      train_table(),   optimizer_table(), schedule_table(), checkpoint_table(), export_table(),
+      metrics_table(), debug_table(),     deadline_table()};
+  return tables;
+}
+
+const Table* find_table(std::string_view name) {
+  const auto found = std::ranges::find(schema(), name, &Table::name);
+  return found == schema().end() ? nullptr : &*found;
+}
+
+const Field* find_field(const Table& table, std::string_view key) {
+  const auto found = std::ranges::find(table.fields, key, &Field::key);
+  return found == table.fields.end() ? nullptr : &*found;
+}
+
+}  // namespace sluice

@@ -1,0 +1,43 @@
+// The one list of keys. Defaults, bounds, messages, help and documentation all come from here.
+#pragma once
+
+#include "config/domain.hpp"
+#include "config/job_config.hpp"
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+enum class Stored { kYes, kNotAvailable, kRefused };
+
+struct Field {
+  std::string table;
+  std::string key;
+  std::string unit;       ///< "" where the number is a plain count or there is none
+  std::string help;       ///< what the key does, and what a larger value costs
+  std::string expected;   ///< the values it takes, in words
+  std::string later;      ///< known values that this version refuses, "" if none
+  bool required = false;  ///< the struct's initial value is not a value that the key takes
+
+  std::function<Stored(const Value&, JobConfig&)> store;  ///< leaves the config alone unless kYes
+  std::function<Value(const JobConfig&)> load;            ///< the canonical spelling
+
+  [[nodiscard]] std::string name() const { return table + "." + key; }
+};
+
+struct Table {
+  std::string name;
+  std::string help;
+  std::vector<Field> fields;
+};
+
+[[nodiscard]] const std::vector<Table>& schema();
+
+/// Null if there is no such table or key.
+[[nodiscard]] const Table* find_table(std::string_view name);
+[[nodiscard]] const Field* find_field(const Table& table, std::string_view key);
+
+}  // namespace sluice

@@ -1,0 +1,29 @@
+// Job files and overrides as flat lists of keys with positions. The only user of toml++.
+#pragma once
+
+#include "config/domain.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// What stands at one place of a job file. A table gives an entry of its own, with an empty key, before those
+/// of its keys.
+struct Entry {
+  std::string where;  ///< "job.toml:3:1", or "--set a.b=c"
+  std::string table;
+  std::string key;  ///< "" for the table itself, or for a value where a table belongs
+  Value value;
+  std::string found;  ///< the value in words for a message: "\"node\"", "5", "a date", "a table"
+};
+
+/// Entries of a TOML text in file order. Error(kBadConfig) with file:line:column for text that is not TOML.
+[[nodiscard]] std::vector<Entry> parse_toml(std::string_view text, const std::string& file_name);
+
+/// Entries of "table.key=value", where a value that is no TOML is a bare string. Error(kUsage) if it has
+/// another form.
+[[nodiscard]] std::vector<Entry> parse_override(const std::string& assignment);
+
+}  // namespace sluice

@@ -1,0 +1,48 @@
+// Global batches, the same for any number of ranks, of which each rank keeps its share.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "data/batch.hpp"
+#include "data/sampler.hpp"
+#include "data/token_file.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace sluice {
+
+struct BatchOptions {
+  std::filesystem::path tokens;
+  std::int64_t sequence_length = 0;
+  std::int64_t batch_sequences = 0;  ///< global, over all ranks
+  std::int64_t vocab_size = 0;
+  Order order = Order::kShuffle;
+  std::uint64_t seed = 0;
+};
+
+class BatchSource {
+ public:
+  /// Collective over `comm`, which must outlive this. Rank 0 alone opens the file; its failure is thrown on
+  /// every rank.
+  BatchSource(Communicator& comm, BatchOptions options);
+
+  [[nodiscard]] std::int64_t sequence_count() const { return sequence_count_; }
+
+  /// Collective over the communicator: one status and one broadcast of the global batch (8 bytes a token).
+  /// This rank's share of the batch of `step`, possibly no sequence. A bad id found by rank 0 is thrown on
+  /// every rank.
+  [[nodiscard]] Batch batch(std::int64_t step);
+
+ private:
+  void on_rank0(const std::function<void()>& action);
+
+  Communicator& comm_;
+  BatchOptions options_;
+  std::optional<TokenFile> file_;  ///< rank 0 alone
+  std::int64_t sequence_count_ = 0;
+};
+
+}  // namespace sluice

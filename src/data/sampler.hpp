@@ -1,0 +1,42 @@
+// Which sequences a step trains on: a function of the step number alone, so any step can be resumed or
+// repeated.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+enum class Order : std::uint8_t {
+  kSequential,
+  kShuffle,  ///< a new seeded permutation each time all sequences have been taken
+};
+
+/// [begin, end)
+struct SequenceRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  [[nodiscard]] std::int64_t size() const { return end - begin; }
+};
+
+/// The sequences of a global batch that `rank` of `world` trains on: contiguous in rank order, sizes differ
+/// by at most one, and may be zero.
+[[nodiscard]] SequenceRange rank_share(std::int64_t batch_sequences, int world, int rank);
+
+class Sampler {
+ public:
+  /// `sequences` and `batch_sequences` are positive.
+  Sampler(std::int64_t sequences, std::int64_t batch_sequences, Order order, std::uint64_t seed);
+
+  /// Sequence numbers of the global batch of `step` (from 0): positions s B .. s B + B - 1 of an endless row
+  /// of passes over all sequences. No memory beyond the result, whatever the number of sequences.
+  [[nodiscard]] std::vector<std::int64_t> batch(std::int64_t step) const;
+
+ private:
+  std::int64_t sequences_;
+  std::int64_t batch_sequences_;
+  Order order_;
+  std::uint64_t seed_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#include "device/memory.hpp"
+
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/memory.hpp"
+#include "device/backend.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// Zeroed pages of this process, or null with errno set.
+std::byte* map_private(std::int64_t bytes) {
+  void* data = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
+}
+
+}  // namespace
+
+std::string_view name_of(MemoryKind kind) { return kind == MemoryKind::kPrivate ? "private" : "device"; }
+
+MemoryBlock::MemoryBlock(MemoryBlock&& other) noexcept { *this = std::move(other); }
+
+MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  kind_ = other.kind_;
+  data_ = std::exchange(other.data_, nullptr);
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+MemoryBlock::~MemoryBlock() { release(); }
+
+void MemoryBlock::release() noexcept {
+  if (data_ == nullptr) return;
+  if (kind_ == MemoryKind::kDevice)
+    device::release(data_);
+  else if (munmap(data_, static_cast<std::size_t>(bytes_)) != 0)
+    log::warning("munmap failed: {}", errno_text(errno));
+  data_ = nullptr;
+  bytes_ = 0;
+}
+
+MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpose) {
+  SLUICE_ASSERT(bytes >= 0, "{} bytes asked for {}", bytes, purpose);
+  if (bytes == 0) return {};
+  const bool on_device = kind == MemoryKind::kDevice;
+  std::byte* data = on_device ? device::allocate_zeroed(bytes) : map_private(bytes);
+  if (data != nullptr) return {kind, data, bytes};
+
+  const std::string cause = on_device ? "the device is full" : errno_text(errno);
+  const std::int64_t available = on_device ? device::available_bytes() : available_memory_bytes();
+  fail(ExitCode::kInternal,
+       "cannot allocate {} ({} bytes) of {} memory for {}: {}; available {}. Use more ranks or a machine "
+       "with more memory, "
+       "or raise the limit (ulimit -d) if there is one",
+       format_bytes(bytes), bytes, name_of(kind), purpose, cause, format_bytes(available));
+}
+
+}  // namespace sluice

@@ -1,0 +1,44 @@
+// Where large blocks come from. Arenas and buffers ask here, so that other kinds of memory need no second
+// arena.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace sluice {
+
+enum class MemoryKind : std::uint8_t {
+  kPrivate,  ///< this process's own pages, zero until written
+  kDevice,   ///< the accelerator's memory
+};
+[[nodiscard]] std::string_view name_of(MemoryKind kind);
+
+/// An owned block. Move-only; gives its memory back to the system, not to a cache.
+class MemoryBlock {
+ public:
+  MemoryBlock() = default;
+  MemoryBlock(MemoryBlock&& other) noexcept;
+  MemoryBlock& operator=(MemoryBlock&& other) noexcept;
+  ~MemoryBlock();
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+  [[nodiscard]] MemoryKind kind() const { return kind_; }
+
+ private:
+  friend MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpose);
+  MemoryBlock(MemoryKind kind, std::byte* data, std::int64_t bytes)
+      : kind_(kind), data_(data), bytes_(bytes) {}
+  void release() noexcept;
+  MemoryKind kind_ = MemoryKind::kPrivate;
+  std::byte* data_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+/// Allocates `bytes`, page aligned and zero. Error(kInternal) saying what it was for, how much was asked and
+/// how much the machine has. kDevice without CUDA in the build: Error(kBadConfig).
+[[nodiscard]] MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpose);
+
+}  // namespace sluice

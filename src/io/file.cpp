@@ -1,0 +1,169 @@
+#include "io/file.hpp"
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace sluice {
+namespace {
+
+/// Linux moves at most 0x7ffff000 bytes a call; smaller pieces also let a signal through now and then.
+constexpr std::size_t kLargestTransfer = std::size_t{1} << 30;
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+/// Whether the path itself is wrong (the user's input), rather than the system unwilling.
+bool is_bad_path(int error_number) {
+  constexpr std::array kBadPath{ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG};
+  return std::find(kBadPath.begin(), kBadPath.end(), error_number) != kBadPath.end();
+}
+
+void sync_directory_of(const std::filesystem::path& path) {
+  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  const FileDescriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
+    fail(ExitCode::kIo, "cannot write the directory {} to disk: {}", parent.string(), errno_text(errno));
+}
+
+}  // namespace
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  std::swap(value_, other.value_);
+  return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+  if (value_ >= 0) ::close(value_);
+}
+
+InputFile::InputFile(std::filesystem::path path, FileDescriptor descriptor, std::int64_t size_bytes)
+    : path_(std::move(path)), descriptor_(std::move(descriptor)), size_bytes_(size_bytes) {}
+
+InputFile InputFile::open(const std::filesystem::path& path) {
+  // O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. Regular files do not care.
+  FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (descriptor.get() < 0) {
+    const int error_number = errno;
+    if (error_number == ENXIO) fail(ExitCode::kBadData, "{} is not a regular file", path.string());
+    const ExitCode code = is_bad_path(error_number) ? ExitCode::kBadData : ExitCode::kIo;
+    fail(code, "cannot open {}: {}", path.string(), errno_text(error_number));
+  }
+  struct stat status {};
+  if (::fstat(descriptor.get(), &status) != 0)
+    fail(ExitCode::kIo, "cannot examine {}: {}", path.string(), errno_text(errno));
+  if (!S_ISREG(status.st_mode))
+    fail(ExitCode::kBadData, "{} is {}, not a regular file", path.string(), kind_of(status.st_mode));
+  return InputFile(path, std::move(descriptor), status.st_size);
+}
+
+void InputFile::read_at(std::int64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t got =
+        ::pread(descriptor_.get(), out.data(), std::min(out.size(), kLargestTransfer), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      fail(ExitCode::kIo, "cannot read {} at offset {}: {}", path_.string(), offset, errno_text(errno));
+    if (got == 0)
+      fail(ExitCode::kBadData, "{} ends at offset {}, {} bytes too early: it had {} bytes when it was opened",
+           path_.string(), offset, out.size(), size_bytes_);
+    offset += got;
+    out = out.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+void InputFile::advise_sequential() const { ::posix_fadvise(descriptor_.get(), 0, 0, POSIX_FADV_SEQUENTIAL); }
+
+void InputFile::drop_cache(std::int64_t offset, std::int64_t bytes) const {
+  // A length of 0 would mean "to the end of the file".
+  if (bytes > 0) ::posix_fadvise(descriptor_.get(), offset, bytes, POSIX_FADV_DONTNEED);
+}
+
+bool InputFile::is_cached(std::int64_t offset) const {
+  std::byte byte{};
+  const iovec one{&byte, 1};
+  return ::preadv2(descriptor_.get(), &one, 1, offset, RWF_NOWAIT) == 1;
+}
+
+OutputFile::OutputFile(std::filesystem::path path, FileDescriptor descriptor)
+    : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
+
+OutputFile OutputFile::create(const std::filesystem::path& path) {
+  FileDescriptor descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (descriptor.get() < 0) fail(ExitCode::kIo, "cannot create {}: {}", path.string(), errno_text(errno));
+  return OutputFile(path, std::move(descriptor));
+}
+
+OutputFile::~OutputFile() {
+  const int descriptor = descriptor_.release();
+  if (descriptor >= 0 && ::close(descriptor) != 0)
+    log::warning("closing {} failed, its content may be incomplete: {}", path_.string(), errno_text(errno));
+}
+
+void OutputFile::write_at(std::int64_t offset, std::span<const std::byte> data) {
+  while (!data.empty()) {
+    const ssize_t put =
+        ::pwrite(descriptor_.get(), data.data(), std::min(data.size(), kLargestTransfer), offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0)
+      fail(ExitCode::kIo, "cannot write {} at offset {}: {}", path_.string(), offset, errno_text(errno));
+    offset += put;
+    data = data.subspan(static_cast<std::size_t>(put));
+  }
+}
+
+void OutputFile::resize(std::int64_t bytes) {
+  if (::ftruncate(descriptor_.get(), bytes) != 0)
+    fail(ExitCode::kIo, "cannot set the length of {} to {} bytes: {}", path_.string(), bytes,
+         errno_text(errno));
+}
+
+void OutputFile::close() {
+  // A failed fsync is final: the kernel may already have dropped the pages, so trying again would prove
+  // nothing.
+  const FileDescriptor descriptor(descriptor_.release());
+  if (::fsync(descriptor.get()) != 0)
+    fail(ExitCode::kIo, "cannot write {} to disk: {}", path_.string(), errno_text(errno));
+}
+
+std::string read_text_file(const std::filesystem::path& path, std::int64_t limit_bytes) {
+  const InputFile file = InputFile::open(path);
+  if (file.size_bytes() > limit_bytes)
+    fail(ExitCode::kBadData, "{} has {} bytes, more than the {} that such a file may have", path.string(),
+         file.size_bytes(), limit_bytes);
+  std::string text(checked_cast<std::size_t>(file.size_bytes()), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void write_text_file(const std::filesystem::path& path, std::string_view text) {
+  std::filesystem::path temporary = path;
+  temporary += ".tmp-" + std::to_string(::getpid());
+  std::error_code ignored;
+  std::filesystem::remove(temporary, ignored);  // left by a dead process of the same number
+  try {
+    OutputFile file = OutputFile::create(temporary);
+    file.write_at(0, std::as_bytes(std::span(text)));
+    file.close();
+    if (::rename(temporary.c_str(), path.c_str()) != 0)
+      fail(ExitCode::kIo, "cannot rename {} to {}: {}", temporary.string(), path.string(), errno_text(errno));
+  } catch (...) {
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
+  sync_directory_of(path);
+}
+
+}  // namespace sluice

@@ -1,0 +1,86 @@
+// Files by position: open, size, read exactly, write exactly. Errors name the file, the offset and the cause.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sluice {
+
+/// Owns a descriptor; closes it without looking at the result. Move-only.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int value) : value_(value) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  ~FileDescriptor();
+
+  [[nodiscard]] int get() const { return value_; }
+  /// Gives up the descriptor without closing it; -1 if there is none.
+  [[nodiscard]] int release() { return std::exchange(value_, -1); }
+
+ private:
+  int value_;
+};
+
+/// A regular file open for reading. Move-only; closes itself.
+class InputFile {
+ public:
+  /// Follows links. Error(kBadData) if it is missing or not a regular file (FIFO, directory, device: never
+  /// blocks on one); Error(kIo) if the system refuses.
+  static InputFile open(const std::filesystem::path& path);
+
+  [[nodiscard]] std::int64_t size_bytes() const { return size_bytes_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+  /// Fills `out` from `offset`. Error(kIo) on a system error; Error(kBadData) if the file ends first (it
+  /// shrank).
+  void read_at(std::int64_t offset, std::span<std::byte> out) const;
+
+  /// Tells the kernel that the file is read front to back (it reads ahead further). A hint: never fails.
+  void advise_sequential() const;
+  /// Lets the page cache drop what it holds of [offset, offset + bytes). A hint: never fails.
+  void drop_cache(std::int64_t offset, std::int64_t bytes) const;
+  /// Whether the page cache holds the byte at `offset`; false where the kernel cannot tell.
+  [[nodiscard]] bool is_cached(std::int64_t offset) const;
+
+ private:
+  InputFile(std::filesystem::path path, FileDescriptor descriptor, std::int64_t size_bytes);
+  std::filesystem::path path_;
+  FileDescriptor descriptor_;
+  std::int64_t size_bytes_ = 0;
+};
+
+/// A new file, written by position. Move-only. Error(kIo) from every call that the system refuses.
+class OutputFile {
+ public:
+  /// Creates; an existing file is an error.
+  static OutputFile create(const std::filesystem::path& path);
+  OutputFile(OutputFile&& other) noexcept = default;
+  OutputFile& operator=(OutputFile&& other) noexcept = default;
+  ~OutputFile();  ///< closes without fsync; logs if that fails
+
+  void write_at(std::int64_t offset, std::span<const std::byte> data);
+  /// Sets the length; new bytes are holes that read as zero.
+  void resize(std::int64_t bytes);
+  /// fsync and close.
+  void close();
+
+ private:
+  OutputFile(std::filesystem::path path, FileDescriptor descriptor);
+  std::filesystem::path path_;
+  FileDescriptor descriptor_;
+};
+
+/// The whole of a small text file. Error(kBadData) if it is missing or longer than `limit_bytes`.
+[[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::int64_t limit_bytes);
+
+/// Writes a small file so that readers see the old or the new content, never a mixture (temporary name,
+/// fsync, rename).
+void write_text_file(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace sluice

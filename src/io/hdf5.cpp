@@ -1,0 +1,275 @@
+#include "io/hdf5.hpp"
+
+#include "base/checked.hpp"
+#include "io/file.hpp"
+#include "io/hdf5_check.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+namespace sluice::hdf5 {
+namespace {
+
+/// "End of File Address" in a superblock of version 0 (HDF5 File Format Specification, II.A), 8 bytes
+/// little-endian.
+constexpr off_t kEndOfFileField = 40;
+
+std::array<unsigned char, 8> little_endian(std::uint64_t value) {
+  std::array<unsigned char, 8> bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(value >> (8 * i));
+  return bytes;
+}
+
+Handle file_access(const Doing& doing) {
+  Handle access = own<H5Pclose>(H5Pcreate(H5P_FILE_ACCESS), doing);
+  check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_EARLIEST, H5F_LIBVER_V18), doing);
+  // A lock would keep readers out while the job runs, and some network file systems have none.
+  check(H5Pset_file_locking(access.id(), false, true), doing);
+  check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_SEMI), doing);
+  return access;
+}
+
+Handle space_of(const std::vector<hsize_t>& shape, bool can_grow, const Doing& doing) {
+  if (shape.empty()) return own<H5Sclose>(H5Screate(H5S_SCALAR), doing);
+  std::vector<hsize_t> most = shape;
+  if (can_grow) most[0] = H5S_UNLIMITED;
+  return own<H5Sclose>(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), most.data()), doing);
+}
+
+Handle creation_properties(const std::vector<hsize_t>& shape, const Storage& storage, const Doing& doing) {
+  Handle properties = own<H5Pclose>(H5Pcreate(H5P_DATASET_CREATE), doing);
+  check(H5Pset_obj_track_times(properties.id(), false), doing);
+  if (storage.block_rows == 0) return properties;
+  std::vector<hsize_t> block = shape;
+  block[0] = checked_cast<hsize_t>(storage.block_rows);
+  check(H5Pset_chunk(properties.id(), static_cast<int>(block.size()), block.data()), doing);
+  check(H5Pset_alloc_time(properties.id(), H5D_ALLOC_TIME_EARLY), doing);
+  return properties;
+}
+
+Handle access_properties(const Storage& storage, const Doing& doing) {
+  Handle properties = own<H5Pclose>(H5Pcreate(H5P_DATASET_ACCESS), doing);
+  // A cache of no bytes: a row goes to the file by itself instead of rewriting its whole block.
+  if (storage.block_rows > 0)
+    check(H5Pset_chunk_cache(properties.id(), 1, 0, H5D_CHUNK_CACHE_W0_DEFAULT), doing);
+  return properties;
+}
+
+Handle link_properties(const Doing& doing) {
+  Handle properties = own<H5Pclose>(H5Pcreate(H5P_LINK_CREATE), doing);
+  check(H5Pset_create_intermediate_group(properties.id(), 1), doing);
+  return properties;
+}
+
+Handle text_type(const Doing& doing) {
+  Handle type = own<H5Tclose>(H5Tcopy(H5T_C_S1), doing);
+  check(H5Tset_size(type.id(), H5T_VARIABLE), doing);
+  check(H5Tset_cset(type.id(), H5T_CSET_UTF8), doing);
+  return type;
+}
+
+void write_attribute(hid_t file, const std::string& path, const std::string& name, hid_t stored, hid_t given,
+                     std::optional<std::size_t> count, const void* values, const std::string& file_name) {
+  const std::string object = path + "@" + name;
+  const Doing doing{ExitCode::kIo, "write the attribute", object, file_name};
+  const Handle space = space_of(count ? std::vector<hsize_t>{*count} : std::vector<hsize_t>{}, false, doing);
+  const Handle attribute = own<H5Aclose>(H5Acreate_by_name(file, path.c_str(), name.c_str(), stored,
+                                                           space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                                         doing);
+  check(H5Awrite(attribute.id(), given, values), doing);
+}
+
+Handle open_attribute(hid_t file, const std::string& path, const std::string& name, const Doing& doing) {
+  return own<H5Aclose>(H5Aopen_by_name(file, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), doing);
+}
+
+}  // namespace
+
+File::File(std::string name, Handle handle, int descriptor)
+    : name_(std::move(name)), handle_(std::move(handle)), descriptor_(descriptor) {}
+
+File File::open(const std::filesystem::path& path) {
+  silence();
+  // HDF5 would wait on a FIFO; the plain open also tells a missing file from a damaged one.
+  static_cast<void>(InputFile::open(path));
+  const std::string name = path.string();
+  const Doing doing{ExitCode::kBadData, "open", "", name};
+  const Handle access = file_access(doing);
+  return File(name, own<H5Fclose>(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), doing), -1);
+}
+
+File File::create(const std::filesystem::path& path, std::string shown_name) {
+  silence();
+  const std::string name = shown_name.empty() ? path.string() : std::move(shown_name);
+  if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path()))
+    fail(ExitCode::kIo, "cannot create {}: there is no directory {}", name, path.parent_path().string());
+  if (std::filesystem::exists(path)) fail(ExitCode::kIo, "cannot create {}: it exists already", name);
+  const Doing doing{ExitCode::kIo, "create", "", name};
+  const Handle access = file_access(doing);
+  Handle file = own<H5Fclose>(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.id()), doing);
+  void* descriptor = nullptr;
+  check(H5Fget_vfd_handle(file.id(), access.id(), &descriptor), doing);
+  H5F_info2_t info;
+  check(H5Fget_info2(file.id(), &info), doing);
+  SLUICE_ASSERT(info.super.version == 0, "{} has a superblock of version {}", name, info.super.version);
+  return File(name, std::move(file), *static_cast<int*>(descriptor));
+}
+
+bool File::exists(const std::string& path) const {
+  const Doing doing{ExitCode::kBadData, "look for", path, name_};
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string prefix = path.substr(0, end);
+    if (prefix != "/" && check(H5Lexists(handle_.id(), prefix.c_str(), H5P_DEFAULT), doing) == 0)
+      return false;
+    if (end == std::string::npos) return true;
+  }
+}
+
+std::vector<std::string> File::children(const std::string& group) const {
+  const Doing doing{ExitCode::kBadData, "list", group, name_};
+  const Handle handle = own<H5Gclose>(H5Gopen2(handle_.id(), group.c_str(), H5P_DEFAULT), doing);
+  H5G_info_t info;
+  check(H5Gget_info(handle.id(), &info), doing);
+  std::vector<std::string> names;
+  for (hsize_t i = 0; i < info.nlinks; ++i) {
+    const auto name_at = [&](char* text, std::size_t size) {
+      return check(
+          H5Lget_name_by_idx(handle.id(), ".", H5_INDEX_NAME, H5_ITER_INC, i, text, size, H5P_DEFAULT),
+          doing);
+    };
+    std::string& name = names.emplace_back(static_cast<std::size_t>(name_at(nullptr, 0)), '\0');
+    name_at(name.data(), name.size() + 1);
+  }
+  return names;
+}
+
+Dataset File::dataset(const std::string& path) const {
+  if (!exists(path)) fail(ExitCode::kBadData, "{} has no dataset {}", name_, path);
+  const Doing doing{ExitCode::kBadData, "open the dataset", path, name_};
+  return Dataset(name_, path, own<H5Dclose>(H5Dopen2(handle_.id(), path.c_str(), H5P_DEFAULT), doing));
+}
+
+Dataset File::create_dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape,
+                             Storage storage) {
+  const bool grows = storage.block_rows > 0;
+  SLUICE_ASSERT(!grows || (!shape.empty() && shape[0] == 0), "{}: what can grow begins with no rows", path);
+  const Doing doing{ExitCode::kIo, "create the dataset", path, name_};
+  const std::vector<hsize_t> sizes = to_sizes(shape);
+  const Handle space = space_of(sizes, grows, doing);
+  const Handle link = link_properties(doing);
+  const Handle creation = creation_properties(sizes, storage, doing);
+  const Handle access = access_properties(storage, doing);
+  Dataset dataset(name_, path,
+                  own<H5Dclose>(H5Dcreate2(handle_.id(), path.c_str(), file_type(dtype), space.id(),
+                                           link.id(), creation.id(), access.id()),
+                                doing));
+  if (grows) {  // once round, so that the index of blocks exists before the first row
+    dataset.set_rows(1);
+    dataset.set_rows(0);
+  }
+  return dataset;
+}
+
+void File::create_group(const std::string& path) {
+  const Doing doing{ExitCode::kIo, "create the group", path, name_};
+  const Handle link = link_properties(doing);
+  own<H5Gclose>(H5Gcreate2(handle_.id(), path.c_str(), link.id(), H5P_DEFAULT, H5P_DEFAULT), doing);
+}
+
+void File::set_attribute(const std::string& path, const std::string& name, std::string_view text) {
+  const Handle type = text_type({ExitCode::kIo, "write the attribute", name, name_});
+  const std::string terminated(text);
+  const char* pointer = terminated.c_str();
+  write_attribute(handle_.id(), path, name, type.id(), type.id(), std::nullopt, &pointer, name_);
+}
+
+void File::set_attribute(const std::string& path, const std::string& name,
+                         std::span<const std::int64_t> values) {
+  write_attribute(handle_.id(), path, name, H5T_STD_I64LE, H5T_NATIVE_INT64, values.size(), values.data(),
+                  name_);
+}
+
+void File::set_attribute(const std::string& path, const std::string& name, std::span<const double> values) {
+  write_attribute(handle_.id(), path, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, values.size(), values.data(),
+                  name_);
+}
+
+void File::set_attribute(const std::string& path, const std::string& name, std::int64_t value) {
+  write_attribute(handle_.id(), path, name, H5T_STD_I64LE, H5T_NATIVE_INT64, std::nullopt, &value, name_);
+}
+
+std::string File::text_attribute(const std::string& path, const std::string& name) const {
+  const std::string object = path + "@" + name;
+  const Doing doing{ExitCode::kBadData, "read the attribute", object, name_};
+  const Handle attribute = open_attribute(handle_.id(), path, name, doing);
+  const Handle type = text_type(doing);
+  char* pointer = nullptr;
+  check(H5Aread(attribute.id(), type.id(), &pointer), doing);
+  const std::string text = pointer ? pointer : "";
+  check(H5free_memory(pointer), doing);
+  return text;
+}
+
+template <Element T>
+std::vector<T> File::attribute(const std::string& path, const std::string& name) const {
+  const std::string object = path + "@" + name;
+  const Doing doing{ExitCode::kBadData, "read the attribute", object, name_};
+  const Handle attribute = open_attribute(handle_.id(), path, name, doing);
+  const Handle space = own<H5Sclose>(H5Aget_space(attribute.id()), doing);
+  std::vector<T> values(static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space.id()), doing)));
+  check(H5Aread(attribute.id(), memory_type<T>(), values.data()), doing);
+  return values;
+}
+
+template std::vector<std::int32_t> File::attribute(const std::string&, const std::string&) const;
+template std::vector<std::int64_t> File::attribute(const std::string&, const std::string&) const;
+template std::vector<float> File::attribute(const std::string&, const std::string&) const;
+template std::vector<double> File::attribute(const std::string&, const std::string&) const;
+
+void File::reserve(std::int64_t bytes) { lengthen(allocated_bytes() + bytes); }
+
+void File::flush() {
+  declare_length();
+  check(H5Fflush(handle_.id(), H5F_SCOPE_LOCAL), {ExitCode::kIo, "flush", "", name_});
+}
+
+std::int64_t File::allocated_bytes() const {
+  hsize_t bytes = 0;
+  check(H5Fget_filesize(handle_.id(), &bytes), {ExitCode::kIo, "examine", "", name_});
+  return checked_cast<std::int64_t>(bytes);
+}
+
+std::int64_t File::lengthen(std::int64_t bytes) {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0)
+    fail(ExitCode::kIo, "cannot examine {}: {}", name_, errno_text(errno));
+  if (status.st_size < bytes && ::ftruncate(descriptor_, bytes) != 0)
+    fail(ExitCode::kIo, "cannot lengthen {} to {} bytes: {}", name_, bytes, errno_text(errno));
+  return status.st_size;
+}
+
+/// A flush writes what refers to new room before it writes the superblock, which says how far the file goes;
+/// a kill in between would leave references beyond the end, and lose old rows with them. So the length goes
+/// first, as 8 bytes in place, and the file itself before that: one shorter than its superblock says does not
+/// open.
+void File::declare_length() {
+  const std::int64_t bytes = allocated_bytes();
+  if (bytes <= declared_bytes_) return;
+  const bool has_superblock = lengthen(bytes) > 0;
+  const std::array<unsigned char, 8> field = little_endian(static_cast<std::uint64_t>(bytes));
+  if (has_superblock &&
+      ::pwrite(descriptor_, field.data(), field.size(), kEndOfFileField) != std::ssize(field))
+    fail(ExitCode::kIo, "cannot write {} at offset {}: {}", name_, kEndOfFileField, errno_text(errno));
+  declared_bytes_ = bytes;
+}
+
+void File::close() {
+  if (descriptor_ >= 0) flush();
+  check(H5Fclose(handle_.release()), {ExitCode::kIo, "close", "", name_});
+}
+
+}  // namespace sluice::hdf5

@@ -1,0 +1,54 @@
+// What the HDF5 wrappers share: one check per library call, element types, and owned identifiers. Private to
+// src/io.
+#pragma once
+
+#include "base/error.hpp"
+#include "io/hdf5.hpp"
+
+#include <hdf5.h>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::hdf5 {
+
+static_assert(std::is_same_v<hid_t, Handle::Id>);
+
+/// What is being done, for the message of a call that fails.
+struct Doing {
+  ExitCode code;
+  std::string_view what;    ///< "read"
+  std::string_view object;  ///< "/train/loss"; may be empty
+  std::string_view file;
+};
+
+/// Throws "cannot WHAT OBJECT of FILE: HDF5's innermost message".
+[[noreturn]] void fail_doing(const Doing& doing);
+
+/// `result` of a library call, unless it is negative, which is how they all report failure.
+template <class Result>
+Result check(Result result, const Doing& doing) {
+  if (result < 0) fail_doing(doing);
+  return result;
+}
+
+/// Keeps the library from printing its error stacks. Before any other call.
+void silence();
+
+template <herr_t (*close)(hid_t)>
+Handle own(hid_t id, const Doing& doing) {
+  return Handle(check(id, doing), close);
+}
+
+/// The type in memory of T, and the little-endian type in a file of `dtype` (integers, float32 and float64
+/// alone).
+template <Element T>
+hid_t memory_type();
+hid_t file_type(DType dtype);
+
+std::vector<hsize_t> to_sizes(const std::vector<std::int64_t>& shape);
+/// Shape of a dataspace, of rank 0 for a scalar.
+std::vector<std::int64_t> shape_of(hid_t space, const Doing& doing);
+
+}  // namespace sluice::hdf5

@@ -1,0 +1,33 @@
+// The JSON part of a safetensors header: syntax, structure and types, before any number is given a meaning.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// One tensor object as it stands in the header.
+struct RawTensor {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> offsets;  ///< data_offsets: [begin, end), counted from the start of the data
+};
+
+struct RawHeader {
+  std::vector<RawTensor> tensors;  ///< in the order of the header, names unescaped, all different
+  std::map<std::string, std::string> metadata;
+};
+
+/// Reads the header's text; memory stays within a constant times its length. `file` is used in messages.
+/// Error(kBadData) naming the rule of FORMAT.md that is broken.
+[[nodiscard]] RawHeader parse_safetensors_json(std::string_view json, const std::string& file);
+
+/// Throws Error(kBadData): `file` is not valid, because `found`, against `rule`.
+[[noreturn]] void reject_safetensors(const std::string& file, std::string_view rule,
+                                     const std::string& found);
+
+}  // namespace sluice

@@ -1,0 +1,63 @@
+#include "job/blueprint.hpp"
+
+#include "base/version.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+AgreementTopic program_topic() {
+  return {"program", {{"version", std::string(version())}, {"git revision", std::string(git_revision())}}};
+}
+
+AgreementTopic job_topic(const JobConfig& config) {
+  AgreementTopic topic{"job key", {}};
+  for (const ConfigEntry& entry : canonical_entries(config))
+    topic.entries.push_back({entry.key, entry.value});
+  return topic;
+}
+
+/// What changes the numbers without changing a shape.
+AgreementTopic setting_topic(const ModelConfig& model) {
+  return {"model setting",
+          {{"model_type", model.model_type},
+           {"num_attention_heads", fmt::to_string(model.attention_heads)},
+           {"num_key_value_heads", fmt::to_string(model.key_value_heads)},
+           {"head_dim", fmt::to_string(model.head_dim)},
+           {"rms_norm_eps", fmt::format("{}", model.rms_norm_eps)},
+           {"rope_theta", fmt::format("{}", model.rope_theta)},
+           {"initializer_range", fmt::format("{}", model.initializer_range)},
+           {"num_experts_per_tok", fmt::to_string(model.experts_per_token)},
+           {"norm_topk_prob", model.normalize_expert_weights ? "true" : "false"}}};
+}
+
+AgreementTopic tensor_topic(const ParameterManifest& manifest) {
+  AgreementTopic topic{"tensor", {}};
+  for (const TensorInfo& tensor : manifest.tensors())
+    topic.entries.push_back({tensor.name, ParameterManifest::canonical_value(tensor)});
+  return topic;
+}
+
+}  // namespace
+
+Blueprint::Blueprint(JobConfig job)
+    : config(std::move(job)),
+      model(describe_model(config.model.path, config.model.dtype)),
+      keys(model.manifest),
+      layouts(make_unit_layouts(model.manifest)),
+      stages(make_stage_plan(layouts, model.config.tie_word_embeddings)) {}
+
+ShardPlan Blueprint::shard_plan(int world) const {
+  return {layouts, {world, static_cast<int>(config.parallel.expert_parallel)}};
+}
+
+std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint) {
+  return {program_topic(), job_topic(blueprint.config), setting_topic(blueprint.model.config),
+          tensor_topic(blueprint.model.manifest)};
+}
+
+}  // namespace sluice

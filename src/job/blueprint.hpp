@@ -1,0 +1,37 @@
+// All that is known of a job before anything is allocated: its settings, its model, and who will own what.
+// Pure but for reading config.json.
+#pragma once
+
+#include "comm/agreement.hpp"
+#include "config/job_config.hpp"
+#include "manifest/key_map.hpp"
+#include "model/architecture.hpp"
+#include "shard/shard_plan.hpp"
+#include "shard/stage_plan.hpp"
+
+#include <vector>
+
+namespace sluice {
+
+/// Its parts refer to each other, so it stays where it was made.
+class Blueprint {
+ public:
+  /// Describes the model of `config` from its config.json. Errors as describe_model().
+  explicit Blueprint(JobConfig config);
+  Blueprint(const Blueprint&) = delete;
+  Blueprint& operator=(const Blueprint&) = delete;
+
+  const JobConfig config;
+  const ModelDescription model;
+  const KeyMap keys;
+  const UnitLayouts layouts;
+  const StagePlan stages;
+
+  /// Cuts the units for `world` ranks. Refers to this blueprint.
+  [[nodiscard]] ShardPlan shard_plan(int world) const;
+};
+
+/// What all ranks must agree on: program, job keys, model settings, tensors.
+[[nodiscard]] std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint);
+
+}  // namespace sluice

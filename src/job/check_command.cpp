@@ -1,0 +1,66 @@
+#include "base/bytes.hpp"
+#include "data/token_file.hpp"
+#include "job/blueprint.hpp"
+#include "job/commands.hpp"
+#include "job/console.hpp"
+#include "job/job.hpp"
+#include "load/checkpoint_match.hpp"
+#include "load/load_plan.hpp"
+
+#include <filesystem>
+
+namespace sluice {
+namespace fs = std::filesystem;
+namespace {
+
+bool holds_weights(const fs::path& directory) {
+  return fs::exists(directory / "model.safetensors") ||
+         fs::exists(directory / "model.safetensors.index.json");
+}
+
+void check_checkpoint(const Blueprint& blueprint, const ShardPlan& shards) {
+  const JobConfig& config = blueprint.config;
+  if (config.model.init == ModelInit::kRandom)
+    return console::line("weights   drawn, model.init = \"random\"");
+  if (!holds_weights(config.model.path))
+    return console::line("weights   none in {}: checked from config.json alone", config.model.path.string());
+  const CheckpointIndex index = read_checkpoint_index(config.model.path);
+  const CheckpointMatch match = match_checkpoint(index, blueprint.keys, config.model.dtype);
+  const LoadPlan plan(index, match, shards, config.model.dtype, config.load.chunk_bytes);
+  plan.check_coverage();
+  console::line("weights   {} tensors in {} files, {} in {} reads, {} sent by rank 0", index.entries.size(),
+                index.files.size(), format_bytes(plan.read_bytes()), plan.reads().size(),
+                format_bytes(plan.sent_bytes()));
+  for (const std::string& text : ignored_text(match)) console::line("          {}", text);
+}
+
+void check_data(const Blueprint& blueprint) {
+  const JobConfig& config = blueprint.config;
+  if (config.job.kind != JobKind::kTrain) return;
+  if (!fs::exists(config.data.tokens))
+    return console::line("data      {} is not here: not checked", config.data.tokens.string());
+  const TokenFile tokens = TokenFile::open(config.data.tokens, config.data.sequence_length, blueprint.model.config.vocab_size);
+  console::line("data      {} sequences of {} tokens", tokens.sequence_count(), config.data.sequence_length);
+}
+
+}  // namespace
+
+int check_command(const JobArguments& arguments, int ranks) {
+  const Blueprint blueprint(load_job_config(arguments.file, arguments.overrides));
+  static_cast<void>(find_job(blueprint.config.job.kind));
+  const ShardPlan plan = blueprint.shard_plan(ranks);
+  const ModelDescription& model = blueprint.model;
+  console::line("model     {}, {} layers ({} with experts), {} parameters, {} tensors",
+                model.config.model_type, model.config.layer_count(), model.config.moe_layer_count(),
+                model.manifest.parameter_count(), model.manifest.stored_tensors().size());
+  console::line("structure {}", model.manifest.structure_hash().hex());
+  check_checkpoint(blueprint, plan);
+  check_data(blueprint);
+  for (int rank = 0; rank < ranks; ++rank)
+    console::line("rank {:<4} holds {} of weights", rank,
+                  format_bytes(plan.arena_elements(rank) * size_of(blueprint.config.model.dtype)));
+  console::line("{} is fine for {} rank{}", arguments.file.string(), ranks, ranks == 1 ? "" : "s");
+  return 0;
+}
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+// The commands of the program. Each returns the process's exit status, prints its result to stdout and throws
+// Error for what goes wrong; run_command alone reports failures by itself, since other ranks are involved.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct JobArguments {
+  std::filesystem::path file;
+  std::vector<std::string> overrides;  ///< "table.key=value"
+};
+
+/// Runs a job on all ranks. Collective over the processes that mpirun or srun started.
+[[nodiscard]] int run_command(const JobArguments& arguments);
+
+/// Configuration, manifest, key map and plans for `ranks`, in this process alone; and the checkpoint's
+/// headers, if there are any. No weights, GPU or launch needed.
+int check_command(const JobArguments& arguments, int ranks);
+
+struct PlanArguments {
+  JobArguments job;
+  int ranks = 1;
+  std::optional<std::int64_t> memory_bytes;  ///< of one rank
+  bool json = false;
+};
+/// Bytes per rank for each purpose, and whether they fit.
+int plan_command(const PlanArguments& arguments);
+
+struct SynthesizeArguments {
+  std::filesystem::path config_directory;
+  std::filesystem::path output;
+  std::uint64_t seed = 0;
+  bool sparse = false;
+};
+int synthesize_command(const SynthesizeArguments& arguments);
+
+}  // namespace sluice

@@ -1,0 +1,43 @@
+#include "job/console.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace sluice::console {
+namespace {
+
+/// A closed or broken stream must not keep a job from ending.
+void write_to(std::FILE* stream, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+  std::fflush(stream);
+}
+
+}  // namespace
+
+void write_line(std::string_view text) { write_to(stdout, std::string(text) + "\n"); }
+
+void raw(std::string_view text) { write_to(stdout, text); }
+
+bool is_terminal() { return isatty(STDOUT_FILENO) == 1; }
+
+void report(std::string_view text) { write_to(stderr, std::string(text) + "\n"); }
+
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()), 0);
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      out += i == 0 ? fmt::format("  {:<{}}", row[i], widths[i]) : fmt::format("  {:>{}}", row[i], widths[i]);
+    out += '\n';
+  }
+  if (!out.empty()) out.pop_back();
+  return out;
+}
+
+}  // namespace sluice::console

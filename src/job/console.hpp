@@ -1,0 +1,29 @@
+// What people see: lines on stdout, one report block on stderr, tables.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice::console {
+
+/// One line to stdout, at once.
+void write_line(std::string_view text);
+template <class... Args>
+void line(fmt::format_string<Args...> text, Args&&... args) {
+  write_line(fmt::format(text, std::forward<Args>(args)...));
+}
+/// Text as it is, for a progress line that redraws itself.
+void raw(std::string_view text);
+[[nodiscard]] bool is_terminal();
+
+/// The one explanation of a job that ends: to stderr, in one write.
+void report(std::string_view text);
+
+/// Rows of cells with a header, columns aligned: the first to the left, others to the right.
+[[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows);
+
+}  // namespace sluice::console

@@ -1,0 +1,32 @@
+#include "job/failure.hpp"
+
+#include "base/bytes.hpp"
+#include "base/memory.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <new>
+
+namespace sluice {
+
+Failure current_failure() {
+  try {
+    throw;
+  } catch (const Error& e) {
+    return {e.code(), e.what()};
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::kInternal,
+            fmt::format("out of memory: an allocation was refused; the machine has {} available, and a "
+                        "limit on the process (load.memory_limit, ulimit) may be lower",
+                        format_bytes(available_memory_bytes()))};
+  } catch (const c10::Error& e) {
+    return {ExitCode::kInternal, std::string("LibTorch: ") + e.what_without_backtrace()};
+  } catch (const std::exception& e) {
+    return {ExitCode::kInternal, e.what()};
+  } catch (...) {
+    return {ExitCode::kInternal, "an exception of unknown type"};
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,38 @@
+// A job kind: what runs once all ranks agree. A file in jobs/ defines one and registers it.
+#pragma once
+
+#include "base/memory.hpp"
+#include "comm/communicator.hpp"
+#include "job/blueprint.hpp"
+#include "job/run_directory.hpp"
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// What a job is given. Everything outlives it.
+struct JobContext {
+  const Blueprint& blueprint;
+  const ShardPlan& plan;
+  Communicator& comm;
+  RunDirectory& directory;  ///< acts on rank 0, does nothing elsewhere
+  MemorySample baseline;    ///< memory before any header, plan, staging or arena exists
+
+  [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
+  [[nodiscard]] bool is_root() const { return comm.rank() == 0; }
+};
+
+using JobFunction = void (*)(JobContext& context);
+
+/// Makes a job kind known under the name of job.kind. Define one as a namespace-scope object in the job's own
+/// file.
+class JobRegistration {
+ public:
+  JobRegistration(JobKind kind, JobFunction function);
+};
+
+/// The function of a kind. Error(kBadConfig) if this program has none.
+[[nodiscard]] JobFunction find_job(JobKind kind);
+
+}  // namespace sluice

@@ -1,0 +1,115 @@
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "comm/mpi_environment.hpp"
+#include "job/baseline.hpp"
+#include "job/commands.hpp"
+#include "job/console.hpp"
+#include "job/failure.hpp"
+#include "job/job.hpp"
+#include "ops/threads.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <thread>
+
+namespace sluice {
+namespace {
+
+/// What this rank made of the job file and the model, or why it could not.
+struct Attempt {
+  std::unique_ptr<const JobConfig> config;
+  std::unique_ptr<const Blueprint> blueprint;
+  Failure failure{ExitCode::kDone, {}};
+};
+
+/// MPI starts whatever this finds: a rank that leaves before the others know would strand them.
+Attempt prepare(const JobArguments& arguments) {
+  Attempt attempt;
+  try {
+    attempt.config = std::make_unique<JobConfig>(load_job_config(arguments.file, arguments.overrides));
+    attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
+    static_cast<void>(find_job(attempt.config->job.kind));
+  } catch (...) {
+    attempt.failure = current_failure();
+  }
+  return attempt;
+}
+
+AgreementResult agree_on_job(Communicator& comm, const Attempt& attempt) {
+  AgreementClaim claim;
+  if (attempt.failure.code == ExitCode::kDone) claim.topics = agreement_topics(*attempt.blueprint);
+  claim.failure = attempt.failure.code;
+  claim.failure_text = attempt.failure.text;
+  return agree(comm, claim);
+}
+
+/// Cores that the launcher left this process: all of the machine's, or its own if it was bound to some.
+int usable_cores() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+int threads_per_rank(const JobConfig& config, int local_ranks) {
+  if (config.parallel.threads > 0) return static_cast<int>(config.parallel.threads);
+  const bool is_bound = usable_cores() < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return is_bound ? usable_cores() : std::max(1, usable_cores() / local_ranks);
+}
+
+/// Of ranks that fail together the lowest speaks: the others leave it time to end the job.
+void wait_for_lower_ranks(int rank) {
+  constexpr auto kTurn = std::chrono::milliseconds(200);
+  std::this_thread::sleep_for(kTurn * std::min(rank, 10));
+}
+
+[[noreturn]] void end_job(const Communicator& comm, const Failure& failure) {
+  wait_for_lower_ranks(comm.rank());
+  console::report(fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  {}",
+                              comm.rank(), comm.size(), static_cast<int>(failure.code), failure.text));
+  MpiEnvironment::abort(failure.code);
+}
+
+void run_job(const Blueprint& blueprint, Communicator& comm) {
+  RunDirectory directory(blueprint.config, comm);
+  const ShardPlan plan = blueprint.shard_plan(comm.size());
+  JobContext context{blueprint, plan, comm, directory, take_baseline(comm)};
+  try {
+    find_job(blueprint.config.job.kind)(context);
+  } catch (...) {
+    directory.set_failed(current_failure());
+    throw;
+  }
+  comm.set_deadline("finish", blueprint.config.deadline.finish_seconds);
+  comm.barrier();
+  directory.set_status("done");
+}
+
+}  // namespace
+
+int run_command(const JobArguments& arguments) {
+  const Attempt attempt = prepare(arguments);
+  const double setup_seconds =
+      attempt.config ? attempt.config->deadline.setup_seconds : DeadlineSettings().setup_seconds;
+  MpiEnvironment mpi(setup_seconds);
+  Communicator& comm = mpi.world();
+  log::set_rank(comm.rank(), comm.size());
+  try {
+    comm.set_deadline("setup", setup_seconds);
+    const AgreementResult agreed = agree_on_job(comm, attempt);
+    if (agreed.code != ExitCode::kDone) {
+      if (comm.rank() == 0) console::report(agreed.report);
+      return static_cast<int>(agreed.code);
+    }
+    ops::set_thread_count(threads_per_rank(*attempt.config, mpi.local_size()));
+    run_job(*attempt.blueprint, comm);
+  } catch (...) {
+    end_job(comm, current_failure());
+  }
+  mpi.finalize();
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace sluice

@@ -1,0 +1,102 @@
+#include "job/train_report.hpp"
+
+#include "base/bytes.hpp"
+#include "base/memory.hpp"
+#include "job/console.hpp"
+#include "load/streaming_loader.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace sluice {
+namespace {
+
+LoadTable load_table(const LoadReport& report) {
+  LoadTable table;
+  for (const RankLoad& rank : report.ranks) {
+    table.bytes_received.push_back(rank.received_bytes);
+    table.shard_bytes.push_back(rank.shard_bytes);
+    table.peak_staging_bytes.push_back(rank.peak_staging_bytes);
+    table.peak_growth_bytes.push_back(rank.peak_growth_bytes);
+    table.seconds.push_back(rank.seconds);
+  }
+  return table;
+}
+
+std::vector<std::int64_t> peaks_of_ranks(Communicator& comm) {
+  std::vector<std::int64_t> peaks(static_cast<std::size_t>(comm.size()), 0);
+  peaks[static_cast<std::size_t>(comm.rank())] = peak_resident_bytes();
+  comm.all_reduce_max(std::span(peaks));
+  return peaks;
+}
+
+}  // namespace
+
+std::optional<MetricsWriter> open_metrics(JobContext& context, const std::optional<LoadReport>& load,
+                                          std::int64_t expected_rows) {
+  if (!context.is_root()) return std::nullopt;
+  const ModelDescription& model = context.blueprint.model;
+  MetricsHeader header;
+  header.job_toml = to_toml(context.config());
+  header.structure_hash = model.manifest.structure_hash().hex();
+  header.world_size = context.comm.size();
+  header.expected_rows = expected_rows;
+  header.phases.assign(kPhaseNames.begin(), kPhaseNames.end());
+  header.moe_layers = model.config.moe_layer_count();
+  header.experts = model.config.experts;
+  std::optional<MetricsWriter> writer(std::in_place, context.directory.file(context.config().metrics.file),
+                                      header);
+  if (load) writer->write_load(load_table(*load));
+  return writer;
+}
+
+TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& load)
+    : context_(context), writer_(open_metrics(context, load, context.config().train.steps)) {}
+
+void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds) {
+  peaks_ = peaks_of_ranks(context_.comm);
+  if (!writer_) return;
+  TrainRow row;
+  row.step = step;
+  row.loss = metrics.loss;
+  row.grad_norm = metrics.grad_norm;
+  row.learning_rate = learning_rate;
+  row.tokens = metrics.tokens;
+  row.step_seconds = seconds;
+  row.tokens_per_second = static_cast<double>(metrics.tokens) / seconds;
+  row.phase_seconds.assign(metrics.phase_seconds.begin(), metrics.phase_seconds.end());
+  row.expert_tokens = metrics.expert_tokens;
+  row.aux_loss = metrics.aux_loss;
+  row.peak_bytes = peaks_;
+  writer_->append(row);
+  console::line("step {:>6}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:>8.0f} tokens/s  peak {}", step,
+                row.loss, row.grad_norm, learning_rate, row.tokens_per_second,
+                format_mib(*std::ranges::max_element(peaks_)));
+}
+
+void TrainReport::finish() {
+  if (!writer_) return;
+  writer_->close();
+  const Blueprint& blueprint = context_.blueprint;
+  const std::vector<RankMemory> planned = plan_memory(blueprint.model.config, context_.plan, blueprint.stages,
+                                                      blueprint.config, LoadOptions().ring_slots);
+  std::vector<std::vector<std::string>> rows{{"memory"}};
+  for (const auto& [name, bytes] : planned.front().parts())
+    if (name != "staging") rows.front().emplace_back(name);
+  rows.front().insert(rows.front().end(), {"planned", "measured peak"});
+  for (std::size_t rank = 0; rank < planned.size(); ++rank) {
+    std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{fmt::format("rank {}", rank)});
+    for (const auto& [name, bytes] : planned[rank].parts())
+      if (name != "staging") row.push_back(format_mib(bytes));
+    row.push_back(format_mib(planned[rank].train_total()));
+    row.push_back(peaks_.empty() ? "-" : format_mib(peaks_[rank]));
+  }
+  console::write_line(console::table(rows));
+  console::line(
+      "  (the measured peak is the whole process, with its code and libraries: {} before the model on rank "
+      "0)",
+      format_mib(context_.baseline.anonymous_bytes + context_.baseline.file_bytes +
+                 context_.baseline.shared_bytes));
+}
+
+}  // namespace sluice

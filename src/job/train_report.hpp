@@ -1,0 +1,39 @@
+// What a training run tells: the step line, the metrics row, the memory table.
+#pragma once
+
+#include "job/job.hpp"
+#include "job/weights.hpp"
+#include "metrics/metrics_writer.hpp"
+#include "train/memory_plan.hpp"
+#include "train/trainer.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace sluice {
+
+class TrainReport {
+ public:
+  /// Rank 0 creates the metrics file and fills /load if `load` is there.
+  TrainReport(JobContext& context, const std::optional<LoadReport>& load);
+
+  /// Collective over the context's communicator. `step` counts from 1. Writes the row, then prints the line: a row whose line was
+  /// seen is on disk.
+  void add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds);
+
+  /// Rank 0 prints planned and measured memory of each rank, and closes the file.
+  void finish();
+
+ private:
+  JobContext& context_;
+  std::optional<MetricsWriter> writer_;  ///< on rank 0
+  std::vector<std::int64_t> peaks_;      ///< highest resident set of each rank
+};
+
+/// Creates the metrics file on rank 0 and fills /load if there is a report; nothing on other ranks.
+[[nodiscard]] std::optional<MetricsWriter> open_metrics(JobContext& context,
+                                                        const std::optional<LoadReport>& load,
+                                                        std::int64_t expected_rows);
+
+}  // namespace sluice

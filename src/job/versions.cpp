@@ -1,0 +1,18 @@
+#include "job/versions.hpp"
+
+#include "base/version.hpp"
+#include "comm/mpi_environment.hpp"
+#include "comm/nccl_communicator.hpp"
+#include "io/hdf5.hpp"
+
+#include <fmt/format.h>
+#include <torch/version.h>
+
+namespace sluice {
+
+std::string versions_text() {
+  return fmt::format("sluice {} ({})\nLibTorch {}\n{}\nHDF5 {}\n{}", version(), git_revision(), TORCH_VERSION,
+                     MpiEnvironment::library_version(), hdf5::library_version(), nccl_version_text());
+}
+
+}  // namespace sluice

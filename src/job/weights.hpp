@@ -1,0 +1,22 @@
+// A rank's weights: allocated once, then loaded from the checkpoint or drawn.
+#pragma once
+
+#include "job/job.hpp"
+#include "load/load_report.hpp"
+#include "shard/arena.hpp"
+
+#include <optional>
+
+namespace sluice {
+
+struct Weights {
+  ShardArena arena;
+  std::optional<LoadReport> load;  ///< nothing if the weights were drawn
+};
+
+/// Collective over the context's communicator. Rank 0 prints what each rank will hold before anything is
+/// allocated, the load's progress, and at the end what it took. Error(kBadData) if the checkpoint is not the
+/// model's; Error(kInternal) if the ranks' plans differ or the shard does not fit the memory that is there.
+[[nodiscard]] Weights make_weights(JobContext& context);
+
+}  // namespace sluice

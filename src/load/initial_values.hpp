@@ -1,0 +1,21 @@
+// Values of an untrained model: the same element by element, whoever draws them.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "shard/arena.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+/// Elements [begin, begin + count) of a tensor, row-major: ones for norms, zeros for biases, else normal
+/// numbers of mean 0 and the given standard deviation from the stream (seed, tensor name).
+void initial_values(const TensorInfo& tensor, float standard_deviation, std::uint64_t seed,
+                    std::int64_t begin, std::int64_t count, float* out);
+
+/// Fills a rank's shard, without communication and in bounded pieces. The values do not depend on the number
+/// of ranks.
+void initialize_shards(ShardArena& arena, const ParameterManifest& manifest, float standard_deviation,
+                       std::uint64_t seed);
+
+}  // namespace sluice

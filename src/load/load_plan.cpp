@@ -1,0 +1,243 @@
+#include "load/load_plan.hpp"
+
+#include "base/error.hpp"
+#include "load/byte_stream.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace sluice {
+namespace {
+
+/// Joins pieces that follow each other on both sides.
+class PieceMerger {
+ public:
+  explicit PieceMerger(const std::function<void(const Piece&)>& visit) : visit_(visit) {}
+  void add(const Piece& piece) {
+    if (last_.count > 0 && piece.rank == last_.rank && piece.dtype == last_.dtype &&
+        piece.source == last_.source + last_.bytes() && piece.target == last_.target + last_.count) {
+      last_.count += piece.count;
+      return;
+    }
+    flush();
+    last_ = piece;
+  }
+  void flush() {
+    if (last_.count > 0) visit_(last_);
+    last_.count = 0;
+  }
+
+ private:
+  const std::function<void(const Piece&)>& visit_;
+  Piece last_;
+};
+
+/// Elements [begin, end) of a rank's arena.
+struct Interval {
+  int rank = 0;
+  Range range;
+};
+
+/// Sorted, with neighbours that touch joined. Error(kInternal) where two overlap.
+std::vector<Interval> joined(std::vector<Interval> intervals, std::string_view what) {
+  std::ranges::sort(intervals, {}, [](const Interval& i) { return std::tuple(i.rank, i.range.begin); });
+  std::vector<Interval> out;
+  for (const Interval& next : intervals) {
+    if (out.empty() || out.back().rank != next.rank || out.back().range.end < next.range.begin) {
+      out.push_back(next);
+      continue;
+    }
+    SLUICE_ASSERT(out.back().range.end == next.range.begin,
+                  "{}: element {} of rank {}'s arena is written twice", what, next.range.begin, next.rank);
+    out.back().range.end = next.range.end;
+  }
+  return out;
+}
+
+/// Calls visit(rank, arena elements, elements of the unit's buffer) for the owned parts of [begin, begin +
+/// count) of a unit.
+template <class Visit>
+void for_each_owner(const ShardPlan& shards, int unit, std::int64_t begin, std::int64_t count, Visit visit) {
+  const std::int64_t end = begin + count;
+  for (int rank = shards.owner(unit, begin); begin < end; ++rank) {
+    const Range owned = shards.owned(unit, rank);
+    const std::int64_t stop = std::min(end, owned.end);
+    if (stop <= begin) continue;
+    visit(rank, shards.arena_offset(unit, rank) + begin - owned.begin, Range{begin, stop});
+    begin = stop;
+  }
+}
+
+/// The elements of all arenas that belong to some tensor.
+std::vector<Interval> expected_intervals(const ShardPlan& shards) {
+  std::vector<Interval> intervals;
+  const auto& units = shards.layouts().units;
+  for (int unit = 0; unit < static_cast<int>(units.size()); ++unit) {
+    for (const Placement& placement : units[static_cast<std::size_t>(unit)].placements()) {
+      if (placement.block_elements == 0) continue;
+      FlatLayout::for_each_run(placement, 0, placement.blocks * placement.block_elements,
+                               [&](const Run& run) {
+                                 for_each_owner(shards, unit, run.unit_begin, run.count,
+                                                [&](int rank, std::int64_t at, Range part) {
+                                                  intervals.push_back({rank, {at, at + part.count()}});
+                                                });
+                               });
+    }
+  }
+  return intervals;
+}
+
+}  // namespace
+
+LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, const ShardPlan& shards,
+                   DType arena, std::int64_t chunk_bytes)
+    : shards_(shards), arena_(arena), files_(index.files), ranks_(static_cast<std::size_t>(shards.world())) {
+  SLUICE_ASSERT(chunk_bytes >= 4 * kKiB, "a chunk of {} bytes is too small to load by", chunk_bytes);
+  sources_.reserve(match.entries.size());
+  for (const MatchedEntry& matched : match.entries) {
+    const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(matched.entry)];
+    if (matched.count == 0) continue;
+    sources_.push_back({entry.file, matched.tensor, entry.dtype, entry.begin, matched.begin, matched.count});
+  }
+  std::ranges::sort(sources_, {}, [](const Source& s) { return std::tuple(s.file, s.begin); });
+  cut_reads(chunk_bytes);
+  add_up();
+}
+
+/// Takes runs of tensors that touch, chunk by chunk; the end of a chunk moves down to the border of an
+/// element.
+void LoadPlan::cut_reads(std::int64_t chunk_bytes) {
+  const int count = static_cast<int>(sources_.size());
+  int at = 0;
+  std::int64_t position = sources_.empty() ? 0 : sources_.front().begin;
+  while (at < count) {
+    const Source& first = sources_[static_cast<std::size_t>(at)];
+    const Read read{first.file, position, 0, at};
+    const std::int64_t limit = position + chunk_bytes;
+    for (; at < count; ++at) {
+      const Source& source = sources_[static_cast<std::size_t>(at)];
+      if (source.file != read.file || source.begin > position || position == limit) break;
+      const std::int64_t elements = (std::min(source.end(), limit) - source.begin) / size_of(source.dtype);
+      position = std::max(position, source.begin + elements * size_of(source.dtype));
+      if (position < source.end()) break;
+    }
+    reads_.push_back({read.file, read.offset, position - read.offset, read.first});
+    if (at < count) {
+      const Source& next = sources_[static_cast<std::size_t>(at)];
+      if (next.file != read.file || next.begin > position) position = next.begin;
+    }
+  }
+}
+
+void LoadPlan::add_up() {
+  std::vector<Transfer> transfers;
+  for (const Read& read : reads_) {
+    read_bytes_ += read.bytes;
+    largest_read_bytes_ = std::max(largest_read_bytes_, read.bytes);
+    transfers_of(read, transfers);
+    std::int64_t packed = 0;
+    for (std::size_t rank = 0; rank < transfers.size(); ++rank) {
+      const Transfer& transfer = transfers[rank];
+      std::int64_t staged = transfer.small_bytes;
+      ranks_[rank].payload += transfer.small_bytes;
+      for (const Piece& piece : transfer.large) {
+        ranks_[rank].payload += piece.bytes();
+        if (piece.dtype != arena_) staged += piece.bytes();
+      }
+      if (rank == 0) continue;
+      packed += transfer.small_bytes;
+      ranks_[rank].slot = std::max(ranks_[rank].slot, staged);
+    }
+    ranks_[0].slot = std::max(ranks_[0].slot, packed);
+  }
+  ranks_[0].slot += largest_read_bytes_;
+}
+
+void LoadPlan::cut_by_owner(const Source& source, Range elements, std::int64_t position,
+                            const std::function<void(const Piece&)>& visit) const {
+  const TensorHome& home = shards_.layouts().homes[static_cast<std::size_t>(source.tensor)];
+  const FlatLayout& unit = shards_.layouts().units[static_cast<std::size_t>(home.unit)];
+  const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];
+  FlatLayout::for_each_run(placement, elements.begin, elements.count(), [&](const Run& run) {
+    const std::int64_t at = position + (run.tensor_begin - elements.begin) * size_of(source.dtype);
+    for_each_owner(shards_, home.unit, run.unit_begin, run.count,
+                   [&](int rank, std::int64_t target, Range part) {
+                     visit({at + (part.begin - run.unit_begin) * size_of(source.dtype), rank, target,
+                            part.count(), source.dtype});
+                   });
+  });
+}
+
+void LoadPlan::for_each_piece(const Read& read, const std::function<void(const Piece&)>& visit) const {
+  PieceMerger merger(visit);
+  const std::int64_t end = read.offset + read.bytes;
+  for (std::size_t i = static_cast<std::size_t>(read.first); i < sources_.size(); ++i) {
+    const Source& source = sources_[i];
+    if (source.file != read.file || source.begin >= end) break;
+    const std::int64_t size = size_of(source.dtype);
+    const std::int64_t from = std::max(read.offset, source.begin);
+    const Range elements{source.element + (from - source.begin) / size,
+                         source.element + (std::min(end, source.end()) - source.begin) / size};
+    cut_by_owner(source, elements, from - read.offset, [&](const Piece& piece) { merger.add(piece); });
+  }
+  merger.flush();
+}
+
+void LoadPlan::transfers_of(const Read& read, std::vector<Transfer>& transfers) const {
+  transfers.resize(ranks_.size());
+  for (Transfer& transfer : transfers) {
+    transfer.small.clear();
+    transfer.large.clear();
+    transfer.small_bytes = 0;
+  }
+  for_each_piece(read, [&](const Piece& piece) {
+    Transfer& transfer = transfers[static_cast<std::size_t>(piece.rank)];
+    if (piece.bytes() >= kLargePieceBytes) {
+      transfer.large.push_back(piece);
+    } else {
+      transfer.small.push_back(piece);
+      transfer.small_bytes += piece.bytes();
+    }
+  });
+}
+
+void LoadPlan::check_coverage() const {
+  std::vector<Interval> written;
+  for (const Read& read : reads_)
+    for_each_piece(read, [&](const Piece& piece) {
+      written.push_back({piece.rank, {piece.target, piece.target + piece.count}});
+    });
+  const std::vector<Interval> have = joined(std::move(written), "load plan");
+  const std::vector<Interval> want = joined(expected_intervals(shards_), "shard plan");
+  const auto same = [](const Interval& a, const Interval& b) {
+    return a.rank == b.rank && a.range.begin == b.range.begin && a.range.end == b.range.end;
+  };
+  const auto [at_have, at_want] = std::ranges::mismatch(have, want, same);
+  SLUICE_ASSERT(at_have == have.end() && at_want == want.end(),
+                "the load plan does not write what the shard plan owns, first in run {} of {} (expected {})",
+                at_have - have.begin(), have.size(), want.size());
+}
+
+Digest LoadPlan::digest() const {
+  ByteWriter out;
+  out.number(static_cast<std::int64_t>(arena_));
+  for (const CheckpointFile& file : files_) {
+    out.text(file.name);
+    out.number(file.bytes);
+  }
+  for (const Source& source : sources_)
+    for (const std::int64_t value :
+         {std::int64_t{source.file}, std::int64_t{source.tensor}, static_cast<std::int64_t>(source.dtype),
+          source.begin, source.element, source.count})
+      out.number(value);
+  for (const Read& read : reads_) out.number(read.offset);
+  for (int unit = 0; unit < static_cast<int>(shards_.layouts().units.size()); ++unit) {
+    for (int rank = 0; rank < shards_.world(); ++rank) {
+      out.number(shards_.owned(unit, rank).end);
+      out.number(shards_.arena_offset(unit, rank));
+    }
+  }
+  return digest_of(out.bytes());
+}
+
+}  // namespace sluice

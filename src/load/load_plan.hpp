@@ -1,0 +1,122 @@
+// How a checkpoint's bytes reach the arenas: reads in file order, each cut into pieces with one owner each.
+// Pure.
+//
+//   file      | tensor a | tensor b | (ignored) | tensor c ...
+//   reads     |<-- chunk -->|<- rest ->|         |<-- chunk -->|      large, whatever the sizes of tensors
+//   pieces    | rank 0 | rank 1 |  1   |  2 |                         consecutive in the file and in one
+//   arena
+//
+// Nothing but the table of tensors and reads is kept; pieces are worked out when they are asked for.
+#pragma once
+
+#include "base/bytes.hpp"
+#include "base/digest.hpp"
+#include "load/checkpoint_match.hpp"
+#include "shard/shard_plan.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace sluice {
+
+/// Bytes [offset, offset + bytes) of a file; never cuts an element. `first` is the first tensor it holds a
+/// part of.
+struct Read {
+  int file = 0;
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+  int first = 0;
+};
+
+/// `count` elements of type `dtype` at `source` bytes into a read, for elements [target, target + count) of a
+/// rank's arena.
+struct Piece {
+  std::int64_t source = 0;
+  int rank = 0;
+  std::int64_t target = 0;
+  std::int64_t count = 0;
+  DType dtype = DType::kFloat32;
+  [[nodiscard]] std::int64_t bytes() const { return count * size_of(dtype); }
+};
+
+/// What one read holds for one rank. Small pieces travel packed in one message, in this order; then each
+/// large piece travels in a message of its own. Both ends work it out for themselves.
+struct Transfer {
+  std::vector<Piece> small;
+  std::vector<Piece> large;
+  std::int64_t small_bytes = 0;
+};
+
+class LoadPlan {
+ public:
+  /// Pieces of at least this many bytes travel unpacked.
+  static constexpr std::int64_t kLargePieceBytes = 64 * kKiB;
+
+  /// `shards` must outlive the plan; index and match need not. Reads have at most `chunk_bytes` (at least 4
+  /// KiB).
+  LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, const ShardPlan& shards, DType arena,
+           std::int64_t chunk_bytes);
+
+  [[nodiscard]] const std::vector<CheckpointFile>& files() const { return files_; }
+  [[nodiscard]] const std::vector<Read>& reads() const { return reads_; }
+  [[nodiscard]] const ShardPlan& shards() const { return shards_; }
+  [[nodiscard]] DType arena_dtype() const { return arena_; }
+
+  /// Calls `visit` with the pieces of a read in file order, as long as they can be.
+  void for_each_piece(const Read& read, const std::function<void(const Piece&)>& visit) const;
+  /// The same by rank. `transfers` is reused from call to call.
+  void transfers_of(const Read& read, std::vector<Transfer>& transfers) const;
+
+  /// Error(kInternal) unless every element of every arena that belongs to a tensor is written exactly once,
+  /// and no other.
+  void check_coverage() const;
+
+  /// Payload: the bytes that are read, and those among them that a rank keeps. Rank 0 sends all but its own.
+  [[nodiscard]] std::int64_t read_bytes() const { return read_bytes_; }
+  [[nodiscard]] std::int64_t payload_bytes(int rank) const {
+    return ranks_[static_cast<std::size_t>(rank)].payload;
+  }
+  [[nodiscard]] std::int64_t sent_bytes() const { return read_bytes_ - payload_bytes(0); }
+  /// Staging that one step of the load takes: on rank 0 a read and the small pieces packed for others; on
+  /// other ranks what is packed or has to be converted. A ring of n slots takes n times as much, and nothing
+  /// else is allocated.
+  [[nodiscard]] std::int64_t slot_bytes(int rank) const {
+    return ranks_[static_cast<std::size_t>(rank)].slot;
+  }
+  [[nodiscard]] std::int64_t largest_read_bytes() const { return largest_read_bytes_; }
+
+  /// Digest of everything that two ranks must have in common to load together.
+  [[nodiscard]] Digest digest() const;
+
+ private:
+  /// A tensor of a file: its bytes begin at `begin`, its elements at `element` of manifest tensor `tensor`.
+  struct Source {
+    int file = 0;
+    int tensor = 0;
+    DType dtype = DType::kFloat32;
+    std::int64_t begin = 0;
+    std::int64_t element = 0;
+    std::int64_t count = 0;
+    [[nodiscard]] std::int64_t end() const { return begin + count * size_of(dtype); }
+  };
+  struct RankTotals {
+    std::int64_t payload = 0;
+    std::int64_t slot = 0;
+  };
+  void cut_reads(std::int64_t chunk_bytes);
+  void add_up();
+  void cut_by_owner(const Source& source, Range elements, std::int64_t position,
+                    const std::function<void(const Piece&)>& visit) const;
+
+  const ShardPlan& shards_;
+  DType arena_;
+  std::vector<CheckpointFile> files_;
+  std::vector<Source> sources_;  ///< by file, then by begin; none is empty
+  std::vector<Read> reads_;
+  std::vector<RankTotals> ranks_;
+  std::int64_t read_bytes_ = 0;
+  std::int64_t largest_read_bytes_ = 0;
+};
+
+}  // namespace sluice

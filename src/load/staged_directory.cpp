@@ -1,0 +1,59 @@
+#include "load/staged_directory.hpp"
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "io/file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+void sync_directory(const fs::path& path) {
+  const FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
+    fail(ExitCode::kIo, "cannot sync the directory {}: {}", path.string(), errno_text(errno));
+}
+
+/// "a/b/" and "a/b" name the same target; a name is needed to stage beside.
+fs::path normal(const fs::path& path) {
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+}  // namespace
+
+StagedDirectory::StagedDirectory(fs::path target)
+    : target_(normal(target)),
+      staging_(target_.parent_path() /
+               fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid())) {
+  std::error_code error;
+  if (fs::exists(target_, error) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error)))
+    fail(ExitCode::kUsage, "{} is already there; choose another name or remove it", target_.string());
+  fs::create_directories(target_.parent_path(), error);
+  if (!error) fs::create_directory(staging_, error);
+  if (error) fail(ExitCode::kIo, "cannot create {}: {}", staging_.string(), error.message());
+}
+
+StagedDirectory::~StagedDirectory() {
+  std::error_code error;
+  fs::remove_all(staging_, error);  // after commit() there is none
+  if (error) log::warning("cannot remove {}: {}", staging_.string(), error.message());
+}
+
+void StagedDirectory::commit() {
+  sync_directory(staging_);
+  std::error_code error;
+  fs::rename(staging_, target_, error);
+  if (error)
+    fail(ExitCode::kIo, "cannot rename {} to {}: {}", staging_.string(), target_.string(), error.message());
+  sync_directory(target_.parent_path());
+}
+
+}  // namespace sluice

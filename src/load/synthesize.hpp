@@ -1,0 +1,39 @@
+// Writes a random checkpoint in published layout, streaming: nothing larger than a few MiB is ever held.
+#pragma once
+
+#include "manifest/key_map.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+namespace sluice {
+
+struct SynthesizeOptions {
+  float standard_deviation = 0.02f;  ///< initializer_range of config.json
+  std::uint64_t seed = 0;
+  std::int64_t max_shard_bytes =
+      5'000'000'000;  ///< of one file's tensors; a larger tensor gets a file of its own
+  ExpertLayout experts = ExpertLayout::kPerExpert;
+  bool sparse = false;                              ///< headers and holes only: every weight reads as zero
+  std::vector<std::filesystem::path> companions{};  ///< files copied as they are: config.json, the tokenizer
+  std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};  ///< may be empty
+};
+
+struct SynthesizeReport {
+  int files = 0;
+  std::int64_t tensors = 0;
+  std::int64_t bytes = 0;  ///< of all tensors
+};
+
+/// Writes `out`/model.safetensors, or model-0000i-of-0000N.safetensors with their index, in the manifest's
+/// element types and with the values of initial_values(). `out` appears complete or not at all; Error(kUsage)
+/// if it exists and is not empty.
+SynthesizeReport synthesize_checkpoint(const KeyMap& keys, const std::filesystem::path& out,
+                                       const SynthesizeOptions& options);
+
+/// The small files of a model directory that belong to any checkpoint of it: configuration and tokenizer.
+[[nodiscard]] std::vector<std::filesystem::path> companion_files(const std::filesystem::path& directory);
+
+}  // namespace sluice

@@ -1,0 +1,102 @@
+#include "manifest/manifest.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <numeric>
+
+namespace sluice {
+namespace {
+
+std::string_view name_of(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::kParameter:
+      return "parameter";
+    case TensorKind::kPersistentBuffer:
+      return "persistent buffer";
+    case TensorKind::kComputedBuffer:
+      return "computed buffer";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::string_view name_of(Role role) {
+  switch (role) {
+    case Role::kEmbedding:
+      return "embedding";
+    case Role::kAttention:
+      return "attention";
+    case Role::kLinearAttention:
+      return "linear_attention";
+    case Role::kRouter:
+      return "router";
+    case Role::kExpert:
+      return "expert";
+    case Role::kSharedExpert:
+      return "shared_expert";
+    case Role::kDenseMlp:
+      return "dense_mlp";
+    case Role::kNorm:
+      return "norm";
+    case Role::kHead:
+      return "head";
+  }
+  return "?";
+}
+
+std::int64_t TensorInfo::element_count() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+void ParameterManifest::add(TensorInfo tensor) {
+  SLUICE_ASSERT(!find(tensor.name), "tensor {} described twice", tensor.name);
+  if (!tensor.tied_to.empty()) {
+    const auto owner = find(tensor.tied_to);
+    SLUICE_ASSERT(owner && (*this)[*owner].shape == tensor.shape, "{} cannot be tied to {}", tensor.name,
+                  tensor.tied_to);
+  }
+  index_.emplace(tensor.name, static_cast<int>(tensors_.size()));
+  tensors_.push_back(std::move(tensor));
+}
+
+std::optional<int> ParameterManifest::find(std::string_view name) const {
+  const auto found = index_.find(std::string(name));
+  if (found == index_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::int64_t ParameterManifest::parameter_count() const {
+  std::int64_t count = 0;
+  for (const TensorInfo& tensor : tensors_)
+    if (tensor.kind == TensorKind::kParameter && tensor.tied_to.empty()) count += tensor.element_count();
+  return count;
+}
+
+std::vector<int> ParameterManifest::stored_tensors() const {
+  std::vector<int> stored;
+  for (int i = 0; i < static_cast<int>(tensors_.size()); ++i)
+    if ((*this)[i].kind != TensorKind::kComputedBuffer && (*this)[i].tied_to.empty()) stored.push_back(i);
+  return stored;
+}
+
+std::string ParameterManifest::canonical_value(const TensorInfo& tensor) {
+  std::string text =
+      fmt::format("{} {} {} {} layer {}", shape_text(tensor.shape), sluice::name_of(tensor.dtype),
+                  sluice::name_of(tensor.role), name_of(tensor.kind), tensor.layer);
+  if (!tensor.tied_to.empty()) text += " tied to " + tensor.tied_to;
+  return text;
+}
+
+Digest ParameterManifest::structure_hash() const {
+  std::string text;
+  for (const TensorInfo& tensor : tensors_)
+    text += fmt::format("{}: {}\n", tensor.name, canonical_value(tensor));
+  return digest_of(text);
+}
+
+}  // namespace sluice

@@ -1,0 +1,75 @@
+// What a model is made of: names, shapes, element types and roles, in order. No bytes, no files, no ranks.
+#pragma once
+
+#include "base/digest.hpp"
+#include "base/dtype.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace sluice {
+
+enum class Role : std::uint8_t {
+  kEmbedding,
+  kAttention,
+  kLinearAttention,
+  kRouter,
+  kExpert,
+  kSharedExpert,
+  kDenseMlp,
+  kNorm,
+  kHead,
+};
+[[nodiscard]] std::string_view name_of(Role role);
+
+enum class TensorKind : std::uint8_t {
+  kParameter,         ///< trained
+  kPersistentBuffer,  ///< in the checkpoint, not trained; sent like a parameter
+  kComputedBuffer,    ///< never in the checkpoint; every rank computes it
+};
+
+struct TensorInfo {
+  std::string name;  ///< as in transformers' module tree, e.g. "model.layers.0.mlp.experts.gate_up_proj"
+  std::vector<std::int64_t> shape;  ///< e.g. [experts, 2 x expert width, hidden]
+  DType dtype = DType::kBFloat16;
+  Role role = Role::kNorm;
+  int layer = -1;  ///< -1 outside the layers
+  TensorKind kind = TensorKind::kParameter;
+  std::string tied_to;  ///< name of the tensor whose storage this one shares; empty for none
+
+  [[nodiscard]] std::int64_t element_count() const;
+};
+
+class ParameterManifest {
+ public:
+  /// Appends. Error(kInternal) for a name that is already there or a tie to an unknown tensor or another
+  /// shape.
+  void add(TensorInfo tensor);
+
+  [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  [[nodiscard]] const TensorInfo& operator[](int index) const {
+    return tensors_[static_cast<std::size_t>(index)];
+  }
+  /// Index of the tensor of that name.
+  [[nodiscard]] std::optional<int> find(std::string_view name) const;
+
+  /// Elements of all parameters, ties counted once.
+  [[nodiscard]] std::int64_t parameter_count() const;
+  /// Tensors that own storage and come from a checkpoint (parameters and persistent buffers, ties left out).
+  [[nodiscard]] std::vector<int> stored_tensors() const;
+
+  /// One line a tensor: everything that must be equal on all ranks. Value part of an agreement entry.
+  [[nodiscard]] static std::string canonical_value(const TensorInfo& tensor);
+  /// Digest of all canonical lines in order. Independent of the world size.
+  [[nodiscard]] Digest structure_hash() const;
+
+ private:
+  std::vector<TensorInfo> tensors_;
+  std::unordered_map<std::string, int> index_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,76 @@
+// What metrics.h5 holds: one table of columns, each with its path, units, meaning and the value a step gives
+// it. FORMAT.md says how the file behaves.
+#pragma once
+
+#include "base/dtype.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace sluice {
+
+/// What is known before the first step.
+struct MetricsHeader {
+  std::string job_toml;        ///< the resolved job
+  std::string structure_hash;  ///< of the model's manifest
+  int world_size = 1;
+  std::int64_t expected_rows = 0;   ///< at most this many steps will be appended; sizes the blocks
+  std::vector<std::string> phases;  ///< names below /train/phase_seconds
+  std::int64_t moe_layers = 0;      ///< 0: no /moe
+  std::int64_t experts = 0;
+};
+
+/// One step.
+struct TrainRow {
+  std::int64_t step = 0;
+  double loss = 0;
+  double grad_norm = 0;
+  double learning_rate = 0;
+  std::int64_t tokens = 0;
+  double step_seconds = 0;
+  double tokens_per_second = 0;
+  std::vector<double> phase_seconds;        ///< in the order of MetricsHeader::phases
+  std::vector<std::int64_t> expert_tokens;  ///< [moe layers, experts]; empty without MoE layers
+  double aux_loss = 0;
+  std::vector<std::int64_t> peak_bytes;  ///< [ranks]
+};
+
+/// What loading took; every vector is [ranks].
+struct LoadTable {
+  std::vector<std::int64_t> bytes_received;
+  std::vector<std::int64_t> shard_bytes;
+  std::vector<std::int64_t> peak_staging_bytes;
+  std::vector<std::int64_t> peak_growth_bytes;
+  std::vector<double> seconds;
+};
+
+/// One row of a column, row-major.
+using MetricValues = std::variant<std::vector<std::int64_t>, std::vector<double>>;
+
+/// A dataset [n, row_shape...], one row a step.
+struct StepColumn {
+  std::string path;
+  DType dtype;
+  std::string units;
+  std::string description;
+  std::vector<std::int64_t> row_shape;
+  std::function<MetricValues(const TrainRow&)> values;
+};
+
+/// A dataset [ranks] about the load.
+struct LoadColumn {
+  std::string path;
+  DType dtype;
+  std::string units;
+  std::string description;
+  std::function<MetricValues(const LoadTable&)> values;
+};
+
+/// All columns of such a run. /train/step is the last: its length is the number of complete rows.
+[[nodiscard]] std::vector<StepColumn> step_columns(const MetricsHeader& header);
+[[nodiscard]] std::vector<LoadColumn> load_columns();
+
+}  // namespace sluice

@@ -1,0 +1,72 @@
+#include "model/architecture.hpp"
+
+#include "base/bytes.hpp"
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "io/file.hpp"
+#include "model/qwen3.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+constexpr std::array kArchitectures{
+    Architecture{"qwen3", read_qwen3_config, describe_qwen3},
+    Architecture{"qwen3_moe", read_qwen3_moe_config, describe_qwen3},
+};
+
+const Architecture& find_architecture(const ConfigReader& reader) {
+  const std::string type = reader.text({"model_type"});
+  const auto found = std::ranges::find(kArchitectures, type, &Architecture::model_type);
+  if (found != kArchitectures.end()) return *found;
+  std::vector<std::string> known;
+  for (const Architecture& architecture : kArchitectures) known.emplace_back(architecture.model_type);
+  fail(ExitCode::kBadData, "{}: model_type '{}' is not supported; this version knows {}", reader.name(),
+       printable(type), join_some(known));
+}
+
+/// A config.json can multiply three large numbers; nothing after this has to think of overflow.
+void require_sane_size(const ParameterManifest& manifest, const std::string& name) {
+  constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;
+  std::optional<std::int64_t> total = 0;
+  for (const TensorInfo& tensor : manifest.tensors()) {
+    std::optional<std::int64_t> elements = 1;
+    for (const std::int64_t size : tensor.shape) elements = elements ? multiply(*elements, size) : elements;
+    total = total && elements ? add(*total, *elements) : std::nullopt;
+    if (!total || *total > kMaxElements)
+      fail(ExitCode::kBadData, "{}: tensor {} of shape {} makes the model larger than 2^48 elements", name,
+           tensor.name, shape_text(tensor.shape));
+  }
+}
+
+}  // namespace
+
+int ModelConfig::moe_layer_count() const {
+  return static_cast<int>(std::ranges::count(layers, MlpKind::kMoe));
+}
+
+std::span<const Architecture> architectures() { return kArchitectures; }
+
+ModelDescription describe_model_text(std::string_view config_json, const std::string& name, DType dtype) {
+  const ConfigReader reader = ConfigReader::parse(config_json, name);
+  const Architecture& architecture = find_architecture(reader);
+  if (reader.has("auto_map"))
+    log::info("{}: auto_map is ignored: no code from a model directory is ever run", name);
+  ModelDescription description{architecture.read_config(reader), {}};
+  description.manifest = architecture.describe(description.config, dtype);
+  require_sane_size(description.manifest, name);
+  return description;
+}
+
+ModelDescription describe_model(const std::filesystem::path& directory, DType dtype) {
+  const std::filesystem::path file = directory / "config.json";
+  return describe_model_text(read_text_file(file, 16 * kMiB), file.string(), dtype);
+}
+
+}  // namespace sluice

@@ -1,0 +1,39 @@
+// From a model directory's config.json to the description of the model: shape, manifest. No weights are
+// looked at.
+#pragma once
+
+#include "base/dtype.hpp"
+#include "manifest/manifest.hpp"
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace sluice {
+
+/// One family of models. To add one, write a file like qwen3.cpp and list it in architecture.cpp.
+struct Architecture {
+  std::string_view model_type;  ///< of config.json
+  ModelConfig (*read_config)(const ConfigReader& config);
+  ParameterManifest (*describe)(const ModelConfig& config, DType dtype);
+};
+
+/// Every architecture there is.
+[[nodiscard]] std::span<const Architecture> architectures();
+
+struct ModelDescription {
+  ModelConfig config;
+  ParameterManifest manifest;
+};
+
+/// Reads `directory`/config.json. Every tensor has element type `dtype`. Error(kBadData) if the file is
+/// missing or broken, the architecture is not known, or a setting is one that we would compute wrongly.
+[[nodiscard]] ModelDescription describe_model(const std::filesystem::path& directory, DType dtype);
+
+/// The same from the text of a config.json; `name` is used in messages.
+[[nodiscard]] ModelDescription describe_model_text(std::string_view config_json, const std::string& name,
+                                                   DType dtype);
+
+}  // namespace sluice

@@ -1,0 +1,112 @@
+#include "model/config_reader.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace sluice {
+
+using nlohmann::json;
+
+ConfigReader::ConfigReader(std::shared_ptr<const json> document, std::string name)
+    : object_(std::move(document)), name_(std::move(name)) {}
+
+ConfigReader ConfigReader::parse(std::string_view text, std::string name) {
+  try {
+    auto document = std::make_shared<json>(json::parse(text));
+    if (!document->is_object())
+      fail(ExitCode::kBadData, "{}: found a JSON {}, expected an object", name, document->type_name());
+    return {std::move(document), std::move(name)};
+  } catch (const json::exception& e) {
+    fail(ExitCode::kBadData, "{}: is not valid JSON ({}); was the download cut short?", name,
+         printable(e.what(), 200));
+  }
+}
+
+const char* ConfigReader::present(Keys keys) const {
+  for (const char* key : keys)
+    if (has(key)) return key;
+  return nullptr;
+}
+
+const char* ConfigReader::required(Keys keys) const {
+  if (const char* key = present(keys)) return key;
+  fail(ExitCode::kBadData, "{}: key '{}' is missing", name_, *keys.begin());
+}
+
+bool ConfigReader::has(const char* key) const {
+  const auto found = object_->find(key);
+  return found != object_->end() && !found->is_null();
+}
+
+void ConfigReader::refuse(const char* key, std::string_view expected) const {
+  const std::string found =
+      has(key) ? printable((*object_)[key].dump(-1, ' ', false, json::error_handler_t::replace)) : "nothing";
+  fail(ExitCode::kBadData, "{}: {}: found {}, expected {}", name_, key, found, expected);
+}
+
+std::int64_t ConfigReader::integer(Keys keys, std::optional<std::int64_t> otherwise, std::int64_t minimum,
+                                   std::int64_t maximum) const {
+  if (otherwise && !present(keys)) return *otherwise;
+  const char* key = required(keys);
+  const json& value = (*object_)[key];
+  const bool fits =
+      value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX);
+  if (!fits || value.get<std::int64_t>() < minimum || value.get<std::int64_t>() > maximum)
+    refuse(key, fmt::format("an integer from {} to {}", minimum, maximum));
+  return value.get<std::int64_t>();
+}
+
+double ConfigReader::number(Keys keys, std::optional<double> otherwise) const {
+  if (otherwise && !present(keys)) return *otherwise;
+  const char* key = required(keys);
+  const json& value = (*object_)[key];
+  if (!value.is_number() || !std::isfinite(value.get<double>())) refuse(key, "a number");
+  return value.get<double>();
+}
+
+double ConfigReader::positive(Keys keys, std::optional<double> otherwise) const {
+  const double value = number(keys, otherwise);
+  if (value <= 0) refuse(required(keys), "a number above 0");
+  return value;
+}
+
+bool ConfigReader::boolean(Keys keys, bool otherwise) const {
+  const char* key = present(keys);
+  if (!key) return otherwise;
+  if (!(*object_)[key].is_boolean()) refuse(key, "true or false");
+  return (*object_)[key].get<bool>();
+}
+
+std::string ConfigReader::text(Keys keys, std::optional<std::string> otherwise) const {
+  if (otherwise && !present(keys)) return *otherwise;
+  const char* key = required(keys);
+  if (!(*object_)[key].is_string()) refuse(key, "a text");
+  return (*object_)[key].get<std::string>();
+}
+
+std::vector<std::int64_t> ConfigReader::integers(Keys keys) const {
+  const char* key = present(keys);
+  if (!key) return {};
+  std::vector<std::int64_t> out;
+  const json& list = (*object_)[key];
+  if (!list.is_array()) refuse(key, "a list of integers");
+  for (const json& item : list) {
+    if (!item.is_number_integer()) refuse(key, "a list of integers");
+    out.push_back(item.get<std::int64_t>());
+  }
+  return out;
+}
+
+std::optional<ConfigReader> ConfigReader::object(Keys keys) const {
+  const char* key = present(keys);
+  if (!key) return std::nullopt;
+  const json& value = (*object_)[key];
+  if (!value.is_object()) refuse(key, "an object");
+  return ConfigReader(std::shared_ptr<const json>(object_, &value), fmt::format("{}: {}", name_, key));
+}
+
+}  // namespace sluice

@@ -1,0 +1,55 @@
+// Reads the keys of a config.json with one clear error per fault: file, key, what was found, what was
+// expected.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// A JSON object and the name it has in messages ("…/config.json", "…/config.json: rope_parameters").
+/// Every key may be given in several spellings; the first that is present counts, and null counts as absent.
+class ConfigReader {
+ public:
+  using Keys = std::initializer_list<const char*>;
+
+  /// Parses a whole document. Error(kBadData) for anything but a JSON object.
+  static ConfigReader parse(std::string_view text, std::string name);
+
+  /// A number within [minimum, maximum]; Error(kBadData) if it is absent and there is no `otherwise`.
+  [[nodiscard]] std::int64_t integer(Keys keys, std::optional<std::int64_t> otherwise = {},
+                                     std::int64_t minimum = 1,
+                                     std::int64_t maximum = std::numeric_limits<std::int32_t>::max()) const;
+  /// A finite number.
+  [[nodiscard]] double number(Keys keys, std::optional<double> otherwise = {}) const;
+  /// A finite number above zero.
+  [[nodiscard]] double positive(Keys keys, std::optional<double> otherwise = {}) const;
+  [[nodiscard]] bool boolean(Keys keys, bool otherwise) const;
+  [[nodiscard]] std::string text(Keys keys, std::optional<std::string> otherwise = {}) const;
+  [[nodiscard]] std::vector<std::int64_t> integers(Keys keys) const;
+  /// The object at a key, or nothing.
+  [[nodiscard]] std::optional<ConfigReader> object(Keys keys) const;
+  [[nodiscard]] bool has(const char* key) const;
+
+  /// Error(kBadData): "<name>: <key>: found <value>, expected <expected>".
+  [[noreturn]] void refuse(const char* key, std::string_view expected) const;
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  ConfigReader(std::shared_ptr<const nlohmann::json> document, std::string name);
+  [[nodiscard]] const char* present(Keys keys) const;
+  [[nodiscard]] const char* required(Keys keys) const;
+
+  std::shared_ptr<const nlohmann::json> object_;
+  std::string name_;
+};
+
+}  // namespace sluice

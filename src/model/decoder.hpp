@@ -1,0 +1,67 @@
+// The decoder as a list of blocks: embedding, layers, head. Functions of (inputs, parameter views); when to
+// gather, recompute and reduce is the trainer's business.
+#pragma once
+
+#include "model/attention_block.hpp"
+#include "model/mlp_blocks.hpp"
+#include "model/model_config.hpp"
+#include "model/parameter_views.hpp"
+#include "ops/loss.hpp"
+#include "ops/rotary.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace sluice {
+
+/// Weights of one layer; exactly one of dense and moe is there.
+struct LayerParameters {
+  ops::Parameter input_norm, post_attention_norm;  ///< [hidden]
+  AttentionParameters attention;
+  std::optional<DenseMlpParameters> dense;
+  std::optional<MoeParameters> moe;
+};
+
+class Decoder {
+ public:
+  /// Views are taken from `views`, whose units must be bound whenever a function here uses them: the
+  /// embedding's for embed(), a layer's dense and expert units for layer() and its backward, the final unit's
+  /// (and with tied embeddings the embedding's) for head(). `sequence_length` bounds the positions.
+  Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t sequence_length);
+
+  /// ids [b, L] int64 -> [b, L, hidden].
+  [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const;
+  /// Adds the gradient of the embedding table for d_out [b, L, hidden].
+  void embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const;
+
+  /// x [b, L, hidden] -> [b, L, hidden]; a graph is kept if x requires a gradient. Router arguments as in
+  /// moe_block().
+  [[nodiscard]] at::Tensor layer(int index, const at::Tensor& x, RoutingRecord& record, RoutingSums& sums,
+                                 const at::Tensor& probability_grad) const;
+
+  /// Zero sums for a layer's router; undefined tensors for a dense layer.
+  [[nodiscard]] RoutingSums no_routing(int index) const;
+
+  struct Head {
+    double loss_sum = 0;  ///< summed over tokens
+    at::Tensor d_x;       ///< [b, L, hidden] gradient of loss_scale * loss_sum; undefined without want_grad
+  };
+  /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. With `want_grad` also the
+  /// gradients, those of the parameters being added to their views.
+  [[nodiscard]] Head head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,
+                          bool want_grad) const;
+
+  /// Logits [L, vocabulary] float32 of one sequence x [L, hidden]; for dumps.
+  [[nodiscard]] at::Tensor logits(const at::Tensor& x) const;
+
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
+
+ private:
+  ModelConfig config_;
+  ops::Parameter embedding_, final_norm_, head_;
+  std::vector<LayerParameters> layers_;
+  ops::RotaryTable rotary_;
+};
+
+}  // namespace sluice

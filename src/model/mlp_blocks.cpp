@@ -1,0 +1,30 @@
+#include "model/mlp_blocks.hpp"
+
+#include "ops/activation.hpp"
+#include "ops/experts.hpp"
+#include "ops/linear.hpp"
+#include "ops/router.hpp"
+
+#include <ATen/ops/bincount.h>
+
+namespace sluice {
+
+at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x) {
+  const at::Tensor hidden =
+      ops::swiglu(ops::linear(x, parameters.gate_proj), ops::linear(x, parameters.up_proj));
+  return ops::linear(hidden, parameters.down_proj);
+}
+
+at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters, const at::Tensor& x,
+                     RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad) {
+  const ops::RouterOptions options{config.experts_per_token, config.normalize_expert_weights};
+  const ops::Routing routing = ops::route(x, parameters.router, options, record.chosen, probability_grad);
+  if (!record.chosen.defined()) {
+    record.chosen = routing.experts;
+    sums.expert_tokens.add_(at::bincount(routing.experts.flatten(), {}, config.experts));
+    sums.probability_sums.add_(routing.probabilities.detach().sum(0, /*keepdim=*/false, at::kDouble));
+  }
+  return ops::experts(x, parameters.gate_up, parameters.down, routing);
+}
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+// Feed-forward blocks: dense SwiGLU, and a mixture of SwiGLU experts behind a top-k router.
+#pragma once
+
+#include "model/model_config.hpp"
+#include "ops/parameter.hpp"
+
+namespace sluice {
+
+struct DenseMlpParameters {
+  ops::Parameter gate_proj, up_proj;  ///< [intermediate, hidden]
+  ops::Parameter down_proj;           ///< [hidden, intermediate]
+};
+
+struct MoeParameters {
+  ops::Parameter router;   ///< [experts, hidden]
+  ops::Parameter gate_up;  ///< [experts, 2 x expert width, hidden]
+  ops::Parameter down;     ///< [experts, hidden, expert width]
+};
+
+/// Sums of one or more routings: what the load-balancing loss is made of.
+struct RoutingSums {
+  at::Tensor expert_tokens;     ///< [experts] int64: tokens (times k) that chose each expert
+  at::Tensor probability_sums;  ///< [experts] float64: sum over tokens of the router's probabilities
+};
+
+/// What a layer's router keeps from the forward pass of one micro-batch until its backward.
+struct RoutingRecord {
+  at::Tensor
+      chosen;  ///< [tokens, k] int64; undefined before the first pass. A recompute repeats this choice.
+};
+
+/// x [T, hidden] -> [T, hidden].
+[[nodiscard]] at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x);
+
+/// x [T, hidden] -> [T, hidden]. Fills `record` on the first pass and repeats its choice on a later one; adds
+/// to `sums` on the first pass alone. `probability_grad` [experts] float32 is read during backward (see
+/// ops::route); may be undefined.
+[[nodiscard]] at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
+                                   const at::Tensor& x, RoutingRecord& record, RoutingSums& sums,
+                                   const at::Tensor& probability_grad);
+
+}  // namespace sluice

@@ -1,0 +1,44 @@
+// Tensors over memory that comes and goes: every parameter of the model as a view of its unit's buffer, made
+// once, pointing at whatever memory the unit is bound to at the moment.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "ops/parameter.hpp"
+#include "shard/flat_layout.hpp"
+
+#include <c10/core/Storage.h>
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// Binding a unit moves no bytes: all tensors of a unit share one storage, whose address is replaced. An
+/// unbound unit has a null address, so that a use outside its time fails at once.
+class ParameterViews {
+ public:
+  /// `manifest` and `layouts` must outlive the views. All tensors have the element type `dtype`, gradients
+  /// float32.
+  ParameterViews(const ParameterManifest& manifest, const UnitLayouts& layouts, DType dtype);
+
+  /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
+  /// unknown names.
+  [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
+
+  /// Points a unit's values at `values` (elements() of the dtype), which stays the caller's.
+  void bind(int unit, std::byte* values);
+  /// Points a unit's gradients at `gradients` (elements() of float32).
+  void bind_gradients(int unit, float* gradients);
+  void unbind(int unit);
+  void unbind_gradients(int unit);
+
+ private:
+  const ParameterManifest& manifest_;
+  const UnitLayouts& layouts_;
+  std::vector<c10::Storage> values_;     ///< one per unit
+  std::vector<c10::Storage> gradients_;  ///< one per unit
+  std::vector<ops::Parameter> views_;    ///< one per manifest tensor; empty for computed buffers
+};
+
+}  // namespace sluice

@@ -1,0 +1,19 @@
+// Qwen3, dense and mixture of experts: grouped-query attention with normalised queries and keys, SwiGLU,
+// RMSNorm. Follows transformers' modeling_qwen3.py and modeling_qwen3_moe.py.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+namespace sluice {
+
+/// config.json as published (rope_theta, num_experts) or as transformers 5 saves it (rope_parameters,
+/// num_local_experts).
+[[nodiscard]] ModelConfig read_qwen3_config(const ConfigReader& config);
+[[nodiscard]] ModelConfig read_qwen3_moe_config(const ConfigReader& config);
+
+/// Tensors in the order of transformers' module tree.
+[[nodiscard]] ParameterManifest describe_qwen3(const ModelConfig& config, DType dtype);
+
+}  // namespace sluice

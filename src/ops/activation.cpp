@@ -1,0 +1,36 @@
+#include "ops/activation.hpp"
+
+#include "base/error.hpp"
+#include "ops/node.hpp"
+#include "ops/swiglu_rows.hpp"
+
+#include <ATen/ops/empty_like.h>
+
+namespace sluice::ops {
+namespace {
+
+struct SwiGlu : node::Function<SwiGlu> {
+  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& gate, const at::Tensor& up) {
+    at::Tensor out = at::empty_like(gate);
+    swiglu_rows(gate, up, out);
+    context->save_for_backward({gate, up});
+    return out;
+  }
+
+  static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const auto saved = context->get_saved_variables();
+    at::Tensor d_gate = at::empty_like(saved[0]);
+    at::Tensor d_up = at::empty_like(saved[1]);
+    swiglu_rows_backward(saved[0], saved[1], grads[0].contiguous(), d_gate, d_up);
+    return {d_gate, d_up};
+  }
+};
+
+}  // namespace
+
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  SLUICE_ASSERT(gate.dim() == 2 && gate.sizes() == up.sizes(), "gate and up are matrices of one shape");
+  return SwiGlu::apply(gate.contiguous(), up.contiguous());
+}
+
+}  // namespace sluice::ops

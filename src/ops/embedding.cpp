@@ -1,0 +1,52 @@
+#include "ops/embedding.hpp"
+
+#include "ops/kernel.hpp"
+
+#include <ATen/ops/index_select.h>
+
+namespace sluice::ops {
+namespace {
+
+/// Adds columns [begin, end) of every row, in the order of the rows.
+template <class T>
+SLUICE_VECTOR_CLONES void add_columns(const std::int64_t* ids, const T* rows, std::int64_t count,
+                                      std::int64_t width, std::int64_t begin, std::int64_t end, float* grad,
+                                      std::int64_t grad_stride) {
+  for (std::int64_t t = 0; t < count; ++t) {
+    const T* row = rows + t * width;
+    float* target = grad + ids[t] * grad_stride;
+    for (std::int64_t c = begin; c < end; ++c) target[c] += kernel::load(row[c]);
+  }
+}
+
+}  // namespace
+
+at::Tensor embedding(const at::Tensor& ids, const Parameter& table) {
+  const std::int64_t vocabulary = table.value.size(0);
+  const at::Tensor tokens = ids.contiguous();
+  const std::int64_t* id = tokens.data_ptr<std::int64_t>();
+  for (std::int64_t t = 0; t < tokens.numel(); ++t) {
+    if (id[t] < 0 || id[t] >= vocabulary)
+      fail(ExitCode::kBadData,
+           "token {} of the batch has id {}, but the model's vocabulary ends at {}; was the text made into "
+           "tokens with another model's tokenizer?",
+           t, id[t], vocabulary - 1);
+  }
+  return at::index_select(table.value, 0, tokens);
+}
+
+void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const Parameter& table) {
+  if (!table.grad.defined()) return;
+  const at::Tensor tokens = ids.contiguous();
+  const at::Tensor rows = d_out.contiguous();
+  const std::int64_t width = rows.size(1);
+  // Threads share the columns, so that each gradient row is summed in token order whatever their number.
+  kernel::dispatch(rows, [&]<class T>(T) {
+    at::parallel_for(0, width, kernel::grain(rows.size(0)), [&](std::int64_t begin, std::int64_t end) {
+      add_columns(tokens.data_ptr<std::int64_t>(), rows.data_ptr<T>(), rows.size(0), width, begin, end,
+                  table.grad.data_ptr<float>(), table.grad.stride(0));
+    });
+  });
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,94 @@
+// What the hand-written loops over rows share: element access, vector code for the machine at hand, dispatch
+// over dtypes. Internal to src/ops.
+#pragma once
+
+#include "base/error.hpp"
+#include "ops/torch_version.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+// Compiles a function for several instruction sets and picks at load time. Left out where it cannot be had:
+// other compilers, other processors, and sanitizers, whose runtime is not up yet when the choice is made.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define SLUICE_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define SLUICE_VECTOR_CLONES
+#endif
+
+namespace sluice::ops::kernel {
+
+inline float load(float value) { return value; }
+inline float load(at::BFloat16 value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value.x) << 16);
+}
+
+/// `value` as T, rounded to nearest even; NaN stays NaN. Without branches, so that loops stay vector code.
+template <class T>
+T store(float value);
+template <>
+inline float store<float>(float value) {
+  return value;
+}
+template <>
+inline at::BFloat16 store<at::BFloat16>(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+  const std::uint32_t quiet_nan = (bits >> 16) | 0x40U;
+  const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  return {static_cast<std::uint16_t>(is_nan ? quiet_nan : rounded), at::BFloat16::from_bits()};
+}
+
+/// `value` as T can hold it.
+template <class T>
+float rounded(float value) {
+  return load(store<T>(value));
+}
+
+/// e^x to about 1 ulp, as straight-line code that vectorises (Cody-Waite reduction, Cephes polynomial).
+/// Overflows to infinity above 88.72, flushes to 0 below -87.33; NaN stays NaN.
+inline float exponential(float x) {
+  const float clamped = x < -87.33F ? -87.33F : (x > 88.72F ? 88.72F : x);
+  const float shifted =
+      clamped * 1.44269504F + 12582912.0F;  // 1.5 * 2^23: the integer part lands in the low bits
+  const float n = shifted - 12582912.0F;
+  const float r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
+  float p = 1.9875691500e-4F;
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * r * r + r + 1.0F;
+  // 2^n in two halves, because n = 128 has no float of its own.
+  const std::int32_t exponent =
+      std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(12582912.0F);
+  const std::int32_t half = exponent / 2;
+  const float low = std::bit_cast<float>((half + 127) << 23);
+  const float high = std::bit_cast<float>((exponent - half + 127) << 23);
+  const float value = p * low * high;
+  return x < -87.33F ? 0.0F : (x > 88.72F ? HUGE_VALF : (x != x ? x : value));
+}
+
+inline float sigmoid(float x) { return 1.0F / (1.0F + exponential(-x)); }
+
+/// Calls f with a value of the tensor's element type, float or at::BFloat16.
+template <class F>
+void dispatch(const at::Tensor& tensor, F&& f) {
+  if (tensor.scalar_type() == at::kFloat) return f(float{});
+  SLUICE_ASSERT(tensor.scalar_type() == at::kBFloat16, "tensors are float32 or bfloat16");
+  f(at::BFloat16{});
+}
+
+/// Rows given to a thread at least, so that a thread has some 32 thousand elements.
+inline std::int64_t grain(std::int64_t row_elements) {
+  return std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, row_elements));
+}
+
+}  // namespace sluice::ops::kernel

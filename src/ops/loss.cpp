@@ -1,0 +1,179 @@
+#include "ops/loss.hpp"
+
+#include "ops/kernel.hpp"
+#include "ops/linear.hpp"
+
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+
+#include <vector>
+
+namespace sluice::ops {
+namespace {
+
+/// What is known of a token's logits after some tiles of the vocabulary.
+struct TokenSum {
+  float largest = -HUGE_VALF;
+  double exponentials = 0;  ///< sum of e^(logit - largest)
+  float target = 0;         ///< logit of the target
+};
+
+/// Joins a row of logits into the sum.
+template <class T>
+SLUICE_VECTOR_CLONES void join_row(const T* row, std::int64_t width, TokenSum& sum) {
+  float largest = sum.largest;
+#pragma omp simd reduction(max : largest)
+  for (std::int64_t i = 0; i < width; ++i)
+    largest = kernel::load(row[i]) > largest ? kernel::load(row[i]) : largest;
+  float exponentials = 0;
+#pragma omp simd reduction(+ : exponentials)
+  for (std::int64_t i = 0; i < width; ++i)
+    exponentials += kernel::exponential(kernel::load(row[i]) - largest);
+  sum.exponentials = sum.exponentials * std::exp(static_cast<double>(sum.largest) - largest) + exponentials;
+  sum.largest = largest;
+}
+
+/// Logits to scale * softmax, in place.
+template <class T>
+SLUICE_VECTOR_CLONES void scaled_softmax_row(T* row, std::int64_t width, float largest, float factor) {
+  for (std::int64_t i = 0; i < width; ++i)
+    row[i] = kernel::store<T>(kernel::exponential(kernel::load(row[i]) - largest) * factor);
+}
+
+/// A tile of logits: some tokens by the vocabulary from `first` on.
+struct Tile {
+  at::Tensor logits;
+  std::int64_t first;
+  /// Where a target lies in a row, or -1.
+  [[nodiscard]] std::int64_t column(std::int64_t target) const {
+    return target >= first && target < first + logits.size(1) ? target - first : -1;
+  }
+};
+
+void join(const Tile& tile, const std::int64_t* targets, std::vector<TokenSum>& sums) {
+  const std::int64_t width = tile.logits.size(1);
+  kernel::dispatch(tile.logits, [&]<class T>(T) {
+    at::parallel_for(0, tile.logits.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        const T* row = tile.logits.data_ptr<T>() + t * width;
+        TokenSum& sum = sums[static_cast<std::size_t>(t)];
+        join_row(row, width, sum);
+        if (const auto column = tile.column(targets[t]); column >= 0) sum.target = kernel::load(row[column]);
+      }
+    });
+  });
+}
+
+/// Logits to the gradient of scale * cross-entropy, in place.
+void to_gradient(const Tile& tile, const std::int64_t* targets, const std::vector<TokenSum>& sums,
+                 double scale) {
+  const std::int64_t width = tile.logits.size(1);
+  kernel::dispatch(tile.logits, [&]<class T>(T) {
+    at::parallel_for(0, tile.logits.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        T* row = tile.logits.data_ptr<T>() + t * width;
+        const TokenSum& sum = sums[static_cast<std::size_t>(t)];
+        scaled_softmax_row(row, width, sum.largest, static_cast<float>(scale / sum.exponentials));
+        if (const auto column = tile.column(targets[t]); column >= 0) {
+          const double share = std::exp(static_cast<double>(sum.target) - sum.largest) / sum.exponentials;
+          row[column] = kernel::store<T>(static_cast<float>((share - 1.0) * scale));
+        }
+      }
+    });
+  });
+}
+
+/// Tokens and vocabulary rows of a tile. Wide in tokens, because the weight and its gradient pass through
+/// memory once per group of tokens.
+constexpr std::int64_t kTileTokens = 1024;
+constexpr std::int64_t kTileElements = 4 << 20;  // 16 MiB of float32
+
+std::int64_t tile_width(std::int64_t tokens) {
+  return std::max<std::int64_t>(256, kTileElements / std::max<std::int64_t>(1, tokens));
+}
+
+/// Cross-entropy of at most kTileTokens tokens.
+class TokenGroup {
+ public:
+  TokenGroup(at::Tensor hidden, const Parameter& w, const std::int64_t* targets)
+      : hidden_(std::move(hidden)),
+        w_(w),
+        targets_(targets),
+        sums_(static_cast<std::size_t>(hidden_.size(0))),
+        width_(tile_width(hidden_.size(0))) {}
+
+  /// Goes over the vocabulary; a last tile that is the whole of it is kept for the gradient.
+  double loss() {
+    double total = 0;
+    for (std::int64_t first = 0; first < vocabulary(); first += width_) {
+      last_ = tile(first);
+      join(last_, targets_, sums_);
+    }
+    for (const TokenSum& sum : sums_) total += std::log(sum.exponentials) + sum.largest - sum.target;
+    return total;
+  }
+
+  /// After loss(). Several tiles are computed anew: one product more is cheaper than keeping them all.
+  void gradient(double scale, const at::Tensor& d_hidden) {
+    const at::Tensor total = at::zeros(d_hidden.sizes(), d_hidden.options().dtype(at::kFloat));
+    for (std::int64_t first = 0; first < vocabulary(); first += width_) {
+      if (width_ < vocabulary()) last_ = tile(first);
+      to_gradient(last_, targets_, sums_, scale);
+      add_product(total, last_.logits, rows(w_.value, first));
+      if (w_.grad.defined()) add_transposed_product(rows(w_.grad, first), last_.logits, hidden_);
+    }
+    d_hidden.copy_(total);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t vocabulary() const { return w_.value.size(0); }
+  [[nodiscard]] at::Tensor rows(const at::Tensor& weight, std::int64_t first) const {
+    return weight.narrow(0, first, std::min(width_, vocabulary() - first));
+  }
+  [[nodiscard]] Tile tile(std::int64_t first) const {
+    return {at::mm(hidden_, rows(w_.value, first).t()), first};
+  }
+
+  at::Tensor hidden_;
+  const Parameter& w_;
+  const std::int64_t* targets_;
+  std::vector<TokenSum> sums_;
+  std::int64_t width_;
+  Tile last_{};
+};
+
+void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
+  const std::int64_t* target = targets.data_ptr<std::int64_t>();
+  for (std::int64_t t = 0; t < targets.numel(); ++t)
+    if (target[t] < 0 || target[t] >= vocabulary)
+      fail(ExitCode::kBadData,
+           "target token {} of the batch has id {}, but the model's vocabulary ends at {}", t, target[t],
+           vocabulary - 1);
+}
+
+}  // namespace
+
+CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w, const at::Tensor& targets,
+                                  double loss_scale, bool want_grad) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor ids = targets.contiguous();
+  check_targets(ids, w.value.size(0));
+  const at::Tensor rows = hidden.contiguous();
+  CrossEntropy result;
+  if (want_grad) result.d_hidden = at::empty_like(rows);
+  for (std::int64_t begin = 0; begin < rows.size(0); begin += kTileTokens) {
+    const std::int64_t count = std::min(kTileTokens, rows.size(0) - begin);
+    TokenGroup group(rows.narrow(0, begin, count), w, ids.data_ptr<std::int64_t>() + begin);
+    result.loss_sum += group.loss();
+    if (want_grad) group.gradient(loss_scale, result.d_hidden.narrow(0, begin, count));
+  }
+  return result;
+}
+
+at::Tensor logits(const at::Tensor& hidden, const Parameter& w) {
+  const at::NoGradGuard no_grad;
+  return at::mm(hidden.contiguous(), w.value.t()).to(at::kFloat);
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,23 @@
+// Output head and cross-entropy in one, so that the logits of all tokens never exist at once.
+#pragma once
+
+#include "ops/parameter.hpp"
+
+namespace sluice::ops {
+
+struct CrossEntropy {
+  double loss_sum = 0;  ///< sum over tokens of the cross-entropy in nats, not scaled
+  at::Tensor d_hidden;  ///< [T, H] gradient of loss_scale * loss_sum; undefined if no gradient was wanted
+};
+
+/// Cross-entropy of softmax(hidden [T, H] times the transpose of w [V, H]) against targets [T] (int64). With
+/// `want_grad` it makes the gradient of loss_scale * loss_sum in the same call and adds w's part to w.grad
+/// (if defined). Logits are made in tiles of at most 16 MiB. Not a graph node: it is the end of forward and
+/// the begin of backward at once. Error(kBadData) for a target outside [0, V).
+[[nodiscard]] CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w,
+                                                const at::Tensor& targets, double loss_scale, bool want_grad);
+
+/// hidden [T, H] times the transpose of w [V, H] as float32 [T, V]; for dumps of a few tokens.
+[[nodiscard]] at::Tensor logits(const at::Tensor& hidden, const Parameter& w);
+
+}  // namespace sluice::ops

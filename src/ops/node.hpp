@@ -1,0 +1,31 @@
+// What the autograd nodes of src/ops share. Internal to src/ops.
+#pragma once
+
+#include "ops/parameter.hpp"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <string>
+
+namespace sluice::ops::node {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+/// Keeps a parameter for backward. Not through save_for_backward: that refuses tensors whose buffer was
+/// written since, and these are written on purpose (weights gathered again, gradients added to).
+inline void keep(AutogradContext* context, const std::string& name, const Parameter& parameter) {
+  context->saved_data[name] = parameter.value;
+  context->saved_data[name + ".grad"] = parameter.grad;
+}
+inline Parameter kept(AutogradContext* context, const std::string& name) {
+  return {context->saved_data[name].toTensor(), context->saved_data[name + ".grad"].toTensor()};
+}
+
+/// Whether a node over this input would be part of a graph.
+inline bool wants_graph(const at::Tensor& input) {
+  return at::GradMode::is_enabled() && input.requires_grad();
+}
+
+}  // namespace sluice::ops::node

@@ -1,0 +1,30 @@
+// Choice of experts for each token.
+#pragma once
+
+#include "ops/parameter.hpp"
+
+#include <cstdint>
+
+namespace sluice::ops {
+
+/// What the router decided for T tokens.
+struct Routing {
+  at::Tensor experts;        ///< [T, k] int64, best first
+  at::Tensor weights;        ///< [T, k] float32, differentiable
+  at::Tensor probabilities;  ///< [T, E] float32, no gradient flows through it
+};
+
+struct RouterOptions {
+  std::int64_t experts_per_token = 1;
+  bool normalize_weights = true;  ///< divide a token's weights by their sum
+};
+
+/// Softmax over x [T, H] times w [E, H], all in float32, and the most probable experts of each token; of
+/// equal ones the lower index. `chosen` [T, k], if defined, is the choice of an earlier pass that this one
+/// repeats. `probability_grad` [E] float32, if defined, is added to the gradient of every token's
+/// probabilities: the part of a load-balancing loss. It is read during backward, so it may be filled in after
+/// the forward pass.
+[[nodiscard]] Routing route(const at::Tensor& x, const Parameter& w, const RouterOptions& options,
+                            const at::Tensor& chosen = {}, const at::Tensor& probability_grad = {});
+
+}  // namespace sluice::ops

@@ -1,0 +1,16 @@
+// The loops behind swiglu, for matrices whose rows may lie apart (halves of a joint gate-and-up matrix).
+// Internal to src/ops.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace sluice::ops {
+
+/// out = silu(gate) * up; all [n, I] of one dtype, elements of a row contiguous.
+void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out);
+
+/// Gradients of gate and up from that of out.
+void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
+                          const at::Tensor& d_gate, const at::Tensor& d_up);
+
+}  // namespace sluice::ops

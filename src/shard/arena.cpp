@@ -1,0 +1,17 @@
+#include "shard/arena.hpp"
+
+namespace sluice {
+
+ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose)
+    : plan_(plan),
+      rank_(rank),
+      dtype_(dtype),
+      block_(allocate(MemoryKind::kPrivate, plan.arena_elements(rank) * size_of(dtype), purpose)) {}
+
+std::byte* ShardArena::unit_data(int unit) const {
+  return block_.data() + plan_.arena_offset(unit, rank_) * size_of(dtype_);
+}
+
+std::int64_t ShardArena::unit_elements(int unit) const { return plan_.owned(unit, rank_).count(); }
+
+}  // namespace sluice

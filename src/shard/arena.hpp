@@ -1,0 +1,37 @@
+// The one block that holds a rank's shards, allocated once at its final size.
+#pragma once
+
+#include "base/dtype.hpp"
+#include "device/memory.hpp"
+#include "shard/shard_plan.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+namespace sluice {
+
+/// A rank's shard of every unit, one after the other as the plan says, in one element type. Weights live in
+/// one; each float32 training state that has the shape of the weights (master, moments, gradients) in one of
+/// its own.
+class ShardArena {
+ public:
+  /// `plan` must outlive the arena. `purpose` names it in error messages ("weights").
+  ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose);
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] const ShardPlan& plan() const { return plan_; }
+  [[nodiscard]] std::byte* data() const { return block_.data(); }
+  [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
+  /// First byte of this rank's shard of a unit, and its length in elements.
+  [[nodiscard]] std::byte* unit_data(int unit) const;
+  [[nodiscard]] std::int64_t unit_elements(int unit) const;
+
+ private:
+  const ShardPlan& plan_;
+  int rank_;
+  DType dtype_;
+  MemoryBlock block_;
+};
+
+}  // namespace sluice

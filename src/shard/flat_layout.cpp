@@ -1,0 +1,139 @@
+#include "shard/flat_layout.hpp"
+
+#include "base/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// Tensors begin at multiples of this many elements: 64 bytes of bfloat16, what vector loads like.
+constexpr std::int64_t kAlignment = 32;
+
+std::int64_t aligned(std::int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// Place in the forward pass; also the identity of a unit.
+struct UnitKey {
+  int stage = 0;  ///< 0 embedding, 1 layers, 2 final
+  int layer = -1;
+  bool experts = false;
+  auto operator<=>(const UnitKey&) const = default;
+};
+
+UnitKey unit_of(const TensorInfo& tensor) {
+  if (tensor.layer >= 0) return {1, tensor.layer, tensor.role == Role::kExpert};
+  return {tensor.role == Role::kEmbedding ? 0 : 2};
+}
+
+UnitKind kind_of(const UnitKey& key) {
+  if (key.stage == 0) return UnitKind::kEmbedding;
+  if (key.stage == 2) return UnitKind::kFinal;
+  return key.experts ? UnitKind::kExperts : UnitKind::kDense;
+}
+
+std::string name_of(const UnitKey& key) {
+  if (key.stage == 0) return "embedding";
+  if (key.stage == 2) return "final";
+  return fmt::format("layers.{}.{}", key.layer, key.experts ? "experts" : "dense");
+}
+
+std::int64_t row_of(const TensorInfo& tensor) {
+  return tensor.shape.size() >= 2 ? tensor.shape.back() : kAlignment;
+}
+
+/// Plain tensors one after the other.
+FlatLayout lay_out_dense(const UnitKey& key, const std::vector<int>& tensors,
+                         const ParameterManifest& manifest) {
+  std::vector<Placement> placements;
+  std::int64_t offset = 0;
+  for (const int tensor : tensors) {
+    const std::int64_t elements = manifest[tensor].element_count();
+    placements.push_back({tensor, offset, 1, elements, elements, row_of(manifest[tensor])});
+    offset += aligned(elements);
+  }
+  return {kind_of(key), key.layer, name_of(key), std::move(placements), offset};
+}
+
+/// Fused tensors expert by expert: block e of each lies in stride e.
+FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
+                           const ParameterManifest& manifest) {
+  const std::int64_t experts = manifest[tensors.front()].shape.front();
+  std::int64_t stride = 0;
+  std::vector<Placement> placements;
+  for (const int tensor : tensors) {
+    const TensorInfo& info = manifest[tensor];
+    SLUICE_ASSERT(info.shape.front() == experts, "{} has another number of experts than {}", info.name,
+                  manifest[tensors.front()].name);
+    const std::int64_t block = info.element_count() / experts;
+    placements.push_back({tensor, stride, experts, block, 0, row_of(info)});
+    stride += aligned(block);
+  }
+  for (Placement& placement : placements) placement.block_stride = stride;
+  return {kind_of(key), key.layer, name_of(key), std::move(placements), stride * experts};
+}
+
+/// The border nearest below `position` that this tensor offers, or 0.
+std::int64_t cut_in(const Placement& placement, std::int64_t position) {
+  if (position < placement.offset) return 0;
+  const std::int64_t block =
+      std::min((position - placement.offset) / placement.block_stride, placement.blocks - 1);
+  const std::int64_t begin = placement.offset + block * placement.block_stride;
+  const std::int64_t inside = std::min(position - begin, placement.block_elements);
+  return inside == placement.block_elements ? begin + inside
+                                            : begin + inside / placement.granule * placement.granule;
+}
+
+}  // namespace
+
+const Placement& FlatLayout::placement_of(int tensor) const {
+  const auto found = std::ranges::find(placements_, tensor, &Placement::tensor);
+  SLUICE_ASSERT(found != placements_.end(), "unit {} does not hold tensor {}", name_, tensor);
+  return *found;
+}
+
+void FlatLayout::for_each_run(const Placement& placement, std::int64_t begin, std::int64_t count,
+                              const std::function<void(const Run&)>& visit) {
+  for (const std::int64_t end = begin + count; begin < end;) {
+    const std::int64_t block = begin / placement.block_elements;
+    const std::int64_t inside = begin % placement.block_elements;
+    const std::int64_t length = std::min(end - begin, placement.block_elements - inside);
+    visit({begin, placement.offset + block * placement.block_stride + inside, length});
+    begin += length;
+  }
+}
+
+std::int64_t FlatLayout::cut_at_or_below(std::int64_t position) const {
+  std::int64_t cut = 0;
+  for (const Placement& placement : placements_) cut = std::max(cut, cut_in(placement, position));
+  return cut;
+}
+
+std::int64_t UnitLayouts::elements() const {
+  std::int64_t total = 0;
+  for (const FlatLayout& unit : units) total += unit.elements();
+  return total;
+}
+
+UnitLayouts make_unit_layouts(const ParameterManifest& manifest) {
+  std::map<UnitKey, std::vector<int>> members;
+  for (const int tensor : manifest.stored_tensors()) members[unit_of(manifest[tensor])].push_back(tensor);
+
+  UnitLayouts layouts;
+  layouts.homes.resize(manifest.tensors().size());
+  for (const auto& [key, tensors] : members) {
+    for (int i = 0; i < static_cast<int>(tensors.size()); ++i)
+      layouts.homes[static_cast<std::size_t>(tensors[i])] = {static_cast<int>(layouts.units.size()), i};
+    layouts.units.push_back(key.experts ? lay_out_experts(key, tensors, manifest)
+                                        : lay_out_dense(key, tensors, manifest));
+  }
+  for (std::size_t i = 0; i < layouts.homes.size(); ++i)
+    if (const std::string& owner = manifest.tensors()[i].tied_to; !owner.empty())
+      layouts.homes[i] = layouts.homes[static_cast<std::size_t>(*manifest.find(owner))];
+  return layouts;
+}
+
+}  // namespace sluice

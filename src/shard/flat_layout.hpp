@@ -1,0 +1,90 @@
+// Units and where each tensor lies in its unit's flat buffer. Pure arithmetic over a manifest.
+//
+//   unit "layers.3.dense"    | q_proj | k_proj | ... | input_layernorm | ...           tensors one after the
+//   other unit "layers.3.experts"  | gate 0 | up 0 | down 0 | gate 1 | up 1 | down 1 | ...   expert by expert
+//
+// So gathering a unit is one collective and no copy, one expert is one range, and the fused expert tensors
+// are strided views.
+#pragma once
+
+#include "manifest/manifest.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// What is gathered together.
+enum class UnitKind : std::uint8_t { kEmbedding, kDense, kExperts, kFinal };
+
+/// Place of one tensor in a unit's buffer, in elements: block b (of `blocks` equal blocks, row-major) begins
+/// at offset + b * block_stride. Plain tensors have one block; fused expert tensors have one per expert.
+struct Placement {
+  int tensor = 0;  ///< index in the manifest
+  std::int64_t offset = 0;
+  std::int64_t blocks = 1;
+  std::int64_t block_elements = 0;
+  std::int64_t block_stride = 0;
+  std::int64_t granule = 1;  ///< cuts inside a block fall on multiples of this (a row)
+};
+
+/// A run of consecutive elements: of a tensor (tensor_begin) and of its unit's buffer (unit_begin).
+struct Run {
+  std::int64_t tensor_begin = 0;
+  std::int64_t unit_begin = 0;
+  std::int64_t count = 0;
+};
+
+class FlatLayout {
+ public:
+  FlatLayout(UnitKind kind, int layer, std::string name, std::vector<Placement> placements,
+             std::int64_t elements)
+      : kind_(kind),
+        layer_(layer),
+        name_(std::move(name)),
+        placements_(std::move(placements)),
+        elements_(elements) {}
+
+  [[nodiscard]] UnitKind kind() const { return kind_; }
+  [[nodiscard]] int layer() const { return layer_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::vector<Placement>& placements() const { return placements_; }
+  /// Elements of the whole buffer, alignment gaps between tensors (zeros) included.
+  [[nodiscard]] std::int64_t elements() const { return elements_; }
+  [[nodiscard]] const Placement& placement_of(int tensor) const;
+
+  /// Calls `visit` with the runs that make up elements [begin, begin + count) of a tensor, in order.
+  static void for_each_run(const Placement& placement, std::int64_t begin, std::int64_t count,
+                           const std::function<void(const Run&)>& visit);
+
+  /// The largest place a shard may be cut that is not above `position`: a granule boundary or the border of a
+  /// block.
+  [[nodiscard]] std::int64_t cut_at_or_below(std::int64_t position) const;
+
+ private:
+  UnitKind kind_;
+  int layer_;
+  std::string name_;
+  std::vector<Placement> placements_;
+  std::int64_t elements_;
+};
+
+/// Where a manifest tensor lives: its unit and placement. Ties point at the tensor whose storage they share.
+struct TensorHome {
+  int unit = -1;
+  int placement = -1;
+};
+
+/// All units of a model, in the order of the forward pass, and where each tensor is.
+struct UnitLayouts {
+  std::vector<FlatLayout> units;
+  std::vector<TensorHome> homes;  ///< one per manifest tensor; unit -1 for computed buffers
+  [[nodiscard]] std::int64_t elements() const;
+};
+
+/// Groups by role and layer: embedding; per layer its dense part and its experts; final norm with the head.
+[[nodiscard]] UnitLayouts make_unit_layouts(const ParameterManifest& manifest);
+
+}  // namespace sluice

@@ -1,0 +1,54 @@
+#include "shard/stage_plan.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+template <class Visit>
+void for_each_stage(const StagePlan& plan, Visit visit) {
+  visit(plan.embed);
+  for (const Stage& layer : plan.layers) visit(layer);
+  visit(plan.head);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> StagePlan::slot_elements(const UnitLayouts& layouts) const {
+  std::vector<std::int64_t> slots;
+  for_each_stage(*this, [&](const Stage& stage) {
+    slots.resize(std::max(slots.size(), stage.units.size()), 0);
+    for (std::size_t i = 0; i < stage.units.size(); ++i)
+      slots[i] = std::max(slots[i], layouts.units[static_cast<std::size_t>(stage.units[i])].elements());
+  });
+  return slots;
+}
+
+std::int64_t StagePlan::largest_stage_elements(const UnitLayouts& layouts) const {
+  std::int64_t largest = 0;
+  for_each_stage(*this, [&](const Stage& stage) {
+    std::int64_t elements = 0;
+    for (const int unit : stage.units) elements += layouts.units[static_cast<std::size_t>(unit)].elements();
+    largest = std::max(largest, elements);
+  });
+  return largest;
+}
+
+StagePlan make_stage_plan(const UnitLayouts& layouts, bool tied_head) {
+  StagePlan plan;
+  for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
+    const FlatLayout& layout = layouts.units[static_cast<std::size_t>(unit)];
+    if (layout.kind() == UnitKind::kEmbedding) {
+      plan.embed.units.push_back(unit);
+      if (tied_head) plan.head.units.push_back(unit);
+    } else if (layout.kind() == UnitKind::kFinal) {
+      plan.head.units.push_back(unit);
+    } else {
+      plan.layers.resize(std::max(plan.layers.size(), static_cast<std::size_t>(layout.layer()) + 1));
+      plan.layers[static_cast<std::size_t>(layout.layer())].units.push_back(unit);
+    }
+  }
+  return plan;
+}
+
+}  // namespace sluice

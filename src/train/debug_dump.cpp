@@ -1,0 +1,83 @@
+#include "train/debug_dump.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+constexpr int kTag = 901;
+
+/// This rank's elements of a tensor, one owned run after the other.
+std::vector<float> owned_elements(const ShardArena& arena, int unit, const Placement& placement) {
+  std::vector<float> out;
+  const auto* values = reinterpret_cast<const float*>(arena.data());
+  arena.plan().for_each_owned_run(unit, placement, arena.rank(), [&](const ShardPlan::OwnedRun& run) {
+    out.insert(out.end(), values + run.arena_begin, values + run.arena_begin + run.count);
+  });
+  return out;
+}
+
+/// Puts another rank's elements, as owned_elements() made them, where they belong in the tensor.
+void place(const ShardPlan& plan, int unit, const Placement& placement, int rank, const float* values,
+           float* tensor) {
+  plan.for_each_owned_run(unit, placement, rank, [&](const ShardPlan::OwnedRun& run) {
+    std::copy_n(values, run.count, tensor + run.tensor_begin);
+    values += run.count;
+  });
+}
+
+std::int64_t owned_count(const ShardPlan& plan, int unit, const Placement& placement, int rank) {
+  std::int64_t count = 0;
+  plan.for_each_owned_run(unit, placement, rank, [&](const ShardPlan::OwnedRun& run) { count += run.count; });
+  return count;
+}
+
+}  // namespace
+
+DebugDump::DebugDump(Communicator& comm, const ParameterManifest& manifest, const std::filesystem::path& file)
+    : comm_(comm), manifest_(manifest) {
+  if (comm.rank() == 0) file_ = hdf5::File::create(file);
+}
+
+void DebugDump::write_scalar(const std::string& path, double value) {
+  if (file_) file_->create_dataset(path, DType::kFloat64, {}).write(std::span<const double>(&value, 1));
+}
+
+void DebugDump::write_tensor(const std::string& path, const at::Tensor& tensor) {
+  if (!file_) return;
+  const at::Tensor values = tensor.to(at::kFloat).contiguous();
+  const std::span<const float> elements(values.data_ptr<float>(), static_cast<std::size_t>(values.numel()));
+  file_->create_dataset(path, DType::kFloat32, values.sizes().vec()).write(elements);
+}
+
+void DebugDump::write_shards(const std::string& group, const ShardArena& arena) {
+  for (const int tensor : manifest_.stored_tensors())
+    write_sharded_tensor(group + "/" + manifest_[tensor].name, tensor, arena);
+  flush();
+}
+
+void DebugDump::write_sharded_tensor(const std::string& path, int tensor, const ShardArena& arena) {
+  const UnitLayouts& layouts = arena.plan().layouts();
+  const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
+  const Placement& placement = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
+  std::vector<float> part = owned_elements(arena, unit, placement);
+  if (comm_.rank() != 0) {
+    comm_.send(part.data(), static_cast<std::int64_t>(part.size() * sizeof(float)), 0, kTag).wait();
+    return;
+  }
+  std::vector<float> whole(static_cast<std::size_t>(manifest_[tensor].element_count()));
+  place(arena.plan(), unit, placement, 0, part.data(), whole.data());
+  for (int rank = 1; rank < comm_.size(); ++rank) {
+    part.resize(static_cast<std::size_t>(owned_count(arena.plan(), unit, placement, rank)));
+    comm_.receive(part.data(), static_cast<std::int64_t>(part.size() * sizeof(float)), rank, kTag).wait();
+    place(arena.plan(), unit, placement, rank, part.data(), whole.data());
+  }
+  file_->create_dataset(path, DType::kFloat32, manifest_[tensor].shape).write(std::span<const float>(whole));
+}
+
+void DebugDump::flush() {
+  if (file_) file_->flush();
+}
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+// Writes the numbers of a run under the names of a fixture's reference.h5, so that they can be compared
+// tensor by tensor.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "io/hdf5.hpp"
+#include "manifest/manifest.hpp"
+#include "shard/arena.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace sluice {
+
+class DebugDump {
+ public:
+  /// Rank 0 creates `file` (Error(kIo) if it exists). References must outlive the dump.
+  DebugDump(Communicator& comm, const ParameterManifest& manifest, const std::filesystem::path& file);
+
+  /// Rank 0 writes; does nothing elsewhere.
+  void write_scalar(const std::string& path, double value);
+  void write_tensor(const std::string& path, const at::Tensor& tensor);
+
+  /// Collective over the communicator. Writes every stored tensor of a float32 arena as `group`/NAME. Rank 0
+  /// holds one tensor at a time.
+  void write_shards(const std::string& group, const ShardArena& arena);
+
+  /// Everything so far has reached the kernel.
+  void flush();
+
+ private:
+  void write_sharded_tensor(const std::string& path, int tensor, const ShardArena& arena);
+
+  Communicator& comm_;
+  const ParameterManifest& manifest_;
+  std::optional<hdf5::File> file_;  ///< on rank 0
+};
+
+}  // namespace sluice

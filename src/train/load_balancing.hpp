@@ -1,0 +1,32 @@
+// The load-balancing loss over all tokens of a step: transformers' load_balancing_loss_func (Fedus et al.
+// 2021, eq. 4-6) with every MoE layer, micro-batch and rank taken together.
+#pragma once
+
+#include "model/mlp_blocks.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+/// Routing of a step, MoE layers one after the other.
+struct RoutingTotals {
+  std::int64_t layers = 0;
+  std::vector<std::int64_t> expert_tokens;  ///< [layers x experts]
+  std::vector<double> probability_sums;     ///< [layers x experts]
+  [[nodiscard]] std::int64_t experts() const;
+};
+
+/// This rank's sums as plain numbers; layers without router (undefined tensors) are left out.
+[[nodiscard]] RoutingTotals collect(const std::vector<RoutingSums>& layers);
+
+/// experts * sum over e of f_e P_e, where f_e is the number of choices of expert e per token and P_e its mean
+/// probability, both over layers * tokens. 0 without MoE layers.
+[[nodiscard]] double load_balancing_loss(const RoutingTotals& totals, std::int64_t tokens);
+
+/// Writes d(coefficient * loss) / d(probability of expert e), the same for every token and layer, to `out`
+/// [experts] float32.
+void fill_probability_gradient(const RoutingTotals& totals, std::int64_t tokens, double coefficient,
+                               at::Tensor& out);
+
+}  // namespace sluice

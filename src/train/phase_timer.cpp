@@ -1,0 +1,19 @@
+#include "train/phase_timer.hpp"
+
+#include <utility>
+
+namespace sluice {
+
+void PhaseTimer::change_to(Phase phase) {
+  const SteadyClock::time_point now = SteadyClock::now();
+  seconds_[static_cast<std::size_t>(current_)] += Seconds(now - since_).count();
+  since_ = now;
+  current_ = phase;
+}
+
+PhaseSeconds PhaseTimer::take() {
+  change_to(current_);
+  return std::exchange(seconds_, {});
+}
+
+}  // namespace sluice

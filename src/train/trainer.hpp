@@ -1,0 +1,97 @@
+// One training step over sharded weights, written out layer by layer.
+//
+// Layers come first, micro-batches second: a layer's units are gathered once per pass and every micro-batch
+// of the step goes through them, so a step gathers each unit twice and reduces it once, whatever the number
+// of micro-batches. What is kept from forward to backward is each layer's input; backward runs the layer
+// again with a graph.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "config/job_config.hpp"
+#include "data/batch_source.hpp"
+#include "model/decoder.hpp"
+#include "shard/arena.hpp"
+#include "shard/stage_plan.hpp"
+#include "shard/unit_gatherer.hpp"
+#include "train/adamw.hpp"
+#include "train/gradient_reducer.hpp"
+#include "train/phase_timer.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+/// What a step found; the same on every rank, but for the phases.
+struct StepMetrics {
+  double loss = 0;       ///< mean cross-entropy over all tokens of the step, in nats
+  double grad_norm = 0;  ///< global L2 norm before clipping
+  double aux_loss = 0;   ///< load-balancing loss, without its coefficient
+  std::int64_t tokens = 0;
+  std::vector<std::int64_t> expert_tokens;  ///< [MoE layers x experts]: tokens times k that chose each expert
+  PhaseSeconds phase_seconds{};
+};
+
+class Trainer {
+ public:
+  /// All references must outlive the trainer; `weights` are trained in place. Allocates gather slots, the
+  /// gradient buffer, the gradient shards and the optimizer's state, and nothing that lasts after that.
+  Trainer(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
+          ShardArena& weights, const JobConfig& job);
+
+  /// Collective over the communicator. compute_gradients() and update().
+  StepMetrics step(const Batch& batch, double learning_rate);
+
+  /// Collective over the communicator. Forward and backward of this rank's share of the batch (it may be
+  /// empty); afterwards gradients() holds this rank's shards of the gradient of loss + coefficient *
+  /// aux_loss. Error(kNumerics), on every rank alike, when loss or norm is not finite.
+  StepMetrics compute_gradients(const Batch& batch);
+  /// Clips by the global norm and updates this rank's shards. No communication.
+  void update(double grad_norm, double learning_rate);
+
+  /// Collective over the communicator. Logits [L, vocabulary] float32 of the first sequence of rank 0's
+  /// batch, there; undefined on the other ranks.
+  [[nodiscard]] at::Tensor first_logits(const Batch& batch);
+
+  [[nodiscard]] const ShardArena& gradients() const { return gradients_; }
+  [[nodiscard]] const AdamW& optimizer() const { return optimizer_; }
+
+ private:
+  /// What one micro-batch keeps of one layer's forward pass.
+  struct LayerPass {
+    at::Tensor input;   ///< [b, L, hidden]
+    at::Tensor output;  ///< with its graph, when nothing is recomputed; else undefined
+    RoutingRecord routing;
+  };
+  struct MicroBatch {
+    at::Tensor inputs, targets;  ///< [b, L] int64
+    at::Tensor hidden;  ///< [b, L, hidden]: activations on the way up, their gradient on the way down
+    std::vector<LayerPass> passes;
+  };
+  class BoundStage;
+
+  [[nodiscard]] std::vector<MicroBatch> split(const Batch& batch) const;
+  void forward(std::vector<MicroBatch>& micro_batches);
+  void reduce_routing(StepMetrics& metrics);
+  [[nodiscard]] double head(std::vector<MicroBatch>& micro_batches);
+  void backward(std::vector<MicroBatch>& micro_batches);
+  void forward_layer(int layer, MicroBatch& micro_batch, bool keep_graph);
+  void backward_layer(int layer, MicroBatch& micro_batch);
+  void finish_metrics(double local_loss_sum, StepMetrics& metrics);
+
+  Communicator& comm_;
+  const JobConfig& job_;
+  StagePlan stages_;
+  ParameterViews views_;
+  Decoder decoder_;
+  UnitGatherer gatherer_;
+  ShardArena gradients_;
+  GradientReducer reducer_;
+  AdamW optimizer_;
+  PhaseTimer timer_;
+  std::vector<RoutingSums> routing_;  ///< one per layer; undefined tensors in dense ones
+  at::Tensor probability_grad_;       ///< [experts] float32; undefined without load-balancing loss
+  std::int64_t tokens_per_step_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,79 @@
+#include "base/memory.hpp"
+
+#include "base/bytes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sys/mman.h>
+#include <cstdlib>
+#include <cstring>
+
+namespace sluice {
+namespace {
+
+/// A mapping with every page touched, gone at the end of its scope.
+class Pages {
+ public:
+  Pages(std::int64_t bytes, int sharing)
+      : size_(static_cast<std::size_t>(bytes)),
+        data_(mmap(nullptr, size_, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0)) {
+    if (mapped()) std::memset(data_, 1, size_);
+  }
+  ~Pages() {
+    if (mapped()) munmap(data_, size_);
+  }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  [[nodiscard]] bool mapped() const { return data_ != MAP_FAILED; }
+
+ private:
+  std::size_t size_;
+  void* data_;
+};
+
+TEST(Memory, sample_sees_private_pages) {
+  const MemorySample before = sample_memory();
+  EXPECT_GT(before.anonymous_bytes, 0);
+  const Pages pages(64 * kMiB, MAP_PRIVATE);
+  ASSERT_TRUE(pages.mapped());
+  EXPECT_NEAR(static_cast<double>(sample_memory().growth_over(before)), 64.0 * kMiB, 4.0 * kMiB);
+}
+
+TEST(Memory, sample_sees_shared_pages) {
+  const MemorySample before = sample_memory();
+  const Pages pages(64 * kMiB, MAP_SHARED);
+  ASSERT_TRUE(pages.mapped());
+  const MemorySample after = sample_memory();
+  EXPECT_NEAR(static_cast<double>(after.shared_bytes - before.shared_bytes), 64.0 * kMiB, 4.0 * kMiB);
+  EXPECT_NEAR(static_cast<double>(after.growth_over(before)), 64.0 * kMiB, 4.0 * kMiB);
+}
+
+TEST(Memory, sample_forgets_pages_that_went_back) {
+  const MemorySample before = sample_memory();
+  { const Pages pages(64 * kMiB, MAP_PRIVATE); }
+  EXPECT_LT(sample_memory().growth_over(before), 4 * kMiB);
+}
+
+TEST(Memory, peak_stays_when_pages_go) {
+  { const Pages pages(64 * kMiB, MAP_PRIVATE); }
+  EXPECT_GT(peak_resident_bytes(), 64 * kMiB);
+}
+
+TEST(Memory, machine_has_some_left) { EXPECT_GT(available_memory_bytes(), kMiB); }
+
+/// Exit status of a process that limits its growth to 32 MiB and then maps `bytes`: 0 if it got them.
+[[noreturn]] void map_under_limit(std::int64_t bytes) {
+  const DataGrowthLimit limit(32 * kMiB);
+  std::_Exit(Pages(bytes, MAP_PRIVATE).mapped() ? 0 : 1);
+}
+
+TEST(MemoryLimitDeathTest, lets_small_growth_pass) {
+  EXPECT_EXIT(map_under_limit(16 * kMiB), testing::ExitedWithCode(0), "");
+}
+
+TEST(MemoryLimitDeathTest, stops_large_growth) {
+  EXPECT_EXIT(map_under_limit(48 * kMiB), testing::ExitedWithCode(1), "");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,48 @@
+#include "base/text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+TEST(Nearest, finds_a_word_with_a_slip) {
+  const std::vector<std::string> keys{"steps", "learning_rate", "weight_decay"};
+  EXPECT_EQ(nearest("learning_rat", keys), "learning_rate");
+  EXPECT_EQ(nearest("weigth_decay", keys), "weight_decay");
+  EXPECT_EQ(nearest("step", keys), "steps");
+}
+
+TEST(Nearest, gives_nothing_for_a_word_that_is_far) {
+  const std::vector<std::string> keys{"steps", "learning_rate"};
+  EXPECT_EQ(nearest("zzzzzzzzzz", keys), "");
+  EXPECT_EQ(nearest("steps", {}), "");
+}
+
+TEST(Printable, shows_control_characters_and_broken_utf8) {
+  EXPECT_EQ(printable("a\nb\x7f\x01"), "a\\x0ab\\x7f\\x01");
+  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(printable("\xc3\xa4\xe2\x82\xac"), "\xc3\xa4\xe2\x82\xac");
+  EXPECT_EQ(printable(std::string("a\0b", 3)), "a\\x00b");
+}
+
+TEST(Printable, cuts_long_text_between_characters) {
+  EXPECT_EQ(printable("abcdef", 3), "abc…");
+  EXPECT_EQ(printable("abc", 3), "abc");
+  EXPECT_EQ(printable("ab\xc3\xa4\xc3\xa4", 3), "ab\xc3\xa4…");
+}
+
+TEST(JoinSome, counts_what_it_leaves_out) {
+  const std::vector<std::string> items{"a", "b", "c"};
+  EXPECT_EQ(join_some(items), "a, b, c");
+  EXPECT_EQ(join_some(items, 2), "a, b and 1 more");
+  EXPECT_EQ(join_some({}), "");
+}
+
+TEST(ShapeText, is_a_bracketed_list) {
+  const std::vector<std::int64_t> shape{128, 1536, 2048};
+  EXPECT_EQ(shape_text(shape), "[128, 1536, 2048]");
+  EXPECT_EQ(shape_text({}), "[]");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,22 @@
+#include "comm/mpi_environment.hpp"
+#include "support/mpi_test.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+TEST(MpiEnvironment, all_ranks_of_one_machine_are_local) {
+  const MpiEnvironment& mpi = test::mpi_environment();
+  EXPECT_EQ(mpi.local_size(), test::test_world().size());
+  EXPECT_EQ(mpi.local_rank(), test::test_world().rank());
+}
+
+TEST(MpiEnvironment, the_library_names_itself) {
+  const std::string version = MpiEnvironment::library_version();
+  EXPECT_FALSE(version.empty());
+  EXPECT_EQ(version.find('\n'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice

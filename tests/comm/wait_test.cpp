@@ -1,0 +1,98 @@
+// Waiting: deadlines that explain themselves, and what it costs.
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "comm/communicator.hpp"
+#include "support/mpi_test.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <ctime>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+void sleep_seconds(double seconds) { std::this_thread::sleep_for(Seconds(seconds)); }
+
+double cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+template <class Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kInternal);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Wait, a_barrier_that_one_rank_misses_names_that_rank_when_the_deadline_passes) {
+  Communicator& world = test::test_world();
+  const int late = world.size() - 1;
+  const auto lost = world.split(0, 0);
+  if (world.rank() == late) {
+    sleep_seconds(0.5);
+  } else {
+    lost->set_deadline("load", 0.2);
+    const std::string text = error_of([&] { lost->barrier(); });
+    EXPECT_THAT(text, HasSubstr("load: barrier #1 on rank " + std::to_string(world.rank())));
+    EXPECT_THAT(text, HasSubstr("for rank " + std::to_string(late)));
+  }
+  // The late rank's half of the barrier is still to come; the others' is on its way already.
+  if (world.rank() == late) lost->barrier();
+  world.barrier();
+}
+
+TEST(Wait, ranks_in_different_collectives_wait_instead_of_mixing_their_data) {
+  Communicator& world = test::test_world();
+  const auto torn = world.split(0, 0);
+  torn->set_deadline("step", 0.2);
+  std::vector<std::int64_t> values{1};
+  const std::string text = error_of([&] {
+    if (world.rank() == 0)
+      torn->barrier();
+    else
+      torn->all_reduce_sum(std::span<std::int64_t>(values));
+  });
+  EXPECT_THAT(text, HasSubstr(world.rank() == 0 ? "barrier #1 on rank 0" : "all_reduce #1 on rank"));
+  EXPECT_EQ(values[0], 1);
+  world.barrier();
+}
+
+TEST(Wait, a_message_that_never_comes_names_its_sender) {
+  Communicator& world = test::test_world();
+  const auto lost = world.split(0, 0);
+  lost->set_deadline("load", 0.1);
+  char byte = 0;
+  if (world.rank() == 0) {
+    const std::string text = error_of([&] { lost->receive(&byte, 1, 1, 0).wait(); });
+    EXPECT_THAT(text, HasSubstr("receive #1 on rank 0 waited"));
+    EXPECT_THAT(text, HasSubstr("for rank 1"));
+  }
+  world.barrier();
+}
+
+TEST(Wait, a_waiting_rank_leaves_the_core_to_others) {
+  Communicator& world = test::test_world();
+  world.barrier();
+  const double before = cpu_seconds();
+  constexpr double kLate = 1.0;
+  if (world.rank() == 0) sleep_seconds(kLate);
+  world.barrier();
+  EXPECT_LT(cpu_seconds() - before, 0.05 * kLate);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,178 @@
+#include "config/schema.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kLeast = "[job]\noutput = 'r'\n[model]\npath = 'm'\n[data]\ntokens = 't'\n";
+
+/// Every key away from its default, wherever this version has a choice.
+constexpr const char* kOther = R"(
+[job]
+kind = "load"
+output = "runs/\"quoted\" \\ ä"
+overwrite = true
+[model]
+path = "/models/a b"
+dtype = "float32"
+init_seed = 9223372036854775807
+[parallel]
+threads = 3
+[load]
+chunk = 1000001
+page_cache = "drop"
+memory_limit = "64MiB"
+[data]
+tokens = "t.h5"
+sequence_length = 7
+seed = 1
+order = "sequential"
+[train]
+steps = 3
+batch_sequences = 1
+micro_batch_sequences = 2
+recompute = "none"
+aux_loss_coefficient = 0.3333333333333333
+[optimizer]
+learning_rate = 1
+betas = [0, 0.1]
+eps = 1e-12
+weight_decay = 0
+max_grad_norm = 0.1
+[schedule]
+kind = "linear"
+warmup_steps = 3
+final_factor = 0.1
+[export]
+path = "out"
+max_shard_size = "1234567891"
+experts = "fused"
+[metrics]
+file = "m.h5"
+[debug]
+dump = "d.h5"
+[deadline]
+setup_seconds = 1
+load_seconds = 0.1
+step_seconds = 3.5
+finish_seconds = 4
+)";
+
+std::vector<Field> all_fields() {
+  std::vector<Field> fields;
+  for (const Table& table : schema()) fields.insert(fields.end(), table.fields.begin(), table.fields.end());
+  return fields;
+}
+
+TEST(Schema, has_help_for_every_table_and_key) {
+  for (const Table& table : schema()) EXPECT_FALSE(table.help.empty()) << table.name;
+  for (const Field& field : all_fields()) {
+    EXPECT_FALSE(field.help.empty()) << field.name();
+    EXPECT_FALSE(field.expected.empty()) << field.name();
+  }
+}
+
+TEST(Schema, names_every_key_once) {
+  std::set<std::string> names;
+  for (const Field& field : all_fields()) EXPECT_TRUE(names.insert(field.name()).second) << field.name();
+}
+
+TEST(Schema, requires_only_what_has_no_default) {
+  std::set<std::string> required;
+  for (const Field& field : all_fields())
+    if (field.required) required.insert(field.name());
+  EXPECT_EQ(required, (std::set<std::string>{"job.output", "model.path"}));
+}
+
+TEST(Schema, writes_each_key_to_a_member_of_its_own) {
+  const JobConfig other = parse_job_config(kOther, "job.toml");
+  for (const Field& field : all_fields()) {
+    JobConfig config;
+    ASSERT_EQ(field.store(field.load(other), config), Stored::kYes) << field.name();
+    for (const Field& another : all_fields()) {
+      if (another.name() == field.name()) continue;
+      EXPECT_EQ(another.load(config), another.load(JobConfig{}))
+          << field.name() << " changes " << another.name();
+    }
+  }
+}
+
+TEST(Document, resolved_text_reads_back_to_the_same_job) {
+  for (const char* text : {kLeast, kOther}) {
+    const JobConfig config = parse_job_config(text, "job.toml");
+    const JobConfig again = parse_job_config(to_toml(config), "resolved.toml");
+    EXPECT_EQ(again.digest, config.digest);
+    EXPECT_EQ(to_toml(again), to_toml(config));
+  }
+}
+
+TEST(Document, resolved_text_has_a_header_line_per_table) {
+  const std::string text = to_toml(parse_job_config(kLeast, "job.toml"));
+  EXPECT_EQ(text.substr(0, text.find("\n\n")), "[job]\nkind = \"train\"\noutput = \"r\"\noverwrite = false");
+}
+
+TEST(Document, canonical_entries_list_every_key_in_one_spelling) {
+  const JobConfig strings = parse_job_config(std::string(kLeast) + "[load]\nchunk = \"1MiB\"\n", "a.toml");
+  const JobConfig integers = parse_job_config(std::string(kLeast) + "[load]\nchunk = 1048576\n", "b.toml");
+  EXPECT_EQ(strings.digest, integers.digest);
+  const std::vector<ConfigEntry> entries = canonical_entries(strings);
+  ASSERT_EQ(entries.size(), all_fields().size());
+  EXPECT_EQ(entries[0].key, "job.kind");
+  EXPECT_EQ(entries[0].value, "\"train\"");
+}
+
+TEST(Document, digest_changes_with_every_key) {
+  const JobConfig least = parse_job_config(kLeast, "job.toml");
+  const JobConfig other = parse_job_config(kOther, "job.toml");
+  std::set<std::string> same;
+  for (const Field& field : all_fields())
+    if (field.load(least) == field.load(other)) same.insert(field.name());
+  EXPECT_EQ(same,
+            (std::set<std::string>{"model.init", "parallel.expert_parallel", "load.readers", "load.verify",
+                                   "load.sink", "optimizer.kind", "optimizer.state",
+                                   "optimizer.release_gradients", "checkpoint.every_steps", "export.at_end"}))
+      << "keys without a second value in kOther";
+  for (const Field& field : all_fields()) {
+    if (same.contains(field.name())) continue;
+    const std::string change = field.name() + "=" + toml_text(field.load(other));
+    EXPECT_NE(parse_job_config(kLeast, "job.toml", std::vector{change}).digest, least.digest) << change;
+  }
+}
+
+TEST(Document, help_and_markdown_list_every_key) {
+  const std::string help = describe_schema();
+  const std::string markdown = schema_markdown();
+  for (const Table& table : schema()) {
+    EXPECT_THAT(help, HasSubstr("\n[" + table.name + "]  " + table.help));
+    EXPECT_THAT(markdown, HasSubstr("### `[" + table.name + "]`"));
+  }
+  for (const Field& field : all_fields()) {
+    EXPECT_THAT(help, HasSubstr("\n  " + field.key + " "));
+    EXPECT_THAT(help, HasSubstr("  " + field.help));
+    EXPECT_THAT(markdown, HasSubstr("| `" + field.key + "` |"));
+  }
+}
+
+TEST(Document, help_columns_are_aligned) {
+  const std::string help = describe_schema();
+  const std::size_t column = help.find("meaning");
+  for (const Field& field : all_fields()) {
+    const std::size_t at = help.find("  " + field.help);
+    ASSERT_NE(at, std::string::npos);
+    EXPECT_EQ(at + 2 - (help.rfind('\n', at) + 1), column) << field.name();
+  }
+}
+
+TEST(Document, help_tells_what_this_version_lacks) {
+  EXPECT_THAT(describe_schema(),
+              HasSubstr("which ranks read files (not in this version: \"node\" or \"all\")"));
+}
+
+}  // namespace
+}  // namespace sluice

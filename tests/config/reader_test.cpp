@@ -1,0 +1,241 @@
+#include "config/job_config.hpp"
+
+#include "base/error.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+#include <fstream>
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kLeast = "[job]\noutput = 'r'\n[model]\npath = 'm'\n[data]\ntokens = 't'\n";
+
+struct Refusal {
+  ExitCode code = ExitCode::kDone;
+  std::string text;
+};
+
+template <class Function>
+Refusal refusal_of(Function&& function) {
+  try {
+    static_cast<void>(function());
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  }
+  return {};
+}
+
+Refusal refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return refusal_of([&] { return parse_job_config(text, "job.toml", overrides); });
+}
+
+/// The text that a job file gets which is right but for these lines.
+std::string complaint(const std::string& lines, const std::vector<std::string>& overrides = {}) {
+  const Refusal result = refusal(kLeast + lines, overrides);
+  EXPECT_EQ(result.code, result.text.empty() ? ExitCode::kDone : ExitCode::kBadConfig);
+  return result.text;
+}
+
+/// A file that is gone at the end of its scope.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() / fmt::format("sluice-config-{}.toml", getpid())) {
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(JobConfig, has_defaults_for_all_but_paths) {
+  const JobConfig config = parse_job_config(kLeast, "job.toml");
+  EXPECT_EQ(config.job.output, "r");
+  EXPECT_EQ(config.model.dtype, DType::kBFloat16);
+  EXPECT_EQ(config.parallel.expert_parallel, 1);
+  EXPECT_EQ(config.load.chunk_bytes, 8 * kMiB);
+  EXPECT_EQ(config.train.batch_sequences, 8);
+  EXPECT_EQ(config.optimizer.betas, (std::array<double, 2>{0.9, 0.95}));
+  EXPECT_EQ(config.export_.max_shard_bytes, 5'000'000'000);
+  EXPECT_EQ(config.source_text, kLeast);
+  EXPECT_EQ(config.source_name, "job.toml");
+}
+
+TEST(JobConfig, takes_dotted_and_inline_tables) {
+  const JobConfig config =
+      parse_job_config("job.output = 'r'\nmodel = {path = 'm'}\ndata.tokens = 't'\n", "job.toml");
+  EXPECT_EQ(config.model.path, "m");
+}
+
+TEST(JobConfig, reports_every_problem_at_once_in_file_order) {
+  const Refusal result = refusal(R"([job]
+kind = "export"
+outptu = "runs/x"
+[model]
+path = ""
+dtype = "float16"
+[optimiser]
+eps = 1
+[train]
+steps = "10"
+learning_rate = 3
+batch_sequences = 0
+recompute = ["layer"]
+[parallel]
+expert_parallel = 3
+[load]
+chunk = "8 parsecs"
+verify = true
+[[data]]
+x = 1
+)",
+                                 {"optimizer.learning_rat=1"});
+  EXPECT_EQ(result.code, ExitCode::kBadConfig);
+  EXPECT_EQ(
+      result.text,
+      R"(job.toml:2:1: job.kind: found "export", expected "train" or "load"; "export" is not available in this version
+job.toml:3:1: job.outptu: unknown key, did you mean "output"?
+job.toml:5:1: model.path: found "", expected a path
+job.toml:6:1: model.dtype: found "float16", expected "bfloat16" or "float32"
+job.toml:7:2: optimiser: unknown table, did you mean "optimizer"?
+job.toml:10:1: train.steps: found "10", expected an integer from 1 to 1000000000
+job.toml:11:1: train.learning_rate: unknown key, did you mean optimizer.learning_rate?
+job.toml:12:1: train.batch_sequences: found 0, expected an integer from 1 to 1048576
+job.toml:13:1: train.recompute: found an array of other things than numbers, expected "layer" or "none"
+job.toml:15:1: parallel.expert_parallel: found 3, expected 1; 3 is not available in this version
+job.toml:17:1: load.chunk: found "8 parsecs", expected a size from "64KiB" to "1GiB"
+job.toml:18:1: load.verify: found true, expected false; true is not available in this version
+job.toml:19:3: data: found an array of tables, expected a table
+--set optimizer.learning_rat=1: optimizer.learning_rat: unknown key, did you mean "learning_rate"?
+job.toml: job.output: found nothing, expected a path (run directory, made if missing; relative to the current working directory))");
+}
+
+TEST(JobConfig, names_what_a_later_version_will_take) {
+  EXPECT_THAT(complaint("[load]\nreaders = 'node'\n"),
+              HasSubstr("\"node\" is not available in this version"));
+  EXPECT_THAT(complaint("[load]\nsink = 'discard'\n"),
+              HasSubstr("\"discard\" is not available in this version"));
+  EXPECT_THAT(complaint("[optimizer]\nstate = 'int8'\n"),
+              HasSubstr("\"int8\" is not available in this version"));
+  EXPECT_THAT(complaint("[optimizer]\nrelease_gradients = true\n"),
+              HasSubstr("true is not available in this version"));
+  EXPECT_THAT(complaint("[checkpoint]\nevery_steps = 5\n"), HasSubstr("5 is not available in this version"));
+  EXPECT_THAT(complaint("[parallel]\nexpert_parallel = 0\n"),
+              HasSubstr("0 is not available in this version"));
+  EXPECT_THAT(complaint("[parallel]\nexpert_parallel = -1\n"), testing::EndsWith("found -1, expected 1"));
+}
+
+TEST(JobConfig, lists_known_names_where_none_is_near) {
+  EXPECT_EQ(complaint("[metrics]\nqqqqqqqq = 1\n"),
+            "job.toml:8:1: metrics.qqqqqqqq: unknown key, expected \"file\"");
+  EXPECT_THAT(complaint("[qqqqqqqq]\nx = 1\n"),
+              HasSubstr("qqqqqqqq: unknown table, expected \"job\", \"model\", "));
+}
+
+TEST(JobConfig, refuses_keys_outside_of_tables) {
+  EXPECT_EQ(refusal("train = 5\n" + kLeast).text, "job.toml:1:1: train: found 5, expected a table");
+}
+
+TEST(JobConfig, finds_contradictions) {
+  EXPECT_EQ(complaint("[train]\nsteps = 5\n[schedule]\nwarmup_steps = 6\n"),
+            "job.toml:10:1: schedule.warmup_steps: found 6, expected at most train.steps, which is 5");
+  EXPECT_EQ(complaint("", {"model.path=./r"}),
+            "job.toml:2:1: job.output: found the directory of model.path, expected another");
+  EXPECT_EQ(complaint("[debug]\ndump = './metrics.h5'\n"),
+            "job.toml:8:1: debug.dump: found the file of metrics.file, expected another");
+  EXPECT_THAT(complaint("[load]\nmemory_limit = '1MiB'\n"), HasSubstr("expected 0 or at least load.chunk"));
+  EXPECT_THAT(complaint("", {"job.kind=load", "model.init=random"}),
+              StartsWith("--set model.init=random: model.init: found \"random\", expected \"checkpoint\""));
+}
+
+TEST(JobConfig, finds_no_contradiction_with_a_value_that_is_wrong_itself) {
+  EXPECT_EQ(complaint("[train]\nsteps = 0\n[schedule]\nwarmup_steps = 600\n"),
+            "job.toml:8:1: train.steps: found 0, expected an integer from 1 to 1000000000");
+}
+
+TEST(JobConfig, needs_tokens_only_to_train) {
+  const std::string text = "[job]\noutput = 'r'\n[model]\npath = 'm'\n";
+  EXPECT_THAT(refusal(text).text, StartsWith("job.toml: data.tokens: found nothing, expected"));
+  EXPECT_EQ(refusal(text, {"job.kind=load"}).code, ExitCode::kDone);
+}
+
+TEST(JobConfig, allows_micro_batches_above_the_batch) {
+  EXPECT_EQ(complaint("[train]\nbatch_sequences = 2\nmicro_batch_sequences = 8\n"), "");
+}
+
+TEST(Overrides, apply_in_order_over_the_file) {
+  const std::vector<std::string> overrides{"model.path=/x/y", "train.steps=5", "train.steps=6",
+                                           "optimizer.eps=1", "load.chunk=1MiB"};
+  const JobConfig config = parse_job_config(kLeast, "job.toml", overrides);
+  EXPECT_EQ(config.model.path, "/x/y");
+  EXPECT_EQ(config.train.steps, 6);
+  EXPECT_EQ(config.optimizer.eps, 1.0);
+  EXPECT_EQ(config.load.chunk_bytes, kMiB);
+  EXPECT_EQ(config.overrides, overrides);
+  EXPECT_EQ(config.source_text, kLeast);
+}
+
+TEST(Overrides, are_named_in_their_problems) {
+  EXPECT_EQ(complaint("", {"train.steps=many"}),
+            "--set train.steps=many: train.steps: found \"many\", expected an integer from 1 to 1000000000");
+  EXPECT_EQ(complaint("", {"job.output="}),
+            "--set job.output=: job.output: found nothing after the =, expected a path");
+  EXPECT_EQ(complaint("", {"optimiser.eps=1"}),
+            "--set optimiser.eps=1: optimiser: unknown table, did you mean \"optimizer\"?");
+  EXPECT_EQ(complaint("", {"job.output={a=1}"}),
+            "--set job.output={a=1}: job.output: found a table, expected a path");
+  EXPECT_THAT(complaint("", {"job.output.x=1"}),
+              StartsWith("--set job.output.x=1: job.output.x: unknown key"));
+  EXPECT_THAT(complaint("", {"job.output=a\nb"}),
+              StartsWith("--set job.output=a\\x0ab: job.output: found \"a\\u000ab\""));
+}
+
+TEST(Overrides, of_another_form_are_a_usage_error) {
+  EXPECT_EQ(refusal(kLeast, {"steps=5"}).code, ExitCode::kUsage);
+  EXPECT_EQ(refusal("no toml", {"steps=5"}).text, "--set steps=5: expected table.key=value");
+}
+
+TEST(JobFile, is_read_with_its_name) {
+  const TemporaryFile file(kLeast);
+  const JobConfig config = load_job_config(file.path());
+  EXPECT_EQ(config.source_name, file.path());
+  EXPECT_EQ(config.digest, parse_job_config(kLeast, "another.toml").digest);
+}
+
+TEST(JobFile, that_cannot_be_one_is_refused_by_name) {
+  const TemporaryFile large(std::string(kMiB + 1, '#'));
+  for (const std::filesystem::path& path : std::vector<std::filesystem::path>{
+           "/no/such/job.toml", "/", "/dev/zero", "", std::string(5000, 'x'), large.path()}) {
+    const Refusal result = refusal_of([&] { return load_job_config(path); });
+    EXPECT_EQ(result.code, ExitCode::kBadConfig) << path;
+    EXPECT_THAT(result.text, StartsWith(path.string().substr(0, 100)));
+  }
+}
+
+TEST(JobFile, of_the_largest_size_is_read) {
+  const TemporaryFile file(kLeast + std::string(static_cast<std::size_t>(kMiB) - kLeast.size(), '\n'));
+  EXPECT_EQ(load_job_config(file.path()).model.path, "m");
+}
+
+TEST(ShippedJobFiles, are_all_valid) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(SLUICE_CONFIGS)) {
+    if (entry.path().extension() != ".toml") continue;
+    EXPECT_EQ(refusal_of([&] { return load_job_config(entry.path()); }).text, "");
+    ++files;
+  }
+  EXPECT_GE(files, 2);
+}
+
+}  // namespace
+}  // namespace sluice

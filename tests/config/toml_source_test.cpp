@@ -1,0 +1,95 @@
+#include "config/toml_source.hpp"
+
+#include "base/error.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+/// The text of the Error(kBadConfig) that parse_toml() must throw.
+std::string refusal(const std::string& text) {
+  try {
+    static_cast<void>(parse_toml(text, "job.toml"));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadConfig);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string repeated(const std::string& piece, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += piece;
+  return out;
+}
+
+TEST(ParseToml, gives_entries_in_file_order_with_places) {
+  const std::vector<Entry> entries =
+      parse_toml("[train]\nsteps = 5\n  order = 'x'\n[data]\nseed = 2024-01-01\n", "f");
+  ASSERT_EQ(entries.size(), 5u);
+  EXPECT_EQ(entries[0].table, "train");
+  EXPECT_EQ(entries[0].key, "");
+  EXPECT_EQ(entries[1].where, "f:2:1");
+  EXPECT_EQ(entries[1].value, Value(std::int64_t{5}));
+  EXPECT_EQ(entries[2].where, "f:3:3");
+  EXPECT_EQ(entries[2].found, "\"x\"");
+  EXPECT_EQ(entries[4].found, "a date or time");
+}
+
+TEST(ParseToml, names_line_and_column_of_a_syntax_error) {
+  EXPECT_EQ(refusal("[job]\nkind = \n").substr(0, 13), "job.toml:2:8:");
+  EXPECT_EQ(refusal("[job]\nkind = 1\nkind = 2\n").substr(0, 11), "job.toml:3:");
+  EXPECT_EQ(refusal("[job\n").substr(0, 11), "job.toml:1:");
+}
+
+TEST(ParseToml, refuses_broken_utf8_and_control_bytes) {
+  EXPECT_EQ(refusal("[job]\noutput = \"\xff\xfe\"\n").substr(0, 11), "job.toml:2:");
+  EXPECT_EQ(refusal(std::string("[job]\n\0", 7)).substr(0, 9), "job.toml:");
+  EXPECT_EQ(refusal(std::string(1000, '\x80')).substr(0, 9), "job.toml:");
+}
+
+TEST(ParseToml, refuses_deep_nesting_without_deep_recursion) {
+  EXPECT_EQ(refusal("x = " + repeated("[", 300) + repeated("]", 300)).substr(0, 9), "job.toml:");
+  EXPECT_EQ(refusal("x = " + repeated("[", 500000)).substr(0, 9), "job.toml:");
+  EXPECT_EQ(refusal("x = " + repeated("{a=", 300)).substr(0, 9), "job.toml:");
+  EXPECT_EQ(refusal("y = 1\n" + repeated("a.", 400000) + "a = 1").substr(0, 16), "job.toml:2:1: fo");
+  EXPECT_EQ(refusal(fmt::format("[{}a]", repeated("a.", 400000))).substr(0, 16), "job.toml:1:1: fo");
+}
+
+TEST(ParseToml, does_not_count_the_dots_of_comments) {
+  EXPECT_TRUE(parse_toml("  # " + repeated(".", 500) + "\n", "f").empty());
+}
+
+TEST(ParseToml, takes_an_empty_text) { EXPECT_TRUE(parse_toml("", "f").empty()); }
+
+TEST(ParseOverride, reads_toml_values) {
+  EXPECT_EQ(parse_override("train.steps=5")[1].value, Value(std::int64_t{5}));
+  EXPECT_EQ(parse_override("optimizer.eps= 1e-6 ")[1].value, Value(1e-6));
+  EXPECT_EQ(parse_override("optimizer.betas=[0.9, 0.99]")[1].value, Value(std::vector<double>{0.9, 0.99}));
+  EXPECT_EQ(parse_override("model.path=\"a b\"")[1].value, Value("a b"));
+}
+
+TEST(ParseOverride, takes_other_text_as_a_bare_string) {
+  EXPECT_EQ(parse_override("model.path=/x/y.z")[1].value, Value("/x/y.z"));
+  EXPECT_EQ(parse_override("job.output=a=b")[1].value, Value("a=b"));
+  EXPECT_EQ(parse_override("job.output=2024-01-01")[1].value, Value("2024-01-01"));
+  EXPECT_EQ(parse_override("job.output=1\nx=2")[1].value, Value("1\nx=2"));
+  EXPECT_EQ(parse_override("load.chunk=8MiB")[1].value, Value("8MiB"));
+}
+
+TEST(ParseOverride, refuses_other_forms_as_usage) {
+  for (const char* text :
+       {"", "=", "steps", "steps=5", "train.steps", ".steps=5", "train.=5", "=train.steps", "x=1.5"}) {
+    try {
+      static_cast<void>(parse_override(text));
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      EXPECT_EQ(std::string(error.what()), fmt::format("--set {}: expected table.key=value", text));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice

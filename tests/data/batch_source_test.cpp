@@ -1,0 +1,75 @@
+#include "data/batch_source.hpp"
+
+#include "io/hdf5.hpp"
+#include "support/expect_error.hpp"
+#include "support/mpi_test.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <numeric>
+
+namespace sluice {
+namespace {
+
+using test::expect_error;
+using test::TemporaryDirectory;
+using test::test_world;
+
+constexpr std::int64_t kLength = 3;
+
+/// A file that only rank 0 has: a stream 0, 1, 2, …
+std::filesystem::path stream(const TemporaryDirectory& directory, std::int64_t tokens) {
+  const std::filesystem::path path = directory / "tokens.h5";
+  if (test_world().rank() != 0) return path;
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(tokens));
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  hdf5::File file = hdf5::File::create(path);
+  file.create_dataset("/tokens", DType::kInt32, {tokens}).write(std::span<const std::int64_t>(ids));
+  file.close();
+  return path;
+}
+
+BatchOptions options(const std::filesystem::path& path, std::int64_t batch_sequences,
+                     std::int64_t vocabulary) {
+  return {.tokens = path,
+          .sequence_length = kLength,
+          .batch_sequences = batch_sequences,
+          .vocab_size = vocabulary,
+          .order = Order::kSequential,
+          .seed = 0};
+}
+
+TEST(BatchSource, ranks_share_the_global_batch_in_order) {
+  for (const std::int64_t batch_sequences : {1, 2, 7}) {
+    SCOPED_TRACE(batch_sequences);
+    const TemporaryDirectory directory;
+    BatchSource source(test_world(), options(stream(directory, 100), batch_sequences, 100));
+    EXPECT_EQ(source.sequence_count(), 33);
+    for (std::int64_t step = 0; step < 6; ++step) {
+      const Batch batch = source.batch(step);
+      const SequenceRange share = rank_share(batch_sequences, test_world().size(), test_world().rank());
+      ASSERT_EQ(batch.sequences, share.size());
+      ASSERT_EQ(batch.length, kLength);
+      std::vector<std::int64_t> expected;
+      for (std::int64_t i = share.begin; i < share.end; ++i)
+        for (std::int64_t token = 0; token <= kLength; ++token)
+          expected.push_back((step * batch_sequences + i) % 33 * kLength + token);
+      EXPECT_EQ(batch.ids, expected);
+    }
+  }
+}
+
+TEST(BatchSource, a_missing_file_is_the_same_error_on_every_rank) {
+  expect_error(ExitCode::kBadData, {"/nowhere/tokens.h5", "No such file"},
+               [] { BatchSource(test_world(), options("/nowhere/tokens.h5", 2, 100)); });
+}
+
+TEST(BatchSource, a_bad_id_is_the_same_error_on_every_rank) {
+  const TemporaryDirectory directory;
+  BatchSource source(test_world(), options(stream(directory, 100), 2, 10));
+  EXPECT_NO_THROW(static_cast<void>(source.batch(0)));
+  expect_error(ExitCode::kBadData, {"tokens[10]", "0 to 9"}, [&] { static_cast<void>(source.batch(1)); });
+  EXPECT_NO_THROW(static_cast<void>(source.batch(0)));
+}
+
+}  // namespace
+}  // namespace sluice

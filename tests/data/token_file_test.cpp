@@ -1,0 +1,138 @@
+#include "data/token_file.hpp"
+
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <numeric>
+
+namespace sluice {
+namespace {
+
+using test::expect_error;
+using test::TemporaryDirectory;
+
+constexpr std::int64_t kVocabulary = 100;
+
+/// A file whose `tokens` has that shape and counts from 0.
+std::filesystem::path write_tokens(const TemporaryDirectory& directory, DType dtype,
+                                   const std::vector<std::int64_t>& shape) {
+  const std::filesystem::path path = directory / "tokens.h5";
+  hdf5::File file = hdf5::File::create(path);
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>())));
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  file.create_dataset("/tokens", dtype, shape).write(std::span<const std::int64_t>(ids));
+  file.close();
+  return path;
+}
+
+std::vector<std::int64_t> sequence(const TokenFile& file, std::int64_t index, std::int64_t length) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(length + 1));
+  file.read_sequence(index, ids);
+  return ids;
+}
+
+void expect_refused(const std::filesystem::path& path, std::int64_t length,
+                    const std::vector<std::string>& parts) {
+  expect_error(ExitCode::kBadData, parts, [&] { TokenFile::open(path, length, kVocabulary); });
+}
+
+TEST(TokenFile, cuts_a_stream_into_sequences_that_share_a_token) {
+  const TemporaryDirectory directory;
+  const TokenFile file = TokenFile::open(write_tokens(directory, DType::kUInt16, {13}), 4, kVocabulary);
+  EXPECT_EQ(file.sequence_count(), 3);
+  EXPECT_THAT(sequence(file, 0, 4), testing::ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(sequence(file, 2, 4), testing::ElementsAre(8, 9, 10, 11, 12));
+}
+
+TEST(TokenFile, leaves_out_what_is_too_short_for_a_sequence) {
+  for (const auto& [tokens, sequences] : {std::pair{5, 1}, {8, 1}, {9, 2}, {12, 2}}) {
+    const TemporaryDirectory directory;
+    EXPECT_EQ(
+        TokenFile::open(write_tokens(directory, DType::kInt32, {tokens}), 4, kVocabulary).sequence_count(),
+        sequences);
+  }
+}
+
+TEST(TokenFile, takes_rows_as_sequences) {
+  const TemporaryDirectory directory;
+  const TokenFile file = TokenFile::open(write_tokens(directory, DType::kInt64, {3, 5}), 4, kVocabulary);
+  EXPECT_EQ(file.sequence_count(), 3);
+  EXPECT_THAT(sequence(file, 1, 4), testing::ElementsAre(5, 6, 7, 8, 9));
+}
+
+TEST(TokenFile, reads_every_integer_type) {
+  for (const DType dtype : {DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kUInt8,
+                            DType::kUInt16, DType::kUInt32, DType::kUInt64}) {
+    const TemporaryDirectory directory;
+    EXPECT_THAT(sequence(TokenFile::open(write_tokens(directory, dtype, {5}), 4, kVocabulary), 0, 4),
+                testing::ElementsAre(0, 1, 2, 3, 4));
+  }
+}
+
+TEST(TokenFile, names_an_id_that_the_model_does_not_know) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path stream = write_tokens(directory, DType::kInt32, {13});
+  expect_error(ExitCode::kBadData, {"tokens[10] in", "tokens.h5", "is 10", "0 to 9", "tokenizer"},
+               [&] { sequence(TokenFile::open(stream, 4, 10), 2, 4); });
+  EXPECT_NO_THROW(sequence(TokenFile::open(stream, 4, 10), 1, 4));
+  const TemporaryDirectory other;
+  const std::filesystem::path rows = write_tokens(other, DType::kInt32, {3, 5});
+  expect_error(ExitCode::kBadData, {"tokens[2, 1] in"},
+               [&] { sequence(TokenFile::open(rows, 4, 11), 2, 4); });
+}
+
+TEST(TokenFile, refuses_ids_below_zero_and_beyond_64_bits) {
+  const TemporaryDirectory directory;
+  for (const DType dtype : {DType::kInt64, DType::kUInt64}) {
+    const std::filesystem::path path = directory / std::string(name_of(dtype));
+    hdf5::File file = hdf5::File::create(path);
+    const std::vector<std::int64_t> ids{1, -5};
+    const std::vector<double> huge{1, 0x1.8p63};
+    hdf5::Dataset tokens = file.create_dataset("/tokens", dtype, {2});
+    if (dtype == DType::kInt64)
+      tokens.write(std::span(ids));
+    else
+      tokens.write(std::span(huge));
+    file.flush();
+    expect_error(ExitCode::kBadData, {"tokens[1]"},
+                 [&] { sequence(TokenFile::open(path, 1, kVocabulary), 0, 1); });
+  }
+}
+
+TEST(TokenFile, refuses_a_file_without_usable_tokens) {
+  const TemporaryDirectory directory;
+  expect_refused(directory / "none.h5", 4, {"none.h5", "No such file"});
+  expect_refused(directory.write("text.h5", "text"), 4, {"text.h5", "HDF5"});
+  {
+    hdf5::File file = hdf5::File::create(directory / "other.h5");
+    file.create_dataset("/ids", DType::kInt32, {4});
+    file.create_dataset("/text", DType::kInt32, {4});
+  }
+  expect_refused(directory / "other.h5", 4, {"no dataset 'tokens'", "ids, text"});
+  { hdf5::File::create(directory / "floats.h5").create_dataset("/tokens", DType::kFloat32, {100}); }
+  expect_refused(directory / "floats.h5", 4, {"does not hold integers"});
+}
+
+TEST(TokenFile, refuses_shapes_that_hold_no_sequence) {
+  const auto refuse = [](const std::vector<std::int64_t>& shape, const std::vector<std::string>& parts) {
+    const TemporaryDirectory directory;
+    expect_refused(write_tokens(directory, DType::kInt32, shape), 4, parts);
+  };
+  refuse({0}, {"has 0 tokens", "at least 5"});
+  refuse({4}, {"has 4 tokens", "data.sequence_length = 4 needs at least 5"});
+  refuse({0, 5}, {"no rows"});
+  refuse({3, 4}, {"rows of 4 tokens", "data.sequence_length = 3", "the job says 4"});
+  refuse({3, 9}, {"rows of 9 tokens", "data.sequence_length = 8"});
+  refuse({2, 3, 5}, {"shape [2, 3, 5]", "stream [n] or rows"});
+  refuse({}, {"shape []"});
+}
+
+TEST(TokenFile, reads_text_tokenised_with_python) {
+  const TokenFile file = TokenFile::open(SLUICE_FIXTURES "/moby-dick.tokens.h5", 64, 1 << 20);
+  EXPECT_GT(file.sequence_count(), 100);
+  EXPECT_EQ(sequence(file, 0, 64).back(), sequence(file, 1, 64).front());
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,162 @@
+#include "io/hdf5.hpp"
+
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <fstream>
+#include <iterator>
+
+namespace sluice::hdf5 {
+namespace {
+
+using test::expect_error;
+using test::TemporaryDirectory;
+
+template <class T>
+std::span<const T> constant(const std::vector<T>& values) {
+  return values;
+}
+
+TEST(Hdf5File, keeps_numbers_of_every_shape) {
+  const TemporaryDirectory directory;
+  File out = File::create(directory / "a.h5");
+  out.create_dataset("/scalar", DType::kFloat64, {}).write(constant<double>({2.5}));
+  out.create_dataset("/deep/in/matrix", DType::kInt32, {2, 3})
+      .write(constant<std::int64_t>({1, 2, 3, 4, 5, 6}));
+  out.create_dataset("/empty", DType::kFloat32, {0}).write(constant<float>({}));
+  out.close();
+
+  const File file = File::open(directory / "a.h5");
+  EXPECT_EQ(file.dataset("/scalar").read<double>(), std::vector{2.5});
+  EXPECT_TRUE(file.dataset("/scalar").shape().empty());
+  const Dataset matrix = file.dataset("/deep/in/matrix");
+  EXPECT_EQ(matrix.shape(), (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(matrix.read<std::int32_t>(), (std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_TRUE(file.dataset("/empty").read<float>().empty());
+}
+
+TEST(Hdf5File, lists_and_finds_its_objects) {
+  const TemporaryDirectory directory;
+  File file = File::create(directory / "a.h5");
+  file.create_dataset("/b/x", DType::kFloat32, {1});
+  file.create_group("/a/c");
+  EXPECT_EQ(file.children("/"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(file.children("/b"), std::vector<std::string>{"x"});
+  EXPECT_TRUE(file.children("/a/c").empty());
+  EXPECT_TRUE(file.exists("/"));
+  EXPECT_TRUE(file.exists("/b/x"));
+  EXPECT_FALSE(file.exists("/b/y"));
+  EXPECT_FALSE(file.exists("/no/such/path"));
+}
+
+TEST(Hdf5File, keeps_attributes) {
+  const TemporaryDirectory directory;
+  const std::string long_text(100'000, 'x');  // beyond the 64 KiB that an attribute holds in place
+  File out = File::create(directory / "a.h5");
+  out.create_dataset("/d", DType::kFloat32, {1});
+  out.set_attribute("/", "text", "caf\xc3\xa9");
+  out.set_attribute("/", "empty", "");
+  out.set_attribute("/", "long", long_text);
+  out.set_attribute("/d", "count", std::int64_t{-7});
+  out.set_attribute("/d", "sizes", constant<std::int64_t>({1, 2, 3}));
+  out.set_attribute("/d", "betas", constant<double>({0.9, 0.95}));
+  out.close();
+
+  const File file = File::open(directory / "a.h5");
+  EXPECT_EQ(file.text_attribute("/", "text"), "caf\xc3\xa9");
+  EXPECT_EQ(file.text_attribute("/", "empty"), "");
+  EXPECT_EQ(file.text_attribute("/", "long"), long_text);
+  EXPECT_EQ(file.attribute<std::int64_t>("/d", "count"), std::vector<std::int64_t>{-7});
+  EXPECT_EQ(file.attribute<std::int64_t>("/d", "sizes"), (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(file.attribute<double>("/d", "betas"), (std::vector<double>{0.9, 0.95}));
+  expect_error(ExitCode::kBadData, {"a.h5", "/d@nope", "HDF5 says"},
+               [&] { static_cast<void>(file.text_attribute("/d", "nope")); });
+}
+
+TEST(Hdf5File, refuses_what_cannot_be_opened) {
+  const TemporaryDirectory directory;
+  expect_error(ExitCode::kBadData, {"none.h5", "No such file"}, [&] { File::open(directory / "none.h5"); });
+  const std::filesystem::path text = directory.write("text.h5", "this is no HDF5");
+  expect_error(ExitCode::kBadData, {"cannot open", "text.h5", "signature"}, [&] { File::open(text); });
+}
+
+TEST(Hdf5File, refuses_a_file_that_is_cut_short) {
+  const TemporaryDirectory directory;
+  File out = File::create(directory / "a.h5");
+  out.create_dataset("/d", DType::kFloat64, {1000}).write(constant(std::vector<double>(1000, 1.0)));
+  out.close();
+  std::filesystem::resize_file(directory / "a.h5", 4000);
+  expect_error(ExitCode::kBadData, {"a.h5", "truncated"}, [&] { File::open(directory / "a.h5"); });
+}
+
+TEST(Hdf5File, is_created_new_or_not_at_all) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path old = directory.write("old.h5", "precious");
+  expect_error(ExitCode::kIo, {"old.h5", "exists already"}, [&] { File::create(old); });
+  EXPECT_EQ(std::filesystem::file_size(old), 8u);
+  expect_error(ExitCode::kIo, {"no directory", "missing"}, [&] { File::create(directory / "missing/a.h5"); });
+}
+
+TEST(Hdf5File, has_the_oldest_superblock_and_no_lock) {
+  const TemporaryDirectory directory;
+  File out = File::create(directory / "a.h5");
+  out.flush();
+  std::ifstream bytes(directory / "a.h5", std::ios::binary);
+  const std::string start(std::istreambuf_iterator<char>(bytes), {});
+  EXPECT_EQ(start.substr(0, 4), "\x89HDF");
+  EXPECT_EQ(start[8], 0) << "superblock version";
+  EXPECT_TRUE(File::open(directory / "a.h5").children("/").empty()) << "opened while it is written";
+}
+
+TEST(Hdf5Dataset, reads_and_writes_boxes) {
+  const TemporaryDirectory directory;
+  File file = File::create(directory / "a.h5");
+  Dataset dataset = file.create_dataset("/d", DType::kFloat32, {3, 4});
+  dataset.write(constant(std::vector<float>(12, 0.0f)));
+  dataset.write({{1, 2}, {2, 2}}, constant<float>({1, 2, 3, 4}));
+  std::vector<double> out(6);
+  dataset.read<double>({{1, 1}, {2, 3}}, out);
+  EXPECT_EQ(out, (std::vector<double>{0, 1, 2, 0, 3, 4}));
+  expect_error(ExitCode::kBadData, {"cannot read /d of", "a.h5"}, [&] {
+    dataset.read<double>({{2, 2}, {2, 3}}, out);
+  });
+  expect_error(ExitCode::kInternal, {"6 places"}, [&] { dataset.read<double>({{0, 0}, {1, 1}}, out); });
+}
+
+TEST(Hdf5Dataset, grows_by_rows) {
+  const TemporaryDirectory directory;
+  File file = File::create(directory / "a.h5");
+  Dataset dataset = file.create_dataset("/d", DType::kInt64, {0, 2}, {.block_rows = 2});
+  for (std::int64_t row = 0; row < 5; ++row) {
+    dataset.set_rows(row + 1);
+    dataset.write({{row, 0}, {1, 2}}, constant<std::int64_t>({row, -row}));
+  }
+  EXPECT_EQ(dataset.read<std::int64_t>(), (std::vector<std::int64_t>{0, 0, 1, -1, 2, -2, 3, -3, 4, -4}));
+}
+
+TEST(Hdf5Dataset, knows_its_kind) {
+  const TemporaryDirectory directory;
+  File file = File::create(directory / "a.h5");
+  EXPECT_TRUE(file.create_dataset("/i", DType::kUInt16, {1}).is_integer());
+  EXPECT_FALSE(file.create_dataset("/f", DType::kFloat32, {1}).is_integer());
+  EXPECT_TRUE(file.dataset("/f").is_floating());
+  expect_error(ExitCode::kInternal, {"bfloat16"}, [&] { file.create_dataset("/b", DType::kBFloat16, {1}); });
+}
+
+TEST(Hdf5Dataset, that_is_missing_is_named) {
+  const TemporaryDirectory directory;
+  File file = File::create(directory / "a.h5");
+  file.create_group("/g");
+  expect_error(ExitCode::kBadData, {"a.h5 has no dataset /x"},
+               [&] { static_cast<void>(file.dataset("/x")); });
+  expect_error(ExitCode::kBadData, {"cannot open the dataset /g of", "HDF5 says"},
+               [&] { static_cast<void>(file.dataset("/g")); });
+}
+
+TEST(Hdf5Fixture, opens_what_h5py_wrote) {
+  const File file = File::open(SLUICE_FIXTURES "/moby-dick.tokens.h5");
+  EXPECT_TRUE(file.dataset("/tokens").is_integer());
+}
+
+}  // namespace
+}  // namespace sluice::hdf5

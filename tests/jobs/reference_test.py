@@ -1,0 +1,66 @@
+"""Logits, loss, every gradient and a training run of a fixture are transformers', at every rank count."""
+import sys
+import unittest
+
+import program
+from program import JobTest, mpirun, reference_job
+
+FIXTURE = "qwen3-moe-tiny"
+
+
+class Reference(JobTest):
+    def train(self, ranks, **changes):
+        job = self.write_job(**reference_job(FIXTURE, **changes))
+        self.expect(mpirun(ranks, program.SLUICE, "run", job), 0)
+        return self.output_of(job)
+
+    def compare(self, output, *options):
+        tool = program.SOURCE / "tools/compare_reference"
+        self.expect(program.run(tool, output, program.FIXTURES / FIXTURE, *options), 0)
+
+    def test_one_rank(self):
+        self.compare(self.train(1))
+
+    def test_two_ranks(self):
+        self.compare(self.train(2))
+
+    def test_three_ranks(self):
+        self.compare(self.train(3))
+
+    def test_micro_batches_of_several_sequences_without_recompute(self):
+        self.compare(self.train(2, train={"micro_batch_sequences": 2, "recompute": "none"}))
+
+    def test_a_rank_without_sequences(self):
+        whole = self.train(1, train={"batch_sequences": 2, "steps": 2})
+        self.directory = self.directory / "three"
+        self.directory.mkdir()
+        shared = self.train(3, train={"batch_sequences": 2, "steps": 2})
+        self.assert_same_losses(whole, shared)
+
+    def test_bfloat16_follows_at_three_ranks(self):
+        self.compare(self.train(3, model={"dtype": "bfloat16"}), "--bfloat16")
+
+    def assert_same_losses(self, first, second):
+        import h5py
+
+        losses = []
+        for output in (first, second):
+            with h5py.File(output / "metrics.h5") as metrics:
+                losses.append(metrics["train/loss"][:])
+        self.assertLess(abs(losses[0] - losses[1]).max(), 2e-5)
+
+
+class ReferenceWithLoadBalancing(Reference):
+    """The same with the load-balancing loss in what is optimised."""
+
+    def train(self, ranks, **changes):
+        train = {"aux_loss_coefficient": 0.01} | changes.pop("train", {})
+        return super().train(ranks, train=train, **changes)
+
+
+if __name__ == "__main__":
+    FIXTURE = sys.argv.pop(1)
+    tests = unittest.defaultTestLoader.loadTestsFromTestCase(Reference)
+    if "moe" in FIXTURE:
+        tests.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(ReferenceWithLoadBalancing))
+    sys.exit(not unittest.TextTestRunner(verbosity=2).run(tests).wasSuccessful())

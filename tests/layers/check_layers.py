@@ -1,0 +1,127 @@
+"""Holds every #include of src/ and jobs/ against the layers, and finds printing outside src/job/ and jobs/.
+
+    check_layers.py SOURCE_ROOT      prints FILE:LINE: what is wrong; exit status 1 if anything is
+"""
+import pathlib
+import re
+import sys
+
+SIDE = ["config", "device", "comm", "io", "ops"]  # each stands on base alone
+BELOW_LOAD = ["model", "shard", "manifest", "io", "comm", "device", "base"]
+BELOW_TRAIN = ["load", "metrics", "data", "model", "shard", "manifest", *SIDE, "base"]
+
+# folder: the folders it may include, besides itself. The order of the keys is the order of the layers, lowest first.
+ALLOWED = {
+    "base": [],
+    "config": ["base"],
+    "device": ["base"],
+    "comm": ["base"],
+    "io": ["base"],
+    "ops": ["base"],
+    "manifest": ["base"],
+    "shard": ["manifest", "device", "comm", "base"],
+    "model": ["shard", "ops", "manifest", "comm", "io", "base"],
+    "load": BELOW_LOAD,
+    "metrics": BELOW_LOAD,
+    "data": BELOW_LOAD,
+    "checkpoint": BELOW_TRAIN,
+    "train": ["checkpoint", *BELOW_TRAIN],
+    "job": ["train", "checkpoint", *BELOW_TRAIN],
+    "jobs": ["job", "train", "checkpoint", *BELOW_TRAIN],
+}
+
+# (foreign library, its headers, the folders that may include them)
+FOREIGN = [
+    ("toml++", re.compile(r"toml\+\+/|toml\.hpp$"), {"config"}),
+    ("MPI", re.compile(r"mpi\.h$|mpi-ext\.h$"), {"comm"}),
+    ("NCCL", re.compile(r"nccl"), {"comm"}),
+    ("CUDA", re.compile(r"cuda|cublas|driver_types\.h$"), {"device", "comm"}),
+    ("HDF5", re.compile(r"hdf5|H5\w+\.h"), {"io"}),
+    ("LibTorch", re.compile(r"(torch|ATen|c10|caffe2)/"), {"ops", "model", "train", "job", "jobs"}),
+]
+
+PRINTING = re.compile(r"\bstd::(cout|cerr|clog|print|println)\b|\b(?:v?f?printf|f?puts|putchar)\s*\(|\bfmt::print(ln)?\b")
+MAY_PRINT = {"job", "jobs"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+COMMENT_OR_LITERAL = re.compile(
+    r'''R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|//[^\n]*|/\*.*?\*/''', re.DOTALL)
+
+
+def blank(match):
+    """The matched text's line breaks alone, so that line numbers stay."""
+    return "\n" * match[0].count("\n")
+
+
+def without_comments(text):
+    return COMMENT_OR_LITERAL.sub(lambda match: blank(match) if match[0][0] == "/" else match[0], text)
+
+
+def without_literals(text):
+    return COMMENT_OR_LITERAL.sub(blank, text)
+
+
+def wrong_include(folder, quote, header):
+    """Why `folder` may not include `header`, or None."""
+    if quote == "<":
+        for library, pattern, users in FOREIGN:
+            if pattern.match(header) and folder not in users:
+                return f"<{header}> is {library}, which only {', '.join(sorted(users))} may include"
+        return None
+    target, slash, _ = header.partition("/")
+    if not slash or target == folder:
+        return None
+    if target not in ALLOWED:
+        return f'"{header}": a foreign header is written <...>, and ALLOWED knows no folder {target}'
+    if target not in ALLOWED[folder]:
+        return f'"{header}": {folder} may include {", ".join(ALLOWED[folder]) or "nothing"}'
+    return None
+
+
+def check_text(folder, text):
+    """Yields (line number, what is wrong)."""
+    for number, line in enumerate(without_comments(text).splitlines(), start=1):
+        include = INCLUDE.match(line)
+        reason = include and wrong_include(folder, include[1], include[2])
+        if reason:
+            yield number, reason
+    if folder not in MAY_PRINT:
+        for number, line in enumerate(without_literals(text).splitlines(), start=1):
+            printing = PRINTING.search(line)
+            if printing:
+                yield number, f"{printing[0].rstrip('( ')} prints, which only src/job/ and jobs/ do"
+
+
+def source_files(root):
+    """Yields (layer, file). A file's layer is its folder directly below src/, or jobs."""
+    for top in ("src", "jobs"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix in {".hpp", ".cpp", ".h", ".cu", ".in"}:
+                inside = path.relative_to(root / top)
+                yield ("jobs" if top == "jobs" else inside.parts[0]), path
+
+
+def check_tree(root):
+    """Returns the violations as FILE:LINE: texts, and how many files were read."""
+    violations, count = [], 0
+    for folder, path in source_files(root):
+        count += 1
+        name = path.relative_to(root)
+        if folder not in ALLOWED:
+            violations.append(f"{name}:1: ALLOWED knows no folder {folder}; add it where it belongs")
+            continue
+        text = path.read_text(encoding="utf-8")
+        violations += [f"{name}:{number}: {reason}" for number, reason in check_text(folder, text)]
+    return violations, count
+
+
+def main():
+    violations, count = check_tree(pathlib.Path(sys.argv[1]))
+    for violation in violations:
+        print(violation)
+    print(f"{count} files, {len(violations)} violations")
+    sys.exit(1 if violations or not count else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The checker itself, on made-up trees."""
+import pathlib
+import tempfile
+import unittest
+
+import check_layers
+
+
+class CheckLayersTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def violations(self):
+        return check_layers.check_tree(self.root)[0]
+
+    def assert_one(self, *parts):
+        found = self.violations()
+        self.assertEqual(len(found), 1, found)
+        for part in parts:
+            self.assertIn(part, found[0])
+
+    def test_a_good_tree_has_no_violation(self):
+        self.write("src/shard/plan.cpp", '#include "shard/plan.hpp"\n#include <vector>\n#include "base/error.hpp"\n')
+        self.write("src/comm/mpi.cpp", "#include <mpi.h>\n")
+        self.write("jobs/train.cpp", '#include "job/job.hpp"\n#include <torch/torch.h>\nfmt::print("hello");\n')
+        self.assertEqual(check_layers.check_tree(self.root), ([], 3))
+
+    def test_an_upward_include_is_named_with_file_and_line(self):
+        self.write("src/base/error.cpp", '// first line\n#include "io/file.hpp"\n')
+        self.assert_one("src/base/error.cpp:2:", "io/file.hpp")
+
+    def test_side_libraries_do_not_know_each_other(self):
+        self.write("src/io/file.cpp", '#include "comm/communicator.hpp"\n')
+        self.assert_one("src/io/file.cpp:1:", "io may include base")
+
+    def test_foreign_headers_outside_their_folder_are_found(self):
+        headers = {"train": "mpi.h", "base": "toml++/toml.h", "load": "hdf5.h", "shard": "torch/torch.h",
+                   "io": "cuda_runtime.h", "model": "nccl.h", "metrics": "H5Fpublic.h", "comm": "ATen/ATen.h"}
+        for folder, header in headers.items():
+            self.write(f"src/{folder}/a.hpp", f"#include <{header}>\n")
+        self.assertEqual(len(self.violations()), len(headers))
+
+    def test_printing_is_found_outside_job(self):
+        calls = ["std::cout << 1;", 'printf("x");', 'std::fprintf(stderr, "x");', 'fmt::print("x");']
+        for number, call in enumerate(calls):
+            self.write(f"src/load/{number}.cpp", f"void f() {{ {call} }}\n")
+            self.write(f"src/job/{number}.cpp", f"void f() {{ {call} }}\n")
+        found = self.violations()
+        self.assertEqual(len(found), len(calls), found)
+        self.assertTrue(all(line.startswith("src/load/") for line in found))
+
+    def test_comments_and_strings_are_not_code(self):
+        self.write("src/base/a.cpp", '/* printf(1)\n#include "job/job.hpp" */\n// std::cout\nauto s = "printf(1) // no";\n'
+                                     "snprintf(b, n, f);\nchar quote = '\"';  // printf(1) \"\n")
+        self.assertEqual(self.violations(), [])
+
+    def test_code_after_a_block_comment_keeps_its_line(self):
+        self.write("src/base/a.cpp", '/* two\nlines */\nprintf("x");\n')
+        self.assert_one("src/base/a.cpp:3:")
+
+    def test_an_unknown_folder_is_a_violation(self):
+        self.write("src/extra/a.hpp", "#pragma once\n")
+        self.assert_one("src/extra/a.hpp:1:", "extra")
+
+    def test_the_table_has_no_cycle(self):
+        order = list(check_layers.ALLOWED)
+        for folder, below in check_layers.ALLOWED.items():
+            for other in below:
+                self.assertLess(order.index(other), order.index(folder), f"{folder} -> {other}")
+
+
+if __name__ == "__main__":
+    unittest.main()

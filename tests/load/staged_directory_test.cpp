@@ -1,0 +1,44 @@
+#include "load/staged_directory.hpp"
+
+#include "load/tiny_model.hpp"
+
+#include <gmock/gmock.h>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(StagedDirectory, ShowsItsFilesOnlyAfterCommit) {
+  const test::TemporaryDirectory parent;
+  const fs::path target = parent.path() / "new" / "model";
+  StagedDirectory staged(target / "");
+  test::write_file(staged.path() / "file", "x");
+  EXPECT_FALSE(fs::exists(target));
+  staged.commit();
+  EXPECT_TRUE(fs::exists(target / "file"));
+  EXPECT_FALSE(fs::exists(staged.path()));
+}
+
+TEST(StagedDirectory, VanishesWithoutCommit) {
+  const test::TemporaryDirectory parent;
+  {
+    const StagedDirectory staged(parent.path() / "model");
+    test::write_file(staged.path() / "file", "x");
+  }
+  EXPECT_TRUE(fs::is_empty(parent.path()));
+}
+
+TEST(StagedDirectory, TakesTheNameOfAnEmptyDirectoryButOfNothingElse) {
+  const test::TemporaryDirectory parent;
+  const fs::path target = parent.path() / "model";
+  fs::create_directory(target);
+  StagedDirectory(target).commit();
+  EXPECT_TRUE(fs::is_directory(target));
+  test::write_file(target / "file", "x");
+  EXPECT_THAT(test::error_of([&] { StagedDirectory again(target); }), testing::StartsWith("64: "));
+  EXPECT_THAT(test::error_of([&] { StagedDirectory again(target / "file"); }), testing::StartsWith("64: "));
+}
+
+}  // namespace
+}  // namespace sluice

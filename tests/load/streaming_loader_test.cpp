@@ -1,0 +1,167 @@
+#include "load/streaming_loader.hpp"
+
+#include "load/initial_values.hpp"
+#include "load/synthesize.hpp"
+#include "load/tiny_model.hpp"
+#include "support/mpi_test.hpp"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <cstring>
+#include <optional>
+
+namespace sluice {
+namespace {
+
+using test::test_world;
+namespace fs = std::filesystem;
+
+/// Everything between a manifest and a finished load, on all ranks.
+class Loaded {
+ public:
+  Loaded(ParameterManifest manifest, const fs::path& directory, DType arena, std::int64_t chunk_bytes,
+         LoadOptions options = {})
+      : manifest_(std::move(manifest)),
+        index_(share_checkpoint_index(test_world(), directory)),
+        plan_(index_, match_checkpoint(index_, keys_, arena), shards_, arena, chunk_bytes),
+        weights_(shards_, test_world().rank(), arena, "weights") {
+    options.baseline = sample_memory();
+    report_ = load_shards(test_world(), plan_, directory, weights_, options);
+  }
+
+  [[nodiscard]] std::vector<std::byte> bytes() const {
+    return {weights_.data(), weights_.data() + weights_.bytes()};
+  }
+  /// This rank's arena as the files say it must be.
+  [[nodiscard]] std::vector<std::byte> expected(const fs::path& directory) const {
+    const auto units = test::place_directly(
+        index_, manifest_, layouts_, weights_.dtype(), [&](const CheckpointEntry& entry) {
+          std::vector<std::byte> bytes(static_cast<std::size_t>(entry.bytes));
+          InputFile::open(directory / index_.files[static_cast<std::size_t>(entry.file)].name)
+              .read_at(entry.begin, bytes);
+          return bytes;
+        });
+    return test::arena_of(units, shards_, weights_.rank(), weights_.dtype());
+  }
+  [[nodiscard]] std::vector<std::byte> initialized(float standard_deviation, std::uint64_t seed) const {
+    ShardArena arena(shards_, weights_.rank(), weights_.dtype(), "weights");
+    initialize_shards(arena, manifest_, standard_deviation, seed);
+    return {arena.data(), arena.data() + arena.bytes()};
+  }
+  [[nodiscard]] const LoadReport& report() const { return report_; }
+  [[nodiscard]] const LoadPlan& plan() const { return plan_; }
+
+ private:
+  ParameterManifest manifest_;
+  KeyMap keys_{manifest_};
+  UnitLayouts layouts_ = make_unit_layouts(manifest_);
+  ShardPlan shards_{layouts_, {test_world().size(), 1}};
+  CheckpointIndex index_;
+  LoadPlan plan_;
+  ShardArena weights_;
+  LoadReport report_;
+};
+
+/// A directory made by rank 0 that every rank knows; it goes when all are done with it.
+class SharedDirectory {
+ public:
+  SharedDirectory() {
+    if (test_world().rank() == 0) own_.emplace();
+    path_ = test_world().broadcast_text(own_ ? own_->path().string() : "", 0);
+  }
+  ~SharedDirectory() = default;
+  [[nodiscard]] fs::path model() const { return path_ / "model"; }
+
+  void synthesize(const ParameterManifest& manifest, const SynthesizeOptions& options) const {
+    if (test_world().rank() == 0) synthesize_checkpoint(KeyMap(manifest), model(), options);
+    test_world().barrier();
+  }
+
+ private:
+  std::optional<test::TemporaryDirectory> own_;
+  fs::path path_;
+};
+
+const std::array<std::pair<std::string, test::TinyModel>, 3> kFixtures{{
+    {"qwen3-moe-tiny", {}},
+    {"qwen3-moe-mixed", {.layers = 4, .experts = 7, .dense_layers = {1}}},
+    {"qwen3-tiny-tied", {.experts = 0, .tied = true}},
+}};
+
+TEST(StreamingLoader, LoadsTheFixturesExactly) {
+  for (const auto& [name, model] : kFixtures) {
+    const fs::path directory = fs::path(SLUICE_FIXTURES) / name;
+    for (const DType arena : {DType::kBFloat16, DType::kFloat32}) {
+      for (const std::int64_t chunk : {std::int64_t{4096}, 8 * kMiB}) {
+        const Loaded loaded(test::manifest_of(model), directory, arena, chunk);
+        EXPECT_EQ(loaded.bytes(), loaded.expected(directory)) << name << " in " << name_of(arena);
+      }
+    }
+  }
+}
+
+/// About 8 MB with pieces far above LoadPlan::kLargePieceBytes.
+const test::TinyModel kLarger{
+    .hidden = 256, .layers = 2, .experts = 6, .expert_width = 192, .vocabulary = 4096};
+
+TEST(StreamingLoader, ASynthesizedCheckpointLoadsAsTheSameSeedInitializes) {
+  const ParameterManifest manifest = test::manifest_of(kLarger);
+  const SharedDirectory directory;
+  directory.synthesize(manifest, {.standard_deviation = 0.02f, .seed = 5, .max_shard_bytes = 2'000'000});
+  for (const int slots : {1, 3}) {
+    const Loaded loaded(manifest, directory.model(), DType::kBFloat16, 300'000, {.ring_slots = slots});
+    EXPECT_EQ(loaded.bytes(), loaded.initialized(0.02f, 5));
+  }
+}
+
+TEST(StreamingLoader, ConvertsLargePiecesOnTheirWayIn) {
+  test::TinyModel model = kLarger;
+  for (const DType stored : {DType::kFloat32, DType::kFloat16}) {
+    model.dtype = stored;
+    const SharedDirectory directory;
+    directory.synthesize(test::manifest_of(model), {});
+    const Loaded loaded(test::manifest_of(model), directory.model(), DType::kBFloat16, kMiB);
+    EXPECT_EQ(loaded.bytes(), loaded.expected(directory.model()));
+  }
+}
+
+TEST(StreamingLoader, LoadsHolesAsZeros) {
+  const SharedDirectory directory;
+  directory.synthesize(test::manifest_of(kLarger), {.sparse = true});
+  const Loaded loaded(test::manifest_of(kLarger), directory.model(), DType::kBFloat16, kMiB);
+  EXPECT_EQ(loaded.bytes(), std::vector<std::byte>(loaded.bytes().size()));
+}
+
+TEST(StreamingLoader, ReportsWhatThePlanPromised) {
+  const SharedDirectory directory;
+  directory.synthesize(test::manifest_of(kLarger), {});
+  std::vector<LoadProgress> progress;
+  const Loaded loaded(test::manifest_of(kLarger), directory.model(), DType::kFloat32, kMiB,
+                      {.ring_slots = 2, .progress = [&](const LoadProgress& p) { progress.push_back(p); }});
+  const LoadPlan& plan = loaded.plan();
+  const std::vector<RankLoad>& ranks = loaded.report().ranks;
+  ASSERT_EQ(ranks.size(), static_cast<std::size_t>(test_world().size()));
+  for (int rank = 0; rank < test_world().size(); ++rank) {
+    const RankLoad& row = ranks[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(row.received_bytes, rank == 0 ? 0 : plan.payload_bytes(rank));
+    EXPECT_EQ(row.sent_bytes, rank == 0 ? plan.sent_bytes() : 0);
+    EXPECT_EQ(row.read_bytes, rank == 0 ? plan.read_bytes() : 0);
+    EXPECT_EQ(row.shard_bytes, plan.shards().arena_elements(rank) * 4);
+    EXPECT_EQ(row.peak_staging_bytes, 2 * plan.slot_bytes(rank));
+    EXPECT_GT(row.seconds, 0);
+  }
+  EXPECT_EQ(progress.size(), test_world().rank() == 0 ? plan.reads().size() : 0);
+  if (!progress.empty()) {
+    EXPECT_EQ(progress.back().done_bytes, plan.read_bytes());
+  }
+}
+
+TEST(StreamingLoader, EveryRankThrowsTheErrorOfTheIndex) {
+  const std::string error =
+      test::error_of([] { static_cast<void>(share_checkpoint_index(test_world(), "/nonexistent/model")); });
+  EXPECT_EQ(error, "65: /nonexistent/model: no such directory");
+}
+
+}  // namespace
+}  // namespace sluice

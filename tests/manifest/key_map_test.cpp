@@ -1,0 +1,118 @@
+#include "manifest/key_map.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kExperts = 3, kWidth = 4, kHidden = 5;
+
+ParameterManifest small_moe() {
+  ParameterManifest manifest;
+  const auto add = [&](std::string name, std::vector<std::int64_t> shape, Role role, int layer, std::string tied_to = {}) {
+    manifest.add({std::move(name), std::move(shape), DType::kBFloat16, role, layer, TensorKind::kParameter, std::move(tied_to)});
+  };
+  add("model.embed_tokens.weight", {7, kHidden}, Role::kEmbedding, -1);
+  add("model.layers.0.mlp.gate.weight", {kExperts, kHidden}, Role::kRouter, 0);
+  add("model.layers.0.mlp.experts.gate_up_proj", {kExperts, 2 * kWidth, kHidden}, Role::kExpert, 0);
+  add("model.layers.0.mlp.experts.down_proj", {kExperts, kHidden, kWidth}, Role::kExpert, 0);
+  add("model.norm.weight", {kHidden}, Role::kNorm, -1);
+  add("lm_head.weight", {7, kHidden}, Role::kHead, -1, "model.embed_tokens.weight");
+  manifest.add({"model.rotary_emb.inv_freq", {2}, DType::kFloat32, Role::kAttention, -1, TensorKind::kComputedBuffer, {}});
+  return manifest;
+}
+
+class KeyMapTest : public testing::Test {
+ protected:
+  KeyTarget target(std::string_view name) const { return std::get<KeyTarget>(keys_.resolve(name)); }
+  bool unknown(std::string_view name) const { return std::holds_alternative<UnknownKey>(keys_.resolve(name)); }
+  std::string ignored_because(std::string_view name) const { return std::get<IgnoredKey>(keys_.resolve(name)).reason; }
+
+  const ParameterManifest manifest_ = small_moe();
+  const KeyMap keys_{manifest_};
+};
+
+TEST_F(KeyMapTest, plain_names_stand_for_whole_tensors) {
+  const KeyTarget norm = target("model.norm.weight");
+  EXPECT_EQ(manifest_[norm.tensor].name, "model.norm.weight");
+  EXPECT_EQ(norm.begin, 0);
+  EXPECT_EQ(norm.shape, (std::vector<std::int64_t>{kHidden}));
+}
+
+TEST_F(KeyMapTest, wrapper_prefixes_are_taken_off) {
+  for (const char* name : {"model.language_model.norm.weight", "language_model.model.norm.weight"})
+    EXPECT_EQ(manifest_[target(name).tensor].name, "model.norm.weight") << name;
+}
+
+TEST_F(KeyMapTest, per_expert_names_stand_for_ranges_of_the_fused_tensors) {
+  const std::string prefix = "model.layers.0.mlp.experts.2.";
+  const std::int64_t block = 2 * kWidth * kHidden;
+  const KeyTarget gate = target(prefix + "gate_proj.weight");
+  EXPECT_EQ(manifest_[gate.tensor].name, "model.layers.0.mlp.experts.gate_up_proj");
+  EXPECT_EQ(gate.begin, 2 * block);
+  EXPECT_EQ(gate.shape, (std::vector<std::int64_t>{kWidth, kHidden}));
+  EXPECT_EQ(target(prefix + "up_proj.weight").begin, 2 * block + kWidth * kHidden);
+  const KeyTarget down = target(prefix + "down_proj.weight");
+  EXPECT_EQ(manifest_[down.tensor].name, "model.layers.0.mlp.experts.down_proj");
+  EXPECT_EQ(down.begin, 2 * kHidden * kWidth);
+  EXPECT_EQ(down.shape, (std::vector<std::int64_t>{kHidden, kWidth}));
+}
+
+TEST_F(KeyMapTest, fused_names_stand_for_the_fused_tensors) {
+  EXPECT_EQ(target("model.language_model.layers.0.mlp.experts.gate_up_proj").shape,
+            (std::vector<std::int64_t>{kExperts, 2 * kWidth, kHidden}));
+}
+
+TEST_F(KeyMapTest, experts_that_the_model_does_not_have_are_unknown) {
+  for (const char* name : {"model.layers.0.mlp.experts.3.gate_proj.weight", "model.layers.0.mlp.experts.-1.gate_proj.weight",
+                           "model.layers.0.mlp.experts.01.gate_proj.weight", "model.layers.0.mlp.experts.x.gate_proj.weight",
+                           "model.layers.0.mlp.experts.1.side_proj.weight", "model.layers.0.mlp.experts.1.gate_proj.bias",
+                           "model.layers.1.mlp.experts.1.gate_proj.weight", "model.layers.0.mlp.experts.",
+                           "model.layers.0.mlp.experts.99999999999999999999.gate_proj.weight", ""})
+    EXPECT_TRUE(unknown(name)) << name;
+}
+
+TEST_F(KeyMapTest, what_training_does_not_need_is_ignored_with_a_reason) {
+  EXPECT_EQ(ignored_because("lm_head.weight"), "copy of a tied tensor");
+  EXPECT_EQ(ignored_because("language_model.lm_head.weight"), "copy of a tied tensor");
+  EXPECT_EQ(ignored_because("model.visual.blocks.0.attn.qkv.weight"), "vision tower");
+  EXPECT_EQ(ignored_because("mtp.fc.weight"), "multi-token prediction");
+  EXPECT_EQ(ignored_because("model.rotary_emb.inv_freq"), "computed buffer");
+  EXPECT_EQ(ignored_because("model.layers.0.self_attn.rotary_emb.inv_freq"), "computed buffer");
+}
+
+/// Elements of each tensor that a published checkpoint covers, by how often.
+std::map<int, std::vector<int>> coverage(const KeyMap& keys, ExpertLayout layout) {
+  std::map<int, std::vector<int>> counts;
+  for (const int tensor : keys.manifest().stored_tensors())
+    counts[tensor].assign(static_cast<std::size_t>(keys.manifest()[tensor].element_count()), 0);
+  for (const PublishedTensor& published : keys.published(layout)) {
+    std::int64_t count = 1;
+    for (const std::int64_t size : published.target.shape) count *= size;
+    for (std::int64_t i = 0; i < count; ++i)
+      ++counts.at(published.target.tensor)[static_cast<std::size_t>(published.target.begin + i)];
+  }
+  return counts;
+}
+
+TEST_F(KeyMapTest, published_tensors_cover_every_stored_element_once_in_either_layout) {
+  for (const ExpertLayout layout : {ExpertLayout::kPerExpert, ExpertLayout::kFused})
+    for (const auto& [tensor, counts] : coverage(keys_, layout))
+      EXPECT_EQ(counts, std::vector<int>(counts.size(), 1)) << manifest_[tensor].name;
+}
+
+TEST_F(KeyMapTest, published_names_resolve_to_their_own_targets) {
+  for (const ExpertLayout layout : {ExpertLayout::kPerExpert, ExpertLayout::kFused}) {
+    for (const PublishedTensor& published : keys_.published(layout)) {
+      const KeyTarget resolved = target(published.name);
+      EXPECT_EQ(resolved.tensor, published.target.tensor) << published.name;
+      EXPECT_EQ(resolved.begin, published.target.begin) << published.name;
+      EXPECT_EQ(resolved.shape, published.target.shape) << published.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,72 @@
+#include "manifest/manifest.hpp"
+
+#include "base/error.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+TensorInfo tensor(std::string name, std::vector<std::int64_t> shape, std::string tied_to = {}) {
+  return {std::move(name), std::move(shape), DType::kBFloat16, Role::kDenseMlp, 0, TensorKind::kParameter, std::move(tied_to)};
+}
+
+ParameterManifest two_tensors() {
+  ParameterManifest manifest;
+  manifest.add(tensor("a", {2, 3}));
+  manifest.add(tensor("b", {4}));
+  return manifest;
+}
+
+TEST(ParameterManifest, finds_tensors_by_name) {
+  const ParameterManifest manifest = two_tensors();
+  EXPECT_EQ(manifest.find("b"), 1);
+  EXPECT_EQ(manifest.find("c"), std::nullopt);
+}
+
+TEST(ParameterManifest, counts_a_tied_tensor_once_and_computed_buffers_never) {
+  ParameterManifest manifest = two_tensors();
+  manifest.add(tensor("tied", {2, 3}, "a"));
+  manifest.add({"table", {100}, DType::kFloat32, Role::kAttention, -1, TensorKind::kComputedBuffer, {}});
+  EXPECT_EQ(manifest.parameter_count(), 10);
+  EXPECT_EQ(manifest.stored_tensors(), (std::vector<int>{0, 1}));
+}
+
+TEST(ParameterManifest, refuses_a_name_twice) {
+  ParameterManifest manifest = two_tensors();
+  EXPECT_THROW(manifest.add(tensor("a", {1})), Error);
+}
+
+TEST(ParameterManifest, refuses_a_tie_to_nothing_or_to_another_shape) {
+  ParameterManifest manifest = two_tensors();
+  EXPECT_THROW(manifest.add(tensor("c", {1}, "nothing")), Error);
+  EXPECT_THROW(manifest.add(tensor("c", {1}, "a")), Error);
+}
+
+TEST(ParameterManifest, hash_depends_on_every_field_and_on_order) {
+  const Digest original = two_tensors().structure_hash();
+  EXPECT_EQ(original, two_tensors().structure_hash());
+
+  const auto changed = [](auto change) {
+    ParameterManifest manifest;
+    TensorInfo first = tensor("a", {2, 3});
+    change(first);
+    manifest.add(first);
+    manifest.add(tensor("b", {4}));
+    return manifest.structure_hash();
+  };
+  EXPECT_NE(original, changed([](TensorInfo& t) { t.name = "z"; }));
+  EXPECT_NE(original, changed([](TensorInfo& t) { t.shape = {3, 2}; }));
+  EXPECT_NE(original, changed([](TensorInfo& t) { t.dtype = DType::kFloat32; }));
+  EXPECT_NE(original, changed([](TensorInfo& t) { t.role = Role::kNorm; }));
+  EXPECT_NE(original, changed([](TensorInfo& t) { t.layer = 7; }));
+  EXPECT_NE(original, changed([](TensorInfo& t) { t.kind = TensorKind::kPersistentBuffer; }));
+
+  ParameterManifest swapped;
+  swapped.add(tensor("b", {4}));
+  swapped.add(tensor("a", {2, 3}));
+  EXPECT_NE(original, swapped.structure_hash());
+}
+
+}  // namespace
+}  // namespace sluice

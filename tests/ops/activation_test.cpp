@@ -1,0 +1,33 @@
+#include "ops/activation.hpp"
+
+#include "op_check.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice::ops {
+namespace {
+
+TEST(SwiGlu, matches_its_formula) {
+  for (const at::ScalarType dtype : kDTypes)
+    expect_matches([](const Tensors& in, const Parameters&) { return swiglu(in[0], in[1]); },
+                   [](const Tensors& in, const Tensors&) { return at::silu(in[0]) * in[1]; },
+                   {numbers({17, 33}, dtype) * 4, numbers({17, 33}, dtype, 2)}, {});
+}
+
+TEST(SwiGlu, takes_halves_of_a_joint_matrix) {
+  const at::Tensor joint = numbers({5, 24});
+  const at::Tensor gate = joint.narrow(1, 0, 12);
+  const at::Tensor up = joint.narrow(1, 12, 12);
+  EXPECT_TRUE(swiglu(gate, up).equal(swiglu(gate.contiguous(), up.contiguous())));
+}
+
+TEST(SwiGlu, stays_finite_far_from_zero) {
+  const at::Tensor gate = at::tensor({-1e4F, -100.0F, 100.0F, 1e4F}).view({1, 4}).requires_grad_();
+  const at::Tensor y = swiglu(gate, at::ones({1, 4}));
+  y.sum().backward();
+  EXPECT_TRUE(y.detach().equal(at::tensor({0.0F, 0.0F, 100.0F, 1e4F}).view({1, 4})));
+  EXPECT_TRUE(gate.grad().equal(at::tensor({0.0F, 0.0F, 1.0F, 1.0F}).view({1, 4})));
+}
+
+}  // namespace
+}  // namespace sluice::ops

@@ -1,0 +1,62 @@
+#include "ops/attention.hpp"
+
+#include "op_check.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice::ops {
+namespace {
+
+constexpr double kScale = 0.3;
+
+/// transformers' eager attention, with k and v repeated for each group of query heads.
+at::Tensor formula(const Tensors& in, const Tensors&) {
+  const std::int64_t length = in[0].size(1);
+  const std::int64_t group = in[0].size(2) / in[1].size(2);
+  const at::Tensor q = in[0].transpose(1, 2);
+  const at::Tensor k = in[1].transpose(1, 2).repeat_interleave(group, 1);
+  const at::Tensor v = in[2].transpose(1, 2).repeat_interleave(group, 1);
+  const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
+  const at::Tensor scores = (at::matmul(q, k.transpose(2, 3)) * kScale).masked_fill(future, -1e30);
+  return at::matmul(at::softmax(scores, -1), v).transpose(1, 2);
+}
+
+at::Tensor operation(const Tensors& in, const Parameters&) { return attention(in[0], in[1], in[2], kScale); }
+
+Tensors heads(std::int64_t b, std::int64_t length, std::int64_t nq, std::int64_t nkv, at::ScalarType dtype) {
+  return {numbers({b, length, nq, 16}, dtype), numbers({b, length, nkv, 16}, dtype, 2),
+          numbers({b, length, nkv, 16}, dtype, 3)};
+}
+
+TEST(Attention, matches_its_formula_with_grouped_queries) {
+  for (const at::ScalarType dtype : kDTypes) {
+    expect_matches(operation, formula, heads(2, 33, 6, 2, dtype), {});
+    expect_matches(operation, formula, heads(1, 8, 4, 4, dtype), {});
+    expect_matches(operation, formula, heads(3, 5, 4, 1, dtype), {});
+  }
+}
+
+TEST(Attention, of_one_position_is_its_value) {
+  const Tensors in = heads(2, 1, 4, 2, at::kFloat);
+  const at::Tensor expected = in[2].repeat_interleave(2, 2);
+  EXPECT_TRUE(attention(in[0], in[1], in[2], kScale).equal(expected));
+}
+
+TEST(Attention, does_not_look_ahead) {
+  const Tensors in = heads(1, 20, 4, 2, at::kFloat);
+  const at::Tensor before = attention(in[0], in[1], in[2], kScale);
+  in[1].narrow(1, 10, 10).fill_(5.0F);
+  in[2].narrow(1, 10, 10).fill_(5.0F);
+  const at::Tensor after = attention(in[0], in[1], in[2], kScale);
+  EXPECT_TRUE(before.narrow(1, 0, 10).equal(after.narrow(1, 0, 10)));
+  EXPECT_FALSE(before.equal(after));
+}
+
+TEST(Attention, stays_finite_with_scores_beyond_the_range_of_exp) {
+  const Tensors in = heads(1, 9, 2, 1, at::kFloat);
+  const at::Tensor y = attention(in[0] * 100, in[1] * 100, in[2], 1.0);
+  EXPECT_TRUE(y.isfinite().all().item<bool>());
+}
+
+}  // namespace
+}  // namespace sluice::ops

@@ -1,0 +1,56 @@
+#include "ops/embedding.hpp"
+
+#include "base/error.hpp"
+#include "op_check.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice::ops {
+namespace {
+
+TEST(Embedding, takes_the_rows_of_its_ids) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor table = numbers({10, 6}, dtype);
+    const at::Tensor rows = embedding(at::tensor({3, 0, 3}, at::kLong), {table, {}});
+    EXPECT_TRUE(rows.equal(at::stack({table[3], table[0], table[3]})));
+  }
+}
+
+TEST(Embedding, refuses_an_id_outside_its_table) {
+  const Parameter table{numbers({10, 6}), {}};
+  EXPECT_THROW((void)embedding(at::tensor({3, 10}, at::kLong), table), Error);
+  EXPECT_THROW((void)embedding(at::tensor({-1}, at::kLong), table), Error);
+}
+
+TEST(EmbeddingBackward, adds_the_rows_of_repeated_ids_in_float32) {
+  const at::Tensor ids = at::randint(0, 10, {500}, at::kLong);
+  for (const at::ScalarType dtype : kDTypes) {
+    const Parameter table = parameter(numbers({10, 6}, dtype));
+    const at::Tensor d_out = numbers({500, 6}, dtype, 2);
+    embedding_backward(ids, d_out, table);
+    const at::Tensor expected = at::zeros({10, 6}, at::kDouble).index_add(0, ids, d_out.to(at::kDouble));
+    expect_close(table.grad - 0.5, expected, 1e-5);
+  }
+}
+
+TEST(EmbeddingBackward, gives_the_same_sums_for_any_number_of_threads) {
+  const at::Tensor ids = at::randint(0, 3, {2000}, at::kLong);
+  const at::Tensor d_out = numbers({2000, 64});
+  const int threads = at::get_num_threads();
+  Tensors grads;
+  for (const int count : {1, 3}) {
+    at::set_num_threads(count);
+    const Parameter table = parameter(numbers({3, 64}));
+    embedding_backward(ids, d_out, table);
+    grads.push_back(table.grad);
+  }
+  at::set_num_threads(threads);
+  EXPECT_TRUE(grads[0].equal(grads[1]));
+}
+
+TEST(EmbeddingBackward, does_nothing_without_a_gradient) {
+  embedding_backward(at::zeros({2}, at::kLong), at::ones({2, 6}), {numbers({10, 6}), {}});
+}
+
+}  // namespace
+}  // namespace sluice::ops

@@ -1,0 +1,107 @@
+#include "ops/experts.hpp"
+
+#include "op_check.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice::ops {
+namespace {
+
+constexpr std::int64_t kExperts = 5;
+constexpr std::int64_t kHidden = 24;
+constexpr std::int64_t kInner = 12;
+
+/// The experts of a layer as they lie in a unit's buffer: gate, up, down of one expert, then the next.
+Parameters laid_out(at::ScalarType dtype) {
+  const std::int64_t matrix = kInner * kHidden;
+  const at::Tensor values = numbers({kExperts * 3 * matrix}, dtype, 7) * 0.3;
+  const at::Tensor grads = at::full({kExperts * 3 * matrix}, 0.5F);
+  const auto view = [&](const at::Tensor& buffer, at::IntArrayRef shape, std::int64_t offset) {
+    return buffer.as_strided(shape, {3 * matrix, shape[2], 1}, offset);
+  };
+  const std::int64_t gate_up[] = {kExperts, 2 * kInner, kHidden};
+  const std::int64_t down[] = {kExperts, kHidden, kInner};
+  return {{view(values, gate_up, 0), view(grads, gate_up, 0)},
+          {view(values, down, 2 * matrix), view(grads, down, 2 * matrix)}};
+}
+
+/// Every expert over every token, times the token's weight for it.
+at::Tensor formula(const Tensors& in, const Tensors& p, const at::Tensor& experts) {
+  at::Tensor sum = at::zeros_like(in[0]);
+  for (std::int64_t e = 0; e < kExperts; ++e) {
+    const auto halves = at::mm(in[0], p[0][e].t()).chunk(2, 1);
+    const at::Tensor output = at::mm(at::silu(halves[0]) * halves[1], p[1][e].t());
+    const at::Tensor weight = (in[1] * experts.eq(e).to(in[1].scalar_type())).sum(1, true);
+    sum = sum + output * weight;
+  }
+  return sum;
+}
+
+void expect_matches_for(const at::Tensor& chosen, at::ScalarType dtype) {
+  const std::int64_t tokens = chosen.size(0);
+  expect_matches(
+      [&](const Tensors& in, const Parameters& p) {
+        return experts(in[0], p[0], p[1], {chosen, in[1].to(at::kFloat), {}});
+      },
+      [&](const Tensors& in, const Tensors& p) { return formula(in, p, chosen); },
+      {numbers({tokens, kHidden}, dtype), numbers({tokens, chosen.size(1)}, dtype, 2).abs() + 0.1},
+      laid_out(dtype));
+}
+
+at::Tensor two_choices(std::int64_t tokens) {
+  const at::Tensor first = at::arange(tokens, at::kLong).remainder(kExperts);
+  return at::stack({first, (first * 2 + 1).remainder(kExperts)}, 1);
+}
+
+TEST(Experts, match_their_formula_in_a_unit_layout) {
+  // Token e with 2e + 1 = e (mod 5) picks expert 4 twice, which must count twice.
+  for (const at::ScalarType dtype : kDTypes) expect_matches_for(two_choices(43), dtype);
+}
+
+TEST(Experts, may_have_no_tokens) {
+  for (const at::ScalarType dtype : kDTypes)
+    expect_matches_for(at::tensor({1, 3, 3, 1, 3, 1}, at::kLong).view({3, 2}), dtype);
+}
+
+TEST(Experts, may_all_but_one_be_idle) {
+  for (const at::ScalarType dtype : kDTypes) expect_matches_for(at::full({9, 1}, 2, at::kLong), dtype);
+}
+
+TEST(Experts, leave_the_gradients_of_idle_experts_alone) {
+  const Parameters p = laid_out(at::kFloat);
+  const at::Tensor x = numbers({4, kHidden}).requires_grad_();
+  experts(x, p[0], p[1], {at::full({4, 1}, 2, at::kLong), at::ones({4, 1}), {}}).sum().backward();
+  for (const Parameter& parameter : p) {
+    EXPECT_TRUE(parameter.grad[1].eq(0.5F).all().item<bool>());
+    EXPECT_FALSE(parameter.grad[2].eq(0.5F).all().item<bool>());
+  }
+}
+
+TEST(Experts, do_not_depend_on_the_number_of_threads) {
+  const at::Tensor chosen = two_choices(300);
+  const at::Tensor weights = numbers({300, 2}, at::kFloat, 3).abs();
+  const int threads = at::get_num_threads();
+  Tensors outputs;
+  for (const int count : {1, 2}) {
+    at::set_num_threads(count);
+    const Parameters p = laid_out(at::kBFloat16);
+    const at::Tensor x = numbers({300, kHidden}, at::kBFloat16).requires_grad_();
+    outputs.push_back(experts(x, p[0], p[1], {chosen, weights, {}}));
+    outputs.back().sum().backward();
+    outputs.push_back(x.grad());
+  }
+  at::set_num_threads(threads);
+  EXPECT_TRUE(outputs[0].equal(outputs[2]));
+  EXPECT_TRUE(outputs[1].equal(outputs[3]));
+}
+
+TEST(Experts, take_no_tokens_at_all) {
+  const Parameters p = laid_out(at::kFloat);
+  const at::Tensor x = at::empty({0, kHidden}).requires_grad_();
+  const at::Tensor y = experts(x, p[0], p[1], {at::empty({0, 2}, at::kLong), at::empty({0, 2}), {}});
+  y.sum().backward();
+  EXPECT_EQ(y.sizes(), x.sizes());
+}
+
+}  // namespace
+}  // namespace sluice::ops

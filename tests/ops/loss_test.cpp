@@ -1,0 +1,85 @@
+#include "ops/loss.hpp"
+
+#include "base/error.hpp"
+#include "op_check.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice::ops {
+namespace {
+
+struct Expected {
+  double loss_sum;
+  at::Tensor d_hidden, d_w;
+};
+
+Expected formula(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor& targets, double scale) {
+  const at::Tensor h = hidden.detach().to(at::kDouble).requires_grad_();
+  const at::Tensor weight = w.detach().to(at::kDouble).requires_grad_();
+  const at::Tensor loss = at::cross_entropy_loss(at::mm(h, weight.t()), targets, {}, at::Reduction::Sum);
+  (loss * scale).backward();
+  return {loss.item<double>(), h.grad(), weight.grad()};
+}
+
+void expect_matches_formula(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width,
+                            at::ScalarType dtype) {
+  const at::Tensor hidden = numbers({tokens, width}, dtype);
+  const Parameter w = parameter(numbers({vocabulary, width}, dtype, 2));
+  const at::Tensor targets = (at::arange(tokens, at::kLong) * 7919).remainder(vocabulary);
+  const double scale = 1.0 / static_cast<double>(tokens);
+  const double tolerance = dtype == at::kFloat ? 1e-5 : 2e-2;
+  const Expected expected = formula(hidden, w.value, targets, scale);
+  const CrossEntropy actual = linear_cross_entropy(hidden, w, targets, scale, true);
+  EXPECT_NEAR(actual.loss_sum, expected.loss_sum, expected.loss_sum * (dtype == at::kFloat ? 1e-6 : 1e-3));
+  expect_close(actual.d_hidden, expected.d_hidden, tolerance);
+  expect_close(w.grad - 0.5, expected.d_w, tolerance);
+}
+
+TEST(LinearCrossEntropy, matches_its_formula) {
+  for (const at::ScalarType dtype : kDTypes) expect_matches_formula(50, 300, 16, dtype);
+}
+
+TEST(LinearCrossEntropy, matches_its_formula_over_several_tiles_of_the_vocabulary) {
+  for (const at::ScalarType dtype : kDTypes) expect_matches_formula(1000, 9001, 8, dtype);
+}
+
+TEST(LinearCrossEntropy, matches_its_formula_over_several_groups_of_tokens) {
+  expect_matches_formula(1100, 50, 8, at::kFloat);
+}
+
+TEST(LinearCrossEntropy, gives_the_loss_alone_when_no_gradient_is_wanted) {
+  const at::Tensor hidden = numbers({20, 16});
+  const Parameter w = parameter(numbers({30, 16}, at::kFloat, 2));
+  const at::Tensor targets = at::arange(20, at::kLong);
+  const CrossEntropy alone = linear_cross_entropy(hidden, w, targets, 1.0, false);
+  EXPECT_FALSE(alone.d_hidden.defined());
+  EXPECT_TRUE(w.grad.eq(0.5F).all().item<bool>());
+  EXPECT_EQ(alone.loss_sum, linear_cross_entropy(hidden, {w.value, {}}, targets, 1.0, true).loss_sum);
+}
+
+TEST(LinearCrossEntropy, keeps_the_gradient_of_a_sure_token_exact) {
+  const at::Tensor hidden = at::full({1, 1}, 60.0F);
+  const Parameter w = parameter(at::tensor({1.0F, 0.0F, -1.0F}).view({3, 1}));
+  const CrossEntropy result = linear_cross_entropy(hidden, w, at::zeros({1}, at::kLong), 1.0, true);
+  EXPECT_EQ(result.loss_sum, 0.0);
+  EXPECT_NEAR(result.d_hidden.item<float>(), 0.0, 1e-20);
+}
+
+TEST(LinearCrossEntropy, refuses_a_target_outside_the_vocabulary) {
+  const Parameter w{numbers({30, 16}), {}};
+  EXPECT_THROW((void)linear_cross_entropy(numbers({1, 16}), w, at::full({1}, 30, at::kLong), 1.0, false),
+               Error);
+}
+
+TEST(Logits, are_float32) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor hidden = numbers({20, 16}, dtype);
+    const at::Tensor w = numbers({30, 16}, dtype, 2);
+    const at::Tensor values = logits(hidden, {w, {}});
+    EXPECT_EQ(values.scalar_type(), at::kFloat);
+    EXPECT_TRUE(values.equal(at::mm(hidden, w.t()).to(at::kFloat)));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::ops

@@ -1,0 +1,61 @@
+#include "ops/norm.hpp"
+
+#include "op_check.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice::ops {
+namespace {
+
+at::Tensor formula(const Tensors& in, const Tensors& w) {
+  return w[0] * (in[0] * (in[0].square().mean(-1, true) + 1e-6).rsqrt());
+}
+at::Tensor operation(const Tensors& in, const Parameters& w) { return rms_norm(in[0], w[0], 1e-6); }
+
+TEST(RmsNorm, matches_its_formula) {
+  for (const at::ScalarType dtype : kDTypes)
+    for (const std::int64_t width : {7, 64, 129})
+      expect_matches(operation, formula, {numbers({150, width}, dtype)},
+                     {parameter(numbers({width}, dtype, 2))});
+}
+
+TEST(RmsNorm, normalises_the_last_of_several_dimensions) {
+  expect_matches(operation, formula, {numbers({2, 3, 4, 16})}, {parameter(numbers({16}, at::kFloat, 2))});
+}
+
+TEST(RmsNorm, rounds_the_normalised_value_before_the_weight_as_transformers_does) {
+  const at::Tensor x = numbers({32, 48}, at::kBFloat16);
+  const at::Tensor weight = numbers({48}, at::kBFloat16, 2);
+  const at::Tensor wide = x.to(at::kFloat);
+  const at::Tensor normal = (wide * (wide.square().mean(-1, true) + 1e-6).rsqrt()).to(at::kBFloat16);
+  const at::Tensor y = rms_norm(x, {weight, {}}, 1e-6);
+  const at::Tensor differs = y.ne(weight * normal);
+  EXPECT_LE(differs.sum().item<std::int64_t>(), 2) << "but for sums that round differently";
+}
+
+TEST(RmsNorm, gives_the_same_gradient_for_any_number_of_threads) {
+  const at::Tensor x = numbers({5000, 64}).requires_grad_();
+  const int threads = at::get_num_threads();
+  Tensors grads;
+  for (const int count : {1, 2, 3}) {
+    at::set_num_threads(count);
+    const Parameter weight = parameter(numbers({64}, at::kFloat, 2));
+    rms_norm(x, weight, 1e-6).sum().backward();
+    grads.push_back(weight.grad);
+  }
+  at::set_num_threads(threads);
+  EXPECT_TRUE(grads[0].equal(grads[1]));
+  EXPECT_TRUE(grads[0].equal(grads[2]));
+}
+
+TEST(RmsNorm, reads_the_weight_again_in_backward) {
+  const at::Tensor x = numbers({4, 8}).requires_grad_();
+  const Parameter weight = parameter(numbers({8}, at::kFloat, 2));
+  const at::Tensor y = rms_norm(x, weight, 1e-6);
+  weight.value.fill_(0);
+  y.sum().backward();
+  EXPECT_EQ(x.grad().abs().max().item<float>(), 0.0F);
+}
+
+}  // namespace
+}  // namespace sluice::ops

@@ -1,0 +1,82 @@
+#include "op_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <ATen/CPUGeneratorImpl.h>
+
+namespace sluice::ops {
+namespace {
+
+constexpr double kHeld = 0.5;
+
+Tensors leaves(const Tensors& tensors, at::ScalarType dtype) {
+  Tensors result;
+  for (const at::Tensor& tensor : tensors)
+    result.push_back(tensor.detach().to(dtype).clone().requires_grad_());
+  return result;
+}
+
+Tensors values(const Parameters& parameters) {
+  Tensors result;
+  for (const Parameter& parameter : parameters) result.push_back(parameter.value);
+  return result;
+}
+
+void expect_works_without_gradients(const Operation& operation, const Tensors& inputs,
+                                    const Parameters& parameters, const at::Tensor& expected) {
+  {
+    const at::NoGradGuard no_grad;
+    const at::Tensor output = operation(inputs, parameters);
+    EXPECT_FALSE(output.requires_grad());
+    EXPECT_TRUE(output.equal(expected)) << "without a graph";
+  }
+  Parameters frozen;
+  for (const Parameter& parameter : parameters) frozen.push_back({parameter.value, {}});
+  const Tensors again = leaves(inputs, inputs[0].scalar_type());
+  operation(again, frozen).sum().backward();
+  EXPECT_TRUE(again[0].grad().defined());
+}
+
+}  // namespace
+
+at::Tensor numbers(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t seed) {
+  return at::randn(shape, at::detail::createCPUGenerator(seed), at::kFloat).to(dtype);
+}
+
+Parameter parameter(const at::Tensor& value) { return {value, at::full(value.sizes(), kHeld, at::kFloat)}; }
+
+void expect_close(const at::Tensor& actual, const at::Tensor& expected, double tolerance) {
+  ASSERT_EQ(actual.sizes(), expected.sizes());
+  if (tolerance == 0) tolerance = actual.scalar_type() == at::kBFloat16 ? 2e-2 : 5e-6;
+  const at::Tensor wanted = expected.to(at::kDouble);
+  const double largest = wanted.abs().max().item<double>();
+  EXPECT_LE((actual.to(at::kDouble) - wanted).abs().max().item<double>(), tolerance * largest);
+}
+
+void expect_matches(const Operation& operation, const Formula& formula, const Tensors& inputs,
+                    const Parameters& parameters) {
+  const at::ScalarType dtype = inputs[0].scalar_type();
+  const double tolerance = dtype == at::kBFloat16 ? 2e-2 : 5e-6;
+  const Tensors actual_inputs = leaves(inputs, dtype);
+  const Tensors expected_inputs = leaves(inputs, at::kDouble);
+  const Tensors expected_parameters = leaves(values(parameters), at::kDouble);
+  const at::Tensor actual = operation(actual_inputs, parameters);
+  const at::Tensor expected = formula(expected_inputs, expected_parameters);
+  expect_close(actual, expected, tolerance);
+
+  const at::Tensor d_output = numbers(actual.sizes(), actual.scalar_type(), 99);
+  actual.backward(d_output);
+  expected.backward(d_output.to(at::kDouble));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    SCOPED_TRACE("gradient of input " + std::to_string(i));
+    EXPECT_EQ(actual_inputs[i].grad().scalar_type(), dtype);
+    expect_close(actual_inputs[i].grad(), expected_inputs[i].grad(), tolerance);
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    SCOPED_TRACE("gradient of parameter " + std::to_string(i));
+    expect_close(parameters[i].grad - kHeld, expected_parameters[i].grad(), tolerance);
+  }
+  expect_works_without_gradients(operation, inputs, parameters, actual);
+}
+
+}  // namespace sluice::ops

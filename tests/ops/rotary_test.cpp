@@ -1,0 +1,44 @@
+#include "ops/rotary.hpp"
+
+#include "op_check.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice::ops {
+namespace {
+
+/// transformers: x * cos + rotate_half(x) * sin, tables in x's dtype.
+at::Tensor formula(const at::Tensor& x, const RotaryTable& table) {
+  const auto whole = [&](const at::Tensor& half) {
+    return at::cat({half, half}, 1).narrow(0, 0, x.size(1)).unsqueeze(1).to(x.scalar_type());
+  };
+  const auto halves = x.chunk(2, -1);
+  return x * whole(table.cos) + at::cat({-halves[1], halves[0]}, -1) * whole(table.sin);
+}
+
+TEST(Rotary, matches_its_formula) {
+  const RotaryTable table = make_rotary_table(12, 16, 10000.0);
+  for (const at::ScalarType dtype : kDTypes)
+    expect_matches([&](const Tensors& in, const Parameters&) { return apply_rotary(in[0], table); },
+                   [&](const Tensors& in, const Tensors&) { return formula(in[0], table); },
+                   {numbers({2, 10, 3, 16}, dtype)}, {});
+}
+
+TEST(Rotary, rounds_as_transformers_does) {
+  const RotaryTable table = make_rotary_table(64, 32, 1e6);
+  const at::Tensor x = numbers({2, 64, 4, 32}, at::kBFloat16);
+  EXPECT_TRUE(apply_rotary(x, table).equal(formula(x, table)));
+}
+
+TEST(RotaryTable, holds_the_angles_of_each_position) {
+  const RotaryTable table = make_rotary_table(100, 8, 10000.0);
+  ASSERT_EQ(table.cos.sizes(), at::IntArrayRef({100, 4}));
+  for (const std::int64_t i : {0, 1, 2, 3}) {
+    const double angle = 99.0 * std::pow(10000.0, -2.0 * static_cast<double>(i) / 8.0);
+    EXPECT_NEAR(table.cos[99][i].item<double>(), std::cos(angle), 1e-5);
+    EXPECT_NEAR(table.sin[99][i].item<double>(), std::sin(angle), 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::ops

@@ -1,0 +1,81 @@
+#include "ops/router.hpp"
+
+#include "op_check.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice::ops {
+namespace {
+
+constexpr std::int64_t kChoices = 3;
+
+/// transformers' router in float64, for a choice already made.
+at::Tensor formula(const at::Tensor& x, const at::Tensor& w, const at::Tensor& experts, bool normalize,
+                   const at::Tensor& probability_grad) {
+  const at::Tensor probabilities = at::softmax(at::mm(x, w.t()), 1);
+  const at::Tensor picked = probabilities.gather(1, experts);
+  const at::Tensor weights = normalize ? picked / picked.sum(1, true) : picked;
+  if (!probability_grad.defined()) return weights;
+  // A term of no value, whose gradient with respect to each token's probabilities is probability_grad.
+  const at::Tensor balance = (probabilities * probability_grad.to(at::kDouble)).sum();
+  balance.backward({}, true);
+  return weights;
+}
+
+TEST(Router, matches_its_formula) {
+  const at::Tensor balance = numbers({11}, at::kFloat, 5);
+  for (const at::ScalarType dtype : kDTypes)
+    for (const bool normalize : {true, false})
+      for (const at::Tensor& probability_grad : {at::Tensor(), balance}) {
+        const at::Tensor x = numbers({40, 16}, dtype);
+        const Parameter w = parameter(numbers({11, 16}, dtype, 2));
+        const at::Tensor chosen = route(x, {w.value, {}}, {kChoices, normalize}).experts;
+        expect_matches(
+            [&](const Tensors& in, const Parameters& p) {
+              return route(in[0], p[0], {kChoices, normalize}, {}, probability_grad).weights;
+            },
+            [&](const Tensors& in, const Tensors& p) {
+              return formula(in[0], p[0], chosen, normalize, probability_grad);
+            },
+            {x}, {w});
+      }
+}
+
+TEST(Router, chooses_the_most_probable_experts_best_first) {
+  const Routing routing = route(numbers({200, 16}), {numbers({11, 16}, at::kFloat, 2), {}}, {kChoices, true});
+  const auto expected = routing.probabilities.topk(kChoices, 1);
+  EXPECT_TRUE(routing.experts.equal(std::get<1>(expected)));
+  expect_close(routing.weights, std::get<0>(expected) / std::get<0>(expected).sum(1, true), 1e-6);
+}
+
+TEST(Router, prefers_the_lower_index_among_equals) {
+  const Routing routing = route(numbers({3, 16}), {at::zeros({11, 16}), {}}, {kChoices, true});
+  EXPECT_TRUE(routing.experts.equal(at::arange(kChoices, at::kLong).expand({3, kChoices})));
+}
+
+TEST(Router, keeps_float32_probabilities_of_bfloat16_inputs) {
+  const at::Tensor x = numbers({50, 16}, at::kBFloat16);
+  const at::Tensor w = numbers({11, 16}, at::kBFloat16, 2);
+  const Routing routing = route(x, {w, {}}, {kChoices, true});
+  EXPECT_EQ(routing.weights.scalar_type(), at::kFloat);
+  expect_close(routing.probabilities, at::softmax(at::mm(x.to(at::kDouble), w.to(at::kDouble).t()), 1), 1e-6);
+}
+
+TEST(Router, repeats_a_given_choice_exactly) {
+  const at::Tensor x = numbers({50, 16}).requires_grad_();
+  const Parameter w = parameter(numbers({11, 16}, at::kFloat, 2));
+  const Routing first = route(x, w, {kChoices, true});
+  const Routing second = route(x, w, {kChoices, true}, first.experts);
+  EXPECT_TRUE(second.experts.equal(first.experts));
+  EXPECT_TRUE(second.weights.equal(first.weights));
+  const at::Tensor other = (first.experts + 1).remainder(11);
+  EXPECT_TRUE(route(x, w, {kChoices, true}, other).experts.equal(other));
+}
+
+TEST(Router, stays_in_range_when_its_inputs_are_not_numbers) {
+  const Routing routing = route(at::full({4, 16}, std::nan("")), {numbers({11, 16}), {}}, {kChoices, true});
+  EXPECT_TRUE(routing.experts.equal(at::arange(kChoices, at::kLong).expand({4, kChoices})));
+}
+
+}  // namespace
+}  // namespace sluice::ops

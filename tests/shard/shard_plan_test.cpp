@@ -1,0 +1,92 @@
+#include "shard/shard_plan.hpp"
+
+#include "shard/models.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace sluice {
+namespace {
+
+using testing_models::moe;
+using testing_models::Shape;
+
+/// Every element of every unit has one owner, and every rank's shards lie in its arena without overlap.
+void expect_exact_cover(const ParameterManifest& manifest, int world) {
+  const UnitLayouts layouts = make_unit_layouts(manifest);
+  const ShardPlan plan(layouts, {.world = world});
+  std::vector<std::vector<int>> arenas;
+  for (int rank = 0; rank < world; ++rank) arenas.emplace_back(static_cast<std::size_t>(plan.arena_elements(rank)), 0);
+  for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
+    std::int64_t next = 0;
+    for (int rank = 0; rank < world; ++rank) {
+      const Range owned = plan.owned(unit, rank);
+      ASSERT_EQ(owned.begin, next);
+      next = owned.end;
+      EXPECT_EQ(plan.arena_offset(unit, rank) % ShardPlan::kArenaAlignment, 0);
+      for (std::int64_t i = 0; i < owned.count(); ++i) {
+        EXPECT_EQ(plan.owner(unit, owned.begin + i), rank);
+        ++arenas[static_cast<std::size_t>(rank)][static_cast<std::size_t>(plan.arena_offset(unit, rank) + i)];
+      }
+    }
+    ASSERT_EQ(next, layouts.units[static_cast<std::size_t>(unit)].elements());
+  }
+  for (const std::vector<int>& arena : arenas)
+    if (!arena.empty()) EXPECT_LE(*std::ranges::max_element(arena), 1);
+}
+
+TEST(ShardPlan, owns_every_element_once_for_any_rank_count) {
+  for (int world = 1; world <= 17; ++world) expect_exact_cover(moe(), world);
+}
+
+TEST(ShardPlan, owns_every_element_once_for_random_shapes) {
+  std::mt19937 random(20260101);
+  const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  for (int i = 0; i < 40; ++i) {
+    const Shape shape{draw(1, 3), draw(1, 40), draw(1, 9), draw(1, 20), draw(1, 70), draw(0, 1) == 1};
+    SCOPED_TRACE(testing::Message() << "hidden " << shape.hidden << ", experts " << shape.experts);
+    expect_exact_cover(moe(shape), draw(1, 9));
+  }
+}
+
+TEST(ShardPlan, shards_of_a_unit_differ_by_at_most_a_row_and_alignment) {
+  const UnitLayouts layouts = make_unit_layouts(moe({.hidden = 96, .experts = 7, .width = 32, .vocabulary = 1000}));
+  const ShardPlan plan(layouts, {.world = 3});
+  for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
+    const std::vector<std::int64_t> counts = plan.counts(unit);
+    const auto [least, most] = std::ranges::minmax(counts);
+    EXPECT_LE(most - least, 2 * 96 + 32) << layouts.units[static_cast<std::size_t>(unit)].name();
+  }
+}
+
+TEST(ShardPlan, owned_runs_of_a_tensor_add_up_over_ranks) {
+  const ParameterManifest manifest = moe();
+  const UnitLayouts layouts = make_unit_layouts(manifest);
+  const ShardPlan plan(layouts, {.world = 4});
+  for (const int tensor : manifest.stored_tensors()) {
+    const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
+    const Placement& placement = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
+    std::vector<int> seen(static_cast<std::size_t>(manifest[tensor].element_count()), 0);
+    for (int rank = 0; rank < 4; ++rank)
+      plan.for_each_owned_run(unit, placement, rank, [&](const ShardPlan::OwnedRun& run) {
+        EXPECT_LE(run.arena_begin + run.count, plan.arena_elements(rank));
+        for (std::int64_t i = 0; i < run.count; ++i) ++seen[static_cast<std::size_t>(run.tensor_begin + i)];
+      });
+    EXPECT_EQ(seen, std::vector<int>(seen.size(), 1)) << manifest[tensor].name;
+  }
+}
+
+TEST(ShardPlan, does_not_overflow_for_units_of_any_real_size) {
+  const ParameterManifest manifest = moe({.layers = 1, .hidden = 1 << 20, .experts = 4096, .width = 1 << 10, .vocabulary = 1 << 20});
+  const UnitLayouts layouts = make_unit_layouts(manifest);
+  const ShardPlan plan(layouts, {.world = 100'000});
+  std::int64_t total = 0;
+  for (int rank = 0; rank < plan.world(); ++rank)
+    for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) total += plan.owned(unit, rank).count();
+  EXPECT_EQ(total, layouts.elements());
+}
+
+}  // namespace
+}  // namespace sluice

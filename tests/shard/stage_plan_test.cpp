@@ -1,0 +1,44 @@
+#include "shard/stage_plan.hpp"
+
+#include "shard/models.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+using testing_models::moe;
+
+TEST(StagePlan, gathers_a_layers_dense_part_and_experts_together) {
+  const UnitLayouts layouts = make_unit_layouts(moe());
+  const StagePlan plan = make_stage_plan(layouts, false);
+  ASSERT_EQ(plan.layers.size(), 2u);
+  ASSERT_EQ(plan.layers[1].units.size(), 2u);
+  EXPECT_EQ(layouts.units[static_cast<std::size_t>(plan.layers[1].units[0])].name(), "layers.1.dense");
+  EXPECT_EQ(layouts.units[static_cast<std::size_t>(plan.layers[1].units[1])].name(), "layers.1.experts");
+  EXPECT_EQ(plan.head.units.size(), 1u);
+}
+
+TEST(StagePlan, a_tied_head_needs_the_embedding_again) {
+  const StagePlan plan = make_stage_plan(make_unit_layouts(moe({.tied = true})), true);
+  ASSERT_EQ(plan.head.units.size(), 2u);
+  EXPECT_EQ(plan.head.units[0], plan.embed.units[0]);
+}
+
+TEST(StagePlan, slots_hold_the_largest_unit_of_their_place) {
+  const UnitLayouts layouts = make_unit_layouts(moe({.vocabulary = 500}));
+  const StagePlan plan = make_stage_plan(layouts, false);
+  const std::vector<std::int64_t> slots = plan.slot_elements(layouts);
+  ASSERT_EQ(slots.size(), 2u);
+  EXPECT_EQ(slots[0], layouts.units.back().elements());
+  EXPECT_EQ(slots[1], layouts.units[static_cast<std::size_t>(plan.layers[0].units[1])].elements());
+}
+
+TEST(StagePlan, largest_stage_counts_units_of_a_stage_together) {
+  const UnitLayouts layouts = make_unit_layouts(moe({.experts = 50}));
+  const StagePlan plan = make_stage_plan(layouts, false);
+  EXPECT_EQ(plan.largest_stage_elements(layouts), layouts.units[1].elements() + layouts.units[2].elements());
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,68 @@
+# Every foreign library, found once, under one target name each. Nothing is downloaded.
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(fmt CONFIG REQUIRED)
+find_package(spdlog CONFIG REQUIRED)
+find_package(tomlplusplus CONFIG REQUIRED)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+add_library(sluice::xxhash ALIAS PkgConfig::XXHASH)
+
+find_path(SLUICE_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
+find_path(SLUICE_CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
+foreach(pair "json;${SLUICE_JSON_INCLUDE}" "cli11;${SLUICE_CLI11_INCLUDE}")
+  list(GET pair 0 name)
+  list(GET pair 1 include)
+  add_library(sluice_${name} INTERFACE)
+  target_include_directories(sluice_${name} SYSTEM INTERFACE ${include})
+  add_library(sluice::${name} ALIAS sluice_${name})
+endforeach()
+
+# ---- MPI: the C interface alone --------------------------------------------------------------------
+find_package(MPI REQUIRED COMPONENTS C)
+add_library(sluice_mpi INTERFACE)
+target_link_libraries(sluice_mpi INTERFACE MPI::MPI_C)
+target_compile_definitions(sluice_mpi INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+add_library(sluice::mpi ALIAS sluice_mpi)
+
+# ---- HDF5: the serial library, which LibTorch 1.13 loads as well ---------------------------------------
+set(HDF5_PREFER_PARALLEL OFF)
+find_package(HDF5 REQUIRED COMPONENTS C)
+if(HDF5_IS_PARALLEL)
+  message(FATAL_ERROR "The parallel HDF5 was found (${HDF5_C_INCLUDE_DIRS}), but LibTorch loads the serial one and two copies "
+    "in one process clash. Install libhdf5-dev, or point HDF5_ROOT at a serial HDF5.")
+endif()
+add_library(sluice_hdf5 INTERFACE)
+target_include_directories(sluice_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_link_libraries(sluice_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+target_compile_definitions(sluice_hdf5 INTERFACE ${HDF5_C_DEFINITIONS})
+add_library(sluice::hdf5 ALIAS sluice_hdf5)
+
+# ---- LibTorch ----------------------------------------------------------------------------------------
+if(SLUICE_TORCH)
+  find_package(Torch REQUIRED)
+  # LibTorch's parallel loops live in its headers and run in one thread in code compiled without OpenMP.
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  separate_arguments(SLUICE_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
+  add_library(sluice_torch INTERFACE)
+  target_link_libraries(sluice_torch INTERFACE ${TORCH_LIBRARIES} OpenMP::OpenMP_CXX)
+  target_include_directories(sluice_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+  target_compile_options(sluice_torch INTERFACE ${SLUICE_TORCH_FLAGS})
+  add_library(sluice::torch ALIAS sluice_torch)
+endif()
+
+# ---- CUDA and NCCL, both optional ---------------------------------------------------------------------
+if(SLUICE_CUDA)
+  find_package(CUDAToolkit REQUIRED)
+endif()
+if(SLUICE_NCCL)
+  if(NOT SLUICE_CUDA)
+    message(FATAL_ERROR "SLUICE_NCCL needs SLUICE_CUDA=ON")
+  endif()
+  find_path(SLUICE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
+  find_library(SLUICE_NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
+  add_library(sluice_nccl INTERFACE)
+  target_include_directories(sluice_nccl SYSTEM INTERFACE ${SLUICE_NCCL_INCLUDE})
+  target_link_libraries(sluice_nccl INTERFACE ${SLUICE_NCCL_LIBRARY} CUDA::cudart)
+  add_library(sluice::nccl ALIAS sluice_nccl)
+endif()

@@ -1,0 +1,66 @@
+# How tests are registered: sluice_test() for one process, sluice_mpi_test() for several ranks.
+#
+# What other CMake code may use to launch ranks itself:
+#   SLUICE_MPIRUN            list: the launcher and its flags, to be followed by `-np N program args...`
+#   SLUICE_MPI_TIMEOUT       seconds after which the launcher ends a job; CTest's own limit lies above it
+#   SLUICE_TEST_ENVIRONMENT  list of NAME=value that launched tests run under
+#   ${PROJECT_BINARY_DIR}/mpirun.sh   the same three for scripts: `mpirun.sh -np N program args...`
+find_package(GTest REQUIRED)
+
+# ---- the launcher, by its version ----------------------------------------------------------------------
+set(SLUICE_MPI_TIMEOUT 100)
+execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE version_text ERROR_QUIET)
+set(SLUICE_MPIRUN ${MPIEXEC_EXECUTABLE})
+if(version_text MATCHES "\\((Open MPI|OpenRTE)\\) ([0-9]+)")
+  # Tests that run side by side must not be pinned to the same cores.
+  list(APPEND SLUICE_MPIRUN --bind-to none --timeout ${SLUICE_MPI_TIMEOUT})
+  if(CMAKE_MATCH_2 LESS 5)
+    list(APPEND SLUICE_MPIRUN --oversubscribe)
+  else()
+    list(APPEND SLUICE_MPIRUN --map-by :OVERSUBSCRIBE)
+  endif()
+endif()
+set(SLUICE_TEST_ENVIRONMENT OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+if(SLUICE_SANITIZE MATCHES "address")
+  list(APPEND SLUICE_TEST_ENVIRONMENT
+    ASAN_OPTIONS=fast_unwind_on_malloc=0
+    LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/leaks.supp:print_suppressions=0)
+endif()
+
+list(JOIN SLUICE_TEST_ENVIRONMENT " " environment_text)
+list(JOIN SLUICE_MPIRUN " " mpirun_text)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/mpirun.sh @ONLY
+  CONTENT "#!/bin/sh\nexec env @environment_text@ @mpirun_text@ \"$@\"\n")
+file(CHMOD ${PROJECT_BINARY_DIR}/mpirun.sh PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
+  GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
+# ---- registration ------------------------------------------------------------------------------------
+function(sluice_test_program name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest GTest::gmock sluice_options)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE SLUICE_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures")
+endfunction()
+
+# sluice_test(NAME file... LIBRARIES lib...): a GoogleTest program without MPI.
+function(sluice_test name)
+  cmake_parse_arguments(arg "" "" "LIBRARIES" ${ARGN})
+  sluice_test_program(${name} SOURCES ${arg_UNPARSED_ARGUMENTS} LIBRARIES ${arg_LIBRARIES} GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 120 ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT}")
+endfunction()
+
+# sluice_mpi_test(NAME file... RANKS n... LIBRARIES lib...): a GoogleTest program with tests/support's main, run once for
+#   each rank count as NAME.npN. Its tests reach all ranks through test_world() of support/mpi_test.hpp.
+function(sluice_mpi_test name)
+  cmake_parse_arguments(arg "" "" "RANKS;LIBRARIES" ${ARGN})
+  sluice_test_program(${name} SOURCES ${arg_UNPARSED_ARGUMENTS} LIBRARIES ${arg_LIBRARIES} sluice::test_support)
+  math(EXPR limit "${SLUICE_MPI_TIMEOUT} + 20")
+  foreach(ranks IN LISTS arg_RANKS)
+    add_test(NAME ${name}.np${ranks} COMMAND ${SLUICE_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name}.np${ranks} PROPERTIES
+      TIMEOUT ${limit} PROCESSORS ${ranks} ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT}")
+  endforeach()
+endfunction()

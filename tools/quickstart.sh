@@ -1,0 +1,57 @@
+#!/bin/bash
+# From a fresh clone to a trained model in one command: packages, build, a random Mixture-of-Experts checkpoint of about
+# 60 M parameters, training on real text over 3 ranks, and a plot.
+#   tools/quickstart.sh [--set table.key=value]...     further words go to `sluice run`
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+ranks=3
+config=configs/quickstart.toml
+model=models/quickstart
+run=runs/quickstart
+sluice=build/release/bin/sluice
+
+step() { printf '\n== %s (after %d s)\n' "$*" "$SECONDS"; }
+fail() { printf '\nquickstart.sh: %s\n' "$*" >&2; exit 1; }
+
+step "packages"
+tools/setup.sh || fail "packages are missing; the message above says which"
+
+step "build: $sluice"
+mkdir -p build
+cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log >&2; fail "cmake could not configure the project"; }
+cmake --build --preset release --target sluice || fail "the build failed; the first error above is the one that counts"
+
+step "model: $model"
+if [[ -e $model/config.json ]]; then
+  echo "kept: it is there already (delete $model to draw it anew)"
+else
+  # A half-written model must not be taken for a whole one next time.
+  rm -rf "$model.partial"
+  mkdir -p "$(dirname "$model")"
+  "$sluice" synthesize configs/quickstart-model "$model.partial" --seed 1 || fail "sluice synthesize could not write $model"
+  mv "$model.partial" "$model"
+fi
+
+step "training: $ranks ranks, $config"
+if [[ -e $run ]]; then
+  aside=$run-$(date +%Y%m%d-%H%M%S)
+  mv "$run" "$aside"
+  echo "moved the earlier run to $aside"
+fi
+status=0
+tools/mpirun.sh -np $ranks "$sluice" run "$config" "$@" || status=$?
+((status == 0)) || fail "training ended with exit code $status; the message above says why (README.md lists the codes)"
+
+step "plot"
+tools/plot_metrics "$run/metrics.h5" -o "$run/metrics.png" || fail "the plot failed; the numbers are in $run/metrics.h5"
+
+cat <<END
+
+Done in $SECONDS s.
+  plot      $run/metrics.png     loss, tokens per second, gradient norm, learning rate
+  numbers   $run/metrics.h5      h5dump -n 1 $run/metrics.h5 lists them with their units
+  job       $run/job.toml        every setting of this run
+  model     $model
+Again:      tools/mpirun.sh -np $ranks $sluice run $config
+END

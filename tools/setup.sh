@@ -1,0 +1,54 @@
+#!/bin/bash
+# Installs what building and running need, from Debian's own archive (Debian 12, 13 or sid).
+#   tools/setup.sh          what the build, the tests and the plots need
+#   tools/setup.sh --dev    also clang, clang-format, libFuzzer and shellcheck for tools/test.sh
+# Asks for nothing and changes nothing when all packages are there.
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build ccache pkg-config git
+  libtorch-dev libopenblas-dev
+  libopenmpi-dev openmpi-bin
+  libhdf5-dev hdf5-tools
+  libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libxxhash-dev
+  libgtest-dev libgmock-dev
+  python3 python3-h5py python3-matplotlib python3-numpy
+)
+case ${1-} in
+  "") ;;
+  --dev) packages+=(clang clang-format libclang-rt-dev shellcheck) ;;
+  *) echo "usage: tools/setup.sh [--dev]" >&2; exit 64 ;;
+esac
+
+fail() { echo "setup.sh: $*" >&2; exit 1; }
+
+is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+
+as_root() {
+  if ((EUID == 0)); then "$@"; else
+    command -v sudo >/dev/null || fail "needs root: run it as root, or install sudo"
+    sudo "$@"
+  fi
+}
+
+# float32 products are 50 times slower with the reference BLAS, and nothing says so at run time.
+warn_about_blas() {
+  local name active
+  name=libblas.so.3-$(gcc -print-multiarch)
+  active=$(update-alternatives --query "$name" 2>/dev/null | sed -n 's/^Value: //p')
+  [[ $active == *openblas* ]] ||
+    echo "setup.sh: warning: the active BLAS is '${active:-unknown}', not OpenBLAS; choose it with: update-alternatives --config $name" >&2
+}
+
+command -v dpkg-query >/dev/null || fail "this is not Debian; install the counterparts of: ${packages[*]}"
+
+missing=()
+for package in "${packages[@]}"; do is_installed "$package" || missing+=("$package"); done
+if ((${#missing[@]})); then
+  echo "setup.sh: installing ${missing[*]}"
+  as_root apt-get update -qq || fail "apt-get update failed; is there a network?"
+  as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null ||
+    fail "apt-get could not install the packages above"
+fi
+warn_about_blas

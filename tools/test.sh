@@ -1,0 +1,106 @@
+#!/bin/bash
+# Every check of the project; what continuous integration runs.
+#   tools/test.sh           packages, format, shell scripts, release build and tests, the folders without LibTorch under
+#                           ASan and UBSan, 20 s of each fuzz target
+#   tools/test.sh --full    also the whole project under ASan and UBSan
+# All phases run even if one fails; the exit status is 0 only if none did.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+full=false
+case ${1-} in
+  "") ;;
+  --full) full=true ;;
+  *) echo "usage: tools/test.sh [--full]" >&2; exit 64 ;;
+esac
+
+fuzz_seconds=20
+summary=()
+failed=0
+
+# phase NAME COMMAND...: runs it, and notes its seconds and whether it held.
+phase() {
+  local name=$1 start=$SECONDS result=ok
+  shift
+  printf '\n== %s\n' "$name"
+  "$@" || { result=FAILED; failed=$((failed + 1)); }
+  summary+=("$(printf '%-44s %-7s %5d s' "$name" "$result" $((SECONDS - start)))")
+}
+
+# Newer versions break lines elsewhere, so the files follow one version.
+check_format() {
+  local formatter=clang-format
+  command -v clang-format-14 >/dev/null && formatter=clang-format-14
+  if ! $formatter --version | grep -q ' 14\.'; then
+    echo "not checked: the files follow clang-format 14, and this is: $($formatter --version)"
+    return 0
+  fi
+  find src jobs tests -name '*.[ch]pp' -print0 | xargs -0 --no-run-if-empty $formatter --dry-run --Werror
+}
+
+check_scripts() {
+  local scripts=()
+  mapfile -t scripts < <(find .ci tools slurm tests -type f \( -name '*.sh' -o -name '*.sbatch' -o -path .ci/run \))
+  shellcheck "${scripts[@]}"
+}
+
+build_release() { cmake --preset release && cmake --build --preset release; }
+
+# run_tests BUILD_DIR. As many at a time as there are cores; a test of several ranks says how many it takes.
+run_tests() { ctest --test-dir "$1" --output-on-failure --no-tests=error --parallel "$(nproc)"; }
+
+# run_sanitized BUILD_DIR CMAKE_ARGS...: the asan preset, built and tested there.
+run_sanitized() {
+  local directory=$1
+  shift
+  cmake --preset asan -B "$directory" "$@" && cmake --build "$directory" && run_tests "$directory"
+}
+
+# A fuzz target is tests/X/fuzz_NAME.cpp, an executable of that name under SLUICE_FUZZ=ON; tests/X/corpus_NAME are its seeds.
+run_fuzzers() {
+  local source name status=0 sources=()
+  mapfile -t sources < <(find tests -name 'fuzz_*.cpp' | sort)
+  if ((${#sources[@]} == 0)); then
+    echo "no fuzz targets"
+    return 0
+  fi
+  # Every folder is instrumented, so that the fuzzer sees which inputs reach new code there.
+  cmake --preset asan -B build/fuzz -DSLUICE_FUZZ=ON -DSLUICE_TORCH=OFF -DSLUICE_WERROR=OFF \
+    -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link || return
+  for source in "${sources[@]}"; do
+    name=$(basename "$source" .cpp)
+    cmake --build build/fuzz --target "$name" || return
+    fuzz_one "$name" "$(dirname "$source")/corpus_${name#fuzz_}" || status=1
+  done
+  return $status
+}
+
+# fuzz_one NAME SEEDS: what it finds stays under build/fuzz, so the seeds in the tree stay as they are.
+fuzz_one() {
+  local found=build/fuzz/corpus/$1 seeds=()
+  [[ -d $2 ]] && seeds=("$2")
+  mkdir -p "$found"
+  echo "$1: $fuzz_seconds s"
+  "build/fuzz/bin/$1" -max_total_time=$fuzz_seconds -rss_limit_mb=2048 -timeout=10 -verbosity=0 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/$1-" "$found" "${seeds[@]}"
+}
+
+# Nothing below can run without the packages.
+echo "== packages"
+tools/setup.sh --dev || exit 1
+summary+=("$(printf '%-44s %-7s %5d s' packages ok $SECONDS)")
+
+phase "format" check_format
+phase "shell scripts" check_scripts
+phase "release build" build_release
+phase "release tests" run_tests build/release
+phase "ASan and UBSan without LibTorch" run_sanitized build/asan-core -DSLUICE_TORCH=OFF
+phase "fuzz targets" run_fuzzers
+if $full; then
+  phase "ASan and UBSan, everything" run_sanitized build/asan
+fi
+
+printf '\n== summary\n'
+printf '%s\n' "${summary[@]}"
+printf '%d of %d phases passed, %d failed, in %d s\n' $((${#summary[@]} - failed)) ${#summary[@]} $failed $SECONDS
+((failed == 0))
