@@ -37,16 +37,13 @@ constexpr std::array<Row, 15> kRows{{
 
 const Row& row(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
 
+/// Branch-free, so that loops over it vectorise: the exponent is rebiased by a product, which is exact and
+/// handles subnormals; infinity and NaN, whose product is at least 2^16, get the largest exponent back.
 float float16_value(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;
-  const std::uint32_t exponent = (bits >> 10) & 0x1f;
-  const std::uint32_t mantissa = bits & 0x3ffu;
-  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign ? -magnitude : magnitude;
-  }
-  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  const float scaled = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;
+  const std::uint32_t special = scaled >= 0x1p16f ? 0x7f800000u : 0u;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | sign);
 }
 
 std::uint16_t float16_bits(float value) {

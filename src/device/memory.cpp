@@ -14,11 +14,14 @@
 namespace sluice {
 namespace {
 
-/// Zeroed pages of this process, or null with errno set.
+/// Zeroed pages of this process, or null with errno set. Huge pages where the kernel has them: arenas are
+/// touched as a whole, and faulting them in 4 KiB at a time takes longer than filling them.
 std::byte* map_private(std::int64_t bytes) {
-  void* data = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
+  const auto length = static_cast<std::size_t>(bytes);
+  void* data = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  if (bytes >= 2 * kMiB) madvise(data, length, MADV_HUGEPAGE);
+  return static_cast<std::byte*>(data);
 }
 
 }  // namespace

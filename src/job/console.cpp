@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 namespace sluice::console {
 namespace {
@@ -20,7 +23,14 @@ void write_line(std::string_view text) { write_to(stdout, std::string(text) + "\
 
 void raw(std::string_view text) { write_to(stdout, text); }
 
-bool is_terminal() { return isatty(STDOUT_FILENO) == 1; }
+bool is_terminal() {
+  if (isatty(STDOUT_FILENO) != 1) return false;
+  // mpirun gives its ranks a pseudo-terminal and passes on what they write, so what counts is its own stdout.
+  if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) return true;
+  std::error_code error;
+  const auto launcher = std::filesystem::read_symlink(fmt::format("/proc/{}/fd/1", getppid()), error);
+  return !error && (launcher.string().starts_with("/dev/pts/") || launcher.string().starts_with("/dev/tty"));
+}
 
 void report(std::string_view text) { write_to(stderr, std::string(text) + "\n"); }
 

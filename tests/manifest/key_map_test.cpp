@@ -11,8 +11,10 @@ constexpr std::int64_t kExperts = 3, kWidth = 4, kHidden = 5;
 
 ParameterManifest small_moe() {
   ParameterManifest manifest;
-  const auto add = [&](std::string name, std::vector<std::int64_t> shape, Role role, int layer, std::string tied_to = {}) {
-    manifest.add({std::move(name), std::move(shape), DType::kBFloat16, role, layer, TensorKind::kParameter, std::move(tied_to)});
+  const auto add = [&](std::string name, std::vector<std::int64_t> shape, Role role, int layer,
+                       std::string tied_to = {}) {
+    manifest.add({std::move(name), std::move(shape), DType::kBFloat16, role, layer, TensorKind::kParameter,
+                  std::move(tied_to)});
   };
   add("model.embed_tokens.weight", {7, kHidden}, Role::kEmbedding, -1);
   add("model.layers.0.mlp.gate.weight", {kExperts, kHidden}, Role::kRouter, 0);
@@ -20,15 +22,25 @@ ParameterManifest small_moe() {
   add("model.layers.0.mlp.experts.down_proj", {kExperts, kHidden, kWidth}, Role::kExpert, 0);
   add("model.norm.weight", {kHidden}, Role::kNorm, -1);
   add("lm_head.weight", {7, kHidden}, Role::kHead, -1, "model.embed_tokens.weight");
-  manifest.add({"model.rotary_emb.inv_freq", {2}, DType::kFloat32, Role::kAttention, -1, TensorKind::kComputedBuffer, {}});
+  manifest.add({"model.rotary_emb.inv_freq",
+                {2},
+                DType::kFloat32,
+                Role::kAttention,
+                -1,
+                TensorKind::kComputedBuffer,
+                {}});
   return manifest;
 }
 
 class KeyMapTest : public testing::Test {
  protected:
   KeyTarget target(std::string_view name) const { return std::get<KeyTarget>(keys_.resolve(name)); }
-  bool unknown(std::string_view name) const { return std::holds_alternative<UnknownKey>(keys_.resolve(name)); }
-  std::string ignored_because(std::string_view name) const { return std::get<IgnoredKey>(keys_.resolve(name)).reason; }
+  bool unknown(std::string_view name) const {
+    return std::holds_alternative<UnknownKey>(keys_.resolve(name));
+  }
+  std::string ignored_because(std::string_view name) const {
+    return std::get<IgnoredKey>(keys_.resolve(name)).reason;
+  }
 
   const ParameterManifest manifest_ = small_moe();
   const KeyMap keys_{manifest_};
@@ -66,11 +78,12 @@ TEST_F(KeyMapTest, fused_names_stand_for_the_fused_tensors) {
 }
 
 TEST_F(KeyMapTest, experts_that_the_model_does_not_have_are_unknown) {
-  for (const char* name : {"model.layers.0.mlp.experts.3.gate_proj.weight", "model.layers.0.mlp.experts.-1.gate_proj.weight",
-                           "model.layers.0.mlp.experts.01.gate_proj.weight", "model.layers.0.mlp.experts.x.gate_proj.weight",
-                           "model.layers.0.mlp.experts.1.side_proj.weight", "model.layers.0.mlp.experts.1.gate_proj.bias",
-                           "model.layers.1.mlp.experts.1.gate_proj.weight", "model.layers.0.mlp.experts.",
-                           "model.layers.0.mlp.experts.99999999999999999999.gate_proj.weight", ""})
+  for (const char* name :
+       {"model.layers.0.mlp.experts.3.gate_proj.weight", "model.layers.0.mlp.experts.-1.gate_proj.weight",
+        "model.layers.0.mlp.experts.01.gate_proj.weight", "model.layers.0.mlp.experts.x.gate_proj.weight",
+        "model.layers.0.mlp.experts.1.side_proj.weight", "model.layers.0.mlp.experts.1.gate_proj.bias",
+        "model.layers.1.mlp.experts.1.gate_proj.weight", "model.layers.0.mlp.experts.",
+        "model.layers.0.mlp.experts.99999999999999999999.gate_proj.weight", ""})
     EXPECT_TRUE(unknown(name)) << name;
 }
 

@@ -8,7 +8,8 @@ namespace sluice {
 namespace {
 
 TensorInfo tensor(std::string name, std::vector<std::int64_t> shape, std::string tied_to = {}) {
-  return {std::move(name), std::move(shape), DType::kBFloat16, Role::kDenseMlp, 0, TensorKind::kParameter, std::move(tied_to)};
+  return {std::move(name),        std::move(shape),  DType::kBFloat16, Role::kDenseMlp, 0,
+          TensorKind::kParameter, std::move(tied_to)};
 }
 
 ParameterManifest two_tensors() {

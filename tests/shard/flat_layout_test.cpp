@@ -18,18 +18,21 @@ const FlatLayout& unit_named(const UnitLayouts& layouts, std::string_view name) 
 TEST(UnitLayouts, are_grouped_in_the_order_of_the_forward_pass) {
   std::vector<std::string> names;
   for (const FlatLayout& unit : make_unit_layouts(moe()).units) names.push_back(unit.name());
-  EXPECT_EQ(names, (std::vector<std::string>{"embedding", "layers.0.dense", "layers.0.experts", "layers.1.dense",
-                                             "layers.1.experts", "final"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"embedding", "layers.0.dense", "layers.0.experts",
+                                             "layers.1.dense", "layers.1.experts", "final"}));
 }
 
 TEST(UnitLayouts, give_every_stored_tensor_one_home_and_ties_the_home_of_their_owner) {
   const ParameterManifest manifest = moe({.tied = true});
   const UnitLayouts layouts = make_unit_layouts(manifest);
-  const auto home = [&](const char* name) { return layouts.homes[static_cast<std::size_t>(*manifest.find(name))]; };
+  const auto home = [&](const char* name) {
+    return layouts.homes[static_cast<std::size_t>(*manifest.find(name))];
+  };
   EXPECT_EQ(home("lm_head.weight").unit, home("model.embed_tokens.weight").unit);
   EXPECT_EQ(home("lm_head.weight").placement, home("model.embed_tokens.weight").placement);
   EXPECT_EQ(home("inv_freq").unit, -1);
-  for (const int tensor : manifest.stored_tensors()) EXPECT_GE(layouts.homes[static_cast<std::size_t>(tensor)].unit, 0);
+  for (const int tensor : manifest.stored_tensors())
+    EXPECT_GE(layouts.homes[static_cast<std::size_t>(tensor)].unit, 0);
 }
 
 /// How often each element of a unit is claimed by a tensor.
@@ -48,7 +51,8 @@ TEST(FlatLayout, no_element_belongs_to_two_tensors_and_every_tensor_fits) {
     const std::vector<int> counts = claims(unit, manifest);
     EXPECT_LE(*std::ranges::max_element(counts), 1) << unit.name();
     std::int64_t elements = 0;
-    for (const Placement& placement : unit.placements()) elements += manifest[placement.tensor].element_count();
+    for (const Placement& placement : unit.placements())
+      elements += manifest[placement.tensor].element_count();
     EXPECT_EQ(std::ranges::count(counts, 1), elements) << unit.name();
   }
 }
@@ -69,8 +73,9 @@ TEST(FlatLayout, an_expert_is_one_range_with_gate_up_before_down) {
 
 TEST(FlatLayout, runs_of_a_range_follow_each_other_and_cross_blocks) {
   const Placement placement{0, 100, 3, 10, 64, 5};
-  std::vector<Run> runs;
-  FlatLayout::for_each_run(placement, 7, 15, [&](const Run& run) { runs.push_back(run); });
+  // testing::Test has a member of the name Run.
+  std::vector<sluice::Run> runs;
+  FlatLayout::for_each_run(placement, 7, 15, [&](const sluice::Run& run) { runs.push_back(run); });
   ASSERT_EQ(runs.size(), 3u);
   EXPECT_EQ(runs[0].tensor_begin, 7);
   EXPECT_EQ(runs[0].unit_begin, 107);
@@ -89,7 +94,8 @@ TEST(FlatLayout, cuts_fall_on_rows_or_borders_and_never_above_the_wish) {
       ASSERT_LE(cut, position);
       for (const Placement& placement : unit.placements()) {
         const std::int64_t inside = (cut - placement.offset) % placement.block_stride;
-        const bool splits = cut > placement.offset && (cut - placement.offset) / placement.block_stride < placement.blocks &&
+        const bool splits = cut > placement.offset &&
+                            (cut - placement.offset) / placement.block_stride < placement.blocks &&
                             inside > 0 && inside < placement.block_elements;
         ASSERT_TRUE(!splits || inside % placement.granule == 0) << unit.name() << " at " << position;
       }

@@ -13,12 +13,13 @@ void fill(ShardArena& arena) {
   for (int unit = 0; unit < static_cast<int>(arena.plan().layouts().units.size()); ++unit) {
     auto* shard = reinterpret_cast<float*>(arena.unit_data(unit));
     const Range owned = arena.plan().owned(unit, arena.rank());
-    for (std::int64_t i = 0; i < owned.count(); ++i) shard[i] = static_cast<float>(unit * 1000 + owned.begin + i);
+    for (std::int64_t i = 0; i < owned.count(); ++i)
+      shard[i] = static_cast<float>(unit * 1000 + owned.begin + i);
   }
 }
 
 TEST(UnitGatherer, makes_every_unit_of_every_stage_whole_on_every_rank) {
-  Communicator& comm = test_world();
+  Communicator& comm = test::test_world();
   const UnitLayouts layouts = make_unit_layouts(testing_models::moe({.tied = true}));
   const StagePlan stages = make_stage_plan(layouts, true);
   const ShardPlan plan(layouts, {.world = comm.size()});
