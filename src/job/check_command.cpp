@@ -39,7 +39,8 @@ void check_data(const Blueprint& blueprint) {
   if (config.job.kind != JobKind::kTrain) return;
   if (!fs::exists(config.data.tokens))
     return console::line("data      {} is not here: not checked", config.data.tokens.string());
-  const TokenFile tokens = TokenFile::open(config.data.tokens, config.data.sequence_length, blueprint.model.config.vocab_size);
+  const TokenFile tokens =
+      TokenFile::open(config.data.tokens, config.data.sequence_length, blueprint.model.config.vocab_size);
   console::line("data      {} sequences of {} tokens", tokens.sequence_count(), config.data.sequence_length);
 }
 

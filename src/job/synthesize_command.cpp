@@ -9,7 +9,8 @@
 namespace sluice {
 
 int synthesize_command(const SynthesizeArguments& arguments) {
-  const ModelDescription model = describe_model(arguments.config_directory, DType::kBFloat16);
+  const DType dtype = describe_model(arguments.config_directory, DType::kBFloat16).config.published_dtype;
+  const ModelDescription model = describe_model(arguments.config_directory, dtype);
   const KeyMap keys(model.manifest);
   const Stopwatch watch;
   ProgressLine progress("write", console::is_terminal());

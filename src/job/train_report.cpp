@@ -6,6 +6,7 @@
 #include "load/streaming_loader.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 namespace sluice {
@@ -28,6 +29,14 @@ std::vector<std::int64_t> peaks_of_ranks(Communicator& comm) {
   peaks[static_cast<std::size_t>(comm.rank())] = peak_resident_bytes();
   comm.all_reduce_max(std::span(peaks));
   return peaks;
+}
+
+/// Phases that add up to the step: what the trainer did not count (reading tokens, dumps) is the last one's,
+/// "other".
+std::vector<double> phases_of_step(const PhaseSeconds& phases, double step_seconds) {
+  std::vector<double> out(phases.begin(), phases.end());
+  out.back() += step_seconds - std::accumulate(phases.begin(), phases.end(), 0.0);
+  return out;
 }
 
 }  // namespace
@@ -64,7 +73,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.tokens = metrics.tokens;
   row.step_seconds = seconds;
   row.tokens_per_second = static_cast<double>(metrics.tokens) / seconds;
-  row.phase_seconds.assign(metrics.phase_seconds.begin(), metrics.phase_seconds.end());
+  row.phase_seconds = phases_of_step(metrics.phase_seconds, seconds);
   row.expert_tokens = metrics.expert_tokens;
   row.aux_loss = metrics.aux_loss;
   row.peak_bytes = peaks_;

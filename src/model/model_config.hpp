@@ -1,6 +1,8 @@
 // A decoder's shape as its config.json tells it, in one spelling for all architectures.
 #pragma once
 
+#include "base/dtype.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,6 +25,8 @@ struct ModelConfig {
   double rope_theta = 10000;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
+  DType published_dtype =
+      DType::kBFloat16;  ///< of a checkpoint's weights, as config.json says; files may differ
 
   // Mixture of experts; zero without MoE layers.
   std::int64_t experts = 0;

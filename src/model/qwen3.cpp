@@ -31,6 +31,13 @@ void refuse_unsupported(const ConfigReader& config) {
   if (config.number({"attention_dropout"}, 0.0) != 0.0) config.refuse("attention_dropout", "0");
 }
 
+DType read_published_dtype(const ConfigReader& config) {
+  const std::optional<DType> dtype = dtype_from_name(config.text({"dtype", "torch_dtype"}, "bfloat16"));
+  if (!dtype || !is_convertible(*dtype, DType::kFloat32))
+    config.refuse(config.has("dtype") ? "dtype" : "torch_dtype", "'bfloat16', 'float16' or 'float32'");
+  return *dtype;
+}
+
 ModelConfig read_common(const ConfigReader& config, std::optional<std::int64_t> default_head_dim) {
   refuse_unsupported(config);
   ModelConfig model;
@@ -44,7 +51,8 @@ ModelConfig read_common(const ConfigReader& config, std::optional<std::int64_t> 
                   fmt::format("a divisor of num_attention_heads = {}", model.attention_heads));
   model.head_dim =
       config.integer({"head_dim"}, default_head_dim.value_or(model.hidden_size / model.attention_heads));
-  if (model.head_dim % 2 != 0) config.refuse("head_dim", "an even number");
+  // A hidden size below the number of heads makes the default 0.
+  if (model.head_dim < 2 || model.head_dim % 2 != 0) config.refuse("head_dim", "an even number above 0");
   model.intermediate_size = config.integer({"intermediate_size"});
   model.layers.assign(static_cast<std::size_t>(config.integer({"num_hidden_layers"}, {}, 1, kMaxLayers)),
                       MlpKind::kDense);
@@ -52,6 +60,7 @@ ModelConfig read_common(const ConfigReader& config, std::optional<std::int64_t> 
   model.rope_theta = read_rope_theta(config);
   model.initializer_range = config.positive({"initializer_range"}, 0.02);
   model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, false);
+  model.published_dtype = read_published_dtype(config);
   return model;
 }
 

@@ -1,9 +1,13 @@
 """Starting the program as a user does, with a limit on everything."""
+import functools
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -14,29 +18,71 @@ MPIRUN = SOURCE / "tools/mpirun.sh"
 
 
 class Result:
-    def __init__(self, status, output, seconds):
-        self.status, self.output, self.seconds = status, output, seconds
+    """How a program ended: `lines` are what it wrote, with the moment of each."""
+
+    def __init__(self, status, lines, began, ended):
+        self.status, self.lines, self.ended = status, lines, ended
+        self.seconds = ended - began
+        self.output = "".join(text for _, text in lines)
+
+    def seconds_after(self, part):
+        """From the first line with `part` to the end."""
+        moments = [moment for moment, text in self.lines if part in text]
+        if not moments:
+            raise AssertionError(f"no '{part}' in:\n{self.output}")
+        return self.ended - moments[0]
 
 
-def start(words):
-    """A process whose stdout and stderr come together."""
-    return subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            errors="replace")
+class Program:
+    """A started program whose stdout and stderr come together; `lines` grows while it runs."""
+
+    def __init__(self, words):
+        self.lines = []
+        self.began = time.monotonic()
+        self.process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        text=True, errors="replace")
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+
+    def _read(self):
+        with self.process.stdout as stream:
+            for line in stream:
+                self.lines.append((time.monotonic(), line))
+
+    def output(self):
+        return "".join(text for _, text in self.lines)
+
+    def finish(self, limit=120):
+        try:
+            self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            raise AssertionError(f"still running after {limit} s:\n{self.output()}") from None
+        ended = time.monotonic()
+        self.reader.join()
+        return Result(self.process.returncode, self.lines, self.began, ended)
+
+    def stop(self):
+        """mpirun takes its ranks along, which a SIGKILL would not let it do."""
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.process.wait()
+        self.reader.join()
 
 
-def finish(process, began, limit=120):
-    try:
-        output, _ = process.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
-        raise AssertionError(f"still running after {limit} s:\n{output}") from None
-    return Result(process.returncode, output, time.monotonic() - began)
+def wait_until(is_true, what, limit=30):
+    deadline = time.monotonic() + limit
+    while not is_true():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {limit} s for {what}")
+        time.sleep(0.05)
 
 
 def run(*words, limit=120):
-    began = time.monotonic()
-    return finish(start(words), began, limit)
+    return Program(words).finish(limit)
 
 
 def sluice(*words, limit=60):
@@ -47,11 +93,31 @@ def mpirun(ranks, *words, limit=120):
     return run(MPIRUN, "-np", ranks, *words, limit=limit)
 
 
+def start_mpirun(ranks, *words):
+    return Program([MPIRUN, "-np", ranks, *words])
+
+
 def per_rank(first, others):
-    """Words that run `first` on rank 0 and `others` elsewhere; unlike `A : B` it works with every Open MPI 5."""
-    script = 'case $OMPI_COMM_WORLD_RANK in 0) shift 0; exec "$SLUICE" run "$FIRST";; *) exec "$SLUICE" run "$OTHERS";; esac'
-    os.environ.update(SLUICE=SLUICE, FIRST=str(first), OTHERS=str(others))
-    return ["sh", "-c", script]
+    """Words that run the command `first` on rank 0 and `others` elsewhere; unlike `A : B` every Open MPI 5 can do it."""
+    first, others = (shlex.join(str(word) for word in words) for words in (first, others))
+    return ["sh", "-c", f"case $OMPI_COMM_WORLD_RANK in 0) exec {first} ;; *) exec {others} ;; esac"]
+
+
+def with_fault(site, rank, nth, action):
+    """Words to put before the program: the nth pass of that rank through the site fails (base/fault.hpp)."""
+    return ["env", f"SLUICE_FAULT={site}:{rank}:{nth}:{action}"]
+
+
+@functools.lru_cache(maxsize=None)
+def startup_seconds():
+    """What a launch of three ranks may take on this machine before any of our code runs."""
+    return 2 * mpirun(3, SLUICE, "--version").seconds
+
+
+def open_mpi_version():
+    """Its major version, or None for another MPI."""
+    found = re.search(r"\(Open MPI\) (\d+)", run(os.environ.get("MPIRUN", "mpirun"), "--version").output)
+    return found and int(found.group(1))
 
 
 class JobTest(unittest.TestCase):
@@ -79,6 +145,13 @@ class JobTest(unittest.TestCase):
         self.assertEqual(result.status, status, result.output)
         for part in parts:
             self.assertIn(part, result.output)
+
+    def expect_once(self, result, part):
+        self.assertEqual(result.output.count(part), 1, result.output)
+
+    def expect_prompt(self, result):
+        """A job that finds its failure while it starts ends within 10 s."""
+        self.assertLess(result.seconds, 10 + startup_seconds(), result.output)
 
 
 def toml(value):

@@ -56,7 +56,7 @@ TEST(ParameterManifest, hash_depends_on_every_field_and_on_order) {
     manifest.add(tensor("b", {4}));
     return manifest.structure_hash();
   };
-  EXPECT_NE(original, changed([](TensorInfo& t) { t.name = "z"; }));
+  EXPECT_NE(original, changed([](TensorInfo& t) { t.name = std::string("z"); }));
   EXPECT_NE(original, changed([](TensorInfo& t) { t.shape = {3, 2}; }));
   EXPECT_NE(original, changed([](TensorInfo& t) { t.dtype = DType::kFloat32; }));
   EXPECT_NE(original, changed([](TensorInfo& t) { t.role = Role::kNorm; }));

@@ -1,0 +1,183 @@
+"""The command line: what needs no launch."""
+import hashlib
+import json
+import unittest
+
+import program
+from program import FIXTURES, SOURCE, JobTest, mpirun, reference_job, sluice
+
+MODELS = FIXTURES / "configs"
+TINY = {
+    "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_act": "silu", "vocab_size": 512,
+    "hidden_size": 48, "intermediate_size": 96, "moe_intermediate_size": 40, "num_hidden_layers": 2,
+    "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 16, "num_experts": 6, "num_experts_per_tok": 2,
+    "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [], "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+    "initializer_range": 0.02, "max_position_embeddings": 512, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+}
+
+
+def check(file, **options):
+    """`sluice check` of a file from configs/; options are keys with __ for the point, or ranks."""
+    ranks = options.pop("ranks", 1)
+    settings = [f"--set={key.replace('__', '.')}={value}" for key, value in options.items()]
+    return sluice("check", SOURCE / "configs" / file, "--ranks", ranks, *settings)
+
+
+class CommandLine(JobTest):
+    def test_the_version_lists_what_it_was_built_with(self):
+        self.expect(sluice("--version"), 0, "sluice ", "LibTorch ", "MPI ", "HDF5 ", "NCCL")
+
+    def test_help(self):
+        self.expect(sluice("--help"), 0, "run", "check", "plan", "synthesize")
+        for command in ["run", "check", "plan", "synthesize"]:
+            self.expect(sluice(command, "--help"), 0, f"Usage: sluice {command}")
+        self.expect(sluice("run", "--help"), 0, "learning_rate", "memory_limit")
+
+    def test_words_that_it_does_not_know(self):
+        job = self.write_job(**reference_job("qwen3-moe-tiny"))
+        for words in [[], ["fly"], ["check", job, "--fast"], ["check", job, "--ranks", "0"], ["check", job, "--set", "steps"],
+                      ["plan", job, "--ranks", "3", "--memory", "much"]]:
+            with self.subTest(words=words):
+                self.assertEqual(sluice(*words).status, 64)
+
+    def test_a_job_file_that_is_missing(self):
+        path = self.directory / "absent.toml"
+        self.expect(sluice("check", path), 78, str(path))
+
+    def test_every_mistake_in_a_job_file_at_once(self):
+        tables = reference_job("qwen3-moe-tiny", train={"stepz": 3, "batch_sequences": 0}, optimizer={"eps": "small"})
+        tables["optimiser"] = {"kind": "adamw"}
+        result = sluice("check", self.write_job(**tables))
+        self.expect(result, 78, "stepz", "steps", "batch_sequences", "eps", "optimiser", "optimizer")
+        self.assertGreaterEqual(result.output.count("job.toml:"), 4, result.output)
+
+
+class Check(JobTest):
+    def test_the_quickstart(self):
+        result = check("quickstart.toml", ranks=3, model__path=SOURCE / "configs/quickstart-model",
+                       data__tokens=FIXTURES / "moby-dick.tokens.h5")
+        self.expect(result, 0, "60267904 parameters", "sequences of 256 tokens", "rank 2", "is fine for 3 ranks")
+
+    def test_the_case_of_three_nodes_as_far_as_the_architectures_go(self):
+        file = "qwen3.5-35b-a3b-3-nodes.toml"
+        refused = check(file, ranks=3, model__path=MODELS / "Qwen3.5-35B-A3B")
+        self.expect(refused, 65, "'qwen3_5_moe' is not supported", "qwen3_moe")
+        self.expect(check(file, ranks=3, model__path=MODELS / "Qwen3-30B-A3B"), 0, "30532122624 parameters", "fine for 3 ranks")
+
+    def test_every_file_of_configs_is_tested_here(self):
+        files = {path.name for path in (SOURCE / "configs").glob("*.toml")}
+        self.assertEqual(files, {"quickstart.toml", "qwen3.5-35b-a3b-3-nodes.toml"})
+
+    def test_published_models_have_their_published_size(self):
+        for name in ["Qwen3-30B-A3B", "Qwen3-8B", "Qwen3-32B"]:
+            expected = json.loads((MODELS / name / "expected.json").read_text())
+            with self.subTest(model=name):
+                result = check("quickstart.toml", ranks=5, model__path=MODELS / name, data__tokens=self.directory / "none.h5")
+                self.expect(result, 0, f" {expected['language_parameters']} parameters", f" {expected['language_tensors']} tensors")
+
+    def test_the_fixtures_at_any_number_of_ranks(self):
+        cases = [("qwen3-moe-mixed", ranks) for ranks in range(1, 6)] + [("qwen3-tiny-tied", 4), ("qwen3-moe-tiny", 5)]
+        for fixture, ranks in cases:
+            with self.subTest(fixture=fixture, ranks=ranks):
+                job = self.write_job(**reference_job(fixture))
+                self.expect(sluice("check", job, "--ranks", ranks), 0, "weights   ", "data      ", f"fine for {ranks} rank")
+
+
+class Plan(JobTest):
+    def plan(self, *options):
+        return sluice("plan", SOURCE / "configs/qwen3.5-35b-a3b-3-nodes.toml", "--ranks", 3,
+                      f"--set=model.path={MODELS / 'Qwen3-30B-A3B'}", *options)
+
+    def test_the_parts_of_each_rank(self):
+        result = self.plan("--memory", "128.5GB", "--json")
+        self.expect(result, 0)
+        plan = json.loads(result.output)
+        ranks = plan["ranks"]
+        self.assertEqual((plan["parameters"], len(ranks)), (30532122624, 3))
+        for part, bytes_per_parameter in [("weights", 2), ("gradients", 4), ("optimizer", 12)]:
+            total = sum(rank[f"{part}_bytes"] for rank in ranks)
+            exact = bytes_per_parameter * plan["parameters"]
+            self.assertLess(abs(total / exact - 1), 1e-3, part)
+            self.assertGreaterEqual(total, exact, part)
+        for rank in ranks:
+            parts = sum(rank[f"{part}_bytes"] for part in
+                        ["weights", "gradients", "optimizer", "gather_buffers", "gradient_buffer", "activations"])
+            self.assertEqual(rank["peak_bytes"], parts)
+            self.assertFalse(rank["fits"])
+            self.assertLess(rank["staging_bytes"], 64 << 20)
+
+    def test_what_is_lacking(self):
+        result = self.plan("--memory", "128.5GB")
+        self.expect(result, 0)
+        for rank in range(3):
+            self.assertRegex(result.output, rf"rank {rank}: does not fit, lacking [\d.]+ GB of 128.50 GB")
+
+    def test_what_is_left(self):
+        self.expect(self.plan("--memory", "1TB"), 0, "rank 2: fits, leaving ")
+
+    def test_loading_alone_needs_the_shard_and_staging(self):
+        ranks = json.loads(self.plan("--json", "--set=job.kind=load").output)["ranks"]
+        for rank in ranks:
+            self.assertEqual(rank["peak_bytes"], rank["weights_bytes"] + rank["staging_bytes"])
+
+
+class Synthesize(JobTest):
+    def setUp(self):
+        super().setUp()
+        self.config = self.directory / "config"
+        self.config.mkdir()
+        (self.config / "config.json").write_text(json.dumps(TINY))
+
+    def synthesize(self, name, *options):
+        out = self.directory / name
+        self.expect(sluice("synthesize", self.config, out, *options), 0)
+        return out
+
+    def digest(self, path):
+        return hashlib.sha256((path / "model.safetensors").read_bytes()).hexdigest()
+
+    def first_loss(self, name, **model):
+        model["dtype"] = "bfloat16"  # the file's, so that loading changes nothing
+        tables = reference_job("qwen3-moe-tiny", model=model, train={"steps": 1}, debug={"dump": ""})
+        job = self.write_job(name, **tables)
+        result = mpirun(2, program.SLUICE, "run", job)
+        self.expect(result, 0)
+        return [text.split()[3] for _, text in result.lines if text.startswith("step ")]
+
+    def test_it_trains_as_if_drawn_in_place(self):
+        loaded = self.first_loss("loaded.toml", path=self.synthesize("model", "--seed", 7))
+        drawn = self.first_loss("drawn.toml", path=self.config, init="random", init_seed=7)
+        self.assertEqual(len(loaded), 1)
+        self.assertEqual(loaded, drawn)
+
+    def test_equal_seeds_give_equal_bytes(self):
+        first, again, other = (self.digest(self.synthesize(name, "--seed", seed)) for name, seed in [("a", 5), ("b", 5), ("c", 6)])
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
+
+    def test_holes_take_no_disk(self):
+        config = TINY | {"vocab_size": 100000, "hidden_size": 512}
+        (self.config / "config.json").write_text(json.dumps(config))
+        status = (self.synthesize("model", "--sparse") / "model.safetensors").stat()
+        self.assertGreater(status.st_size, 2 * 100000 * 512 * 2)
+        self.assertLess(512 * status.st_blocks, 1 << 20)
+
+    def test_it_brings_its_configuration(self):
+        out = self.synthesize("model")
+        self.assertEqual(json.loads((out / "config.json").read_text()), TINY)
+
+    def test_a_directory_in_use_is_refused(self):
+        out = self.directory / "full"
+        out.mkdir()
+        (out / "notes.txt").write_text("keep me")
+        self.expect(sluice("synthesize", self.config, out), 64, str(out))
+        self.assertEqual([path.name for path in out.iterdir()], ["notes.txt"])
+
+    def test_a_directory_without_config(self):
+        out = self.directory / "out"
+        self.expect(sluice("synthesize", self.directory / "nothing", out), 65, "config.json")
+        self.assertFalse(out.exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

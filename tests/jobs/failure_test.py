@@ -1,0 +1,231 @@
+"""Whatever goes wrong on one rank ends the whole job soon, with one explanation and the right exit code."""
+import json
+import shutil
+import unittest
+
+import h5py
+import numpy
+import program
+from program import FIXTURES, JobTest, mpirun, reference_job, start_mpirun, with_fault
+
+FIXTURE = "qwen3-moe-tiny"
+EXPLANATION = "failed, so the job ends with exit code"
+SECONDS = 10  # from a fault to the end of the job
+
+
+def steps_in(text):
+    """{step: loss} of the step lines."""
+    lines = (line.split() for line in text.splitlines() if line.startswith("step "))
+    return {int(words[1]): float(words[3]) for words in lines}
+
+
+class Failure(JobTest):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.expect_no_process)
+
+    def expect_no_process(self):
+        """None is left of the job: their command lines name this test's directory."""
+        program.wait_until(lambda: program.run("pgrep", "-af", self.directory.name).output == "", "the job's processes to end")
+
+    def job(self, name="job.toml", **changes):
+        """Loads in about a dozen chunks."""
+        defaults = {"debug": {"dump": ""}, "load": {"chunk": "64KiB"}}
+        return self.write_job(name, **reference_job(FIXTURE, **defaults | changes))
+
+    def run_job(self, job, *before, arguments=()):
+        return mpirun(3, *before, program.SLUICE, "run", job, *arguments)
+
+    def status(self, job):
+        return json.loads((self.output_of(job) / "status.json").read_text())
+
+    def expect_end_after_fault(self, result):
+        self.assertLess(result.seconds_after("injected fault"), SECONDS, result.output)
+
+    def expect_one_explanation(self, result, rank, status):
+        self.expect(result, status, f"rank {rank} of 3 {EXPLANATION} {status}:")
+        self.expect_once(result, EXPLANATION)
+
+    def expect_metrics(self, job, result):
+        """Every step that was printed is in the file, with its loss."""
+        printed = steps_in(result.output)
+        self.assertTrue(printed, result.output)
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            rows = metrics["train/step"].shape[0]
+            self.assertEqual(metrics["train/step"][:].tolist(), list(range(1, rows + 1)))
+            losses = metrics["train/loss"][:rows]
+        for step, loss in printed.items():
+            self.assertAlmostEqual(losses[step - 1], loss, delta=1e-5)
+
+
+class KilledRank(Failure):
+    def kill_while_loading(self, rank):
+        result = self.run_job(self.job(), *with_fault("load.chunk", rank, 4, "kill"))
+        self.assertNotEqual(result.status, 0)
+        self.expect_end_after_fault(result)
+        self.assertIn("signal 9", result.output)
+
+    def kill_while_training(self, rank):
+        job = self.job()
+        result = self.run_job(job, *with_fault("train.step", rank, 4, "kill"))
+        self.assertNotEqual(result.status, 0)
+        self.expect_end_after_fault(result)
+        self.assertIn("signal 9", result.output)
+        self.expect_metrics(job, result)
+
+    def test_rank_0_while_loading(self):
+        self.kill_while_loading(0)
+
+    def test_rank_1_while_loading(self):
+        self.kill_while_loading(1)
+
+    def test_rank_0_while_training(self):
+        self.kill_while_training(0)
+
+    def test_rank_1_while_training(self):
+        self.kill_while_training(1)
+
+
+class FailingRank(Failure):
+    def fail_at(self, site, rank, action, status):
+        job = self.job()
+        result = self.run_job(job, *with_fault(site, rank, 1, action))
+        self.expect_one_explanation(result, rank, status)
+        self.expect_end_after_fault(result)
+        return job
+
+    def test_a_broken_invariant_while_loading(self):
+        self.fail_at("load.chunk", 1, "throw", 70)
+
+    def test_a_read_error_while_loading(self):
+        job = self.fail_at("load.chunk", 0, "io", 74)
+        status = self.status(job)
+        self.assertEqual((status["state"], status["exit_code"]), ("failed", 74))
+        self.assertIn("injected read error", status["message"])
+
+    def test_a_broken_invariant_while_training(self):
+        job = self.fail_at("train.step", 0, "throw", 70)
+        self.assertEqual(self.status(job)["state"], "failed")
+
+    def test_a_read_error_while_training(self):
+        self.fail_at("train.step", 2, "io", 74)
+
+    def test_leaving_early_is_no_success(self):
+        job = self.job()
+        result = self.run_job(job, *with_fault("train.step", 1, 3, "exit0"))
+        self.assertNotEqual(result.status, 0, result.output)
+        self.expect_end_after_fault(result)
+        self.assertNotEqual(self.status(job)["state"], "done")
+
+
+class StoppedRank(Failure):
+    """A rank that neither works nor ends: the others name what they waited for, and whom."""
+
+    def stop(self, site, rank, section):
+        limit = 3
+        deadlines = {"load_seconds": limit, "step_seconds": limit}
+        result = self.run_job(self.job(deadline=deadlines), *with_fault(site, rank, 2, "stop"))
+        self.expect(result, 70, EXPLANATION)
+        self.expect_once(result, EXPLANATION)
+        self.assertRegex(result.output, rf"{section}: \w+ #\d+ on rank \d waited 3\.\d s, its limit, for rank {rank}\n")
+        self.assertLess(result.seconds_after("injected fault"), limit + SECONDS, result.output)
+
+    def test_the_reader_while_loading(self):
+        self.stop("load.chunk", 0, "load")
+
+    def test_a_receiver_while_loading(self):
+        self.stop("load.chunk", 2, "load")
+
+    def test_rank_0_while_training(self):
+        self.stop("train.step", 0, "step")
+
+    def test_another_rank_while_training(self):
+        self.stop("train.step", 1, "step")
+
+
+class Numerics(Failure):
+    def test_a_learning_rate_that_destroys_the_weights(self):
+        job = self.job(train={"steps": 40}, optimizer={"learning_rate": 100.0, "weight_decay": 100.0})
+        result = self.run_job(job)
+        self.expect_one_explanation(result, 0, 76)
+        self.expect(result, 76, "not finite", "the weights were left as they are")
+        self.expect_metrics(job, result)
+        self.assertEqual(self.status(job)["exit_code"], 76)
+
+
+class RunDirectory(Failure):
+    def test_two_jobs_in_one_directory(self):
+        job = self.job(train={"steps": 1000000})
+        first = start_mpirun(3, program.SLUICE, "run", job)
+        self.addCleanup(first.stop)
+        program.wait_until(lambda: steps_in(first.output()), "a step of the first job", limit=60)
+        second = self.run_job(job)
+        self.expect_one_explanation(second, 0, 78)
+        self.expect(second, 78, "another job is running in " + str(self.output_of(job)))
+        self.expect_prompt(second)
+        seen = len(first.lines)
+        program.wait_until(lambda: len(first.lines) > seen + 2, "more steps of the first job")
+        self.assertEqual(self.status(job)["state"], "training")
+
+    def test_results_of_an_earlier_job_are_kept(self):
+        job = self.job(train={"steps": 1})
+        self.expect(self.run_job(job), 0)
+        before = (self.output_of(job) / "metrics.h5").read_bytes()
+        result = self.run_job(job)
+        self.expect_one_explanation(result, 0, 78)
+        self.expect(result, 78, str(self.output_of(job) / "metrics.h5"), "job.overwrite = true")
+        self.assertEqual((self.output_of(job) / "metrics.h5").read_bytes(), before)
+        self.expect(self.run_job(job, arguments=["--set", "job.overwrite=true", "--set", "train.steps=2"]), 0)
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            self.assertEqual(metrics["train/step"].shape, (2,))
+
+
+class BadInput(Failure):
+    def copy_of(self, fixture):
+        return shutil.copytree(FIXTURES / fixture, self.directory / "model", ignore=shutil.ignore_patterns("*.h5"))
+
+    def tokens(self, ids):
+        path = self.directory / "tokens.h5"
+        with h5py.File(path, "w") as file:
+            file["tokens"] = numpy.array(ids, dtype=numpy.int32)
+        return path
+
+    def expect_refused(self, status, *parts, **changes):
+        result = self.run_job(self.job(**changes))
+        self.expect_prompt(result)
+        self.expect_one_explanation(result, 0, status)
+        for part in parts:
+            self.expect_once(result, part)
+
+    def test_a_truncated_checkpoint(self):
+        model = self.copy_of(FIXTURE)
+        with open(model / "model.safetensors", "r+b") as file:
+            file.truncate(500000)
+        self.expect_refused(65, str(model / "model.safetensors"), model={"path": model})
+
+    def test_a_shard_that_is_missing(self):
+        model = self.copy_of("qwen3-moe-mixed")
+        (model / "model-00003-of-00006.safetensors").unlink()
+        self.expect_refused(65, "model-00003-of-00006.safetensors", model={"path": model})
+
+    def test_a_token_the_model_does_not_know(self):
+        path = self.tokens([7] * 100 + [512] + [7] * 400)
+        self.expect_refused(65, f"tokens[100] in {path} is 512", data={"tokens": path})
+
+    def test_tokens_that_are_no_hdf5(self):
+        path = self.directory / "tokens.h5"
+        path.write_text("It was the best of times\n")
+        self.expect_refused(65, str(path), data={"tokens": path})
+
+    def test_tokens_that_are_missing(self):
+        path = self.directory / "tokens.h5"
+        self.expect_refused(65, f"cannot open {path}: No such file", data={"tokens": path})
+
+    def test_a_run_directory_below_a_file(self):
+        file = self.directory / "file"
+        file.write_text("")
+        self.expect_refused(74, f"cannot create the run directory {file / 'run'}: ", job={"output": file / "run"})
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,127 @@
+#include "model/architecture.hpp"
+
+#include "manifest/key_map.hpp"
+#include "model/config_text.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+using test::config_with;
+
+ModelDescription describe(const std::string& text) {
+  return describe_model_text(text, "config.json", DType::kBFloat16);
+}
+
+std::vector<std::int64_t> shape_of(const ParameterManifest& manifest, const std::string& name) {
+  const auto tensor = manifest.find(name);
+  return tensor ? manifest[*tensor].shape : std::vector<std::int64_t>{-1};
+}
+
+class PublishedModel : public testing::TestWithParam<const char*> {
+ protected:
+  std::filesystem::path directory_ = std::filesystem::path(SLUICE_FIXTURES) / "configs" / GetParam();
+  json expected_ = json::parse(std::ifstream(directory_ / "expected.json"));
+  ModelDescription model_ = describe_model(directory_, DType::kBFloat16);
+};
+
+TEST_P(PublishedModel, has_the_parameters_that_transformers_counts) {
+  EXPECT_EQ(model_.manifest.parameter_count(), expected_["language_parameters"]);
+  EXPECT_EQ(model_.manifest.stored_tensors().size(), expected_["language_tensors"]);
+}
+
+TEST_P(PublishedModel, has_every_tensor_in_its_shape) {
+  for (const auto& [name, shape] : expected_["tensors"].items())
+    EXPECT_EQ(shape_of(model_.manifest, name), shape) << name;
+  const json& buffer = expected_["buffers"]["model.rotary_emb.inv_freq"];
+  EXPECT_EQ(shape_of(model_.manifest, "model.rotary_emb.inv_freq"), buffer);
+}
+
+TEST_P(PublishedModel, is_published_as_so_many_tensors_with_experts_one_by_one) {
+  const auto published = KeyMap(model_.manifest).published(ExpertLayout::kPerExpert).size();
+  EXPECT_EQ(published, expected_.value("language_tensors_per_expert_layout", expected_["language_tensors"]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, PublishedModel,
+                         testing::Values("Qwen3-30B-A3B", "Qwen3-8B", "Qwen3-32B"), [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST(Architecture, both_spellings_of_a_key_give_the_same_structure_and_settings) {
+  const ModelDescription old_spelling = describe(
+      config_with({{"torch_dtype", "bfloat16"}, {"rope_scaling", nullptr}, {"rope_theta", 5000000.0}}));
+  const ModelDescription new_spelling =
+      describe(config_with({{"num_experts", nullptr},
+                            {"num_local_experts", 5},
+                            {"dtype", "bfloat16"},
+                            {"rope_theta", nullptr},
+                            {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5000000.0}}}}));
+  EXPECT_EQ(old_spelling.manifest.structure_hash(), new_spelling.manifest.structure_hash());
+  EXPECT_EQ(old_spelling.config.rope_theta, 5000000.0);
+  EXPECT_EQ(new_spelling.config.rope_theta, 5000000.0);
+}
+
+TEST(Architecture, null_is_as_good_as_absent) {
+  json config = test::small_moe_config();
+  config["rope_scaling"] = nullptr;
+  config["sliding_window"] = nullptr;
+  config["mlp_only_layers"] = nullptr;
+  EXPECT_EQ(describe(config.dump()).manifest.structure_hash(),
+            describe(config_with({})).manifest.structure_hash());
+}
+
+TEST(Architecture, code_in_a_model_directory_is_named_and_ignored) {
+  EXPECT_EQ(describe(config_with({{"auto_map", {{"AutoModel", "evil.Evil"}}}})).manifest.structure_hash(),
+            describe(config_with({})).manifest.structure_hash());
+}
+
+TEST(Architecture, element_type_is_the_jobs_and_part_of_the_structure) {
+  const std::string text = config_with({{"dtype", "float16"}});
+  const ModelDescription wide = describe_model_text(text, "config.json", DType::kFloat32);
+  EXPECT_EQ(wide.manifest[0].dtype, DType::kFloat32);
+  EXPECT_NE(wide.manifest.structure_hash(), describe(text).manifest.structure_hash());
+}
+
+TEST(Architecture, a_tied_head_shares_the_embedding) {
+  const ModelDescription model = describe(config_with({{"tie_word_embeddings", true}}));
+  EXPECT_EQ(model.manifest[*model.manifest.find("lm_head.weight")].tied_to, "model.embed_tokens.weight");
+  EXPECT_EQ(describe(config_with({})).manifest.parameter_count() - model.manifest.parameter_count(), 29 * 24);
+}
+
+std::vector<int> moe_layers(const json& changes) {
+  const ModelConfig config = describe(config_with(changes)).config;
+  std::vector<int> found;
+  for (int layer = 0; layer < config.layer_count(); ++layer)
+    if (config.layers[static_cast<std::size_t>(layer)] == MlpKind::kMoe) found.push_back(layer);
+  EXPECT_EQ(config.moe_layer_count(), static_cast<int>(found.size()));
+  return found;
+}
+
+TEST(Architecture, dense_layers_may_lie_between_moe_layers) {
+  EXPECT_EQ(moe_layers({{"num_hidden_layers", 4}}), (std::vector{0, 1, 2, 3}));
+  EXPECT_EQ(moe_layers({{"num_hidden_layers", 4}, {"mlp_only_layers", {1}}}), (std::vector{0, 2, 3}));
+  EXPECT_EQ(moe_layers({{"num_hidden_layers", 5}, {"decoder_sparse_step", 2}}), (std::vector{1, 3}));
+  EXPECT_EQ(moe_layers({{"num_hidden_layers", 5}, {"decoder_sparse_step", 2}, {"mlp_only_layers", {0, 3}}}),
+            (std::vector{1}));
+}
+
+TEST(Architecture, a_dense_layer_has_an_mlp_in_place_of_router_and_experts) {
+  const ParameterManifest manifest = describe(config_with({{"mlp_only_layers", {0}}})).manifest;
+  EXPECT_EQ(shape_of(manifest, "model.layers.0.mlp.up_proj.weight"), (std::vector<std::int64_t>{18, 24}));
+  EXPECT_FALSE(manifest.find("model.layers.0.mlp.gate.weight"));
+  EXPECT_EQ(shape_of(manifest, "model.layers.1.mlp.experts.gate_up_proj"),
+            (std::vector<std::int64_t>{5, 28, 24}));
+  EXPECT_FALSE(manifest.find("model.layers.1.mlp.up_proj.weight"));
+}
+
+}  // namespace
+}  // namespace sluice

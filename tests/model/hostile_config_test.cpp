@@ -1,0 +1,132 @@
+// What a config.json may do to us: say it, and end.
+#include "model/architecture.hpp"
+#include "model/config_text.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+using test::config_with;
+
+void expect_refused(const std::string& text, std::vector<std::string> parts) {
+  SCOPED_TRACE(text.substr(0, 200));
+  parts.push_back("models/x/config.json: ");
+  test::expect_error(ExitCode::kBadData, parts, [&] {
+    static_cast<void>(describe_model_text(text, "models/x/config.json", DType::kBFloat16));
+  });
+}
+
+/// A config whose `key` is the JSON text `value`; json itself could not hold every one of them.
+std::string with_raw(const std::string& key, const std::string& value) {
+  const std::string text = config_with({{key, nullptr}});
+  return text.substr(0, text.size() - 1) + ",\"" + key + "\":" + value + "}";
+}
+
+TEST(HostileConfig, file_that_is_not_there_is_named) {
+  const test::TemporaryDirectory directory;
+  test::expect_error(ExitCode::kBadData, {(directory / "config.json").string()},
+                     [&] { static_cast<void>(describe_model(directory / "", DType::kBFloat16)); });
+}
+
+TEST(HostileConfig, text_that_is_no_json_object) {
+  const std::string whole = config_with({});
+  expect_refused("", {"not valid JSON", "download"});
+  expect_refused(whole.substr(0, whole.size() / 2), {"not valid JSON", "download"});
+  expect_refused(whole + "}", {"not valid JSON"});
+  expect_refused("{\"model_type\": \"\xff\"}", {"not valid JSON"});
+  expect_refused("[1, 2]", {"array", "expected an object"});
+  expect_refused("null", {"null", "expected an object"});
+}
+
+TEST(HostileConfig, values_nested_without_end) {
+  for (const std::string open : {"[", "{\"a\":"}) {
+    std::string deep;
+    for (int i = 0; i < 100'000; ++i) deep += open;
+    expect_refused(deep, {"nested deeper than 64"});
+    expect_refused(with_raw("hidden_size", deep), {"nested deeper than 64"});
+  }
+  const std::string closed = std::string(100'000, '[') + std::string(100'000, ']');
+  expect_refused(with_raw("hidden_size", closed), {"nested deeper than 64"});
+  expect_refused(with_raw("hidden_size", std::string(40, '[') + std::string(40, ']')),
+                 {"hidden_size", "found [[[[", "expected an integer"});
+}
+
+TEST(HostileConfig, missing_keys_are_named) {
+  for (const char* key :
+       {"model_type", "vocab_size", "hidden_size", "num_attention_heads", "intermediate_size",
+        "num_hidden_layers", "num_experts", "num_experts_per_tok", "moe_intermediate_size"})
+    expect_refused(config_with({{key, nullptr}}), {std::string("'") + key + "' is missing"});
+}
+
+TEST(HostileConfig, sizes_are_positive_integers_of_31_bits) {
+  for (const char* value : {"\"24\"", "24.0", "1e3", "-24", "0", "true", "[24]", "{}", "2147483648",
+                            "9223372036854775808", "18446744073709551616"})
+    for (const char* key : {"vocab_size", "hidden_size", "num_attention_heads", "num_experts", "head_dim"})
+      expect_refused(with_raw(key, value), {key, "found ", "expected an integer from 1 to 2147483647"});
+}
+
+TEST(HostileConfig, other_values_have_their_kinds) {
+  expect_refused(config_with({{"rms_norm_eps", "small"}}), {"rms_norm_eps", "\"small\"", "a number"});
+  expect_refused(config_with({{"rms_norm_eps", 0}}), {"rms_norm_eps", "found 0", "above 0"});
+  expect_refused(config_with({{"rope_theta", -1}}), {"rope_theta", "found -1", "above 0"});
+  expect_refused(with_raw("rope_theta", "1e999"), {"not valid JSON", "1e999"});
+  expect_refused(config_with({{"norm_topk_prob", 1}}), {"norm_topk_prob", "found 1", "true or false"});
+  expect_refused(config_with({{"model_type", 3}}), {"model_type", "found 3", "a text"});
+  expect_refused(config_with({{"rope_parameters", 3}}), {"rope_parameters", "found 3", "an object"});
+  expect_refused(config_with({{"num_hidden_layers", 100'001}}), {"num_hidden_layers", "to 100000"});
+}
+
+TEST(HostileConfig, layer_lists_hold_indices_of_layers) {
+  for (const json& list : {json("1"), json{1.5}, json{"1"}, json{-1}, json{2}})
+    expect_refused(config_with({{"mlp_only_layers", list}}), {"mlp_only_layers", "found " + list.dump()});
+  expect_refused(with_raw("mlp_only_layers", "[18446744073709551615]"), {"mlp_only_layers"});
+  expect_refused(config_with({{"decoder_sparse_step", 0}}), {"decoder_sparse_step", "found 0"});
+}
+
+TEST(HostileConfig, sizes_that_contradict_each_other) {
+  expect_refused(config_with({{"num_experts_per_tok", 6}}),
+                 {"num_experts_per_tok", "found 6", "at most the number of experts, 5"});
+  expect_refused(config_with({{"num_key_value_heads", 3}}),
+                 {"num_key_value_heads", "found 3", "divisor of num_attention_heads = 4"});
+  expect_refused(config_with({{"head_dim", 9}}), {"head_dim", "found 9", "an even number"});
+  expect_refused(config_with({{"head_dim", nullptr}, {"hidden_size", 3}}),
+                 {"head_dim", "found nothing", "an even number above 0"});
+}
+
+TEST(HostileConfig, what_would_be_computed_wrongly_is_refused) {
+  expect_refused(config_with({{"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}}),
+                 {"rope_scaling: type", "\"yarn\"", "'default'"});
+  expect_refused(config_with({{"rope_parameters", {{"rope_type", "yarn"}}}}),
+                 {"rope_parameters: rope_type", "\"yarn\"", "'default'"});
+  expect_refused(config_with({{"rope_parameters", {{"partial_rotary_factor", 0.5}}}}),
+                 {"partial_rotary_factor", "0.5"});
+  expect_refused(config_with({{"use_sliding_window", true}}), {"use_sliding_window", "true", "false"});
+  expect_refused(config_with({{"attention_bias", true}}), {"attention_bias", "true", "false"});
+  expect_refused(config_with({{"attention_dropout", 0.1}}), {"attention_dropout", "0.1"});
+  expect_refused(config_with({{"hidden_act", "gelu"}}), {"hidden_act", "\"gelu\"", "'silu'"});
+}
+
+TEST(HostileConfig, unknown_architectures_are_told_what_is_known) {
+  expect_refused(config_with({{"model_type", "llama\n"}}), {"llama\\x0a", "qwen3, qwen3_moe"});
+}
+
+TEST(HostileConfig, products_of_sizes_that_overflow) {
+  constexpr std::int64_t kHuge = (std::int64_t{1} << 31) - 1;
+  expect_refused(
+      config_with({{"num_experts", kHuge}, {"hidden_size", kHuge}, {"moe_intermediate_size", kHuge}}),
+      {"model.", "2147483647", "larger than 2^48 elements"});
+  expect_refused(
+      config_with({{"num_attention_heads", kHuge}, {"num_key_value_heads", kHuge}, {"head_dim", kHuge - 1}}),
+      {"q_proj", "larger than 2^48 elements"});
+  expect_refused(config_with({{"num_hidden_layers", 100'000}, {"hidden_size", 1 << 20}}),
+                 {"larger than 2^48 elements"});
+}
+
+}  // namespace
+}  // namespace sluice
