@@ -141,11 +141,10 @@ Work MpiCommunicator::broadcast(void* data, std::int64_t bytes, int root, Stream
   check_host_memory(stream);
   const Collective collective = begin(Kind::kBroadcast);
   MpiRequests requests = collective_requests();
-  requests.broadcast(data, bytes, root);
-  if (rank_ == root)
-    traffic_.sent_bytes += bytes * (size_ - 1);
-  else
-    traffic_.received_bytes += bytes;
+  if (rank_ != root) receive_counted(requests, data, bytes, root, collective.tag);
+  // Straight to everyone, not along MPI's tree: the root can then name those that are missing.
+  for (int step = 1; rank_ == root && step < size_; ++step)
+    send_counted(requests, data, bytes, (rank_ + step) % size_, collective.tag);
   return work(std::move(requests), collective.operation);
 }
 

@@ -38,14 +38,6 @@ void MpiRequests::receive(void* data, std::int64_t bytes, int from, int tag) {
   });
 }
 
-void MpiRequests::broadcast(void* data, std::int64_t bytes, int root) {
-  for_each_message(bytes, message_limit_bytes_, [&](std::int64_t offset, int count) {
-    Request& request = requests_.emplace_back(Request{MPI_REQUEST_NULL, root});
-    auto* begin = static_cast<std::byte*>(data) + offset;
-    check_mpi(MPI_Ibcast(begin, count, MPI_BYTE, root, comm_, &request.handle), "MPI_Ibcast");
-  });
-}
-
 bool MpiRequests::test() {
   for (; finished_ < requests_.size(); ++finished_) {
     int done = 0;

@@ -19,8 +19,6 @@ class MpiRequests final : public Pollable {
 
   void send(const void* data, std::int64_t bytes, int to, int tag);
   void receive(void* data, std::int64_t bytes, int from, int tag);
-  /// Collective over the communicator.
-  void broadcast(void* data, std::int64_t bytes, int root);
 
   bool test() override;
   [[nodiscard]] std::string missing() const override;

@@ -74,8 +74,9 @@ void wait_for_lower_ranks(int rank) {
 
 void run_job(const Blueprint& blueprint, Communicator& comm) {
   RunDirectory directory(blueprint.config, comm);
+  const MemorySample baseline = take_baseline(comm);
   const ShardPlan plan = blueprint.shard_plan(comm.size());
-  JobContext context{blueprint, plan, comm, directory, take_baseline(comm)};
+  JobContext context{blueprint, plan, comm, directory, baseline};
   try {
     find_job(blueprint.config.job.kind)(context);
   } catch (...) {

@@ -20,7 +20,7 @@ namespace {
 void make_directories(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) fail(ExitCode::kIo, "cannot create the run directory {}: {}", path.string(), error.message());
+  if (error) fail(ExitCode::kIo, "cannot create the directory {}: {}", path.string(), error.message());
 }
 
 std::string host_name() {
@@ -55,7 +55,7 @@ RunDirectory::~RunDirectory() {
 void RunDirectory::create(const JobConfig& config) {
   make_directories(path_);
   take_lock();
-  refuse_leftovers(config);
+  make_room_for_results(config);
   write_text_file(path_ / "job.toml", to_toml(config));
   set_status("starting");
 }
@@ -71,9 +71,11 @@ void RunDirectory::take_lock() {
          path_.string(), file.string());
 }
 
-void RunDirectory::refuse_leftovers(const JobConfig& config) const {
+void RunDirectory::make_room_for_results(const JobConfig& config) const {
   for (const fs::path& name : {config.metrics.file, config.debug.dump}) {
-    if (name.empty() || !fs::exists(file(name))) continue;
+    if (name.empty()) continue;
+    make_directories(file(name).parent_path());  // now, not after hours of loading
+    if (!fs::exists(file(name))) continue;
     if (!config.job.overwrite)
       fail(ExitCode::kBadConfig,
            "job.output: {} is left from an earlier run; give this run another job.output, or set "
@@ -88,8 +90,9 @@ void RunDirectory::set_status(const std::string& state, std::int64_t step) {
 }
 
 void RunDirectory::set_failed(const Failure& failure) noexcept {
-  if (!is_root_) return;
   try {
+    // Rank 0 will be ended with the job, so the failing rank writes, if it sees the directory.
+    if (!is_root_ && !fs::exists(path_ / "status.json")) return;
     write_status("failed", -1, &failure);
   } catch (const std::exception& e) {
     log::warning("status.json: {}", e.what());

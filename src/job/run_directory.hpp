@@ -1,4 +1,4 @@
-// The directory of one run: resolved job file, status, metrics, logs. Written by rank 0.
+// The directory of one run: resolved job file, status, metrics, logs. Written by rank 0, and by a rank that fails.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -26,12 +26,13 @@ class RunDirectory {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
   void set_status(const std::string& state, std::int64_t step = -1);
+  /// From any rank that sees the directory.
   void set_failed(const Failure& failure) noexcept;
 
  private:
   void create(const JobConfig& config);
   void take_lock();
-  void refuse_leftovers(const JobConfig& config) const;
+  void make_room_for_results(const JobConfig& config) const;
   void write_status(const std::string& state, std::int64_t step, const Failure* failure);
 
   std::filesystem::path path_;

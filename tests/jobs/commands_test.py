@@ -73,7 +73,8 @@ class Check(JobTest):
             expected = json.loads((MODELS / name / "expected.json").read_text())
             with self.subTest(model=name):
                 result = check("quickstart.toml", ranks=5, model__path=MODELS / name, data__tokens=self.directory / "none.h5")
-                self.expect(result, 0, f" {expected['language_parameters']} parameters", f" {expected['language_tensors']} tensors")
+                parameters, tensors = expected["language_parameters"], expected["language_tensors"]
+                self.expect(result, 0, f" {parameters} parameters", f" {tensors} tensors")
 
     def test_the_fixtures_at_any_number_of_ranks(self):
         cases = [("qwen3-moe-mixed", ranks) for ranks in range(1, 6)] + [("qwen3-tiny-tied", 4), ("qwen3-moe-tiny", 5)]
@@ -151,7 +152,8 @@ class Synthesize(JobTest):
         self.assertEqual(loaded, drawn)
 
     def test_equal_seeds_give_equal_bytes(self):
-        first, again, other = (self.digest(self.synthesize(name, "--seed", seed)) for name, seed in [("a", 5), ("b", 5), ("c", 6)])
+        seeds = {"first": 5, "again": 5, "other": 6}
+        first, again, other = (self.digest(self.synthesize(name, "--seed", seed)) for name, seed in seeds.items())
         self.assertEqual(first, again)
         self.assertNotEqual(first, other)
 

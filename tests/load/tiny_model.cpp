@@ -61,16 +61,6 @@ ParameterManifest manifest_of(const TinyModel& m) {
   return manifest;
 }
 
-TemporaryDirectory::TemporaryDirectory() {
-  std::string name = (std::filesystem::temp_directory_path() / "sluice-load-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) fail(ExitCode::kIo, "no temporary directory {}", name);
-  path_ = name;
-}
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code error;
-  std::filesystem::remove_all(path_, error);
-}
-
 void write_safetensors(const std::filesystem::path& path, const std::vector<FileTensor>& tensors) {
   std::vector<SafetensorsEntry> entries;
   for (const FileTensor& tensor : tensors) entries.push_back({tensor.name, tensor.dtype, tensor.shape, 0, 0});

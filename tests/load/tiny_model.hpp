@@ -4,6 +4,7 @@
 #include "load/checkpoint_index.hpp"
 #include "manifest/manifest.hpp"
 #include "shard/arena.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -31,19 +32,6 @@ struct TinyModel {
   DType dtype = DType::kBFloat16;
 };
 [[nodiscard]] ParameterManifest manifest_of(const TinyModel& model);
-
-/// A directory that goes when the test does.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory();
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// A tensor of a file to be written: zeros of this shape.
 struct FileTensor {

@@ -76,12 +76,12 @@ TEST(Architecture, null_is_as_good_as_absent) {
   config["sliding_window"] = nullptr;
   config["mlp_only_layers"] = nullptr;
   EXPECT_EQ(describe(config.dump()).manifest.structure_hash(),
-            describe(config_with({})).manifest.structure_hash());
+            describe(config_with()).manifest.structure_hash());
 }
 
 TEST(Architecture, code_in_a_model_directory_is_named_and_ignored) {
   EXPECT_EQ(describe(config_with({{"auto_map", {{"AutoModel", "evil.Evil"}}}})).manifest.structure_hash(),
-            describe(config_with({})).manifest.structure_hash());
+            describe(config_with()).manifest.structure_hash());
 }
 
 TEST(Architecture, element_type_is_the_jobs_and_part_of_the_structure) {
@@ -94,7 +94,7 @@ TEST(Architecture, element_type_is_the_jobs_and_part_of_the_structure) {
 TEST(Architecture, a_tied_head_shares_the_embedding) {
   const ModelDescription model = describe(config_with({{"tie_word_embeddings", true}}));
   EXPECT_EQ(model.manifest[*model.manifest.find("lm_head.weight")].tied_to, "model.embed_tokens.weight");
-  EXPECT_EQ(describe(config_with({})).manifest.parameter_count() - model.manifest.parameter_count(), 29 * 24);
+  EXPECT_EQ(describe(config_with()).manifest.parameter_count() - model.manifest.parameter_count(), 29 * 24);
 }
 
 std::vector<int> moe_layers(const json& changes) {

@@ -18,7 +18,7 @@ namespace sluice::test {
 }
 
 /// The same with changes: keys set to null are taken away (RFC 7386).
-[[nodiscard]] inline std::string config_with(const nlohmann::json& changes) {
+[[nodiscard]] inline std::string config_with(const nlohmann::json& changes = nlohmann::json::object()) {
   nlohmann::json config = small_moe_config();
   config.merge_patch(changes);
   return config.dump();

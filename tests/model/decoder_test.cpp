@@ -47,7 +47,7 @@ class DecoderTest : public testing::Test {
     return taken;
   }
 
-  test::SmallModel model_{{{"mlp_only_layers", {0}}}};
+  test::SmallModel model_{nlohmann::json::object({{"mlp_only_layers", {0}}})};
   ShardArena gradients_{model_.plan, 0, DType::kFloat32, "gradients"};
   ParameterViews views_{model_.description.manifest, model_.layouts, DType::kFloat32};
   Decoder decoder_{model_.description.config, views_, kLength};

@@ -35,7 +35,7 @@ TEST(HostileConfig, file_that_is_not_there_is_named) {
 }
 
 TEST(HostileConfig, text_that_is_no_json_object) {
-  const std::string whole = config_with({});
+  const std::string whole = config_with();
   expect_refused("", {"not valid JSON", "download"});
   expect_refused(whole.substr(0, whole.size() / 2), {"not valid JSON", "download"});
   expect_refused(whole + "}", {"not valid JSON"});
@@ -124,8 +124,8 @@ TEST(HostileConfig, products_of_sizes_that_overflow) {
   expect_refused(
       config_with({{"num_attention_heads", kHuge}, {"num_key_value_heads", kHuge}, {"head_dim", kHuge - 1}}),
       {"q_proj", "larger than 2^48 elements"});
-  expect_refused(config_with({{"num_hidden_layers", 100'000}, {"hidden_size", 1 << 20}}),
-                 {"larger than 2^48 elements"});
+  expect_refused(config_with({{"vocab_size", kHuge}, {"hidden_size", 100'000}}),
+                 {"lm_head", "larger than 2^48 elements"});
 }
 
 }  // namespace

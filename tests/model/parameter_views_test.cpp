@@ -1,5 +1,6 @@
 #include "model/parameter_views.hpp"
 
+#include "base/error.hpp"
 #include "model/small_model.hpp"
 
 #include <gtest/gtest.h>
@@ -93,7 +94,7 @@ TEST_F(ParameterViewsTest, refuse_names_that_are_unknown_or_without_storage) {
 }
 
 TEST(ParameterViews, a_tied_head_is_the_embedding) {
-  const SmallModel model({{"tie_word_embeddings", true}});
+  const SmallModel model(nlohmann::json::object({{"tie_word_embeddings", true}}));
   const ParameterViews views(model.description.manifest, model.layouts, DType::kBFloat16);
   const ops::Parameter& head = views["lm_head.weight"];
   EXPECT_TRUE(head.value.is_same(views["model.embed_tokens.weight"].value));

@@ -10,7 +10,7 @@ namespace sluice::test {
 
 /// A model, its units, its weights on one rank: equal wherever it is made. Stays where it was made.
 struct SmallModel {
-  explicit SmallModel(const nlohmann::json& changes = {}, DType dtype = DType::kFloat32)
+  explicit SmallModel(const nlohmann::json& changes = nlohmann::json::object(), DType dtype = DType::kFloat32)
       : description(describe_model_text(config_with(changes), "config.json", dtype)),
         layouts(make_unit_layouts(description.manifest)),
         plan(layouts, {.world = 1}),

@@ -24,6 +24,7 @@ class TemporaryDirectory {
   TemporaryDirectory(TemporaryDirectory&&) = delete;
   ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
 
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
   /// Writes a file and returns its path.
   [[nodiscard]] std::filesystem::path write(std::string_view name, std::string_view bytes) const {

@@ -1,0 +1,116 @@
+#include "job/run_directory.hpp"
+
+#include "support/expect_error.hpp"
+#include "support/mpi_test.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <iterator>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Each rank has a temporary directory of its own; rank 0's is what counts.
+class RunDirectoryTest : public testing::Test {
+ protected:
+  RunDirectoryTest() { config_.job.output = temporary_ / "runs/first"; }
+  [[nodiscard]] nlohmann::json status() const {
+    return nlohmann::json::parse(text_of(config_.job.output / "status.json"));
+  }
+  void expect_refused(const std::vector<std::string>& parts) {
+    test::expect_error(ExitCode::kBadConfig, parts, [&] { const RunDirectory again(config_, comm_); });
+  }
+
+  Communicator& comm_ = test::test_world();
+  bool is_root_ = comm_.rank() == 0;
+  test::TemporaryDirectory temporary_;
+  JobConfig config_;
+};
+
+TEST_F(RunDirectoryTest, is_made_by_rank_0_with_job_file_and_status_and_has_a_log_of_each_rank) {
+  RunDirectory directory(config_, comm_);
+  EXPECT_EQ(directory.file("metrics.h5"), config_.job.output / "metrics.h5");
+  EXPECT_EQ(directory.file("/tmp/x.h5"), "/tmp/x.h5");
+  EXPECT_TRUE(fs::exists(config_.job.output / fmt::format("logs/rank-{:05}.log", comm_.rank())));
+  EXPECT_EQ(fs::exists(config_.job.output / "status.json"), is_root_);
+  if (!is_root_) return;
+  EXPECT_EQ(parse_job_config(text_of(config_.job.output / "job.toml"), "job.toml").job.output,
+            config_.job.output);
+  EXPECT_EQ(status()["state"], "starting");
+  EXPECT_EQ(status()["world_size"], comm_.size());
+}
+
+TEST_F(RunDirectoryTest, status_tells_how_far_the_job_is) {
+  RunDirectory directory(config_, comm_);
+  directory.set_status("training", 12);
+  if (!is_root_) return;
+  EXPECT_EQ(status()["state"], "training");
+  EXPECT_EQ(status()["step"], 12);
+  directory.set_status("done");
+  EXPECT_EQ(status()["state"], "done");
+  EXPECT_FALSE(status().contains("step"));
+}
+
+TEST_F(RunDirectoryTest, status_of_a_failure_has_code_and_text_even_if_that_is_no_utf8) {
+  RunDirectory directory(config_, comm_);
+  directory.set_failed({ExitCode::kNumerics, "loss nan \xff"});
+  if (!is_root_) return;
+  EXPECT_EQ(status()["state"], "failed");
+  EXPECT_EQ(status()["exit_code"], 76);
+  EXPECT_THAT(status()["message"].get<std::string>(), testing::StartsWith("loss nan "));
+}
+
+TEST_F(RunDirectoryTest, a_failure_that_cannot_be_written_does_not_throw) {
+  RunDirectory directory(config_, comm_);
+  fs::remove_all(config_.job.output);
+  directory.set_failed({ExitCode::kInternal, "whatever"});
+}
+
+TEST_F(RunDirectoryTest, belongs_to_one_job_at_a_time) {
+  if (!is_root_) return;
+  {
+    RunDirectory directory(config_, comm_);
+    directory.set_status("training", 3);
+    expect_refused({"job.output", "another job is running", config_.job.output.string()});
+    EXPECT_EQ(status()["state"], "training") << "the running job's files stay as they are";
+  }
+  const RunDirectory next(config_, comm_);
+}
+
+TEST_F(RunDirectoryTest, results_of_an_earlier_run_are_replaced_only_if_asked_for) {
+  if (!is_root_) return;
+  config_.debug.dump = "dump.h5";
+  fs::create_directories(config_.job.output);
+  for (const char* name : {"metrics.h5", "dump.h5"}) {
+    const fs::path file = config_.job.output / name;
+    std::ofstream(file) << "results";
+    config_.job.overwrite = false;
+    expect_refused({file.string(), "earlier run", "job.overwrite = true"});
+    EXPECT_EQ(text_of(file), "results");
+    EXPECT_FALSE(fs::exists(config_.job.output / "job.toml"));
+    config_.job.overwrite = true;
+    { const RunDirectory directory(config_, comm_); }
+    EXPECT_FALSE(fs::exists(file));
+    fs::remove(config_.job.output / "job.toml");
+  }
+}
+
+TEST_F(RunDirectoryTest, a_path_that_cannot_be_made_is_an_io_error) {
+  if (!is_root_) return;
+  config_.job.output = temporary_.write("file", "") / "run";
+  test::expect_error(ExitCode::kIo, {"run directory", "file/run"},
+                     [&] { const RunDirectory directory(config_, comm_); });
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,76 @@
+#include "train/gradient_reducer.hpp"
+
+#include "model/small_model.hpp"
+#include "support/mpi_test.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace sluice {
+namespace {
+
+/// A tied model, so that the embedding belongs to two stages.
+class GradientReducerTest : public testing::Test {
+ protected:
+  /// Adds `value` times (rank + 1) to every gradient of a stage, between open() and reduce().
+  void reduce(const Stage& stage, float value) {
+    reducer_.open(stage);
+    for (const int unit : stage.units)
+      for (const Placement& placement : model_.layouts.units[static_cast<std::size_t>(unit)].placements())
+        views_[model_.description.manifest[placement.tensor].name].grad.add_(
+            value * static_cast<float>(comm_.rank() + 1));
+    reducer_.reduce(stage);
+  }
+
+  /// Every element of a stage's tensors has the sum over ranks of `value` times (rank + 1).
+  void expect_sums(const Stage& stage, float value) const {
+    const auto sum = value * static_cast<float>(comm_.size() * (comm_.size() + 1) / 2);
+    const auto* gradients = reinterpret_cast<const float*>(gradients_.data());
+    for (const int unit : stage.units)
+      for (const Placement& placement : model_.layouts.units[static_cast<std::size_t>(unit)].placements())
+        plan_.for_each_owned_run(unit, placement, comm_.rank(), [&](const ShardPlan::OwnedRun& run) {
+          for (std::int64_t i = 0; i < run.count; ++i)
+            ASSERT_EQ(gradients[run.arena_begin + i], sum) << "unit " << unit;
+        });
+  }
+
+  Communicator& comm_ = test::test_world();
+  test::SmallModel model_{nlohmann::json::object({{"tie_word_embeddings", true}})};
+  ShardPlan plan_{model_.layouts, {.world = comm_.size()}};
+  StagePlan stages_ = make_stage_plan(model_.layouts, true);
+  ShardArena gradients_{plan_, comm_.rank(), DType::kFloat32, "gradients"};
+  ParameterViews views_{model_.description.manifest, model_.layouts, DType::kFloat32};
+  GradientReducer reducer_{comm_, stages_, views_, gradients_};
+};
+
+TEST_F(GradientReducerTest, sums_over_ranks_in_each_step_anew) {
+  for (const float value : {1.0F, 2.0F}) {
+    reducer_.begin_step();
+    for (const Stage& layer : stages_.layers) reduce(layer, value);
+    for (const Stage& layer : stages_.layers) expect_sums(layer, value);
+  }
+}
+
+TEST_F(GradientReducerTest, parts_of_a_tied_embedding_add_up) {
+  for (int step = 0; step < 2; ++step) {
+    reducer_.begin_step();
+    reduce(stages_.head, 1);
+    for (const Stage& layer : stages_.layers) reduce(layer, 3);
+    reduce(stages_.embed, 10);
+    expect_sums(stages_.embed, 11);
+    expect_sums(Stage{{stages_.head.units.back()}}, 1);
+    for (const Stage& layer : stages_.layers) expect_sums(layer, 3);
+  }
+}
+
+TEST_F(GradientReducerTest, views_are_unbound_outside_a_stages_time) {
+  const at::Tensor& gradient = views_["model.layers.0.mlp.gate.weight"].grad;
+  reducer_.begin_step();
+  reducer_.open(stages_.layers[0]);
+  EXPECT_NE(gradient.storage().data(), nullptr);
+  reducer_.reduce(stages_.layers[0]);
+  EXPECT_EQ(gradient.storage().data(), nullptr);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,90 @@
+#include "train/memory_plan.hpp"
+
+#include "model/small_model.hpp"
+#include "train/adamw.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace sluice {
+namespace {
+
+constexpr int kRingSlots = 3;
+
+JobConfig job(DType dtype) {
+  JobConfig config;
+  config.model.dtype = dtype;
+  config.data.sequence_length = 8;
+  config.train.batch_sequences = 5;
+  return config;
+}
+
+std::vector<RankMemory> plan(const test::SmallModel& model, int world, const JobConfig& config) {
+  const ShardPlan shards(model.layouts, {.world = world});
+  const StagePlan stages = make_stage_plan(model.layouts, model.description.config.tie_word_embeddings);
+  return plan_memory(model.description.config, shards, stages, config, kRingSlots);
+}
+
+TEST(MemoryPlan, states_what_the_arenas_take) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const test::SmallModel model(nlohmann::json::object(), dtype);
+    const ShardPlan shards(model.layouts, {.world = 3});
+    const std::vector<RankMemory> memory = plan(model, 3, job(dtype));
+    for (int rank = 0; rank < 3; ++rank) {
+      const RankMemory& planned = memory[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(planned.weights, ShardArena(shards, rank, dtype, "weights").bytes());
+      const std::int64_t state = ShardArena(shards, rank, DType::kFloat32, "state").bytes();
+      EXPECT_EQ(planned.gradients, state);
+      EXPECT_EQ(planned.optimizer, dtype == DType::kFloat32 ? 2 * state : 3 * state);
+    }
+  }
+}
+
+TEST(MemoryPlan, states_the_gather_slots_and_the_gradient_buffer) {
+  const test::SmallModel model;
+  const auto elements = [&](std::size_t unit) { return model.layouts.units[unit].elements(); };
+  // Units: embedding, then dense part and experts of two equal layers, then final.
+  const std::int64_t dense = elements(1);
+  const std::int64_t experts = elements(2);
+  for (const RankMemory& planned : plan(model, 2, job(DType::kBFloat16))) {
+    EXPECT_EQ(planned.gather_buffers, (std::max({elements(0), dense, elements(5)}) + experts) * 2);
+    EXPECT_EQ(planned.gradient_buffer, (dense + experts) * 4);
+  }
+}
+
+TEST(MemoryPlan, one_rank_needs_no_buffers_for_whole_units) {
+  const RankMemory planned = plan(test::SmallModel(), 1, job(DType::kFloat32)).front();
+  EXPECT_EQ(planned.gather_buffers, 0);
+  EXPECT_EQ(planned.gradient_buffer, 0);
+}
+
+TEST(MemoryPlan, staging_is_the_ring_and_drawn_weights_need_none) {
+  const test::SmallModel model;
+  JobConfig config = job(DType::kFloat32);
+  EXPECT_EQ(plan(model, 2, config)[1].staging, kRingSlots * config.load.chunk_bytes);
+  config.model.init = ModelInit::kRandom;
+  EXPECT_EQ(plan(model, 2, config)[1].staging, 0);
+}
+
+TEST(MemoryPlan, ranks_with_more_sequences_keep_more_activations) {
+  const std::vector<RankMemory> memory = plan(test::SmallModel(), 2, job(DType::kFloat32));
+  EXPECT_NE(memory[0].activations, memory[1].activations) << "5 sequences are 3 and 2";
+  JobConfig kept = job(DType::kFloat32);
+  kept.train.recompute = Recompute::kNone;
+  EXPECT_GT(plan(test::SmallModel(), 2, kept)[0].activations, memory[0].activations);
+}
+
+TEST(MemoryPlan, totals_are_made_of_the_parts) {
+  const RankMemory planned = plan(test::SmallModel(), 2, job(DType::kBFloat16)).front();
+  const auto parts = planned.parts();
+  const std::int64_t sum =
+      std::accumulate(parts.begin(), parts.end(), std::int64_t{0},
+                      [](std::int64_t so_far, const auto& part) { return so_far + part.second; });
+  EXPECT_EQ(planned.train_total() + planned.staging, sum);
+  EXPECT_EQ(planned.load_total(), planned.weights + planned.staging);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,157 @@
+#include "train/trainer.hpp"
+
+#include "data/sampler.hpp"
+#include "model/small_model.hpp"
+#include "support/expect_error.hpp"
+#include "support/mpi_test.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kLength = 7;
+constexpr double kRate = 1e-2;
+
+JobConfig small_job(std::int64_t batch_sequences, Recompute recompute = Recompute::kLayer) {
+  JobConfig job;
+  job.data.sequence_length = kLength;
+  job.train.batch_sequences = batch_sequences;
+  job.train.micro_batch_sequences = 2;
+  job.train.recompute = recompute;
+  job.train.aux_loss_coefficient = 0.1;
+  // Updates that depend smoothly on gradients: rounding stays rounding.
+  job.optimizer.eps = 0.1;
+  return job;
+}
+
+/// A rank's part of a batch that is the same for any number of ranks.
+Batch share_of_batch(const JobConfig& job, const Communicator& comm, std::int64_t step) {
+  const SequenceRange share = rank_share(job.train.batch_sequences, comm.size(), comm.rank());
+  Batch batch{share.size(), kLength, {}};
+  for (std::int64_t i = share.begin * (kLength + 1); i < share.end * (kLength + 1); ++i)
+    batch.ids.push_back((i * i + 5 * i + 11 * step) % 29);
+  return batch;
+}
+
+/// A trainer on the ranks of a communicator, with its weights.
+class Training {
+ public:
+  Training(Communicator& comm, const test::SmallModel& model, JobConfig job)
+      : comm_(comm),
+        job_(std::move(job)),
+        plan_(model.layouts, {.world = comm.size()}),
+        weights_(drawn(plan_, comm.rank(), model.description.manifest)),
+        trainer_(comm, model.description.config, model.description.manifest, weights_, job_) {}
+
+  StepMetrics step(std::int64_t number) { return trainer_.step(share_of_batch(job_, comm_, number), kRate); }
+  [[nodiscard]] ShardArena& weights() { return weights_; }
+  [[nodiscard]] const ShardArena& gradients() const { return trainer_.gradients(); }
+
+ private:
+  static ShardArena drawn(const ShardPlan& plan, int rank, const ParameterManifest& manifest) {
+    ShardArena weights(plan, rank, DType::kFloat32, "weights");
+    initialize_shards(weights, manifest, 0.2F, 7);
+    return weights;
+  }
+
+  Communicator& comm_;
+  const JobConfig job_;
+  const ShardPlan plan_;
+  ShardArena weights_;
+  Trainer trainer_;
+};
+
+/// `part` holds this rank's shards of what `whole` holds on one rank.
+void expect_same_elements(const ShardArena& part, const ShardArena& whole, float tolerance) {
+  for (int unit = 0; unit < static_cast<int>(part.plan().layouts().units.size()); ++unit) {
+    const Range owned = part.plan().owned(unit, part.rank());
+    const auto* found = reinterpret_cast<const float*>(part.unit_data(unit));
+    const auto* expected = reinterpret_cast<const float*>(whole.unit_data(unit)) + owned.begin;
+    for (std::int64_t i = 0; i < owned.count(); ++i)
+      ASSERT_NEAR(found[i], expected[i], tolerance) << "unit " << unit << ", element " << owned.begin + i;
+  }
+}
+
+void expect_same_metrics(const StepMetrics& found, const StepMetrics& expected) {
+  EXPECT_NEAR(found.loss, expected.loss, 1e-5);
+  EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-5 * expected.grad_norm);
+  EXPECT_NEAR(found.aux_loss, expected.aux_loss, 1e-5);
+  EXPECT_EQ(found.expert_tokens, expected.expert_tokens);
+  EXPECT_EQ(found.tokens, expected.tokens);
+}
+
+/// The ranks together, and each rank alone with all the work: both must do the same.
+void expect_same_for_any_rank_count(const nlohmann::json& changes, std::int64_t batch_sequences) {
+  const test::SmallModel model(changes);
+  const std::unique_ptr<Communicator> alone = test::test_world().split(test::test_world().rank(), 0);
+  ASSERT_EQ(alone->size(), 1);
+  Training single(*alone, model, small_job(batch_sequences));
+  Training shared(test::test_world(), model, small_job(batch_sequences));
+  for (std::int64_t step = 0; step < 3; ++step) {
+    const StepMetrics expected = single.step(step);
+    const StepMetrics found = shared.step(step);
+    ASSERT_NO_FATAL_FAILURE(expect_same_metrics(found, expected));
+    expect_same_elements(shared.gradients(), single.gradients(), 1e-5F);
+    expect_same_elements(shared.weights(), single.weights(), 1e-5F);
+  }
+}
+
+TEST(Trainer, ranks_do_together_what_one_does_alone) {
+  expect_same_for_any_rank_count(nlohmann::json::object(), 5);
+}
+
+TEST(Trainer, the_same_with_a_tied_head_and_dense_layers_between) {
+  expect_same_for_any_rank_count(
+      {{"tie_word_embeddings", true}, {"num_hidden_layers", 3}, {"mlp_only_layers", {1}}}, 5);
+}
+
+TEST(Trainer, a_rank_without_sequences_joins_in) {
+  expect_same_for_any_rank_count(nlohmann::json::object(), 1);
+}
+
+TEST(Trainer, kept_graphs_give_what_recomputed_ones_give) {
+  const test::SmallModel model;
+  Training recomputed(test::test_world(), model, small_job(5, Recompute::kLayer));
+  Training kept(test::test_world(), model, small_job(5, Recompute::kNone));
+  for (std::int64_t step = 0; step < 2; ++step) {
+    const StepMetrics expected = recomputed.step(step);
+    expect_same_metrics(kept.step(step), expected);
+    expect_same_elements(kept.weights(), recomputed.weights(), 0);
+  }
+}
+
+TEST(Trainer, learns_a_batch_by_heart) {
+  const test::SmallModel model;
+  JobConfig job = small_job(4);
+  job.optimizer.eps = 1e-8;
+  Training training(test::test_world(), model, job);
+  const double first = training.step(0).loss;
+  double last = first;
+  for (int i = 0; i < 30; ++i) last = training.step(0).loss;
+  EXPECT_GT(first, 2.5);
+  EXPECT_LT(last, 0.5 * first);
+}
+
+TEST(Trainer, broken_weights_on_one_rank_end_the_step_on_all_and_are_left_alone) {
+  Communicator& comm = test::test_world();
+  const test::SmallModel model;
+  Training training(comm, model, small_job(5));
+  const int last_unit = static_cast<int>(model.layouts.units.size()) - 1;
+  if (comm.rank() == comm.size() - 1)
+    *reinterpret_cast<float*>(training.weights().unit_data(last_unit)) =
+        std::numeric_limits<float>::quiet_NaN();
+  const ShardArena& weights = training.weights();
+  const std::vector<std::byte> before(weights.data(), weights.data() + weights.bytes());
+  test::expect_error(ExitCode::kNumerics, {"not finite", "learning rate"},
+                     [&] { static_cast<void>(training.step(0)); });
+  EXPECT_EQ(std::memcmp(weights.data(), before.data(), before.size()), 0);
+}
+
+}  // namespace
+}  // namespace sluice
