@@ -23,7 +23,11 @@ std::string text_of(const fs::path& path) {
 /// Each rank has a temporary directory of its own; rank 0's is what counts.
 class RunDirectoryTest : public testing::Test {
  protected:
-  RunDirectoryTest() { config_.job.output = temporary_ / "runs/first"; }
+  RunDirectoryTest() {
+    config_.job.output = temporary_ / "runs/first";
+    config_.model.path = "models/x";
+    config_.data.tokens = "tokens.h5";
+  }
   [[nodiscard]] nlohmann::json status() const {
     return nlohmann::json::parse(text_of(config_.job.output / "status.json"));
   }
@@ -90,25 +94,35 @@ TEST_F(RunDirectoryTest, belongs_to_one_job_at_a_time) {
 TEST_F(RunDirectoryTest, results_of_an_earlier_run_are_replaced_only_if_asked_for) {
   if (!is_root_) return;
   config_.debug.dump = "dump.h5";
-  fs::create_directories(config_.job.output);
   for (const char* name : {"metrics.h5", "dump.h5"}) {
+    config_.job.output = temporary_ / fmt::format("run-of-{}", name);
     const fs::path file = config_.job.output / name;
+    fs::create_directories(config_.job.output);
     std::ofstream(file) << "results";
+    config_.job.overwrite = true;
+    { const RunDirectory directory(config_, comm_); }
+    EXPECT_FALSE(fs::exists(file));
+
+    std::ofstream(file) << "results";
+    fs::remove(config_.job.output / "job.toml");
     config_.job.overwrite = false;
     expect_refused({file.string(), "earlier run", "job.overwrite = true"});
     EXPECT_EQ(text_of(file), "results");
     EXPECT_FALSE(fs::exists(config_.job.output / "job.toml"));
-    config_.job.overwrite = true;
-    { const RunDirectory directory(config_, comm_); }
-    EXPECT_FALSE(fs::exists(file));
-    fs::remove(config_.job.output / "job.toml");
   }
+}
+
+TEST_F(RunDirectoryTest, folders_of_results_are_there_from_the_start) {
+  if (!is_root_) return;
+  config_.metrics.file = "numbers/metrics.h5";
+  const RunDirectory directory(config_, comm_);
+  EXPECT_TRUE(fs::is_directory(config_.job.output / "numbers"));
 }
 
 TEST_F(RunDirectoryTest, a_path_that_cannot_be_made_is_an_io_error) {
   if (!is_root_) return;
   config_.job.output = temporary_.write("file", "") / "run";
-  test::expect_error(ExitCode::kIo, {"run directory", "file/run"},
+  test::expect_error(ExitCode::kIo, {"directory", "file/run"},
                      [&] { const RunDirectory directory(config_, comm_); });
 }
 

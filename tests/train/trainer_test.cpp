@@ -67,12 +67,13 @@ class Training {
   Trainer trainer_;
 };
 
-/// `part` holds this rank's shards of what `whole` holds on one rank.
+/// `whole` holds the elements of `part`, and perhaps others.
 void expect_same_elements(const ShardArena& part, const ShardArena& whole, float tolerance) {
   for (int unit = 0; unit < static_cast<int>(part.plan().layouts().units.size()); ++unit) {
     const Range owned = part.plan().owned(unit, part.rank());
     const auto* found = reinterpret_cast<const float*>(part.unit_data(unit));
-    const auto* expected = reinterpret_cast<const float*>(whole.unit_data(unit)) + owned.begin;
+    const auto* expected = reinterpret_cast<const float*>(whole.unit_data(unit)) + owned.begin -
+                           whole.plan().owned(unit, whole.rank()).begin;
     for (std::int64_t i = 0; i < owned.count(); ++i)
       ASSERT_NEAR(found[i], expected[i], tolerance) << "unit " << unit << ", element " << owned.begin + i;
   }
