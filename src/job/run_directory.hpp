@@ -1,4 +1,5 @@
-// The directory of one run: resolved job file, status, metrics, logs. Written by rank 0, and by a rank that fails.
+// The directory of one run: resolved job file, status, metrics, logs. Written by rank 0, and by a rank that
+// fails.
 #pragma once
 
 #include "comm/communicator.hpp"
