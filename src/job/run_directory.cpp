@@ -2,7 +2,6 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "io/file.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -48,10 +47,6 @@ RunDirectory::RunDirectory(const JobConfig& config, const Communicator& comm)
   begin_log(path_ / "logs", comm.rank());
 }
 
-RunDirectory::~RunDirectory() {
-  if (lock_ >= 0) ::close(lock_);
-}
-
 void RunDirectory::create(const JobConfig& config) {
   make_directories(path_);
   take_lock();
@@ -62,10 +57,10 @@ void RunDirectory::create(const JobConfig& config) {
 
 void RunDirectory::take_lock() {
   const fs::path file = path_ / "lock";
-  lock_ = ::open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-  if (lock_ < 0) fail(ExitCode::kIo, "cannot create {}: {}", file.string(), errno_text(errno));
+  lock_ = FileDescriptor(::open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
+  if (lock_.get() < 0) fail(ExitCode::kIo, "cannot create {}: {}", file.string(), errno_text(errno));
   // The kernel drops this lock when the process ends, however it ends: a stale lock cannot happen.
-  if (flock(lock_, LOCK_EX | LOCK_NB) != 0)
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
     fail(ExitCode::kBadConfig,
          "job.output: another job is running in {} (it holds {}); give this one its own directory",
          path_.string(), file.string());

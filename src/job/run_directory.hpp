@@ -4,6 +4,7 @@
 
 #include "comm/communicator.hpp"
 #include "config/job_config.hpp"
+#include "io/file.hpp"
 #include "job/failure.hpp"
 
 #include <cstdint>
@@ -18,7 +19,6 @@ class RunDirectory {
   /// log in logs/. Error(kBadConfig) if another job holds the lock, or if an earlier run left a metrics file
   /// and job.overwrite is false; Error(kIo) if the system refuses.
   RunDirectory(const JobConfig& config, const Communicator& comm);
-  ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
@@ -40,7 +40,7 @@ class RunDirectory {
   bool is_root_;
   int world_size_;
   std::string started_;
-  int lock_ = -1;
+  FileDescriptor lock_{-1};
 };
 
 }  // namespace sluice

@@ -11,7 +11,9 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kMaxLayers = 100'000;
+// Above what any model has; far below what would make a description slow.
+constexpr std::int64_t kMaxLayers = 10'000;
+constexpr std::int64_t kMaxExperts = 65'536;
 
 double read_rope_theta(const ConfigReader& config) {
   const std::optional<ConfigReader> nested = config.object({"rope_parameters", "rope_scaling"});
@@ -132,7 +134,7 @@ ModelConfig read_qwen3_config(const ConfigReader& config) { return read_common(c
 
 ModelConfig read_qwen3_moe_config(const ConfigReader& config) {
   ModelConfig model = read_common(config, std::nullopt);
-  model.experts = config.integer({"num_experts", "num_local_experts"});
+  model.experts = config.integer({"num_experts", "num_local_experts"}, {}, 1, kMaxExperts);
   model.experts_per_token = config.integer({"num_experts_per_tok"});
   if (model.experts_per_token > model.experts)
     config.refuse("num_experts_per_tok", fmt::format("at most the number of experts, {}", model.experts));

@@ -67,7 +67,8 @@ TEST(HostileConfig, missing_keys_are_named) {
 TEST(HostileConfig, sizes_are_positive_integers_of_31_bits) {
   for (const char* value : {"\"24\"", "24.0", "1e3", "-24", "0", "true", "[24]", "{}", "2147483648",
                             "9223372036854775808", "18446744073709551616"})
-    for (const char* key : {"vocab_size", "hidden_size", "num_attention_heads", "num_experts", "head_dim"})
+    for (const char* key :
+         {"vocab_size", "hidden_size", "num_attention_heads", "moe_intermediate_size", "head_dim"})
       expect_refused(with_raw(key, value), {key, "found ", "expected an integer from 1 to 2147483647"});
 }
 
@@ -79,7 +80,8 @@ TEST(HostileConfig, other_values_have_their_kinds) {
   expect_refused(config_with({{"norm_topk_prob", 1}}), {"norm_topk_prob", "found 1", "true or false"});
   expect_refused(config_with({{"model_type", 3}}), {"model_type", "found 3", "a text"});
   expect_refused(config_with({{"rope_parameters", 3}}), {"rope_parameters", "found 3", "an object"});
-  expect_refused(config_with({{"num_hidden_layers", 100'001}}), {"num_hidden_layers", "to 100000"});
+  expect_refused(config_with({{"num_hidden_layers", 10'001}}), {"num_hidden_layers", "to 10000"});
+  expect_refused(config_with({{"num_experts", 65'537}}), {"num_experts", "to 65536"});
 }
 
 TEST(HostileConfig, layer_lists_hold_indices_of_layers) {
@@ -119,7 +121,7 @@ TEST(HostileConfig, unknown_architectures_are_told_what_is_known) {
 TEST(HostileConfig, products_of_sizes_that_overflow) {
   constexpr std::int64_t kHuge = (std::int64_t{1} << 31) - 1;
   expect_refused(
-      config_with({{"num_experts", kHuge}, {"hidden_size", kHuge}, {"moe_intermediate_size", kHuge}}),
+      config_with({{"num_experts", 65'536}, {"hidden_size", kHuge}, {"moe_intermediate_size", kHuge}}),
       {"model.", "2147483647", "larger than 2^48 elements"});
   expect_refused(
       config_with({{"num_attention_heads", kHuge}, {"num_key_value_heads", kHuge}, {"head_dim", kHuge - 1}}),
