@@ -70,7 +70,10 @@ class SharedDirectory {
     if (test_world().rank() == 0) own_.emplace();
     path_ = test_world().broadcast_text(own_ ? own_->path().string() : "", 0);
   }
-  ~SharedDirectory() = default;
+  /// Rank 0 removes the files: not before the others have read them.
+  ~SharedDirectory() noexcept(false) {
+    if (std::uncaught_exceptions() == 0) test_world().barrier();
+  }
   [[nodiscard]] fs::path model() const { return path_ / "model"; }
 
   void synthesize(const ParameterManifest& manifest, const SynthesizeOptions& options) const {
