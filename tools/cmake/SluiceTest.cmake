@@ -36,14 +36,32 @@ file(CHMOD ${PROJECT_BINARY_DIR}/mpirun.sh PERMISSIONS OWNER_READ OWNER_WRITE OW
   GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
 # ---- registration ------------------------------------------------------------------------------------
+
+# Compiles a test against one precompiled GoogleTest header, and cheaply: test code is compiled far more often than it runs.
+function(sluice_test_headers target)
+  get_target_property(taken ${target} PRECOMPILE_HEADERS_REUSE_FROM)
+  if(taken)
+    return()
+  endif()
+  if(NOT TARGET sluice_test_pch)
+    file(WRITE ${PROJECT_BINARY_DIR}/test_pch.cpp "// Owner of the precompiled GoogleTest header.\n")
+    add_library(sluice_test_pch OBJECT ${PROJECT_BINARY_DIR}/test_pch.cpp)
+    target_link_libraries(sluice_test_pch PUBLIC GTest::gtest GTest::gmock sluice_options)
+    target_compile_options(sluice_test_pch PRIVATE -O1)
+    target_precompile_headers(sluice_test_pch PRIVATE
+      <gmock/gmock.h> <gtest/gtest.h> <filesystem> <functional> <map> <string> <vector>)
+  endif()
+  target_compile_options(${target} PRIVATE -O1)
+  target_precompile_headers(${target} REUSE_FROM sluice_test_pch)
+endfunction()
+
 function(sluice_test_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest GTest::gmock sluice_options)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  # Test code is compiled far more often than it runs; the precompiled header of LibTorch fits only its own level.
-  target_compile_options(${name} PRIVATE
-    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:PRECOMPILE_HEADERS_REUSE_FROM>>>:-O1>)
+  # Decided at the end of the directory, where it is known which tests have taken LibTorch's header instead.
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL sluice_test_headers ${name})")
   target_compile_definitions(${name} PRIVATE SLUICE_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures")
 endfunction()
 
