@@ -188,8 +188,8 @@ Table export_table() {
            "bytes")
       .key("experts", &ExportSettings::experts,
            Choice<ExportExperts>{{{"source", ExportExperts::kSource},
-                                 {"per_expert", ExportExperts::kPerExpert},
-                                 {"fused", ExportExperts::kFused}}},
+                                  {"per_expert", ExportExperts::kPerExpert},
+                                  {"fused", ExportExperts::kFused}}},
            "names of expert tensors: as in model.path, one tensor per expert, or one per layer")
       .done();
 }
