@@ -18,8 +18,8 @@ class TrainReport {
   /// Rank 0 creates the metrics file and fills /load if `load` is there.
   TrainReport(JobContext& context, const std::optional<LoadReport>& load);
 
-  /// Collective over the context's communicator. `step` counts from 1. Writes the row, then prints the line: a row whose line was
-  /// seen is on disk.
+  /// Collective over the context's communicator. `step` counts from 1. Writes the row, then prints the line:
+  /// a row whose line was seen is on disk.
   void add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds);
 
   /// Rank 0 prints planned and measured memory of each rank, and closes the file.
