@@ -32,6 +32,13 @@ if(HDF5_IS_PARALLEL)
   message(FATAL_ERROR "The parallel HDF5 was found (${HDF5_C_INCLUDE_DIRS}), but LibTorch loads the serial one and two copies "
     "in one process clash. Install libhdf5-dev, or point HDF5_ROOT at a serial HDF5.")
 endif()
+# HDF5 2 passes on the feature macros it was itself compiled with (_FILE_OFFSET_BITS, _POSIX_C_SOURCE). Its headers do not
+# need them, and code compiled with them cannot share a precompiled header with code that is not.
+foreach(library IN LISTS HDF5_C_LIBRARIES)
+  if(TARGET ${library})
+    set_target_properties(${library} PROPERTIES INTERFACE_COMPILE_DEFINITIONS "")
+  endif()
+endforeach()
 add_library(sluice_hdf5 INTERFACE)
 target_include_directories(sluice_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 target_link_libraries(sluice_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
