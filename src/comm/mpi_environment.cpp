@@ -83,11 +83,11 @@ void MpiEnvironment::find_local_ranks() {
   check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
 }
 
-void MpiEnvironment::finalize() {
+void MpiEnvironment::finalize(double limit_seconds) {
   if (finalized_) return;
   finalized_ = true;
   world_.reset();
-  const Watchdog::Guard guard(*watchdog_, "MPI_Finalize", limit_seconds_);
+  const Watchdog::Guard guard(*watchdog_, "MPI_Finalize", limit_seconds);
   check_mpi(MPI_Finalize(), "MPI_Finalize");
 }
 

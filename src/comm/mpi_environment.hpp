@@ -36,8 +36,10 @@ class MpiEnvironment {
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int local_size() const { return local_size_; }
 
-  /// Ends MPI. Nothing of MPI may be used afterwards; does nothing the second time.
-  void finalize();
+  /// Ends MPI. Nothing of MPI may be used afterwards; does nothing the second time. `limit_seconds` replaces
+  /// the limit of construction.
+  void finalize(double limit_seconds);
+  void finalize() { finalize(limit_seconds_); }
 
   /// Ends every process of the job; this one's status is `code`. Returns never, and within seconds whatever
   /// state MPI or stderr are in. Works before, during and after the life of an environment.

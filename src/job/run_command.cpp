@@ -109,7 +109,7 @@ int run_command(const JobArguments& arguments) {
   } catch (...) {
     end_job(comm, current_failure());
   }
-  mpi.finalize();
+  mpi.finalize(attempt.config->deadline.finish_seconds);
   return static_cast<int>(ExitCode::kDone);
 }
 
