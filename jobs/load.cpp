@@ -10,8 +10,9 @@ namespace sluice {
 namespace {
 
 void run_load(JobContext& context) {
-  const Weights weights = make_weights(context);
-  if (auto metrics = open_metrics(context, weights.load, 0)) metrics->close();
+  const bool discard = context.config().load.sink == LoadSink::kDiscard;
+  const std::optional<LoadReport> report = discard ? stream_weights(context) : make_weights(context).load;
+  if (auto metrics = open_metrics(context, report, 0)) metrics->close();
 }
 
 const JobRegistration kLoad(JobKind::kLoad, run_load);

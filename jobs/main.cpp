@@ -72,6 +72,15 @@ void add_synthesize(CLI::App& app, sluice::SynthesizeArguments& arguments, Actio
   command->callback([&] { action = [&] { return sluice::synthesize_command(arguments); }; });
 }
 
+void add_verify(CLI::App& app, sluice::VerifyArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "verify", "Check a model directory's tensors, or that two directories hold the same ones");
+  command->add_option("model_dir", arguments.directory, "Hugging Face directory")->required();
+  command->add_option("other_dir", arguments.other, "Directory to compare it with");
+  command->add_flag("--json", arguments.json, "Print JSON, with the digest of every tensor");
+  command->callback([&] { action = [&] { return sluice::verify_command(arguments); }; });
+}
+
 int parse_and_act(int argc, char** argv) {
   CLI::App app("Sluice loads and trains large mixture-of-experts models on machines where memory is short.",
                "sluice");
@@ -82,10 +91,12 @@ int parse_and_act(int argc, char** argv) {
   int ranks = 1;
   sluice::PlanArguments plan;
   sluice::SynthesizeArguments synthesize;
+  sluice::VerifyArguments verify;
   add_run(app, job, action);
   add_check(app, job, ranks, action);
   add_plan(app, plan, action);
   add_synthesize(app, synthesize, action);
+  add_verify(app, verify, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -4,6 +4,7 @@
 
 #include "base/fault.hpp"
 #include "data/batch_source.hpp"
+#include "job/export_weights.hpp"
 #include "job/job.hpp"
 #include "job/train_report.hpp"
 #include "job/weights.hpp"
@@ -46,9 +47,10 @@ StepMetrics dumped_step(DebugDump& dump, Trainer& trainer, const Batch& batch, d
 void run_train(JobContext& context) {
   const JobConfig& config = context.config();
 
-  // 1. Tokens: refused before hours are spent on weights.
+  // 1. Tokens, and where weights will go: refused before hours are spent.
   const ModelConfig& model = context.blueprint.model.config;
   BatchSource batches(context.comm, batch_options(config, model.vocab_size));
+  require_export(context);
 
   // 2. Weights, straight into the shards.
   Weights weights = make_weights(context);
@@ -76,6 +78,7 @@ void run_train(JobContext& context) {
   // 5. What is left of the run.
   if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
   report.finish();
+  if (exports_weights(config)) export_weights(context, trainer.optimizer().master());
 }
 
 const JobRegistration kTrain(JobKind::kTrain, run_train);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every check of the project; what continuous integration runs.
 #   tools/test.sh           packages, format, shell scripts, release build and tests, the folders without LibTorch under
-#                           ASan and UBSan, 20 s of each fuzz target
+#                           ASan and UBSan, 30 s of each fuzz target, side by side
 #   tools/test.sh --full    also the whole project under ASan and UBSan
 # All phases run even if one fails; the exit status is 0 only if none did.
 set -uo pipefail
@@ -14,7 +14,7 @@ case ${1-} in
   *) echo "usage: tools/test.sh [--full]" >&2; exit 64 ;;
 esac
 
-fuzz_seconds=20
+fuzz_seconds=30
 summary=()
 failed=0
 
@@ -58,7 +58,7 @@ run_sanitized() {
 
 # A fuzz target is tests/X/fuzz_NAME.cpp, an executable of that name under SLUICE_FUZZ=ON; tests/X/corpus_NAME are its seeds.
 run_fuzzers() {
-  local source name status=0 sources=()
+  local source name status=0 sources=() names=() running=()
   mapfile -t sources < <(find tests -name 'fuzz_*.cpp' | sort)
   if ((${#sources[@]} == 0)); then
     echo "no fuzz targets"
@@ -67,10 +67,17 @@ run_fuzzers() {
   # Every folder is instrumented, so that the fuzzer sees which inputs reach new code there.
   cmake --preset asan -B build/fuzz -DSLUICE_FUZZ=ON -DSLUICE_TORCH=OFF -DSLUICE_WERROR=OFF \
     -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link || return
+  for source in "${sources[@]}"; do names+=("$(basename "$source" .cpp)"); done
+  cmake --build build/fuzz --target "${names[@]}" || return
   for source in "${sources[@]}"; do
     name=$(basename "$source" .cpp)
-    cmake --build build/fuzz --target "$name" || return
-    fuzz_one "$name" "$(dirname "$source")/corpus_${name#fuzz_}" || status=1
+    fuzz_one "$name" "$(dirname "$source")/corpus_${name#fuzz_}" >"build/fuzz/$name.log" 2>&1 &
+    running+=($!)
+  done
+  for name in "${names[@]}"; do
+    wait "${running[0]}" || { status=1; tail -40 "build/fuzz/$name.log"; }
+    running=("${running[@]:1}")
+    grep -E 'stat::(number_of_executed_units|new_units_added)' "build/fuzz/$name.log" | sed "s/^/$name: /"
   done
   return $status
 }
@@ -80,7 +87,6 @@ fuzz_one() {
   local found=build/fuzz/corpus/$1 seeds=()
   [[ -d $2 ]] && seeds=("$2")
   mkdir -p "$found"
-  echo "$1: $fuzz_seconds s"
   "build/fuzz/bin/$1" -max_total_time=$fuzz_seconds -rss_limit_mb=2048 -timeout=10 -verbosity=0 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/$1-" "$found" "${seeds[@]}"
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,9 +16,13 @@ struct Digest {
   auto operator<=>(const Digest&) const = default;
   /// 32 hexadecimal digits.
   [[nodiscard]] std::string hex() const;
+  /// Sum modulo 2^128: digests of parts that add up in any order.
+  Digest& operator+=(const Digest& other);
 };
 
 /// XXH3-128 of the bytes of `text`.
 [[nodiscard]] Digest digest_of(std::string_view text);
+/// XXH3-128 of `bytes` with a seed.
+[[nodiscard]] Digest digest_of(std::span<const std::byte> bytes, std::uint64_t seed);
 
 }  // namespace sluice

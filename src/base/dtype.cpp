@@ -88,6 +88,14 @@ void convert_from(const void* source, void* target, DType to, std::int64_t count
   }
 }
 
+/// Elements whose bits under `mask` are all ones.
+template <class T>
+std::int64_t count_all_ones(const void* source, std::int64_t count, T mask) {
+  std::int64_t found = 0;
+  for (std::int64_t i = 0; i < count; ++i) found += (load<T>(source, i) & mask) == mask ? 1 : 0;
+  return found;
+}
+
 bool is_training_float(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
@@ -111,6 +119,25 @@ std::optional<DType> dtype_from_safetensors(std::string_view name) {
 }
 
 bool is_convertible(DType from, DType to) { return is_training_float(from) && is_training_float(to); }
+
+std::int64_t count_non_finite(const void* source, DType dtype, std::int64_t count) {
+  switch (dtype) {  // an exponent of ones; E4M3 has no infinity and one NaN, all ones
+    case DType::kFloat64:
+      return count_all_ones<std::uint64_t>(source, count, 0x7ff0000000000000u);
+    case DType::kFloat32:
+      return count_all_ones<std::uint32_t>(source, count, 0x7f800000u);
+    case DType::kBFloat16:
+      return count_all_ones<std::uint16_t>(source, count, 0x7f80u);
+    case DType::kFloat16:
+      return count_all_ones<std::uint16_t>(source, count, 0x7c00u);
+    case DType::kFloat8E4M3:
+      return count_all_ones<std::uint8_t>(source, count, 0x7fu);
+    case DType::kFloat8E5M2:
+      return count_all_ones<std::uint8_t>(source, count, 0x7cu);
+    default:
+      return 0;
+  }
+}
 
 std::uint16_t bfloat16_bits(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);

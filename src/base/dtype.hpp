@@ -45,6 +45,9 @@ enum class DType : std::uint8_t {
 /// `target` is aligned to its element. Requires is_convertible(from, to); the buffers do not overlap.
 void convert_elements(const void* source, DType from, void* target, DType to, std::int64_t count);
 
+/// How many of `count` elements are infinite or NaN; 0 for integers. `source` may have any alignment.
+[[nodiscard]] std::int64_t count_non_finite(const void* source, DType dtype, std::int64_t count);
+
 /// float32 to bfloat16 and back, element by element: round to nearest even, as LibTorch does.
 [[nodiscard]] std::uint16_t bfloat16_bits(float value);
 [[nodiscard]] float bfloat16_value(std::uint16_t bits);

@@ -46,9 +46,13 @@ std::int64_t cgroup_number(const char* path, std::int64_t otherwise) {
 
 MemorySample sample_memory() {
   MemorySample sample;
-  read_fields("/proc/self/status", {{"RssAnon", &sample.anonymous_bytes}, {"RssFile", &sample.file_bytes}});
+  sample.update_private();
   read_fields("/proc/self/smaps_rollup", {{"Pss_Shmem", &sample.shared_bytes}});
   return sample;
+}
+
+void MemorySample::update_private() {
+  read_fields("/proc/self/status", {{"RssAnon", &anonymous_bytes}, {"RssFile", &file_bytes}});
 }
 
 std::int64_t peak_resident_bytes() {

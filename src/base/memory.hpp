@@ -12,12 +12,15 @@ struct MemorySample {
   std::int64_t file_bytes = 0;       ///< RssFile
   std::int64_t shared_bytes =
       0;  ///< Pss_Shmem: shared memory, each page divided by the processes that map it
+  /// Looks again at all but the shared part, in microseconds.
+  void update_private();
   [[nodiscard]] std::int64_t growth_over(const MemorySample& baseline) const {
     return anonymous_bytes + shared_bytes - baseline.anonymous_bytes - baseline.shared_bytes;
   }
 };
 
-/// Reads /proc/self/status and, for the shared part, /proc/self/smaps_rollup (about 0.1 ms per GiB mapped).
+/// Reads /proc/self/status and, for the shared part, /proc/self/smaps_rollup, for which the kernel walks all
+/// page tables: milliseconds for GiBs.
 [[nodiscard]] MemorySample sample_memory();
 
 /// Highest resident set of this process since it began (VmHWM), in bytes.

@@ -107,6 +107,13 @@ std::string join_some(std::span<const std::string> items, std::size_t most) {
   return fmt::format("{} and {} more", fmt::join(items.first(most), ", "), items.size() - most);
 }
 
+std::string lines_of_some(std::span<const std::string> items, std::size_t most) {
+  std::string out;
+  for (const std::string& item : items.first(std::min(most, items.size()))) out += "\n    " + item;
+  if (items.size() > most) out += fmt::format("\n    and {} more", items.size() - most);
+  return out;
+}
+
 std::string shape_text(std::span<const std::int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }

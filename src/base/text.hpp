@@ -24,6 +24,10 @@ namespace sluice {
 /// "a, b, c and 12 more": at most `most` of the items.
 [[nodiscard]] std::string join_some(std::span<const std::string> items, std::size_t most = 10);
 
+/// At most `most` of the items, each on a line of its own after four blanks, each line begun by '\n'; then
+/// how many more there are.
+[[nodiscard]] std::string lines_of_some(std::span<const std::string> items, std::size_t most);
+
 /// "[128, 1536, 2048]"
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
 

@@ -42,6 +42,12 @@ std::string key_hint(const Table& table, const std::string& key) {
   return near.empty() ? "expected " + quoted_names(keys) : fmt::format("did you mean \"{}\"?", near);
 }
 
+/// One spelling of "a/b", "./a/b" and "a/b/".
+std::filesystem::path plain(const std::filesystem::path& path) {
+  const std::filesystem::path normal = path.lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
 class JobReader {
  public:
   explicit JobReader(std::string file_name) : file_name_(std::move(file_name)) {}
@@ -49,6 +55,7 @@ class JobReader {
   void take(const Entry& entry);
   void check_required();
   void check_contradictions();
+  void expect_export_settings();
   /// Throws if there was any problem.
   [[nodiscard]] JobConfig done();
 
@@ -124,7 +131,9 @@ void JobReader::check_contradictions() {
   expect(!trains || !c.data.tokens.empty(), {"data.tokens", "job.kind"},
          "found nothing, expected an HDF5 file with the dataset tokens, because job.kind is \"train\"");
   expect(trains || c.model.init == ModelInit::kCheckpoint, {"model.init", "job.kind"},
-         "found \"random\", expected \"checkpoint\", because job.kind is \"load\"");
+         fmt::format("found \"random\", expected \"checkpoint\", because job.kind is \"{}\"",
+                     c.job.kind == JobKind::kExport ? "export" : "load"));
+  expect_export_settings();
   expect(c.schedule.warmup_steps <= c.train.steps, {"schedule.warmup_steps", "train.steps"},
          fmt::format("found {}, expected at most train.steps, which is {}", c.schedule.warmup_steps,
                      c.train.steps));
@@ -132,10 +141,29 @@ void JobReader::check_contradictions() {
          {"load.memory_limit", "load.chunk"},
          fmt::format("found {} bytes, expected 0 or at least load.chunk, which is {} bytes",
                      c.load.memory_limit_bytes, c.load.chunk_bytes));
-  expect(c.job.output.lexically_normal() != c.model.path.lexically_normal() || c.job.output.empty(),
-         {"job.output", "model.path"}, "found the directory of model.path, expected another");
+  expect(
+      c.job.kind == JobKind::kLoad || c.load.sink == LoadSink::kShards, {"load.sink", "job.kind"},
+      "found \"discard\", expected \"shards\", because only job.kind = \"load\" can do without its weights");
+  expect(!c.load.verify || c.load.sink == LoadSink::kShards, {"load.verify", "load.sink"},
+         "found true, expected false, because load.sink = \"discard\" keeps nothing to compare");
+  expect(plain(c.job.output) != plain(c.model.path) || c.job.output.empty(), {"job.output", "model.path"},
+         "found the directory of model.path, expected another");
   expect(c.debug.dump.lexically_normal() != c.metrics.file.lexically_normal(), {"debug.dump", "metrics.file"},
          "found the file of metrics.file, expected another");
+}
+
+void JobReader::expect_export_settings() {
+  const JobConfig& c = config_;
+  const bool by_kind = c.job.kind == JobKind::kExport;
+  if (!by_kind && !c.export_.at_end) return;
+  const std::filesystem::path path = plain(c.export_.path);
+  expect(!path.empty(), {"export.path", "job.kind", "export.at_end"},
+         fmt::format("found nothing, expected a directory to write, because {}",
+                     by_kind ? "job.kind is \"export\"" : "export.at_end is true"));
+  expect(path.empty() || path != plain(c.model.path), {"export.path", "model.path"},
+         "found the directory of model.path, expected another");
+  expect(path.empty() || path != plain(c.job.output), {"export.path", "job.output"},
+         "found the directory of job.output, expected another");
 }
 
 JobConfig JobReader::done() {

@@ -50,9 +50,9 @@ Table job_table() {
       .key("kind", &JobSettings::kind,
            Choice<JobKind>{{{"train", JobKind::kTrain},
                             {"load", JobKind::kLoad},
-                            {"export", JobKind::kExport, kLater},
+                            {"export", JobKind::kExport},
                             {"evaluate", JobKind::kEvaluate, kLater}}},
-           "train, or load the weights only and report")
+           "train, load the weights only and report, or load them and write them out again")
       .key("output", &JobSettings::output, Path{},
            "run directory, made if missing; relative to the current working directory")
       .key("overwrite", &JobSettings::overwrite, Flag{},
@@ -87,11 +87,10 @@ Table parallel_table() {
 
 Table load_table() {
   return TableBuilder("load", &JobConfig::load, "How weights stream from files into shards")
-      .key(
-          "readers", &LoadSettings::readers,
-          Choice<Readers>{
-              {{"rank0", Readers::kRank0}, {"node", Readers::kNode, kLater}, {"all", Readers::kAll, kLater}}},
-          "which ranks read files")
+      .key("readers", &LoadSettings::readers,
+           Choice<Readers>{{{"rank0", Readers::kRank0}, {"node", Readers::kNode}, {"all", Readers::kAll}}},
+           "who reads the files: rank 0 for all, one rank of each node for its node, or each rank its own "
+           "part")
       .key("chunk", &LoadSettings::chunk_bytes, Bytes{64 * kKiB, kGiB},
            "one read; a rank stages a few chunks at a time, so larger ones cost memory on every rank",
            "bytes")
@@ -99,10 +98,11 @@ Table load_table() {
            Choice<PageCache>{
                {{"auto", PageCache::kAuto}, {"keep", PageCache::kKeep}, {"drop", PageCache::kDrop}}},
            "what becomes of file pages once read; keep helps the next run, drop frees memory for this one")
-      .key("verify", &LoadSettings::verify, Flag{kLater}, "compare digests of what was read and what arrived")
+      .key("verify", &LoadSettings::verify, Flag{},
+           "read the files once more and compare them with what has arrived")
       .key("sink", &LoadSettings::sink,
-           Choice<LoadSink>{{{"shards", LoadSink::kShards}, {"discard", LoadSink::kDiscard, kLater}}},
-           "where the bytes go")
+           Choice<LoadSink>{{{"shards", LoadSink::kShards}, {"discard", LoadSink::kDiscard}}},
+           "where the bytes go; discard lets go of them on arrival, to measure the stream alone")
       .key("memory_limit", &LoadSettings::memory_limit_bytes, Bytes{0, kPiB},
            "growth above the shard that a rank may show while loading; 0 = no limit", "bytes")
       .done();
@@ -182,10 +182,10 @@ Table checkpoint_table() {
 Table export_table() {
   return TableBuilder("export", &JobConfig::export_, "A Hugging Face directory written from the shards")
       .key("path", &ExportSettings::path, Path{true},
-           "directory to write; relative to the current working directory")
-      .key("at_end", &ExportSettings::at_end, Flag{kLater}, "export when training ends")
-      .key("max_shard_size", &ExportSettings::max_shard_bytes, Bytes{kMiB, kPiB}, "of one safetensors file",
-           "bytes")
+           "directory to write, which may not be there yet; relative to the current working directory")
+      .key("at_end", &ExportSettings::at_end, Flag{}, "export when training ends")
+      .key("max_shard_size", &ExportSettings::max_shard_bytes, Bytes{64 * kKiB, kPiB},
+           "of one safetensors file", "bytes")
       .key("experts", &ExportSettings::experts,
            Choice<ExportExperts>{{{"source", ExportExperts::kSource},
                                   {"per_expert", ExportExperts::kPerExpert},

@@ -5,18 +5,21 @@
 #include "base/log.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <vector>
 
 namespace sluice {
 namespace {
 
 /// Linux moves at most 0x7ffff000 bytes a call; smaller pieces also let a signal through now and then.
 constexpr std::size_t kLargestTransfer = std::size_t{1} << 30;
+constexpr int kReadOnly = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
 std::string_view kind_of(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
@@ -54,7 +57,7 @@ InputFile::InputFile(std::filesystem::path path, FileDescriptor descriptor, std:
 
 InputFile InputFile::open(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. Regular files do not care.
-  FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  FileDescriptor descriptor(::open(path.c_str(), kReadOnly));
   if (descriptor.get() < 0) {
     const int error_number = errno;
     if (error_number == ENXIO) fail(ExitCode::kBadData, "{} is not a regular file", path.string());
@@ -69,8 +72,23 @@ InputFile InputFile::open(const std::filesystem::path& path) {
   return InputFile(path, std::move(descriptor), status.st_size);
 }
 
+std::optional<InputFile> InputFile::open_direct(const std::filesystem::path& path) {
+  InputFile file = open(path);
+  FileDescriptor direct(::open(path.c_str(), kReadOnly | O_DIRECT));
+  if (direct.get() < 0) return std::nullopt;
+  file.descriptor_ = std::move(direct);
+  // Some file systems accept the flag and then refuse every read, or want larger blocks: try one.
+  alignas(kBlockBytes) std::array<std::byte, kBlockBytes> block;
+  if (::pread(file.descriptor_.get(), block.data(), block.size(), 0) < 0) return std::nullopt;
+  return file;
+}
+
 void InputFile::read_at(std::int64_t offset, std::span<std::byte> out) const {
-  while (!out.empty()) {
+  read_at_least(std::ssize(out), offset, out);
+}
+
+void InputFile::read_at_least(std::int64_t needed, std::int64_t offset, std::span<std::byte> out) const {
+  while (needed > 0) {
     const ssize_t got =
         ::pread(descriptor_.get(), out.data(), std::min(out.size(), kLargestTransfer), offset);
     if (got < 0 && errno == EINTR) continue;
@@ -78,8 +96,9 @@ void InputFile::read_at(std::int64_t offset, std::span<std::byte> out) const {
       fail(ExitCode::kIo, "cannot read {} at offset {}: {}", path_.string(), offset, errno_text(errno));
     if (got == 0)
       fail(ExitCode::kBadData, "{} ends at offset {}, {} bytes too early: it had {} bytes when it was opened",
-           path_.string(), offset, out.size(), size_bytes_);
+           path_.string(), offset, needed, size_bytes_);
     offset += got;
+    needed -= got;
     out = out.subspan(static_cast<std::size_t>(got));
   }
 }
@@ -97,12 +116,38 @@ bool InputFile::is_cached(std::int64_t offset) const {
   return ::preadv2(descriptor_.get(), &one, 1, offset, RWF_NOWAIT) == 1;
 }
 
+std::optional<std::int64_t> InputFile::cached_bytes() const {
+  constexpr std::int64_t kWindow = std::int64_t{1} << 30;
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  std::vector<unsigned char> resident(static_cast<std::size_t>(kWindow / page));
+  std::int64_t pages = 0;
+  for (std::int64_t offset = 0; offset < size_bytes_; offset += kWindow) {
+    const auto length = static_cast<std::size_t>(std::min(kWindow, size_bytes_ - offset));
+    // Mapped but never touched: this costs no memory.
+    void* const window = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, descriptor_.get(), offset);
+    if (window == MAP_FAILED) return std::nullopt;
+    const bool told = ::mincore(window, length, resident.data()) == 0;
+    ::munmap(window, length);
+    if (!told) return std::nullopt;
+    const auto end = resident.begin() + (static_cast<std::int64_t>(length) + page - 1) / page;
+    pages += std::count_if(resident.begin(), end, [](unsigned char state) { return (state & 1) != 0; });
+  }
+  return pages * page;
+}
+
 OutputFile::OutputFile(std::filesystem::path path, FileDescriptor descriptor)
     : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
 
 OutputFile OutputFile::create(const std::filesystem::path& path) {
   FileDescriptor descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (descriptor.get() < 0) fail(ExitCode::kIo, "cannot create {}: {}", path.string(), errno_text(errno));
+  return OutputFile(path, std::move(descriptor));
+}
+
+OutputFile OutputFile::open(const std::filesystem::path& path) {
+  FileDescriptor descriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (descriptor.get() < 0)
+    fail(ExitCode::kIo, "cannot open {} to write: {}", path.string(), errno_text(errno));
   return OutputFile(path, std::move(descriptor));
 }
 
@@ -128,6 +173,24 @@ void OutputFile::resize(std::int64_t bytes) {
   if (::ftruncate(descriptor_.get(), bytes) != 0)
     fail(ExitCode::kIo, "cannot set the length of {} to {} bytes: {}", path_.string(), bytes,
          errno_text(errno));
+}
+
+void OutputFile::write_back(std::int64_t offset, std::int64_t bytes, unsigned flags) {
+  if (bytes == 0) return;  // would mean "to the end of the file"
+  if (::sync_file_range(descriptor_.get(), offset, bytes, flags) == 0) return;
+  // Some file systems do not know the call, and then close() does the work. But a failed write is reported
+  // once, so it may not be passed over here.
+  if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
+    fail(ExitCode::kIo, "cannot write {} to disk: {}", path_.string(), errno_text(errno));
+}
+
+void OutputFile::start_writeback(std::int64_t offset, std::int64_t bytes) {
+  write_back(offset, bytes, SYNC_FILE_RANGE_WRITE);
+}
+
+void OutputFile::drop_written(std::int64_t offset, std::int64_t bytes) {
+  write_back(offset, bytes, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  if (bytes > 0) ::posix_fadvise(descriptor_.get(), offset, bytes, POSIX_FADV_DONTNEED);
 }
 
 void OutputFile::close() {

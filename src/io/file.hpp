@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,12 +35,21 @@ class InputFile {
   /// blocks on one); Error(kIo) if the system refuses.
   static InputFile open(const std::filesystem::path& path);
 
+  /// Direct reads transfer whole blocks of this many bytes, into memory that begins on a multiple of it.
+  static constexpr std::int64_t kBlockBytes = 4096;
+  /// The same, past the page cache; nothing where the file system has no such reads (or for larger blocks
+  /// only).
+  static std::optional<InputFile> open_direct(const std::filesystem::path& path);
+
   [[nodiscard]] std::int64_t size_bytes() const { return size_bytes_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
   /// Fills `out` from `offset`. Error(kIo) on a system error; Error(kBadData) if the file ends first (it
   /// shrank).
   void read_at(std::int64_t offset, std::span<std::byte> out) const;
+  /// Fills `out` too, as far as the file goes, which must be at least `needed` bytes. For direct reads: whole
+  /// blocks, the last of which may lie across the end of the file.
+  void read_at_least(std::int64_t needed, std::int64_t offset, std::span<std::byte> out) const;
 
   /// Tells the kernel that the file is read front to back (it reads ahead further). A hint: never fails.
   void advise_sequential() const;
@@ -47,6 +57,8 @@ class InputFile {
   void drop_cache(std::int64_t offset, std::int64_t bytes) const;
   /// Whether the page cache holds the byte at `offset`; false where the kernel cannot tell.
   [[nodiscard]] bool is_cached(std::int64_t offset) const;
+  /// Bytes of the file that the page cache holds, in whole pages; nothing where the kernel does not say.
+  [[nodiscard]] std::optional<std::int64_t> cached_bytes() const;
 
  private:
   InputFile(std::filesystem::path path, FileDescriptor descriptor, std::int64_t size_bytes);
@@ -55,11 +67,13 @@ class InputFile {
   std::int64_t size_bytes_ = 0;
 };
 
-/// A new file, written by position. Move-only. Error(kIo) from every call that the system refuses.
+/// A file, written by position. Move-only. Error(kIo) from every call that the system refuses.
 class OutputFile {
  public:
   /// Creates; an existing file is an error.
   static OutputFile create(const std::filesystem::path& path);
+  /// Opens what another rank has created.
+  static OutputFile open(const std::filesystem::path& path);
   OutputFile(OutputFile&& other) noexcept = default;
   OutputFile& operator=(OutputFile&& other) noexcept = default;
   ~OutputFile();  ///< closes without fsync; logs if that fails
@@ -67,11 +81,16 @@ class OutputFile {
   void write_at(std::int64_t offset, std::span<const std::byte> data);
   /// Sets the length; new bytes are holes that read as zero.
   void resize(std::int64_t bytes);
+  /// Starts writing [offset, offset + bytes) to disk and returns.
+  void start_writeback(std::int64_t offset, std::int64_t bytes);
+  /// Waits for the writeback of [offset, offset + bytes) and lets the page cache drop it.
+  void drop_written(std::int64_t offset, std::int64_t bytes);
   /// fsync and close.
   void close();
 
  private:
   OutputFile(std::filesystem::path path, FileDescriptor descriptor);
+  void write_back(std::int64_t offset, std::int64_t bytes, unsigned flags);
   std::filesystem::path path_;
   FileDescriptor descriptor_;
 };

@@ -1,5 +1,6 @@
 #include "job/blueprint.hpp"
 
+#include "base/error.hpp"
 #include "base/version.hpp"
 
 #include <fmt/format.h>
@@ -31,6 +32,8 @@ AgreementTopic setting_topic(const ModelConfig& model) {
            {"rms_norm_eps", fmt::format("{}", model.rms_norm_eps)},
            {"rope_theta", fmt::format("{}", model.rope_theta)},
            {"initializer_range", fmt::format("{}", model.initializer_range)},
+           {"linear_num_key_heads", fmt::to_string(model.linear_attention.key_heads)},
+           {"linear_num_value_heads", fmt::to_string(model.linear_attention.value_heads)},
            {"num_experts_per_tok", fmt::to_string(model.experts_per_token)},
            {"norm_topk_prob", model.normalize_expert_weights ? "true" : "false"}}};
 }
@@ -53,6 +56,17 @@ Blueprint::Blueprint(JobConfig job)
 
 ShardPlan Blueprint::shard_plan(int world) const {
   return {layouts, {world, static_cast<int>(config.parallel.expert_parallel)}};
+}
+
+void require_computable(const Blueprint& blueprint) {
+  const JobConfig& config = blueprint.config;
+  const bool computes = config.job.kind == JobKind::kTrain || config.job.kind == JobKind::kEvaluate;
+  if (!computes || blueprint.model.not_computed.empty()) return;
+  fail(ExitCode::kBadData,
+       "{}: model_type '{}' cannot be trained or evaluated yet: this version does not compute {}. It can be "
+       "loaded and exported: job.kind = \"load\" or \"export\"",
+       (config.model.path / "config.json").string(), blueprint.model.config.model_type,
+       blueprint.model.not_computed);
 }
 
 std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint) {

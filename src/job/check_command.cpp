@@ -3,6 +3,7 @@
 #include "job/blueprint.hpp"
 #include "job/commands.hpp"
 #include "job/console.hpp"
+#include "job/export_weights.hpp"
 #include "job/job.hpp"
 #include "load/checkpoint_match.hpp"
 #include "load/load_plan.hpp"
@@ -13,11 +14,6 @@ namespace sluice {
 namespace fs = std::filesystem;
 namespace {
 
-bool holds_weights(const fs::path& directory) {
-  return fs::exists(directory / "model.safetensors") ||
-         fs::exists(directory / "model.safetensors.index.json");
-}
-
 void check_checkpoint(const Blueprint& blueprint, const ShardPlan& shards) {
   const JobConfig& config = blueprint.config;
   if (config.model.init == ModelInit::kRandom)
@@ -26,12 +22,23 @@ void check_checkpoint(const Blueprint& blueprint, const ShardPlan& shards) {
     return console::line("weights   none in {}: checked from config.json alone", config.model.path.string());
   const CheckpointIndex index = read_checkpoint_index(config.model.path);
   const CheckpointMatch match = match_checkpoint(index, blueprint.keys, config.model.dtype);
-  const LoadPlan plan(index, match, shards, config.model.dtype, config.load.chunk_bytes);
+  const LoadPlan plan(index, match, shards,
+                      {.arena = config.model.dtype,
+                       .chunk_bytes = config.load.chunk_bytes,
+                       .readers = ReaderAssignment::rank0(shards.world())});
   plan.check_coverage();
   console::line("weights   {} tensors in {} files, {} in {} reads, {} sent by rank 0", index.entries.size(),
                 index.files.size(), format_bytes(plan.read_bytes()), plan.reads().size(),
-                format_bytes(plan.sent_bytes()));
+                format_bytes(plan.sent_bytes(0)));
   for (const std::string& text : ignored_text(match)) console::line("          {}", text);
+}
+
+void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
+  if (!exports_weights(blueprint.config)) return;
+  const ExportPlan plan = check_export(blueprint, shards);
+  plan.check_coverage();
+  console::line("export    {} tensors, {} in {} files, to {}", plan.tensor_count(),
+                format_bytes(plan.file_bytes()), plan.files().size(), blueprint.config.export_.path.string());
 }
 
 void check_data(const Blueprint& blueprint) {
@@ -57,9 +64,11 @@ int check_command(const JobArguments& arguments, int ranks) {
   console::line("structure {}", model.manifest.structure_hash().hex());
   check_checkpoint(blueprint, plan);
   check_data(blueprint);
+  check_written(blueprint, plan);
   for (int rank = 0; rank < ranks; ++rank)
     console::line("rank {:<4} holds {} of weights", rank,
                   format_bytes(plan.arena_elements(rank) * size_of(blueprint.config.model.dtype)));
+  require_computable(blueprint);
   console::line("{} is fine for {} rank{}", arguments.file.string(), ranks, ranks == 1 ? "" : "s");
   return 0;
 }

@@ -39,4 +39,14 @@ struct SynthesizeArguments {
 };
 int synthesize_command(const SynthesizeArguments& arguments);
 
+struct VerifyArguments {
+  std::filesystem::path directory;
+  std::optional<std::filesystem::path> other;
+  bool json = false;
+};
+/// Reads every tensor of a model directory: are its index and values sound; and of another one: do both say
+/// the same, whatever their layout and sharding. No config.json is needed. Error(kBadData), after the
+/// summary, if a value is not finite or the two differ.
+int verify_command(const VerifyArguments& arguments);
+
 }  // namespace sluice

@@ -18,6 +18,7 @@ struct JobContext {
   Communicator& comm;
   RunDirectory& directory;  ///< acts on rank 0, does nothing elsewhere
   MemorySample baseline;    ///< memory before any header, plan, staging or arena exists
+  std::vector<int> nodes;   ///< the node of each rank
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
   [[nodiscard]] bool is_root() const { return comm.rank() == 0; }

@@ -1,6 +1,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "comm/mpi_environment.hpp"
+#include "comm/nodes.hpp"
 #include "job/baseline.hpp"
 #include "job/commands.hpp"
 #include "job/console.hpp"
@@ -33,6 +34,7 @@ Attempt prepare(const JobArguments& arguments) {
     attempt.config = std::make_unique<JobConfig>(load_job_config(arguments.file, arguments.overrides));
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
     static_cast<void>(find_job(attempt.config->job.kind));
+    require_computable(*attempt.blueprint);
   } catch (...) {
     attempt.failure = current_failure();
   }
@@ -59,10 +61,11 @@ int threads_per_rank(const JobConfig& config, int local_ranks) {
   return is_bound ? usable_cores() : std::max(1, usable_cores() / local_ranks);
 }
 
-/// Of ranks that fail together the lowest speaks: the others leave it time to end the job.
+/// Of ranks that fail together the lowest speaks: the others leave it time to end the job, which Open MPI 6
+/// takes most of a second for.
 void wait_for_lower_ranks(int rank) {
-  constexpr auto kTurn = std::chrono::milliseconds(200);
-  std::this_thread::sleep_for(kTurn * std::min(rank, 10));
+  constexpr auto kTurn = std::chrono::milliseconds(1000);
+  std::this_thread::sleep_for(kTurn * std::min(rank, 4));
 }
 
 [[noreturn]] void end_job(const Communicator& comm, const Failure& failure) {
@@ -76,7 +79,7 @@ void run_job(const Blueprint& blueprint, Communicator& comm) {
   RunDirectory directory(blueprint.config, comm);
   const MemorySample baseline = take_baseline(comm);
   const ShardPlan plan = blueprint.shard_plan(comm.size());
-  JobContext context{blueprint, plan, comm, directory, baseline};
+  JobContext context{blueprint, plan, comm, directory, baseline, find_nodes(comm)};
   try {
     find_job(blueprint.config.job.kind)(context);
   } catch (...) {

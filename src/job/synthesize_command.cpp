@@ -4,6 +4,7 @@
 #include "job/console.hpp"
 #include "load/progress.hpp"
 #include "load/synthesize.hpp"
+#include "load/weight_files.hpp"
 #include "model/architecture.hpp"
 
 namespace sluice {

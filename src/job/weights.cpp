@@ -2,14 +2,19 @@
 
 #include "base/bytes.hpp"
 #include "base/log.hpp"
+#include "comm/ranks_text.hpp"
 #include "job/console.hpp"
 #include "load/checkpoint_match.hpp"
 #include "load/initial_values.hpp"
 #include "load/load_plan.hpp"
 #include "load/progress.hpp"
 #include "load/streaming_loader.hpp"
+#include "load/verify_shards.hpp"
+#include "train/memory_plan.hpp"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -27,15 +32,51 @@ void print_shards(const JobContext& context) {
   console::line("shards    {}", shards);
 }
 
-/// Fails before the kernel would have to choose a victim.
+void begin(JobContext& context) {
+  context.comm.set_deadline("load", context.config().deadline.load_seconds);
+  context.directory.set_status("loading");
+  if (context.is_root()) print_shards(context);
+}
+
+/// What a rank will hold at its peak, as far as the plans know it exactly: activations are an estimate.
+std::int64_t certain_bytes(const RankMemory& memory, JobKind kind) {
+  return kind == JobKind::kTrain ? std::max(memory.load_total(), memory.train_total() - memory.activations)
+                                 : memory.load_total();
+}
+
+/// Fails before the kernel would have to choose a victim. The ranks of a node take from one pool.
 void require_memory(const JobContext& context) {
-  const std::int64_t needed =
-      context.plan.arena_elements(context.comm.rank()) * size_of(context.config().model.dtype);
+  const Blueprint& blueprint = context.blueprint;
+  const std::vector<RankMemory> plans = plan_memory(blueprint.model.config, context.plan, blueprint.stages,
+                                                    context.config(), LoadOptions().ring_slots);
+  const int node = context.nodes[static_cast<std::size_t>(context.comm.rank())];
+  std::int64_t needed = 0;
+  std::vector<int> neighbours;
+  for (std::size_t rank = 0; rank < plans.size(); ++rank) {
+    if (context.nodes[rank] != node) continue;
+    needed += certain_bytes(plans[rank], context.config().job.kind);
+    neighbours.push_back(static_cast<int>(rank));
+  }
   const std::int64_t available = available_memory_bytes();
   if (needed > available)
     fail(ExitCode::kInternal,
-         "rank {} needs {} for its shard, and its machine has {} available; use more ranks or machines",
-         context.comm.rank(), format_bytes(needed), format_bytes(available));
+         "the machine of {} must hold {} at the peak, and has {} available: {} too little. Use more "
+         "machines, or "
+         "see sluice plan for what takes the memory",
+         ranks_text(std::move(neighbours)), format_bytes(needed), format_bytes(available),
+         format_bytes(needed - available));
+}
+
+ReaderAssignment assign_readers(const JobContext& context) {
+  switch (context.config().load.readers) {
+    case Readers::kNode:
+      return ReaderAssignment::node(context.nodes);
+    case Readers::kAll:
+      return ReaderAssignment::all(context.comm.size());
+    case Readers::kRank0:
+      break;
+  }
+  return ReaderAssignment::rank0(context.comm.size());
 }
 
 CachePolicy cache_policy(PageCache setting) {
@@ -58,48 +99,97 @@ void agree_on_plan(Communicator& comm, const LoadPlan& plan) {
                   "rank {} made another load plan than rank 0", rank);
 }
 
-LoadPlan make_plan(JobContext& context) {
+/// What the files hold and where it belongs; the same on every rank.
+struct Source {
+  CheckpointIndex index;
+  CheckpointMatch match;
+};
+
+Source examine_checkpoint(JobContext& context) {
   const JobConfig& config = context.config();
-  const CheckpointIndex index = share_checkpoint_index(context.comm, config.model.path);
-  const CheckpointMatch match = match_checkpoint(index, context.blueprint.keys, config.model.dtype);
+  CheckpointIndex index = share_checkpoint_index(context.comm, config.model.path);
+  CheckpointMatch match = match_checkpoint(index, context.blueprint.keys, config.model.dtype);
   if (context.is_root()) {
     for (const std::string& warning : index.warnings) log::warning("{}", warning);
     for (const std::string& text : ignored_text(match)) log::info("{}", text);
   }
-  return {index, match, context.plan, config.model.dtype, config.load.chunk_bytes};
+  return {std::move(index), std::move(match)};
+}
+
+LoadPlan make_plan(JobContext& context, const Source& source) {
+  const JobConfig& config = context.config();
+  LoadPlan plan(source.index, source.match, context.plan,
+                {.arena = config.model.dtype,
+                 .chunk_bytes = config.load.chunk_bytes,
+                 .readers = assign_readers(context),
+                 .discard = config.load.sink == LoadSink::kDiscard});
+  agree_on_plan(context.comm, plan);
+  return plan;
 }
 
 void print_load(const LoadReport& report) {
-  std::vector<std::vector<std::string>> rows{
-      {"load", "shard", "received", "sent", "read", "staging", "peak growth", "seconds"}};
+  std::vector<std::vector<std::string>> rows{{"load", "shard", "received", "sent", "read", "staging",
+                                              "peak growth", "page cache", "available", "seconds"}};
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
     const RankLoad& r = report.ranks[rank];
     rows.push_back({fmt::format("rank {}", rank), format_mib(r.shard_bytes), format_mib(r.received_bytes),
                     format_mib(r.sent_bytes), format_mib(r.read_bytes), format_mib(r.peak_staging_bytes),
-                    format_mib(r.peak_growth_bytes), fmt::format("{:.2f}", r.seconds)});
+                    format_mib(r.peak_growth_bytes),
+                    r.page_cache_bytes < 0 ? "-" : format_mib(r.page_cache_bytes),
+                    format_mib(r.available_bytes), fmt::format("{:.2f}", r.seconds)});
   }
   console::write_line(console::table(rows));
 }
 
-Weights load_checkpoint(JobContext& context) {
+LoadReport run_plan(JobContext& context, const LoadPlan& plan, ShardArena* arena) {
   const JobConfig& config = context.config();
-  std::optional<DataGrowthLimit> limit;
-  if (config.load.memory_limit_bytes > 0)
-    limit.emplace(context.plan.arena_elements(context.comm.rank()) * size_of(config.model.dtype) +
-                  config.load.memory_limit_bytes);
-  const LoadPlan plan = make_plan(context);
-  agree_on_plan(context.comm, plan);
-
-  Weights weights{ShardArena(context.plan, context.comm.rank(), config.model.dtype, "weights"), std::nullopt};
   ProgressLine progress("load", console::is_terminal());
   LoadOptions options;
   options.page_cache = cache_policy(config.load.page_cache);
+  options.limit_seconds = config.deadline.load_seconds;
   options.baseline = context.baseline;
   options.progress = [&](const LoadProgress& p) {
     console::raw(progress.update(p.done_bytes, p.total_bytes, p.seconds));
   };
-  weights.load = load_shards(context.comm, plan, config.model.path, weights.arena, options);
-  if (context.is_root()) print_load(*weights.load);
+  LoadReport report = load_shards(context.comm, plan, config.model.path, arena, options);
+  if (context.is_root()) print_load(report);
+  return report;
+}
+
+/// Memory that this rank may take from now on, if the job sets a limit.
+std::optional<DataGrowthLimit> limit_memory(const JobContext& context, std::int64_t arena_bytes) {
+  const std::int64_t extra = context.config().load.memory_limit_bytes;
+  if (extra == 0) return std::nullopt;
+  return std::optional<DataGrowthLimit>(std::in_place, arena_bytes + extra);
+}
+
+/// Reads the files once more and compares them with what has arrived.
+void verify(JobContext& context, const ShardArena& arena, const Source& source) {
+  ProgressLine progress("verify", console::is_terminal());
+  const Stopwatch watch;
+  VerifyOptions options;
+  options.readers = assign_readers(context).readers();
+  if (context.is_root())
+    options.progress = [&](std::int64_t done, std::int64_t total) {
+      console::raw(progress.update(done, total, watch.seconds()));
+    };
+  const VerifyReport report =
+      verify_shards(context.comm, arena, source.index, source.match, context.config().model.path, options);
+  if (!context.is_root()) return;
+  console::line("verified  {} tensors, {} read again, content {}", report.tensors,
+                format_bytes(report.read_bytes), report.content.hex());
+  if (report.non_finite > 0) log::warning("{} weights are infinite or NaN", report.non_finite);
+}
+
+Weights load_checkpoint(JobContext& context) {
+  const DType dtype = context.config().model.dtype;
+  const int rank = context.comm.rank();
+  const auto limit = limit_memory(context, context.plan.arena_elements(rank) * size_of(dtype));
+  const Source source = examine_checkpoint(context);
+  const LoadPlan plan = make_plan(context, source);
+  Weights weights{ShardArena(context.plan, rank, dtype, "weights"), std::nullopt};
+  weights.load = run_plan(context, plan, &weights.arena);
+  if (context.config().load.verify) verify(context, weights.arena, source);
   return weights;
 }
 
@@ -115,12 +205,17 @@ Weights draw_weights(JobContext& context) {
 }  // namespace
 
 Weights make_weights(JobContext& context) {
-  const JobConfig& config = context.config();
-  context.comm.set_deadline("load", config.deadline.load_seconds);
-  context.directory.set_status("loading");
-  if (context.is_root()) print_shards(context);
+  begin(context);
   require_memory(context);
-  return config.model.init == ModelInit::kRandom ? draw_weights(context) : load_checkpoint(context);
+  return context.config().model.init == ModelInit::kRandom ? draw_weights(context) : load_checkpoint(context);
+}
+
+LoadReport stream_weights(JobContext& context) {
+  begin(context);
+  const auto limit = limit_memory(context, 0);
+  const LoadPlan plan = make_plan(context, examine_checkpoint(context));
+  if (context.is_root()) console::line("sink      discard: no shard is kept");
+  return run_plan(context, plan, nullptr);
 }
 
 }  // namespace sluice

@@ -16,7 +16,12 @@ struct Weights {
 
 /// Collective over the context's communicator. Rank 0 prints what each rank will hold before anything is
 /// allocated, the load's progress, and at the end what it took. Error(kBadData) if the checkpoint is not the
-/// model's; Error(kInternal) if the ranks' plans differ or the shard does not fit the memory that is there.
+/// model's; Error(kInternal) if the ranks' plans differ, or if what the job will hold does not fit the
+/// memory that is there.
 [[nodiscard]] Weights make_weights(JobContext& context);
+
+/// Collective over the context's communicator. The load of load.sink = "discard": every byte is read and
+/// travels as it would, and is let go where it arrives. No rank holds more than its staging.
+LoadReport stream_weights(JobContext& context);
 
 }  // namespace sluice

@@ -92,6 +92,7 @@ CheckpointIndex read_sharded(const fs::path& directory) {
   std::ranges::sort(files);
 
   CheckpointIndex index;
+  index.directory = directory.string();
   Problems problems;
   std::vector<std::string> unread;
   for (const std::string& file : files) {
@@ -147,6 +148,7 @@ std::string read_outcome(const fs::path& directory) {
 
 std::string CheckpointIndex::to_bytes() const {
   ByteWriter out;
+  out.text(directory);
   out.number(static_cast<std::int64_t>(files.size()));
   for (const CheckpointFile& file : files) {
     out.text(file.name);
@@ -170,6 +172,7 @@ std::string CheckpointIndex::to_bytes() const {
 CheckpointIndex CheckpointIndex::from_bytes(std::string_view bytes) {
   ByteReader in(bytes);
   CheckpointIndex index;
+  index.directory = in.text();
   index.files.resize(static_cast<std::size_t>(in.number()));
   for (CheckpointFile& file : index.files) {
     file.name = in.text();
@@ -191,6 +194,11 @@ CheckpointIndex CheckpointIndex::from_bytes(std::string_view bytes) {
   return index;
 }
 
+bool holds_weights(const fs::path& directory) {
+  std::error_code error;
+  return fs::exists(directory / kSingleFile, error) || fs::exists(directory / kIndexFile, error);
+}
+
 CheckpointIndex read_checkpoint_index(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error))
@@ -198,6 +206,7 @@ CheckpointIndex read_checkpoint_index(const fs::path& directory) {
   // transformers prefers the single file too.
   if (fs::exists(directory / kSingleFile, error) || fs::is_symlink(directory / kSingleFile, error)) {
     CheckpointIndex index;
+    index.directory = directory.string();
     append_file(directory, std::string(kSingleFile), index);
     if (fs::exists(directory / kIndexFile, error))
       index.warnings.push_back(fmt::format("{} is here too and is ignored, as {} holds a whole checkpoint",

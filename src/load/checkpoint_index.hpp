@@ -29,6 +29,7 @@ struct CheckpointEntry {
 };
 
 struct CheckpointIndex {
+  std::string directory;  ///< as it was named, for messages
   std::vector<CheckpointFile> files;
   std::vector<CheckpointEntry> entries;  ///< ordered by file, then by begin
   std::vector<std::string> warnings;     ///< oddities that do not hinder a load
@@ -37,6 +38,9 @@ struct CheckpointIndex {
   [[nodiscard]] std::string to_bytes() const;
   [[nodiscard]] static CheckpointIndex from_bytes(std::string_view bytes);
 };
+
+/// Whether there are weights beside the config.json of a model directory, in whatever state.
+[[nodiscard]] bool holds_weights(const std::filesystem::path& directory);
 
 /// Reads `model.safetensors`, or `model.safetensors.index.json` and the header of every file it names; links
 /// are followed. Error(kBadData) with all that is wrong with the directory in one text: files missing or

@@ -46,7 +46,6 @@ class Matcher {
   }
 
   void take_target(int i, const CheckpointEntry& entry, const KeyTarget& key) {
-    const std::int64_t count = entry.bytes / size_of(entry.dtype);
     if (entry.shape != key.shape)
       misshapen_.lines.push_back(
           fmt::format("{} is {}, expected {}", described(i), shape_text(entry.shape), shape_text(key.shape)));
@@ -54,11 +53,12 @@ class Matcher {
       unconvertible_.lines.push_back(
           fmt::format("{} is {}, expected float32, bfloat16 or float16", described(i), name_of(entry.dtype)));
     const TensorInfo& tensor = keys_.manifest()[key.tensor];
-    if (tensor.role == Role::kExpert && entry.shape == tensor.shape) match_.experts = ExpertLayout::kFused;
+    if (tensor.role == Role::kExpert && key.shape.size() == tensor.shape.size())
+      match_.experts = ExpertLayout::kFused;
     // A tensor of the wrong shape still stands for its place: it is not missing as well.
-    std::int64_t expected = 1;
-    for (const std::int64_t size : key.shape) expected *= size;
-    match_.entries.push_back({i, key.tensor, key.begin, entry.shape == key.shape ? count : expected});
+    const std::int64_t count = key.element_count() / key.blocks;
+    for (std::int64_t block = 0; block < key.blocks; ++block)
+      match_.entries.push_back({i, key.tensor, key.begin + block * key.block_stride, count, block * count});
   }
 
   /// Walks the matched ranges of each tensor in order: neighbours must touch.
@@ -96,14 +96,28 @@ class Matcher {
 
   /// Gaps, in the names under which the checkpoint would have published them.
   void name_missing(const std::vector<MatchedEntry>& sorted) {
+    std::vector<int> unnamed = incomplete_;
     for (const PublishedTensor& published : keys_.published(match_.experts)) {
       const KeyTarget& key = published.target;
+      const std::int64_t end = key.begin + key.element_count();
       const bool found = std::ranges::any_of(
           std::ranges::equal_range(sorted, key.tensor, {}, &MatchedEntry::tensor),
-          [&](const MatchedEntry& m) { return m.begin <= key.begin && key.begin < m.begin + m.count; });
-      if (!found && std::ranges::binary_search(incomplete_, key.tensor))
-        missing_.lines.push_back(fmt::format("{} {}", published.name, shape_text(key.shape)));
+          [&](const MatchedEntry& m) { return m.begin < end && key.begin < m.begin + m.count; });
+      if (found || !std::ranges::binary_search(incomplete_, key.tensor)) continue;
+      missing_.lines.push_back(fmt::format("{} {}", published.name, shape_text(key.shape)));
+      std::erase(unnamed, key.tensor);
     }
+    for (const int tensor : unnamed) name_partly_missing(tensor, sorted);
+  }
+
+  /// A fused tensor of which some entries hold a part: gates without their ups.
+  void name_partly_missing(int tensor, const std::vector<MatchedEntry>& sorted) {
+    std::int64_t held = 0;
+    for (const MatchedEntry& m : std::ranges::equal_range(sorted, tensor, {}, &MatchedEntry::tensor))
+      held += m.count;
+    const TensorInfo& info = keys_.manifest()[tensor];
+    missing_.lines.push_back(fmt::format("part of {} {}: {} of {} elements are there", info.name,
+                                         shape_text(info.shape), held, info.element_count()));
   }
 
   void throw_if_different() const {
@@ -117,10 +131,11 @@ class Matcher {
     }
     if (text.empty()) return;
     fail(ExitCode::kBadData,
-         "the checkpoint's tensors are not those that config.json describes:{}\n  Likely cause: config.json "
+         "{}: the checkpoint's tensors are not those that config.json describes:{}\n  Likely cause: "
+         "config.json "
          "belongs to "
          "another checkpoint, or the download is incomplete.",
-         text);
+         index_.directory, text);
   }
 
   /// "name (file)"

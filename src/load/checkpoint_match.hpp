@@ -12,12 +12,14 @@
 
 namespace sluice {
 
-/// Entry `entry` of an index holds elements [begin, begin + count) of a manifest tensor, row-major.
+/// Entry `entry` of an index holds elements [begin, begin + count) of a manifest tensor, row-major, as its
+/// own elements from `entry_begin` on.
 struct MatchedEntry {
   int entry = 0;
   int tensor = 0;
   std::int64_t begin = 0;
   std::int64_t count = 0;
+  std::int64_t entry_begin = 0;  ///< above 0 only where all experts' gates or ups are a tensor of their own
 };
 
 struct CheckpointMatch {

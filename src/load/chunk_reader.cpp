@@ -1,13 +1,17 @@
 #include "load/chunk_reader.hpp"
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kSliceBytes = kMiB;
+static_assert(LoadPlan::kBlockBytes % InputFile::kBlockBytes == 0);
 
 /// Whether most of a file is in the page cache, by looking at a few places.
 bool is_mostly_cached(const InputFile& file) {
@@ -18,29 +22,82 @@ bool is_mostly_cached(const InputFile& file) {
   return cached > kPlaces / 2;
 }
 
-}  // namespace
-
-void ChunkReader::open(int file) {
-  const CheckpointFile& expected = plan_.files()[static_cast<std::size_t>(file)];
-  file_ = InputFile::open(directory_ / expected.name);
-  open_ = file;
-  if (file_->size_bytes() != expected.bytes)
-    fail(ExitCode::kBadData, "{} has {} bytes, but had {} when its header was read: it was changed meanwhile",
-         file_->path().string(), file_->size_bytes(), expected.bytes);
-  drop_ = policy_ == CachePolicy::kDrop || (policy_ == CachePolicy::kAuto && !is_mostly_cached(*file_));
-  file_->advise_sequential();
+std::string_view text_of(FileAccess access, bool was_cached) {
+  if (access == FileAccess::kDirect) return "direct reads, as it is not cached";
+  if (access == FileAccess::kDropBehind)
+    return was_cached ? "cached; read and dropped" : "buffered reads, dropped behind (no direct reads here)";
+  return was_cached ? "cached; buffered reads" : "buffered reads, kept in the page cache";
 }
 
-void ChunkReader::read(const Read& read, std::span<std::byte> out, const std::function<void()>& between) {
-  if (read.file != open_) open(read.file);
-  for (std::int64_t done = 0; done < read.bytes;) {
-    const std::int64_t slice = std::min(kSliceBytes, read.bytes - done);
-    file_->read_at(read.offset + done,
-                   out.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(slice)));
-    done += slice;
-    between();
+}  // namespace
+
+ChunkReader::Source::~Source() {
+  if (forget) file.drop_cache(0, file.size_bytes());
+}
+
+std::shared_ptr<const ChunkReader::Source> ChunkReader::open(int file) const {
+  const CheckpointFile& expected = plan_.files()[static_cast<std::size_t>(file)];
+  InputFile buffered = InputFile::open(directory_ / expected.name);
+  if (buffered.size_bytes() != expected.bytes)
+    fail(ExitCode::kBadData, "{} has {} bytes, but had {} when its header was read: it was changed meanwhile",
+         buffered.path().string(), buffered.size_bytes(), expected.bytes);
+  const bool was_cached = is_mostly_cached(buffered);
+  const bool keep = policy_ == CachePolicy::kKeep || (policy_ == CachePolicy::kAuto && was_cached);
+  std::optional<InputFile> direct;
+  if (!keep && !was_cached) direct = InputFile::open_direct(buffered.path());
+  const FileAccess access =
+      keep ? FileAccess::kBuffered : (direct ? FileAccess::kDirect : FileAccess::kDropBehind);
+  log::info("{}: {}", expected.name, text_of(access, was_cached));
+  if (!direct) buffered.advise_sequential();
+  return std::make_shared<const Source>(direct ? *std::move(direct) : std::move(buffered), access, !keep);
+}
+
+std::shared_ptr<const ChunkReader::Source> ChunkReader::source_of(int file) {
+  const std::lock_guard lock(mutex_);
+  if (file != open_) {
+    source_ = open(file);
+    open_ = file;
   }
-  if (drop_) file_->drop_cache(read.offset, read.bytes);
+  return source_;
+}
+
+Chunk ChunkReader::read(const Read& read, std::span<std::byte> slot) {
+  const std::shared_ptr<const Source> source = source_of(read.file);
+  if (source->access == FileAccess::kDirect) return read_direct(source->file, read, slot);
+  const Chunk chunk = read_buffered(source->file, read, slot);
+  if (source->access == FileAccess::kDropBehind) source->file.drop_cache(read.offset, read.bytes);
+  return chunk;
+}
+
+/// Reads the blocks that the read touches.
+Chunk ChunkReader::read_direct(const InputFile& file, const Read& read, std::span<std::byte> slot) const {
+  constexpr std::int64_t kBlock = InputFile::kBlockBytes;
+  const std::int64_t lead = read.offset % kBlock;
+  const std::int64_t needed = lead + read.bytes;
+  const std::int64_t blocks = (needed + kBlock - 1) / kBlock * kBlock;
+  file.read_at_least(needed, read.offset - lead, slot.first(static_cast<std::size_t>(blocks)));
+  const std::int64_t fetched = std::min(blocks, file.size_bytes() - read.offset + lead);
+  return {slot.data() + lead, fetched - read.bytes, false};
+}
+
+/// Large own pieces go where they belong; what lies between them goes to the slot, to its place in the read.
+Chunk ChunkReader::read_buffered(const InputFile& file, const Read& read, std::span<std::byte> slot) const {
+  std::int64_t done = 0;
+  const auto fill_slot = [&](std::int64_t end) {
+    if (end > done)
+      file.read_at(read.offset + done,
+                   slot.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(end - done)));
+  };
+  if (own_place_) {
+    plan_.for_each_piece(read, [&](const Piece& piece) {
+      if (piece.rank != read.reader || !LoadPlan::is_large(piece) || plan_.is_staged(piece)) return;
+      fill_slot(piece.source);
+      file.read_at(read.offset + piece.source, {own_place_(piece), static_cast<std::size_t>(piece.bytes())});
+      done = piece.source + piece.bytes();
+    });
+  }
+  fill_slot(read.bytes);
+  return {slot.data(), 0, own_place_ != nullptr};
 }
 
 }  // namespace sluice

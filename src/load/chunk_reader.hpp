@@ -1,4 +1,4 @@
-// Reads a plan's chunks in order and decides what the page cache keeps of them.
+// Reads a plan's chunks and decides, file by file, how: past the page cache, through it, or out of it.
 #pragma once
 
 #include "io/file.hpp"
@@ -8,36 +8,72 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
+#include <memory>
+#include <mutex>
 #include <span>
 
 namespace sluice {
 
 /// What becomes of the page cache behind the reader. On unified memory it competes with the model.
 enum class CachePolicy : std::uint8_t {
-  kAuto,  ///< keep what was cached before, drop what the load brought in
+  kAuto,  ///< keep what was cached before, leave nothing else behind
   kKeep,
-  kDrop,
+  kDrop,  ///< leave nothing behind, whoever brought it in
+};
+
+/// How one file is read.
+enum class FileAccess : std::uint8_t {
+  kBuffered,
+  kDropBehind,  ///< through the page cache, which forgets each chunk once it is read
+  kDirect,      ///< past the page cache
+};
+
+/// A read that has been done.
+struct Chunk {
+  const std::byte* data = nullptr;  ///< the read's first byte, in its slot
+  std::int64_t overhead_bytes = 0;  ///< read besides, because direct reads fetch whole blocks
+  bool own_placed = false;          ///< own pieces that need no staging went straight to their place instead
 };
 
 class ChunkReader {
  public:
-  /// `plan` must outlive the reader. Files are opened one at a time, each at its first read.
-  ChunkReader(const LoadPlan& plan, std::filesystem::path directory, CachePolicy policy)
-      : plan_(plan), directory_(std::move(directory)), policy_(policy) {}
+  /// The place of a piece that its reader owns and that needs no staging. Null: pieces stay in the slot.
+  using OwnPlace = std::function<std::byte*(const Piece&)>;
 
-  /// Fills the beginning of `out` with a read. Calls `between` after every MiB, so that messages keep moving.
-  /// Error(kBadData) if the file is not as long as it was when the plan was made.
-  void read(const Read& read, std::span<std::byte> out, const std::function<void()>& between);
+  /// `plan` must outlive the reader.
+  ChunkReader(const LoadPlan& plan, std::filesystem::path directory, CachePolicy policy, OwnPlace own_place)
+      : plan_(plan), directory_(std::move(directory)), policy_(policy), own_place_(std::move(own_place)) {}
+
+  /// Does a read. `slot` begins on a page and has LoadPlan::chunk_room() bytes. Several threads may call this
+  /// at a time; each file is opened, and its access chosen and logged, at its first read. Error(kBadData) if
+  /// a file is not as long as it was when the plan was made.
+  [[nodiscard]] Chunk read(const Read& read, std::span<std::byte> slot);
 
  private:
-  void open(int file);
+  struct Source {
+    Source(InputFile open_file, FileAccess chosen, bool drop_at_end)
+        : file(std::move(open_file)), access(chosen), forget(drop_at_end) {}
+    ~Source();
+    Source(const Source&) = delete;
+    Source& operator=(const Source&) = delete;
+
+    InputFile file;
+    FileAccess access;
+    bool forget;
+  };
+
+  [[nodiscard]] std::shared_ptr<const Source> source_of(int file);
+  [[nodiscard]] std::shared_ptr<const Source> open(int file) const;
+  [[nodiscard]] Chunk read_direct(const InputFile& file, const Read& read, std::span<std::byte> slot) const;
+  [[nodiscard]] Chunk read_buffered(const InputFile& file, const Read& read, std::span<std::byte> slot) const;
+
   const LoadPlan& plan_;
   std::filesystem::path directory_;
   CachePolicy policy_;
-  std::optional<InputFile> file_;
+  OwnPlace own_place_;
+  std::mutex mutex_;  ///< guards what follows
   int open_ = -1;
-  bool drop_ = false;
+  std::shared_ptr<const Source> source_;
 };
 
 }  // namespace sluice

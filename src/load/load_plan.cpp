@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "load/byte_stream.hpp"
+#include "load/read_cutter.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -90,67 +91,79 @@ std::vector<Interval> expected_intervals(const ShardPlan& shards) {
 }  // namespace
 
 LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, const ShardPlan& shards,
-                   DType arena, std::int64_t chunk_bytes)
-    : shards_(shards), arena_(arena), files_(index.files), ranks_(static_cast<std::size_t>(shards.world())) {
-  SLUICE_ASSERT(chunk_bytes >= 4 * kKiB, "a chunk of {} bytes is too small to load by", chunk_bytes);
+                   const LoadPlanOptions& options)
+    : shards_(shards),
+      options_(options),
+      files_(index.files),
+      ranks_(static_cast<std::size_t>(shards.world())) {
+  SLUICE_ASSERT(options.chunk_bytes >= 4 * kKiB, "a chunk of {} bytes is too small to load by",
+                options.chunk_bytes);
+  SLUICE_ASSERT(options.readers.world() == shards.world(), "readers for {} ranks, shards for {}",
+                options.readers.world(), shards.world());
   sources_.reserve(match.entries.size());
   for (const MatchedEntry& matched : match.entries) {
     const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(matched.entry)];
     if (matched.count == 0) continue;
-    sources_.push_back({entry.file, matched.tensor, entry.dtype, entry.begin, matched.begin, matched.count});
+    const std::int64_t begin = entry.begin + matched.entry_begin * size_of(entry.dtype);
+    sources_.push_back({entry.file, matched.tensor, entry.dtype, begin, matched.begin, matched.count});
   }
   std::ranges::sort(sources_, {}, [](const Source& s) { return std::tuple(s.file, s.begin); });
-  cut_reads(chunk_bytes);
+  cut_reads();
   add_up();
 }
 
-/// Takes runs of tensors that touch, chunk by chunk; the end of a chunk moves down to the border of an
-/// element.
-void LoadPlan::cut_reads(std::int64_t chunk_bytes) {
-  const int count = static_cast<int>(sources_.size());
-  int at = 0;
-  std::int64_t position = sources_.empty() ? 0 : sources_.front().begin;
-  while (at < count) {
-    const Source& first = sources_[static_cast<std::size_t>(at)];
-    const Read read{first.file, position, 0, at};
-    const std::int64_t limit = position + chunk_bytes;
-    for (; at < count; ++at) {
-      const Source& source = sources_[static_cast<std::size_t>(at)];
-      if (source.file != read.file || source.begin > position || position == limit) break;
-      const std::int64_t elements = (std::min(source.end(), limit) - source.begin) / size_of(source.dtype);
-      position = std::max(position, source.begin + elements * size_of(source.dtype));
-      if (position < source.end()) break;
-    }
-    reads_.push_back({read.file, read.offset, position - read.offset, read.first});
-    if (at < count) {
-      const Source& next = sources_[static_cast<std::size_t>(at)];
-      if (next.file != read.file || next.begin > position) position = next.begin;
-    }
+void LoadPlan::cut_reads() {
+  std::vector<ReadCutter> cutters;
+  for (int rank = 0; rank < readers().world(); ++rank) cutters.emplace_back(rank, options_.chunk_bytes);
+  for (int i = 0; i < static_cast<int>(sources_.size()); ++i) {
+    const Source& source = sources_[static_cast<std::size_t>(i)];
+    cut_by_owner(source, {source.element, source.element + source.count}, source.begin,
+                 [&](const Piece& piece) {
+                   const int reader = readers().reader_of(piece.rank);
+                   cutters[static_cast<std::size_t>(reader)].add(source.file, i, piece);
+                 });
   }
+  for (ReadCutter& cutter : cutters) cutter.finish(reads_);
 }
 
 void LoadPlan::add_up() {
   std::vector<Transfer> transfers;
   for (const Read& read : reads_) {
-    read_bytes_ += read.bytes;
-    largest_read_bytes_ = std::max(largest_read_bytes_, read.bytes);
     transfers_of(read, transfers);
-    std::int64_t packed = 0;
-    for (std::size_t rank = 0; rank < transfers.size(); ++rank) {
-      const Transfer& transfer = transfers[rank];
-      std::int64_t staged = transfer.small_bytes;
-      ranks_[rank].payload += transfer.small_bytes;
-      for (const Piece& piece : transfer.large) {
-        ranks_[rank].payload += piece.bytes();
-        if (piece.dtype != arena_) staged += piece.bytes();
-      }
-      if (rank == 0) continue;
-      packed += transfer.small_bytes;
-      ranks_[rank].slot = std::max(ranks_[rank].slot, staged);
-    }
-    ranks_[0].slot = std::max(ranks_[0].slot, packed);
+    add_up(read, transfers);
   }
-  ranks_[0].slot += largest_read_bytes_;
+}
+
+void LoadPlan::add_up(const Read& read, const std::vector<Transfer>& transfers) {
+  RankTotals& reader = ranks_[static_cast<std::size_t>(read.reader)];
+  read_bytes_ += read.bytes;
+  reader.read += read.bytes;
+  reader.largest_read = std::max(reader.largest_read, read.bytes);
+  std::int64_t packed_here = 0;
+  for (std::size_t rank = 0; rank < transfers.size(); ++rank) {
+    const Transfer& transfer = transfers[rank];
+    std::int64_t staged = transfer.small_bytes;
+    ranks_[rank].payload += transfer.small_bytes;
+    for (const Piece& piece : transfer.large) {
+      ranks_[rank].payload += piece.bytes();
+      if (is_staged(piece)) staged += piece.bytes();
+    }
+    if (static_cast<int>(rank) == read.reader) continue;
+    packed_here += transfer.small_bytes;
+    ranks_[rank].packed = std::max(ranks_[rank].packed, staged);
+  }
+  reader.packed = std::max(reader.packed, packed_here);
+}
+
+std::span<const Read> LoadPlan::reads_by(int reader) const {
+  const auto found = std::ranges::equal_range(reads_, reader, {}, &Read::reader);
+  return {found.begin(), found.end()};
+}
+
+std::int64_t LoadPlan::chunk_room(int rank) const {
+  const std::int64_t largest = totals(rank).largest_read;
+  // A read that begins and ends inside blocks touches up to two more.
+  return largest == 0 ? 0 : (largest + kBlockBytes - 1) / kBlockBytes * kBlockBytes + 2 * kBlockBytes;
 }
 
 void LoadPlan::cut_by_owner(const Source& source, Range elements, std::int64_t position,
@@ -192,7 +205,7 @@ void LoadPlan::transfers_of(const Read& read, std::vector<Transfer>& transfers) 
   }
   for_each_piece(read, [&](const Piece& piece) {
     Transfer& transfer = transfers[static_cast<std::size_t>(piece.rank)];
-    if (piece.bytes() >= kLargePieceBytes) {
+    if (is_large(piece)) {
       transfer.large.push_back(piece);
     } else {
       transfer.small.push_back(piece);
@@ -220,7 +233,8 @@ void LoadPlan::check_coverage() const {
 
 Digest LoadPlan::digest() const {
   ByteWriter out;
-  out.number(static_cast<std::int64_t>(arena_));
+  out.number(static_cast<std::int64_t>(options_.arena));
+  out.number(options_.discard ? 1 : 0);
   for (const CheckpointFile& file : files_) {
     out.text(file.name);
     out.number(file.bytes);
@@ -230,7 +244,10 @@ Digest LoadPlan::digest() const {
          {std::int64_t{source.file}, std::int64_t{source.tensor}, static_cast<std::int64_t>(source.dtype),
           source.begin, source.element, source.count})
       out.number(value);
-  for (const Read& read : reads_) out.number(read.offset);
+  for (const Read& read : reads_) {
+    out.number(read.reader);
+    out.number(read.offset);
+  }
   for (int unit = 0; unit < static_cast<int>(shards_.layouts().units.size()); ++unit) {
     for (int rank = 0; rank < shards_.world(); ++rank) {
       out.number(shards_.owned(unit, rank).end);

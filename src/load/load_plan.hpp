@@ -6,16 +6,19 @@
 //   pieces    | rank 0 | rank 1 |  1   |  2 |                         consecutive in the file and in one
 //   arena
 //
-// Nothing but the table of tensors and reads is kept; pieces are worked out when they are asked for.
+// With several readers each has reads of its own, that hold the bytes of the ranks it reads for and no
+// others. Nothing but the table of tensors and reads is kept; pieces are worked out when they are asked for.
 #pragma once
 
 #include "base/bytes.hpp"
 #include "base/digest.hpp"
 #include "load/checkpoint_match.hpp"
+#include "load/reader_assignment.hpp"
 #include "shard/shard_plan.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace sluice {
@@ -23,6 +26,7 @@ namespace sluice {
 /// Bytes [offset, offset + bytes) of a file; never cuts an element. `first` is the first tensor it holds a
 /// part of.
 struct Read {
+  int reader = 0;  ///< rank
   int file = 0;
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
@@ -48,20 +52,37 @@ struct Transfer {
   std::int64_t small_bytes = 0;
 };
 
+struct LoadPlanOptions {
+  DType arena = DType::kBFloat16;
+  std::int64_t chunk_bytes = 8 * kMiB;  ///< reads have at most this many bytes; at least 4 KiB
+  ReaderAssignment readers;
+  bool discard = false;  ///< bytes that arrive are staged and let go: the stream alone, without arenas
+};
+
 class LoadPlan {
  public:
   /// Pieces of at least this many bytes travel unpacked.
   static constexpr std::int64_t kLargePieceBytes = 64 * kKiB;
+  [[nodiscard]] static bool is_large(const Piece& piece) { return piece.bytes() >= kLargePieceBytes; }
+  /// Reads end on multiples of this where they can, so that direct reads fetch no block twice.
+  static constexpr std::int64_t kBlockBytes = 4 * kKiB;
 
-  /// `shards` must outlive the plan; index and match need not. Reads have at most `chunk_bytes` (at least 4
-  /// KiB).
-  LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, const ShardPlan& shards, DType arena,
-           std::int64_t chunk_bytes);
+  /// `shards` must outlive the plan; index and match need not.
+  LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, const ShardPlan& shards,
+           const LoadPlanOptions& options);
 
   [[nodiscard]] const std::vector<CheckpointFile>& files() const { return files_; }
+  /// By reader, then in file order.
   [[nodiscard]] const std::vector<Read>& reads() const { return reads_; }
+  [[nodiscard]] std::span<const Read> reads_by(int reader) const;
+  [[nodiscard]] const ReaderAssignment& readers() const { return options_.readers; }
   [[nodiscard]] const ShardPlan& shards() const { return shards_; }
-  [[nodiscard]] DType arena_dtype() const { return arena_; }
+  [[nodiscard]] DType arena_dtype() const { return options_.arena; }
+  [[nodiscard]] bool discards() const { return options_.discard; }
+  /// Whether a piece rests in its owner's staging buffer. Otherwise it goes straight into the arena.
+  [[nodiscard]] bool is_staged(const Piece& piece) const {
+    return options_.discard || piece.dtype != options_.arena;
+  }
 
   /// Calls `visit` with the pieces of a read in file order, as long as they can be.
   void for_each_piece(const Read& read, const std::function<void(const Piece&)>& visit) const;
@@ -72,19 +93,19 @@ class LoadPlan {
   /// and no other.
   void check_coverage() const;
 
-  /// Payload: the bytes that are read, and those among them that a rank keeps. Rank 0 sends all but its own.
+  /// Payload in the files' element types: all of it; what a rank reads, keeps in the end, and sends.
   [[nodiscard]] std::int64_t read_bytes() const { return read_bytes_; }
-  [[nodiscard]] std::int64_t payload_bytes(int rank) const {
-    return ranks_[static_cast<std::size_t>(rank)].payload;
+  [[nodiscard]] std::int64_t read_bytes(int rank) const { return totals(rank).read; }
+  [[nodiscard]] std::int64_t payload_bytes(int rank) const { return totals(rank).payload; }
+  [[nodiscard]] std::int64_t sent_bytes(int rank) const {
+    return readers().is_reader(rank) ? totals(rank).read - totals(rank).payload : 0;
   }
-  [[nodiscard]] std::int64_t sent_bytes() const { return read_bytes_ - payload_bytes(0); }
-  /// Staging that one step of the load takes: on rank 0 a read and the small pieces packed for others; on
-  /// other ranks what is packed or has to be converted. A ring of n slots takes n times as much, and nothing
-  /// else is allocated.
-  [[nodiscard]] std::int64_t slot_bytes(int rank) const {
-    return ranks_[static_cast<std::size_t>(rank)].slot;
-  }
-  [[nodiscard]] std::int64_t largest_read_bytes() const { return largest_read_bytes_; }
+  /// Staging that one read takes: at its reader the read, rounded out to blocks, and the small pieces packed
+  /// for others; elsewhere what is packed or has to be converted. A ring of n slots takes n times as much,
+  /// and nothing else is allocated.
+  [[nodiscard]] std::int64_t slot_bytes(int rank) const { return chunk_room(rank) + totals(rank).packed; }
+  /// The part of a reader's slot that holds the read itself; whole blocks. 0 elsewhere.
+  [[nodiscard]] std::int64_t chunk_room(int rank) const;
 
   /// Digest of everything that two ranks must have in common to load together.
   [[nodiscard]] Digest digest() const;
@@ -101,22 +122,25 @@ class LoadPlan {
     [[nodiscard]] std::int64_t end() const { return begin + count * size_of(dtype); }
   };
   struct RankTotals {
+    std::int64_t read = 0;
     std::int64_t payload = 0;
-    std::int64_t slot = 0;
+    std::int64_t largest_read = 0;
+    std::int64_t packed = 0;  ///< most staging that one read takes besides the read itself
   };
-  void cut_reads(std::int64_t chunk_bytes);
+  void cut_reads();
   void add_up();
+  void add_up(const Read& read, const std::vector<Transfer>& transfers);
   void cut_by_owner(const Source& source, Range elements, std::int64_t position,
                     const std::function<void(const Piece&)>& visit) const;
+  [[nodiscard]] const RankTotals& totals(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
 
   const ShardPlan& shards_;
-  DType arena_;
+  LoadPlanOptions options_;
   std::vector<CheckpointFile> files_;
   std::vector<Source> sources_;  ///< by file, then by begin; none is empty
   std::vector<Read> reads_;
   std::vector<RankTotals> ranks_;
   std::int64_t read_bytes_ = 0;
-  std::int64_t largest_read_bytes_ = 0;
 };
 
 }  // namespace sluice

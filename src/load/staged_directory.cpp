@@ -33,12 +33,17 @@ StagedDirectory::StagedDirectory(fs::path target)
     : target_(normal(target)),
       staging_(target_.parent_path() /
                fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid())) {
-  std::error_code error;
-  if (fs::exists(target_, error) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error)))
+  if (!is_free(target_))
     fail(ExitCode::kUsage, "{} is already there; choose another name or remove it", target_.string());
+  std::error_code error;
   fs::create_directories(target_.parent_path(), error);
   if (!error) fs::create_directory(staging_, error);
   if (error) fail(ExitCode::kIo, "cannot create {}: {}", staging_.string(), error.message());
+}
+
+bool StagedDirectory::is_free(const fs::path& target) {
+  std::error_code error;
+  return !fs::exists(target, error) || (fs::is_directory(target, error) && fs::is_empty(target, error));
 }
 
 StagedDirectory::~StagedDirectory() {

@@ -15,6 +15,9 @@ class StagedDirectory {
   StagedDirectory& operator=(const StagedDirectory&) = delete;
   ~StagedDirectory();
 
+  /// Whether the name is free to be taken: nothing is there, or an empty directory.
+  [[nodiscard]] static bool is_free(const std::filesystem::path& target);
+
   /// Where to write until commit().
   [[nodiscard]] const std::filesystem::path& path() const { return staging_; }
   /// Makes names durable and visible. Files must have been closed and synced.

@@ -1,4 +1,4 @@
-// Runs a load plan: rank 0 reads chunk after chunk, and every piece goes straight to the rank that owns it.
+// Runs a load plan: readers read chunk after chunk, and every piece goes straight to the rank that owns it.
 #pragma once
 
 #include "base/memory.hpp"
@@ -20,19 +20,21 @@ struct LoadProgress {
 };
 
 struct LoadOptions {
-  int ring_slots = 3;  ///< chunks under way at once; staging is this times LoadPlan::slot_bytes()
+  int ring_slots = 4;      ///< chunks under way at once; staging is this times LoadPlan::slot_bytes()
+  int reader_threads = 2;  ///< reads under way at once, on a rank that reads
   CachePolicy page_cache = CachePolicy::kAuto;
+  double limit_seconds = 900;                           ///< longest wait for a read
   MemorySample baseline{};                              ///< what peak_growth_bytes is counted from
-  std::function<void(const LoadProgress&)> progress{};  ///< called on rank 0 after every chunk; may be empty
+  std::function<void(const LoadProgress&)> progress{};  ///< called on rank 0 after its chunks; may be empty
 };
 
-/// Collective over `comm`. Fills `weights` of every rank from the files in `directory`, which only rank 0
-/// reads. Holds the ring of staging slots besides the arena, and nothing that grows. The plan must be the
-/// same on every rank (compare LoadPlan::digest() first) and made for this communicator's size and this
-/// arena's plan and element type. Throws on the rank that fails; the others wait until the job is ended or
-/// their deadline passes.
+/// Collective over `comm`. Fills `weights` of every rank from the files in `directory`, which only the plan's
+/// readers touch; null with a plan that discards. Holds the ring of staging slots besides the arena, and
+/// nothing that grows. The plan must be the same on every rank (compare LoadPlan::digest() first) and made
+/// for this communicator's size and this arena's plan and element type. Throws on the rank that fails; the
+/// others wait until the job is ended or their deadline passes.
 [[nodiscard]] LoadReport load_shards(Communicator& comm, const LoadPlan& plan,
-                                     const std::filesystem::path& directory, ShardArena& weights,
+                                     const std::filesystem::path& directory, ShardArena* weights,
                                      const LoadOptions& options);
 
 }  // namespace sluice

@@ -33,7 +33,4 @@ struct SynthesizeReport {
 SynthesizeReport synthesize_checkpoint(const KeyMap& keys, const std::filesystem::path& out,
                                        const SynthesizeOptions& options);
 
-/// The small files of a model directory that belong to any checkpoint of it: configuration and tokenizer.
-[[nodiscard]] std::vector<std::filesystem::path> companion_files(const std::filesystem::path& directory);
-
 }  // namespace sluice

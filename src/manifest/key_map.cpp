@@ -4,8 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
+#include <iterator>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -15,7 +19,101 @@ namespace {
 constexpr std::string_view kGateUp = "gate_up_proj";
 constexpr std::string_view kDown = "down_proj";
 
-/// The name in transformers' text-model tree, whatever wrapper the checkpoint was saved from.
+/// One of the matrices of an expert, or two joined: part `part` of the `parts` equal row ranges of its block
+/// in a fused tensor.
+struct Projection {
+  std::string_view name;
+  std::string_view tensor;
+  std::int64_t part;
+  std::int64_t parts;
+};
+constexpr Projection kGate{"gate_proj", kGateUp, 0, 2};
+constexpr Projection kUp{"up_proj", kGateUp, 1, 2};
+constexpr Projection kJoined{kGateUp, kGateUp, 0, 1};
+constexpr Projection kDownOnly{kDown, kDown, 0, 1};
+
+const Projection* find_projection(std::string_view name) {
+  for (const Projection* projection : {&kGate, &kUp, &kJoined, &kDownOnly})
+    if (projection->name == name) return projection;
+  return nullptr;
+}
+
+/// "…experts.12.up_proj.weight" or "…experts.up_proj" taken apart.
+struct ExpertKey {
+  std::string_view experts;            ///< "…experts."
+  std::optional<std::int64_t> expert;  ///< nothing for all of them in one tensor
+  const Projection* projection = nullptr;
+};
+
+std::string per_expert_name(std::string_view experts, std::int64_t expert, const Projection& projection) {
+  return fmt::format("{}{}.{}.weight", experts, expert, projection.name);
+}
+
+/// "12.up_proj.weight"
+std::optional<ExpertKey> parse_numbered(std::string_view experts, std::string_view rest) {
+  constexpr std::string_view kSuffix = ".weight";
+  if (!rest.ends_with(kSuffix)) return std::nullopt;
+  std::int64_t expert = 0;
+  const char* const begin = rest.data();
+  const char* const end = begin + rest.size() - kSuffix.size();
+  const auto [dot, error] = std::from_chars(begin, end, expert);
+  if (error != std::errc{} || dot == end || *dot != '.' || expert < 0) return std::nullopt;
+  if (dot - begin > 1 && *begin == '0') return std::nullopt;  // "007" is nobody's spelling of 7
+  const std::string_view name(dot + 1, static_cast<std::size_t>(end - dot - 1));
+  const Projection* const projection = find_projection(name);
+  if (projection == nullptr) return std::nullopt;
+  return ExpertKey{experts, expert, projection};
+}
+
+std::optional<ExpertKey> parse_expert_key(std::string_view name) {
+  constexpr std::string_view kMarker = ".experts.";
+  const std::size_t marker = name.find(kMarker);
+  if (marker == std::string_view::npos) return std::nullopt;
+  const std::string_view experts = name.substr(0, marker + kMarker.size());
+  const std::string_view rest = name.substr(experts.size());
+  if (const Projection* const projection = find_projection(rest)) return ExpertKey{experts, {}, projection};
+  return parse_numbered(experts, rest);
+}
+
+/// Elements of a projection inside the fused tensor ([E, 2I, H] or [E, H, I]).
+std::optional<KeyTarget> expert_target(const ParameterManifest& manifest, const ExpertKey& key) {
+  const auto tensor = manifest.find(std::string(key.experts).append(key.projection->tensor));
+  if (!tensor) return std::nullopt;
+  const std::vector<std::int64_t>& shape = manifest[*tensor].shape;
+  const std::int64_t block = shape[1] * shape[2];
+  const std::int64_t rows = shape[1] / key.projection->parts;
+  const std::int64_t first = key.projection->part * rows * shape[2];
+  if (!key.expert) return KeyTarget{*tensor, first, {shape[0], rows, shape[2]}, shape[0], block};
+  if (*key.expert >= shape[0]) return std::nullopt;
+  return KeyTarget{*tensor, *key.expert * block + first, {rows, shape[2]}};
+}
+
+/// One expert after the other, each as gate, up, down: the order of the arena, so that a load is one long
+/// run.
+void publish_experts(const ParameterManifest& manifest, int gate_up, std::vector<PublishedTensor>& out) {
+  const std::string& name = manifest[gate_up].name;
+  const std::string experts = name.substr(0, name.size() - kGateUp.size());
+  for (std::int64_t expert = 0; expert < manifest[gate_up].shape[0]; ++expert) {
+    for (const Projection* projection : {&kGate, &kUp, &kDownOnly}) {
+      const auto target = expert_target(manifest, {experts, expert, projection});
+      SLUICE_ASSERT(target, "{} has no {}", experts, projection->name);
+      out.push_back({per_expert_name(experts, expert, *projection), *target});
+    }
+  }
+}
+
+/// The name as the wrapper of the model writes it.
+std::string with_prefix(std::string name, const std::string& prefix) {
+  constexpr std::string_view kPlain = "model.";
+  return name.starts_with(kPlain) ? name.replace(0, kPlain.size(), prefix) : name;
+}
+
+}  // namespace
+
+std::int64_t KeyTarget::element_count() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
 std::string without_wrapper(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPrefixes{
       {{"model.language_model.", "model."},
@@ -26,66 +124,39 @@ std::string without_wrapper(std::string_view name) {
   return std::string(name);
 }
 
-/// "…experts.12.up_proj.weight" taken apart.
-struct ExpertKey {
-  std::string_view experts;  ///< "…experts."
-  std::int64_t expert = 0;
-  std::string_view projection;  ///< "gate", "up" or "down"
-};
-
-std::optional<ExpertKey> parse_expert_key(std::string_view name) {
-  constexpr std::string_view kMarker = ".experts.";
-  constexpr std::string_view kSuffix = "_proj.weight";
-  const std::size_t marker = name.find(kMarker);
-  if (marker == std::string_view::npos || !name.ends_with(kSuffix)) return std::nullopt;
-  ExpertKey key;
-  key.experts = name.substr(0, marker + kMarker.size());
-  const char* const begin = name.data() + key.experts.size();
-  const char* const end = name.data() + name.size() - kSuffix.size();
-  const auto [dot, error] = std::from_chars(begin, end, key.expert);
-  if (error != std::errc{} || dot == end || *dot != '.' || key.expert < 0) return std::nullopt;
-  if (dot - begin > 1 && *begin == '0') return std::nullopt;  // "007" is nobody's spelling of 7
-  key.projection = std::string_view(dot + 1, static_cast<std::size_t>(end - dot - 1));
-  return key;
-}
-
-/// Elements of one expert's gate, up or down projection inside the fused tensor ([E, 2I, H] or [E, H, I]).
-std::optional<KeyTarget> expert_target(const ParameterManifest& manifest, const ExpertKey& key) {
-  const bool down = key.projection == "down";
-  if (!down && key.projection != "gate" && key.projection != "up") return std::nullopt;
-  const auto tensor = manifest.find(std::string(key.experts).append(down ? kDown : kGateUp));
-  if (!tensor) return std::nullopt;
-  const std::vector<std::int64_t>& shape = manifest[*tensor].shape;
-  if (key.expert >= shape[0]) return std::nullopt;
-  const std::int64_t rows = down ? shape[1] : shape[1] / 2;
-  const std::int64_t first_row = key.expert * shape[1] + (key.projection == "up" ? rows : 0);
-  return KeyTarget{*tensor, first_row * shape[2], {rows, shape[2]}};
-}
-
-std::optional<IgnoredKey> ignored(std::string_view name) {
-  if (name.starts_with("model.visual.") || name.starts_with("visual.") ||
-      name.starts_with("model.vision_tower."))
-    return IgnoredKey{"vision tower"};
-  if (name.starts_with("mtp.") || name.starts_with("model.mtp.")) return IgnoredKey{"multi-token prediction"};
-  if (name.ends_with(".rotary_emb.inv_freq")) return IgnoredKey{"computed buffer"};
+std::optional<IgnoredKey> ignored_key(std::string_view name) {
+  for (const std::string_view prefix : {"model.visual.", "visual.", "model.vision_tower."})
+    if (name.starts_with(prefix)) return IgnoredKey{"vision tower", false, ForeignPart::kVisionTower};
+  for (const std::string_view prefix : {"mtp.", "model.mtp."})
+    if (name.starts_with(prefix))
+      return IgnoredKey{"multi-token prediction", false, ForeignPart::kMultiTokenPrediction};
+  // Once every layer kept a table of its own.
+  if (name.ends_with(".rotary_emb.inv_freq")) return IgnoredKey{"computed buffer", true, {}};
   return std::nullopt;
 }
 
-/// One expert after the other, each as gate, up, down: the order of the arena, so that a load is one long
-/// run.
-void publish_experts(const ParameterManifest& manifest, int gate_up, std::vector<PublishedTensor>& out) {
-  const std::string& name = manifest[gate_up].name;
-  const std::string experts = name.substr(0, name.size() - kGateUp.size());
-  for (std::int64_t expert = 0; expert < manifest[gate_up].shape[0]; ++expert) {
-    for (const std::string_view projection : {"gate", "up", "down"}) {
-      const auto target = expert_target(manifest, {experts, expert, projection});
-      SLUICE_ASSERT(target, "{} has no {} projection", experts, projection);
-      out.push_back({fmt::format("{}{}.{}_proj.weight", experts, expert, projection), *target});
-    }
-  }
-}
+std::vector<PerExpertPart> per_expert_parts(std::string_view name, const std::vector<std::int64_t>& shape) {
+  const std::vector<PerExpertPart> whole{{std::string(name), shape, 0}};
+  const std::optional<ExpertKey> key = parse_expert_key(name);
+  if (!key || shape.size() != (key->expert ? 2 : 3)) return whole;
+  // A shape comes from a file, and must not make more names than any model has.
+  constexpr std::int64_t kMostExperts = 65'536;
+  if (std::ranges::count(shape, 0) > 0 || (!key->expert && shape[0] > kMostExperts)) return whole;
+  std::vector<const Projection*> projections{key->projection};
+  if (key->projection == &kJoined) projections = {&kGate, &kUp};
+  const std::int64_t row = shape.back();
+  const std::int64_t rows = shape[shape.size() - 2] / std::ssize(projections);
+  if (rows * std::ssize(projections) != shape[shape.size() - 2]) return whole;
 
-}  // namespace
+  std::vector<PerExpertPart> parts;
+  const std::int64_t first = key->expert.value_or(0);
+  const std::int64_t end = key->expert ? first + 1 : shape[0];
+  for (std::int64_t expert = first; expert < end; ++expert)
+    for (const Projection* projection : projections)
+      parts.push_back(
+          {per_expert_name(key->experts, expert, *projection), {rows, row}, std::ssize(parts) * rows * row});
+  return parts.empty() ? whole : parts;
+}
 
 KeyMap::KeyMap(const ParameterManifest& manifest) : manifest_(manifest) {}
 
@@ -93,13 +164,14 @@ std::variant<KeyTarget, IgnoredKey, UnknownKey> KeyMap::resolve(std::string_view
   const std::string name = without_wrapper(checkpoint_name);
   if (const auto tensor = manifest_.find(name)) {
     const TensorInfo& info = manifest_[*tensor];
-    if (!info.tied_to.empty()) return IgnoredKey{"copy of a tied tensor"};
-    if (info.kind == TensorKind::kComputedBuffer) return IgnoredKey{"computed buffer"};
+    if (!info.tied_to.empty()) return IgnoredKey{"copy of a tied tensor", true, {}};
+    if (info.kind == TensorKind::kComputedBuffer) return IgnoredKey{"computed buffer", true, {}};
     return KeyTarget{*tensor, 0, info.shape};
   }
   if (const auto key = parse_expert_key(name))
     if (const auto target = expert_target(manifest_, *key)) return *target;
-  if (auto reason = ignored(name)) return *std::move(reason);
+  if (auto key = ignored_key(name); key && (!key->part || manifest_.has_foreign_part(*key->part)))
+    return *std::move(key);
   return UnknownKey{};
 }
 
@@ -113,6 +185,8 @@ std::vector<PublishedTensor> KeyMap::published(ExpertLayout layout) const {
       publish_experts(manifest_, tensor, out);
     }
   }
+  for (PublishedTensor& tensor : out)
+    tensor.name = with_prefix(std::move(tensor.name), manifest_.published_prefix());
   return out;
 }
 

@@ -1,10 +1,11 @@
-// Checkpoint names <-> manifest tensors. A published name stands for a contiguous range of one manifest
-// tensor: all of it, or one expert's gate, up or down projection inside the fused expert tensors.
+// Checkpoint names <-> manifest tensors. A published name stands for all of one manifest tensor, or for one
+// expert's or every expert's gate, up or down projections inside the fused expert tensors.
 #pragma once
 
 #include "manifest/manifest.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,18 +20,25 @@ enum class ExpertLayout : std::uint8_t {
   kFused,      ///< `experts.gate_up_proj`, `experts.down_proj`
 };
 
-/// Where the elements of one checkpoint tensor belong: elements [begin, begin + count) of the manifest
-/// tensor, row-major.
+/// Where the elements of one checkpoint tensor belong, row-major: its `blocks` equal parts begin at elements
+/// begin, begin + block_stride, ... of the manifest tensor. There is one block but where all experts' gates
+/// or ups are a tensor of their own.
 struct KeyTarget {
   int tensor = 0;
   std::int64_t begin = 0;
-  std::vector<std::int64_t> shape;  ///< of the checkpoint tensor; its product is the count
+  std::vector<std::int64_t> shape;  ///< of the checkpoint tensor
+  std::int64_t blocks = 1;
+  std::int64_t block_stride = 0;
+
+  [[nodiscard]] std::int64_t element_count() const;
 };
 
-/// A name that training does not need (vision tower, multi-token prediction, stored copies of computed
-/// buffers).
+/// A name that training does not need.
 struct IgnoredKey {
   std::string reason;
+  bool redundant =
+      false;  ///< follows from other tensors (ties, computed buffers): nothing is lost without it
+  std::optional<ForeignPart> part{};  ///< of the checkpoint, that the model does without
 };
 struct UnknownKey {};
 
@@ -40,18 +48,37 @@ struct PublishedTensor {
   KeyTarget target;
 };
 
+/// The name in transformers' text-model tree, whatever wrapper the checkpoint was saved from:
+/// "model.language_model.norm.weight" and "language_model.model.norm.weight" are "model.norm.weight".
+[[nodiscard]] std::string without_wrapper(std::string_view checkpoint_name);
+
+/// What training does not need, by a name without_wrapper(); foreign parts are those of any architecture.
+[[nodiscard]] std::optional<IgnoredKey> ignored_key(std::string_view name);
+
+/// A part of a checkpoint tensor: elements from `begin` on, under the name of the per-expert layout.
+struct PerExpertPart {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::int64_t begin = 0;
+};
+/// Takes experts that are fused ([E, 2I, H], [E, I, H] or [E, H, I]) or have gate and up joined ([2I, H])
+/// apart into each expert's projections; any other tensor is its own only part. The parts follow each other
+/// and make up the tensor. `name` is one without_wrapper().
+[[nodiscard]] std::vector<PerExpertPart> per_expert_parts(std::string_view name,
+                                                          const std::vector<std::int64_t>& shape);
+
 /// Maps names for one manifest. Holds a reference to the manifest, which must outlive it.
 class KeyMap {
  public:
   explicit KeyMap(const ParameterManifest& manifest);
 
-  /// Accepts the prefixes `model.`, `model.language_model.` and `language_model.model.`, per-expert and fused
-  /// experts.
+  /// Accepts the prefixes `model.`, `model.language_model.` and `language_model.model.`; experts one by one
+  /// or fused, and in both their gate and up projections joined or apart.
   [[nodiscard]] std::variant<KeyTarget, IgnoredKey, UnknownKey> resolve(
       std::string_view checkpoint_name) const;
 
-  /// Every tensor of a checkpoint in published order (embedding, layers, norm, head; ties left out). Together
-  /// they cover each stored tensor of the manifest exactly once.
+  /// Every tensor of a checkpoint in published order (embedding, layers, norm, head; ties left out), under
+  /// the manifest's published prefix. Together they cover each stored tensor of the manifest exactly once.
   [[nodiscard]] std::vector<PublishedTensor> published(ExpertLayout layout) const;
 
   [[nodiscard]] const ParameterManifest& manifest() const { return manifest_; }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -68,6 +69,10 @@ std::optional<int> ParameterManifest::find(std::string_view name) const {
   const auto found = index_.find(std::string(name));
   if (found == index_.end()) return std::nullopt;
   return found->second;
+}
+
+bool ParameterManifest::has_foreign_part(ForeignPart part) const {
+  return std::ranges::find(foreign_parts_, part) != foreign_parts_.end();
 }
 
 std::int64_t ParameterManifest::parameter_count() const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -44,12 +45,22 @@ struct TensorInfo {
   [[nodiscard]] std::int64_t element_count() const;
 };
 
+/// Parts that a published checkpoint may hold and that the model does without.
+enum class ForeignPart : std::uint8_t { kVisionTower, kMultiTokenPrediction };
+
 class ParameterManifest {
  public:
   /// Appends. Error(kInternal) for a name that is already there or a tie to an unknown tensor or another
   /// shape.
   void add(TensorInfo tensor);
 
+  void add_foreign_part(ForeignPart part) { foreign_parts_.push_back(part); }
+  [[nodiscard]] bool has_foreign_part(ForeignPart part) const;
+  /// Checkpoints are written with `prefix` in place of "model.", as a wrapper around the language model names
+  /// it.
+  void set_published_prefix(std::string prefix) { published_prefix_ = std::move(prefix); }
+
+  [[nodiscard]] const std::string& published_prefix() const { return published_prefix_; }
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
   [[nodiscard]] const TensorInfo& operator[](int index) const {
     return tensors_[static_cast<std::size_t>(index)];
@@ -70,6 +81,8 @@ class ParameterManifest {
  private:
   std::vector<TensorInfo> tensors_;
   std::unordered_map<std::string, int> index_;
+  std::vector<ForeignPart> foreign_parts_;
+  std::string published_prefix_ = "model.";
 };
 
 }  // namespace sluice

@@ -97,14 +97,24 @@ std::string ConfigReader::text(Keys keys, std::optional<std::string> otherwise) 
 }
 
 std::vector<std::int64_t> ConfigReader::integers(Keys keys) const {
+  return list<std::int64_t>(keys, &json::is_number_integer, "a list of integers");
+}
+
+std::vector<std::string> ConfigReader::texts(Keys keys) const {
+  return list<std::string>(keys, &json::is_string, "a list of texts");
+}
+
+template <class T>
+std::vector<T> ConfigReader::list(Keys keys, bool (json::*fits)() const noexcept,
+                                  std::string_view expected) const {
   const char* key = present(keys);
   if (!key) return {};
-  std::vector<std::int64_t> out;
-  const json& list = (*object_)[key];
-  if (!list.is_array()) refuse(key, "a list of integers");
-  for (const json& item : list) {
-    if (!item.is_number_integer()) refuse(key, "a list of integers");
-    out.push_back(item.get<std::int64_t>());
+  std::vector<T> out;
+  const json& items = (*object_)[key];
+  if (!items.is_array()) refuse(key, expected);
+  for (const json& item : items) {
+    if (!(item.*fits)()) refuse(key, expected);
+    out.push_back(item.get<T>());
   }
   return out;
 }

@@ -35,6 +35,7 @@ class ConfigReader {
   [[nodiscard]] bool boolean(Keys keys, bool otherwise) const;
   [[nodiscard]] std::string text(Keys keys, std::optional<std::string> otherwise = {}) const;
   [[nodiscard]] std::vector<std::int64_t> integers(Keys keys) const;
+  [[nodiscard]] std::vector<std::string> texts(Keys keys) const;
   /// The object at a key, or nothing.
   [[nodiscard]] std::optional<ConfigReader> object(Keys keys) const;
   [[nodiscard]] bool has(const char* key) const;
@@ -47,6 +48,9 @@ class ConfigReader {
   ConfigReader(std::shared_ptr<const nlohmann::json> document, std::string name);
   [[nodiscard]] const char* present(Keys keys) const;
   [[nodiscard]] const char* required(Keys keys) const;
+  template <class T>
+  [[nodiscard]] std::vector<T> list(Keys keys, bool (nlohmann::json::*fits)() const noexcept,
+                                    std::string_view expected) const;
 
   std::shared_ptr<const nlohmann::json> object_;
   std::string name_;

@@ -51,6 +51,9 @@ class ShardPlan {
   /// Calls `visit` with every part of a placed tensor that `rank` owns, in the tensor's order.
   void for_each_owned_run(int unit, const Placement& placement, int rank,
                           const std::function<void(const OwnedRun&)>& visit) const;
+  /// The same for a part of the tensor.
+  void for_each_owned_run(int unit, const Placement& placement, Range elements, int rank,
+                          const std::function<void(const OwnedRun&)>& visit) const;
 
   static constexpr std::int64_t kArenaAlignment = 32;  ///< elements: 64 bytes of bfloat16
 

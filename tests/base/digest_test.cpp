@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <span>
 #include <string>
 
 namespace sluice {
@@ -14,6 +16,19 @@ TEST(Digest, is_xxh3_128_in_canonical_order) {
 
 TEST(Digest, has_32_digits_even_when_small) {
   EXPECT_EQ((Digest{0, 0xab}.hex()), "000000000000000000000000000000ab");
+}
+
+TEST(Digest, depends_on_the_seed) {
+  const std::string text = "weights";
+  const auto bytes = std::as_bytes(std::span(text));
+  EXPECT_EQ(digest_of(bytes, 0), digest_of(text));
+  EXPECT_NE(digest_of(bytes, 1), digest_of(text));
+}
+
+TEST(Digest, adds_modulo_two_to_the_128) {
+  Digest sum{1, ~std::uint64_t{0}};
+  EXPECT_EQ(sum += (Digest{0, 1}), (Digest{2, 0}));
+  EXPECT_EQ(sum += (Digest{~std::uint64_t{0}, 5}), (Digest{1, 5}));
 }
 
 TEST(Digest, changes_with_any_byte) {

@@ -148,6 +148,23 @@ TEST(Convert, reads_sources_of_any_alignment) {
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(out[i], bfloat16_bits(values[i]));
 }
 
+TEST(CountNonFinite, finds_infinities_and_nans_of_every_float_type) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> values{1, nan, -kInfinity, 0, std::numeric_limits<float>::max(), kInfinity, -nan};
+  EXPECT_EQ(count_non_finite(values.data(), DType::kFloat32, 7), 4);
+  EXPECT_EQ(count_non_finite(values.data(), DType::kFloat32, 1), 0);
+  const std::vector<std::uint16_t> brains{0x7f80, 0xff80, 0x7fc1, 0x7f7f, 0xff7f};
+  EXPECT_EQ(count_non_finite(brains.data(), DType::kBFloat16, 5), 3);
+  const std::vector<std::uint16_t> halves{0x7c00, 0xfe01, 0x7bff};
+  EXPECT_EQ(count_non_finite(halves.data(), DType::kFloat16, 3), 2);
+  const std::vector<double> doubles{std::numeric_limits<double>::infinity(), 1e308};
+  EXPECT_EQ(count_non_finite(doubles.data(), DType::kFloat64, 2), 1);
+  const std::vector<std::uint8_t> bytes{0x7f, 0xff, 0x7c, 0x7b};
+  EXPECT_EQ(count_non_finite(bytes.data(), DType::kFloat8E4M3, 4), 2);
+  EXPECT_EQ(count_non_finite(bytes.data(), DType::kFloat8E5M2, 4), 3);
+  EXPECT_EQ(count_non_finite(bytes.data(), DType::kUInt8, 4), 0);
+}
+
 TEST(Convert, copies_equal_types_and_refuses_integers) {
   const float value = 0.1f;
   float copy = 0;

@@ -44,5 +44,12 @@ TEST(ShapeText, is_a_bracketed_list) {
   EXPECT_EQ(shape_text({}), "[]");
 }
 
+TEST(LinesOfSome, puts_each_on_a_line_up_to_a_limit) {
+  const std::vector<std::string> items{"a", "b", "c"};
+  EXPECT_EQ(lines_of_some(items, 3), "\n    a\n    b\n    c");
+  EXPECT_EQ(lines_of_some(items, 1), "\n    a\n    and 2 more");
+  EXPECT_EQ(lines_of_some({}, 3), "");
+}
+
 }  // namespace
 }  // namespace sluice

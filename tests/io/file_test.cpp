@@ -95,6 +95,19 @@ TEST(OutputFile, refuses_an_existing_file) {
   EXPECT_EQ(read_text_file(path, 10), "old");
 }
 
+TEST(OutputFile, writes_back_into_a_file_that_another_has_created) {
+  const TemporaryDirectory directory;
+  OutputFile::create(directory / "a").resize(6);
+  OutputFile out = OutputFile::open(directory / "a");
+  out.write_at(2, std::as_bytes(std::span("xyz", 3)));
+  out.start_writeback(0, 6);
+  out.drop_written(0, 6);
+  out.drop_written(0, 0);
+  out.close();
+  EXPECT_EQ(read_text_file(directory / "a", 100), std::string("\0\0xyz\0", 6));
+  expect_error(ExitCode::kIo, {"cannot open", "absent"}, [&] { OutputFile::open(directory / "absent"); });
+}
+
 TEST(OutputFile, reports_a_full_disk) {
   const TemporaryDirectory directory;
   rlimit old{};

@@ -3,6 +3,7 @@ import hashlib
 import json
 import unittest
 
+import checkpoint
 import program
 from program import FIXTURES, SOURCE, JobTest, mpirun, reference_job, sluice
 
@@ -28,9 +29,9 @@ class CommandLine(JobTest):
         self.expect(sluice("--version"), 0, "sluice ", "LibTorch ", "MPI ", "HDF5 ", "NCCL")
 
     def test_help(self):
-        self.expect(sluice("--help"), 0, "run", "check", "plan", "synthesize")
-        for command in ["run", "check", "plan", "synthesize"]:
-            self.expect(sluice(command, "--help"), 0, f"Usage: sluice {command}")
+        self.expect(sluice("--help"), 0, "run", "check", "plan", "synthesize", "verify")
+        for command in ["run", "check", "plan", "synthesize", "verify"]:
+            self.expect(sluice(command, "--help"), 0, f"sluice {command} [OPTIONS]")
         self.expect(sluice("run", "--help"), 0, "learning_rate", "memory_limit")
 
     def test_words_that_it_does_not_know(self):
@@ -58,10 +59,14 @@ class Check(JobTest):
                        data__tokens=FIXTURES / "moby-dick.tokens.h5")
         self.expect(result, 0, "60267904 parameters", "sequences of 256 tokens", "rank 2", "is fine for 3 ranks")
 
-    def test_the_case_of_three_nodes_as_far_as_the_architectures_go(self):
+    def test_the_case_of_three_nodes_as_far_as_the_blocks_go(self):
         file = "qwen3.5-35b-a3b-3-nodes.toml"
-        refused = check(file, ranks=3, model__path=MODELS / "Qwen3.5-35B-A3B")
-        self.expect(refused, 65, "'qwen3_5_moe' is not supported", "qwen3_moe")
+        case = {"ranks": 3, "model__path": MODELS / "Qwen3.5-35B-A3B"}
+        plan = ["qwen3_5_moe, 40 layers (40 with experts), 34660610688 parameters, 693 tensors", "rank 2    holds 23.1"]
+        trained = check(file, **case)
+        self.expect(trained, 65, *plan, "cannot be trained or evaluated yet", "gated delta nets")
+        self.assertNotIn("is fine", trained.output)
+        self.expect(check(file, job__kind="load", **case), 0, *plan, "fine for 3 ranks")
         self.expect(check(file, ranks=3, model__path=MODELS / "Qwen3-30B-A3B"), 0, "30532122624 parameters", "fine for 3 ranks")
 
     def test_every_file_of_configs_is_tested_here(self):
@@ -116,6 +121,14 @@ class Plan(JobTest):
     def test_what_is_left(self):
         self.expect(self.plan("--memory", "1TB"), 0, "rank 2: fits, leaving ")
 
+    def test_a_model_whose_blocks_are_not_all_here(self):
+        file, model = SOURCE / "configs/qwen3.5-35b-a3b-3-nodes.toml", MODELS / "Qwen3.5-35B-A3B"
+        words = ["plan", file, "--ranks", 3, f"--set=model.path={model}"]
+        self.expect(sluice(*words), 0, "rank 2", "does not compute gated delta nets")
+        plan = json.loads(sluice(*words, "--json").output)
+        self.assertIn("gated delta nets", plan["not_computed"])
+        self.assertLess(abs(sum(rank["weights_bytes"] for rank in plan["ranks"]) / (2 * 34660610688) - 1), 1e-3)
+
     def test_loading_alone_needs_the_shard_and_staging(self):
         ranks = json.loads(self.plan("--json", "--set=job.kind=load").output)["ranks"]
         for rank in ranks:
@@ -163,6 +176,13 @@ class Synthesize(JobTest):
         status = (self.synthesize("model", "--sparse") / "model.safetensors").stat()
         self.assertGreater(status.st_size, 2 * 100000 * 512 * 2)
         self.assertLess(512 * status.st_blocks, 1 << 20)
+
+    def test_a_wrapper_is_written_under_the_names_that_transformers_opens(self):
+        fixture = FIXTURES / "qwen3_5-moe-vlm"
+        out = self.directory / "model"
+        self.expect(sluice("synthesize", fixture, out), 0)
+        published = {name for name in checkpoint.read(fixture) if not name.startswith("model.visual.")}
+        self.assertEqual(set(checkpoint.read(out)), published)
 
     def test_it_brings_its_configuration(self):
         out = self.synthesize("model")

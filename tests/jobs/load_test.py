@@ -1,4 +1,4 @@
-"""A checkpoint of half a gigabyte reaches the shards of three ranks, none of which grows by much more than its shard."""
+"""Checkpoints reach the shards: whatever their layout, and without a rank that grows by much more than its shard."""
 import ctypes
 import json
 import mmap
@@ -7,10 +7,11 @@ import pathlib
 import tempfile
 import unittest
 
+import checkpoint
 import h5py
 import numpy
 import program
-from program import JobTest, mpirun, sluice
+from program import FIXTURES, JobTest, mpirun, reference_job, sluice
 
 MIB = 1 << 20
 RANKS = 3
@@ -93,6 +94,87 @@ class Load(JobTest):
 
     def test_a_limit_below_one_chunk(self):
         self.expect(self.load(memory_limit="1MiB"), 78, "load.memory_limit: found 1048576 bytes", "load.chunk")
+
+
+class Layouts(JobTest):
+    """Every published layout reaches the shards."""
+    PARAMETERS = {"qwen3-tiny-tied": 199296, "qwen3-moe-tiny": 362624, "qwen3-moe-mixed": 390272,
+                  "qwen3_5-moe-tiny": 553416, "qwen3_5-moe-vlm": 553416, "qwen3_5-moe-vlm-fused": 553416}
+
+    def load(self, model, ranks, dtype="bfloat16"):
+        job = self.write_job(f"{model.name}-{ranks}-{dtype}.toml", job={"kind": "load"}, model={"path": model, "dtype": dtype})
+        return mpirun(ranks, program.SLUICE, "run", job), self.output_of(job)
+
+    def expect_loaded(self, model, ranks, parameters, dtype="bfloat16"):
+        result, run = self.load(model, ranks, dtype)
+        self.expect(result, 0)
+        with h5py.File(run / "metrics.h5") as metrics:
+            shards = metrics["load/shard_bytes"][:]
+        self.assertEqual(len(shards), ranks)
+        exact = parameters * {"bfloat16": 2, "float32": 4}[dtype]
+        self.assertGreaterEqual(shards.sum(), exact)
+        self.assertLess(shards.sum(), 1.02 * exact)  # tensors begin at multiples of 64 bytes
+        return result
+
+    def test_every_fixture_at_one_two_and_three_ranks(self):
+        for fixture, parameters in self.PARAMETERS.items():
+            for ranks in [1, 2, 3]:
+                with self.subTest(fixture=fixture, ranks=ranks):
+                    result = self.expect_loaded(FIXTURES / fixture, ranks, parameters)
+                    towers = 1 if "vlm" in fixture else 0
+                    heads = 1 if "fused" in fixture else 0
+                    self.assertEqual(result.output.count("vision tower"), towers, result.output)
+                    self.assertEqual(result.output.count("multi-token prediction"), heads, result.output)
+
+    def test_every_type_of_file_into_either_training_type(self):
+        fixture = FIXTURES / "qwen3_5-moe-vlm-fused"
+        tensors = checkpoint.read(fixture)
+        for file_dtype in ["F32", "F16", "BF16"]:
+            model = checkpoint.write(self.directory / file_dtype, tensors, fixture, file_dtype)
+            for dtype in ["float32", "bfloat16"]:
+                with self.subTest(file=file_dtype, training=dtype):
+                    self.expect_loaded(model, 2, self.PARAMETERS[fixture.name], dtype)
+
+    def test_other_prefixes_and_joined_or_separate_projections(self):
+        per_expert, fused = FIXTURES / "qwen3_5-moe-vlm", FIXTURES / "qwen3_5-moe-vlm-fused"
+        tensors, fused_tensors = checkpoint.read(per_expert), checkpoint.read(fused)
+        variants = {
+            "outer": checkpoint.renamed(tensors, "model.language_model.", "language_model.model."),
+            "plain": checkpoint.renamed(fused_tensors, "model.language_model.", "model."),
+            "joined": checkpoint.with_joined_experts(tensors),
+            "separate": checkpoint.with_separate_gates(fused_tensors),
+        }
+        for name, variant in variants.items():
+            with self.subTest(layout=name):
+                model = checkpoint.write(self.directory / name, variant, per_expert)
+                self.expect_loaded(model, 3, self.PARAMETERS[per_expert.name])
+
+    def test_every_difference_in_one_report(self):
+        fixture = FIXTURES / "qwen3_5-moe-vlm"
+        tensors = checkpoint.read(fixture)
+        first = "model.language_model.layers.0."
+        del tensors[first + "linear_attn.A_log"]
+        del tensors[first + "mlp.experts.9.down_proj.weight"]
+        tensors[first + "linear_attn.conv1d.weight"] = tensors[first + "linear_attn.conv1d.weight"][:, 0]
+        tensors[first + "linear_attn.conv1d.bias"] = numpy.zeros(128)
+        result, run = self.load(checkpoint.write(self.directory / "model", tensors, fixture), 3)
+        self.expect(result, 65, "missing (2):", first + "linear_attn.A_log [4]", "experts.9.down_proj.weight [64, 48]",
+                    "of another shape (1):", "is [128, 4], expected [128, 1, 4]", "unexpected (1):", "conv1d.bias")
+        self.expect_once(result, "are not those that config.json describes")
+        self.assertFalse((run / "metrics.h5").exists())
+
+
+class NotComputed(JobTest):
+    def test_training_is_refused_before_anything_is_loaded(self):
+        for ranks in [1, 3]:
+            with self.subTest(ranks=ranks):
+                tables = reference_job("qwen3-moe-tiny", model={"path": FIXTURES / "qwen3_5-moe-vlm"})
+                job = self.write_job(f"job{ranks}.toml", **tables)
+                result = mpirun(ranks, program.SLUICE, "run", job)
+                self.expect(result, 65, "config.json: model_type 'qwen3_5_moe' cannot be trained", "gated delta nets")
+                self.expect_once(result, "cannot be trained")
+                self.assertNotIn("shards", result.output)
+                self.expect_prompt(result)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,70 @@ TEST_F(CheckpointMatchTest, NamesFusedTensorsWhenThoseAreMissing) {
                              HasSubstr("model.layers.0.mlp.experts.down_proj [8, 64, 48]")));
 }
 
+/// Takes the fused experts of layer 0 apart into gates and ups.
+void separate_gates(CheckpointIndex& index) {
+  const std::string experts = "model.layers.0.mlp.experts.";
+  auto& joined = *std::ranges::find(index.entries, experts + "gate_up_proj", &CheckpointEntry::name);
+  joined = {experts + "gate_proj", 0, kArena, {8, 48, 64}, 0, 8 * 48 * 64 * 2};
+  CheckpointEntry up = joined;
+  up.name = experts + "up_proj";
+  index.entries.push_back(up);
+}
+
+TEST_F(CheckpointMatchTest, AcceptsFusedExpertsWithGatesAndUpsApart) {
+  index_ = index_of(keys_, ExpertLayout::kFused);
+  separate_gates(index_);
+  const CheckpointMatch match = match_checkpoint(index_, keys_, kArena);
+  EXPECT_EQ(match.experts, ExpertLayout::kFused);
+  const int ups = static_cast<int>(index_.entries.size()) - 1;
+  std::vector<MatchedEntry> blocks;
+  std::ranges::copy_if(match.entries, std::back_inserter(blocks),
+                       [&](const MatchedEntry& m) { return m.entry == ups; });
+  ASSERT_EQ(blocks.size(), 8U);
+  EXPECT_EQ(blocks[3].begin, (3 * 96 + 48) * 64);
+  EXPECT_EQ(blocks[3].entry_begin, 3 * 48 * 64);
+  EXPECT_EQ(blocks[3].count, 48 * 64);
+}
+
+TEST_F(CheckpointMatchTest, SaysWhichFusedTensorLacksAPart) {
+  for (const char* lost : {"model.layers.0.mlp.experts.gate_proj", "model.layers.0.mlp.experts.up_proj"}) {
+    index_ = index_of(keys_, ExpertLayout::kFused);
+    separate_gates(index_);
+    erase(lost);
+    EXPECT_THAT(error(), AllOf(HasSubstr("missing (1):"),
+                               HasSubstr("part of model.layers.0.mlp.experts.gate_up_proj [8, 96, 64]: 24576 "
+                                         "of 49152 elements are there")));
+  }
+}
+
+TEST_F(CheckpointMatchTest, AcceptsAnExpertWithGateAndUpJoined) {
+  const std::string expert = "model.layers.0.mlp.experts.3.";
+  erase(expert + "gate_proj.weight");
+  entry(expert + "up_proj.weight") = {expert + "gate_up_proj.weight", 0, kArena, {96, 64}, 0, 96 * 64 * 2};
+  EXPECT_EQ(match_checkpoint(index_, keys_, kArena).entries.size(), index_.entries.size());
+}
+
+TEST_F(CheckpointMatchTest, NamesWhatIsMissingAsItsWrapperPublishesIt) {
+  manifest_.set_published_prefix("model.language_model.");
+  erase("model.layers.1.mlp.up_proj.weight");
+  EXPECT_THAT(error(), HasSubstr("model.language_model.layers.1.mlp.up_proj.weight [160, 64]"));
+}
+
+TEST_F(CheckpointMatchTest, RefusesTheSameTensorUnderTwoPrefixes) {
+  CheckpointEntry copy = entry("model.norm.weight");
+  copy.name = "language_model.model.norm.weight";
+  index_.entries.push_back(copy);
+  EXPECT_THAT(error(), HasSubstr("there twice (1):"));
+}
+
+TEST_F(CheckpointMatchTest, TakesAnyFloatingTypeIntoEitherTrainingType) {
+  for (const DType file : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    for (CheckpointEntry& e : index_.entries) e.dtype = file;
+    for (const DType arena : {DType::kFloat32, DType::kBFloat16})
+      EXPECT_EQ(match_checkpoint(index_, keys_, arena).entries.size(), index_.entries.size());
+  }
+}
+
 TEST_F(CheckpointMatchTest, RefusesFusedAndPerExpertTensorsTogether) {
   index_.entries.push_back(index_of(keys_, ExpertLayout::kFused).entries[7]);
   ASSERT_EQ(index_.entries.back().name, "model.layers.0.mlp.experts.gate_up_proj");

@@ -3,7 +3,13 @@
 #include "load/synthesize.hpp"
 #include "load/tiny_model.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -17,9 +23,13 @@ class ChunkReaderTest : public testing::Test {
  protected:
   ChunkReaderTest() { synthesize_checkpoint(keys_, directory_.path() / "model", {}); }
   fs::path dir() const { return directory_.path() / "model"; }
+  fs::path path() const { return dir() / "model.safetensors"; }
   LoadPlan make_plan() const {
     const CheckpointIndex index = read_checkpoint_index(dir());
-    return {index, match_checkpoint(index, keys_, DType::kBFloat16), shards_, DType::kBFloat16, 64 * kKiB};
+    return {index,
+            match_checkpoint(index, keys_, DType::kBFloat16),
+            shards_,
+            {.chunk_bytes = 64 * kKiB, .readers = ReaderAssignment::rank0(1)}};
   }
 
   test::TemporaryDirectory directory_;
@@ -27,40 +37,107 @@ class ChunkReaderTest : public testing::Test {
   KeyMap keys_{manifest_};
   UnitLayouts layouts_ = make_unit_layouts(manifest_);
   ShardPlan shards_{layouts_, {1, 1}};
-};
 
-TEST_F(ChunkReaderTest, ReadsTheSameBytesUnderEveryCachePolicy) {
-  const LoadPlan plan = make_plan();
-  const InputFile file = InputFile::open(dir() / "model.safetensors");
-  for (const CachePolicy policy : {CachePolicy::kAuto, CachePolicy::kKeep, CachePolicy::kDrop}) {
-    ChunkReader reader(plan, dir(), policy);
+  /// What a read leaves in the slot, and where own pieces go, as the read's bytes.
+  std::vector<std::byte> bytes_of(ChunkReader& reader, const Read& read) {
+    const Chunk chunk = reader.read(read, slot_.span());
+    std::vector<std::byte> bytes(chunk.data, chunk.data + read.bytes);
+    if (chunk.own_placed)
+      for (const auto& [source, placed] : placed_) std::ranges::copy(placed, bytes.begin() + source);
+    return bytes;
+  }
+  /// Keeps own pieces under their place in the read.
+  ChunkReader::OwnPlace place_apart() {
+    return [this](const Piece& piece) {
+      std::vector<std::byte>& to = placed_[piece.source];
+      to.resize(static_cast<std::size_t>(piece.bytes()));
+      return to.data();
+    };
+  }
+  void expect_same_bytes(CachePolicy policy) {
+    const LoadPlan plan = make_plan();
+    const InputFile file = InputFile::open(path());
+    ChunkReader reader(plan, dir(), policy, place_apart());
     for (const Read& read : plan.reads()) {
-      std::vector<std::byte> found(64 * kKiB);
-      reader.read(read, found, [] {});
       std::vector<std::byte> expected(static_cast<std::size_t>(read.bytes));
       file.read_at(read.offset, expected);
-      found.resize(expected.size());
-      ASSERT_EQ(found, expected);
+      placed_.clear();
+      ASSERT_EQ(bytes_of(reader, read), expected);
     }
   }
+  /// Empties the page cache of the file, which must be on disk for that.
+  void forget_file() const {
+    const FileDescriptor descriptor(::open(path().c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(::fsync(descriptor.get()), 0);
+    InputFile::open(path()).drop_cache(0, static_cast<std::int64_t>(fs::file_size(path())));
+  }
+  [[nodiscard]] std::int64_t cached_bytes() const { return InputFile::open(path()).cached_bytes().value(); }
+
+  struct Slot {
+    MemoryBlock block = allocate(MemoryKind::kPrivate, kMiB, "a test");
+    [[nodiscard]] std::span<std::byte> span() const {
+      return {block.data(), static_cast<std::size_t>(block.bytes())};
+    }
+  } slot_;
+  std::map<std::int64_t, std::vector<std::byte>> placed_;
+};
+
+TEST_F(ChunkReaderTest, ReadsTheSameBytesUnderEveryCachePolicyCachedOrNot) {
+  for (const CachePolicy policy : {CachePolicy::kAuto, CachePolicy::kKeep, CachePolicy::kDrop}) {
+    SCOPED_TRACE(static_cast<int>(policy));
+    expect_same_bytes(policy);
+    forget_file();
+    expect_same_bytes(policy);
+  }
+}
+
+TEST_F(ChunkReaderTest, DropLeavesNothingInThePageCacheEvenOfWhatWasThere) {
+  forget_file();
+  if (cached_bytes() != 0) GTEST_SKIP() << "this file system keeps its files in memory";
+  expect_same_bytes(CachePolicy::kKeep);
+  EXPECT_GT(cached_bytes(), 0);
+  expect_same_bytes(CachePolicy::kDrop);
+  EXPECT_LE(cached_bytes(), 4 * InputFile::kBlockBytes);
+}
+
+TEST_F(ChunkReaderTest, AutoLeavesThePageCacheAsItFoundIt) {
+  forget_file();
+  if (cached_bytes() != 0) GTEST_SKIP() << "this file system keeps its files in memory";
+  expect_same_bytes(CachePolicy::kKeep);
+  const std::int64_t all = cached_bytes();
+  expect_same_bytes(CachePolicy::kAuto);
+  EXPECT_EQ(cached_bytes(), all);
+}
+
+TEST_F(ChunkReaderTest, LargeOwnPiecesNeverTouchTheSlot) {
+  const LoadPlan plan = make_plan();
+  ChunkReader reader(plan, dir(), CachePolicy::kKeep, place_apart());
+  for (const Read& read : plan.reads()) static_cast<void>(reader.read(read, slot_.span()));
+  EXPECT_FALSE(placed_.empty());
+  for (const auto& [source, bytes] : placed_) EXPECT_GE(std::ssize(bytes), LoadPlan::kLargePieceBytes);
 }
 
 TEST_F(ChunkReaderTest, RefusesAFileThatChangedSinceItsHeaderWasRead) {
   const LoadPlan plan = make_plan();
-  fs::resize_file(dir() / "model.safetensors", 5000);
-  ChunkReader reader(plan, dir(), CachePolicy::kAuto);
-  std::vector<std::byte> out(64 * kKiB);
-  EXPECT_THAT(test::error_of([&] { reader.read(plan.reads()[0], out, [] {}); }),
+  fs::resize_file(path(), 5000);
+  ChunkReader reader(plan, dir(), CachePolicy::kAuto, nullptr);
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(reader.read(plan.reads()[0], slot_.span())); }),
               AllOf(StartsWith("65: "), HasSubstr("has 5000 bytes")));
 }
 
 TEST_F(ChunkReaderTest, RefusesAFileThatShrinksWhileItIsRead) {
   const LoadPlan plan = make_plan();
-  ChunkReader reader(plan, dir(), CachePolicy::kAuto);
-  std::vector<std::byte> out(64 * kKiB);
-  reader.read(plan.reads()[0], out, [] {});
-  fs::resize_file(dir() / "model.safetensors", 5000);
-  EXPECT_THAT(test::error_of([&] { reader.read(plan.reads()[1], out, [] {}); }), StartsWith("65: "));
+  for (const CachePolicy policy : {CachePolicy::kKeep, CachePolicy::kDrop}) {
+    SCOPED_TRACE(static_cast<int>(policy));
+    if (policy == CachePolicy::kDrop) forget_file();
+    ChunkReader reader(plan, dir(), policy, nullptr);
+    static_cast<void>(reader.read(plan.reads()[0], slot_.span()));
+    fs::resize_file(path(), 5000);
+    EXPECT_THAT(test::error_of([&] { static_cast<void>(reader.read(plan.reads()[1], slot_.span())); }),
+                StartsWith("65: "));
+    fs::resize_file(path(), static_cast<std::uintmax_t>(
+                                plan.files()[0].bytes));  // as long as before, for the next policy
+  }
 }
 
 }  // namespace

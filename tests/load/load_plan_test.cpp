@@ -89,7 +89,21 @@ struct Case {
   ExpertLayout layout;
   DType arena;
   bool mixed_types;
+  ReaderAssignment readers = ReaderAssignment::rank0(1);
 };
+
+ReaderAssignment random_readers(std::mt19937& random, int ranks) {
+  std::vector<int> nodes;
+  for (int rank = 0; rank < ranks; ++rank) nodes.push_back(static_cast<int>(random() % 3));
+  switch (random() % 3) {
+    case 0:
+      return ReaderAssignment::rank0(ranks);
+    case 1:
+      return ReaderAssignment::node(nodes);
+    default:
+      return ReaderAssignment::all(ranks);
+  }
+}
 
 Case random_case(std::mt19937& random) {
   const auto between = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
@@ -107,6 +121,7 @@ Case random_case(std::mt19937& random) {
   c.layout = between(0, 1) == 0 ? ExpertLayout::kPerExpert : ExpertLayout::kFused;
   c.arena = between(0, 1) == 0 ? DType::kBFloat16 : DType::kFloat32;
   c.mixed_types = between(0, 1) == 1;
+  c.readers = random_readers(random, c.ranks);
   return c;
 }
 
@@ -121,7 +136,8 @@ TEST(LoadPlan, PutsEveryByteWhereDirectPlacementDoes) {
     const ShardPlan shards(layouts, {c.ranks, 1});
     const MemoryCheckpoint checkpoint = make_checkpoint(keys, c.layout, random, c.mixed_types);
     const CheckpointMatch match = match_checkpoint(checkpoint.index, keys, c.arena);
-    const LoadPlan plan(checkpoint.index, match, shards, c.arena, c.chunk_bytes);
+    const LoadPlan plan(checkpoint.index, match, shards,
+                        {.arena = c.arena, .chunk_bytes = c.chunk_bytes, .readers = c.readers});
     plan.check_coverage();
     const auto units =
         place_directly(checkpoint.index, manifest, layouts, c.arena,
@@ -136,8 +152,14 @@ TEST(LoadPlan, PutsEveryByteWhereDirectPlacementDoes) {
 class LoadPlanTest : public testing::Test {
  protected:
   LoadPlan make(std::int64_t chunk_bytes = 64 * kKiB, DType arena = DType::kBFloat16) const {
-    return {checkpoint_.index, match_checkpoint(checkpoint_.index, keys_, arena), shards_, arena,
-            chunk_bytes};
+    return make(ReaderAssignment::rank0(3), chunk_bytes, arena);
+  }
+  LoadPlan make(const ReaderAssignment& readers, std::int64_t chunk_bytes = 64 * kKiB,
+                DType arena = DType::kBFloat16) const {
+    return {checkpoint_.index,
+            match_checkpoint(checkpoint_.index, keys_, arena),
+            shards_,
+            {.arena = arena, .chunk_bytes = chunk_bytes, .readers = readers}};
   }
 
   std::mt19937 random_{7};
@@ -171,12 +193,59 @@ TEST_F(LoadPlanTest, StatesPayloadAndStaging) {
   std::int64_t payload = 0;
   for (int rank = 0; rank < 3; ++rank) payload += plan.payload_bytes(rank);
   EXPECT_EQ(payload, plan.read_bytes());
-  EXPECT_EQ(plan.sent_bytes(), payload - plan.payload_bytes(0));
-  EXPECT_LE(plan.slot_bytes(0), 2 * plan.largest_read_bytes());
+  EXPECT_EQ(plan.read_bytes(0), payload);
+  EXPECT_EQ(plan.sent_bytes(0), payload - plan.payload_bytes(0));
+  EXPECT_EQ(plan.chunk_room(0), 40 * kKiB);
+  EXPECT_LE(plan.slot_bytes(0), 72 * kKiB);
   for (int rank = 1; rank < 3; ++rank) {
+    EXPECT_EQ(plan.sent_bytes(rank), 0);
     EXPECT_GT(plan.slot_bytes(rank), 0);
-    EXPECT_LE(plan.slot_bytes(rank), plan.largest_read_bytes());
+    EXPECT_LE(plan.slot_bytes(rank), 32 * kKiB);
   }
+}
+
+TEST_F(LoadPlanTest, EachReaderReadsOnceWhatItsRanksKeepAndNothingElse) {
+  const std::array<int, 3> nodes{0, 1, 0};
+  for (const ReaderAssignment& readers :
+       {ReaderAssignment::rank0(3), ReaderAssignment::node(nodes), ReaderAssignment::all(3)}) {
+    const LoadPlan plan = make(readers);
+    std::map<std::pair<int, std::int64_t>, std::int64_t> extents;
+    for (const int reader : readers.readers()) {
+      std::int64_t kept = 0;
+      for (int rank = 0; rank < 3; ++rank)
+        if (readers.reader_of(rank) == reader) kept += plan.payload_bytes(rank);
+      EXPECT_EQ(plan.read_bytes(reader), kept);
+      EXPECT_EQ(plan.sent_bytes(reader), kept - plan.payload_bytes(reader));
+      for (const Read& read : plan.reads_by(reader)) {
+        extents.emplace(std::pair(read.file, read.offset), read.bytes);
+        plan.for_each_piece(read, [&](const Piece& p) { EXPECT_EQ(readers.reader_of(p.rank), reader); });
+      }
+    }
+    ASSERT_EQ(extents.size(), plan.reads().size());
+    for (auto at = extents.begin(), next = std::next(at); next != extents.end(); at = next++)
+      EXPECT_TRUE(at->first.first != next->first.first ||
+                  at->first.second + at->second <= next->first.second);
+  }
+}
+
+TEST_F(LoadPlanTest, ReadsEndOnBlocksWhereTheyAreCutByTheirLength) {
+  const LoadPlan plan = make(16 * kKiB);
+  int cut = 0;
+  for (const Read& read : plan.reads()) {
+    if (read.bytes < 12 * kKiB) continue;
+    ++cut;
+    // But for an element that lies across the border.
+    EXPECT_LT(LoadPlan::kBlockBytes - 1 - (read.offset + read.bytes - 1) % LoadPlan::kBlockBytes, 4);
+  }
+  EXPECT_GT(cut, 10);
+}
+
+TEST_F(LoadPlanTest, APlanThatDiscardsStagesEverything) {
+  const CheckpointMatch match = match_checkpoint(checkpoint_.index, keys_, DType::kBFloat16);
+  const LoadPlan plan(checkpoint_.index, match, shards_,
+                      {.readers = ReaderAssignment::rank0(3), .discard = true});
+  for (int rank = 1; rank < 3; ++rank) EXPECT_GE(plan.slot_bytes(rank), make().slot_bytes(rank));
+  EXPECT_TRUE(plan.is_staged({.dtype = DType::kBFloat16}));
 }
 
 TEST_F(LoadPlanTest, DigestTellsPlansApart) {
@@ -189,13 +258,15 @@ TEST_F(LoadPlanTest, DigestTellsPlansApart) {
   checkpoint_.index.files[0].bytes -= 1;
   const ShardPlan other(layouts_, {2, 1});
   const CheckpointMatch match = match_checkpoint(checkpoint_.index, keys_, DType::kBFloat16);
-  EXPECT_NE(LoadPlan(checkpoint_.index, match, other, DType::kBFloat16, 64 * kKiB).digest(), digest);
+  EXPECT_NE(LoadPlan(checkpoint_.index, match, other, {.readers = ReaderAssignment::rank0(2)}).digest(),
+            digest);
+  EXPECT_NE(make(ReaderAssignment::all(3)).digest(), digest);
 }
 
 TEST_F(LoadPlanTest, CoverageCheckFindsGapsAndOverlaps) {
   CheckpointMatch match = match_checkpoint(checkpoint_.index, keys_, DType::kBFloat16);
   const auto check = [&] {
-    LoadPlan(checkpoint_.index, match, shards_, DType::kBFloat16, 64 * kKiB).check_coverage();
+    LoadPlan(checkpoint_.index, match, shards_, {.readers = ReaderAssignment::rank0(3)}).check_coverage();
   };
   check();
   const MatchedEntry last = match.entries.back();
@@ -231,8 +302,8 @@ TEST(LoadPlan, IsSmallAndQuickForEighteenThousandTensors) {
     at += bytes;
   }
   EXPECT_EQ(index.entries.size(), 18'867u);
-  const LoadPlan plan(index, match_checkpoint(index, keys, DType::kBFloat16), shards, DType::kBFloat16,
-                      8 * kMiB);
+  const LoadPlan plan(index, match_checkpoint(index, keys, DType::kBFloat16), shards,
+                      {.readers = ReaderAssignment::rank0(3)});
   EXPECT_EQ(plan.read_bytes(), 61'064'245'248);
   EXPECT_EQ(static_cast<std::int64_t>(plan.reads().size()), (plan.read_bytes() + 8 * kMiB - 1) / (8 * kMiB));
   plan.check_coverage();

@@ -3,6 +3,7 @@
 #include "load/checkpoint_match.hpp"
 #include "load/initial_values.hpp"
 #include "load/tiny_model.hpp"
+#include "load/weight_files.hpp"
 
 #include "io/file.hpp"
 

@@ -58,6 +58,8 @@ ParameterManifest manifest_of(const TinyModel& m) {
                 -1,
                 TensorKind::kParameter,
                 m.tied ? embedding : ""});
+  manifest.add_foreign_part(ForeignPart::kVisionTower);
+  manifest.add_foreign_part(ForeignPart::kMultiTokenPrediction);
   return manifest;
 }
 
@@ -91,7 +93,8 @@ std::vector<std::vector<std::byte>> place_directly(
     const std::vector<std::byte> bytes = bytes_of(entry);
     const std::int64_t source_size = size_of(entry.dtype);
     for (std::int64_t i = 0; i < entry.bytes / source_size; ++i) {
-      const std::int64_t element = key->begin + i;
+      const std::int64_t block = key->element_count() / key->blocks;
+      const std::int64_t element = key->begin + i / block * key->block_stride + i % block;
       const std::int64_t at =
           p.offset + element / p.block_elements * p.block_stride + element % p.block_elements;
       convert_elements(bytes.data() + i * source_size, entry.dtype,

@@ -1,5 +1,8 @@
 #include "manifest/key_map.hpp"
 
+#include "base/text.hpp"
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -29,6 +32,8 @@ ParameterManifest small_moe() {
                 -1,
                 TensorKind::kComputedBuffer,
                 {}});
+  manifest.add_foreign_part(ForeignPart::kVisionTower);
+  manifest.add_foreign_part(ForeignPart::kMultiTokenPrediction);
   return manifest;
 }
 
@@ -77,6 +82,28 @@ TEST_F(KeyMapTest, fused_names_stand_for_the_fused_tensors) {
             (std::vector<std::int64_t>{kExperts, 2 * kWidth, kHidden}));
 }
 
+TEST_F(KeyMapTest, gate_and_up_of_an_expert_may_be_joined) {
+  const KeyTarget joined = target("model.layers.0.mlp.experts.2.gate_up_proj.weight");
+  EXPECT_EQ(joined.tensor, target("model.layers.0.mlp.experts.gate_up_proj").tensor);
+  EXPECT_EQ(joined.begin, 2 * 2 * kWidth * kHidden);
+  EXPECT_EQ(joined.shape, (std::vector<std::int64_t>{2 * kWidth, kHidden}));
+  EXPECT_EQ(joined.blocks, 1);
+}
+
+TEST_F(KeyMapTest, fused_experts_may_have_gates_and_ups_apart) {
+  const KeyTarget fused = target("model.layers.0.mlp.experts.gate_up_proj");
+  const KeyTarget gate = target("model.language_model.layers.0.mlp.experts.gate_proj");
+  const KeyTarget up = target("model.layers.0.mlp.experts.up_proj");
+  for (const KeyTarget& part : {gate, up}) {
+    EXPECT_EQ(part.tensor, fused.tensor);
+    EXPECT_EQ(part.shape, (std::vector<std::int64_t>{kExperts, kWidth, kHidden}));
+    EXPECT_EQ(part.blocks, kExperts);
+    EXPECT_EQ(part.block_stride, 2 * kWidth * kHidden);
+  }
+  EXPECT_EQ(gate.begin, 0);
+  EXPECT_EQ(up.begin, kWidth * kHidden);
+}
+
 TEST_F(KeyMapTest, experts_that_the_model_does_not_have_are_unknown) {
   for (const char* name :
        {"model.layers.0.mlp.experts.3.gate_proj.weight", "model.layers.0.mlp.experts.-1.gate_proj.weight",
@@ -92,8 +119,42 @@ TEST_F(KeyMapTest, what_training_does_not_need_is_ignored_with_a_reason) {
   EXPECT_EQ(ignored_because("language_model.lm_head.weight"), "copy of a tied tensor");
   EXPECT_EQ(ignored_because("model.visual.blocks.0.attn.qkv.weight"), "vision tower");
   EXPECT_EQ(ignored_because("mtp.fc.weight"), "multi-token prediction");
+  EXPECT_EQ(ignored_because("language_model.model.rotary_emb.inv_freq"), "computed buffer");
   EXPECT_EQ(ignored_because("model.rotary_emb.inv_freq"), "computed buffer");
   EXPECT_EQ(ignored_because("model.layers.0.self_attn.rotary_emb.inv_freq"), "computed buffer");
+}
+
+TEST(KeyMap, parts_that_an_architecture_never_has_are_unknown) {
+  ParameterManifest manifest;
+  manifest.add({"model.norm.weight", {3}, DType::kBFloat16, Role::kNorm, -1, TensorKind::kParameter, ""});
+  const KeyMap keys(manifest);
+  for (const char* name : {"model.visual.merger.norm.weight", "visual.pos_embed.weight", "mtp.fc.weight"})
+    EXPECT_TRUE(std::holds_alternative<UnknownKey>(keys.resolve(name))) << name;
+}
+
+TEST(KeyMap, persistent_buffers_are_published_and_sent_like_parameters) {
+  ParameterManifest manifest;
+  manifest.add({"model.layers.0.mlp.gate.e_score_correction_bias",
+                {3},
+                DType::kFloat32,
+                Role::kRouter,
+                0,
+                TensorKind::kPersistentBuffer,
+                ""});
+  const KeyMap keys(manifest);
+  ASSERT_EQ(keys.published(ExpertLayout::kPerExpert).size(), 1U);
+  const auto resolved = keys.resolve("model.language_model.layers.0.mlp.gate.e_score_correction_bias");
+  EXPECT_EQ(std::get<KeyTarget>(resolved).tensor, 0);
+}
+
+TEST(KeyMap, a_wrapper_publishes_under_its_own_prefix_but_for_the_head) {
+  ParameterManifest manifest = small_moe();
+  manifest.set_published_prefix("model.language_model.");
+  manifest.add({"lm_head.bias", {7}, DType::kBFloat16, Role::kHead, -1, TensorKind::kParameter, ""});
+  const std::vector<PublishedTensor> published = KeyMap(manifest).published(ExpertLayout::kPerExpert);
+  EXPECT_EQ(published.front().name, "model.language_model.embed_tokens.weight");
+  EXPECT_EQ(published[2].name, "model.language_model.layers.0.mlp.experts.0.gate_proj.weight");
+  EXPECT_EQ(published.back().name, "lm_head.bias");
 }
 
 /// Elements of each tensor that a published checkpoint covers, by how often.
@@ -125,6 +186,36 @@ TEST_F(KeyMapTest, published_names_resolve_to_their_own_targets) {
       EXPECT_EQ(resolved.shape, published.target.shape) << published.name;
     }
   }
+}
+
+std::string parts_text(std::string_view name, const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const PerExpertPart& part : per_expert_parts(name, shape))
+    text += fmt::format("{} {} at {}\n", part.name, shape_text(part.shape), part.begin);
+  return text;
+}
+
+TEST(PerExpertParts, take_fused_experts_apart) {
+  EXPECT_EQ(parts_text("mlp.experts.gate_up_proj", {2, 6, 5}),
+            "mlp.experts.0.gate_proj.weight [3, 5] at 0\nmlp.experts.0.up_proj.weight [3, 5] at 15\n"
+            "mlp.experts.1.gate_proj.weight [3, 5] at 30\nmlp.experts.1.up_proj.weight [3, 5] at 45\n");
+  EXPECT_EQ(parts_text("mlp.experts.down_proj", {2, 5, 3}),
+            "mlp.experts.0.down_proj.weight [5, 3] at 0\nmlp.experts.1.down_proj.weight [5, 3] at 15\n");
+  EXPECT_EQ(parts_text("mlp.experts.7.gate_up_proj.weight", {6, 5}),
+            "mlp.experts.7.gate_proj.weight [3, 5] at 0\nmlp.experts.7.up_proj.weight [3, 5] at 15\n");
+}
+
+TEST(PerExpertParts, leave_everything_else_whole) {
+  EXPECT_EQ(parts_text("model.norm.weight", {5}), "model.norm.weight [5] at 0\n");
+  EXPECT_EQ(parts_text("mlp.experts.1.up_proj.weight", {3, 5}), "mlp.experts.1.up_proj.weight [3, 5] at 0\n");
+  EXPECT_EQ(parts_text("mlp.experts.gate_up_proj", {2, 5, 5}), "mlp.experts.gate_up_proj [2, 5, 5] at 0\n");
+  EXPECT_EQ(parts_text("mlp.experts.down_proj", {6, 5}), "mlp.experts.down_proj [6, 5] at 0\n");
+}
+
+TEST(PerExpertParts, make_no_more_names_than_a_model_has) {
+  EXPECT_EQ(per_expert_parts("mlp.experts.down_proj", {std::int64_t{1} << 60, 0, 5}).size(), 1u);
+  EXPECT_EQ(per_expert_parts("mlp.experts.down_proj", {std::int64_t{1} << 20, 1, 1}).size(), 1u);
+  EXPECT_EQ(per_expert_parts("mlp.experts.down_proj", {0, 5, 5}).size(), 1u);
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST(HostileConfig, what_would_be_computed_wrongly_is_refused) {
 }
 
 TEST(HostileConfig, unknown_architectures_are_told_what_is_known) {
-  expect_refused(config_with({{"model_type", "llama\n"}}), {"llama\\x0a", "qwen3, qwen3_moe"});
+  expect_refused(config_with({{"model_type", "llama\n"}}), {"llama\\x0a", "qwen3, qwen3_moe, qwen3_5, "});
 }
 
 TEST(HostileConfig, products_of_sizes_that_overflow) {

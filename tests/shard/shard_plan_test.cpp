@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 namespace sluice {
@@ -77,6 +78,29 @@ TEST(ShardPlan, owned_runs_of_a_tensor_add_up_over_ranks) {
         for (std::int64_t i = 0; i < run.count; ++i) ++seen[static_cast<std::size_t>(run.tensor_begin + i)];
       });
     EXPECT_EQ(seen, std::vector<int>(seen.size(), 1)) << manifest[tensor].name;
+  }
+}
+
+TEST(ShardPlan, owned_runs_of_a_part_lie_where_those_of_the_whole_do) {
+  const ParameterManifest manifest = moe();
+  const UnitLayouts layouts = make_unit_layouts(manifest);
+  const ShardPlan plan(layouts, {.world = 3});
+  for (const int tensor : manifest.stored_tensors()) {
+    const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
+    const Placement& placement = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
+    const std::int64_t count = manifest[tensor].element_count();
+    for (int rank = 0; rank < 3; ++rank) {
+      std::map<std::int64_t, std::int64_t> whole, parts;
+      const auto into = [](std::map<std::int64_t, std::int64_t>& places) {
+        return [&places](const ShardPlan::OwnedRun& run) {
+          for (std::int64_t i = 0; i < run.count; ++i) places[run.tensor_begin + i] = run.arena_begin + i;
+        };
+      };
+      plan.for_each_owned_run(unit, placement, rank, into(whole));
+      for (const Range part : {Range{0, count / 3}, Range{count / 3, count / 2}, Range{count / 2, count}})
+        plan.for_each_owned_run(unit, placement, part, rank, into(parts));
+      EXPECT_EQ(parts, whole) << manifest[tensor].name;
+    }
   }
 }
 

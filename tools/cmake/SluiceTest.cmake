@@ -47,11 +47,11 @@ function(sluice_test_headers target)
     file(WRITE ${PROJECT_BINARY_DIR}/test_pch.cpp "// Owner of the precompiled GoogleTest header.\n")
     add_library(sluice_test_pch OBJECT ${PROJECT_BINARY_DIR}/test_pch.cpp)
     target_link_libraries(sluice_test_pch PUBLIC GTest::gtest GTest::gmock sluice_options)
-    target_compile_options(sluice_test_pch PRIVATE -O1)
+    target_compile_options(sluice_test_pch PRIVATE -O0)
     target_precompile_headers(sluice_test_pch PRIVATE
       <gmock/gmock.h> <gtest/gtest.h> <filesystem> <functional> <map> <string> <vector>)
   endif()
-  target_compile_options(${target} PRIVATE -O1)
+  target_compile_options(${target} PRIVATE -O0)
   target_precompile_headers(${target} REUSE_FROM sluice_test_pch)
 endfunction()
 
@@ -84,4 +84,18 @@ function(sluice_mpi_test name)
     set_tests_properties(${name}.np${ranks} PROPERTIES
       TIMEOUT ${limit} PROCESSORS ${ranks} ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT}")
   endforeach()
+endfunction()
+
+option(SLUICE_FUZZ "Build the fuzz targets (needs clang)" OFF)
+
+# sluice_fuzz_target(NAME LIBRARIES lib...): NAME.cpp as a libFuzzer program; corpus_X beside it seeds fuzz_X. The fuzzer
+#   steers by the branches of all our code, so configure with CMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link.
+function(sluice_fuzz_target name)
+  cmake_parse_arguments(arg "" "" "LIBRARIES" ${ARGN})
+  if(SLUICE_FUZZ)
+    add_executable(${name} ${name}.cpp)
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} sluice_options)
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  endif()
 endfunction()

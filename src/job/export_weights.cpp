@@ -1,0 +1,159 @@
+#include "job/export_weights.hpp"
+
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "job/console.hpp"
+#include "load/checkpoint_match.hpp"
+#include "load/export_tensors.hpp"
+#include "load/progress.hpp"
+#include "load/staged_directory.hpp"
+#include "load/streaming_exporter.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<ExpertLayout> chosen_layout(ExportExperts experts) {
+  switch (experts) {
+    case ExportExperts::kPerExpert:
+      return ExpertLayout::kPerExpert;
+    case ExportExperts::kFused:
+      return ExpertLayout::kFused;
+    case ExportExperts::kSource:
+      break;
+  }
+  return std::nullopt;
+}
+
+/// `source` is null where there is none. Weights that were drawn are written as most checkpoints are, expert
+/// by expert, unless the job says otherwise.
+ExportContent content_of_job(const Blueprint& blueprint, const CheckpointIndex* source) {
+  const std::optional<ExpertLayout> layout = chosen_layout(blueprint.config.export_.experts);
+  if (source == nullptr)
+    return content_of(blueprint.keys, layout.value_or(ExpertLayout::kPerExpert),
+                      blueprint.model.config.published_dtype);
+  static_cast<void>(match_checkpoint(*source, blueprint.keys, blueprint.config.model.dtype));
+  return content_like(*source, blueprint.keys, layout);
+}
+
+/// Ranks that see the files of model.path.
+std::vector<int> source_readers(const JobConfig& config, int world) {
+  std::vector<int> ranks(config.load.readers == Readers::kRank0 ? 1 : static_cast<std::size_t>(world));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+ExportPlan make_plan(const Blueprint& blueprint, const ShardPlan& shards, const ExportContent& content) {
+  return {content, shards, blueprint.config.export_.max_shard_bytes,
+          source_readers(blueprint.config, shards.world())};
+}
+
+/// bfloat16 shards hold the digits of no other type.
+void warn_of_rounding(const ExportContent& content, DType shards) {
+  if (shards != DType::kBFloat16) return;
+  const auto rounded = std::ranges::count_if(content.tensors, [](const ExportTensor& tensor) {
+    return !tensor.is_copied() && tensor.dtype != DType::kBFloat16;
+  });
+  if (rounded > 0)
+    log::warning(
+        "{} tensors that are not bfloat16 in model.path were rounded to it when they were loaded; "
+        "model.dtype = \"float32\" keeps their digits",
+        rounded);
+}
+
+/// Collective. What the plan is made from does not outlive this: only the plan is kept while files are
+/// written.
+ExportPlan share_plan(JobContext& context, DType shards) {
+  const ModelSettings& model = context.config().model;
+  std::optional<CheckpointIndex> source;
+  if (model.init == ModelInit::kCheckpoint) source = share_checkpoint_index(context.comm, model.path);
+  const ExportContent content = content_of_job(context.blueprint, source ? &*source : nullptr);
+  if (context.is_root()) warn_of_rounding(content, shards);
+  return make_plan(context.blueprint, context.plan, content);
+}
+
+/// The file system on which `path` will be: of its nearest ancestor that is there.
+fs::path existing_part(const fs::path& path) {
+  std::error_code error;
+  fs::path part = fs::absolute(path);
+  while (!fs::exists(part, error) && part != part.parent_path()) part = part.parent_path();
+  return part;
+}
+
+void require_space(const fs::path& target, std::int64_t bytes) {
+  const fs::path place = existing_part(target);
+  std::error_code error;
+  const fs::space_info space = fs::space(place, error);
+  if (error || space.available >= static_cast<std::uintmax_t>(bytes)) return;
+  fail(ExitCode::kIo, "export.path: {} would hold {}, and the file system of {} has {} free", target.string(),
+       format_bytes(bytes), place.string(), format_bytes(static_cast<std::int64_t>(space.available)));
+}
+
+void print_export(const JobContext& context, const ExportPlan& plan, const ExportReport& report) {
+  std::vector<std::vector<std::string>> rows{{"export", "written", "copied", "staging", "peak growth"}};
+  for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
+    const RankExport& r = report.ranks[rank];
+    rows.push_back({fmt::format("rank {}", rank), format_mib(r.written_bytes), format_mib(r.copied_bytes),
+                    format_mib(r.staging_bytes), format_mib(r.peak_growth_bytes)});
+  }
+  console::write_line(console::table(rows));
+  console::line("export    {} tensors, {} in {} file{}, {:.2f} s, {:.2f} GB/s: {}", plan.tensor_count(),
+                format_bytes(report.file_bytes), plan.files().size(), plan.files().size() == 1 ? "" : "s",
+                report.seconds, static_cast<double>(report.file_bytes) / report.seconds * 1e-9,
+                context.config().export_.path.string());
+}
+
+}  // namespace
+
+bool exports_weights(const JobConfig& config) {
+  return config.job.kind == JobKind::kExport || (config.job.kind == JobKind::kTrain && config.export_.at_end);
+}
+
+ExportPlan check_export(const Blueprint& blueprint, const ShardPlan& shards) {
+  const JobConfig& config = blueprint.config;
+  if (!StagedDirectory::is_free(config.export_.path))
+    fail(ExitCode::kBadConfig, "export.path: {} is already there; choose another name or remove it",
+         config.export_.path.string());
+  std::optional<CheckpointIndex> source;
+  if (config.model.init == ModelInit::kCheckpoint && holds_weights(config.model.path))
+    source = read_checkpoint_index(config.model.path);
+  ExportPlan plan = make_plan(blueprint, shards, content_of_job(blueprint, source ? &*source : nullptr));
+  require_space(config.export_.path, plan.file_bytes());
+  return plan;
+}
+
+void require_export(const JobContext& context) {
+  if (context.is_root() && exports_weights(context.config()))
+    static_cast<void>(check_export(context.blueprint, context.plan));
+}
+
+void export_weights(JobContext& context, const ShardArena& values) {
+  const JobConfig& config = context.config();
+  context.comm.set_deadline("export", config.deadline.load_seconds);
+  context.directory.set_status("exporting");
+  const ExportPlan plan = share_plan(context, values.dtype());
+
+  ProgressLine progress("export", console::is_terminal());
+  const Stopwatch watch;
+  ExportOptions options;
+  options.source = config.model.path;
+  if (context.is_root()) options.companions = companion_files(config.model.path);
+  options.staging_bytes = config.load.chunk_bytes;
+  options.keep_cached = config.load.page_cache == PageCache::kKeep;
+  options.progress = [&](std::int64_t done, std::int64_t total) {
+    console::raw(progress.update(done, total, watch.seconds()));
+  };
+  const ExportReport report = export_checkpoint(context.comm, plan, values, config.export_.path, options);
+  if (context.is_root()) print_export(context, plan, report);
+}
+
+}  // namespace sluice

@@ -1,0 +1,33 @@
+// The arenas' side of a comparison with files: digests of what all ranks hold together.
+#pragma once
+
+#include "base/digest.hpp"
+#include "base/dtype.hpp"
+#include "comm/communicator.hpp"
+#include "shard/arena.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace sluice {
+
+/// A published tensor: part of an entry, and `count` elements from `begin` on of a unit's buffer.
+struct PlacedPart {
+  int entry = 0;
+  int unit = 0;
+  DType dtype = DType::kFloat32;  ///< in which both sides are compared
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+  // What both sides make of it; of this rank first, then the sum over ranks.
+  Digest in_arena;
+  Digest in_file;
+  std::int64_t altered = 0;  ///< elements of a float32 arena that the file's type cannot hold
+};
+
+/// Collective over `comm`. Adds this rank's share to `in_arena` and `altered` of the parts it owns a piece
+/// of. Digests are made in the parts' types: the arena's own, or a coarser one if the arena is float32. After
+/// each unit the ranks exchange what lies in digest blocks that a cut between shards divides, at most two
+/// blocks a rank. `parts` are those of the same tensors, in the same order, on every rank.
+void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<PlacedPart> parts);
+
+}  // namespace sluice

@@ -1,0 +1,48 @@
+#include "load/load_receiver.hpp"
+
+#include <utility>
+
+namespace sluice {
+
+LoadReceiver::LoadReceiver(const LoadSetting& setting)
+    : setting_(setting),
+      from_(setting.plan.readers().reader_of(setting.rank())),
+      reads_(setting.plan.reads_by(from_)),
+      writer_(setting.arena),
+      ring_(setting.plan.slot_bytes(setting.rank()), setting.options.ring_slots),
+      slots_(ring_.slots()) {}
+
+void LoadReceiver::step(std::size_t read) {
+  while (posted_ < reads_.size() && posted_ < read + slots_.size()) post(posted_++);
+  Slot& slot = slots_[read % slots_.size()];
+  for (Work& work : slot.works) work.wait();
+  slot.works.clear();
+  const std::byte* staged = ring_.slot(read).data();
+  writer_.write_packed(slot.transfer.small, staged);
+  staged += slot.transfer.small_bytes;
+  for (const Piece& piece : slot.transfer.large) {
+    if (!setting_.plan.is_staged(piece)) continue;
+    writer_.write(piece, staged);
+    staged += piece.bytes();
+  }
+}
+
+void LoadReceiver::post(std::size_t read) {
+  Slot& slot = slots_[read % slots_.size()];
+  setting_.plan.transfers_of(reads_[read], transfers_);
+  std::swap(slot.transfer, transfers_[static_cast<std::size_t>(setting_.rank())]);
+  std::byte* staged = ring_.slot(read).data();
+  if (slot.transfer.small_bytes > 0) receive(slot, staged, slot.transfer.small_bytes);
+  staged += slot.transfer.small_bytes;
+  for (const Piece& piece : slot.transfer.large) {
+    const bool is_staged = setting_.plan.is_staged(piece);
+    receive(slot, is_staged ? staged : writer_.place(piece), piece.bytes());
+    if (is_staged) staged += piece.bytes();
+  }
+}
+
+void LoadReceiver::receive(Slot& slot, std::byte* to, std::int64_t bytes) {
+  slot.works.push_back(setting_.comm.receive(to, bytes, from_, kLoadTag));
+}
+
+}  // namespace sluice

@@ -1,0 +1,47 @@
+// The receiving side of a load. Private to src/load.
+#pragma once
+
+#include "load/load_side.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// A rank that is read for: receives are posted a ring's length ahead, into the arena itself wherever no
+/// conversion is needed.
+class LoadReceiver {
+ public:
+  /// `setting` must outlive the receiver.
+  explicit LoadReceiver(const LoadSetting& setting);
+
+  [[nodiscard]] std::size_t steps() const { return reads_.size(); }
+  /// Waits for this rank's pieces of a read and puts them in their place. Steps come in order.
+  void step(std::size_t read);
+  void finish() const {}  ///< each step has waited for its own
+
+  [[nodiscard]] std::int64_t staging_bytes() const { return ring_.bytes(); }
+  [[nodiscard]] std::int64_t overhead_bytes() const { return 0; }
+
+ private:
+  struct Slot {
+    Transfer transfer;
+    std::vector<Work> works;
+  };
+
+  void post(std::size_t read);
+  void receive(Slot& slot, std::byte* to, std::int64_t bytes);
+
+  const LoadSetting& setting_;
+  int from_;
+  std::span<const Read> reads_;
+  ArenaWriter writer_;
+  StagingRing ring_;
+  std::vector<Slot> slots_;
+  std::vector<Transfer> transfers_;
+  std::size_t posted_ = 0;
+};
+
+}  // namespace sluice

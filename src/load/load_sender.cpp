@@ -1,0 +1,111 @@
+#include "load/load_sender.hpp"
+
+#include "comm/ranks_text.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// A wait for a condition, as wait_for() takes it.
+class ConditionWait final : public Pollable {
+ public:
+  ConditionWait(const std::function<bool()>& is_done, std::function<std::string()> awaited)
+      : is_done_(is_done), awaited_(std::move(awaited)) {}
+  bool test() override { return is_done_(); }
+  [[nodiscard]] std::string missing() const override { return awaited_(); }
+
+ private:
+  const std::function<bool()>& is_done_;
+  std::function<std::string()> awaited_;
+};
+
+}  // namespace
+
+LoadSender::LoadSender(const LoadSetting& setting)
+    : setting_(setting),
+      reads_(setting.plan.reads_by(setting.rank())),
+      writer_(setting.arena),
+      ring_(setting.plan.slot_bytes(setting.rank()), setting.options.ring_slots),
+      chunks_(ring_.slots()),
+      reader_(setting.plan, setting.directory, setting.options.page_cache, own_place()),
+      ahead_(reads_.size(), ring_.slots(), setting.options.reader_threads,
+             [this](std::size_t read, std::size_t slot) {
+               const auto room = static_cast<std::size_t>(setting_.plan.chunk_room(setting_.rank()));
+               chunks_[slot] = reader_.read(reads_[read], ring_.slot(slot).first(room));
+             }) {}
+
+void LoadSender::step(std::size_t read) {
+  wait_until([&] { return ahead_.is_ready(read); },
+             {"read", static_cast<std::int64_t>(read) + 1, setting_.rank()});
+  const Chunk chunk = chunks_[read % ring_.slots()];
+  overhead_bytes_ += chunk.overhead_bytes;
+  setting_.plan.transfers_of(reads_[read], transfers_);
+  std::byte* packed = ring_.slot(read).data() + setting_.plan.chunk_room(setting_.rank());
+  travelling_.emplace_back();
+  for (int rank = 0; rank < setting_.comm.size(); ++rank)
+    if (rank != setting_.rank())
+      packed = send(rank, transfers_[static_cast<std::size_t>(rank)], chunk.data, packed);
+  keep_own(transfers_[static_cast<std::size_t>(setting_.rank())], chunk);
+  let_go();
+}
+
+void LoadSender::finish() {
+  wait_until([this] { return travelling_.empty(); }, {"send", std::ssize(reads_), setting_.rank()});
+}
+
+void LoadSender::wait_until(const std::function<bool()>& is_done, const Operation& operation) {
+  const std::function<bool()> moved = [&] {
+    let_go();
+    return is_done();
+  };
+  ConditionWait wait(moved, [this] { return awaited(); });
+  wait_for(wait, {"load", setting_.options.limit_seconds}, operation);
+}
+
+ChunkReader::OwnPlace LoadSender::own_place() const {
+  if (setting_.arena == nullptr) return nullptr;
+  return [this](const Piece& piece) { return writer_.place(piece); };
+}
+
+void LoadSender::send(int rank, const std::byte* data, std::int64_t bytes) {
+  travelling_.back().push_back({rank, setting_.comm.send(data, bytes, rank, kLoadTag)});
+}
+
+std::byte* LoadSender::send(int rank, const Transfer& transfer, const std::byte* chunk, std::byte* packed) {
+  std::byte* end = packed;
+  for (const Piece& piece : transfer.small) {
+    std::memcpy(end, chunk + piece.source, static_cast<std::size_t>(piece.bytes()));
+    end += piece.bytes();
+  }
+  if (end != packed) send(rank, packed, end - packed);
+  for (const Piece& piece : transfer.large) send(rank, chunk + piece.source, piece.bytes());
+  return end;
+}
+
+void LoadSender::keep_own(const Transfer& own, const Chunk& chunk) const {
+  for (const Piece& piece : own.small) writer_.write(piece, chunk.data + piece.source);
+  for (const Piece& piece : own.large)
+    if (!chunk.own_placed || setting_.plan.is_staged(piece)) writer_.write(piece, chunk.data + piece.source);
+}
+
+void LoadSender::let_go() {
+  while (!travelling_.empty()) {
+    std::vector<Message>& messages = travelling_.front();
+    while (!messages.empty() && messages.back().work.test()) messages.pop_back();
+    if (!messages.empty()) return;
+    travelling_.pop_front();
+    ahead_.release();
+  }
+}
+
+std::string LoadSender::awaited() const {
+  if (travelling_.size() < ring_.slots() && travelling_.size() < reads_.size()) return "the disk";
+  std::vector<int> ranks;
+  for (const std::vector<Message>& messages : travelling_)
+    for (const Message& message : messages) ranks.push_back(message.to);
+  return ranks_text(std::move(ranks));
+}
+
+}  // namespace sluice

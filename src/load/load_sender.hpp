@@ -1,0 +1,65 @@
+// The reading side of a load. Private to src/load.
+#pragma once
+
+#include "comm/wait.hpp"
+#include "load/chunk_reader.hpp"
+#include "load/load_side.hpp"
+#include "load/read_ahead.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// A rank that reads: threads fill the ring, this thread sends. A slot is filled again once all its messages
+/// have left.
+class LoadSender {
+ public:
+  /// `setting` must outlive the sender. Reading begins at once.
+  explicit LoadSender(const LoadSetting& setting);
+
+  [[nodiscard]] std::size_t steps() const { return reads_.size(); }
+  /// Sends the pieces of a read and keeps this rank's own. Steps come in order.
+  void step(std::size_t read);
+  /// Waits for everything that is still under way.
+  void finish();
+
+  [[nodiscard]] std::int64_t staging_bytes() const { return ring_.bytes(); }
+  [[nodiscard]] std::int64_t overhead_bytes() const { return overhead_bytes_; }
+
+ private:
+  struct Message {
+    int to;
+    Work work;
+  };
+
+  /// Waits, while messages keep moving: MPI moves data only inside its calls.
+  void wait_until(const std::function<bool()>& is_done, const Operation& operation);
+  [[nodiscard]] ChunkReader::OwnPlace own_place() const;
+  void send(int rank, const std::byte* data, std::int64_t bytes);
+  /// Returns where the next packed message may begin.
+  std::byte* send(int rank, const Transfer& transfer, const std::byte* chunk, std::byte* packed);
+  void keep_own(const Transfer& own, const Chunk& chunk) const;
+  /// Frees the slots, oldest first, whose messages have left.
+  void let_go();
+  /// Who holds up the ring: the disk, unless all its slots wait to be received.
+  [[nodiscard]] std::string awaited() const;
+
+  const LoadSetting& setting_;
+  std::span<const Read> reads_;
+  ArenaWriter writer_;
+  StagingRing ring_;
+  std::vector<Chunk> chunks_;  ///< one per slot
+  ChunkReader reader_;
+  std::deque<std::vector<Message>> travelling_;  ///< of each slot that is sent and not free yet, in order
+  std::vector<Transfer> transfers_;
+  std::int64_t overhead_bytes_ = 0;
+  ReadAhead ahead_;  ///< last: its threads use what stands above
+};
+
+}  // namespace sluice

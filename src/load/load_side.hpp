@@ -1,0 +1,72 @@
+// What the two sides of a load, reading and receiving ranks, have in common. Private to src/load.
+#pragma once
+
+#include "load/load_plan.hpp"
+#include "load/streaming_loader.hpp"
+#include "shard/arena.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace sluice {
+
+constexpr int kLoadTag = 1;
+
+/// What both sides work with.
+struct LoadSetting {
+  Communicator& comm;
+  const LoadPlan& plan;
+  ShardArena* arena;
+  const std::filesystem::path& directory;
+  const LoadOptions& options;
+  [[nodiscard]] int rank() const { return comm.rank(); }
+};
+
+/// Puts pieces where they belong in this rank's arena; nowhere without one.
+class ArenaWriter {
+ public:
+  explicit ArenaWriter(const ShardArena* arena) : arena_(arena) {}
+
+  [[nodiscard]] std::byte* place(const Piece& piece) const {
+    return arena_->data() + piece.target * size_of(arena_->dtype());
+  }
+  void write(const Piece& piece, const std::byte* source) const {
+    if (arena_ != nullptr) convert_elements(source, piece.dtype, place(piece), arena_->dtype(), piece.count);
+  }
+  /// Pieces that lie one after the other at `source`.
+  void write_packed(std::span<const Piece> pieces, const std::byte* source) const {
+    for (const Piece& piece : pieces) {
+      write(piece, source);
+      source += piece.bytes();
+    }
+  }
+
+ private:
+  const ShardArena* arena_;
+};
+
+/// The staging memory of a rank: equal slots, each beginning on a page. A rank that stages nothing has none.
+class StagingRing {
+ public:
+  StagingRing(std::int64_t slot_bytes, int slots)
+      : slot_bytes_((slot_bytes + LoadPlan::kBlockBytes - 1) / LoadPlan::kBlockBytes * LoadPlan::kBlockBytes),
+        slots_(static_cast<std::size_t>(slots)),
+        block_(slot_bytes == 0 ? MemoryBlock()
+                               : allocate(MemoryKind::kPrivate, slot_bytes_ * slots, "load staging")) {}
+
+  [[nodiscard]] std::size_t slots() const { return slots_; }
+  [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
+  [[nodiscard]] std::span<std::byte> slot(std::size_t i) const {
+    const auto bytes = block_.data() == nullptr ? 0 : static_cast<std::size_t>(slot_bytes_);
+    return {block_.data() + i % slots_ * bytes, bytes};
+  }
+
+ private:
+  std::int64_t slot_bytes_;
+  std::size_t slots_;
+  MemoryBlock block_;
+};
+
+}  // namespace sluice

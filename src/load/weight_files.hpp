@@ -1,0 +1,41 @@
+// The files of a checkpoint that is to be written: what lies where in which of them, their index, and what
+// belongs beside them.
+#pragma once
+
+#include "io/safetensors.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// One safetensors file. Its tensors follow each other without gap behind the header.
+struct WeightFile {
+  std::string name;  ///< "model.safetensors", or "model-00002-of-00007.safetensors"
+  std::vector<SafetensorsEntry> tensors;
+  std::int64_t header_bytes = 0;
+  std::int64_t bytes = 0;  ///< header included
+
+  /// The bytes in front of the tensors.
+  [[nodiscard]] std::string header() const;
+};
+
+/// Cuts tensors (name, dtype, shape), in this order, into files of at most `max_shard_bytes` of tensors each;
+/// a larger tensor gets a file of its own.
+[[nodiscard]] std::vector<WeightFile> cut_into_files(std::vector<SafetensorsEntry> tensors,
+                                                     std::int64_t max_shard_bytes);
+
+/// Writes model.safetensors.index.json, which tells in which file each tensor is; nothing for a single file.
+void write_weight_index(const std::filesystem::path& directory, std::span<const WeightFile> files);
+
+/// The small files of a model directory that belong to any checkpoint of it: configuration, tokenizer and
+/// processors.
+[[nodiscard]] std::vector<std::filesystem::path> companion_files(const std::filesystem::path& directory);
+
+/// Copies files into a directory under their own names, to disk. Error(kBadData) if one is missing.
+void copy_files(std::span<const std::filesystem::path> files, const std::filesystem::path& directory);
+
+}  // namespace sluice

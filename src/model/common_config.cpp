@@ -1,0 +1,87 @@
+#include "model/common_config.hpp"
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+// Above what any model has; far below what would make a description slow.
+constexpr std::int64_t kMaxLayers = 10'000;
+constexpr std::int64_t kMaxExperts = 65'536;
+
+/// Settings that would change the numbers and that these blocks do not compute.
+void refuse_unsupported(const ConfigReader& config) {
+  if (config.text({"hidden_act"}, "silu") != "silu") config.refuse("hidden_act", "'silu'");
+  if (config.boolean({"attention_bias"}, false)) config.refuse("attention_bias", "false");
+  if (config.boolean({"use_sliding_window"}, false)) config.refuse("use_sliding_window", "false");
+  if (config.number({"attention_dropout"}, 0.0) != 0.0) config.refuse("attention_dropout", "0");
+}
+
+void read_heads(const ConfigReader& config, std::optional<std::int64_t> default_head_dim,
+                ModelConfig& model) {
+  model.attention_heads = config.integer({"num_attention_heads"});
+  model.key_value_heads = config.integer({"num_key_value_heads"}, model.attention_heads);
+  if (model.attention_heads % model.key_value_heads != 0)
+    config.refuse("num_key_value_heads",
+                  fmt::format("a divisor of num_attention_heads = {}", model.attention_heads));
+  model.head_dim =
+      config.integer({"head_dim"}, default_head_dim.value_or(model.hidden_size / model.attention_heads));
+  // A hidden size below the number of heads makes the default 0.
+  if (model.head_dim < 2 || model.head_dim % 2 != 0) config.refuse("head_dim", "an even number above 0");
+}
+
+/// Keys lie in rope_parameters, or in older files beside all others.
+void read_rotary(const ConfigReader& config, std::optional<double> default_factor, ModelConfig& model) {
+  const std::optional<ConfigReader> nested = config.object({"rope_parameters", "rope_scaling"});
+  if (nested && nested->text({"rope_type", "type"}, "default") != "default")
+    nested->refuse(nested->has("rope_type") ? "rope_type" : "type",
+                   "'default': other rotary scalings are not supported yet");
+  const auto holder = [&](const char* key) -> const ConfigReader& {
+    return nested && nested->has(key) ? *nested : config;
+  };
+  model.rope_theta = holder("rope_theta").positive({"rope_theta"}, 10000.0);
+
+  constexpr const char* kFactor = "partial_rotary_factor";
+  const double factor = holder(kFactor).number({kFactor}, default_factor.value_or(1.0));
+  if (!default_factor && factor != 1.0) holder(kFactor).refuse(kFactor, "1");
+  if (factor <= 0 || factor > 1) holder(kFactor).refuse(kFactor, "a number above 0, at most 1");
+  model.rotary_dim = static_cast<std::int64_t>(static_cast<double>(model.head_dim) * factor);
+  if (model.rotary_dim < 2 || model.rotary_dim % 2 != 0)
+    holder(kFactor).refuse(kFactor, fmt::format("an even part of head_dim = {}", model.head_dim));
+}
+
+}  // namespace
+
+DType read_published_dtype(const ConfigReader& config) {
+  const std::optional<DType> dtype = dtype_from_name(config.text({"dtype", "torch_dtype"}, "bfloat16"));
+  if (!dtype || !is_convertible(*dtype, DType::kFloat32))
+    config.refuse(config.has("dtype") ? "dtype" : "torch_dtype", "'bfloat16', 'float16' or 'float32'");
+  return *dtype;
+}
+
+ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults& defaults) {
+  refuse_unsupported(config);
+  ModelConfig model;
+  model.vocab_size = config.integer({"vocab_size"});
+  model.hidden_size = config.integer({"hidden_size"});
+  read_heads(config, defaults.head_dim, model);
+  read_rotary(config, defaults.partial_rotary_factor, model);
+  const auto layers = static_cast<std::size_t>(config.integer({"num_hidden_layers"}, {}, 1, kMaxLayers));
+  model.layers.assign(layers, MlpKind::kDense);
+  model.attention.assign(layers, AttentionKind::kFull);
+  model.rms_norm_eps = config.positive({"rms_norm_eps"}, 1e-6);
+  model.initializer_range = config.positive({"initializer_range"}, 0.02);
+  model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, false);
+  model.published_dtype = read_published_dtype(config);
+  return model;
+}
+
+void read_expert_config(const ConfigReader& config, ModelConfig& model) {
+  model.experts = config.integer({"num_experts", "num_local_experts"}, {}, 1, kMaxExperts);
+  model.experts_per_token = config.integer({"num_experts_per_tok"});
+  if (model.experts_per_token > model.experts)
+    config.refuse("num_experts_per_tok", fmt::format("at most the number of experts, {}", model.experts));
+  model.expert_intermediate_size = config.integer({"moe_intermediate_size"});
+}
+
+}  // namespace sluice

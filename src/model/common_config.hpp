@@ -1,0 +1,29 @@
+// What config.json says in the same keys for every decoder here.
+#pragma once
+
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace sluice {
+
+/// What an architecture takes for a key that is not there.
+struct CommonDefaults {
+  std::optional<std::int64_t> head_dim{};         ///< nothing: hidden size over attention heads
+  std::optional<double> partial_rotary_factor{};  ///< nothing: the whole head turns, and no key may say less
+};
+
+/// Sizes, attention, rotary embedding, norms and element type. All layers are dense and attend in full until
+/// the architecture says otherwise. Error(kBadData) for settings that would change the numbers and that no
+/// block computes.
+[[nodiscard]] ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults& defaults);
+
+/// The router and its experts. Which layers have them is the architecture's to say.
+void read_expert_config(const ConfigReader& config, ModelConfig& model);
+
+/// Element type of the published weights; bfloat16 if no key says it.
+[[nodiscard]] DType read_published_dtype(const ConfigReader& config);
+
+}  // namespace sluice

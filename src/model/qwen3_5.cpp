@@ -1,0 +1,151 @@
+#include "model/qwen3_5.hpp"
+
+#include "base/error.hpp"
+#include "model/common_config.hpp"
+#include "model/manifest_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+// Products of two of these are far from overflow.
+constexpr std::int64_t kMaxHeads = 65'536;
+constexpr std::int64_t kMaxHeadDim = 65'536;
+
+/// Three linear layers, then a full one, unless each layer is named.
+void read_attention_kinds(const ConfigReader& config, ModelConfig& model) {
+  if (!config.has("layer_types")) {
+    const std::int64_t interval = config.integer({"full_attention_interval"}, 4);
+    for (std::int64_t layer = 0; layer < model.layer_count(); ++layer)
+      if ((layer + 1) % interval != 0)
+        model.attention[static_cast<std::size_t>(layer)] = AttentionKind::kLinear;
+    return;
+  }
+  const std::vector<std::string> types = config.texts({"layer_types"});
+  if (types.size() != model.attention.size())
+    config.refuse("layer_types", fmt::format("one for each of {} layers", model.layer_count()));
+  for (std::size_t layer = 0; layer < types.size(); ++layer) {
+    if (types[layer] != "linear_attention" && types[layer] != "full_attention")
+      config.refuse("layer_types", "'linear_attention' or 'full_attention' for each layer");
+    if (types[layer] == "linear_attention") model.attention[layer] = AttentionKind::kLinear;
+  }
+}
+
+void read_linear_attention(const ConfigReader& config, ModelConfig& model) {
+  LinearAttentionConfig& linear = model.linear_attention;
+  linear.key_heads = config.integer({"linear_num_key_heads"}, {}, 1, kMaxHeads);
+  linear.value_heads = config.integer({"linear_num_value_heads"}, {}, 1, kMaxHeads);
+  if (linear.value_heads % linear.key_heads != 0)
+    config.refuse("linear_num_value_heads",
+                  fmt::format("a multiple of linear_num_key_heads = {}", linear.key_heads));
+  linear.key_head_dim = config.integer({"linear_key_head_dim"}, {}, 1, kMaxHeadDim);
+  linear.value_head_dim = config.integer({"linear_value_head_dim"}, {}, 1, kMaxHeadDim);
+  linear.conv_kernel_size = config.integer({"linear_conv_kernel_dim"});
+}
+
+/// What dense and mixture-of-experts models share.
+ModelConfig read_text(const ConfigReader& config) {
+  ModelConfig model = read_common_config(config, {.head_dim = 256, .partial_rotary_factor = 0.25});
+  if (model.attention_heads > kMaxHeads)
+    config.refuse("num_attention_heads", fmt::format("at most {}", kMaxHeads));
+  if (!config.boolean({"attn_output_gate"}, true)) config.refuse("attn_output_gate", "true");
+  model.attention_output_gate = true;
+  read_attention_kinds(config, model);
+  read_linear_attention(config, model);
+  return model;
+}
+
+/// The wrapper's own keys count before those of its text model, as transformers looks at them.
+ModelConfig read_wrapped(const ConfigReader& config, const std::string& text_type,
+                         ModelConfig (*read)(const ConfigReader& config)) {
+  const std::optional<ConfigReader> text = config.object({"text_config"});
+  if (!text) config.refuse("text_config", "an object that describes the language model");
+  if (text->text({"model_type"}, text_type) != text_type)
+    text->refuse("model_type", fmt::format("'{}'", text_type));
+  ModelConfig model = read(*text);
+  model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, model.tie_word_embeddings);
+  if (!text->has("dtype") && !text->has("torch_dtype")) model.published_dtype = read_published_dtype(config);
+  return model;
+}
+
+void add_linear_attention(ManifestBuilder& builder, const ModelConfig& c) {
+  const LinearAttentionConfig& linear = c.linear_attention;
+  const std::int64_t values = linear.value_heads * linear.value_head_dim;
+  const std::int64_t mixed = 2 * linear.key_heads * linear.key_head_dim + values;
+  const auto add = [&](const char* name, std::vector<std::int64_t> shape, Role role) {
+    builder.add(fmt::format("linear_attn.{}", name), std::move(shape), role);
+  };
+  add("dt_bias", {linear.value_heads}, Role::kLinearAttention);
+  add("A_log", {linear.value_heads}, Role::kLinearAttention);
+  add("conv1d.weight", {mixed, 1, linear.conv_kernel_size}, Role::kLinearAttention);
+  add("norm.weight", {linear.value_head_dim}, Role::kNorm);
+  add("out_proj.weight", {c.hidden_size, values}, Role::kLinearAttention);
+  add("in_proj_qkv.weight", {mixed, c.hidden_size}, Role::kLinearAttention);
+  add("in_proj_z.weight", {values, c.hidden_size}, Role::kLinearAttention);
+  add("in_proj_b.weight", {linear.value_heads, c.hidden_size}, Role::kLinearAttention);
+  add("in_proj_a.weight", {linear.value_heads, c.hidden_size}, Role::kLinearAttention);
+}
+
+void add_moe(ManifestBuilder& builder, const ModelConfig& c) {
+  add_router(builder, c);
+  add_experts(builder, c);
+  add_swiglu(builder, "mlp.shared_expert", c.shared_expert_intermediate_size, c.hidden_size,
+             Role::kSharedExpert);
+  builder.add("mlp.shared_expert_gate.weight", {1, c.hidden_size}, Role::kSharedExpert);
+}
+
+}  // namespace
+
+ModelConfig read_qwen3_5_text_config(const ConfigReader& config) {
+  ModelConfig model = read_text(config);
+  model.intermediate_size = config.integer({"intermediate_size"});
+  return model;
+}
+
+ModelConfig read_qwen3_5_moe_text_config(const ConfigReader& config) {
+  ModelConfig model = read_text(config);
+  if (!config.integers({"mlp_only_layers"}).empty()) config.refuse("mlp_only_layers", "an empty list");
+  read_expert_config(config, model);
+  model.shared_expert_intermediate_size = config.integer({"shared_expert_intermediate_size"});
+  model.normalize_expert_weights = true;
+  std::ranges::fill(model.layers, MlpKind::kMoe);
+  return model;
+}
+
+ModelConfig read_qwen3_5_config(const ConfigReader& config) {
+  return read_wrapped(config, "qwen3_5_text", read_qwen3_5_text_config);
+}
+
+ModelConfig read_qwen3_5_moe_config(const ConfigReader& config) {
+  return read_wrapped(config, "qwen3_5_moe_text", read_qwen3_5_moe_text_config);
+}
+
+ParameterManifest describe_qwen3_5_text(const ModelConfig& config, DType dtype) {
+  ParameterManifest manifest =
+      describe_decoder(config, dtype, [&](ManifestBuilder& builder, std::size_t layer) {
+        if (config.attention[layer] == AttentionKind::kLinear)
+          add_linear_attention(builder, config);
+        else
+          add_attention(builder, config);
+        if (config.layers[layer] == MlpKind::kMoe)
+          add_moe(builder, config);
+        else
+          add_swiglu(builder, "mlp", config.intermediate_size, config.hidden_size, Role::kDenseMlp);
+      });
+  manifest.add_foreign_part(ForeignPart::kVisionTower);
+  manifest.add_foreign_part(ForeignPart::kMultiTokenPrediction);
+  return manifest;
+}
+
+ParameterManifest describe_qwen3_5(const ModelConfig& config, DType dtype) {
+  ParameterManifest manifest = describe_qwen3_5_text(config, dtype);
+  manifest.set_published_prefix("model.language_model.");
+  return manifest;
+}
+
+}  // namespace sluice

@@ -1,0 +1,31 @@
+// Qwen3.5, dense and mixture of experts: three layers in four attend linearly (gated delta net), the others
+// in full with a gate on the output; experts stand beside a shared one. Follows transformers'
+// modeling_qwen3_5.py and modeling_qwen3_5_moe.py. Described, loaded and written; no block computes it yet.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+#include <string_view>
+
+namespace sluice {
+
+/// What a model of this family would need to train.
+inline constexpr std::string_view kQwen3_5NotComputed =
+    "gated delta nets, gated attention, zero-centred norms and shared experts";
+
+/// The language model alone (qwen3_5_text, qwen3_5_moe_text).
+[[nodiscard]] ModelConfig read_qwen3_5_text_config(const ConfigReader& config);
+[[nodiscard]] ModelConfig read_qwen3_5_moe_text_config(const ConfigReader& config);
+/// The language model in `text_config` beside a vision tower (qwen3_5, qwen3_5_moe).
+[[nodiscard]] ModelConfig read_qwen3_5_config(const ConfigReader& config);
+[[nodiscard]] ModelConfig read_qwen3_5_moe_config(const ConfigReader& config);
+
+/// Tensors in the order of transformers' module tree, in the names of the text model. Checkpoints may hold
+/// the vision tower and the multi-token prediction head.
+[[nodiscard]] ParameterManifest describe_qwen3_5_text(const ModelConfig& config, DType dtype);
+/// The same tensors, published under `model.language_model.`.
+[[nodiscard]] ParameterManifest describe_qwen3_5(const ModelConfig& config, DType dtype);
+
+}  // namespace sluice

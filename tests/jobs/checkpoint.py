@@ -1,0 +1,78 @@
+"""Checkpoints as dictionaries of arrays: read from a fixture, changed, written again. bfloat16 is held as float32."""
+import json
+import shutil
+import struct
+
+import numpy
+
+
+def _from_bfloat16(data):
+    return (numpy.frombuffer(data, dtype="<u2").astype("<u4") << 16).view("<f4")
+
+
+def _to_bfloat16(values):
+    return (values.astype("<f4").view("<u4") >> 16).astype("<u2")
+
+
+READ = {"BF16": _from_bfloat16, "F16": lambda data: numpy.frombuffer(data, dtype="<f2").astype("<f4"),
+        "F32": lambda data: numpy.frombuffer(data, dtype="<f4")}
+WRITE = {"BF16": _to_bfloat16, "F16": lambda values: values.astype("<f2"), "F32": lambda values: values.astype("<f4")}
+
+
+def read(directory):
+    """Name -> array, of all safetensors files in a directory."""
+    tensors = {}
+    for path in sorted(directory.glob("*.safetensors")):
+        raw = path.read_bytes()
+        length = struct.unpack("<Q", raw[:8])[0]
+        header = json.loads(raw[8:8 + length])
+        header.pop("__metadata__", None)
+        for name, entry in header.items():
+            begin, end = entry["data_offsets"]
+            tensors[name] = READ[entry["dtype"]](raw[8 + length + begin:8 + length + end]).reshape(entry["shape"])
+    return tensors
+
+
+def write(directory, tensors, source, dtype="BF16"):
+    """A model directory of one file, with the configuration of the fixture `source`."""
+    directory.mkdir()
+    shutil.copy(source / "config.json", directory)
+    header, parts, at = {}, [], 0
+    for name, values in tensors.items():
+        part = WRITE[dtype](numpy.ascontiguousarray(values)).tobytes()
+        header[name] = {"dtype": dtype, "shape": list(values.shape), "data_offsets": [at, at + len(part)]}
+        parts.append(part)
+        at += len(part)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    (directory / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    return directory
+
+
+def renamed(tensors, old, new):
+    return {new + name.removeprefix(old) if name.startswith(old) else name: values for name, values in tensors.items()}
+
+
+def with_joined_experts(tensors):
+    """experts.N.gate_proj and experts.N.up_proj as one experts.N.gate_up_proj."""
+    out = {}
+    for name, values in tensors.items():
+        if ".experts." in name and name.endswith(".gate_proj.weight"):
+            up = tensors[name.replace(".gate_proj.", ".up_proj.")]
+            out[name.replace(".gate_proj.", ".gate_up_proj.")] = numpy.concatenate([values, up])
+        elif ".experts." not in name or not name.endswith(".up_proj.weight"):
+            out[name] = values
+    return out
+
+
+def with_separate_gates(tensors):
+    """Fused experts.gate_up_proj as experts.gate_proj and experts.up_proj."""
+    out = {}
+    for name, values in tensors.items():
+        if name.endswith(".experts.gate_up_proj"):
+            halves = numpy.split(values, 2, axis=1)
+            for half, projection in zip(halves, ["gate_proj", "up_proj"]):
+                out[name.replace("gate_up_proj", projection)] = half
+        else:
+            out[name] = values
+    return out

@@ -1,0 +1,214 @@
+"""A checkpoint that was loaded is written out again tensor by tensor, by any number of ranks, and appears whole or not at all."""
+import json
+import struct
+import unittest
+
+import h5py
+import program
+from program import FIXTURES, JobTest, mpirun, reference_job, sluice, with_fault
+
+PROJECTIONS = ("gate", "up", "down")
+
+
+def read_safetensors(path):
+    """{name: (dtype, shape, bytes)}"""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    body = data[8 + length:]
+    return {name: (t["dtype"], tuple(t["shape"]), body[slice(*t["data_offsets"])]) for name, t in header.items()}
+
+
+def read_model(directory):
+    """The tensors of a model directory, as its index says where they are."""
+    index = directory / "model.safetensors.index.json"
+    if not index.exists():
+        return read_safetensors(directory / "model.safetensors")
+    weight_map = json.loads(index.read_text())["weight_map"]
+    tensors = {}
+    for file in sorted(set(weight_map.values())):
+        here = read_safetensors(directory / file)
+        assert all(weight_map[name] == file for name in here), f"{file} holds what the index does not say"
+        tensors |= here
+    assert tensors.keys() == weight_map.keys(), "the index names other tensors than the files hold"
+    return tensors
+
+
+def fused(tensors):
+    """Expert by expert as fused: experts.gate_up_proj [E, 2I, H] and experts.down_proj [E, H, I]."""
+    out, experts = {}, {}
+    for name, tensor in tensors.items():
+        parts = name.split(".")
+        if "experts" not in parts or not name.endswith("_proj.weight"):
+            out[name] = tensor
+            continue
+        at = parts.index("experts")
+        experts.setdefault(".".join(parts[:at + 1]), {})[int(parts[at + 1]), parts[at + 2].removesuffix("_proj")] = tensor
+    for prefix, by_key in experts.items():
+        count = len(by_key) // len(PROJECTIONS)
+        dtype, (width, hidden), _ = by_key[0, "gate"]
+        gate_up = b"".join(by_key[e, p][2] for e in range(count) for p in ("gate", "up"))
+        down = b"".join(by_key[e, "down"][2] for e in range(count))
+        out[f"{prefix}.gate_up_proj"] = (dtype, (count, 2 * width, hidden), gate_up)
+        out[f"{prefix}.down_proj"] = (dtype, (count, hidden, width), down)
+    return out
+
+
+class ExportTest(JobTest):
+    @property
+    def out(self):
+        return self.directory / "out"
+
+    def job(self, fixture, name="job.toml", model=None, **export):
+        return self.write_job(name, job={"kind": "export"}, model={"path": FIXTURES / fixture} | (model or {}),
+                              export={"path": self.out} | export)
+
+    def expect_nothing_left(self):
+        left = [path.name for path in self.directory.iterdir() if "out" in path.name]
+        self.assertEqual(left, [])
+
+    def expect_companions(self, fixture):
+        expected = {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"}
+        for path in (FIXTURES / fixture).iterdir():
+            if path.name in expected:
+                self.assertEqual((self.out / path.name).read_bytes(), path.read_bytes())
+        strangers = {path.name for path in self.out.iterdir() if not path.name.startswith("model")} - expected
+        self.assertEqual(strangers, set())
+
+
+class Export(ExportTest):
+    def export(self, fixture, ranks, **settings):
+        """The exported tensors."""
+        job = self.job(fixture, f"job-{ranks}.toml", **settings)
+        result = mpirun(ranks, program.SLUICE, "run", job)
+        self.expect(result, 0, "GB/s", "peak growth", str(self.out))
+        self.expect_companions(fixture)
+        tensors = read_model(self.out)
+        self.assertNotIn("lm_head.weight", tensors if "tied" in fixture else {})
+        return tensors
+
+    def expect_equal(self, found, expected):
+        self.assertEqual(found.keys(), expected.keys())
+        for name, tensor in expected.items():
+            self.assertEqual(found[name][:2], tensor[:2], name)
+            self.assertTrue(found[name][2] == tensor[2], name)
+
+    def round_trip(self, fixture):
+        source = read_model(FIXTURES / fixture)
+        for ranks, settings in [(1, {"experts": "per_expert"}), (2, {"experts": "fused", "max_shard_size": "200KiB"}),
+                                (3, {"experts": "source"})]:
+            with self.subTest(ranks=ranks, **settings):
+                self.directory = self.directory / f"ranks-{ranks}"
+                self.directory.mkdir()
+                found = self.export(fixture, ranks, **settings)
+                self.expect_equal(found, fused(source) if settings["experts"] == "fused" else source)
+
+    def test_a_dense_model_with_tied_embeddings(self):
+        self.round_trip("qwen3-tiny-tied")
+
+    def test_experts_in_every_layer(self):
+        self.round_trip("qwen3-moe-tiny")
+
+    def test_several_files_and_a_dense_layer(self):
+        self.round_trip("qwen3-moe-mixed")
+
+    def test_a_vision_tower_travels_along_in_either_layout_under_its_names(self):
+        for ranks, fixture, experts in [(2, "qwen3_5-moe-vlm", "fused"), (3, "qwen3_5-moe-vlm-fused", "per_expert"),
+                                        (3, "qwen3_5-moe-vlm-fused", "source")]:
+            with self.subTest(fixture=fixture, experts=experts):
+                self.directory = self.directory / experts
+                self.directory.mkdir()
+                source = read_model(FIXTURES / fixture)
+                found = self.export(fixture, ranks, experts=experts, max_shard_size="200KiB")
+                self.assertEqual(any(".experts.0." in name for name in found), experts == "per_expert")
+                self.expect_equal(fused(found), fused(source))
+
+    def test_ranks_that_all_read_the_source_share_what_is_copied(self):
+        fixture = "qwen3_5-moe-vlm-fused"
+        job = self.write_job(job={"kind": "export"}, model={"path": FIXTURES / fixture}, load={"readers": "all"},
+                             export={"path": self.out})
+        self.expect(mpirun(3, program.SLUICE, "run", job), 0)
+        self.expect_equal(read_model(self.out), read_model(FIXTURES / fixture))
+
+    def test_float32_shards_are_rounded_back(self):
+        found = self.export("qwen3-moe-mixed", 3, model={"dtype": "float32"})
+        self.expect_equal(found, read_model(FIXTURES / "qwen3-moe-mixed"))
+
+    def test_small_files_are_many_and_each_within_its_size(self):
+        self.export("qwen3-moe-mixed", 3, max_shard_size="200KiB")
+        files = list(self.out.glob("*.safetensors"))
+        self.assertGreater(len(files), 1)
+        for file in files:
+            self.assertLessEqual(sum(len(data) for *_, data in read_safetensors(file).values()), 200 << 10)
+
+
+class AtEnd(ExportTest):
+    def train(self, name, ranks, **changes):
+        job = self.write_job(name, **reference_job("qwen3-moe-tiny", debug={"dump": ""}, **changes))
+        result = mpirun(ranks, program.SLUICE, "run", job)
+        self.expect(result, 0)
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            return metrics["train/loss"][:]
+
+    def test_what_was_trained_is_what_is_written(self):
+        """After two steps the loss is the reference's third, but for the rounding of the file's bfloat16."""
+        self.train("half.toml", 3, train={"steps": 2}, export={"path": self.out, "at_end": True, "experts": "fused"})
+        self.expect_companions("qwen3-moe-tiny")
+        loss = self.train("rest.toml", 2, model={"path": self.out, "dtype": "float32"}, train={"steps": 1})[0]
+        with h5py.File(FIXTURES / "qwen3-moe-tiny/reference.h5") as reference:
+            first, _, third = reference["train/loss"][:3]
+        self.assertLess(abs(loss - third), 0.1 * abs(first - third))
+
+    def test_weights_that_were_drawn(self):
+        self.train("drawn.toml", 2, model={"init": "random"}, train={"steps": 1}, export={"path": self.out, "at_end": True})
+        shapes = {name: tensor[:2] for name, tensor in read_model(self.out).items()}
+        source = read_model(FIXTURES / "qwen3-moe-tiny")
+        self.assertEqual(shapes, {name: tensor[:2] for name, tensor in source.items()})
+
+
+class Refused(ExportTest):
+    def test_a_target_that_is_there_is_refused_before_anything_is_loaded(self):
+        self.out.mkdir()
+        (self.out / "precious").write_text("x")
+        job = self.job("qwen3-moe-tiny")
+        self.expect(sluice("check", job, "--ranks", 2), 78, "export.path", str(self.out), "already there")
+        result = mpirun(2, program.SLUICE, "run", job)
+        self.expect(result, 78, "export.path", str(self.out), "already there")
+        self.assertNotIn("received", result.output)
+        self.assertEqual([path.name for path in self.out.iterdir()], ["precious"])
+
+    def test_the_source_itself(self):
+        job = self.job("qwen3-moe-tiny", path=FIXTURES / "qwen3-moe-tiny/")
+        self.expect(sluice("check", job), 78, "export.path: found the directory of model.path")
+
+    def test_no_path(self):
+        self.expect(sluice("check", self.job("qwen3-moe-tiny", path="")), 78, "export.path", 'job.kind is "export"')
+
+    def test_check_says_what_will_be_written(self):
+        result = sluice("check", self.job("qwen3-moe-mixed", max_shard_size="200KiB"), "--ranks", 3)
+        self.expect(result, 0, "export", "in 4 files", str(self.out))
+        self.expect_nothing_left()
+
+    def test_a_disk_that_is_too_small(self):
+        config = json.loads((FIXTURES / "qwen3-tiny-tied/config.json").read_text())
+        config |= {"hidden_size": 65536, "intermediate_size": 1 << 20, "num_hidden_layers": 64, "layer_types": None}
+        model = self.directory / "huge"
+        model.mkdir()
+        (model / "config.json").write_text(json.dumps(config))
+        job = self.write_job(job={"kind": "export"}, model={"path": model}, export={"path": self.out})
+        self.expect(sluice("check", job), 74, "export.path", "TB", "free")
+
+    def test_a_write_that_fails_on_one_rank_ends_all_and_leaves_nothing(self):
+        job = self.job("qwen3-moe-mixed", max_shard_size="200KiB")
+        for rank in (0, 2):
+            with self.subTest(rank=rank):
+                result = mpirun(3, *with_fault("export.write", rank, 2, "io"), program.SLUICE, "run", job,
+                                "--set", f"job.output={self.directory}/run-{rank}")
+                self.expect(result, 74, "injected")
+                self.expect_once(result, "failed, so the job ends with exit code")
+                self.expect_nothing_left()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

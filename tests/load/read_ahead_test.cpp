@@ -1,0 +1,69 @@
+#include "load/read_ahead.hpp"
+
+#include "base/error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace sluice {
+namespace {
+
+void wait_for_read(ReadAhead& ahead, std::size_t read) {
+  while (!ahead.is_ready(read)) std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
+
+TEST(ReadAhead, FillsEverySlotWithItsReadsInTurn) {
+  for (const int threads : {1, 3}) {
+    constexpr std::size_t kReads = 50;
+    constexpr std::size_t kSlots = 4;
+    std::array<std::size_t, kSlots> slots{};
+    ReadAhead ahead(kReads, kSlots, threads, [&](std::size_t read, std::size_t slot) { slots[slot] = read; });
+    for (std::size_t read = 0; read < kReads; ++read) {
+      wait_for_read(ahead, read);
+      EXPECT_EQ(slots[read % kSlots], read);
+      ahead.release();
+    }
+  }
+}
+
+TEST(ReadAhead, NeverOverwritesASlotThatIsNotReleased) {
+  std::atomic<std::size_t> begun = 0;
+  ReadAhead ahead(10, 3, 2, [&](std::size_t, std::size_t) { ++begun; });
+  for (std::size_t read = 0; read < 3; ++read) wait_for_read(ahead, read);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(begun, 3u);
+  EXPECT_FALSE(ahead.is_ready(3));
+  ahead.release();
+  wait_for_read(ahead, 3);
+  EXPECT_EQ(begun, 4u);
+}
+
+TEST(ReadAhead, ThrowsWhatAReadThrew) {
+  ReadAhead ahead(5, 2, 2, [](std::size_t read, std::size_t) {
+    if (read == 1) fail(ExitCode::kIo, "the disk is gone");
+  });
+  EXPECT_THROW(
+      for (std::size_t read = 0; read < 5; ++read) {
+        wait_for_read(ahead, read);
+        ahead.release();
+      },
+      Error);
+}
+
+TEST(ReadAhead, EndsEarlyWithoutWaitingForReadsThatNobodyNeeds) {
+  std::atomic<int> done = 0;
+  {
+    ReadAhead ahead(1'000'000, 2, 2, [&](std::size_t, std::size_t) { ++done; });
+  }
+  EXPECT_LE(done, 2);
+}
+
+TEST(ReadAhead, HasNothingToDoWithoutReads) {
+  ReadAhead ahead(0, 2, 2, [](std::size_t, std::size_t) {});
+}
+
+}  // namespace
+}  // namespace sluice
