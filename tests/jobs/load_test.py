@@ -4,6 +4,7 @@ import json
 import mmap
 import os
 import pathlib
+import re
 import tempfile
 import unittest
 
@@ -102,7 +103,9 @@ class Layouts(JobTest):
                   "qwen3_5-moe-tiny": 553416, "qwen3_5-moe-vlm": 553416, "qwen3_5-moe-vlm-fused": 553416}
 
     def load(self, model, ranks, dtype="bfloat16"):
-        job = self.write_job(f"{model.name}-{ranks}-{dtype}.toml", job={"kind": "load"}, model={"path": model, "dtype": dtype})
+        """Loads and compares what arrived with the files."""
+        job = self.write_job(f"{model.name}-{ranks}-{dtype}.toml", job={"kind": "load"}, model={"path": model, "dtype": dtype},
+                             load={"verify": True})
         return mpirun(ranks, program.SLUICE, "run", job), self.output_of(job)
 
     def expect_loaded(self, model, ranks, parameters, dtype="bfloat16"):
@@ -114,9 +117,14 @@ class Layouts(JobTest):
         exact = parameters * {"bfloat16": 2, "float32": 4}[dtype]
         self.assertGreaterEqual(shards.sum(), exact)
         self.assertLess(shards.sum(), 1.02 * exact)  # tensors begin at multiples of 64 bytes
+        self.expect_once(result, "verified ")
         return result
 
+    def content_of(self, result):
+        return re.search(r"content ([0-9a-f]{32})", result.output).group(1)
+
     def test_every_fixture_at_one_two_and_three_ranks(self):
+        contents = {}
         for fixture, parameters in self.PARAMETERS.items():
             for ranks in [1, 2, 3]:
                 with self.subTest(fixture=fixture, ranks=ranks):
@@ -125,6 +133,9 @@ class Layouts(JobTest):
                     heads = 1 if "fused" in fixture else 0
                     self.assertEqual(result.output.count("vision tower"), towers, result.output)
                     self.assertEqual(result.output.count("multi-token prediction"), heads, result.output)
+                    contents.setdefault(fixture, set()).add(self.content_of(result))
+        self.assertEqual([len(found) for found in contents.values()], [1] * len(self.PARAMETERS))  # at any rank count
+        self.assertEqual(contents["qwen3_5-moe-vlm"], contents["qwen3_5-moe-vlm-fused"])
 
     def test_every_type_of_file_into_either_training_type(self):
         fixture = FIXTURES / "qwen3_5-moe-vlm-fused"
@@ -162,6 +173,31 @@ class Layouts(JobTest):
                     "of another shape (1):", "is [128, 4], expected [128, 1, 4]", "unexpected (1):", "conv1d.bias")
         self.expect_once(result, "are not those that config.json describes")
         self.assertFalse((run / "metrics.h5").exists())
+
+
+class Readers(JobTest):
+    """Whoever reads, every byte is read once and sent at most once."""
+
+    def load(self, readers, before=(), **settings):
+        job = self.write_job(f"{readers}.toml", job={"kind": "load"}, model={"path": FIXTURES / "qwen3-moe-mixed"},
+                             load={"readers": readers} | settings)
+        result = mpirun(RANKS, *before, program.SLUICE, "run", job)
+        self.expect(result, 0)
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            return result, metrics["load/bytes_received"][:].tolist()
+
+    def test_each_rank_reads_its_own(self):
+        self.assertEqual(self.load("all", verify=True)[1], [0, 0, 0])
+
+    def test_one_of_each_node_reads_for_its_node(self):
+        from_rank_0 = self.load("rank0")[1]
+        received = self.load("node", ["env", "SLUICE_NODES=a,b,a"], verify=True)[1]
+        self.assertEqual(received, [0, 0, from_rank_0[2]])
+
+    def test_discarded_bytes_travel_and_leave_no_shard(self):
+        result, received = self.load("rank0", sink="discard")
+        self.assertEqual(received, self.load("rank0", sink="shards")[1])
+        self.assertIn("no shard is kept", result.output)
 
 
 class NotComputed(JobTest):

@@ -93,16 +93,14 @@ TEST_F(ChunkReaderTest, ReadsTheSameBytesUnderEveryCachePolicyCachedOrNot) {
 
 TEST_F(ChunkReaderTest, DropLeavesNothingInThePageCacheEvenOfWhatWasThere) {
   forget_file();
-  if (cached_bytes() != 0) GTEST_SKIP() << "this file system keeps its files in memory";
+  const std::int64_t least = cached_bytes();  // all of it, on a file system in memory
   expect_same_bytes(CachePolicy::kKeep);
   EXPECT_GT(cached_bytes(), 0);
   expect_same_bytes(CachePolicy::kDrop);
-  EXPECT_LE(cached_bytes(), 4 * InputFile::kBlockBytes);
+  EXPECT_LE(cached_bytes(), least + 4 * InputFile::kBlockBytes);
 }
 
 TEST_F(ChunkReaderTest, AutoLeavesThePageCacheAsItFoundIt) {
-  forget_file();
-  if (cached_bytes() != 0) GTEST_SKIP() << "this file system keeps its files in memory";
   expect_same_bytes(CachePolicy::kKeep);
   const std::int64_t all = cached_bytes();
   expect_same_bytes(CachePolicy::kAuto);

@@ -57,7 +57,7 @@ if(SLUICE_TORCH)
   target_compile_options(sluice_torch INTERFACE ${SLUICE_TORCH_FLAGS})
   # GCC 14 takes the growth of a vector<bool> inside LibTorch's Function::apply() for an overrun.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION MATCHES "^14\\.")
-    target_compile_options(sluice_torch INTERFACE -Wno-array-bounds)
+    target_compile_options(sluice_torch INTERFACE -Wno-array-bounds -Wno-stringop-overflow)
   endif()
   add_library(sluice::torch ALIAS sluice_torch)
 endif()
