@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every check of the project; what continuous integration runs.
 #   tools/test.sh           packages, format, shell scripts, release build and tests, the folders without LibTorch under
-#                           ASan and UBSan, 30 s of each fuzz target, side by side
+#                           ASan and UBSan, 20 s of each fuzz target, side by side
 #   tools/test.sh --full    also the whole project under ASan and UBSan
 # All phases run even if one fails; the exit status is 0 only if none did.
 set -uo pipefail
@@ -14,7 +14,7 @@ case ${1-} in
   *) echo "usage: tools/test.sh [--full]" >&2; exit 64 ;;
 esac
 
-fuzz_seconds=30
+fuzz_seconds=20
 summary=()
 failed=0
 
