@@ -105,6 +105,8 @@ void InputFile::read_at_least(std::int64_t needed, std::int64_t offset, std::spa
 
 void InputFile::advise_sequential() const { ::posix_fadvise(descriptor_.get(), 0, 0, POSIX_FADV_SEQUENTIAL); }
 
+void InputFile::advise_random() const { ::posix_fadvise(descriptor_.get(), 0, 0, POSIX_FADV_RANDOM); }
+
 void InputFile::drop_cache(std::int64_t offset, std::int64_t bytes) const {
   // A length of 0 would mean "to the end of the file".
   if (bytes > 0) ::posix_fadvise(descriptor_.get(), offset, bytes, POSIX_FADV_DONTNEED);

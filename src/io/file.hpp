@@ -51,8 +51,10 @@ class InputFile {
   /// blocks, the last of which may lie across the end of the file.
   void read_at_least(std::int64_t needed, std::int64_t offset, std::span<std::byte> out) const;
 
-  /// Tells the kernel that the file is read front to back (it reads ahead further). A hint: never fails.
+  /// Tells the kernel that the file is read front to back (it reads ahead further), or here and there (it
+  /// does not read ahead). Hints: they never fail.
   void advise_sequential() const;
+  void advise_random() const;
   /// Lets the page cache drop what it holds of [offset, offset + bytes). A hint: never fails.
   void drop_cache(std::int64_t offset, std::int64_t bytes) const;
   /// Whether the page cache holds the byte at `offset`; false where the kernel cannot tell.

@@ -3,6 +3,8 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -13,12 +15,17 @@ namespace {
 
 static_assert(LoadPlan::kBlockBytes % InputFile::kBlockBytes == 0);
 
-/// Whether most of a file is in the page cache, by looking at a few places.
+/// Whether most of a file is in the page cache, by looking at a few places. Some kernels bring in what is
+/// looked at; so each process looks elsewhere, or ranks of one machine would take each other's looks for a
+/// cached file.
 bool is_mostly_cached(const InputFile& file) {
   constexpr int kPlaces = 16;
+  const std::int64_t step = file.size_bytes() / kPlaces;
+  const std::int64_t first = step == 0 ? 0 : std::int64_t{::getpid()} * 7919 * InputFile::kBlockBytes % step;
+  file.advise_random();
   int cached = 0;
   for (int i = 0; i < kPlaces; ++i)
-    if (file.is_cached(file.size_bytes() / kPlaces * i)) ++cached;
+    if (file.is_cached(first + step * i)) ++cached;
   return cached > kPlaces / 2;
 }
 
