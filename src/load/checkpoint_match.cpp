@@ -94,15 +94,21 @@ class Matcher {
     return whole && covered >= keys_.manifest()[tensor].element_count();
   }
 
+  /// `sorted` is so by tensor.
+  static std::span<const MatchedEntry> entries_of(int tensor, const std::vector<MatchedEntry>& sorted) {
+    return {std::ranges::lower_bound(sorted, tensor, {}, &MatchedEntry::tensor),
+            std::ranges::upper_bound(sorted, tensor, {}, &MatchedEntry::tensor)};
+  }
+
   /// Gaps, in the names under which the checkpoint would have published them.
   void name_missing(const std::vector<MatchedEntry>& sorted) {
     std::vector<int> unnamed = incomplete_;
     for (const PublishedTensor& published : keys_.published(match_.experts)) {
       const KeyTarget& key = published.target;
       const std::int64_t end = key.begin + key.element_count();
-      const bool found = std::ranges::any_of(
-          std::ranges::equal_range(sorted, key.tensor, {}, &MatchedEntry::tensor),
-          [&](const MatchedEntry& m) { return m.begin < end && key.begin < m.begin + m.count; });
+      const bool found = std::ranges::any_of(entries_of(key.tensor, sorted), [&](const MatchedEntry& m) {
+        return m.begin < end && key.begin < m.begin + m.count;
+      });
       if (found || !std::ranges::binary_search(incomplete_, key.tensor)) continue;
       missing_.lines.push_back(fmt::format("{} {}", published.name, shape_text(key.shape)));
       std::erase(unnamed, key.tensor);
@@ -113,8 +119,7 @@ class Matcher {
   /// A fused tensor of which some entries hold a part: gates without their ups.
   void name_partly_missing(int tensor, const std::vector<MatchedEntry>& sorted) {
     std::int64_t held = 0;
-    for (const MatchedEntry& m : std::ranges::equal_range(sorted, tensor, {}, &MatchedEntry::tensor))
-      held += m.count;
+    for (const MatchedEntry& m : entries_of(tensor, sorted)) held += m.count;
     const TensorInfo& info = keys_.manifest()[tensor];
     missing_.lines.push_back(fmt::format("part of {} {}: {} of {} elements are there", info.name,
                                          shape_text(info.shape), held, info.element_count()));

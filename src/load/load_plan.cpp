@@ -156,8 +156,8 @@ void LoadPlan::add_up(const Read& read, const std::vector<Transfer>& transfers) 
 }
 
 std::span<const Read> LoadPlan::reads_by(int reader) const {
-  const auto found = std::ranges::equal_range(reads_, reader, {}, &Read::reader);
-  return {found.begin(), found.end()};
+  return {std::ranges::lower_bound(reads_, reader, {}, &Read::reader),
+          std::ranges::upper_bound(reads_, reader, {}, &Read::reader)};
 }
 
 std::int64_t LoadPlan::chunk_room(int rank) const {
