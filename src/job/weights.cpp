@@ -164,11 +164,11 @@ std::optional<DataGrowthLimit> limit_memory(const JobContext& context, std::int6
 }
 
 /// Reads the files once more and compares them with what has arrived.
-void verify(JobContext& context, const ShardArena& arena, const Source& source) {
+void verify(JobContext& context, const LoadPlan& plan, const ShardArena& arena, const Source& source) {
   ProgressLine progress("verify", console::is_terminal());
   const Stopwatch watch;
   VerifyOptions options;
-  options.readers = assign_readers(context).readers();
+  options.readers = plan.readers().readers();
   if (context.is_root())
     options.progress = [&](std::int64_t done, std::int64_t total) {
       console::raw(progress.update(done, total, watch.seconds()));
@@ -189,7 +189,7 @@ Weights load_checkpoint(JobContext& context) {
   const LoadPlan plan = make_plan(context, source);
   Weights weights{ShardArena(context.plan, rank, dtype, "weights"), std::nullopt};
   weights.load = run_plan(context, plan, &weights.arena);
-  if (context.config().load.verify) verify(context, weights.arena, source);
+  if (context.config().load.verify) verify(context, plan, weights.arena, source);
   return weights;
 }
 

@@ -1,7 +1,7 @@
 #include "load/checkpoint_digest.hpp"
 
-#include "base/error.hpp"
 #include "base/text.hpp"
+#include "load/source_file.hpp"
 #include "load/tensor_digest.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ std::vector<PublishedDigest> digest_checkpoint(const CheckpointIndex& index, con
     const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(i)];
     for (PerExpertPart& part : parts_of(entry)) {
       const PartReader::Result result = reader.digest(entry, part);
-      done += element_count(part) * size_of(entry.dtype);
+      done += element_count(part.shape) * size_of(entry.dtype);
       digests.push_back(
           {std::move(part.name), entry.dtype, std::move(part.shape), result.digest, result.non_finite, i});
       if (progress) progress(done);
@@ -39,12 +39,6 @@ std::vector<PerExpertPart> parts_of(const CheckpointEntry& entry) {
   return per_expert_parts(without_wrapper(entry.name), entry.shape);
 }
 
-std::int64_t element_count(const PerExpertPart& part) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : part.shape) count *= size;
-  return count;
-}
-
 PartReader::PartReader(const CheckpointIndex& index, fs::path directory)
     : index_(index), directory_(std::move(directory)), slice_(static_cast<std::size_t>(kSliceBytes)) {}
 
@@ -53,7 +47,7 @@ PartReader::Result PartReader::digest(const CheckpointEntry& entry, const PerExp
   if (entry.file != open_) open(entry.file);
   const std::int64_t size = size_of(entry.dtype);
   const std::int64_t target_size = size_of(via.empty() ? entry.dtype : via.back());
-  const std::int64_t elements = element_count(part);
+  const std::int64_t elements = element_count(part.shape);
   const std::int64_t offset = entry.begin + part.begin * size;
   TensorDigester digester(elements * target_size);
   Result result;
@@ -91,13 +85,9 @@ const std::byte* PartReader::convert(const std::byte* data, DType dtype, std::sp
 }
 
 void PartReader::open(int file) {
-  const CheckpointFile& expected = index_.files[static_cast<std::size_t>(file)];
-  file_ = InputFile::open(directory_ / expected.name);
+  file_ = open_source(directory_, index_.files[static_cast<std::size_t>(file)]);
   open_ = file;
-  if (file_->size_bytes() != expected.bytes)
-    fail(ExitCode::kBadData, "{} has {} bytes, but had {} when its header was read: it was changed meanwhile",
-         file_->path().string(), file_->size_bytes(), expected.bytes);
-  drop_ = file_->cached_bytes().value_or(0) < expected.bytes / 2;
+  drop_ = !is_mostly_cached(*file_);
   file_->advise_sequential();
 }
 

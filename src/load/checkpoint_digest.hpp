@@ -44,9 +44,6 @@ struct PublishedDigest {
 /// The entry's tensors as the per-expert layout would publish them.
 [[nodiscard]] std::vector<PerExpertPart> parts_of(const CheckpointEntry& entry);
 
-/// Elements of a part.
-[[nodiscard]] std::int64_t element_count(const PerExpertPart& part);
-
 /// Reads and digests tensors of one checkpoint, best in the order of its files. A file that was not in the
 /// page cache is not left there.
 class PartReader {

@@ -129,17 +129,13 @@ class Matcher {
     std::string text;
     for (const Difference* kind : {&missing_, &unexpected_, &misshapen_, &unconvertible_, &twice_}) {
       if (kind->lines.empty()) continue;
-      text += fmt::format("\n  {} ({}):", kind->title, kind->lines.size());
-      for (const std::string& line : std::span(kind->lines).first(std::min(kind->lines.size(), kShown)))
-        text += "\n    " + line;
-      if (kind->lines.size() > kShown) text += fmt::format("\n    and {} more", kind->lines.size() - kShown);
+      text +=
+          fmt::format("\n  {} ({}):{}", kind->title, kind->lines.size(), lines_of_some(kind->lines, kShown));
     }
     if (text.empty()) return;
     fail(ExitCode::kBadData,
          "{}: the checkpoint's tensors are not those that config.json describes:{}\n  Likely cause: "
-         "config.json "
-         "belongs to "
-         "another checkpoint, or the download is incomplete.",
+         "config.json belongs to another checkpoint, or the download is incomplete.",
          index_.directory, text);
   }
 

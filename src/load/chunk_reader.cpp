@@ -1,9 +1,7 @@
 #include "load/chunk_reader.hpp"
 
-#include "base/error.hpp"
 #include "base/log.hpp"
-
-#include <unistd.h>
+#include "load/source_file.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -14,20 +12,6 @@ namespace sluice {
 namespace {
 
 static_assert(LoadPlan::kBlockBytes % InputFile::kBlockBytes == 0);
-
-/// Whether most of a file is in the page cache, by looking at a few places. Some kernels bring in what is
-/// looked at; so each process looks elsewhere, or ranks of one machine would take each other's looks for a
-/// cached file.
-bool is_mostly_cached(const InputFile& file) {
-  constexpr int kPlaces = 16;
-  const std::int64_t step = file.size_bytes() / kPlaces;
-  const std::int64_t first = step == 0 ? 0 : std::int64_t{::getpid()} * 7919 * InputFile::kBlockBytes % step;
-  file.advise_random();
-  int cached = 0;
-  for (int i = 0; i < kPlaces; ++i)
-    if (file.is_cached(first + step * i)) ++cached;
-  return cached > kPlaces / 2;
-}
 
 std::string_view text_of(FileAccess access, bool was_cached) {
   if (access == FileAccess::kDirect) return "direct reads, as it is not cached";
@@ -44,10 +28,7 @@ ChunkReader::Source::~Source() {
 
 std::shared_ptr<const ChunkReader::Source> ChunkReader::open(int file) const {
   const CheckpointFile& expected = plan_.files()[static_cast<std::size_t>(file)];
-  InputFile buffered = InputFile::open(directory_ / expected.name);
-  if (buffered.size_bytes() != expected.bytes)
-    fail(ExitCode::kBadData, "{} has {} bytes, but had {} when its header was read: it was changed meanwhile",
-         buffered.path().string(), buffered.size_bytes(), expected.bytes);
+  InputFile buffered = open_source(directory_, expected);
   const bool was_cached = is_mostly_cached(buffered);
   const bool keep = policy_ == CachePolicy::kKeep || (policy_ == CachePolicy::kAuto && was_cached);
   std::optional<InputFile> direct;

@@ -10,16 +10,6 @@ namespace {
 
 constexpr std::int64_t kPieceElements = 64 * 1024;
 
-/// The part of a run that lies in a range of the unit's buffer.
-Run clipped(Run run, const Range& range) {
-  const std::int64_t skipped = std::max<std::int64_t>(range.begin - run.unit_begin, 0);
-  const std::int64_t end = std::min(run.unit_begin + run.count, range.end);
-  run.tensor_begin += skipped;
-  run.unit_begin += skipped;
-  run.count = std::max<std::int64_t>(end - run.unit_begin, 0);
-  return run;
-}
-
 class ShardFiller {
  public:
   ShardFiller(ShardArena& arena, const ParameterManifest& manifest, float standard_deviation,
@@ -28,21 +18,17 @@ class ShardFiller {
 
   void fill(int unit) {
     const FlatLayout& layout = arena_.plan().layouts().units[static_cast<std::size_t>(unit)];
-    const Range owned = arena_.plan().owned(unit, arena_.rank());
     for (const Placement& placement : layout.placements()) {
       if (placement.block_elements == 0) continue;
-      FlatLayout::for_each_run(
-          placement, 0, placement.blocks * placement.block_elements, [&](const Run& run) {
-            const Run mine = clipped(run, owned);
-            std::byte* out =
-                arena_.unit_data(unit) + (mine.unit_begin - owned.begin) * size_of(arena_.dtype());
-            fill_run(manifest_[placement.tensor], mine, out);
-          });
+      arena_.plan().for_each_owned_run(unit, placement, arena_.rank(), [&](const ShardPlan::OwnedRun& run) {
+        fill_run(manifest_[placement.tensor], run);
+      });
     }
   }
 
  private:
-  void fill_run(const TensorInfo& tensor, const Run& run, std::byte* out) {
+  void fill_run(const TensorInfo& tensor, const ShardPlan::OwnedRun& run) {
+    std::byte* const out = arena_.data() + run.arena_begin * size_of(arena_.dtype());
     for (std::int64_t done = 0; done < run.count;) {
       const std::int64_t count = std::min(kPieceElements, run.count - done);
       initial_values(tensor, standard_deviation_, seed_, run.tensor_begin + done, count, values_.data());

@@ -17,12 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kBufferElements = 512 * 1024;
 
-std::int64_t element_count(const std::vector<std::int64_t>& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
-  return count;
-}
-
 class Synthesizer {
  public:
   Synthesizer(const KeyMap& keys, const fs::path& directory, const SynthesizeOptions& options)
@@ -69,7 +63,7 @@ class Synthesizer {
   void write_values(OutputFile& file, std::int64_t offset, const PublishedTensor& tensor) {
     const TensorInfo& into = info(tensor);
     const std::int64_t size = size_of(into.dtype);
-    const std::int64_t total = element_count(tensor.target.shape);
+    const std::int64_t total = tensor.target.element_count();
     for (std::int64_t done = 0; done < total;) {
       const std::int64_t count = std::min(kBufferElements, total - done);
       initial_values(into, options_.standard_deviation, options_.seed, tensor.target.begin + done, count,

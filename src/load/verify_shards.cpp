@@ -46,7 +46,7 @@ std::vector<PlacedPart> list_parts(const ShardPlan& plan, DType arena, const Che
       // An entry that fills its tensor in blocks is matched by as many ranges, in order.
       if (part.begin >= matched->entry_begin + matched->count && part.begin > 0) ++matched;
       const Run run = run_of(layouts.units[static_cast<std::size_t>(unit)], matched->tensor,
-                             matched->begin + part.begin - matched->entry_begin, element_count(part));
+                             matched->begin + part.begin - matched->entry_begin, element_count(part.shape));
       parts.push_back(
           {number, unit, compared_type(entry.dtype, arena), run.unit_begin, run.count, {}, {}, 0});
     }
@@ -119,7 +119,7 @@ class ShardVerifier {
         const auto result = reader.digest(entry, published[i], way_of(entry.dtype, weights_.dtype()));
         parts[i].in_file = result.digest;
         report_.non_finite += result.non_finite;
-        done += element_count(published[i]) * size_of(entry.dtype);
+        done += element_count(published[i].shape) * size_of(entry.dtype);
         if (options.progress) options.progress(done, total);
       }
     }

@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <functional>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -109,10 +107,6 @@ std::string with_prefix(std::string name, const std::string& prefix) {
 }
 
 }  // namespace
-
-std::int64_t KeyTarget::element_count() const {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
 
 std::string without_wrapper(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPrefixes{

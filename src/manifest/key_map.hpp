@@ -30,7 +30,7 @@ struct KeyTarget {
   std::int64_t blocks = 1;
   std::int64_t block_stride = 0;
 
-  [[nodiscard]] std::int64_t element_count() const;
+  [[nodiscard]] std::int64_t element_count() const { return sluice::element_count(shape); }
 };
 
 /// A name that training does not need.

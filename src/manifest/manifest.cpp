@@ -50,7 +50,7 @@ std::string_view name_of(Role role) {
   return "?";
 }
 
-std::int64_t TensorInfo::element_count() const {
+std::int64_t element_count(std::span<const std::int64_t> shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -33,6 +34,9 @@ enum class TensorKind : std::uint8_t {
   kComputedBuffer,    ///< never in the checkpoint; every rank computes it
 };
 
+/// Elements of a tensor of that shape: 1 for a scalar.
+[[nodiscard]] std::int64_t element_count(std::span<const std::int64_t> shape);
+
 struct TensorInfo {
   std::string name;  ///< as in transformers' module tree, e.g. "model.layers.0.mlp.experts.gate_up_proj"
   std::vector<std::int64_t> shape;  ///< e.g. [experts, 2 x expert width, hidden]
@@ -42,7 +46,7 @@ struct TensorInfo {
   TensorKind kind = TensorKind::kParameter;
   std::string tied_to;  ///< name of the tensor whose storage this one shares; empty for none
 
-  [[nodiscard]] std::int64_t element_count() const;
+  [[nodiscard]] std::int64_t element_count() const { return sluice::element_count(shape); }
 };
 
 /// Parts that a published checkpoint may hold and that the model does without.

@@ -19,17 +19,27 @@ READ = {"BF16": _from_bfloat16, "F16": lambda data: numpy.frombuffer(data, dtype
 WRITE = {"BF16": _to_bfloat16, "F16": lambda values: values.astype("<f2"), "F32": lambda values: values.astype("<f4")}
 
 
+def split(raw):
+    """(header, data) of a safetensors file."""
+    length = struct.unpack("<Q", raw[:8])[0]
+    return json.loads(raw[8:8 + length]), raw[8 + length:]
+
+
+def joined(header, data):
+    """A safetensors file; the header may be its JSON text already."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
 def read(directory):
     """Name -> array, of all safetensors files in a directory."""
     tensors = {}
     for path in sorted(directory.glob("*.safetensors")):
-        raw = path.read_bytes()
-        length = struct.unpack("<Q", raw[:8])[0]
-        header = json.loads(raw[8:8 + length])
+        header, data = split(path.read_bytes())
         header.pop("__metadata__", None)
         for name, entry in header.items():
             begin, end = entry["data_offsets"]
-            tensors[name] = READ[entry["dtype"]](raw[8 + length + begin:8 + length + end]).reshape(entry["shape"])
+            tensors[name] = READ[entry["dtype"]](data[begin:end]).reshape(entry["shape"])
     return tensors
 
 
@@ -45,7 +55,7 @@ def write(directory, tensors, source, dtype="BF16"):
         at += len(part)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    (directory / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    (directory / "model.safetensors").write_bytes(joined(text, b"".join(parts)))
     return directory
 
 

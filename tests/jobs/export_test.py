@@ -1,8 +1,8 @@
 """A checkpoint that was loaded is written out again tensor by tensor, by any number of ranks, and appears whole or not at all."""
 import json
-import struct
 import unittest
 
+import checkpoint
 import h5py
 import program
 from program import FIXTURES, JobTest, mpirun, reference_job, sluice, with_fault
@@ -12,11 +12,8 @@ PROJECTIONS = ("gate", "up", "down")
 
 def read_safetensors(path):
     """{name: (dtype, shape, bytes)}"""
-    data = path.read_bytes()
-    (length,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8:8 + length])
+    header, body = checkpoint.split(path.read_bytes())
     header.pop("__metadata__", None)
-    body = data[8 + length:]
     return {name: (t["dtype"], tuple(t["shape"]), body[slice(*t["data_offsets"])]) for name, t in header.items()}
 
 

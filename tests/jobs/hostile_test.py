@@ -9,6 +9,7 @@ import time
 import unittest
 
 import program
+from checkpoint import joined, split
 from program import FIXTURES, JobTest, mpirun
 
 FIXTURE = FIXTURES / "qwen3-moe-tiny"
@@ -18,25 +19,14 @@ INDEX = "model.safetensors.index.json"
 NORM = "model.norm.weight"
 
 
-def split(raw):
-    """(header, data) of a safetensors file."""
-    length = struct.unpack("<Q", raw[:8])[0]
-    return json.loads(raw[8:8 + length]), raw[8 + length:]
-
-
-def joined(header, data):
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + data
-
-
 class Hostile(JobTest):
     def copy_of(self, fixture):
         return shutil.copytree(fixture, self.directory / f"model{len(os.listdir(self.directory))}",
                                ignore=shutil.ignore_patterns("*.h5"))
 
-    def load(self, model, before=(), **settings):
+    def load(self, model, **settings):
         job = self.write_job(f"load-{model.name}.toml", job={"kind": "load"}, model={"path": model}, load=settings)
-        return mpirun(3, *before, program.SLUICE, "run", job)
+        return mpirun(3, program.SLUICE, "run", job)
 
     def expect_refused(self, model, *parts, status=65, **settings):
         result = self.load(model, **settings)

@@ -2,20 +2,13 @@
 import json
 import os
 import shutil
-import struct
 import unittest
 
+import checkpoint
 from program import FIXTURES, JobTest, sluice
 
 MODELS = ["qwen3-moe-mixed", "qwen3-moe-tiny", "qwen3-tiny-tied", "qwen3_5-moe-tiny", "qwen3_5-moe-vlm",
           "qwen3_5-moe-vlm-fused"]
-
-
-def read_header(path):
-    """A safetensors file's header, and where its tensors' bytes begin."""
-    with open(path, "rb") as file:
-        length = struct.unpack("<Q", file.read(8))[0]
-        return json.loads(file.read(length)), 8 + length
 
 
 class Verify(JobTest):
@@ -27,13 +20,13 @@ class Verify(JobTest):
     def overwrite(self, model, tensor, change):
         """Passes a tensor's bytes through `change`."""
         for path in model.glob("*.safetensors"):
-            header, begin = read_header(path)
+            raw = path.read_bytes()
+            header, data = checkpoint.split(raw)
             if tensor not in header:
                 continue
-            first, last = (begin + offset for offset in header[tensor]["data_offsets"])
-            data = bytearray(path.read_bytes())
-            data[first:last] = change(bytes(data[first:last]))
-            path.write_bytes(data)
+            first, last = header[tensor]["data_offsets"]
+            front = raw[:len(raw) - len(data)]  # length and header, as they are
+            path.write_bytes(front + data[:first] + change(data[first:last]) + data[last:])
             return path.name
         raise AssertionError(f"{model} has no {tensor}")
 
@@ -41,19 +34,17 @@ class Verify(JobTest):
         """One file with the tensors that are kept, in the same order, under other names."""
         header, data = {}, b""
         for path in sorted(model.glob("*.safetensors")):
-            entries, begin = read_header(path)
-            content = path.read_bytes()
+            entries, content = checkpoint.split(path.read_bytes())
             entries.pop("__metadata__", None)
             for name, entry in entries.items():
                 if not keep(name):
                     continue
-                first, last = (begin + offset for offset in entry["data_offsets"])
+                first, last = entry["data_offsets"]
                 header[rename(name)] = entry | {"data_offsets": [len(data), len(data) + last - first]}
                 data += content[first:last]
             path.unlink()
         (model / "model.safetensors.index.json").unlink(missing_ok=True)
-        text = json.dumps(header).encode()
-        (model / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+        (model / "model.safetensors").write_bytes(checkpoint.joined(header, data))
 
     def json_of(self, *words):
         result = sluice("verify", *words, "--json")
@@ -151,14 +142,11 @@ class TwoDirectories(Verify):
     def test_a_head_that_is_a_copy_of_the_embedding(self):
         tied = FIXTURES / "qwen3-tiny-tied"
         model = self.copy("qwen3-tiny-tied")
-        header, begin = read_header(model / "model.safetensors")
-        data = (model / "model.safetensors").read_bytes()[begin:]
+        header, data = checkpoint.split((model / "model.safetensors").read_bytes())
         entry = header["model.embed_tokens.weight"]
         first, last = entry["data_offsets"]
         header["lm_head.weight"] = entry | {"data_offsets": [len(data), len(data) + last - first]}
-        text = json.dumps(header).encode()
-        whole = struct.pack("<Q", len(text)) + text + data + data[first:last]
-        (model / "model.safetensors").write_bytes(whole)
+        (model / "model.safetensors").write_bytes(checkpoint.joined(header, data + data[first:last]))
         self.expect(sluice("verify", tied, model), 0, "lm_head.weight")
         (model / "config.json").unlink()
         self.expect(sluice("verify", model, tied), 0)

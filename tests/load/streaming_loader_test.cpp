@@ -4,6 +4,7 @@
 #include "load/synthesize.hpp"
 #include "load/tiny_model.hpp"
 #include "support/mpi_test.hpp"
+#include "support/shared_directory.hpp"
 
 #include <gmock/gmock.h>
 
@@ -75,18 +76,10 @@ ReaderAssignment two_nodes() {
   return ReaderAssignment::node(nodes);
 }
 
-/// A directory made by rank 0 that every rank knows; it goes when all are done with it.
-class SharedDirectory {
+/// A directory of all ranks, with a model that rank 0 makes.
+class SharedModel {
  public:
-  SharedDirectory() {
-    if (test_world().rank() == 0) own_.emplace();
-    path_ = test_world().broadcast_text(own_ ? own_->path().string() : "", 0);
-  }
-  /// Rank 0 removes the files: not before the others have read them.
-  ~SharedDirectory() noexcept(false) {
-    if (std::uncaught_exceptions() == 0) test_world().barrier();
-  }
-  [[nodiscard]] fs::path model() const { return path_ / "model"; }
+  [[nodiscard]] fs::path model() const { return directory_ / "model"; }
 
   void synthesize(const ParameterManifest& manifest, const SynthesizeOptions& options) const {
     if (test_world().rank() == 0) synthesize_checkpoint(KeyMap(manifest), model(), options);
@@ -94,8 +87,7 @@ class SharedDirectory {
   }
 
  private:
-  std::optional<test::TemporaryDirectory> own_;
-  fs::path path_;
+  test::SharedDirectory directory_;
 };
 
 const std::array<std::pair<std::string, test::TinyModel>, 3> kFixtures{{
@@ -122,7 +114,7 @@ const test::TinyModel kLarger{
 
 TEST(StreamingLoader, ASynthesizedCheckpointLoadsAsTheSameSeedInitializes) {
   const ParameterManifest manifest = test::manifest_of(kLarger);
-  const SharedDirectory directory;
+  const SharedModel directory;
   directory.synthesize(manifest, {.standard_deviation = 0.02f, .seed = 5, .max_shard_bytes = 2'000'000});
   for (const int slots : {1, 3}) {
     const Loaded loaded(manifest, directory.model(), rank0_reads(DType::kBFloat16, 300'000),
@@ -135,7 +127,7 @@ TEST(StreamingLoader, ConvertsLargePiecesOnTheirWayIn) {
   test::TinyModel model = kLarger;
   for (const DType stored : {DType::kFloat32, DType::kFloat16}) {
     model.dtype = stored;
-    const SharedDirectory directory;
+    const SharedModel directory;
     directory.synthesize(test::manifest_of(model), {});
     const Loaded loaded(test::manifest_of(model), directory.model(), rank0_reads(DType::kBFloat16, kMiB));
     EXPECT_EQ(loaded.bytes(), loaded.expected(directory.model()));
@@ -143,7 +135,7 @@ TEST(StreamingLoader, ConvertsLargePiecesOnTheirWayIn) {
 }
 
 TEST(StreamingLoader, LoadsTheSameWhoeverReads) {
-  const SharedDirectory directory;
+  const SharedModel directory;
   directory.synthesize(test::manifest_of(kLarger), {.standard_deviation = 0.02f, .seed = 7});
   for (const ReaderAssignment& readers : {two_nodes(), ReaderAssignment::all(test_world().size())}) {
     for (const DType arena : {DType::kBFloat16, DType::kFloat32}) {
@@ -161,7 +153,7 @@ TEST(StreamingLoader, LoadsTheSameWhoeverReads) {
 }
 
 TEST(StreamingLoader, DiscardsWithoutTouchingAnArena) {
-  const SharedDirectory directory;
+  const SharedModel directory;
   directory.synthesize(test::manifest_of(kLarger), {.standard_deviation = 0.02f, .seed = 7});
   LoadPlanOptions options = rank0_reads(DType::kBFloat16, kMiB);
   options.discard = true;
@@ -174,14 +166,14 @@ TEST(StreamingLoader, DiscardsWithoutTouchingAnArena) {
 }
 
 TEST(StreamingLoader, LoadsHolesAsZeros) {
-  const SharedDirectory directory;
+  const SharedModel directory;
   directory.synthesize(test::manifest_of(kLarger), {.sparse = true});
   const Loaded loaded(test::manifest_of(kLarger), directory.model(), rank0_reads(DType::kBFloat16, kMiB));
   EXPECT_EQ(loaded.bytes(), std::vector<std::byte>(loaded.bytes().size()));
 }
 
 TEST(StreamingLoader, ReportsWhatThePlanPromised) {
-  const SharedDirectory directory;
+  const SharedModel directory;
   directory.synthesize(test::manifest_of(kLarger), {});
   std::vector<LoadProgress> progress;
   const Loaded loaded(test::manifest_of(kLarger), directory.model(), rank0_reads(DType::kFloat32, kMiB),

@@ -231,8 +231,8 @@ class Bench {
   }
 
   void print() const {
-    fmt::print("{}, {} ranks, {} files, {}, {} of {} rounds\n", format_bytes(file_bytes_), comm_.size(),
-               files_.size(), arguments_.cold ? "cold" : "warm", "medians", arguments_.rounds);
+    fmt::print("{}, {} ranks, {} files, {}, medians of {} rounds\n", format_bytes(file_bytes_), comm_.size(),
+               files_.size(), arguments_.cold ? "cold" : "warm", arguments_.rounds);
     const auto line = [&](std::string_view name, const std::vector<double>& seconds) {
       fmt::print("  {:<11} {:6.2f} s  {:5.2f} GB/s  (best {:.2f} s, worst {:.2f} s)\n", name, median(seconds),
                  rate(median(seconds)), *std::ranges::min_element(seconds),
