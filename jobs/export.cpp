@@ -4,7 +4,7 @@
 
 #include "job/export_weights.hpp"
 #include "job/job.hpp"
-#include "job/train_report.hpp"
+#include "job/run_metrics.hpp"
 #include "job/weights.hpp"
 
 namespace sluice {
@@ -17,7 +17,7 @@ void run_export(JobContext& context) {
   export_weights(context, weights.arena);
 }
 
-const JobRegistration kExport(JobKind::kExport, run_export);
+const JobRegistration kExport(JobKind::kExport, {.run = run_export});
 
 }  // namespace
 }  // namespace sluice

@@ -3,7 +3,7 @@
 //   mpirun -np 3 sluice run job.toml --set job.kind=load
 
 #include "job/job.hpp"
-#include "job/train_report.hpp"
+#include "job/run_metrics.hpp"
 #include "job/weights.hpp"
 
 namespace sluice {
@@ -15,7 +15,7 @@ void run_load(JobContext& context) {
   if (auto metrics = open_metrics(context, report, 0)) metrics->close();
 }
 
-const JobRegistration kLoad(JobKind::kLoad, run_load);
+const JobRegistration kLoad(JobKind::kLoad, {.run = run_load});
 
 }  // namespace
 }  // namespace sluice

@@ -6,11 +6,12 @@
 #include "data/batch_source.hpp"
 #include "job/export_weights.hpp"
 #include "job/job.hpp"
-#include "job/train_report.hpp"
 #include "job/weights.hpp"
+#include "ops/library.hpp"
 #include "train/debug_dump.hpp"
 #include "train/learning_rate.hpp"
 #include "train/trainer.hpp"
+#include "train_report.hpp"
 
 #include <cmath>
 #include <optional>
@@ -44,7 +45,7 @@ StepMetrics dumped_step(DebugDump& dump, Trainer& trainer, const Batch& batch, d
   return metrics;
 }
 
-void run_train(JobContext& context) {
+void train(JobContext& context) {
   const JobConfig& config = context.config();
 
   // 1. Tokens, and where weights will go: refused before hours are spent.
@@ -81,7 +82,11 @@ void run_train(JobContext& context) {
   if (exports_weights(config)) export_weights(context, trainer.optimizer().master());
 }
 
-const JobRegistration kTrain(JobKind::kTrain, run_train);
+void run_train(JobContext& context) {
+  ops::with_plain_errors([&] { train(context); });
+}
+
+const JobRegistration kTrain(JobKind::kTrain, {.run = run_train, .start = ops::start_library});
 
 }  // namespace
 }  // namespace sluice

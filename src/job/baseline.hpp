@@ -1,4 +1,4 @@
-// The memory a process takes before it does anything for a model: code, MPI, LibTorch's threads and buffers.
+// The memory a process takes before it does anything for a model: code, MPI, and what libraries keep.
 #pragma once
 
 #include "base/memory.hpp"
@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// Collective over `comm`. Runs one matrix product of each training type and one collective, so that
-/// libraries have allocated what they keep, and takes the sample that growth is counted from.
+/// Collective over `comm`. Runs one collective, so that MPI has allocated what it keeps, and takes the sample
+/// that growth is counted from. What a job computes with was started before (Job::start).
 [[nodiscard]] MemorySample take_baseline(Communicator& comm);
 
 }  // namespace sluice

@@ -3,8 +3,6 @@
 #include "base/bytes.hpp"
 #include "base/memory.hpp"
 
-#include <c10/util/Exception.h>
-
 #include <exception>
 #include <new>
 
@@ -20,8 +18,6 @@ Failure current_failure() {
             fmt::format("out of memory: an allocation was refused; the machine has {} available, and a "
                         "limit on the process (load.memory_limit, ulimit) may be lower",
                         format_bytes(available_memory_bytes()))};
-  } catch (const c10::Error& e) {
-    return {ExitCode::kInternal, std::string("LibTorch: ") + e.what_without_backtrace()};
   } catch (const std::exception& e) {
     return {ExitCode::kInternal, e.what()};
   } catch (...) {

@@ -5,16 +5,16 @@
 namespace sluice {
 namespace {
 
-std::map<JobKind, JobFunction>& registry() {
-  static std::map<JobKind, JobFunction> jobs;
+std::map<JobKind, Job>& registry() {
+  static std::map<JobKind, Job> jobs;
   return jobs;
 }
 
 }  // namespace
 
-JobRegistration::JobRegistration(JobKind kind, JobFunction function) { registry().emplace(kind, function); }
+JobRegistration::JobRegistration(JobKind kind, const Job& job) { registry().emplace(kind, job); }
 
-JobFunction find_job(JobKind kind) {
+const Job& find_job(JobKind kind) {
   const auto found = registry().find(kind);
   if (found == registry().end())
     fail(ExitCode::kBadConfig, "job.kind: this program was built without a job of that kind");

@@ -6,7 +6,7 @@
 #include "job/blueprint.hpp"
 #include "job/run_directory.hpp"
 
-#include <string>
+#include <string_view>
 #include <vector>
 
 namespace sluice {
@@ -24,16 +24,25 @@ struct JobContext {
   [[nodiscard]] bool is_root() const { return comm.rank() == 0; }
 };
 
-using JobFunction = void (*)(JobContext& context);
+/// What a job kind does.
+struct Job {
+  void (*run)(JobContext& context) = nullptr;
+
+  /// Starts the libraries that the job computes with, before the baseline of memory is taken.
+  void (*start)(int threads) = nullptr;
+
+  /// The program beside this one that runs the kind, if this one cannot.
+  std::string_view program = {};
+};
 
 /// Makes a job kind known under the name of job.kind. Define one as a namespace-scope object in the job's own
 /// file.
 class JobRegistration {
  public:
-  JobRegistration(JobKind kind, JobFunction function);
+  JobRegistration(JobKind kind, const Job& job);
 };
 
-/// The function of a kind. Error(kBadConfig) if this program has none.
-[[nodiscard]] JobFunction find_job(JobKind kind);
+/// The job of a kind. Error(kBadConfig) if this program has none.
+[[nodiscard]] const Job& find_job(JobKind kind);
 
 }  // namespace sluice

@@ -6,8 +6,8 @@
 #include "job/commands.hpp"
 #include "job/console.hpp"
 #include "job/failure.hpp"
+#include "job/hand_over.hpp"
 #include "job/job.hpp"
-#include "ops/threads.hpp"
 
 #include <sched.h>
 #include <unistd.h>
@@ -32,8 +32,8 @@ Attempt prepare(const JobArguments& arguments) {
   Attempt attempt;
   try {
     attempt.config = std::make_unique<JobConfig>(load_job_config(arguments.file, arguments.overrides));
+    hand_over(find_job(attempt.config->job.kind), arguments);
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
-    static_cast<void>(find_job(attempt.config->job.kind));
     require_computable(*attempt.blueprint);
   } catch (...) {
     attempt.failure = current_failure();
@@ -75,13 +75,15 @@ void wait_for_lower_ranks(int rank) {
   MpiEnvironment::abort(failure.code);
 }
 
-void run_job(const Blueprint& blueprint, Communicator& comm) {
+void run_job(const Blueprint& blueprint, Communicator& comm, int local_ranks) {
+  const Job& job = find_job(blueprint.config.job.kind);
   RunDirectory directory(blueprint.config, comm);
+  if (job.start) job.start(threads_per_rank(blueprint.config, local_ranks));
   const MemorySample baseline = take_baseline(comm);
   const ShardPlan plan = blueprint.shard_plan(comm.size());
   JobContext context{blueprint, plan, comm, directory, baseline, find_nodes(comm)};
   try {
-    find_job(blueprint.config.job.kind)(context);
+    job.run(context);
   } catch (...) {
     directory.set_failed(current_failure());
     throw;
@@ -107,8 +109,7 @@ int run_command(const JobArguments& arguments) {
       if (comm.rank() == 0) console::report(agreed.report);
       return static_cast<int>(agreed.code);
     }
-    ops::set_thread_count(threads_per_rank(*attempt.config, mpi.local_size()));
-    run_job(*attempt.blueprint, comm);
+    run_job(*attempt.blueprint, comm, mpi.local_size());
   } catch (...) {
     end_job(comm, current_failure());
   }

@@ -6,13 +6,13 @@
 #include "io/hdf5.hpp"
 
 #include <fmt/format.h>
-#include <torch/version.h>
 
 namespace sluice {
 
 std::string versions_text() {
-  return fmt::format("sluice {} ({})\nLibTorch {}\n{}\nHDF5 {}\n{}", version(), git_revision(), TORCH_VERSION,
-                     MpiEnvironment::library_version(), hdf5::library_version(), nccl_version_text());
+  return fmt::format("sluice {} ({})\nLibTorch {}\n{}\nHDF5 {}\n{}", version(), git_revision(),
+                     SLUICE_TORCH_VERSION, MpiEnvironment::library_version(), hdf5::library_version(),
+                     nccl_version_text());
 }
 
 }  // namespace sluice

@@ -4,7 +4,7 @@
 #include "ops/norm.hpp"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <string>
 
@@ -66,7 +66,7 @@ RoutingSums Decoder::no_routing(int index) const {
 
 Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,
                             bool want_grad) const {
-  const torch::AutoGradMode grad_mode(want_grad);
+  const at::AutoGradMode grad_mode(want_grad);
   const at::Tensor input = x.detach().requires_grad_(want_grad);
   const at::Tensor hidden =
       ops::rms_norm(input, final_norm_, config_.rms_norm_eps).view({-1, config_.hidden_size});
@@ -77,7 +77,7 @@ Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets, doub
 }
 
 at::Tensor Decoder::logits(const at::Tensor& x) const {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   return ops::logits(ops::rms_norm(x, final_norm_, config_.rms_norm_eps), head_);
 }
 

@@ -25,8 +25,6 @@ AdamW::AdamW(const ParameterManifest& manifest, ShardArena& weights, const Optim
                    weights.plan().arena_elements(weights.rank()));
 }
 
-std::int64_t AdamW::bytes_per_element(DType weights) { return weights == DType::kFloat32 ? 8 : 12; }
-
 void AdamW::update(const ShardArena& gradients, double rate, double gradient_scale) {
   ++updates_;
   const auto t = static_cast<double>(updates_);

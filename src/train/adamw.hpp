@@ -25,7 +25,9 @@ class AdamW {
   [[nodiscard]] const ShardArena& master() const { return master_ ? *master_ : weights_; }
 
   /// Bytes of optimizer state per weight, the master copy included.
-  [[nodiscard]] static std::int64_t bytes_per_element(DType weights);
+  [[nodiscard]] static constexpr std::int64_t bytes_per_element(DType weights) {
+    return weights == DType::kFloat32 ? 8 : 12;
+  }
 
  private:
   /// Consecutive elements of the arena with one decay.

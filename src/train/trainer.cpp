@@ -4,7 +4,7 @@
 #include "ops/optimizer.hpp"
 #include "train/load_balancing.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <array>
@@ -111,7 +111,7 @@ void Trainer::forward(std::vector<MicroBatch>& micro_batches) {
 }
 
 void Trainer::forward_layer(int layer, MicroBatch& micro_batch, bool keep_graph) {
-  const torch::AutoGradMode grad_mode(keep_graph);
+  const at::AutoGradMode grad_mode(keep_graph);
   LayerPass& pass = micro_batch.passes[static_cast<std::size_t>(layer)];
   pass.input = micro_batch.hidden.detach().requires_grad_(keep_graph);
   const at::Tensor output = decoder_.layer(layer, pass.input, pass.routing,
@@ -173,7 +173,7 @@ void Trainer::backward(std::vector<MicroBatch>& micro_batches) {
 }
 
 void Trainer::backward_layer(int layer, MicroBatch& micro_batch) {
-  const torch::AutoGradMode grad_mode(true);
+  const at::AutoGradMode grad_mode(true);
   LayerPass pass = std::exchange(micro_batch.passes[static_cast<std::size_t>(layer)], {});
   if (!pass.output.defined()) {
     pass.input.requires_grad_(true);

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <functional>
 #include <new>
@@ -12,7 +11,6 @@ namespace sluice {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 Failure failure_of(const std::function<void()>& action) {
   try {
@@ -35,14 +33,6 @@ TEST(Failure, refused_memory_says_what_is_available_and_which_limits_there_are) 
   EXPECT_EQ(failure.code, ExitCode::kInternal);
   EXPECT_THAT(failure.text, HasSubstr("out of memory"));
   EXPECT_THAT(failure.text, HasSubstr("load.memory_limit"));
-}
-
-TEST(Failure, errors_of_libtorch_come_without_their_backtrace) {
-  const Failure failure = failure_of([] { static_cast<void>(at::zeros({2, 3}).matmul(at::zeros({2, 3}))); });
-  EXPECT_EQ(failure.code, ExitCode::kInternal);
-  EXPECT_THAT(failure.text, HasSubstr("LibTorch: "));
-  EXPECT_THAT(failure.text, HasSubstr("shapes"));
-  EXPECT_THAT(failure.text, Not(HasSubstr("frame #")));
 }
 
 TEST(Failure, anything_else_is_internal) {

@@ -26,7 +26,7 @@ ALLOWED = {
     "data": BELOW_LOAD,
     "checkpoint": BELOW_TRAIN,
     "train": ["checkpoint", *BELOW_TRAIN],
-    "job": ["train", "checkpoint", *BELOW_TRAIN],
+    "job": ["train", "checkpoint", *(folder for folder in BELOW_TRAIN if folder != "ops")],
     "jobs": ["job", "train", "checkpoint", *BELOW_TRAIN],
 }
 
@@ -37,7 +37,7 @@ FOREIGN = [
     ("NCCL", re.compile(r"nccl"), {"comm"}),
     ("CUDA", re.compile(r"cuda|cublas|driver_types\.h$"), {"device", "comm"}),
     ("HDF5", re.compile(r"hdf5|H5\w+\.h"), {"io"}),
-    ("LibTorch", re.compile(r"(torch|ATen|c10|caffe2)/"), {"ops", "model", "train", "job", "jobs"}),
+    ("LibTorch", re.compile(r"(torch|ATen|c10|caffe2)/"), {"ops", "model", "train", "jobs"}),
 ]
 
 PRINTING = re.compile(r"\bstd::(cout|cerr|clog|print|println)\b|\b(?:v?f?printf|f?puts|putchar)\s*\(|\bfmt::print(ln)?\b")

@@ -4,7 +4,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <vector>
 
@@ -67,7 +67,7 @@ TEST_F(DecoderTest, a_recomputed_layer_gives_the_output_and_gradients_of_a_kept_
 
     RoutingRecord record;
     {
-      const torch::NoGradGuard no_grad;
+      const at::NoGradGuard no_grad;
       EXPECT_TRUE(run(layer, input, record).equal(kept));
     }
     const at::Tensor again = run(layer, x, record);

@@ -4,7 +4,7 @@
 #include "model/small_model.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <numeric>
 #include <vector>

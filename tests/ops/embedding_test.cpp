@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "op_check.hpp"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 namespace sluice::ops {

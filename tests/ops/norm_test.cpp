@@ -2,6 +2,7 @@
 
 #include "op_check.hpp"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 namespace sluice::ops {

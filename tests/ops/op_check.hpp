@@ -3,7 +3,7 @@
 
 #include "ops/parameter.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <functional>
 #include <vector>

@@ -2,7 +2,9 @@
 
 #include "op_check.hpp"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <torch/optim.h>
 
 namespace sluice::ops {
 namespace {

@@ -5,7 +5,7 @@
 #include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 #include "support/mpi_test.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace sluice {
 namespace {

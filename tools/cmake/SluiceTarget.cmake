@@ -28,13 +28,37 @@ function(sluice_library name)
   target_link_libraries(sluice_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE} sluice_options)
 endfunction()
 
+# sluice_torch_library(NAME SOURCES file... [PUBLIC lib...] [PRIVATE lib...])
+#   The part of src/NAME that needs LibTorch, as target sluice_NAME_torch, on top of the part that does not: a program
+#   that only describes, plans or moves bytes does without. Nothing without SLUICE_TORCH.
+function(sluice_torch_library name)
+  if(NOT SLUICE_TORCH)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  sluice_library(${name}_torch SOURCES ${arg_SOURCES} PUBLIC sluice::${name} ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+  sluice_torch_headers(sluice_${name}_torch)
+endfunction()
+
+# sluice_share_headers(TARGET OWNER [FLAGS flag...] LIBRARIES lib... HEADERS header...): compile TARGET with these flags
+#   against one precompiled header, which OWNER holds for every target that names it.
+function(sluice_share_headers target owner)
+  cmake_parse_arguments(arg "" "" "FLAGS;LIBRARIES;HEADERS" ${ARGN})
+  if(NOT TARGET ${owner})
+    file(WRITE ${PROJECT_BINARY_DIR}/${owner}.cpp "// Owner of a precompiled header.\n")
+    add_library(${owner} OBJECT ${PROJECT_BINARY_DIR}/${owner}.cpp)
+    target_link_libraries(${owner} PRIVATE ${arg_LIBRARIES} sluice_options)
+    target_compile_options(${owner} PRIVATE ${arg_FLAGS})
+    target_precompile_headers(${owner} PRIVATE ${arg_HEADERS})
+  endif()
+  target_compile_options(${target} PRIVATE ${arg_FLAGS})
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+endfunction()
+
+# Tensors and autograd alone: every file that reads <torch/torch.h> takes twice as long.
+set(SLUICE_TORCH_HEADERS <torch/types.h> <torch/autograd.h>)
+
 # sluice_torch_headers(TARGET): compile TARGET against the one precompiled LibTorch header.
 function(sluice_torch_headers target)
-  if(NOT TARGET sluice_torch_pch)
-    file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cpp "// Owner of the precompiled LibTorch header.\n")
-    add_library(sluice_torch_pch OBJECT ${PROJECT_BINARY_DIR}/torch_pch.cpp)
-    target_link_libraries(sluice_torch_pch PUBLIC sluice::torch sluice_options)
-    target_precompile_headers(sluice_torch_pch PRIVATE <torch/torch.h>)
-  endif()
-  target_precompile_headers(${target} REUSE_FROM sluice_torch_pch)
+  sluice_share_headers(${target} sluice_torch_pch LIBRARIES sluice::torch HEADERS ${SLUICE_TORCH_HEADERS})
 endfunction()

@@ -37,22 +37,18 @@ file(CHMOD ${PROJECT_BINARY_DIR}/mpirun.sh PERMISSIONS OWNER_READ OWNER_WRITE OW
 
 # ---- registration ------------------------------------------------------------------------------------
 
-# Compiles a test against one precompiled GoogleTest header, and cheaply: test code is compiled far more often than it runs.
+# Compiles a test against one precompiled header of GoogleTest, or of GoogleTest and LibTorch, and cheaply: test code is
+# compiled far more often than it runs.
 function(sluice_test_headers target)
-  get_target_property(taken ${target} PRECOMPILE_HEADERS_REUSE_FROM)
-  if(taken)
-    return()
+  set(headers <gmock/gmock.h> <gtest/gtest.h> <filesystem> <functional> <map> <string> <vector>)
+  get_target_property(libraries ${target} LINK_LIBRARIES)
+  if(libraries MATCHES "sluice::(ops|[a-z]+_torch)")
+    sluice_share_headers(${target} sluice_torch_test_pch FLAGS -O0
+      LIBRARIES sluice::torch GTest::gtest GTest::gmock HEADERS ${SLUICE_TORCH_HEADERS} ${headers})
+  else()
+    sluice_share_headers(${target} sluice_test_pch FLAGS -O0
+      LIBRARIES sluice::json GTest::gtest GTest::gmock HEADERS <nlohmann/json.hpp> ${headers})
   endif()
-  if(NOT TARGET sluice_test_pch)
-    file(WRITE ${PROJECT_BINARY_DIR}/test_pch.cpp "// Owner of the precompiled GoogleTest header.\n")
-    add_library(sluice_test_pch OBJECT ${PROJECT_BINARY_DIR}/test_pch.cpp)
-    target_link_libraries(sluice_test_pch PUBLIC GTest::gtest GTest::gmock sluice_options)
-    target_compile_options(sluice_test_pch PRIVATE -O0)
-    target_precompile_headers(sluice_test_pch PRIVATE
-      <gmock/gmock.h> <gtest/gtest.h> <filesystem> <functional> <map> <string> <vector>)
-  endif()
-  target_compile_options(${target} PRIVATE -O0)
-  target_precompile_headers(${target} REUSE_FROM sluice_test_pch)
 endfunction()
 
 function(sluice_test_program name)
@@ -60,8 +56,7 @@ function(sluice_test_program name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest GTest::gmock sluice_options)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  # Decided at the end of the directory, where it is known which tests have taken LibTorch's header instead.
-  cmake_language(EVAL CODE "cmake_language(DEFER CALL sluice_test_headers ${name})")
+  sluice_test_headers(${name})
   target_compile_definitions(${name} PRIVATE SLUICE_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures")
 endfunction()
 

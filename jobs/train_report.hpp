@@ -2,9 +2,8 @@
 #pragma once
 
 #include "job/job.hpp"
-#include "job/weights.hpp"
+#include "load/load_report.hpp"
 #include "metrics/metrics_writer.hpp"
-#include "train/memory_plan.hpp"
 #include "train/trainer.hpp"
 
 #include <cstdint>
@@ -30,10 +29,5 @@ class TrainReport {
   std::optional<MetricsWriter> writer_;  ///< on rank 0
   std::vector<std::int64_t> peaks_;      ///< highest resident set of each rank
 };
-
-/// Creates the metrics file on rank 0 and fills /load if there is a report; nothing on other ranks.
-[[nodiscard]] std::optional<MetricsWriter> open_metrics(JobContext& context,
-                                                        const std::optional<LoadReport>& load,
-                                                        std::int64_t expected_rows);
 
 }  // namespace sluice

@@ -1,9 +1,11 @@
-#include "job/train_report.hpp"
+#include "train_report.hpp"
 
 #include "base/bytes.hpp"
 #include "base/memory.hpp"
 #include "job/console.hpp"
+#include "job/run_metrics.hpp"
 #include "load/streaming_loader.hpp"
+#include "train/memory_plan.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -11,18 +13,6 @@
 
 namespace sluice {
 namespace {
-
-LoadTable load_table(const LoadReport& report) {
-  LoadTable table;
-  for (const RankLoad& rank : report.ranks) {
-    table.bytes_received.push_back(rank.received_bytes);
-    table.shard_bytes.push_back(rank.shard_bytes);
-    table.peak_staging_bytes.push_back(rank.peak_staging_bytes);
-    table.peak_growth_bytes.push_back(rank.peak_growth_bytes);
-    table.seconds.push_back(rank.seconds);
-  }
-  return table;
-}
 
 std::vector<std::int64_t> peaks_of_ranks(Communicator& comm) {
   std::vector<std::int64_t> peaks(static_cast<std::size_t>(comm.size()), 0);
@@ -40,24 +30,6 @@ std::vector<double> phases_of_step(const PhaseSeconds& phases, double step_secon
 }
 
 }  // namespace
-
-std::optional<MetricsWriter> open_metrics(JobContext& context, const std::optional<LoadReport>& load,
-                                          std::int64_t expected_rows) {
-  if (!context.is_root()) return std::nullopt;
-  const ModelDescription& model = context.blueprint.model;
-  MetricsHeader header;
-  header.job_toml = to_toml(context.config());
-  header.structure_hash = model.manifest.structure_hash().hex();
-  header.world_size = context.comm.size();
-  header.expected_rows = expected_rows;
-  header.phases.assign(kPhaseNames.begin(), kPhaseNames.end());
-  header.moe_layers = model.config.moe_layer_count();
-  header.experts = model.config.experts;
-  std::optional<MetricsWriter> writer(std::in_place, context.directory.file(context.config().metrics.file),
-                                      header);
-  if (load) writer->write_load(load_table(*load));
-  return writer;
-}
 
 TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& load)
     : context_(context), writer_(open_metrics(context, load, context.config().train.steps)) {}

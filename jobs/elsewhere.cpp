@@ -1,0 +1,12 @@
+// The job kinds that compute. LibTorch alone takes 0.6 s and 150 MB of every process that links it, so the
+// program that loads, exports, checks and verifies does not, and hands these kinds over.
+
+#include "job/job.hpp"
+
+namespace sluice {
+namespace {
+
+const JobRegistration kTrain(JobKind::kTrain, {.program = "sluice-train"});
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,44 @@
+#include "ops/library.hpp"
+
+#include "base/error.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+
+#include <dlfcn.h>
+
+namespace sluice::ops {
+namespace {
+
+void set_thread_count(int threads) {
+  at::set_num_threads(threads);
+  // Debian's LibTorch calls whatever BLAS the system chose; OpenBLAS keeps a thread pool of its own.
+  using SetThreads = void (*)(int);
+  if (const auto set_blas_threads =
+          reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
+    set_blas_threads(threads);
+}
+
+}  // namespace
+
+void start_library(int threads) {
+  set_thread_count(threads);
+  const c10::AutoGradMode no_grad(false);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor a = at::ones({64, 64}, type);
+    SLUICE_ASSERT(at::matmul(a, a)[0][0].item<float>() == 64.0f, "a product of ones is wrong");
+  }
+}
+
+void with_plain_errors(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const c10::Error& e) {
+    fail(ExitCode::kInternal, "LibTorch: {}", e.what_without_backtrace());
+  }
+}
+
+}  // namespace sluice::ops

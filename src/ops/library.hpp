@@ -1,0 +1,16 @@
+// LibTorch as a whole: how it starts, and how it fails.
+#pragma once
+
+#include <functional>
+
+namespace sluice::ops {
+
+/// Sets how many threads LibTorch and the BLAS behind it use in this process, and runs one matrix product of
+/// each training type, so that they have allocated what they keep. Call it once, before the first operation.
+void start_library(int threads);
+
+/// Runs `action`. An error of LibTorch's own becomes Error(kInternal) with what happened, without the
+/// backtrace through LibTorch's code; others pass.
+void with_plain_errors(const std::function<void()>& action);
+
+}  // namespace sluice::ops

@@ -1,0 +1,38 @@
+#include "ops/library.hpp"
+
+#include "base/error.hpp"
+
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace sluice::ops {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Library, its_errors_come_without_their_backtrace) {
+  try {
+    with_plain_errors([] { static_cast<void>(at::zeros({2, 3}).matmul(at::zeros({2, 3}))); });
+    FAIL() << "nothing was thrown";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kInternal);
+    EXPECT_THAT(e.what(), HasSubstr("LibTorch: "));
+    EXPECT_THAT(e.what(), HasSubstr("shapes"));
+    EXPECT_THAT(e.what(), Not(HasSubstr("frame #")));
+  }
+}
+
+TEST(Library, errors_of_others_pass_as_they_are) {
+  EXPECT_THROW(with_plain_errors([] { throw std::out_of_range("mine"); }), std::out_of_range);
+  EXPECT_THROW(with_plain_errors([] { fail(ExitCode::kBadData, "mine"); }), Error);
+}
+
+}  // namespace
+}  // namespace sluice::ops
