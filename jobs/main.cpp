@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <csignal>
 #include <functional>
 #include <string>
 
@@ -108,6 +109,8 @@ int parse_and_act(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file that reaches the user's limit (ulimit -f) is a refused write, with a name, and not a sudden death.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return parse_and_act(argc, argv);
   } catch (...) {

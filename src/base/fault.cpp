@@ -16,6 +16,8 @@
 namespace sluice {
 namespace {
 
+constexpr int kEveryRank = -2;
+
 struct Fault {
   std::string site;
   int rank = -1;
@@ -30,14 +32,16 @@ Fault fault_from_environment() {
   std::istringstream in(text ? text : "");
   for (std::string part; std::getline(in, part, ':');) parts.push_back(part);
   if (parts.size() != 4) return {};
-  return {parts[0], std::atoi(parts[1].c_str()), std::atoi(parts[2].c_str()), parts[3]};
+  const int rank = parts[1] == "*" ? kEveryRank : std::atoi(parts[1].c_str());
+  return {parts[0], rank, std::atoi(parts[2].c_str()), parts[3]};
 }
 
 }  // namespace
 
 void fault_point(std::string_view site, int rank) {
   static Fault fault = fault_from_environment();
-  if (fault.site != site || fault.rank != rank || ++fault.passes != fault.nth) return;
+  if (fault.site != site || (fault.rank != rank && fault.rank != kEveryRank)) return;
+  if (++fault.passes != fault.nth) return;
   log::warning("injected fault '{}' at {}", fault.action, site);
   if (fault.action == "throw") fail(ExitCode::kInternal, "injected fault at {}", site);
   if (fault.action == "io") fail(ExitCode::kIo, "injected read error at {}", site);

@@ -1,5 +1,5 @@
-// Fault injection for tests: SLUICE_FAULT=site:rank:nth:action makes the nth pass of that rank through that
-// site fail. Compiled to nothing without SLUICE_FAULTS.
+// Fault injection for tests: SLUICE_FAULT=site:rank:nth:action makes the nth pass of that rank, or of every
+// rank (*), through that site fail. Compiled to nothing without SLUICE_FAULTS.
 #pragma once
 
 #include <string_view>

@@ -53,6 +53,7 @@ MemorySample sample_memory() {
 
 void MemorySample::update_private() {
   read_fields("/proc/self/status", {{"RssAnon", &anonymous_bytes}, {"RssFile", &file_bytes}});
+  read_fields("/proc/meminfo", {{"MemFree", &machine_free_bytes}});
 }
 
 std::int64_t peak_resident_bytes() {
@@ -61,9 +62,9 @@ std::int64_t peak_resident_bytes() {
   return peak;
 }
 
-std::int64_t available_memory_bytes() {
+std::int64_t available_memory_bytes(MemoryPool pool) {
   std::int64_t available = 0;
-  read_fields("/proc/meminfo", {{"MemAvailable", &available}});
+  read_fields("/proc/meminfo", {{pool == MemoryPool::kUnified ? "MemFree" : "MemAvailable", &available}});
   constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
   const std::int64_t limit = cgroup_number("/sys/fs/cgroup/memory.max", kNone);
   if (limit != kNone)

@@ -12,10 +12,15 @@ struct MemorySample {
   std::int64_t file_bytes = 0;       ///< RssFile
   std::int64_t shared_bytes =
       0;  ///< Pss_Shmem: shared memory, each page divided by the processes that map it
+  std::int64_t machine_free_bytes = 0;  ///< MemFree of the whole machine: page cache counts as used
   /// Looks again at all but the shared part, in microseconds.
   void update_private();
   [[nodiscard]] std::int64_t growth_over(const MemorySample& baseline) const {
     return anonymous_bytes + shared_bytes - baseline.anonymous_bytes - baseline.shared_bytes;
+  }
+  /// What everything on the machine took since then, page cache and the memory of an integrated GPU included.
+  [[nodiscard]] std::int64_t pool_growth_over(const MemorySample& baseline) const {
+    return baseline.machine_free_bytes - machine_free_bytes;
   }
 };
 
@@ -26,8 +31,14 @@ struct MemorySample {
 /// Highest resident set of this process since it began (VmHWM), in bytes.
 [[nodiscard]] std::int64_t peak_resident_bytes();
 
-/// MemAvailable of the machine, lowered to what the process's cgroup allows, in bytes.
-[[nodiscard]] std::int64_t available_memory_bytes();
+/// What the kernel counts as available.
+enum class MemoryPool {
+  kReclaimable,  ///< MemAvailable: page cache can be had back
+  kUnified,  ///< MemFree: CPU and GPU share one memory, and the GPU's part of the kernel takes no cache back
+};
+
+/// Memory that the machine has left, lowered to what the process's cgroup allows, in bytes.
+[[nodiscard]] std::int64_t available_memory_bytes(MemoryPool pool = MemoryPool::kReclaimable);
 
 /// While it lives, private writable memory (RLIMIT_DATA) is limited to what was mapped when it was made plus
 /// `extra_bytes`; an allocation beyond that fails. Error(kInternal) if the kernel refuses.

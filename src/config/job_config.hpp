@@ -53,6 +53,7 @@ struct LoadSettings {
   PageCache page_cache = PageCache::kAuto;
   bool verify = false;
   LoadSink sink = LoadSink::kShards;
+  bool unified_memory = false;
   std::int64_t memory_limit_bytes = 0;  ///< growth above the shard allowed while loading; 0 = no limit
 };
 

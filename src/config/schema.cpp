@@ -103,6 +103,9 @@ Table load_table() {
       .key("sink", &LoadSettings::sink,
            Choice<LoadSink>{{{"shards", LoadSink::kShards}, {"discard", LoadSink::kDiscard}}},
            "where the bytes go; discard lets go of them on arrival, to measure the stream alone")
+      .key(
+          "unified_memory", &LoadSettings::unified_memory, Flag{},
+          "CPU and GPU share one memory: page cache counts as used, and page_cache = auto leaves none behind")
       .key("memory_limit", &LoadSettings::memory_limit_bytes, Bytes{0, kPiB},
            "growth above the shard that a rank may show while loading; 0 = no limit", "bytes")
       .done();

@@ -1,4 +1,5 @@
 #include "base/clock.hpp"
+#include "base/fault.hpp"
 #include "base/log.hpp"
 #include "comm/mpi_environment.hpp"
 #include "comm/nodes.hpp"
@@ -80,6 +81,7 @@ void run_job(const Blueprint& blueprint, Communicator& comm, int local_ranks) {
   RunDirectory directory(blueprint.config, comm);
   if (job.start) job.start(threads_per_rank(blueprint.config, local_ranks));
   const MemorySample baseline = take_baseline(comm);
+  fault_point("job.baseline", comm.rank());  // a place to look from outside
   const ShardPlan plan = blueprint.shard_plan(comm.size());
   JobContext context{blueprint, plan, comm, directory, baseline, find_nodes(comm)};
   try {

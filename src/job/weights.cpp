@@ -57,14 +57,18 @@ void require_memory(const JobContext& context) {
     needed += certain_bytes(plans[rank], context.config().job.kind);
     neighbours.push_back(static_cast<int>(rank));
   }
-  const std::int64_t available = available_memory_bytes();
+  const bool unified = context.config().load.unified_memory;
+  const std::int64_t available =
+      available_memory_bytes(unified ? MemoryPool::kUnified : MemoryPool::kReclaimable);
   if (needed > available)
-    fail(ExitCode::kInternal,
-         "the machine of {} must hold {} at the peak, and has {} available: {} too little. Use more "
-         "machines, or "
-         "see sluice plan for what takes the memory",
-         ranks_text(std::move(neighbours)), format_bytes(needed), format_bytes(available),
-         format_bytes(needed - available));
+    fail(
+        ExitCode::kInternal,
+        "the machine of {} must hold {} at the peak, and has {} {}: {} too little. Use more machines, or see "
+        "sluice plan for what takes the memory{}",
+        ranks_text(std::move(neighbours)), format_bytes(needed), format_bytes(available),
+        unified ? "free" : "available", format_bytes(needed - available),
+        unified ? "; load.unified_memory counts the page cache as used: sysctl vm.drop_caches=1 empties it"
+                : "");
 }
 
 ReaderAssignment assign_readers(const JobContext& context) {
@@ -79,8 +83,8 @@ ReaderAssignment assign_readers(const JobContext& context) {
   return ReaderAssignment::rank0(context.comm.size());
 }
 
-CachePolicy cache_policy(PageCache setting) {
-  switch (setting) {
+CachePolicy cache_policy(const LoadSettings& load) {
+  switch (load.page_cache) {
     case PageCache::kKeep:
       return CachePolicy::kKeep;
     case PageCache::kDrop:
@@ -88,7 +92,7 @@ CachePolicy cache_policy(PageCache setting) {
     case PageCache::kAuto:
       break;
   }
-  return CachePolicy::kAuto;
+  return load.unified_memory ? CachePolicy::kDrop : CachePolicy::kAuto;
 }
 
 /// Every rank has made the plan by itself; a difference would send bytes to the wrong place.
@@ -127,7 +131,7 @@ LoadPlan make_plan(JobContext& context, const Source& source) {
   return plan;
 }
 
-void print_load(const LoadReport& report) {
+void print_load(const LoadReport& report, bool unified_memory) {
   std::vector<std::vector<std::string>> rows{{"load", "shard", "received", "sent", "read", "staging",
                                               "peak growth", "page cache", "available", "seconds"}};
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
@@ -139,20 +143,24 @@ void print_load(const LoadReport& report) {
                     format_mib(r.available_bytes), fmt::format("{:.2f}", r.seconds)});
   }
   console::write_line(console::table(rows));
+  if (!unified_memory) return;
+  const std::int64_t pool = std::ranges::max(report.ranks, {}, &RankLoad::peak_pool_bytes).peak_pool_bytes;
+  console::line("  Page cache and all processes counted, the fullest machine had {} less of free memory.",
+                format_mib(pool));
 }
 
 LoadReport run_plan(JobContext& context, const LoadPlan& plan, ShardArena* arena) {
   const JobConfig& config = context.config();
   ProgressLine progress("load", console::is_terminal());
   LoadOptions options;
-  options.page_cache = cache_policy(config.load.page_cache);
+  options.page_cache = cache_policy(config.load);
   options.limit_seconds = config.deadline.load_seconds;
   options.baseline = context.baseline;
   options.progress = [&](const LoadProgress& p) {
     console::raw(progress.update(p.done_bytes, p.total_bytes, p.seconds));
   };
   LoadReport report = load_shards(context.comm, plan, config.model.path, arena, options);
-  if (context.is_root()) print_load(report);
+  if (context.is_root()) print_load(report, config.load.unified_memory);
   return report;
 }
 

@@ -20,6 +20,7 @@ void GrowthSampler::sample() {
 
 void GrowthSampler::take_latest() {
   peak_ = std::max(peak_, latest_.growth_over(baseline_));
+  peak_pool_ = std::max(peak_pool_, latest_.pool_growth_over(baseline_));
   since_last_.restart();
 }
 

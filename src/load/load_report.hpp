@@ -21,6 +21,7 @@ struct RankLoad {
   std::int64_t shard_bytes = 0;         ///< the arena
   std::int64_t peak_staging_bytes = 0;  ///< ring buffers
   std::int64_t peak_growth_bytes = 0;   ///< RssAnon + Pss_Shmem above the baseline, at its highest
+  std::int64_t peak_pool_bytes = 0;     ///< taken from the machine's free memory by everything on it, at most
   std::int64_t page_cache_bytes =
       -1;  ///< of the files, in this machine's page cache afterwards; -1: not a reader
   std::int64_t available_bytes = 0;  ///< MemAvailable afterwards
@@ -52,6 +53,7 @@ class GrowthSampler {
   void tick();
   void sample();
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
+  [[nodiscard]] std::int64_t peak_pool_bytes() const { return peak_pool_; }
 
  private:
   void take_latest();
@@ -59,6 +61,7 @@ class GrowthSampler {
   MemorySample latest_;
   Stopwatch since_last_;
   std::int64_t peak_ = 0;
+  std::int64_t peak_pool_ = 0;
 };
 
 }  // namespace sluice

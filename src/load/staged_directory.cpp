@@ -21,6 +21,16 @@ void sync_directory(const fs::path& path) {
     fail(ExitCode::kIo, "cannot sync the directory {}: {}", path.string(), errno_text(errno));
 }
 
+/// What runs that were killed could not remove. Another run may still be writing there, so it is only named.
+void name_leftovers(const fs::path& target) {
+  const std::string prefix = fmt::format(".{}.partial-", target.filename().string());
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(target.parent_path(), error))
+    if (entry.path().filename().string().starts_with(prefix))
+      log::warning("{} is unfinished: unless another job is writing there, it can be removed",
+                   entry.path().string());
+}
+
 /// "a/b/" and "a/b" name the same target; a name is needed to stage beside.
 fs::path normal(const fs::path& path) {
   const fs::path whole = fs::absolute(path).lexically_normal();
@@ -35,6 +45,7 @@ StagedDirectory::StagedDirectory(fs::path target)
                fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid())) {
   if (!is_free(target_))
     fail(ExitCode::kUsage, "{} is already there; choose another name or remove it", target_.string());
+  name_leftovers(target_);
   std::error_code error;
   fs::create_directories(target_.parent_path(), error);
   if (!error) fs::create_directory(staging_, error);

@@ -79,6 +79,7 @@ LoadReport load_shards(Communicator& comm, const LoadPlan& plan, const std::file
   if (plan.readers().is_reader(rank)) row.page_cache_bytes = cached_bytes_of(plan, directory);
   row.available_bytes = available_memory_bytes();
   row.peak_growth_bytes = growth.peak_bytes();
+  row.peak_pool_bytes = growth.peak_pool_bytes();
   row.received_bytes = comm.traffic().received_bytes - before.received_bytes;
   row.sent_bytes = comm.traffic().sent_bytes - before.sent_bytes;
   return gather_report(comm, row);

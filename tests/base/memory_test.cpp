@@ -61,6 +61,19 @@ TEST(Memory, peak_stays_when_pages_go) {
 
 TEST(Memory, machine_has_some_left) { EXPECT_GT(available_memory_bytes(), kMiB); }
 
+TEST(Memory, page_cache_counts_as_used_on_unified_memory) {
+  const std::int64_t free = available_memory_bytes(MemoryPool::kUnified);
+  EXPECT_GT(free, 0);
+  EXPECT_LE(free, sample_memory().machine_free_bytes + 512 * kMiB);
+}
+
+TEST(Memory, the_pool_shrinks_by_what_is_taken) {
+  const MemorySample before = sample_memory();
+  const Pages pages(512 * kMiB, MAP_PRIVATE);
+  ASSERT_TRUE(pages.mapped());
+  EXPECT_GT(sample_memory().pool_growth_over(before), 256 * kMiB) << "other processes may give memory back";
+}
+
 /// Exit status of a process that limits its growth to 32 MiB and then maps `bytes`: 0 if it got them.
 [[noreturn]] void map_under_limit(std::int64_t bytes) {
   const DataGrowthLimit limit(32 * kMiB);

@@ -29,6 +29,7 @@ readers = "all"
 verify = true
 chunk = 1000001
 page_cache = "drop"
+unified_memory = true
 memory_limit = "64MiB"
 [data]
 tokens = "t.h5"

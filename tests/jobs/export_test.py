@@ -196,6 +196,14 @@ class Refused(ExportTest):
         job = self.write_job(job={"kind": "export"}, model={"path": model}, export={"path": self.out})
         self.expect(sluice("check", job), 74, "export.path", "TB", "free")
 
+    def test_a_file_beyond_the_users_limit_is_a_refused_write_and_no_death(self):
+        job = self.job("qwen3-moe-mixed")
+        limited = ["sh", "-c", f"ulimit -f 200; exec {program.SLUICE} run {job}"]  # blocks of 512 bytes
+        result = mpirun(3, *limited)
+        self.expect(result, 74, "model.safetensors", "File too large")
+        self.expect_once(result, "failed, so the job ends with exit code")
+        self.expect_nothing_left()
+
     def test_a_write_that_fails_on_one_rank_ends_all_and_leaves_nothing(self):
         job = self.job("qwen3-moe-mixed", max_shard_size="200KiB")
         for rank in (0, 2):

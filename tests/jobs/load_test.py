@@ -86,6 +86,12 @@ class Load(JobTest):
         for rank in range(1, RANKS):  # travels as it is in the file
             self.assertLess(abs(2 * table["bytes_received"][rank] - table["shard_bytes"][rank]), 2e6)
 
+    def test_on_unified_memory_not_even_what_was_cached_is_left(self):
+        (self.model / "model.safetensors").read_bytes()
+        result = self.load(unified_memory=True)
+        self.expect(result, 0, "the fullest machine had")
+        self.assertLess(cached_share(self.model / "model.safetensors"), 0.25)
+
     def test_a_limit_that_is_too_small(self):
         result = self.load(memory_limit="64KiB", chunk="64KiB")
         self.expect(result, 70)
@@ -95,6 +101,19 @@ class Load(JobTest):
 
     def test_a_limit_below_one_chunk(self):
         self.expect(self.load(memory_limit="1MiB"), 78, "load.memory_limit: found 1048576 bytes", "load.chunk")
+
+
+class TooLarge(JobTest):
+    def test_a_model_that_no_machine_holds_is_refused_before_anything_is_allocated(self):
+        large = {"hidden_size": 32768, "moe_intermediate_size": 32768, "num_experts": 128, "num_hidden_layers": 64}
+        (self.directory / "config.json").write_text(json.dumps(CONFIG | large))
+        for unified, memory in [(False, "available"), (True, "free")]:
+            with self.subTest(memory=memory):
+                job = self.write_job(f"{memory}.toml", job={"kind": "load"}, load={"unified_memory": unified},
+                                     model={"path": self.directory})
+                result = mpirun(RANKS, program.SLUICE, "run", job)
+                self.expect(result, 70, "the machine of ranks 0-2 must hold", memory, "too little", "sluice plan")
+                self.expect_prompt(result)
 
 
 class Layouts(JobTest):

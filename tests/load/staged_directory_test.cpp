@@ -29,6 +29,15 @@ TEST(StagedDirectory, VanishesWithoutCommit) {
   EXPECT_TRUE(fs::is_empty(parent.path()));
 }
 
+TEST(StagedDirectory, NamesWhatAKilledRunLeft) {
+  const test::TemporaryDirectory parent;
+  fs::create_directory(parent.path() / ".model.partial-1");
+  testing::internal::CaptureStderr();
+  StagedDirectory(parent.path() / "model").commit();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr(".model.partial-1 is unfinished"));
+  EXPECT_TRUE(fs::exists(parent.path() / ".model.partial-1"));
+}
+
 TEST(StagedDirectory, TakesTheNameOfAnEmptyDirectoryButOfNothingElse) {
   const test::TemporaryDirectory parent;
   const fs::path target = parent.path() / "model";
