@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -70,6 +71,12 @@ std::int64_t available_memory_bytes(MemoryPool pool) {
   if (limit != kNone)
     available = std::min(available, limit - cgroup_number("/sys/fs/cgroup/memory.current", 0));
   return std::max<std::int64_t>(available, 0);
+}
+
+void give_back_free_heap() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 DataGrowthLimit::DataGrowthLimit(std::int64_t extra_bytes) {

@@ -40,6 +40,9 @@ enum class MemoryPool {
 /// Memory that the machine has left, lowered to what the process's cgroup allows, in bytes.
 [[nodiscard]] std::int64_t available_memory_bytes(MemoryPool pool = MemoryPool::kReclaimable);
 
+/// Gives the system back what the heap holds but nobody uses, such as after parsing a large text.
+void give_back_free_heap();
+
 /// While it lives, private writable memory (RLIMIT_DATA) is limited to what was mapped when it was made plus
 /// `extra_bytes`; an allocation beyond that fails. Error(kInternal) if the kernel refuses.
 class DataGrowthLimit {

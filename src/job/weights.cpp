@@ -117,6 +117,7 @@ Source examine_checkpoint(JobContext& context) {
     for (const std::string& warning : index.warnings) log::warning("{}", warning);
     for (const std::string& text : ignored_text(match)) log::info("{}", text);
   }
+  give_back_free_heap();  // headers of many tensors are megabytes of JSON
   return {std::move(index), std::move(match)};
 }
 

@@ -7,6 +7,9 @@
 #include <sys/mman.h>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -73,6 +76,19 @@ TEST(Memory, the_pool_shrinks_by_what_is_taken) {
   ASSERT_TRUE(pages.mapped());
   EXPECT_GT(sample_memory().pool_growth_over(before), 256 * kMiB) << "other processes may give memory back";
 }
+
+#ifndef __SANITIZE_ADDRESS__  // whose heap keeps what was freed, to find uses of it
+TEST(Memory, what_the_heap_keeps_between_blocks_in_use_goes_back) {
+  const MemorySample before = sample_memory();
+  std::vector<std::unique_ptr<char[]>> blocks;
+  for (int i = 0; i < 64 * 1024; ++i) blocks.push_back(std::make_unique<char[]>(1024));
+  const std::unique_ptr<char[]> above = std::move(blocks.back());
+  blocks.clear();
+  blocks.shrink_to_fit();
+  give_back_free_heap();
+  EXPECT_LT(sample_memory().growth_over(before), 8 * kMiB);
+}
+#endif
 
 /// Exit status of a process that limits its growth to 32 MiB and then maps `bytes`: 0 if it got them.
 [[noreturn]] void map_under_limit(std::int64_t bytes) {

@@ -1,7 +1,7 @@
 // The loader against what it could at best be: a plain loop that copies the same bytes with no plan at all,
 // and a bare read of the same files by one rank. Run it under mpirun on a model directory:
 //
-//   mpirun --oversubscribe -np 3 bench_load DIR [--rounds 5] [--cold] [--readers rank0|all]
+//   mpirun --oversubscribe -np 3 bench_load DIR [--rounds 5] [--cold] [--readers rank0|node|all]
 //       [--page-cache auto|keep|drop] [--float32] [--chunk 8MiB] [--threads 2] [--slots 4] [--json FILE]
 //
 // Each round does all three, one after the other, each into fresh memory, so that noise hits them alike.
@@ -11,6 +11,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "comm/mpi_environment.hpp"
+#include "comm/nodes.hpp"
 #include "load/checkpoint_match.hpp"
 #include "load/streaming_loader.hpp"
 #include "model/architecture.hpp"
@@ -38,7 +39,7 @@ struct Arguments {
   fs::path directory;
   int rounds = 5;
   bool cold = false;
-  bool every_rank_reads = false;
+  std::string readers = "rank0";
   DType dtype = DType::kBFloat16;
   LoadOptions load;
   std::int64_t chunk_bytes = 8 * kMiB;
@@ -50,6 +51,14 @@ CachePolicy cache_policy(std::string_view name) {
   if (name == "keep") return CachePolicy::kKeep;
   if (name == "drop") return CachePolicy::kDrop;
   fail(ExitCode::kUsage, "--page-cache is auto, keep or drop");
+}
+
+/// Nodes may be pretended with SLUICE_NODES.
+ReaderAssignment assign_readers(Communicator& comm, std::string_view name) {
+  if (name == "rank0") return ReaderAssignment::rank0(comm.size());
+  if (name == "node") return ReaderAssignment::node(find_nodes(comm));
+  if (name == "all") return ReaderAssignment::all(comm.size());
+  fail(ExitCode::kUsage, "--readers is rank0, node or all");
 }
 
 Arguments parse(std::span<char*> words) {
@@ -65,7 +74,7 @@ Arguments parse(std::span<char*> words) {
     else if (word == "--cold")
       arguments.cold = true;
     else if (word == "--readers")
-      arguments.every_rank_reads = value() == "all";
+      arguments.readers = value();
     else if (word == "--page-cache")
       arguments.load.page_cache = cache_policy(value());
     else if (word == "--float32")
@@ -102,8 +111,7 @@ class Bench {
         plan_(index_, match_checkpoint(index_, keys_, arguments_.dtype), shards_,
               {.arena = arguments_.dtype,
                .chunk_bytes = arguments_.chunk_bytes,
-               .readers = arguments_.every_rank_reads ? ReaderAssignment::all(comm.size())
-                                                      : ReaderAssignment::rank0(comm.size())}) {
+               .readers = assign_readers(comm, arguments_.readers)}) {
     arguments_.load.baseline = sample_memory();
     for (const CheckpointFile& file : index_.files) {
       files_.push_back(InputFile::open(arguments_.directory / file.name));
@@ -259,7 +267,7 @@ class Bench {
     nlohmann::json out{{"bytes", file_bytes_},
                        {"ranks", comm_.size()},
                        {"cold", arguments_.cold},
-                       {"readers", arguments_.every_rank_reads ? "all" : "rank0"},
+                       {"readers", arguments_.readers},
                        {"plain_loop_seconds", plain_},
                        {"bare_read_seconds", bare_},
                        {"loader_seconds", loader_},
