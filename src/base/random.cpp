@@ -15,8 +15,11 @@ std::uint64_t mix(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
+/// In (0, 1), both excluded: logarithms are finite.
+float unit_number(std::uint64_t bits) { return (static_cast<float>(bits >> 40) + 0.5f) * 0x1p-24f; }
+
 std::pair<float, float> normal_pair(std::uint64_t bits) {
-  const float u = (static_cast<float>(bits >> 40) + 0.5f) * 0x1p-24f;  // in (0, 1): the logarithm is finite
+  const float u = unit_number(bits);
   const float angle =
       static_cast<float>((bits >> 16) & 0xffffff) * (0x1p-24f * 2 * std::numbers::pi_v<float>);
   const float radius = std::sqrt(-2 * std::log(u));
@@ -30,6 +33,10 @@ RandomStream::RandomStream(std::uint64_t seed, std::string_view name)
 
 std::uint64_t RandomStream::bits(std::uint64_t index) const {
   return mix(key_ + 0x9e3779b97f4a7c15ull * (index + 1));
+}
+
+void RandomStream::uniform(std::int64_t begin, std::int64_t count, float* out) const {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = unit_number(bits(static_cast<std::uint64_t>(begin + i)));
 }
 
 void RandomStream::normal(std::int64_t begin, std::int64_t count, float standard_deviation,

@@ -15,6 +15,9 @@ class RandomStream {
   /// 64 well mixed bits for index i (SplitMix64 over a keyed counter; Steele, Lea, Flood 2014).
   [[nodiscard]] std::uint64_t bits(std::uint64_t index) const;
 
+  /// Writes elements [begin, begin + count) of a stream of numbers uniform in (0, 1).
+  void uniform(std::int64_t begin, std::int64_t count, float* out) const;
+
   /// Writes elements [begin, begin + count) of a stream of normal numbers with mean 0 (Box-Muller, one pair
   /// per counter).
   void normal(std::int64_t begin, std::int64_t count, float standard_deviation, float* out) const;

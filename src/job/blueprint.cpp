@@ -58,17 +58,6 @@ ShardPlan Blueprint::shard_plan(int world) const {
   return {layouts, {world, static_cast<int>(config.parallel.expert_parallel)}};
 }
 
-void require_computable(const Blueprint& blueprint) {
-  const JobConfig& config = blueprint.config;
-  const bool computes = config.job.kind == JobKind::kTrain || config.job.kind == JobKind::kEvaluate;
-  if (!computes || blueprint.model.not_computed.empty()) return;
-  fail(ExitCode::kBadData,
-       "{}: model_type '{}' cannot be trained or evaluated yet: this version does not compute {}. It can be "
-       "loaded and exported: job.kind = \"load\" or \"export\"",
-       (config.model.path / "config.json").string(), blueprint.model.config.model_type,
-       blueprint.model.not_computed);
-}
-
 std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint) {
   return {program_topic(), job_topic(blueprint.config), setting_topic(blueprint.model.config),
           tensor_topic(blueprint.model.manifest)};

@@ -31,9 +31,6 @@ class Blueprint {
   [[nodiscard]] ShardPlan shard_plan(int world) const;
 };
 
-/// Error(kBadData) if the job computes with a model that this version can only load and write.
-void require_computable(const Blueprint& blueprint);
-
 /// What all ranks must agree on: program, job keys, model settings, tensors.
 [[nodiscard]] std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint);
 

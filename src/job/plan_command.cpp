@@ -22,7 +22,6 @@ nlohmann::json as_json(const std::vector<RankMemory>& ranks, const PlanArguments
                        const Blueprint& blueprint) {
   nlohmann::json out{{"parameters", blueprint.model.manifest.parameter_count()},
                      {"structure_hash", blueprint.model.manifest.structure_hash().hex()}};
-  if (!blueprint.model.not_computed.empty()) out["not_computed"] = blueprint.model.not_computed;
   for (const RankMemory& memory : ranks) {
     nlohmann::json row;
     for (const auto& [name, bytes] : memory.parts()) row[std::string(name) + "_bytes"] = bytes;
@@ -69,9 +68,6 @@ int plan_command(const PlanArguments& arguments) {
   console::line(
       "  Training needs all but staging, loading needs weights and staging; the process itself comes on "
       "top.");
-  if (!blueprint.model.not_computed.empty())
-    console::line("  Activations are those of the other blocks alone: this version does not compute {} yet.",
-                  blueprint.model.not_computed);
   if (arguments.memory_bytes) print_verdict(ranks, *arguments.memory_bytes, blueprint.config.job.kind);
   return 0;
 }

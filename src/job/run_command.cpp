@@ -35,7 +35,6 @@ Attempt prepare(const JobArguments& arguments) {
     attempt.config = std::make_unique<JobConfig>(load_job_config(arguments.file, arguments.overrides));
     hand_over(find_job(attempt.config->job.kind), arguments);
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
-    require_computable(*attempt.blueprint);
   } catch (...) {
     attempt.failure = current_failure();
   }

@@ -3,6 +3,7 @@
 #include "base/random.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace sluice {
@@ -49,12 +50,25 @@ class ShardFiller {
 
 void initial_values(const TensorInfo& tensor, float standard_deviation, std::uint64_t seed,
                     std::int64_t begin, std::int64_t count, float* out) {
+  const RandomStream stream(seed, tensor.name);
+  switch (tensor.initial) {
+    case InitialValues::kZeros:
+      std::fill_n(out, count, 0.0f);
+      return;
+    case InitialValues::kOnes:
+      std::fill_n(out, count, 1.0f);
+      return;
+    case InitialValues::kLogOfUniform16:
+      stream.uniform(begin, count, out);
+      std::transform(out, out + count, out, [](float u) { return std::log(16.0f * u); });
+      return;
+    case InitialValues::kByRole:
+      break;
+  }
   if (tensor.role == Role::kNorm)
     std::fill_n(out, count, 1.0f);
-  else if (tensor.name.ends_with(".bias"))
-    std::fill_n(out, count, 0.0f);
   else
-    RandomStream(seed, tensor.name).normal(begin, count, standard_deviation, out);
+    stream.normal(begin, count, standard_deviation, out);
 }
 
 void initialize_shards(ShardArena& arena, const ParameterManifest& manifest, float standard_deviation,

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// Elements [begin, begin + count) of a tensor, row-major: ones for norms, zeros for biases, else normal
-/// numbers of mean 0 and the given standard deviation from the stream (seed, tensor name).
+/// Elements [begin, begin + count) of a tensor, row-major, as its `initial` says; random ones from the stream
+/// (seed, tensor name), normal numbers with mean 0 and the given standard deviation.
 void initial_values(const TensorInfo& tensor, float standard_deviation, std::uint64_t seed,
                     std::int64_t begin, std::int64_t count, float* out);
 

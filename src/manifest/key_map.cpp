@@ -100,12 +100,6 @@ void publish_experts(const ParameterManifest& manifest, int gate_up, std::vector
   }
 }
 
-/// The name as the wrapper of the model writes it.
-std::string with_prefix(std::string name, const std::string& prefix) {
-  constexpr std::string_view kPlain = "model.";
-  return name.starts_with(kPlain) ? name.replace(0, kPlain.size(), prefix) : name;
-}
-
 }  // namespace
 
 std::string without_wrapper(std::string_view name) {
@@ -179,8 +173,7 @@ std::vector<PublishedTensor> KeyMap::published(ExpertLayout layout) const {
       publish_experts(manifest_, tensor, out);
     }
   }
-  for (PublishedTensor& tensor : out)
-    tensor.name = with_prefix(std::move(tensor.name), manifest_.published_prefix());
+  for (PublishedTensor& tensor : out) tensor.name = manifest_.published_name(std::move(tensor.name));
   return out;
 }
 

@@ -34,6 +34,14 @@ enum class TensorKind : std::uint8_t {
   kComputedBuffer,    ///< never in the checkpoint; every rank computes it
 };
 
+/// What an untrained model holds.
+enum class InitialValues : std::uint8_t {
+  kByRole,  ///< ones for norms, else normal numbers
+  kZeros,
+  kOnes,
+  kLogOfUniform16,  ///< log u for u uniform in (0, 16)
+};
+
 /// Elements of a tensor of that shape: 1 for a scalar.
 [[nodiscard]] std::int64_t element_count(std::span<const std::int64_t> shape);
 
@@ -45,6 +53,7 @@ struct TensorInfo {
   int layer = -1;  ///< -1 outside the layers
   TensorKind kind = TensorKind::kParameter;
   std::string tied_to;  ///< name of the tensor whose storage this one shares; empty for none
+  InitialValues initial = InitialValues::kByRole;
 
   [[nodiscard]] std::int64_t element_count() const { return sluice::element_count(shape); }
 };
@@ -64,7 +73,8 @@ class ParameterManifest {
   /// it.
   void set_published_prefix(std::string prefix) { published_prefix_ = std::move(prefix); }
 
-  [[nodiscard]] const std::string& published_prefix() const { return published_prefix_; }
+  /// A name of the text model as the wrapper around it writes it.
+  [[nodiscard]] std::string published_name(std::string name) const;
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
   [[nodiscard]] const TensorInfo& operator[](int index) const {
     return tensors_[static_cast<std::size_t>(index)];

@@ -18,13 +18,12 @@ namespace sluice {
 namespace {
 
 constexpr std::array kArchitectures{
-    Architecture{"qwen3", read_qwen3_config, describe_qwen3, ""},
-    Architecture{"qwen3_moe", read_qwen3_moe_config, describe_qwen3, ""},
-    Architecture{"qwen3_5", read_qwen3_5_config, describe_qwen3_5, kQwen3_5NotComputed},
-    Architecture{"qwen3_5_text", read_qwen3_5_text_config, describe_qwen3_5_text, kQwen3_5NotComputed},
-    Architecture{"qwen3_5_moe", read_qwen3_5_moe_config, describe_qwen3_5, kQwen3_5NotComputed},
-    Architecture{"qwen3_5_moe_text", read_qwen3_5_moe_text_config, describe_qwen3_5_text,
-                 kQwen3_5NotComputed},
+    Architecture{"qwen3", read_qwen3_config, describe_qwen3},
+    Architecture{"qwen3_moe", read_qwen3_moe_config, describe_qwen3},
+    Architecture{"qwen3_5", read_qwen3_5_config, describe_qwen3_5},
+    Architecture{"qwen3_5_text", read_qwen3_5_text_config, describe_qwen3_5_text},
+    Architecture{"qwen3_5_moe", read_qwen3_5_moe_config, describe_qwen3_5},
+    Architecture{"qwen3_5_moe_text", read_qwen3_5_moe_text_config, describe_qwen3_5_text},
 };
 
 const Architecture& find_architecture(const ConfigReader& reader) {
@@ -64,7 +63,7 @@ ModelDescription describe_model_text(std::string_view config_json, const std::st
   const Architecture& architecture = find_architecture(reader);
   if (reader.has("auto_map"))
     log::info("{}: auto_map is ignored: no code from a model directory is ever run", name);
-  ModelDescription description{architecture.read_config(reader), {}, architecture.not_computed};
+  ModelDescription description{architecture.read_config(reader), {}};
   description.config.model_type = architecture.model_type;
   description.manifest = architecture.describe(description.config, dtype);
   require_sane_size(description.manifest, name);

@@ -18,7 +18,6 @@ struct Architecture {
   std::string_view model_type;  ///< of config.json
   ModelConfig (*read_config)(const ConfigReader& config);
   ParameterManifest (*describe)(const ModelConfig& config, DType dtype);
-  std::string_view not_computed;  ///< blocks it needs that are not here yet; empty if it can be trained
 };
 
 /// Every architecture there is.
@@ -27,7 +26,6 @@ struct Architecture {
 struct ModelDescription {
   ModelConfig config;
   ParameterManifest manifest;
-  std::string_view not_computed;  ///< of its architecture
 };
 
 /// Reads `directory`/config.json. Every tensor has element type `dtype`. Error(kBadData) if the file is

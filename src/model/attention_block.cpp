@@ -1,8 +1,10 @@
 #include "model/attention_block.hpp"
 
+#include "model/block_norm.hpp"
 #include "ops/attention.hpp"
 #include "ops/linear.hpp"
-#include "ops/norm.hpp"
+
+#include <ATen/ops/sigmoid.h>
 
 #include <cmath>
 
@@ -14,16 +16,18 @@ at::Tensor attention_block(const ModelConfig& config, const AttentionParameters&
   const std::int64_t length = x.size(1);
   const at::Tensor tokens = x.reshape({sequences * length, config.hidden_size});
   const auto project = [&](const ops::Parameter& weight, std::int64_t heads) {
-    return ops::linear(tokens, weight).view({sequences, length, heads, config.head_dim});
+    return ops::linear(tokens, weight).view({sequences, length, heads, -1});
   };
-  const at::Tensor queries = ops::rms_norm(project(parameters.q_proj, config.attention_heads),
-                                           parameters.q_norm, config.rms_norm_eps);
-  const at::Tensor keys = ops::rms_norm(project(parameters.k_proj, config.key_value_heads), parameters.k_norm,
-                                        config.rms_norm_eps);
+  const at::Tensor projected = project(parameters.q_proj, config.attention_heads);
+  const at::Tensor queries = block_norm(config, projected.narrow(3, 0, config.head_dim), parameters.q_norm);
+  const at::Tensor keys =
+      block_norm(config, project(parameters.k_proj, config.key_value_heads), parameters.k_norm);
   const at::Tensor values = project(parameters.v_proj, config.key_value_heads);
   const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim));
-  const at::Tensor mixed =
+  at::Tensor mixed =
       ops::attention(ops::apply_rotary(queries, rotary), ops::apply_rotary(keys, rotary), values, scale);
+  if (config.attention_output_gate)
+    mixed = mixed * at::sigmoid(projected.narrow(3, config.head_dim, config.head_dim));
   return ops::linear(mixed.reshape({sequences * length, config.attention_heads * config.head_dim}),
                      parameters.o_proj)
       .view({sequences, length, config.hidden_size});

@@ -1,29 +1,71 @@
 #include "model/decoder.hpp"
 
+#include "model/block_norm.hpp"
 #include "ops/embedding.hpp"
-#include "ops/norm.hpp"
 
 #include <fmt/format.h>
 #include <torch/types.h>
 
 #include <string>
+#include <string_view>
 
 namespace sluice {
 namespace {
 
-LayerParameters layer_parameters(const ParameterViews& views, int layer, MlpKind mlp) {
-  const auto view = [&](const char* name) { return views[fmt::format("model.layers.{}.{}", layer, name)]; };
-  LayerParameters out;
-  out.input_norm = view("input_layernorm.weight");
-  out.post_attention_norm = view("post_attention_layernorm.weight");
-  out.attention = {view("self_attn.q_proj.weight"), view("self_attn.k_proj.weight"),
-                   view("self_attn.v_proj.weight"), view("self_attn.o_proj.weight"),
-                   view("self_attn.q_norm.weight"), view("self_attn.k_norm.weight")};
-  if (mlp == MlpKind::kMoe) {
-    out.moe = {view("mlp.gate.weight"), view("mlp.experts.gate_up_proj"), view("mlp.experts.down_proj")};
-  } else {
-    out.dense = {view("mlp.gate_proj.weight"), view("mlp.up_proj.weight"), view("mlp.down_proj.weight")};
+/// The views of one layer by the rest of their names.
+class LayerViews {
+ public:
+  LayerViews(const ParameterViews& views, int layer) : views_(views), layer_(layer) {}
+  const ops::Parameter& operator[](std::string_view name) const {
+    return views_[fmt::format("model.layers.{}.{}", layer_, name)];
   }
+
+ private:
+  const ParameterViews& views_;
+  int layer_;
+};
+
+AttentionParameters attention_parameters(const LayerViews& view) {
+  return {view["self_attn.q_proj.weight"], view["self_attn.k_proj.weight"], view["self_attn.v_proj.weight"],
+          view["self_attn.o_proj.weight"], view["self_attn.q_norm.weight"], view["self_attn.k_norm.weight"]};
+}
+
+DeltaNetParameters delta_net_parameters(const LayerViews& view) {
+  return {.in_proj_qkv = view["linear_attn.in_proj_qkv.weight"],
+          .in_proj_z = view["linear_attn.in_proj_z.weight"],
+          .in_proj_b = view["linear_attn.in_proj_b.weight"],
+          .in_proj_a = view["linear_attn.in_proj_a.weight"],
+          .conv1d = view["linear_attn.conv1d.weight"],
+          .dt_bias = view["linear_attn.dt_bias"],
+          .a_log = view["linear_attn.A_log"],
+          .norm = view["linear_attn.norm.weight"],
+          .out_proj = view["linear_attn.out_proj.weight"]};
+}
+
+DenseMlpParameters swiglu_parameters(const LayerViews& view, const std::string& name) {
+  return {view[name + ".gate_proj.weight"], view[name + ".up_proj.weight"], view[name + ".down_proj.weight"]};
+}
+
+MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& view) {
+  MoeParameters out{view["mlp.gate.weight"], view["mlp.experts.gate_up_proj"], view["mlp.experts.down_proj"]};
+  if (config.shared_expert_intermediate_size > 0)
+    out.shared = {swiglu_parameters(view, "mlp.shared_expert"), view["mlp.shared_expert_gate.weight"]};
+  return out;
+}
+
+LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews& views, std::size_t layer) {
+  const LayerViews view(views, static_cast<int>(layer));
+  LayerParameters out;
+  out.input_norm = view["input_layernorm.weight"];
+  out.post_attention_norm = view["post_attention_layernorm.weight"];
+  if (config.attention[layer] == AttentionKind::kFull)
+    out.mixer = attention_parameters(view);
+  else
+    out.mixer = delta_net_parameters(view);
+  if (config.layers[layer] == MlpKind::kMoe)
+    out.mlp = moe_parameters(config, view);
+  else
+    out.mlp = swiglu_parameters(view, "mlp");
   return out;
 }
 
@@ -34,9 +76,9 @@ Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::in
       embedding_(views["model.embed_tokens.weight"]),
       final_norm_(views["model.norm.weight"]),
       head_(views["lm_head.weight"]),
-      rotary_(ops::make_rotary_table(sequence_length, config.head_dim, config.rope_theta)) {
-  for (int layer = 0; layer < config.layer_count(); ++layer)
-    layers_.push_back(layer_parameters(views, layer, config.layers[static_cast<std::size_t>(layer)]));
+      rotary_(ops::make_rotary_table(sequence_length, config.rotary_dim, config.rope_theta)) {
+  for (std::size_t layer = 0; layer < config.layers.size(); ++layer)
+    layers_.push_back(layer_parameters(config, views, layer));
 }
 
 at::Tensor Decoder::embed(const at::Tensor& ids) const {
@@ -50,13 +92,18 @@ void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out) con
 at::Tensor Decoder::layer(int index, const at::Tensor& x, RoutingRecord& record, RoutingSums& sums,
                           const at::Tensor& probability_grad) const {
   const LayerParameters& p = layers_[static_cast<std::size_t>(index)];
-  const at::Tensor mixed = x + attention_block(config_, p.attention, rotary_,
-                                               ops::rms_norm(x, p.input_norm, config_.rms_norm_eps));
-  const at::Tensor tokens =
-      ops::rms_norm(mixed, p.post_attention_norm, config_.rms_norm_eps).view({-1, config_.hidden_size});
-  const at::Tensor fed = p.moe ? moe_block(config_, *p.moe, tokens, record, sums, probability_grad)
-                               : dense_mlp(*p.dense, tokens);
+  const at::Tensor mixed = x + mix_tokens(p, block_norm(config_, x, p.input_norm));
+  const at::Tensor tokens = block_norm(config_, mixed, p.post_attention_norm).view({-1, config_.hidden_size});
+  const auto* moe = std::get_if<MoeParameters>(&p.mlp);
+  const at::Tensor fed = moe ? moe_block(config_, *moe, tokens, record, sums, probability_grad)
+                             : dense_mlp(std::get<DenseMlpParameters>(p.mlp), tokens);
   return mixed + fed.view_as(mixed);
+}
+
+at::Tensor Decoder::mix_tokens(const LayerParameters& parameters, const at::Tensor& x) const {
+  if (const auto* attention = std::get_if<AttentionParameters>(&parameters.mixer))
+    return attention_block(config_, *attention, rotary_, x);
+  return delta_net_block(config_, std::get<DeltaNetParameters>(parameters.mixer), x);
 }
 
 RoutingSums Decoder::no_routing(int index) const {
@@ -68,8 +115,7 @@ Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets, doub
                             bool want_grad) const {
   const at::AutoGradMode grad_mode(want_grad);
   const at::Tensor input = x.detach().requires_grad_(want_grad);
-  const at::Tensor hidden =
-      ops::rms_norm(input, final_norm_, config_.rms_norm_eps).view({-1, config_.hidden_size});
+  const at::Tensor hidden = block_norm(config_, input, final_norm_).view({-1, config_.hidden_size});
   const ops::CrossEntropy loss =
       ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), loss_scale, want_grad);
   if (!want_grad) return {loss.loss_sum, {}};
@@ -78,7 +124,7 @@ Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets, doub
 
 at::Tensor Decoder::logits(const at::Tensor& x) const {
   const at::NoGradGuard no_grad;
-  return ops::logits(ops::rms_norm(x, final_norm_, config_.rms_norm_eps), head_);
+  return ops::logits(block_norm(config_, x, final_norm_), head_);
 }
 
 }  // namespace sluice

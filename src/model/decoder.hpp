@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/attention_block.hpp"
+#include "model/delta_net_block.hpp"
 #include "model/mlp_blocks.hpp"
 #include "model/model_config.hpp"
 #include "model/parameter_views.hpp"
@@ -10,17 +11,16 @@
 #include "ops/rotary.hpp"
 
 #include <cstdint>
-#include <optional>
+#include <variant>
 #include <vector>
 
 namespace sluice {
 
-/// Weights of one layer; exactly one of dense and moe is there.
+/// Weights of one layer.
 struct LayerParameters {
   ops::Parameter input_norm, post_attention_norm;  ///< [hidden]
-  AttentionParameters attention;
-  std::optional<DenseMlpParameters> dense;
-  std::optional<MoeParameters> moe;
+  std::variant<AttentionParameters, DeltaNetParameters> mixer;
+  std::variant<DenseMlpParameters, MoeParameters> mlp;
 };
 
 class Decoder {
@@ -58,6 +58,8 @@ class Decoder {
   [[nodiscard]] const ModelConfig& config() const { return config_; }
 
  private:
+  [[nodiscard]] at::Tensor mix_tokens(const LayerParameters& parameters, const at::Tensor& x) const;
+
   ModelConfig config_;
   ops::Parameter embedding_, final_norm_, head_;
   std::vector<LayerParameters> layers_;

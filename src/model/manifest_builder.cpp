@@ -7,10 +7,14 @@
 namespace sluice {
 
 void ManifestBuilder::add(const std::string& name, std::vector<std::int64_t> shape, Role role,
-                          std::string tied_to) {
+                          std::string tied_to, InitialValues initial) {
   const std::string prefix = layer_ < 0 ? "" : fmt::format("model.layers.{}.", layer_);
-  manifest_.add(
-      {prefix + name, std::move(shape), dtype_, role, layer_, TensorKind::kParameter, std::move(tied_to)});
+  manifest_.add({prefix + name, std::move(shape), dtype_, role, layer_, TensorKind::kParameter,
+                 std::move(tied_to), initial});
+}
+
+void ManifestBuilder::add_block_norm(const std::string& name, std::int64_t size) {
+  add(name, {size}, Role::kNorm, {}, block_norm_);
 }
 
 void ManifestBuilder::add_computed(std::string name, std::vector<std::int64_t> shape) {
@@ -31,8 +35,8 @@ void add_attention(ManifestBuilder& builder, const ModelConfig& c) {
   builder.add("self_attn.k_proj.weight", {keys, c.hidden_size}, Role::kAttention);
   builder.add("self_attn.v_proj.weight", {keys, c.hidden_size}, Role::kAttention);
   builder.add("self_attn.o_proj.weight", {c.hidden_size, queries}, Role::kAttention);
-  builder.add("self_attn.q_norm.weight", {c.head_dim}, Role::kNorm);
-  builder.add("self_attn.k_norm.weight", {c.head_dim}, Role::kNorm);
+  builder.add_block_norm("self_attn.q_norm.weight", c.head_dim);
+  builder.add_block_norm("self_attn.k_norm.weight", c.head_dim);
 }
 
 void add_swiglu(ManifestBuilder& builder, const std::string& name, std::int64_t width, std::int64_t hidden,
@@ -55,16 +59,16 @@ void add_experts(ManifestBuilder& builder, const ModelConfig& c) {
 ParameterManifest describe_decoder(
     const ModelConfig& config, DType dtype,
     const std::function<void(ManifestBuilder& builder, std::size_t layer)>& add_blocks) {
-  ManifestBuilder builder(dtype);
+  ManifestBuilder builder(config, dtype);
   builder.add("model.embed_tokens.weight", {config.vocab_size, config.hidden_size}, Role::kEmbedding);
   for (int layer = 0; layer < config.layer_count(); ++layer) {
     builder.in_layer(layer);
     add_blocks(builder, static_cast<std::size_t>(layer));
-    builder.add("input_layernorm.weight", {config.hidden_size}, Role::kNorm);
-    builder.add("post_attention_layernorm.weight", {config.hidden_size}, Role::kNorm);
+    builder.add_block_norm("input_layernorm.weight", config.hidden_size);
+    builder.add_block_norm("post_attention_layernorm.weight", config.hidden_size);
   }
   builder.in_layer(-1);
-  builder.add("model.norm.weight", {config.hidden_size}, Role::kNorm);
+  builder.add_block_norm("model.norm.weight", config.hidden_size);
   builder.add("lm_head.weight", {config.vocab_size, config.hidden_size}, Role::kHead,
               config.tie_word_embeddings ? "model.embed_tokens.weight" : "");
   builder.add_computed("model.rotary_emb.inv_freq", {config.rotary_dim / 2});

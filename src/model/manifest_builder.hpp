@@ -14,17 +14,24 @@ namespace sluice {
 /// Adds tensors with the fields they share.
 class ManifestBuilder {
  public:
-  explicit ManifestBuilder(DType dtype) : dtype_(dtype) {}
+  /// Untrained, a block norm multiplies with 1, whichever way the model writes that down.
+  ManifestBuilder(const ModelConfig& config, DType dtype)
+      : dtype_(dtype),
+        block_norm_(config.zero_centred_norms ? InitialValues::kZeros : InitialValues::kOnes) {}
 
   /// Names that follow are those of layer `layer`; -1 outside the layers.
   void in_layer(int layer) { layer_ = layer; }
-  void add(const std::string& name, std::vector<std::int64_t> shape, Role role, std::string tied_to = {});
+  void add(const std::string& name, std::vector<std::int64_t> shape, Role role, std::string tied_to = {},
+           InitialValues initial = InitialValues::kByRole);
+  /// The weight [size] of a norm that the model's zero_centred_norms speaks of.
+  void add_block_norm(const std::string& name, std::int64_t size);
   /// A float32 buffer outside the layers that every rank computes.
   void add_computed(std::string name, std::vector<std::int64_t> shape);
   [[nodiscard]] ParameterManifest take() { return std::move(manifest_); }
 
  private:
   DType dtype_;
+  InitialValues block_norm_;
   int layer_ = -1;
   ParameterManifest manifest_;
 };

@@ -6,8 +6,17 @@
 #include "ops/router.hpp"
 
 #include <ATen/ops/bincount.h>
+#include <ATen/ops/sigmoid.h>
 
 namespace sluice {
+
+namespace {
+
+at::Tensor shared_expert(const SharedExpertParameters& parameters, const at::Tensor& x) {
+  return at::sigmoid(ops::linear(x, parameters.gate)) * dense_mlp(parameters.mlp, x);
+}
+
+}  // namespace
 
 at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x) {
   const at::Tensor hidden =
@@ -24,7 +33,8 @@ at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
     sums.expert_tokens.add_(at::bincount(routing.experts.flatten(), {}, config.experts));
     sums.probability_sums.add_(routing.probabilities.detach().sum(0, /*keepdim=*/false, at::kDouble));
   }
-  return ops::experts(x, parameters.gate_up, parameters.down, routing);
+  const at::Tensor out = ops::experts(x, parameters.gate_up, parameters.down, routing);
+  return parameters.shared ? out + shared_expert(*parameters.shared, x) : out;
 }
 
 }  // namespace sluice

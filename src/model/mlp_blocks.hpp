@@ -4,6 +4,8 @@
 #include "model/model_config.hpp"
 #include "ops/parameter.hpp"
 
+#include <optional>
+
 namespace sluice {
 
 struct DenseMlpParameters {
@@ -11,10 +13,17 @@ struct DenseMlpParameters {
   ops::Parameter down_proj;           ///< [hidden, intermediate]
 };
 
+/// An expert that every token passes, weighed by the sigmoid of its gate.
+struct SharedExpertParameters {
+  DenseMlpParameters mlp;
+  ops::Parameter gate;  ///< [1, hidden]
+};
+
 struct MoeParameters {
   ops::Parameter router;   ///< [experts, hidden]
   ops::Parameter gate_up;  ///< [experts, 2 x expert width, hidden]
   ops::Parameter down;     ///< [experts, hidden, expert width]
+  std::optional<SharedExpertParameters> shared{};
 };
 
 /// Sums of one or more routings: what the load-balancing loss is made of.

@@ -32,6 +32,7 @@ struct ModelConfig {
   std::int64_t head_dim = 0;             ///< even
   std::int64_t rotary_dim = 0;           ///< of head_dim, how much the rotary embedding turns; even
   bool attention_output_gate = false;    ///< of full attention
+  bool zero_centred_norms = false;       ///< norms multiply with 1 + weight; a delta net's own does not
   std::int64_t intermediate_size = 0;    ///< width of dense feed-forward layers
   std::vector<MlpKind> layers;           ///< one per layer
   std::vector<AttentionKind> attention;  ///< one per layer

@@ -55,6 +55,7 @@ ModelConfig read_text(const ConfigReader& config) {
     config.refuse("num_attention_heads", fmt::format("at most {}", kMaxHeads));
   if (!config.boolean({"attn_output_gate"}, true)) config.refuse("attn_output_gate", "true");
   model.attention_output_gate = true;
+  model.zero_centred_norms = true;
   read_attention_kinds(config, model);
   read_linear_attention(config, model);
   return model;
@@ -77,11 +78,12 @@ void add_linear_attention(ManifestBuilder& builder, const ModelConfig& c) {
   const LinearAttentionConfig& linear = c.linear_attention;
   const std::int64_t values = linear.value_heads * linear.value_head_dim;
   const std::int64_t mixed = 2 * linear.key_heads * linear.key_head_dim + values;
-  const auto add = [&](const char* name, std::vector<std::int64_t> shape, Role role) {
-    builder.add(fmt::format("linear_attn.{}", name), std::move(shape), role);
+  const auto add = [&](const char* name, std::vector<std::int64_t> shape, Role role,
+                       InitialValues initial = InitialValues::kByRole) {
+    builder.add(fmt::format("linear_attn.{}", name), std::move(shape), role, {}, initial);
   };
-  add("dt_bias", {linear.value_heads}, Role::kLinearAttention);
-  add("A_log", {linear.value_heads}, Role::kLinearAttention);
+  add("dt_bias", {linear.value_heads}, Role::kLinearAttention, InitialValues::kOnes);
+  add("A_log", {linear.value_heads}, Role::kLinearAttention, InitialValues::kLogOfUniform16);
   add("conv1d.weight", {mixed, 1, linear.conv_kernel_size}, Role::kLinearAttention);
   add("norm.weight", {linear.value_head_dim}, Role::kNorm);
   add("out_proj.weight", {c.hidden_size, values}, Role::kLinearAttention);

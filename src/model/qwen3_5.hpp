@@ -1,19 +1,13 @@
 // Qwen3.5, dense and mixture of experts: three layers in four attend linearly (gated delta net), the others
 // in full with a gate on the output; experts stand beside a shared one. Follows transformers'
-// modeling_qwen3_5.py and modeling_qwen3_5_moe.py. Described, loaded and written; no block computes it yet.
+// modeling_qwen3_5.py and modeling_qwen3_5_moe.py.
 #pragma once
 
 #include "manifest/manifest.hpp"
 #include "model/config_reader.hpp"
 #include "model/model_config.hpp"
 
-#include <string_view>
-
 namespace sluice {
-
-/// What a model of this family would need to train.
-inline constexpr std::string_view kQwen3_5NotComputed =
-    "gated delta nets, gated attention, zero-centred norms and shared experts";
 
 /// The language model alone (qwen3_5_text, qwen3_5_moe_text).
 [[nodiscard]] ModelConfig read_qwen3_5_text_config(const ConfigReader& config);

@@ -10,8 +10,17 @@
 namespace sluice::ops {
 namespace {
 
-/// y = weight * round(x * scale) for rows [begin, end); scale = 1 / sqrt(mean(x^2) + eps), kept per row.
-template <class T>
+template <NormWeight kKind, class T>
+float factor(T weight) {
+  return kKind == NormWeight::kZeroCentred ? 1.0F + kernel::load(weight) : kernel::load(weight);
+}
+template <NormWeight kKind, class T>
+float before_factor(float normalised) {
+  return kKind == NormWeight::kZeroCentred ? normalised : kernel::rounded<T>(normalised);
+}
+
+/// y = factor * (x * scale) for rows [begin, end); scale = 1 / sqrt(mean(x^2) + eps), kept per row.
+template <NormWeight kKind, class T>
 SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weight, T* y, float* scales, std::int64_t begin,
                                          std::int64_t end, std::int64_t width, float eps) {
   for (std::int64_t row = begin; row < end; ++row) {
@@ -23,13 +32,14 @@ SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weight, T* y, floa
     const float scale = 1.0F / std::sqrt(squares / static_cast<float>(width) + eps);
     scales[row] = scale;
     for (std::int64_t i = 0; i < width; ++i)
-      out[i] = kernel::store<T>(kernel::load(weight[i]) * kernel::rounded<T>(kernel::load(in[i]) * scale));
+      out[i] =
+          kernel::store<T>(factor<kKind>(weight[i]) * before_factor<kKind, T>(kernel::load(in[i]) * scale));
   }
 }
 
 /// d_x of rows [begin, end); adds their part of the weight's gradient to d_weight (a row of its own per
 /// block).
-template <class T>
+template <NormWeight kKind, class T>
 SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weight, const T* d_y, const float* scales,
                                         T* d_x, float* d_weight, std::int64_t begin, std::int64_t end,
                                         std::int64_t width) {
@@ -40,13 +50,13 @@ SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weight, const T* d_
     float dot = 0;
 #pragma omp simd reduction(+ : dot)
     for (std::int64_t i = 0; i < width; ++i)
-      dot += kernel::load(up[i]) * kernel::load(weight[i]) * kernel::load(in[i]);
+      dot += kernel::load(up[i]) * factor<kKind>(weight[i]) * kernel::load(in[i]);
     const float shrink = dot * scale * scale / static_cast<float>(width);
     for (std::int64_t i = 0; i < width; ++i) {
       const float value = kernel::load(in[i]);
       const float grad = kernel::load(up[i]);
-      d_x[row * width + i] = kernel::store<T>(scale * (grad * kernel::load(weight[i]) - value * shrink));
-      d_weight[i] += grad * kernel::rounded<T>(value * scale);
+      d_x[row * width + i] = kernel::store<T>(scale * (grad * factor<kKind>(weight[i]) - value * shrink));
+      d_weight[i] += grad * before_factor<kKind, T>(value * scale);
     }
   }
 }
@@ -55,7 +65,17 @@ SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weight, const T* d_
 /// afterwards.
 constexpr std::int64_t kBlockRows = 64;
 
-template <class T>
+template <NormWeight kKind, class T>
+void forward(const at::Tensor& x, const at::Tensor& weight, float eps, const at::Tensor& y,
+             const at::Tensor& scales) {
+  const std::int64_t width = x.size(-1);
+  at::parallel_for(0, scales.numel(), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+    normalise_rows<kKind>(x.data_ptr<T>(), weight.data_ptr<T>(), y.data_ptr<T>(), scales.data_ptr<float>(),
+                          begin, end, width, eps);
+  });
+}
+
+template <NormWeight kKind, class T>
 void backward(const at::Tensor& x, const Parameter& weight, const at::Tensor& scales, const at::Tensor& d_y,
               const at::Tensor& d_x) {
   const std::int64_t width = x.size(-1);
@@ -64,29 +84,37 @@ void backward(const at::Tensor& x, const Parameter& weight, const at::Tensor& sc
   const at::Tensor partial = at::zeros({blocks, width}, scales.options());
   at::parallel_for(0, blocks, kernel::grain(kBlockRows * width), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block)
-      backward_rows(x.data_ptr<T>(), weight.value.data_ptr<T>(), d_y.data_ptr<T>(), scales.data_ptr<float>(),
-                    d_x.data_ptr<T>(), partial.data_ptr<float>() + block * width, block * kBlockRows,
-                    std::min(rows, (block + 1) * kBlockRows), width);
+      backward_rows<kKind>(x.data_ptr<T>(), weight.value.data_ptr<T>(), d_y.data_ptr<T>(),
+                           scales.data_ptr<float>(), d_x.data_ptr<T>(),
+                           partial.data_ptr<float>() + block * width, block * kBlockRows,
+                           std::min(rows, (block + 1) * kBlockRows), width);
   });
   if (!weight.grad.defined()) return;
   for (std::int64_t block = 0; block < blocks; ++block) weight.grad.add_(partial[block]);
 }
 
+/// Calls f<kind>(value of the tensor's element type).
+template <class F>
+void dispatch(const at::Tensor& x, NormWeight kind, F f) {
+  kernel::dispatch(x, [&]<class T>(T value) {
+    if (kind == NormWeight::kZeroCentred)
+      f.template operator()<NormWeight::kZeroCentred>(value);
+    else
+      f.template operator()<NormWeight::kFactor>(value);
+  });
+}
+
 struct RmsNorm : node::Function<RmsNorm> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& input, const Parameter& weight,
-                            double eps) {
+                            double eps, NormWeight kind) {
     const at::Tensor x = input.contiguous();
-    const std::int64_t width = x.size(-1);
-    const std::int64_t rows = x.numel() / width;
     at::Tensor y = at::empty_like(x);
-    const at::Tensor scales = at::empty({rows}, x.options().dtype(at::kFloat));
-    kernel::dispatch(x, [&]<class T>(T) {
-      at::parallel_for(0, rows, kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
-        normalise_rows(x.data_ptr<T>(), weight.value.data_ptr<T>(), y.data_ptr<T>(), scales.data_ptr<float>(),
-                       begin, end, width, static_cast<float>(eps));
-      });
+    const at::Tensor scales = at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
+    dispatch(x, kind, [&]<NormWeight kKind, class T>(T) {
+      ops::forward<kKind, T>(x, weight.value, static_cast<float>(eps), y, scales);
     });
     context->save_for_backward({x, scales});
+    context->saved_data["kind"] = static_cast<std::int64_t>(kind);
     node::keep(context, "weight", weight);
     return y;
   }
@@ -95,19 +123,20 @@ struct RmsNorm : node::Function<RmsNorm> {
     const auto saved = context->get_saved_variables();
     const at::Tensor d_y = grads[0].contiguous();
     at::Tensor d_x = at::empty_like(saved[0]);
-    kernel::dispatch(d_x, [&]<class T>(T) {
-      ops::backward<T>(saved[0], node::kept(context, "weight"), saved[1], d_y, d_x);
+    const auto kind = static_cast<NormWeight>(context->saved_data["kind"].toInt());
+    dispatch(d_x, kind, [&]<NormWeight kKind, class T>(T) {
+      ops::backward<kKind, T>(saved[0], node::kept(context, "weight"), saved[1], d_y, d_x);
     });
-    return {d_x, {}, {}};
+    return {d_x, {}, {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps) {
+at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps, NormWeight kind) {
   SLUICE_ASSERT(weight.value.is_contiguous() && weight.value.numel() == x.size(-1),
                 "norm weight of {} for rows of {}", weight.value.numel(), x.size(-1));
-  return RmsNorm::apply(x, weight, eps);
+  return RmsNorm::apply(x, weight, eps, kind);
 }
 
 }  // namespace sluice::ops

@@ -5,9 +5,15 @@
 
 namespace sluice::ops {
 
-/// weight [N] * (x / sqrt(mean(x^2) + eps)) over the last dimension of x [..., N], in x's dtype. As in
-/// transformers, the normalised value is computed in float32 and rounded to the dtype before the product with
-/// the weight.
-[[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps);
+/// What the normalised value is multiplied with.
+enum class NormWeight {
+  kFactor,       ///< the weight, after rounding to the dtype: Llama, Qwen3
+  kZeroCentred,  ///< 1 + weight in float32, before the one rounding: Gemma, Qwen3.5
+};
+
+/// x / sqrt(mean(x^2) + eps) times the weight [N] over the last dimension of x [..., N], in x's dtype and
+/// with the roundings of transformers. The normalised value is computed in float32.
+[[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps,
+                                  NormWeight kind = NormWeight::kFactor);
 
 }  // namespace sluice::ops

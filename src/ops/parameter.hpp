@@ -19,4 +19,8 @@ struct Parameter {
   at::Tensor grad;
 };
 
+/// A small weight as a tensor of the graph that `anchor` belongs to, for formulas written in LibTorch's own
+/// operations: a copy of `value`, whose gradient is added to `grad`. Part of a graph only if `anchor` is.
+[[nodiscard]] at::Tensor in_graph(const Parameter& weight, const at::Tensor& anchor);
+
 }  // namespace sluice::ops

@@ -14,8 +14,8 @@ namespace {
 /// Rotates the heads of one position; `direction` is 1, or -1 for the way back.
 template <class T>
 SLUICE_VECTOR_CLONES void rotate_position(const T* x, const float* cos, const float* sin, float direction,
-                                          T* y, std::int64_t heads, std::int64_t half) {
-  for (std::int64_t head = 0; head < heads; ++head, x += 2 * half, y += 2 * half) {
+                                          T* y, std::int64_t heads, std::int64_t width, std::int64_t half) {
+  for (std::int64_t head = 0; head < heads; ++head, x += width, y += width) {
     for (std::int64_t i = 0; i < half; ++i) {
       const float c = kernel::rounded<T>(cos[i]);
       const float s = direction * kernel::rounded<T>(sin[i]);
@@ -24,13 +24,15 @@ SLUICE_VECTOR_CLONES void rotate_position(const T* x, const float* cos, const fl
       y[i] = kernel::store<T>(kernel::rounded<T>(first * c) - kernel::rounded<T>(second * s));
       y[half + i] = kernel::store<T>(kernel::rounded<T>(second * c) + kernel::rounded<T>(first * s));
     }
+    std::copy(x + 2 * half, x + width, y + 2 * half);
   }
 }
 
 at::Tensor rotate(const at::Tensor& x, const RotaryTable& table, float direction) {
   const std::int64_t length = x.size(1);
   const std::int64_t heads = x.size(2);
-  const std::int64_t half = x.size(3) / 2;
+  const std::int64_t width = x.size(3);
+  const std::int64_t half = table.cos.size(1);
   at::Tensor y = at::empty_like(x);
   const float* cos = table.cos.data_ptr<float>();
   const float* sin = table.sin.data_ptr<float>();
@@ -38,12 +40,12 @@ at::Tensor rotate(const at::Tensor& x, const RotaryTable& table, float direction
     const auto positions = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t p = begin; p < end; ++p) {
         const std::int64_t angle = (p % length) * half;
-        const std::int64_t offset = p * heads * 2 * half;
+        const std::int64_t offset = p * heads * width;
         rotate_position(x.data_ptr<T>() + offset, cos + angle, sin + angle, direction,
-                        y.data_ptr<T>() + offset, heads, half);
+                        y.data_ptr<T>() + offset, heads, width, half);
       }
     };
-    at::parallel_for(0, x.size(0) * length, kernel::grain(heads * 2 * half), positions);
+    at::parallel_for(0, x.size(0) * length, kernel::grain(heads * width), positions);
   });
   return y;
 }
@@ -63,18 +65,18 @@ struct Rotary : node::Function<Rotary> {
 
 }  // namespace
 
-RotaryTable make_rotary_table(std::int64_t length, std::int64_t head_dim, double theta) {
-  SLUICE_ASSERT(head_dim % 2 == 0, "rotary embedding of heads of odd size {}", head_dim);
+RotaryTable make_rotary_table(std::int64_t length, std::int64_t dim, double theta) {
+  SLUICE_ASSERT(dim % 2 == 0, "a rotary embedding turns pairs, not {} entries", dim);
   const at::NoGradGuard no_grad;
   // The operations of transformers, one by one, so that the angles agree to the last bit.
-  const at::Tensor exponents = at::arange(0, head_dim, 2, at::kLong).to(at::kFloat) / head_dim;
+  const at::Tensor exponents = at::arange(0, dim, 2, at::kLong).to(at::kFloat) / dim;
   const at::Tensor frequencies = 1.0 / at::pow(theta, exponents);
   const at::Tensor angles = at::outer(at::arange(length, at::kLong).to(at::kFloat), frequencies);
   return {angles.cos(), angles.sin()};
 }
 
 at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table) {
-  SLUICE_ASSERT(x.dim() == 4 && x.size(1) <= table.cos.size(0) && x.size(3) == 2 * table.cos.size(1),
+  SLUICE_ASSERT(x.dim() == 4 && x.size(1) <= table.cos.size(0) && x.size(3) >= 2 * table.cos.size(1),
                 "a rotary table of {} positions and {} angles for {} positions and heads of {}",
                 table.cos.size(0), table.cos.size(1), x.size(1), x.size(3));
   return Rotary::apply(x.contiguous(), table);

@@ -7,18 +7,18 @@
 
 namespace sluice::ops {
 
-/// Cosines and sines of position * theta^(-2i/head_dim): float32 [L, head_dim / 2] each. Computed, never
-/// loaded.
+/// Cosines and sines of position * theta^(-2i/dim): float32 [L, dim / 2] each. Computed, never loaded.
 struct RotaryTable {
   at::Tensor cos;
   at::Tensor sin;
 };
 
-/// `head_dim` is even.
-[[nodiscard]] RotaryTable make_rotary_table(std::int64_t length, std::int64_t head_dim, double theta);
+/// `dim`, the part of a head that turns, is even.
+[[nodiscard]] RotaryTable make_rotary_table(std::int64_t length, std::int64_t dim, double theta);
 
-/// Rotates each pair (x[i], x[i + d/2]) of x [b, L, heads, d] by its position's angle; the table has at least
-/// L rows. Table and products are rounded to x's dtype, as transformers does it.
+/// Rotates each pair (x[i], x[i + dim/2]) of the first dim entries of x [b, L, heads, d] by its position's
+/// angle, and leaves the others; the table has at least L rows, and dim <= d. Table and products are rounded
+/// to x's dtype, as transformers does it.
 [[nodiscard]] at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table);
 
 }  // namespace sluice::ops

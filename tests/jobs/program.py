@@ -11,6 +11,8 @@ import threading
 import time
 import unittest
 
+import h5py
+
 SOURCE = pathlib.Path(os.environ.get("SLUICE_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 SLUICE = os.environ.get("SLUICE", str(SOURCE / "build/release/bin/sluice"))
 FIXTURES = SOURCE / "tests/fixtures"
@@ -172,11 +174,13 @@ def toml(value):
 def reference_job(fixture, **changes):
     """The tables of the run that a fixture's reference.h5 describes."""
     directory = FIXTURES / fixture
+    with h5py.File(directory / "reference.h5") as reference:
+        learning_rate = float(reference["train"].attrs["lr"])
     tables = {
         "model": {"path": directory, "dtype": "float32"},
         "data": {"tokens": directory / "reference.h5", "sequence_length": 48, "order": "sequential"},
         "train": {"steps": 8, "batch_sequences": 6, "micro_batch_sequences": 1, "aux_loss_coefficient": 0.0},
-        "optimizer": {"learning_rate": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1, "max_grad_norm": 1.0},
+        "optimizer": {"learning_rate": learning_rate, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1, "max_grad_norm": 1.0},
         "debug": {"dump": "dump.h5"},
     }
     for table, keys in changes.items():

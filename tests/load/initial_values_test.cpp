@@ -10,22 +10,33 @@
 namespace sluice {
 namespace {
 
-std::vector<float> values_of(const std::string& name, Role role) {
+std::vector<float> values_of(Role role, InitialValues initial = InitialValues::kByRole) {
   std::vector<float> values(10'000);
   TensorInfo tensor;
-  tensor.name = name;
+  tensor.name = "a.weight";
   tensor.shape = {10'000};
   tensor.role = role;
+  tensor.initial = initial;
   initial_values(tensor, 0.02f, 1, 0, 10'000, values.data());
   return values;
 }
 
-TEST(InitialValues, NormsAreOneBiasesZeroAndTheRestNormal) {
-  EXPECT_THAT(values_of("a.weight", Role::kNorm), testing::Each(1.0f));
-  EXPECT_THAT(values_of("a.bias", Role::kAttention), testing::Each(0.0f));
+TEST(InitialValues, NormsAreOneAndTheRestNormalUnlessTheTensorSaysOtherwise) {
+  EXPECT_THAT(values_of(Role::kNorm), testing::Each(1.0f));
+  EXPECT_THAT(values_of(Role::kNorm, InitialValues::kZeros), testing::Each(0.0f));
+  EXPECT_THAT(values_of(Role::kAttention, InitialValues::kOnes), testing::Each(1.0f));
   double square = 0;
-  for (const float value : values_of("a.weight", Role::kAttention)) square += double{value} * value;
+  for (const float value : values_of(Role::kAttention)) square += double{value} * value;
   EXPECT_NEAR(std::sqrt(square / 10'000), 0.02, 0.001);
+}
+
+TEST(InitialValues, LogarithmsOfUniformNumbersUpTo16) {
+  double sum = 0;
+  for (const float value : values_of(Role::kLinearAttention, InitialValues::kLogOfUniform16)) {
+    EXPECT_LT(value, std::log(16.0f));
+    sum += std::exp(value);
+  }
+  EXPECT_NEAR(sum / 10'000, 8.0, 0.2);
 }
 
 TEST(InitialValues, ShardsOfAnyRankCountHoldTheSameModel) {

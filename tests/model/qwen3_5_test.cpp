@@ -146,8 +146,14 @@ TEST(Qwen3_5, the_wrapper_decides_on_ties_and_the_text_model_on_its_element_type
   EXPECT_EQ(describe(config).config.published_dtype, DType::kFloat32);
 }
 
-TEST(Qwen3_5, says_what_it_cannot_compute) {
-  EXPECT_NE(describe(wrapped()).not_computed.find("gated delta nets"), std::string_view::npos);
+TEST(Qwen3_5, untrained_norms_multiply_with_one_and_states_decay) {
+  const ModelDescription model = describe(wrapped());
+  const auto initial = [&](const char* name) { return model.manifest[*model.manifest.find(name)].initial; };
+  EXPECT_EQ(initial("model.norm.weight"), InitialValues::kZeros);
+  EXPECT_EQ(initial("model.layers.3.self_attn.q_norm.weight"), InitialValues::kZeros);
+  EXPECT_EQ(initial("model.layers.0.linear_attn.norm.weight"), InitialValues::kByRole);
+  EXPECT_EQ(initial("model.layers.0.linear_attn.dt_bias"), InitialValues::kOnes);
+  EXPECT_EQ(initial("model.layers.0.linear_attn.A_log"), InitialValues::kLogOfUniform16);
 }
 
 TEST(Qwen3_5, contradictions_are_refused_by_key) {

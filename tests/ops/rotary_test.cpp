@@ -24,6 +24,16 @@ TEST(Rotary, matches_its_formula) {
                    {numbers({2, 10, 3, 16}, dtype)}, {});
 }
 
+TEST(Rotary, turns_no_more_of_a_head_than_the_table_has) {
+  const RotaryTable table = make_rotary_table(12, 8, 10000.0);
+  const auto partial = [&](const Tensors& in, const Tensors&) {
+    return at::cat({formula(in[0].narrow(-1, 0, 8), table), in[0].narrow(-1, 8, 13)}, -1);
+  };
+  for (const at::ScalarType dtype : kDTypes)
+    expect_matches([&](const Tensors& in, const Parameters&) { return apply_rotary(in[0], table); }, partial,
+                   {numbers({2, 10, 3, 21}, dtype)}, {});
+}
+
 TEST(Rotary, rounds_as_transformers_does) {
   const RotaryTable table = make_rotary_table(64, 32, 1e6);
   const at::Tensor x = numbers({2, 64, 4, 32}, at::kBFloat16);

@@ -1,0 +1,25 @@
+// Linear attention of Qwen3-Next and Qwen3.5: a gated delta net.
+#pragma once
+
+#include "model/model_config.hpp"
+#include "ops/parameter.hpp"
+
+namespace sluice {
+
+/// Weights of one layer's delta net, with `keys` = key heads x their size and `values` likewise; shapes as in
+/// the manifest.
+struct DeltaNetParameters {
+  ops::Parameter in_proj_qkv;           ///< [2 keys + values, hidden]
+  ops::Parameter in_proj_z;             ///< [values, hidden]
+  ops::Parameter in_proj_b, in_proj_a;  ///< [value heads, hidden]
+  ops::Parameter conv1d;                ///< [2 keys + values, 1, taps]
+  ops::Parameter dt_bias, a_log;        ///< [value heads]
+  ops::Parameter norm;                  ///< [value head size]
+  ops::Parameter out_proj;              ///< [hidden, values]
+};
+
+/// x [b, L, hidden] -> [b, L, hidden]; a token sees itself and earlier ones of its sequence.
+[[nodiscard]] at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
+                                         const at::Tensor& x);
+
+}  // namespace sluice

@@ -1,0 +1,143 @@
+#include "ops/gated_delta_rule.hpp"
+
+#include "ops/kernel.hpp"
+#include "ops/node.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/linalg_solve_triangular.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/autograd.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace sluice::ops {
+namespace {
+
+constexpr std::int64_t kChunk = 64;
+
+/// q, k, v, log_decay, beta: of a whole batch, or of one chunk of it.
+using Inputs = std::array<at::Tensor, 5>;
+
+Inputs chunk_of(const Inputs& inputs, std::int64_t begin) {
+  Inputs chunk;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    chunk[i] = inputs[i].narrow(1, begin, std::min(kChunk, inputs[i].size(1) - begin));
+  return chunk;
+}
+
+/// x [b, c, heads, ...] by head, each head repeated for the value heads that share it: [b, heads * n, c, ...]
+/// in float32.
+at::Tensor by_head(const at::Tensor& x, std::int64_t repeats = 1) {
+  const at::Tensor heads = repeats == 1 ? x : x.repeat_interleave(repeats, 2);
+  return heads.transpose(1, 2).to(at::kFloat);
+}
+
+at::Tensor l2_normalised(const at::Tensor& x) {
+  return x * (x * x).sum(-1, /*keepdim=*/true).add(1e-6).rsqrt();
+}
+
+struct ChunkResult {
+  at::Tensor out;    ///< [b, c, hv, dv] in v's dtype
+  at::Tensor state;  ///< [b, hv, dk, dv] float32, after the chunk
+};
+
+/// One chunk from the state before it. With g the decay summed within the chunk, and D_ij = e^(g_i - g_j) for
+/// j <= i: the values that the chunk writes solve (I + tril(beta k k^T * D, -1)) u = beta v - beta e^g k S.
+ChunkResult run_chunk(const Inputs& inputs, const at::Tensor& state) {
+  const auto& [q_in, k_in, v_in, log_decay, beta_in] = inputs;
+  const std::int64_t repeats = v_in.size(2) / k_in.size(2);
+  const double scale = 1 / std::sqrt(static_cast<double>(k_in.size(3)));
+  const at::Tensor q = l2_normalised(by_head(q_in, repeats)) * scale;
+  const at::Tensor k = l2_normalised(by_head(k_in, repeats));
+  const at::Tensor v = by_head(v_in);
+  const at::Tensor beta = by_head(beta_in).unsqueeze(-1);
+  const at::Tensor g = by_head(log_decay).cumsum(-1).unsqueeze(-1);
+  // Differences above the diagonal are positive and could overflow before they are masked.
+  const at::Tensor decay = (g - g.transpose(-1, -2)).tril().exp().tril();
+
+  const at::Tensor beta_k = beta * k;
+  const at::Tensor couplings = (at::matmul(beta_k, k.transpose(-1, -2)) * decay).tril(-1);
+  const at::Tensor seen = at::matmul(beta_k * g.exp(), state);
+  const at::Tensor written = at::linalg_solve_triangular(couplings, beta * v - seen, /*upper=*/false,
+                                                         /*left=*/true, /*unitriangular=*/true);
+  const at::Tensor out =
+      at::matmul(q * g.exp(), state) + at::matmul(at::matmul(q, k.transpose(-1, -2)) * decay, written);
+  const at::Tensor last = g.narrow(-2, g.size(-2) - 1, 1);
+  const at::Tensor after = state * last.exp() + at::matmul((k * (last - g).exp()).transpose(-1, -2), written);
+  return {out.transpose(1, 2).to(v_in.scalar_type()), after};
+}
+
+/// A tensor that begins a graph of its own.
+at::Tensor leaf(const at::Tensor& x) { return x.detach().requires_grad_(true); }
+
+/// Gradients of a chunk's inputs, and of the state before it in place of `d_state`, the one after it.
+Inputs chunk_backward(const Inputs& inputs, const at::Tensor& state, const at::Tensor& d_out,
+                      at::Tensor& d_state) {
+  const at::AutoGradMode with_graph(true);
+  Inputs leaves;
+  for (std::size_t i = 0; i < inputs.size(); ++i) leaves[i] = leaf(inputs[i]);
+  const at::Tensor before = leaf(state);
+  const ChunkResult result = run_chunk(leaves, before);
+  node::variable_list wanted(leaves.begin(), leaves.end());
+  wanted.push_back(before);
+  const node::variable_list grads =
+      torch::autograd::grad({result.out, result.state}, wanted, {d_out, d_state});
+  d_state = grads.back();
+  Inputs d_inputs;
+  std::copy_n(grads.begin(), d_inputs.size(), d_inputs.begin());
+  return d_inputs;
+}
+
+struct GatedDeltaRule : node::Function<GatedDeltaRule> {
+  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
+                            const at::Tensor& v, const at::Tensor& log_decay, const at::Tensor& beta,
+                            bool keep) {
+    const Inputs inputs{q, k, v, log_decay, beta};
+    at::Tensor out = at::empty_like(v);
+    at::Tensor state = at::zeros({v.size(0), v.size(2), k.size(3), v.size(3)}, v.options().dtype(at::kFloat));
+    node::variable_list kept(inputs.begin(), inputs.end());
+    for (std::int64_t begin = 0; begin < v.size(1); begin += kChunk) {
+      if (keep) kept.push_back(state);
+      ChunkResult result = run_chunk(chunk_of(inputs, begin), state);
+      out.narrow(1, begin, result.out.size(1)).copy_(result.out);
+      state = std::move(result.state);
+    }
+    if (keep) context->save_for_backward(kept);
+    return out;
+  }
+
+  static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const node::variable_list kept = context->get_saved_variables();
+    Inputs inputs;
+    std::copy_n(kept.begin(), inputs.size(), inputs.begin());
+    Inputs d_inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) d_inputs[i] = at::empty_like(inputs[i]);
+    at::Tensor d_state = at::zeros_like(kept.back());
+    for (auto chunk = static_cast<std::int64_t>(kept.size() - inputs.size()) - 1; chunk >= 0; --chunk) {
+      const Inputs part = chunk_of(inputs, chunk * kChunk);
+      const at::Tensor& state = kept[inputs.size() + static_cast<std::size_t>(chunk)];
+      const at::Tensor d_out = grads[0].narrow(1, chunk * kChunk, part[0].size(1));
+      const Inputs d_part = chunk_backward(part, state, d_out, d_state);
+      const Inputs targets = chunk_of(d_inputs, chunk * kChunk);
+      for (std::size_t i = 0; i < targets.size(); ++i) targets[i].copy_(d_part[i]);
+    }
+    return {d_inputs[0], d_inputs[1], d_inputs[2], d_inputs[3], d_inputs[4], {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor gated_delta_rule(const DeltaRuleInputs& in) {
+  SLUICE_ASSERT(in.q.sizes() == in.k.sizes() && in.v.size(2) % in.k.size(2) == 0,
+                "{} value heads cannot share {} key heads", in.v.size(2), in.k.size(2));
+  const bool keep = node::wants_graph(in.q) || node::wants_graph(in.k) || node::wants_graph(in.v) ||
+                    node::wants_graph(in.log_decay) || node::wants_graph(in.beta);
+  return GatedDeltaRule::apply(in.q, in.k, in.v, in.log_decay, in.beta, keep);
+}
+
+}  // namespace sluice::ops
