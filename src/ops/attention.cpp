@@ -1,6 +1,7 @@
 #include "ops/attention.hpp"
 
 #include "ops/kernel.hpp"
+#include "ops/linear.hpp"
 #include "ops/node.hpp"
 
 #include <ATen/ops/empty.h>
@@ -45,117 +46,142 @@ SLUICE_VECTOR_CLONES void softmax_backward_row(const T* probabilities, T* grad, 
   std::fill(grad + visible, grad + length, kernel::store<T>(0.0F));
 }
 
-/// Softmax over scores [nkv, group * L, L]; the rows of each query head go through positions 0 .. L-1.
-void causal_softmax(const at::Tensor& scores, double scale) {
-  const std::int64_t length = scores.size(2);
+/// One block of consecutive queries, of all query heads that share one key head, against the keys that the
+/// last of them sees. Row r of `queries` is position begin + r % positions.
+struct Block {
+  std::int64_t begin;
+  std::int64_t positions;
+
+  [[nodiscard]] std::int64_t keys() const { return begin + positions; }
+  [[nodiscard]] std::int64_t visible(std::int64_t row) const { return begin + row % positions + 1; }
+};
+
+/// Queries of a block. Scores of a block are all of a head's that exist at a time, and the work on keys that
+/// no query of a block sees is left out.
+constexpr std::int64_t kBlockPositions = 128;
+
+template <class F>
+void for_each_block(std::int64_t length, F&& f) {
+  for (std::int64_t begin = 0; begin < length; begin += kBlockPositions)
+    f(Block{begin, std::min(kBlockPositions, length - begin)});
+}
+
+/// Softmax over the visible ones of scores [rows, keys], in place.
+void causal_softmax(const at::Tensor& scores, const Block& block, double scale) {
+  const std::int64_t keys = scores.size(1);
   kernel::dispatch(scores, [&]<class T>(T) {
     T* data = scores.data_ptr<T>();
-    at::parallel_for(0, scores.size(0) * scores.size(1), kernel::grain(length),
-                     [&](std::int64_t begin, std::int64_t end) {
-                       std::vector<float> scratch(static_cast<std::size_t>(length));
-                       for (std::int64_t row = begin; row < end; ++row)
-                         softmax_row(data + row * length, row % length + 1, length, static_cast<float>(scale),
-                                     scratch.data());
-                     });
+    at::parallel_for(0, scores.size(0), kernel::grain(keys), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> scratch(static_cast<std::size_t>(keys));
+      for (std::int64_t row = begin; row < end; ++row)
+        softmax_row(data + row * keys, block.visible(row), keys, static_cast<float>(scale), scratch.data());
+    });
   });
 }
 
-void causal_softmax_backward(const at::Tensor& probabilities, const at::Tensor& grad, double scale) {
-  const std::int64_t length = grad.size(2);
+void causal_softmax_backward(const at::Tensor& probabilities, const at::Tensor& grad, const Block& block,
+                             double scale) {
+  const std::int64_t keys = grad.size(1);
   kernel::dispatch(grad, [&]<class T>(T) {
     const T* p = probabilities.data_ptr<T>();
     T* data = grad.data_ptr<T>();
-    at::parallel_for(0, grad.size(0) * grad.size(1), kernel::grain(length),
-                     [&](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t row = begin; row < end; ++row)
-                         softmax_backward_row(p + row * length, data + row * length, row % length + 1, length,
-                                              static_cast<float>(scale));
-                     });
+    at::parallel_for(0, grad.size(0), kernel::grain(keys), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        softmax_backward_row(p + row * keys, data + row * keys, block.visible(row), keys,
+                             static_cast<float>(scale));
+    });
   });
 }
 
-/// One sequence's heads x [L, heads, d] by shared head: dense [nkv, (heads / nkv) * L, d]. A shared head's
-/// queries become the rows of one matrix, so k and v need not be repeated and their gradients sum over the
-/// group by themselves.
+/// Heads of one sequence x [L, heads, d] by shared head: views [nkv][group, L, d].
 at::Tensor by_shared_head(const at::Tensor& x, std::int64_t nkv) {
-  const std::int64_t length = x.size(0);
-  const std::int64_t group = x.size(1) / nkv;
-  return x.reshape({length, nkv, group, x.size(2)})
-      .permute({1, 2, 0, 3})
-      .reshape({nkv, group * length, x.size(2)});
+  return x.view({x.size(0), nkv, x.size(1) / nkv, x.size(2)}).permute({1, 2, 0, 3});
 }
 
-/// The way back: writes x [nkv, group * L, d] to one sequence of heads `out` [L, heads, d].
-void write_heads(const at::Tensor& x, const at::Tensor& out) {
-  const std::int64_t nkv = x.size(0);
-  const std::int64_t length = out.size(0);
-  const std::int64_t group = out.size(1) / nkv;
-  out.view({length, nkv, group, out.size(2)})
-      .permute({1, 2, 0, 3})
-      .copy_(x.view({nkv, group, length, out.size(2)}));
+/// A block's rows of one shared head x [group, L, d], dense: a shared head's queries become the rows of one
+/// matrix, so k and v need not be repeated and their gradients sum over the group by themselves.
+at::Tensor rows_of(const at::Tensor& x, const Block& block) {
+  return x.narrow(1, block.begin, block.positions).reshape({-1, x.size(2)});
+}
+/// The way back.
+void write_rows(const at::Tensor& rows, const at::Tensor& x, const Block& block) {
+  x.narrow(1, block.begin, block.positions).copy_(rows.view({x.size(0), block.positions, x.size(2)}));
 }
 
-/// out[h] = a[h] b[h]. A loop of plain products: batched ones are half as fast in float32.
-void multiply_heads(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out) {
-  for (std::int64_t head = 0; head < a.size(0); ++head) {
-    at::Tensor target = out[head];
-    at::mm_out(target, a[head], b[head]);
-  }
+at::Tensor probabilities(const at::Tensor& queries, const at::Tensor& keys, const Block& block,
+                         double scale) {
+  at::Tensor scores = at::mm(queries, keys.t());
+  causal_softmax(scores, block, scale);
+  return scores;
 }
 
-at::Tensor multiply_heads(const at::Tensor& a, const at::Tensor& b) {
-  at::Tensor out = at::empty({a.size(0), a.size(1), b.size(2)}, a.options());
-  multiply_heads(a, b, out);
-  return out;
+/// One shared head: queries and output [group, L, d] (views), dense keys and values [L, d].
+void head_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                  const at::Tensor& out) {
+  for_each_block(k.size(0), [&](const Block& block) {
+    const at::Tensor weights = probabilities(rows_of(q, block), k.narrow(0, 0, block.keys()), block, scale);
+    write_rows(at::mm(weights, v.narrow(0, 0, block.keys())), out, block);
+  });
 }
 
-/// Gradients of one sequence, written to d_q [L, nq, d], d_k and d_v [L, nkv, d].
-struct SequenceGrads {
-  at::Tensor d_q, d_k, d_v;
-};
+/// Its backward. d_k and d_v are float32 [L, d] and added to; the probabilities are computed again.
+void head_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& d_out,
+                   double scale, const at::Tensor& d_q, const at::Tensor& d_k, const at::Tensor& d_v) {
+  for_each_block(k.size(0), [&](const Block& block) {
+    const at::Tensor queries = rows_of(q, block);
+    const at::Tensor d_rows = rows_of(d_out, block);
+    const at::Tensor keys = k.narrow(0, 0, block.keys());
+    const at::Tensor weights = probabilities(queries, keys, block, scale);
+    add_product(d_v.narrow(0, 0, block.keys()), weights.t(), d_rows);
+    const at::Tensor d_scores = at::mm(d_rows, v.narrow(0, 0, block.keys()).t());
+    causal_softmax_backward(weights, d_scores, block, scale);
+    write_rows(at::mm(d_scores, keys), d_q, block);
+    add_product(d_k.narrow(0, 0, block.keys()), d_scores.t(), queries);
+  });
+}
 
-void sequence_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                       const at::Tensor& probabilities, const at::Tensor& d_out, double scale,
-                       const SequenceGrads& grads) {
-  const std::int64_t nkv = k.size(1);
-  const at::Tensor d_rows = by_shared_head(d_out, nkv);
-  write_heads(multiply_heads(probabilities.transpose(1, 2), d_rows), grads.d_v);
-  const at::Tensor d_scores = multiply_heads(d_rows, by_shared_head(v, nkv).transpose(1, 2));
-  causal_softmax_backward(probabilities, d_scores, scale);
-  write_heads(multiply_heads(d_scores, by_shared_head(k, nkv)), grads.d_q);
-  write_heads(multiply_heads(d_scores.transpose(1, 2), by_shared_head(q, nkv)), grads.d_k);
+/// Calls f(sequence, shared head) for all of k [b, L, nkv, d].
+template <class F>
+void for_each_head(const at::Tensor& k, F&& f) {
+  for (std::int64_t sequence = 0; sequence < k.size(0); ++sequence)
+    for (std::int64_t head = 0; head < k.size(2); ++head) f(sequence, head);
 }
 
 struct Attention : node::Function<Attention> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, double scale, bool keep) {
+                            const at::Tensor& v, double scale) {
     const std::int64_t nkv = k.size(2);
-    const std::int64_t length = q.size(1);
-    const std::int64_t kept_sequences = keep ? q.size(0) : 1;
-    const at::Tensor kept = at::empty({kept_sequences, nkv, q.size(2) / nkv * length, length}, q.options());
     at::Tensor out = at::empty_like(q);
-    for (std::int64_t sequence = 0; sequence < q.size(0); ++sequence) {
-      const at::Tensor scores = kept[keep ? sequence : 0];
-      multiply_heads(by_shared_head(q[sequence], nkv), by_shared_head(k[sequence], nkv).transpose(1, 2),
-                     scores);
-      causal_softmax(scores, scale);
-      write_heads(multiply_heads(scores, by_shared_head(v[sequence], nkv)), out[sequence]);
-    }
-    if (keep) context->save_for_backward({q, k, v, kept});
+    for_each_head(k, [&](std::int64_t s, std::int64_t head) {
+      head_forward(by_shared_head(q[s], nkv)[head], k[s].select(1, head).contiguous(),
+                   v[s].select(1, head).contiguous(), scale, by_shared_head(out[s], nkv)[head]);
+    });
+    context->save_for_backward({q, k, v});
     context->saved_data["scale"] = scale;
     return out;
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const auto saved = context->get_saved_variables();
-    const double scale = context->saved_data["scale"].toDouble();
-    at::Tensor d_q = at::empty_like(saved[0]);
-    at::Tensor d_k = at::empty_like(saved[1]);
-    at::Tensor d_v = at::empty_like(saved[2]);
-    for (std::int64_t s = 0; s < d_q.size(0); ++s)
-      sequence_backward(saved[0][s], saved[1][s], saved[2][s], saved[3][s], grads[0][s], scale,
-                        {d_q[s], d_k[s], d_v[s]});
-    return {d_q, d_k, d_v, {}, {}};
+    const at::Tensor& q = saved[0];
+    const at::Tensor& k = saved[1];
+    const at::Tensor& v = saved[2];
+    const std::int64_t nkv = k.size(2);
+    const at::Tensor d_out = grads[0].contiguous();
+    at::Tensor d_q = at::empty_like(q);
+    at::Tensor d_k = at::empty_like(k);
+    at::Tensor d_v = at::empty_like(v);
+    const at::Tensor sums = at::empty({2, k.size(1), k.size(3)}, k.options().dtype(at::kFloat));
+    for_each_head(k, [&](std::int64_t s, std::int64_t head) {
+      sums.zero_();
+      head_backward(by_shared_head(q[s], nkv)[head], k[s].select(1, head).contiguous(),
+                    v[s].select(1, head).contiguous(), by_shared_head(d_out[s], nkv)[head],
+                    context->saved_data["scale"].toDouble(), by_shared_head(d_q[s], nkv)[head], sums[0],
+                    sums[1]);
+      d_k[s].select(1, head).copy_(sums[0]);
+      d_v[s].select(1, head).copy_(sums[1]);
+    });
+    return {d_q, d_k, d_v, {}};
   }
 };
 
@@ -164,8 +190,7 @@ struct Attention : node::Function<Attention> {
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
   SLUICE_ASSERT(q.dim() == 4 && k.sizes() == v.sizes() && q.size(2) % k.size(2) == 0,
                 "{} query heads cannot share {} key heads", q.size(2), k.size(2));
-  const bool keep = node::wants_graph(q) || node::wants_graph(k) || node::wants_graph(v);
-  return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), scale, keep);
+  return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), scale);
 }
 
 }  // namespace sluice::ops

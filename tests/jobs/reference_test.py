@@ -1,4 +1,7 @@
-"""Logits, loss, every gradient and a training run of a fixture are transformers', at every rank count."""
+"""Logits, loss, every gradient and a training run of a fixture are transformers', at every rank count.
+
+    reference_test.py FIXTURE [Reference | Variants | LoadBalancing]...
+"""
 import sys
 import unittest
 
@@ -8,7 +11,7 @@ from program import JobTest, mpirun, reference_job
 FIXTURE = "qwen3-moe-tiny"
 
 
-class Reference(JobTest):
+class ReferenceTest(JobTest):
     def train(self, ranks, **changes):
         job = self.write_job(**reference_job(FIXTURE, **changes))
         self.expect(mpirun(ranks, program.SLUICE, "run", job), 0)
@@ -18,6 +21,8 @@ class Reference(JobTest):
         tool = program.SOURCE / "tools/compare_reference"
         self.expect(program.run(tool, output, program.FIXTURES / FIXTURE, *options), 0)
 
+
+class Reference(ReferenceTest):
     def test_one_rank(self):
         self.compare(self.train(1))
 
@@ -26,6 +31,10 @@ class Reference(JobTest):
 
     def test_three_ranks(self):
         self.compare(self.train(3))
+
+
+class Variants(ReferenceTest):
+    """Other ways to the same numbers."""
 
     def test_micro_batches_of_several_sequences_without_recompute(self):
         self.compare(self.train(2, train={"micro_batch_sequences": 2, "recompute": "none"}))
@@ -50,7 +59,7 @@ class Reference(JobTest):
         self.assertLess(abs(losses[0] - losses[1]).max(), 2e-5)
 
 
-class ReferenceWithLoadBalancing(Reference):
+class LoadBalancing(Reference, Variants):
     """The same with the load-balancing loss in what is optimised."""
 
     def train(self, ranks, **changes):
@@ -59,8 +68,8 @@ class ReferenceWithLoadBalancing(Reference):
 
 
 if __name__ == "__main__":
-    FIXTURE = sys.argv.pop(1)
-    tests = unittest.defaultTestLoader.loadTestsFromTestCase(Reference)
-    if "moe" in FIXTURE:
-        tests.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(ReferenceWithLoadBalancing))
+    FIXTURE, *names = sys.argv[1:]
+    suites = [Reference, Variants, LoadBalancing] if "moe" in FIXTURE else [Reference, Variants]
+    tests = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(suite)
+                               for suite in suites if suite.__name__ in names or not names)
     sys.exit(not unittest.TextTestRunner(verbosity=2).run(tests).wasSuccessful())

@@ -33,6 +33,7 @@ TEST(Attention, matches_its_formula_with_grouped_queries) {
     expect_matches(operation, formula, heads(2, 33, 6, 2, dtype), {});
     expect_matches(operation, formula, heads(1, 8, 4, 4, dtype), {});
     expect_matches(operation, formula, heads(3, 5, 4, 1, dtype), {});
+    expect_matches(operation, formula, heads(1, 300, 4, 2, dtype), {});  // three blocks, the last one short
   }
 }
 
