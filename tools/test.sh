@@ -46,8 +46,9 @@ check_scripts() {
 
 build_release() { cmake --preset release && cmake --build --preset release; }
 
-# run_tests BUILD_DIR. As many at a time as there are cores; a test of several ranks says how many it takes.
-run_tests() { ctest --test-dir "$1" --output-on-failure --no-tests=error --parallel "$(nproc)"; }
+# run_tests BUILD_DIR. A test of several ranks says how many cores it takes, and one that starts programs takes one; both
+# wait for half of their time, so there are half as many again as there are cores.
+run_tests() { ctest --test-dir "$1" --output-on-failure --no-tests=error --parallel "$(($(nproc) * 3 / 2))"; }
 
 # run_sanitized BUILD_DIR CMAKE_ARGS...: the asan preset, built and tested there.
 run_sanitized() {

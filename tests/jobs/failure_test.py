@@ -27,6 +27,10 @@ class Failure(JobTest):
         """None is left of the job: their command lines name this test's directory."""
         program.wait_until(lambda: program.run("pgrep", "-af", self.directory.name).output == "", "the job's processes to end")
 
+    def loading_job(self):
+        """Only loads: the same code as before training."""
+        return self.job(job={"kind": "load"}, data={"tokens": ""})
+
     def job(self, name="job.toml", **changes):
         """Loads in about a dozen chunks."""
         defaults = {"debug": {"dump": ""}, "load": {"chunk": "64KiB"}}
@@ -59,7 +63,7 @@ class Failure(JobTest):
 
 class KilledRank(Failure):
     def kill_while_loading(self, rank):
-        result = self.run_job(self.job(), *with_fault("load.chunk", rank, 4, "kill"))
+        result = self.run_job(self.loading_job(), *with_fault("load.chunk", rank, 4, "kill"))
         self.assertNotEqual(result.status, 0)
         self.expect_end_after_fault(result)
         self.assertIn("signal 9", result.output)
@@ -87,7 +91,7 @@ class KilledRank(Failure):
 
 class FailingRank(Failure):
     def fail_at(self, site, rank, action, status):
-        job = self.job()
+        job = self.loading_job() if site.startswith("load.") else self.job()
         result = self.run_job(job, *with_fault(site, rank, 1, action))
         self.expect_one_explanation(result, rank, status)
         self.expect_end_after_fault(result)

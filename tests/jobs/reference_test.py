@@ -33,11 +33,13 @@ class Reference(ReferenceTest):
         self.compare(self.train(3))
 
 
-class Variants(ReferenceTest):
-    """Other ways to the same numbers."""
-
+class MicroBatches(ReferenceTest):
     def test_micro_batches_of_several_sequences_without_recompute(self):
         self.compare(self.train(2, train={"micro_batch_sequences": 2, "recompute": "none"}))
+
+
+class Variants(MicroBatches):
+    """Other ways to the same numbers."""
 
     def test_a_rank_without_sequences(self):
         whole = self.train(1, train={"batch_sequences": 2, "steps": 2})
@@ -59,7 +61,7 @@ class Variants(ReferenceTest):
         self.assertLess(abs(losses[0] - losses[1]).max(), 2e-5)
 
 
-class LoadBalancing(Reference, Variants):
+class LoadBalancing(Reference, MicroBatches):
     """The same with the load-balancing loss in what is optimised."""
 
     def train(self, ranks, **changes):
