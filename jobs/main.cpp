@@ -73,6 +73,13 @@ void add_synthesize(CLI::App& app, sluice::SynthesizeArguments& arguments, Actio
   command->callback([&] { action = [&] { return sluice::synthesize_command(arguments); }; });
 }
 
+void add_inspect(CLI::App& app, sluice::InspectArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand("inspect", "Parameters, tensors, layers and bytes of a model");
+  command->add_option("model_dir", arguments.model, "Hugging Face directory, or a config.json")->required();
+  command->add_flag("--json", arguments.json, "Print JSON");
+  command->callback([&] { action = [&] { return sluice::inspect_command(arguments); }; });
+}
+
 void add_verify(CLI::App& app, sluice::VerifyArguments& arguments, Action& action) {
   CLI::App* command = app.add_subcommand(
       "verify", "Check a model directory's tensors, or that two directories hold the same ones");
@@ -91,11 +98,13 @@ int parse_and_act(int argc, char** argv) {
   JobArguments job;
   int ranks = 1;
   sluice::PlanArguments plan;
+  sluice::InspectArguments inspect;
   sluice::SynthesizeArguments synthesize;
   sluice::VerifyArguments verify;
   add_run(app, job, action);
   add_check(app, job, ranks, action);
   add_plan(app, plan, action);
+  add_inspect(app, inspect, action);
   add_synthesize(app, synthesize, action);
   add_verify(app, verify, action);
   try {

@@ -39,6 +39,13 @@ struct SynthesizeArguments {
 };
 int synthesize_command(const SynthesizeArguments& arguments);
 
+struct InspectArguments {
+  std::filesystem::path model;  ///< a directory, or its config.json
+  bool json = false;
+};
+/// What a model is made of, from config.json and, if there are weights, the headers of their files.
+int inspect_command(const InspectArguments& arguments);
+
 struct VerifyArguments {
   std::filesystem::path directory;
   std::optional<std::filesystem::path> other;

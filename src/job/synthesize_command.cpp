@@ -10,8 +10,7 @@
 namespace sluice {
 
 int synthesize_command(const SynthesizeArguments& arguments) {
-  const DType dtype = describe_model(arguments.config_directory, DType::kBFloat16).config.published_dtype;
-  const ModelDescription model = describe_model(arguments.config_directory, dtype);
+  const ModelDescription model = describe_published_model(arguments.config_directory);
   const KeyMap keys(model.manifest);
   const Stopwatch watch;
   ProgressLine progress("write", console::is_terminal());

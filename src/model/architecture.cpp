@@ -75,4 +75,8 @@ ModelDescription describe_model(const std::filesystem::path& directory, DType dt
   return describe_model_text(read_text_file(file, 16 * kMiB), file.string(), dtype);
 }
 
+ModelDescription describe_published_model(const std::filesystem::path& directory) {
+  return describe_model(directory, describe_model(directory, DType::kBFloat16).config.published_dtype);
+}
+
 }  // namespace sluice

@@ -32,6 +32,9 @@ struct ModelDescription {
 /// missing or broken, the architecture is not known, or a setting is one that we would compute wrongly.
 [[nodiscard]] ModelDescription describe_model(const std::filesystem::path& directory, DType dtype);
 
+/// The same, in the element type that config.json names for the published weights.
+[[nodiscard]] ModelDescription describe_published_model(const std::filesystem::path& directory);
+
 /// The same from the text of a config.json; `name` is used in messages.
 [[nodiscard]] ModelDescription describe_model_text(std::string_view config_json, const std::string& name,
                                                    DType dtype);

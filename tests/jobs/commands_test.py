@@ -1,6 +1,7 @@
 """The command line: what needs no launch."""
 import hashlib
 import json
+import shutil
 import unittest
 
 import checkpoint
@@ -29,10 +30,16 @@ class CommandLine(JobTest):
         self.expect(sluice("--version"), 0, "sluice ", "LibTorch ", "MPI ", "HDF5 ", "NCCL")
 
     def test_help(self):
-        self.expect(sluice("--help"), 0, "run", "check", "plan", "synthesize", "verify")
-        for command in ["run", "check", "plan", "synthesize", "verify"]:
+        self.expect(sluice("--help"), 0, "run", "check", "plan", "inspect", "synthesize", "verify")
+        for command in ["run", "check", "plan", "inspect", "synthesize", "verify"]:
             self.expect(sluice(command, "--help"), 0, f"sluice {command} [OPTIONS]")
         self.expect(sluice("run", "--help"), 0, "learning_rate", "memory_limit")
+
+    def test_a_copy_without_the_program_that_computes(self):
+        alone = shutil.copy(program.SLUICE, self.directory / "sluice")
+        job = self.write_job(**reference_job("qwen3-moe-tiny"))
+        self.expect(program.run(alone, "run", job), 78, "job.kind", "sluice-train, which is not there")
+        self.expect(program.run(alone, "run", job, "--set", "job.kind=load"), 0, "received")
 
     def test_words_that_it_does_not_know(self):
         job = self.write_job(**reference_job("qwen3-moe-tiny"))
@@ -51,6 +58,42 @@ class CommandLine(JobTest):
         result = sluice("check", self.write_job(**tables))
         self.expect(result, 78, "stepz", "steps", "batch_sequences", "eps", "optimiser", "optimizer")
         self.assertGreaterEqual(result.output.count("job.toml:"), 4, result.output)
+
+
+class Inspect(JobTest):
+    def inspect(self, path):
+        result = sluice("inspect", path, "--json")
+        self.expect(result, 0)
+        return json.loads(result.output)
+
+    def test_published_models_have_what_transformers_counts(self):
+        active = {"Qwen3-8B": 8190735360, "Qwen3-32B": 32762123264, "Qwen3-30B-A3B": 3353032704,
+                  "Qwen3.5-35B-A3B": 3454988928}
+        for name, parameters in active.items():
+            with self.subTest(model=name):
+                expected = json.loads((MODELS / name / "expected.json").read_text())
+                found = self.inspect(MODELS / name / "config.json")
+                self.assertEqual(found["parameters"], expected["language_parameters"])
+                self.assertEqual(found["tensors"], expected["language_tensors"])
+                self.assertEqual(sum(role["parameters"] for role in found["roles"].values()), found["parameters"])
+                self.assertEqual(found["active_parameters"], parameters)
+                self.assertNotIn("files", found)
+
+    def test_layers_by_kind(self):
+        found = self.inspect(MODELS / "Qwen3.5-35B-A3B")
+        self.assertEqual(found["layers"], {"full_attention": 10, "linear_attention": 30, "dense": 0, "moe": 40})
+        self.assertEqual((found["experts"], found["experts_per_token"], found["bytes"]), (256, 8, 2 * 34660610688))
+
+    def test_a_directory_with_weights(self):
+        found = self.inspect(FIXTURES / "qwen3_5-moe-vlm")
+        self.assertEqual(found["files"]["count"], 1)
+        self.assertEqual(found["files"]["bytes"], 2 * found["files"]["dtypes"]["bfloat16"]["elements"])
+        self.assertGreater(found["files"]["tensors"], found["tensors"])  # experts one by one, and a vision tower
+        text = sluice("inspect", FIXTURES / "qwen3_5-moe-vlm")
+        self.expect(text, 0, found["structure_hash"], "a shared one", "in 1 file", "linear_attention")
+
+    def test_a_directory_without_a_model(self):
+        self.expect(sluice("inspect", self.directory), 65, "config.json")
 
 
 class Check(JobTest):
