@@ -84,12 +84,14 @@ endfunction()
 
 option(SLUICE_FUZZ "Build the fuzz targets (needs clang)" OFF)
 
-# sluice_fuzz_target(NAME LIBRARIES lib...): NAME.cpp as a libFuzzer program; corpus_X beside it seeds fuzz_X. The fuzzer
-#   steers by the branches of all our code, so configure with CMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link.
+# sluice_fuzz_target(NAME [file...] LIBRARIES lib...): NAME.cpp as a libFuzzer program, with single files of a folder where the
+#   whole of it is not needed; corpus_X beside it seeds fuzz_X. The fuzzer steers by the branches of all our code, so
+#   configure with CMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link.
 function(sluice_fuzz_target name)
   cmake_parse_arguments(arg "" "" "LIBRARIES" ${ARGN})
   if(SLUICE_FUZZ)
-    add_executable(${name} ${name}.cpp)
+    add_executable(${name} ${name}.cpp ${arg_UNPARSED_ARGUMENTS})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} sluice_options)
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
