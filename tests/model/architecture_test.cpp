@@ -54,7 +54,7 @@ TEST_P(PublishedModel, computes_the_buffers_that_transformers_has_and_no_others)
     if (tensor.kind == TensorKind::kComputedBuffer) computed[tensor.name] = tensor.shape;
   std::map<std::string, std::vector<std::int64_t>> expected;
   for (const auto& [name, shape] : expected_["buffers"].items())
-    expected[without_wrapper(name)] = shape.get<std::vector<std::int64_t>>();
+    expected[plain_name(name)] = shape.get<std::vector<std::int64_t>>();
   EXPECT_EQ(computed, expected);
 }
 
@@ -62,7 +62,7 @@ TEST_P(PublishedModel, lists_its_tensors_in_the_order_of_the_module_tree) {
   const auto expected = nlohmann::ordered_json::parse(std::ifstream(directory_ / "expected.json"));
   int last = -1;
   for (const auto& [name, shape] : expected["tensors"].items()) {
-    const auto tensor = model_.manifest.find(without_wrapper(name));
+    const auto tensor = model_.manifest.find(plain_name(name));
     ASSERT_TRUE(tensor) << name;
     EXPECT_GT(*tensor, last) << name;
     last = *tensor;
