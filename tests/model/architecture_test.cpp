@@ -93,8 +93,8 @@ TEST(Architecture, both_spellings_of_a_key_give_the_same_structure_and_settings)
                             {"rope_theta", nullptr},
                             {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5000000.0}}}}));
   EXPECT_EQ(old_spelling.manifest.structure_hash(), new_spelling.manifest.structure_hash());
-  EXPECT_EQ(old_spelling.config.rope_theta, 5000000.0);
-  EXPECT_EQ(new_spelling.config.rope_theta, 5000000.0);
+  EXPECT_EQ(old_spelling.config.rotary.theta, 5000000.0);
+  EXPECT_EQ(new_spelling.config.rotary.theta, 5000000.0);
 }
 
 TEST(Architecture, null_is_as_good_as_absent) {

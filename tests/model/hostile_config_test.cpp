@@ -102,10 +102,6 @@ TEST(HostileConfig, sizes_that_contradict_each_other) {
 }
 
 TEST(HostileConfig, what_would_be_computed_wrongly_is_refused) {
-  expect_refused(config_with({{"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}}),
-                 {"rope_scaling: type", "\"yarn\"", "'default'"});
-  expect_refused(config_with({{"rope_parameters", {{"rope_type", "yarn"}}}}),
-                 {"rope_parameters: rope_type", "\"yarn\"", "'default'"});
   expect_refused(config_with({{"rope_parameters", {{"partial_rotary_factor", 0.5}}}}),
                  {"partial_rotary_factor", "0.5"});
   expect_refused(config_with({{"use_sliding_window", true}}), {"use_sliding_window", "true", "false"});
