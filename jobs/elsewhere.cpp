@@ -7,6 +7,7 @@ namespace sluice {
 namespace {
 
 const JobRegistration kTrain(JobKind::kTrain, {.program = "sluice-train"});
+const JobRegistration kEvaluate(JobKind::kEvaluate, {.program = "sluice-train"});
 
 }  // namespace
 }  // namespace sluice

@@ -13,7 +13,7 @@ namespace {
 void run_export(JobContext& context) {
   require_export(context);
   const Weights weights = make_weights(context);
-  if (auto metrics = open_metrics(context, weights.load, 0)) metrics->close();
+  if (auto metrics = open_metrics(context, weights.load)) metrics->close();
   export_weights(context, weights.arena);
 }
 

@@ -12,7 +12,7 @@ namespace {
 void run_load(JobContext& context) {
   const bool discard = context.config().load.sink == LoadSink::kDiscard;
   const std::optional<LoadReport> report = discard ? stream_weights(context) : make_weights(context).load;
-  if (auto metrics = open_metrics(context, report, 0)) metrics->close();
+  if (auto metrics = open_metrics(context, report)) metrics->close();
 }
 
 const JobRegistration kLoad(JobKind::kLoad, {.run = run_load});

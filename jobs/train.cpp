@@ -4,6 +4,7 @@
 
 #include "base/fault.hpp"
 #include "data/batch_source.hpp"
+#include "job/batch_options.hpp"
 #include "job/export_weights.hpp"
 #include "job/job.hpp"
 #include "job/weights.hpp"
@@ -18,15 +19,6 @@
 
 namespace sluice {
 namespace {
-
-BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
-  return {.tokens = config.data.tokens,
-          .sequence_length = config.data.sequence_length,
-          .batch_sequences = config.train.batch_sequences,
-          .vocab_size = vocab_size,
-          .order = config.data.order == DataOrder::kShuffle ? Order::kShuffle : Order::kSequential,
-          .seed = static_cast<std::uint64_t>(config.data.seed)};
-}
 
 std::optional<DebugDump> open_dump(JobContext& context) {
   if (context.config().debug.dump.empty()) return std::nullopt;
@@ -49,8 +41,7 @@ void train(JobContext& context) {
   const JobConfig& config = context.config();
 
   // 1. Tokens, and where weights will go: refused before hours are spent.
-  const ModelConfig& model = context.blueprint.model.config;
-  BatchSource batches(context.comm, batch_options(config, model.vocab_size));
+  BatchSource batches(context.comm, batch_options(context.blueprint));
   require_export(context);
 
   // 2. Weights, straight into the shards.
@@ -58,7 +49,8 @@ void train(JobContext& context) {
 
   // 3. Everything training needs, allocated once.
   context.comm.set_deadline("step", config.deadline.step_seconds);
-  Trainer trainer(context.comm, model, context.blueprint.model.manifest, weights.arena, config);
+  const ModelDescription& model = context.blueprint.model;
+  Trainer trainer(context.comm, model.config, model.manifest, weights.arena, config);
   TrainReport report(context, weights.load);
   std::optional<DebugDump> dump = open_dump(context);
 

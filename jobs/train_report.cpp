@@ -32,7 +32,7 @@ std::vector<double> phases_of_step(const PhaseSeconds& phases, double step_secon
 }  // namespace
 
 TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& load)
-    : context_(context), writer_(open_metrics(context, load, context.config().train.steps)) {}
+    : context_(context), writer_(open_metrics(context, load, {.steps = context.config().train.steps})) {}
 
 void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds) {
   peaks_ = peaks_of_ranks(context_.comm);
@@ -69,7 +69,7 @@ void TrainReport::finish() {
     std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{fmt::format("rank {}", rank)});
     for (const auto& [name, bytes] : planned[rank].parts())
       if (name != "staging") row.push_back(format_mib(bytes));
-    row.push_back(format_mib(planned[rank].train_total()));
+    row.push_back(format_mib(planned[rank].compute_total()));
     row.push_back(peaks_.empty() ? "-" : format_mib(peaks_[rank]));
   }
   console::write_line(console::table(rows));

@@ -58,10 +58,11 @@ struct LoadSettings {
 };
 
 struct DataSettings {
-  std::filesystem::path tokens;  ///< "" unless the job trains
+  std::filesystem::path tokens;  ///< "" unless the job trains or evaluates
   std::int64_t sequence_length = 512;
   std::int64_t seed = 0;
   DataOrder order = DataOrder::kShuffle;
+  std::int64_t separator_token = -1;  ///< the last token of each document; -1 = none
 };
 
 struct TrainSettings {

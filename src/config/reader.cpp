@@ -128,9 +128,12 @@ void JobReader::expect(bool holds, std::initializer_list<std::string> keys, cons
 void JobReader::check_contradictions() {
   const JobConfig& c = config_;
   const bool trains = c.job.kind == JobKind::kTrain;
-  expect(!trains || !c.data.tokens.empty(), {"data.tokens", "job.kind"},
-         "found nothing, expected an HDF5 file with the dataset tokens, because job.kind is \"train\"");
-  expect(trains || c.model.init == ModelInit::kCheckpoint, {"model.init", "job.kind"},
+  const bool reads_tokens = trains || c.job.kind == JobKind::kEvaluate;
+  expect(
+      !reads_tokens || !c.data.tokens.empty(), {"data.tokens", "job.kind"},
+      fmt::format("found nothing, expected an HDF5 file with the dataset tokens, because job.kind is \"{}\"",
+                  trains ? "train" : "evaluate"));
+  expect(reads_tokens || c.model.init == ModelInit::kCheckpoint, {"model.init", "job.kind"},
          fmt::format("found \"random\", expected \"checkpoint\", because job.kind is \"{}\"",
                      c.job.kind == JobKind::kExport ? "export" : "load"));
   expect_export_settings();

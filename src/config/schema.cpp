@@ -51,8 +51,9 @@ Table job_table() {
            Choice<JobKind>{{{"train", JobKind::kTrain},
                             {"load", JobKind::kLoad},
                             {"export", JobKind::kExport},
-                            {"evaluate", JobKind::kEvaluate, kLater}}},
-           "train, load the weights only and report, or load them and write them out again")
+                            {"evaluate", JobKind::kEvaluate}}},
+           "train, load the weights only and report, load them and write them out again, or say how well the "
+           "model predicts the tokens")
       .key("output", &JobSettings::output, Path{},
            "run directory, made if missing; relative to the current working directory")
       .key("overwrite", &JobSettings::overwrite, Flag{},
@@ -114,13 +115,20 @@ Table load_table() {
 Table data_table() {
   return TableBuilder("data", &JobConfig::data, "The tokens to train on")
       .key("tokens", &DataSettings::tokens, Path{true},
-           "HDF5 file with the dataset tokens, needed to train; relative to the current working directory")
+           "HDF5 file with the dataset tokens, needed to train and to evaluate; relative to the current "
+           "working "
+           "directory")
       .key("sequence_length", &DataSettings::sequence_length, Integer{1, 1 << 20}, "of one sequence",
            "tokens")
       .key("seed", &DataSettings::seed, Integer{0, kAnyInteger}, "of the shuffle")
       .key("order", &DataSettings::order,
            Choice<DataOrder>{{{"shuffle", DataOrder::kShuffle}, {"sequential", DataOrder::kSequential}}},
-           "of the sequences; the same global batches for any rank count")
+           "of the sequences in training; the same global batches for any rank count")
+      .key("separator_token", &DataSettings::separator_token,
+           Integer{-1, std::numeric_limits<std::int32_t>::max()},
+           "id that ends each document: no token sees or predicts one of another document; -1 = none, or "
+           "where "
+           "the file's dataset document_starts says")
       .done();
 }
 
@@ -128,7 +136,7 @@ Table train_table() {
   return TableBuilder("train", &JobConfig::train, "The training loop")
       .key("steps", &TrainSettings::steps, Integer{1, 1'000'000'000}, "optimizer steps")
       .key("batch_sequences", &TrainSettings::batch_sequences, Integer{1, 1 << 20},
-           "sequences of one step over all ranks")
+           "sequences of one step over all ranks, also in an evaluation")
       .key("micro_batch_sequences", &TrainSettings::micro_batch_sequences, Integer{1, 1 << 20},
            "sequences that a rank computes at once; more cost activation memory")
       .key("recompute", &TrainSettings::recompute,

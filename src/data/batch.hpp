@@ -6,12 +6,30 @@
 
 namespace sluice {
 
+/// Where a token stands in its document.
+enum class TokenMark : std::uint8_t {
+  kInside,
+  kBegins,   ///< the first of a document: nothing before it may be seen, nor predict it
+  kPadding,  ///< no token: fills up a last sequence
+};
+
 /// Consecutive sequences of a global batch.
 struct Batch {
   std::int64_t sequences = 0;
   std::int64_t length = 0;
   /// [sequences, length + 1], row-major: inputs are columns 0 .. length - 1, targets 1 .. length.
-  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> ids{};
+  /// [sequences, length + 1], or empty if each sequence is one document. Column 0 is kBegins only where a
+  /// document begins that is not the last target of the sequence before.
+  std::vector<TokenMark> marks{};
+  /// Targets of the whole global batch, on every rank: those that begin no document.
+  std::int64_t global_targets = 0;
 };
+
+/// Targets in a batch; `global_targets` of a batch that is whole.
+[[nodiscard]] std::int64_t count_targets(const Batch& batch);
+
+/// The sequences of a whole batch that `rank` of `world` takes; see rank_share().
+[[nodiscard]] Batch share_of(const Batch& whole, int world, int rank);
 
 }  // namespace sluice

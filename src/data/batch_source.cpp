@@ -3,7 +3,9 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 
+#include <array>
 #include <exception>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,29 +14,55 @@ namespace sluice {
 
 BatchSource::BatchSource(Communicator& comm, BatchOptions options)
     : comm_(comm), options_(std::move(options)) {
-  on_rank0([this] {
-    file_ = TokenFile::open(options_.tokens, options_.sequence_length, options_.vocab_size);
-    sequence_count_ = file_->sequence_count();
+  std::array<std::int64_t, 3> found{};
+  on_rank0([&] {
+    file_ = TokenFile::open(options_.tokens, options_.file);
+    found = {file_->sequence_count(), options_.file.keep_rest ? file_->count_documents() : 0,
+             file_->marks_documents()};
   });
-  comm_.broadcast(&sequence_count_, sizeof sequence_count_, 0).wait();
+  comm_.broadcast(found.data(), sizeof found, 0).wait();
+  sequence_count_ = found[0];
+  document_count_ = found[1];
+  has_marks_ = found[2] != 0 || options_.file.keep_rest;
 }
 
 Batch BatchSource::batch(std::int64_t step) {
-  const std::int64_t width = options_.sequence_length + 1;
-  std::vector<std::int64_t> ids(checked_cast<std::size_t>(options_.batch_sequences * width));
+  const Sampler sampler(sequence_count_, options_.batch_sequences, options_.order, options_.seed);
+  const Batch whole = read(sampler.batch(step));
+  if (whole.global_targets == 0)
+    fail(ExitCode::kBadData,
+         "{}: in the batch of step {} every document is one token long, so there is nothing to predict. Is "
+         "data.separator_token, or document_starts, what it should be?",
+         options_.tokens.string(), step + 1);
+  return share_of(whole, comm_.size(), comm_.rank());
+}
+
+Batch BatchSource::sequences(std::int64_t first, std::int64_t count) {
+  SLUICE_ASSERT(0 <= first && 0 < count && first + count <= sequence_count_, "sequences {} to {} of {}",
+                first, first + count, sequence_count_);
+  std::vector<std::int64_t> sequences(static_cast<std::size_t>(count));
+  std::iota(sequences.begin(), sequences.end(), first);
+  return read(sequences);
+}
+
+Batch BatchSource::read(const std::vector<std::int64_t>& sequences) {
+  const auto width = checked_cast<std::size_t>(options_.file.sequence_length + 1);
+  Batch whole{std::ssize(sequences), options_.file.sequence_length};
+  whole.ids.resize(sequences.size() * width);
+  if (has_marks_) whole.marks.resize(whole.ids.size());
   on_rank0([&] {
-    const Sampler sampler(sequence_count_, options_.batch_sequences, options_.order, options_.seed);
-    std::span<std::int64_t> rest(ids);
-    for (const std::int64_t sequence : sampler.batch(step)) {
-      file_->read_sequence(sequence, rest.first(static_cast<std::size_t>(width)));
-      rest = rest.subspan(static_cast<std::size_t>(width));
+    std::span<std::int64_t> ids(whole.ids);
+    std::span<TokenMark> marks(whole.marks);
+    for (const std::int64_t sequence : sequences) {
+      file_->read_sequence(sequence, ids.first(width), marks.first(has_marks_ ? width : 0));
+      ids = ids.subspan(width);
+      marks = marks.subspan(has_marks_ ? width : 0);
     }
   });
-  comm_.broadcast(ids.data(), std::ssize(ids) * static_cast<std::int64_t>(sizeof ids[0]), 0).wait();
-  const SequenceRange share = rank_share(options_.batch_sequences, comm_.size(), comm_.rank());
-  return {share.size(),
-          options_.sequence_length,
-          {ids.begin() + share.begin * width, ids.begin() + share.end * width}};
+  comm_.broadcast(whole.ids.data(), std::ssize(whole.ids) * std::int64_t{sizeof whole.ids[0]}, 0).wait();
+  if (has_marks_) comm_.broadcast(whole.marks.data(), std::ssize(whole.marks), 0).wait();
+  whole.global_targets = count_targets(whole);
+  return whole;
 }
 
 /// Runs `action` on rank 0, then lets all ranks know how it went: a status of "code text", empty for success.

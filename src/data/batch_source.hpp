@@ -16,9 +16,8 @@ namespace sluice {
 
 struct BatchOptions {
   std::filesystem::path tokens;
-  std::int64_t sequence_length = 0;
+  TokenFileOptions file;             ///< with keep_rest documents are counted, and marked in any case
   std::int64_t batch_sequences = 0;  ///< global, over all ranks
-  std::int64_t vocab_size = 0;
   Order order = Order::kShuffle;
   std::uint64_t seed = 0;
 };
@@ -30,19 +29,28 @@ class BatchSource {
   BatchSource(Communicator& comm, BatchOptions options);
 
   [[nodiscard]] std::int64_t sequence_count() const { return sequence_count_; }
+  /// Of the file, if the options keep the rest.
+  [[nodiscard]] std::int64_t document_count() const { return document_count_; }
 
-  /// Collective over the communicator: one status and one broadcast of the global batch (8 bytes a token).
-  /// This rank's share of the batch of `step`, possibly no sequence. A bad id found by rank 0 is thrown on
-  /// every rank.
+  /// Collective over the communicator: one status and one broadcast of the global batch (8 bytes a token, 9
+  /// with documents). This rank's share of the batch of `step`, possibly no sequence. A bad id found by rank
+  /// 0 is thrown on every rank; Error(kBadData) if no token of the batch has another of its document behind
+  /// it.
   [[nodiscard]] Batch batch(std::int64_t step);
 
+  /// Collective over the communicator, and as costly. Sequences [first, first + count), whole on every rank.
+  [[nodiscard]] Batch sequences(std::int64_t first, std::int64_t count);
+
  private:
+  [[nodiscard]] Batch read(const std::vector<std::int64_t>& sequences);
   void on_rank0(const std::function<void()>& action);
 
   Communicator& comm_;
   BatchOptions options_;
   std::optional<TokenFile> file_;  ///< rank 0 alone
   std::int64_t sequence_count_ = 0;
+  std::int64_t document_count_ = 0;
+  bool has_marks_ = false;
 };
 
 }  // namespace sluice

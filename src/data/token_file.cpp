@@ -3,6 +3,9 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -22,12 +25,14 @@ hdf5::Dataset open_tokens(const hdf5::File& file) {
   return tokens;
 }
 
-std::int64_t stream_sequences(const hdf5::File& file, std::int64_t tokens, std::int64_t length) {
-  if (tokens < length + 1)
+std::int64_t stream_sequences(const hdf5::File& file, std::int64_t tokens, const TokenFileOptions& options) {
+  const std::int64_t length = options.sequence_length;
+  const std::int64_t least = options.keep_rest ? 2 : length + 1;
+  if (tokens < least)
     fail(ExitCode::kBadData,
          "the dataset '{}' of {} has {} tokens; data.sequence_length = {} needs at least {}", kDataset,
-         file.name(), tokens, length, length + 1);
-  return (tokens - 1) / length;
+         file.name(), tokens, length, least);
+  return (tokens - 1 + (options.keep_rest ? length - 1 : 0)) / length;
 }
 
 std::int64_t row_sequences(const hdf5::File& file, std::int64_t rows, std::int64_t width,
@@ -43,53 +48,105 @@ std::int64_t row_sequences(const hdf5::File& file, std::int64_t rows, std::int64
 }
 
 std::int64_t count_sequences(const hdf5::File& file, const std::vector<std::int64_t>& shape,
-                             std::int64_t length) {
-  if (shape.size() == 1) return stream_sequences(file, shape[0], length);
-  if (shape.size() == 2) return row_sequences(file, shape[0], shape[1], length);
+                             const TokenFileOptions& options) {
+  if (shape.size() == 1) return stream_sequences(file, shape[0], options);
+  if (shape.size() == 2) return row_sequences(file, shape[0], shape[1], options.sequence_length);
   fail(ExitCode::kBadData,
        "the dataset '{}' of {} has the shape {}; it must be a stream [n] or rows [sequences, length + 1]",
        kDataset, file.name(), shape_text(shape));
 }
 
-}  // namespace
-
-TokenFile::TokenFile(hdf5::File file, hdf5::Dataset tokens, std::int64_t sequence_length,
-                     std::int64_t vocab_size)
-    : file_(std::move(file)),
-      tokens_(std::move(tokens)),
-      sequence_length_(sequence_length),
-      vocab_size_(vocab_size),
-      is_stream_(tokens_.shape().size() == 1),
-      sequence_count_(count_sequences(file_, tokens_.shape(), sequence_length)) {}
-
-TokenFile TokenFile::open(const std::filesystem::path& path, std::int64_t sequence_length,
-                          std::int64_t vocab_size) {
-  SLUICE_ASSERT(sequence_length > 0, "a sequence of {} tokens", sequence_length);
-  hdf5::File file = hdf5::File::open(path);
-  hdf5::Dataset tokens = open_tokens(file);
-  return TokenFile(std::move(file), std::move(tokens), sequence_length, vocab_size);
+std::int64_t product(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-void TokenFile::read_sequence(std::int64_t index, std::span<std::int64_t> ids) const {
+void check_separator(const hdf5::File& file, const TokenFileOptions& options) {
+  if (!options.separator_token) return;
+  if (DocumentStarts::are_in(file))
+    fail(
+        ExitCode::kBadData,
+        "{} says where documents begin in its dataset 'document_starts', and the job in data.separator_token "
+        "= {}; only one of them can count: leave out the key, or the dataset",
+        file.name(), *options.separator_token);
+  if (*options.separator_token >= options.vocab_size)
+    fail(ExitCode::kBadData, "data.separator_token = {} is no token: the model knows the ids 0 to {}",
+         *options.separator_token, options.vocab_size - 1);
+}
+
+}  // namespace
+
+TokenFile::TokenFile(hdf5::File file, hdf5::Dataset tokens, const TokenFileOptions& options)
+    : file_(std::move(file)),
+      tokens_(std::move(tokens)),
+      options_(options),
+      is_stream_(tokens_.shape().size() == 1),
+      token_count_(product(tokens_.shape())),
+      sequence_count_(count_sequences(file_, tokens_.shape(), options)) {
+  check_separator(file_, options);
+  if (DocumentStarts::are_in(file_)) starts_.emplace(file_, token_count_);
+}
+
+TokenFile TokenFile::open(const std::filesystem::path& path, const TokenFileOptions& options) {
+  SLUICE_ASSERT(options.sequence_length > 0, "a sequence of {} tokens", options.sequence_length);
+  hdf5::File file = hdf5::File::open(path);
+  hdf5::Dataset tokens = open_tokens(file);
+  return TokenFile(std::move(file), std::move(tokens), options);
+}
+
+std::int64_t TokenFile::first_token(std::int64_t index) const {
+  return index * (is_stream_ ? options_.sequence_length : options_.sequence_length + 1);
+}
+
+void TokenFile::read_sequence(std::int64_t index, std::span<std::int64_t> ids,
+                              std::span<TokenMark> marks) const {
   SLUICE_ASSERT(0 <= index && index < sequence_count_, "sequence {} of {}", index, sequence_count_);
-  const std::int64_t width = sequence_length_ + 1;
+  SLUICE_ASSERT(std::ssize(ids) == options_.sequence_length + 1, "room for {} ids", ids.size());
+  const std::int64_t first = first_token(index);
+  const std::int64_t there = std::min(std::ssize(ids), token_count_ - first);
+  const std::span<std::int64_t> read = ids.first(static_cast<std::size_t>(there));
   if (is_stream_)
-    tokens_.read<std::int64_t>({{index * sequence_length_}, {width}}, ids);
+    tokens_.read<std::int64_t>({{first}, {there}}, read);
   else
-    tokens_.read<std::int64_t>({{index, 0}, {1, width}}, ids);
-  check_ids(index, ids);
+    tokens_.read<std::int64_t>({{index, 0}, {1, there}}, read);
+  check_ids(index, read);
+  std::ranges::fill(ids.subspan(read.size()), 0);
+  if (marks.empty()) return;
+  mark(index, read, marks.first(read.size()));
+  std::ranges::fill(marks.subspan(read.size()), TokenMark::kPadding);
+}
+
+std::int64_t TokenFile::count_documents() const {
+  if (!marks_documents()) return is_stream_ ? 1 : sequence_count_;
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(options_.sequence_length + 1));
+  std::vector<TokenMark> marks(ids.size());
+  std::int64_t documents = 0;
+  for (std::int64_t sequence = 0; sequence < sequence_count_; ++sequence) {
+    read_sequence(sequence, ids, marks);
+    documents += std::ranges::count(marks, TokenMark::kBegins);
+  }
+  return documents;
+}
+
+void TokenFile::mark(std::int64_t index, std::span<const std::int64_t> ids,
+                     std::span<TokenMark> marks) const {
+  std::ranges::fill(marks, TokenMark::kInside);
+  if (starts_) starts_->mark(first_token(index), marks);
+  for (std::size_t i = 1; i < ids.size() && options_.separator_token; ++i)
+    if (ids[i - 1] == *options_.separator_token) marks[i] = TokenMark::kBegins;
+  // The first token of a stream's later sequences was the last target of the one before.
+  marks[0] = index == 0 || !is_stream_ ? TokenMark::kBegins : TokenMark::kInside;
 }
 
 void TokenFile::check_ids(std::int64_t index, std::span<const std::int64_t> ids) const {
   for (std::int64_t i = 0; i < std::ssize(ids); ++i) {
     const std::int64_t id = ids[static_cast<std::size_t>(i)];
-    if (0 <= id && id < vocab_size_) continue;
+    if (0 <= id && id < options_.vocab_size) continue;
     const std::string place =
-        is_stream_ ? fmt::format("[{}]", index * sequence_length_ + i) : fmt::format("[{}, {}]", index, i);
+        is_stream_ ? fmt::format("[{}]", first_token(index) + i) : fmt::format("[{}, {}]", index, i);
     fail(ExitCode::kBadData,
          "{}{} in {} is {}, but the model knows the ids 0 to {}; the tokens were probably made with another "
          "model's tokenizer",
-         kDataset, place, file_.name(), id, vocab_size_ - 1);
+         kDataset, place, file_.name(), id, options_.vocab_size - 1);
   }
 }
 

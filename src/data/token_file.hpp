@@ -1,41 +1,62 @@
 // Token ids in an HDF5 file: dataset `tokens`, any integer type, a stream [n] or rows [sequences, length +
-// 1].
+// 1], and perhaps `document_starts`.
 #pragma once
 
+#include "data/batch.hpp"
+#include "data/document_starts.hpp"
 #include "io/hdf5.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
 namespace sluice {
 
+struct TokenFileOptions {
+  std::int64_t sequence_length = 0;
+  std::int64_t vocab_size = 0;
+  std::optional<std::int64_t> separator_token{};  ///< the last token of each document
+  /// Also the last tokens of a stream that do not fill a sequence, filled up with padding.
+  bool keep_rest = false;
+};
+
 class TokenFile {
  public:
   /// Error(kBadData) if the file or dataset is missing, holds no integers, is too short for one sequence, or
-  /// has rows that are not sequence_length + 1 long.
-  static TokenFile open(const std::filesystem::path& path, std::int64_t sequence_length,
-                        std::int64_t vocab_size);
+  /// has rows that are not sequence_length + 1 long; if the file has broken document_starts, or has any and
+  /// the options name a separator too.
+  static TokenFile open(const std::filesystem::path& path, const TokenFileOptions& options);
 
-  /// Rows, or floor((n - 1) / sequence_length) of a stream.
+  /// Rows, or floor((n - 1) / sequence_length) of a stream; with keep_rest rounded up.
   [[nodiscard]] std::int64_t sequence_count() const { return sequence_count_; }
+
+  /// Whether anything says where documents begin.
+  [[nodiscard]] bool marks_documents() const { return starts_ || options_.separator_token; }
+
+  /// Reads the whole file: as many as read_sequence() marks. Without marks of its own a stream is one
+  /// document, and a row is.
+  [[nodiscard]] std::int64_t count_documents() const;
 
   /// Sequence i as sequence_length + 1 ids: the first sequence_length are inputs, the last sequence_length
   /// targets. Of a stream t: t[i L .. i L + L]. Error(kBadData) for an id outside [0, vocab_size), naming its
-  /// place.
-  void read_sequence(std::int64_t index, std::span<std::int64_t> ids) const;
+  /// place. `marks`, if not empty, has the same length and is filled as Batch::marks.
+  void read_sequence(std::int64_t index, std::span<std::int64_t> ids, std::span<TokenMark> marks = {}) const;
 
  private:
-  TokenFile(hdf5::File file, hdf5::Dataset tokens, std::int64_t sequence_length, std::int64_t vocab_size);
+  TokenFile(hdf5::File file, hdf5::Dataset tokens, const TokenFileOptions& options);
+  [[nodiscard]] std::int64_t first_token(std::int64_t index) const;
   void check_ids(std::int64_t index, std::span<const std::int64_t> ids) const;
+  void mark(std::int64_t index, std::span<const std::int64_t> ids, std::span<TokenMark> marks) const;
 
   hdf5::File file_;
   hdf5::Dataset tokens_;
-  std::int64_t sequence_length_;
-  std::int64_t vocab_size_;
+  TokenFileOptions options_;
   bool is_stream_;
+  std::int64_t token_count_;
   std::int64_t sequence_count_;
+  std::optional<DocumentStarts> starts_;
 };
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #include "base/bytes.hpp"
 #include "data/token_file.hpp"
+#include "job/batch_options.hpp"
 #include "job/blueprint.hpp"
 #include "job/commands.hpp"
 #include "job/console.hpp"
@@ -43,12 +44,12 @@ void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
 
 void check_data(const Blueprint& blueprint) {
   const JobConfig& config = blueprint.config;
-  if (config.job.kind != JobKind::kTrain) return;
+  if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return;
   if (!fs::exists(config.data.tokens))
     return console::line("data      {} is not here: not checked", config.data.tokens.string());
-  const TokenFile tokens =
-      TokenFile::open(config.data.tokens, config.data.sequence_length, blueprint.model.config.vocab_size);
-  console::line("data      {} sequences of {} tokens", tokens.sequence_count(), config.data.sequence_length);
+  const TokenFile tokens = TokenFile::open(config.data.tokens, batch_options(blueprint).file);
+  console::line("data      {} sequences of {} tokens{}", tokens.sequence_count(), config.data.sequence_length,
+                tokens.marks_documents() ? ", documents kept apart" : "");
 }
 
 }  // namespace

@@ -14,10 +14,6 @@
 namespace sluice {
 namespace {
 
-std::int64_t peak_of(const RankMemory& memory, JobKind kind) {
-  return kind == JobKind::kTrain ? std::max(memory.load_total(), memory.train_total()) : memory.load_total();
-}
-
 nlohmann::json as_json(const std::vector<RankMemory>& ranks, const PlanArguments& arguments,
                        const Blueprint& blueprint) {
   nlohmann::json out{{"parameters", blueprint.model.manifest.parameter_count()},
@@ -25,29 +21,28 @@ nlohmann::json as_json(const std::vector<RankMemory>& ranks, const PlanArguments
   for (const RankMemory& memory : ranks) {
     nlohmann::json row;
     for (const auto& [name, bytes] : memory.parts()) row[std::string(name) + "_bytes"] = bytes;
-    row["peak_bytes"] = peak_of(memory, blueprint.config.job.kind);
-    if (arguments.memory_bytes)
-      row["fits"] = peak_of(memory, blueprint.config.job.kind) <= *arguments.memory_bytes;
+    row["peak_bytes"] = memory.peak();
+    if (arguments.memory_bytes) row["fits"] = memory.peak() <= *arguments.memory_bytes;
     out["ranks"].push_back(row);
   }
   return out;
 }
 
-std::string as_table(const std::vector<RankMemory>& ranks, JobKind kind) {
+std::string as_table(const std::vector<RankMemory>& ranks) {
   std::vector<std::vector<std::string>> rows{{"bytes per rank"}};
   for (const auto& [name, bytes] : ranks.front().parts()) rows.front().emplace_back(name);
   rows.front().emplace_back("peak");
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{fmt::format("rank {}", rank)});
     for (const auto& [name, bytes] : ranks[rank].parts()) row.push_back(format_bytes(bytes));
-    row.push_back(format_bytes(peak_of(ranks[rank], kind)));
+    row.push_back(format_bytes(ranks[rank].peak()));
   }
   return console::table(rows);
 }
 
-void print_verdict(const std::vector<RankMemory>& ranks, std::int64_t memory_bytes, JobKind kind) {
+void print_verdict(const std::vector<RankMemory>& ranks, std::int64_t memory_bytes) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const std::int64_t left = memory_bytes - peak_of(ranks[rank], kind);
+    const std::int64_t left = memory_bytes - ranks[rank].peak();
     console::line("rank {}: {} {} of {}", rank, left >= 0 ? "fits, leaving" : "does not fit, lacking",
                   format_bytes(std::abs(left)), format_bytes(memory_bytes));
   }
@@ -64,11 +59,10 @@ int plan_command(const PlanArguments& arguments) {
     console::write_line(as_json(ranks, arguments, blueprint).dump(2));
     return 0;
   }
-  console::write_line(as_table(ranks, blueprint.config.job.kind));
+  console::write_line(as_table(ranks));
   console::line(
-      "  Training needs all but staging, loading needs weights and staging; the process itself comes on "
-      "top.");
-  if (arguments.memory_bytes) print_verdict(ranks, *arguments.memory_bytes, blueprint.config.job.kind);
+      "  Loading needs weights and staging, what follows all but staging; the process itself comes on top.");
+  if (arguments.memory_bytes) print_verdict(ranks, *arguments.memory_bytes);
   return 0;
 }
 

@@ -20,14 +20,15 @@ LoadTable load_table(const LoadReport& report) {
 }  // namespace
 
 std::optional<MetricsWriter> open_metrics(JobContext& context, const std::optional<LoadReport>& load,
-                                          std::int64_t expected_rows) {
+                                          ExpectedRows expected) {
   if (!context.is_root()) return std::nullopt;
   const ModelDescription& model = context.blueprint.model;
   MetricsHeader header;
   header.job_toml = to_toml(context.config());
   header.structure_hash = model.manifest.structure_hash().hex();
   header.world_size = context.comm.size();
-  header.expected_rows = expected_rows;
+  header.expected_rows = expected.steps;
+  header.documents = expected.documents;
   header.phases.assign(kPhaseNames.begin(), kPhaseNames.end());
   header.moe_layers = model.config.moe_layer_count();
   header.experts = model.config.experts;

@@ -10,9 +10,15 @@
 
 namespace sluice {
 
+/// Rows that a job will add at most.
+struct ExpectedRows {
+  std::int64_t steps = 0;
+  std::int64_t documents = 0;
+};
+
 /// Creates the metrics file on rank 0 and fills /load if there is a report; nothing on other ranks.
 [[nodiscard]] std::optional<MetricsWriter> open_metrics(JobContext& context,
                                                         const std::optional<LoadReport>& load,
-                                                        std::int64_t expected_rows);
+                                                        ExpectedRows expected = {});
 
 }  // namespace sluice

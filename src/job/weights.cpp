@@ -39,9 +39,8 @@ void begin(JobContext& context) {
 }
 
 /// What a rank will hold at its peak, as far as the plans know it exactly: activations are an estimate.
-std::int64_t certain_bytes(const RankMemory& memory, JobKind kind) {
-  return kind == JobKind::kTrain ? std::max(memory.load_total(), memory.train_total() - memory.activations)
-                                 : memory.load_total();
+std::int64_t certain_bytes(const RankMemory& memory) {
+  return std::max(memory.load_total(), memory.compute_total() - memory.activations);
 }
 
 /// Fails before the kernel would have to choose a victim. The ranks of a node take from one pool.
@@ -54,7 +53,7 @@ void require_memory(const JobContext& context) {
   std::vector<int> neighbours;
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
     if (context.nodes[rank] != node) continue;
-    needed += certain_bytes(plans[rank], context.config().job.kind);
+    needed += certain_bytes(plans[rank]);
     neighbours.push_back(static_cast<int>(rank));
   }
   const bool unified = context.config().load.unified_memory;

@@ -3,7 +3,6 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/log.hpp"
 #include "base/version.hpp"
 
 #include <unistd.h>
@@ -18,25 +17,6 @@ namespace sluice {
 namespace {
 
 constexpr std::int64_t kFormatVersion = 1;
-
-/// A dataset's index of blocks is a tree whose root holds this many. Within it a new block is one entry more
-/// in one node; a second level would rewrite nodes that old rows hang on, and a kill in between could lose
-/// them.
-constexpr std::int64_t kMaxBlocks = 64;
-constexpr std::int64_t kBlockBytes =
-    64 * kKiB;  ///< blocks are larger only where 64 of them would not hold all rows
-
-std::int64_t row_bytes(const StepColumn& column) {
-  std::int64_t bytes = size_of(column.dtype);
-  for (const std::int64_t size : column.row_shape) bytes *= size;
-  return bytes;
-}
-
-std::int64_t block_rows_for(const StepColumn& column, std::int64_t rows) {
-  const std::int64_t least = (rows + kMaxBlocks - 1) / kMaxBlocks;
-  return std::clamp<std::int64_t>(std::max(least, kBlockBytes / row_bytes(column)), 1,
-                                  std::max<std::int64_t>(rows, 1));
-}
 
 std::filesystem::path unfinished_name(const std::filesystem::path& path) {
   std::filesystem::path name = path;
@@ -69,29 +49,49 @@ void write_root_attributes(hdf5::File& file, const MetricsHeader& header) {
   file.set_attribute("/", "host", host_name());
 }
 
-template <class Column>
-void describe(hdf5::File& file, const Column& column) {
-  file.set_attribute(column.path, "units", column.units);
-  file.set_attribute(column.path, "description", column.description);
-}
-
-void write_values(hdf5::Dataset& dataset, const hdf5::Box& box, const MetricValues& values) {
-  std::visit([&](const auto& list) { dataset.write(box, std::span(list)); }, values);
-}
-
 MetricValues unknown_values(DType dtype, int ranks) {
   const auto size = static_cast<std::size_t>(ranks);
   if (dtype == DType::kInt64) return std::vector<std::int64_t>(size, -1);
   return std::vector<double>(size, std::numeric_limits<double>::quiet_NaN());
 }
 
+/// A dataset [size] that says "not known" until it is written.
+hdf5::Dataset create_unknown(hdf5::File& file, const Column& column, int size) {
+  hdf5::Dataset dataset = file.create_dataset(column.path, column.dtype, {size});
+  write_values(dataset, {{0}, {size}}, unknown_values(column.dtype, size));
+  describe(file, column);
+  return dataset;
+}
+
+template <class Source>
+std::vector<Column> plain_columns(const std::vector<ColumnOf<Source>>& columns) {
+  std::vector<Column> out;
+  for (const ColumnOf<Source>& column : columns) out.push_back(column.column);
+  return out;
+}
+
+/// Values of all rows by column.
+std::vector<MetricValues> by_column(const std::vector<EvaluationRow>& rows) {
+  std::vector<MetricValues> out;
+  for (const EvaluationColumn& column : evaluation_columns(/*total=*/false)) {
+    MetricValues joined = column.values(rows.front());
+    const auto append = [](auto& list, const auto& more) { list.push_back(more.front()); };
+    for (std::size_t i = 1; i < rows.size(); ++i)
+      std::visit([&]<class List>(List& list) { append(list, std::get<List>(column.values(rows[i]))); },
+                 joined);
+    out.push_back(std::move(joined));
+  }
+  return out;
+}
+
 }  // namespace
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& path, const MetricsHeader& header)
-    : file_(create_unfinished(path)), expected_rows_(header.expected_rows) {
+    : file_(create_unfinished(path)) {
   write_root_attributes(file_, header);
-  create_step_datasets(header);
-  create_load_datasets(header.world_size);
+  create_steps(header);
+  create_load(header.world_size);
+  create_evaluation(header.documents);
   file_.flush();
   std::error_code error;
   std::filesystem::rename(unfinished_name(path), path, error);
@@ -100,24 +100,21 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& path, const MetricsHea
          error.message());
 }
 
-void MetricsWriter::create_step_datasets(const MetricsHeader& header) {
-  for (StepColumn& column : step_columns(header)) {
-    std::vector<std::int64_t> shape = column.row_shape;
-    shape.insert(shape.begin(), 0);
-    const std::int64_t block_rows = block_rows_for(column, expected_rows_);
-    hdf5::Dataset dataset =
-        file_.create_dataset(column.path, column.dtype, shape, {.block_rows = block_rows});
-    describe(file_, column);
-    step_datasets_.push_back({std::move(column), block_rows, std::move(dataset)});
-  }
+void MetricsWriter::create_steps(const MetricsHeader& header) {
+  step_columns_ = step_columns(header);
+  steps_.emplace(file_, plain_columns(step_columns_), header.expected_rows);
 }
 
-void MetricsWriter::create_load_datasets(int world_size) {
-  for (const LoadColumn& column : load_columns()) {
-    load_datasets_.push_back(file_.create_dataset(column.path, column.dtype, {world_size}));
-    write_values(load_datasets_.back(), {{0}, {world_size}}, unknown_values(column.dtype, world_size));
-    describe(file_, column);
-  }
+void MetricsWriter::create_load(int world_size) {
+  for (const LoadColumn& column : load_columns())
+    load_datasets_.push_back(create_unknown(file_, column.column, world_size));
+}
+
+void MetricsWriter::create_evaluation(std::int64_t documents) {
+  if (documents == 0) return;
+  documents_.emplace(file_, plain_columns(evaluation_columns(/*total=*/false)), documents);
+  for (const EvaluationColumn& column : evaluation_columns(/*total=*/true))
+    totals_.push_back(create_unknown(file_, column.column, 1));
 }
 
 void MetricsWriter::write_load(const LoadTable& table) {
@@ -128,52 +125,25 @@ void MetricsWriter::write_load(const LoadTable& table) {
 }
 
 void MetricsWriter::append(const TrainRow& row) {
-  SLUICE_ASSERT(rows_ < expected_rows_, "{} was made for {} rows", file_.name(), expected_rows_);
-  reserve_blocks();
-  try {
-    for (StepDataset& target : std::span(step_datasets_).first(step_datasets_.size() - 1))
-      write_row(target, row);
-    file_.flush();
-    write_row(step_datasets_.back(), row);
-    file_.flush();
-  } catch (const Error&) {
-    drop_unfinished_row();
-    throw;
-  }
-  ++rows_;
+  std::vector<MetricValues> values;
+  for (const StepColumn& column : step_columns_) values.push_back(column.values(row));
+  steps_->append(file_, 1, values);
 }
 
-/// Room for the blocks that the next row enters.
-void MetricsWriter::reserve_blocks() {
-  std::int64_t bytes = 0;
-  for (const StepDataset& target : step_datasets_)
-    if (rows_ % target.block_rows == 0) bytes += target.block_rows * row_bytes(target.column);
-  if (bytes > 0) file_.reserve(bytes);
-}
-
-void MetricsWriter::write_row(StepDataset& target, const TrainRow& row) {
-  std::vector<std::int64_t> begin(target.column.row_shape.size() + 1, 0);
-  std::vector<std::int64_t> count = target.column.row_shape;
-  begin[0] = rows_;
-  count.insert(count.begin(), 1);
-  target.dataset.set_rows(rows_ + 1);
-  write_values(target.dataset, {std::move(begin), std::move(count)}, target.column.values(row));
-}
-
-/// A failed append() leaves columns of equal length, so that the next try or a reader finds whole rows.
-void MetricsWriter::drop_unfinished_row() {
-  for (StepDataset& target : step_datasets_) {
-    try {
-      target.dataset.set_rows(rows_);
-    } catch (const Error& error) {
-      log::warning("after a failed write: {}", error.what());
-    }
-  }
+void MetricsWriter::append(const std::vector<EvaluationRow>& documents, const EvaluationRow& total) {
+  SLUICE_ASSERT(documents_, "{} was not made for an evaluation", file_.name());
+  if (!documents.empty()) documents_->append(file_, std::ssize(documents), by_column(documents));
+  const std::vector<EvaluationColumn> columns = evaluation_columns(/*total=*/true);
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    write_values(totals_[i], {{0}, {1}}, columns[i].values(total));
+  file_.flush();
 }
 
 void MetricsWriter::close() {
-  step_datasets_.clear();
+  steps_.reset();
+  documents_.reset();
   load_datasets_.clear();
+  totals_.clear();
   file_.close();
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "io/hdf5.hpp"
+#include "metrics/row_table.hpp"
 #include "metrics/schema.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 namespace sluice {
@@ -24,29 +26,25 @@ class MetricsWriter {
   /// before stay.
   void append(const TrainRow& row);
 
+  /// Adds documents, and what all so far come to. As append().
+  void append(const std::vector<EvaluationRow>& documents, const EvaluationRow& total);
+
   /// Closes with an error where the destructor could only log.
   void close();
 
-  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  [[nodiscard]] std::int64_t rows() const { return steps_->rows(); }
 
  private:
-  struct StepDataset {
-    StepColumn column;
-    std::int64_t block_rows;
-    hdf5::Dataset dataset;
-  };
-
-  void create_step_datasets(const MetricsHeader& header);
-  void create_load_datasets(int world_size);
-  void reserve_blocks();
-  void write_row(StepDataset& target, const TrainRow& row);
-  void drop_unfinished_row();
+  void create_steps(const MetricsHeader& header);
+  void create_load(int world_size);
+  void create_evaluation(std::int64_t documents);
 
   hdf5::File file_;
-  std::vector<StepDataset> step_datasets_;
+  std::vector<StepColumn> step_columns_;
+  std::optional<RowTable> steps_;
   std::vector<hdf5::Dataset> load_datasets_;
-  std::int64_t expected_rows_;
-  std::int64_t rows_ = 0;
+  std::optional<RowTable> documents_;
+  std::vector<hdf5::Dataset> totals_;
 };
 
 }  // namespace sluice

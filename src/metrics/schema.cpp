@@ -23,26 +23,20 @@ auto list(std::vector<T> Row::*member) {
 void add_phases(const std::vector<std::string>& phases, std::vector<StepColumn>& columns) {
   for (std::size_t i = 0; i < phases.size(); ++i)
     columns.push_back(
-        {"/train/phase_seconds/" + phases[i],
-         DType::kFloat64,
-         "s",
-         "Time of the step spent in the phase '" + phases[i] + "', on rank 0",
-         {},
+        {{"/train/phase_seconds/" + phases[i], DType::kFloat64, "s",
+          "Time of the step spent in the phase '" + phases[i] + "', on rank 0"},
          [i](const TrainRow& row) -> MetricValues { return std::vector{row.phase_seconds.at(i)}; }});
 }
 
 void add_moe(const MetricsHeader& header, std::vector<StepColumn>& columns) {
-  columns.push_back({"/moe/expert_tokens",
-                     DType::kInt64,
-                     "tokens",
-                     "Tokens that the router sent to each expert [step, MoE layer, expert], over all ranks",
-                     {header.moe_layers, header.experts},
+  columns.push_back({{"/moe/expert_tokens",
+                      DType::kInt64,
+                      "tokens",
+                      "Tokens that the router sent to each expert [step, MoE layer, expert], over all ranks",
+                      {header.moe_layers, header.experts}},
                      list(&TrainRow::expert_tokens)});
-  columns.push_back({"/moe/aux_loss",
-                     DType::kFloat64,
-                     "1",
-                     "Load-balancing loss over all tokens of the step, before its coefficient",
-                     {},
+  columns.push_back({{"/moe/aux_loss", DType::kFloat64, "1",
+                      "Load-balancing loss over all tokens of the step, before its coefficient"},
                      scalar(&TrainRow::aux_loss)});
 }
 
@@ -50,73 +44,62 @@ void add_moe(const MetricsHeader& header, std::vector<StepColumn>& columns) {
 
 std::vector<StepColumn> step_columns(const MetricsHeader& header) {
   std::vector<StepColumn> columns{
-      {"/train/loss",
-       DType::kFloat64,
-       "nat/token",
-       "Mean cross-entropy over all tokens of the step",
-       {},
+      {{"/train/loss", DType::kFloat64, "nat/token", "Mean cross-entropy over all tokens of the step"},
        scalar(&TrainRow::loss)},
-      {"/train/grad_norm",
-       DType::kFloat64,
-       "1",
-       "Euclidean norm of the whole gradient, before clipping",
-       {},
+      {{"/train/grad_norm", DType::kFloat64, "1", "Euclidean norm of the whole gradient, before clipping"},
        scalar(&TrainRow::grad_norm)},
-      {"/train/learning_rate",
-       DType::kFloat64,
-       "1",
-       "Learning rate of the step's update",
-       {},
+      {{"/train/learning_rate", DType::kFloat64, "1", "Learning rate of the step's update"},
        scalar(&TrainRow::learning_rate)},
-      {"/train/tokens",
-       DType::kInt64,
-       "tokens",
-       "Tokens of the step, over all ranks",
-       {},
+      {{"/train/tokens", DType::kInt64, "tokens", "Tokens of the step, over all ranks"},
        scalar(&TrainRow::tokens)},
-      {"/train/step_seconds",
-       DType::kFloat64,
-       "s",
-       "Wall time of the step",
-       {},
+      {{"/train/step_seconds", DType::kFloat64, "s", "Wall time of the step"},
        scalar(&TrainRow::step_seconds)},
-      {"/train/tokens_per_second",
-       DType::kFloat64,
-       "tokens/s",
-       "Tokens of the step, over all ranks, per second",
-       {},
+      {{"/train/tokens_per_second", DType::kFloat64, "tokens/s",
+        "Tokens of the step, over all ranks, per second"},
        scalar(&TrainRow::tokens_per_second)},
-      {"/memory/peak_bytes",
-       DType::kInt64,
-       "B",
-       "Peak memory of each rank so far [step, rank]",
-       {header.world_size},
+      {{"/memory/peak_bytes",
+        DType::kInt64,
+        "B",
+        "Peak memory of each rank so far [step, rank]",
+        {header.world_size}},
        list(&TrainRow::peak_bytes)},
   };
   add_phases(header.phases, columns);
   if (header.moe_layers > 0) add_moe(header, columns);
-  columns.push_back({"/train/step",
-                     DType::kInt64,
-                     "steps",
-                     "Number of the step, from 1. Written after all other columns of its row",
-                     {},
+  columns.push_back({{"/train/step", DType::kInt64, "steps",
+                      "Number of the step, from 1. Written after all other columns of its row"},
                      scalar(&TrainRow::step)});
   return columns;
 }
 
 std::vector<LoadColumn> load_columns() {
   return {
-      {"/load/bytes_received", DType::kInt64, "B", "Weight bytes that reached the rank",
+      {{"/load/bytes_received", DType::kInt64, "B", "Weight bytes that reached the rank"},
        list(&LoadTable::bytes_received)},
-      {"/load/shard_bytes", DType::kInt64, "B", "Bytes of the rank's own weights",
+      {{"/load/shard_bytes", DType::kInt64, "B", "Bytes of the rank's own weights"},
        list(&LoadTable::shard_bytes)},
-      {"/load/peak_staging_bytes", DType::kInt64, "B", "Most bytes in staging buffers at a time",
+      {{"/load/peak_staging_bytes", DType::kInt64, "B", "Most bytes in staging buffers at a time"},
        list(&LoadTable::peak_staging_bytes)},
-      {"/load/peak_growth_bytes", DType::kInt64, "B",
-       "Peak of RssAnon + Pss_Shmem above the baseline taken before any header, plan, staging or arena "
-       "memory",
+      {{"/load/peak_growth_bytes", DType::kInt64, "B",
+        "Peak of RssAnon + Pss_Shmem above the baseline taken before any header, plan, staging or arena "
+        "memory"},
        list(&LoadTable::peak_growth_bytes)},
-      {"/load/seconds", DType::kFloat64, "s", "Wall time of the load", list(&LoadTable::seconds)},
+      {{"/load/seconds", DType::kFloat64, "s", "Wall time of the load"}, list(&LoadTable::seconds)},
+  };
+}
+
+std::vector<EvaluationColumn> evaluation_columns(bool total) {
+  const std::string prefix = total ? "/evaluate/total_" : "/evaluate/";
+  const std::string whose = total ? " all documents" : " each document, in the order of the token file";
+  return {
+      {{prefix + "loss", DType::kFloat64, "nat/token",
+        "Mean cross-entropy over the predicted tokens of" + whose},
+       scalar(&EvaluationRow::loss)},
+      {{prefix + "perplexity", DType::kFloat64, "1", "e to the power of the loss of" + whose},
+       scalar(&EvaluationRow::perplexity)},
+      {{prefix + "tokens", DType::kInt64, "tokens",
+        "Predicted tokens, all but a document's first, of" + whose + ". Written after the other columns"},
+       scalar(&EvaluationRow::tokens)},
   };
 }
 

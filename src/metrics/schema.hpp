@@ -21,6 +21,7 @@ struct MetricsHeader {
   std::vector<std::string> phases;  ///< names below /train/phase_seconds
   std::int64_t moe_layers = 0;      ///< 0: no /moe
   std::int64_t experts = 0;
+  std::int64_t documents = 0;  ///< that will be evaluated; 0: no /evaluate
 };
 
 /// One step.
@@ -50,27 +51,36 @@ struct LoadTable {
 /// One row of a column, row-major.
 using MetricValues = std::variant<std::vector<std::int64_t>, std::vector<double>>;
 
-/// A dataset [n, row_shape...], one row a step.
-struct StepColumn {
-  std::string path;
-  DType dtype;
-  std::string units;
-  std::string description;
-  std::vector<std::int64_t> row_shape;
-  std::function<MetricValues(const TrainRow&)> values;
+/// Sums over tokens that were predicted: of one document, or of all.
+struct EvaluationRow {
+  std::int64_t tokens = 0;
+  double loss = 0;        ///< NaN without tokens
+  double perplexity = 0;  ///< NaN without tokens
 };
 
-/// A dataset [ranks] about the load.
-struct LoadColumn {
+/// A dataset [n, row_shape...].
+struct Column {
   std::string path;
   DType dtype;
   std::string units;
   std::string description;
-  std::function<MetricValues(const LoadTable&)> values;
+  std::vector<std::int64_t> row_shape{};
 };
+
+/// A column and the value that a source gives it.
+template <class Source>
+struct ColumnOf {
+  Column column;
+  std::function<MetricValues(const Source&)> values;
+};
+using StepColumn = ColumnOf<TrainRow>;
+using LoadColumn = ColumnOf<LoadTable>;  ///< a dataset [ranks] that is no table of rows
+using EvaluationColumn = ColumnOf<EvaluationRow>;
 
 /// All columns of such a run. /train/step is the last: its length is the number of complete rows.
 [[nodiscard]] std::vector<StepColumn> step_columns(const MetricsHeader& header);
 [[nodiscard]] std::vector<LoadColumn> load_columns();
+/// Of each document [documents]; `total` instead those of all documents together [1], named "total_...".
+[[nodiscard]] std::vector<EvaluationColumn> evaluation_columns(bool total);
 
 }  // namespace sluice

@@ -21,7 +21,8 @@ at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops:
 }  // namespace
 
 at::Tensor attention_block(const ModelConfig& config, const AttentionParameters& parameters,
-                           const ops::RotaryTable& rotary, const at::Tensor& x) {
+                           const ops::RotaryTable& rotary, const at::Tensor& x,
+                           const ops::Documents& documents) {
   const std::int64_t sequences = x.size(0);
   const std::int64_t length = x.size(1);
   const at::Tensor tokens = x.reshape({sequences * length, config.hidden_size});
@@ -34,8 +35,8 @@ at::Tensor attention_block(const ModelConfig& config, const AttentionParameters&
       normalised(config, project(parameters.k_proj, config.key_value_heads), parameters.k_norm);
   const at::Tensor values = project(parameters.v_proj, config.key_value_heads);
   const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim));
-  at::Tensor mixed =
-      ops::attention(ops::apply_rotary(queries, rotary), ops::apply_rotary(keys, rotary), values, scale);
+  at::Tensor mixed = ops::attention(ops::apply_rotary(queries, rotary), ops::apply_rotary(keys, rotary),
+                                    values, scale, documents);
   if (config.attention_output_gate)
     mixed = mixed * at::sigmoid(projected.narrow(3, config.head_dim, config.head_dim));
   return ops::linear(mixed.reshape({sequences * length, config.attention_heads * config.head_dim}),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/model_config.hpp"
+#include "ops/documents.hpp"
 #include "ops/parameter.hpp"
 #include "ops/rotary.hpp"
 
@@ -16,8 +17,9 @@ struct AttentionParameters {
   ops::Parameter q_norm{}, k_norm{};  ///< as QueryKeyNorm says; undefined for none
 };
 
-/// x [b, L, hidden] -> [b, L, hidden]; tokens attend to themselves and to earlier ones of their sequence.
+/// x [b, L, hidden] -> [b, L, hidden]; tokens attend to themselves and to earlier ones of their document.
 [[nodiscard]] at::Tensor attention_block(const ModelConfig& config, const AttentionParameters& parameters,
-                                         const ops::RotaryTable& rotary, const at::Tensor& x);
+                                         const ops::RotaryTable& rotary, const at::Tensor& x,
+                                         const ops::Documents& documents);
 
 }  // namespace sluice

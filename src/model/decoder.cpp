@@ -97,10 +97,11 @@ void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out) con
   ops::embedding_backward(ids.flatten(), d_out.reshape({-1, config_.hidden_size}), embedding_);
 }
 
-at::Tensor Decoder::layer(int index, const at::Tensor& x, RoutingRecord& record, RoutingSums& sums,
+at::Tensor Decoder::layer(int index, const at::Tensor& x, const ops::Documents& documents,
+                          RoutingRecord& record, RoutingSums& sums,
                           const at::Tensor& probability_grad) const {
   const LayerParameters& p = layers_[static_cast<std::size_t>(index)];
-  const at::Tensor mixed = x + mix_tokens(p, block_norm(config_, x, p.input_norm));
+  const at::Tensor mixed = x + mix_tokens(p, block_norm(config_, x, p.input_norm), documents);
   const at::Tensor tokens = block_norm(config_, mixed, p.post_attention_norm).view({-1, config_.hidden_size});
   const auto* moe = std::get_if<MoeParameters>(&p.mlp);
   const at::Tensor fed = moe ? moe_block(config_, *moe, tokens, record, sums, probability_grad)
@@ -108,10 +109,11 @@ at::Tensor Decoder::layer(int index, const at::Tensor& x, RoutingRecord& record,
   return mixed + fed.view_as(mixed);
 }
 
-at::Tensor Decoder::mix_tokens(const LayerParameters& parameters, const at::Tensor& x) const {
+at::Tensor Decoder::mix_tokens(const LayerParameters& parameters, const at::Tensor& x,
+                               const ops::Documents& documents) const {
   if (const auto* attention = std::get_if<AttentionParameters>(&parameters.mixer))
-    return attention_block(config_, *attention, rotary_, x);
-  return delta_net_block(config_, std::get<DeltaNetParameters>(parameters.mixer), x);
+    return attention_block(config_, *attention, rotary_, x, documents);
+  return delta_net_block(config_, std::get<DeltaNetParameters>(parameters.mixer), x, documents);
 }
 
 RoutingSums Decoder::no_routing(int index) const {
@@ -126,8 +128,9 @@ Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets, doub
   const at::Tensor hidden = block_norm(config_, input, final_norm_).view({-1, config_.hidden_size});
   const ops::CrossEntropy loss =
       ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), loss_scale, want_grad);
-  if (!want_grad) return {loss.loss_sum, {}};
-  return {loss.loss_sum, torch::autograd::grad({hidden}, {input}, {loss.d_hidden}).front()};
+  const at::Tensor losses = loss.losses.view_as(targets);
+  if (!want_grad) return {losses, {}};
+  return {losses, torch::autograd::grad({hidden}, {input}, {loss.d_hidden}).front()};
 }
 
 at::Tensor Decoder::logits(const at::Tensor& x) const {

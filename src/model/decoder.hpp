@@ -7,6 +7,7 @@
 #include "model/mlp_blocks.hpp"
 #include "model/model_config.hpp"
 #include "model/parameter_views.hpp"
+#include "ops/documents.hpp"
 #include "ops/loss.hpp"
 #include "ops/rotary.hpp"
 
@@ -37,15 +38,16 @@ class Decoder {
 
   /// x [b, L, hidden] -> [b, L, hidden]; a graph is kept if x requires a gradient. Router arguments as in
   /// moe_block().
-  [[nodiscard]] at::Tensor layer(int index, const at::Tensor& x, RoutingRecord& record, RoutingSums& sums,
+  [[nodiscard]] at::Tensor layer(int index, const at::Tensor& x, const ops::Documents& documents,
+                                 RoutingRecord& record, RoutingSums& sums,
                                  const at::Tensor& probability_grad) const;
 
   /// Zero sums for a layer's router; undefined tensors for a dense layer.
   [[nodiscard]] RoutingSums no_routing(int index) const;
 
   struct Head {
-    double loss_sum = 0;  ///< summed over tokens
-    at::Tensor d_x;       ///< [b, L, hidden] gradient of loss_scale * loss_sum; undefined without want_grad
+    at::Tensor losses;  ///< [b, L] float64, not scaled; 0 where the target is ops::kNoTarget
+    at::Tensor d_x;  ///< [b, L, hidden] gradient of loss_scale * sum of losses; undefined without want_grad
   };
   /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. With `want_grad` also the
   /// gradients, those of the parameters being added to their views.
@@ -58,7 +60,8 @@ class Decoder {
   [[nodiscard]] const ModelConfig& config() const { return config_; }
 
  private:
-  [[nodiscard]] at::Tensor mix_tokens(const LayerParameters& parameters, const at::Tensor& x) const;
+  [[nodiscard]] at::Tensor mix_tokens(const LayerParameters& parameters, const at::Tensor& x,
+                                      const ops::Documents& documents) const;
 
   ModelConfig config_;
   ops::Parameter embedding_, final_norm_, head_;

@@ -21,7 +21,7 @@ at::Tensor log_decay(const DeltaNetParameters& parameters, const at::Tensor& a) 
 }  // namespace
 
 at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
-                           const at::Tensor& x) {
+                           const at::Tensor& x, const ops::Documents& documents) {
   const LinearAttentionConfig& linear = config.linear_attention;
   const std::int64_t sequences = x.size(0);
   const std::int64_t length = x.size(1);
@@ -32,7 +32,8 @@ at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& 
     return ops::linear(tokens, weight).view({sequences, length, -1});
   };
 
-  const at::Tensor mixed = ops::causal_conv_silu(project(parameters.in_proj_qkv), parameters.conv1d);
+  const at::Tensor mixed =
+      ops::causal_conv_silu(project(parameters.in_proj_qkv), parameters.conv1d, documents);
   const auto heads = [&](std::int64_t begin, std::int64_t width, std::int64_t count) {
     return mixed.narrow(2, begin, width).unflatten(2, {count, -1});
   };
@@ -41,7 +42,8 @@ at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& 
                              .k = heads(keys, keys, linear.key_heads),
                              .v = heads(2 * keys, values, linear.value_heads),
                              .log_decay = log_decay(parameters, project(parameters.in_proj_a)),
-                             .beta = at::sigmoid(project(parameters.in_proj_b).to(at::kFloat))});
+                             .beta = at::sigmoid(project(parameters.in_proj_b).to(at::kFloat))},
+                            documents);
 
   const at::Tensor normalised = ops::rms_norm(out, parameters.norm, config.rms_norm_eps);
   const at::Tensor gated =

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/model_config.hpp"
+#include "ops/documents.hpp"
 #include "ops/parameter.hpp"
 
 namespace sluice {
@@ -18,8 +19,8 @@ struct DeltaNetParameters {
   ops::Parameter out_proj;              ///< [hidden, values]
 };
 
-/// x [b, L, hidden] -> [b, L, hidden]; a token sees itself and earlier ones of its sequence.
+/// x [b, L, hidden] -> [b, L, hidden]; a token sees itself and earlier ones of its document.
 [[nodiscard]] at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
-                                         const at::Tensor& x);
+                                         const at::Tensor& x, const ops::Documents& documents);
 
 }  // namespace sluice

@@ -13,10 +13,22 @@
 namespace sluice::ops {
 namespace {
 
-/// Scores of one query to its causal probabilities, in place: the first `visible` of `length`, zeros after.
+/// Keys [begin, end) of a row of scores that a query sees.
+struct Visible {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+/// Zeros for all that is not seen.
 template <class T>
-SLUICE_VECTOR_CLONES void softmax_row(T* row, std::int64_t visible, std::int64_t length, float scale,
-                                      float* scratch) {
+void hide_others(T* row, const Visible& visible, std::int64_t length) {
+  std::fill(row, row + visible.begin, kernel::store<T>(0.0F));
+  std::fill(row + visible.end, row + length, kernel::store<T>(0.0F));
+}
+
+/// Visible scores of one query to its probabilities, in place.
+template <class T>
+SLUICE_VECTOR_CLONES void softmax_row(T* row, std::int64_t visible, float scale, float* scratch) {
   float largest = -HUGE_VALF;
 #pragma omp simd reduction(max : largest)
   for (std::int64_t j = 0; j < visible; ++j) {
@@ -31,29 +43,38 @@ SLUICE_VECTOR_CLONES void softmax_row(T* row, std::int64_t visible, std::int64_t
   }
   const float inverse = 1.0F / sum;
   for (std::int64_t j = 0; j < visible; ++j) row[j] = kernel::store<T>(scratch[j] * inverse);
-  std::fill(row + visible, row + length, kernel::store<T>(0.0F));
 }
 
-/// Gradient of one query's probabilities to that of its unscaled scores, in place.
+/// Gradient of one query's visible probabilities to that of its unscaled scores, in place.
 template <class T>
 SLUICE_VECTOR_CLONES void softmax_backward_row(const T* probabilities, T* grad, std::int64_t visible,
-                                               std::int64_t length, float scale) {
+                                               float scale) {
   float dot = 0;
 #pragma omp simd reduction(+ : dot)
   for (std::int64_t j = 0; j < visible; ++j) dot += kernel::load(probabilities[j]) * kernel::load(grad[j]);
   for (std::int64_t j = 0; j < visible; ++j)
     grad[j] = kernel::store<T>(kernel::load(probabilities[j]) * (kernel::load(grad[j]) - dot) * scale);
-  std::fill(grad + visible, grad + length, kernel::store<T>(0.0F));
 }
 
-/// One block of consecutive queries, of all query heads that share one key head, against the keys that the
-/// last of them sees. Row r of `queries` is position begin + r % positions.
+/// One block of consecutive queries, of all query heads that share one key head, against the keys that any of
+/// them sees. Row r of `queries` is position begin + r % positions.
 struct Block {
   std::int64_t begin;
   std::int64_t positions;
+  const std::int64_t* document;  ///< as Documents::of()
 
-  [[nodiscard]] std::int64_t keys() const { return begin + positions; }
-  [[nodiscard]] std::int64_t visible(std::int64_t row) const { return begin + row % positions + 1; }
+  [[nodiscard]] std::int64_t first_key(std::int64_t position) const {
+    return document == nullptr ? 0 : document[position];
+  }
+  [[nodiscard]] std::int64_t first_key() const { return first_key(begin); }
+  [[nodiscard]] std::int64_t keys() const { return begin + positions - first_key(); }
+  /// In a row of scores against keys() keys.
+  [[nodiscard]] Visible visible(std::int64_t row) const {
+    const std::int64_t position = begin + row % positions;
+    return {first_key(position) - first_key(), position + 1 - first_key()};
+  }
+  /// Of keys, values or their gradients [L, d].
+  [[nodiscard]] at::Tensor keys_of(const at::Tensor& x) const { return x.narrow(0, first_key(), keys()); }
 };
 
 /// Queries of a block. Scores of a block are all of a head's that exist at a time, and the work on keys that
@@ -61,9 +82,9 @@ struct Block {
 constexpr std::int64_t kBlockPositions = 128;
 
 template <class F>
-void for_each_block(std::int64_t length, F&& f) {
+void for_each_block(std::int64_t length, const std::int64_t* document, F&& f) {
   for (std::int64_t begin = 0; begin < length; begin += kBlockPositions)
-    f(Block{begin, std::min(kBlockPositions, length - begin)});
+    f(Block{begin, std::min(kBlockPositions, length - begin), document});
 }
 
 /// Softmax over the visible ones of scores [rows, keys], in place.
@@ -73,8 +94,12 @@ void causal_softmax(const at::Tensor& scores, const Block& block, double scale) 
     T* data = scores.data_ptr<T>();
     at::parallel_for(0, scores.size(0), kernel::grain(keys), [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> scratch(static_cast<std::size_t>(keys));
-      for (std::int64_t row = begin; row < end; ++row)
-        softmax_row(data + row * keys, block.visible(row), keys, static_cast<float>(scale), scratch.data());
+      for (std::int64_t row = begin; row < end; ++row) {
+        const Visible visible = block.visible(row);
+        softmax_row(data + row * keys + visible.begin, visible.end - visible.begin, static_cast<float>(scale),
+                    scratch.data());
+        hide_others(data + row * keys, visible, keys);
+      }
     });
   });
 }
@@ -86,9 +111,12 @@ void causal_softmax_backward(const at::Tensor& probabilities, const at::Tensor& 
     const T* p = probabilities.data_ptr<T>();
     T* data = grad.data_ptr<T>();
     at::parallel_for(0, grad.size(0), kernel::grain(keys), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row)
-        softmax_backward_row(p + row * keys, data + row * keys, block.visible(row), keys,
-                             static_cast<float>(scale));
+      for (std::int64_t row = begin; row < end; ++row) {
+        const Visible visible = block.visible(row);
+        const std::int64_t first = row * keys + visible.begin;
+        softmax_backward_row(p + first, data + first, visible.end - visible.begin, static_cast<float>(scale));
+        hide_others(data + row * keys, visible, keys);
+      }
     });
   });
 }
@@ -117,26 +145,27 @@ at::Tensor probabilities(const at::Tensor& queries, const at::Tensor& keys, cons
 
 /// One shared head: queries and output [group, L, d] (views), dense keys and values [L, d].
 void head_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                  const at::Tensor& out) {
-  for_each_block(k.size(0), [&](const Block& block) {
-    const at::Tensor weights = probabilities(rows_of(q, block), k.narrow(0, 0, block.keys()), block, scale);
-    write_rows(at::mm(weights, v.narrow(0, 0, block.keys())), out, block);
+                  const std::int64_t* document, const at::Tensor& out) {
+  for_each_block(k.size(0), document, [&](const Block& block) {
+    const at::Tensor weights = probabilities(rows_of(q, block), block.keys_of(k), block, scale);
+    write_rows(at::mm(weights, block.keys_of(v)), out, block);
   });
 }
 
 /// Its backward. d_k and d_v are float32 [L, d] and added to; the probabilities are computed again.
 void head_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& d_out,
-                   double scale, const at::Tensor& d_q, const at::Tensor& d_k, const at::Tensor& d_v) {
-  for_each_block(k.size(0), [&](const Block& block) {
+                   double scale, const std::int64_t* document, const at::Tensor& d_q, const at::Tensor& d_k,
+                   const at::Tensor& d_v) {
+  for_each_block(k.size(0), document, [&](const Block& block) {
     const at::Tensor queries = rows_of(q, block);
     const at::Tensor d_rows = rows_of(d_out, block);
-    const at::Tensor keys = k.narrow(0, 0, block.keys());
+    const at::Tensor keys = block.keys_of(k);
     const at::Tensor weights = probabilities(queries, keys, block, scale);
-    add_product(d_v.narrow(0, 0, block.keys()), weights.t(), d_rows);
-    const at::Tensor d_scores = at::mm(d_rows, v.narrow(0, 0, block.keys()).t());
+    add_product(block.keys_of(d_v), weights.t(), d_rows);
+    const at::Tensor d_scores = at::mm(d_rows, block.keys_of(v).t());
     causal_softmax_backward(weights, d_scores, block, scale);
     write_rows(at::mm(d_scores, keys), d_q, block);
-    add_product(d_k.narrow(0, 0, block.keys()), d_scores.t(), queries);
+    add_product(block.keys_of(d_k), d_scores.t(), queries);
   });
 }
 
@@ -149,15 +178,17 @@ void for_each_head(const at::Tensor& k, F&& f) {
 
 struct Attention : node::Function<Attention> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, double scale) {
+                            const at::Tensor& v, double scale, const Documents& documents) {
     const std::int64_t nkv = k.size(2);
     at::Tensor out = at::empty_like(q);
     for_each_head(k, [&](std::int64_t s, std::int64_t head) {
       head_forward(by_shared_head(q[s], nkv)[head], k[s].select(1, head).contiguous(),
-                   v[s].select(1, head).contiguous(), scale, by_shared_head(out[s], nkv)[head]);
+                   v[s].select(1, head).contiguous(), scale, documents.of(s),
+                   by_shared_head(out[s], nkv)[head]);
     });
     context->save_for_backward({q, k, v});
     context->saved_data["scale"] = scale;
+    node::keep(context, documents);
     return out;
   }
 
@@ -167,6 +198,8 @@ struct Attention : node::Function<Attention> {
     const at::Tensor& k = saved[1];
     const at::Tensor& v = saved[2];
     const std::int64_t nkv = k.size(2);
+    const double scale = context->saved_data["scale"].toDouble();
+    const Documents documents = node::kept_documents(context);
     const at::Tensor d_out = grads[0].contiguous();
     at::Tensor d_q = at::empty_like(q);
     at::Tensor d_k = at::empty_like(k);
@@ -175,22 +208,22 @@ struct Attention : node::Function<Attention> {
     for_each_head(k, [&](std::int64_t s, std::int64_t head) {
       sums.zero_();
       head_backward(by_shared_head(q[s], nkv)[head], k[s].select(1, head).contiguous(),
-                    v[s].select(1, head).contiguous(), by_shared_head(d_out[s], nkv)[head],
-                    context->saved_data["scale"].toDouble(), by_shared_head(d_q[s], nkv)[head], sums[0],
-                    sums[1]);
+                    v[s].select(1, head).contiguous(), by_shared_head(d_out[s], nkv)[head], scale,
+                    documents.of(s), by_shared_head(d_q[s], nkv)[head], sums[0], sums[1]);
       d_k[s].select(1, head).copy_(sums[0]);
       d_v[s].select(1, head).copy_(sums[1]);
     });
-    return {d_q, d_k, d_v, {}};
+    return {d_q, d_k, d_v, {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                     const Documents& documents) {
   SLUICE_ASSERT(q.dim() == 4 && k.sizes() == v.sizes() && q.size(2) % k.size(2) == 0,
                 "{} query heads cannot share {} key heads", q.size(2), k.size(2));
-  return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), scale);
+  return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), scale, documents);
 }
 
 }  // namespace sluice::ops

@@ -21,13 +21,20 @@ struct Channels {
   std::int64_t stride;
   std::int64_t count;
   std::int64_t taps;
+  const std::int64_t* document;  ///< as Documents::of()
+
+  /// The first tap that meets a token of t's document.
+  [[nodiscard]] std::int64_t first_tap(std::int64_t t) const {
+    const std::int64_t seen = t - (document == nullptr ? 0 : document[t]);
+    return std::max<std::int64_t>(0, taps - 1 - seen);
+  }
 };
 
 /// sums = what the taps see at token t. `filters` is [taps][kBlock].
 template <class T>
 inline void sum_taps(const T* x, const float* filters, std::int64_t t, const Channels& c, float* sums) {
   std::fill_n(sums, c.count, 0.0F);
-  for (std::int64_t j = std::max<std::int64_t>(0, c.taps - 1 - t); j < c.taps; ++j) {
+  for (std::int64_t j = c.first_tap(t); j < c.taps; ++j) {
     const T* row = x + (t - c.taps + 1 + j) * c.stride;
     const float* filter = filters + j * kBlock;
     for (std::int64_t i = 0; i < c.count; ++i) sums[i] += filter[i] * kernel::load(row[i]);
@@ -60,7 +67,7 @@ SLUICE_VECTOR_CLONES void backward_block(const T* x, const float* filters, const
       const float gate = kernel::sigmoid(sum);
       sum = kernel::load(up[i]) * gate * (1.0F + sum * (1.0F - gate));
     }
-    for (std::int64_t j = std::max<std::int64_t>(0, c.taps - 1 - t); j < c.taps; ++j) {
+    for (std::int64_t j = c.first_tap(t); j < c.taps; ++j) {
       const std::int64_t token = t - c.taps + 1 + j;
       const T* row = x + token * c.stride;
       for (std::int64_t i = 0; i < c.count; ++i) {
@@ -86,12 +93,14 @@ at::Tensor filters_by_channel(const at::Tensor& by_block, std::int64_t channels)
   return by_block.transpose(1, 2).reshape({-1, by_block.size(1)}).narrow(0, 0, channels).unsqueeze(1);
 }
 
-Channels channels_of_block(const at::Tensor& x, std::int64_t block, std::int64_t taps) {
-  return {x.size(1), x.size(2), std::min(kBlock, x.size(2) - block * kBlock), taps};
+Channels channels_of_block(const at::Tensor& x, std::int64_t block, std::int64_t taps,
+                           const std::int64_t* document) {
+  return {x.size(1), x.size(2), std::min(kBlock, x.size(2) - block * kBlock), taps, document};
 }
 
 template <class T>
-void forward(const at::Tensor& x, const at::Tensor& filters, const at::Tensor& y) {
+void forward(const at::Tensor& x, const at::Tensor& filters, const Documents& documents,
+             const at::Tensor& y) {
   const std::int64_t blocks = filters.size(0);
   const std::int64_t taps = filters.size(1);
   const std::int64_t tokens = x.size(1) * x.size(2);
@@ -100,7 +109,7 @@ void forward(const at::Tensor& x, const at::Tensor& filters, const at::Tensor& y
       const std::int64_t block = task % blocks;
       const std::int64_t offset = task / blocks * tokens + block * kBlock;
       forward_block(x.data_ptr<T>() + offset, filters.data_ptr<float>() + block * taps * kBlock,
-                    y.data_ptr<T>() + offset, channels_of_block(x, block, taps));
+                    y.data_ptr<T>() + offset, channels_of_block(x, block, taps, documents.of(task / blocks)));
     }
   });
 }
@@ -108,16 +117,17 @@ void forward(const at::Tensor& x, const at::Tensor& filters, const at::Tensor& y
 /// A block of channels stays with one thread through all sequences, so its filters' gradients need no sum
 /// over threads.
 template <class T>
-void backward(const at::Tensor& x, const at::Tensor& filters, const at::Tensor& d_y, const at::Tensor& d_x,
-              const at::Tensor& d_filters) {
+void backward(const at::Tensor& x, const at::Tensor& filters, const Documents& documents,
+              const at::Tensor& d_y, const at::Tensor& d_x, const at::Tensor& d_filters) {
   const std::int64_t taps = filters.size(1);
   const std::int64_t length = x.size(1);
   at::parallel_for(0, filters.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
     const at::Tensor scratch = at::empty({length, kBlock}, filters.options());
     for (std::int64_t task = begin * x.size(0); task < end * x.size(0); ++task) {
       const std::int64_t block = task / x.size(0);
-      const Channels channels = channels_of_block(x, block, taps);
-      const std::int64_t offset = task % x.size(0) * length * x.size(2) + block * kBlock;
+      const std::int64_t sequence = task % x.size(0);
+      const Channels channels = channels_of_block(x, block, taps, documents.of(sequence));
+      const std::int64_t offset = sequence * length * x.size(2) + block * kBlock;
       scratch.zero_();
       backward_block(x.data_ptr<T>() + offset, filters.data_ptr<float>() + block * taps * kBlock,
                      d_y.data_ptr<T>() + offset, scratch.data_ptr<float>(),
@@ -131,34 +141,37 @@ void backward(const at::Tensor& x, const at::Tensor& filters, const at::Tensor& 
 }
 
 struct CausalConvSilu : node::Function<CausalConvSilu> {
-  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Parameter& weight) {
+  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Parameter& weight,
+                            const Documents& documents) {
     at::Tensor y = at::empty_like(x);
     const at::Tensor filters = filters_by_block(weight.value);
-    kernel::dispatch(x, [&]<class T>(T) { ops::forward<T>(x, filters, y); });
+    kernel::dispatch(x, [&]<class T>(T) { ops::forward<T>(x, filters, documents, y); });
     context->save_for_backward({x});
     node::keep(context, "weight", weight);
+    node::keep(context, documents);
     return y;
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const at::Tensor x = context->get_saved_variables()[0];
     const Parameter weight = node::kept(context, "weight");
+    const Documents documents = node::kept_documents(context);
     const at::Tensor filters = filters_by_block(weight.value);
     const at::Tensor d_filters = at::zeros(filters.sizes(), filters.options());
     const at::Tensor d_y = grads[0].contiguous();
     at::Tensor d_x = at::empty_like(x);
-    kernel::dispatch(x, [&]<class T>(T) { ops::backward<T>(x, filters, d_y, d_x, d_filters); });
+    kernel::dispatch(x, [&]<class T>(T) { ops::backward<T>(x, filters, documents, d_y, d_x, d_filters); });
     if (weight.grad.defined()) weight.grad.add_(filters_by_channel(d_filters, x.size(2)));
-    return {d_x, {}};
+    return {d_x, {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor causal_conv_silu(const at::Tensor& x, const Parameter& weight) {
+at::Tensor causal_conv_silu(const at::Tensor& x, const Parameter& weight, const Documents& documents) {
   SLUICE_ASSERT(x.dim() == 3 && weight.value.dim() == 3 && weight.value.size(0) == x.size(2),
                 "filters for {} channels on {}", weight.value.size(0), x.size(-1));
-  return CausalConvSilu::apply(x.contiguous(), weight);
+  return CausalConvSilu::apply(x.contiguous(), weight, documents);
 }
 
 }  // namespace sluice::ops

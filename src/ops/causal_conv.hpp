@@ -1,12 +1,14 @@
 // Short causal convolution over tokens, one filter per channel.
 #pragma once
 
+#include "ops/documents.hpp"
 #include "ops/parameter.hpp"
 
 namespace sluice::ops {
 
 /// silu(sum over j of w[c, 0, j] * x[b, t - K + 1 + j, c]) for x [b, L, C] and w [C, 1, K], with zeros before
-/// the first token: [b, L, C]. Float32 inside, rounded once to x's dtype.
-[[nodiscard]] at::Tensor causal_conv_silu(const at::Tensor& x, const Parameter& weight);
+/// the first token of a document: [b, L, C]. Float32 inside, rounded once to x's dtype.
+[[nodiscard]] at::Tensor causal_conv_silu(const at::Tensor& x, const Parameter& weight,
+                                          const Documents& documents = {});
 
 }  // namespace sluice::ops

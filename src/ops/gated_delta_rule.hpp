@@ -1,7 +1,7 @@
 // The recurrence of linear attention with decay: Gated Delta Networks, https://arxiv.org/abs/2412.06464.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include "ops/documents.hpp"
 
 namespace sluice::ops {
 
@@ -13,11 +13,11 @@ struct DeltaRuleInputs {
   at::Tensor beta;       ///< [b, L, hv], in (0, 1): how much of a key's old value is replaced
 };
 
-/// Per value head, with a state S [dk, dv] that begins as zero:
+/// Per value head, with a state S [dk, dv] that is zero where a document begins:
 ///   S_t = e^g_t S_(t-1) + beta_t k_t (v_t - (e^g_t S_(t-1))^T k_t)^T,   out_t = S_t^T q_t / sqrt(dk)
 /// computed chunk by chunk in float32 as transformers' torch_chunk_gated_delta_rule: [b, L, hv, dv] in v's
 /// dtype. Keeps its inputs and the state before each chunk, b * hv * dk * dv floats for 64 tokens; backward
 /// makes one chunk's graph at a time.
-[[nodiscard]] at::Tensor gated_delta_rule(const DeltaRuleInputs& inputs);
+[[nodiscard]] at::Tensor gated_delta_rule(const DeltaRuleInputs& inputs, const Documents& documents = {});
 
 }  // namespace sluice::ops

@@ -3,6 +3,7 @@
 #include "ops/kernel.hpp"
 #include "ops/linear.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
@@ -74,7 +75,8 @@ void to_gradient(const Tile& tile, const std::int64_t* targets, const std::vecto
       for (std::int64_t t = begin; t < end; ++t) {
         T* row = tile.logits.data_ptr<T>() + t * width;
         const TokenSum& sum = sums[static_cast<std::size_t>(t)];
-        scaled_softmax_row(row, width, sum.largest, static_cast<float>(scale / sum.exponentials));
+        const double factor = targets[t] == kNoTarget ? 0.0 : scale / sum.exponentials;
+        scaled_softmax_row(row, width, sum.largest, static_cast<float>(factor));
         if (const auto column = tile.column(targets[t]); column >= 0) {
           const double share = std::exp(static_cast<double>(sum.target) - sum.largest) / sum.exponentials;
           row[column] = kernel::store<T>(static_cast<float>((share - 1.0) * scale));
@@ -104,14 +106,15 @@ class TokenGroup {
         width_(tile_width(hidden_.size(0))) {}
 
   /// Goes over the vocabulary; a last tile that is the whole of it is kept for the gradient.
-  double loss() {
-    double total = 0;
+  void loss(double* losses) {
     for (std::int64_t first = 0; first < vocabulary(); first += width_) {
       last_ = tile(first);
       join(last_, targets_, sums_);
     }
-    for (const TokenSum& sum : sums_) total += std::log(sum.exponentials) + sum.largest - sum.target;
-    return total;
+    for (std::size_t t = 0; t < sums_.size(); ++t)
+      losses[t] = targets_[t] == kNoTarget
+                      ? 0.0
+                      : std::log(sums_[t].exponentials) + sums_[t].largest - sums_[t].target;
   }
 
   /// After loss(). Several tiles are computed anew: one product more is cheaper than keeping them all.
@@ -146,7 +149,7 @@ class TokenGroup {
 void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
   const std::int64_t* target = targets.data_ptr<std::int64_t>();
   for (std::int64_t t = 0; t < targets.numel(); ++t)
-    if (target[t] < 0 || target[t] >= vocabulary)
+    if (target[t] != kNoTarget && (target[t] < 0 || target[t] >= vocabulary))
       fail(ExitCode::kBadData,
            "target token {} of the batch has id {}, but the model's vocabulary ends at {}", t, target[t],
            vocabulary - 1);
@@ -160,12 +163,12 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w, 
   const at::Tensor ids = targets.contiguous();
   check_targets(ids, w.value.size(0));
   const at::Tensor rows = hidden.contiguous();
-  CrossEntropy result;
+  CrossEntropy result{at::empty({rows.size(0)}, at::kDouble), {}};
   if (want_grad) result.d_hidden = at::empty_like(rows);
   for (std::int64_t begin = 0; begin < rows.size(0); begin += kTileTokens) {
     const std::int64_t count = std::min(kTileTokens, rows.size(0) - begin);
     TokenGroup group(rows.narrow(0, begin, count), w, ids.data_ptr<std::int64_t>() + begin);
-    result.loss_sum += group.loss();
+    group.loss(result.losses.data_ptr<double>() + begin);
     if (want_grad) group.gradient(loss_scale, result.d_hidden.narrow(0, begin, count));
   }
   return result;

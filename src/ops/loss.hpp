@@ -3,17 +3,22 @@
 
 #include "ops/parameter.hpp"
 
+#include <cstdint>
+
 namespace sluice::ops {
 
+/// A target that is none: its token adds nothing to loss or gradient. The number is torch's ignore_index.
+inline constexpr std::int64_t kNoTarget = -100;
+
 struct CrossEntropy {
-  double loss_sum = 0;  ///< sum over tokens of the cross-entropy in nats, not scaled
-  at::Tensor d_hidden;  ///< [T, H] gradient of loss_scale * loss_sum; undefined if no gradient was wanted
+  at::Tensor losses;    ///< [T] float64: each token's cross-entropy in nats, not scaled; 0 without a target
+  at::Tensor d_hidden;  ///< [T, H] gradient of loss_scale * sum of losses; undefined if none was wanted
 };
 
 /// Cross-entropy of softmax(hidden [T, H] times the transpose of w [V, H]) against targets [T] (int64). With
-/// `want_grad` it makes the gradient of loss_scale * loss_sum in the same call and adds w's part to w.grad
-/// (if defined). Logits are made in tiles of at most 16 MiB. Not a graph node: it is the end of forward and
-/// the begin of backward at once. Error(kBadData) for a target outside [0, V).
+/// `want_grad` it makes the gradient of loss_scale * sum of losses in the same call and adds w's part to
+/// w.grad (if defined). Logits are made in tiles of at most 16 MiB. Not a graph node: it is the end of
+/// forward and the begin of backward at once. Error(kBadData) for a target outside [0, V) but kNoTarget.
 [[nodiscard]] CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w,
                                                 const at::Tensor& targets, double loss_scale, bool want_grad);
 

@@ -1,6 +1,7 @@
 // What the autograd nodes of src/ops share. Internal to src/ops.
 #pragma once
 
+#include "ops/documents.hpp"
 #include "ops/parameter.hpp"
 
 #include <torch/csrc/autograd/custom_function.h>
@@ -21,6 +22,13 @@ inline void keep(AutogradContext* context, const std::string& name, const Parame
 }
 inline Parameter kept(AutogradContext* context, const std::string& name) {
   return {context->saved_data[name].toTensor(), context->saved_data[name + ".grad"].toTensor()};
+}
+
+inline void keep(AutogradContext* context, const Documents& documents) {
+  context->saved_data["documents"] = documents.first;
+}
+inline Documents kept_documents(AutogradContext* context) {
+  return {context->saved_data["documents"].toTensor()};
 }
 
 /// Whether a node over this input would be part of a graph.

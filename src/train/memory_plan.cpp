@@ -59,7 +59,19 @@ std::int64_t mixing_bytes(const ModelConfig& model, std::int64_t sequences, std:
          size_of(DType::kFloat32);
 }
 
-std::int64_t activation_bytes(const ModelConfig& model, const JobConfig& job, std::int64_t sequences) {
+constexpr std::int64_t kLogitTile = 16 * kMiB;
+
+/// Without a graph: a micro-batch of one layer, and what every token carries from layer to layer.
+std::int64_t forward_bytes(const ModelConfig& model, const JobConfig& job, std::int64_t sequences) {
+  const std::int64_t length = job.data.sequence_length;
+  const std::int64_t size = size_of(job.model.dtype);
+  const std::int64_t micro_sequences = std::min(sequences, job.train.micro_batch_sequences);
+  return sequences * length * model.hidden_size * size +
+         micro_sequences * length * live_elements_per_token(model) * size +
+         mixing_bytes(model, micro_sequences, length) + kLogitTile;
+}
+
+std::int64_t training_bytes(const ModelConfig& model, const JobConfig& job, std::int64_t sequences) {
   const std::int64_t length = job.data.sequence_length;
   const std::int64_t size = size_of(job.model.dtype);
   const std::int64_t tokens = sequences * length;
@@ -69,7 +81,7 @@ std::int64_t activation_bytes(const ModelConfig& model, const JobConfig& job, st
   const std::int64_t choices = model.moe_layer_count() * model.experts_per_token * 8;
   const std::int64_t inputs = (model.layer_count() + 2) * model.hidden_size * size;
   const std::int64_t mixing = mixing_bytes(model, micro_sequences, length);
-  constexpr std::int64_t kLogitTiles = 2 * 16 * kMiB;
+  constexpr std::int64_t kLogitTiles = 2 * kLogitTile;
   if (job.train.recompute == Recompute::kNone)
     return tokens * (inputs + choices + model.layer_count() * live) + micro_tokens * live + mixing +
            kLogitTiles;
@@ -98,22 +110,25 @@ std::array<std::pair<std::string_view, std::int64_t>, 7> RankMemory::parts() con
 std::vector<RankMemory> plan_memory(const ModelConfig& model, const ShardPlan& plan, const StagePlan& stages,
                                     const JobConfig& job, int ring_slots) {
   const std::int64_t size = size_of(job.model.dtype);
+  const bool trains = job.job.kind == JobKind::kTrain;
+  const bool computes = trains || job.job.kind == JobKind::kEvaluate;
   const bool whole_units = plan.world() > 1;
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < plan.world(); ++rank) {
-    RankMemory memory;
+    RankMemory& memory = ranks.emplace_back();
     const std::int64_t elements = plan.arena_elements(rank);
     memory.weights = elements * size;
+    if (job.model.init == ModelInit::kCheckpoint) memory.staging = ring_slots * job.load.chunk_bytes;
+    if (!computes) continue;
+    const std::int64_t sequences = rank_share(job.train.batch_sequences, plan.world(), rank).size();
+    if (whole_units) memory.gather_buffers = sum(stages.slot_elements(plan.layouts())) * size;
+    memory.activations =
+        trains ? training_bytes(model, job, sequences) : forward_bytes(model, job, sequences);
+    if (!trains) continue;
     memory.gradients = elements * size_of(DType::kFloat32);
     memory.optimizer = elements * AdamW::bytes_per_element(job.model.dtype);
-    if (whole_units) {
-      memory.gather_buffers = sum(stages.slot_elements(plan.layouts())) * size;
+    if (whole_units)
       memory.gradient_buffer = stages.largest_stage_elements(plan.layouts()) * size_of(DType::kFloat32);
-    }
-    const SequenceRange share = rank_share(job.train.batch_sequences, plan.world(), rank);
-    memory.activations = activation_bytes(model, job, share.size());
-    if (job.model.init == ModelInit::kCheckpoint) memory.staging = ring_slots * job.load.chunk_bytes;
-    ranks.push_back(memory);
   }
   return ranks;
 }

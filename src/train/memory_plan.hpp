@@ -6,6 +6,7 @@
 #include "shard/shard_plan.hpp"
 #include "shard/stage_plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -14,8 +15,9 @@
 
 namespace sluice {
 
-/// Bytes of one rank. All but activations are exact; activations are an upper estimate of what a micro-batch
-/// of one layer and the kept layer inputs take. The process itself (code, LibTorch, MPI) comes on top.
+/// Bytes of one rank; what the job's kind does not need is 0. All but activations are exact; activations are
+/// an upper estimate of what a micro-batch of one layer and the kept layer inputs take. The process itself
+/// (code, LibTorch, MPI) comes on top.
 struct RankMemory {
   std::int64_t weights = 0;          ///< the arena
   std::int64_t gradients = 0;        ///< float32 shards
@@ -23,12 +25,13 @@ struct RankMemory {
   std::int64_t gather_buffers = 0;   ///< whole units, one slot for each unit of a stage
   std::int64_t gradient_buffer = 0;  ///< float32, the largest stage
   std::int64_t activations = 0;
-  std::int64_t staging = 0;  ///< while loading; gone before the optimizer is there
+  std::int64_t staging = 0;  ///< while loading; gone before what follows is there
 
   [[nodiscard]] std::int64_t load_total() const { return weights + staging; }
-  [[nodiscard]] std::int64_t train_total() const {
+  [[nodiscard]] std::int64_t compute_total() const {
     return weights + gradients + optimizer + gather_buffers + gradient_buffer + activations;
   }
+  [[nodiscard]] std::int64_t peak() const { return std::max(load_total(), compute_total()); }
   /// Every part with its name, for tables and JSON.
   [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 7> parts() const;
 };

@@ -13,36 +13,16 @@
 
 namespace sluice {
 
-/// A stage's units, gathered and bound to the views for as long as this lives.
-class Trainer::BoundStage {
- public:
-  BoundStage(Trainer& trainer, const Stage& stage) : trainer_(trainer), stage_(stage) {
-    const PhaseTimer::Scope phase(trainer.timer_, Phase::kGather);
-    const std::vector<std::byte*> units = trainer.gatherer_.gather(stage);
-    for (std::size_t i = 0; i < units.size(); ++i) trainer.views_.bind(stage.units[i], units[i]);
-  }
-  ~BoundStage() {
-    for (const int unit : stage_.units) trainer_.views_.unbind(unit);
-    trainer_.gatherer_.release();
-  }
-  BoundStage(const BoundStage&) = delete;
-  BoundStage& operator=(const BoundStage&) = delete;
-
- private:
-  Trainer& trainer_;
-  const Stage& stage_;
-};
-
 Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
                  ShardArena& weights, const JobConfig& job)
     : comm_(comm),
       job_(job),
-      stages_(make_stage_plan(weights.plan().layouts(), model.tie_word_embeddings)),
-      views_(manifest, weights.plan().layouts(), weights.dtype()),
-      decoder_(model, views_, job.data.sequence_length),
-      gatherer_(comm, weights, stages_),
+      binder_(comm, manifest, weights, model.tie_word_embeddings),
+      stages_(binder_.stages()),
+      timer_(binder_.timer()),
+      decoder_(model, binder_.views(), job.data.sequence_length),
       gradients_(weights.plan(), weights.rank(), DType::kFloat32, "gradient shards"),
-      reducer_(comm, stages_, views_, gradients_),
+      reducer_(comm, stages_, binder_.views(), gradients_),
       optimizer_(manifest, weights, job.optimizer),
       routing_(model.layers.size()),
       tokens_per_step_(job.train.batch_sequences * job.data.sequence_length) {
@@ -61,13 +41,14 @@ StepMetrics Trainer::step(const Batch& batch, double learning_rate) {
 StepMetrics Trainer::compute_gradients(const Batch& batch) {
   StepMetrics metrics;
   static_cast<void>(timer_.take());
-  std::vector<MicroBatch> micro_batches = split(batch);
+  SLUICE_ASSERT(batch.global_targets > 0, "a batch without targets");
+  std::vector<Pass> passes = split(batch);
   reducer_.begin_step();
-  forward(micro_batches);
+  forward(passes);
   reduce_routing(metrics);
-  const double loss_sum = head(micro_batches);
-  backward(micro_batches);
-  finish_metrics(loss_sum, metrics);
+  const double loss_sum = head(passes, 1 / static_cast<double>(batch.global_targets));
+  backward(passes);
+  finish_metrics(loss_sum, batch.global_targets, metrics);
   metrics.phase_seconds = timer_.take();
   return metrics;
 }
@@ -80,44 +61,36 @@ void Trainer::update(double grad_norm, double learning_rate) {
   optimizer_.update(gradients_, learning_rate, scale);
 }
 
-std::vector<Trainer::MicroBatch> Trainer::split(const Batch& batch) const {
-  std::vector<MicroBatch> micro_batches;
-  const at::Tensor ids = torch::from_blob(const_cast<std::int64_t*>(batch.ids.data()),
-                                          {batch.sequences, batch.length + 1}, at::kLong);
-  for (std::int64_t first = 0; first < batch.sequences; first += job_.train.micro_batch_sequences) {
-    const std::int64_t count = std::min(job_.train.micro_batch_sequences, batch.sequences - first);
-    const at::Tensor rows = ids.narrow(0, first, count);
-    MicroBatch& added = micro_batches.emplace_back();
-    added.inputs = rows.narrow(1, 0, batch.length).contiguous();
-    added.targets = rows.narrow(1, 1, batch.length).contiguous();
-    added.passes.resize(routing_.size());
-  }
-  return micro_batches;
+std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
+  std::vector<Pass> passes;
+  for (MicroBatch& micro_batch : split_batch(batch, job_.train.micro_batch_sequences))
+    passes.push_back({std::move(micro_batch), std::vector<LayerPass>(routing_.size())});
+  return passes;
 }
 
-void Trainer::forward(std::vector<MicroBatch>& micro_batches) {
+void Trainer::forward(std::vector<Pass>& passes) {
   {
-    const BoundStage bound(*this, stages_.embed);
+    const StageBinder::Bound bound(binder_, stages_.embed);
     const PhaseTimer::Scope phase(timer_, Phase::kForward);
-    for (MicroBatch& micro_batch : micro_batches) micro_batch.hidden = decoder_.embed(micro_batch.inputs);
+    for (Pass& pass : passes) pass.hidden = decoder_.embed(pass.inputs);
   }
   const bool keep_graphs = job_.train.recompute == Recompute::kNone;
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
     routing_[static_cast<std::size_t>(layer)] = decoder_.no_routing(layer);
-    const BoundStage bound(*this, stages_.layers[static_cast<std::size_t>(layer)]);
+    const StageBinder::Bound bound(binder_, stages_.layers[static_cast<std::size_t>(layer)]);
     const PhaseTimer::Scope phase(timer_, Phase::kForward);
-    for (MicroBatch& micro_batch : micro_batches) forward_layer(layer, micro_batch, keep_graphs);
+    for (Pass& pass : passes) forward_layer(layer, pass, keep_graphs);
   }
 }
 
-void Trainer::forward_layer(int layer, MicroBatch& micro_batch, bool keep_graph) {
+void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
   const at::AutoGradMode grad_mode(keep_graph);
-  LayerPass& pass = micro_batch.passes[static_cast<std::size_t>(layer)];
-  pass.input = micro_batch.hidden.detach().requires_grad_(keep_graph);
-  const at::Tensor output = decoder_.layer(layer, pass.input, pass.routing,
-                                           routing_[static_cast<std::size_t>(layer)], probability_grad_);
-  if (keep_graph) pass.output = output;
-  micro_batch.hidden = output.detach();
+  LayerPass& layer = pass.layers[static_cast<std::size_t>(index)];
+  layer.input = pass.hidden.detach().requires_grad_(keep_graph);
+  const at::Tensor output = decoder_.layer(index, layer.input, pass.documents, layer.routing,
+                                           routing_[static_cast<std::size_t>(index)], probability_grad_);
+  if (keep_graph) layer.output = output;
+  pass.hidden = output.detach();
 }
 
 void Trainer::reduce_routing(StepMetrics& metrics) {
@@ -131,18 +104,16 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
   metrics.expert_tokens = std::move(totals.expert_tokens);
 }
 
-double Trainer::head(std::vector<MicroBatch>& micro_batches) {
-  const BoundStage bound(*this, stages_.head);
+double Trainer::head(std::vector<Pass>& passes, double loss_scale) {
+  const StageBinder::Bound bound(binder_, stages_.head);
   reducer_.open(stages_.head);
   double loss_sum = 0;
   {
     const PhaseTimer::Scope phase(timer_, Phase::kBackward);
-    for (MicroBatch& micro_batch : micro_batches) {
-      const double scale = 1 / static_cast<double>(tokens_per_step_);
-      Decoder::Head result =
-          decoder_.head(micro_batch.hidden, micro_batch.targets, scale, /*want_grad=*/true);
-      loss_sum += result.loss_sum;
-      micro_batch.hidden = std::move(result.d_x);
+    for (Pass& pass : passes) {
+      Decoder::Head result = decoder_.head(pass.hidden, pass.targets, loss_scale, /*want_grad=*/true);
+      loss_sum += result.losses.sum().item<double>();
+      pass.hidden = std::move(result.d_x);
     }
   }
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
@@ -150,14 +121,14 @@ double Trainer::head(std::vector<MicroBatch>& micro_batches) {
   return loss_sum;
 }
 
-void Trainer::backward(std::vector<MicroBatch>& micro_batches) {
+void Trainer::backward(std::vector<Pass>& passes) {
   for (int layer = decoder_.config().layer_count() - 1; layer >= 0; --layer) {
     const Stage& stage = stages_.layers[static_cast<std::size_t>(layer)];
-    const BoundStage bound(*this, stage);
+    const StageBinder::Bound bound(binder_, stage);
     reducer_.open(stage);
     {
       const PhaseTimer::Scope phase(timer_, Phase::kBackward);
-      for (MicroBatch& micro_batch : micro_batches) backward_layer(layer, micro_batch);
+      for (Pass& pass : passes) backward_layer(layer, pass);
     }
     const PhaseTimer::Scope phase(timer_, Phase::kReduce);
     reducer_.reduce(stage);
@@ -165,32 +136,31 @@ void Trainer::backward(std::vector<MicroBatch>& micro_batches) {
   reducer_.open(stages_.embed);
   {
     const PhaseTimer::Scope phase(timer_, Phase::kBackward);
-    for (const MicroBatch& micro_batch : micro_batches)
-      decoder_.embed_backward(micro_batch.inputs, micro_batch.hidden);
+    for (const Pass& pass : passes) decoder_.embed_backward(pass.inputs, pass.hidden);
   }
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   reducer_.reduce(stages_.embed);
 }
 
-void Trainer::backward_layer(int layer, MicroBatch& micro_batch) {
+void Trainer::backward_layer(int index, Pass& pass) {
   const at::AutoGradMode grad_mode(true);
-  LayerPass pass = std::exchange(micro_batch.passes[static_cast<std::size_t>(layer)], {});
-  if (!pass.output.defined()) {
-    pass.input.requires_grad_(true);
-    pass.output = decoder_.layer(layer, pass.input, pass.routing, routing_[static_cast<std::size_t>(layer)],
-                                 probability_grad_);
+  LayerPass layer = std::exchange(pass.layers[static_cast<std::size_t>(index)], {});
+  if (!layer.output.defined()) {
+    layer.input.requires_grad_(true);
+    layer.output = decoder_.layer(index, layer.input, pass.documents, layer.routing,
+                                  routing_[static_cast<std::size_t>(index)], probability_grad_);
   }
-  micro_batch.hidden = torch::autograd::grad({pass.output}, {pass.input}, {micro_batch.hidden}).front();
+  pass.hidden = torch::autograd::grad({layer.output}, {layer.input}, {pass.hidden}).front();
 }
 
-void Trainer::finish_metrics(double local_loss_sum, StepMetrics& metrics) {
+void Trainer::finish_metrics(double local_loss_sum, std::int64_t targets, StepMetrics& metrics) {
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   const auto* gradient = reinterpret_cast<const float*>(gradients_.data());
   const std::int64_t elements = gradients_.plan().arena_elements(gradients_.rank());
   std::array<double, 2> sums{local_loss_sum, ops::sum_of_squares(gradient, elements)};
   comm_.all_reduce_sum(std::span<double>(sums));
   metrics.tokens = tokens_per_step_;
-  metrics.loss = sums[0] / static_cast<double>(tokens_per_step_);
+  metrics.loss = sums[0] / static_cast<double>(targets);
   metrics.grad_norm = std::sqrt(sums[1]);
   if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm))
     fail(ExitCode::kNumerics,
@@ -203,10 +173,10 @@ at::Tensor Trainer::first_logits(const Batch& batch) {
   Batch first = batch;
   first.sequences = comm_.rank() == 0 ? 1 : 0;
   SLUICE_ASSERT(first.sequences <= batch.sequences, "rank 0 has no sequence");
-  std::vector<MicroBatch> micro_batches = split(first);
-  forward(micro_batches);
-  const BoundStage bound(*this, stages_.head);
-  return micro_batches.empty() ? at::Tensor() : decoder_.logits(micro_batches.front().hidden[0]);
+  std::vector<Pass> passes = split(first);
+  forward(passes);
+  const StageBinder::Bound bound(binder_, stages_.head);
+  return passes.empty() ? at::Tensor() : decoder_.logits(passes.front().hidden[0]);
 }
 
 }  // namespace sluice

@@ -11,11 +11,10 @@
 #include "data/batch_source.hpp"
 #include "model/decoder.hpp"
 #include "shard/arena.hpp"
-#include "shard/stage_plan.hpp"
-#include "shard/unit_gatherer.hpp"
 #include "train/adamw.hpp"
 #include "train/gradient_reducer.hpp"
-#include "train/phase_timer.hpp"
+#include "train/micro_batch.hpp"
+#include "train/stage_binder.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -24,7 +23,7 @@ namespace sluice {
 
 /// What a step found; the same on every rank, but for the phases.
 struct StepMetrics {
-  double loss = 0;       ///< mean cross-entropy over all tokens of the step, in nats
+  double loss = 0;       ///< mean cross-entropy over all targets of the step, in nats
   double grad_norm = 0;  ///< global L2 norm before clipping
   double aux_loss = 0;   ///< load-balancing loss, without its coefficient
   std::int64_t tokens = 0;
@@ -63,32 +62,28 @@ class Trainer {
     at::Tensor output;  ///< with its graph, when nothing is recomputed; else undefined
     RoutingRecord routing;
   };
-  struct MicroBatch {
-    at::Tensor inputs, targets;  ///< [b, L] int64
-    at::Tensor hidden;  ///< [b, L, hidden]: activations on the way up, their gradient on the way down
-    std::vector<LayerPass> passes;
+  struct Pass : MicroBatch {
+    std::vector<LayerPass> layers;
   };
-  class BoundStage;
 
-  [[nodiscard]] std::vector<MicroBatch> split(const Batch& batch) const;
-  void forward(std::vector<MicroBatch>& micro_batches);
+  [[nodiscard]] std::vector<Pass> split(const Batch& batch) const;
+  void forward(std::vector<Pass>& passes);
   void reduce_routing(StepMetrics& metrics);
-  [[nodiscard]] double head(std::vector<MicroBatch>& micro_batches);
-  void backward(std::vector<MicroBatch>& micro_batches);
-  void forward_layer(int layer, MicroBatch& micro_batch, bool keep_graph);
-  void backward_layer(int layer, MicroBatch& micro_batch);
-  void finish_metrics(double local_loss_sum, StepMetrics& metrics);
+  [[nodiscard]] double head(std::vector<Pass>& passes, double loss_scale);
+  void backward(std::vector<Pass>& passes);
+  void forward_layer(int index, Pass& pass, bool keep_graph);
+  void backward_layer(int index, Pass& pass);
+  void finish_metrics(double local_loss_sum, std::int64_t targets, StepMetrics& metrics);
 
   Communicator& comm_;
   const JobConfig& job_;
-  StagePlan stages_;
-  ParameterViews views_;
+  StageBinder binder_;
+  const StagePlan& stages_;
+  PhaseTimer& timer_;
   Decoder decoder_;
-  UnitGatherer gatherer_;
   ShardArena gradients_;
   GradientReducer reducer_;
   AdamW optimizer_;
-  PhaseTimer timer_;
   std::vector<RoutingSums> routing_;  ///< one per layer; undefined tensors in dense ones
   at::Tensor probability_grad_;       ///< [experts] float32; undefined without load-balancing loss
   std::int64_t tokens_per_step_;

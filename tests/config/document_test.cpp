@@ -36,6 +36,7 @@ tokens = "t.h5"
 sequence_length = 7
 seed = 1
 order = "sequential"
+separator_token = 3
 [train]
 steps = 3
 batch_sequences = 1
@@ -172,7 +173,7 @@ TEST(Document, help_columns_are_aligned) {
 }
 
 TEST(Document, help_tells_what_this_version_lacks) {
-  EXPECT_THAT(describe_schema(), HasSubstr("(not in this version: \"evaluate\")"));
+  EXPECT_THAT(describe_schema(), HasSubstr("(not in this version: \"bfloat16\", \"int8\" or \"factored\")"));
 }
 
 }  // namespace

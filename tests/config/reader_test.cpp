@@ -79,7 +79,7 @@ TEST(JobConfig, takes_dotted_and_inline_tables) {
 
 TEST(JobConfig, reports_every_problem_at_once_in_file_order) {
   const Refusal result = refusal(R"([job]
-kind = "evaluate"
+kind = "evaluation"
 outptu = "runs/x"
 [model]
 path = ""
@@ -101,9 +101,8 @@ x = 1
 )",
                                  {"optimizer.learning_rat=1"});
   EXPECT_EQ(result.code, ExitCode::kBadConfig);
-  EXPECT_EQ(
-      result.text,
-      R"(job.toml:2:1: job.kind: found "evaluate", expected "train", "load" or "export"; "evaluate" is not available in this version
+  EXPECT_EQ(result.text,
+            R"(job.toml:2:1: job.kind: found "evaluation", expected "train", "load", "export" or "evaluate"
 job.toml:3:1: job.outptu: unknown key, did you mean "output"?
 job.toml:5:1: model.path: found "", expected a path
 job.toml:6:1: model.dtype: found "float16", expected "bfloat16" or "float32"

@@ -31,9 +31,8 @@ std::filesystem::path stream(const TemporaryDirectory& directory, std::int64_t t
 BatchOptions options(const std::filesystem::path& path, std::int64_t batch_sequences,
                      std::int64_t vocabulary) {
   return {.tokens = path,
-          .sequence_length = kLength,
+          .file = {.sequence_length = kLength, .vocab_size = vocabulary},
           .batch_sequences = batch_sequences,
-          .vocab_size = vocabulary,
           .order = Order::kSequential,
           .seed = 0};
 }
@@ -56,6 +55,44 @@ TEST(BatchSource, ranks_share_the_global_batch_in_order) {
       EXPECT_EQ(batch.ids, expected);
     }
   }
+}
+
+TEST(BatchSource, counts_the_targets_of_the_global_batch_on_every_rank) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = stream(directory, 100);
+  BatchSource plain(test_world(), options(path, 4, 100));
+  EXPECT_EQ(plain.batch(0).global_targets, 4 * kLength);
+  EXPECT_TRUE(plain.batch(0).marks.empty());
+  BatchOptions with_documents = options(path, 4, 100);
+  with_documents.file.separator_token = 5;
+  BatchSource packed(test_world(), with_documents);
+  const Batch batch = packed.batch(0);
+  EXPECT_EQ(batch.global_targets, 4 * kLength - 1) << "token 6 is predicted by nothing";
+  EXPECT_EQ(batch.marks.size(), batch.ids.size());
+  EXPECT_EQ(packed.batch(1).global_targets, 4 * kLength);
+}
+
+TEST(BatchSource, a_batch_with_nothing_to_predict_is_an_error_on_every_rank) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "tokens.h5";
+  if (test_world().rank() == 0) hdf5::File::create(path).create_dataset("/tokens", DType::kInt32, {100});
+  BatchOptions all_separators = options(path, 2, 100);
+  all_separators.file.separator_token = 0;
+  BatchSource source(test_world(), all_separators);
+  expect_error(ExitCode::kBadData, {"step 1", "one token long", "separator_token"},
+               [&] { static_cast<void>(source.batch(0)); });
+}
+
+TEST(BatchSource, gives_every_token_once_for_an_evaluation) {
+  const TemporaryDirectory directory;
+  BatchOptions every_token = options(stream(directory, 12), 4, 100);
+  every_token.file.keep_rest = true;
+  BatchSource source(test_world(), every_token);
+  EXPECT_EQ(source.sequence_count(), 4);
+  EXPECT_EQ(source.document_count(), 1);
+  const Batch batch = source.sequences(2, 2);
+  EXPECT_THAT(batch.ids, testing::ElementsAre(6, 7, 8, 9, 9, 10, 11, 0));
+  EXPECT_EQ(batch.global_targets, 5);
 }
 
 TEST(BatchSource, a_missing_file_is_the_same_error_on_every_rank) {

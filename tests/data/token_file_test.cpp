@@ -13,17 +13,30 @@ using test::TemporaryDirectory;
 
 constexpr std::int64_t kVocabulary = 100;
 
-/// A file whose `tokens` has that shape and counts from 0.
+constexpr TokenMark kIn = TokenMark::kInside;
+constexpr TokenMark kNew = TokenMark::kBegins;
+constexpr TokenMark kPad = TokenMark::kPadding;
+
+/// A file whose `tokens` has that shape and counts from 0, and perhaps with document_starts.
 std::filesystem::path write_tokens(const TemporaryDirectory& directory, DType dtype,
-                                   const std::vector<std::int64_t>& shape) {
+                                   const std::vector<std::int64_t>& shape,
+                                   const std::vector<std::int64_t>& starts = {}) {
   const std::filesystem::path path = directory / "tokens.h5";
   hdf5::File file = hdf5::File::create(path);
   std::vector<std::int64_t> ids(static_cast<std::size_t>(
       std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>())));
   std::iota(ids.begin(), ids.end(), std::int64_t{0});
   file.create_dataset("/tokens", dtype, shape).write(std::span<const std::int64_t>(ids));
+  if (!starts.empty())
+    file.create_dataset("/document_starts", DType::kInt64, {std::ssize(starts)})
+        .write(std::span<const std::int64_t>(starts));
   file.close();
   return path;
+}
+
+TokenFile open_file(const std::filesystem::path& path, std::int64_t length,
+                    std::int64_t vocabulary = kVocabulary) {
+  return TokenFile::open(path, {.sequence_length = length, .vocab_size = vocabulary});
 }
 
 std::vector<std::int64_t> sequence(const TokenFile& file, std::int64_t index, std::int64_t length) {
@@ -32,14 +45,21 @@ std::vector<std::int64_t> sequence(const TokenFile& file, std::int64_t index, st
   return ids;
 }
 
+std::vector<TokenMark> marks(const TokenFile& file, std::int64_t index, std::int64_t length) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(length + 1));
+  std::vector<TokenMark> marks(ids.size(), TokenMark::kPadding);
+  file.read_sequence(index, ids, marks);
+  return marks;
+}
+
 void expect_refused(const std::filesystem::path& path, std::int64_t length,
                     const std::vector<std::string>& parts) {
-  expect_error(ExitCode::kBadData, parts, [&] { TokenFile::open(path, length, kVocabulary); });
+  expect_error(ExitCode::kBadData, parts, [&] { open_file(path, length); });
 }
 
 TEST(TokenFile, cuts_a_stream_into_sequences_that_share_a_token) {
   const TemporaryDirectory directory;
-  const TokenFile file = TokenFile::open(write_tokens(directory, DType::kUInt16, {13}), 4, kVocabulary);
+  const TokenFile file = open_file(write_tokens(directory, DType::kUInt16, {13}), 4);
   EXPECT_EQ(file.sequence_count(), 3);
   EXPECT_THAT(sequence(file, 0, 4), testing::ElementsAre(0, 1, 2, 3, 4));
   EXPECT_THAT(sequence(file, 2, 4), testing::ElementsAre(8, 9, 10, 11, 12));
@@ -48,15 +68,13 @@ TEST(TokenFile, cuts_a_stream_into_sequences_that_share_a_token) {
 TEST(TokenFile, leaves_out_what_is_too_short_for_a_sequence) {
   for (const auto& [tokens, sequences] : {std::pair{5, 1}, {8, 1}, {9, 2}, {12, 2}}) {
     const TemporaryDirectory directory;
-    EXPECT_EQ(
-        TokenFile::open(write_tokens(directory, DType::kInt32, {tokens}), 4, kVocabulary).sequence_count(),
-        sequences);
+    EXPECT_EQ(open_file(write_tokens(directory, DType::kInt32, {tokens}), 4).sequence_count(), sequences);
   }
 }
 
 TEST(TokenFile, takes_rows_as_sequences) {
   const TemporaryDirectory directory;
-  const TokenFile file = TokenFile::open(write_tokens(directory, DType::kInt64, {3, 5}), 4, kVocabulary);
+  const TokenFile file = open_file(write_tokens(directory, DType::kInt64, {3, 5}), 4);
   EXPECT_EQ(file.sequence_count(), 3);
   EXPECT_THAT(sequence(file, 1, 4), testing::ElementsAre(5, 6, 7, 8, 9));
 }
@@ -65,7 +83,7 @@ TEST(TokenFile, reads_every_integer_type) {
   for (const DType dtype : {DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kUInt8,
                             DType::kUInt16, DType::kUInt32, DType::kUInt64}) {
     const TemporaryDirectory directory;
-    EXPECT_THAT(sequence(TokenFile::open(write_tokens(directory, dtype, {5}), 4, kVocabulary), 0, 4),
+    EXPECT_THAT(sequence(open_file(write_tokens(directory, dtype, {5}), 4), 0, 4),
                 testing::ElementsAre(0, 1, 2, 3, 4));
   }
 }
@@ -74,12 +92,11 @@ TEST(TokenFile, names_an_id_that_the_model_does_not_know) {
   const TemporaryDirectory directory;
   const std::filesystem::path stream = write_tokens(directory, DType::kInt32, {13});
   expect_error(ExitCode::kBadData, {"tokens[10] in", "tokens.h5", "is 10", "0 to 9", "tokenizer"},
-               [&] { sequence(TokenFile::open(stream, 4, 10), 2, 4); });
-  EXPECT_NO_THROW(sequence(TokenFile::open(stream, 4, 10), 1, 4));
+               [&] { sequence(open_file(stream, 4, 10), 2, 4); });
+  EXPECT_NO_THROW(sequence(open_file(stream, 4, 10), 1, 4));
   const TemporaryDirectory other;
   const std::filesystem::path rows = write_tokens(other, DType::kInt32, {3, 5});
-  expect_error(ExitCode::kBadData, {"tokens[2, 1] in"},
-               [&] { sequence(TokenFile::open(rows, 4, 11), 2, 4); });
+  expect_error(ExitCode::kBadData, {"tokens[2, 1] in"}, [&] { sequence(open_file(rows, 4, 11), 2, 4); });
 }
 
 TEST(TokenFile, refuses_ids_below_zero_and_beyond_64_bits) {
@@ -95,8 +112,7 @@ TEST(TokenFile, refuses_ids_below_zero_and_beyond_64_bits) {
     else
       tokens.write(std::span(huge));
     file.flush();
-    expect_error(ExitCode::kBadData, {"tokens[1]"},
-                 [&] { sequence(TokenFile::open(path, 1, kVocabulary), 0, 1); });
+    expect_error(ExitCode::kBadData, {"tokens[1]"}, [&] { sequence(open_file(path, 1), 0, 1); });
   }
 }
 
@@ -128,8 +144,105 @@ TEST(TokenFile, refuses_shapes_that_hold_no_sequence) {
   refuse({}, {"shape []"});
 }
 
+TEST(TokenFile, keeps_the_rest_of_a_stream_in_a_sequence_with_padding) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = write_tokens(directory, DType::kInt32, {11});
+  const TokenFile file = TokenFile::open(path, {.sequence_length = 4, .vocab_size = 100, .keep_rest = true});
+  ASSERT_EQ(file.sequence_count(), 3);
+  EXPECT_THAT(sequence(file, 2, 4), testing::ElementsAre(8, 9, 10, 0, 0));
+  EXPECT_THAT(marks(file, 2, 4), testing::ElementsAre(kIn, kIn, kIn, kPad, kPad));
+  EXPECT_THAT(marks(file, 0, 4), testing::ElementsAre(kNew, kIn, kIn, kIn, kIn));
+  EXPECT_EQ(file.count_documents(), 1);
+  EXPECT_FALSE(file.marks_documents());
+}
+
+TEST(TokenFile, a_stream_of_whole_sequences_has_no_rest) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = write_tokens(directory, DType::kInt32, {9});
+  EXPECT_EQ(
+      TokenFile::open(path, {.sequence_length = 4, .vocab_size = 100, .keep_rest = true}).sequence_count(),
+      2);
+}
+
+TEST(TokenFile, a_document_begins_behind_each_separator) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = write_tokens(directory, DType::kInt32, {9});
+  for (const auto& [separator, first, second] :
+       {std::tuple{2, std::vector{kNew, kIn, kIn, kNew, kIn}, std::vector{kIn, kIn, kIn, kIn, kIn}},
+        // The last target of a sequence is the first token of the next one: it begins its document there
+        // alone.
+        {3, {kNew, kIn, kIn, kIn, kNew}, {kIn, kIn, kIn, kIn, kIn}},
+        {4, {kNew, kIn, kIn, kIn, kIn}, {kIn, kNew, kIn, kIn, kIn}}}) {
+    const TokenFile file =
+        TokenFile::open(path, {.sequence_length = 4, .vocab_size = 100, .separator_token = separator});
+    EXPECT_TRUE(file.marks_documents());
+    EXPECT_EQ(marks(file, 0, 4), first) << separator;
+    EXPECT_EQ(marks(file, 1, 4), second) << separator;
+    EXPECT_EQ(file.count_documents(), 2);
+  }
+}
+
+TEST(TokenFile, rows_are_documents_that_separators_cut_further) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = write_tokens(directory, DType::kInt32, {3, 5});
+  const TokenFile file =
+      TokenFile::open(path, {.sequence_length = 4, .vocab_size = 100, .separator_token = 6});
+  EXPECT_THAT(marks(file, 1, 4), testing::ElementsAre(kNew, kIn, kNew, kIn, kIn));
+  EXPECT_EQ(file.count_documents(), 4);
+}
+
+TEST(TokenFile, takes_documents_from_their_dataset) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = write_tokens(directory, DType::kInt32, {13}, {{0, 3, 4, 9}});
+  const TokenFile file = open_file(path, 4);
+  EXPECT_TRUE(file.marks_documents());
+  EXPECT_THAT(marks(file, 0, 4), testing::ElementsAre(kNew, kIn, kIn, kNew, kNew));
+  EXPECT_THAT(marks(file, 1, 4), testing::ElementsAre(kIn, kIn, kIn, kIn, kIn));
+  EXPECT_THAT(marks(file, 2, 4), testing::ElementsAre(kIn, kNew, kIn, kIn, kIn));
+  EXPECT_EQ(file.count_documents(), 4);
+}
+
+TEST(TokenFile, finds_documents_beyond_the_first_block_of_their_dataset) {
+  const TemporaryDirectory directory;
+  std::vector<std::int64_t> starts(10'000);
+  for (std::size_t i = 0; i < starts.size(); ++i) starts[i] = 3 * static_cast<std::int64_t>(i) + 1;
+  const std::filesystem::path path = directory / "long.h5";
+  {
+    hdf5::File file = hdf5::File::create(path);
+    file.create_dataset("/tokens", DType::kInt32, {30'001});
+    file.create_dataset("/document_starts", DType::kInt64, {10'000})
+        .write(std::span<const std::int64_t>(starts));
+  }
+  const TokenFile file = open_file(path, 4);
+  EXPECT_EQ(file.count_documents(), 10'001);
+  EXPECT_THAT(marks(file, 7000, 4), testing::ElementsAre(kIn, kIn, kIn, kNew, kIn)) << "28003 = 3 * 9334 + 1";
+}
+
+TEST(TokenFile, refuses_document_starts_that_cannot_be) {
+  const auto refuse = [](const std::vector<std::int64_t>& starts, const std::vector<std::string>& parts) {
+    const TemporaryDirectory directory;
+    expect_refused(write_tokens(directory, DType::kInt32, {13}, starts), 4, parts);
+  };
+  refuse({0, 13}, {"document_starts[1]", "is 13", "13 tokens"});
+  refuse({0, 5, 5}, {"document_starts[2]", "is 5", "at least 6"});
+  refuse({-1}, {"document_starts[0]", "is -1"});
+}
+
+TEST(TokenFile, refuses_a_separator_that_is_no_token_or_one_too_many) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = write_tokens(directory, DType::kInt32, {13}, {{0, 3}});
+  expect_error(ExitCode::kBadData, {"document_starts", "data.separator_token = 5"}, [&] {
+    TokenFile::open(path, {.sequence_length = 4, .vocab_size = 100, .separator_token = 5});
+  });
+  const TemporaryDirectory other;
+  const std::filesystem::path plain = write_tokens(other, DType::kInt32, {13});
+  expect_error(ExitCode::kBadData, {"data.separator_token = 100", "0 to 99"}, [&] {
+    TokenFile::open(plain, {.sequence_length = 4, .vocab_size = 100, .separator_token = 100});
+  });
+}
+
 TEST(TokenFile, reads_text_tokenised_with_python) {
-  const TokenFile file = TokenFile::open(SLUICE_FIXTURES "/moby-dick.tokens.h5", 64, 1 << 20);
+  const TokenFile file = open_file(SLUICE_FIXTURES "/moby-dick.tokens.h5", 64, 1 << 20);
   EXPECT_GT(file.sequence_count(), 100);
   EXPECT_EQ(sequence(file, 0, 64).back(), sequence(file, 1, 64).front());
 }

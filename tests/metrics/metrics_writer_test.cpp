@@ -58,6 +58,42 @@ TEST(MetricsWriter, writes_what_the_contract_names) {
                                       "step_seconds", "tokens", "tokens_per_second"}));
 }
 
+TEST(MetricsWriter, adds_documents_several_at_a_time_and_keeps_the_totals) {
+  const TemporaryDirectory directory;
+  MetricsHeader header = header_for(0);
+  header.documents = 100'001;
+  MetricsWriter writer(directory / "metrics.h5", header);
+  {
+    const hdf5::File file = hdf5::File::open(directory / "metrics.h5");
+    EXPECT_EQ(file.dataset("/evaluate/total_tokens").read<std::int64_t>(), std::vector<std::int64_t>{-1});
+    EXPECT_TRUE(std::isnan(file.dataset("/evaluate/total_loss").read<double>().front()));
+  }
+  std::vector<EvaluationRow> rows;
+  for (std::int64_t i = 0; i < 50'000; ++i) rows.push_back({i, 0.5 * static_cast<double>(i), 2});
+  writer.append({{7, 3, 4}}, {7, 3, 4});
+  writer.append({}, {8, 3, 4});
+  writer.append(rows, {9, 5, 6});
+  writer.append(rows, {10, 5, 6});
+
+  const hdf5::File file = hdf5::File::open(directory / "metrics.h5");
+  const std::vector<std::int64_t> tokens = file.dataset("/evaluate/tokens").read<std::int64_t>();
+  const std::vector<double> loss = file.dataset("/evaluate/loss").read<double>();
+  ASSERT_EQ(tokens.size(), 100'001U);
+  ASSERT_EQ(loss.size(), tokens.size());
+  EXPECT_EQ(tokens[0], 7);
+  EXPECT_EQ(tokens[50'000], 49'999);
+  EXPECT_EQ(loss[50'001], 0.0);
+  EXPECT_EQ(loss[100'000], 0.5 * 49'999);
+  EXPECT_EQ(file.dataset("/evaluate/total_tokens").read<std::int64_t>(), std::vector<std::int64_t>{10});
+  EXPECT_EQ(file.dataset("/evaluate/total_perplexity").read<double>(), std::vector<double>{6});
+}
+
+TEST(MetricsWriter, has_no_evaluation_where_nothing_is_evaluated) {
+  const TemporaryDirectory directory;
+  MetricsWriter(directory / "metrics.h5", header_for(10)).close();
+  EXPECT_FALSE(hdf5::File::open(directory / "metrics.h5").exists("/evaluate"));
+}
+
 TEST(MetricsWriter, explains_the_file_and_every_dataset) {
   const TemporaryDirectory directory;
   MetricsWriter(directory / "metrics.h5", header_for(10)).close();
@@ -69,8 +105,8 @@ TEST(MetricsWriter, explains_the_file_and_every_dataset) {
   for (const char* name : {"git_revision", "structure_hash", "version", "created", "host"})
     EXPECT_FALSE(file.text_attribute("/", name).empty()) << name;
   std::vector<std::string> paths;
-  for (const StepColumn& column : step_columns(header_for(10))) paths.push_back(column.path);
-  for (const LoadColumn& column : load_columns()) paths.push_back(column.path);
+  for (const StepColumn& column : step_columns(header_for(10))) paths.push_back(column.column.path);
+  for (const LoadColumn& column : load_columns()) paths.push_back(column.column.path);
   for (const std::string& path : paths) {
     EXPECT_FALSE(file.text_attribute(path, "units").empty()) << path;
     EXPECT_FALSE(file.text_attribute(path, "description").empty()) << path;

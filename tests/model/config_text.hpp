@@ -24,4 +24,15 @@ namespace sluice::test {
   return config.dump();
 }
 
+/// What makes it a Qwen3.5: a delta net, then full attention, and a shared expert.
+[[nodiscard]] inline nlohmann::json hybrid_changes() {
+  return nlohmann::json::parse(R"({
+    "model_type": "qwen3_5_moe_text", "layer_types": ["linear_attention", "full_attention"],
+    "head_dim": 8, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+    "rope_theta": null, "norm_topk_prob": null, "intermediate_size": null, "shared_expert_intermediate_size": 10,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 6, "linear_value_head_dim": 5,
+    "linear_conv_kernel_dim": 4
+  })");
+}
+
 }  // namespace sluice::test

@@ -29,7 +29,7 @@ class DecoderTest : public testing::Test {
   }
 
   [[nodiscard]] at::Tensor run(int layer, const at::Tensor& x, RoutingRecord& record) {
-    return decoder_.layer(layer, x, record, sums_, balance_);
+    return decoder_.layer(layer, x, {}, record, sums_, balance_);
   }
 
   /// One pass of a layer and its backward; the gradient of its input.
@@ -113,7 +113,7 @@ TEST_F(DecoderTest, the_head_is_the_cross_entropy_of_its_logits) {
   const at::Tensor logits = decoder_.logits(x[0]);
   ASSERT_EQ(logits.sizes(), at::IntArrayRef({kLength, 29}));
   const at::Tensor expected = at::cross_entropy_loss(logits, targets[0], {}, at::Reduction::Sum);
-  EXPECT_NEAR(head.loss_sum, expected.item<double>(), 1e-4);
+  EXPECT_NEAR(head.losses.sum().item<double>(), expected.item<double>(), 1e-4);
   EXPECT_EQ(head.d_x.sizes(), x.sizes());
   EXPECT_FALSE(decoder_.head(x, targets, 0.5, false).d_x.defined());
 }

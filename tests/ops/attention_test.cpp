@@ -43,6 +43,20 @@ TEST(Attention, of_one_position_is_its_value) {
   EXPECT_TRUE(attention(in[0], in[1], in[2], kScale).equal(expected));
 }
 
+TEST(Attention, of_packed_documents_is_that_of_each_alone) {
+  for (const at::ScalarType dtype : kDTypes)
+    for (const std::int64_t length : {10, 300}) {
+      const Documents documents = packed_documents(length);
+      expect_matches([&](const Tensors& in,
+                         const Parameters&) { return attention(in[0], in[1], in[2], kScale, documents); },
+                     [&](const Tensors& in, const Tensors& w) {
+                       return by_document(documents, in,
+                                          [&](const Tensors& part) { return formula(part, w); });
+                     },
+                     heads(2, length, 4, 2, dtype), {});
+    }
+}
+
 TEST(Attention, does_not_look_ahead) {
   const Tensors in = heads(1, 20, 4, 2, at::kFloat);
   const at::Tensor before = attention(in[0], in[1], in[2], kScale);

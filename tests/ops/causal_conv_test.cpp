@@ -25,6 +25,18 @@ TEST(CausalConvSilu, matches_its_formula_for_any_number_of_channels_and_tokens) 
                        {parameter(numbers({channels, 1, 4}, dtype, 2))});
 }
 
+TEST(CausalConvSilu, of_packed_documents_is_that_of_each_alone) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const Documents documents = packed_documents(70);
+    expect_matches(
+        [&](const Tensors& in, const Parameters& w) { return causal_conv_silu(in[0], w[0], documents); },
+        [&](const Tensors& in, const Tensors& w) {
+          return by_document(documents, in, [&](const Tensors& part) { return formula(part, w); });
+        },
+        {numbers({2, 70, 130}, dtype)}, {parameter(numbers({130, 1, 4}, dtype, 2))});
+  }
+}
+
 TEST(CausalConvSilu, sees_no_later_token) {
   const Parameter weight = parameter(numbers({5, 1, 4}, at::kFloat, 2));
   const at::Tensor x = numbers({1, 9, 5});

@@ -26,7 +26,7 @@ at::Tensor formula(const Tensors& in, const Tensors&) {
   const std::int64_t repeats = in[2].size(2) / in[1].size(2);
   const at::Tensor q = normalised(in[0]).repeat_interleave(repeats, 2);
   const at::Tensor k = normalised(in[1]).repeat_interleave(repeats, 2);
-  at::Tensor state = at::zeros({2, in[2].size(2), 8, 6}, in[2].options());
+  at::Tensor state = at::zeros({in[2].size(0), in[2].size(2), 8, 6}, in[2].options());
   Tensors out;
   for (std::int64_t t = 0; t < in[2].size(1); ++t) {
     const at::Tensor key = k.select(1, t).unsqueeze(-1);
@@ -42,6 +42,20 @@ at::Tensor formula(const Tensors& in, const Tensors&) {
 TEST(GatedDeltaRule, matches_the_recurrence_token_by_token) {
   for (const std::int64_t length : {1, 63, 64, 65, 150})
     expect_matches(operation, formula, inputs(length, 2, 4, at::kFloat), {});
+}
+
+TEST(GatedDeltaRule, of_packed_documents_is_that_of_each_alone) {
+  for (const std::int64_t length : {10, 64, 210}) {
+    const Documents documents = packed_documents(length);
+    expect_matches(
+        [&](const Tensors& in, const Parameters&) {
+          return gated_delta_rule({in[0], in[1], in[2], in[3], in[4]}, documents);
+        },
+        [&](const Tensors& in, const Tensors& w) {
+          return by_document(documents, in, [&](const Tensors& part) { return formula(part, w); });
+        },
+        inputs(length, 2, 4, at::kFloat), {});
+  }
 }
 
 TEST(GatedDeltaRule, follows_it_in_bfloat16) {

@@ -13,6 +13,8 @@ struct Expected {
   at::Tensor d_hidden, d_w;
 };
 
+double total(const at::Tensor& losses) { return losses.sum().item<double>(); }
+
 Expected formula(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor& targets, double scale) {
   const at::Tensor h = hidden.detach().to(at::kDouble).requires_grad_();
   const at::Tensor weight = w.detach().to(at::kDouble).requires_grad_();
@@ -30,7 +32,9 @@ void expect_matches_formula(std::int64_t tokens, std::int64_t vocabulary, std::i
   const double tolerance = dtype == at::kFloat ? 1e-5 : 2e-2;
   const Expected expected = formula(hidden, w.value, targets, scale);
   const CrossEntropy actual = linear_cross_entropy(hidden, w, targets, scale, true);
-  EXPECT_NEAR(actual.loss_sum, expected.loss_sum, expected.loss_sum * (dtype == at::kFloat ? 1e-6 : 1e-3));
+  ASSERT_EQ(actual.losses.sizes(), at::IntArrayRef({tokens}));
+  EXPECT_NEAR(total(actual.losses), expected.loss_sum,
+              expected.loss_sum * (dtype == at::kFloat ? 1e-6 : 1e-3));
   expect_close(actual.d_hidden, expected.d_hidden, tolerance);
   expect_close(w.grad - 0.5, expected.d_w, tolerance);
 }
@@ -54,15 +58,35 @@ TEST(LinearCrossEntropy, gives_the_loss_alone_when_no_gradient_is_wanted) {
   const CrossEntropy alone = linear_cross_entropy(hidden, w, targets, 1.0, false);
   EXPECT_FALSE(alone.d_hidden.defined());
   EXPECT_TRUE(w.grad.eq(0.5F).all().item<bool>());
-  EXPECT_EQ(alone.loss_sum, linear_cross_entropy(hidden, {w.value, {}}, targets, 1.0, true).loss_sum);
+  EXPECT_TRUE(alone.losses.equal(linear_cross_entropy(hidden, {w.value, {}}, targets, 1.0, true).losses));
 }
 
 TEST(LinearCrossEntropy, keeps_the_gradient_of_a_sure_token_exact) {
   const at::Tensor hidden = at::full({1, 1}, 60.0F);
   const Parameter w = parameter(at::tensor({1.0F, 0.0F, -1.0F}).view({3, 1}));
   const CrossEntropy result = linear_cross_entropy(hidden, w, at::zeros({1}, at::kLong), 1.0, true);
-  EXPECT_EQ(result.loss_sum, 0.0);
+  EXPECT_EQ(total(result.losses), 0.0);
   EXPECT_NEAR(result.d_hidden.item<float>(), 0.0, 1e-20);
+}
+
+TEST(LinearCrossEntropy, leaves_out_tokens_without_a_target) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor hidden = numbers({7, 16}, dtype);
+    const at::Tensor targets = at::tensor({3, 29, 0, 11, 5, 8, 2}, at::kLong);
+    const at::Tensor kept = at::tensor({0, 2, 3, 6}, at::kLong);
+    const Parameter w = parameter(numbers({30, 16}, dtype, 2));
+    const CrossEntropy expected =
+        linear_cross_entropy(hidden.index_select(0, kept), w, targets.index_select(0, kept), 0.25, true);
+    const Parameter again = parameter(w.value);
+    const at::Tensor some =
+        at::full_like(targets, kNoTarget).index_copy_(0, kept, targets.index_select(0, kept));
+    const CrossEntropy actual = linear_cross_entropy(hidden, again, some, 0.25, true);
+    EXPECT_EQ(total(actual.losses), total(expected.losses));
+    EXPECT_EQ(actual.losses[1].item<double>(), 0.0);
+    EXPECT_TRUE(actual.d_hidden.index_select(0, kept).equal(expected.d_hidden));
+    EXPECT_TRUE(actual.d_hidden[4].eq(0).all().item<bool>());
+    expect_close(again.grad, w.grad);
+  }
 }
 
 TEST(LinearCrossEntropy, refuses_a_target_outside_the_vocabulary) {

@@ -43,6 +43,41 @@ at::Tensor numbers(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t se
   return at::randn(shape, at::detail::createCPUGenerator(seed), at::kFloat).to(dtype);
 }
 
+Documents packed_documents(std::int64_t length) {
+  const at::Tensor begins = at::zeros({2, length}, at::kByte);
+  for (const std::int64_t position : {3, 4, 64, 65, 130, 140, 141})
+    if (position < length) begins[0][position] = 1;
+  for (const std::int64_t position : {1, 20, 199})
+    if (position < length) begins[1][position] = 1;
+  return documents_from(begins);
+}
+
+std::vector<std::int64_t> document_bounds(const Documents& documents, std::int64_t sequence) {
+  std::vector<std::int64_t> bounds;
+  const std::int64_t length = documents.first.size(1);
+  for (std::int64_t t = 0; t < length; ++t)
+    if (documents.of(sequence)[t] == t) bounds.push_back(t);
+  bounds.push_back(length);
+  return bounds;
+}
+
+at::Tensor by_document(const Documents& documents, const Tensors& inputs,
+                       const std::function<at::Tensor(const Tensors& inputs)>& operation) {
+  Tensors sequences;
+  for (std::int64_t sequence = 0; sequence < inputs[0].size(0); ++sequence) {
+    const std::vector<std::int64_t> bounds = document_bounds(documents, sequence);
+    Tensors parts;
+    for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
+      Tensors part;
+      for (const at::Tensor& input : inputs)
+        part.push_back(input.narrow(0, sequence, 1).narrow(1, bounds[i], bounds[i + 1] - bounds[i]));
+      parts.push_back(operation(part));
+    }
+    sequences.push_back(at::cat(parts, 1));
+  }
+  return at::cat(sequences);
+}
+
 Parameter parameter(const at::Tensor& value) { return {value, at::full(value.sizes(), kHeld, at::kFloat)}; }
 
 void expect_close(const at::Tensor& actual, const at::Tensor& expected, double tolerance) {

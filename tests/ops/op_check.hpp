@@ -1,6 +1,7 @@
 // Holds an operation, forward and backward, against its formula written in torch operations and float64.
 #pragma once
 
+#include "ops/documents.hpp"
 #include "ops/parameter.hpp"
 
 #include <torch/types.h>
@@ -19,6 +20,17 @@ inline constexpr at::ScalarType kDTypes[] = {at::kFloat, at::kBFloat16};
 
 /// Normal numbers that are the same in each run, representable in `dtype`.
 at::Tensor numbers(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat, std::uint64_t seed = 1);
+
+/// Two sequences of that length, packed with documents of several lengths: some of one token, some longer
+/// than a block of queries or a chunk of the delta rule where the sequences are.
+Documents packed_documents(std::int64_t length);
+
+/// The begins of a sequence's documents, and its length.
+std::vector<std::int64_t> document_bounds(const Documents& documents, std::int64_t sequence);
+
+/// What `operation` makes of each document alone, put together again: x's dimension 1 is cut.
+at::Tensor by_document(const Documents& documents, const Tensors& inputs,
+                       const std::function<at::Tensor(const Tensors& inputs)>& operation);
 
 /// A parameter with these values and a gradient that already holds 0.5 everywhere.
 Parameter parameter(const at::Tensor& value);

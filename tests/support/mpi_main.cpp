@@ -2,6 +2,7 @@
 // fails.
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "support/leak_check.hpp"
 #include "support/mpi_test.hpp"
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
 
 namespace sluice::test {
@@ -60,11 +62,15 @@ class TestMeeting final : public testing::EmptyTestEventListener {
 
 int run(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  MpiEnvironment mpi(kStartSeconds);
-  environment = &mpi;
-  mpi.world().set_deadline("tests", kTestSeconds);
+  std::optional<MpiEnvironment> mpi;
+  {
+    const NoLeakCheck of_what_mpi_keeps;
+    mpi.emplace(kStartSeconds);
+  }
+  environment = &*mpi;
+  mpi->world().set_deadline("tests", kTestSeconds);
   testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
-  if (mpi.world().rank() != 0) {
+  if (mpi->world().rank() != 0) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new FailurePrinter);
   }
@@ -72,7 +78,9 @@ int run(int argc, char** argv) {
   listeners.Append(meeting);
   const int here = RUN_ALL_TESTS();
   const bool failed = meeting->failed() || here != 0;
-  mpi.finalize();
+  // While MPI's plugins are still loaded, so that what they take can be told from what we lose.
+  check_for_leaks();
+  mpi->finalize();
   return failed ? 1 : 0;
 }
 

@@ -54,6 +54,22 @@ TEST(MemoryPlan, states_the_gather_slots_and_the_gradient_buffer) {
   }
 }
 
+TEST(MemoryPlan, counts_only_what_the_kind_of_job_needs) {
+  const test::SmallModel model;
+  JobConfig config = job(DType::kBFloat16);
+  const RankMemory trains = plan(model, 2, config).front();
+  config.job.kind = JobKind::kEvaluate;
+  const RankMemory evaluates = plan(model, 2, config).front();
+  EXPECT_EQ(evaluates.gather_buffers, trains.gather_buffers);
+  EXPECT_EQ(evaluates.gradients + evaluates.optimizer + evaluates.gradient_buffer, 0);
+  EXPECT_GT(evaluates.activations, 0);
+  EXPECT_LT(evaluates.activations, trains.activations);
+  config.job.kind = JobKind::kLoad;
+  const RankMemory loads = plan(model, 2, config).front();
+  EXPECT_EQ(loads.compute_total(), loads.weights);
+  EXPECT_EQ(loads.peak(), trains.weights + trains.staging);
+}
+
 TEST(MemoryPlan, one_rank_needs_no_buffers_for_whole_units) {
   const RankMemory planned = plan(test::SmallModel(), 1, job(DType::kFloat32)).front();
   EXPECT_EQ(planned.gather_buffers, 0);
@@ -82,7 +98,7 @@ TEST(MemoryPlan, totals_are_made_of_the_parts) {
   const std::int64_t sum =
       std::accumulate(parts.begin(), parts.end(), std::int64_t{0},
                       [](std::int64_t so_far, const auto& part) { return so_far + part.second; });
-  EXPECT_EQ(planned.train_total() + planned.staging, sum);
+  EXPECT_EQ(planned.compute_total() + planned.staging, sum);
   EXPECT_EQ(planned.load_total(), planned.weights + planned.staging);
 }
 

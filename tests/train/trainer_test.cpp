@@ -32,11 +32,11 @@ JobConfig small_job(std::int64_t batch_sequences, Recompute recompute = Recomput
 
 /// A rank's part of a batch that is the same for any number of ranks.
 Batch share_of_batch(const JobConfig& job, const Communicator& comm, std::int64_t step) {
-  const SequenceRange share = rank_share(job.train.batch_sequences, comm.size(), comm.rank());
-  Batch batch{share.size(), kLength, {}};
-  for (std::int64_t i = share.begin * (kLength + 1); i < share.end * (kLength + 1); ++i)
+  Batch batch{job.train.batch_sequences, kLength};
+  for (std::int64_t i = 0; i < batch.sequences * (kLength + 1); ++i)
     batch.ids.push_back((i * i + 5 * i + 11 * step) % 29);
-  return batch;
+  batch.global_targets = count_targets(batch);
+  return share_of(batch, comm.size(), comm.rank());
 }
 
 /// A trainer on the ranks of a communicator, with its weights.
@@ -49,6 +49,9 @@ class Training {
         weights_(drawn(plan_, comm.rank(), model.description.manifest)),
         trainer_(comm, model.description.config, model.description.manifest, weights_, job_) {}
 
+  StepMetrics gradients_of(const Batch& whole) {
+    return trainer_.compute_gradients(share_of(whole, comm_.size(), comm_.rank()));
+  }
   StepMetrics step(std::int64_t number) { return trainer_.step(share_of_batch(job_, comm_, number), kRate); }
   [[nodiscard]] ShardArena& weights() { return weights_; }
   [[nodiscard]] const ShardArena& gradients() const { return trainer_.gradients(); }
@@ -137,6 +140,70 @@ TEST(Trainer, learns_a_batch_by_heart) {
   for (int i = 0; i < 30; ++i) last = training.step(0).loss;
   EXPECT_GT(first, 2.5);
   EXPECT_LT(last, 0.5 * first);
+}
+
+/// Documents of these lengths in two rows of `length` + 1 tokens; all begin in a row and end in it.
+Batch packed_rows(const std::vector<std::int64_t>& lengths, std::int64_t length) {
+  Batch batch{2, length};
+  for (const std::int64_t tokens : lengths)
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      const auto i = std::ssize(batch.ids);
+      batch.ids.push_back((i * i + 5 * i) % 29);
+      batch.marks.push_back(t == 0 ? TokenMark::kBegins : TokenMark::kInside);
+    }
+  EXPECT_EQ(std::ssize(batch.ids), 2 * (length + 1));
+  batch.global_targets = count_targets(batch);
+  return batch;
+}
+
+/// Document `tokens` long from `first` on, as a batch of its own.
+Batch document_of(const Batch& packed, std::int64_t first, std::int64_t tokens) {
+  Batch batch{1, tokens - 1, {packed.ids.begin() + first, packed.ids.begin() + first + tokens}};
+  batch.global_targets = count_targets(batch);
+  return batch;
+}
+
+void add(ShardArena& sum, const ShardArena& part, double factor) {
+  auto* out = reinterpret_cast<float*>(sum.data());
+  const auto* in = reinterpret_cast<const float*>(part.data());
+  for (std::int64_t i = 0; i < sum.bytes() / 4; ++i) out[i] += static_cast<float>(factor) * in[i];
+}
+
+/// Loss and gradients of packed rows against the sums over their documents, each trained on alone.
+void expect_documents_alone(const nlohmann::json& changes, Recompute recompute) {
+  const test::SmallModel model(changes);
+  const std::vector<std::int64_t> lengths{40, 1, 3, 36, 2, 70, 1, 7};
+  constexpr std::int64_t kRow = 79;
+  const Batch packed = packed_rows(lengths, kRow);
+  JobConfig job = small_job(2, recompute);
+  job.train.aux_loss_coefficient = 0;
+  job.data.sequence_length = kRow;
+  Training together(test::test_world(), model, job);
+  const StepMetrics found = together.gradients_of(packed);
+
+  double loss = 0;
+  ShardArena gradients(together.gradients().plan(), test::test_world().rank(), DType::kFloat32, "sum");
+  std::memset(gradients.data(), 0, static_cast<std::size_t>(gradients.bytes()));
+  std::int64_t first = 0;
+  for (const std::int64_t tokens : lengths) {
+    const double share = static_cast<double>(tokens - 1) / static_cast<double>(packed.global_targets);
+    if (tokens > 1) {
+      Training alone(test::test_world(), model, job);
+      loss += share * alone.gradients_of(document_of(packed, first, tokens)).loss;
+      add(gradients, alone.gradients(), share);
+    }
+    first += tokens;
+  }
+  EXPECT_NEAR(found.loss, loss, 1e-6);
+  expect_same_elements(together.gradients(), gradients, 2e-6F);
+}
+
+TEST(Trainer, packed_documents_give_the_loss_and_gradients_of_each_alone) {
+  expect_documents_alone(nlohmann::json::object(), Recompute::kNone);
+}
+
+TEST(Trainer, packed_documents_stay_apart_in_the_recurrent_state_too) {
+  expect_documents_alone(test::hybrid_changes(), Recompute::kLayer);
 }
 
 TEST(Trainer, broken_weights_on_one_rank_end_the_step_on_all_and_are_left_alone) {

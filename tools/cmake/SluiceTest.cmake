@@ -23,9 +23,9 @@ endif()
 set(SLUICE_TEST_ENVIRONMENT OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1)
 if(SLUICE_SANITIZE MATCHES "address")
-  # The last option: looking for leaks through the thread-local storage of plugins that MPI has unloaded crashes now and then.
+  # Looking for leaks through the thread-local storage of plugins that MPI has unloaded crashes now and then.
   list(APPEND SLUICE_TEST_ENVIRONMENT
-    ASAN_OPTIONS=fast_unwind_on_malloc=0:intercept_tls_get_addr=0
+    ASAN_OPTIONS=intercept_tls_get_addr=0
     LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/leaks.supp:print_suppressions=0)
 endif()
 

@@ -1,0 +1,54 @@
+#include "evaluate_report.hpp"
+
+#include "job/console.hpp"
+#include "job/run_metrics.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+EvaluationRow row_of(const DocumentLoss& loss) { return {loss.targets, loss.loss(), loss.perplexity()}; }
+
+}  // namespace
+
+EvaluateReport::EvaluateReport(JobContext& context, const std::optional<LoadReport>& load,
+                               const BatchSource& tokens)
+    : writer_(open_metrics(context, load, {.documents = tokens.document_count()})),
+      sequences_(tokens.sequence_count()) {}
+
+void EvaluateReport::add(const Batch& batch, std::span<const double> losses) {
+  if (!writer_) return;
+  write(losses_.add(batch, losses));
+  sequences_done_ += batch.sequences;
+  print_progress();
+}
+
+void EvaluateReport::write(const std::vector<DocumentLoss>& documents) {
+  std::vector<EvaluationRow> rows;
+  std::ranges::transform(documents, std::back_inserter(rows), row_of);
+  writer_->append(rows, row_of(losses_.total()));
+}
+
+/// A line every ten seconds.
+void EvaluateReport::print_progress() {
+  constexpr double kIntervalSeconds = 10;
+  const double seconds = watch_.seconds();
+  if (seconds - printed_seconds_ < kIntervalSeconds) return;
+  printed_seconds_ = seconds;
+  console::line("evaluated {} of {} sequences  loss {:.5f}  {:.0f} tokens/s", sequences_done_, sequences_,
+                losses_.total().loss(), static_cast<double>(losses_.total().targets) / seconds);
+}
+
+void EvaluateReport::finish() {
+  if (!writer_) return;
+  write(losses_.finish());
+  writer_->close();
+  const DocumentLoss& total = losses_.total();
+  console::line(
+      "evaluated {} tokens of {} document{}: loss {:.5f} nat/token, perplexity {:.4f}, {:.0f} tokens/s",
+      total.targets, losses_.documents(), losses_.documents() == 1 ? "" : "s", total.loss(),
+      total.perplexity(), static_cast<double>(total.targets) / watch_.seconds());
+}
+
+}  // namespace sluice

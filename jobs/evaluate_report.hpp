@@ -1,0 +1,42 @@
+// What an evaluation tells: a line now and then, a row for each document, the totals.
+#pragma once
+
+#include "base/clock.hpp"
+#include "data/batch_source.hpp"
+#include "job/job.hpp"
+#include "load/load_report.hpp"
+#include "metrics/metrics_writer.hpp"
+#include "train/document_losses.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+class EvaluateReport {
+ public:
+  /// Rank 0 creates the metrics file, with room for the documents of `tokens`, and fills /load if `load` is
+  /// there. Other ranks do nothing, here and below.
+  EvaluateReport(JobContext& context, const std::optional<LoadReport>& load, const BatchSource& tokens);
+
+  /// The next whole batch and the losses of its targets. Writes the documents that ended, and the totals.
+  void add(const Batch& batch, std::span<const double> losses);
+
+  /// Writes what is left, closes the file and prints the totals.
+  void finish();
+
+ private:
+  void write(const std::vector<DocumentLoss>& documents);
+  void print_progress();
+
+  std::optional<MetricsWriter> writer_;  ///< on rank 0
+  DocumentLosses losses_;
+  std::int64_t sequences_;  ///< of the token file
+  std::int64_t sequences_done_ = 0;
+  Stopwatch watch_;
+  double printed_seconds_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#include "data/document_starts.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+constexpr const char* kPath = "/document_starts";
+constexpr std::int64_t kBlock = 4096;
+
+std::int64_t checked_count(const hdf5::File& file, const hdf5::Dataset& starts) {
+  const std::vector<std::int64_t> shape = starts.shape();
+  if (!starts.is_integer() || shape.size() != 1)
+    fail(ExitCode::kBadData,
+         "the dataset 'document_starts' of {} has the shape {}{}; it must be a list of whole numbers, the "
+         "position of each document's first token",
+         file.name(), shape_text(shape), starts.is_integer() ? "" : " and holds no integers");
+  return shape[0];
+}
+
+}  // namespace
+
+bool DocumentStarts::are_in(const hdf5::File& file) { return file.exists(kPath); }
+
+DocumentStarts::DocumentStarts(const hdf5::File& file, std::int64_t tokens)
+    : starts_(file.dataset(kPath)), count_(checked_count(file, starts_)) {
+  std::int64_t least = 0;
+  std::vector<std::int64_t> room;
+  for (std::int64_t block = 0; block * kBlock < count_; ++block) {
+    const std::span<const std::int64_t> values = read_block(block, room);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] < least || values[i] >= tokens)
+        fail(ExitCode::kBadData,
+             "document_starts[{}] in {} is {}; positions must ascend and lie within the {} tokens, so at "
+             "least "
+             "{} was expected here. Were they made for another token file?",
+             block * kBlock + static_cast<std::int64_t>(i), file.name(), values[i], tokens, least);
+      least = values[i] + 1;
+    }
+    first_of_block_.push_back(values.front());
+  }
+}
+
+std::span<const std::int64_t> DocumentStarts::read_block(std::int64_t block,
+                                                         std::vector<std::int64_t>& room) const {
+  const std::int64_t begin = block * kBlock;
+  room.resize(static_cast<std::size_t>(std::min(kBlock, count_ - begin)));
+  starts_.read<std::int64_t>({{begin}, {std::ssize(room)}}, room);
+  return room;
+}
+
+void DocumentStarts::mark(std::int64_t first, std::span<TokenMark> marks) const {
+  const std::int64_t end = first + std::ssize(marks);
+  // The last block that begins at or before `first`; what it holds may reach into the range.
+  const auto after = std::ranges::upper_bound(first_of_block_, first);
+  std::int64_t block = std::max<std::int64_t>(0, after - first_of_block_.begin() - 1);
+  std::vector<std::int64_t> room;
+  for (; block < std::ssize(first_of_block_) && first_of_block_[static_cast<std::size_t>(block)] < end;
+       ++block)
+    for (const std::int64_t start : read_block(block, room))
+      if (first <= start && start < end) marks[static_cast<std::size_t>(start - first)] = TokenMark::kBegins;
+}
+
+}  // namespace sluice

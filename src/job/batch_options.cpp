@@ -1,0 +1,20 @@
+#include "job/batch_options.hpp"
+
+#include <optional>
+
+namespace sluice {
+
+BatchOptions batch_options(const Blueprint& blueprint) {
+  const DataSettings& data = blueprint.config.data;
+  TokenFileOptions file{.sequence_length = data.sequence_length,
+                        .vocab_size = blueprint.model.config.vocab_size};
+  if (data.separator_token >= 0) file.separator_token = data.separator_token;
+  file.keep_rest = blueprint.config.job.kind == JobKind::kEvaluate;
+  return {.tokens = data.tokens,
+          .file = file,
+          .batch_sequences = blueprint.config.train.batch_sequences,
+          .order = data.order == DataOrder::kShuffle ? Order::kShuffle : Order::kSequential,
+          .seed = static_cast<std::uint64_t>(data.seed)};
+}
+
+}  // namespace sluice

@@ -1,0 +1,103 @@
+#include "metrics/row_table.hpp"
+
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// A dataset's index of blocks is a tree whose root holds this many. Within it a new block is one entry more
+/// in one node; a second level would rewrite nodes that old rows hang on, and a kill in between could lose
+/// them.
+constexpr std::int64_t kMaxBlocks = 64;
+constexpr std::int64_t kBlockBytes =
+    64 * kKiB;  ///< blocks are larger only where 64 of them would not hold all rows
+
+std::int64_t row_bytes(const Column& column) {
+  std::int64_t bytes = size_of(column.dtype);
+  for (const std::int64_t size : column.row_shape) bytes *= size;
+  return bytes;
+}
+
+std::int64_t block_rows_for(const Column& column, std::int64_t rows) {
+  const std::int64_t least = (rows + kMaxBlocks - 1) / kMaxBlocks;
+  return std::clamp<std::int64_t>(std::max(least, kBlockBytes / row_bytes(column)), 1,
+                                  std::max<std::int64_t>(rows, 1));
+}
+
+}  // namespace
+
+void describe(hdf5::File& file, const Column& column) {
+  file.set_attribute(column.path, "units", column.units);
+  file.set_attribute(column.path, "description", column.description);
+}
+
+void write_values(hdf5::Dataset& dataset, const hdf5::Box& box, const MetricValues& values) {
+  std::visit([&](const auto& list) { dataset.write(box, std::span(list)); }, values);
+}
+
+RowTable::RowTable(hdf5::File& file, std::vector<Column> columns, std::int64_t expected_rows)
+    : expected_rows_(expected_rows) {
+  for (Column& column : columns) {
+    std::vector<std::int64_t> shape = column.row_shape;
+    shape.insert(shape.begin(), 0);
+    const std::int64_t block_rows = block_rows_for(column, expected_rows);
+    hdf5::Dataset dataset = file.create_dataset(column.path, column.dtype, shape, {.block_rows = block_rows});
+    describe(file, column);
+    datasets_.push_back({std::move(column), block_rows, std::move(dataset)});
+  }
+}
+
+void RowTable::append(hdf5::File& file, std::int64_t count, const std::vector<MetricValues>& values) {
+  SLUICE_ASSERT(rows_ + count <= expected_rows_, "{} was made for {} rows", file.name(), expected_rows_);
+  SLUICE_ASSERT(values.size() == datasets_.size(), "{} values for {} columns", values.size(),
+                datasets_.size());
+  reserve_blocks(file, count);
+  try {
+    for (std::size_t i = 0; i + 1 < datasets_.size(); ++i) write_rows(datasets_[i], count, values[i]);
+    file.flush();
+    write_rows(datasets_.back(), count, values.back());
+    file.flush();
+  } catch (const Error&) {
+    drop_unfinished_rows();
+    throw;
+  }
+  rows_ += count;
+}
+
+/// Room for the blocks that the next rows enter.
+void RowTable::reserve_blocks(hdf5::File& file, std::int64_t count) {
+  std::int64_t bytes = 0;
+  for (const Growing& target : datasets_) {
+    const auto blocks = [&](std::int64_t rows) { return (rows + target.block_rows - 1) / target.block_rows; };
+    bytes += (blocks(rows_ + count) - blocks(rows_)) * target.block_rows * row_bytes(target.column);
+  }
+  if (bytes > 0) file.reserve(bytes);
+}
+
+void RowTable::write_rows(Growing& target, std::int64_t count, const MetricValues& values) {
+  std::vector<std::int64_t> begin(target.column.row_shape.size() + 1, 0);
+  std::vector<std::int64_t> extent = target.column.row_shape;
+  begin[0] = rows_;
+  extent.insert(extent.begin(), count);
+  target.dataset.set_rows(rows_ + count);
+  write_values(target.dataset, {std::move(begin), std::move(extent)}, values);
+}
+
+/// A failed append() leaves columns of equal length, so that the next try or a reader finds whole rows.
+void RowTable::drop_unfinished_rows() {
+  for (Growing& target : datasets_) {
+    try {
+      target.dataset.set_rows(rows_);
+    } catch (const Error& error) {
+      log::warning("after a failed write: {}", error.what());
+    }
+  }
+}
+
+}  // namespace sluice

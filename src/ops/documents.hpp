@@ -1,0 +1,27 @@
+// Documents packed into one sequence, where no token may see another document.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace sluice::ops {
+
+/// Which documents the tokens of sequences [b, L] belong to.
+struct Documents {
+  /// [b, L] int64, dense: the position of the first token of each token's document. Undefined: each sequence
+  /// is one document.
+  at::Tensor first{};
+
+  [[nodiscard]] bool packed() const { return first.defined(); }
+  /// `first` of one sequence, or null.
+  [[nodiscard]] const std::int64_t* of(std::int64_t sequence) const {
+    return packed() ? first.data_ptr<std::int64_t>() + sequence * first.size(1) : nullptr;
+  }
+};
+
+/// `first` of sequences [b, L] from `begins` [b, L] (uint8, not 0 where a document begins). The first token
+/// of a sequence begins one in any case.
+[[nodiscard]] Documents documents_from(const at::Tensor& begins);
+
+}  // namespace sluice::ops

@@ -1,0 +1,43 @@
+// Sums the losses of tokens by document. Pure.
+#pragma once
+
+#include "data/batch.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Of one document, or of all.
+struct DocumentLoss {
+  std::int64_t targets = 0;  ///< tokens that were predicted: all but the first
+  double loss_sum = 0;       ///< nats
+
+  /// Mean cross-entropy in nats per token; NaN if nothing was predicted.
+  [[nodiscard]] double loss() const;
+  /// e^loss().
+  [[nodiscard]] double perplexity() const;
+};
+
+/// Documents that go on from sequence to sequence are put together again.
+class DocumentLosses {
+ public:
+  /// `batch`, whole and with marks, follows the ones before; `losses` [sequences x length] are those of its
+  /// targets. Returns the documents that ended in it, in order.
+  [[nodiscard]] std::vector<DocumentLoss> add(const Batch& batch, std::span<const double> losses);
+  /// After the last batch: the document that was still open; nothing if there were no tokens.
+  [[nodiscard]] std::vector<DocumentLoss> finish();
+
+  [[nodiscard]] const DocumentLoss& total() const { return total_; }
+  [[nodiscard]] std::int64_t documents() const { return documents_; }
+
+ private:
+  void begin(std::vector<DocumentLoss>& ended);
+
+  DocumentLoss current_;
+  DocumentLoss total_;
+  std::int64_t documents_ = 0;  ///< begun so far
+};
+
+}  // namespace sluice

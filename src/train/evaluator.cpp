@@ -1,0 +1,60 @@
+#include "train/evaluator.hpp"
+
+#include "base/error.hpp"
+#include "data/sampler.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace sluice {
+
+Evaluator::Evaluator(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
+                     const ShardArena& weights, std::int64_t sequence_length,
+                     std::int64_t micro_batch_sequences)
+    : comm_(comm),
+      binder_(comm, manifest, weights, model.tie_word_embeddings),
+      decoder_(model, binder_.views(), sequence_length),
+      micro_batch_sequences_(micro_batch_sequences) {}
+
+std::vector<double> Evaluator::losses(const Batch& whole) {
+  const at::NoGradGuard no_grad;
+  const Batch share = share_of(whole, comm_.size(), comm_.rank());
+  std::vector<MicroBatch> micro_batches = split_batch(share, micro_batch_sequences_);
+  forward(micro_batches);
+
+  std::vector<double> losses(static_cast<std::size_t>(whole.sequences * whole.length), 0.0);
+  double* out = losses.data() + rank_share(whole.sequences, comm_.size(), comm_.rank()).begin * whole.length;
+  {
+    const StageBinder::Bound bound(binder_, binder_.stages().head);
+    for (const MicroBatch& micro_batch : micro_batches) {
+      const at::Tensor found =
+          decoder_.head(micro_batch.hidden, micro_batch.targets, /*loss_scale=*/1, /*want_grad=*/false)
+              .losses;
+      out = std::copy_n(found.data_ptr<double>(), found.numel(), out);
+    }
+  }
+  comm_.all_reduce_sum(std::span(losses));
+  if (!std::ranges::all_of(losses, [](double loss) { return std::isfinite(loss); }))
+    fail(ExitCode::kNumerics, "the loss of a token is not finite. Likely cause: weights that are broken");
+  return losses;
+}
+
+void Evaluator::forward(std::vector<MicroBatch>& micro_batches) {
+  const StagePlan& stages = binder_.stages();
+  {
+    const StageBinder::Bound bound(binder_, stages.embed);
+    for (MicroBatch& micro_batch : micro_batches) micro_batch.hidden = decoder_.embed(micro_batch.inputs);
+  }
+  for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
+    const StageBinder::Bound bound(binder_, stages.layers[static_cast<std::size_t>(layer)]);
+    RoutingSums unused = decoder_.no_routing(layer);
+    for (MicroBatch& micro_batch : micro_batches) {
+      RoutingRecord record;
+      micro_batch.hidden =
+          decoder_.layer(layer, micro_batch.hidden, micro_batch.documents, record, unused, {});
+    }
+  }
+}
+
+}  // namespace sluice

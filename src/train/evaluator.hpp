@@ -1,0 +1,36 @@
+// The forward pass alone, over sharded weights: what the model thinks of each token.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "data/batch.hpp"
+#include "model/decoder.hpp"
+#include "shard/arena.hpp"
+#include "train/micro_batch.hpp"
+#include "train/stage_binder.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+class Evaluator {
+ public:
+  /// All references must outlive the evaluator. Allocates gather slots, and nothing that lasts after that.
+  Evaluator(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
+            const ShardArena& weights, std::int64_t sequence_length, std::int64_t micro_batch_sequences);
+
+  /// Collective over the communicator. `whole` is the same on every rank, and each computes its share.
+  /// Cross-entropy in nats of every target, [sequences x length], on every rank; 0 for a target that begins a
+  /// document or is padding. Error(kNumerics), on every rank alike, if one is not finite.
+  [[nodiscard]] std::vector<double> losses(const Batch& whole);
+
+ private:
+  void forward(std::vector<MicroBatch>& micro_batches);
+
+  Communicator& comm_;
+  StageBinder binder_;
+  Decoder decoder_;
+  std::int64_t micro_batch_sequences_;
+};
+
+}  // namespace sluice

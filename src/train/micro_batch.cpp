@@ -1,0 +1,40 @@
+#include "train/micro_batch.hpp"
+
+#include "ops/loss.hpp"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <type_traits>
+
+namespace sluice {
+namespace {
+
+/// Rows [first, first + count) of the batch's `values` [sequences, length + 1], without a copy.
+template <class T>
+at::Tensor rows_of(const Batch& batch, const std::vector<T>& values, std::int64_t first, std::int64_t count) {
+  using Element = std::conditional_t<std::is_enum_v<T>, std::uint8_t, T>;
+  return torch::from_blob(const_cast<T*>(values.data()), {batch.sequences, batch.length + 1},
+                          c10::CppTypeToScalarType<Element>::value)
+      .narrow(0, first, count);
+}
+
+}  // namespace
+
+std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences) {
+  std::vector<MicroBatch> micro_batches;
+  for (std::int64_t first = 0; first < batch.sequences; first += sequences) {
+    const std::int64_t count = std::min(sequences, batch.sequences - first);
+    const at::Tensor ids = rows_of(batch, batch.ids, first, count);
+    MicroBatch& added = micro_batches.emplace_back();
+    added.inputs = ids.narrow(1, 0, batch.length).contiguous();
+    added.targets = ids.narrow(1, 1, batch.length).contiguous();
+    if (batch.marks.empty()) continue;
+    const at::Tensor marks = rows_of(batch, batch.marks, first, count);
+    added.documents = ops::documents_from(marks.narrow(1, 0, batch.length));
+    added.targets = added.targets.masked_fill(marks.narrow(1, 1, batch.length) != 0, ops::kNoTarget);
+  }
+  return micro_batches;
+}
+
+}  // namespace sluice

@@ -1,0 +1,24 @@
+// The part of a batch that a rank computes at once.
+#pragma once
+
+#include "data/batch.hpp"
+#include "ops/documents.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+struct MicroBatch {
+  at::Tensor inputs;   ///< [b, L] int64
+  at::Tensor targets;  ///< [b, L] int64, ops::kNoTarget where the next token begins a document
+  ops::Documents documents{};
+  at::Tensor hidden{};  ///< [b, L, hidden]: activations on the way up, their gradient on the way down
+};
+
+/// Cuts a batch into pieces of at most `sequences`; none for an empty batch.
+[[nodiscard]] std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences);
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+// The model's units, whole for as long as they are needed: every way through the layers goes through here.
+#pragma once
+
+#include "model/parameter_views.hpp"
+#include "shard/stage_plan.hpp"
+#include "shard/unit_gatherer.hpp"
+#include "train/phase_timer.hpp"
+
+namespace sluice {
+
+class StageBinder {
+ public:
+  /// All references must outlive the binder. Allocates the gather slots.
+  StageBinder(Communicator& comm, const ParameterManifest& manifest, const ShardArena& weights,
+              bool tied_head);
+
+  /// A stage's units, gathered and bound to the views for as long as this lives.
+  class Bound {
+   public:
+    /// Collective over the binder's communicator.
+    Bound(StageBinder& binder, const Stage& stage);
+    ~Bound();
+    Bound(const Bound&) = delete;
+    Bound& operator=(const Bound&) = delete;
+
+   private:
+    StageBinder& binder_;
+    const Stage& stage_;
+  };
+
+  [[nodiscard]] const StagePlan& stages() const { return stages_; }
+  [[nodiscard]] ParameterViews& views() { return views_; }
+  [[nodiscard]] PhaseTimer& timer() { return timer_; }
+
+ private:
+  StagePlan stages_;
+  ParameterViews views_;
+  UnitGatherer gatherer_;
+  PhaseTimer timer_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,121 @@
+"""job.kind = "evaluate": losses are transformers', document by document, at every rank count."""
+import sys
+import unittest
+
+import h5py
+import numpy
+
+import program
+from program import JobTest, mpirun, sluice
+
+FIXTURE = program.FIXTURES / "qwen3_5-moe-tiny"
+LENGTH = 48
+
+
+class EvaluateTest(JobTest):
+    def job(self, name="job.toml", **changes):
+        tables = {
+            "job": {"kind": "evaluate"},
+            "model": {"path": FIXTURE, "dtype": "float32"},
+            "data": {"tokens": FIXTURE / "reference.h5", "sequence_length": LENGTH},
+            "train": {"batch_sequences": 4},
+        }
+        for table, keys in changes.items():
+            tables[table].update(keys)
+        return self.write_job(name, **tables)
+
+    def evaluate(self, ranks, job):
+        result = mpirun(ranks, program.SLUICE, "run", job)
+        self.expect(result, 0)
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            found = {name: values[:] for name, values in metrics["evaluate"].items()}
+        return found, result.output
+
+    def write_tokens(self, name, tokens, starts=None):
+        path = self.directory / name
+        with h5py.File(path, "w") as file:
+            file["tokens"] = tokens
+            if starts is not None:
+                file["document_starts"] = starts
+        return path
+
+
+class Evaluate(EvaluateTest):
+    def test_rows_have_the_loss_of_transformers_at_any_rank_count(self):
+        with h5py.File(FIXTURE / "reference.h5") as reference:
+            expected = float(reference["loss"][()])
+            rows = reference["tokens"].shape[0]
+        documents = []
+        for ranks in (1, 2, 3):
+            found, output = self.evaluate(ranks, self.job(f"at{ranks}.toml"))
+            self.assertLess(abs(found["total_loss"][0] - expected), 1e-5)
+            self.assertAlmostEqual(found["total_perplexity"][0], numpy.exp(found["total_loss"][0]), 9)
+            self.assertEqual(found["total_tokens"][0], rows * LENGTH)
+            self.assertEqual(found["tokens"].tolist(), [LENGTH] * rows)
+            self.assertLess(abs(found["loss"].mean() - expected), 1e-5)
+            self.assertIn(f"of {rows} documents: loss {expected:.4f}"[:-1], output)
+            documents.append(found["loss"])
+        self.assertLess(abs(documents[0] - documents[1]).max(), 1e-5)
+        self.assertLess(abs(documents[0] - documents[2]).max(), 1e-5)
+
+    def test_documents_are_apart_whether_listed_or_separated_and_every_token_counts(self):
+        with h5py.File(FIXTURE / "reference.h5") as reference:
+            rows = reference["tokens"][:]
+        separator = 511
+        rows[rows == separator] = 510
+        documents = [rows[0], rows[1][:7], rows[2][:30], rows[3][:2]]
+        stream = numpy.concatenate([numpy.append(document, separator) for document in documents])
+        lengths = [len(document) + 1 for document in documents]
+        starts = numpy.cumsum([0] + lengths[:-1])
+        listed = self.write_tokens("listed.h5", stream, starts)
+        plain = self.write_tokens("plain.h5", stream)
+        length = {"sequence_length": 100}  # all in one sequence, and padding
+        found, _ = self.evaluate(3, self.job("listed.toml", data={"tokens": listed} | length))
+        other, _ = self.evaluate(2, self.job("separated.toml", data={"tokens": plain, "separator_token": separator} | length))
+        self.assertEqual(found["tokens"].tolist(), [count - 1 for count in lengths])
+        self.assertLess(abs(found["loss"] - other["loss"]).max(), 1e-5)
+        for i, document in enumerate(documents[:2]):
+            path = self.write_tokens(f"{i}.h5", numpy.append(document, separator))
+            alone, _ = self.evaluate(1, self.job(f"alone{i}.toml", data={"tokens": path} | length))
+            self.assertLess(abs(alone["total_loss"][0] - found["loss"][i]), 1e-5)
+        together, _ = self.evaluate(1, self.job("together.toml", data={"tokens": plain} | length))
+        self.assertGreater(abs(together["total_loss"][0] - found["total_loss"][0]), 1e-3)
+
+    def test_training_with_separators_is_training_with_starts(self):
+        with h5py.File(FIXTURE / "reference.h5") as reference:
+            stream = reference["tokens"][:].flatten()
+        separator = int(numpy.bincount(stream).argmax())
+        ends = numpy.flatnonzero(stream[:-1] == separator)
+        listed = self.write_tokens("listed.h5", stream, ends + 1)
+        plain = self.write_tokens("plain.h5", stream)
+        losses = []
+        for name, ranks, data in [("listed.toml", 2, {"tokens": listed}),
+                                  ("separated.toml", 3, {"tokens": plain, "separator_token": separator}),
+                                  ("joined.toml", 1, {"tokens": plain})]:
+            job = self.job(name, job={"kind": "train"}, data=data, train={"steps": 3})
+            self.expect(mpirun(ranks, program.SLUICE, "run", job), 0)
+            with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+                losses.append(metrics["train/loss"][:])
+        self.assertLess(abs(losses[0] - losses[1]).max(), 1e-5)
+        self.assertGreater(abs(losses[0] - losses[2]).min(), 1e-3)
+
+    def test_a_bad_token_file_is_one_error(self):
+        listed = self.write_tokens("listed.h5", numpy.arange(200), [0, 5, 5])
+        result = mpirun(3, program.SLUICE, "run", self.job(data={"tokens": listed}))
+        self.expect(result, 65, "document_starts[2]", "is 5", "at least 6")
+        self.expect_once(result, "document_starts[2]")
+        self.expect_prompt(result)
+
+    def test_a_check_looks_at_the_tokens(self):
+        self.expect(sluice("check", self.job(), "--ranks", 3), 0, "6 sequences of 48 tokens")
+        self.expect(sluice("check", self.job("s.toml", data={"separator_token": 3}), "--ranks", 3), 0, "documents kept apart")
+        self.expect(sluice("check", self.job("b.toml", data={"separator_token": 512})), 65, "0 to 511")
+
+    def test_a_plan_counts_the_forward_pass_alone(self):
+        result = sluice("plan", self.job(), "--ranks", 3, "--json")
+        self.expect(result, 0, '"optimizer_bytes": 0', '"gradient_buffer_bytes": 0')
+        self.assertNotIn('"gather_buffers_bytes": 0', result.output)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))

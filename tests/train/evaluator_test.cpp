@@ -1,0 +1,85 @@
+#include "train/evaluator.hpp"
+
+#include "model/small_model.hpp"
+#include "support/expect_error.hpp"
+#include "support/mpi_test.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <numeric>
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kLength = 9;
+
+/// A padded sequence behind four others of two documents each.
+Batch some_tokens() {
+  Batch batch{5, kLength};
+  for (std::int64_t i = 0; i < batch.sequences * (kLength + 1); ++i) {
+    batch.ids.push_back((i * i + 5 * i) % 29);
+    batch.marks.push_back(i % (kLength + 1) == 4 ? TokenMark::kBegins : TokenMark::kInside);
+  }
+  std::fill(batch.marks.end() - 3, batch.marks.end(), TokenMark::kPadding);
+  batch.global_targets = count_targets(batch);
+  return batch;
+}
+
+/// An evaluator on the ranks of a communicator, with its weights.
+struct Evaluation {
+  Evaluation(Communicator& comm, const test::SmallModel& model)
+      : plan(model.layouts, {.world = comm.size()}),
+        weights(plan, comm.rank(), DType::kFloat32, "weights"),
+        evaluator(comm, model.description.config, model.description.manifest, weights, kLength, 2) {
+    initialize_shards(weights, model.description.manifest, 0.2F, 7);
+  }
+  const ShardPlan plan;
+  ShardArena weights;
+  Evaluator evaluator;
+};
+
+TEST(Evaluator, gives_every_rank_the_losses_that_one_finds_alone) {
+  for (const nlohmann::json& changes : {nlohmann::json::object(), test::hybrid_changes()}) {
+    const test::SmallModel model(changes);
+    const std::unique_ptr<Communicator> alone = test::test_world().split(test::test_world().rank(), 0);
+    const Batch batch = some_tokens();
+    const std::vector<double> expected = Evaluation(*alone, model).evaluator.losses(batch);
+    const std::vector<double> found = Evaluation(test::test_world(), model).evaluator.losses(batch);
+    ASSERT_EQ(found.size(), 5U * kLength);
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << i;
+    EXPECT_EQ(found[3], 0) << "the next document's first token is nobody's target";
+    EXPECT_EQ(found.back(), 0) << "padding";
+    EXPECT_GT(*std::ranges::max_element(found), 1.0);
+  }
+}
+
+TEST(Evaluator, a_document_costs_the_same_wherever_it_stands) {
+  const test::SmallModel model(test::hybrid_changes());
+  Evaluation evaluation(test::test_world(), model);
+  Batch packed = some_tokens();
+  Batch shifted{1, kLength, {}, std::vector<TokenMark>(kLength + 1, TokenMark::kPadding)};
+  for (std::size_t t = 0; t < 6; ++t) {
+    shifted.ids.push_back(packed.ids[4 + t]);
+    shifted.marks[t] = TokenMark::kInside;
+  }
+  shifted.ids.resize(kLength + 1);
+  shifted.global_targets = count_targets(shifted);
+  const std::vector<double> inside = evaluation.evaluator.losses(packed);
+  const std::vector<double> alone = evaluation.evaluator.losses(shifted);
+  for (std::size_t t = 0; t < 5; ++t) EXPECT_NEAR(inside[4 + t], alone[t], 1e-5);
+}
+
+TEST(Evaluator, broken_weights_end_it_on_all_ranks) {
+  const test::SmallModel model;
+  Evaluation evaluation(test::test_world(), model);
+  const int last_unit = static_cast<int>(model.layouts.units.size()) - 1;
+  if (test::test_world().rank() == 0)
+    *reinterpret_cast<float*>(evaluation.weights.unit_data(last_unit)) =
+        std::numeric_limits<float>::quiet_NaN();
+  test::expect_error(ExitCode::kNumerics, {"not finite"},
+                     [&] { static_cast<void>(evaluation.evaluator.losses(some_tokens())); });
+}
+
+}  // namespace
+}  // namespace sluice

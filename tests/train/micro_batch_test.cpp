@@ -1,0 +1,36 @@
+#include "train/micro_batch.hpp"
+
+#include "ops/loss.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+namespace sluice {
+namespace {
+
+constexpr TokenMark kIn = TokenMark::kInside;
+constexpr TokenMark kNew = TokenMark::kBegins;
+
+at::Tensor row(std::initializer_list<std::int64_t> values) {
+  return at::tensor(std::vector<std::int64_t>(values), at::kLong).unsqueeze(0);
+}
+
+TEST(MicroBatch, inputs_are_all_but_the_last_token_and_targets_all_but_the_first) {
+  const std::vector<MicroBatch> pieces = split_batch({3, 2, {1, 2, 3, 4, 5, 6, 7, 8, 9}}, 2);
+  ASSERT_EQ(pieces.size(), 2U);
+  EXPECT_EQ(pieces[0].inputs.size(0), 2);
+  EXPECT_TRUE(pieces[1].inputs.equal(row({7, 8})));
+  EXPECT_TRUE(pieces[1].targets.equal(row({8, 9})));
+  EXPECT_FALSE(pieces[1].documents.packed());
+  EXPECT_TRUE(split_batch({0, 2}, 2).empty());
+}
+
+TEST(MicroBatch, a_token_has_no_target_in_the_next_document) {
+  const std::vector<MicroBatch> pieces =
+      split_batch({1, 4, {1, 2, 3, 4, 5}, {kNew, kIn, kNew, kIn, TokenMark::kPadding}}, 1);
+  EXPECT_TRUE(pieces[0].targets.equal(row({2, ops::kNoTarget, 4, ops::kNoTarget})));
+  EXPECT_TRUE(pieces[0].documents.first.equal(row({0, 0, 2, 2})));
+}
+
+}  // namespace
+}  // namespace sluice
