@@ -55,6 +55,7 @@ AgreementTopic setting_topic(const ModelConfig& model) {
            {"num_attention_heads", fmt::to_string(model.attention_heads)},
            {"num_key_value_heads", fmt::to_string(model.key_value_heads)},
            {"head_dim", fmt::to_string(model.head_dim)},
+           {"pad_token_id", fmt::to_string(model.padding_token)},
            {"rms_norm_eps", fmt::format("{}", model.rms_norm_eps)},
            {"query_key_norm", std::string(name_of(model.query_key_norm))},
            {"rope_theta", fmt::format("{}", model.rotary.theta)},

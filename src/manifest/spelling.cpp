@@ -6,6 +6,8 @@
 namespace sluice {
 namespace {
 
+constexpr std::array kPublishedExperts{kMixtralExperts};
+
 std::string between(std::string_view before, std::string_view text, std::string_view after) {
   return std::string(before).append(text).append(after);
 }
@@ -40,7 +42,10 @@ std::string respelled(std::string name, const ExpertSpelling& from, const Expert
 }  // namespace
 
 std::string plain_name(std::string_view checkpoint_name) {
-  return respelled(without_wrapper(checkpoint_name), kMixtralExperts, kPlainExperts);
+  std::string name = without_wrapper(checkpoint_name);
+  for (const ExpertSpelling& published : kPublishedExperts)
+    name = respelled(std::move(name), published, kPlainExperts);
+  return name;
 }
 
 std::string spelled(std::string plain_name, const ExpertSpelling& experts) {

@@ -32,6 +32,14 @@ void read_heads(const ConfigReader& config, std::optional<std::int64_t> default_
   if (model.head_dim < 2 || model.head_dim % 2 != 0) config.refuse("head_dim", "an even number above 0");
 }
 
+/// torch.nn.Embedding counts negative ones from the end.
+std::int64_t read_padding_token(const ConfigReader& config, std::int64_t vocab_size) {
+  constexpr const char* kKey = "pad_token_id";
+  if (!config.has(kKey)) return -1;
+  const std::int64_t token = config.integer({kKey}, {}, -vocab_size, vocab_size - 1);
+  return token < 0 ? token + vocab_size : token;
+}
+
 }  // namespace
 
 DType read_published_dtype(const ConfigReader& config) {
@@ -45,6 +53,7 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   refuse_unsupported(config);
   ModelConfig model;
   model.vocab_size = config.integer({"vocab_size"});
+  model.padding_token = read_padding_token(config, model.vocab_size);
   model.hidden_size = config.integer({"hidden_size"});
   read_heads(config, defaults.head_dim, model);
   model.rotary = read_rotary_config(config, defaults, model.head_dim);

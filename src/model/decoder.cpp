@@ -94,7 +94,8 @@ at::Tensor Decoder::embed(const at::Tensor& ids) const {
 }
 
 void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const {
-  ops::embedding_backward(ids.flatten(), d_out.reshape({-1, config_.hidden_size}), embedding_);
+  ops::embedding_backward(ids.flatten(), d_out.reshape({-1, config_.hidden_size}), embedding_,
+                          config_.padding_token);
 }
 
 at::Tensor Decoder::layer(int index, const at::Tensor& x, const ops::Documents& documents,

@@ -50,6 +50,7 @@ struct LinearAttentionConfig {
 struct ModelConfig {
   std::string model_type;  ///< "qwen3_moe"
   std::int64_t vocab_size = 0;
+  std::int64_t padding_token = -1;  ///< whose row of the embedding is not trained by its tokens; -1 for none
   std::int64_t hidden_size = 0;
   std::int64_t attention_heads = 0;
   std::int64_t key_value_heads = 0;  ///< divides attention_heads

@@ -124,6 +124,16 @@ TEST(Architecture, a_tied_head_shares_the_embedding) {
   EXPECT_EQ(describe(config_with()).manifest.parameter_count() - model.manifest.parameter_count(), 29 * 24);
 }
 
+TEST(Architecture, padding_is_a_token_or_none) {
+  const auto padding = [](const json& id) {
+    return describe(config_with({{"pad_token_id", id}})).config.padding_token;
+  };
+  EXPECT_EQ(padding(nullptr), -1);
+  EXPECT_EQ(padding(0), 0);
+  EXPECT_EQ(padding(28), 28);
+  EXPECT_EQ(padding(-1), 28) << "counted from the end, as torch does";
+}
+
 std::vector<int> moe_layers(const json& changes) {
   const ModelConfig config = describe(config_with(changes)).config;
   std::vector<int> found;

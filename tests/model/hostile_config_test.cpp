@@ -94,6 +94,7 @@ TEST(HostileConfig, layer_lists_hold_indices_of_layers) {
 TEST(HostileConfig, sizes_that_contradict_each_other) {
   expect_refused(config_with({{"num_experts_per_tok", 6}}),
                  {"num_experts_per_tok", "found 6", "at most the number of experts, 5"});
+  expect_refused(config_with({{"pad_token_id", 29}}), {"pad_token_id", "found 29", "from -29 to 28"});
   expect_refused(config_with({{"num_key_value_heads", 3}}),
                  {"num_key_value_heads", "found 3", "divisor of num_attention_heads = 4"});
   expect_refused(config_with({{"head_dim", 9}}), {"head_dim", "found 9", "an even number"});
