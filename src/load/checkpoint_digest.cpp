@@ -36,7 +36,7 @@ std::vector<PublishedDigest> digest_checkpoint(const CheckpointIndex& index, con
 }
 
 std::vector<PerExpertPart> parts_of(const CheckpointEntry& entry) {
-  return per_expert_parts(without_wrapper(entry.name), entry.shape);
+  return per_expert_parts(plain_name(entry.name), entry.shape);
 }
 
 PartReader::PartReader(const CheckpointIndex& index, fs::path directory)

@@ -21,8 +21,8 @@
 
 namespace sluice {
 
-/// One tensor under the name and in the shape of the per-expert layout, without wrapper: the same for every
-/// layout and sharding of a checkpoint.
+/// One tensor under the plain_name() and in the shape of the per-expert layout: the same for every wrapper,
+/// spelling, layout and sharding of a checkpoint.
 struct PublishedDigest {
   std::string name;
   DType dtype = DType::kFloat32;

@@ -11,19 +11,24 @@
 namespace sluice {
 namespace {
 
-constexpr std::string_view kExperts = ".experts.";
+/// "…layers.3." of a name in a layer, and the rest.
+std::pair<std::string_view, std::string_view> cut_behind_layer(std::string_view name) {
+  constexpr std::string_view kLayers = ".layers.";
+  const std::size_t layers = name.find(kLayers);
+  SLUICE_ASSERT(layers != std::string_view::npos, "{} names no layer", name);
+  const std::size_t rest = name.find('.', layers + kLayers.size()) + 1;
+  return {name.substr(0, rest), name.substr(rest)};
+}
 
-/// "…experts." of an expert tensor's name, and the rest.
-std::pair<std::string_view, std::string_view> cut_behind_experts(std::string_view name) {
-  const std::size_t at = name.find(kExperts);
-  SLUICE_ASSERT(at != std::string_view::npos, "{} names no experts", name);
-  return {name.substr(0, at + kExperts.size()), name.substr(at + kExperts.size())};
+/// `name` of a tensor in a layer, under the wrapper's prefix that `like` has.
+std::string with_prefix_of(std::string_view like, std::string_view name) {
+  return std::string(cut_behind_layer(like).first).append(cut_behind_layer(name).second);
 }
 
 /// The published expert tensors of one layer.
 struct ExpertLayer {
   std::vector<PublishedTensor> tensors;
-  std::set<std::string, std::less<>> names;  ///< behind "…experts."
+  std::set<std::string, std::less<>> names;  ///< behind "…layers.3."
   bool is_rewritten = false;                 ///< the source has other tensors
   bool is_done = false;
 };
@@ -58,7 +63,7 @@ class Lister {
     for (PublishedTensor& tensor : keys_.published(experts)) {
       if (info(tensor.target).role != Role::kExpert) continue;
       ExpertLayer& layer = layers_[info(tensor.target).layer];
-      layer.names.emplace(cut_behind_experts(tensor.name).second);
+      layer.names.emplace(cut_behind_layer(tensor.name).second);
       layer.tensors.push_back(std::move(tensor));
     }
     for (const CheckpointEntry& entry : source_.entries) {
@@ -66,7 +71,7 @@ class Lister {
       const auto* target = std::get_if<KeyTarget>(&key);
       if (target == nullptr || info(*target).role != Role::kExpert) continue;
       ExpertLayer& layer = layers_[info(*target).layer];
-      if (!layer.names.contains(cut_behind_experts(entry.name).second)) layer.is_rewritten = true;
+      if (!layer.names.contains(cut_behind_layer(entry.name).second)) layer.is_rewritten = true;
     }
   }
 
@@ -76,18 +81,20 @@ class Lister {
 
   void take(const CheckpointEntry& entry, const KeyTarget& target) {
     const auto layer = layers_.find(info(target).layer);
-    if (info(target).role == Role::kExpert && layer != layers_.end() && layer->second.is_rewritten)
-      return rewrite(entry, layer->second);
-    content_.tensors.push_back({entry.name, entry.dtype, target});
+    const bool is_rewritten = layer != layers_.end() && layer->second.is_rewritten;
+    if (is_rewritten && info(target).role == Role::kExpert) return rewrite(entry, layer->second);
+    std::string name = entry.name;
+    if (is_rewritten && info(target).role == Role::kRouter)  // in the spelling of its experts
+      name = with_prefix_of(name, keys_.manifest().published_name(info(target).name));
+    content_.tensors.push_back({std::move(name), entry.dtype, target});
   }
 
-  /// In place of the layer's first expert tensor, all of them in the other layout, under the source's prefix.
+  /// In place of the layer's first expert tensor, all of them as published, under the source's prefix.
   void rewrite(const CheckpointEntry& entry, ExpertLayer& layer) {
     if (std::exchange(layer.is_done, true)) return;
-    const std::string_view prefix = cut_behind_experts(entry.name).first;
     for (PublishedTensor& tensor : layer.tensors)
-      content_.tensors.push_back({std::string(prefix).append(cut_behind_experts(tensor.name).second),
-                                  entry.dtype, std::move(tensor.target)});
+      content_.tensors.push_back(
+          {with_prefix_of(entry.name, tensor.name), entry.dtype, std::move(tensor.target)});
   }
 
   const CheckpointIndex& source_;

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <iterator>
 #include <optional>
@@ -102,16 +101,6 @@ void publish_experts(const ParameterManifest& manifest, int gate_up, std::vector
 
 }  // namespace
 
-std::string without_wrapper(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPrefixes{
-      {{"model.language_model.", "model."},
-       {"language_model.model.", "model."},
-       {"language_model.lm_head.", "lm_head."}}};
-  for (const auto& [prefix, plain] : kPrefixes)
-    if (name.starts_with(prefix)) return std::string(plain).append(name.substr(prefix.size()));
-  return std::string(name);
-}
-
 std::optional<IgnoredKey> ignored_key(std::string_view name) {
   for (const std::string_view prefix : {"model.visual.", "visual.", "model.vision_tower."})
     if (name.starts_with(prefix)) return IgnoredKey{"vision tower", false, ForeignPart::kVisionTower};
@@ -149,7 +138,7 @@ std::vector<PerExpertPart> per_expert_parts(std::string_view name, const std::ve
 KeyMap::KeyMap(const ParameterManifest& manifest) : manifest_(manifest) {}
 
 std::variant<KeyTarget, IgnoredKey, UnknownKey> KeyMap::resolve(std::string_view checkpoint_name) const {
-  const std::string name = without_wrapper(checkpoint_name);
+  const std::string name = plain_name(checkpoint_name);
   if (const auto tensor = manifest_.find(name)) {
     const TensorInfo& info = manifest_[*tensor];
     if (!info.tied_to.empty()) return IgnoredKey{"copy of a tied tensor", true, {}};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "manifest/manifest.hpp"
+#include "manifest/spelling.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -48,11 +49,7 @@ struct PublishedTensor {
   KeyTarget target;
 };
 
-/// The name in transformers' text-model tree, whatever wrapper the checkpoint was saved from:
-/// "model.language_model.norm.weight" and "language_model.model.norm.weight" are "model.norm.weight".
-[[nodiscard]] std::string without_wrapper(std::string_view checkpoint_name);
-
-/// What training does not need, by a name without_wrapper(); foreign parts are those of any architecture.
+/// What training does not need, by its plain_name(); foreign parts are those of any architecture.
 [[nodiscard]] std::optional<IgnoredKey> ignored_key(std::string_view name);
 
 /// A part of a checkpoint tensor: elements from `begin` on, under the name of the per-expert layout.
@@ -63,7 +60,7 @@ struct PerExpertPart {
 };
 /// Takes experts that are fused ([E, 2I, H], [E, I, H] or [E, H, I]) or have gate and up joined ([2I, H])
 /// apart into each expert's projections; any other tensor is its own only part. The parts follow each other
-/// and make up the tensor. `name` is one without_wrapper().
+/// and make up the tensor. `name` is a plain_name().
 [[nodiscard]] std::vector<PerExpertPart> per_expert_parts(std::string_view name,
                                                           const std::vector<std::int64_t>& shape);
 
@@ -73,12 +70,12 @@ class KeyMap {
   explicit KeyMap(const ParameterManifest& manifest);
 
   /// Accepts the prefixes `model.`, `model.language_model.` and `language_model.model.`; experts one by one
-  /// or fused, and in both their gate and up projections joined or apart.
+  /// or fused, and in both their gate and up projections joined or apart; and every ExpertSpelling.
   [[nodiscard]] std::variant<KeyTarget, IgnoredKey, UnknownKey> resolve(
       std::string_view checkpoint_name) const;
 
   /// Every tensor of a checkpoint in published order (embedding, layers, norm, head; ties left out), under
-  /// the manifest's published prefix. Together they cover each stored tensor of the manifest exactly once.
+  /// the manifest's published names. Together they cover each stored tensor of the manifest exactly once.
   [[nodiscard]] std::vector<PublishedTensor> published(ExpertLayout layout) const;
 
   [[nodiscard]] const ParameterManifest& manifest() const { return manifest_; }

@@ -75,9 +75,13 @@ bool ParameterManifest::has_foreign_part(ForeignPart part) const {
   return std::ranges::find(foreign_parts_, part) != foreign_parts_.end();
 }
 
-std::string ParameterManifest::published_name(std::string name) const {
+std::string ParameterManifest::wrapped_name(std::string name) const {
   constexpr std::string_view kPlain = "model.";
   return name.starts_with(kPlain) ? name.replace(0, kPlain.size(), published_prefix_) : name;
+}
+
+std::string ParameterManifest::published_name(std::string name) const {
+  return spelled(wrapped_name(std::move(name)), published_experts_);
 }
 
 std::int64_t ParameterManifest::parameter_count() const {

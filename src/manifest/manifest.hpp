@@ -3,6 +3,7 @@
 
 #include "base/digest.hpp"
 #include "base/dtype.hpp"
+#include "manifest/spelling.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -72,8 +73,12 @@ class ParameterManifest {
   /// Checkpoints are written with `prefix` in place of "model.", as a wrapper around the language model names
   /// it.
   void set_published_prefix(std::string prefix) { published_prefix_ = std::move(prefix); }
+  /// Checkpoints are written with the router and the experts in this spelling.
+  void set_published_experts(const ExpertSpelling& spelling) { published_experts_ = spelling; }
 
-  /// A name of the text model as the wrapper around it writes it.
+  /// A name of the text model in the module tree of the wrapper around it.
+  [[nodiscard]] std::string wrapped_name(std::string name) const;
+  /// The same as checkpoints spell it.
   [[nodiscard]] std::string published_name(std::string name) const;
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
   [[nodiscard]] const TensorInfo& operator[](int index) const {
@@ -97,6 +102,7 @@ class ParameterManifest {
   std::unordered_map<std::string, int> index_;
   std::vector<ForeignPart> foreign_parts_;
   std::string published_prefix_ = "model.";
+  ExpertSpelling published_experts_ = kPlainExperts;
 };
 
 }  // namespace sluice

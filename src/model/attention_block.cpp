@@ -9,6 +9,16 @@
 #include <cmath>
 
 namespace sluice {
+namespace {
+
+/// Queries or keys x [b, L, heads, head_dim] after the model's norm.
+at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops::Parameter& weight) {
+  if (config.query_key_norm == QueryKeyNorm::kNone) return x;
+  if (config.query_key_norm == QueryKeyNorm::kPerHead) return block_norm(config, x, weight);
+  return block_norm(config, x.flatten(2), weight).view(x.sizes());
+}
+
+}  // namespace
 
 at::Tensor attention_block(const ModelConfig& config, const AttentionParameters& parameters,
                            const ops::RotaryTable& rotary, const at::Tensor& x,
@@ -20,9 +30,9 @@ at::Tensor attention_block(const ModelConfig& config, const AttentionParameters&
     return ops::linear(tokens, weight).view({sequences, length, heads, -1});
   };
   const at::Tensor projected = project(parameters.q_proj, config.attention_heads);
-  const at::Tensor queries = block_norm(config, projected.narrow(3, 0, config.head_dim), parameters.q_norm);
+  const at::Tensor queries = normalised(config, projected.narrow(3, 0, config.head_dim), parameters.q_norm);
   const at::Tensor keys =
-      block_norm(config, project(parameters.k_proj, config.key_value_heads), parameters.k_norm);
+      normalised(config, project(parameters.k_proj, config.key_value_heads), parameters.k_norm);
   const at::Tensor values = project(parameters.v_proj, config.key_value_heads);
   const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim));
   at::Tensor mixed = ops::attention(ops::apply_rotary(queries, rotary), ops::apply_rotary(keys, rotary),

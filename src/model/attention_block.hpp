@@ -1,5 +1,5 @@
-// Causal self-attention of Qwen3 and Qwen3.5: grouped queries, normalised queries and keys, rotary positions,
-// and where the model has it a gate on the output.
+// Causal self-attention: grouped queries, rotary positions, and where the model has them norms of queries and
+// keys and a gate on the output.
 #pragma once
 
 #include "model/model_config.hpp"
@@ -12,9 +12,9 @@ namespace sluice {
 /// Weights of one layer's attention; shapes as in the manifest.
 struct AttentionParameters {
   ops::Parameter q_proj;  ///< [heads x head_dim, hidden]; with a gate each head's query, then its gate
-  ops::Parameter k_proj, v_proj;  ///< [key heads x head_dim, hidden]
-  ops::Parameter o_proj;          ///< [hidden, heads x head_dim]
-  ops::Parameter q_norm, k_norm;  ///< [head_dim]
+  ops::Parameter k_proj, v_proj;      ///< [key heads x head_dim, hidden]
+  ops::Parameter o_proj;              ///< [hidden, heads x head_dim]
+  ops::Parameter q_norm{}, k_norm{};  ///< as QueryKeyNorm says; undefined for none
 };
 
 /// x [b, L, hidden] -> [b, L, hidden]; tokens attend to themselves and to earlier ones of their document.

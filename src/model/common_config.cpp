@@ -1,5 +1,7 @@
 #include "model/common_config.hpp"
 
+#include "model/rotary_config.hpp"
+
 #include <fmt/format.h>
 
 namespace sluice {
@@ -30,24 +32,12 @@ void read_heads(const ConfigReader& config, std::optional<std::int64_t> default_
   if (model.head_dim < 2 || model.head_dim % 2 != 0) config.refuse("head_dim", "an even number above 0");
 }
 
-/// Keys lie in rope_parameters, or in older files beside all others.
-void read_rotary(const ConfigReader& config, std::optional<double> default_factor, ModelConfig& model) {
-  const std::optional<ConfigReader> nested = config.object({"rope_parameters", "rope_scaling"});
-  if (nested && nested->text({"rope_type", "type"}, "default") != "default")
-    nested->refuse(nested->has("rope_type") ? "rope_type" : "type",
-                   "'default': other rotary scalings are not supported yet");
-  const auto holder = [&](const char* key) -> const ConfigReader& {
-    return nested && nested->has(key) ? *nested : config;
-  };
-  model.rope_theta = holder("rope_theta").positive({"rope_theta"}, 10000.0);
-
-  constexpr const char* kFactor = "partial_rotary_factor";
-  const double factor = holder(kFactor).number({kFactor}, default_factor.value_or(1.0));
-  if (!default_factor && factor != 1.0) holder(kFactor).refuse(kFactor, "1");
-  if (factor <= 0 || factor > 1) holder(kFactor).refuse(kFactor, "a number above 0, at most 1");
-  model.rotary_dim = static_cast<std::int64_t>(static_cast<double>(model.head_dim) * factor);
-  if (model.rotary_dim < 2 || model.rotary_dim % 2 != 0)
-    holder(kFactor).refuse(kFactor, fmt::format("an even part of head_dim = {}", model.head_dim));
+/// torch.nn.Embedding counts negative ones from the end.
+std::int64_t read_padding_token(const ConfigReader& config, std::int64_t vocab_size) {
+  constexpr const char* kKey = "pad_token_id";
+  if (!config.has(kKey)) return -1;
+  const std::int64_t token = config.integer({kKey}, {}, -vocab_size, vocab_size - 1);
+  return token < 0 ? token + vocab_size : token;
 }
 
 }  // namespace
@@ -63,25 +53,26 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   refuse_unsupported(config);
   ModelConfig model;
   model.vocab_size = config.integer({"vocab_size"});
+  model.padding_token = read_padding_token(config, model.vocab_size);
   model.hidden_size = config.integer({"hidden_size"});
   read_heads(config, defaults.head_dim, model);
-  read_rotary(config, defaults.partial_rotary_factor, model);
+  model.rotary = read_rotary_config(config, defaults, model.head_dim);
   const auto layers = static_cast<std::size_t>(config.integer({"num_hidden_layers"}, {}, 1, kMaxLayers));
   model.layers.assign(layers, MlpKind::kDense);
   model.attention.assign(layers, AttentionKind::kFull);
-  model.rms_norm_eps = config.positive({"rms_norm_eps"}, 1e-6);
+  model.rms_norm_eps = config.positive({"rms_norm_eps"}, defaults.rms_norm_eps);
   model.initializer_range = config.positive({"initializer_range"}, 0.02);
   model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, false);
   model.published_dtype = read_published_dtype(config);
   return model;
 }
 
-void read_expert_config(const ConfigReader& config, ModelConfig& model) {
+void read_expert_config(const ConfigReader& config, const char* width_key, ModelConfig& model) {
   model.experts = config.integer({"num_experts", "num_local_experts"}, {}, 1, kMaxExperts);
   model.experts_per_token = config.integer({"num_experts_per_tok"});
   if (model.experts_per_token > model.experts)
     config.refuse("num_experts_per_tok", fmt::format("at most the number of experts, {}", model.experts));
-  model.expert_intermediate_size = config.integer({"moe_intermediate_size"});
+  model.expert_intermediate_size = config.integer({width_key});
 }
 
 }  // namespace sluice

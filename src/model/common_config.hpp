@@ -13,6 +13,8 @@ namespace sluice {
 struct CommonDefaults {
   std::optional<std::int64_t> head_dim{};         ///< nothing: hidden size over attention heads
   std::optional<double> partial_rotary_factor{};  ///< nothing: the whole head turns, and no key may say less
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000;
 };
 
 /// Sizes, attention, rotary embedding, norms and element type. All layers are dense and attend in full until
@@ -20,8 +22,9 @@ struct CommonDefaults {
 /// block computes.
 [[nodiscard]] ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults& defaults);
 
-/// The router and its experts. Which layers have them is the architecture's to say.
-void read_expert_config(const ConfigReader& config, ModelConfig& model);
+/// The router and its experts, whose width `width_key` says. Which layers have them is the architecture's to
+/// say.
+void read_expert_config(const ConfigReader& config, const char* width_key, ModelConfig& model);
 
 /// Element type of the published weights; bfloat16 if no key says it.
 [[nodiscard]] DType read_published_dtype(const ConfigReader& config);

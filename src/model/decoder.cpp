@@ -1,6 +1,7 @@
 #include "model/decoder.hpp"
 
 #include "model/block_norm.hpp"
+#include "model/rotary_frequencies.hpp"
 #include "ops/embedding.hpp"
 
 #include <fmt/format.h>
@@ -25,9 +26,15 @@ class LayerViews {
   int layer_;
 };
 
-AttentionParameters attention_parameters(const LayerViews& view) {
-  return {view["self_attn.q_proj.weight"], view["self_attn.k_proj.weight"], view["self_attn.v_proj.weight"],
-          view["self_attn.o_proj.weight"], view["self_attn.q_norm.weight"], view["self_attn.k_norm.weight"]};
+AttentionParameters attention_parameters(const ModelConfig& config, const LayerViews& view) {
+  AttentionParameters out{.q_proj = view["self_attn.q_proj.weight"],
+                          .k_proj = view["self_attn.k_proj.weight"],
+                          .v_proj = view["self_attn.v_proj.weight"],
+                          .o_proj = view["self_attn.o_proj.weight"]};
+  if (config.query_key_norm == QueryKeyNorm::kNone) return out;
+  out.q_norm = view["self_attn.q_norm.weight"];
+  out.k_norm = view["self_attn.k_norm.weight"];
+  return out;
 }
 
 DeltaNetParameters delta_net_parameters(const LayerViews& view) {
@@ -59,7 +66,7 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
   out.input_norm = view["input_layernorm.weight"];
   out.post_attention_norm = view["post_attention_layernorm.weight"];
   if (config.attention[layer] == AttentionKind::kFull)
-    out.mixer = attention_parameters(view);
+    out.mixer = attention_parameters(config, view);
   else
     out.mixer = delta_net_parameters(view);
   if (config.layers[layer] == MlpKind::kMoe)
@@ -76,7 +83,8 @@ Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::in
       embedding_(views["model.embed_tokens.weight"]),
       final_norm_(views["model.norm.weight"]),
       head_(views["lm_head.weight"]),
-      rotary_(ops::make_rotary_table(sequence_length, config.rotary_dim, config.rope_theta)) {
+      rotary_(ops::make_rotary_table(sequence_length, rotary_frequencies(config.rotary),
+                                     config.rotary.magnitude)) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer)
     layers_.push_back(layer_parameters(config, views, layer));
 }
@@ -86,7 +94,8 @@ at::Tensor Decoder::embed(const at::Tensor& ids) const {
 }
 
 void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const {
-  ops::embedding_backward(ids.flatten(), d_out.reshape({-1, config_.hidden_size}), embedding_);
+  ops::embedding_backward(ids.flatten(), d_out.reshape({-1, config_.hidden_size}), embedding_,
+                          config_.padding_token);
 }
 
 at::Tensor Decoder::layer(int index, const at::Tensor& x, const ops::Documents& documents,

@@ -35,8 +35,10 @@ void add_attention(ManifestBuilder& builder, const ModelConfig& c) {
   builder.add("self_attn.k_proj.weight", {keys, c.hidden_size}, Role::kAttention);
   builder.add("self_attn.v_proj.weight", {keys, c.hidden_size}, Role::kAttention);
   builder.add("self_attn.o_proj.weight", {c.hidden_size, queries}, Role::kAttention);
-  builder.add_block_norm("self_attn.q_norm.weight", c.head_dim);
-  builder.add_block_norm("self_attn.k_norm.weight", c.head_dim);
+  if (c.query_key_norm == QueryKeyNorm::kNone) return;
+  const bool is_whole = c.query_key_norm == QueryKeyNorm::kWholeProjection;
+  builder.add_block_norm("self_attn.q_norm.weight", is_whole ? queries : c.head_dim);
+  builder.add_block_norm("self_attn.k_norm.weight", is_whole ? keys : c.head_dim);
 }
 
 void add_swiglu(ManifestBuilder& builder, const std::string& name, std::int64_t width, std::int64_t hidden,
@@ -71,8 +73,8 @@ ParameterManifest describe_decoder(
   builder.add_block_norm("model.norm.weight", config.hidden_size);
   builder.add("lm_head.weight", {config.vocab_size, config.hidden_size}, Role::kHead,
               config.tie_word_embeddings ? "model.embed_tokens.weight" : "");
-  builder.add_computed("model.rotary_emb.inv_freq", {config.rotary_dim / 2});
-  builder.add_computed("model.rotary_emb.original_inv_freq", {config.rotary_dim / 2});
+  builder.add_computed("model.rotary_emb.inv_freq", {config.rotary.dim / 2});
+  builder.add_computed("model.rotary_emb.original_inv_freq", {config.rotary.dim / 2});
   return builder.take();
 }
 

@@ -36,8 +36,8 @@ class ManifestBuilder {
   ParameterManifest manifest_;
 };
 
-/// Grouped-query attention with normalised queries and keys. With an output gate q_proj has a gate of
-/// [head_dim] beside each head's query.
+/// Grouped-query attention with the model's norms of queries and keys. With an output gate q_proj has a gate
+/// of [head_dim] beside each head's query.
 void add_attention(ManifestBuilder& builder, const ModelConfig& config);
 void add_router(ManifestBuilder& builder, const ModelConfig& config);
 /// All of a layer's experts, fused.

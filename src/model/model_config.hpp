@@ -14,6 +14,30 @@ enum class MlpKind : std::uint8_t { kDense, kMoe };
 /// What mixes the tokens of a layer: softmax attention, or a gated delta net.
 enum class AttentionKind : std::uint8_t { kFull, kLinear };
 
+/// Norms of the queries and keys of full attention.
+enum class QueryKeyNorm : std::uint8_t {
+  kNone,
+  kPerHead,          ///< each head by itself, weights [head_dim]
+  kWholeProjection,  ///< all heads at once, weights [heads x head_dim]
+};
+
+/// What makes a rotary embedding fit for longer sequences than it was trained on at first.
+enum class RotaryScaling : std::uint8_t {
+  kNone,
+  kLinear,  ///< every pair turns `factor` times slower
+  kYarn,    ///< pairs before `blend_begin` do not, those behind `blend_end` do, and between lies a line
+};
+
+/// Rotary position embedding: pair i of a head's entries turns by theta^(-2i/dim) from position to position.
+struct RotaryConfig {
+  std::int64_t dim = 0;  ///< how much of head_dim turns; even
+  double theta = 10000;
+  RotaryScaling scaling = RotaryScaling::kNone;
+  double factor = 1;
+  double blend_begin = 0, blend_end = 0;  ///< pairs, not whole ones; differ with kYarn
+  double magnitude = 1;                   ///< of cosines and sines
+};
+
 /// Gated delta net; zero without linear layers.
 struct LinearAttentionConfig {
   std::int64_t key_heads = 0;  ///< also of the queries; divides value_heads
@@ -26,11 +50,13 @@ struct LinearAttentionConfig {
 struct ModelConfig {
   std::string model_type;  ///< "qwen3_moe"
   std::int64_t vocab_size = 0;
+  std::int64_t padding_token = -1;  ///< whose row of the embedding is not trained by its tokens; -1 for none
   std::int64_t hidden_size = 0;
   std::int64_t attention_heads = 0;
-  std::int64_t key_value_heads = 0;      ///< divides attention_heads
-  std::int64_t head_dim = 0;             ///< even
-  std::int64_t rotary_dim = 0;           ///< of head_dim, how much the rotary embedding turns; even
+  std::int64_t key_value_heads = 0;  ///< divides attention_heads
+  std::int64_t head_dim = 0;         ///< even
+  RotaryConfig rotary;
+  QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   bool attention_output_gate = false;    ///< of full attention
   bool zero_centred_norms = false;       ///< norms multiply with 1 + weight; a delta net's own does not
   std::int64_t intermediate_size = 0;    ///< width of dense feed-forward layers
@@ -38,7 +64,6 @@ struct ModelConfig {
   std::vector<AttentionKind> attention;  ///< one per layer
   LinearAttentionConfig linear_attention;
   double rms_norm_eps = 1e-6;
-  double rope_theta = 10000;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
   DType published_dtype =

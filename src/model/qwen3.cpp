@@ -11,6 +11,7 @@ namespace {
 /// Both families ask for it, also where every layer has experts.
 ModelConfig read_with_width(const ConfigReader& config, const CommonDefaults& defaults) {
   ModelConfig model = read_common_config(config, defaults);
+  model.query_key_norm = QueryKeyNorm::kPerHead;
   model.intermediate_size = config.integer({"intermediate_size"});
   return model;
 }
@@ -34,7 +35,7 @@ ModelConfig read_qwen3_config(const ConfigReader& config) {
 
 ModelConfig read_qwen3_moe_config(const ConfigReader& config) {
   ModelConfig model = read_with_width(config, {});
-  read_expert_config(config, model);
+  read_expert_config(config, "moe_intermediate_size", model);
   model.normalize_expert_weights = config.boolean({"norm_topk_prob"}, false);
   choose_moe_layers(config, model);
   return model;

@@ -54,6 +54,7 @@ ModelConfig read_text(const ConfigReader& config) {
   if (model.attention_heads > kMaxHeads)
     config.refuse("num_attention_heads", fmt::format("at most {}", kMaxHeads));
   if (!config.boolean({"attn_output_gate"}, true)) config.refuse("attn_output_gate", "true");
+  model.query_key_norm = QueryKeyNorm::kPerHead;
   model.attention_output_gate = true;
   model.zero_centred_norms = true;
   read_attention_kinds(config, model);
@@ -112,7 +113,7 @@ ModelConfig read_qwen3_5_text_config(const ConfigReader& config) {
 ModelConfig read_qwen3_5_moe_text_config(const ConfigReader& config) {
   ModelConfig model = read_text(config);
   if (!config.integers({"mlp_only_layers"}).empty()) config.refuse("mlp_only_layers", "an empty list");
-  read_expert_config(config, model);
+  read_expert_config(config, "moe_intermediate_size", model);
   model.shared_expert_intermediate_size = config.integer({"shared_expert_intermediate_size"});
   model.normalize_expert_weights = true;
   std::ranges::fill(model.layers, MlpKind::kMoe);

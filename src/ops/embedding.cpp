@@ -7,12 +7,13 @@
 namespace sluice::ops {
 namespace {
 
-/// Adds columns [begin, end) of every row, in the order of the rows.
+/// Adds columns [begin, end) of every row but those of `padding`, in the order of the rows.
 template <class T>
-SLUICE_VECTOR_CLONES void add_columns(const std::int64_t* ids, const T* rows, std::int64_t count,
-                                      std::int64_t width, std::int64_t begin, std::int64_t end, float* grad,
-                                      std::int64_t grad_stride) {
+SLUICE_VECTOR_CLONES void add_columns(const std::int64_t* ids, std::int64_t padding, const T* rows,
+                                      std::int64_t count, std::int64_t width, std::int64_t begin,
+                                      std::int64_t end, float* grad, std::int64_t grad_stride) {
   for (std::int64_t t = 0; t < count; ++t) {
+    if (ids[t] == padding) continue;
     const T* row = rows + t * width;
     float* target = grad + ids[t] * grad_stride;
     for (std::int64_t c = begin; c < end; ++c) target[c] += kernel::load(row[c]);
@@ -35,7 +36,8 @@ at::Tensor embedding(const at::Tensor& ids, const Parameter& table) {
   return at::index_select(table.value, 0, tokens);
 }
 
-void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const Parameter& table) {
+void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const Parameter& table,
+                        std::int64_t padding) {
   if (!table.grad.defined()) return;
   const at::Tensor tokens = ids.contiguous();
   const at::Tensor rows = d_out.contiguous();
@@ -43,8 +45,8 @@ void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const Pa
   // Threads share the columns, so that each gradient row is summed in token order whatever their number.
   kernel::dispatch(rows, [&]<class T>(T) {
     at::parallel_for(0, width, kernel::grain(rows.size(0)), [&](std::int64_t begin, std::int64_t end) {
-      add_columns(tokens.data_ptr<std::int64_t>(), rows.data_ptr<T>(), rows.size(0), width, begin, end,
-                  table.grad.data_ptr<float>(), table.grad.stride(0));
+      add_columns(tokens.data_ptr<std::int64_t>(), padding, rows.data_ptr<T>(), rows.size(0), width, begin,
+                  end, table.grad.data_ptr<float>(), table.grad.stride(0));
     });
   });
 }

@@ -6,7 +6,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/outer.h>
-#include <ATen/ops/pow.h>
 
 namespace sluice::ops {
 namespace {
@@ -65,14 +64,10 @@ struct Rotary : node::Function<Rotary> {
 
 }  // namespace
 
-RotaryTable make_rotary_table(std::int64_t length, std::int64_t dim, double theta) {
-  SLUICE_ASSERT(dim % 2 == 0, "a rotary embedding turns pairs, not {} entries", dim);
+RotaryTable make_rotary_table(std::int64_t length, const at::Tensor& frequencies, double magnitude) {
   const at::NoGradGuard no_grad;
-  // The operations of transformers, one by one, so that the angles agree to the last bit.
-  const at::Tensor exponents = at::arange(0, dim, 2, at::kLong).to(at::kFloat) / dim;
-  const at::Tensor frequencies = 1.0 / at::pow(theta, exponents);
   const at::Tensor angles = at::outer(at::arange(length, at::kLong).to(at::kFloat), frequencies);
-  return {angles.cos(), angles.sin()};
+  return {angles.cos() * magnitude, angles.sin() * magnitude};
 }
 
 at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table) {

@@ -7,14 +7,16 @@
 
 namespace sluice::ops {
 
-/// Cosines and sines of position * theta^(-2i/dim): float32 [L, dim / 2] each. Computed, never loaded.
+/// Cosines and sines of each position's angles: float32 [L, dim / 2] each. Computed, never loaded.
 struct RotaryTable {
   at::Tensor cos;
   at::Tensor sin;
 };
 
-/// `dim`, the part of a head that turns, is even.
-[[nodiscard]] RotaryTable make_rotary_table(std::int64_t length, std::int64_t dim, double theta);
+/// `frequencies` float32 [dim / 2], radians per position, of the `dim` entries of a head that turn; cosines
+/// and sines are multiplied with `magnitude`.
+[[nodiscard]] RotaryTable make_rotary_table(std::int64_t length, const at::Tensor& frequencies,
+                                            double magnitude);
 
 /// Rotates each pair (x[i], x[i + dim/2]) of the first dim entries of x [b, L, heads, d] by its position's
 /// angle, and leaves the others; the table has at least L rows, and dim <= d. Table and products are rounded

@@ -53,7 +53,7 @@ void DebugDump::write_tensor(const std::string& path, const at::Tensor& tensor) 
 
 void DebugDump::write_shards(const std::string& group, const ShardArena& arena) {
   for (const int tensor : manifest_.stored_tensors())
-    write_sharded_tensor(group + "/" + manifest_.published_name(manifest_[tensor].name), tensor, arena);
+    write_sharded_tensor(group + "/" + manifest_.wrapped_name(manifest_[tensor].name), tensor, arena);
   flush();
 }
 

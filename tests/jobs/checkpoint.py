@@ -63,6 +63,25 @@ def renamed(tensors, old, new):
     return {new + name.removeprefix(old) if name.startswith(old) else name: values for name, values in tensors.items()}
 
 
+MIXTRAL = {".block_sparse_moe.": ".mlp.", ".w1.": ".gate_proj.", ".w3.": ".up_proj.", ".w2.": ".down_proj."}
+
+
+def plain_name(name):
+    """A name of a published Mixtral as transformers' module tree has it."""
+    for published, plain in MIXTRAL.items():
+        name = name.replace(published, plain)
+    return name
+
+
+def published_name(name):
+    """The way back."""
+    if ".experts." not in name and ".mlp.gate." not in name:
+        return name
+    for published, plain in MIXTRAL.items():
+        name = name.replace(plain, published)
+    return name
+
+
 def with_joined_experts(tensors):
     """experts.N.gate_proj and experts.N.up_proj as one experts.N.gate_up_proj."""
     out = {}

@@ -1,5 +1,6 @@
 """A checkpoint that was loaded is written out again tensor by tensor, by any number of ranks, and appears whole or not at all."""
 import json
+import shutil
 import unittest
 
 import checkpoint
@@ -120,6 +121,23 @@ class Export(ExportTest):
                 found = self.export(fixture, ranks, experts=experts, max_shard_size="200KiB")
                 self.assertEqual(any(".experts.0." in name for name in found), experts == "per_expert")
                 self.expect_equal(fused(found), fused(source))
+
+    def test_mixtral_in_its_published_names_however_they_were_read(self):
+        fixture = FIXTURES / "mixtral-tiny"
+        published = read_model(fixture)
+        self.assertIn("model.layers.0.block_sparse_moe.experts.7.w1.weight", published)
+        tree = {checkpoint.plain_name(name): tensor for name, tensor in published.items()}
+        fused_names = {checkpoint.published_name(name): tensor for name, tensor in fused(tree).items()}
+        values = {checkpoint.plain_name(name): array for name, array in checkpoint.read(fixture).items()}
+        respelled = checkpoint.write(self.directory / "respelled", values, fixture)
+        shutil.copy(fixture / "generation_config.json", respelled)
+        for ranks, source, experts, expected in [(1, None, "source", published), (2, None, "fused", fused_names),
+                                                 (3, respelled, "per_expert", published), (2, respelled, "source", tree)]:
+            with self.subTest(ranks=ranks, respelled=source is not None, experts=experts):
+                self.directory = self.directory / f"{ranks}-{experts}"
+                self.directory.mkdir()
+                model = {"path": source} if source else None
+                self.expect_equal(self.export("mixtral-tiny", ranks, model=model, experts=experts), expected)
 
     def test_ranks_that_all_read_the_source_share_what_is_copied(self):
         fixture = "qwen3_5-moe-vlm-fused"

@@ -118,8 +118,9 @@ class TooLarge(JobTest):
 
 class Layouts(JobTest):
     """Every published layout reaches the shards."""
-    PARAMETERS = {"qwen3-tiny-tied": 199296, "qwen3-moe-tiny": 362624, "qwen3-moe-mixed": 390272,
-                  "qwen3_5-moe-tiny": 553416, "qwen3_5-moe-vlm": 553416, "qwen3_5-moe-vlm-fused": 553416}
+    PARAMETERS = {"mixtral-tiny": 70600, "olmoe-tiny": 70720, "qwen3-tiny-tied": 199296, "qwen3-tiny-yarn": 75784,
+                  "qwen3-moe-tiny": 362624, "qwen3-moe-mixed": 390272, "qwen3_5-tiny": 76344, "qwen3_5-moe-tiny": 553416,
+                  "qwen3_5-moe-vlm": 553416, "qwen3_5-moe-vlm-fused": 553416}
 
     def load(self, model, ranks, dtype="bfloat16"):
         """Loads and compares what arrived with the files."""

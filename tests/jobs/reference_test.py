@@ -5,6 +5,7 @@
 import sys
 import unittest
 
+import h5py
 import program
 from program import JobTest, mpirun, reference_job
 
@@ -52,8 +53,6 @@ class Variants(MicroBatches):
         self.compare(self.train(3, model={"dtype": "bfloat16"}), "--bfloat16")
 
     def assert_same_losses(self, first, second):
-        import h5py
-
         losses = []
         for output in (first, second):
             with h5py.File(output / "metrics.h5") as metrics:
@@ -71,7 +70,8 @@ class LoadBalancing(Reference, MicroBatches):
 
 if __name__ == "__main__":
     FIXTURE, *names = sys.argv[1:]
-    suites = [Reference, Variants, LoadBalancing] if "moe" in FIXTURE else [Reference, Variants]
+    with h5py.File(program.FIXTURES / FIXTURE / "reference.h5") as reference:
+        suites = [Reference, Variants] + [LoadBalancing] * ("train_aux" in reference)
     tests = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(suite)
                                for suite in suites if suite.__name__ in names or not names)
     sys.exit(not unittest.TextTestRunner(verbosity=2).run(tests).wasSuccessful())

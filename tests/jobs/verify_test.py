@@ -7,8 +7,8 @@ import unittest
 import checkpoint
 from program import FIXTURES, JobTest, sluice
 
-MODELS = ["qwen3-moe-mixed", "qwen3-moe-tiny", "qwen3-tiny-tied", "qwen3_5-moe-tiny", "qwen3_5-moe-vlm",
-          "qwen3_5-moe-vlm-fused"]
+MODELS = ["mixtral-tiny", "olmoe-tiny", "qwen3-moe-mixed", "qwen3-moe-tiny", "qwen3-tiny-tied", "qwen3-tiny-yarn",
+          "qwen3_5-moe-tiny", "qwen3_5-moe-vlm", "qwen3_5-moe-vlm-fused", "qwen3_5-tiny"]
 
 
 class Verify(JobTest):
@@ -111,6 +111,16 @@ class TwoDirectories(Verify):
         self.assertEqual(found["a"]["content"], found["b"]["content"])
         result = sluice("verify", vlm, fused)
         self.expect(result, 0, "which no text model needs (2)", "mtp.fc.weight")
+
+    def test_spelling_does_not_matter(self):
+        """The names that Mixtral is published under and those of transformers' module tree."""
+        published = FIXTURES / "mixtral-tiny"
+        plain = self.copy("mixtral-tiny")
+        self.rewrite(plain, rename=checkpoint.plain_name)
+        found = self.json_of(published, plain)
+        self.assertEqual((found["equal"], found["spare_in_a"], found["spare_in_b"]), (True, [], []))
+        self.assertEqual(found["a"]["content"], found["b"]["content"])
+        self.assertIn("model.layers.1.mlp.experts.7.up_proj.weight", [tensor["name"] for tensor in found["a"]["tensors"]])
 
     def test_one_file_or_many_in_other_wrappers(self):
         model = self.copy("qwen3-moe-mixed")

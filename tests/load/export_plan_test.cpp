@@ -183,6 +183,18 @@ TEST_F(ExportPlanTest, RewritesExpertsInPlaceUnderTheSourcesPrefix) {
   EXPECT_EQ(names(content_like(source.index, keys_, ExpertLayout::kPerExpert)), expected);
 }
 
+TEST_F(ExportPlanTest, RewritesRoutersInTheSpellingOfTheirExperts) {
+  Source source;
+  source.add_model(keys_, ExpertLayout::kFused, DType::kBFloat16);
+  manifest_.set_published_experts(kMixtralExperts);
+  EXPECT_EQ(names(content_like(source.index, keys_, ExpertLayout::kPerExpert)),
+            published(ExpertLayout::kPerExpert));
+  EXPECT_EQ(names(content_like(source.index, keys_, ExpertLayout::kFused)), published(ExpertLayout::kFused));
+  const std::vector<std::string> kept = names(content_like(source.index, keys_, std::nullopt));
+  EXPECT_EQ(std::ranges::count(kept, source.index.entries[5].name), 1);
+  EXPECT_NE(kept, published(ExpertLayout::kFused));
+}
+
 TEST_F(ExportPlanTest, NamesAByteThatNobodyWrites) {
   const ShardPlan shards(layouts_, {2, 1});
   const ExportPlan plan(content_of(keys_, ExpertLayout::kFused, DType::kBFloat16), shards, kGiB, {0});

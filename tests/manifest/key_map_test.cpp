@@ -104,6 +104,24 @@ TEST_F(KeyMapTest, fused_experts_may_have_gates_and_ups_apart) {
   EXPECT_EQ(up.begin, kWidth * kHidden);
 }
 
+TEST_F(KeyMapTest, experts_may_be_spelled_as_mixtral_is_published) {
+  const std::string published = "model.layers.0.block_sparse_moe.";
+  const std::string plain = "model.layers.0.mlp.";
+  for (const auto& [name, same] :
+       std::map<std::string, std::string>{{"gate.weight", "gate.weight"},
+                                          {"experts.2.w1.weight", "experts.2.gate_proj.weight"},
+                                          {"experts.2.w3.weight", "experts.2.up_proj.weight"},
+                                          {"experts.2.w2.weight", "experts.2.down_proj.weight"},
+                                          {"experts.gate_up_proj", "experts.gate_up_proj"},
+                                          {"experts.down_proj", "experts.down_proj"}}) {
+    EXPECT_EQ(target(published + name).tensor, target(plain + same).tensor) << name;
+    EXPECT_EQ(target(published + name).begin, target(plain + same).begin) << name;
+    EXPECT_EQ(target(published + name).shape, target(plain + same).shape) << name;
+  }
+  EXPECT_TRUE(unknown(published + "experts.3.w1.weight"));
+  EXPECT_TRUE(unknown(published + "experts.2.w4.weight"));
+}
+
 TEST_F(KeyMapTest, experts_that_the_model_does_not_have_are_unknown) {
   for (const char* name :
        {"model.layers.0.mlp.experts.3.gate_proj.weight", "model.layers.0.mlp.experts.-1.gate_proj.weight",
@@ -155,6 +173,24 @@ TEST(KeyMap, a_wrapper_publishes_under_its_own_prefix_but_for_the_head) {
   EXPECT_EQ(published.front().name, "model.language_model.embed_tokens.weight");
   EXPECT_EQ(published[2].name, "model.language_model.layers.0.mlp.experts.0.gate_proj.weight");
   EXPECT_EQ(published.back().name, "lm_head.bias");
+}
+
+TEST(KeyMap, an_architecture_publishes_its_experts_in_its_own_spelling) {
+  ParameterManifest manifest = small_moe();
+  manifest.set_published_experts(kMixtralExperts);
+  const KeyMap keys(manifest);
+  std::vector<std::string> names;
+  for (const PublishedTensor& tensor : keys.published(ExpertLayout::kPerExpert)) names.push_back(tensor.name);
+  const std::string block = "model.layers.0.block_sparse_moe.";
+  EXPECT_EQ(names[1], block + "gate.weight");
+  EXPECT_EQ(names[2], block + "experts.0.w1.weight");
+  EXPECT_EQ(names[3], block + "experts.0.w3.weight");
+  EXPECT_EQ(names[4], block + "experts.0.w2.weight");
+  EXPECT_EQ(keys.published(ExpertLayout::kFused)[2].name, block + "experts.gate_up_proj");
+  EXPECT_EQ(manifest.wrapped_name("model.layers.0.mlp.gate.weight"), "model.layers.0.mlp.gate.weight");
+  for (const ExpertLayout layout : {ExpertLayout::kPerExpert, ExpertLayout::kFused})
+    for (const PublishedTensor& tensor : keys.published(layout))
+      EXPECT_EQ(std::get<KeyTarget>(keys.resolve(tensor.name)).begin, tensor.target.begin) << tensor.name;
 }
 
 /// Elements of each tensor that a published checkpoint covers, by how often.

@@ -54,7 +54,7 @@ TEST_P(PublishedModel, computes_the_buffers_that_transformers_has_and_no_others)
     if (tensor.kind == TensorKind::kComputedBuffer) computed[tensor.name] = tensor.shape;
   std::map<std::string, std::vector<std::int64_t>> expected;
   for (const auto& [name, shape] : expected_["buffers"].items())
-    expected[without_wrapper(name)] = shape.get<std::vector<std::int64_t>>();
+    expected[plain_name(name)] = shape.get<std::vector<std::int64_t>>();
   EXPECT_EQ(computed, expected);
 }
 
@@ -62,7 +62,7 @@ TEST_P(PublishedModel, lists_its_tensors_in_the_order_of_the_module_tree) {
   const auto expected = nlohmann::ordered_json::parse(std::ifstream(directory_ / "expected.json"));
   int last = -1;
   for (const auto& [name, shape] : expected["tensors"].items()) {
-    const auto tensor = model_.manifest.find(without_wrapper(name));
+    const auto tensor = model_.manifest.find(plain_name(name));
     ASSERT_TRUE(tensor) << name;
     EXPECT_GT(*tensor, last) << name;
     last = *tensor;
@@ -93,8 +93,8 @@ TEST(Architecture, both_spellings_of_a_key_give_the_same_structure_and_settings)
                             {"rope_theta", nullptr},
                             {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5000000.0}}}}));
   EXPECT_EQ(old_spelling.manifest.structure_hash(), new_spelling.manifest.structure_hash());
-  EXPECT_EQ(old_spelling.config.rope_theta, 5000000.0);
-  EXPECT_EQ(new_spelling.config.rope_theta, 5000000.0);
+  EXPECT_EQ(old_spelling.config.rotary.theta, 5000000.0);
+  EXPECT_EQ(new_spelling.config.rotary.theta, 5000000.0);
 }
 
 TEST(Architecture, null_is_as_good_as_absent) {
@@ -122,6 +122,16 @@ TEST(Architecture, a_tied_head_shares_the_embedding) {
   const ModelDescription model = describe(config_with({{"tie_word_embeddings", true}}));
   EXPECT_EQ(model.manifest[*model.manifest.find("lm_head.weight")].tied_to, "model.embed_tokens.weight");
   EXPECT_EQ(describe(config_with()).manifest.parameter_count() - model.manifest.parameter_count(), 29 * 24);
+}
+
+TEST(Architecture, padding_is_a_token_or_none) {
+  const auto padding = [](const json& id) {
+    return describe(config_with({{"pad_token_id", id}})).config.padding_token;
+  };
+  EXPECT_EQ(padding(nullptr), -1);
+  EXPECT_EQ(padding(0), 0);
+  EXPECT_EQ(padding(28), 28);
+  EXPECT_EQ(padding(-1), 28) << "counted from the end, as torch does";
 }
 
 std::vector<int> moe_layers(const json& changes) {

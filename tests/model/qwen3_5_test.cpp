@@ -88,10 +88,10 @@ TEST(Qwen3_5, a_full_layer_has_a_gate_beside_its_queries) {
 }
 
 TEST(Qwen3_5, a_quarter_of_each_head_turns) {
-  EXPECT_EQ(describe(text_config()).config.rotary_dim, 4);
+  EXPECT_EQ(describe(text_config()).config.rotary.dim, 4);
   EXPECT_EQ(shape_of(describe(text_config()), "model.rotary_emb.inv_freq"), (Shape{2}));
-  EXPECT_EQ(describe(text_config({{"partial_rotary_factor", 0.5}})).config.rotary_dim, 8);
-  EXPECT_EQ(describe(text_config({{"rope_parameters", {{"partial_rotary_factor", 1.0}}}})).config.rotary_dim,
+  EXPECT_EQ(describe(text_config({{"partial_rotary_factor", 0.5}})).config.rotary.dim, 8);
+  EXPECT_EQ(describe(text_config({{"rope_parameters", {{"partial_rotary_factor", 1.0}}}})).config.rotary.dim,
             16);
 }
 

@@ -34,6 +34,16 @@ TEST(EmbeddingBackward, adds_the_rows_of_repeated_ids_in_float32) {
   }
 }
 
+TEST(EmbeddingBackward, leaves_the_row_of_the_padding_alone) {
+  const at::Tensor d_out = numbers({4, 6});
+  const Parameter table = parameter(numbers({10, 6}));
+  const at::Tensor before = table.grad.clone();
+  embedding_backward(at::tensor({3, 0, 3, 7}, at::kLong), d_out, table, 3);
+  EXPECT_TRUE(table.grad[3].equal(before[3]));
+  EXPECT_TRUE(table.grad[0].equal(before[0] + d_out[1]));
+  EXPECT_TRUE(table.grad[7].equal(before[7] + d_out[3]));
+}
+
 TEST(EmbeddingBackward, gives_the_same_sums_for_any_number_of_threads) {
   const at::Tensor ids = at::randint(0, 3, {2000}, at::kLong);
   const at::Tensor d_out = numbers({2000, 64});

@@ -7,6 +7,10 @@
 namespace sluice::ops {
 namespace {
 
+at::Tensor frequencies(std::int64_t dim, double theta) {
+  return at::pow(theta, at::arange(0, dim, 2, at::kLong).to(at::kFloat) / -dim);
+}
+
 /// transformers: x * cos + rotate_half(x) * sin, tables in x's dtype.
 at::Tensor formula(const at::Tensor& x, const RotaryTable& table) {
   const auto whole = [&](const at::Tensor& half) {
@@ -17,7 +21,7 @@ at::Tensor formula(const at::Tensor& x, const RotaryTable& table) {
 }
 
 TEST(Rotary, matches_its_formula) {
-  const RotaryTable table = make_rotary_table(12, 16, 10000.0);
+  const RotaryTable table = make_rotary_table(12, frequencies(16, 10000.0), 1);
   for (const at::ScalarType dtype : kDTypes)
     expect_matches([&](const Tensors& in, const Parameters&) { return apply_rotary(in[0], table); },
                    [&](const Tensors& in, const Tensors&) { return formula(in[0], table); },
@@ -25,7 +29,7 @@ TEST(Rotary, matches_its_formula) {
 }
 
 TEST(Rotary, turns_no_more_of_a_head_than_the_table_has) {
-  const RotaryTable table = make_rotary_table(12, 8, 10000.0);
+  const RotaryTable table = make_rotary_table(12, frequencies(8, 10000.0), 1);
   const auto partial = [&](const Tensors& in, const Tensors&) {
     return at::cat({formula(in[0].narrow(-1, 0, 8), table), in[0].narrow(-1, 8, 13)}, -1);
   };
@@ -35,18 +39,18 @@ TEST(Rotary, turns_no_more_of_a_head_than_the_table_has) {
 }
 
 TEST(Rotary, rounds_as_transformers_does) {
-  const RotaryTable table = make_rotary_table(64, 32, 1e6);
+  const RotaryTable table = make_rotary_table(64, frequencies(32, 1e6), 1);
   const at::Tensor x = numbers({2, 64, 4, 32}, at::kBFloat16);
   EXPECT_TRUE(apply_rotary(x, table).equal(formula(x, table)));
 }
 
-TEST(RotaryTable, holds_the_angles_of_each_position) {
-  const RotaryTable table = make_rotary_table(100, 8, 10000.0);
+TEST(RotaryTable, holds_the_angles_of_each_position_times_the_magnitude) {
+  const RotaryTable table = make_rotary_table(100, frequencies(8, 10000.0), 1.5);
   ASSERT_EQ(table.cos.sizes(), at::IntArrayRef({100, 4}));
   for (const std::int64_t i : {0, 1, 2, 3}) {
     const double angle = 99.0 * std::pow(10000.0, -2.0 * static_cast<double>(i) / 8.0);
-    EXPECT_NEAR(table.cos[99][i].item<double>(), std::cos(angle), 1e-5);
-    EXPECT_NEAR(table.sin[99][i].item<double>(), std::sin(angle), 1e-5);
+    EXPECT_NEAR(table.cos[99][i].item<double>(), 1.5 * std::cos(angle), 2e-5);
+    EXPECT_NEAR(table.sin[99][i].item<double>(), 1.5 * std::sin(angle), 2e-5);
   }
 }
 

@@ -1,0 +1,55 @@
+#include "manifest/spelling.hpp"
+
+#include <array>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+constexpr std::array kPublishedExperts{kMixtralExperts};
+
+std::string between(std::string_view before, std::string_view text, std::string_view after) {
+  return std::string(before).append(text).append(after);
+}
+
+std::string without_wrapper(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPrefixes{
+      {{"model.language_model.", "model."},
+       {"language_model.model.", "model."},
+       {"language_model.lm_head.", "lm_head."}}};
+  for (const auto& [prefix, plain] : kPrefixes)
+    if (name.starts_with(prefix)) return std::string(plain).append(name.substr(prefix.size()));
+  return std::string(name);
+}
+
+/// `name` is left alone if it names no router and no expert in the spelling `from`.
+std::string respelled(std::string name, const ExpertSpelling& from, const ExpertSpelling& to) {
+  const std::string block = between(".", from.block, ".");
+  const std::size_t at = name.find(block);
+  if (at == std::string::npos) return name;
+  const std::string_view rest = std::string_view(name).substr(at + block.size());
+  if (!rest.starts_with("experts.") && !rest.starts_with("gate.")) return name;  // a dense layer's
+  name.replace(at, block.size(), between(".", to.block, "."));
+  for (const auto projection : {&ExpertSpelling::gate, &ExpertSpelling::up, &ExpertSpelling::down}) {
+    const std::string ending = between(".", from.*projection, ".weight");
+    if (!name.ends_with(ending)) continue;
+    name.replace(name.size() - ending.size(), ending.size(), between(".", to.*projection, ".weight"));
+    break;
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string plain_name(std::string_view checkpoint_name) {
+  std::string name = without_wrapper(checkpoint_name);
+  for (const ExpertSpelling& published : kPublishedExperts)
+    name = respelled(std::move(name), published, kPlainExperts);
+  return name;
+}
+
+std::string spelled(std::string plain_name, const ExpertSpelling& experts) {
+  return respelled(std::move(plain_name), kPlainExperts, experts);
+}
+
+}  // namespace sluice

@@ -1,0 +1,28 @@
+// One tensor, several names: transformers' text-model tree, in which manifests are written, and what
+// published checkpoints say instead.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+/// Names in a layer's mixture of experts: `layers.3.BLOCK.experts.7.GATE.weight`,
+/// `layers.3.BLOCK.gate.weight`.
+struct ExpertSpelling {
+  std::string_view block, gate, up, down;
+};
+/// As transformers' module tree has them, and published checkpoints of Qwen and OLMoE.
+inline constexpr ExpertSpelling kPlainExperts{"mlp", "gate_proj", "up_proj", "down_proj"};
+/// As Mixtral is published. transformers reads and writes it, whatever its module tree says.
+inline constexpr ExpertSpelling kMixtralExperts{"block_sparse_moe", "w1", "w3", "w2"};
+
+/// The name in transformers' text-model tree, whatever wrapper the checkpoint was saved from and however it
+/// spells its experts: "model.language_model.norm.weight" and "language_model.model.norm.weight" are
+/// "model.norm.weight", `block_sparse_moe.experts.7.w1.weight` is `mlp.experts.7.gate_proj.weight`.
+[[nodiscard]] std::string plain_name(std::string_view checkpoint_name);
+
+/// A plain name with the router and the experts of its layer spelled in another way; other names as they are.
+[[nodiscard]] std::string spelled(std::string plain_name, const ExpertSpelling& experts);
+
+}  // namespace sluice

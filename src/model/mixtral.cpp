@@ -1,0 +1,30 @@
+#include "model/mixtral.hpp"
+
+#include "model/common_config.hpp"
+#include "model/manifest_builder.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+ModelConfig read_mixtral_config(const ConfigReader& config) {
+  ModelConfig model = read_common_config(config, {.rms_norm_eps = 1e-5, .rope_theta = 1e6});
+  if (config.has("sliding_window")) config.refuse("sliding_window", "null: every token sees all before it");
+  if (config.number({"router_jitter_noise"}, 0.0) != 0.0) config.refuse("router_jitter_noise", "0");
+  read_expert_config(config, "intermediate_size", model);
+  model.normalize_expert_weights = true;
+  std::ranges::fill(model.layers, MlpKind::kMoe);
+  return model;
+}
+
+ParameterManifest describe_mixtral(const ModelConfig& config, DType dtype) {
+  ParameterManifest manifest = describe_decoder(config, dtype, [&](ManifestBuilder& builder, std::size_t) {
+    add_attention(builder, config);
+    add_router(builder, config);
+    add_experts(builder, config);
+  });
+  manifest.set_published_experts(kMixtralExperts);
+  return manifest;
+}
+
+}  // namespace sluice

@@ -1,0 +1,17 @@
+// Mixtral: grouped-query attention without norms on queries and keys, experts in every layer. Follows
+// transformers' modeling_mixtral.py.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+namespace sluice {
+
+[[nodiscard]] ModelConfig read_mixtral_config(const ConfigReader& config);
+
+/// Tensors in the order and under the names of transformers' module tree; checkpoints say
+/// `block_sparse_moe.experts.7.w1.weight`.
+[[nodiscard]] ParameterManifest describe_mixtral(const ModelConfig& config, DType dtype);
+
+}  // namespace sluice

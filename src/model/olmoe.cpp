@@ -1,0 +1,34 @@
+#include "model/olmoe.hpp"
+
+#include "model/common_config.hpp"
+#include "model/manifest_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sluice {
+
+ModelConfig read_olmoe_config(const ConfigReader& config) {
+  ModelConfig model = read_common_config(config, {.rms_norm_eps = 1e-5});
+  if (config.has("clip_qkv")) config.refuse("clip_qkv", "null: queries, keys and values are not clipped");
+  // Its norms are of this width, whatever the heads come to.
+  if (model.attention_heads * model.head_dim != model.hidden_size)
+    config.refuse(config.has("head_dim") ? "head_dim" : "num_attention_heads",
+                  fmt::format("heads that together are hidden_size = {} wide", model.hidden_size));
+  model.query_key_norm = QueryKeyNorm::kWholeProjection;
+  read_expert_config(config, "intermediate_size", model);
+  model.normalize_expert_weights = config.boolean({"norm_topk_prob"}, false);
+  std::ranges::fill(model.layers, MlpKind::kMoe);
+  return model;
+}
+
+ParameterManifest describe_olmoe(const ModelConfig& config, DType dtype) {
+  return describe_decoder(config, dtype, [&](ManifestBuilder& builder, std::size_t) {
+    add_attention(builder, config);
+    add_router(builder, config);
+    add_experts(builder, config);
+  });
+}
+
+}  // namespace sluice

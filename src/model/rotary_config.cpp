@@ -1,0 +1,96 @@
+#include "model/rotary_config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+
+namespace sluice {
+namespace {
+
+/// The longest sequence of the training before YaRN; said beside the other keys, it counts before theirs.
+double original_length(const ConfigReader& config, const ConfigReader& scaling) {
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  if (!config.has(kOriginal) && scaling.has(kOriginal))
+    return static_cast<double>(scaling.integer({kOriginal}));
+  return static_cast<double>(config.integer({kOriginal, "max_position_embeddings"}));
+}
+
+/// Cosines and sines grow with the length that was added; section 3.4 of the paper.
+double yarn_magnitude(const ConfigReader& scaling, double factor) {
+  constexpr const char* kGiven = "attention_factor";
+  if (scaling.has(kGiven)) return scaling.positive({kGiven});
+  const auto magnitude = [&](double weight) {
+    return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
+  };
+  const double scale = scaling.number({"mscale"}, 0.0);
+  const double scale_of_all = scaling.number({"mscale_all_dim"}, 0.0);
+  if (scale == 0 || scale_of_all == 0) return magnitude(1);
+  const double ratio = magnitude(scale) / magnitude(scale_of_all);
+  if (!std::isfinite(ratio) || ratio <= 0)
+    scaling.refuse("mscale", fmt::format("a number that goes with mscale_all_dim = {}", scale_of_all));
+  return ratio;
+}
+
+/// The pair, not a whole one, that turns as often in `length` positions as the key says.
+double pair_of_turns(const ConfigReader& scaling, const char* key, double otherwise, double length,
+                     const RotaryConfig& rotary) {
+  const auto dim = static_cast<double>(rotary.dim);
+  const double turns = scaling.positive({key}, otherwise);
+  const double pair = dim * std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(rotary.theta));
+  if (!std::isfinite(pair)) scaling.refuse(key, "a number of turns");
+  return pair;
+}
+
+void read_yarn(const ConfigReader& config, const ConfigReader& scaling, RotaryConfig& rotary) {
+  if (rotary.theta <= 1) (scaling.has("rope_theta") ? scaling : config).refuse("rope_theta", "more than 1");
+  rotary.scaling = RotaryScaling::kYarn;
+  rotary.factor = scaling.positive({"factor"});
+  rotary.magnitude = yarn_magnitude(scaling, rotary.factor);
+  const double length = original_length(config, scaling);
+  double begin = pair_of_turns(scaling, "beta_fast", 32, length, rotary);
+  double end = pair_of_turns(scaling, "beta_slow", 1, length, rotary);
+  if (scaling.boolean({"truncate"}, true)) {
+    begin = std::floor(begin);
+    end = std::ceil(end);
+  }
+  rotary.blend_begin = std::max(begin, 0.0);
+  rotary.blend_end = std::min(end, static_cast<double>(rotary.dim - 1));
+  if (rotary.blend_begin == rotary.blend_end) rotary.blend_end += 0.001;  // a step is a steep line
+}
+
+void read_scaling(const ConfigReader& config, const ConfigReader& scaling, RotaryConfig& rotary) {
+  const char* key = scaling.has("rope_type") ? "rope_type" : "type";
+  const std::string type = scaling.text({key}, "default");
+  if (type == "default") return;
+  if (type == "yarn") return read_yarn(config, scaling, rotary);
+  if (type != "linear") scaling.refuse(key, "'default', 'linear' or 'yarn': no other scaling is supported");
+  rotary.scaling = RotaryScaling::kLinear;
+  rotary.factor = scaling.positive({"factor"});
+}
+
+}  // namespace
+
+RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults& defaults,
+                                std::int64_t head_dim) {
+  const std::optional<ConfigReader> nested = config.object({"rope_parameters", "rope_scaling"});
+  const auto holder = [&](const char* key) -> const ConfigReader& {
+    return nested && nested->has(key) ? *nested : config;
+  };
+  RotaryConfig rotary;
+  rotary.theta = holder("rope_theta").positive({"rope_theta"}, defaults.rope_theta);
+
+  constexpr const char* kShare = "partial_rotary_factor";
+  const double share = holder(kShare).number({kShare}, defaults.partial_rotary_factor.value_or(1.0));
+  if (!defaults.partial_rotary_factor && share != 1.0) holder(kShare).refuse(kShare, "1");
+  if (share <= 0 || share > 1) holder(kShare).refuse(kShare, "a number above 0, at most 1");
+  rotary.dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
+  if (rotary.dim < 2 || rotary.dim % 2 != 0)
+    holder(kShare).refuse(kShare, fmt::format("an even part of head_dim = {}", head_dim));
+  if (nested) read_scaling(config, *nested, rotary);
+  return rotary;
+}
+
+}  // namespace sluice

@@ -1,0 +1,18 @@
+// The rotary keys of a config.json.
+#pragma once
+
+#include "model/common_config.hpp"
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+/// Reads theta, the share of a head that turns, and the scaling: default, linear or YaRN (arXiv 2309.00071),
+/// with the rules of transformers' modeling_rope_utils.py. Keys lie in rope_parameters or rope_scaling, or in
+/// older files beside all others. Error(kBadData) for every other scaling.
+[[nodiscard]] RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults& defaults,
+                                              std::int64_t head_dim);
+
+}  // namespace sluice

@@ -1,0 +1,80 @@
+#include "model/mixtral.hpp"
+
+#include "manifest/key_map.hpp"
+#include "model/architecture.hpp"
+#include "support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+using Shape = std::vector<std::int64_t>;
+
+/// config.json of Mixtral-8x7B-v0.1, with changes: keys set to null are taken away.
+ModelDescription describe(const json& changes = json::object()) {
+  json config = json::parse(R"({
+    "architectures": ["MixtralForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2,
+    "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336,
+    "max_position_embeddings": 32768, "model_type": "mixtral", "num_attention_heads": 32,
+    "num_experts_per_tok": 2, "num_hidden_layers": 32, "num_key_value_heads": 8, "num_local_experts": 8,
+    "output_router_logits": false, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0,
+    "router_aux_loss_coef": 0.02, "sliding_window": null, "tie_word_embeddings": false,
+    "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 32000
+  })");
+  config.merge_patch(changes);
+  return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
+}
+
+TEST(Mixtral, has_the_parameters_that_transformers_counts) {
+  EXPECT_EQ(describe().manifest.parameter_count(), 46'702'792'704);
+}
+
+TEST(Mixtral, has_experts_in_every_layer_and_no_norms_of_queries_and_keys) {
+  const ModelDescription model = describe();
+  EXPECT_EQ(model.config.moe_layer_count(), 32);
+  EXPECT_EQ(model.config.query_key_norm, QueryKeyNorm::kNone);
+  EXPECT_TRUE(model.config.normalize_expert_weights);
+  const auto experts = model.manifest.find("model.layers.31.mlp.experts.gate_up_proj");
+  ASSERT_TRUE(experts);
+  EXPECT_EQ(model.manifest[*experts].shape, (Shape{8, 2 * 14336, 4096}));
+  EXPECT_FALSE(model.manifest.find("model.layers.0.self_attn.q_norm.weight"));
+}
+
+TEST(Mixtral, is_published_in_names_of_its_own) {
+  const ModelDescription model = describe({{"num_hidden_layers", 1}});
+  const std::vector<PublishedTensor> published = KeyMap(model.manifest).published(ExpertLayout::kPerExpert);
+  const auto is_there = [&](const std::string& name, const Shape& shape) {
+    return std::ranges::any_of(published, [&](const PublishedTensor& tensor) {
+      return tensor.name == name && tensor.target.shape == shape;
+    });
+  };
+  EXPECT_TRUE(is_there("model.layers.0.block_sparse_moe.gate.weight", {8, 4096}));
+  EXPECT_TRUE(is_there("model.layers.0.block_sparse_moe.experts.7.w1.weight", {14336, 4096}));
+  EXPECT_TRUE(is_there("model.layers.0.block_sparse_moe.experts.7.w2.weight", {4096, 14336}));
+  EXPECT_TRUE(is_there("model.layers.0.block_sparse_moe.experts.7.w3.weight", {14336, 4096}));
+}
+
+TEST(Mixtral, absent_keys_have_transformers_defaults) {
+  const ModelConfig config = describe({{"rms_norm_eps", nullptr}, {"rope_theta", nullptr}}).config;
+  EXPECT_EQ(config.rms_norm_eps, 1e-5);
+  EXPECT_EQ(config.rotary.theta, 1e6);
+  EXPECT_EQ(config.head_dim, 128);
+}
+
+TEST(Mixtral, what_would_be_computed_wrongly_is_refused) {
+  const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
+    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(describe(changes)); });
+  };
+  expect_refused({{"sliding_window", 4096}}, {"sliding_window", "found 4096", "null"});
+  expect_refused({{"router_jitter_noise", 0.01}}, {"router_jitter_noise", "found 0.01", "0"});
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,78 @@
+#include "model/olmoe.hpp"
+
+#include "model/architecture.hpp"
+#include "support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+using Shape = std::vector<std::int64_t>;
+
+/// config.json of OLMoE-1B-7B-0924, with changes: keys set to null are taken away.
+ModelDescription describe(const json& changes = json::object()) {
+  json config = json::parse(R"({
+    "architectures": ["OlmoeForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+    "clip_qkv": null, "eos_token_id": 50279, "hidden_act": "silu", "hidden_size": 2048,
+    "initializer_range": 0.02, "intermediate_size": 1024, "max_position_embeddings": 4096,
+    "model_type": "olmoe", "norm_topk_prob": false, "num_attention_heads": 16, "num_experts": 64,
+    "num_experts_per_tok": 8, "num_hidden_layers": 16, "num_key_value_heads": 16,
+    "output_router_logits": false, "pad_token_id": 1, "rms_norm_eps": 1e-05, "rope_scaling": null,
+    "rope_theta": 10000.0, "router_aux_loss_coef": 0.01, "tie_word_embeddings": false,
+    "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 50304
+  })");
+  config.merge_patch(changes);
+  return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
+}
+
+Shape shape_of(const ModelDescription& model, const std::string& name) {
+  const auto tensor = model.manifest.find(name);
+  return tensor ? model.manifest[*tensor].shape : Shape{-1};
+}
+
+TEST(Olmoe, has_the_parameters_that_transformers_counts) {
+  EXPECT_EQ(describe().manifest.parameter_count(), 6'919'161'856);
+}
+
+TEST(Olmoe, norms_span_all_heads_of_queries_and_of_keys) {
+  const ModelDescription model = describe({{"num_key_value_heads", 4}});
+  EXPECT_EQ(model.config.query_key_norm, QueryKeyNorm::kWholeProjection);
+  EXPECT_EQ(shape_of(model, "model.layers.15.self_attn.q_norm.weight"), (Shape{2048}));
+  EXPECT_EQ(shape_of(model, "model.layers.15.self_attn.k_norm.weight"), (Shape{512}));
+}
+
+TEST(Olmoe, has_experts_in_every_layer) {
+  const ModelDescription model = describe();
+  EXPECT_EQ(model.config.moe_layer_count(), 16);
+  EXPECT_EQ(shape_of(model, "model.layers.0.mlp.experts.gate_up_proj"), (Shape{64, 2 * 1024, 2048}));
+  EXPECT_EQ(shape_of(model, "model.layers.0.mlp.gate.weight"), (Shape{64, 2048}));
+}
+
+TEST(Olmoe, absent_keys_have_transformers_defaults) {
+  const ModelConfig config =
+      describe({{"rms_norm_eps", nullptr}, {"norm_topk_prob", nullptr}, {"num_key_value_heads", nullptr}})
+          .config;
+  EXPECT_EQ(config.rms_norm_eps, 1e-5);
+  EXPECT_EQ(config.key_value_heads, 16);
+  EXPECT_FALSE(config.normalize_expert_weights);
+  EXPECT_TRUE(describe({{"norm_topk_prob", true}}).config.normalize_expert_weights);
+}
+
+TEST(Olmoe, what_would_be_computed_wrongly_is_refused) {
+  const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
+    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(describe(changes)); });
+  };
+  expect_refused({{"clip_qkv", 8.0}}, {"clip_qkv", "found 8", "null"});
+  expect_refused({{"head_dim", 64}}, {"head_dim", "found 64", "hidden_size = 2048"});
+  expect_refused({{"num_attention_heads", 20}, {"num_key_value_heads", 20}},
+                 {"num_attention_heads", "found 20", "hidden_size = 2048"});
+}
+
+}  // namespace
+}  // namespace sluice

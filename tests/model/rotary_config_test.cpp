@@ -1,0 +1,126 @@
+#include "model/architecture.hpp"
+#include "model/config_text.hpp"
+#include "support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+using test::config_with;
+
+RotaryConfig read(const json& changes) {
+  return describe_model_text(config_with(changes), "config.json", DType::kBFloat16).config.rotary;
+}
+
+/// A head of 16 that was trained on 32 positions, with changes: keys set to null are taken away.
+RotaryConfig read_yarn(const json& changes = json::object(), const json& top = json::object()) {
+  json scaling = {{"rope_type", "yarn"},   {"factor", 4.0},    {"original_max_position_embeddings", 32},
+                  {"rope_theta", 10000.0}, {"beta_fast", 4.0}, {"beta_slow", 0.25}};
+  scaling.merge_patch(changes);
+  json config = {{"head_dim", 16}, {"max_position_embeddings", 128}, {"rope_parameters", scaling}};
+  config.merge_patch(top);
+  return read(config);
+}
+
+void expect_refused(const json& scaling, const std::vector<std::string>& parts) {
+  SCOPED_TRACE(scaling.dump());
+  test::expect_error(ExitCode::kBadData, parts, [&] {
+    static_cast<void>(read({{"rope_parameters", scaling}, {"max_position_embeddings", 128}}));
+  });
+}
+
+TEST(RotaryConfig, without_a_type_nothing_is_scaled) {
+  for (const json& changes : {json::object(), json{{"rope_scaling", {{"rope_theta", 10000.0}}}},
+                              json{{"rope_parameters", {{"rope_type", "default"}, {"factor", 8.0}}}}}) {
+    const RotaryConfig rotary = read(changes);
+    EXPECT_EQ(rotary.scaling, RotaryScaling::kNone);
+    EXPECT_EQ(rotary.factor, 1);
+    EXPECT_EQ(rotary.magnitude, 1);
+  }
+}
+
+TEST(RotaryConfig, linear_is_a_factor_in_either_spelling) {
+  for (const json& changes : {json{{"rope_scaling", {{"type", "linear"}, {"factor", 8.0}}}},
+                              json{{"rope_parameters", {{"rope_type", "linear"}, {"factor", 8}}}}}) {
+    EXPECT_EQ(read(changes).scaling, RotaryScaling::kLinear);
+    EXPECT_EQ(read(changes).factor, 8);
+    EXPECT_EQ(read(changes).magnitude, 1);
+    EXPECT_EQ(read(changes).theta, 10000);
+  }
+}
+
+TEST(RotaryConfig, yarn_blends_between_the_pairs_that_turn_often_and_seldom) {
+  const RotaryConfig rotary = read_yarn({{"truncate", false}});
+  EXPECT_EQ(rotary.scaling, RotaryScaling::kYarn);
+  EXPECT_EQ(rotary.factor, 4);
+  // How often pair i turns in 32 positions: 32 / (2 pi) 10000^(-2i/16)
+  const auto turns = [](double pair) {
+    return 32 / (2 * std::acos(-1.0)) * std::pow(10000.0, -2 * pair / 16);
+  };
+  EXPECT_NEAR(turns(rotary.blend_begin), 4.0, 1e-12);
+  EXPECT_NEAR(turns(rotary.blend_end), 0.25, 1e-12);
+  EXPECT_EQ(read_yarn().blend_begin, std::floor(rotary.blend_begin));
+  EXPECT_EQ(read_yarn().blend_end, std::ceil(rotary.blend_end));
+}
+
+TEST(RotaryConfig, yarn_blends_within_the_pairs_there_are) {
+  EXPECT_EQ(read_yarn({{"beta_fast", 1000.0}}).blend_begin, 0);
+  EXPECT_EQ(read_yarn({{"beta_slow", 1e-9}}).blend_end, 15);
+  const RotaryConfig step = read_yarn({{"beta_fast", 1000.0}, {"beta_slow", 100.0}});
+  EXPECT_EQ(step.blend_begin, 0);
+  EXPECT_LT(step.blend_end, 0);
+  EXPECT_EQ(read_yarn({{"beta_fast", 5.0}, {"beta_slow", 5.0}, {"truncate", false}}).blend_end,
+            read_yarn({{"beta_fast", 5.0}, {"truncate", false}}).blend_begin + 0.001);
+}
+
+TEST(RotaryConfig, yarn_raises_the_magnitude_with_the_length_unless_a_key_says_it) {
+  EXPECT_DOUBLE_EQ(read_yarn().magnitude, 0.1 * std::log(4.0) + 1);
+  EXPECT_EQ(read_yarn({{"factor", 0.5}}).magnitude, 1);
+  EXPECT_EQ(read_yarn({{"attention_factor", 1.5}}).magnitude, 1.5);
+  EXPECT_DOUBLE_EQ(read_yarn({{"mscale", 0.7}, {"mscale_all_dim", 0.5}}).magnitude,
+                   (0.07 * std::log(4.0) + 1) / (0.05 * std::log(4.0) + 1));
+  EXPECT_EQ(read_yarn({{"mscale", 0.7}}).magnitude, read_yarn().magnitude) << "both or neither";
+}
+
+TEST(RotaryConfig, the_original_length_may_be_said_in_three_places) {
+  const double in_scaling = read_yarn({{"truncate", false}}).blend_begin;
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  EXPECT_EQ(read_yarn({{"truncate", false}, {kOriginal, 999}}, {{kOriginal, 32}}).blend_begin, in_scaling);
+  EXPECT_EQ(
+      read_yarn({{"truncate", false}, {kOriginal, nullptr}}, {{"max_position_embeddings", 32}}).blend_begin,
+      in_scaling);
+}
+
+TEST(RotaryConfig, other_scalings_are_refused_by_name) {
+  for (const char* type : {"dynamic", "longrope", "llama3", "proportional", "mrope", "su"}) {
+    expect_refused({{"rope_type", type}, {"factor", 4.0}},
+                   {"rope_parameters: rope_type", type, "'default', 'linear' or 'yarn'"});
+    expect_refused({{"type", type}}, {"rope_parameters: type", type, "'default', 'linear' or 'yarn'"});
+  }
+  expect_refused({{"rope_type", 3}}, {"rope_parameters: rope_type", "found 3", "a text"});
+}
+
+TEST(RotaryConfig, settings_without_a_meaning_are_refused) {
+  expect_refused({{"rope_type", "linear"}}, {"'factor' is missing"});
+  expect_refused({{"rope_type", "yarn"}}, {"'factor' is missing"});
+  expect_refused({{"rope_type", "linear"}, {"factor", 0}}, {"factor", "found 0", "above 0"});
+  const auto yarn_with = [](const char* key, const json& value) {
+    return json{{"rope_type", "yarn"}, {"factor", 4.0}, {key, value}};
+  };
+  expect_refused(yarn_with("rope_theta", 1.0), {"rope_theta", "found 1", "more than 1"});
+  expect_refused(yarn_with("beta_fast", 0), {"beta_fast", "found 0", "above 0"});
+  expect_refused(yarn_with("beta_slow", 1e-310), {"beta_slow", "found 1e-310", "a number of turns"});
+  expect_refused(yarn_with("attention_factor", -1.0), {"attention_factor", "found -1", "above 0"});
+  expect_refused(yarn_with("original_max_position_embeddings", 0), {"original_max_position_embeddings"});
+  expect_refused({{"rope_type", "yarn"}, {"factor", 4.0}, {"mscale", -9.0}, {"mscale_all_dim", 1.0}},
+                 {"mscale", "found -9", "mscale_all_dim = 1"});
+}
+
+}  // namespace
+}  // namespace sluice
