@@ -12,7 +12,7 @@ packages=(
   libhdf5-dev hdf5-tools
   libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libxxhash-dev
   libgtest-dev libgmock-dev
-  python3 python3-h5py python3-matplotlib python3-numpy
+  python3 python3-h5py python3-matplotlib python3-numpy util-linux-extra
 )
 case ${1-} in
   "") ;;
