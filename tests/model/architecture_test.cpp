@@ -2,6 +2,7 @@
 
 #include "manifest/key_map.hpp"
 #include "model/config_text.hpp"
+#include "model/shape_of.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -18,14 +19,10 @@ namespace {
 
 using nlohmann::json;
 using test::config_with;
+using test::shape_of;
 
 ModelDescription describe(const std::string& text) {
   return describe_model_text(text, "config.json", DType::kBFloat16);
-}
-
-std::vector<std::int64_t> shape_of(const ParameterManifest& manifest, const std::string& name) {
-  const auto tensor = manifest.find(name);
-  return tensor ? manifest[*tensor].shape : std::vector<std::int64_t>{-1};
 }
 
 class PublishedModel : public testing::TestWithParam<const char*> {

@@ -2,6 +2,7 @@
 
 #include "manifest/key_map.hpp"
 #include "model/architecture.hpp"
+#include "model/shape_of.hpp"
 #include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ namespace sluice {
 namespace {
 
 using nlohmann::json;
-using Shape = std::vector<std::int64_t>;
+using test::Shape;
 
 /// config.json of Mixtral-8x7B-v0.1, with changes: keys set to null are taken away.
 ModelDescription describe(const json& changes = json::object()) {

@@ -1,6 +1,7 @@
 #include "model/olmoe.hpp"
 
 #include "model/architecture.hpp"
+#include "model/shape_of.hpp"
 #include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,8 @@ namespace sluice {
 namespace {
 
 using nlohmann::json;
-using Shape = std::vector<std::int64_t>;
+using test::Shape;
+using test::shape_of;
 
 /// config.json of OLMoE-1B-7B-0924, with changes: keys set to null are taken away.
 ModelDescription describe(const json& changes = json::object()) {
@@ -29,11 +31,6 @@ ModelDescription describe(const json& changes = json::object()) {
   })");
   config.merge_patch(changes);
   return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
-}
-
-Shape shape_of(const ModelDescription& model, const std::string& name) {
-  const auto tensor = model.manifest.find(name);
-  return tensor ? model.manifest[*tensor].shape : Shape{-1};
 }
 
 TEST(Olmoe, has_the_parameters_that_transformers_counts) {

@@ -2,6 +2,7 @@
 
 #include "manifest/key_map.hpp"
 #include "model/architecture.hpp"
+#include "model/shape_of.hpp"
 #include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,8 @@ namespace sluice {
 namespace {
 
 using nlohmann::json;
-using Shape = std::vector<std::int64_t>;
+using test::Shape;
+using test::shape_of;
 
 ModelDescription describe(const json& config) {
   return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
@@ -47,11 +49,6 @@ json dense_config(const json& changes = json::object()) {
                              {"moe_intermediate_size", nullptr}});
   config.merge_patch(changes);
   return config;
-}
-
-Shape shape_of(const ModelDescription& model, const std::string& name) {
-  const auto tensor = model.manifest.find(name);
-  return tensor ? model.manifest[*tensor].shape : Shape{-1};
 }
 
 Role role_of(const ModelDescription& model, const std::string& name) {

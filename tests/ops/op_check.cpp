@@ -37,6 +37,16 @@ void expect_works_without_gradients(const Operation& operation, const Tensors& i
   EXPECT_TRUE(again[0].grad().defined());
 }
 
+/// The begins of a sequence's documents, and its length.
+std::vector<std::int64_t> document_bounds(const Documents& documents, std::int64_t sequence) {
+  std::vector<std::int64_t> bounds;
+  const std::int64_t length = documents.first.size(1);
+  for (std::int64_t t = 0; t < length; ++t)
+    if (documents.of(sequence)[t] == t) bounds.push_back(t);
+  bounds.push_back(length);
+  return bounds;
+}
+
 }  // namespace
 
 at::Tensor numbers(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t seed) {
@@ -50,15 +60,6 @@ Documents packed_documents(std::int64_t length) {
   for (const std::int64_t position : {1, 20, 199})
     if (position < length) begins[1][position] = 1;
   return documents_from(begins);
-}
-
-std::vector<std::int64_t> document_bounds(const Documents& documents, std::int64_t sequence) {
-  std::vector<std::int64_t> bounds;
-  const std::int64_t length = documents.first.size(1);
-  for (std::int64_t t = 0; t < length; ++t)
-    if (documents.of(sequence)[t] == t) bounds.push_back(t);
-  bounds.push_back(length);
-  return bounds;
 }
 
 at::Tensor by_document(const Documents& documents, const Tensors& inputs,

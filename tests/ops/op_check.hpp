@@ -25,9 +25,6 @@ at::Tensor numbers(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat, std
 /// than a block of queries or a chunk of the delta rule where the sequences are.
 Documents packed_documents(std::int64_t length);
 
-/// The begins of a sequence's documents, and its length.
-std::vector<std::int64_t> document_bounds(const Documents& documents, std::int64_t sequence);
-
 /// What `operation` makes of each document alone, put together again: x's dimension 1 is cut.
 at::Tensor by_document(const Documents& documents, const Tensors& inputs,
                        const std::function<at::Tensor(const Tensors& inputs)>& operation);
