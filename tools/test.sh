@@ -57,17 +57,24 @@ build_sanitized() {
   cmake --preset asan -B "$directory" "$@" && cmake --build "$directory"
 }
 
+# The folders without LibTorch, by Clang: tests and fuzz targets of one build, instrumented throughout, so that a fuzzer
+# sees which inputs reach new code in any folder.
+build_sanitized_core() {
+  build_sanitized build/sanitized -DSLUICE_TORCH=OFF -DSLUICE_FUZZ=ON -DSLUICE_WERROR=OFF \
+    -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link
+}
+
 # The tests leave half of the machine idle while ranks wait, so the next build begins beside them, and gives way to them.
 test_release() {
   mkdir -p build
-  (renice -n 15 "$BASHPID" >/dev/null; build_sanitized build/asan-core -DSLUICE_TORCH=OFF) >build/asan-core.log 2>&1 &
+  (renice -n 15 "$BASHPID" >/dev/null; build_sanitized_core) >build/sanitized.log 2>&1 &
   sanitized_build=$!
   run_tests build/release
 }
 
 test_sanitized_core() {
-  wait "$sanitized_build" || { tail -100 build/asan-core.log; return 1; }
-  run_tests build/asan-core
+  wait "$sanitized_build" || { tail -100 build/sanitized.log; return 1; }
+  run_tests build/sanitized
 }
 
 test_sanitized_whole() { build_sanitized build/asan && run_tests build/asan; }
@@ -80,11 +87,8 @@ run_fuzzers() {
     echo "no fuzz targets"
     return 0
   fi
-  # Every folder is instrumented, so that the fuzzer sees which inputs reach new code there.
-  cmake --preset asan -B build/fuzz -DSLUICE_FUZZ=ON -DSLUICE_TORCH=OFF -DSLUICE_WERROR=OFF \
-    -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link || return
+  mkdir -p build/fuzz
   for source in "${sources[@]}"; do names+=("$(basename "$source" .cpp)"); done
-  cmake --build build/fuzz --target "${names[@]}" || return
   for source in "${sources[@]}"; do
     name=$(basename "$source" .cpp)
     fuzz_one "$name" "$(dirname "$source")/corpus_${name#fuzz_}" >"build/fuzz/$name.log" 2>&1 &
@@ -103,7 +107,7 @@ fuzz_one() {
   local found=build/fuzz/corpus/$1 seeds=()
   [[ -d $2 ]] && seeds=("$2")
   mkdir -p "$found"
-  "build/fuzz/bin/$1" -max_total_time=$fuzz_seconds -rss_limit_mb=2048 -timeout=10 -verbosity=0 -print_final_stats=1 \
+  "build/sanitized/bin/$1" -max_total_time=$fuzz_seconds -rss_limit_mb=2048 -timeout=10 -verbosity=0 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/$1-" "$found" "${seeds[@]}"
 }
 

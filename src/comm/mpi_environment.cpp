@@ -1,6 +1,7 @@
 #include "comm/mpi_environment.hpp"
 
 #include "base/log.hpp"
+#include "comm/last_word.hpp"
 #include "comm/mpi_check.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "comm/watchdog.hpp"
@@ -57,6 +58,8 @@ MpiEnvironment::MpiEnvironment(double limit_seconds)
   log::set_rank(world_->rank(), world_->size());
   watchdog_->set_rank(world_->rank());
   find_local_ranks();
+  const Watchdog::Guard guard(*watchdog_, "MPI_Comm_dup", limit_seconds_);
+  last_word_ = std::make_unique<LastWord>();
 }
 
 MpiEnvironment::~MpiEnvironment() {
@@ -82,6 +85,8 @@ void MpiEnvironment::find_local_ranks() {
   check_mpi(MPI_Comm_size(node, &local_size_), "MPI_Comm_size");
   check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
 }
+
+bool MpiEnvironment::take_last_word() const noexcept { return last_word_->take(); }
 
 void MpiEnvironment::finalize(double limit_seconds) {
   if (finalized_) return;

@@ -10,6 +10,7 @@
 
 namespace sluice {
 
+class LastWord;
 class Watchdog;
 
 /// Starts MPI (funneled: all MPI calls come from this thread) and ends it. Works under mpirun, srun, and
@@ -36,6 +37,10 @@ class MpiEnvironment {
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int local_size() const { return local_size_; }
 
+  /// Of ranks that fail together the lowest explains: true on the rank that shall, after up to four seconds.
+  /// The others have nothing left to do but to wait for its abort().
+  [[nodiscard]] bool take_last_word() const noexcept;
+
   /// Ends MPI. Nothing of MPI may be used afterwards; does nothing the second time. `limit_seconds` replaces
   /// the limit of construction.
   void finalize(double limit_seconds);
@@ -55,6 +60,7 @@ class MpiEnvironment {
   int exceptions_at_start_;
   std::shared_ptr<Watchdog> watchdog_;
   std::unique_ptr<Communicator> world_;
+  std::unique_ptr<const LastWord> last_word_;
   int local_rank_ = 0;
   int local_size_ = 1;
   bool finalized_ = false;

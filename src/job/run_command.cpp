@@ -61,15 +61,15 @@ int threads_per_rank(const JobConfig& config, int local_ranks) {
   return is_bound ? usable_cores() : std::max(1, usable_cores() / local_ranks);
 }
 
-/// Of ranks that fail together the lowest speaks: the others leave it time to end the job, which Open MPI 6
-/// takes most of a second for.
-void wait_for_lower_ranks(int rank) {
-  constexpr auto kTurn = std::chrono::milliseconds(1000);
-  std::this_thread::sleep_for(kTurn * std::min(rank, 4));
-}
+/// How long a rank that stays silent waits to be ended by the one that speaks.
+constexpr auto kSilence = std::chrono::seconds(30);
 
-[[noreturn]] void end_job(const Communicator& comm, const Failure& failure) {
-  wait_for_lower_ranks(comm.rank());
+[[noreturn]] void end_job(MpiEnvironment& mpi, const Failure& failure) {
+  if (!mpi.take_last_word()) {
+    std::this_thread::sleep_for(kSilence);
+    MpiEnvironment::abort(failure.code);
+  }
+  const Communicator& comm = mpi.world();
   console::report(fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  {}",
                               comm.rank(), comm.size(), static_cast<int>(failure.code), failure.text));
   MpiEnvironment::abort(failure.code);
@@ -112,7 +112,7 @@ int run_command(const JobArguments& arguments) {
     }
     run_job(*attempt.blueprint, comm, mpi.local_size());
   } catch (...) {
-    end_job(comm, current_failure());
+    end_job(mpi, current_failure());
   }
   mpi.finalize(attempt.config->deadline.finish_seconds);
   return static_cast<int>(ExitCode::kDone);

@@ -77,7 +77,7 @@ TEST(Memory, the_pool_shrinks_by_what_is_taken) {
   EXPECT_GT(sample_memory().pool_growth_over(before), 256 * kMiB) << "other processes may give memory back";
 }
 
-#ifndef __SANITIZE_ADDRESS__  // whose heap keeps what was freed, to find uses of it
+#ifndef SLUICE_ADDRESS_SANITIZER  // whose heap keeps what was freed, to find uses of it
 TEST(Memory, what_the_heap_keeps_between_blocks_in_use_goes_back) {
   const MemorySample before = sample_memory();
   std::vector<std::unique_ptr<char[]>> blocks;

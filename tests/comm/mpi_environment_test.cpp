@@ -12,6 +12,10 @@ TEST(MpiEnvironment, all_ranks_of_one_machine_are_local) {
   EXPECT_EQ(mpi.local_rank(), test::test_world().rank());
 }
 
+TEST(MpiEnvironment, of_ranks_that_fail_together_the_lowest_explains) {
+  EXPECT_EQ(test::mpi_environment().take_last_word(), test::test_world().rank() == 0);
+}
+
 TEST(MpiEnvironment, the_library_names_itself) {
   const std::string version = MpiEnvironment::library_version();
   EXPECT_FALSE(version.empty());

@@ -2,13 +2,15 @@
 // sanitizer.
 #pragma once
 
-#ifdef __SANITIZE_ADDRESS__
+#include "support/sanitizer.hpp"
+
+#ifdef SLUICE_ADDRESS_SANITIZER
 #include <sanitizer/lsan_interface.h>
 #endif
 
 namespace sluice::test {
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SLUICE_ADDRESS_SANITIZER
 /// Memory that this thread takes while one of these lives is never called lost.
 using NoLeakCheck = __lsan::ScopedDisabler;
 
