@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache pkg-config git
-  libtorch-dev libopenblas-dev
+  libtorch-dev libopenblas-dev libdnnl-dev
   libopenmpi-dev openmpi-bin
   libhdf5-dev hdf5-tools
   libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libxxhash-dev

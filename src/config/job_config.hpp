@@ -43,8 +43,8 @@ struct ModelSettings {
 };
 
 struct ParallelSettings {
-  std::int64_t expert_parallel = 1;
-  std::int64_t threads = 0;  ///< per rank; 0 = cores of the node divided by its ranks
+  std::int64_t expert_parallel = 0;  ///< 0 = all ranks, 1 = gathered, k = groups of k ranks
+  std::int64_t threads = 0;          ///< per rank; 0 = cores of the node divided by its ranks
 };
 
 struct LoadSettings {

@@ -84,7 +84,8 @@ Blueprint::Blueprint(JobConfig job)
       stages(make_stage_plan(layouts, model.config.tie_word_embeddings)) {}
 
 ShardPlan Blueprint::shard_plan(int world) const {
-  return {layouts, {world, static_cast<int>(config.parallel.expert_parallel)}};
+  const auto wanted = static_cast<int>(config.parallel.expert_parallel);
+  return {layouts, {world, wanted == 0 ? world : wanted}};
 }
 
 std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint) {

@@ -27,7 +27,7 @@ class Blueprint {
   const UnitLayouts layouts;
   const StagePlan stages;
 
-  /// Cuts the units for `world` ranks. Refers to this blueprint.
+  /// Cuts the units for `world` ranks. Refers to this blueprint. Errors as ShardPlan.
   [[nodiscard]] ShardPlan shard_plan(int world) const;
 };
 

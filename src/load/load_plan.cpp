@@ -60,10 +60,10 @@ std::vector<Interval> joined(std::vector<Interval> intervals, std::string_view w
 template <class Visit>
 void for_each_owner(const ShardPlan& shards, int unit, std::int64_t begin, std::int64_t count, Visit visit) {
   const std::int64_t end = begin + count;
-  for (int rank = shards.owner(unit, begin); begin < end; ++rank) {
+  while (begin < end) {
+    const int rank = shards.owner(unit, begin);
     const Range owned = shards.owned(unit, rank);
     const std::int64_t stop = std::min(end, owned.end);
-    if (stop <= begin) continue;
     visit(rank, shards.arena_offset(unit, rank) + begin - owned.begin, Range{begin, stop});
     begin = stop;
   }

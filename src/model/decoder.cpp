@@ -54,7 +54,8 @@ DenseMlpParameters swiglu_parameters(const LayerViews& view, const std::string& 
 }
 
 MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& view) {
-  MoeParameters out{view["mlp.gate.weight"], view["mlp.experts.gate_up_proj"], view["mlp.experts.down_proj"]};
+  MoeParameters out{view["mlp.gate.weight"],
+                    {view["mlp.experts.gate_up_proj"], view["mlp.experts.down_proj"]}};
   if (config.shared_expert_intermediate_size > 0)
     out.shared = {swiglu_parameters(view, "mlp.shared_expert"), view["mlp.shared_expert_gate.weight"]};
   return out;
@@ -99,15 +100,25 @@ void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out) con
 }
 
 at::Tensor Decoder::layer(int index, const at::Tensor& x, const ops::Documents& documents,
-                          RoutingRecord& record, RoutingSums& sums,
-                          const at::Tensor& probability_grad) const {
+                          RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
+                          ops::TokenExchange& exchange) const {
   const LayerParameters& p = layers_[static_cast<std::size_t>(index)];
   const at::Tensor mixed = x + mix_tokens(p, block_norm(config_, x, p.input_norm), documents);
   const at::Tensor tokens = block_norm(config_, mixed, p.post_attention_norm).view({-1, config_.hidden_size});
   const auto* moe = std::get_if<MoeParameters>(&p.mlp);
-  const at::Tensor fed = moe ? moe_block(config_, *moe, tokens, record, sums, probability_grad)
+  const at::Tensor fed = moe ? moe_block(config_, *moe, tokens, record, sums, probability_grad, exchange)
                              : dense_mlp(std::get<DenseMlpParameters>(p.mlp), tokens);
   return mixed + fed.view_as(mixed);
+}
+
+void Decoder::serve_layer(int index, ops::TokenExchange& exchange) const {
+  if (const auto* moe = std::get_if<MoeParameters>(&layers_[static_cast<std::size_t>(index)].mlp))
+    ops::serve_experts(moe->experts, config_.experts_per_token, exchange);
+}
+
+void Decoder::serve_layer_backward(int index, ops::TokenExchange& exchange) const {
+  if (const auto* moe = std::get_if<MoeParameters>(&layers_[static_cast<std::size_t>(index)].mlp))
+    ops::serve_experts_backward(moe->experts, config_.experts_per_token, exchange);
 }
 
 at::Tensor Decoder::mix_tokens(const LayerParameters& parameters, const at::Tensor& x,

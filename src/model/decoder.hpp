@@ -36,11 +36,16 @@ class Decoder {
   /// Adds the gradient of the embedding table for d_out [b, L, hidden].
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const;
 
-  /// x [b, L, hidden] -> [b, L, hidden]; a graph is kept if x requires a gradient. Router arguments as in
-  /// moe_block().
+  /// Collective as moe_block(), where the layer has one. x [b, L, hidden] -> [b, L, hidden]; a graph is kept
+  /// if x requires a gradient. Router arguments and later passes as in moe_block().
   [[nodiscard]] at::Tensor layer(int index, const at::Tensor& x, const ops::Documents& documents,
-                                 RoutingRecord& record, RoutingSums& sums,
-                                 const at::Tensor& probability_grad) const;
+                                 RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
+                                 ops::TokenExchange& exchange) const;
+
+  /// Takes part in what is collective of layer() and of its backward, without tokens of its own. Nothing for
+  /// a dense layer.
+  void serve_layer(int index, ops::TokenExchange& exchange) const;
+  void serve_layer_backward(int index, ops::TokenExchange& exchange) const;
 
   /// Zero sums for a layer's router; undefined tensors for a dense layer.
   [[nodiscard]] RoutingSums no_routing(int index) const;

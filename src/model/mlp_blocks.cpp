@@ -1,7 +1,6 @@
 #include "model/mlp_blocks.hpp"
 
 #include "ops/activation.hpp"
-#include "ops/experts.hpp"
 #include "ops/linear.hpp"
 #include "ops/router.hpp"
 
@@ -25,15 +24,18 @@ at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x) 
 }
 
 at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters, const at::Tensor& x,
-                     RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad) {
+                     RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
+                     ops::TokenExchange& exchange) {
   const ops::RouterOptions options{config.experts_per_token, config.normalize_expert_weights};
   const ops::Routing routing = ops::route(x, parameters.router, options, record.chosen, probability_grad);
-  if (!record.chosen.defined()) {
+  const bool is_first = !record.chosen.defined();
+  if (is_first) {
     record.chosen = routing.experts;
     sums.expert_tokens.add_(at::bincount(routing.experts.flatten(), {}, config.experts));
     sums.probability_sums.add_(routing.probabilities.detach().sum(0, /*keepdim=*/false, at::kDouble));
   }
-  const at::Tensor out = ops::experts(x, parameters.gate_up, parameters.down, routing);
+  const at::Tensor out = ops::experts(x, parameters.experts, routing, exchange,
+                                      is_first ? ops::ExpertPass::kOutput : ops::ExpertPass::kGraph);
   return parameters.shared ? out + shared_expert(*parameters.shared, x) : out;
 }
 

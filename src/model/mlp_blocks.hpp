@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/model_config.hpp"
-#include "ops/parameter.hpp"
+#include "ops/experts.hpp"
 
 #include <optional>
 
@@ -20,9 +20,8 @@ struct SharedExpertParameters {
 };
 
 struct MoeParameters {
-  ops::Parameter router;   ///< [experts, hidden]
-  ops::Parameter gate_up;  ///< [experts, 2 x expert width, hidden]
-  ops::Parameter down;     ///< [experts, hidden, expert width]
+  ops::Parameter router;          ///< [experts, hidden]
+  ops::ExpertParameters experts;  ///< those that this rank holds
   std::optional<SharedExpertParameters> shared{};
 };
 
@@ -41,11 +40,12 @@ struct RoutingRecord {
 /// x [T, hidden] -> [T, hidden].
 [[nodiscard]] at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x);
 
-/// x [T, hidden] -> [T, hidden]. Fills `record` on the first pass and repeats its choice on a later one; adds
-/// to `sums` on the first pass alone. `probability_grad` [experts] float32 is read during backward (see
-/// ops::route); may be undefined.
+/// Collective over the ranks of `exchange`, in the first pass and in backward (see ops::experts). x [T,
+/// hidden] -> [T, hidden]. Fills `record` on the first pass and repeats its choice on a later one; adds to
+/// `sums` on the first pass alone. A later pass is for its graph alone: what the experts make of x is left
+/// out. `probability_grad` [experts] float32 is read during backward (see ops::route); may be undefined.
 [[nodiscard]] at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
                                    const at::Tensor& x, RoutingRecord& record, RoutingSums& sums,
-                                   const at::Tensor& probability_grad);
+                                   const at::Tensor& probability_grad, ops::TokenExchange& exchange);
 
 }  // namespace sluice

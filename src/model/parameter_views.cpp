@@ -22,6 +22,13 @@ void point_at(c10::Storage& storage, void* address) {
   storage.set_data_ptr_noswap(at::DataPtr(address, at::kCPU));
 }
 
+/// Of the experts that `held` elements have, if the unit has experts; else all of the tensor.
+std::vector<std::int64_t> shape_of(const TensorInfo& tensor, const FlatLayout& unit, std::int64_t held) {
+  std::vector<std::int64_t> shape = tensor.shape;
+  if (unit.kind() == UnitKind::kExperts) shape[0] = held / unit.expert_begin(1);
+  return shape;
+}
+
 /// Row-major inside a block; the first dimension steps from block to block.
 std::vector<std::int64_t> strides_of(const TensorInfo& tensor, const Placement& placement) {
   std::vector<std::int64_t> strides(tensor.shape.size(), 1);
@@ -30,25 +37,30 @@ std::vector<std::int64_t> strides_of(const TensorInfo& tensor, const Placement& 
   return strides;
 }
 
-at::Tensor view_of(const c10::Storage& storage, at::ScalarType type, const TensorInfo& tensor,
-                   const Placement& placement) {
+at::Tensor view_of(const c10::Storage& storage, at::ScalarType type, const Placement& placement,
+                   const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
   at::Tensor view = at::empty({0}, at::TensorOptions().dtype(type));
-  view.set_(storage, placement.offset, tensor.shape, strides_of(tensor, placement));
+  view.set_(storage, shape.front() == 0 ? 0 : placement.offset, shape, strides);
   return view;
 }
 
 }  // namespace
 
-ParameterViews::ParameterViews(const ParameterManifest& manifest, const UnitLayouts& layouts, DType dtype)
-    : manifest_(manifest), layouts_(layouts), views_(manifest.tensors().size()) {
-  for (const FlatLayout& unit : layouts.units) {
-    values_.push_back(unbound_storage(unit.elements() * size_of(dtype)));
-    gradients_.push_back(unbound_storage(unit.elements() * size_of(DType::kFloat32)));
-    for (const Placement& placement : unit.placements()) {
+ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
+                               DType dtype)
+    : manifest_(manifest), layouts_(plan.layouts()), views_(manifest.tensors().size()) {
+  for (int unit = 0; unit < static_cast<int>(layouts_.units.size()); ++unit) {
+    const FlatLayout& layout = layouts_.units[static_cast<std::size_t>(unit)];
+    const std::int64_t held = plan.held(unit, rank).count();
+    values_.push_back(unbound_storage(held * size_of(dtype)));
+    gradients_.push_back(unbound_storage(held * size_of(DType::kFloat32)));
+    for (const Placement& placement : layout.placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
+      const std::vector<std::int64_t> shape = shape_of(tensor, layout, held);
+      const std::vector<std::int64_t> strides = strides_of(tensor, placement);
       views_[static_cast<std::size_t>(placement.tensor)] = {
-          view_of(values_.back(), scalar_type(dtype), tensor, placement),
-          view_of(gradients_.back(), at::kFloat, tensor, placement)};
+          view_of(values_.back(), scalar_type(dtype), placement, shape, strides),
+          view_of(gradients_.back(), at::kFloat, placement, shape, strides)};
     }
   }
 }

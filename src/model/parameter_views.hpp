@@ -1,10 +1,10 @@
-// Tensors over memory that comes and goes: every parameter of the model as a view of its unit's buffer, made
-// once, pointing at whatever memory the unit is bound to at the moment.
+// Tensors over memory that comes and goes: every parameter of the model as a view of what this rank holds of
+// its unit's buffer, made once, pointing at whatever memory the unit is bound to at the moment.
 #pragma once
 
 #include "manifest/manifest.hpp"
 #include "ops/parameter.hpp"
-#include "shard/flat_layout.hpp"
+#include "shard/shard_plan.hpp"
 
 #include <c10/core/Storage.h>
 
@@ -18,17 +18,17 @@ namespace sluice {
 /// unbound unit has a null address, so that a use outside its time fails at once.
 class ParameterViews {
  public:
-  /// `manifest` and `layouts` must outlive the views. All tensors have the element type `dtype`, gradients
-  /// float32.
-  ParameterViews(const ParameterManifest& manifest, const UnitLayouts& layouts, DType dtype);
+  /// `manifest` and `plan` must outlive the views. All tensors have the element type `dtype`, gradients
+  /// float32. Fused expert tensors [E, ...] have as many experts as `rank` holds.
+  ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank, DType dtype);
 
   /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
   /// unknown names.
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
 
-  /// Points a unit's values at `values` (elements() of the dtype), which stays the caller's.
+  /// Points a unit's values at `values` (what the rank holds, in the dtype), which stays the caller's.
   void bind(int unit, std::byte* values);
-  /// Points a unit's gradients at `gradients` (elements() of float32).
+  /// Points a unit's gradients at `gradients` (as many float32).
   void bind_gradients(int unit, float* gradients);
   void unbind(int unit);
   void unbind_gradients(int unit);

@@ -1,16 +1,49 @@
-// The experts of a layer, all of them on this rank.
+// The experts of a layer: those of this rank, and through an exchange those of others.
 #pragma once
 
 #include "ops/router.hpp"
+#include "ops/token_exchange.hpp"
 
 namespace sluice::ops {
 
-/// Sum over a token's experts e of weight * down[e] swiglu(gate_up[e] x), for x [T, H], gate_up [E, 2I, H]
-/// (gate rows, then up rows) and down [E, H, I]: [T, H]. Weights are rounded to x's dtype; a token's
-/// contributions are added in float32 in the order of `routing.experts` and rounded once, so the result does
-/// not depend on the number of threads. An expert without tokens is neither read nor given a gradient. Keeps
-/// x, the order of the rows and their pre-activations for backward.
-[[nodiscard]] at::Tensor experts(const at::Tensor& x, const Parameter& gate_up, const Parameter& down,
-                                 const Routing& routing);
+/// The experts of this rank: gate_up [E, 2I, H] (gate rows, then up rows), down [E, H, I].
+struct ExpertParameters {
+  Parameter gate_up;
+  Parameter down;
+};
+
+/// Whether a pass is for its result, or for the graph alone: a layer that is run again for its backward needs
+/// no output of its experts.
+enum class ExpertPass : bool { kOutput, kGraph };
+
+/// Collective over the ranks of `exchange`, in forward (unless for the graph alone) and in backward: sum over
+/// a token's experts e of weight * down[e] swiglu(gate_up[e] x), for x [T, H]: [T, H]; zeros if for the graph
+/// alone. Weights are rounded to x's dtype; a token's contributions are added in float32 in the order of the
+/// experts, and rounded once on each rank that has some of them, so the result does not depend on the number
+/// of threads. An expert without tokens is neither read nor given a gradient. Keeps x and the routing;
+/// backward sends the tokens again and computes what it needs in blocks of ExpertRows::kBlockRows rows.
+/// `exchange` must outlive the graph.
+[[nodiscard]] at::Tensor experts(const at::Tensor& x, const ExpertParameters& parameters,
+                                 const Routing& routing, TokenExchange& exchange,
+                                 ExpertPass pass = ExpertPass::kOutput);
+
+/// Collective over the ranks of `exchange`: this rank has no tokens in a pass of the others, of k choices
+/// each, but they may have some for its experts.
+void serve_experts(const ExpertParameters& parameters, std::int64_t choices, TokenExchange& exchange);
+void serve_experts_backward(const ExpertParameters& parameters, std::int64_t choices,
+                            TokenExchange& exchange);
+
+/// All experts are here.
+class NoExchange final : public TokenExchange {
+ public:
+  [[nodiscard]] std::int64_t first_expert() const override { return 0; }
+  [[nodiscard]] ExpertTokens dispatch(const ExpertTokens& own) override;
+  [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override;
+  [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
+                                                          const at::Tensor& d_weights) override;
+
+ private:
+  at::ScalarType dtype_ = at::kFloat;
+};
 
 }  // namespace sluice::ops

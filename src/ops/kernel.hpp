@@ -78,6 +78,12 @@ inline float exponential(float x) {
 
 inline float sigmoid(float x) { return 1.0F / (1.0F + exponential(-x)); }
 
+/// sum += weight * row.
+template <class T>
+SLUICE_VECTOR_CLONES void add_row(const T* row, float weight, std::int64_t width, float* sum) {
+  for (std::int64_t i = 0; i < width; ++i) sum[i] += weight * load(row[i]);
+}
+
 /// Calls f with a value of the tensor's element type, float or at::BFloat16.
 template <class F>
 void dispatch(const at::Tensor& tensor, F&& f) {

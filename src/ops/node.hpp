@@ -6,6 +6,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cstdint>
 #include <string>
 
 namespace sluice::ops::node {
@@ -29,6 +30,16 @@ inline void keep(AutogradContext* context, const Documents& documents) {
 }
 inline Documents kept_documents(AutogradContext* context) {
   return {context->saved_data["documents"].toTensor()};
+}
+
+/// Keeps the address of an object that outlives the graph.
+template <class T>
+void keep(AutogradContext* context, const std::string& name, T* object) {
+  context->saved_data[name] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(object));
+}
+template <class T>
+T* kept_pointer(AutogradContext* context, const std::string& name) {
+  return reinterpret_cast<T*>(static_cast<std::intptr_t>(context->saved_data[name].toInt()));
 }
 
 /// Whether a node over this input would be part of a graph.

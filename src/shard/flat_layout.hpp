@@ -54,6 +54,11 @@ class FlatLayout {
   /// Elements of the whole buffer, alignment gaps between tensors (zeros) included.
   [[nodiscard]] std::int64_t elements() const { return elements_; }
   [[nodiscard]] const Placement& placement_of(int tensor) const;
+  /// Of a unit of experts: their number, and where expert e begins; e = experts() is the end.
+  [[nodiscard]] std::int64_t experts() const { return placements_.front().blocks; }
+  [[nodiscard]] std::int64_t expert_begin(std::int64_t e) const {
+    return e * placements_.front().block_stride;
+  }
 
   /// Calls `visit` with the runs that make up elements [begin, begin + count) of a tensor, in order.
   static void for_each_run(const Placement& placement, std::int64_t begin, std::int64_t count,

@@ -15,27 +15,66 @@ std::int64_t aligned(std::int64_t elements) {
 }  // namespace
 
 ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims) : layouts_(layouts), dims_(dims) {
-  SLUICE_ASSERT(dims.world >= 1 && dims.expert_parallel == 1, "no plan for {} ranks with expert_parallel {}",
+  SLUICE_ASSERT(dims.world >= 1 && dims.expert_parallel >= 1, "no plan for {} ranks in groups of {}",
                 dims.world, dims.expert_parallel);
+  if (dims.world % dims.expert_parallel != 0)
+    fail(ExitCode::kBadConfig,
+         "parallel.expert_parallel: found {}, expected 0 or a divisor of {}, the number of ranks: groups of "
+         "ranks are equally large",
+         dims.expert_parallel, dims.world);
   arena_elements_.assign(static_cast<std::size_t>(dims.world), 0);
-  for (const FlatLayout& unit : layouts.units) {
-    cuts_.push_back(0);
+  for (const FlatLayout& unit : layouts.units) cut(unit);
+  for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
     for (int rank = 0; rank < dims.world; ++rank) {
-      const bool last = rank + 1 == dims.world;
-      // Division first: elements * rank can pass 2^63 for no real model, but a plan must not depend on that.
-      const std::int64_t ideal =
-          unit.elements() / dims.world * (rank + 1) + unit.elements() % dims.world * (rank + 1) / dims.world;
-      cuts_.push_back(last ? unit.elements() : std::max(cuts_.back(), unit.cut_at_or_below(ideal)));
       std::int64_t& arena = arena_elements_[static_cast<std::size_t>(rank)];
       offsets_.push_back(arena);
-      arena += aligned(cuts_.back() - cuts_[cuts_.size() - 2]);
+      arena += aligned(owned(unit, rank).count());
     }
   }
 }
 
+void ShardPlan::cut(const FlatLayout& unit) {
+  const bool routed = unit.kind() == UnitKind::kExperts;
+  const int parts = routed ? dims_.expert_parallel : 1;
+  const int shards = dims_.world / parts;
+  cuts_.push_back(0);
+  for (int part = 0; part < parts; ++part) {
+    const std::int64_t begin = cuts_.back();
+    const std::int64_t end =
+        routed ? unit.expert_begin(equal_part_begin(unit.experts(), parts, part + 1)) : unit.elements();
+    for (int shard = 1; shard < shards; ++shard) {
+      // Division first: elements * rank can pass 2^63 for no real model, but a plan must not depend on that.
+      const std::int64_t ideal =
+          begin + (end - begin) / shards * shard + (end - begin) % shards * shard / shards;
+      cuts_.push_back(std::max(cuts_.back(), unit.cut_at_or_below(ideal)));
+    }
+    cuts_.push_back(end);
+  }
+}
+
+bool ShardPlan::is_routed(int unit) const {
+  return layouts_.units[static_cast<std::size_t>(unit)].kind() == UnitKind::kExperts;
+}
+
+int ShardPlan::shard_of(int unit, int rank) const {
+  return is_routed(unit) ? dims_.place(rank) * dims_.groups() + dims_.group(rank) : rank;
+}
+
+int ShardPlan::rank_of(int unit, int shard) const {
+  return is_routed(unit) ? shard % dims_.groups() * dims_.expert_parallel + shard / dims_.groups() : shard;
+}
+
+int ShardPlan::sharers(int unit) const { return is_routed(unit) ? dims_.groups() : dims_.world; }
+
 Range ShardPlan::owned(int unit, int rank) const {
-  const auto at = static_cast<std::size_t>(unit * (dims_.world + 1) + rank);
+  const auto at = static_cast<std::size_t>(unit * (dims_.world + 1) + shard_of(unit, rank));
   return {cuts_[at], cuts_[at + 1]};
+}
+
+Range ShardPlan::held(int unit, int rank) const {
+  const auto first = cuts_.begin() + unit * (dims_.world + 1);
+  const int begin = shard_of(unit, rank) / sharers(unit) * sharers(unit);
+  return {first[begin], first[begin + sharers(unit)]};
 }
 
 std::int64_t ShardPlan::arena_offset(int unit, int rank) const {
@@ -46,9 +85,11 @@ std::int64_t ShardPlan::arena_elements(int rank) const {
   return arena_elements_[static_cast<std::size_t>(rank)];
 }
 
-std::vector<std::int64_t> ShardPlan::counts(int unit) const {
+std::vector<std::int64_t> ShardPlan::counts(int unit, int rank) const {
+  const int begin = shard_of(unit, rank) / sharers(unit) * sharers(unit);
   std::vector<std::int64_t> counts;
-  for (int rank = 0; rank < dims_.world; ++rank) counts.push_back(owned(unit, rank).count());
+  for (int shard = begin; shard < begin + sharers(unit); ++shard)
+    counts.push_back(owned(unit, rank_of(unit, shard)).count());
   return counts;
 }
 
@@ -57,7 +98,7 @@ int ShardPlan::owner(int unit, std::int64_t element) const {
   const auto above = std::upper_bound(first, first + dims_.world + 1, element);
   SLUICE_ASSERT(above != first && above != first + dims_.world + 1, "element {} is outside unit {}", element,
                 unit);
-  return static_cast<int>(above - first) - 1;
+  return rank_of(unit, static_cast<int>(above - first) - 1);
 }
 
 void ShardPlan::for_each_owned_run(int unit, const Placement& placement, int rank,

@@ -10,11 +10,24 @@
 
 namespace sluice {
 
-/// How the world is divided. expert_parallel = 1: experts are sharded and gathered like dense units.
+/// How the world is divided: into groups of `expert_parallel` consecutive ranks, each of which has all
+/// experts of a layer. A rank's place in its group says which; ranks of equal place are replicas, among which
+/// those experts are sharded and gathered. 1: every rank works with all experts, gathered like dense units.
+/// The world: no expert is gathered.
 struct ParallelDims {
   int world = 1;
   int expert_parallel = 1;
+
+  [[nodiscard]] int groups() const { return world / expert_parallel; }
+  [[nodiscard]] int group(int rank) const { return rank / expert_parallel; }
+  [[nodiscard]] int place(int rank) const { return rank % expert_parallel; }
 };
+
+/// Where the i-th of n parts of `count` things begins, i = n being the end. Sizes differ by at most one;
+/// earlier parts are the larger ones.
+[[nodiscard]] constexpr std::int64_t equal_part_begin(std::int64_t count, std::int64_t n, std::int64_t i) {
+  return count / n * i + (count % n < i ? count % n : i);
+}
 
 /// Elements [begin, end).
 struct Range {
@@ -25,20 +38,28 @@ struct Range {
 
 class ShardPlan {
  public:
-  /// Cuts every unit into `dims.world` shards as equal as granules allow. `layouts` must outlive the plan.
+  /// Cuts every dense unit into `dims.world` shards as equal as granules allow. Of expert units each place of
+  /// a group gets whole experts, their numbers differing by at most one, and its replicas shards of those.
+  /// `layouts` must outlive the plan. Error(kBadConfig) if groups do not divide the world.
   ShardPlan(const UnitLayouts& layouts, ParallelDims dims);
 
   [[nodiscard]] int world() const { return dims_.world; }
+  [[nodiscard]] const ParallelDims& dims() const { return dims_; }
   [[nodiscard]] const UnitLayouts& layouts() const { return layouts_; }
 
   /// The part of a unit's buffer that a rank owns, in elements of that buffer. May be empty.
   [[nodiscard]] Range owned(int unit, int rank) const;
+  /// The part of a unit's buffer that a rank works with: of a dense unit all, of experts those of its place.
+  [[nodiscard]] Range held(int unit, int rank) const;
+  /// How many ranks hold the same part, each owning a shard of it. With one, what is held is owned.
+  [[nodiscard]] int sharers(int unit) const;
   /// First element of a rank's shard of a unit inside that rank's arena; aligned to kArenaAlignment elements.
   [[nodiscard]] std::int64_t arena_offset(int unit, int rank) const;
   /// Elements of a rank's arena.
   [[nodiscard]] std::int64_t arena_elements(int rank) const;
-  /// Elements owned by each rank, in rank order: the counts of a gather or reduce-scatter of the unit.
-  [[nodiscard]] std::vector<std::int64_t> counts(int unit) const;
+  /// Elements owned by each of the ranks that hold what `rank` does, in rank order: the counts of a gather or
+  /// reduce-scatter of the unit among them.
+  [[nodiscard]] std::vector<std::int64_t> counts(int unit, int rank) const;
   /// Rank that owns an element of a unit's buffer.
   [[nodiscard]] int owner(int unit, std::int64_t element) const;
 
@@ -58,9 +79,15 @@ class ShardPlan {
   static constexpr std::int64_t kArenaAlignment = 32;  ///< elements: 64 bytes of bfloat16
 
  private:
+  [[nodiscard]] bool is_routed(int unit) const;
+  /// Number of a rank's shard among those of a unit, in the order of the buffer; and the way back.
+  [[nodiscard]] int shard_of(int unit, int rank) const;
+  [[nodiscard]] int rank_of(int unit, int shard) const;
+  void cut(const FlatLayout& unit);
+
   const UnitLayouts& layouts_;
   ParallelDims dims_;
-  std::vector<std::int64_t> cuts_;     ///< [unit][world + 1]
+  std::vector<std::int64_t> cuts_;     ///< [unit][world + 1], in the order of the buffer
   std::vector<std::int64_t> offsets_;  ///< [unit][world]
   std::vector<std::int64_t> arena_elements_;
 };

@@ -1,7 +1,7 @@
 // The order in which units are needed: embed, layer after layer, head; backward goes the other way. Pure.
 #pragma once
 
-#include "shard/flat_layout.hpp"
+#include "shard/shard_plan.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -19,10 +19,11 @@ struct StagePlan {
   std::vector<Stage> layers;
   Stage head;
 
-  /// Elements that the i-th unit of any stage can have: one gather slot for each i serves all stages.
-  [[nodiscard]] std::vector<std::int64_t> slot_elements(const UnitLayouts& layouts) const;
-  /// Elements of the stage with the most: what one gradient buffer must hold.
-  [[nodiscard]] std::int64_t largest_stage_elements(const UnitLayouts& layouts) const;
+  /// Elements that a rank holds of the i-th unit of any stage, units that it owns alone not counted: one
+  /// gather slot for each i serves all stages.
+  [[nodiscard]] std::vector<std::int64_t> slot_elements(const ShardPlan& plan, int rank) const;
+  /// The same of the stage with the most: what one gradient buffer must hold.
+  [[nodiscard]] std::int64_t largest_stage_elements(const ShardPlan& plan, int rank) const;
 };
 
 /// `tied_head`: the head shares the embedding's storage.

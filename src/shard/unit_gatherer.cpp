@@ -6,10 +6,9 @@
 
 namespace sluice {
 
-UnitGatherer::UnitGatherer(Communicator& comm, const ShardArena& weights, const StagePlan& stages)
-    : comm_(comm), weights_(weights) {
-  if (comm.size() == 1) return;
-  for (const std::int64_t elements : stages.slot_elements(weights.plan().layouts()))
+UnitGatherer::UnitGatherer(const RankMesh& mesh, const ShardArena& weights, const StagePlan& stages)
+    : mesh_(mesh), weights_(weights) {
+  for (const std::int64_t elements : stages.slot_elements(weights.plan(), weights.rank()))
     slots_.push_back(allocate(MemoryKind::kPrivate, elements * size_of(weights.dtype()), "gather buffer"));
 }
 
@@ -18,17 +17,18 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
   std::vector<Work> works;
   for (std::size_t i = 0; i < stage.units.size(); ++i) {
     const int unit = stage.units[i];
-    units.push_back(slots_.empty() ? weights_.unit_data(unit) : slots_[i].data());
-    if (!slots_.empty()) works.push_back(start(unit, units.back()));
+    const bool is_alone = weights_.plan().sharers(unit) == 1;
+    units.push_back(is_alone ? weights_.unit_data(unit) : slots_[i].data());
+    if (!is_alone) works.push_back(start(unit, units.back()));
   }
   for (Work& work : works) work.wait();
   return units;
 }
 
 Work UnitGatherer::start(int unit, std::byte* out) {
-  std::vector<std::int64_t> bytes = weights_.plan().counts(unit);
+  std::vector<std::int64_t> bytes = weights_.plan().counts(unit, weights_.rank());
   for (std::int64_t& count : bytes) count *= size_of(weights_.dtype());
-  return comm_.all_gather(weights_.unit_data(unit), out, bytes);
+  return mesh_.sharers(weights_.plan(), unit).all_gather(weights_.unit_data(unit), out, bytes);
 }
 
 void UnitGatherer::release() {

@@ -1,9 +1,9 @@
 // Makes whole units out of the ranks' shards, one stage at a time.
 #pragma once
 
-#include "comm/communicator.hpp"
 #include "device/memory.hpp"
 #include "shard/arena.hpp"
+#include "shard/rank_mesh.hpp"
 #include "shard/stage_plan.hpp"
 
 #include <cstddef>
@@ -15,12 +15,11 @@ namespace sluice {
 /// step.
 class UnitGatherer {
  public:
-  /// `comm`, `weights` and `stages` must outlive the gatherer. With one rank no slot is allocated: the arena
-  /// is the unit.
-  UnitGatherer(Communicator& comm, const ShardArena& weights, const StagePlan& stages);
+  /// `mesh` and `weights` must outlive the gatherer. What a rank owns alone has no slot: the arena holds it.
+  UnitGatherer(const RankMesh& mesh, const ShardArena& weights, const StagePlan& stages);
 
-  /// Collective over the communicator. Gathers the units of a stage; returns the first byte of each, in the
-  /// stage's order. What was gathered before is gone.
+  /// Collective over the world. Gathers what this rank holds of the units of a stage (ShardPlan::held);
+  /// returns the first byte of each, in the stage's order. What was gathered before is gone.
   [[nodiscard]] std::vector<std::byte*> gather(const Stage& stage);
 
   /// The gathered bytes are needed no more. Debug builds fill the slots with NaN, so that a late use shows.
@@ -29,7 +28,7 @@ class UnitGatherer {
  private:
   [[nodiscard]] Work start(int unit, std::byte* out);
 
-  Communicator& comm_;
+  const RankMesh& mesh_;
   const ShardArena& weights_;
   std::vector<MemoryBlock> slots_;
 };

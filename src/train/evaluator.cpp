@@ -13,7 +13,7 @@ Evaluator::Evaluator(Communicator& comm, const ModelConfig& model, const Paramet
                      const ShardArena& weights, std::int64_t sequence_length,
                      std::int64_t micro_batch_sequences)
     : comm_(comm),
-      binder_(comm, manifest, weights, model.tie_word_embeddings),
+      binder_(comm, model, manifest, weights),
       decoder_(model, binder_.views(), sequence_length),
       micro_batch_sequences_(micro_batch_sequences) {}
 
@@ -41,6 +41,7 @@ std::vector<double> Evaluator::losses(const Batch& whole) {
 }
 
 void Evaluator::forward(std::vector<MicroBatch>& micro_batches) {
+  const std::size_t rounds = binder_.exchange().begin(token_counts(micro_batches));
   const StagePlan& stages = binder_.stages();
   {
     const StageBinder::Bound bound(binder_, stages.embed);
@@ -51,9 +52,11 @@ void Evaluator::forward(std::vector<MicroBatch>& micro_batches) {
     RoutingSums unused = decoder_.no_routing(layer);
     for (MicroBatch& micro_batch : micro_batches) {
       RoutingRecord record;
-      micro_batch.hidden =
-          decoder_.layer(layer, micro_batch.hidden, micro_batch.documents, record, unused, {});
+      micro_batch.hidden = decoder_.layer(layer, micro_batch.hidden, micro_batch.documents, record, unused,
+                                          {}, binder_.exchange());
     }
+    for (std::size_t round = micro_batches.size(); round < rounds; ++round)
+      decoder_.serve_layer(layer, binder_.exchange());
   }
 }
 

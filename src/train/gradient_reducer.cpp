@@ -10,15 +10,19 @@ float* floats(std::byte* data) { return reinterpret_cast<float*>(data); }
 
 }  // namespace
 
-GradientReducer::GradientReducer(Communicator& comm, const StagePlan& stages, ParameterViews& views,
+GradientReducer::GradientReducer(const RankMesh& mesh, const StagePlan& stages, ParameterViews& views,
                                  ShardArena& gradients)
-    : comm_(comm),
+    : mesh_(mesh),
       views_(views),
       gradients_(gradients),
       has_gradient_(gradients.plan().layouts().units.size(), false) {
-  if (comm.size() == 1) return;
-  const std::int64_t elements = stages.largest_stage_elements(gradients.plan().layouts());
-  buffer_ = allocate(MemoryKind::kPrivate, elements * size_of(DType::kFloat32), "gradient buffer");
+  const std::int64_t elements = stages.largest_stage_elements(gradients.plan(), gradients.rank());
+  if (elements > 0)
+    buffer_ = allocate(MemoryKind::kPrivate, elements * size_of(DType::kFloat32), "gradient buffer");
+}
+
+std::int64_t GradientReducer::held_elements(int unit) const {
+  return gradients_.plan().held(unit, gradients_.rank()).count();
 }
 
 void GradientReducer::begin_step() { has_gradient_.assign(has_gradient_.size(), false); }
@@ -26,14 +30,12 @@ void GradientReducer::begin_step() { has_gradient_.assign(has_gradient_.size(), 
 void GradientReducer::open(const Stage& stage) {
   float* next = floats(buffer_.data());
   for (const int unit : stage.units) {
-    const std::int64_t elements =
-        gradients_.plan().layouts().units[static_cast<std::size_t>(unit)].elements();
-    const bool in_arena = buffer_.data() == nullptr;
-    float* whole = in_arena ? floats(gradients_.unit_data(unit)) : next;
-    const bool keep = in_arena && has_gradient_[static_cast<std::size_t>(unit)];
-    if (!keep) std::fill_n(whole, elements, 0.0f);
-    views_.bind_gradients(unit, whole);
-    if (!in_arena) next += elements;
+    const std::int64_t elements = held_elements(unit);
+    float* held = in_arena(unit) ? floats(gradients_.unit_data(unit)) : next;
+    const bool keep = in_arena(unit) && has_gradient_[static_cast<std::size_t>(unit)];
+    if (!keep) std::fill_n(held, elements, 0.0f);
+    views_.bind_gradients(unit, held);
+    if (!in_arena(unit)) next += elements;
   }
 }
 
@@ -41,23 +43,26 @@ void GradientReducer::reduce(const Stage& stage) {
   float* next = floats(buffer_.data());
   for (const int unit : stage.units) {
     views_.unbind_gradients(unit);
-    if (buffer_.data() != nullptr) {
+    if (!in_arena(unit)) {
       reduce_unit(unit, next);
-      next += gradients_.plan().layouts().units[static_cast<std::size_t>(unit)].elements();
+      next += held_elements(unit);
     }
     has_gradient_[static_cast<std::size_t>(unit)] = true;
   }
 }
 
-void GradientReducer::reduce_unit(int unit, float* whole) {
-  const Range owned = gradients_.plan().owned(unit, comm_.rank());
+void GradientReducer::reduce_unit(int unit, float* held) {
+  const ShardPlan& plan = gradients_.plan();
+  const Range owned = plan.owned(unit, gradients_.rank());
+  const std::vector<std::int64_t> counts = plan.counts(unit, gradients_.rank());
+  Communicator& sharers = mesh_.sharers(plan, unit);
   float* shard = floats(gradients_.unit_data(unit));
   if (!has_gradient_[static_cast<std::size_t>(unit)]) {
-    comm_.reduce_scatter_sum(whole, shard, gradients_.plan().counts(unit));
+    sharers.reduce_scatter_sum(held, shard, counts);
     return;
   }
-  float* part = whole + owned.begin;
-  comm_.reduce_scatter_sum(whole, part, gradients_.plan().counts(unit));
+  float* part = held + owned.begin - plan.held(unit, gradients_.rank()).begin;
+  sharers.reduce_scatter_sum(held, part, counts);
   std::transform(shard, shard + owned.count(), part, shard, std::plus<>());
 }
 

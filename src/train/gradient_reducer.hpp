@@ -1,10 +1,10 @@
-// From whole-unit gradients on every rank to summed gradient shards on their owners.
+// From the gradients of what a rank holds to summed gradient shards on their owners.
 #pragma once
 
-#include "comm/communicator.hpp"
 #include "device/memory.hpp"
 #include "model/parameter_views.hpp"
 #include "shard/arena.hpp"
+#include "shard/rank_mesh.hpp"
 #include "shard/stage_plan.hpp"
 
 #include <vector>
@@ -16,22 +16,25 @@ namespace sluice {
 /// its parts add up.
 class GradientReducer {
  public:
-  /// All references must outlive the reducer. With one rank there is no buffer: gradients are made in the
-  /// arena.
-  GradientReducer(Communicator& comm, const StagePlan& stages, ParameterViews& views, ShardArena& gradients);
+  /// `mesh`, `views` and `gradients` must outlive the reducer. Gradients of what a rank owns alone are made
+  /// in the arena.
+  GradientReducer(const RankMesh& mesh, const StagePlan& stages, ParameterViews& views,
+                  ShardArena& gradients);
 
   /// The gradients in the arena are those of an earlier step from now on.
   void begin_step();
   /// Points the gradient views of a stage's units at zeros.
   void open(const Stage& stage);
-  /// Collective over the communicator. Adds what open()'s views received, summed over ranks, to the arena;
-  /// unbinds them.
+  /// Collective over the world. Adds what open()'s views received, summed over the ranks that hold the same,
+  /// to the arena; unbinds them.
   void reduce(const Stage& stage);
 
  private:
-  void reduce_unit(int unit, float* whole);
+  [[nodiscard]] bool in_arena(int unit) const { return gradients_.plan().sharers(unit) == 1; }
+  [[nodiscard]] std::int64_t held_elements(int unit) const;
+  void reduce_unit(int unit, float* held);
 
-  Communicator& comm_;
+  const RankMesh& mesh_;
   ParameterViews& views_;
   ShardArena& gradients_;
   MemoryBlock buffer_;

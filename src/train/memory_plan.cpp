@@ -112,7 +112,6 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ShardPlan& p
   const std::int64_t size = size_of(job.model.dtype);
   const bool trains = job.job.kind == JobKind::kTrain;
   const bool computes = trains || job.job.kind == JobKind::kEvaluate;
-  const bool whole_units = plan.world() > 1;
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < plan.world(); ++rank) {
     RankMemory& memory = ranks.emplace_back();
@@ -121,14 +120,13 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ShardPlan& p
     if (job.model.init == ModelInit::kCheckpoint) memory.staging = ring_slots * job.load.chunk_bytes;
     if (!computes) continue;
     const std::int64_t sequences = rank_share(job.train.batch_sequences, plan.world(), rank).size();
-    if (whole_units) memory.gather_buffers = sum(stages.slot_elements(plan.layouts())) * size;
+    memory.gather_buffers = sum(stages.slot_elements(plan, rank)) * size;
     memory.activations =
         trains ? training_bytes(model, job, sequences) : forward_bytes(model, job, sequences);
     if (!trains) continue;
     memory.gradients = elements * size_of(DType::kFloat32);
     memory.optimizer = elements * AdamW::bytes_per_element(job.model.dtype);
-    if (whole_units)
-      memory.gradient_buffer = stages.largest_stage_elements(plan.layouts()) * size_of(DType::kFloat32);
+    memory.gradient_buffer = stages.largest_stage_elements(plan, rank) * size_of(DType::kFloat32);
   }
   return ranks;
 }

@@ -18,6 +18,14 @@ struct MicroBatch {
   at::Tensor hidden{};  ///< [b, L, hidden]: activations on the way up, their gradient on the way down
 };
 
+/// Tokens of each.
+template <class MicroBatches>
+[[nodiscard]] std::vector<std::int64_t> token_counts(const MicroBatches& micro_batches) {
+  std::vector<std::int64_t> counts;
+  for (const MicroBatch& micro_batch : micro_batches) counts.push_back(micro_batch.inputs.numel());
+  return counts;
+}
+
 /// Cuts a batch into pieces of at most `sequences`; none for an empty batch.
 [[nodiscard]] std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences);
 

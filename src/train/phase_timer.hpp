@@ -10,9 +10,19 @@
 namespace sluice {
 
 /// Phases of a step; they add up to the step. Names are those of /train/phase_seconds.
-enum class Phase : std::uint8_t { kGather, kForward, kBackward, kReduce, kOptimizer, kOther };
-inline constexpr std::array<std::string_view, 6> kPhaseNames{"gather", "forward",   "backward",
-                                                             "reduce", "optimizer", "other"};
+enum class Phase : std::uint8_t {
+  kGather,
+  kForward,
+  kDispatch,
+  kExperts,
+  kCombine,
+  kBackward,
+  kReduce,
+  kOptimizer,
+  kOther
+};
+inline constexpr std::array<std::string_view, 9> kPhaseNames{
+    "gather", "forward", "dispatch", "experts", "combine", "backward", "reduce", "optimizer", "other"};
 using PhaseSeconds = std::array<double, kPhaseNames.size()>;
 
 /// Counts time for one phase at a time; kOther when nothing else was entered.
@@ -21,9 +31,7 @@ class PhaseTimer {
   /// Restores the phase before it when it goes out of scope.
   class Scope {
    public:
-    Scope(PhaseTimer& timer, Phase phase) : timer_(timer), before_(timer.current_) {
-      timer_.change_to(phase);
-    }
+    Scope(PhaseTimer& timer, Phase phase) : timer_(timer), before_(timer.enter(phase)) {}
     ~Scope() { timer_.change_to(before_); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -32,6 +40,13 @@ class PhaseTimer {
     PhaseTimer& timer_;
     Phase before_;
   };
+
+  /// What is timed from now on belongs to `phase`; returns the phase before.
+  Phase enter(Phase phase) {
+    const Phase before = current_;
+    change_to(phase);
+    return before;
+  }
 
   /// Seconds of each phase since the last call, and starts anew.
   [[nodiscard]] PhaseSeconds take();

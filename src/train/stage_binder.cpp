@@ -5,11 +5,13 @@
 
 namespace sluice {
 
-StageBinder::StageBinder(Communicator& comm, const ParameterManifest& manifest, const ShardArena& weights,
-                         bool tied_head)
-    : stages_(make_stage_plan(weights.plan().layouts(), tied_head)),
-      views_(manifest, weights.plan().layouts(), weights.dtype()),
-      gatherer_(comm, weights, stages_) {}
+StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
+                         const ShardArena& weights)
+    : mesh_(comm, weights.plan().dims()),
+      stages_(make_stage_plan(weights.plan().layouts(), model.tie_word_embeddings)),
+      views_(manifest, weights.plan(), weights.rank(), weights.dtype()),
+      gatherer_(mesh_, weights, stages_),
+      exchange_(mesh_.group(), model.experts, timer_) {}
 
 StageBinder::Bound::Bound(StageBinder& binder, const Stage& stage) : binder_(binder), stage_(stage) {
   const PhaseTimer::Scope phase(binder.timer_, Phase::kGather);

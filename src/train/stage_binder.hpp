@@ -1,18 +1,20 @@
 // The model's units, whole for as long as they are needed: every way through the layers goes through here.
 #pragma once
 
+#include "model/model_config.hpp"
 #include "model/parameter_views.hpp"
 #include "shard/stage_plan.hpp"
 #include "shard/unit_gatherer.hpp"
+#include "train/expert_exchange.hpp"
 #include "train/phase_timer.hpp"
 
 namespace sluice {
 
 class StageBinder {
  public:
-  /// All references must outlive the binder. Allocates the gather slots.
-  StageBinder(Communicator& comm, const ParameterManifest& manifest, const ShardArena& weights,
-              bool tied_head);
+  /// Collective over `comm`. All references must outlive the binder. Allocates the gather slots.
+  StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
+              const ShardArena& weights);
 
   /// A stage's units, gathered and bound to the views for as long as this lives.
   class Bound {
@@ -31,12 +33,16 @@ class StageBinder {
   [[nodiscard]] const StagePlan& stages() const { return stages_; }
   [[nodiscard]] ParameterViews& views() { return views_; }
   [[nodiscard]] PhaseTimer& timer() { return timer_; }
+  [[nodiscard]] const RankMesh& mesh() const { return mesh_; }
+  [[nodiscard]] ExpertExchange& exchange() { return exchange_; }
 
  private:
+  RankMesh mesh_;
   StagePlan stages_;
   ParameterViews views_;
   UnitGatherer gatherer_;
   PhaseTimer timer_;
+  ExpertExchange exchange_;
 };
 
 }  // namespace sluice

@@ -17,12 +17,12 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
                  ShardArena& weights, const JobConfig& job)
     : comm_(comm),
       job_(job),
-      binder_(comm, manifest, weights, model.tie_word_embeddings),
+      binder_(comm, model, manifest, weights),
       stages_(binder_.stages()),
       timer_(binder_.timer()),
       decoder_(model, binder_.views(), job.data.sequence_length),
       gradients_(weights.plan(), weights.rank(), DType::kFloat32, "gradient shards"),
-      reducer_(comm, stages_, binder_.views(), gradients_),
+      reducer_(binder_.mesh(), stages_, binder_.views(), gradients_),
       optimizer_(manifest, weights, job.optimizer),
       routing_(model.layers.size()),
       tokens_per_step_(job.train.batch_sequences * job.data.sequence_length) {
@@ -69,6 +69,7 @@ std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
 }
 
 void Trainer::forward(std::vector<Pass>& passes) {
+  rounds_ = binder_.exchange().begin(token_counts(passes));
   {
     const StageBinder::Bound bound(binder_, stages_.embed);
     const PhaseTimer::Scope phase(timer_, Phase::kForward);
@@ -80,6 +81,8 @@ void Trainer::forward(std::vector<Pass>& passes) {
     const StageBinder::Bound bound(binder_, stages_.layers[static_cast<std::size_t>(layer)]);
     const PhaseTimer::Scope phase(timer_, Phase::kForward);
     for (Pass& pass : passes) forward_layer(layer, pass, keep_graphs);
+    for (std::size_t round = passes.size(); round < rounds_; ++round)
+      decoder_.serve_layer(layer, binder_.exchange());
   }
 }
 
@@ -87,8 +90,9 @@ void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
   const at::AutoGradMode grad_mode(keep_graph);
   LayerPass& layer = pass.layers[static_cast<std::size_t>(index)];
   layer.input = pass.hidden.detach().requires_grad_(keep_graph);
-  const at::Tensor output = decoder_.layer(index, layer.input, pass.documents, layer.routing,
-                                           routing_[static_cast<std::size_t>(index)], probability_grad_);
+  const at::Tensor output =
+      decoder_.layer(index, layer.input, pass.documents, layer.routing,
+                     routing_[static_cast<std::size_t>(index)], probability_grad_, binder_.exchange());
   if (keep_graph) layer.output = output;
   pass.hidden = output.detach();
 }
@@ -129,6 +133,8 @@ void Trainer::backward(std::vector<Pass>& passes) {
     {
       const PhaseTimer::Scope phase(timer_, Phase::kBackward);
       for (Pass& pass : passes) backward_layer(layer, pass);
+      for (std::size_t round = passes.size(); round < rounds_; ++round)
+        decoder_.serve_layer_backward(layer, binder_.exchange());
     }
     const PhaseTimer::Scope phase(timer_, Phase::kReduce);
     reducer_.reduce(stage);
@@ -147,8 +153,9 @@ void Trainer::backward_layer(int index, Pass& pass) {
   LayerPass layer = std::exchange(pass.layers[static_cast<std::size_t>(index)], {});
   if (!layer.output.defined()) {
     layer.input.requires_grad_(true);
-    layer.output = decoder_.layer(index, layer.input, pass.documents, layer.routing,
-                                  routing_[static_cast<std::size_t>(index)], probability_grad_);
+    layer.output =
+        decoder_.layer(index, layer.input, pass.documents, layer.routing,
+                       routing_[static_cast<std::size_t>(index)], probability_grad_, binder_.exchange());
   }
   pass.hidden = torch::autograd::grad({layer.output}, {layer.input}, {pass.hidden}).front();
 }

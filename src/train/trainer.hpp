@@ -85,6 +85,7 @@ class Trainer {
   GradientReducer reducer_;
   AdamW optimizer_;
   std::vector<RoutingSums> routing_;  ///< one per layer; undefined tensors in dense ones
+  std::size_t rounds_ = 0;            ///< of the rank with the most micro-batches of this step
   at::Tensor probability_grad_;       ///< [experts] float32; undefined without load-balancing loss
   std::int64_t tokens_per_step_;
 };

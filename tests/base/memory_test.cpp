@@ -1,6 +1,7 @@
 #include "base/memory.hpp"
 
 #include "base/bytes.hpp"
+#include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
 

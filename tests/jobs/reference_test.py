@@ -1,6 +1,6 @@
 """Logits, loss, every gradient and a training run of a fixture are transformers', at every rank count.
 
-    reference_test.py FIXTURE [Reference | Variants | LoadBalancing]...
+    reference_test.py FIXTURE [Reference | Variants | Experts | LoadBalancing]...
 """
 import sys
 import unittest
@@ -60,6 +60,16 @@ class Variants(MicroBatches):
         self.assertLess(abs(losses[0] - losses[1]).max(), 2e-5)
 
 
+class Experts(ReferenceTest):
+    """Tokens travel to the experts by default; there are other ways."""
+
+    def test_gathered_at_three_ranks(self):
+        self.compare(self.train(3, parallel={"expert_parallel": 1}))
+
+    def test_two_groups_of_two_ranks(self):
+        self.compare(self.train(4, parallel={"expert_parallel": 2}))
+
+
 class LoadBalancing(Reference, MicroBatches):
     """The same with the load-balancing loss in what is optimised."""
 
@@ -71,7 +81,7 @@ class LoadBalancing(Reference, MicroBatches):
 if __name__ == "__main__":
     FIXTURE, *names = sys.argv[1:]
     with h5py.File(program.FIXTURES / FIXTURE / "reference.h5") as reference:
-        suites = [Reference, Variants] + [LoadBalancing] * ("train_aux" in reference)
+        suites = [Reference, Variants] + [Experts, LoadBalancing] * ("train_aux" in reference)
     tests = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(suite)
                                for suite in suites if suite.__name__ in names or not names)
     sys.exit(not unittest.TextTestRunner(verbosity=2).run(tests).wasSuccessful())

@@ -29,13 +29,12 @@ class DecoderTest : public testing::Test {
   }
 
   [[nodiscard]] at::Tensor run(int layer, const at::Tensor& x, RoutingRecord& record) {
-    return decoder_.layer(layer, x, {}, record, sums_, balance_);
+    return decoder_.layer(layer, x, {}, record, sums_, balance_, all_experts_);
   }
 
   /// One pass of a layer and its backward; the gradient of its input.
-  at::Tensor pass(const at::Tensor& input, const at::Tensor& d_output) {
+  at::Tensor pass(const at::Tensor& input, const at::Tensor& d_output, RoutingRecord record = {}) {
     const at::Tensor x = input.detach().requires_grad_();
-    RoutingRecord record;
     return torch::autograd::grad({run(kMoeLayer, x, record)}, {x}, {d_output}).front();
   }
 
@@ -49,13 +48,14 @@ class DecoderTest : public testing::Test {
 
   test::SmallModel model_{nlohmann::json::object({{"mlp_only_layers", {0}}})};
   ShardArena gradients_{model_.plan, 0, DType::kFloat32, "gradients"};
-  ParameterViews views_{model_.description.manifest, model_.layouts, DType::kFloat32};
+  ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32};
+  ops::NoExchange all_experts_;
   Decoder decoder_{model_.description.config, views_, kLength};
   RoutingSums sums_ = decoder_.no_routing(kMoeLayer);
   at::Tensor balance_ = numbers({5}, 3) * 0.01;
 };
 
-TEST_F(DecoderTest, a_recomputed_layer_gives_the_output_and_gradients_of_a_kept_graph) {
+TEST_F(DecoderTest, a_recomputed_layer_gives_the_gradients_of_a_kept_graph) {
   for (const int layer : {0, kMoeLayer}) {
     const at::Tensor input = numbers({2, kLength, 24}, 1);
     const at::Tensor d_output = numbers({2, kLength, 24}, 2);
@@ -71,7 +71,6 @@ TEST_F(DecoderTest, a_recomputed_layer_gives_the_output_and_gradients_of_a_kept_
       EXPECT_TRUE(run(layer, input, record).equal(kept));
     }
     const at::Tensor again = run(layer, x, record);
-    EXPECT_TRUE(again.equal(kept));
     EXPECT_TRUE(torch::autograd::grad({again}, {x}, {d_output}).front().equal(kept_d_x));
     EXPECT_TRUE(take_gradients().equal(kept_gradients));
     EXPECT_GT(kept_gradients.abs().max().item<float>(), 0.0F);
@@ -81,7 +80,7 @@ TEST_F(DecoderTest, a_recomputed_layer_gives_the_output_and_gradients_of_a_kept_
 TEST_F(DecoderTest, a_recompute_repeats_the_recorded_choice_and_counts_it_once) {
   const at::Tensor x = numbers({2, kLength, 24}, 1);
   RoutingRecord record;
-  const at::Tensor output = run(kMoeLayer, x, record);
+  static_cast<void>(run(kMoeLayer, x, record));
   const at::Tensor chosen = record.chosen.clone();
   EXPECT_EQ(sums_.expert_tokens.sum().item<std::int64_t>(), 2 * kLength * 2);
   EXPECT_NEAR(sums_.probability_sums.sum().item<double>(), 2 * kLength, 1e-5);
@@ -91,8 +90,10 @@ TEST_F(DecoderTest, a_recompute_repeats_the_recorded_choice_and_counts_it_once) 
   EXPECT_TRUE(record.chosen.equal(chosen));
   EXPECT_TRUE(sums_.expert_tokens.equal(counted));
 
+  const at::Tensor d_output = numbers({2, kLength, 24}, 2);
+  const at::Tensor d_x = pass(x, d_output, record);
   record.chosen = (chosen + 1).remainder(5);
-  EXPECT_FALSE(run(kMoeLayer, x, record).allclose(output)) << "the record decides, not the router";
+  EXPECT_FALSE(pass(x, d_output, record).allclose(d_x)) << "the record decides, not the router";
 }
 
 TEST_F(DecoderTest, two_micro_batches_add_up_to_the_gradient_of_one_twice_as_large) {

@@ -35,7 +35,7 @@ class ParameterViewsTest : public testing::Test {
   }
 
   SmallModel model_;
-  ParameterViews views_{model_.description.manifest, model_.layouts, DType::kFloat32};
+  ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32};
 };
 
 constexpr const char* kQueries = "model.layers.1.self_attn.q_proj.weight";
@@ -88,6 +88,25 @@ TEST_F(ParameterViewsTest, fused_experts_step_from_expert_to_expert) {
   }
 }
 
+TEST_F(ParameterViewsTest, have_the_experts_that_the_rank_holds) {
+  const TensorHome at = home(kGateUp);
+  const ShardPlan plan(model_.layouts, {.world = 8, .expert_parallel = 4});
+  std::int64_t experts = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    ParameterViews views(model_.description.manifest, plan, rank, DType::kFloat32);
+    const Range held = plan.held(at.unit, rank);
+    std::vector<float> values(static_cast<std::size_t>(held.count()));
+    std::iota(values.begin(), values.end(), static_cast<float>(held.begin));
+    views.bind(at.unit, bytes(values));
+    const at::Tensor& gate_up = views[kGateUp].value;
+    for (std::int64_t i = 0; i < gate_up.size(0); ++i, ++experts)
+      EXPECT_EQ(gate_up[i][0][1].item<float>(),
+                static_cast<float>(experts * placement(at).block_stride + placement(at).offset + 1));
+    EXPECT_EQ(views[kQueries].value.sizes(), at::IntArrayRef({40, 24}));
+  }
+  EXPECT_EQ(experts, 5) << "2, 1, 1, 1";
+}
+
 TEST_F(ParameterViewsTest, refuse_names_that_are_unknown_or_without_storage) {
   EXPECT_THROW(static_cast<void>(views_["model.layers.9.mlp.gate.weight"]), Error);
   EXPECT_THROW(static_cast<void>(views_["model.rotary_emb.inv_freq"]), Error);
@@ -95,7 +114,7 @@ TEST_F(ParameterViewsTest, refuse_names_that_are_unknown_or_without_storage) {
 
 TEST(ParameterViews, a_tied_head_is_the_embedding) {
   const SmallModel model(nlohmann::json::object({{"tie_word_embeddings", true}}));
-  const ParameterViews views(model.description.manifest, model.layouts, DType::kBFloat16);
+  const ParameterViews views(model.description.manifest, model.plan, 0, DType::kBFloat16);
   const ops::Parameter& head = views["lm_head.weight"];
   EXPECT_TRUE(head.value.is_same(views["model.embed_tokens.weight"].value));
   EXPECT_EQ(head.value.scalar_type(), at::kBFloat16);

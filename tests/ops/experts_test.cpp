@@ -38,11 +38,16 @@ at::Tensor formula(const Tensors& in, const Tensors& p, const at::Tensor& expert
   return sum;
 }
 
+at::Tensor run(const at::Tensor& x, const Parameters& p, const Routing& routing) {
+  static NoExchange all_here;
+  return experts(x, {p[0], p[1]}, routing, all_here);
+}
+
 void expect_matches_for(const at::Tensor& chosen, at::ScalarType dtype) {
   const std::int64_t tokens = chosen.size(0);
   expect_matches(
       [&](const Tensors& in, const Parameters& p) {
-        return experts(in[0], p[0], p[1], {chosen, in[1].to(at::kFloat), {}});
+        return run(in[0], p, {chosen, in[1].to(at::kFloat), {}});
       },
       [&](const Tensors& in, const Tensors& p) { return formula(in, p, chosen); },
       {numbers({tokens, kHidden}, dtype), numbers({tokens, chosen.size(1)}, dtype, 2).abs() + 0.1},
@@ -71,7 +76,7 @@ TEST(Experts, may_all_but_one_be_idle) {
 TEST(Experts, leave_the_gradients_of_idle_experts_alone) {
   const Parameters p = laid_out(at::kFloat);
   const at::Tensor x = numbers({4, kHidden}).requires_grad_();
-  experts(x, p[0], p[1], {at::full({4, 1}, 2, at::kLong), at::ones({4, 1}), {}}).sum().backward();
+  run(x, p, {at::full({4, 1}, 2, at::kLong), at::ones({4, 1}), {}}).sum().backward();
   for (const Parameter& parameter : p) {
     EXPECT_TRUE(parameter.grad[1].eq(0.5F).all().item<bool>());
     EXPECT_FALSE(parameter.grad[2].eq(0.5F).all().item<bool>());
@@ -87,7 +92,7 @@ TEST(Experts, do_not_depend_on_the_number_of_threads) {
     at::set_num_threads(count);
     const Parameters p = laid_out(at::kBFloat16);
     const at::Tensor x = numbers({300, kHidden}, at::kBFloat16).requires_grad_();
-    outputs.push_back(experts(x, p[0], p[1], {chosen, weights, {}}));
+    outputs.push_back(run(x, p, {chosen, weights, {}}));
     outputs.back().sum().backward();
     outputs.push_back(x.grad());
   }
@@ -99,7 +104,7 @@ TEST(Experts, do_not_depend_on_the_number_of_threads) {
 TEST(Experts, take_no_tokens_at_all) {
   const Parameters p = laid_out(at::kFloat);
   const at::Tensor x = at::empty({0, kHidden}).requires_grad_();
-  const at::Tensor y = experts(x, p[0], p[1], {at::empty({0, 2}, at::kLong), at::empty({0, 2}), {}});
+  const at::Tensor y = run(x, p, {at::empty({0, 2}, at::kLong), at::empty({0, 2}), {}});
   y.sum().backward();
   EXPECT_EQ(y.sizes(), x.sizes());
 }

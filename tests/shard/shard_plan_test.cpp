@@ -1,6 +1,7 @@
 #include "shard/shard_plan.hpp"
 
 #include "shard/models.hpp"
+#include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,25 +16,26 @@ using testing_models::moe;
 using testing_models::Shape;
 
 /// Every element of every unit has one owner, and every rank's shards lie in its arena without overlap.
-void expect_exact_cover(const ParameterManifest& manifest, int world) {
+void expect_exact_cover(const ParameterManifest& manifest, int world, int expert_parallel = 1) {
   const UnitLayouts layouts = make_unit_layouts(manifest);
-  const ShardPlan plan(layouts, {.world = world});
+  const ShardPlan plan(layouts, {.world = world, .expert_parallel = expert_parallel});
   std::vector<std::vector<int>> arenas;
   for (int rank = 0; rank < world; ++rank)
     arenas.emplace_back(static_cast<std::size_t>(plan.arena_elements(rank)), 0);
   for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
-    std::int64_t next = 0;
+    std::int64_t sum = 0;
     for (int rank = 0; rank < world; ++rank) {
       const Range owned = plan.owned(unit, rank);
-      ASSERT_EQ(owned.begin, next);
-      next = owned.end;
+      const Range held = plan.held(unit, rank);
+      ASSERT_TRUE(held.begin <= owned.begin && owned.end <= held.end);
+      sum += owned.count();
       EXPECT_EQ(plan.arena_offset(unit, rank) % ShardPlan::kArenaAlignment, 0);
       for (std::int64_t i = 0; i < owned.count(); ++i) {
         EXPECT_EQ(plan.owner(unit, owned.begin + i), rank);
         ++arenas[static_cast<std::size_t>(rank)][static_cast<std::size_t>(plan.arena_offset(unit, rank) + i)];
       }
     }
-    ASSERT_EQ(next, layouts.units[static_cast<std::size_t>(unit)].elements());
+    ASSERT_EQ(sum, layouts.units[static_cast<std::size_t>(unit)].elements());
   }
   for (const std::vector<int>& arena : arenas)
     EXPECT_TRUE(std::ranges::all_of(arena, [](int claims) { return claims <= 1; }));
@@ -41,6 +43,48 @@ void expect_exact_cover(const ParameterManifest& manifest, int world) {
 
 TEST(ShardPlan, owns_every_element_once_for_any_rank_count) {
   for (int world = 1; world <= 17; ++world) expect_exact_cover(moe(), world);
+}
+
+TEST(ShardPlan, owns_every_element_once_for_any_groups) {
+  for (int world = 1; world <= 12; ++world)
+    for (int group = 1; group <= world; ++group)
+      if (world % group == 0) expect_exact_cover(moe({.experts = 7}), world, group);
+}
+
+TEST(ShardPlan, experts_stay_whole_and_their_numbers_differ_by_one_at_most) {
+  const UnitLayouts layouts = make_unit_layouts(moe({.layers = 1, .experts = 256}));
+  const ShardPlan plan(layouts, {.world = 3, .expert_parallel = 3});
+  const int unit = 2;
+  ASSERT_EQ(layouts.units[unit].kind(), UnitKind::kExperts);
+  const std::int64_t expert = layouts.units[unit].expert_begin(1);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(plan.owned(unit, rank).count(), (rank == 0 ? 86 : 85) * expert);
+    EXPECT_EQ(plan.sharers(unit), 1);
+    EXPECT_EQ(plan.sharers(0), 3);
+  }
+}
+
+TEST(ShardPlan, replicas_share_the_experts_of_their_place) {
+  const UnitLayouts layouts = make_unit_layouts(moe({.layers = 1, .experts = 5}));
+  const ShardPlan plan(layouts, {.world = 4, .expert_parallel = 2});
+  const int unit = 2;
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(plan.held(unit, rank).begin, plan.held(unit, rank + 2).begin);
+    EXPECT_EQ(plan.held(unit, rank).end, plan.held(unit, rank + 2).end);
+    const std::vector<std::int64_t> counts = plan.counts(unit, rank);
+    ASSERT_EQ(counts.size(), 2u);
+    EXPECT_EQ(counts[0], plan.owned(unit, rank).count());
+    EXPECT_EQ(counts[1], plan.owned(unit, rank + 2).count());
+    EXPECT_EQ(counts[0] + counts[1], plan.held(unit, rank).count());
+  }
+  EXPECT_EQ(plan.held(unit, 0).count(), 3 * layouts.units[unit].expert_begin(1));
+}
+
+TEST(ShardPlan, groups_must_divide_the_world) {
+  const UnitLayouts layouts = make_unit_layouts(moe());
+  test::expect_error(ExitCode::kBadConfig,
+                     {"parallel.expert_parallel: found 2, expected 0 or a divisor of 3"},
+                     [&] { static_cast<void>(ShardPlan(layouts, {.world = 3, .expert_parallel = 2})); });
 }
 
 TEST(ShardPlan, owns_every_element_once_for_random_shapes) {
@@ -58,7 +102,7 @@ TEST(ShardPlan, shards_of_a_unit_differ_by_at_most_a_row_and_alignment) {
       make_unit_layouts(moe({.hidden = 96, .experts = 7, .width = 32, .vocabulary = 1000}));
   const ShardPlan plan(layouts, {.world = 3});
   for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
-    const std::vector<std::int64_t> counts = plan.counts(unit);
+    const std::vector<std::int64_t> counts = plan.counts(unit, 0);
     const auto [least, most] = std::ranges::minmax(counts);
     EXPECT_LE(most - least, 2 * 96 + 32) << layouts.units[static_cast<std::size_t>(unit)].name();
   }

@@ -28,7 +28,8 @@ TEST(StagePlan, a_tied_head_needs_the_embedding_again) {
 TEST(StagePlan, slots_hold_the_largest_unit_of_their_place) {
   const UnitLayouts layouts = make_unit_layouts(moe({.vocabulary = 500}));
   const StagePlan plan = make_stage_plan(layouts, false);
-  const std::vector<std::int64_t> slots = plan.slot_elements(layouts);
+  const ShardPlan shards(layouts, {.world = 2});
+  const std::vector<std::int64_t> slots = plan.slot_elements(shards, 1);
   ASSERT_EQ(slots.size(), 2u);
   EXPECT_EQ(slots[0], layouts.units.back().elements());
   EXPECT_EQ(slots[1], layouts.units[static_cast<std::size_t>(plan.layers[0].units[1])].elements());
@@ -37,7 +38,19 @@ TEST(StagePlan, slots_hold_the_largest_unit_of_their_place) {
 TEST(StagePlan, largest_stage_counts_units_of_a_stage_together) {
   const UnitLayouts layouts = make_unit_layouts(moe({.experts = 50}));
   const StagePlan plan = make_stage_plan(layouts, false);
-  EXPECT_EQ(plan.largest_stage_elements(layouts), layouts.units[1].elements() + layouts.units[2].elements());
+  const ShardPlan shards(layouts, {.world = 2});
+  EXPECT_EQ(plan.largest_stage_elements(shards, 0),
+            layouts.units[1].elements() + layouts.units[2].elements());
+}
+
+TEST(StagePlan, what_a_rank_owns_alone_is_not_gathered) {
+  const UnitLayouts layouts = make_unit_layouts(moe({.experts = 50}));
+  const StagePlan plan = make_stage_plan(layouts, false);
+  const ShardPlan routed(layouts, {.world = 2, .expert_parallel = 2});
+  EXPECT_EQ(plan.slot_elements(routed, 0)[1], 0);
+  EXPECT_EQ(plan.largest_stage_elements(ShardPlan(layouts, {.world = 1}), 0), 0);
+  const ShardPlan groups(layouts, {.world = 4, .expert_parallel = 2});
+  EXPECT_EQ(plan.slot_elements(groups, 3)[1], layouts.units[2].elements() / 2);
 }
 
 }  // namespace

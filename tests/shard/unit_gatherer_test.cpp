@@ -18,14 +18,15 @@ void fill(ShardArena& arena) {
   }
 }
 
-TEST(UnitGatherer, makes_every_unit_of_every_stage_whole_on_every_rank) {
-  Communicator& comm = test::test_world();
+/// What a rank holds of every unit of every stage is there.
+void expect_gathers(Communicator& comm, int expert_parallel) {
   const UnitLayouts layouts = make_unit_layouts(testing_models::moe({.tied = true}));
   const StagePlan stages = make_stage_plan(layouts, true);
-  const ShardPlan plan(layouts, {.world = comm.size()});
+  const ShardPlan plan(layouts, {.world = comm.size(), .expert_parallel = expert_parallel});
   ShardArena arena(plan, comm.rank(), DType::kFloat32, "weights");
   fill(arena);
-  UnitGatherer gatherer(comm, arena, stages);
+  const RankMesh mesh(comm, plan.dims());
+  UnitGatherer gatherer(mesh, arena, stages);
   std::vector<Stage> order{stages.embed};
   order.insert(order.end(), stages.layers.begin(), stages.layers.end());
   order.push_back(stages.head);
@@ -33,13 +34,26 @@ TEST(UnitGatherer, makes_every_unit_of_every_stage_whole_on_every_rank) {
     const std::vector<std::byte*> units = gatherer.gather(stage);
     ASSERT_EQ(units.size(), stage.units.size());
     for (std::size_t i = 0; i < units.size(); ++i) {
-      const auto* whole = reinterpret_cast<const float*>(units[i]);
       const int unit = stage.units[i];
-      for (std::int64_t e = 0; e < layouts.units[static_cast<std::size_t>(unit)].elements(); ++e)
-        ASSERT_EQ(whole[e], static_cast<float>(unit * 1000 + e));
+      const Range held = plan.held(unit, comm.rank());
+      const auto* values = reinterpret_cast<const float*>(units[i]) - held.begin;
+      for (std::int64_t e = held.begin; e < held.end; ++e)
+        ASSERT_EQ(values[e], static_cast<float>(unit * 1000 + e));
     }
     gatherer.release();
   }
+}
+
+TEST(UnitGatherer, makes_every_unit_of_every_stage_whole_on_every_rank) {
+  expect_gathers(test::test_world(), 1);
+}
+
+TEST(UnitGatherer, leaves_experts_where_they_are_owned) {
+  expect_gathers(test::test_world(), test::test_world().size());
+}
+
+TEST(UnitGatherer, gathers_experts_among_the_groups) {
+  if (test::test_world().size() == 4) expect_gathers(test::test_world(), 2);
 }
 
 }  // namespace

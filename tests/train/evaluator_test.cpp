@@ -28,8 +28,8 @@ Batch some_tokens() {
 
 /// An evaluator on the ranks of a communicator, with its weights.
 struct Evaluation {
-  Evaluation(Communicator& comm, const test::SmallModel& model)
-      : plan(model.layouts, {.world = comm.size()}),
+  Evaluation(Communicator& comm, const test::SmallModel& model, int expert_parallel = 1)
+      : plan(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
         weights(plan, comm.rank(), DType::kFloat32, "weights"),
         evaluator(comm, model.description.config, model.description.manifest, weights, kLength, 2) {
     initialize_shards(weights, model.description.manifest, 0.2F, 7);
@@ -45,12 +45,15 @@ TEST(Evaluator, gives_every_rank_the_losses_that_one_finds_alone) {
     const std::unique_ptr<Communicator> alone = test::test_world().split(test::test_world().rank(), 0);
     const Batch batch = some_tokens();
     const std::vector<double> expected = Evaluation(*alone, model).evaluator.losses(batch);
-    const std::vector<double> found = Evaluation(test::test_world(), model).evaluator.losses(batch);
-    ASSERT_EQ(found.size(), 5U * kLength);
-    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << i;
-    EXPECT_EQ(found[3], 0) << "the next document's first token is nobody's target";
-    EXPECT_EQ(found.back(), 0) << "padding";
-    EXPECT_GT(*std::ranges::max_element(found), 1.0);
+    for (const int expert_parallel : {1, test::test_world().size()}) {
+      const std::vector<double> found =
+          Evaluation(test::test_world(), model, expert_parallel).evaluator.losses(batch);
+      ASSERT_EQ(found.size(), 5U * kLength);
+      for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << i;
+      EXPECT_EQ(found[3], 0) << "the next document's first token is nobody's target";
+      EXPECT_EQ(found.back(), 0) << "padding";
+      EXPECT_GT(*std::ranges::max_element(found), 1.0);
+    }
   }
 }
 

@@ -39,8 +39,9 @@ class GradientReducerTest : public testing::Test {
   ShardPlan plan_{model_.layouts, {.world = comm_.size()}};
   StagePlan stages_ = make_stage_plan(model_.layouts, true);
   ShardArena gradients_{plan_, comm_.rank(), DType::kFloat32, "gradients"};
-  ParameterViews views_{model_.description.manifest, model_.layouts, DType::kFloat32};
-  GradientReducer reducer_{comm_, stages_, views_, gradients_};
+  ParameterViews views_{model_.description.manifest, plan_, comm_.rank(), DType::kFloat32};
+  RankMesh mesh_{comm_, plan_.dims()};
+  GradientReducer reducer_{mesh_, stages_, views_, gradients_};
 };
 
 TEST_F(GradientReducerTest, sums_over_ranks_in_each_step_anew) {

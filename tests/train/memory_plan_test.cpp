@@ -21,8 +21,9 @@ JobConfig job(DType dtype) {
   return config;
 }
 
-std::vector<RankMemory> plan(const test::SmallModel& model, int world, const JobConfig& config) {
-  const ShardPlan shards(model.layouts, {.world = world});
+std::vector<RankMemory> plan(const test::SmallModel& model, int world, const JobConfig& config,
+                             int expert_parallel = 1) {
+  const ShardPlan shards(model.layouts, {.world = world, .expert_parallel = expert_parallel});
   const StagePlan stages = make_stage_plan(model.layouts, model.description.config.tie_word_embeddings);
   return plan_memory(model.description.config, shards, stages, config, kRingSlots);
 }
@@ -51,6 +52,16 @@ TEST(MemoryPlan, states_the_gather_slots_and_the_gradient_buffer) {
   for (const RankMemory& planned : plan(model, 2, job(DType::kBFloat16))) {
     EXPECT_EQ(planned.gather_buffers, (std::max({elements(0), dense, elements(5)}) + experts) * 2);
     EXPECT_EQ(planned.gradient_buffer, (dense + experts) * 4);
+  }
+}
+
+TEST(MemoryPlan, experts_that_tokens_travel_to_need_no_buffers) {
+  const test::SmallModel model;
+  const auto elements = [&](std::size_t unit) { return model.layouts.units[unit].elements(); };
+  const std::int64_t largest = std::max({elements(0), elements(1), elements(5)});
+  for (const RankMemory& planned : plan(model, 2, job(DType::kBFloat16), 2)) {
+    EXPECT_EQ(planned.gather_buffers, largest * 2);
+    EXPECT_EQ(planned.gradient_buffer, largest * 4);
   }
 }
 

@@ -42,10 +42,10 @@ Batch share_of_batch(const JobConfig& job, const Communicator& comm, std::int64_
 /// A trainer on the ranks of a communicator, with its weights.
 class Training {
  public:
-  Training(Communicator& comm, const test::SmallModel& model, JobConfig job)
+  Training(Communicator& comm, const test::SmallModel& model, JobConfig job, int expert_parallel = 1)
       : comm_(comm),
         job_(std::move(job)),
-        plan_(model.layouts, {.world = comm.size()}),
+        plan_(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
         weights_(drawn(plan_, comm.rank(), model.description.manifest)),
         trainer_(comm, model.description.config, model.description.manifest, weights_, job_) {}
 
@@ -54,6 +54,18 @@ class Training {
   }
   StepMetrics step(std::int64_t number) { return trainer_.step(share_of_batch(job_, comm_, number), kRate); }
   [[nodiscard]] ShardArena& weights() { return weights_; }
+  /// Routers find all experts equally probable.
+  void silence_routers(const ParameterManifest& manifest) {
+    const UnitLayouts& layouts = plan_.layouts();
+    for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor) {
+      if (manifest[tensor].role != Role::kRouter) continue;
+      const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
+      const Placement& place = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
+      plan_.for_each_owned_run(unit, place, comm_.rank(), [&](const ShardPlan::OwnedRun& run) {
+        std::fill_n(reinterpret_cast<float*>(weights_.data()) + run.arena_begin, run.count, 0.0F);
+      });
+    }
+  }
   [[nodiscard]] const ShardArena& gradients() const { return trainer_.gradients(); }
 
  private:
@@ -90,20 +102,29 @@ void expect_same_metrics(const StepMetrics& found, const StepMetrics& expected) 
   EXPECT_EQ(found.tokens, expected.tokens);
 }
 
-/// The ranks together, and each rank alone with all the work: both must do the same.
-void expect_same_for_any_rank_count(const nlohmann::json& changes, std::int64_t batch_sequences) {
+/// The ranks together, experts gathered, routed, or both; and each rank alone with all the work: all must do
+/// the same.
+void expect_same_for_any_ranks(const nlohmann::json& changes, std::int64_t batch_sequences,
+                               int expert_parallel) {
+  SCOPED_TRACE(testing::Message() << "expert_parallel " << expert_parallel);
   const test::SmallModel model(changes);
   const std::unique_ptr<Communicator> alone = test::test_world().split(test::test_world().rank(), 0);
   ASSERT_EQ(alone->size(), 1);
   Training single(*alone, model, small_job(batch_sequences));
-  Training shared(test::test_world(), model, small_job(batch_sequences));
+  Training shared(test::test_world(), model, small_job(batch_sequences), expert_parallel);
   for (std::int64_t step = 0; step < 3; ++step) {
     const StepMetrics expected = single.step(step);
     const StepMetrics found = shared.step(step);
     ASSERT_NO_FATAL_FAILURE(expect_same_metrics(found, expected));
     expect_same_elements(shared.gradients(), single.gradients(), 1e-5F);
-    expect_same_elements(shared.weights(), single.weights(), 1e-5F);
+    expect_same_elements(shared.weights(), single.weights(), 3e-5F);
   }
+}
+
+void expect_same_for_any_rank_count(const nlohmann::json& changes, std::int64_t batch_sequences) {
+  const int ranks = test::test_world().size();
+  for (int expert_parallel = 1; expert_parallel <= ranks; ++expert_parallel)
+    if (ranks % expert_parallel == 0) expect_same_for_any_ranks(changes, batch_sequences, expert_parallel);
 }
 
 TEST(Trainer, ranks_do_together_what_one_does_alone) {
@@ -117,6 +138,24 @@ TEST(Trainer, the_same_with_a_tied_head_and_dense_layers_between) {
 
 TEST(Trainer, a_rank_without_sequences_joins_in) {
   expect_same_for_any_rank_count(nlohmann::json::object(), 1);
+}
+
+TEST(Trainer, the_same_with_a_shared_expert) { expect_same_for_any_rank_count(test::hybrid_changes(), 5); }
+
+TEST(Trainer, more_ranks_than_experts_leave_some_without) {
+  expect_same_for_any_rank_count({{"num_experts", 2}}, 5);
+}
+
+TEST(Trainer, one_expert_may_get_everything_and_others_nothing) {
+  const int ranks = test::test_world().size();
+  const test::SmallModel model({{"num_experts", 6}, {"num_experts_per_tok", 1}});
+  Training gathered(test::test_world(), model, small_job(5), 1);
+  Training routed(test::test_world(), model, small_job(5), ranks);
+  for (Training* training : {&gathered, &routed}) training->silence_routers(model.description.manifest);
+  const StepMetrics expected = gathered.step(0);
+  const StepMetrics found = routed.step(0);
+  EXPECT_EQ(found.expert_tokens[0], 5 * kLength) << "of equal probabilities the first wins";
+  expect_same_metrics(found, expected);
 }
 
 TEST(Trainer, kept_graphs_give_what_recomputed_ones_give) {

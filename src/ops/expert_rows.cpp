@@ -1,0 +1,120 @@
+#include "ops/expert_rows.hpp"
+
+#include "base/error.hpp"
+#include "ops/kernel.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace sluice::ops {
+namespace {
+
+/// Rows that matrices for `count` tokens have: a multiple of the 16 rows of a matrix tile, and beyond 128 of
+/// an eighth of the power of two below. The matrix library compiles a kernel for every number of rows it
+/// meets and keeps it, which costs milliseconds and memory; so there must be few numbers.
+std::int64_t padded_rows(std::int64_t count) {
+  constexpr std::uint64_t kTile = 16;
+  const std::uint64_t step = std::max(kTile, std::bit_floor(static_cast<std::uint64_t>(count)) / 8);
+  return static_cast<std::int64_t>((static_cast<std::uint64_t>(count) + step - 1) / step * step);
+}
+
+/// Multiplies both rows by the weight; returns the weight's gradient.
+template <class T>
+SLUICE_VECTOR_CLONES float weigh_row(T* activation, T* grad, float weight, std::int64_t width) {
+  float dot = 0;
+#pragma omp simd reduction(+ : dot)
+  for (std::int64_t i = 0; i < width; ++i) {
+    const float a = kernel::load(activation[i]);
+    const float g = kernel::load(grad[i]);
+    dot += a * g;
+    activation[i] = kernel::store<T>(a * weight);
+    grad[i] = kernel::store<T>(g * weight);
+  }
+  return dot;
+}
+
+}  // namespace
+
+ExpertRows::ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts)
+    : choices_(chosen.size(1)) {
+  SLUICE_ASSERT(chosen.is_contiguous() && chosen.scalar_type() == at::kInt &&
+                    chosen.numel() <= std::numeric_limits<std::int32_t>::max(),
+                "{} choices", chosen.numel());
+  const std::int32_t* expert = chosen.data_ptr<std::int32_t>();
+  const auto local = [&](std::int64_t slot) { return expert[slot] - first_expert; };
+  const auto is_here = [&](std::int64_t slot) { return local(slot) >= 0 && local(slot) < experts; };
+
+  // Counting sort, so that rows of one expert stay in the order of tokens.
+  std::vector<std::int64_t> begins(static_cast<std::size_t>(experts) + 1, 0);
+  for (std::int64_t slot = 0; slot < chosen.numel(); ++slot)
+    if (is_here(slot)) ++begins[static_cast<std::size_t>(local(slot)) + 1];
+  for (std::size_t e = 0; e + 1 < begins.size(); ++e) begins[e + 1] += begins[e];
+  slots_.resize(static_cast<std::size_t>(begins.back()));
+  std::vector<std::int64_t> next(begins.begin(), begins.end() - 1);
+  for (std::int64_t slot = 0; slot < chosen.numel(); ++slot)
+    if (is_here(slot))
+      slots_[static_cast<std::size_t>(next[static_cast<std::size_t>(local(slot))]++)] =
+          static_cast<std::int32_t>(slot);
+
+  for (std::int64_t e = 0; e < experts; ++e) {
+    const std::int64_t end = begins[static_cast<std::size_t>(e) + 1];
+    for (std::int64_t begin = begins[static_cast<std::size_t>(e)]; begin < end; begin += kBlockRows) {
+      const std::int64_t count = std::min(kBlockRows, end - begin);
+      blocks_.push_back({e, slots_.data() + begin, count, padded_rows(count)});
+    }
+  }
+}
+
+std::int64_t ExpertRows::largest_block() const {
+  std::int64_t largest = 0;
+  for (const RowBlock& block : blocks_) largest = std::max(largest, block.padded);
+  return largest;
+}
+
+void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices, const at::Tensor& out) {
+  const auto row_bytes = static_cast<std::size_t>(x.size(1) * x.element_size());
+  const auto* source = static_cast<const std::byte*>(x.data_ptr());
+  auto* target = static_cast<std::byte*>(out.data_ptr());
+  at::parallel_for(0, block.count, kernel::grain(x.size(1)), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row)
+      std::memcpy(target + static_cast<std::size_t>(row) * row_bytes,
+                  source + static_cast<std::size_t>(block.slots[row] / choices) * row_bytes, row_bytes);
+  });
+  std::memset(target + static_cast<std::size_t>(block.count) * row_bytes, 0,
+              static_cast<std::size_t>(block.padded - block.count) * row_bytes);
+}
+
+void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choices, const at::Tensor& weights,
+              const at::Tensor& sums) {
+  const std::int64_t width = rows.size(1);
+  const float* weight = weights.defined() ? weights.data_ptr<float>() : nullptr;
+  float* const sum = sums.data_ptr<float>();
+  kernel::dispatch(rows, [&]<class T>(T) {
+    // Threads share the columns: rows of one token may follow each other.
+    at::parallel_for(0, width, kernel::grain(block.count), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = 0; row < block.count; ++row)
+        kernel::add_row(rows.data_ptr<T>() + row * width + begin,
+                        weight == nullptr ? 1.0F : kernel::rounded<T>(weight[block.slots[row]]), end - begin,
+                        sum + block.slots[row] / choices * width + begin);
+    });
+  });
+}
+
+void weigh_rows(const at::Tensor& activation, const at::Tensor& grad, const RowBlock& block,
+                const at::Tensor& weights, const at::Tensor& d_weights) {
+  const std::int64_t width = activation.size(1);
+  const float* weight = weights.data_ptr<float>();
+  float* d_weight = d_weights.data_ptr<float>();
+  kernel::dispatch(activation, [&]<class T>(T) {
+    at::parallel_for(0, block.count, kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        d_weight[block.slots[row]] =
+            weigh_row(activation.data_ptr<T>() + row * width, grad.data_ptr<T>() + row * width,
+                      kernel::rounded<T>(weight[block.slots[row]]), width);
+    });
+  });
+}
+
+}  // namespace sluice::ops

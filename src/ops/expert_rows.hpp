@@ -1,0 +1,53 @@
+// Tokens sorted by the experts they chose, and the loops that take rows to an expert and back. Internal to
+// src/ops.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice::ops {
+
+/// Rows that one expert works on at a time.
+struct RowBlock {
+  std::int64_t expert = 0;              ///< among those of this rank
+  const std::int32_t* slots = nullptr;  ///< slot of each row: token * k + choice; in the order of tokens
+  std::int64_t count = 0;               ///< rows with a slot
+  std::int64_t padded = 0;              ///< rows of the matrices, those beyond count being zeros
+};
+
+/// One row for each token and choice among this rank's experts, sorted by expert, then by token.
+class ExpertRows {
+ public:
+  /// No block has more rows, whatever the router chooses: what is alive at a time does not depend on it.
+  static constexpr std::int64_t kBlockRows = 512;
+
+  /// chosen [N, k] int32 among all experts; of interest are [first_expert, first_expert + experts).
+  ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts);
+
+  [[nodiscard]] const std::vector<RowBlock>& blocks() const { return blocks_; }
+  [[nodiscard]] std::int64_t choices() const { return choices_; }
+  /// Rows of the largest block.
+  [[nodiscard]] std::int64_t largest_block() const;
+
+ private:
+  std::int64_t choices_;
+  std::vector<std::int32_t> slots_;
+  std::vector<RowBlock> blocks_;
+};
+
+/// out [padded, H] = the block's rows of the tokens x [N, H].
+void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices, const at::Tensor& out);
+
+/// sums [N, H] float32 += rows [padded, H], each times its choice's weight of weights [N, k], rounded to the
+/// dtype of the rows; without weights (an undefined tensor) times 1.
+void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choices, const at::Tensor& weights,
+              const at::Tensor& sums);
+
+/// Multiplies the rows of an activation [padded, I] and of the gradient of their weighted value by their
+/// weights; writes the gradients of the weights to d_weights [N, k].
+void weigh_rows(const at::Tensor& activation, const at::Tensor& grad, const RowBlock& block,
+                const at::Tensor& weights, const at::Tensor& d_weights);
+
+}  // namespace sluice::ops

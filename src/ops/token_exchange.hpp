@@ -1,0 +1,44 @@
+// How the tokens of a layer reach the ranks that have their experts, and what becomes of them comes back.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace sluice::ops {
+
+/// N tokens with their choices. What a pass does not need is undefined.
+struct ExpertTokens {
+  at::Tensor x;        ///< [N, H]
+  at::Tensor d_out;    ///< [N, H]: gradient of the experts' output; in backward alone
+  at::Tensor experts;  ///< [N, k] int32: numbers among all experts
+  at::Tensor weights;  ///< [N, k] float32
+};
+
+class TokenExchange {
+ public:
+  virtual ~TokenExchange() = default;
+  TokenExchange(const TokenExchange&) = delete;
+  TokenExchange& operator=(const TokenExchange&) = delete;
+
+  /// The first of this rank's experts, which are consecutive, among all.
+  [[nodiscard]] virtual std::int64_t first_expert() const = 0;
+
+  /// Collective over the ranks that have all experts between them. Takes this rank's T tokens; returns those
+  /// that this rank's experts may work for. They belong to the exchange, until the next dispatch.
+  [[nodiscard]] virtual ExpertTokens dispatch(const ExpertTokens& own) = 0;
+
+  /// Collective over the same ranks, after dispatch(). Takes what this rank's experts made of each token it
+  /// was given, [N, width] in float32; returns the sums over ranks for this rank's own tokens [T, width],
+  /// rounded to the dtype of the tokens.
+  [[nodiscard]] virtual at::Tensor combine(const at::Tensor& sums) = 0;
+  /// The same with the gradients of the tokens' weights [N, k] beside it; those stay float32.
+  [[nodiscard]] virtual std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
+                                                                  const at::Tensor& d_weights) = 0;
+
+ protected:
+  TokenExchange() = default;
+};
+
+}  // namespace sluice::ops

@@ -1,0 +1,65 @@
+// Tokens travel to the ranks that have their experts, and come back as outputs or gradients.
+//
+// A group of few ranks gathers all of its tokens on each of them: with k choices a token goes nearly
+// everywhere anyway, and nobody needs to tell the others what comes. In a larger group a token is sent, once,
+// to each rank that has one of its experts. Either way each rank returns one row for each token it was given.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "ops/experts.hpp"
+#include "train/phase_timer.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+class ExpertExchange final : public ops::TokenExchange {
+ public:
+  /// Whether a group of that size gathers.
+  enum class Way : std::uint8_t { kBySize, kGather, kRoute };
+
+  /// `group` (null: every rank has all experts) and `timer` must outlive the exchange. `experts`: of a layer,
+  /// over the group.
+  ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer, Way way = Way::kBySize);
+
+  /// Collective over the group. The tokens of each micro-batch that this rank will take through every layer;
+  /// returns how many the rank with the most has. From here on each layer sees that many dispatches in
+  /// forward, and as many in backward, on every rank.
+  [[nodiscard]] std::size_t begin(const std::vector<std::int64_t>& tokens);
+
+  [[nodiscard]] std::int64_t first_expert() const override;
+  [[nodiscard]] ops::ExpertTokens dispatch(const ops::ExpertTokens& own) override;
+  [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override;
+  [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
+                                                          const at::Tensor& d_weights) override;
+
+ private:
+  /// Tokens that go to, or came from, each rank of the group; in rank order, without gaps.
+  using Counts = std::vector<std::int64_t>;
+
+  [[nodiscard]] ops::ExpertTokens gather(const ops::ExpertTokens& own);
+  [[nodiscard]] ops::ExpertTokens route(const ops::ExpertTokens& own);
+  void list_receivers(const at::Tensor& experts);
+  [[nodiscard]] Counts exchange_counts(const Counts& to_each) const;
+  [[nodiscard]] at::Tensor sent_back(const at::Tensor& sums) const;
+  [[nodiscard]] at::Tensor send_back(const at::Tensor& rows) const;
+
+  Communicator* group_;
+  std::int64_t experts_;
+  PhaseTimer& timer_;
+  bool gathers_;
+  std::vector<Counts> tokens_;  ///< [round][rank]
+  std::size_t round_ = 0;
+
+  // Between dispatch() and combine().
+  Phase around_ = Phase::kOther;
+  at::ScalarType dtype_ = at::kFloat;
+  std::int64_t own_tokens_ = 0;
+  Counts given_, received_;
+  std::vector<std::int32_t> given_tokens_;  ///< own tokens, by receiving rank; empty: all to each
+};
+
+}  // namespace sluice
