@@ -1,7 +1,7 @@
 // The rates that limit a training step on this machine, as JSON: a product of 2048 x 2048 matrices in
 // bfloat16, and memory with one thread and with all.
 //
-//   bench_limit [--threads N] [--array-bytes 512MiB]       N: all cores
+//   bench_limit [--threads N] [--array-bytes 256MiB]       N: all cores
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "machine_limit.hpp"
@@ -24,7 +24,7 @@ using namespace sluice;
 
 struct Arguments {
   int threads = static_cast<int>(std::thread::hardware_concurrency());
-  std::int64_t array_bytes = 512 * kMiB;
+  std::int64_t array_bytes = 256 * kMiB;
 };
 
 Arguments parse(int argc, char** argv) {
@@ -37,7 +37,7 @@ Arguments parse(int argc, char** argv) {
     else if (const auto bytes = parse_bytes(value); word == "--array-bytes" && bytes)
       arguments.array_bytes = *bytes;
     else
-      fail(ExitCode::kUsage, "usage: bench_limit [--threads N] [--array-bytes 512MiB]");
+      fail(ExitCode::kUsage, "usage: bench_limit [--threads N] [--array-bytes 256MiB]");
   }
   return arguments;
 }
@@ -52,13 +52,13 @@ nlohmann::json measure(const Arguments& arguments) {
         {"flop_per_second", bench::best_product_rate()},
         {"counted", "2 n^3 FLOP"}}},
       {"memory_counted",
-       {{"read", "4 bytes an element of an array that is summed"},
-        {"update", "12 bytes an element of a += s * b in place: two floats read, one written back"}}}};
+       {{"copy", "8 bytes an element of b = a"},
+        {"update", "28 bytes an element of a, b and c += s * d in place: 16 read, 12 written"}}}};
   for (const int threads : std::set{1, arguments.threads}) {
     const bench::MemoryRates rates = bench::best_memory_rates(threads, arguments.array_bytes);
     out["memory"].push_back({{"threads", threads},
                              {"array_bytes", arguments.array_bytes},
-                             {"read_bytes_per_second", rates.read},
+                             {"copy_bytes_per_second", rates.copy},
                              {"update_bytes_per_second", rates.update}});
   }
   return out;

@@ -1,26 +1,33 @@
 #include "machine_limit.hpp"
 
 #include "base/clock.hpp"
+#include "device/memory.hpp"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
+#include <cstddef>
+#include <cstring>
 
 namespace sluice::bench {
 namespace {
 
-constexpr int kRounds = 15;
+constexpr double kSeconds = 1.5;
+constexpr std::int64_t kFloatBytes = sizeof(float);
 
-/// Seconds of the fastest of several calls, after one that does not count.
+/// Between arrays, because a load waits for an earlier store whose address has the same lowest 12 bits.
+constexpr std::int64_t kStaggerFloats = 272;
+
+/// Seconds of the fastest call among those that fit into kSeconds, after one that does not count.
 template <class Call>
 double best_seconds(Call call) {
   call();
   double best = 1e9;
-  for (int round = 0; round < kRounds; ++round) {
+  const Stopwatch whole;
+  while (whole.seconds() < kSeconds) {
     const Stopwatch watch;
     call();
     best = std::min(best, watch.seconds());
@@ -35,15 +42,14 @@ void share_among_threads(std::int64_t n, F f) {
   at::parallel_for(0, n, (n + threads - 1) / threads, f);
 }
 
-std::uint32_t sum(const std::uint32_t* a, std::int64_t begin, std::int64_t end) {
-  std::uint32_t total = 0;
-  for (std::int64_t i = begin; i < end; ++i) total += a[i];
-  return total;
-}
-
-void add_scaled(float* __restrict a, const float* __restrict b, float s, std::int64_t begin,
-                std::int64_t end) {
-  for (std::int64_t i = begin; i < end; ++i) a[i] += s * b[i];
+/// a, b and c += 0.5 d for elements [begin, end).
+void update(float* __restrict a, float* __restrict b, float* __restrict c, const float* __restrict d,
+            std::int64_t begin, std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    a[i] += 0.5F * d[i];
+    b[i] += 0.5F * d[i];
+    c[i] += 0.5F * d[i];
+  }
 }
 
 }  // namespace
@@ -58,22 +64,24 @@ double best_product_rate(std::int64_t n) {
 
 MemoryRates best_memory_rates(int threads, std::int64_t array_bytes) {
   at::set_num_threads(threads);
-  const std::int64_t n = array_bytes / static_cast<std::int64_t>(sizeof(float));
-  const at::Tensor a = at::full({n}, 1.0F);
-  const at::Tensor b = at::full({n}, 1.0F);
-  // Whole numbers, because a compiler may not reorder a sum of floats into vector code.
-  const auto* words = reinterpret_cast<const std::uint32_t*>(a.data_ptr<float>());
-  std::atomic<std::uint32_t> total = 0;  // so that no sum can be left out
-  const double read = best_seconds([&] {
-    share_among_threads(n, [&](std::int64_t begin, std::int64_t end) { total += sum(words, begin, end); });
-  });
-  const double update = best_seconds([&] {
+  const std::int64_t n = array_bytes / kFloatBytes;
+  const std::int64_t stride = n + kStaggerFloats;
+  const MemoryBlock block = allocate(MemoryKind::kPrivate, 4 * stride * kFloatBytes, "measuring memory");
+  auto* const first = reinterpret_cast<float*>(block.data());
+  std::fill_n(first, 4 * stride, 1.0F);
+  const std::array array{first, first + stride, first + 2 * stride, first + 3 * stride};
+  const double update_seconds = best_seconds([&] {
     share_among_threads(n, [&](std::int64_t begin, std::int64_t end) {
-      add_scaled(a.data_ptr<float>(), b.data_ptr<float>(), 0.5F, begin, end);
+      update(array[0], array[1], array[2], array[3], begin, end);
     });
   });
-  const auto bytes = static_cast<double>(n * static_cast<std::int64_t>(sizeof(float)));
-  return {bytes / read, 3 * bytes / update};
+  const double copy_seconds = best_seconds([&] {
+    share_among_threads(n, [&](std::int64_t begin, std::int64_t end) {
+      std::memcpy(array[0] + begin, array[1] + begin, static_cast<std::size_t>((end - begin) * kFloatBytes));
+    });
+  });
+  const auto elements = static_cast<double>(n);
+  return {8 * elements / copy_seconds, 28 * elements / update_seconds};
 }
 
 }  // namespace sluice::bench

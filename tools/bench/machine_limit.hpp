@@ -13,11 +13,13 @@ inline constexpr std::int64_t kProductSize = 2048;
 
 /// Bytes per second between memory and cores, the best of several passes over arrays of floats.
 struct MemoryRates {
-  double read = 0;    ///< a is read: 4 bytes an element
-  double update = 0;  ///< a += s * b in place: 12 bytes an element, two floats read and one written back
+  double copy = 0;  ///< b = a: 8 bytes an element
+  double update =
+      0;  ///< a, b and c += s * d, as an optimizer does: 28 bytes an element, 16 read and 12 written
 };
 
-/// Two arrays of `array_bytes` each, far more than the caches hold. Leaves LibTorch with `threads` threads.
+/// Four arrays of `array_bytes` each, allocated as shards are and together far more than the caches hold.
+/// Leaves LibTorch with `threads` threads.
 [[nodiscard]] MemoryRates best_memory_rates(int threads, std::int64_t array_bytes);
 
 }  // namespace sluice::bench
