@@ -87,8 +87,10 @@ void require_agreement(const bench::OpPair& pair) {
          difference, largest);
 }
 
-Row measure(const bench::OpPair& pair, std::int64_t tokens, int rounds, double product_rate) {
+/// `product_rate` is the best so far; it is measured again beside an operation with products.
+Row measure(const bench::OpPair& pair, std::int64_t tokens, int rounds, double& product_rate) {
   require_agreement(pair);
+  if (pair.forward_flop > 0) product_rate = std::max(product_rate, bench::best_product_rate());
   Row row{.name = pair.name, .shape = pair.shape, .tokens = tokens};
   std::tie(row.ours_forward, row.plain_forward) = compare(pair.ours_forward, pair.plain_forward, rounds);
   std::tie(row.ours_step, row.plain_step) = compare(pair.ours_step, pair.plain_step, rounds);
@@ -152,11 +154,11 @@ Arguments parse(int argc, char** argv) {
 
 void run(const Arguments& arguments) {
   ops::start_library(arguments.threads);
-  const double product_rate = bench::best_product_rate();
+  double product_rate = bench::best_product_rate();
   fmt::print("product {:.3f} TFLOP/s with {} threads\n", product_rate * 1e-12, arguments.threads);
   fmt::print("{:<21}{:>6}  {:<20}{:>9} {:>9} {:>6}  {:>9} {:>9} {:>6}  share\n", "", "tokens", "first input",
              "forward", "LibTorch", "times", "step", "LibTorch", "times");
-  nlohmann::json out{{"threads", arguments.threads}, {"product_flop_per_second", product_rate}};
+  nlohmann::json out{{"threads", arguments.threads}};
   for (const std::int64_t tokens : arguments.tokens) {
     for (const bench::OpEntry& entry : bench::kOps) {
       if (!arguments.only.empty() && arguments.only != entry.name) continue;
@@ -166,6 +168,7 @@ void run(const Arguments& arguments) {
       out["operations"].push_back(as_json(row));
     }
   }
+  out["product_flop_per_second"] = product_rate;
   if (!arguments.json.empty()) std::ofstream(arguments.json) << out.dump(2) << '\n';
 }
 
