@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "device/memory.hpp"
+#include "ops/kernel.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/mm.h>
@@ -43,8 +44,8 @@ void share_among_threads(std::int64_t n, F f) {
 }
 
 /// a, b and c += 0.5 d for elements [begin, end).
-void update(float* __restrict a, float* __restrict b, float* __restrict c, const float* __restrict d,
-            std::int64_t begin, std::int64_t end) {
+SLUICE_VECTOR_CLONES void update(float* __restrict a, float* __restrict b, float* __restrict c,
+                                 const float* __restrict d, std::int64_t begin, std::int64_t end) {
   for (std::int64_t i = begin; i < end; ++i) {
     a[i] += 0.5F * d[i];
     b[i] += 0.5F * d[i];
