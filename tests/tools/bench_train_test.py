@@ -1,0 +1,122 @@
+"""tools/bench/bench_train counts what a step must do, and measures a small model from end to end."""
+import json
+import os
+import pathlib
+import stat
+import sys
+import tempfile
+import unittest
+from contextlib import redirect_stdout
+from io import StringIO
+from unittest import mock
+
+from load_tool import load_tool
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tools/bench"))
+TOOL = load_tool("bench/bench_train")
+PEER = load_tool("bench/peer_train")
+import train_cases  # noqa: E402  (found once the path is set)
+
+TINY = train_cases.COMMON | {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+                             "moe_intermediate_size": 32, "intermediate_size": 64, "vocab_size": 96, "num_experts": 4}
+LIMIT = {"threads": 2, "product": {"flop_per_second": 2e12},
+         "memory": [{"threads": 1, "copy_bytes_per_second": 2.4e10, "update_bytes_per_second": 2.5e10},
+                    {"threads": 2, "copy_bytes_per_second": 4.6e10, "update_bytes_per_second": 4.5e10}]}
+RATES = {"flop_per_second": 2e12, "bytes_per_second": 4.6e10, "threads": 2}
+
+
+def write_program(path, text):
+    path.write_text("#!/usr/bin/python3\n" + text, encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+class LimitTest(unittest.TestCase):
+    def test_a_step_counts_every_product_of_every_pass(self):
+        flop = train_cases.flop_per_token(train_cases.MODELS["32M"], 512)
+        self.assertEqual(flop, {"projections": 8 * 8 * 655360, "attention": 8 * 4 * 512 * 512 * 2, "router": 8 * 8 * 512 * 32,
+                                "experts": 8 * 8 * 4 * 3 * 512 * 384, "head": 6 * 512 * 16384})
+
+    def test_two_teraflop_a_second_allow_4900_tokens_a_second(self):
+        case = TOOL.Case("32M", 512, 3, "gathered")
+        limit = train_cases.limit_of(case, 173_000_000, RATES)
+        self.assertAlmostEqual(limit["seconds"]["memory"], 0.113, delta=0.001)
+        self.assertAlmostEqual(case.tokens / limit["step_seconds"], 4900, delta=50)
+
+    def test_cases_are_chosen_by_pattern(self):
+        output = StringIO()
+        with redirect_stdout(output):
+            TOOL.main(["--list", "--cases", "32M-512-*-gathered,100M-4096-3-routed"])
+        self.assertEqual(output.getvalue().split(), ["32M-512-1-gathered", "32M-512-3-gathered", "100M-4096-3-routed"])
+        with self.assertRaisesRegex(SystemExit, "--cases: none of"):
+            TOOL.main(["--list", "--cases", "7B-*"])
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+
+    def bench(self, *options):
+        limit = write_program(self.directory / "limit", f"print({json.dumps(LIMIT)!r})\n")
+        words = ["--limit", limit, "--sluice", os.environ["SLUICE"], "--steps", 3, "--drop", 1, "--repeats", 2, "--work",
+                 self.directory / "work", "--json", self.directory / "out.json", *options]
+        output = StringIO()
+        with mock.patch.dict(TOOL.MODELS, {"32M": TINY}), redirect_stdout(output):
+            TOOL.main([str(word) for word in words])
+        return output.getvalue(), json.loads((self.directory / "out.json").read_text())
+
+    def test_a_case_is_measured_beside_its_peer(self):
+        peer = write_program(self.directory / "peer", "import sys\nassert sys.argv[2].endswith('.bin')\n"
+                             "print('{\"tokens_per_s\": 10.0, \"ranks\": ' + sys.argv[4] + '}')\n")
+        text, out = self.bench("--cases", "32M-512-1-gathered", "--peers", peer)
+        self.assertRegex(text, r"32M-512-1-gathered .* 10 ")
+        case = out["cases"]["32M-512-1-gathered"]
+        self.assertEqual([len(run["train"]["step_seconds"]) for run in case["runs"]], [2, 2])
+        self.assertEqual(case["best_peer"], [10.0, "experts=grouped_mm,attn=eager,fused=1"])
+        self.assertAlmostEqual(sum(value for name, value in case["medians"].items() if name.startswith("phase_seconds/")),
+                               case["step_seconds"], delta=0.5 * case["step_seconds"])
+        self.assertAlmostEqual(case["share_of_limit"], case["limit"]["step_seconds"] / case["step_seconds"])
+
+    def test_what_the_program_cannot_do_is_skipped_and_named(self):
+        real = os.environ["SLUICE"]
+        program = write_program(self.directory / "sluice", "import os, pathlib, sys\n"
+                                "if sys.argv[1] == 'plan' and 'expert_parallel = 0' in pathlib.Path(sys.argv[2]).read_text():\n"
+                                "    sys.exit(print('parallel.expert_parallel: not yet', file=sys.stderr) or 78)\n"
+                                f"os.execv({real!r}, [{real!r}, *sys.argv[1:]])\n")
+        text, out = self.bench("--cases", "32M-512-1-*", "--sluice", program, "--repeats", 1)
+        self.assertIn("32M-512-1-routed is skipped: this program refuses parallel.expert_parallel = 0", text)
+        self.assertEqual((list(out["skipped"]), list(out["cases"])), (["32M-512-1-routed"], ["32M-512-1-gathered"]))
+
+
+class PeerTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        (self.directory / "config.json").write_text("{}")
+        (self.directory / "tokens.bin").write_bytes(bytes(64))
+
+    def run_peer(self, text):
+        script = write_program(self.directory / "script", text)
+        output = StringIO()
+        with redirect_stdout(output):
+            PEER.main([str(word) for word in (self.directory, self.directory / "tokens.bin", "--script", script, "--ranks", 2,
+                                              "--options", "lr=1e-4,fused=1")])
+        return json.loads(output.getvalue())
+
+    def test_every_rank_is_started_and_rank_0_is_heard(self):
+        result = self.run_peer("import json, os, sys\nprint('noise')\n"
+                               "print(json.dumps({'rank': os.environ['RANK'], 'of': os.environ['WORLD_SIZE'], 'words': sys.argv[3:]}))\n")
+        self.assertEqual((result["rank"], result["of"]), ("0", "2"))
+        self.assertEqual(result["words"][:3] + result["words"][4:], ["4", "512", "1", "lr=1e-4", "fused=1"])
+
+    def test_a_rank_that_fails_ends_the_others(self):
+        with self.assertRaisesRegex(SystemExit, "rank 1 failed:\nno room"):
+            self.run_peer("import os, sys, time\nsys.exit('no room') if os.environ['RANK'] == '1' else time.sleep(60)\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,207 @@
+#include "op_pairs.hpp"
+
+#include "ops/activation.hpp"
+#include "ops/attention.hpp"
+#include "ops/causal_conv.hpp"
+#include "ops/experts.hpp"
+#include "ops/gated_delta_rule.hpp"
+#include "ops/loss.hpp"
+#include "ops/norm.hpp"
+#include "ops/optimizer.hpp"
+#include "ops/rotary.hpp"
+#include "ops/router.hpp"
+#include "torch_formulas.hpp"
+
+#include <fmt/core.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+
+#include <sstream>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace sluice::bench {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Parameters = std::vector<ops::Parameter>;
+
+constexpr std::int64_t kHidden = 512, kHeads = 8, kKeyHeads = 2, kHeadDim = 64, kInner = 384, kExperts = 32,
+                       kChosen = 4, kVocabulary = 16384, kDeltaKeyHeads = 8, kDeltaHeads = 16, kKernel = 4,
+                       kShard = 16 << 20;
+constexpr double kScale = 0.125;  // 1 / sqrt(kHeadDim)
+
+at::Tensor numbers(at::IntArrayRef shape) { return at::randn(shape, at::kFloat).to(at::kBFloat16); }
+
+ops::Parameter parameter(at::IntArrayRef shape) {
+  return {numbers(shape) * 0.05, at::zeros(shape, at::kFloat)};
+}
+
+template <class Call>
+auto without_graph(Call call) {
+  return [call = std::move(call)] {
+    const at::NoGradGuard no_graph;
+    return call();
+  };
+}
+
+using Operation = std::function<at::Tensor(const Tensors& inputs, const Parameters& weights)>;
+using Formula = std::function<at::Tensor(const Tensors& inputs, const Tensors& weights)>;
+
+/// Both forms of something that autograd differentiates.
+OpPair differentiable(std::string name, const Tensors& values, const Parameters& weights,
+                      const Operation& operation, const Formula& formula, double forward_flop = 0) {
+  Tensors inputs, leaves;
+  for (const at::Tensor& value : values) inputs.push_back(value.detach().requires_grad_());
+  for (const ops::Parameter& weight : weights) leaves.push_back(weight.value.detach().requires_grad_());
+  Tensors all = inputs;
+  all.insert(all.end(), leaves.begin(), leaves.end());
+  const auto backward = [](const at::Tensor& out, const Tensors& wanted) {
+    static_cast<void>(torch::autograd::grad({out}, wanted, {at::ones_like(out)}));
+  };
+  std::ostringstream shape;
+  shape << values[0].sizes();
+  return {std::move(name),
+          shape.str(),
+          without_graph([=] { return operation(inputs, weights); }),
+          without_graph([=] { return formula(inputs, leaves); }),
+          [=] { backward(operation(inputs, weights), inputs); },
+          [=] { backward(formula(inputs, leaves), all); },
+          forward_flop};
+}
+
+OpPair norm_pair(std::int64_t tokens) {
+  return differentiable(
+      "rms_norm", {numbers({1, tokens, kHidden})}, {parameter({kHidden})},
+      [](const Tensors& in, const Parameters& w) { return ops::rms_norm(in[0], w[0], 1e-6); },
+      [](const Tensors& in, const Tensors& w) { return bench::rms_norm(in[0], w[0]); });
+}
+
+OpPair rotary_pair(std::int64_t tokens) {
+  const at::Tensor frequencies =
+      at::pow(1e4, -at::arange(kHeadDim / 2, at::kFloat) * 2 / static_cast<double>(kHeadDim));
+  const ops::RotaryTable table = ops::make_rotary_table(tokens, frequencies, 1);
+  const at::Tensor cos = table.cos.to(at::kBFloat16), sin = table.sin.to(at::kBFloat16);
+  return differentiable(
+      "rotary", {numbers({1, tokens, kHeads, kHeadDim})}, {},
+      [=](const Tensors& in, const Parameters&) { return ops::apply_rotary(in[0], table); },
+      [=](const Tensors& in, const Tensors&) { return bench::rotary(in[0], cos, sin); });
+}
+
+OpPair swiglu_pair(std::int64_t tokens) {
+  return differentiable(
+      "swiglu", {numbers({tokens * kChosen, kInner}), numbers({tokens * kChosen, kInner})}, {},
+      [](const Tensors& in, const Parameters&) { return ops::swiglu(in[0], in[1]); },
+      [](const Tensors& in, const Tensors&) { return bench::swiglu(in[0], in[1]); });
+}
+
+OpPair router_pair(std::int64_t tokens) {
+  const ops::RouterOptions options{kChosen, true};
+  return differentiable(
+      "router", {numbers({tokens, kHidden})}, {parameter({kExperts, kHidden})},
+      [=](const Tensors& in, const Parameters& w) { return ops::route(in[0], w[0], options).weights; },
+      [](const Tensors& in, const Tensors& w) { return bench::route(in[0], w[0], kChosen); });
+}
+
+OpPair experts_pair(std::int64_t tokens) {
+  const at::Tensor chosen = std::get<1>(at::rand({tokens, kExperts}).topk(kChosen, -1));
+  const auto flop = static_cast<double>(2 * tokens * kChosen * 3 * kInner * kHidden);
+  return differentiable(
+      "experts", {numbers({tokens, kHidden}), at::rand({tokens, kChosen})},
+      {parameter({kExperts, 2 * kInner, kHidden}), parameter({kExperts, kHidden, kInner})},
+      [=](const Tensors& in, const Parameters& w) {
+        return ops::experts(in[0], w[0], w[1], {chosen, in[1], {}});
+      },
+      [=](const Tensors& in, const Tensors& w) { return bench::experts(in[0], in[1], w[0], w[1], chosen); },
+      flop);
+}
+
+OpPair attention_pair(std::int64_t tokens) {
+  // Of the square of scores half is below the diagonal; two products.
+  const auto flop = static_cast<double>(2 * tokens * tokens * kHeads * kHeadDim);
+  return differentiable(
+      "attention",
+      {numbers({1, tokens, kHeads, kHeadDim}), numbers({1, tokens, kKeyHeads, kHeadDim}),
+       numbers({1, tokens, kKeyHeads, kHeadDim})},
+      {}, [](const Tensors& in, const Parameters&) { return ops::attention(in[0], in[1], in[2], kScale); },
+      [](const Tensors& in, const Tensors&) { return bench::attention(in[0], in[1], in[2], kScale); }, flop);
+}
+
+OpPair loss_pair(std::int64_t tokens) {
+  const at::Tensor hidden = numbers({tokens, kHidden}),
+                   targets = at::randint(kVocabulary, {tokens}, at::kLong);
+  const ops::Parameter head = parameter({kVocabulary, kHidden});
+  OpPair result = differentiable(
+      "linear_cross_entropy", {hidden}, {head},
+      [](const Tensors&, const Parameters&) { return at::Tensor(); },
+      [=](const Tensors& in, const Tensors& w) { return bench::linear_cross_entropy(in[0], w[0], targets); },
+      static_cast<double>(2 * tokens * kHidden * kVocabulary));
+  // Its gradient comes from the same call, with no graph.
+  const auto run = [=](bool want_grad) {
+    return without_graph([=] {
+      return ops::linear_cross_entropy(hidden, head, targets, 1.0, want_grad).losses.sum().to(at::kFloat);
+    });
+  };
+  result.ours_forward = run(false);
+  result.ours_step = run(true);
+  return result;
+}
+
+OpPair adamw_pair(std::int64_t) {
+  const auto zeros = [] { return at::zeros({kShard}, at::kFloat); };
+  const bench::AdamWTensors shard{zeros(), zeros(), zeros(), at::randn({kShard}, at::kFloat),
+                                  at::zeros({kShard}, at::kBFloat16)};
+  const ops::AdamWStep step{
+      .lr = 1e-4, .weight_decay = 0.1, .bias_correction1 = 0.1, .bias_correction2 = 0.05, .grad_scale = 0.5};
+  return {"adamw_update",
+          fmt::format("[{}]", kShard),
+          {},
+          {},
+          [=] {
+            ops::adamw_update(shard.master.data_ptr<float>(), shard.m.data_ptr<float>(),
+                              shard.v.data_ptr<float>(), shard.grad.data_ptr<float>(), kShard, step,
+                              shard.weights.data_ptr(), DType::kBFloat16);
+          },
+          without_graph([=] { bench::adamw_update(shard, step); }),
+          0};
+}
+
+OpPair delta_rule_pair(std::int64_t tokens) {
+  const at::Tensor log_decay = -at::rand({1, tokens, kDeltaHeads}, at::kFloat);
+  return differentiable(
+      "gated_delta_rule",
+      {numbers({1, tokens, kDeltaKeyHeads, kHeadDim}), numbers({1, tokens, kDeltaKeyHeads, kHeadDim}),
+       numbers({1, tokens, kDeltaHeads, kHeadDim}), log_decay,
+       at::sigmoid(numbers({1, tokens, kDeltaHeads}))},
+      {},
+      [](const Tensors& in, const Parameters&) {
+        return ops::gated_delta_rule({in[0], in[1], in[2], in[3], in[4]});
+      },
+      [](const Tensors& in, const Tensors&) {
+        return bench::gated_delta_rule(in[0], in[1], in[2], in[3], in[4]);
+      });
+}
+
+OpPair conv_pair(std::int64_t tokens) {
+  const std::int64_t channels = (2 * kDeltaKeyHeads + kDeltaHeads) * kHeadDim;
+  return differentiable(
+      "causal_conv", {numbers({1, tokens, channels})}, {parameter({channels, 1, kKernel})},
+      [](const Tensors& in, const Parameters& w) { return ops::causal_conv_silu(in[0], w[0]); },
+      [](const Tensors& in, const Tensors& w) { return bench::causal_conv_silu(in[0], w[0]); });
+}
+
+}  // namespace
+
+const std::array<OpEntry, 10> kOps{{{"rms_norm", norm_pair},
+                                    {"rotary", rotary_pair},
+                                    {"swiglu", swiglu_pair},
+                                    {"router", router_pair},
+                                    {"experts", experts_pair},
+                                    {"attention", attention_pair},
+                                    {"linear_cross_entropy", loss_pair},
+                                    {"gated_delta_rule", delta_rule_pair},
+                                    {"causal_conv", conv_pair},
+                                    {"adamw_update", adamw_pair, false}}};
+
+}  // namespace sluice::bench

@@ -1,0 +1,48 @@
+// The operations of src/ops as a model's author writes them: LibTorch's own operations, one after the other,
+// with the roundings of transformers. What the fused ones are measured against.
+#pragma once
+
+#include "ops/optimizer.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace sluice::bench {
+
+/// x [..., N], w [N].
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& w);
+
+/// x [b, L, heads, d]; cos and sin [L, d / 2] in x's dtype.
+at::Tensor rotary(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
+
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+
+/// Weights [T, k] of the most probable experts of x [T, H] by w [E, H], divided by their sum.
+at::Tensor route(const at::Tensor& x, const at::Tensor& w, std::int64_t experts_per_token);
+
+/// x [T, H], weights [T, k], gate_up [E, 2I, H], down [E, H, I], chosen [T, k]: expert after expert.
+at::Tensor experts(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& gate_up,
+                   const at::Tensor& down, const at::Tensor& chosen);
+
+/// q [b, L, nq, d], k and v [b, L, nkv, d]: all scores at once, and a mask.
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale);
+
+/// Sum over tokens, from all logits at once. hidden [T, H], w [V, H], targets [T].
+at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor& targets);
+
+/// x [b, L, C], w [C, 1, K].
+at::Tensor causal_conv_silu(const at::Tensor& x, const at::Tensor& w);
+
+/// As torch_chunk_gated_delta_rule of transformers, for a length that chunks of 64 tokens divide. q, k
+/// [b, L, hk, dk], v [b, L, hv, dv], log_decay and beta [b, L, hv].
+at::Tensor gated_delta_rule(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& log_decay, const at::Tensor& beta);
+
+/// What an AdamW step changes, float32 [n]; `weights` are the master values in bfloat16.
+struct AdamWTensors {
+  at::Tensor master, m, v, grad, weights;
+};
+void adamw_update(const AdamWTensors& tensors, const ops::AdamWStep& step);
+
+}  // namespace sluice::bench
