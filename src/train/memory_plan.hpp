@@ -15,25 +15,34 @@
 
 namespace sluice {
 
-/// Bytes of one rank; what the job's kind does not need is 0. All but activations are exact; activations are
-/// an upper estimate of what a micro-batch of one layer and the kept layer inputs take. The process itself
-/// (code, LibTorch, MPI) comes on top.
+/// Bytes of one rank; what the job's kind does not need is 0. All but activations and runtime are exact;
+/// activations are an upper estimate of what a micro-batch of one layer and the kept layer inputs take. What
+/// the process takes before it sees a model comes on top.
 struct RankMemory {
   std::int64_t weights = 0;          ///< the arena
   std::int64_t gradients = 0;        ///< float32 shards
   std::int64_t optimizer = 0;        ///< master weights and moments
-  std::int64_t gather_buffers = 0;   ///< whole units, one slot for each unit of a stage
+  std::int64_t gather_buffers = 0;   ///< units of which it owns a shard, one slot for each of a stage
   std::int64_t gradient_buffer = 0;  ///< float32, the largest stage
-  std::int64_t activations = 0;
-  std::int64_t staging = 0;  ///< while loading; gone before what follows is there
+  std::int64_t activations = 0;      ///< of the phase with the most
+  std::int64_t runtime = 0;          ///< what libraries compile and keep once they compute
+  std::int64_t staging = 0;          ///< while loading; gone before what follows is there
+
+  std::int64_t forward_activations = 0;  ///< no part of its own: activations counts it, or backward's
 
   [[nodiscard]] std::int64_t load_total() const { return weights + staging; }
-  [[nodiscard]] std::int64_t compute_total() const {
-    return weights + gradients + optimizer + gather_buffers + gradient_buffer + activations;
-  }
+  [[nodiscard]] std::int64_t compute_total() const { return standing() + activations; }
   [[nodiscard]] std::int64_t peak() const { return std::max(load_total(), compute_total()); }
   /// Every part with its name, for tables and JSON.
-  [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 7> parts() const;
+  [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 8> parts() const;
+  /// What is there at once in each phase of the job; 0 for those it does not have.
+  [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 4> phases() const;
+
+ private:
+  /// What lasts from the first step on.
+  [[nodiscard]] std::int64_t standing() const {
+    return weights + gradients + optimizer + gather_buffers + gradient_buffer + runtime;
+  }
 };
 
 /// One entry per rank of `plan`. `staging` counts the loader's ring: `ring_slots` chunks on rank 0, and

@@ -1,0 +1,22 @@
+// What would make a job fit that does not.
+#pragma once
+
+#include "job/blueprint.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct FitAdvice {
+  std::string change;           ///< "6 ranks", "optimizer.state = \"int8\" ..."
+  std::int64_t peak_bytes = 0;  ///< of the rank that needs most
+  bool available = true;        ///< in this version
+};
+
+/// Changes under which no rank of the job needs more than `memory_bytes`, the smallest change of each sort
+/// first. Empty if none is known.
+[[nodiscard]] std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_t memory_bytes);
+
+}  // namespace sluice
