@@ -8,6 +8,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
+#include <array>
 #include <vector>
 
 namespace sluice::ops {
@@ -30,16 +31,25 @@ SLUICE_VECTOR_CLONES void join_row(const T* row, std::int64_t width, TokenSum& s
   float exponentials = 0;
 #pragma omp simd reduction(+ : exponentials)
   for (std::int64_t i = 0; i < width; ++i)
-    exponentials += kernel::exponential(kernel::load(row[i]) - largest);
+    exponentials += kernel::exponential_below(kernel::load(row[i]) - largest);
   sum.exponentials = sum.exponentials * std::exp(static_cast<double>(sum.largest) - largest) + exponentials;
   sum.largest = largest;
 }
 
-/// Logits to scale * softmax, in place.
+/// Logits to scale * softmax, in place. Conversions in loops of their own: a loop over two widths of element
+/// is slower.
 template <class T>
 SLUICE_VECTOR_CLONES void scaled_softmax_row(T* row, std::int64_t width, float largest, float factor) {
-  for (std::int64_t i = 0; i < width; ++i)
-    row[i] = kernel::store<T>(kernel::exponential(kernel::load(row[i]) - largest) * factor);
+  constexpr std::int64_t kChunk = 1024;
+  std::array<float, kChunk> scratch;
+  float* values = scratch.data();
+  for (std::int64_t begin = 0; begin < width; begin += kChunk) {
+    T* chunk = row + begin;
+    const std::int64_t count = std::min(kChunk, width - begin);
+    for (std::int64_t i = 0; i < count; ++i) values[i] = kernel::load(chunk[i]) - largest;
+    for (std::int64_t i = 0; i < count; ++i) values[i] = kernel::exponential_below(values[i]) * factor;
+    for (std::int64_t i = 0; i < count; ++i) chunk[i] = kernel::store_result<T>(values[i]);
+  }
 }
 
 /// A tile of logits: some tokens by the vocabulary from `first` on.
@@ -86,16 +96,25 @@ void to_gradient(const Tile& tile, const std::int64_t* targets, const std::vecto
   });
 }
 
-/// Tokens and vocabulary rows of a tile. Wide in tokens, because the weight and its gradient pass through
-/// memory once per group of tokens.
-constexpr std::int64_t kTileTokens = 1024;
-constexpr std::int64_t kTileElements = 4 << 20;  // 16 MiB of float32
+/// Tokens of a group. Many, because the weight and its gradient pass through memory once per group.
+constexpr std::int64_t kGroupTokens = 1024;
+/// So few only if their logits of the whole vocabulary then fit into one tile, which is kept for the
+/// gradient.
+constexpr std::int64_t kFewTokens = 512;
+constexpr std::int64_t kTileBytes = 16 << 20;
 
-std::int64_t tile_width(std::int64_t tokens) {
-  return std::max<std::int64_t>(256, kTileElements / std::max<std::int64_t>(1, tokens));
+std::int64_t tile_elements(const at::Tensor& hidden) { return kTileBytes / hidden.element_size(); }
+
+std::int64_t group_tokens(const at::Tensor& hidden, std::int64_t vocabulary) {
+  const std::int64_t whole = tile_elements(hidden) / vocabulary;
+  return whole < kFewTokens ? kGroupTokens : std::min(kGroupTokens, whole);
 }
 
-/// Cross-entropy of at most kTileTokens tokens.
+std::int64_t tile_width(const at::Tensor& hidden) {
+  return std::max<std::int64_t>(256, tile_elements(hidden) / std::max<std::int64_t>(1, hidden.size(0)));
+}
+
+/// Cross-entropy of one group of tokens.
 class TokenGroup {
  public:
   TokenGroup(at::Tensor hidden, const Parameter& w, const std::int64_t* targets)
@@ -103,7 +122,7 @@ class TokenGroup {
         w_(w),
         targets_(targets),
         sums_(static_cast<std::size_t>(hidden_.size(0))),
-        width_(tile_width(hidden_.size(0))) {}
+        width_(tile_width(hidden_)) {}
 
   /// Goes over the vocabulary; a last tile that is the whole of it is kept for the gradient.
   void loss(double* losses) {
@@ -165,8 +184,9 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w, 
   const at::Tensor rows = hidden.contiguous();
   CrossEntropy result{at::empty({rows.size(0)}, at::kDouble), {}};
   if (want_grad) result.d_hidden = at::empty_like(rows);
-  for (std::int64_t begin = 0; begin < rows.size(0); begin += kTileTokens) {
-    const std::int64_t count = std::min(kTileTokens, rows.size(0) - begin);
+  const std::int64_t group_size = group_tokens(rows, w.value.size(0));
+  for (std::int64_t begin = 0; begin < rows.size(0); begin += group_size) {
+    const std::int64_t count = std::min(group_size, rows.size(0) - begin);
     TokenGroup group(rows.narrow(0, begin, count), w, ids.data_ptr<std::int64_t>() + begin);
     group.loss(result.losses.data_ptr<double>() + begin);
     if (want_grad) group.gradient(loss_scale, result.d_hidden.narrow(0, begin, count));
