@@ -60,10 +60,10 @@ inline at::BFloat16 store_result<at::BFloat16>(float value) {
           at::BFloat16::from_bits()};
 }
 
-/// `value` as T can hold it.
+/// What came of arithmetic, as T can hold it.
 template <class T>
 float rounded(float value) {
-  return load(store<T>(value));
+  return load(store_result<T>(value));
 }
 
 /// e^r for |r| <= log(2) / 2 (Cephes polynomial).
