@@ -1,5 +1,6 @@
 #include "ops/attention.hpp"
 
+#include "ops/attention_tile.hpp"
 #include "ops/kernel.hpp"
 #include "ops/linear.hpp"
 #include "ops/node.hpp"
@@ -7,186 +8,189 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
 
 #include <vector>
 
 namespace sluice::ops {
 namespace {
 
-/// Keys [begin, end) of a row of scores that a query sees.
-struct Visible {
-  std::int64_t begin;
-  std::int64_t end;
-};
+/// Queries and keys of a tile of scores at most. With 2 bytes an element a tile and its gradient stay in a
+/// core's second cache, and a product of two such sides costs far more than its call.
+constexpr std::int64_t kTileQueries = 512;
+constexpr std::int64_t kTileKeys = 512;
 
-/// Zeros for all that is not seen.
-template <class T>
-void hide_others(T* row, const Visible& visible, std::int64_t length) {
-  std::fill(row, row + visible.begin, kernel::store<T>(0.0F));
-  std::fill(row + visible.end, row + length, kernel::store<T>(0.0F));
+/// Keys before a document's first that a tile may begin with: few different widths, for the matrix library
+/// compiles a kernel for each.
+constexpr std::int64_t kKeyAlignment = 128;
+
+/// Positions of a block: long enough that the heads that share keys fill a tile, short enough that little of
+/// the tile on the diagonal lies in the future.
+std::int64_t block_positions(std::int64_t group) {
+  return std::clamp<std::int64_t>(kTileQueries / group / 16 * 16, 64, 256);
 }
 
-/// Visible scores of one query to its probabilities, in place.
-template <class T>
-SLUICE_VECTOR_CLONES void softmax_row(T* row, std::int64_t visible, float scale, float* scratch) {
-  float largest = -HUGE_VALF;
-#pragma omp simd reduction(max : largest)
-  for (std::int64_t j = 0; j < visible; ++j) {
-    scratch[j] = kernel::rounded<T>(kernel::load(row[j]) * scale);
-    largest = scratch[j] > largest ? scratch[j] : largest;
-  }
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t j = 0; j < visible; ++j) {
-    scratch[j] = kernel::exponential(scratch[j] - largest);
-    sum += scratch[j];
-  }
-  const float inverse = 1.0F / sum;
-  for (std::int64_t j = 0; j < visible; ++j) row[j] = kernel::store<T>(scratch[j] * inverse);
-}
-
-/// Gradient of one query's visible probabilities to that of its unscaled scores, in place.
-template <class T>
-SLUICE_VECTOR_CLONES void softmax_backward_row(const T* probabilities, T* grad, std::int64_t visible,
-                                               float scale) {
-  float dot = 0;
-#pragma omp simd reduction(+ : dot)
-  for (std::int64_t j = 0; j < visible; ++j) dot += kernel::load(probabilities[j]) * kernel::load(grad[j]);
-  for (std::int64_t j = 0; j < visible; ++j)
-    grad[j] = kernel::store<T>(kernel::load(probabilities[j]) * (kernel::load(grad[j]) - dot) * scale);
-}
-
-/// One block of consecutive queries, of all query heads that share one key head, against the keys that any of
-/// them sees. Row r of `queries` is position begin + r % positions.
-struct Block {
-  std::int64_t begin;
-  std::int64_t positions;
+/// One head of keys of one sequence, and the query heads that share it.
+struct SharedHead {
+  std::int64_t head;
+  std::int64_t group;
   const std::int64_t* document;  ///< as Documents::of()
 
-  [[nodiscard]] std::int64_t first_key(std::int64_t position) const {
-    return document == nullptr ? 0 : document[position];
+  /// The queries at these positions.
+  [[nodiscard]] HeadRows queries(std::int64_t begin, std::int64_t positions) const {
+    return {head * group, group, begin, positions, document};
   }
-  [[nodiscard]] std::int64_t first_key() const { return first_key(begin); }
-  [[nodiscard]] std::int64_t keys() const { return begin + positions - first_key(); }
-  /// In a row of scores against keys() keys.
-  [[nodiscard]] Visible visible(std::int64_t row) const {
-    const std::int64_t position = begin + row % positions;
-    return {first_key(position) - first_key(), position + 1 - first_key()};
-  }
-  /// Of keys, values or their gradients [L, d].
-  [[nodiscard]] at::Tensor keys_of(const at::Tensor& x) const { return x.narrow(0, first_key(), keys()); }
+  /// All `length` keys.
+  [[nodiscard]] HeadRows keys(std::int64_t length) const { return {head, 1, 0, length, document}; }
 };
 
-/// Queries of a block. Scores of a block are all of a head's that exist at a time, and the work on keys that
-/// no query of a block sees is left out.
-constexpr std::int64_t kBlockPositions = 128;
-
+/// Calls f(block) for the queries of all positions.
 template <class F>
-void for_each_block(std::int64_t length, const std::int64_t* document, F&& f) {
-  for (std::int64_t begin = 0; begin < length; begin += kBlockPositions)
-    f(Block{begin, std::min(kBlockPositions, length - begin), document});
+void for_each_block(const SharedHead& shared, std::int64_t length, F&& f) {
+  const std::int64_t positions = block_positions(shared.group);
+  for (std::int64_t begin = 0; begin < length; begin += positions)
+    f(shared.queries(begin, std::min(positions, length - begin)));
 }
 
-/// Softmax over the visible ones of scores [rows, keys], in place.
-void causal_softmax(const at::Tensor& scores, const Block& block, double scale) {
-  const std::int64_t keys = scores.size(1);
-  kernel::dispatch(scores, [&]<class T>(T) {
-    T* data = scores.data_ptr<T>();
-    at::parallel_for(0, scores.size(0), kernel::grain(keys), [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float> scratch(static_cast<std::size_t>(keys));
-      for (std::int64_t row = begin; row < end; ++row) {
-        const Visible visible = block.visible(row);
-        softmax_row(data + row * keys + visible.begin, visible.end - visible.begin, static_cast<float>(scale),
-                    scratch.data());
-        hide_others(data + row * keys, visible, keys);
-      }
-    });
-  });
-}
-
-void causal_softmax_backward(const at::Tensor& probabilities, const at::Tensor& grad, const Block& block,
-                             double scale) {
-  const std::int64_t keys = grad.size(1);
-  kernel::dispatch(grad, [&]<class T>(T) {
-    const T* p = probabilities.data_ptr<T>();
-    T* data = grad.data_ptr<T>();
-    at::parallel_for(0, grad.size(0), kernel::grain(keys), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        const Visible visible = block.visible(row);
-        const std::int64_t first = row * keys + visible.begin;
-        softmax_backward_row(p + first, data + first, visible.end - visible.begin, static_cast<float>(scale));
-        hide_others(data + row * keys, visible, keys);
-      }
-    });
-  });
-}
-
-/// Heads of one sequence x [L, heads, d] by shared head: views [nkv][group, L, d].
-at::Tensor by_shared_head(const at::Tensor& x, std::int64_t nkv) {
-  return x.view({x.size(0), nkv, x.size(1) / nkv, x.size(2)}).permute({1, 2, 0, 3});
-}
-
-/// A block's rows of one shared head x [group, L, d], dense: a shared head's queries become the rows of one
-/// matrix, so k and v need not be repeated and their gradients sum over the group by themselves.
-at::Tensor rows_of(const at::Tensor& x, const Block& block) {
-  return x.narrow(1, block.begin, block.positions).reshape({-1, x.size(2)});
-}
-/// The way back.
-void write_rows(const at::Tensor& rows, const at::Tensor& x, const Block& block) {
-  x.narrow(1, block.begin, block.positions).copy_(rows.view({x.size(0), block.positions, x.size(2)}));
-}
-
-at::Tensor probabilities(const at::Tensor& queries, const at::Tensor& keys, const Block& block,
-                         double scale) {
-  at::Tensor scores = at::mm(queries, keys.t());
-  causal_softmax(scores, block, scale);
-  return scores;
-}
-
-/// One shared head: queries and output [group, L, d] (views), dense keys and values [L, d].
-void head_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                  const std::int64_t* document, const at::Tensor& out) {
-  for_each_block(k.size(0), document, [&](const Block& block) {
-    const at::Tensor weights = probabilities(rows_of(q, block), block.keys_of(k), block, scale);
-    write_rows(at::mm(weights, block.keys_of(v)), out, block);
-  });
-}
-
-/// Its backward. d_k and d_v are float32 [L, d] and added to; the probabilities are computed again.
-void head_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& d_out,
-                   double scale, const std::int64_t* document, const at::Tensor& d_q, const at::Tensor& d_k,
-                   const at::Tensor& d_v) {
-  for_each_block(k.size(0), document, [&](const Block& block) {
-    const at::Tensor queries = rows_of(q, block);
-    const at::Tensor d_rows = rows_of(d_out, block);
-    const at::Tensor keys = block.keys_of(k);
-    const at::Tensor weights = probabilities(queries, keys, block, scale);
-    add_product(block.keys_of(d_v), weights.t(), d_rows);
-    const at::Tensor d_scores = at::mm(d_rows, block.keys_of(v).t());
-    causal_softmax_backward(weights, d_scores, block, scale);
-    write_rows(at::mm(d_scores, keys), d_q, block);
-    add_product(block.keys_of(d_k), d_scores.t(), queries);
-  });
-}
-
-/// Calls f(sequence, shared head) for all of k [b, L, nkv, d].
+/// Calls f(first key, number of keys) for the tiles of keys that a query of the block may see.
 template <class F>
-void for_each_head(const at::Tensor& k, F&& f) {
+void for_each_tile(const HeadRows& block, F&& f) {
+  const std::int64_t end = block.begin + block.positions;
+  const std::int64_t begin = block.first_key(block.begin) / kKeyAlignment * kKeyAlignment;
+  for (std::int64_t key = begin; key < end; key += kTileKeys) f(key, std::min(kTileKeys, end - key));
+}
+
+/// One sequence's tensors: q and out [L, nq, d], k and v [L, nkv, d], log_sums float32 [nq, L].
+struct Sequence {
+  at::Tensor q, k, v, out, log_sums;
+
+  /// Where a block's logarithms begin; those of its next head lie L further.
+  [[nodiscard]] float* log_sums_of(const HeadRows& block) const {
+    return log_sums.data_ptr<float>() + block.head * log_sums.size(1) + block.begin;
+  }
+};
+
+/// A block's running softmax and the output that it belongs to.
+class BlockSums {
+ public:
+  BlockSums(std::int64_t rows, std::int64_t width)
+      : values_(static_cast<std::size_t>(3 * rows)), output_(at::zeros({rows, width}, at::kFloat)) {
+    std::fill_n(values_.begin(), rows, -HUGE_VALF);
+  }
+  [[nodiscard]] RunningSoftmax softmax() {
+    const std::int64_t rows = output_.size(0);
+    return {values_.data(), values_.data() + rows, values_.data() + 2 * rows};
+  }
+  /// Adds e^score [rows, keys] times values [keys, width], after join_scores().
+  void add(const at::Tensor& weights, const at::Tensor& values) {
+    scale_and_add(output_, softmax().factor, at::mm(weights, values));
+  }
+  void write(const Sequence& sequence, const HeadRows& block) {
+    const RunningSoftmax& s = softmax();
+    float* log_sums = sequence.log_sums_of(block);
+    for (std::int64_t row = 0; row < block.rows(); ++row) {
+      log_sums[row / block.positions * sequence.log_sums.size(1) + row % block.positions] =
+          s.largest[row] + std::log(s.sum[row]);
+      s.factor[row] = 1.0F / s.sum[row];
+    }
+    put_rows(output_, s.factor, sequence.out, block);
+  }
+
+ private:
+  std::vector<float> values_;
+  at::Tensor output_;
+};
+
+void head_forward(const Sequence& sequence, const SharedHead& shared, double scale) {
+  const std::int64_t length = sequence.k.size(0);
+  const at::Tensor k = take_rows(sequence.k, shared.keys(length));
+  const at::Tensor v = take_rows(sequence.v, shared.keys(length));
+  for_each_block(shared, length, [&](const HeadRows& block) {
+    const at::Tensor queries = take_rows(sequence.q, block);
+    BlockSums sums(block.rows(), k.size(1));
+    for_each_tile(block, [&](std::int64_t first_key, std::int64_t keys) {
+      const at::Tensor scores = at::mm(queries, k.narrow(0, first_key, keys).t());
+      join_scores(scores, block, first_key, scale, sums.softmax());
+      sums.add(scores, v.narrow(0, first_key, keys));
+    });
+    sums.write(sequence, block);
+  });
+}
+
+/// Gradients of one sequence, and of its output.
+struct SequenceGradients {
+  at::Tensor q, k, v, out;
+};
+
+/// What backward knows of a block: its rows, and what it needs of each.
+class BlockRows {
+ public:
+  BlockRows(const Sequence& sequence, const at::Tensor& d_out, const HeadRows& block)
+      : queries(take_rows(sequence.q, block)),
+        grads(take_rows(d_out, block)),
+        log_sums_(static_cast<std::size_t>(block.rows())),
+        dots_(log_sums_.size()) {
+    row_dots(take_rows(sequence.out, block), grads, dots_.data());
+    const float* from = sequence.log_sums_of(block);
+    for (std::int64_t head = 0; head < block.group; ++head)
+      std::copy_n(from + head * sequence.log_sums.size(1), block.positions,
+                  log_sums_.data() + head * block.positions);
+  }
+  [[nodiscard]] QueryRows rows() const { return {log_sums_.data(), dots_.data()}; }
+
+  at::Tensor queries;
+  at::Tensor grads;
+
+ private:
+  std::vector<float> log_sums_;
+  std::vector<float> dots_;
+};
+
+/// The probabilities are computed again, with keys as rows: then only one of the products has a factor that
+/// is not dense.
+void head_backward(const Sequence& sequence, const SequenceGradients& d, const SharedHead& shared,
+                   double scale) {
+  const std::int64_t length = sequence.k.size(0);
+  const at::Tensor k = take_rows(sequence.k, shared.keys(length));
+  const at::Tensor v = take_rows(sequence.v, shared.keys(length));
+  const at::Tensor d_k = at::zeros(k.sizes(), at::kFloat);
+  const at::Tensor d_v = at::zeros(k.sizes(), at::kFloat);
+  for_each_block(shared, length, [&](const HeadRows& block) {
+    const BlockRows rows(sequence, d.out, block);
+    const at::Tensor d_q = at::zeros(rows.queries.sizes(), at::kFloat);
+    for_each_tile(block, [&](std::int64_t first_key, std::int64_t n) {
+      const at::Tensor keys = k.narrow(0, first_key, n);
+      const at::Tensor weights = at::mm(keys, rows.queries.t());
+      const at::Tensor d_scores = at::mm(v.narrow(0, first_key, n), rows.grads.t());
+      score_gradients(weights, d_scores, block, first_key, scale, rows.rows());
+      add_product(d_v.narrow(0, first_key, n), weights, rows.grads);
+      add_product(d_k.narrow(0, first_key, n), d_scores, rows.queries);
+      add_product(d_q, d_scores.t(), keys);
+    });
+    put_rows(d_q, nullptr, d.q, block);
+  });
+  put_rows(d_k, nullptr, d.k, shared.keys(length));
+  put_rows(d_v, nullptr, d.v, shared.keys(length));
+}
+
+/// Calls f(sequence, shared head) for q [b, L, nq, d] and k [b, L, nkv, d].
+template <class F>
+void for_each_head(const at::Tensor& q, const at::Tensor& k, const Documents& documents, F&& f) {
+  const std::int64_t group = q.size(2) / k.size(2);
   for (std::int64_t sequence = 0; sequence < k.size(0); ++sequence)
-    for (std::int64_t head = 0; head < k.size(2); ++head) f(sequence, head);
+    for (std::int64_t head = 0; head < k.size(2); ++head)
+      f(sequence, SharedHead{head, group, documents.of(sequence)});
 }
 
 struct Attention : node::Function<Attention> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, double scale, const Documents& documents) {
-    const std::int64_t nkv = k.size(2);
     at::Tensor out = at::empty_like(q);
-    for_each_head(k, [&](std::int64_t s, std::int64_t head) {
-      head_forward(by_shared_head(q[s], nkv)[head], k[s].select(1, head).contiguous(),
-                   v[s].select(1, head).contiguous(), scale, documents.of(s),
-                   by_shared_head(out[s], nkv)[head]);
+    const at::Tensor log_sums = at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
+    for_each_head(q, k, documents, [&](std::int64_t s, const SharedHead& shared) {
+      head_forward({q[s], k[s], v[s], out[s], log_sums[s]}, shared, scale);
     });
-    context->save_for_backward({q, k, v});
+    context->save_for_backward({q, k, v, out, log_sums});
     context->saved_data["scale"] = scale;
     node::keep(context, documents);
     return out;
@@ -194,24 +198,15 @@ struct Attention : node::Function<Attention> {
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor& q = saved[0];
-    const at::Tensor& k = saved[1];
-    const at::Tensor& v = saved[2];
-    const std::int64_t nkv = k.size(2);
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2];
     const double scale = context->saved_data["scale"].toDouble();
-    const Documents documents = node::kept_documents(context);
     const at::Tensor d_out = grads[0].contiguous();
     at::Tensor d_q = at::empty_like(q);
     at::Tensor d_k = at::empty_like(k);
     at::Tensor d_v = at::empty_like(v);
-    const at::Tensor sums = at::empty({2, k.size(1), k.size(3)}, k.options().dtype(at::kFloat));
-    for_each_head(k, [&](std::int64_t s, std::int64_t head) {
-      sums.zero_();
-      head_backward(by_shared_head(q[s], nkv)[head], k[s].select(1, head).contiguous(),
-                    v[s].select(1, head).contiguous(), by_shared_head(d_out[s], nkv)[head], scale,
-                    documents.of(s), by_shared_head(d_q[s], nkv)[head], sums[0], sums[1]);
-      d_k[s].select(1, head).copy_(sums[0]);
-      d_v[s].select(1, head).copy_(sums[1]);
+    for_each_head(q, k, node::kept_documents(context), [&](std::int64_t s, const SharedHead& shared) {
+      head_backward({q[s], k[s], v[s], saved[3][s], saved[4][s]}, {d_q[s], d_k[s], d_v[s], d_out[s]}, shared,
+                    scale);
     });
     return {d_q, d_k, d_v, {}, {}};
   }

@@ -7,10 +7,10 @@ namespace sluice::ops {
 
 /// Causal softmax(scale * q k^T) v for q [b, L, nq, d], k and v [b, L, nkv, d], where query heads h * nq/nkv
 /// ... share head h of k and v: [b, L, nq, d]. A token sees itself and earlier ones of its document. Products
-/// in the dtype, softmax in float32, as transformers' eager attention. Block by block of 128 queries: the
-/// scores of one block and one group of heads exist at a time, at most 128 * (nq / nkv) * L elements, and
-/// backward computes them again. Keys that no query of a block sees are left out, so that packed documents
-/// cost what they would cost alone.
+/// in the dtype, softmax in float32, as transformers' eager attention. Tile by tile of at most 512 queries
+/// (of the heads that share keys) by 512 keys, so that no more scores exist than stay in a core's cache;
+/// backward computes them again from the logarithm of each query's sum. Tiles that no query of a block sees
+/// are left out, so that packed documents cost what they would cost alone.
 [[nodiscard]] at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    double scale, const Documents& documents = {});
 

@@ -45,13 +45,39 @@ inline at::BFloat16 store<at::BFloat16>(float value) {
   return {static_cast<std::uint16_t>(is_nan ? quiet_nan : rounded), at::BFloat16::from_bits()};
 }
 
-/// `value` as T can hold it.
+/// The same for what came of arithmetic, in half the instructions: a NaN of arithmetic has no bits set below
+/// those that a bfloat16 keeps, so it stays one.
 template <class T>
-float rounded(float value) {
-  return load(store<T>(value));
+T store_result(float value);
+template <>
+inline float store_result<float>(float value) {
+  return value;
+}
+template <>
+inline at::BFloat16 store_result<at::BFloat16>(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return {static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16),
+          at::BFloat16::from_bits()};
 }
 
-/// e^x to about 1 ulp, as straight-line code that vectorises (Cody-Waite reduction, Cephes polynomial).
+/// What came of arithmetic, as T can hold it.
+template <class T>
+float rounded(float value) {
+  return load(store_result<T>(value));
+}
+
+/// e^r for |r| <= log(2) / 2 (Cephes polynomial).
+inline float exponential_of_remainder(float r) {
+  float p = 1.9875691500e-4F;
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  return p * r * r + r + 1.0F;
+}
+
+/// e^x to about 1 ulp, as straight-line code that vectorises (Cody-Waite reduction).
 /// Overflows to infinity above 88.72, flushes to 0 below -87.33; NaN stays NaN.
 inline float exponential(float x) {
   const float clamped = x < -87.33F ? -87.33F : (x > 88.72F ? 88.72F : x);
@@ -59,13 +85,7 @@ inline float exponential(float x) {
       clamped * 1.44269504F + 12582912.0F;  // 1.5 * 2^23: the integer part lands in the low bits
   const float n = shifted - 12582912.0F;
   const float r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
-  float p = 1.9875691500e-4F;
-  p = p * r + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  p = p * r * r + r + 1.0F;
+  const float p = exponential_of_remainder(r);
   // 2^n in two halves, because n = 128 has no float of its own.
   const std::int32_t exponent =
       std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(12582912.0F);
@@ -74,6 +94,17 @@ inline float exponential(float x) {
   const float high = std::bit_cast<float>((exponent - half + 127) << 23);
   const float value = p * low * high;
   return x < -87.33F ? 0.0F : (x > 88.72F ? HUGE_VALF : (x != x ? x : value));
+}
+
+/// The same for x that is not positive but for rounding, in fewer instructions; 1.2e-38 below -87.33.
+inline float exponential_below(float x) {
+  const float clamped = x < -87.33F ? -87.33F : x;
+  const float shifted = clamped * 1.44269504F + 12582912.0F;
+  const float n = shifted - 12582912.0F;
+  const float r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
+  const std::int32_t exponent =
+      std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(12582912.0F);
+  return exponential_of_remainder(r) * std::bit_cast<float>((exponent + 127) << 23);
 }
 
 inline float sigmoid(float x) { return 1.0F / (1.0F + exponential(-x)); }

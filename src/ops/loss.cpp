@@ -8,6 +8,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
+#include <array>
 #include <vector>
 
 namespace sluice::ops {
@@ -30,16 +31,25 @@ SLUICE_VECTOR_CLONES void join_row(const T* row, std::int64_t width, TokenSum& s
   float exponentials = 0;
 #pragma omp simd reduction(+ : exponentials)
   for (std::int64_t i = 0; i < width; ++i)
-    exponentials += kernel::exponential(kernel::load(row[i]) - largest);
+    exponentials += kernel::exponential_below(kernel::load(row[i]) - largest);
   sum.exponentials = sum.exponentials * std::exp(static_cast<double>(sum.largest) - largest) + exponentials;
   sum.largest = largest;
 }
 
-/// Logits to scale * softmax, in place.
+/// Logits to scale * softmax, in place. Conversions in loops of their own: a loop over two widths of element
+/// is slower.
 template <class T>
 SLUICE_VECTOR_CLONES void scaled_softmax_row(T* row, std::int64_t width, float largest, float factor) {
-  for (std::int64_t i = 0; i < width; ++i)
-    row[i] = kernel::store<T>(kernel::exponential(kernel::load(row[i]) - largest) * factor);
+  constexpr std::int64_t kChunk = 1024;
+  std::array<float, kChunk> scratch;
+  float* values = scratch.data();
+  for (std::int64_t begin = 0; begin < width; begin += kChunk) {
+    T* chunk = row + begin;
+    const std::int64_t count = std::min(kChunk, width - begin);
+    for (std::int64_t i = 0; i < count; ++i) values[i] = kernel::load(chunk[i]) - largest;
+    for (std::int64_t i = 0; i < count; ++i) values[i] = kernel::exponential_below(values[i]) * factor;
+    for (std::int64_t i = 0; i < count; ++i) chunk[i] = kernel::store_result<T>(values[i]);
+  }
 }
 
 /// A tile of logits: some tokens by the vocabulary from `first` on.
@@ -86,30 +96,34 @@ void to_gradient(const Tile& tile, const std::int64_t* targets, const std::vecto
   });
 }
 
-/// Tokens and vocabulary rows of a tile. Wide in tokens, because the weight and its gradient pass through
-/// memory once per group of tokens.
-constexpr std::int64_t kTileTokens = 1024;
-constexpr std::int64_t kTileElements = 4 << 20;  // 16 MiB of float32
+/// Vocabulary rows of a tile: with the tokens of a group few enough that the products run in cache.
+constexpr std::int64_t kTileWidth = 1024;
+/// Logits that are kept from the loss to the gradient, so that they are not computed twice.
+constexpr std::int64_t kKeptBytes = 16 << 20;
+/// Tokens of a group whose logits are kept; and of others, more, because the weight and its gradient pass
+/// through memory once per group.
+constexpr std::int64_t kKeptTokens = 512;
+constexpr std::int64_t kTokens = 1024;
 
-std::int64_t tile_width(std::int64_t tokens) {
-  return std::max<std::int64_t>(256, kTileElements / std::max<std::int64_t>(1, tokens));
+bool fits(std::int64_t tokens, const at::Tensor& weight) {
+  return tokens * weight.size(0) * weight.element_size() <= kKeptBytes;
 }
 
-/// Cross-entropy of at most kTileTokens tokens.
+/// Cross-entropy of one group of tokens.
 class TokenGroup {
  public:
-  TokenGroup(at::Tensor hidden, const Parameter& w, const std::int64_t* targets)
+  TokenGroup(at::Tensor hidden, const Parameter& w, const std::int64_t* targets, bool want_grad)
       : hidden_(std::move(hidden)),
         w_(w),
         targets_(targets),
         sums_(static_cast<std::size_t>(hidden_.size(0))),
-        width_(tile_width(hidden_.size(0))) {}
+        keep_(want_grad && fits(hidden_.size(0), w.value)) {}
 
-  /// Goes over the vocabulary; a last tile that is the whole of it is kept for the gradient.
   void loss(double* losses) {
-    for (std::int64_t first = 0; first < vocabulary(); first += width_) {
-      last_ = tile(first);
-      join(last_, targets_, sums_);
+    for (std::int64_t first = 0; first < vocabulary(); first += kTileWidth) {
+      const Tile logits = tile(first);
+      join(logits, targets_, sums_);
+      if (keep_) kept_.push_back(logits);
     }
     for (std::size_t t = 0; t < sums_.size(); ++t)
       losses[t] = targets_[t] == kNoTarget
@@ -117,22 +131,22 @@ class TokenGroup {
                       : std::log(sums_[t].exponentials) + sums_[t].largest - sums_[t].target;
   }
 
-  /// After loss(). Several tiles are computed anew: one product more is cheaper than keeping them all.
+  /// After loss(). What was not kept is computed anew.
   void gradient(double scale, const at::Tensor& d_hidden) {
     const at::Tensor total = at::zeros(d_hidden.sizes(), d_hidden.options().dtype(at::kFloat));
-    for (std::int64_t first = 0; first < vocabulary(); first += width_) {
-      if (width_ < vocabulary()) last_ = tile(first);
-      to_gradient(last_, targets_, sums_, scale);
-      add_product(total, last_.logits, rows(w_.value, first));
-      if (w_.grad.defined()) add_transposed_product(rows(w_.grad, first), last_.logits, hidden_);
+    for (std::int64_t first = 0; first < vocabulary(); first += kTileWidth) {
+      const Tile logits = keep_ ? kept_[static_cast<std::size_t>(first / kTileWidth)] : tile(first);
+      to_gradient(logits, targets_, sums_, scale);
+      add_product(total, logits.logits, rows(w_.value, first));
+      if (w_.grad.defined()) add_transposed_product(rows(w_.grad, first), logits.logits, hidden_);
     }
     d_hidden.copy_(total);
   }
 
  private:
   [[nodiscard]] std::int64_t vocabulary() const { return w_.value.size(0); }
-  [[nodiscard]] at::Tensor rows(const at::Tensor& weight, std::int64_t first) const {
-    return weight.narrow(0, first, std::min(width_, vocabulary() - first));
+  [[nodiscard]] static at::Tensor rows(const at::Tensor& weight, std::int64_t first) {
+    return weight.narrow(0, first, std::min(kTileWidth, weight.size(0) - first));
   }
   [[nodiscard]] Tile tile(std::int64_t first) const {
     return {at::mm(hidden_, rows(w_.value, first).t()), first};
@@ -142,8 +156,8 @@ class TokenGroup {
   const Parameter& w_;
   const std::int64_t* targets_;
   std::vector<TokenSum> sums_;
-  std::int64_t width_;
-  Tile last_{};
+  bool keep_;
+  std::vector<Tile> kept_{};
 };
 
 void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
@@ -165,9 +179,10 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w, 
   const at::Tensor rows = hidden.contiguous();
   CrossEntropy result{at::empty({rows.size(0)}, at::kDouble), {}};
   if (want_grad) result.d_hidden = at::empty_like(rows);
-  for (std::int64_t begin = 0; begin < rows.size(0); begin += kTileTokens) {
-    const std::int64_t count = std::min(kTileTokens, rows.size(0) - begin);
-    TokenGroup group(rows.narrow(0, begin, count), w, ids.data_ptr<std::int64_t>() + begin);
+  const std::int64_t tokens = fits(kKeptTokens, w.value) ? kKeptTokens : kTokens;
+  for (std::int64_t begin = 0; begin < rows.size(0); begin += tokens) {
+    const std::int64_t count = std::min(tokens, rows.size(0) - begin);
+    TokenGroup group(rows.narrow(0, begin, count), w, ids.data_ptr<std::int64_t>() + begin, want_grad);
     group.loss(result.losses.data_ptr<double>() + begin);
     if (want_grad) group.gradient(loss_scale, result.d_hidden.narrow(0, begin, count));
   }

@@ -17,8 +17,9 @@ struct CrossEntropy {
 
 /// Cross-entropy of softmax(hidden [T, H] times the transpose of w [V, H]) against targets [T] (int64). With
 /// `want_grad` it makes the gradient of loss_scale * sum of losses in the same call and adds w's part to
-/// w.grad (if defined). Logits are made in tiles of at most 16 MiB. Not a graph node: it is the end of
-/// forward and the begin of backward at once. Error(kBadData) for a target outside [0, V) but kNoTarget.
+/// w.grad (if defined). Logits are made in tiles of at most 4 MiB; those of a group of tokens are kept until
+/// the gradient where they take 16 MiB at most. Not a graph node: it is the end of forward and the begin of
+/// backward at once. Error(kBadData) for a target outside [0, V) but kNoTarget.
 [[nodiscard]] CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w,
                                                 const at::Tensor& targets, double loss_scale, bool want_grad);
 

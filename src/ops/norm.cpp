@@ -32,8 +32,8 @@ SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weight, T* y, floa
     const float scale = 1.0F / std::sqrt(squares / static_cast<float>(width) + eps);
     scales[row] = scale;
     for (std::int64_t i = 0; i < width; ++i)
-      out[i] =
-          kernel::store<T>(factor<kKind>(weight[i]) * before_factor<kKind, T>(kernel::load(in[i]) * scale));
+      out[i] = kernel::store_result<T>(factor<kKind>(weight[i]) *
+                                       before_factor<kKind, T>(kernel::load(in[i]) * scale));
   }
 }
 
@@ -55,7 +55,8 @@ SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weight, const T* d_
     for (std::int64_t i = 0; i < width; ++i) {
       const float value = kernel::load(in[i]);
       const float grad = kernel::load(up[i]);
-      d_x[row * width + i] = kernel::store<T>(scale * (grad * factor<kKind>(weight[i]) - value * shrink));
+      d_x[row * width + i] =
+          kernel::store_result<T>(scale * (grad * factor<kKind>(weight[i]) - value * shrink));
       d_weight[i] += grad * before_factor<kKind, T>(value * scale);
     }
   }
@@ -64,6 +65,13 @@ SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weight, const T* d_
 /// Rows whose weight gradients are summed one after the other; the blocks' sums are added in order
 /// afterwards.
 constexpr std::int64_t kBlockRows = 64;
+
+/// sum += the blocks [blocks, width], one after the other.
+SLUICE_VECTOR_CLONES void add_blocks(const float* partial, std::int64_t blocks, std::int64_t width,
+                                     float* sum) {
+  for (std::int64_t block = 0; block < blocks; ++block)
+    for (std::int64_t i = 0; i < width; ++i) sum[i] += partial[block * width + i];
+}
 
 template <NormWeight kKind, class T>
 void forward(const at::Tensor& x, const at::Tensor& weight, float eps, const at::Tensor& y,
@@ -90,7 +98,7 @@ void backward(const at::Tensor& x, const Parameter& weight, const at::Tensor& sc
                            std::min(rows, (block + 1) * kBlockRows), width);
   });
   if (!weight.grad.defined()) return;
-  for (std::int64_t block = 0; block < blocks; ++block) weight.grad.add_(partial[block]);
+  add_blocks(partial.data_ptr<float>(), blocks, width, weight.grad.data_ptr<float>());
 }
 
 /// Calls f<kind>(value of the tensor's element type).

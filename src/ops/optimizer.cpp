@@ -2,6 +2,7 @@
 
 #include "ops/kernel.hpp"
 
+#include <array>
 #include <vector>
 
 namespace sluice::ops {
@@ -42,10 +43,19 @@ SLUICE_VECTOR_CLONES void write_weights(const float* master, T* weights, std::in
 /// Elements updated before their weights are written: small enough that they are still in cache.
 constexpr std::int64_t kBlock = 4096;
 
+/// In many sums at once: one alone would wait for each addition before the next.
 SLUICE_VECTOR_CLONES double block_sum_of_squares(const float* x, std::int64_t n) {
+  constexpr std::int64_t kSums = 64;
+  std::array<double, kSums> sums{};
+  const std::int64_t whole = n / kSums * kSums;
+  for (std::int64_t i = 0; i < whole; i += kSums)
+    for (std::int64_t j = 0; j < kSums; ++j) {
+      const double value = static_cast<double>(x[i + j]);
+      sums[static_cast<std::size_t>(j)] += value * value;
+    }
   double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  for (const double part : sums) sum += part;
+  for (std::int64_t i = whole; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   return sum;
 }
 

@@ -20,8 +20,8 @@ SLUICE_VECTOR_CLONES void rotate_position(const T* x, const float* cos, const fl
       const float s = direction * kernel::rounded<T>(sin[i]);
       const float first = kernel::load(x[i]);
       const float second = kernel::load(x[half + i]);
-      y[i] = kernel::store<T>(kernel::rounded<T>(first * c) - kernel::rounded<T>(second * s));
-      y[half + i] = kernel::store<T>(kernel::rounded<T>(second * c) + kernel::rounded<T>(first * s));
+      y[i] = kernel::store_result<T>(kernel::rounded<T>(first * c) - kernel::rounded<T>(second * s));
+      y[half + i] = kernel::store_result<T>(kernel::rounded<T>(second * c) + kernel::rounded<T>(first * s));
     }
     std::copy(x + 2 * half, x + width, y + 2 * half);
   }

@@ -2,6 +2,7 @@
 
 #include "op_check.hpp"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 namespace sluice::ops {
@@ -33,7 +34,8 @@ TEST(Attention, matches_its_formula_with_grouped_queries) {
     expect_matches(operation, formula, heads(2, 33, 6, 2, dtype), {});
     expect_matches(operation, formula, heads(1, 8, 4, 4, dtype), {});
     expect_matches(operation, formula, heads(3, 5, 4, 1, dtype), {});
-    expect_matches(operation, formula, heads(1, 300, 4, 2, dtype), {});  // three blocks, the last one short
+    expect_matches(operation, formula, heads(1, 300, 4, 2, dtype), {});  // two blocks, the last one short
+    expect_matches(operation, formula, heads(1, 700, 4, 1, dtype), {});  // and two tiles of keys
   }
 }
 
@@ -45,7 +47,7 @@ TEST(Attention, of_one_position_is_its_value) {
 
 TEST(Attention, of_packed_documents_is_that_of_each_alone) {
   for (const at::ScalarType dtype : kDTypes)
-    for (const std::int64_t length : {10, 300}) {
+    for (const std::int64_t length : {10, 300, 900}) {
       const Documents documents = packed_documents(length);
       expect_matches([&](const Tensors& in,
                          const Parameters&) { return attention(in[0], in[1], in[2], kScale, documents); },
@@ -65,6 +67,23 @@ TEST(Attention, does_not_look_ahead) {
   const at::Tensor after = attention(in[0], in[1], in[2], kScale);
   EXPECT_TRUE(before.narrow(1, 0, 10).equal(after.narrow(1, 0, 10)));
   EXPECT_FALSE(before.equal(after));
+}
+
+TEST(Attention, is_the_same_for_any_number_of_threads) {
+  const Tensors in = heads(1, 700, 4, 2, at::kBFloat16);
+  const int threads = at::get_num_threads();
+  Tensors outputs;
+  Tensors grads;
+  for (const int count : {1, 3}) {
+    at::set_num_threads(count);
+    const at::Tensor keys = in[1].clone().requires_grad_();
+    outputs.push_back(attention(in[0], keys, in[2], kScale));
+    outputs.back().sum().backward();
+    grads.push_back(keys.grad());
+  }
+  at::set_num_threads(threads);
+  EXPECT_TRUE(outputs[0].equal(outputs[1]));
+  EXPECT_TRUE(grads[0].equal(grads[1]));
 }
 
 TEST(Attention, stays_finite_with_scores_beyond_the_range_of_exp) {

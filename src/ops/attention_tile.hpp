@@ -1,0 +1,63 @@
+// The loops between the products of attention, on one tile of scores: queries of all heads that share one
+// head of keys, against some consecutive keys. Internal to src/ops.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace sluice::ops {
+
+/// Rows of a sequence's heads [L, heads, d] that one block works on: row h * positions + p is head `head` + h
+/// at position `begin` + p.
+struct HeadRows {
+  std::int64_t head;
+  std::int64_t group;  ///< heads
+  std::int64_t begin;
+  std::int64_t positions;
+  const std::int64_t* document;  ///< as Documents::of()
+
+  [[nodiscard]] std::int64_t rows() const { return group * positions; }
+  /// The first key that a query at this position sees.
+  [[nodiscard]] std::int64_t first_key(std::int64_t position) const {
+    return document == nullptr ? 0 : document[position];
+  }
+};
+
+/// The block's rows of x [L, heads, d], dense: [rows, d].
+at::Tensor take_rows(const at::Tensor& x, const HeadRows& block);
+
+/// Writes `rows` [rows, d] (float32), each times its factor, to the block's rows of x [L, heads, d], rounded
+/// to x's dtype. Without factors (null) the rows as they are.
+void put_rows(const at::Tensor& rows, const float* factors, const at::Tensor& x, const HeadRows& block);
+
+/// A softmax over tiles of keys, one after the other.
+struct RunningSoftmax {
+  float* largest;  ///< [rows], scaled; begins at -infinity
+  float* sum;      ///< [rows] of e^(score - largest); begins at 0
+  float* factor;   ///< [rows]: what the last tile multiplies everything before it with
+};
+
+/// Scores [rows, n] of queries against keys `first_key` ... + n to e^(scale * score - largest), 0 for keys
+/// that a query does not see, in place; joins them into the softmax.
+void join_scores(const at::Tensor& scores, const HeadRows& block, std::int64_t first_key, double scale,
+                 const RunningSoftmax& softmax);
+
+/// sum [rows, d] (float32) = factor * sum + product, row by row.
+void scale_and_add(const at::Tensor& sum, const float* factor, const at::Tensor& product);
+
+/// What backward knows of a block's queries.
+struct QueryRows {
+  const float* log_sums;  ///< [rows]: logarithm of the sum of e^(scale * score) over all keys
+  const float* dots;      ///< [rows]: output times its gradient
+};
+
+/// Transposed scores [n, rows] to probabilities, and transposed gradients of the probabilities to those of
+/// the scores before they are scaled; in place.
+void score_gradients(const at::Tensor& scores, const at::Tensor& grads, const HeadRows& block,
+                     std::int64_t first_key, double scale, const QueryRows& queries);
+
+/// dots [rows]: the sum of a * b over each row [rows, d].
+void row_dots(const at::Tensor& a, const at::Tensor& b, float* dots);
+
+}  // namespace sluice::ops
