@@ -15,7 +15,7 @@
 namespace sluice::ops {
 namespace {
 
-/// Queries and keys of a tile of scores at most. With 2 bytes an element a tile and its gradient stay in a
+/// Queries and keys of a tile of scores, about. With 2 bytes an element a tile and its gradient stay in a
 /// core's second cache, and a product of two such sides costs far more than its call.
 constexpr std::int64_t kTileQueries = 512;
 constexpr std::int64_t kTileKeys = 512;
@@ -27,7 +27,7 @@ constexpr std::int64_t kKeyAlignment = 128;
 /// Positions of a block: long enough that the heads that share keys fill a tile, short enough that little of
 /// the tile on the diagonal lies in the future.
 std::int64_t block_positions(std::int64_t group) {
-  return std::clamp<std::int64_t>(kTileQueries / group / 16 * 16, 64, 256);
+  return std::clamp<std::int64_t>(kTileQueries / group / 16 * 16, 16, 256);
 }
 
 /// One head of keys of one sequence, and the query heads that share it.
@@ -86,7 +86,7 @@ class BlockSums {
     scale_and_add(output_, softmax().factor, at::mm(weights, values));
   }
   void write(const Sequence& sequence, const HeadRows& block) {
-    const RunningSoftmax& s = softmax();
+    const RunningSoftmax s = softmax();
     float* log_sums = sequence.log_sums_of(block);
     for (std::int64_t row = 0; row < block.rows(); ++row) {
       log_sums[row / block.positions * sequence.log_sums.size(1) + row % block.positions] =
