@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -40,6 +41,9 @@ void hand_over(const Job& job, const JobArguments& arguments) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  // Read when the program loads: threads that wait for work of their own must not take a core from another
+  // rank.
+  setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   execv(program.c_str(), pointers.data());
   fail(ExitCode::kInternal, "{}: could not be started: {}", program.string(), std::strerror(errno));
 }

@@ -2,12 +2,11 @@
 
 #include "ops/attention_tile.hpp"
 #include "ops/kernel.hpp"
-#include "ops/linear.hpp"
 #include "ops/node.hpp"
+#include "ops/product.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
 #include <vector>
@@ -83,7 +82,7 @@ class BlockSums {
   }
   /// Adds e^score [rows, keys] times values [keys, width], after join_scores().
   void add(const at::Tensor& weights, const at::Tensor& values) {
-    scale_and_add(output_, softmax().factor, at::mm(weights, values));
+    scale_and_add(output_, softmax().factor, product(weights, values));
   }
   void write(const Sequence& sequence, const HeadRows& block) {
     const RunningSoftmax s = softmax();
@@ -109,7 +108,7 @@ void head_forward(const Sequence& sequence, const SharedHead& shared, double sca
     const at::Tensor queries = take_rows(sequence.q, block);
     BlockSums sums(block.rows(), k.size(1));
     for_each_tile(block, [&](std::int64_t first_key, std::int64_t keys) {
-      const at::Tensor scores = at::mm(queries, k.narrow(0, first_key, keys).t());
+      const at::Tensor scores = product(queries, k.narrow(0, first_key, keys).t());
       join_scores(scores, block, first_key, scale, sums.softmax());
       sums.add(scores, v.narrow(0, first_key, keys));
     });
@@ -160,12 +159,12 @@ void head_backward(const Sequence& sequence, const SequenceGradients& d, const S
     const at::Tensor d_q = at::zeros(rows.queries.sizes(), at::kFloat);
     for_each_tile(block, [&](std::int64_t first_key, std::int64_t n) {
       const at::Tensor keys = k.narrow(0, first_key, n);
-      const at::Tensor weights = at::mm(keys, rows.queries.t());
-      const at::Tensor d_scores = at::mm(v.narrow(0, first_key, n), rows.grads.t());
+      const at::Tensor weights = product(keys, rows.queries.t());
+      const at::Tensor d_scores = product(v.narrow(0, first_key, n), rows.grads.t());
       score_gradients(weights, d_scores, block, first_key, scale, rows.rows());
-      add_product(d_v.narrow(0, first_key, n), weights, rows.grads);
-      add_product(d_k.narrow(0, first_key, n), d_scores, rows.queries);
-      add_product(d_q, d_scores.t(), keys);
+      product(d_v.narrow(0, first_key, n), weights, rows.grads, Into::kAdd);
+      product(d_k.narrow(0, first_key, n), d_scores, rows.queries, Into::kAdd);
+      product(d_q, d_scores.t(), keys, Into::kAdd);
     });
     put_rows(d_q, nullptr, d.q, block);
   });

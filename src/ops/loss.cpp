@@ -1,11 +1,10 @@
 #include "ops/loss.hpp"
 
 #include "ops/kernel.hpp"
-#include "ops/linear.hpp"
+#include "ops/product.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
 #include <array>
@@ -137,8 +136,8 @@ class TokenGroup {
     for (std::int64_t first = 0; first < vocabulary(); first += kTileWidth) {
       const Tile logits = keep_ ? kept_[static_cast<std::size_t>(first / kTileWidth)] : tile(first);
       to_gradient(logits, targets_, sums_, scale);
-      add_product(total, logits.logits, rows(w_.value, first));
-      if (w_.grad.defined()) add_transposed_product(rows(w_.grad, first), logits.logits, hidden_);
+      product(total, logits.logits, rows(w_.value, first), Into::kAdd);
+      if (w_.grad.defined()) product(rows(w_.grad, first), logits.logits.t(), hidden_, Into::kAdd);
     }
     d_hidden.copy_(total);
   }
@@ -149,7 +148,7 @@ class TokenGroup {
     return weight.narrow(0, first, std::min(kTileWidth, weight.size(0) - first));
   }
   [[nodiscard]] Tile tile(std::int64_t first) const {
-    return {at::mm(hidden_, rows(w_.value, first).t()), first};
+    return {product(hidden_, rows(w_.value, first).t()), first};
   }
 
   at::Tensor hidden_;
@@ -191,7 +190,7 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w, 
 
 at::Tensor logits(const at::Tensor& hidden, const Parameter& w) {
   const at::NoGradGuard no_grad;
-  return at::mm(hidden.contiguous(), w.value.t()).to(at::kFloat);
+  return product(hidden.contiguous(), w.value.t()).to(at::kFloat);
 }
 
 }  // namespace sluice::ops

@@ -3,14 +3,16 @@
 #include "base/error.hpp"
 
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+
+#include <algorithm>
+#include <cstdint>
 
 #ifdef SLUICE_ONEDNN
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #endif
 
@@ -109,8 +111,15 @@ void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, I
     at::mm_out(target, a, b);
     return;
   }
-  const at::Tensor result = at::mm(a, b);
-  into == Into::kReplace ? target.copy_(result) : target.add_(result);
+  // LibTorch's result is bfloat16 and must be added: some rows at a time, so that it stays small.
+  constexpr std::int64_t kElements = 4 << 20;
+  const std::int64_t rows = std::max<std::int64_t>(16, kElements / std::max<std::int64_t>(1, b.size(1)));
+  for (std::int64_t begin = 0; begin < a.size(0); begin += rows) {
+    const std::int64_t count = std::min(rows, a.size(0) - begin);
+    const at::Tensor result = at::mm(a.narrow(0, begin, count), b);
+    at::Tensor part = target.narrow(0, begin, count);
+    into == Into::kReplace ? part.copy_(result) : part.add_(result);
+  }
 }
 
 #endif
@@ -123,11 +132,21 @@ void product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, In
                 out.size(0), out.size(1));
   if (out.numel() == 0) return;
   at::Tensor target = out;
+  if (a.size(1) == 0) {
+    if (into == Into::kReplace) target.zero_();
+    return;
+  }
   if (a.scalar_type() == at::kBFloat16) return multiply(out, a, b, into);
   if (into == Into::kAdd)
     target.addmm_(a, b);
   else
     at::mm_out(target, a, b);
+}
+
+at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+  at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options());
+  product(out, a, b);
+  return out;
 }
 
 }  // namespace sluice::ops

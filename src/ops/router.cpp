@@ -1,8 +1,8 @@
 #include "ops/router.hpp"
 
 #include "ops/kernel.hpp"
-#include "ops/linear.hpp"
 #include "ops/node.hpp"
+#include "ops/product.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gather.h>
@@ -77,7 +77,7 @@ struct Weights : node::Function<Weights> {
     const at::Tensor d_logits =
         logits_grad({saved[1], saved[3], saved[2]}, grads[0], context->saved_data["normalize"].toBool(),
                     context->saved_data["probability_grad"].toTensor());
-    if (w.grad.defined()) add_transposed_product(w.grad, d_logits, saved[0].to(at::kFloat));
+    if (w.grad.defined()) product(w.grad, d_logits.t(), saved[0].to(at::kFloat), Into::kAdd);
     return {at::mm(d_logits, w.value.to(at::kFloat)).to(saved[0].scalar_type()), {}};
   }
 };

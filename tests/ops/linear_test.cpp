@@ -33,23 +33,5 @@ TEST(Linear, runs_again_after_the_weight_moved_to_other_memory) {
   expect_close(x.grad(), elsewhere.sum(0, true).expand({5, 48}));
 }
 
-TEST(AddTransposedProduct, adds_large_products_block_by_block) {
-  for (const at::ScalarType dtype : kDTypes) {
-    const at::Tensor a = numbers({2, 1050}, dtype);
-    const at::Tensor b = numbers({2, 4100}, dtype, 2);
-    const at::Tensor grad = at::ones({1050, 4100});
-    add_transposed_product(grad, a, b);
-    expect_close(grad, at::mm(a.t().to(at::kFloat), b.to(at::kFloat)) + 1, dtype == at::kFloat ? 1e-6 : 1e-2);
-  }
-}
-
-TEST(AddTransposedProduct, leaves_the_gap_after_each_row_alone) {
-  for (const at::ScalarType dtype : kDTypes) {
-    const at::Tensor buffer = at::full({6, 20}, 7.0F);
-    add_transposed_product(buffer.narrow(1, 0, 16), numbers({3, 6}, dtype), numbers({3, 16}, dtype, 2));
-    EXPECT_TRUE(buffer.narrow(1, 16, 4).eq(7.0F).all().item<bool>());
-  }
-}
-
 }  // namespace
 }  // namespace sluice::ops

@@ -1,0 +1,84 @@
+#include "ops/product.hpp"
+
+#include "op_check.hpp"
+
+#include <ATen/ops/mm.h>
+#include <gtest/gtest.h>
+
+namespace sluice::ops {
+namespace {
+
+/// [rows, columns], dense or the transpose of a dense matrix.
+at::Tensor matrix(std::int64_t rows, std::int64_t columns, at::ScalarType dtype, bool transposed) {
+  const auto seed = static_cast<std::uint64_t>(rows);
+  return transposed ? numbers({columns, rows}, dtype, seed).t() : numbers({rows, columns}, dtype, seed);
+}
+
+/// Of every layout, replaced and added, against the same in float64.
+void expect_products(std::int64_t m, std::int64_t k, std::int64_t n) {
+  SCOPED_TRACE(testing::Message() << m << " x " << k << " x " << n);
+  for (const at::ScalarType dtype : kDTypes) {
+    for (const int layout : {0, 1, 2, 3}) {
+      const at::Tensor a = matrix(m, k, dtype, (layout & 1) != 0);
+      const at::Tensor b = matrix(k, n, dtype, (layout & 2) != 0);
+      const at::Tensor expected = at::mm(a.to(at::kDouble), b.to(at::kDouble));
+      const double tolerance = dtype == at::kFloat ? 1e-6 : 1e-2;
+      expect_close(product(a, b), expected, tolerance);
+      const at::Tensor out = at::full({m, n}, 3.0F);
+      product(out, a, b);
+      expect_close(out, expected, tolerance);
+      product(out, a, b, Into::kAdd);
+      expect_close(out, 2 * expected, tolerance);
+    }
+  }
+}
+
+TEST(Product, takes_dense_matrices_and_their_transposes) {
+  expect_products(33, 20, 17);
+  expect_products(16, 64, 48);
+}
+
+TEST(Product, takes_single_rows_and_columns) {
+  expect_products(1, 20, 17);
+  expect_products(33, 1, 17);
+  expect_products(33, 20, 1);
+  expect_products(1, 1, 1);
+}
+
+TEST(Product, of_nothing_is_nothing) {
+  for (const at::ScalarType dtype : kDTypes) {
+    EXPECT_EQ(product(numbers({0, 4}, dtype), numbers({4, 3}, dtype)).sizes(), at::IntArrayRef({0, 3}));
+    const at::Tensor out = at::ones({2, 3});
+    product(out, numbers({2, 0}, dtype), numbers({0, 3}, dtype), Into::kAdd);
+    EXPECT_TRUE(out.eq(1).all().item<bool>());
+  }
+}
+
+TEST(Product, adds_large_products) {
+  const at::Tensor a = numbers({2, 1050}, at::kBFloat16);
+  const at::Tensor b = numbers({2, 4100}, at::kBFloat16, 2);
+  const at::Tensor sum = at::ones({1050, 4100});
+  product(sum, a.t(), b, Into::kAdd);
+  expect_close(sum, at::mm(a.t().to(at::kFloat), b.to(at::kFloat)) + 1, 1e-2);
+}
+
+TEST(Product, leaves_the_gap_after_each_row_alone) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor buffer = at::full({6, 20}, 7.0F);
+    product(buffer.narrow(1, 0, 16), numbers({3, 6}, dtype).t(), numbers({3, 16}, dtype, 2), Into::kAdd);
+    EXPECT_TRUE(buffer.narrow(1, 16, 4).eq(7.0F).all().item<bool>());
+  }
+}
+
+TEST(Product, reads_rows_that_lie_apart) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor wide = numbers({12, 40}, dtype);
+    const at::Tensor a = wide.narrow(1, 8, 20);
+    const at::Tensor b = numbers({20, 5}, dtype, 2);
+    expect_close(product(a, b), at::mm(a.to(at::kDouble), b.to(at::kDouble)),
+                 dtype == at::kFloat ? 1e-6 : 1e-2);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::ops
