@@ -51,12 +51,12 @@ class BlockBuffers {
 /// One pass of the tokens that are here through the experts that are here.
 class Pass {
  public:
-  Pass(const ExpertTokens& tokens, const ExpertParameters& parameters, std::int64_t first_expert)
+  Pass(const ExpertTokens& tokens, const ExpertParameters& parameters, TokenExchange& exchange)
       : tokens_(tokens),
         parameters_(parameters),
-        rows_(tokens.experts, first_expert, parameters.down.value.size(0)),
+        rows_(tokens.experts, exchange.first_expert(), parameters.down.value.size(0)),
         buffers_(tokens.x, rows_.largest_block(), parameters.down.value.size(2)),
-        sums_(at::zeros(tokens.x.sizes(), tokens.x.options().dtype(at::kFloat))) {}
+        sums_(exchange.sums(tokens.x.size(0), tokens.x.size(1))) {}
 
   /// [N, H] float32.
   at::Tensor forward() {
@@ -119,13 +119,13 @@ class Pass {
 
 at::Tensor run(const ExpertTokens& own, const ExpertParameters& parameters, TokenExchange& exchange) {
   const ExpertTokens here = exchange.dispatch(own);
-  return exchange.combine(Pass(here, parameters, exchange.first_expert()).forward());
+  return exchange.combine(Pass(here, parameters, exchange).forward());
 }
 
 std::pair<at::Tensor, at::Tensor> run_backward(const ExpertTokens& own, const ExpertParameters& parameters,
                                                TokenExchange& exchange) {
   const ExpertTokens here = exchange.dispatch(own);
-  const auto [sums, d_weights] = Pass(here, parameters, exchange.first_expert()).backward();
+  const auto [sums, d_weights] = Pass(here, parameters, exchange).backward();
   return exchange.combine(sums, d_weights);
 }
 
@@ -188,6 +188,10 @@ void serve_experts_backward(const ExpertParameters& parameters, std::int64_t cho
 ExpertTokens NoExchange::dispatch(const ExpertTokens& own) {
   dtype_ = own.x.scalar_type();
   return own;
+}
+
+at::Tensor NoExchange::sums(std::int64_t rows, std::int64_t width) {
+  return at::zeros({rows, width}, at::kFloat);
 }
 
 at::Tensor NoExchange::combine(const at::Tensor& sums) { return sums.to(dtype_); }

@@ -38,6 +38,7 @@ class NoExchange final : public TokenExchange {
  public:
   [[nodiscard]] std::int64_t first_expert() const override { return 0; }
   [[nodiscard]] ExpertTokens dispatch(const ExpertTokens& own) override;
+  [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override;
   [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override;
   [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
                                                           const at::Tensor& d_weights) override;

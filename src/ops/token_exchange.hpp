@@ -29,6 +29,10 @@ class TokenExchange {
   /// that this rank's experts may work for. They belong to the exchange, until the next dispatch.
   [[nodiscard]] virtual ExpertTokens dispatch(const ExpertTokens& own) = 0;
 
+  /// Zeros [rows, width] in float32, for what this rank's experts make of the tokens here. The exchange's
+  /// own, until the next call.
+  [[nodiscard]] virtual at::Tensor sums(std::int64_t rows, std::int64_t width) = 0;
+
   /// Collective over the same ranks, after dispatch(). Takes what this rank's experts made of each token it
   /// was given, [N, width] in float32; returns the sums over ranks for this rank's own tokens [T, width],
   /// rounded to the dtype of the tokens.

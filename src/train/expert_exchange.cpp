@@ -5,7 +5,6 @@
 #include "shard/shard_plan.hpp"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <numeric>
@@ -27,18 +26,16 @@ std::vector<std::int64_t> times(std::vector<std::int64_t> counts, std::int64_t f
 
 std::int64_t row_bytes(const at::Tensor& rows) { return rows.size(1) * rows.element_size(); }
 
-at::Tensor rows_like(const at::Tensor& rows, std::int64_t count) {
-  return at::empty({count, rows.size(1)}, rows.options());
-}
-
-/// Applies `move` to each tensor that a pass needs.
-template <class Move>
-ops::ExpertTokens for_each_part(const ops::ExpertTokens& own, Move move) {
-  return {move(own.x), own.d_out.defined() ? move(own.d_out) : at::Tensor(), move(own.experts),
-          move(own.weights)};
-}
-
 }  // namespace
+
+at::Tensor ExpertExchange::Buffer::rows(std::int64_t rows, std::int64_t width, at::ScalarType dtype) {
+  const std::int64_t bytes = rows * width * static_cast<std::int64_t>(c10::elementSize(dtype));
+  if (!bytes_.defined() || bytes_.numel() < bytes) {
+    bytes_.reset();  // before its successor is there
+    bytes_ = at::empty({bytes}, at::kByte);
+  }
+  return bytes_.narrow(0, 0, bytes).view(dtype).view({rows, width});
+}
 
 ExpertExchange::ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer, Way way)
     : group_(group),
@@ -81,28 +78,33 @@ ops::ExpertTokens ExpertExchange::gather(const ops::ExpertTokens& own) {
                 own_tokens_, received_[static_cast<std::size_t>(group_->rank())]);
   given_ = Counts(received_.size(), own_tokens_);
   given_tokens_.clear();
-  std::vector<Work> works;
-  ops::ExpertTokens all = for_each_part(own, [&](const at::Tensor& rows) {
-    const at::Tensor whole = rows_like(rows, sum(received_));
-    works.push_back(group_->all_gather(rows.data_ptr(), whole.data_ptr(), times(received_, row_bytes(rows))));
-    return whole;
+  return receive(own, [&](const at::Tensor& rows, const at::Tensor& here) {
+    return group_->all_gather(rows.data_ptr(), here.data_ptr(), times(received_, row_bytes(rows)));
   });
-  for (Work& work : works) work.wait();
-  return all;
 }
 
 ops::ExpertTokens ExpertExchange::route(const ops::ExpertTokens& own) {
   list_receivers(own.experts);
   received_ = exchange_counts(given_);
-  std::vector<Work> works;
   std::vector<at::Tensor> packed;  // until they are sent
-  ops::ExpertTokens here = for_each_part(own, [&](const at::Tensor& rows) {
+  return receive(own, [&](const at::Tensor& rows, const at::Tensor& here) {
     packed.push_back(ops::take_rows(rows, given_tokens_));
-    const at::Tensor incoming = rows_like(rows, sum(received_));
-    works.push_back(group_->all_to_all(packed.back().data_ptr(), times(given_, row_bytes(rows)),
-                                       incoming.data_ptr(), times(received_, row_bytes(rows))));
-    return incoming;
+    return group_->all_to_all(packed.back().data_ptr(), times(given_, row_bytes(rows)), here.data_ptr(),
+                              times(received_, row_bytes(rows)));
   });
+}
+
+template <class Start>
+ops::ExpertTokens ExpertExchange::receive(const ops::ExpertTokens& own, Start start) {
+  std::vector<Work> works;
+  const auto fill = [&](const at::Tensor& rows, Buffer& buffer) {
+    if (!rows.defined()) return at::Tensor();
+    at::Tensor here = buffer.rows(sum(received_), rows.size(1), rows.scalar_type());
+    works.push_back(start(rows, here));
+    return here;
+  };
+  const ops::ExpertTokens here{fill(own.x, x_), fill(own.d_out, d_out_), fill(own.experts, chosen_),
+                               fill(own.weights, weights_)};
   for (Work& work : works) work.wait();
   return here;
 }
@@ -131,6 +133,10 @@ ExpertExchange::Counts ExpertExchange::exchange_counts(const Counts& to_each) co
   return from_each;
 }
 
+at::Tensor ExpertExchange::sums(std::int64_t rows, std::int64_t width) {
+  return sums_.rows(rows, width, at::kFloat).zero_();
+}
+
 at::Tensor ExpertExchange::combine(const at::Tensor& sums) {
   timer_.enter(Phase::kCombine);
   at::Tensor out = sent_back(sums);
@@ -147,13 +153,20 @@ std::pair<at::Tensor, at::Tensor> ExpertExchange::combine(const at::Tensor& sums
   return out;
 }
 
-at::Tensor ExpertExchange::sent_back(const at::Tensor& sums) const {
-  const at::Tensor rounded = sums.to(dtype_);
-  return group_ == nullptr ? rounded : send_back(rounded);
+at::Tensor ExpertExchange::sent_back(const at::Tensor& sums) {
+  if (group_ == nullptr) {
+    at::Tensor rounded = at::empty(sums.sizes(), sums.options().dtype(dtype_));
+    ops::round_rows(sums, rounded);
+    return rounded;
+  }
+  if (dtype_ == at::kFloat) return send_back(sums);
+  const at::Tensor rounded = rounded_.rows(sums.size(0), sums.size(1), dtype_);
+  ops::round_rows(sums, rounded);
+  return send_back(rounded);
 }
 
-at::Tensor ExpertExchange::send_back(const at::Tensor& rows) const {
-  const at::Tensor parts = rows_like(rows, sum(given_));
+at::Tensor ExpertExchange::send_back(const at::Tensor& rows) {
+  const at::Tensor parts = parts_.rows(sum(given_), rows.size(1), rows.scalar_type());
   group_
       ->all_to_all(rows.data_ptr(), times(received_, row_bytes(rows)), parts.data_ptr(),
                    times(given_, row_bytes(rows)))

@@ -32,6 +32,7 @@ class ExpertExchange final : public ops::TokenExchange {
 
   [[nodiscard]] std::int64_t first_expert() const override;
   [[nodiscard]] ops::ExpertTokens dispatch(const ops::ExpertTokens& own) override;
+  [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override;
   [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override;
   [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
                                                           const at::Tensor& d_weights) override;
@@ -40,12 +41,25 @@ class ExpertExchange final : public ops::TokenExchange {
   /// Tokens that go to, or came from, each rank of the group; in rank order, without gaps.
   using Counts = std::vector<std::int64_t>;
 
+  /// Memory that stays: what a step needs, the next one needs again.
+  class Buffer {
+   public:
+    /// [rows, width], of what the buffer holds from here on.
+    [[nodiscard]] at::Tensor rows(std::int64_t rows, std::int64_t width, at::ScalarType dtype);
+
+   private:
+    at::Tensor bytes_;
+  };
+
   [[nodiscard]] ops::ExpertTokens gather(const ops::ExpertTokens& own);
   [[nodiscard]] ops::ExpertTokens route(const ops::ExpertTokens& own);
+  /// What comes of each tensor that a pass needs; `start`(own rows, where all of them go) begins to send.
+  template <class Start>
+  [[nodiscard]] ops::ExpertTokens receive(const ops::ExpertTokens& own, Start start);
   void list_receivers(const at::Tensor& experts);
   [[nodiscard]] Counts exchange_counts(const Counts& to_each) const;
-  [[nodiscard]] at::Tensor sent_back(const at::Tensor& sums) const;
-  [[nodiscard]] at::Tensor send_back(const at::Tensor& rows) const;
+  [[nodiscard]] at::Tensor sent_back(const at::Tensor& sums);
+  [[nodiscard]] at::Tensor send_back(const at::Tensor& rows);
 
   Communicator* group_;
   std::int64_t experts_;
@@ -53,6 +67,8 @@ class ExpertExchange final : public ops::TokenExchange {
   bool gathers_;
   std::vector<Counts> tokens_;  ///< [round][rank]
   std::size_t round_ = 0;
+
+  Buffer x_, d_out_, chosen_, weights_, sums_, rounded_, parts_;
 
   // Between dispatch() and combine().
   Phase around_ = Phase::kOther;
