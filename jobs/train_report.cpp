@@ -45,14 +45,18 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.tokens = metrics.tokens;
   row.step_seconds = seconds;
   row.tokens_per_second = static_cast<double>(metrics.tokens) / seconds;
+  row.model_flops_per_second =
+      6 * static_cast<double>(active_parameters(context_.blueprint.model)) * row.tokens_per_second;
+  row.moved_bytes = metrics.moved_bytes;
   row.phase_seconds = phases_of_step(metrics.phase_seconds, seconds);
   row.expert_tokens = metrics.expert_tokens;
   row.aux_loss = metrics.aux_loss;
   row.peak_bytes = peaks_;
   writer_->append(row);
-  console::line("step {:>6}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:>8.0f} tokens/s  peak {}", step,
-                row.loss, row.grad_norm, learning_rate, row.tokens_per_second,
-                format_mib(*std::ranges::max_element(peaks_)));
+  console::line(
+      "step {:>6}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:>8.0f} tokens/s  {:.3f} TFLOP/s  peak {}",
+      step, row.loss, row.grad_norm, learning_rate, row.tokens_per_second, row.model_flops_per_second / 1e12,
+      format_mib(*std::ranges::max_element(peaks_)));
 }
 
 void TrainReport::finish() {

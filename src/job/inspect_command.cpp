@@ -35,16 +35,6 @@ struct Inspection {
   std::int64_t file_bytes = 0;
 };
 
-/// A token passes all but the experts that its routers leave out.
-std::int64_t active_parameters(const ModelDescription& model) {
-  std::int64_t active = model.manifest.parameter_count();
-  for (const TensorInfo& tensor : model.manifest.tensors())
-    if (tensor.role == Role::kExpert)
-      active -= tensor.element_count() / model.config.experts *
-                (model.config.experts - model.config.experts_per_token);
-  return active;
-}
-
 Inspection inspect(const fs::path& directory) {
   Inspection out{describe_published_model(directory), {}, 0, {}, {}, 0};
   for (const int index : out.model.manifest.stored_tensors()) {

@@ -57,6 +57,12 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
       {{"/train/tokens_per_second", DType::kFloat64, "tokens/s",
         "Tokens of the step, over all ranks, per second"},
        scalar(&TrainRow::tokens_per_second)},
+      {{"/train/model_flops_per_second", DType::kFloat64, "FLOP/s",
+        "6 for each parameter that a token meets, for the tokens of the step, per second; recomputing not "
+        "counted"},
+       scalar(&TrainRow::model_flops_per_second)},
+      {{"/train/moved_bytes", DType::kInt64, "B", "Bytes that ranks sent to each other in the step"},
+       scalar(&TrainRow::moved_bytes)},
       {{"/memory/peak_bytes",
         DType::kInt64,
         "B",

@@ -33,6 +33,8 @@ struct TrainRow {
   std::int64_t tokens = 0;
   double step_seconds = 0;
   double tokens_per_second = 0;
+  double model_flops_per_second = 0;
+  std::int64_t moved_bytes = 0;
   std::vector<double> phase_seconds;        ///< in the order of MetricsHeader::phases
   std::vector<std::int64_t> expert_tokens;  ///< [moe layers, experts]; empty without MoE layers
   double aux_loss = 0;

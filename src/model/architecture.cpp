@@ -74,6 +74,15 @@ ModelDescription describe_model_text(std::string_view config_json, const std::st
   return description;
 }
 
+std::int64_t active_parameters(const ModelDescription& model) {
+  std::int64_t active = model.manifest.parameter_count();
+  for (const TensorInfo& tensor : model.manifest.tensors())
+    if (tensor.role == Role::kExpert)
+      active -= tensor.element_count() / model.config.experts *
+                (model.config.experts - model.config.experts_per_token);
+  return active;
+}
+
 ModelDescription describe_model(const std::filesystem::path& directory, DType dtype) {
   const std::filesystem::path file = directory / "config.json";
   return describe_model_text(read_text_file(file, 16 * kMiB), file.string(), dtype);

@@ -28,6 +28,9 @@ struct ModelDescription {
   ParameterManifest manifest;
 };
 
+/// Parameters that a token meets: all but the experts that its routers leave out.
+[[nodiscard]] std::int64_t active_parameters(const ModelDescription& model);
+
 /// Reads `directory`/config.json. Every tensor has element type `dtype`. Error(kBadData) if the file is
 /// missing or broken, the architecture is not known, or a setting is one that we would compute wrongly.
 [[nodiscard]] ModelDescription describe_model(const std::filesystem::path& directory, DType dtype);

@@ -164,8 +164,11 @@ void Trainer::finish_metrics(double local_loss_sum, std::int64_t targets, StepMe
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   const auto* gradient = reinterpret_cast<const float*>(gradients_.data());
   const std::int64_t elements = gradients_.plan().arena_elements(gradients_.rank());
-  std::array<double, 2> sums{local_loss_sum, ops::sum_of_squares(gradient, elements)};
+  const std::int64_t sent = binder_.mesh().traffic().sent_bytes;
+  std::array<double, 3> sums{local_loss_sum, ops::sum_of_squares(gradient, elements),
+                             static_cast<double>(sent - std::exchange(sent_bytes_, sent))};
   comm_.all_reduce_sum(std::span<double>(sums));
+  metrics.moved_bytes = static_cast<std::int64_t>(sums[2]);
   metrics.tokens = tokens_per_step_;
   metrics.loss = sums[0] / static_cast<double>(targets);
   metrics.grad_norm = std::sqrt(sums[1]);

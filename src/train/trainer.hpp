@@ -27,6 +27,7 @@ struct StepMetrics {
   double grad_norm = 0;  ///< global L2 norm before clipping
   double aux_loss = 0;   ///< load-balancing loss, without its coefficient
   std::int64_t tokens = 0;
+  std::int64_t moved_bytes = 0;  ///< sent by all ranks together, up to the last reduction of this count
   std::vector<std::int64_t> expert_tokens;  ///< [MoE layers x experts]: tokens times k that chose each expert
   PhaseSeconds phase_seconds{};
 };
@@ -88,6 +89,7 @@ class Trainer {
   std::size_t rounds_ = 0;            ///< of the rank with the most micro-batches of this step
   at::Tensor probability_grad_;       ///< [experts] float32; undefined without load-balancing loss
   std::int64_t tokens_per_step_;
+  std::int64_t sent_bytes_ = 0;  ///< by this rank, when last looked at
 };
 
 }  // namespace sluice
