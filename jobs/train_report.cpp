@@ -5,6 +5,7 @@
 #include "job/console.hpp"
 #include "job/run_metrics.hpp"
 #include "load/streaming_loader.hpp"
+#include "ops/library.hpp"
 #include "train/memory_plan.hpp"
 
 #include <algorithm>
@@ -21,6 +22,14 @@ std::vector<std::int64_t> peaks_of_ranks(Communicator& comm) {
   return peaks;
 }
 
+/// All at once, as they will compute. Collective over the context's communicator.
+double product_rate_of_ranks(const JobContext& context) {
+  context.comm.barrier();
+  double rate = ops::product_rate(context.config().model.dtype);
+  context.comm.all_reduce_sum(std::span(&rate, 1));
+  return rate;
+}
+
 /// Phases that add up to the step: what the trainer did not count (reading tokens, dumps) is the last one's,
 /// "other".
 std::vector<double> phases_of_step(const PhaseSeconds& phases, double step_seconds) {
@@ -32,7 +41,9 @@ std::vector<double> phases_of_step(const PhaseSeconds& phases, double step_secon
 }  // namespace
 
 TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& load)
-    : context_(context), writer_(open_metrics(context, load, {.steps = context.config().train.steps})) {}
+    : context_(context),
+      product_rate_(product_rate_of_ranks(context)),
+      writer_(open_metrics(context, load, {.steps = context.config().train.steps})) {}
 
 void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds) {
   peaks_ = peaks_of_ranks(context_.comm);
@@ -47,6 +58,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.tokens_per_second = static_cast<double>(metrics.tokens) / seconds;
   row.model_flops_per_second =
       6 * static_cast<double>(active_parameters(context_.blueprint.model)) * row.tokens_per_second;
+  row.product_rate_share = row.model_flops_per_second / product_rate_;
   row.moved_bytes = metrics.moved_bytes;
   row.phase_seconds = phases_of_step(metrics.phase_seconds, seconds);
   row.expert_tokens = metrics.expert_tokens;
@@ -54,9 +66,10 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.peak_bytes = peaks_;
   writer_->append(row);
   console::line(
-      "step {:>6}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:>8.0f} tokens/s  {:.3f} TFLOP/s  peak {}",
+      "step {:>6}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:>8.0f} tokens/s  {:.3f} TFLOP/s ({:.0f} % of "
+      "products)  peak {}",
       step, row.loss, row.grad_norm, learning_rate, row.tokens_per_second, row.model_flops_per_second / 1e12,
-      format_mib(*std::ranges::max_element(peaks_)));
+      100 * row.product_rate_share, format_mib(*std::ranges::max_element(peaks_)));
 }
 
 void TrainReport::finish() {

@@ -14,7 +14,8 @@ namespace sluice {
 
 class TrainReport {
  public:
-  /// Rank 0 creates the metrics file and fills /load if `load` is there.
+  /// Collective over the context's communicator: measures what products take. Rank 0 creates the metrics file
+  /// and fills /load if `load` is there.
   TrainReport(JobContext& context, const std::optional<LoadReport>& load);
 
   /// Collective over the context's communicator. `step` counts from 1. Writes the row, then prints the line:
@@ -26,6 +27,7 @@ class TrainReport {
 
  private:
   JobContext& context_;
+  double product_rate_;                  ///< FLOP/s of large products, over all ranks
   std::optional<MetricsWriter> writer_;  ///< on rank 0
   std::vector<std::int64_t> peaks_;      ///< highest resident set of each rank
 };

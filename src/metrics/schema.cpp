@@ -61,6 +61,10 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
         "6 for each parameter that a token meets, for the tokens of the step, per second; recomputing not "
         "counted"},
        scalar(&TrainRow::model_flops_per_second)},
+      {{"/train/product_rate_share", DType::kFloat64, "1",
+        "model_flops_per_second over the rate of large matrix products, measured when training began and "
+        "summed over ranks"},
+       scalar(&TrainRow::product_rate_share)},
       {{"/train/moved_bytes", DType::kInt64, "B", "Bytes that ranks sent to each other in the step"},
        scalar(&TrainRow::moved_bytes)},
       {{"/memory/peak_bytes",

@@ -34,6 +34,7 @@ struct TrainRow {
   double step_seconds = 0;
   double tokens_per_second = 0;
   double model_flops_per_second = 0;
+  double product_rate_share = 0;
   std::int64_t moved_bytes = 0;
   std::vector<double> phase_seconds;        ///< in the order of MetricsHeader::phases
   std::vector<std::int64_t> expert_tokens;  ///< [moe layers, experts]; empty without MoE layers

@@ -54,6 +54,9 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
     const std::int64_t held = plan.held(unit, rank).count();
     values_.push_back(unbound_storage(held * size_of(dtype)));
     gradients_.push_back(unbound_storage(held * size_of(DType::kFloat32)));
+    const bool has_experts = layout.kind() == UnitKind::kExperts;
+    written_.push_back(has_experts ? std::make_unique<ops::WrittenExperts>(held / layout.expert_begin(1))
+                                   : nullptr);
     for (const Placement& placement : layout.placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
       const std::vector<std::int64_t> shape = shape_of(tensor, layout, held);
@@ -65,11 +68,18 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
   }
 }
 
-const ops::Parameter& ParameterViews::operator[](std::string_view name) const {
+const TensorHome& ParameterViews::home_of(std::string_view name) const {
   const auto tensor = manifest_.find(name);
   SLUICE_ASSERT(tensor, "no tensor {} in the manifest", name);
   const TensorHome& home = layouts_.homes[static_cast<std::size_t>(*tensor)];
   SLUICE_ASSERT(home.unit >= 0, "{} has no storage", name);
+  return home;
+}
+
+int ParameterViews::unit_of(std::string_view name) const { return home_of(name).unit; }
+
+const ops::Parameter& ParameterViews::operator[](std::string_view name) const {
+  const TensorHome& home = home_of(name);
   const FlatLayout& unit = layouts_.units[static_cast<std::size_t>(home.unit)];
   return views_[static_cast<std::size_t>(unit.placements()[static_cast<std::size_t>(home.placement)].tensor)];
 }

@@ -3,12 +3,13 @@
 #pragma once
 
 #include "manifest/manifest.hpp"
-#include "ops/parameter.hpp"
+#include "ops/experts.hpp"
 #include "shard/shard_plan.hpp"
 
 #include <c10/core/Storage.h>
 
 #include <cstddef>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,14 @@ class ParameterViews {
   /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
   /// unknown names.
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
+  /// The unit that holds a tensor. Error(kInternal) for unknown names.
+  [[nodiscard]] int unit_of(std::string_view name) const;
+
+  /// Which of a unit's experts have a gradient in this step: all, if nobody says otherwise. Null for a unit
+  /// without experts.
+  [[nodiscard]] ops::WrittenExperts* written_experts(int unit) const {
+    return written_[static_cast<std::size_t>(unit)].get();
+  }
 
   /// Points a unit's values at `values` (what the rank holds, in the dtype), which stays the caller's.
   void bind(int unit, std::byte* values);
@@ -34,11 +43,14 @@ class ParameterViews {
   void unbind_gradients(int unit);
 
  private:
+  [[nodiscard]] const TensorHome& home_of(std::string_view name) const;
+
   const ParameterManifest& manifest_;
   const UnitLayouts& layouts_;
-  std::vector<c10::Storage> values_;     ///< one per unit
-  std::vector<c10::Storage> gradients_;  ///< one per unit
-  std::vector<ops::Parameter> views_;    ///< one per manifest tensor; empty for computed buffers
+  std::vector<c10::Storage> values_;                           ///< one per unit
+  std::vector<c10::Storage> gradients_;                        ///< one per unit
+  std::vector<std::unique_ptr<ops::WrittenExperts>> written_;  ///< one per unit
+  std::vector<ops::Parameter> views_;  ///< one per manifest tensor; empty for computed buffers
 };
 
 }  // namespace sluice

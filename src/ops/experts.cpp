@@ -18,7 +18,7 @@ ExpertParameters slice(const ExpertParameters& all, std::int64_t expert) {
   const auto of = [&](const Parameter& fused) {
     return Parameter{fused.value[expert], fused.grad.defined() ? fused.grad[expert] : at::Tensor()};
   };
-  return {of(all.gate_up), of(all.down)};
+  return {of(all.gate_up), of(all.down), all.written};
 }
 
 /// What one block of rows passes through, allocated once for all blocks of a pass.
@@ -97,14 +97,16 @@ class Pass {
     const at::Tensor d_activation = buffers_.d_activation(block.padded);
     product(d_activation, d_outputs, expert.down.value);
     weigh_rows(activation, d_activation, block, tokens_.weights, d_weights_);
-    if (expert.down.grad.defined()) product(expert.down.grad, d_outputs.t(), activation, Into::kAdd);
+    const bool adds = expert.written == nullptr || expert.written->add(block.expert);
+    const Into into = adds ? Into::kAdd : Into::kReplace;
+    if (expert.down.grad.defined()) product(expert.down.grad, d_outputs.t(), activation, into);
 
     const at::Tensor gate_up = buffers_.gate_up(block.padded);
     const at::Tensor d_gate_up = buffers_.d_gate_up(block.padded);
     swiglu_rows_backward(buffers_.gate_of(gate_up), buffers_.up_of(gate_up), d_activation,
                          buffers_.gate_of(d_gate_up), buffers_.up_of(d_gate_up));
     const at::Tensor inputs = buffers_.inputs(block.padded);
-    if (expert.gate_up.grad.defined()) product(expert.gate_up.grad, d_gate_up.t(), inputs, Into::kAdd);
+    if (expert.gate_up.grad.defined()) product(expert.gate_up.grad, d_gate_up.t(), inputs, into);
     // The inputs have done their work, so their gradient takes their place.
     product(inputs, d_gate_up, expert.gate_up.value);
     add_rows(inputs, block, rows_.choices(), {}, sums_);
@@ -143,6 +145,7 @@ struct Experts : node::Function<Experts> {
     context->save_for_backward({x, weights, chosen});
     node::keep(context, "gate_up", inputs.parameters.gate_up);
     node::keep(context, "down", inputs.parameters.down);
+    node::keep(context, "written", inputs.parameters.written);
     node::keep(context, "exchange", inputs.exchange);
     if (inputs.pass == ExpertPass::kGraph) return at::zeros_like(x);
     return run({x, {}, chosen, weights}, inputs.parameters, *inputs.exchange);
@@ -151,7 +154,8 @@ struct Experts : node::Function<Experts> {
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const auto saved = context->get_saved_variables();
     auto [d_x, d_weights] = run_backward({saved[0], grads[0].contiguous(), saved[2], saved[1]},
-                                         {node::kept(context, "gate_up"), node::kept(context, "down")},
+                                         {node::kept(context, "gate_up"), node::kept(context, "down"),
+                                          node::kept_pointer<WrittenExperts>(context, "written")},
                                          *node::kept_pointer<TokenExchange>(context, "exchange"));
     return {d_x, d_weights, {}};
   }

@@ -1,14 +1,22 @@
 #include "ops/library.hpp"
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
+#include "ops/product.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
 #include <dlfcn.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 
 namespace sluice::ops {
 namespace {
@@ -31,6 +39,21 @@ void start_library(int threads) {
     const at::Tensor a = at::ones({64, 64}, type);
     SLUICE_ASSERT(at::matmul(a, a)[0][0].item<float>() == 64.0f, "a product of ones is wrong");
   }
+}
+
+double product_rate(DType dtype) {
+  constexpr std::int64_t kSize = 1024;
+  constexpr int kProducts = 5;
+  const c10::AutoGradMode no_grad(false);
+  const at::Tensor a = at::ones({kSize, kSize}, dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16);
+  const at::Tensor out = at::ones_like(a);
+  double least_seconds = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kProducts; ++i) {
+    const Stopwatch watch;
+    product(out, a, a);
+    least_seconds = std::min(least_seconds, watch.seconds());
+  }
+  return 2 * std::pow(static_cast<double>(kSize), 3) / least_seconds;
 }
 
 void with_plain_errors(const std::function<void()>& action) {

@@ -84,7 +84,10 @@ struct Weights : node::Function<Weights> {
 
 at::Tensor probabilities_of(const at::Tensor& x, const Parameter& w) {
   const at::NoGradGuard no_grad;
-  return at::softmax(at::mm(x.to(at::kFloat), w.value.to(at::kFloat).t()), 1);
+  // Products of bfloat16 numbers are exact in float32, and so are their sums to rounding: nothing is widened.
+  const at::Tensor logits = at::empty({x.size(0), w.value.size(0)}, x.options().dtype(at::kFloat));
+  product(logits, x, w.value.t());
+  return at::softmax(logits, 1);
 }
 
 }  // namespace

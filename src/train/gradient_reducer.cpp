@@ -33,7 +33,10 @@ void GradientReducer::open(const Stage& stage) {
     const std::int64_t elements = held_elements(unit);
     float* held = in_arena(unit) ? floats(gradients_.unit_data(unit)) : next;
     const bool keep = in_arena(unit) && has_gradient_[static_cast<std::size_t>(unit)];
-    if (!keep) std::fill_n(held, elements, 0.0f);
+    if (replaces(unit))
+      views_.written_experts(unit)->set_all(keep);
+    else if (!keep)
+      std::fill_n(held, elements, 0.0f);
     views_.bind_gradients(unit, held);
     if (!in_arena(unit)) next += elements;
   }
@@ -42,6 +45,7 @@ void GradientReducer::open(const Stage& stage) {
 void GradientReducer::reduce(const Stage& stage) {
   float* next = floats(buffer_.data());
   for (const int unit : stage.units) {
+    if (replaces(unit)) clear_idle_experts(unit);
     views_.unbind_gradients(unit);
     if (!in_arena(unit)) {
       reduce_unit(unit, next);
@@ -49,6 +53,14 @@ void GradientReducer::reduce(const Stage& stage) {
     }
     has_gradient_[static_cast<std::size_t>(unit)] = true;
   }
+}
+
+void GradientReducer::clear_idle_experts(int unit) {
+  const FlatLayout& layout = gradients_.plan().layouts().units[static_cast<std::size_t>(unit)];
+  float* const held = floats(gradients_.unit_data(unit));
+  ops::WrittenExperts& written = *views_.written_experts(unit);
+  for (std::int64_t e = 0; e < written.size(); ++e)
+    if (!written.add(e)) std::fill_n(held + layout.expert_begin(e), layout.expert_begin(1), 0.0f);
 }
 
 void GradientReducer::reduce_unit(int unit, float* held) {

@@ -23,7 +23,8 @@ class GradientReducer {
 
   /// The gradients in the arena are those of an earlier step from now on.
   void begin_step();
-  /// Points the gradient views of a stage's units at zeros.
+  /// Points the gradient views of a stage's units at zeros, or at experts whose first gradient replaces what
+  /// is there.
   void open(const Stage& stage);
   /// Collective over the world. Adds what open()'s views received, summed over the ranks that hold the same,
   /// to the arena; unbinds them.
@@ -31,6 +32,12 @@ class GradientReducer {
 
  private:
   [[nodiscard]] bool in_arena(int unit) const { return gradients_.plan().sharers(unit) == 1; }
+  /// Whether the first gradient of each expert replaces what is in the arena. Not in the buffer, where the
+  /// gaps between tensors hold other units' numbers.
+  [[nodiscard]] bool replaces(int unit) const {
+    return in_arena(unit) && views_.written_experts(unit) != nullptr;
+  }
+  void clear_idle_experts(int unit);
   [[nodiscard]] std::int64_t held_elements(int unit) const;
   void reduce_unit(int unit, float* held);
 

@@ -23,6 +23,7 @@ path = "/models/a b"
 dtype = "float32"
 init_seed = 9223372036854775807
 [parallel]
+expert_parallel = 2
 threads = 3
 [load]
 readers = "all"

@@ -53,10 +53,10 @@ TEST(MetricsWriter, writes_what_the_contract_names) {
   EXPECT_EQ(file.dataset("/moe/aux_loss").read<double>(), (std::vector<double>{1.5, 1.5, 1.5}));
   EXPECT_EQ(file.dataset("/memory/peak_bytes").read<std::int64_t>(),
             (std::vector<std::int64_t>{1, 10, 2, 20, 3, 30}));
-  EXPECT_EQ(
-      file.children("/train"),
-      (std::vector<std::string>{"grad_norm", "learning_rate", "loss", "model_flops_per_second", "moved_bytes",
-                                "phase_seconds", "step", "step_seconds", "tokens", "tokens_per_second"}));
+  EXPECT_EQ(file.children("/train"),
+            (std::vector<std::string>{"grad_norm", "learning_rate", "loss", "model_flops_per_second",
+                                      "moved_bytes", "phase_seconds", "product_rate_share", "step",
+                                      "step_seconds", "tokens", "tokens_per_second"}));
 }
 
 TEST(MetricsWriter, adds_documents_several_at_a_time_and_keeps_the_totals) {

@@ -15,11 +15,27 @@ class GradientReducerTest : public testing::Test {
   /// Adds `value` times (rank + 1) to every gradient of a stage, between open() and reduce().
   void reduce(const Stage& stage, float value) {
     reducer_.open(stage);
-    for (const int unit : stage.units)
-      for (const Placement& placement : model_.layouts.units[static_cast<std::size_t>(unit)].placements())
-        views_[model_.description.manifest[placement.tensor].name].grad.add_(
-            value * static_cast<float>(comm_.rank() + 1));
+    for (const int unit : stage.units) {
+      if (ops::WrittenExperts* written = views_.written_experts(unit)) clear_first_written(unit, *written);
+      for (const at::Tensor& gradient : gradients_of(unit))
+        gradient.add_(value * static_cast<float>(comm_.rank() + 1));
+    }
     reducer_.reduce(stage);
+  }
+
+  [[nodiscard]] std::vector<at::Tensor> gradients_of(int unit) const {
+    std::vector<at::Tensor> gradients;
+    for (const Placement& placement : model_.layouts.units[static_cast<std::size_t>(unit)].placements())
+      gradients.push_back(views_[model_.description.manifest[placement.tensor].name].grad);
+    return gradients;
+  }
+
+  /// As experts do: what nobody has written in this step is replaced.
+  void clear_first_written(int unit, ops::WrittenExperts& written) const {
+    for (std::int64_t e = 0; e < written.size(); ++e) {
+      if (written.add(e)) continue;
+      for (const at::Tensor& gradient : gradients_of(unit)) gradient[e].zero_();
+    }
   }
 
   /// Every element of a stage's tensors has the sum over ranks of `value` times (rank + 1).
@@ -49,6 +65,21 @@ TEST_F(GradientReducerTest, sums_over_ranks_in_each_step_anew) {
     reducer_.begin_step();
     for (const Stage& layer : stages_.layers) reduce(layer, value);
     for (const Stage& layer : stages_.layers) expect_sums(layer, value);
+  }
+}
+
+TEST_F(GradientReducerTest, experts_without_tokens_have_no_gradient) {
+  for (const int step : {0, 1}) {
+    reducer_.begin_step();
+    for (const Stage& layer : stages_.layers) {
+      if (step == 0) {
+        reduce(layer, 1);
+      } else {
+        reducer_.open(layer);
+        reducer_.reduce(layer);
+      }
+      expect_sums(layer, step == 0 ? 1 : 0);
+    }
   }
 }
 
