@@ -11,7 +11,7 @@ namespace sluice {
 namespace {
 
 /// Kernels that the matrix library compiles, and what the heap keeps between blocks in use: measured.
-constexpr std::int64_t kRuntimeBytes = 48 * kMiB;
+constexpr std::int64_t kRuntimeBytes = 64 * kMiB;
 
 std::int64_t sum(const std::vector<std::int64_t>& elements) {
   return std::accumulate(elements.begin(), elements.end(), std::int64_t{0});
