@@ -12,7 +12,8 @@
 namespace sluice {
 namespace {
 
-/// Up to here a token with many choices goes to nearly all ranks (PERFORMANCE: 1.92 of 2 at 3 ranks, top 8).
+/// Up to here a token goes to nearly all of the other ranks: with k choices to 1 - (1 - 1/W)^k of them, 96 %
+/// for 8 choices on 3 ranks.
 constexpr int kGatheringRanks = 4;
 
 std::int64_t sum(const std::vector<std::int64_t>& counts) {
