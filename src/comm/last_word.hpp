@@ -3,29 +3,28 @@
 
 #include <mpi.h>
 
+#include <atomic>
+
 namespace sluice {
 
-/// Lets the lowest of the ranks that fail together speak: each waits its turn, and whoever hears meanwhile
-/// that a lower one has spoken stays silent. Works while the ranks that did not fail are anywhere.
+/// Lets the lowest of the ranks that fail together speak: each waits its turn, and whoever sees meanwhile
+/// that another rank of its machine has spoken stays silent. Through shared memory: a rank that has failed
+/// must not call MPI again, which might still move bytes from or to buffers that are gone.
 class LastWord {
  public:
-  /// Collective over all processes of the job.
-  LastWord();
-  ~LastWord() = default;  // the communicator is left to MPI's end: freeing is collective
+  /// Collective over `node`, the ranks of this machine; `rank` is this one's place among all of the job.
+  /// Where no shared memory can be had, ranks speak in their turns and know nothing of each other.
+  LastWord(MPI_Comm node, int rank);
+  ~LastWord();
   LastWord(const LastWord&) = delete;
   LastWord& operator=(const LastWord&) = delete;
 
-  /// True if this rank is to explain; the others have been told so. Takes up to four seconds. MPI's errors
-  /// count as silence.
+  /// True if this rank is to explain. Takes up to four seconds.
   [[nodiscard]] bool take() const noexcept;
 
  private:
-  [[nodiscard]] bool hears_another(double seconds) const noexcept;
-  void tell_others() const noexcept;
-
-  MPI_Comm comm_ = MPI_COMM_NULL;
-  int rank_ = 0;
-  int size_ = 1;
+  int rank_;
+  std::atomic<int>* spoken_ = nullptr;  ///< shared by the ranks of the machine; null without shared memory
 };
 
 }  // namespace sluice

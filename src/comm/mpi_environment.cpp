@@ -58,8 +58,6 @@ MpiEnvironment::MpiEnvironment(double limit_seconds)
   log::set_rank(world_->rank(), world_->size());
   watchdog_->set_rank(world_->rank());
   find_local_ranks();
-  const Watchdog::Guard guard(*watchdog_, "MPI_Comm_dup", limit_seconds_);
-  last_word_ = std::make_unique<LastWord>();
 }
 
 MpiEnvironment::~MpiEnvironment() {
@@ -83,6 +81,7 @@ void MpiEnvironment::find_local_ranks() {
             "MPI_Comm_split_type");
   check_mpi(MPI_Comm_rank(node, &local_rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(node, &local_size_), "MPI_Comm_size");
+  last_word_ = std::make_unique<LastWord>(node, world_->rank());
   check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
 }
 
