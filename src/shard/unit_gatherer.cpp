@@ -35,7 +35,7 @@ void UnitGatherer::release() {
 #ifndef NDEBUG
   constexpr int kNanByte = 0xff;  // all bits set is a NaN in float32 and in bfloat16
   for (const MemoryBlock& slot : slots_)
-    std::memset(slot.data(), kNanByte, static_cast<std::size_t>(slot.bytes()));
+    if (slot.bytes() > 0) std::memset(slot.data(), kNanByte, static_cast<std::size_t>(slot.bytes()));
 #endif
 }
 
