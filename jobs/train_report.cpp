@@ -4,9 +4,7 @@
 #include "base/memory.hpp"
 #include "job/console.hpp"
 #include "job/run_metrics.hpp"
-#include "load/streaming_loader.hpp"
 #include "ops/library.hpp"
-#include "train/memory_plan.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -42,6 +40,7 @@ std::vector<double> phases_of_step(const PhaseSeconds& phases, double step_secon
 
 TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& load)
     : context_(context),
+      flops_per_token_(6 * static_cast<double>(active_parameters(context.blueprint.model))),
       product_rate_(product_rate_of_ranks(context)),
       writer_(open_metrics(context, load, {.steps = context.config().train.steps})) {}
 
@@ -56,8 +55,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.tokens = metrics.tokens;
   row.step_seconds = seconds;
   row.tokens_per_second = static_cast<double>(metrics.tokens) / seconds;
-  row.model_flops_per_second =
-      6 * static_cast<double>(active_parameters(context_.blueprint.model)) * row.tokens_per_second;
+  row.model_flops_per_second = flops_per_token_ * row.tokens_per_second;
   row.product_rate_share = row.model_flops_per_second / product_rate_;
   row.moved_bytes = metrics.moved_bytes;
   row.phase_seconds = phases_of_step(metrics.phase_seconds, seconds);
@@ -75,9 +73,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
 void TrainReport::finish() {
   if (!writer_) return;
   writer_->close();
-  const Blueprint& blueprint = context_.blueprint;
-  const std::vector<RankMemory> planned = plan_memory(blueprint.model.config, context_.plan, blueprint.stages,
-                                                      blueprint.config, LoadOptions().ring_slots);
+  const std::vector<RankMemory> planned = context_.blueprint.memory_plan(context_.plan);
   std::vector<std::vector<std::string>> rows{{"memory"}};
   for (const auto& [name, bytes] : planned.front().parts())
     if (name != "staging") rows.front().emplace_back(name);

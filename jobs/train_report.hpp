@@ -27,6 +27,7 @@ class TrainReport {
 
  private:
   JobContext& context_;
+  double flops_per_token_;               ///< forward and backward, without recomputing
   double product_rate_;                  ///< FLOP/s of large products, over all ranks
   std::optional<MetricsWriter> writer_;  ///< on rank 0
   std::vector<std::int64_t> peaks_;      ///< highest resident set of each rank

@@ -80,8 +80,7 @@ Table parallel_table() {
   return TableBuilder("parallel", &JobConfig::parallel, "How ranks share the work")
       .key("expert_parallel", &ParallelSettings::expert_parallel, Integer{0, 65536},
            "0 = each rank owns whole experts and tokens travel; 1 = experts are sharded and gathered like "
-           "dense "
-           "weights; k = groups of k ranks own them, and the groups share each one's bytes")
+           "dense weights; k = groups of k ranks own them, and the groups share each one's bytes")
       .key("threads", &ParallelSettings::threads, Integer{0, 4096},
            "compute threads of a rank; 0 = cores of the node divided by its ranks")
       .done();

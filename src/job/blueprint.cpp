@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/version.hpp"
+#include "load/streaming_loader.hpp"
 
 #include <fmt/format.h>
 
@@ -86,6 +87,10 @@ Blueprint::Blueprint(JobConfig job)
 ShardPlan Blueprint::shard_plan(int world) const {
   const auto wanted = static_cast<int>(config.parallel.expert_parallel);
   return {layouts, {world, wanted == 0 ? world : wanted}};
+}
+
+std::vector<RankMemory> Blueprint::memory_plan(const ShardPlan& plan) const {
+  return plan_memory(model.config, plan, stages, config, LoadOptions().ring_slots);
 }
 
 std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint) {

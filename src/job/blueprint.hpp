@@ -8,6 +8,7 @@
 #include "model/architecture.hpp"
 #include "shard/shard_plan.hpp"
 #include "shard/stage_plan.hpp"
+#include "train/memory_plan.hpp"
 
 #include <vector>
 
@@ -29,6 +30,9 @@ class Blueprint {
 
   /// Cuts the units for `world` ranks. Refers to this blueprint. Errors as ShardPlan.
   [[nodiscard]] ShardPlan shard_plan(int world) const;
+
+  /// What each rank of such a plan will need: as plan_memory(), with the loader's ring.
+  [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan) const;
 };
 
 /// What all ranks must agree on: program, job keys, model settings, tensors.

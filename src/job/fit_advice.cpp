@@ -1,8 +1,6 @@
 #include "job/fit_advice.hpp"
 
 #include "base/dtype.hpp"
-#include "load/streaming_loader.hpp"
-#include "train/memory_plan.hpp"
 
 #include <fmt/format.h>
 
@@ -14,11 +12,6 @@
 namespace sluice {
 namespace {
 
-std::vector<RankMemory> plan_for(const Blueprint& blueprint, const ShardPlan& plan) {
-  return plan_memory(blueprint.model.config, plan, blueprint.stages, blueprint.config,
-                     LoadOptions().ring_slots);
-}
-
 std::int64_t largest_peak(const std::vector<RankMemory>& ranks) {
   return std::ranges::max(ranks, {}, &RankMemory::peak).peak();
 }
@@ -27,7 +20,7 @@ std::optional<FitAdvice> more_ranks(const Blueprint& blueprint, int ranks, std::
   constexpr int kMostRanks = 1024;
   const int group = std::max(1, static_cast<int>(blueprint.config.parallel.expert_parallel));
   for (int world = (ranks / group + 1) * group; world <= kMostRanks; world += group) {
-    const std::int64_t peak = largest_peak(plan_for(blueprint, blueprint.shard_plan(world)));
+    const std::int64_t peak = largest_peak(blueprint.memory_plan(blueprint.shard_plan(world)));
     if (peak <= memory_bytes) return FitAdvice{fmt::format("{} ranks", world), peak};
   }
   return std::nullopt;
@@ -72,7 +65,7 @@ std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_
   if (std::optional<FitAdvice> more = more_ranks(blueprint, ranks, memory_bytes)) advice.push_back(*more);
   if (blueprint.config.job.kind != JobKind::kTrain) return advice;
   const ShardPlan plan = blueprint.shard_plan(ranks);
-  const std::vector<RankMemory> needed = plan_for(blueprint, plan);
+  const std::vector<RankMemory> needed = blueprint.memory_plan(plan);
   for (const SmallState& state : kSmallStates)
     if (const std::int64_t peak = peak_with(state, plan, needed); peak <= memory_bytes)
       advice.push_back({std::string(state.setting), peak, false});

@@ -3,8 +3,6 @@
 #include "job/commands.hpp"
 #include "job/console.hpp"
 #include "job/fit_advice.hpp"
-#include "load/streaming_loader.hpp"
-#include "train/memory_plan.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -79,8 +77,7 @@ void print_advice(const std::vector<RankMemory>& ranks, const Blueprint& bluepri
 int plan_command(const PlanArguments& arguments) {
   const Blueprint blueprint(load_job_config(arguments.job.file, arguments.job.overrides));
   const ShardPlan plan = blueprint.shard_plan(arguments.ranks);
-  const std::vector<RankMemory> ranks =
-      plan_memory(blueprint.model.config, plan, blueprint.stages, blueprint.config, LoadOptions().ring_slots);
+  const std::vector<RankMemory> ranks = blueprint.memory_plan(plan);
   if (arguments.json) {
     console::write_line(as_json(ranks, arguments, blueprint).dump(2));
     return 0;

@@ -10,7 +10,6 @@
 #include "load/progress.hpp"
 #include "load/streaming_loader.hpp"
 #include "load/verify_shards.hpp"
-#include "train/memory_plan.hpp"
 
 #include <algorithm>
 #include <string>
@@ -45,9 +44,7 @@ std::int64_t certain_bytes(const RankMemory& memory) {
 
 /// Fails before the kernel would have to choose a victim. The ranks of a node take from one pool.
 void require_memory(const JobContext& context) {
-  const Blueprint& blueprint = context.blueprint;
-  const std::vector<RankMemory> plans = plan_memory(blueprint.model.config, context.plan, blueprint.stages,
-                                                    context.config(), LoadOptions().ring_slots);
+  const std::vector<RankMemory> plans = context.blueprint.memory_plan(context.plan);
   const int node = context.nodes[static_cast<std::size_t>(context.comm.rank())];
   std::int64_t needed = 0;
   std::vector<int> neighbours;

@@ -19,9 +19,6 @@ class WrittenExperts {
   explicit WrittenExperts(std::int64_t experts) : written_(static_cast<std::size_t>(experts), kYes) {}
   /// From here on all do, or none.
   void set_all(bool written) { std::ranges::fill(written_, written ? kYes : kNo); }
-  [[nodiscard]] bool has(std::int64_t expert) const {
-    return written_[static_cast<std::size_t>(expert)] == kYes;
-  }
   /// Whether it has so far; it does from here on.
   bool add(std::int64_t expert) {
     return std::exchange(written_[static_cast<std::size_t>(expert)], kYes) == kYes;
