@@ -2,7 +2,7 @@
 # Every check of the project; what continuous integration runs.
 #   tools/test.sh           packages, format, shell scripts, release build and tests, the folders without LibTorch under
 #                           ASan and UBSan, 20 s of each fuzz target, side by side
-#   tools/test.sh --full    also the whole project under ASan and UBSan
+#   tools/test.sh --full    also the whole project under ASan and UBSan, file by file: the other builds compile several at a time
 # All phases run even if one fails; the exit status is 0 only if none did.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -61,7 +61,8 @@ build_sanitized() {
 # sees which inputs reach new code in any folder.
 build_sanitized_core() {
   build_sanitized build/sanitized -DSLUICE_TORCH=OFF -DSLUICE_FUZZ=ON -DSLUICE_WERROR=OFF \
-    -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link
+    -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12
 }
 
 # The tests leave half of the machine idle while ranks wait, so the next build begins beside them, and gives way to them.

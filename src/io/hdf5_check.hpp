@@ -45,6 +45,14 @@ Handle own(hid_t id, const Doing& doing) {
 /// alone).
 template <Element T>
 hid_t memory_type();
+template <>
+hid_t memory_type<std::int32_t>();
+template <>
+hid_t memory_type<std::int64_t>();
+template <>
+hid_t memory_type<float>();
+template <>
+hid_t memory_type<double>();
 hid_t file_type(DType dtype);
 
 std::vector<hsize_t> to_sizes(const std::vector<std::int64_t>& shape);

@@ -2,6 +2,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/round.hpp"
 #include "base/text.hpp"
 #include "io/safetensors_json.hpp"
 
@@ -207,7 +208,7 @@ std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries,
     SLUICE_ASSERT(end, "the file would pass 2^63 bytes at '{}'", printable(entry.name));
   }
   std::string json = header_json(entries, metadata);
-  json.resize((json.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  json.resize(round_up(json.size(), static_cast<std::size_t>(kAlignment)), ' ');
   SLUICE_ASSERT(json.size() <= kMaxHeaderBytes, "a header of {} bytes passes the format's limit",
                 json.size());
   std::string out(kPrefixBytes, '\0');

@@ -1,6 +1,7 @@
 #include "load/chunk_reader.hpp"
 
 #include "base/log.hpp"
+#include "base/round.hpp"
 #include "load/source_file.hpp"
 
 #include <algorithm>
@@ -62,7 +63,7 @@ Chunk ChunkReader::read_direct(const InputFile& file, const Read& read, std::spa
   constexpr std::int64_t kBlock = InputFile::kBlockBytes;
   const std::int64_t lead = read.offset % kBlock;
   const std::int64_t needed = lead + read.bytes;
-  const std::int64_t blocks = (needed + kBlock - 1) / kBlock * kBlock;
+  const std::int64_t blocks = round_up(needed, kBlock);
   file.read_at_least(needed, read.offset - lead, slot.first(static_cast<std::size_t>(blocks)));
   const std::int64_t fetched = std::min(blocks, file.size_bytes() - read.offset + lead);
   return {slot.data() + lead, fetched - read.bytes, false};

@@ -1,6 +1,7 @@
 #include "load/load_plan.hpp"
 
 #include "base/error.hpp"
+#include "base/round.hpp"
 #include "load/byte_stream.hpp"
 #include "load/read_cutter.hpp"
 
@@ -163,7 +164,7 @@ std::span<const Read> LoadPlan::reads_by(int reader) const {
 std::int64_t LoadPlan::chunk_room(int rank) const {
   const std::int64_t largest = totals(rank).largest_read;
   // A read that begins and ends inside blocks touches up to two more.
-  return largest == 0 ? 0 : (largest + kBlockBytes - 1) / kBlockBytes * kBlockBytes + 2 * kBlockBytes;
+  return largest == 0 ? 0 : round_up(largest, kBlockBytes) + 2 * kBlockBytes;
 }
 
 void LoadPlan::cut_by_owner(const Source& source, Range elements, std::int64_t position,

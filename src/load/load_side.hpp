@@ -1,6 +1,7 @@
 // What the two sides of a load, reading and receiving ranks, have in common. Private to src/load.
 #pragma once
 
+#include "base/round.hpp"
 #include "load/load_plan.hpp"
 #include "load/streaming_loader.hpp"
 #include "shard/arena.hpp"
@@ -51,7 +52,7 @@ class ArenaWriter {
 class StagingRing {
  public:
   StagingRing(std::int64_t slot_bytes, int slots)
-      : slot_bytes_((slot_bytes + LoadPlan::kBlockBytes - 1) / LoadPlan::kBlockBytes * LoadPlan::kBlockBytes),
+      : slot_bytes_(round_up(slot_bytes, LoadPlan::kBlockBytes)),
         slots_(static_cast<std::size_t>(slots)),
         block_(slot_bytes == 0 ? MemoryBlock()
                                : allocate(MemoryKind::kPrivate, slot_bytes_ * slots, "load staging")) {}

@@ -1,6 +1,7 @@
 #include "ops/expert_rows.hpp"
 
 #include "base/error.hpp"
+#include "base/round.hpp"
 #include "ops/kernel.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 std::int64_t padded_rows(std::int64_t count) {
   constexpr std::uint64_t kTile = 16;
   const std::uint64_t step = std::max(kTile, std::bit_floor(static_cast<std::uint64_t>(count)) / 8);
-  return static_cast<std::int64_t>((static_cast<std::uint64_t>(count) + step - 1) / step * step);
+  return static_cast<std::int64_t>(round_up(static_cast<std::uint64_t>(count), step));
 }
 
 /// Multiplies both rows by the weight; returns the weight's gradient.

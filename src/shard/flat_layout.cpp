@@ -1,6 +1,7 @@
 #include "shard/flat_layout.hpp"
 
 #include "base/error.hpp"
+#include "base/round.hpp"
 
 #include <fmt/format.h>
 
@@ -13,8 +14,6 @@ namespace {
 
 /// Tensors begin at multiples of this many elements: 64 bytes of bfloat16, what vector loads like.
 constexpr std::int64_t kAlignment = 32;
-
-std::int64_t aligned(std::int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
 
 /// Place in the forward pass; also the identity of a unit.
 struct UnitKey {
@@ -53,7 +52,7 @@ FlatLayout lay_out_dense(const UnitKey& key, const std::vector<int>& tensors,
   for (const int tensor : tensors) {
     const std::int64_t elements = manifest[tensor].element_count();
     placements.push_back({tensor, offset, 1, elements, elements, row_of(manifest[tensor])});
-    offset += aligned(elements);
+    offset += round_up(elements, kAlignment);
   }
   return {kind_of(key), key.layer, name_of(key), std::move(placements), offset};
 }
@@ -70,7 +69,7 @@ FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
                   manifest[tensors.front()].name);
     const std::int64_t block = info.element_count() / experts;
     placements.push_back({tensor, stride, experts, block, 0, row_of(info)});
-    stride += aligned(block);
+    stride += round_up(block, kAlignment);
   }
   for (Placement& placement : placements) placement.block_stride = stride;
   return {kind_of(key), key.layer, name_of(key), std::move(placements), stride * experts};

@@ -1,18 +1,12 @@
 #include "shard/shard_plan.hpp"
 
 #include "base/error.hpp"
+#include "base/round.hpp"
 
 #include <algorithm>
 
 namespace sluice {
-namespace {
-
-std::int64_t aligned(std::int64_t elements) {
-  return (elements + ShardPlan::kArenaAlignment - 1) / ShardPlan::kArenaAlignment *
-         ShardPlan::kArenaAlignment;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims) : layouts_(layouts), dims_(dims) {
   SLUICE_ASSERT(dims.world >= 1 && dims.expert_parallel >= 1, "no plan for {} ranks in groups of {}",
@@ -28,7 +22,7 @@ ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims) : layouts_(l
     for (int rank = 0; rank < dims.world; ++rank) {
       std::int64_t& arena = arena_elements_[static_cast<std::size_t>(rank)];
       offsets_.push_back(arena);
-      arena += aligned(owned(unit, rank).count());
+      arena += round_up(owned(unit, rank).count(), kArenaAlignment);
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "config/schema.hpp"
 
+#include "config/least_job.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,9 +10,8 @@
 namespace sluice {
 namespace {
 
+using test::kLeastJob;
 using testing::HasSubstr;
-
-constexpr const char* kLeast = "[job]\noutput = 'r'\n[model]\npath = 'm'\n[data]\ntokens = 't'\n";
 
 /// Every key away from its default, wherever this version has a choice.
 constexpr const char* kOther = R"(
@@ -109,7 +110,7 @@ TEST(Schema, writes_each_key_to_a_member_of_its_own) {
 }
 
 TEST(Document, resolved_text_reads_back_to_the_same_job) {
-  for (const char* text : {kLeast, kOther}) {
+  for (const std::string& text : {kLeastJob, std::string(kOther)}) {
     const JobConfig config = parse_job_config(text, "job.toml");
     const JobConfig again = parse_job_config(to_toml(config), "resolved.toml");
     EXPECT_EQ(again.digest, config.digest);
@@ -118,13 +119,13 @@ TEST(Document, resolved_text_reads_back_to_the_same_job) {
 }
 
 TEST(Document, resolved_text_has_a_header_line_per_table) {
-  const std::string text = to_toml(parse_job_config(kLeast, "job.toml"));
+  const std::string text = to_toml(parse_job_config(kLeastJob, "job.toml"));
   EXPECT_EQ(text.substr(0, text.find("\n\n")), "[job]\nkind = \"train\"\noutput = \"r\"\noverwrite = false");
 }
 
 TEST(Document, canonical_entries_list_every_key_in_one_spelling) {
-  const JobConfig strings = parse_job_config(std::string(kLeast) + "[load]\nchunk = \"1MiB\"\n", "a.toml");
-  const JobConfig integers = parse_job_config(std::string(kLeast) + "[load]\nchunk = 1048576\n", "b.toml");
+  const JobConfig strings = parse_job_config(kLeastJob + "[load]\nchunk = \"1MiB\"\n", "a.toml");
+  const JobConfig integers = parse_job_config(kLeastJob + "[load]\nchunk = 1048576\n", "b.toml");
   EXPECT_EQ(strings.digest, integers.digest);
   const std::vector<ConfigEntry> entries = canonical_entries(strings);
   ASSERT_EQ(entries.size(), all_fields().size());
@@ -133,7 +134,7 @@ TEST(Document, canonical_entries_list_every_key_in_one_spelling) {
 }
 
 TEST(Document, digest_changes_with_every_key) {
-  const JobConfig least = parse_job_config(kLeast, "job.toml");
+  const JobConfig least = parse_job_config(kLeastJob, "job.toml");
   const JobConfig other = parse_job_config(kOther, "job.toml");
   std::set<std::string> same;
   for (const Field& field : all_fields())
@@ -145,7 +146,7 @@ TEST(Document, digest_changes_with_every_key) {
   for (const Field& field : all_fields()) {
     if (same.contains(field.name())) continue;
     const std::string change = field.name() + "=" + toml_text(field.load(other));
-    EXPECT_NE(parse_job_config(kLeast, "job.toml", std::vector{change}).digest, least.digest) << change;
+    EXPECT_NE(parse_job_config(kLeastJob, "job.toml", std::vector{change}).digest, least.digest) << change;
   }
 }
 

@@ -8,7 +8,7 @@ namespace sluice {
 namespace {
 
 /// The text of the Error(kBadConfig) that parse_toml() must throw.
-std::string refusal(const std::string& text) {
+std::string parse_error(const std::string& text) {
   try {
     static_cast<void>(parse_toml(text, "job.toml"));
   } catch (const Error& error) {
@@ -38,23 +38,23 @@ TEST(ParseToml, gives_entries_in_file_order_with_places) {
 }
 
 TEST(ParseToml, names_line_and_column_of_a_syntax_error) {
-  EXPECT_EQ(refusal("[job]\nkind = \n").substr(0, 13), "job.toml:2:8:");
-  EXPECT_EQ(refusal("[job]\nkind = 1\nkind = 2\n").substr(0, 11), "job.toml:3:");
-  EXPECT_EQ(refusal("[job\n").substr(0, 11), "job.toml:1:");
+  EXPECT_EQ(parse_error("[job]\nkind = \n").substr(0, 13), "job.toml:2:8:");
+  EXPECT_EQ(parse_error("[job]\nkind = 1\nkind = 2\n").substr(0, 11), "job.toml:3:");
+  EXPECT_EQ(parse_error("[job\n").substr(0, 11), "job.toml:1:");
 }
 
 TEST(ParseToml, refuses_broken_utf8_and_control_bytes) {
-  EXPECT_EQ(refusal("[job]\noutput = \"\xff\xfe\"\n").substr(0, 11), "job.toml:2:");
-  EXPECT_EQ(refusal(std::string("[job]\n\0", 7)).substr(0, 9), "job.toml:");
-  EXPECT_EQ(refusal(std::string(1000, '\x80')).substr(0, 9), "job.toml:");
+  EXPECT_EQ(parse_error("[job]\noutput = \"\xff\xfe\"\n").substr(0, 11), "job.toml:2:");
+  EXPECT_EQ(parse_error(std::string("[job]\n\0", 7)).substr(0, 9), "job.toml:");
+  EXPECT_EQ(parse_error(std::string(1000, '\x80')).substr(0, 9), "job.toml:");
 }
 
 TEST(ParseToml, refuses_deep_nesting_without_deep_recursion) {
-  EXPECT_EQ(refusal("x = " + repeated("[", 300) + repeated("]", 300)).substr(0, 9), "job.toml:");
-  EXPECT_EQ(refusal("x = " + repeated("[", 500000)).substr(0, 9), "job.toml:");
-  EXPECT_EQ(refusal("x = " + repeated("{a=", 300)).substr(0, 9), "job.toml:");
-  EXPECT_EQ(refusal("y = 1\n" + repeated("a.", 400000) + "a = 1").substr(0, 16), "job.toml:2:1: fo");
-  EXPECT_EQ(refusal(fmt::format("[{}a]", repeated("a.", 400000))).substr(0, 16), "job.toml:1:1: fo");
+  EXPECT_EQ(parse_error("x = " + repeated("[", 300) + repeated("]", 300)).substr(0, 9), "job.toml:");
+  EXPECT_EQ(parse_error("x = " + repeated("[", 500000)).substr(0, 9), "job.toml:");
+  EXPECT_EQ(parse_error("x = " + repeated("{a=", 300)).substr(0, 9), "job.toml:");
+  EXPECT_EQ(parse_error("y = 1\n" + repeated("a.", 400000) + "a = 1").substr(0, 16), "job.toml:2:1: fo");
+  EXPECT_EQ(parse_error(fmt::format("[{}a]", repeated("a.", 400000))).substr(0, 16), "job.toml:1:1: fo");
 }
 
 TEST(ParseToml, does_not_count_the_dots_of_comments) {

@@ -21,7 +21,7 @@ using nlohmann::json;
 using test::config_with;
 using test::shape_of;
 
-ModelDescription describe(const std::string& text) {
+ModelDescription describe_text(const std::string& text) {
   return describe_model_text(text, "config.json", DType::kBFloat16);
 }
 
@@ -81,14 +81,14 @@ INSTANTIATE_TEST_SUITE_P(Architectures, PublishedModel,
                          });
 
 TEST(Architecture, both_spellings_of_a_key_give_the_same_structure_and_settings) {
-  const ModelDescription old_spelling = describe(
+  const ModelDescription old_spelling = describe_text(
       config_with({{"torch_dtype", "bfloat16"}, {"rope_scaling", nullptr}, {"rope_theta", 5000000.0}}));
-  const ModelDescription new_spelling =
-      describe(config_with({{"num_experts", nullptr},
-                            {"num_local_experts", 5},
-                            {"dtype", "bfloat16"},
-                            {"rope_theta", nullptr},
-                            {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5000000.0}}}}));
+  const ModelDescription new_spelling = describe_text(
+      config_with({{"num_experts", nullptr},
+                   {"num_local_experts", 5},
+                   {"dtype", "bfloat16"},
+                   {"rope_theta", nullptr},
+                   {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5000000.0}}}}));
   EXPECT_EQ(old_spelling.manifest.structure_hash(), new_spelling.manifest.structure_hash());
   EXPECT_EQ(old_spelling.config.rotary.theta, 5000000.0);
   EXPECT_EQ(new_spelling.config.rotary.theta, 5000000.0);
@@ -99,31 +99,33 @@ TEST(Architecture, null_is_as_good_as_absent) {
   config["rope_scaling"] = nullptr;
   config["sliding_window"] = nullptr;
   config["mlp_only_layers"] = nullptr;
-  EXPECT_EQ(describe(config.dump()).manifest.structure_hash(),
-            describe(config_with()).manifest.structure_hash());
+  EXPECT_EQ(describe_text(config.dump()).manifest.structure_hash(),
+            describe_text(config_with()).manifest.structure_hash());
 }
 
 TEST(Architecture, code_in_a_model_directory_is_named_and_ignored) {
-  EXPECT_EQ(describe(config_with({{"auto_map", {{"AutoModel", "evil.Evil"}}}})).manifest.structure_hash(),
-            describe(config_with()).manifest.structure_hash());
+  EXPECT_EQ(
+      describe_text(config_with({{"auto_map", {{"AutoModel", "evil.Evil"}}}})).manifest.structure_hash(),
+      describe_text(config_with()).manifest.structure_hash());
 }
 
 TEST(Architecture, element_type_is_the_jobs_and_part_of_the_structure) {
   const std::string text = config_with({{"dtype", "float16"}});
   const ModelDescription wide = describe_model_text(text, "config.json", DType::kFloat32);
   EXPECT_EQ(wide.manifest[0].dtype, DType::kFloat32);
-  EXPECT_NE(wide.manifest.structure_hash(), describe(text).manifest.structure_hash());
+  EXPECT_NE(wide.manifest.structure_hash(), describe_text(text).manifest.structure_hash());
 }
 
 TEST(Architecture, a_tied_head_shares_the_embedding) {
-  const ModelDescription model = describe(config_with({{"tie_word_embeddings", true}}));
+  const ModelDescription model = describe_text(config_with({{"tie_word_embeddings", true}}));
   EXPECT_EQ(model.manifest[*model.manifest.find("lm_head.weight")].tied_to, "model.embed_tokens.weight");
-  EXPECT_EQ(describe(config_with()).manifest.parameter_count() - model.manifest.parameter_count(), 29 * 24);
+  EXPECT_EQ(describe_text(config_with()).manifest.parameter_count() - model.manifest.parameter_count(),
+            29 * 24);
 }
 
 TEST(Architecture, padding_is_a_token_or_none) {
   const auto padding = [](const json& id) {
-    return describe(config_with({{"pad_token_id", id}})).config.padding_token;
+    return describe_text(config_with({{"pad_token_id", id}})).config.padding_token;
   };
   EXPECT_EQ(padding(nullptr), -1);
   EXPECT_EQ(padding(0), 0);
@@ -132,7 +134,7 @@ TEST(Architecture, padding_is_a_token_or_none) {
 }
 
 std::vector<int> moe_layers(const json& changes) {
-  const ModelConfig config = describe(config_with(changes)).config;
+  const ModelConfig config = describe_text(config_with(changes)).config;
   std::vector<int> found;
   for (int layer = 0; layer < config.layer_count(); ++layer)
     if (config.layers[static_cast<std::size_t>(layer)] == MlpKind::kMoe) found.push_back(layer);
@@ -149,7 +151,7 @@ TEST(Architecture, dense_layers_may_lie_between_moe_layers) {
 }
 
 TEST(Architecture, a_dense_layer_has_an_mlp_in_place_of_router_and_experts) {
-  const ParameterManifest manifest = describe(config_with({{"mlp_only_layers", {0}}})).manifest;
+  const ParameterManifest manifest = describe_text(config_with({{"mlp_only_layers", {0}}})).manifest;
   EXPECT_EQ(shape_of(manifest, "model.layers.0.mlp.up_proj.weight"), (std::vector<std::int64_t>{18, 24}));
   EXPECT_FALSE(manifest.find("model.layers.0.mlp.gate.weight"));
   EXPECT_EQ(shape_of(manifest, "model.layers.1.mlp.experts.gate_up_proj"),

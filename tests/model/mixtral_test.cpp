@@ -19,7 +19,7 @@ using nlohmann::json;
 using test::Shape;
 
 /// config.json of Mixtral-8x7B-v0.1, with changes: keys set to null are taken away.
-ModelDescription describe(const json& changes = json::object()) {
+ModelDescription mixtral(const json& changes = json::object()) {
   json config = json::parse(R"({
     "architectures": ["MixtralForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2,
     "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336,
@@ -34,11 +34,11 @@ ModelDescription describe(const json& changes = json::object()) {
 }
 
 TEST(Mixtral, has_the_parameters_that_transformers_counts) {
-  EXPECT_EQ(describe().manifest.parameter_count(), 46'702'792'704);
+  EXPECT_EQ(mixtral().manifest.parameter_count(), 46'702'792'704);
 }
 
 TEST(Mixtral, has_experts_in_every_layer_and_no_norms_of_queries_and_keys) {
-  const ModelDescription model = describe();
+  const ModelDescription model = mixtral();
   EXPECT_EQ(model.config.moe_layer_count(), 32);
   EXPECT_EQ(model.config.query_key_norm, QueryKeyNorm::kNone);
   EXPECT_TRUE(model.config.normalize_expert_weights);
@@ -49,7 +49,7 @@ TEST(Mixtral, has_experts_in_every_layer_and_no_norms_of_queries_and_keys) {
 }
 
 TEST(Mixtral, is_published_in_names_of_its_own) {
-  const ModelDescription model = describe({{"num_hidden_layers", 1}});
+  const ModelDescription model = mixtral({{"num_hidden_layers", 1}});
   const std::vector<PublishedTensor> published = KeyMap(model.manifest).published(ExpertLayout::kPerExpert);
   const auto is_there = [&](const std::string& name, const Shape& shape) {
     return std::ranges::any_of(published, [&](const PublishedTensor& tensor) {
@@ -63,7 +63,7 @@ TEST(Mixtral, is_published_in_names_of_its_own) {
 }
 
 TEST(Mixtral, absent_keys_have_transformers_defaults) {
-  const ModelConfig config = describe({{"rms_norm_eps", nullptr}, {"rope_theta", nullptr}}).config;
+  const ModelConfig config = mixtral({{"rms_norm_eps", nullptr}, {"rope_theta", nullptr}}).config;
   EXPECT_EQ(config.rms_norm_eps, 1e-5);
   EXPECT_EQ(config.rotary.theta, 1e6);
   EXPECT_EQ(config.head_dim, 128);
@@ -71,7 +71,7 @@ TEST(Mixtral, absent_keys_have_transformers_defaults) {
 
 TEST(Mixtral, what_would_be_computed_wrongly_is_refused) {
   const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
-    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(describe(changes)); });
+    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(mixtral(changes)); });
   };
   expect_refused({{"sliding_window", 4096}}, {"sliding_window", "found 4096", "null"});
   expect_refused({{"router_jitter_noise", 0.01}}, {"router_jitter_noise", "found 0.01", "0"});

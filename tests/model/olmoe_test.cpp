@@ -18,7 +18,7 @@ using test::Shape;
 using test::shape_of;
 
 /// config.json of OLMoE-1B-7B-0924, with changes: keys set to null are taken away.
-ModelDescription describe(const json& changes = json::object()) {
+ModelDescription olmoe(const json& changes = json::object()) {
   json config = json::parse(R"({
     "architectures": ["OlmoeForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
     "clip_qkv": null, "eos_token_id": 50279, "hidden_act": "silu", "hidden_size": 2048,
@@ -34,18 +34,18 @@ ModelDescription describe(const json& changes = json::object()) {
 }
 
 TEST(Olmoe, has_the_parameters_that_transformers_counts) {
-  EXPECT_EQ(describe().manifest.parameter_count(), 6'919'161'856);
+  EXPECT_EQ(olmoe().manifest.parameter_count(), 6'919'161'856);
 }
 
 TEST(Olmoe, norms_span_all_heads_of_queries_and_of_keys) {
-  const ModelDescription model = describe({{"num_key_value_heads", 4}});
+  const ModelDescription model = olmoe({{"num_key_value_heads", 4}});
   EXPECT_EQ(model.config.query_key_norm, QueryKeyNorm::kWholeProjection);
   EXPECT_EQ(shape_of(model, "model.layers.15.self_attn.q_norm.weight"), (Shape{2048}));
   EXPECT_EQ(shape_of(model, "model.layers.15.self_attn.k_norm.weight"), (Shape{512}));
 }
 
 TEST(Olmoe, has_experts_in_every_layer) {
-  const ModelDescription model = describe();
+  const ModelDescription model = olmoe();
   EXPECT_EQ(model.config.moe_layer_count(), 16);
   EXPECT_EQ(shape_of(model, "model.layers.0.mlp.experts.gate_up_proj"), (Shape{64, 2 * 1024, 2048}));
   EXPECT_EQ(shape_of(model, "model.layers.0.mlp.gate.weight"), (Shape{64, 2048}));
@@ -53,17 +53,17 @@ TEST(Olmoe, has_experts_in_every_layer) {
 
 TEST(Olmoe, absent_keys_have_transformers_defaults) {
   const ModelConfig config =
-      describe({{"rms_norm_eps", nullptr}, {"norm_topk_prob", nullptr}, {"num_key_value_heads", nullptr}})
+      olmoe({{"rms_norm_eps", nullptr}, {"norm_topk_prob", nullptr}, {"num_key_value_heads", nullptr}})
           .config;
   EXPECT_EQ(config.rms_norm_eps, 1e-5);
   EXPECT_EQ(config.key_value_heads, 16);
   EXPECT_FALSE(config.normalize_expert_weights);
-  EXPECT_TRUE(describe({{"norm_topk_prob", true}}).config.normalize_expert_weights);
+  EXPECT_TRUE(olmoe({{"norm_topk_prob", true}}).config.normalize_expert_weights);
 }
 
 TEST(Olmoe, what_would_be_computed_wrongly_is_refused) {
   const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
-    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(describe(changes)); });
+    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(olmoe(changes)); });
   };
   expect_refused({{"clip_qkv", 8.0}}, {"clip_qkv", "found 8", "null"});
   expect_refused({{"head_dim", 64}}, {"head_dim", "found 64", "hidden_size = 2048"});

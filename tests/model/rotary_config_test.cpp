@@ -28,7 +28,7 @@ RotaryConfig read_yarn(const json& changes = json::object(), const json& top = j
   return read(config);
 }
 
-void expect_refused(const json& scaling, const std::vector<std::string>& parts) {
+void expect_scaling_refused(const json& scaling, const std::vector<std::string>& parts) {
   SCOPED_TRACE(scaling.dump());
   test::expect_error(ExitCode::kBadData, parts, [&] {
     static_cast<void>(read({{"rope_parameters", scaling}, {"max_position_embeddings", 128}}));
@@ -99,27 +99,29 @@ TEST(RotaryConfig, the_original_length_may_be_said_in_three_places) {
 
 TEST(RotaryConfig, other_scalings_are_refused_by_name) {
   for (const char* type : {"dynamic", "longrope", "llama3", "proportional", "mrope", "su"}) {
-    expect_refused({{"rope_type", type}, {"factor", 4.0}},
-                   {"rope_parameters: rope_type", type, "'default', 'linear' or 'yarn'"});
-    expect_refused({{"type", type}}, {"rope_parameters: type", type, "'default', 'linear' or 'yarn'"});
+    expect_scaling_refused({{"rope_type", type}, {"factor", 4.0}},
+                           {"rope_parameters: rope_type", type, "'default', 'linear' or 'yarn'"});
+    expect_scaling_refused({{"type", type}},
+                           {"rope_parameters: type", type, "'default', 'linear' or 'yarn'"});
   }
-  expect_refused({{"rope_type", 3}}, {"rope_parameters: rope_type", "found 3", "a text"});
+  expect_scaling_refused({{"rope_type", 3}}, {"rope_parameters: rope_type", "found 3", "a text"});
 }
 
 TEST(RotaryConfig, settings_without_a_meaning_are_refused) {
-  expect_refused({{"rope_type", "linear"}}, {"'factor' is missing"});
-  expect_refused({{"rope_type", "yarn"}}, {"'factor' is missing"});
-  expect_refused({{"rope_type", "linear"}, {"factor", 0}}, {"factor", "found 0", "above 0"});
+  expect_scaling_refused({{"rope_type", "linear"}}, {"'factor' is missing"});
+  expect_scaling_refused({{"rope_type", "yarn"}}, {"'factor' is missing"});
+  expect_scaling_refused({{"rope_type", "linear"}, {"factor", 0}}, {"factor", "found 0", "above 0"});
   const auto yarn_with = [](const char* key, const json& value) {
     return json{{"rope_type", "yarn"}, {"factor", 4.0}, {key, value}};
   };
-  expect_refused(yarn_with("rope_theta", 1.0), {"rope_theta", "found 1", "more than 1"});
-  expect_refused(yarn_with("beta_fast", 0), {"beta_fast", "found 0", "above 0"});
-  expect_refused(yarn_with("beta_slow", 1e-310), {"beta_slow", "found 1e-310", "a number of turns"});
-  expect_refused(yarn_with("attention_factor", -1.0), {"attention_factor", "found -1", "above 0"});
-  expect_refused(yarn_with("original_max_position_embeddings", 0), {"original_max_position_embeddings"});
-  expect_refused({{"rope_type", "yarn"}, {"factor", 4.0}, {"mscale", -9.0}, {"mscale_all_dim", 1.0}},
-                 {"mscale", "found -9", "mscale_all_dim = 1"});
+  expect_scaling_refused(yarn_with("rope_theta", 1.0), {"rope_theta", "found 1", "more than 1"});
+  expect_scaling_refused(yarn_with("beta_fast", 0), {"beta_fast", "found 0", "above 0"});
+  expect_scaling_refused(yarn_with("beta_slow", 1e-310), {"beta_slow", "found 1e-310", "a number of turns"});
+  expect_scaling_refused(yarn_with("attention_factor", -1.0), {"attention_factor", "found -1", "above 0"});
+  expect_scaling_refused(yarn_with("original_max_position_embeddings", 0),
+                         {"original_max_position_embeddings"});
+  expect_scaling_refused({{"rope_type", "yarn"}, {"factor", 4.0}, {"mscale", -9.0}, {"mscale_all_dim", 1.0}},
+                         {"mscale", "found -9", "mscale_all_dim = 1"});
 }
 
 }  // namespace

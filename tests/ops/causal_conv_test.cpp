@@ -7,10 +7,12 @@
 namespace sluice::ops {
 namespace {
 
-at::Tensor operation(const Tensors& in, const Parameters& w) { return causal_conv_silu(in[0], w[0]); }
+at::Tensor convolution_operation(const Tensors& in, const Parameters& w) {
+  return causal_conv_silu(in[0], w[0]);
+}
 
 /// As transformers writes it.
-at::Tensor formula(const Tensors& in, const Tensors& w) {
+at::Tensor convolution_formula(const Tensors& in, const Tensors& w) {
   const std::int64_t taps = w[0].size(2);
   const at::Tensor channels_first = in[0].transpose(1, 2);
   const at::Tensor sums = at::conv1d(channels_first, w[0], {}, 1, taps - 1, 1, w[0].size(0));
@@ -21,7 +23,7 @@ TEST(CausalConvSilu, matches_its_formula_for_any_number_of_channels_and_tokens) 
   for (const at::ScalarType dtype : kDTypes)
     for (const std::int64_t channels : {3, 128, 200})
       for (const std::int64_t length : {1, 2, 40})
-        expect_matches(operation, formula, {numbers({2, length, channels}, dtype)},
+        expect_matches(convolution_operation, convolution_formula, {numbers({2, length, channels}, dtype)},
                        {parameter(numbers({channels, 1, 4}, dtype, 2))});
 }
 
@@ -31,7 +33,8 @@ TEST(CausalConvSilu, of_packed_documents_is_that_of_each_alone) {
     expect_matches(
         [&](const Tensors& in, const Parameters& w) { return causal_conv_silu(in[0], w[0], documents); },
         [&](const Tensors& in, const Tensors& w) {
-          return by_document(documents, in, [&](const Tensors& part) { return formula(part, w); });
+          return by_document(documents, in,
+                             [&](const Tensors& part) { return convolution_formula(part, w); });
         },
         {numbers({2, 70, 130}, dtype)}, {parameter(numbers({130, 1, 4}, dtype, 2))});
   }

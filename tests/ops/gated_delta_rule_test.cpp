@@ -15,14 +15,14 @@ Tensors inputs(std::int64_t length, std::int64_t key_heads, std::int64_t value_h
           at::sigmoid(numbers({2, length, value_heads}, dtype, 5))};
 }
 
-at::Tensor operation(const Tensors& in, const Parameters& = {}) {
+at::Tensor delta_rule_operation(const Tensors& in, const Parameters& = {}) {
   return gated_delta_rule({in[0], in[1], in[2], in[3], in[4]});
 }
 
 at::Tensor normalised(const at::Tensor& x) { return x / (x.square().sum(-1, true) + 1e-6).sqrt(); }
 
 /// Token by token.
-at::Tensor formula(const Tensors& in, const Tensors&) {
+at::Tensor delta_rule_formula(const Tensors& in, const Tensors&) {
   const std::int64_t repeats = in[2].size(2) / in[1].size(2);
   const at::Tensor q = normalised(in[0]).repeat_interleave(repeats, 2);
   const at::Tensor k = normalised(in[1]).repeat_interleave(repeats, 2);
@@ -41,7 +41,7 @@ at::Tensor formula(const Tensors& in, const Tensors&) {
 
 TEST(GatedDeltaRule, matches_the_recurrence_token_by_token) {
   for (const std::int64_t length : {1, 63, 64, 65, 150})
-    expect_matches(operation, formula, inputs(length, 2, 4, at::kFloat), {});
+    expect_matches(delta_rule_operation, delta_rule_formula, inputs(length, 2, 4, at::kFloat), {});
 }
 
 TEST(GatedDeltaRule, of_packed_documents_is_that_of_each_alone) {
@@ -52,21 +52,21 @@ TEST(GatedDeltaRule, of_packed_documents_is_that_of_each_alone) {
           return gated_delta_rule({in[0], in[1], in[2], in[3], in[4]}, documents);
         },
         [&](const Tensors& in, const Tensors& w) {
-          return by_document(documents, in, [&](const Tensors& part) { return formula(part, w); });
+          return by_document(documents, in, [&](const Tensors& part) { return delta_rule_formula(part, w); });
         },
         inputs(length, 2, 4, at::kFloat), {});
   }
 }
 
 TEST(GatedDeltaRule, follows_it_in_bfloat16) {
-  expect_matches(operation, formula, inputs(100, 3, 3, at::kBFloat16), {});
+  expect_matches(delta_rule_operation, delta_rule_formula, inputs(100, 3, 3, at::kBFloat16), {});
 }
 
 TEST(GatedDeltaRule, decay_that_forgets_everything_gives_finite_gradients) {
   Tensors in = inputs(130, 2, 2, at::kFloat);
   in[3] = at::full_like(in[3], -200.0F);
   for (at::Tensor& x : in) x.requires_grad_();
-  const at::Tensor out = operation(in);
+  const at::Tensor out = delta_rule_operation(in);
   out.sum().backward();
   EXPECT_TRUE(out.isfinite().all().item<bool>());
   for (const at::Tensor& x : in) EXPECT_TRUE(x.grad().isfinite().all().item<bool>());

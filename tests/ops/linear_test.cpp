@@ -7,12 +7,13 @@
 namespace sluice::ops {
 namespace {
 
-at::Tensor formula(const Tensors& in, const Tensors& w) { return at::mm(in[0], w[0].t()); }
-at::Tensor operation(const Tensors& in, const Parameters& w) { return linear(in[0], w[0]); }
+at::Tensor linear_formula(const Tensors& in, const Tensors& w) { return at::mm(in[0], w[0].t()); }
+at::Tensor linear_operation(const Tensors& in, const Parameters& w) { return linear(in[0], w[0]); }
 
 TEST(Linear, matches_its_formula) {
   for (const at::ScalarType dtype : kDTypes)
-    expect_matches(operation, formula, {numbers({37, 48}, dtype)}, {parameter(numbers({40, 48}, dtype, 2))});
+    expect_matches(linear_operation, linear_formula, {numbers({37, 48}, dtype)},
+                   {parameter(numbers({40, 48}, dtype, 2))});
 }
 
 TEST(Linear, takes_an_input_that_is_not_contiguous) {

@@ -8,34 +8,35 @@
 namespace sluice::ops {
 namespace {
 
-at::Tensor formula(const Tensors& in, const Tensors& w) {
+at::Tensor norm_formula(const Tensors& in, const Tensors& w) {
   return w[0] * (in[0] * (in[0].square().mean(-1, true) + 1e-6).rsqrt());
 }
-at::Tensor operation(const Tensors& in, const Parameters& w) { return rms_norm(in[0], w[0], 1e-6); }
+at::Tensor norm_operation(const Tensors& in, const Parameters& w) { return rms_norm(in[0], w[0], 1e-6); }
 
 TEST(RmsNorm, matches_its_formula) {
   for (const at::ScalarType dtype : kDTypes)
     for (const std::int64_t width : {7, 64, 129})
-      expect_matches(operation, formula, {numbers({150, width}, dtype)},
+      expect_matches(norm_operation, norm_formula, {numbers({150, width}, dtype)},
                      {parameter(numbers({width}, dtype, 2))});
 }
 
 TEST(RmsNorm, normalises_the_last_of_several_dimensions) {
-  expect_matches(operation, formula, {numbers({2, 3, 4, 16})}, {parameter(numbers({16}, at::kFloat, 2))});
+  expect_matches(norm_operation, norm_formula, {numbers({2, 3, 4, 16})},
+                 {parameter(numbers({16}, at::kFloat, 2))});
 }
 
 TEST(RmsNorm, a_zero_centred_weight_is_added_to_one) {
   for (const at::ScalarType dtype : kDTypes)
     expect_matches([](const Tensors& in,
                       const Parameters& w) { return rms_norm(in[0], w[0], 1e-6, NormWeight::kZeroCentred); },
-                   [](const Tensors& in, const Tensors& w) { return formula(in, {1 + w[0]}); },
+                   [](const Tensors& in, const Tensors& w) { return norm_formula(in, {1 + w[0]}); },
                    {numbers({150, 65}, dtype)}, {parameter(numbers({65}, dtype, 2))});
 }
 
 TEST(RmsNorm, rounds_a_zero_centred_product_once_as_transformers_does) {
   const at::Tensor x = numbers({32, 48}, at::kBFloat16);
   const at::Tensor weight = numbers({48}, at::kBFloat16, 2);
-  const at::Tensor expected = formula({x.to(at::kFloat)}, {1 + weight.to(at::kFloat)}).to(at::kBFloat16);
+  const at::Tensor expected = norm_formula({x.to(at::kFloat)}, {1 + weight.to(at::kFloat)}).to(at::kBFloat16);
   const at::Tensor differs = rms_norm(x, {weight, {}}, 1e-6, NormWeight::kZeroCentred).ne(expected);
   EXPECT_LE(differs.sum().item<std::int64_t>(), 2) << "but for sums that round differently";
 }

@@ -17,12 +17,12 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kLength = 7;
+constexpr std::int64_t kSequenceLength = 7;
 constexpr double kRate = 1e-2;
 
 JobConfig small_job(std::int64_t batch_sequences, Recompute recompute = Recompute::kLayer) {
   JobConfig job;
-  job.data.sequence_length = kLength;
+  job.data.sequence_length = kSequenceLength;
   job.train.batch_sequences = batch_sequences;
   job.train.micro_batch_sequences = 2;
   job.train.recompute = recompute;
@@ -34,8 +34,8 @@ JobConfig small_job(std::int64_t batch_sequences, Recompute recompute = Recomput
 
 /// A rank's part of a batch that is the same for any number of ranks.
 Batch share_of_batch(const JobConfig& job, const Communicator& comm, std::int64_t step) {
-  Batch batch{job.train.batch_sequences, kLength};
-  for (std::int64_t i = 0; i < batch.sequences * (kLength + 1); ++i)
+  Batch batch{job.train.batch_sequences, kSequenceLength};
+  for (std::int64_t i = 0; i < batch.sequences * (kSequenceLength + 1); ++i)
     batch.ids.push_back((i * i + 5 * i + 11 * step) % 29);
   batch.global_targets = count_targets(batch);
   return share_of(batch, comm.size(), comm.rank());
@@ -157,7 +157,7 @@ TEST(Trainer, one_expert_may_get_everything_and_others_nothing) {
   for (Training* training : {&gathered, &routed}) training->silence_routers(model.description.manifest);
   const StepMetrics expected = gathered.step(0);
   const StepMetrics found = routed.step(0);
-  EXPECT_EQ(found.expert_tokens[0], 5 * kLength) << "of equal probabilities the first wins";
+  EXPECT_EQ(found.expert_tokens[0], 5 * kSequenceLength) << "of equal probabilities the first wins";
   expect_same_metrics(found, expected);
 }
 
