@@ -1,6 +1,7 @@
 #include "ops/product.hpp"
 
 #include "base/error.hpp"
+#include "ops/tile_product.hpp"
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
@@ -124,6 +125,19 @@ void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, I
 
 #endif
 
+/// Multiplications from which on our own product into float32 is the faster one.
+constexpr std::int64_t kTileWork = 1 << 24;
+
+const std::uint16_t* numbers(const at::Tensor& x) { return static_cast<const std::uint16_t*>(x.data_ptr()); }
+
+void multiply_on_tiles(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  // The stride of a dimension of one means nothing.
+  const std::int64_t depth = a.size(1);
+  const TileSide left{numbers(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
+  const TileSide right{numbers(b), b.size(1), depth, b.stride(1), depth == 1 ? 1 : b.stride(0)};
+  tile_product({out.data_ptr<float>(), out.stride(0), into == Into::kAdd}, left, right);
+}
+
 }  // namespace
 
 void product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
@@ -136,7 +150,10 @@ void product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, In
     if (into == Into::kReplace) target.zero_();
     return;
   }
-  if (a.scalar_type() == at::kBFloat16) return multiply(out, a, b, into);
+  if (a.scalar_type() == at::kBFloat16) {
+    const bool suits_tiles = out.scalar_type() == at::kFloat && out.numel() * a.size(1) >= kTileWork;
+    return suits_tiles && has_tiles() ? multiply_on_tiles(out, a, b, into) : multiply(out, a, b, into);
+  }
   if (into == Into::kAdd)
     target.addmm_(a, b);
   else

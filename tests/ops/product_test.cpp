@@ -62,6 +62,22 @@ TEST(Product, adds_large_products) {
   expect_close(sum, at::mm(a.t().to(at::kFloat), b.to(at::kFloat)) + 1, 1e-2);
 }
 
+TEST(Product, of_many_rows_and_much_depth_has_its_edges) {
+  // More than is worked on at a time, and no multiple of anything.
+  expect_products(1061, 1043, 45);
+  expect_products(45, 530, 1061);
+}
+
+TEST(Product, of_large_matrices_leaves_the_gap_after_each_row_alone) {
+  const at::Tensor a = numbers({700, 610}, at::kBFloat16).t();
+  const at::Tensor b = numbers({700, 77}, at::kBFloat16, 2);
+  const at::Tensor buffer = at::full({610, 100}, 7.0F);
+  product(buffer.narrow(1, 0, 77), a, b);
+  product(buffer.narrow(1, 0, 77), a, b, Into::kAdd);
+  expect_close(buffer.narrow(1, 0, 77), 2 * at::mm(a.to(at::kFloat), b.to(at::kFloat)), 1e-4);
+  EXPECT_TRUE(buffer.narrow(1, 77, 23).eq(7.0F).all().item<bool>());
+}
+
 TEST(Product, leaves_the_gap_after_each_row_alone) {
   for (const at::ScalarType dtype : kDTypes) {
     const at::Tensor buffer = at::full({6, 20}, 7.0F);
