@@ -2,7 +2,8 @@
 # Every check of the project; what continuous integration runs.
 #   tools/test.sh           packages, format, shell scripts, release build and tests, the folders without LibTorch under
 #                           ASan and UBSan, 20 s of each fuzz target, side by side
-#   tools/test.sh --full    also the whole project under ASan and UBSan, file by file: the other builds compile several at a time
+#   tools/test.sh --full    also a build file by file (the others compile several at a time, where one may lean on
+#                           another's includes) and the whole project under ASan and UBSan
 # All phases run even if one fails; the exit status is 0 only if none did.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -50,19 +51,21 @@ build_release() { cmake --preset release && cmake --build --preset release; }
 # run_tests BUILD_DIR. As many at a time as there are cores; a test of several ranks says how many it takes.
 run_tests() { ctest --test-dir "$1" --output-on-failure --no-tests=error --parallel "$(nproc)"; }
 
-# build_sanitized BUILD_DIR CMAKE_ARGS...: the asan preset, built there.
+build_file_by_file() { cmake --preset debug && cmake --build --preset debug; }
+
+# build_sanitized BUILD_DIR CMAKE_ARGS...: the asan preset, built there several files at a time.
 build_sanitized() {
   local directory=$1
   shift
-  cmake --preset asan -B "$directory" "$@" && cmake --build "$directory"
+  cmake --preset asan -B "$directory" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 "$@" &&
+    cmake --build "$directory"
 }
 
 # The folders without LibTorch, by Clang: tests and fuzz targets of one build, instrumented throughout, so that a fuzzer
 # sees which inputs reach new code in any folder.
 build_sanitized_core() {
   build_sanitized build/sanitized -DSLUICE_TORCH=OFF -DSLUICE_FUZZ=ON -DSLUICE_WERROR=OFF \
-    -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link \
-    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12
+    -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link
 }
 
 # The tests leave half of the machine idle while ranks wait, so the next build begins beside them, and gives way to them.
@@ -124,6 +127,7 @@ phase "release tests" test_release
 phase "ASan and UBSan without LibTorch" test_sanitized_core
 phase "fuzz targets" run_fuzzers
 if $full; then
+  phase "file by file" build_file_by_file
   phase "ASan and UBSan, everything" test_sanitized_whole
 fi
 
