@@ -133,8 +133,8 @@ const std::uint16_t* numbers(const at::Tensor& x) { return static_cast<const std
 void multiply_on_tiles(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   // The stride of a dimension of one means nothing.
   const std::int64_t depth = a.size(1);
-  const TileSide left{numbers(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
-  const TileSide right{numbers(b), b.size(1), depth, b.stride(1), depth == 1 ? 1 : b.stride(0)};
+  const tiles::Side left{numbers(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
+  const tiles::Side right{numbers(b), b.size(1), depth, b.stride(1), depth == 1 ? 1 : b.stride(0)};
   tile_product({out.data_ptr<float>(), out.stride(0), into == Into::kAdd}, left, right);
 }
 

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/round.hpp"
 
-#if defined(__x86_64__) && defined(__linux__) && __has_include(<amxtileintrin.h>)
+#ifdef SLUICE_TILES
 
 #include <ATen/Parallel.h>
 
@@ -18,145 +18,26 @@
 #include <cstddef>
 #include <vector>
 
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC takes the "undefined" operands inside its own vector functions for mistakes of ours.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
-#define SLUICE_TILES \
-  __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
-
-namespace sluice::ops {
+namespace sluice::ops::tiles {
 namespace {
 
-// A tile register is 16 rows of 64 bytes: of the left matrix 16 rows by 32 of the depth, of the right one 16
-// pairs of the depth by 16 columns, of the result 16 by 16 sums.
-constexpr std::int64_t kLines = 16, kDepth = 32;
-/// Four result tiles are computed at a time, from two tiles of each side: each loaded tile is used twice, and
-/// with the loads all eight registers are taken.
-constexpr std::int64_t kBlock = 2 * kLines;
 /// Tiles of depth that are worked on at a time, so that 32 lines of a side stay in the first cache.
 constexpr std::int64_t kPanelDepth = 16;
 /// Tiles of a side that are laid out at a time: they fit into the second cache beside those of the other.
 constexpr std::int64_t kLeftTiles = 1024, kRightTiles = 512;
 
-struct alignas(64) Tile {
-  std::array<std::uint16_t, kLines * kDepth> numbers;
-};
 struct alignas(64) Sums {
   std::array<float, kBlock * kBlock> values;
 };
 
-/// The lowest `count` bits, none below 0.
-__mmask32 first(std::int64_t count) {
-  return count >= 32 ? ~__mmask32{0} : static_cast<__mmask32>((1U << std::max<std::int64_t>(count, 0)) - 1);
-}
-
-/// Rows become columns, of 16 x 16 elements of four bytes.
-SLUICE_TILES void transpose(__m512i* rows) {
-  __m512i half[16];
-  for (int i = 0; i < 16; i += 2) {
-    half[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-    half[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    rows[i] = _mm512_unpacklo_epi64(half[i], half[i + 2]);
-    rows[i + 1] = _mm512_unpackhi_epi64(half[i], half[i + 2]);
-    rows[i + 2] = _mm512_unpacklo_epi64(half[i + 1], half[i + 3]);
-    rows[i + 3] = _mm512_unpackhi_epi64(half[i + 1], half[i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    half[i] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0x88);
-    half[i + 4] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0xdd);
-    half[i + 8] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0x88);
-    half[i + 12] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0xdd);
-  }
-  for (int i = 0; i < 4; ++i) {
-    rows[i] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0x88);
-    rows[i + 8] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0xdd);
-    rows[i + 4] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0x88);
-    rows[i + 12] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0xdd);
-  }
-}
-
-/// 32 numbers of each of 16 lines, a line per register; beyond the matrix zeros.
-SLUICE_TILES void load_lines(const TileSide& side, std::int64_t line, std::int64_t depth, __m512i* rows) {
-  const __mmask32 mask = first(side.depth - depth);
-  const std::uint16_t* source = side.data + line * side.line_stride + depth;
-  const std::int64_t count = std::min(kLines, side.lines - line);
-  for (std::int64_t i = 0; i < kLines; ++i, source += side.line_stride) {
-    _mm_prefetch(source + kLines * side.line_stride, _MM_HINT_T0);
-    rows[i] = i < count ? _mm512_maskz_loadu_epi16(mask, source) : _mm512_setzero_si512();
-  }
-}
-
-/// 16 pairs of neighbours in depth of each of 32 lines, a pair of 16 lines per register: those of the lower
-/// lines, then those of the upper ones; beyond the matrix zeros.
-SLUICE_TILES void load_pairs(const TileSide& side, std::int64_t line, std::int64_t depth, __m512i* rows) {
-  const __m512i lower = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7,
-                                         38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i upper = _mm512_add_epi16(lower, _mm512_set1_epi16(16));
-  const __mmask32 mask = first(side.lines - line);
-  const std::uint16_t* source = side.data + depth * side.depth_stride + line;
-  const std::int64_t count = std::min(kDepth, side.depth - depth);
-  for (std::int64_t i = 0; i < kDepth; i += 2, source += 2 * side.depth_stride) {
-    const __m512i even = i < count ? _mm512_maskz_loadu_epi16(mask, source) : _mm512_setzero_si512();
-    const __m512i odd =
-        i + 1 < count ? _mm512_maskz_loadu_epi16(mask, source + side.depth_stride) : _mm512_setzero_si512();
-    _mm_prefetch(source + kDepth * side.depth_stride, _MM_HINT_T0);
-    _mm_prefetch(source + (kDepth + 1) * side.depth_stride, _MM_HINT_T0);
-    rows[i / 2] = _mm512_permutex2var_epi16(even, lower, odd);
-    rows[kLines + i / 2] = _mm512_permutex2var_epi16(even, upper, odd);
-  }
-}
-
-enum class Hand : bool { kLeft, kRight };
-
-SLUICE_TILES void store(const __m512i* rows, Tile& tile) {
-  for (std::size_t i = 0; i < 16; ++i) _mm512_store_si512(tile.numbers.data() + i * kDepth, rows[i]);
-}
-
-/// The tiles of `lines` lines (a multiple of 32) by `depth_tiles` tiles of depth: those of 16 lines follow
-/// each other in depth.
-SLUICE_TILES void lay_out(const TileSide& side, Hand hand, std::int64_t first_line, std::int64_t lines,
-                          std::int64_t first_depth, std::int64_t depth_tiles, Tile* target) {
-  const bool lies_in_depth = side.depth_stride == 1;
-  const bool turns = lies_in_depth == (hand == Hand::kRight);
-  if (lies_in_depth) {
-    for (std::int64_t line = 0; line < lines; line += kLines)
-      for (std::int64_t d = 0; d < depth_tiles; ++d) {
-        __m512i rows[kLines];
-        load_lines(side, first_line + line, first_depth + d * kDepth, rows);
-        if (turns) transpose(rows);
-        store(rows, target[line / kLines * depth_tiles + d]);
-      }
-    return;
-  }
-  for (std::int64_t d = 0; d < depth_tiles; ++d) {
-    for (std::int64_t line = 0; line < lines; line += kBlock) {
-      __m512i rows[2 * kLines];
-      load_pairs(side, first_line + line, first_depth + d * kDepth, rows);
-      for (std::int64_t half = 0; half < 2; ++half) {
-        if (turns) transpose(rows + half * kLines);
-        store(rows + half * kLines, target[(line / kLines + half) * depth_tiles + d]);
-      }
-    }
-  }
-}
-
-SLUICE_TILES void configure_tiles() {
-  struct alignas(64) {
-    std::uint8_t palette = 1, start_row = 0;
-    std::array<std::uint8_t, 14> reserved{};
-    std::array<std::uint16_t, 16> row_bytes{};
-    std::array<std::uint8_t, 16> rows{};
-  } config;
-  std::fill_n(config.row_bytes.begin(), 8, std::uint16_t{64});
-  std::fill_n(config.rows.begin(), 8, std::uint8_t{16});
-  _tile_loadconfig(&config);
-}
+/// What the instruction for it reads; constant, because compilers do not know that it reads it.
+struct alignas(64) Configuration {
+  std::uint8_t palette = 1, start_row = 0;
+  std::array<std::uint8_t, 14> reserved{};
+  std::array<std::uint16_t, 16> row_bytes{64, 64, 64, 64, 64, 64, 64, 64};
+  std::array<std::uint8_t, 16> rows{16, 16, 16, 16, 16, 16, 16, 16};
+};
+constexpr Configuration kConfiguration;
 
 /// sums [32, 32], rows `stride` apart, = or += two lines of left tiles by two of right ones; `left_line` and
 /// `right_line` tiles lie between lines.
@@ -212,7 +93,7 @@ Tile* at_least(std::vector<Tile>& buffer, std::int64_t count) {
 /// Rows [first_row, first_row + rows) of the result and a part of the depth, with the left side laid out.
 struct Strip {
   const TileTarget& out;
-  const TileSide& right;
+  const Side& right;
   const Tile* left;
   std::int64_t first_row, rows, first_depth, depth_tiles;
   bool adds;
@@ -252,7 +133,7 @@ void multiply_columns(const Strip& strip, std::int64_t first_column, std::int64_
 
 /// Blocks of columns [begin, end) of a strip.
 SLUICE_TILES void multiply_blocks(const Strip& strip, std::int64_t begin, std::int64_t end) {
-  configure_tiles();
+  _tile_loadconfig(&kConfiguration);
   const std::int64_t most = kRightTiles / strip.depth_tiles * kLines;
   const std::int64_t last = std::min(end * kBlock, strip.right.lines);
   for (std::int64_t column = begin * kBlock; column < last; column += most)
@@ -260,10 +141,22 @@ SLUICE_TILES void multiply_blocks(const Strip& strip, std::int64_t begin, std::i
   _tile_release();
 }
 
-void multiply_strip(const Strip& strip) {
+struct Part {
+  std::int64_t begin, end;
+  [[nodiscard]] std::int64_t count() const { return end - begin; }
+};
+
+/// What a part of the depth adds to a part of the rows.
+void multiply_strip(const TileTarget& out, const Side& left, const Side& right, Part rows, Part depth) {
+  const std::int64_t depth_tiles = divide_up(depth.count(), kDepth);
+  const std::int64_t lines = round_up(rows.count(), kBlock);
+  Tile* const laid_out = at_least(scratch().left, lines / kLines * depth_tiles);
+  lay_out(left, Hand::kLeft, rows.begin, lines, depth.begin, depth_tiles, laid_out);
+  const Strip strip{out,          right,       laid_out,    rows.begin,
+                    rows.count(), depth.begin, depth_tiles, out.adds || depth.begin > 0};
   constexpr std::int64_t kGrain = 1 << 22;  // multiplications that are worth a thread
-  const std::int64_t per_block = strip.rows * strip.depth_tiles * kDepth * kBlock;
-  at::parallel_for(0, divide_up(strip.right.lines, kBlock), divide_up(kGrain, per_block),
+  at::parallel_for(0, divide_up(right.lines, kBlock),
+                   divide_up(kGrain, rows.count() * depth.count() * kBlock),
                    [&](std::int64_t begin, std::int64_t end) { multiply_blocks(strip, begin, end); });
 }
 
@@ -284,33 +177,26 @@ bool system_allows_tiles() {
 }
 
 }  // namespace
+}  // namespace sluice::ops::tiles
+
+namespace sluice::ops {
 
 bool has_tiles() {
-  static const bool has = processor_has_tiles() && system_allows_tiles();
+  static const bool has = tiles::processor_has_tiles() && tiles::system_allows_tiles();
   return has;
 }
 
-void tile_product(const TileTarget& out, const TileSide& left, const TileSide& right) {
+void tile_product(const TileTarget& out, const tiles::Side& left, const tiles::Side& right) {
   SLUICE_ASSERT(left.depth == right.depth && left.depth > 0, "depths of {} and {}", left.depth, right.depth);
-  constexpr std::int64_t kMostRows = kLeftTiles / kPanelDepth * kLines;
-  constexpr std::int64_t kMostDepth = kPanelDepth * kDepth;
-  for (std::int64_t row = 0; row < left.lines; row += kMostRows) {
-    const std::int64_t rows = std::min(kMostRows, left.lines - row);
-    for (std::int64_t depth = 0; depth < left.depth; depth += kMostDepth) {
-      const std::int64_t depth_tiles = divide_up(std::min(kMostDepth, left.depth - depth), kDepth);
-      const std::int64_t lines = round_up(rows, kBlock);
-      Tile* const laid_out = at_least(scratch().left, lines / kLines * depth_tiles);
-      lay_out(left, Hand::kLeft, row, lines, depth, depth_tiles, laid_out);
-      multiply_strip({out, right, laid_out, row, rows, depth, depth_tiles, out.adds || depth > 0});
-    }
-  }
+  constexpr std::int64_t kMostRows = tiles::kLeftTiles / tiles::kPanelDepth * tiles::kLines;
+  constexpr std::int64_t kMostDepth = tiles::kPanelDepth * tiles::kDepth;
+  for (std::int64_t row = 0; row < left.lines; row += kMostRows)
+    for (std::int64_t depth = 0; depth < left.depth; depth += kMostDepth)
+      tiles::multiply_strip(out, left, right, {row, std::min(row + kMostRows, left.lines)},
+                            {depth, std::min(depth + kMostDepth, left.depth)});
 }
 
 }  // namespace sluice::ops
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
 
 #else
 
@@ -318,7 +204,7 @@ namespace sluice::ops {
 
 bool has_tiles() { return false; }
 
-void tile_product(const TileTarget&, const TileSide&, const TileSide&) {
+void tile_product(const TileTarget&, const tiles::Side&, const tiles::Side&) {
   fail(ExitCode::kInternal, "a product on matrix tiles, which this program was built without");
 }
 

@@ -6,16 +6,11 @@
 // gradients.
 #pragma once
 
+#include "ops/tile_layout.hpp"
+
 #include <cstdint>
 
 namespace sluice::ops {
-
-/// One side of a product: its lines are rows of the left or columns of the right matrix, of `depth` bfloat16
-/// each. One of the two strides (in elements) is 1.
-struct TileSide {
-  const std::uint16_t* data;
-  std::int64_t lines, depth, line_stride, depth_stride;
-};
 
 /// Where a product goes: rows `stride` elements apart; replaced or added to.
 struct TileTarget {
@@ -29,6 +24,6 @@ struct TileTarget {
 
 /// out [left.lines, right.lines] = or += left right, both of one depth > 0. Requires has_tiles(). Keeps up to
 /// some MiB per thread for its next call.
-void tile_product(const TileTarget& out, const TileSide& left, const TileSide& right);
+void tile_product(const TileTarget& out, const tiles::Side& left, const tiles::Side& right);
 
 }  // namespace sluice::ops
