@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import stat
+import statistics
 import sys
 import tempfile
 import unittest
@@ -79,6 +80,8 @@ class RunTest(unittest.TestCase):
         self.assertAlmostEqual(sum(value for name, value in case["medians"].items() if name.startswith("phase_seconds/")),
                                case["step_seconds"], delta=0.5 * case["step_seconds"])
         self.assertAlmostEqual(case["share_of_limit"], case["limit"]["step_seconds"] / case["step_seconds"])
+        self.assertAlmostEqual(case["share_as_measured"], statistics.median(
+            case["limit"]["step_seconds"] / statistics.median(run["train"]["step_seconds"]) for run in case["runs"]))
 
     def test_what_the_program_cannot_do_is_skipped_and_named(self):
         real = os.environ["SLUICE"]
