@@ -79,6 +79,14 @@ void give_back_free_heap() {
 #endif
 }
 
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kLargestThreshold = 32 << 20;  // that the C library takes
+  mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+#endif
+}
+
 DataGrowthLimit::DataGrowthLimit(std::int64_t extra_bytes) {
   std::int64_t data = 0;
   read_fields("/proc/self/status", {{"VmData", &data}});

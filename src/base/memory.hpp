@@ -43,6 +43,11 @@ enum class MemoryPool {
 /// Gives the system back what the heap holds but nobody uses, such as after parsing a large text.
 void give_back_free_heap();
 
+/// From here on the heap keeps what is freed, but for blocks of 32 MiB and more, until give_back_free_heap().
+/// Otherwise the C library gives most of it back, and the system clears each page anew: 3.5 thousand for each
+/// rank and step of a small model.
+void keep_freed_memory();
+
 /// While it lives, private writable memory (RLIMIT_DATA) is limited to what was mapped when it was made plus
 /// `extra_bytes`; an allocation beyond that fails. Error(kInternal) if the kernel refuses.
 class DataGrowthLimit {

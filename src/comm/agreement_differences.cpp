@@ -1,5 +1,6 @@
 #include "comm/agreement_differences.hpp"
 
+#include "base/round.hpp"
 #include "base/text.hpp"
 #include "comm/ranks_text.hpp"
 
@@ -68,7 +69,7 @@ void compare(const std::vector<std::vector<Mark>>& all, const std::vector<int>& 
 /// round is complete for its keys and no rank ever holds more than a round.
 std::vector<Difference> differing_keys(Communicator& comm, const AgreementTopic& topic,
                                        const std::vector<int>& ranks) {
-  std::vector<std::int64_t> rounds{(std::ssize(topic.entries) + kEntriesPerRound - 1) / kEntriesPerRound};
+  std::vector<std::int64_t> rounds{divide_up<std::int64_t>(std::ssize(topic.entries), kEntriesPerRound)};
   comm.all_reduce_max(rounds);
   std::vector<Difference> differences;
   for (std::int64_t round = 0; round < rounds[0]; ++round) {

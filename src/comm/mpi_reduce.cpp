@@ -2,6 +2,7 @@
 // sum in rank order.
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/round.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "comm/rank_order.hpp"
 
@@ -86,7 +87,7 @@ void MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<
   };
 
   const std::int64_t longest = *std::max_element(counts.begin(), counts.end());
-  const std::int64_t rounds = (longest + kPiece - 1) / kPiece;
+  const std::int64_t rounds = divide_up(longest, kPiece);
   std::array<std::optional<MpiRequests>, 2> flight;
   for (std::int64_t round = 0; round < rounds + 1; ++round) {
     if (round < rounds) flight[static_cast<std::size_t>(round % 2)] = start(round);

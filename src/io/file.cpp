@@ -3,6 +3,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/round.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -131,7 +132,7 @@ std::optional<std::int64_t> InputFile::cached_bytes() const {
     const bool told = ::mincore(window, length, resident.data()) == 0;
     ::munmap(window, length);
     if (!told) return std::nullopt;
-    const auto end = resident.begin() + (static_cast<std::int64_t>(length) + page - 1) / page;
+    const auto end = resident.begin() + divide_up<std::int64_t>(static_cast<std::int64_t>(length), page);
     pages += std::count_if(resident.begin(), end, [](unsigned char state) { return (state & 1) != 0; });
   }
   return pages * page;

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
+#include "base/round.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -71,7 +72,7 @@ void ExportPlan::visit_owned(const SafetensorsEntry& entry, const Origin& origin
 void ExportPlan::visit_copied(const SafetensorsEntry& entry, const Origin& origin, std::size_t index,
                               int rank, const std::function<void(const ExportPiece&)>& visit) const {
   const auto ranks = static_cast<std::int64_t>(copiers_.size());
-  const std::int64_t part = std::max((entry.bytes + ranks - 1) / ranks, kLeastCopyBytes);
+  const std::int64_t part = std::max(divide_up<std::int64_t>(entry.bytes, ranks), kLeastCopyBytes);
   std::size_t turn = index;
   for (std::int64_t begin = 0; begin < entry.bytes; begin += part, ++turn) {
     if (copiers_[turn % copiers_.size()] != rank) continue;

@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/round.hpp"
 
 #include <algorithm>
 #include <span>
@@ -25,7 +26,7 @@ std::int64_t row_bytes(const Column& column) {
 }
 
 std::int64_t block_rows_for(const Column& column, std::int64_t rows) {
-  const std::int64_t least = (rows + kMaxBlocks - 1) / kMaxBlocks;
+  const std::int64_t least = divide_up(rows, kMaxBlocks);
   return std::clamp<std::int64_t>(std::max(least, kBlockBytes / row_bytes(column)), 1,
                                   std::max<std::int64_t>(rows, 1));
 }
@@ -74,7 +75,7 @@ void RowTable::append(hdf5::File& file, std::int64_t count, const std::vector<Me
 void RowTable::reserve_blocks(hdf5::File& file, std::int64_t count) {
   std::int64_t bytes = 0;
   for (const Growing& target : datasets_) {
-    const auto blocks = [&](std::int64_t rows) { return (rows + target.block_rows - 1) / target.block_rows; };
+    const auto blocks = [&](std::int64_t rows) { return divide_up(rows, target.block_rows); };
     bytes += (blocks(rows_ + count) - blocks(rows_)) * target.block_rows * row_bytes(target.column);
   }
   if (bytes > 0) file.reserve(bytes);

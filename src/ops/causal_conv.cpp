@@ -1,5 +1,6 @@
 #include "ops/causal_conv.hpp"
 
+#include "base/round.hpp"
 #include "ops/kernel.hpp"
 #include "ops/node.hpp"
 
@@ -82,7 +83,7 @@ SLUICE_VECTOR_CLONES void backward_block(const T* x, const float* filters, const
 /// Filters [C, 1, K] as float32 [blocks][K][kBlock], the order in which they are used.
 at::Tensor filters_by_block(const at::Tensor& weight) {
   const std::int64_t channels = weight.size(0);
-  const std::int64_t blocks = (channels + kBlock - 1) / kBlock;
+  const std::int64_t blocks = divide_up(channels, kBlock);
   const at::Tensor padded = at::zeros({blocks * kBlock, weight.size(2)}, weight.options().dtype(at::kFloat));
   padded.narrow(0, 0, channels).copy_(weight.squeeze(1));
   return padded.view({blocks, kBlock, weight.size(2)}).transpose(1, 2).contiguous();

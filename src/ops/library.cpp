@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/memory.hpp"
 #include "ops/product.hpp"
 
 #include <ATen/Parallel.h>
@@ -12,7 +13,6 @@
 #include <c10/util/Exception.h>
 
 #include <dlfcn.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <cmath>
@@ -31,20 +31,10 @@ void set_thread_count(int threads) {
     set_blas_threads(threads);
 }
 
-/// What a step frees the next step needs again: without this the C library gives most of it back to the
-/// system, which clears each page anew, 3.5 thousand per rank and step of a small model.
-void keep_freed_memory() {
-#ifdef __GLIBC__
-  constexpr int kLargestThreshold = 32 << 20;  // of the C library
-  mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-#endif
-}
-
 }  // namespace
 
 void start_library(int threads) {
-  keep_freed_memory();
+  keep_freed_memory();  // what a step frees the next one needs again
   set_thread_count(threads);
   const c10::AutoGradMode no_grad(false);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {

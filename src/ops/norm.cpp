@@ -1,5 +1,6 @@
 #include "ops/norm.hpp"
 
+#include "base/round.hpp"
 #include "ops/kernel.hpp"
 #include "ops/node.hpp"
 
@@ -88,7 +89,7 @@ void backward(const at::Tensor& x, const Parameter& weight, const at::Tensor& sc
               const at::Tensor& d_x) {
   const std::int64_t width = x.size(-1);
   const std::int64_t rows = x.numel() / width;
-  const std::int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
+  const std::int64_t blocks = divide_up(rows, kBlockRows);
   const at::Tensor partial = at::zeros({blocks, width}, scales.options());
   at::parallel_for(0, blocks, kernel::grain(kBlockRows * width), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block)

@@ -1,5 +1,6 @@
 #include "ops/optimizer.hpp"
 
+#include "base/round.hpp"
 #include "ops/kernel.hpp"
 
 #include <array>
@@ -62,11 +63,9 @@ SLUICE_VECTOR_CLONES double block_sum_of_squares(const float* x, std::int64_t n)
 /// Calls visit(first element, count) for each block, threads sharing the blocks.
 template <class Visit>
 void for_each_block(std::int64_t n, std::int64_t block, Visit&& visit) {
-  at::parallel_for(0, (n + block - 1) / block, kernel::grain(block),
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t b = begin; b < end; ++b)
-                       visit(b * block, std::min(block, n - b * block));
-                   });
+  at::parallel_for(0, divide_up(n, block), kernel::grain(block), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) visit(b * block, std::min(block, n - b * block));
+  });
 }
 
 }  // namespace
@@ -88,7 +87,7 @@ void adamw_update(float* master, float* m, float* v, const float* grad, std::int
 
 double sum_of_squares(const float* x, std::int64_t n) {
   constexpr std::int64_t kSumBlock = 1 << 16;
-  std::vector<double> partial(static_cast<std::size_t>((n + kSumBlock - 1) / kSumBlock));
+  std::vector<double> partial(static_cast<std::size_t>(divide_up(n, kSumBlock)));
   for_each_block(n, kSumBlock, [&](std::int64_t i, std::int64_t count) {
     partial[static_cast<std::size_t>(i / kSumBlock)] = block_sum_of_squares(x + i, count);
   });

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 namespace sluice {
-namespace {}  // namespace
 
 ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims) : layouts_(layouts), dims_(dims) {
   SLUICE_ASSERT(dims.world >= 1 && dims.expert_parallel >= 1, "no plan for {} ranks in groups of {}",

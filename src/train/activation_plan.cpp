@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/dtype.hpp"
+#include "base/round.hpp"
 
 #include <algorithm>
 
@@ -55,7 +56,7 @@ std::int64_t mixing_bytes(const ModelConfig& model, std::int64_t sequences, std:
   const std::int64_t state = linear.key_head_dim * linear.value_head_dim;
   const std::int64_t graph =
       8 * kChunk * kChunk + 12 * kChunk * (linear.key_head_dim + linear.value_head_dim) + 4 * state;
-  const std::int64_t chunks = (length + kChunk - 1) / kChunk;
+  const std::int64_t chunks = divide_up(length, kChunk);
   return std::max(scores, sequences * linear.value_heads * (chunks * state + graph)) *
          size_of(DType::kFloat32);
 }

@@ -72,16 +72,17 @@ TEST(Memory, page_cache_counts_as_used_on_unified_memory) {
 }
 
 TEST(Memory, the_pool_shrinks_by_what_is_taken) {
-  const MemorySample before = sample_memory();
-  // Pages that were free on a core's own list, up to an eighth of the memory, count as used before and after.
+  // What was on a core's own list of free pages, up to an eighth of the memory, counted as used before: it is
+  // kept, and the next pages are others.
   std::vector<std::unique_ptr<Pages>> taken;
   std::int64_t growth = 0;
   while (growth <= 256 * kMiB && taken.size() < 8) {
+    const MemorySample before = sample_memory();
     taken.push_back(std::make_unique<Pages>(512 * kMiB, MAP_PRIVATE));
     ASSERT_TRUE(taken.back()->mapped());
     growth = sample_memory().pool_growth_over(before);
   }
-  EXPECT_GT(growth, 256 * kMiB);
+  EXPECT_GT(growth, 256 * kMiB) << "other processes may give memory back";
 }
 
 #ifndef SLUICE_ADDRESS_SANITIZER  // whose heap keeps what was freed, to find uses of it

@@ -1,6 +1,7 @@
 #include "machine_limit.hpp"
 
 #include "base/clock.hpp"
+#include "base/round.hpp"
 #include "device/memory.hpp"
 #include "ops/kernel.hpp"
 #include "ops/product.hpp"
@@ -43,7 +44,7 @@ double best_seconds(Call call) {
 template <class F>
 void share_among_threads(std::int64_t n, F f) {
   const std::int64_t threads = at::get_num_threads();
-  at::parallel_for(0, n, (n + threads - 1) / threads, f);
+  at::parallel_for(0, n, divide_up(n, threads), f);
 }
 
 /// a, b and c += 0.5 d for elements [begin, end).
