@@ -44,8 +44,9 @@ class Checkpoint {
   }
   [[nodiscard]] const fs::path& path() const { return path_; }
   [[nodiscard]] const ParameterManifest& manifest() const { return manifest_; }
-  /// Overwrites an element of a tensor's bytes in its file.
+  /// Overwrites an element of a tensor's bytes in its file, once every rank has read what it read before.
   void write(const std::string& tensor, std::int64_t element, std::uint16_t bits) const {
+    test_world().barrier();
     if (own_) {
       const CheckpointIndex index = read_checkpoint_index(path_);
       const auto entry = std::ranges::find(index.entries, tensor, &CheckpointEntry::name);
