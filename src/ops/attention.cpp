@@ -4,7 +4,10 @@
 #include "ops/kernel.hpp"
 #include "ops/node.hpp"
 #include "ops/product.hpp"
+#include "ops/tile_attention.hpp"
+#include "ops/tile_block.hpp"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -172,13 +175,51 @@ void head_backward(const Sequence& sequence, const SequenceGradients& d, const S
   put_rows(d_v, nullptr, d.v, shared.keys(length));
 }
 
-/// Calls f(sequence, shared head) for q [b, L, nq, d] and k [b, L, nkv, d].
+bool fits_tiles(const at::Tensor& q) { return q.scalar_type() == at::kBFloat16 && has_tiles(); }
+
+/// Calls f(sequence, shared head) for q [b, L, nq, d] and k [b, L, nkv, d]. On matrix tiles heads are given
+/// to threads; elsewhere the products are.
 template <class F>
 void for_each_head(const at::Tensor& q, const at::Tensor& k, const Documents& documents, F&& f) {
   const std::int64_t group = q.size(2) / k.size(2);
-  for (std::int64_t sequence = 0; sequence < k.size(0); ++sequence)
-    for (std::int64_t head = 0; head < k.size(2); ++head)
-      f(sequence, SharedHead{head, group, documents.of(sequence)});
+  const std::int64_t heads = k.size(0) * k.size(2);
+  at::parallel_for(0, heads, fits_tiles(q) ? 1 : heads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t sequence = i / k.size(2);
+      f(sequence, SharedHead{i % k.size(2), group, documents.of(sequence)});
+    }
+  });
+}
+
+std::uint16_t* numbers_of(const at::Tensor& x) { return static_cast<std::uint16_t*>(x.data_ptr()); }
+
+/// What a head is on matrix tiles.
+tiles::Heads tile_heads(const Sequence& s, const SharedHead& shared, double scale) {
+  const std::int64_t width = s.k.size(2);
+  const std::int64_t query = shared.head * shared.group;
+  return {s.k.size(0),
+          width,
+          shared.group,
+          s.q.size(1) * width,
+          s.k.size(1) * width,
+          numbers_of(s.q) + query * width,
+          numbers_of(s.k) + shared.head * width,
+          numbers_of(s.v) + shared.head * width,
+          shared.document,
+          static_cast<float>(scale),
+          s.log_sums.data_ptr<float>() + query * s.log_sums.size(1)};
+}
+
+void tile_forward(const Sequence& s, const SharedHead& shared, double scale) {
+  tile_attention(tile_heads(s, shared, scale), numbers_of(s.out) + shared.head * shared.group * s.k.size(2));
+}
+
+void tile_backward(const Sequence& s, const SequenceGradients& d, const SharedHead& shared, double scale) {
+  const std::int64_t query = shared.head * shared.group * s.k.size(2);
+  const std::int64_t key = shared.head * s.k.size(2);
+  tile_attention_gradients(tile_heads(s, shared, scale),
+                           {numbers_of(s.out) + query, numbers_of(d.out) + query, numbers_of(d.q) + query,
+                            numbers_of(d.k) + key, numbers_of(d.v) + key});
 }
 
 struct Attention : node::Function<Attention> {
@@ -187,7 +228,8 @@ struct Attention : node::Function<Attention> {
     at::Tensor out = at::empty_like(q);
     const at::Tensor log_sums = at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
     for_each_head(q, k, documents, [&](std::int64_t s, const SharedHead& shared) {
-      head_forward({q[s], k[s], v[s], out[s], log_sums[s]}, shared, scale);
+      const Sequence sequence{q[s], k[s], v[s], out[s], log_sums[s]};
+      fits_tiles(q) ? tile_forward(sequence, shared, scale) : head_forward(sequence, shared, scale);
     });
     context->save_for_backward({q, k, v, out, log_sums});
     context->saved_data["scale"] = scale;
@@ -204,8 +246,9 @@ struct Attention : node::Function<Attention> {
     at::Tensor d_k = at::empty_like(k);
     at::Tensor d_v = at::empty_like(v);
     for_each_head(q, k, node::kept_documents(context), [&](std::int64_t s, const SharedHead& shared) {
-      head_backward({q[s], k[s], v[s], saved[3][s], saved[4][s]}, {d_q[s], d_k[s], d_v[s], d_out[s]}, shared,
-                    scale);
+      const Sequence sequence{q[s], k[s], v[s], saved[3][s], saved[4][s]};
+      const SequenceGradients d{d_q[s], d_k[s], d_v[s], d_out[s]};
+      fits_tiles(q) ? tile_backward(sequence, d, shared, scale) : head_backward(sequence, d, shared, scale);
     });
     return {d_q, d_k, d_v, {}, {}};
   }

@@ -1,6 +1,7 @@
 #include "ops/product.hpp"
 
 #include "base/error.hpp"
+#include "ops/tile_block.hpp"
 #include "ops/tile_product.hpp"
 
 #include <ATen/ops/addmm.h>

@@ -2,7 +2,7 @@
 
 #ifdef SLUICE_TILES
 
-#include <immintrin.h>
+#include "ops/tile_vectors.hpp"
 
 #include <algorithm>
 
@@ -21,33 +21,6 @@ __mmask32 first(std::int64_t count) {
   return count >= 32 ? ~__mmask32{0} : static_cast<__mmask32>((1U << std::max<std::int64_t>(count, 0)) - 1);
 }
 
-/// Rows become columns, of 16 x 16 elements of four bytes.
-SLUICE_TILES void transpose(__m512i* rows) {
-  __m512i half[16];
-  for (int i = 0; i < 16; i += 2) {
-    half[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-    half[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    rows[i] = _mm512_unpacklo_epi64(half[i], half[i + 2]);
-    rows[i + 1] = _mm512_unpackhi_epi64(half[i], half[i + 2]);
-    rows[i + 2] = _mm512_unpacklo_epi64(half[i + 1], half[i + 3]);
-    rows[i + 3] = _mm512_unpackhi_epi64(half[i + 1], half[i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    half[i] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0x88);
-    half[i + 4] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0xdd);
-    half[i + 8] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0x88);
-    half[i + 12] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0xdd);
-  }
-  for (int i = 0; i < 4; ++i) {
-    rows[i] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0x88);
-    rows[i + 8] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0xdd);
-    rows[i + 4] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0x88);
-    rows[i + 12] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0xdd);
-  }
-}
-
 /// 32 numbers of each of 16 lines, a line per register; beyond the matrix zeros.
 SLUICE_TILES void load_lines(const Side& side, std::int64_t line, std::int64_t depth, __m512i* rows) {
   const __mmask32 mask = first(side.depth - depth);
@@ -62,9 +35,6 @@ SLUICE_TILES void load_lines(const Side& side, std::int64_t line, std::int64_t d
 /// 16 pairs of neighbours in depth of each of 32 lines, a pair of 16 lines per register: those of the lower
 /// lines, then those of the upper ones; beyond the matrix zeros.
 SLUICE_TILES void load_pairs(const Side& side, std::int64_t line, std::int64_t depth, __m512i* rows) {
-  const __m512i lower = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7,
-                                         38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i upper = _mm512_add_epi16(lower, _mm512_set1_epi16(16));
   const __mmask32 mask = first(side.lines - line);
   const std::uint16_t* source = side.data + depth * side.depth_stride + line;
   const std::int64_t count = std::min(kDepth, side.depth - depth);
@@ -74,8 +44,9 @@ SLUICE_TILES void load_pairs(const Side& side, std::int64_t line, std::int64_t d
         i + 1 < count ? _mm512_maskz_loadu_epi16(mask, source + side.depth_stride) : _mm512_setzero_si512();
     _mm_prefetch(source + kDepth * side.depth_stride, _MM_HINT_T0);
     _mm_prefetch(source + (kDepth + 1) * side.depth_stride, _MM_HINT_T0);
-    rows[i / 2] = _mm512_permutex2var_epi16(even, lower, odd);
-    rows[kLines + i / 2] = _mm512_permutex2var_epi16(even, upper, odd);
+    const Pairs pairs = pairs_of(even, odd);
+    rows[i / 2] = pairs.lower;
+    rows[kLines + i / 2] = pairs.upper;
   }
 }
 

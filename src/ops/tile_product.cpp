@@ -2,20 +2,14 @@
 
 #include "base/error.hpp"
 #include "base/round.hpp"
+#include "ops/tile_block.hpp"
 
 #ifdef SLUICE_TILES
 
 #include <ATen/Parallel.h>
 
-#include <cpuid.h>
-#include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cstddef>
 #include <vector>
 
 namespace sluice::ops::tiles {
@@ -29,51 +23,6 @@ constexpr std::int64_t kLeftTiles = 1024, kRightTiles = 512;
 struct alignas(64) Sums {
   std::array<float, kBlock * kBlock> values;
 };
-
-/// What the instruction for it reads; constant, because compilers do not know that it reads it.
-struct alignas(64) Configuration {
-  std::uint8_t palette = 1, start_row = 0;
-  std::array<std::uint8_t, 14> reserved{};
-  std::array<std::uint16_t, 16> row_bytes{64, 64, 64, 64, 64, 64, 64, 64};
-  std::array<std::uint8_t, 16> rows{16, 16, 16, 16, 16, 16, 16, 16};
-};
-constexpr Configuration kConfiguration;
-
-/// sums [32, 32], rows `stride` apart, = or += two lines of left tiles by two of right ones; `left_line` and
-/// `right_line` tiles lie between lines.
-SLUICE_TILES void multiply(const Tile* left, std::int64_t left_line, const Tile* right,
-                           std::int64_t right_line, std::int64_t depth_tiles, float* sums,
-                           std::int64_t stride, bool adds) {
-  // Compilers do not know that loading a tile reads memory: what was laid out must be there by now.
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  const auto bytes = static_cast<std::size_t>(stride) * sizeof(float);
-  float* const lower = sums + kLines * stride;
-  if (adds) {
-    _tile_loadd(0, sums, bytes);
-    _tile_loadd(1, sums + kLines, bytes);
-    _tile_loadd(2, lower, bytes);
-    _tile_loadd(3, lower + kLines, bytes);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (std::int64_t d = 0; d < depth_tiles; ++d) {
-    _tile_loadd(4, left + d, 64);
-    _tile_loadd(6, right + d, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, right + right_line + d, 64);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, left + left_line + d, 64);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, sums, bytes);
-  _tile_stored(1, sums + kLines, bytes);
-  _tile_stored(2, lower, bytes);
-  _tile_stored(3, lower + kLines, bytes);
-}
 
 /// What a thread lays out, kept for its next product.
 struct Scratch {
@@ -103,8 +52,8 @@ struct Strip {
 void multiply_edge(const Strip& strip, const Tile* left, const Tile* right, float* out, std::int64_t rows,
                    std::int64_t columns) {
   Sums sums;
-  multiply(left, strip.depth_tiles, right, strip.depth_tiles, strip.depth_tiles, sums.values.data(), kBlock,
-           /*adds=*/false);
+  multiply({left, strip.depth_tiles}, {right, strip.depth_tiles}, strip.depth_tiles, sums.values.data(),
+           kBlock, /*adds=*/false);
   for (std::int64_t r = 0; r < rows; ++r, out += strip.out.stride) {
     const float* row = sums.values.data() + r * kBlock;
     for (std::int64_t c = 0; c < columns; ++c) out[c] = strip.adds ? out[c] + row[c] : row[c];
@@ -123,8 +72,8 @@ void multiply_columns(const Strip& strip, std::int64_t first_column, std::int64_
       const Tile* right = right_tiles + column / kLines * strip.depth_tiles;
       float* out = strip.out.data + (strip.first_row + row) * strip.out.stride + first_column + column;
       if (rows == kBlock && column + kBlock <= columns)
-        multiply(left, strip.depth_tiles, right, strip.depth_tiles, strip.depth_tiles, out, strip.out.stride,
-                 strip.adds);
+        multiply({left, strip.depth_tiles}, {right, strip.depth_tiles}, strip.depth_tiles, out,
+                 strip.out.stride, strip.adds);
       else
         multiply_edge(strip, left, right, out, rows, std::min(kBlock, columns - column));
     }
@@ -132,13 +81,12 @@ void multiply_columns(const Strip& strip, std::int64_t first_column, std::int64_
 }
 
 /// Blocks of columns [begin, end) of a strip.
-SLUICE_TILES void multiply_blocks(const Strip& strip, std::int64_t begin, std::int64_t end) {
-  _tile_loadconfig(&kConfiguration);
+void multiply_blocks(const Strip& strip, std::int64_t begin, std::int64_t end) {
+  const Registers registers;
   const std::int64_t most = kRightTiles / strip.depth_tiles * kLines;
   const std::int64_t last = std::min(end * kBlock, strip.right.lines);
   for (std::int64_t column = begin * kBlock; column < last; column += most)
     multiply_columns(strip, column, std::min(most, last - column));
-  _tile_release();
 }
 
 struct Part {
@@ -160,31 +108,10 @@ void multiply_strip(const TileTarget& out, const Side& left, const Side& right, 
                    [&](std::int64_t begin, std::int64_t end) { multiply_blocks(strip, begin, end); });
 }
 
-bool processor_has_tiles() {
-  constexpr unsigned kFeatures = 7, kBfloat16 = 1U << 22, kTiles = 1U << 24;  // in EDX
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) == 0 || (d & kBfloat16) == 0 || (d & kTiles) == 0)
-    return false;
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-         __builtin_cpu_supports("avx512vl") != 0;
-}
-
-/// A process must ask before its first use of the tiles.
-bool system_allows_tiles() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // linux/arch/x86/include/uapi/asm/prctl.h
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
 }  // namespace
 }  // namespace sluice::ops::tiles
 
 namespace sluice::ops {
-
-bool has_tiles() {
-  static const bool has = tiles::processor_has_tiles() && tiles::system_allows_tiles();
-  return has;
-}
 
 void tile_product(const TileTarget& out, const tiles::Side& left, const tiles::Side& right) {
   SLUICE_ASSERT(left.depth == right.depth && left.depth > 0, "depths of {} and {}", left.depth, right.depth);
@@ -201,8 +128,6 @@ void tile_product(const TileTarget& out, const tiles::Side& left, const tiles::S
 #else
 
 namespace sluice::ops {
-
-bool has_tiles() { return false; }
 
 void tile_product(const TileTarget&, const tiles::Side&, const tiles::Side&) {
   fail(ExitCode::kInternal, "a product on matrix tiles, which this program was built without");

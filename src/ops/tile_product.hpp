@@ -19,9 +19,6 @@ struct TileTarget {
   bool adds;
 };
 
-/// Whether the processor has the tiles and the system lets this process use them.
-[[nodiscard]] bool has_tiles();
-
 /// out [left.lines, right.lines] = or += left right, both of one depth > 0. Requires has_tiles(). Keeps up to
 /// some MiB per thread for its next call.
 void tile_product(const TileTarget& out, const tiles::Side& left, const tiles::Side& right);

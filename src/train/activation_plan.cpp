@@ -45,19 +45,26 @@ std::int64_t live_elements_per_token(const ModelConfig& model) {
   return most;
 }
 
-/// What mixing the tokens of a sequence takes besides, in float32: a block of scores and its gradient, or the
-/// states before each chunk and one chunk's graph. Chunk and block sizes are those of the operations.
-std::int64_t mixing_bytes(const ModelConfig& model, std::int64_t sequences, std::int64_t length) {
+/// What attention takes besides for the heads of keys that threads work on at a time: their keys and values
+/// laid out for products, three times; the gradients of both in float32; a tile of scores and its gradient.
+std::int64_t attention_bytes(const ModelConfig& model, std::int64_t sequences, std::int64_t length,
+                             std::int64_t threads) {
+  constexpr std::int64_t kManyThreads = 16;  // where their number is left to the machine
+  constexpr std::int64_t kScores = 512 * 512;
+  const std::int64_t heads =
+      std::min(sequences * model.key_value_heads, threads == 0 ? kManyThreads : threads);
+  return heads * length * model.head_dim * (3 * size_of(DType::kBFloat16) + 2 * size_of(DType::kFloat32)) +
+         2 * kScores * size_of(DType::kFloat32);
+}
+
+/// The states before each chunk and one chunk's graph, in float32. The chunk's size is the operation's.
+std::int64_t delta_net_bytes(const ModelConfig& model, std::int64_t sequences, std::int64_t length) {
   constexpr std::int64_t kChunk = 64;
-  constexpr std::int64_t kBlock = 128;
-  const std::int64_t group = model.attention_heads / model.key_value_heads;
-  const std::int64_t scores = 3 * kBlock * group * length;
   const LinearAttentionConfig& linear = model.linear_attention;
   const std::int64_t state = linear.key_head_dim * linear.value_head_dim;
   const std::int64_t graph =
       8 * kChunk * kChunk + 12 * kChunk * (linear.key_head_dim + linear.value_head_dim) + 4 * state;
-  const std::int64_t chunks = divide_up(length, kChunk);
-  return std::max(scores, sequences * linear.value_heads * (chunks * state + graph)) *
+  return sequences * linear.value_heads * (divide_up(length, kChunk) * state + graph) *
          size_of(DType::kFloat32);
 }
 
@@ -90,7 +97,8 @@ ActivationBytes plan_activations(const ModelConfig& model, const JobConfig& job,
   const std::int64_t micro_sequences = std::min(load.own_sequences, job.train.micro_batch_sequences);
   const std::int64_t micro_tokens = micro_sequences * length;
   const std::int64_t live = live_elements_per_token(model) * size;
-  const std::int64_t mixing = mixing_bytes(model, micro_sequences, length);
+  const std::int64_t mixing = std::max(attention_bytes(model, micro_sequences, length, job.parallel.threads),
+                                       delta_net_bytes(model, micro_sequences, length));
   const auto experts = [&](bool is_backward) {
     return expert_bytes(model, size, load.group_ranks, load.group_sequences * length, micro_tokens,
                         is_backward);

@@ -24,9 +24,10 @@ at::Tensor formula(const Tensors& in, const Tensors&) {
 
 at::Tensor operation(const Tensors& in, const Parameters&) { return attention(in[0], in[1], in[2], kScale); }
 
-Tensors heads(std::int64_t b, std::int64_t length, std::int64_t nq, std::int64_t nkv, at::ScalarType dtype) {
-  return {numbers({b, length, nq, 16}, dtype), numbers({b, length, nkv, 16}, dtype, 2),
-          numbers({b, length, nkv, 16}, dtype, 3)};
+Tensors heads(std::int64_t b, std::int64_t length, std::int64_t nq, std::int64_t nkv, at::ScalarType dtype,
+              std::int64_t width = 16) {
+  return {numbers({b, length, nq, width}, dtype), numbers({b, length, nkv, width}, dtype, 2),
+          numbers({b, length, nkv, width}, dtype, 3)};
 }
 
 TEST(Attention, matches_its_formula_with_grouped_queries) {
@@ -36,6 +37,23 @@ TEST(Attention, matches_its_formula_with_grouped_queries) {
     expect_matches(operation, formula, heads(3, 5, 4, 1, dtype), {});
     expect_matches(operation, formula, heads(1, 300, 4, 2, dtype), {});  // two blocks, the last one short
     expect_matches(operation, formula, heads(1, 700, 4, 1, dtype), {});  // and two tiles of keys
+  }
+}
+
+TEST(Attention, takes_heads_of_any_width) {
+  for (const at::ScalarType dtype : kDTypes)
+    for (const std::int64_t width : {1, 40, 64, 128})
+      expect_matches(operation, formula, heads(2, 70, 4, 2, dtype, width), {});
+}
+
+// Keys past those that pass at a time, whose scores grow on the way: every sum is brought down again and
+// again.
+TEST(Attention, matches_its_formula_when_later_keys_outweigh_earlier_ones) {
+  for (const at::ScalarType dtype : kDTypes) {
+    Tensors in = heads(1, 2300, 1, 1, dtype, 32);
+    in[0] = in[0].abs();
+    in[1] = (in[1].abs() * at::arange(2300).view({1, -1, 1, 1}) / 4600).to(dtype);
+    expect_matches(operation, formula, in, {});
   }
 }
 
@@ -60,13 +78,15 @@ TEST(Attention, of_packed_documents_is_that_of_each_alone) {
 }
 
 TEST(Attention, does_not_look_ahead) {
-  const Tensors in = heads(1, 20, 4, 2, at::kFloat);
-  const at::Tensor before = attention(in[0], in[1], in[2], kScale);
-  in[1].narrow(1, 10, 10).fill_(5.0F);
-  in[2].narrow(1, 10, 10).fill_(5.0F);
-  const at::Tensor after = attention(in[0], in[1], in[2], kScale);
-  EXPECT_TRUE(before.narrow(1, 0, 10).equal(after.narrow(1, 0, 10)));
-  EXPECT_FALSE(before.equal(after));
+  for (const at::ScalarType dtype : kDTypes) {
+    const Tensors in = heads(1, 20, 4, 2, dtype);
+    const at::Tensor before = attention(in[0], in[1], in[2], kScale);
+    in[1].narrow(1, 10, 10).fill_(5.0F);
+    in[2].narrow(1, 10, 10).fill_(5.0F);
+    const at::Tensor after = attention(in[0], in[1], in[2], kScale);
+    EXPECT_TRUE(before.narrow(1, 0, 10).equal(after.narrow(1, 0, 10)));
+    EXPECT_FALSE(before.equal(after));
+  }
 }
 
 TEST(Attention, is_the_same_for_any_number_of_threads) {
@@ -87,9 +107,11 @@ TEST(Attention, is_the_same_for_any_number_of_threads) {
 }
 
 TEST(Attention, stays_finite_with_scores_beyond_the_range_of_exp) {
-  const Tensors in = heads(1, 9, 2, 1, at::kFloat);
-  const at::Tensor y = attention(in[0] * 100, in[1] * 100, in[2], 1.0);
-  EXPECT_TRUE(y.isfinite().all().item<bool>());
+  for (const at::ScalarType dtype : kDTypes) {
+    const Tensors in = heads(1, 9, 2, 1, dtype);
+    const at::Tensor y = attention(in[0] * 100, in[1] * 100, in[2], 1.0);
+    EXPECT_TRUE(y.isfinite().all().item<bool>());
+  }
 }
 
 }  // namespace

@@ -1,0 +1,114 @@
+#include "ops/tile_attention.hpp"
+
+#include "ops/laid_out.hpp"
+
+#ifdef SLUICE_TILES
+
+#include <algorithm>
+#include <vector>
+
+namespace sluice::ops::tiles {
+namespace {
+
+/// Positions of each head of a group that pass over the keys together, and the keys of a pass: these stay in
+/// a core's second cache.
+constexpr std::int64_t kPositions = 128, kPassKeys = 2048;
+
+/// Keys and values, as left sides.
+struct KeySides {
+  LaidOut keys, values;
+};
+
+/// 32 queries of one head on their way over the keys.
+struct QueryBlock {
+  std::int64_t head, begin;
+  TileRows queries;
+  float* output;  ///< transposed: [width up to a multiple of 32, 32]
+  RunningPowers powers;
+};
+
+/// Joins keys [begin, end), or what of them the queries see.
+void join_panel(const Heads& heads, const KeySides& sides, QueryBlock& block, std::int64_t begin,
+                std::int64_t end) {
+  begin = std::max(begin, heads.first_block(block.begin));
+  end = std::min(end, block.begin + kBlock);
+  if (begin >= end) return;
+  PanelScores scores;
+  for (std::int64_t key = begin; key < end; key += kBlock)
+    multiply(sides.keys.rows(key), block.queries, sides.keys.depth_tiles(),
+             scores.values.data() + (key - begin) * kBlock, kBlock, /*adds=*/false);
+  std::array<std::uint32_t, kPanelKeys> seen;
+  const bool all = heads.all_see(block.begin, begin, end);
+  if (!all) heads.who_sees(block.begin, begin, end, seen.data());
+  const std::int64_t width = round_up(heads.width, kBlock);
+  PanelWeights weights;
+  block.powers.join(scores, end - begin, all ? nullptr : seen.data(), heads.log2_scale(), weights,
+                    block.output, width);
+  for (std::int64_t i = 0; i < width; i += kBlock)
+    multiply(sides.values.rows(i, begin), {weights.data(), kPanelKeys / kDepth}, (end - begin) / kDepth,
+             block.output + i * kBlock, kBlock, /*adds=*/true);
+}
+
+void write_output(const Heads& heads, const QueryBlock& block, std::uint16_t* out) {
+  const std::int64_t count = std::min(kBlock, heads.length - block.begin);
+  block.powers.finish(block.output, heads.width);
+  write_columns(block.output, kBlock, count, heads.width, 1.0F,
+                out + heads.query_offset(block.head, block.begin), heads.query_stride);
+  for (std::int64_t i = 0; i < count; ++i)
+    heads.log_sums[block.head * heads.length + block.begin + i] = block.powers.log_sum(i);
+}
+
+/// Positions [begin, end) of all heads of the group.
+void attend(const Heads& heads, const KeySides& sides, std::int64_t begin, std::int64_t end,
+            std::uint16_t* out) {
+  const std::int64_t block_numbers = kBlock * round_up(heads.width, kBlock);
+  AlignedSums output(heads.group * divide_up(end - begin, kBlock) * block_numbers);
+  std::vector<LaidOut> queries;
+  std::vector<QueryBlock> blocks;
+  for (std::int64_t head = 0; head < heads.group; ++head) {
+    queries.emplace_back(
+        by_position(heads.q + heads.query_offset(head, begin), end - begin, heads.width, heads.query_stride),
+        Hand::kRight);
+    for (std::int64_t first = 0; first < end - begin; first += kBlock)
+      blocks.push_back({head, begin + first, queries.back().rows(first),
+                        output.data() + std::ssize(blocks) * block_numbers, RunningPowers()});
+  }
+  for (std::int64_t pass = heads.first_block(begin); pass < end; pass += kPassKeys)
+    for (QueryBlock& block : blocks)
+      for (std::int64_t key = pass; key < std::min(pass + kPassKeys, end); key += kPanelKeys)
+        join_panel(heads, sides, block, key, key + kPanelKeys);
+  for (const QueryBlock& block : blocks) write_output(heads, block, out);
+}
+
+}  // namespace
+}  // namespace sluice::ops::tiles
+
+namespace sluice::ops {
+
+void tile_attention(const tiles::Heads& heads, std::uint16_t* out) {
+  const tiles::Registers registers;
+  const tiles::KeySides sides{
+      {tiles::by_position(heads.k, heads.length, heads.width, heads.key_stride), tiles::Hand::kLeft},
+      {tiles::by_width(heads.v, heads.length, heads.width, heads.key_stride), tiles::Hand::kLeft}};
+  for (std::int64_t begin = 0; begin < heads.length; begin += tiles::kPositions)
+    tiles::attend(heads, sides, begin, std::min(begin + tiles::kPositions, heads.length), out);
+}
+
+}  // namespace sluice::ops
+
+#else
+
+#include "base/error.hpp"
+
+namespace sluice::ops {
+
+void tile_attention(const tiles::Heads&, std::uint16_t*) {
+  fail(ExitCode::kInternal, "attention on matrix tiles, which this program was built without");
+}
+void tile_attention_gradients(const tiles::Heads&, const TileGradients&) {
+  fail(ExitCode::kInternal, "attention on matrix tiles, which this program was built without");
+}
+
+}  // namespace sluice::ops
+
+#endif

@@ -1,0 +1,160 @@
+#include "ops/laid_out.hpp"
+#include "ops/tile_attention.hpp"
+
+#ifdef SLUICE_TILES
+
+#include <algorithm>
+#include <vector>
+
+namespace sluice::ops::tiles {
+namespace {
+
+/// Positions of a head that pass over the keys together.
+constexpr std::int64_t kGradientPositions = 256;
+
+/// Keys and values, as left sides, and their gradients [length, width], both up to multiples of 32.
+struct KeyGradients {
+  LaidOut keys, values, keys_by_width;
+  AlignedSums d_keys, d_values;
+};
+
+/// Some positions of one head: right sides, and what else backward knows of them.
+struct QueryGradients {
+  std::int64_t head, begin, end;
+  LaidOut queries, grads, queries_by_width, grads_by_width;
+  std::vector<float> log_sums, dots;  ///< as QueryTerms
+  AlignedSums d_queries;              ///< transposed: [width up to a multiple of 32, kGradientPositions]
+};
+
+/// Probabilities and gradients of the scores, of a panel of keys and some positions: lines are keys, or
+/// positions.
+struct Panel {
+  LaidOut weights{kPanelKeys, kGradientPositions};
+  LaidOut grads{kPanelKeys, kGradientPositions};
+  LaidOut grads_by_query{kGradientPositions, kPanelKeys};
+};
+
+void block_gradients(const Heads& heads, const KeyGradients& k, const QueryGradients& q, Panel& panel,
+                     std::int64_t first_key, std::int64_t key, std::int64_t position) {
+  KeyBlock block;
+  const std::int64_t depth = k.keys.depth_tiles();
+  const std::int64_t query = position - q.begin;
+  multiply(k.keys.rows(key), q.queries.rows(query), depth, block.scores.data(), kBlock, /*adds=*/false);
+  multiply(k.values.rows(key), q.grads.rows(query), depth, block.grads.data(), kBlock, /*adds=*/false);
+  std::array<std::uint32_t, kBlock> seen;
+  const bool all = heads.all_see(position, key, key + kBlock);
+  if (!all) heads.who_sees(position, key, key + kBlock, seen.data());
+  gradients_of(block, {q.log_sums.data() + query, q.dots.data() + query}, all ? nullptr : seen.data(),
+               heads.log2_scale(), panel.weights.block(key - first_key, query),
+               panel.grads.block(key - first_key, query), panel.grads_by_query.block(query, key - first_key));
+}
+
+/// What the panel adds to the gradients of its keys and values.
+void add_to_keys(const QueryGradients& q, const Panel& panel, std::int64_t first_key, std::int64_t end_key,
+                 std::int64_t width, KeyGradients& k) {
+  for (std::int64_t key = first_key; key < end_key; key += kBlock) {
+    const std::int64_t from = std::max<std::int64_t>(0, key - q.begin);  // earlier ones do not see the key
+    const std::int64_t depth = divide_up(q.end - q.begin - from, kDepth);
+    for (std::int64_t i = 0; i < width; i += kBlock) {
+      const std::int64_t target = key * width + i;
+      multiply(panel.weights.rows(key - first_key, from), q.grads_by_width.rows(i, from), depth,
+               k.d_values.data() + target, width, /*adds=*/true);
+      multiply(panel.grads.rows(key - first_key, from), q.queries_by_width.rows(i, from), depth,
+               k.d_keys.data() + target, width, /*adds=*/true);
+    }
+  }
+}
+
+void add_to_queries(const KeyGradients& k, const Panel& panel, std::int64_t first_key, std::int64_t end_key,
+                    std::int64_t width, QueryGradients& q) {
+  for (std::int64_t query = 0; query < q.end - q.begin; query += kBlock) {
+    const std::int64_t last = std::min(end_key, q.begin + query + kBlock);  // later ones it does not see
+    if (last <= first_key) continue;
+    for (std::int64_t i = 0; i < width; i += kBlock)
+      multiply(k.keys_by_width.rows(i, first_key), panel.grads_by_query.rows(query, 0),
+               (last - first_key) / kDepth, q.d_queries.data() + i * kGradientPositions + query,
+               kGradientPositions, /*adds=*/true);
+  }
+}
+
+void panel_gradients(const Heads& heads, KeyGradients& k, QueryGradients& q, Panel& panel,
+                     std::int64_t first_key, std::int64_t end_key) {
+  for (std::int64_t position = q.begin; position < q.end; position += kBlock)
+    for (std::int64_t key = first_key; key < std::min(end_key, position + kBlock); key += kBlock)
+      block_gradients(heads, k, q, panel, first_key, key, position);
+  const std::int64_t width = round_up(heads.width, kBlock);
+  add_to_keys(q, panel, first_key, end_key, width, k);
+  add_to_queries(k, panel, first_key, end_key, width, q);
+}
+
+QueryGradients queries_of(const Heads& heads, const TileGradients& d, std::int64_t head, std::int64_t begin,
+                          std::int64_t end) {
+  const std::int64_t offset = heads.query_offset(head, begin);
+  const auto lines = [&](const std::uint16_t* data) {
+    return LaidOut(by_position(data + offset, end - begin, heads.width, heads.query_stride), Hand::kRight);
+  };
+  const auto across = [&](const std::uint16_t* data) {
+    return LaidOut(by_width(data + offset, end - begin, heads.width, heads.query_stride), Hand::kRight);
+  };
+  const float* log_sums = heads.log_sums + head * heads.length + begin;
+  QueryGradients q{head,
+                   begin,
+                   end,
+                   lines(heads.q),
+                   lines(d.d_out),
+                   across(heads.q),
+                   across(d.d_out),
+                   {log_sums, log_sums + (end - begin)},
+                   std::vector<float>(kGradientPositions),
+                   AlignedSums(round_up(heads.width, kBlock) * kGradientPositions)};
+  q.log_sums.resize(kGradientPositions);
+  for (std::int64_t i = 0; i < end - begin; ++i) {
+    const std::int64_t row = offset + i * heads.query_stride;
+    q.dots[static_cast<std::size_t>(i)] = dot(d.out + row, d.d_out + row, heads.width);
+  }
+  return q;
+}
+
+void add_positions(const Heads& heads, const TileGradients& d, KeyGradients& k, QueryGradients q,
+                   Panel& panel) {
+  for (std::int64_t key = heads.first_block(q.begin); key < q.end; key += kPanelKeys)
+    panel_gradients(heads, k, q, panel, key, std::min(key + kPanelKeys, round_up(q.end, kBlock)));
+  write_columns(q.d_queries.data(), kGradientPositions, q.end - q.begin, heads.width, heads.scale,
+                d.q + heads.query_offset(q.head, q.begin), heads.query_stride);
+}
+
+void write_key_gradients(const Heads& heads, const KeyGradients& k, const TileGradients& d) {
+  for (std::int64_t position = 0; position < heads.length; ++position) {
+    const std::int64_t row = position * round_up(heads.width, kBlock);
+    const std::int64_t target = position * heads.key_stride;
+    write_row(k.d_keys.data() + row, heads.width, heads.scale, d.k + target);
+    write_row(k.d_values.data() + row, heads.width, 1.0F, d.v + target);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::ops::tiles
+
+namespace sluice::ops {
+
+void tile_attention_gradients(const tiles::Heads& heads, const TileGradients& d) {
+  using namespace tiles;
+  const Registers registers;
+  const std::int64_t numbers = round_up(heads.length, kBlock) * round_up(heads.width, kBlock);
+  KeyGradients k{{by_position(heads.k, heads.length, heads.width, heads.key_stride), Hand::kLeft},
+                 {by_position(heads.v, heads.length, heads.width, heads.key_stride), Hand::kLeft},
+                 {by_width(heads.k, heads.length, heads.width, heads.key_stride), Hand::kLeft},
+                 AlignedSums(numbers),
+                 AlignedSums(numbers)};
+  Panel panel;
+  for (std::int64_t head = 0; head < heads.group; ++head)
+    for (std::int64_t begin = 0; begin < heads.length; begin += kGradientPositions)
+      add_positions(heads, d, k,
+                    queries_of(heads, d, head, begin, std::min(begin + kGradientPositions, heads.length)),
+                    panel);
+  write_key_gradients(heads, k, d);
+}
+
+}  // namespace sluice::ops
+
+#endif
