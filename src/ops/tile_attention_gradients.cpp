@@ -9,8 +9,8 @@
 namespace sluice::ops::tiles {
 namespace {
 
-/// Positions of a head that pass over the keys together.
-constexpr std::int64_t kGradientPositions = 256;
+/// Positions of a head, and keys, that meet in a panel.
+constexpr std::int64_t kGradientPositions = 256, kGradientKeys = 256;
 
 /// Keys and values, as left sides, and their gradients [length, width], both up to multiples of 32.
 struct KeyGradients {
@@ -26,12 +26,12 @@ struct QueryGradients {
   AlignedSums d_queries;              ///< transposed: [width up to a multiple of 32, kGradientPositions]
 };
 
-/// Probabilities and gradients of the scores, of a panel of keys and some positions: lines are keys, or
-/// positions.
+/// Probabilities and gradients of the scores against some positions: of 32 keys, as lines, and of a panel of
+/// keys, with positions as lines.
 struct Panel {
-  LaidOut weights{kPanelKeys, kGradientPositions};
-  LaidOut grads{kPanelKeys, kGradientPositions};
-  LaidOut grads_by_query{kGradientPositions, kPanelKeys};
+  LaidOut weights{kBlock, kGradientPositions};
+  LaidOut grads{kBlock, kGradientPositions};
+  LaidOut grads_by_query{kGradientPositions, kGradientKeys};
 };
 
 void block_gradients(const Heads& heads, const KeyGradients& k, const QueryGradients& q, Panel& panel,
@@ -45,23 +45,21 @@ void block_gradients(const Heads& heads, const KeyGradients& k, const QueryGradi
   const bool all = heads.all_see(position, key, key + kBlock);
   if (!all) heads.who_sees(position, key, key + kBlock, seen.data());
   gradients_of(block, {q.log_sums.data() + query, q.dots.data() + query}, all ? nullptr : seen.data(),
-               heads.log2_scale(), panel.weights.block(key - first_key, query),
-               panel.grads.block(key - first_key, query), panel.grads_by_query.block(query, key - first_key));
+               heads.log2_scale(), panel.weights.block(0, query), panel.grads.block(0, query),
+               panel.grads_by_query.block(query, key - first_key));
 }
 
-/// What the panel adds to the gradients of its keys and values.
-void add_to_keys(const QueryGradients& q, const Panel& panel, std::int64_t first_key, std::int64_t end_key,
-                 std::int64_t width, KeyGradients& k) {
-  for (std::int64_t key = first_key; key < end_key; key += kBlock) {
-    const std::int64_t from = std::max<std::int64_t>(0, key - q.begin);  // earlier ones do not see the key
-    const std::int64_t depth = divide_up(q.end - q.begin - from, kDepth);
-    for (std::int64_t i = 0; i < width; i += kBlock) {
-      const std::int64_t target = key * width + i;
-      multiply(panel.weights.rows(key - first_key, from), q.grads_by_width.rows(i, from), depth,
-               k.d_values.data() + target, width, /*adds=*/true);
-      multiply(panel.grads.rows(key - first_key, from), q.queries_by_width.rows(i, from), depth,
-               k.d_keys.data() + target, width, /*adds=*/true);
-    }
+/// What 32 keys, whose tiles are in the panel, add to their gradients and those of their values.
+void add_to_keys(const QueryGradients& q, const Panel& panel, std::int64_t key, std::int64_t width,
+                 KeyGradients& k) {
+  const std::int64_t from = std::max<std::int64_t>(0, key - q.begin);  // earlier ones do not see the keys
+  const std::int64_t depth = divide_up(q.end - q.begin - from, kDepth);
+  for (std::int64_t i = 0; i < width; i += kBlock) {
+    const std::int64_t target = key * width + i;
+    multiply(panel.weights.rows(0, from), q.grads_by_width.rows(i, from), depth, k.d_values.data() + target,
+             width, /*adds=*/true);
+    multiply(panel.grads.rows(0, from), q.queries_by_width.rows(i, from), depth, k.d_keys.data() + target,
+             width, /*adds=*/true);
   }
 }
 
@@ -79,11 +77,12 @@ void add_to_queries(const KeyGradients& k, const Panel& panel, std::int64_t firs
 
 void panel_gradients(const Heads& heads, KeyGradients& k, QueryGradients& q, Panel& panel,
                      std::int64_t first_key, std::int64_t end_key) {
-  for (std::int64_t position = q.begin; position < q.end; position += kBlock)
-    for (std::int64_t key = first_key; key < std::min(end_key, position + kBlock); key += kBlock)
-      block_gradients(heads, k, q, panel, first_key, key, position);
   const std::int64_t width = round_up(heads.width, kBlock);
-  add_to_keys(q, panel, first_key, end_key, width, k);
+  for (std::int64_t key = first_key; key < end_key; key += kBlock) {
+    for (std::int64_t position = std::max(q.begin, key); position < q.end; position += kBlock)
+      block_gradients(heads, k, q, panel, first_key, key, position);
+    add_to_keys(q, panel, key, width, k);
+  }
   add_to_queries(k, panel, first_key, end_key, width, q);
 }
 
@@ -115,12 +114,27 @@ QueryGradients queries_of(const Heads& heads, const TileGradients& d, std::int64
   return q;
 }
 
-void add_positions(const Heads& heads, const TileGradients& d, KeyGradients& k, QueryGradients q,
-                   Panel& panel) {
-  for (std::int64_t key = heads.first_block(q.begin); key < q.end; key += kPanelKeys)
-    panel_gradients(heads, k, q, panel, key, std::min(key + kPanelKeys, round_up(q.end, kBlock)));
-  write_columns(q.d_queries.data(), kGradientPositions, q.end - q.begin, heads.width, heads.scale,
-                d.q + heads.query_offset(q.head, q.begin), heads.query_stride);
+/// So many that they stay in a core's second cache while the keys pass by.
+std::size_t queries_at_a_time(const Heads& heads) {
+  constexpr std::int64_t kCache = 1 << 20;
+  const std::int64_t bytes = kGradientPositions * round_up(heads.width, kBlock) * (4 * 2 + 4);
+  return static_cast<std::size_t>(std::max<std::int64_t>(1, kCache / bytes));
+}
+
+/// Takes some positions over all keys that they see.
+void add_positions(const Heads& heads, const TileGradients& d, KeyGradients& k,
+                   std::vector<QueryGradients>& queries, Panel& panel) {
+  const std::int64_t first = heads.first_block(queries.front().begin);
+  for (std::int64_t key = first; key < queries.back().end; key += kGradientKeys)
+    for (QueryGradients& q : queries) {
+      const std::int64_t begin = std::max(key, heads.first_block(q.begin));
+      const std::int64_t end = std::min(key + kGradientKeys, round_up(q.end, kBlock));
+      if (begin < end) panel_gradients(heads, k, q, panel, begin, end);
+    }
+  for (const QueryGradients& q : queries)
+    write_columns(q.d_queries.data(), kGradientPositions, q.end - q.begin, heads.width, heads.scale,
+                  d.q + heads.query_offset(q.head, q.begin), heads.query_stride);
+  queries.clear();
 }
 
 void write_key_gradients(const Heads& heads, const KeyGradients& k, const TileGradients& d) {
@@ -147,11 +161,15 @@ void tile_attention_gradients(const tiles::Heads& heads, const TileGradients& d)
                  AlignedSums(numbers),
                  AlignedSums(numbers)};
   Panel panel;
-  for (std::int64_t head = 0; head < heads.group; ++head)
-    for (std::int64_t begin = 0; begin < heads.length; begin += kGradientPositions)
-      add_positions(heads, d, k,
-                    queries_of(heads, d, head, begin, std::min(begin + kGradientPositions, heads.length)),
-                    panel);
+  const std::size_t most = queries_at_a_time(heads);
+  std::vector<QueryGradients> queries;
+  for (std::int64_t begin = 0; begin < heads.length; begin += kGradientPositions)
+    for (std::int64_t head = 0; head < heads.group; ++head) {
+      const std::int64_t end = std::min(begin + kGradientPositions, heads.length);
+      queries.push_back(queries_of(heads, d, head, begin, end));
+      if (queries.size() == most) add_positions(heads, d, k, queries, panel);
+    }
+  if (!queries.empty()) add_positions(heads, d, k, queries, panel);
   write_key_gradients(heads, k, d);
 }
 
