@@ -1,0 +1,62 @@
+"""Training takes no more memory than was planned, wherever the router sends the tokens."""
+import json
+import re
+import unittest
+
+import checkpoint
+import h5py
+import numpy
+import program
+from program import FIXTURES, JobTest, mpirun, sluice
+
+RANKS, LENGTH, CHOICES = 3, 2048, 2
+CONFIG = {  # 22 M parameters; were the rows of an expert not taken in blocks, they would need 150 MB more
+    "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_act": "silu", "vocab_size": 4096,
+    "hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 2048, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "num_experts": 6, "num_experts_per_tok": CHOICES,
+    "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [], "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+    "initializer_range": 0.02, "max_position_embeddings": LENGTH, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+}
+
+
+class Memory(JobTest):
+    def model(self):
+        """Every token prefers the same experts, all of rank 0: their probabilities are equal, and the first ones win."""
+        shape = self.directory / "shape"
+        shape.mkdir()
+        (shape / "config.json").write_text(json.dumps(CONFIG))
+        made = sluice("synthesize", shape, self.directory / "random")
+        self.assertEqual(made.status, 0, made.output)
+        tensors = checkpoint.read(self.directory / "random")
+        for name, values in tensors.items():
+            if name.endswith(".mlp.gate.weight"):
+                tensors[name] = numpy.zeros_like(values)
+        return checkpoint.write(self.directory / "model", tensors, shape)
+
+    def train(self, model, expert_parallel):
+        job = self.write_job(
+            f"{expert_parallel}.toml", model={"path": model, "dtype": "bfloat16"},
+            parallel={"expert_parallel": expert_parallel},
+            data={"tokens": FIXTURES / "moby-dick.tokens.h5", "sequence_length": LENGTH},
+            train={"steps": 2, "batch_sequences": RANKS})
+        result = mpirun(RANKS, program.SLUICE, "run", job)
+        self.expect(result, 0)
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            tokens = metrics["moe/expert_tokens"][0]
+        return result.output, tokens
+
+    def test_stays_within_the_plan_when_one_rank_gets_all_tokens(self):
+        model = self.model()
+        for expert_parallel in (0, 1):
+            output, tokens = self.train(model, expert_parallel)
+            everything = [RANKS * LENGTH] * CHOICES + [0] * (CONFIG["num_experts"] - CHOICES)
+            self.assertEqual(tokens.tolist(), [everything] * CONFIG["num_hidden_layers"])
+            before = float(re.search(r"([\d.]+) MiB before the model", output)[1])
+            rows = re.findall(r"rank \d .* ([\d.]+) MiB +([\d.]+) MiB$", output, re.MULTILINE)
+            self.assertEqual(len(rows), RANKS, output)
+            for planned, measured in rows:
+                self.assertLess(float(measured) - before, float(planned), output)
+
+
+if __name__ == "__main__":
+    unittest.main()
