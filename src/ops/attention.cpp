@@ -191,8 +191,6 @@ void for_each_head(const at::Tensor& q, const at::Tensor& k, const Documents& do
   });
 }
 
-std::uint16_t* numbers_of(const at::Tensor& x) { return static_cast<std::uint16_t*>(x.data_ptr()); }
-
 /// What a head is on matrix tiles.
 tiles::Heads tile_heads(const Sequence& s, const SharedHead& shared, double scale) {
   const std::int64_t width = s.k.size(2);
@@ -202,24 +200,25 @@ tiles::Heads tile_heads(const Sequence& s, const SharedHead& shared, double scal
           shared.group,
           s.q.size(1) * width,
           s.k.size(1) * width,
-          numbers_of(s.q) + query * width,
-          numbers_of(s.k) + shared.head * width,
-          numbers_of(s.v) + shared.head * width,
+          kernel::bits(s.q) + query * width,
+          kernel::bits(s.k) + shared.head * width,
+          kernel::bits(s.v) + shared.head * width,
           shared.document,
           static_cast<float>(scale),
           s.log_sums.data_ptr<float>() + query * s.log_sums.size(1)};
 }
 
 void tile_forward(const Sequence& s, const SharedHead& shared, double scale) {
-  tile_attention(tile_heads(s, shared, scale), numbers_of(s.out) + shared.head * shared.group * s.k.size(2));
+  tile_attention(tile_heads(s, shared, scale),
+                 kernel::bits(s.out) + shared.head * shared.group * s.k.size(2));
 }
 
 void tile_backward(const Sequence& s, const SequenceGradients& d, const SharedHead& shared, double scale) {
   const std::int64_t query = shared.head * shared.group * s.k.size(2);
   const std::int64_t key = shared.head * s.k.size(2);
   tile_attention_gradients(tile_heads(s, shared, scale),
-                           {numbers_of(s.out) + query, numbers_of(d.out) + query, numbers_of(d.q) + query,
-                            numbers_of(d.k) + key, numbers_of(d.v) + key});
+                           {kernel::bits(s.out) + query, kernel::bits(d.out) + query,
+                            kernel::bits(d.q) + query, kernel::bits(d.k) + key, kernel::bits(d.v) + key});
 }
 
 struct Attention : node::Function<Attention> {

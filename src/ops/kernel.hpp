@@ -115,6 +115,11 @@ SLUICE_VECTOR_CLONES void add_row(const T* row, float weight, std::int64_t width
   for (std::int64_t i = 0; i < width; ++i) sum[i] += weight * load(row[i]);
 }
 
+/// The elements of a bfloat16 tensor, as their bits.
+inline std::uint16_t* bits(const at::Tensor& tensor) {
+  return static_cast<std::uint16_t*>(tensor.data_ptr());
+}
+
 /// Calls f with a value of the tensor's element type, float or at::BFloat16.
 template <class F>
 void dispatch(const at::Tensor& tensor, F&& f) {

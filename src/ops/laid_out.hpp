@@ -3,7 +3,6 @@
 
 #include "base/round.hpp"
 #include "ops/tile_block.hpp"
-#include "ops/tile_softmax.hpp"
 
 #ifdef SLUICE_TILES
 

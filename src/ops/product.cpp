@@ -1,6 +1,7 @@
 #include "ops/product.hpp"
 
 #include "base/error.hpp"
+#include "ops/kernel.hpp"
 #include "ops/tile_block.hpp"
 #include "ops/tile_product.hpp"
 
@@ -129,13 +130,11 @@ void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, I
 /// Multiplications from which on our own product into float32 is the faster one.
 constexpr std::int64_t kTileWork = 1 << 24;
 
-const std::uint16_t* numbers(const at::Tensor& x) { return static_cast<const std::uint16_t*>(x.data_ptr()); }
-
 void multiply_on_tiles(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   // The stride of a dimension of one means nothing.
   const std::int64_t depth = a.size(1);
-  const tiles::Side left{numbers(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
-  const tiles::Side right{numbers(b), b.size(1), depth, b.stride(1), depth == 1 ? 1 : b.stride(0)};
+  const tiles::Side left{kernel::bits(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
+  const tiles::Side right{kernel::bits(b), b.size(1), depth, b.stride(1), depth == 1 ? 1 : b.stride(0)};
   tile_product({out.data_ptr<float>(), out.stride(0), into == Into::kAdd}, left, right);
 }
 

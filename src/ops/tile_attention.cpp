@@ -1,6 +1,7 @@
 #include "ops/tile_attention.hpp"
 
 #include "ops/laid_out.hpp"
+#include "ops/tile_softmax.hpp"
 
 #ifdef SLUICE_TILES
 

@@ -1,5 +1,6 @@
 #include "ops/laid_out.hpp"
 #include "ops/tile_attention.hpp"
+#include "ops/tile_softmax.hpp"
 
 #ifdef SLUICE_TILES
 
@@ -34,19 +35,31 @@ struct Panel {
   LaidOut grads_by_query{kGradientPositions, kGradientKeys};
 };
 
+void clear(const BlockTiles& block) {
+  *block.lower = Tile{};
+  *block.upper = Tile{};
+}
+
+/// Fills the panel's tiles of 32 keys by 32 queries.
 void block_gradients(const Heads& heads, const KeyGradients& k, const QueryGradients& q, Panel& panel,
                      std::int64_t first_key, std::int64_t key, std::int64_t position) {
+  const std::int64_t query = position - q.begin;
+  const BlockTiles weights = panel.weights.block(0, query);
+  const BlockTiles grads = panel.grads.block(0, query);
+  const BlockTiles grads_by_query = panel.grads_by_query.block(query, key - first_key);
+  if (key + kBlock <= heads.first_key(position)) {  // of an earlier document
+    for (const BlockTiles& tiles : {weights, grads, grads_by_query}) clear(tiles);
+    return;
+  }
   KeyBlock block;
   const std::int64_t depth = k.keys.depth_tiles();
-  const std::int64_t query = position - q.begin;
   multiply(k.keys.rows(key), q.queries.rows(query), depth, block.scores.data(), kBlock, /*adds=*/false);
   multiply(k.values.rows(key), q.grads.rows(query), depth, block.grads.data(), kBlock, /*adds=*/false);
   std::array<std::uint32_t, kBlock> seen;
   const bool all = heads.all_see(position, key, key + kBlock);
   if (!all) heads.who_sees(position, key, key + kBlock, seen.data());
   gradients_of(block, {q.log_sums.data() + query, q.dots.data() + query}, all ? nullptr : seen.data(),
-               heads.log2_scale(), panel.weights.block(0, query), panel.grads.block(0, query),
-               panel.grads_by_query.block(query, key - first_key));
+               heads.log2_scale(), weights, grads, grads_by_query);
 }
 
 /// What 32 keys, whose tiles are in the panel, add to their gradients and those of their values.

@@ -30,6 +30,11 @@ struct alignas(64) Tile {
   std::array<std::uint16_t, kLines * kDepth> numbers;
 };
 
+/// Those of 32 lines by a depth of 32.
+struct BlockTiles {
+  Tile *lower, *upper;
+};
+
 enum class Hand : bool { kLeft, kRight };
 
 /// The tiles of `lines` lines (a multiple of kBlock) by `depth_tiles` tiles of depth: those of 16 lines

@@ -15,11 +15,6 @@ namespace sluice::ops::tiles {
 /// Keys that 32 queries meet at a time: their scores stay in a core's first cache.
 inline constexpr std::int64_t kPanelKeys = 128;
 
-/// The tiles of 32 lines by a depth of 32.
-struct BlockTiles {
-  Tile *lower, *upper;
-};
-
 /// Which of 32 queries see a key, for each of some keys.
 using SeenBits = const std::uint32_t*;
 
