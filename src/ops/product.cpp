@@ -108,21 +108,27 @@ void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, I
 
 #else
 
+/// LibTorch's product of bfloat16 is bfloat16 too, so sums that must not be rounded are those of float32
+/// copies; some depth at a time, so that these stay small.
+void multiply_copies(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  constexpr std::int64_t kElements = 4 << 20;
+  at::Tensor target = out;
+  if (into == Into::kReplace) target.zero_();
+  const std::int64_t step = std::max<std::int64_t>(16, kElements / (a.size(0) + b.size(1)));
+  for (std::int64_t begin = 0; begin < a.size(1); begin += step) {
+    const std::int64_t count = std::min(step, a.size(1) - begin);
+    target.addmm_(a.narrow(1, begin, count).to(at::kFloat), b.narrow(0, begin, count).to(at::kFloat));
+  }
+}
+
 void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   at::Tensor target = out;
-  if (into == Into::kReplace && out.scalar_type() == at::kBFloat16) {
+  if (out.scalar_type() == at::kFloat)
+    multiply_copies(out, a, b, into);
+  else if (into == Into::kReplace)
     at::mm_out(target, a, b);
-    return;
-  }
-  // LibTorch's result is bfloat16 and must be added: some rows at a time, so that it stays small.
-  constexpr std::int64_t kElements = 4 << 20;
-  const std::int64_t rows = std::max<std::int64_t>(16, kElements / std::max<std::int64_t>(1, b.size(1)));
-  for (std::int64_t begin = 0; begin < a.size(0); begin += rows) {
-    const std::int64_t count = std::min(rows, a.size(0) - begin);
-    const at::Tensor result = at::mm(a.narrow(0, begin, count), b);
-    at::Tensor part = target.narrow(0, begin, count);
-    into == Into::kReplace ? part.copy_(result) : part.add_(result);
-  }
+  else
+    target.addmm_(a, b);
 }
 
 #endif
