@@ -6,12 +6,7 @@
 
 #include <algorithm>
 
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC takes the "undefined" operands inside its own vector functions for mistakes of ours.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
+SLUICE_VECTORS_BEGIN
 
 namespace sluice::ops::tiles {
 namespace {
@@ -95,8 +90,6 @@ void lay_out(const Side& side, Hand hand, std::int64_t first_line, std::int64_t 
 
 }  // namespace sluice::ops::tiles
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
+SLUICE_VECTORS_END
 
 #endif

@@ -7,12 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC takes the "undefined" operands inside its own vector functions for mistakes of ours.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
+SLUICE_VECTORS_BEGIN
 
 namespace sluice::ops::tiles {
 namespace {
@@ -213,8 +208,6 @@ SLUICE_TILES float dot(const std::uint16_t* a, const std::uint16_t* b, std::int6
 
 }  // namespace sluice::ops::tiles
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
+SLUICE_VECTORS_END
 
 #endif
