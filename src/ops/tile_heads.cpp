@@ -6,12 +6,7 @@ namespace sluice::ops::tiles {
 namespace {
 
 /// The bits of [begin, end), of which both may lie outside of 32.
-std::uint32_t bits(std::int64_t begin, std::int64_t end) {
-  const auto below = [](std::int64_t bit) {
-    return static_cast<std::uint32_t>((std::uint64_t{1} << std::clamp<std::int64_t>(bit, 0, kBlock)) - 1);
-  };
-  return below(end) & ~below(begin);
-}
+std::uint32_t bits(std::int64_t begin, std::int64_t end) { return lowest_bits(end) & ~lowest_bits(begin); }
 
 }  // namespace
 

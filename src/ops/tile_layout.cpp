@@ -11,14 +11,9 @@ SLUICE_VECTORS_BEGIN
 namespace sluice::ops::tiles {
 namespace {
 
-/// The lowest `count` bits, none below 0.
-__mmask32 first(std::int64_t count) {
-  return count >= 32 ? ~__mmask32{0} : static_cast<__mmask32>((1U << std::max<std::int64_t>(count, 0)) - 1);
-}
-
 /// 32 numbers of each of 16 lines, a line per register; beyond the matrix zeros.
 SLUICE_TILES void load_lines(const Side& side, std::int64_t line, std::int64_t depth, __m512i* rows) {
-  const __mmask32 mask = first(side.depth - depth);
+  const __mmask32 mask = lowest_bits(side.depth - depth);
   const std::uint16_t* source = side.data + line * side.line_stride + depth;
   const std::int64_t count = std::min(kLines, side.lines - line);
   for (std::int64_t i = 0; i < kLines; ++i, source += side.line_stride) {
@@ -30,7 +25,7 @@ SLUICE_TILES void load_lines(const Side& side, std::int64_t line, std::int64_t d
 /// 16 pairs of neighbours in depth of each of 32 lines, a pair of 16 lines per register: those of the lower
 /// lines, then those of the upper ones; beyond the matrix zeros.
 SLUICE_TILES void load_pairs(const Side& side, std::int64_t line, std::int64_t depth, __m512i* rows) {
-  const __mmask32 mask = first(side.lines - line);
+  const __mmask32 mask = lowest_bits(side.lines - line);
   const std::uint16_t* source = side.data + depth * side.depth_stride + line;
   const std::int64_t count = std::min(kDepth, side.depth - depth);
   for (std::int64_t i = 0; i < kDepth; i += 2, source += 2 * side.depth_stride) {

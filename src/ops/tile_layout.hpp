@@ -1,6 +1,7 @@
 // Matrices of bfloat16 as the tile registers (AMX) of the processor read them. Internal to src/ops.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -18,6 +19,11 @@ inline constexpr std::int64_t kLines = 16, kDepth = 32;
 /// Four tiles of the result are computed at a time, from two of each side: each that is loaded is used twice,
 /// and with the loads all eight registers are taken.
 inline constexpr std::int64_t kBlock = 2 * kLines;
+
+/// A mask of the lowest `count` bits: none below 0, all from 32 on.
+inline std::uint32_t lowest_bits(std::int64_t count) {
+  return static_cast<std::uint32_t>((std::uint64_t{1} << std::clamp<std::int64_t>(count, 0, 32)) - 1);
+}
 
 /// One side of a product: its lines are rows of the left or columns of the right matrix, of `depth` bfloat16
 /// each. One of the two strides (in elements) is 1.

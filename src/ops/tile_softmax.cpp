@@ -29,10 +29,6 @@ SLUICE_TILES inline __m512i both_rounded(__m512 lower, __m512 upper) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(upper, lower));
 }
 
-__mmask16 lowest(std::int64_t count) {
-  return static_cast<__mmask16>((1U << std::clamp<std::int64_t>(count, 0, kLines)) - 1);
-}
-
 /// The 16 queries from `half` on.
 __mmask16 half_of(std::uint32_t seen, std::int64_t half) { return static_cast<__mmask16>(seen >> half); }
 
@@ -77,7 +73,7 @@ SLUICE_TILES __m512 weigh(const float* scores, std::int64_t keys, SeenBits seen,
 }
 
 /// Rows of 32 by `factor`, 16 columns of them.
-SLUICE_TILES void multiply_columns(float* columns, std::int64_t rows, __m512 factor) {
+SLUICE_TILES void scale_columns(float* columns, std::int64_t rows, __m512 factor) {
   for (std::int64_t i = 0; i < rows; ++i, columns += kBlock)
     _mm512_store_ps(columns, _mm512_mul_ps(_mm512_load_ps(columns), factor));
 }
@@ -150,14 +146,14 @@ SLUICE_TILES void RunningPowers::join(const PanelScores& scores, std::int64_t ke
     const __m512 factor = power_of_two(_mm512_sub_ps(before, after));
     _mm512_store_ps(sums_.data() + half, _mm512_fmadd_ps(_mm512_load_ps(sums_.data() + half), factor, added));
     _mm512_store_ps(largest_.data() + half, after);
-    if (_mm512_cmp_ps_mask(before, after, _CMP_NEQ_UQ) != 0) multiply_columns(output + half, width, factor);
+    if (_mm512_cmp_ps_mask(before, after, _CMP_NEQ_UQ) != 0) scale_columns(output + half, width, factor);
   }
 }
 
 SLUICE_TILES void RunningPowers::finish(float* output, std::int64_t width) const {
   for (std::int64_t half = 0; half < kBlock; half += kLines)
-    multiply_columns(output + half, width,
-                     _mm512_div_ps(_mm512_set1_ps(1), _mm512_load_ps(sums_.data() + half)));
+    scale_columns(output + half, width,
+                  _mm512_div_ps(_mm512_set1_ps(1), _mm512_load_ps(sums_.data() + half)));
 }
 
 float RunningPowers::log_sum(std::int64_t query) const {
@@ -175,7 +171,7 @@ void gradients_of(const KeyBlock& block, const QueryTerms& terms, SeenBits seen,
 
 SLUICE_TILES void write_row(const float* row, std::int64_t width, float factor, std::uint16_t* target) {
   for (std::int64_t i = 0; i < width; i += kLines) {
-    const __mmask16 mask = lowest(width - i);
+    const auto mask = static_cast<__mmask16>(lowest_bits(width - i));
     const __m512 values = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, row + i), _mm512_set1_ps(factor));
     _mm256_mask_storeu_epi16(target + i, mask, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values)));
   }
@@ -200,7 +196,7 @@ SLUICE_TILES void write_columns(const float* columns, std::int64_t stride, std::
 SLUICE_TILES float dot(const std::uint16_t* a, const std::uint16_t* b, std::int64_t width) {
   __m512 sum = _mm512_setzero_ps();
   for (std::int64_t i = 0; i < width; i += kLines) {
-    const __mmask16 mask = lowest(width - i);
+    const auto mask = static_cast<__mmask16>(lowest_bits(width - i));
     sum = _mm512_fmadd_ps(widened(a + i, mask), widened(b + i, mask), sum);
   }
   return _mm512_reduce_add_ps(sum);
