@@ -133,15 +133,26 @@ void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, I
 
 #endif
 
-/// Multiplications from which on our own product into float32 is the faster one.
-constexpr std::int64_t kTileWork = 1 << 24;
+/// Whether our own product on matrix tiles takes this one, and is the faster one: laying out a side must pay.
+bool suits_tiles(const at::Tensor& out, const at::Tensor& a, Into into) {
+  constexpr std::int64_t kLeastWork = 1 << 23;  // multiplications
+  constexpr std::int64_t kLeastRows = 32, kLeastColumns = 256;
+  const bool rounds = out.scalar_type() != at::kFloat;
+  if (rounds && (into == Into::kAdd || a.size(1) > kMostRoundedDepth || out.size(0) < kLeastRows ||
+                 out.size(1) < kLeastColumns))
+    return false;
+  return out.numel() * a.size(1) >= kLeastWork && has_tiles();
+}
 
 void multiply_on_tiles(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   // The stride of a dimension of one means nothing.
   const std::int64_t depth = a.size(1);
   const tiles::Side left{kernel::bits(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
   const tiles::Side right{kernel::bits(b), b.size(1), depth, b.stride(1), depth == 1 ? 1 : b.stride(0)};
-  tile_product({out.data_ptr<float>(), out.stride(0), into == Into::kAdd}, left, right);
+  const TileResult result = out.scalar_type() != at::kFloat ? TileResult::kRounded
+                            : into == Into::kAdd            ? TileResult::kAdds
+                                                            : TileResult::kReplaces;
+  tile_product({out.data_ptr(), out.stride(0), result}, left, right);
 }
 
 }  // namespace
@@ -156,10 +167,8 @@ void product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, In
     if (into == Into::kReplace) target.zero_();
     return;
   }
-  if (a.scalar_type() == at::kBFloat16) {
-    const bool suits_tiles = out.scalar_type() == at::kFloat && out.numel() * a.size(1) >= kTileWork;
-    return suits_tiles && has_tiles() ? multiply_on_tiles(out, a, b, into) : multiply(out, a, b, into);
-  }
+  if (a.scalar_type() == at::kBFloat16)
+    return suits_tiles(out, a, into) ? multiply_on_tiles(out, a, b, into) : multiply(out, a, b, into);
   if (into == Into::kAdd)
     target.addmm_(a, b);
   else

@@ -3,12 +3,9 @@
 #ifdef SLUICE_TILES
 
 #include <cpuid.h>
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstddef>
 #include <cstdlib>
 #include <string_view>
 
@@ -54,35 +51,7 @@ Registers::~Registers() { _tile_release(); }
 
 SLUICE_TILES void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles, float* sums,
                            std::int64_t stride, bool adds) {
-  // Compilers do not know that loading a tile reads memory: what was laid out must be there by now.
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  const auto bytes = static_cast<std::size_t>(stride) * sizeof(float);
-  float* const lower = sums + kLines * stride;
-  if (adds) {
-    _tile_loadd(0, sums, bytes);
-    _tile_loadd(1, sums + kLines, bytes);
-    _tile_loadd(2, lower, bytes);
-    _tile_loadd(3, lower + kLines, bytes);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (std::int64_t d = 0; d < depth_tiles; ++d) {
-    _tile_loadd(4, left.tiles + d, 64);
-    _tile_loadd(6, right.tiles + d, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, right.tiles + right.step + d, 64);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, left.tiles + left.step + d, 64);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, sums, bytes);
-  _tile_stored(1, sums + kLines, bytes);
-  _tile_stored(2, lower, bytes);
-  _tile_stored(3, lower + kLines, bytes);
+  multiply(left, right, depth_tiles, sums, stride, adds, [] {});
 }
 
 }  // namespace sluice::ops::tiles

@@ -14,6 +14,11 @@ namespace sluice::ops {
 
 #ifdef SLUICE_TILES
 
+#include <immintrin.h>
+
+#include <atomic>
+#include <cstddef>
+
 namespace sluice::ops::tiles {
 
 /// Sets up the tile registers of this thread while it lives; whoever calls multiply() holds one. Requires
@@ -32,7 +37,46 @@ struct TileRows {
   std::int64_t step;
 };
 
-/// sums [32, 32], rows `stride` apart, = or += left right, over so many tiles of depth.
+/// sums [32, 32], rows `stride` apart, = or += left right, over so many tiles of depth. Calls `meanwhile`
+/// once for each of them, for what may be done beside the products.
+template <class Meanwhile>
+SLUICE_TILES inline void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles,
+                                  float* sums, std::int64_t stride, bool adds, Meanwhile&& meanwhile) {
+  // Compilers know neither that loading a tile reads memory nor that storing one writes it: what was laid out
+  // must be there by now, and what is read later must be read later.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  const auto bytes = static_cast<std::size_t>(stride) * sizeof(float);
+  float* const lower = sums + kLines * stride;
+  if (adds) {
+    _tile_loadd(0, sums, bytes);
+    _tile_loadd(1, sums + kLines, bytes);
+    _tile_loadd(2, lower, bytes);
+    _tile_loadd(3, lower + kLines, bytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (std::int64_t d = 0; d < depth_tiles; ++d) {
+    _tile_loadd(4, left.tiles + d, 64);
+    _tile_loadd(6, right.tiles + d, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, right.tiles + right.step + d, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, left.tiles + left.step + d, 64);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    meanwhile();
+  }
+  _tile_stored(0, sums, bytes);
+  _tile_stored(1, sums + kLines, bytes);
+  _tile_stored(2, lower, bytes);
+  _tile_stored(3, lower + kLines, bytes);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+/// The same with nothing beside.
 void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles, float* sums,
               std::int64_t stride, bool adds);
 

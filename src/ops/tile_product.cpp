@@ -6,19 +6,26 @@
 
 #ifdef SLUICE_TILES
 
+#include "ops/tile_vectors.hpp"
+
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
+SLUICE_VECTORS_BEGIN
+
 namespace sluice::ops::tiles {
 namespace {
 
-/// Tiles of depth that are worked on at a time, so that 32 lines of a side stay in the first cache.
-constexpr std::int64_t kPanelDepth = 16;
-/// Tiles of a side that are laid out at a time: they fit into the second cache beside those of the other.
-constexpr std::int64_t kLeftTiles = 1024, kRightTiles = 512;
+/// Lines of the right side that are laid out and multiplied at a time.
+constexpr std::int64_t kPanel = 128;
+/// Tiles of the left side that are laid out at a time, for the second cache; but so many lines at least, or
+/// the right side would be laid out too often.
+constexpr std::int64_t kLeftTiles = 512, kLeastLines = 512;
+/// Depth that is worked on at a time where results can be added to.
+constexpr std::int64_t kAddedDepth = 1024;
 
 struct alignas(64) Sums {
   std::array<float, kBlock * kBlock> values;
@@ -39,88 +46,180 @@ Tile* at_least(std::vector<Tile>& buffer, std::int64_t count) {
   return buffer.data();
 }
 
-/// Rows [first_row, first_row + rows) of the result and a part of the depth, with the left side laid out.
-struct Strip {
-  const TileTarget& out;
-  const Side& right;
-  const Tile* left;
-  std::int64_t first_row, rows, first_depth, depth_tiles;
-  bool adds;
-};
-
-/// A block at the edge of the result, of which it has `rows` by `columns`.
-void multiply_edge(const Strip& strip, const Tile* left, const Tile* right, float* out, std::int64_t rows,
-                   std::int64_t columns) {
-  Sums sums;
-  multiply({left, strip.depth_tiles}, {right, strip.depth_tiles}, strip.depth_tiles, sums.values.data(),
-           kBlock, /*adds=*/false);
-  for (std::int64_t r = 0; r < rows; ++r, out += strip.out.stride) {
-    const float* row = sums.values.data() + r * kBlock;
-    for (std::int64_t c = 0; c < columns; ++c) out[c] = strip.adds ? out[c] + row[c] : row[c];
-  }
-}
-
-/// Columns [first, first + columns) of a strip.
-void multiply_columns(const Strip& strip, std::int64_t first_column, std::int64_t columns) {
-  const std::int64_t lines = round_up(columns, kBlock);
-  Tile* const right_tiles = at_least(scratch().right, lines / kLines * strip.depth_tiles);
-  lay_out(strip.right, Hand::kRight, first_column, lines, strip.first_depth, strip.depth_tiles, right_tiles);
-  for (std::int64_t row = 0; row < strip.rows; row += kBlock) {
-    const Tile* left = strip.left + row / kLines * strip.depth_tiles;
-    const std::int64_t rows = std::min(kBlock, strip.rows - row);
-    for (std::int64_t column = 0; column < columns; column += kBlock) {
-      const Tile* right = right_tiles + column / kLines * strip.depth_tiles;
-      float* out = strip.out.data + (strip.first_row + row) * strip.out.stride + first_column + column;
-      if (rows == kBlock && column + kBlock <= columns)
-        multiply({left, strip.depth_tiles}, {right, strip.depth_tiles}, strip.depth_tiles, out,
-                 strip.out.stride, strip.adds);
-      else
-        multiply_edge(strip, left, right, out, rows, std::min(kBlock, columns - column));
-    }
-  }
-}
-
-/// Blocks of columns [begin, end) of a strip.
-void multiply_blocks(const Strip& strip, std::int64_t begin, std::int64_t end) {
-  const Registers registers;
-  const std::int64_t most = kRightTiles / strip.depth_tiles * kLines;
-  const std::int64_t last = std::min(end * kBlock, strip.right.lines);
-  for (std::int64_t column = begin * kBlock; column < last; column += most)
-    multiply_columns(strip, column, std::min(most, last - column));
-}
-
 struct Part {
   std::int64_t begin, end;
   [[nodiscard]] std::int64_t count() const { return end - begin; }
 };
 
-/// What a part of the depth adds to a part of the rows.
+/// Memory that will be laid out next, which is fetched a little with each of so many calls.
+class Ahead {
+ public:
+  Ahead(const Side& side, Part lines, Part depth, std::int64_t calls) {
+    if (lines.count() <= 0) return;
+    const bool by_line = side.depth_stride == 1;
+    const std::int64_t stride = by_line ? side.line_stride : side.depth_stride;
+    const Part runs = by_line ? lines : depth, within = by_line ? depth : lines;
+    next_ = side.data + runs.begin * stride + within.begin;
+    chunks_ = divide_up(within.count(), kChunk);
+    skip_ = stride - chunks_ * kChunk;
+    left_ = runs.count() * chunks_;
+    per_call_ = divide_up(left_, calls);
+  }
+
+  void operator()() {
+    for (std::int64_t i = std::min(per_call_, left_); i > 0; --i) {
+      __builtin_prefetch(next_, /*rw=*/0, /*locality=*/2);
+      next_ += kChunk;
+      if (++chunk_ == chunks_) {
+        chunk_ = 0;
+        next_ += skip_;
+      }
+    }
+    left_ -= per_call_;
+  }
+
+ private:
+  static constexpr std::int64_t kChunk = 32;  // numbers in a line of the cache
+  const std::uint16_t* next_ = nullptr;
+  std::int64_t chunk_ = 0, chunks_ = 0, skip_ = 0, left_ = 0, per_call_ = 0;
+};
+
+/// Where a block of the result goes; `mask` says which of its 32 columns exist.
+struct BlockTarget {
+  void* data;
+  std::int64_t stride, rows;
+  std::uint32_t mask;
+};
+
+SLUICE_TILES void write_rounded(const Sums& sums, const BlockTarget& out) {
+  const float* from = sums.values.data();
+  auto* to = static_cast<std::uint16_t*>(out.data);
+  for (std::int64_t row = 0; row < out.rows; ++row, from += kBlock, to += out.stride) {
+    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_load_ps(from + kLines), _mm512_load_ps(from));
+    _mm512_mask_storeu_epi16(to, out.mask, reinterpret_cast<__m512i>(both));
+  }
+}
+
+SLUICE_TILES void write_sums(const Sums& sums, const BlockTarget& out, bool adds) {
+  const auto lower = static_cast<__mmask16>(out.mask), upper = static_cast<__mmask16>(out.mask >> kLines);
+  const float* from = sums.values.data();
+  auto* to = static_cast<float*>(out.data);
+  for (std::int64_t row = 0; row < out.rows; ++row, from += kBlock, to += out.stride) {
+    __m512 first = _mm512_load_ps(from), second = _mm512_load_ps(from + kLines);
+    if (adds) {
+      first = _mm512_add_ps(first, _mm512_maskz_loadu_ps(lower, to));
+      second = _mm512_add_ps(second, _mm512_maskz_loadu_ps(upper, to + kLines));
+    }
+    _mm512_mask_storeu_ps(to, lower, first);
+    _mm512_mask_storeu_ps(to + kLines, upper, second);
+  }
+}
+
+/// Past the caches: a gradient is not read before many others are written.
+SLUICE_TILES void stream_sums(const Sums& sums, const BlockTarget& out) {
+  const float* from = sums.values.data();
+  auto* to = static_cast<float*>(out.data);
+  for (std::int64_t row = 0; row < out.rows; ++row, from += kBlock, to += out.stride) {
+    _mm512_stream_ps(to, _mm512_load_ps(from));
+    _mm512_stream_ps(to + kLines, _mm512_load_ps(from + kLines));
+  }
+}
+
+/// Whether a block can be written past the caches: in whole lines of them.
+bool is_whole(const BlockTarget& out) {
+  constexpr std::uintptr_t kLine = 64;
+  return out.mask == lowest_bits(kBlock) && reinterpret_cast<std::uintptr_t>(out.data) % kLine == 0 &&
+         out.stride % kLines == 0;
+}
+
+void write(const Sums& sums, const BlockTarget& out, TileResult result) {
+  if (result == TileResult::kRounded)
+    write_rounded(sums, out);
+  else if (result == TileResult::kReplaces && is_whole(out))
+    stream_sums(sums, out);
+  else
+    write_sums(sums, out, result == TileResult::kAdds);
+}
+
+/// Some rows of the result and a part of the depth, with the left side laid out.
+struct Strip {
+  const TileTarget& out;
+  const Side& right;
+  const Tile* left;
+  Part rows, depth;
+  std::int64_t depth_tiles;
+  TileResult result;
+
+  [[nodiscard]] BlockTarget block(std::int64_t row, std::int64_t column) const {
+    const std::int64_t place = (rows.begin + row) * out.stride + column;
+    void* const data = result == TileResult::kRounded
+                           ? static_cast<void*>(static_cast<std::uint16_t*>(out.data) + place)
+                           : static_cast<float*>(out.data) + place;
+    return {data, out.stride, std::min(kBlock, rows.count() - row), lowest_bits(right.lines - column)};
+  }
+};
+
+/// Some columns of a strip; `next` are those that will follow.
+SLUICE_TILES void multiply_panel(const Strip& strip, Part columns, Part next) {
+  const std::int64_t lines = round_up(columns.count(), kBlock), tiles = strip.depth_tiles;
+  Tile* const right = at_least(scratch().right, lines / kLines * tiles);
+  lay_out(strip.right, Hand::kRight, columns.begin, lines, strip.depth.begin, tiles, right);
+  Ahead ahead(strip.right, next, strip.depth, divide_up(strip.rows.count(), kBlock) * lines / kBlock * tiles);
+  Sums sums;
+  for (std::int64_t row = 0; row < strip.rows.count(); row += kBlock) {
+    for (std::int64_t column = 0; column < columns.count(); column += kBlock) {
+      multiply({strip.left + row / kLines * tiles, tiles}, {right + column / kLines * tiles, tiles}, tiles,
+               sums.values.data(), kBlock, /*adds=*/false, ahead);
+      write(sums, strip.block(row, columns.begin + column), strip.result);
+    }
+  }
+}
+
+/// Panels [begin, end) of a strip.
+SLUICE_TILES void multiply_panels(const Strip& strip, std::int64_t begin, std::int64_t end) {
+  const Registers registers;
+  const auto columns = [&](std::int64_t panel) {
+    return Part{panel * kPanel,
+                panel < end ? std::min((panel + 1) * kPanel, strip.right.lines) : panel * kPanel};
+  };
+  for (std::int64_t panel = begin; panel < end; ++panel)
+    multiply_panel(strip, columns(panel), columns(panel + 1));
+  _mm_sfence();
+}
+
+/// What a part of the depth contributes to some rows.
 void multiply_strip(const TileTarget& out, const Side& left, const Side& right, Part rows, Part depth) {
   const std::int64_t depth_tiles = divide_up(depth.count(), kDepth);
   const std::int64_t lines = round_up(rows.count(), kBlock);
   Tile* const laid_out = at_least(scratch().left, lines / kLines * depth_tiles);
   lay_out(left, Hand::kLeft, rows.begin, lines, depth.begin, depth_tiles, laid_out);
-  const Strip strip{out,          right,       laid_out,    rows.begin,
-                    rows.count(), depth.begin, depth_tiles, out.adds || depth.begin > 0};
+  const Strip strip{
+      out, right, laid_out, rows, depth, depth_tiles, depth.begin > 0 ? TileResult::kAdds : out.result};
   constexpr std::int64_t kGrain = 1 << 22;  // multiplications that are worth a thread
-  at::parallel_for(0, divide_up(right.lines, kBlock),
-                   divide_up(kGrain, rows.count() * depth.count() * kBlock),
-                   [&](std::int64_t begin, std::int64_t end) { multiply_blocks(strip, begin, end); });
+  at::parallel_for(0, divide_up(right.lines, kPanel),
+                   divide_up(kGrain, rows.count() * depth.count() * kPanel),
+                   [&](std::int64_t begin, std::int64_t end) { multiply_panels(strip, begin, end); });
 }
 
 }  // namespace
 }  // namespace sluice::ops::tiles
 
+SLUICE_VECTORS_END
+
 namespace sluice::ops {
 
 void tile_product(const TileTarget& out, const tiles::Side& left, const tiles::Side& right) {
-  SLUICE_ASSERT(left.depth == right.depth && left.depth > 0, "depths of {} and {}", left.depth, right.depth);
-  constexpr std::int64_t kMostRows = tiles::kLeftTiles / tiles::kPanelDepth * tiles::kLines;
-  constexpr std::int64_t kMostDepth = tiles::kPanelDepth * tiles::kDepth;
-  for (std::int64_t row = 0; row < left.lines; row += kMostRows)
-    for (std::int64_t depth = 0; depth < left.depth; depth += kMostDepth)
-      tiles::multiply_strip(out, left, right, {row, std::min(row + kMostRows, left.lines)},
-                            {depth, std::min(depth + kMostDepth, left.depth)});
+  const bool rounds = out.result == TileResult::kRounded;
+  SLUICE_ASSERT(left.depth == right.depth && left.depth > 0 && (!rounds || left.depth <= kMostRoundedDepth),
+                "depths of {} and {}", left.depth, right.depth);
+  const std::int64_t most_depth = rounds ? kMostRoundedDepth : tiles::kAddedDepth;
+  const std::int64_t depth_tiles = divide_up(std::min(left.depth, most_depth), tiles::kDepth);
+  const std::int64_t most_lines =
+      std::max(tiles::kLeftTiles / depth_tiles * tiles::kLines, tiles::kLeastLines);
+  for (std::int64_t row = 0; row < left.lines; row += most_lines)
+    for (std::int64_t depth = 0; depth < left.depth; depth += most_depth)
+      tiles::multiply_strip(out, left, right, {row, std::min(row + most_lines, left.lines)},
+                            {depth, std::min(depth + most_depth, left.depth)});
 }
 
 }  // namespace sluice::ops

@@ -68,6 +68,10 @@ TEST(Product, of_many_rows_and_much_depth_has_its_edges) {
   expect_products(45, 530, 1061);
 }
 
+TEST(Product, of_whole_blocks_is_written_past_the_caches) { expect_products(64, 530, 512); }
+
+TEST(Product, of_more_depth_than_tiles_are_laid_out_for_is_rounded_once) { expect_products(40, 4200, 300); }
+
 TEST(Product, of_large_matrices_leaves_the_gap_after_each_row_alone) {
   const at::Tensor a = numbers({700, 610}, at::kBFloat16).t();
   const at::Tensor b = numbers({700, 77}, at::kBFloat16, 2);
@@ -76,6 +80,12 @@ TEST(Product, of_large_matrices_leaves_the_gap_after_each_row_alone) {
   product(buffer.narrow(1, 0, 77), a, b, Into::kAdd);
   expect_close(buffer.narrow(1, 0, 77), 2 * at::mm(a.to(at::kFloat), b.to(at::kFloat)), 1e-4);
   EXPECT_TRUE(buffer.narrow(1, 77, 23).eq(7.0F).all().item<bool>());
+
+  const at::Tensor wide = numbers({700, 270}, at::kBFloat16, 3);
+  const at::Tensor rounded = at::full({610, 300}, 7.0F, at::kBFloat16);
+  product(rounded.narrow(1, 0, 270), a, wide);
+  expect_close(rounded.narrow(1, 0, 270), at::mm(a.to(at::kFloat), wide.to(at::kFloat)), 1e-2);
+  EXPECT_TRUE(rounded.narrow(1, 270, 30).eq(7.0F).all().item<bool>());
 }
 
 TEST(Product, leaves_the_gap_after_each_row_alone) {
