@@ -59,12 +59,14 @@ SLUICE_TILES inline void multiply(const TileRows& left, const TileRows& right, s
     _tile_zero(3);
   }
   for (std::int64_t d = 0; d < depth_tiles; ++d) {
+    // First all loads: where another program computes on the same core, these and products do not overlap,
+    // and changing from one to the other costs time.
     _tile_loadd(4, left.tiles + d, 64);
     _tile_loadd(6, right.tiles + d, 64);
-    _tile_dpbf16ps(0, 4, 6);
     _tile_loadd(7, right.tiles + right.step + d, 64);
-    _tile_dpbf16ps(1, 4, 7);
     _tile_loadd(5, left.tiles + left.step + d, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
     meanwhile();
