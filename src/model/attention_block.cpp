@@ -30,15 +30,16 @@ at::Tensor attention_block(const ModelConfig& config, const AttentionParameters&
     return ops::linear(tokens, weight).view({sequences, length, heads, -1});
   };
   const at::Tensor projected = project(parameters.q_proj, config.attention_heads);
-  const at::Tensor queries = normalised(config, projected.narrow(3, 0, config.head_dim), parameters.q_norm);
+  const bool gated = config.attention_output_gate;
+  const at::Tensor queries =
+      normalised(config, gated ? projected.narrow(3, 0, config.head_dim) : projected, parameters.q_norm);
   const at::Tensor keys =
       normalised(config, project(parameters.k_proj, config.key_value_heads), parameters.k_norm);
   const at::Tensor values = project(parameters.v_proj, config.key_value_heads);
   const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim));
   at::Tensor mixed = ops::attention(ops::apply_rotary(queries, rotary), ops::apply_rotary(keys, rotary),
                                     values, scale, documents);
-  if (config.attention_output_gate)
-    mixed = mixed * at::sigmoid(projected.narrow(3, config.head_dim, config.head_dim));
+  if (gated) mixed = mixed * at::sigmoid(projected.narrow(3, config.head_dim, config.head_dim));
   return ops::linear(mixed.reshape({sequences * length, config.attention_heads * config.head_dim}),
                      parameters.o_proj)
       .view({sequences, length, config.hidden_size});

@@ -93,10 +93,11 @@ void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choice
   const float* weight = weights.defined() ? weights.data_ptr<float>() : nullptr;
   float* const sum = sums.data_ptr<float>();
   kernel::dispatch(rows, [&]<class T>(T) {
+    const T* const row_data = rows.data_ptr<T>();
     // Threads share the columns: rows of one token may follow each other.
     at::parallel_for(0, width, kernel::grain(block.count), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = 0; row < block.count; ++row)
-        kernel::add_row(rows.data_ptr<T>() + row * width + begin,
+        kernel::add_row(row_data + row * width + begin,
                         weight == nullptr ? 1.0F : kernel::rounded<T>(weight[block.slots[row]]), end - begin,
                         sum + block.slots[row] / choices * width + begin);
     });
@@ -109,11 +110,11 @@ void weigh_rows(const at::Tensor& activation, const at::Tensor& grad, const RowB
   const float* weight = weights.data_ptr<float>();
   float* d_weight = d_weights.data_ptr<float>();
   kernel::dispatch(activation, [&]<class T>(T) {
+    T *const activations = activation.data_ptr<T>(), *const grads = grad.data_ptr<T>();
     at::parallel_for(0, block.count, kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
-        d_weight[block.slots[row]] =
-            weigh_row(activation.data_ptr<T>() + row * width, grad.data_ptr<T>() + row * width,
-                      kernel::rounded<T>(weight[block.slots[row]]), width);
+        d_weight[block.slots[row]] = weigh_row(activations + row * width, grads + row * width,
+                                               kernel::rounded<T>(weight[block.slots[row]]), width);
     });
   });
 }

@@ -6,6 +6,7 @@
 #include "ops/product.hpp"
 #include "ops/swiglu_rows.hpp"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -119,13 +120,18 @@ class Pass {
   at::Tensor sums_, d_weights_;
 };
 
+/// The many views of a pass need no graph, nor the half of the time that looking for one takes.
+using NoViewTracking = at::AutoDispatchBelowADInplaceOrView;
+
 at::Tensor run(const ExpertTokens& own, const ExpertParameters& parameters, TokenExchange& exchange) {
+  const NoViewTracking guard;
   const ExpertTokens here = exchange.dispatch(own);
   return exchange.combine(Pass(here, parameters, exchange).forward());
 }
 
 std::pair<at::Tensor, at::Tensor> run_backward(const ExpertTokens& own, const ExpertParameters& parameters,
                                                TokenExchange& exchange) {
+  const NoViewTracking guard;
   const ExpertTokens here = exchange.dispatch(own);
   const auto [sums, d_weights] = Pass(here, parameters, exchange).backward();
   return exchange.combine(sums, d_weights);
