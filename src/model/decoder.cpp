@@ -105,6 +105,12 @@ void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out) con
                           config_.padding_token);
 }
 
+void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out,
+                             const ops::TableRows& rows) const {
+  ops::embedding_backward(ids.flatten(), d_out.reshape({-1, config_.hidden_size}), rows,
+                          config_.padding_token);
+}
+
 at::Tensor Decoder::layer(int index, const at::Tensor& x, const ops::Documents& documents,
                           RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
                           ops::TokenExchange& exchange) const {

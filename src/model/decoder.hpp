@@ -8,6 +8,7 @@
 #include "model/model_config.hpp"
 #include "model/parameter_views.hpp"
 #include "ops/documents.hpp"
+#include "ops/embedding.hpp"
 #include "ops/loss.hpp"
 #include "ops/rotary.hpp"
 
@@ -35,6 +36,8 @@ class Decoder {
   [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const;
   /// Adds the gradient of the embedding table for d_out [b, L, hidden].
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const;
+  /// The same into some rows of it, wherever they are.
+  void embed_backward(const at::Tensor& ids, const at::Tensor& d_out, const ops::TableRows& rows) const;
 
   /// Collective as moe_block(), where the layer has one. x [b, L, hidden] -> [b, L, hidden]; a graph is kept
   /// if x requires a gradient. Router arguments and later passes as in moe_block().

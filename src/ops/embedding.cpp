@@ -2,7 +2,10 @@
 
 #include "ops/kernel.hpp"
 
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/index_select.h>
+
+#include <algorithm>
 
 namespace sluice::ops {
 namespace {
@@ -49,6 +52,29 @@ void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const Pa
                   end, table.grad.data_ptr<float>(), table.grad.stride(0));
     });
   });
+}
+
+std::vector<std::int64_t> distinct_ids(std::span<const at::Tensor> ids) {
+  std::vector<std::int64_t> all;
+  for (const at::Tensor& some : ids) {
+    const at::Tensor tokens = some.contiguous();
+    all.insert(all.end(), tokens.data_ptr<std::int64_t>(), tokens.data_ptr<std::int64_t>() + tokens.numel());
+  }
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  return all;
+}
+
+void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const TableRows& table,
+                        std::int64_t padding) {
+  const at::Tensor tokens = ids.contiguous();
+  const at::Tensor places = at::empty_like(tokens);
+  std::transform(tokens.data_ptr<std::int64_t>(), tokens.data_ptr<std::int64_t>() + tokens.numel(),
+                 places.data_ptr<std::int64_t>(), [&](std::int64_t id) {
+                   return id == padding ? kNoPadding
+                                        : std::ranges::lower_bound(table.rows, id) - table.rows.begin();
+                 });
+  embedding_backward(places, d_out, Parameter{{}, table.grad}, kNoPadding);
 }
 
 }  // namespace sluice::ops

@@ -5,6 +5,8 @@
 #include "ops/parameter.hpp"
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace sluice::ops {
 
@@ -18,6 +20,19 @@ inline constexpr std::int64_t kNoPadding = -1;
 /// Adds row t of d_out [T, H] to row ids[t] of table.grad, for t = 0, 1, ... whatever the number of threads,
 /// but where the id is `padding`. Does nothing if table.grad is undefined.
 void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const Parameter& table,
+                        std::int64_t padding = kNoPadding);
+
+/// The ids in some tensors (int64), ascending, each once.
+[[nodiscard]] std::vector<std::int64_t> distinct_ids(std::span<const at::Tensor> ids);
+
+/// Rows of a table's gradient: row i of `grad` [rows, H] (float32) is that of id rows[i], which ascend.
+struct TableRows {
+  std::span<const std::int64_t> rows;
+  at::Tensor grad;
+};
+
+/// The same into some rows of the gradient; they contain all ids.
+void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const TableRows& table,
                         std::int64_t padding = kNoPadding);
 
 }  // namespace sluice::ops

@@ -1,5 +1,6 @@
 #include "train/expert_exchange.hpp"
 
+#include "base/counts.hpp"
 #include "base/error.hpp"
 #include "ops/token_rows.hpp"
 #include "shard/shard_plan.hpp"
@@ -7,7 +8,6 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace sluice {
 namespace {
@@ -15,15 +15,6 @@ namespace {
 /// Up to here a token goes to nearly all of the other ranks: with k choices to 1 - (1 - 1/W)^k of them, 96 %
 /// for 8 choices on 3 ranks.
 constexpr int kGatheringRanks = 4;
-
-std::int64_t sum(const std::vector<std::int64_t>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-}
-
-std::vector<std::int64_t> times(std::vector<std::int64_t> counts, std::int64_t factor) {
-  for (std::int64_t& count : counts) count *= factor;
-  return counts;
-}
 
 std::int64_t row_bytes(const at::Tensor& rows) { return rows.size(1) * rows.element_size(); }
 

@@ -1,5 +1,9 @@
 #include "train/gradient_reducer.hpp"
 
+#include "base/error.hpp"
+
+#include <ATen/ops/from_blob.h>
+
 #include <algorithm>
 #include <functional>
 
@@ -42,7 +46,30 @@ void GradientReducer::open(const Stage& stage) {
   }
 }
 
+at::Tensor GradientReducer::open_rows(const Stage& stage, const std::vector<std::int64_t>& rows) {
+  const int unit = stage.units.front();
+  const FlatLayout& layout = gradients_.plan().layouts().units[static_cast<std::size_t>(unit)];
+  SLUICE_ASSERT(layout.kind() == UnitKind::kEmbedding && stage.units.size() == 1, "rows of {}",
+                layout.name());
+  if (!in_arena(unit)) {
+    const Placement& table = layout.placements().front();
+    const std::int64_t width = table.granule, all_rows = table.block_elements / width;
+    std::vector<std::int64_t> cuts{0};
+    for (const std::int64_t count : gradients_.plan().counts(unit, gradients_.rank()))
+      cuts.push_back(std::min(all_rows, cuts.back() + count / width));
+    rows_.emplace(mesh_.sharers(gradients_.plan(), unit), rows, std::move(cuts));
+    if (rows_->most_rows() <= all_rows) {
+      std::fill_n(floats(buffer_.data()), rows_->own_rows() * width, 0.0F);
+      return at::from_blob(buffer_.data(), {rows_->own_rows(), width}, at::kFloat);
+    }
+    rows_.reset();
+  }
+  open(stage);
+  return {};
+}
+
 void GradientReducer::reduce(const Stage& stage) {
+  if (rows_) return reduce_rows(stage.units.front());
   float* next = floats(buffer_.data());
   for (const int unit : stage.units) {
     if (replaces(unit)) clear_idle_experts(unit);
@@ -76,6 +103,17 @@ void GradientReducer::reduce_unit(int unit, float* held) {
   float* part = held + owned.begin - plan.held(unit, gradients_.rank()).begin;
   sharers.reduce_scatter_sum(held, part, counts);
   std::transform(shard, shard + owned.count(), part, shard, std::plus<>());
+}
+
+void GradientReducer::reduce_rows(int unit) {
+  const int rank = gradients_.rank();
+  float* const shard = floats(gradients_.unit_data(unit));
+  if (!has_gradient_[static_cast<std::size_t>(unit)])
+    std::fill_n(shard, gradients_.plan().owned(unit, rank).count(), 0.0F);
+  const FlatLayout& layout = gradients_.plan().layouts().units[static_cast<std::size_t>(unit)];
+  rows_->add_to(shard, floats(buffer_.data()), layout.placements().front().granule);
+  rows_.reset();
+  has_gradient_[static_cast<std::size_t>(unit)] = true;
 }
 
 }  // namespace sluice

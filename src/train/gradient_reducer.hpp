@@ -6,7 +6,9 @@
 #include "shard/arena.hpp"
 #include "shard/rank_mesh.hpp"
 #include "shard/stage_plan.hpp"
+#include "train/row_gradients.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace sluice {
@@ -26,8 +28,12 @@ class GradientReducer {
   /// Points the gradient views of a stage's units at zeros, or at experts whose first gradient replaces what
   /// is there.
   void open(const Stage& stage);
-  /// Collective over the world. Adds what open()'s views received, summed over the ranks that hold the same,
-  /// to the arena; unbinds them.
+  /// Collective over the world. The same for the embedding's stage, of which this rank has gradients for
+  /// `rows` (ascending, each once) alone: returns zeros [rows, hidden] in place of the view. Undefined, with
+  /// the view open as by open(), where that would move no less.
+  [[nodiscard]] at::Tensor open_rows(const Stage& stage, const std::vector<std::int64_t>& rows);
+  /// Collective over the world. Adds what open() or open_rows() pointed at received, summed over the ranks
+  /// that hold the same, to the arena; unbinds them.
   void reduce(const Stage& stage);
 
  private:
@@ -40,12 +46,14 @@ class GradientReducer {
   void clear_idle_experts(int unit);
   [[nodiscard]] std::int64_t held_elements(int unit) const;
   void reduce_unit(int unit, float* held);
+  void reduce_rows(int unit);
 
   const RankMesh& mesh_;
   ParameterViews& views_;
   ShardArena& gradients_;
   MemoryBlock buffer_;
-  std::vector<bool> has_gradient_;  ///< one per unit: reduced before in this step
+  std::vector<bool> has_gradient_;    ///< one per unit: reduced before in this step
+  std::optional<RowGradients> rows_;  ///< between open_rows() and reduce()
 };
 
 }  // namespace sluice

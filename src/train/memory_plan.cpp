@@ -1,21 +1,16 @@
 #include "train/memory_plan.hpp"
 
 #include "base/bytes.hpp"
+#include "base/counts.hpp"
 #include "data/sampler.hpp"
 #include "train/activation_plan.hpp"
 #include "train/adamw.hpp"
-
-#include <numeric>
 
 namespace sluice {
 namespace {
 
 /// Kernels that the matrix library compiles, and what the heap keeps between blocks in use: measured.
 constexpr std::int64_t kRuntimeBytes = 64 * kMiB;
-
-std::int64_t sum(const std::vector<std::int64_t>& elements) {
-  return std::accumulate(elements.begin(), elements.end(), std::int64_t{0});
-}
 
 /// The first micro-batch is the largest.
 TokenLoad token_load(const ParallelDims& dims, const JobConfig& job, int rank) {

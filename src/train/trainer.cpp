@@ -1,6 +1,7 @@
 #include "train/trainer.hpp"
 
 #include "base/error.hpp"
+#include "ops/embedding.hpp"
 #include "ops/optimizer.hpp"
 #include "train/load_balancing.hpp"
 
@@ -139,12 +140,24 @@ void Trainer::backward(std::vector<Pass>& passes) {
     const PhaseTimer::Scope phase(timer_, Phase::kReduce);
     reducer_.reduce(stage);
   }
-  reducer_.open(stages_.embed);
+  embed_backward(passes);
+}
+
+void Trainer::embed_backward(const std::vector<Pass>& passes) {
+  std::vector<at::Tensor> ids;
+  for (const Pass& pass : passes) ids.push_back(pass.inputs);
+  const std::vector<std::int64_t> rows = ops::distinct_ids(ids);
+  const PhaseTimer::Scope reducing(timer_, Phase::kReduce);
+  const at::Tensor grads = reducer_.open_rows(stages_.embed, rows);
   {
     const PhaseTimer::Scope phase(timer_, Phase::kBackward);
-    for (const Pass& pass : passes) decoder_.embed_backward(pass.inputs, pass.hidden);
+    for (const Pass& pass : passes) {
+      if (grads.defined())
+        decoder_.embed_backward(pass.inputs, pass.hidden, {rows, grads});
+      else
+        decoder_.embed_backward(pass.inputs, pass.hidden);
+    }
   }
-  const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   reducer_.reduce(stages_.embed);
 }
 

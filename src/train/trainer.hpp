@@ -74,6 +74,7 @@ class Trainer {
   void backward(std::vector<Pass>& passes);
   void forward_layer(int index, Pass& pass, bool keep_graph);
   void backward_layer(int index, Pass& pass);
+  void embed_backward(const std::vector<Pass>& passes);
   void finish_metrics(double local_loss_sum, std::int64_t targets, StepMetrics& metrics);
 
   Communicator& comm_;

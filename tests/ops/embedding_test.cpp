@@ -4,6 +4,7 @@
 #include "op_check.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/index_select.h>
 #include <gtest/gtest.h>
 
 namespace sluice::ops {
@@ -42,6 +43,21 @@ TEST(EmbeddingBackward, leaves_the_row_of_the_padding_alone) {
   EXPECT_TRUE(table.grad[3].equal(before[3]));
   EXPECT_TRUE(table.grad[0].equal(before[0] + d_out[1]));
   EXPECT_TRUE(table.grad[7].equal(before[7] + d_out[3]));
+}
+
+TEST(EmbeddingBackward, into_some_rows_adds_what_the_table_would_get) {
+  const std::vector<at::Tensor> ids{at::tensor({7, 0, 3}, at::kLong), at::tensor({{7}, {9}}, at::kLong)};
+  const std::vector<std::int64_t> rows = distinct_ids(ids);
+  EXPECT_EQ(rows, (std::vector<std::int64_t>{0, 3, 7, 9}));
+  const Parameter table{numbers({10, 6}), at::zeros({10, 6})};
+  const at::Tensor grad = at::zeros({4, 6});
+  for (const at::Tensor& some : ids) {
+    const at::Tensor d_out = numbers({some.numel(), 6});
+    embedding_backward(some.flatten(), d_out, table, 3);
+    embedding_backward(some.flatten(), d_out, TableRows{rows, grad}, 3);
+  }
+  EXPECT_TRUE(grad.equal(at::index_select(table.grad, 0, at::tensor(rows))));
+  EXPECT_TRUE(grad[1].eq(0).all().item<bool>());
 }
 
 TEST(EmbeddingBackward, gives_the_same_sums_for_any_number_of_threads) {

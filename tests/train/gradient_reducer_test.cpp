@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <numeric>
+
 namespace sluice {
 namespace {
 
@@ -93,6 +96,47 @@ TEST_F(GradientReducerTest, parts_of_a_tied_embedding_add_up) {
     expect_sums(Stage{{stages_.head.units.back()}}, 1);
     for (const Stage& layer : stages_.layers) expect_sums(layer, 3);
   }
+}
+
+TEST_F(GradientReducerTest, of_rows_only_those_with_gradients_travel) {
+  // Rank r has ones for row 3 and the r rows behind 20; rank 0 of several has none at all.
+  const int rank = comm_.rank();
+  std::vector<std::int64_t> rows;
+  if (rank > 0 || comm_.size() == 1) rows.push_back(3);
+  for (int i = 0; i < rank; ++i) rows.push_back(20 + i);
+  const auto expected = [&](std::int64_t row) {
+    if (row == 3) return static_cast<float>(std::max(1, comm_.size() - 1));
+    return row >= 20 ? static_cast<float>(std::max<std::int64_t>(0, comm_.size() - 1 - (row - 20))) : 0.0F;
+  };
+  for (int step = 0; step < 2; ++step) {
+    reducer_.begin_step();
+    reduce(stages_.head, 1);
+    const std::int64_t before = comm_.traffic().sent_bytes;
+    at::Tensor grads = reducer_.open_rows(stages_.embed, rows);
+    ASSERT_EQ(grads.defined(), comm_.size() > 1);
+    if (!grads.defined()) grads = views_["model.embed_tokens.weight"].grad[3];
+    grads.add_(1);
+    reducer_.reduce(stages_.embed);
+    EXPECT_LT(comm_.traffic().sent_bytes - before, (rank + 2) * 500);
+    const int unit = stages_.embed.units.front();
+    const Placement& table = model_.layouts.units[static_cast<std::size_t>(unit)].placements().front();
+    const auto sum = static_cast<float>(comm_.size() * (comm_.size() + 1) / 2);
+    const auto* gradients = reinterpret_cast<const float*>(gradients_.data());
+    plan_.for_each_owned_run(unit, table, rank, [&](const ShardPlan::OwnedRun& run) {
+      for (std::int64_t i = 0; i < run.count; ++i)
+        ASSERT_EQ(gradients[run.arena_begin + i], sum + expected((run.tensor_begin + i) / table.granule));
+    });
+  }
+}
+
+TEST_F(GradientReducerTest, where_rows_would_move_no_less_the_table_is_reduced) {
+  std::vector<std::int64_t> rows(29);
+  std::iota(rows.begin(), rows.end(), 0);
+  reducer_.begin_step();
+  EXPECT_FALSE(reducer_.open_rows(stages_.embed, rows).defined());
+  views_["model.embed_tokens.weight"].grad.add_(static_cast<float>(comm_.rank() + 1));
+  reducer_.reduce(stages_.embed);
+  expect_sums(stages_.embed, 1);
 }
 
 TEST_F(GradientReducerTest, views_are_unbound_outside_a_stages_time) {
