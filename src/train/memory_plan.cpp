@@ -10,7 +10,7 @@ namespace sluice {
 namespace {
 
 /// Kernels that the matrix library compiles, and what the heap keeps between blocks in use: measured.
-constexpr std::int64_t kRuntimeBytes = 64 * kMiB;
+constexpr std::int64_t kRuntimeBytes = 48 * kMiB;
 
 /// The first micro-batch is the largest.
 TokenLoad token_load(const ParallelDims& dims, const JobConfig& job, int rank) {
