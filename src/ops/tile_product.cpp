@@ -19,7 +19,7 @@ SLUICE_VECTORS_BEGIN
 namespace sluice::ops::tiles {
 namespace {
 
-/// Lines of the right side that are laid out and multiplied at a time.
+/// Lines of the right side that are laid out and multiplied at a time, at most.
 constexpr std::int64_t kPanel = 128;
 /// Tiles of the left side that are laid out at a time, for the second cache; but so many lines at least, or
 /// the right side would be laid out too often.
@@ -147,7 +147,7 @@ struct Strip {
   const Side& right;
   const Tile* left;
   Part rows, depth;
-  std::int64_t depth_tiles;
+  std::int64_t depth_tiles, panel;
   TileResult result;
 
   [[nodiscard]] BlockTarget block(std::int64_t row, std::int64_t column) const {
@@ -179,25 +179,38 @@ SLUICE_TILES void multiply_panel(const Strip& strip, Part columns, Part next) {
 SLUICE_TILES void multiply_panels(const Strip& strip, std::int64_t begin, std::int64_t end) {
   const Registers registers;
   const auto columns = [&](std::int64_t panel) {
-    return Part{panel * kPanel,
-                panel < end ? std::min((panel + 1) * kPanel, strip.right.lines) : panel * kPanel};
+    const std::int64_t first = panel * strip.panel;
+    return Part{first, panel < end ? std::min(first + strip.panel, strip.right.lines) : first};
   };
   for (std::int64_t panel = begin; panel < end; ++panel)
     multiply_panel(strip, columns(panel), columns(panel + 1));
   _mm_sfence();
 }
 
+/// Parts of a product that are worth a thread.
+std::int64_t grain(std::int64_t multiplications) { return divide_up(std::int64_t{1} << 22, multiplications); }
+
+Tile* lay_out_left(const Side& left, Part rows, Part depth, std::int64_t depth_tiles) {
+  const std::int64_t blocks = divide_up(rows.count(), kBlock), block_tiles = 2 * depth_tiles;
+  Tile* const target = at_least(scratch().left, blocks * block_tiles);
+  constexpr std::int64_t kCost = 128;  // multiplications in the time of one number
+  at::parallel_for(0, blocks, grain(kBlock * depth.count() * kCost),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     lay_out(left, Hand::kLeft, rows.begin + begin * kBlock, (end - begin) * kBlock,
+                             depth.begin, depth_tiles, target + begin * block_tiles);
+                   });
+  return target;
+}
+
 /// What a part of the depth contributes to some rows.
 void multiply_strip(const TileTarget& out, const Side& left, const Side& right, Part rows, Part depth) {
   const std::int64_t depth_tiles = divide_up(depth.count(), kDepth);
-  const std::int64_t lines = round_up(rows.count(), kBlock);
-  Tile* const laid_out = at_least(scratch().left, lines / kLines * depth_tiles);
-  lay_out(left, Hand::kLeft, rows.begin, lines, depth.begin, depth_tiles, laid_out);
-  const Strip strip{
-      out, right, laid_out, rows, depth, depth_tiles, depth.begin > 0 ? TileResult::kAdds : out.result};
-  constexpr std::int64_t kGrain = 1 << 22;  // multiplications that are worth a thread
-  at::parallel_for(0, divide_up(right.lines, kPanel),
-                   divide_up(kGrain, rows.count() * depth.count() * kPanel),
+  // Less than a whole panel where there would not be one for each thread.
+  const std::int64_t share = round_up(divide_up<std::int64_t>(right.lines, at::get_num_threads()), kBlock);
+  const std::int64_t panel = std::min(kPanel, share);
+  const Strip strip{out,         right, lay_out_left(left, rows, depth, depth_tiles),    rows, depth,
+                    depth_tiles, panel, depth.begin > 0 ? TileResult::kAdds : out.result};
+  at::parallel_for(0, divide_up(right.lines, panel), grain(rows.count() * depth.count() * panel),
                    [&](std::int64_t begin, std::int64_t end) { multiply_panels(strip, begin, end); });
 }
 
