@@ -32,6 +32,17 @@ TEST(ExponentialBelow, is_next_to_nothing_beyond_the_range) {
   EXPECT_TRUE(std::isnan(kernel::exponential_below(std::nanf(""))));
 }
 
+TEST(Sigmoid, is_right_to_a_few_units_in_the_last_place) {
+  for (double x = -87.3; x < 100; x += 0.0371) {
+    const auto input = static_cast<float>(x);
+    const double expected = 1 / (1 + std::exp(-static_cast<double>(input)));
+    EXPECT_NEAR(kernel::sigmoid(input), expected, expected * 3.6e-7) << input;
+  }
+  EXPECT_NEAR(kernel::sigmoid(-1e30F), 0.0F, 1.2e-38F);
+  EXPECT_EQ(kernel::sigmoid(1e30F), 1.0F);
+  EXPECT_TRUE(std::isnan(kernel::sigmoid(std::nanf(""))));
+}
+
 TEST(Exponential, knows_the_ends_of_the_range) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(kernel::exponential(0.0F), 1.0F);
