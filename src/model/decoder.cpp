@@ -5,6 +5,7 @@
 #include "ops/embedding.hpp"
 
 #include <fmt/format.h>
+#include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <string>

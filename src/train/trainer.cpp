@@ -5,6 +5,7 @@
 #include "ops/optimizer.hpp"
 #include "train/load_balancing.hpp"
 
+#include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <algorithm>
