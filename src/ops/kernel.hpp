@@ -96,9 +96,10 @@ inline float exponential(float x) {
   return x < -87.33F ? 0.0F : (x > 88.72F ? HUGE_VALF : (x != x ? x : value));
 }
 
-/// The same for x that is not positive but for rounding, in fewer instructions; 1.2e-38 below -87.33.
+/// The same for x that is not positive but for rounding, in fewer instructions; 0 below -87.68, where
+/// the exponent is that of 0.
 inline float exponential_below(float x) {
-  const float clamped = x < -87.33F ? -87.33F : x;
+  const float clamped = x < -88.0F ? -88.0F : x;
   const float shifted = clamped * 1.44269504F + 12582912.0F;
   const float n = shifted - 12582912.0F;
   const float r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
@@ -107,7 +108,7 @@ inline float exponential_below(float x) {
   return exponential_of_remainder(r) * std::bit_cast<float>((exponent + 127) << 23);
 }
 
-/// 1 / (1 + e^-x); 1.2e-38 below -87.33. Of e^-|x|, which needs no second bound: with one, compilers make a
+/// 1 / (1 + e^-x); 0 below -87.68. Of e^-|x|, which needs no second bound: with one, compilers make a
 /// branch of it, and no vector code.
 inline float sigmoid(float x) {
   const float e = exponential_below(-std::abs(x));

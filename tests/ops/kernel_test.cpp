@@ -38,7 +38,7 @@ TEST(Sigmoid, is_right_to_a_few_units_in_the_last_place) {
     const double expected = 1 / (1 + std::exp(-static_cast<double>(input)));
     EXPECT_NEAR(kernel::sigmoid(input), expected, expected * 3.6e-7) << input;
   }
-  EXPECT_NEAR(kernel::sigmoid(-1e30F), 0.0F, 1.2e-38F);
+  EXPECT_EQ(kernel::sigmoid(-100.0F), 0.0F);
   EXPECT_EQ(kernel::sigmoid(1e30F), 1.0F);
   EXPECT_TRUE(std::isnan(kernel::sigmoid(std::nanf(""))));
 }
