@@ -1,6 +1,7 @@
 #include "comm/mpi_communicator.hpp"
 
 #include "base/checked.hpp"
+#include "base/counts.hpp"
 #include "base/error.hpp"
 #include "comm/mpi_check.hpp"
 
@@ -212,8 +213,7 @@ std::vector<std::string> MpiCommunicator::all_gather_text(std::string_view text)
   const std::vector<std::int64_t> each(lengths.size(), sizeof(std::int64_t));
   all_gather(&length, lengths.data(), each, nullptr).wait();
 
-  const std::int64_t total = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  std::string all(static_cast<std::size_t>(total), '\0');
+  std::string all(static_cast<std::size_t>(sum(lengths)), '\0');
   all_gather(text.data(), all.data(), lengths, nullptr).wait();
 
   std::vector<std::string> texts;

@@ -1,5 +1,6 @@
 #include "shard/unit_gatherer.hpp"
 
+#include "base/counts.hpp"
 #include "base/error.hpp"
 
 #include <cstring>
@@ -26,8 +27,8 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
 }
 
 Work UnitGatherer::start(int unit, std::byte* out) {
-  std::vector<std::int64_t> bytes = weights_.plan().counts(unit, weights_.rank());
-  for (std::int64_t& count : bytes) count *= size_of(weights_.dtype());
+  const std::vector<std::int64_t> bytes =
+      times(weights_.plan().counts(unit, weights_.rank()), size_of(weights_.dtype()));
   return mesh_.sharers(weights_.plan(), unit).all_gather(weights_.unit_data(unit), out, bytes);
 }
 

@@ -57,7 +57,7 @@ at::Tensor GradientReducer::open_rows(const Stage& stage, const std::vector<std:
     std::vector<std::int64_t> cuts{0};
     for (const std::int64_t count : gradients_.plan().counts(unit, gradients_.rank()))
       cuts.push_back(std::min(all_rows, cuts.back() + count / width));
-    rows_.emplace(mesh_.sharers(gradients_.plan(), unit), rows, std::move(cuts));
+    rows_.emplace(mesh_.sharers(gradients_.plan(), unit), rows, std::move(cuts), width);
     if (rows_->most_rows() <= all_rows) {
       std::fill_n(floats(buffer_.data()), rows_->own_rows() * width, 0.0F);
       return at::from_blob(buffer_.data(), {rows_->own_rows(), width}, at::kFloat);
@@ -110,8 +110,7 @@ void GradientReducer::reduce_rows(int unit) {
   float* const shard = floats(gradients_.unit_data(unit));
   if (!has_gradient_[static_cast<std::size_t>(unit)])
     std::fill_n(shard, gradients_.plan().owned(unit, rank).count(), 0.0F);
-  const FlatLayout& layout = gradients_.plan().layouts().units[static_cast<std::size_t>(unit)];
-  rows_->add_to(shard, floats(buffer_.data()), layout.placements().front().granule);
+  rows_->add_to(shard, floats(buffer_.data()));
   rows_.reset();
   has_gradient_[static_cast<std::size_t>(unit)] = true;
 }

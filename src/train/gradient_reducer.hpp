@@ -30,7 +30,7 @@ class GradientReducer {
   void open(const Stage& stage);
   /// Collective over the world. The same for the embedding's stage, of which this rank has gradients for
   /// `rows` (ascending, each once) alone: returns zeros [rows, hidden] in place of the view. Undefined, with
-  /// the view open as by open(), where that would move no less.
+  /// the view open as by open(), where nothing travels or the rows of all ranks do not fit into the buffer.
   [[nodiscard]] at::Tensor open_rows(const Stage& stage, const std::vector<std::int64_t>& rows);
   /// Collective over the world. Adds what open() or open_rows() pointed at received, summed over the ranks
   /// that hold the same, to the arena; unbinds them.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
 #include <utility>
 
 namespace sluice {
@@ -11,30 +12,21 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-std::int64_t bytes_of(std::int64_t numbers) {
-  return numbers * static_cast<std::int64_t>(sizeof(std::int64_t));
-}
-
-/// Every rank's list on every rank.
+/// Every rank's list on every rank; their bytes travel as a text of any length does.
 std::vector<Numbers> gather_lists(Communicator& comm, const Numbers& own) {
-  const auto ranks = static_cast<std::size_t>(comm.size());
-  Numbers counts(ranks);
-  const auto count = std::ssize(own);
-  comm.all_gather(&count, counts.data(), Numbers(ranks, bytes_of(1))).wait();
-  Numbers all(static_cast<std::size_t>(sum(counts)));
-  comm.all_gather(own.data(), all.data(), times(counts, bytes_of(1))).wait();
   std::vector<Numbers> lists;
-  for (auto begin = all.cbegin(); const std::int64_t size : counts) {
-    lists.emplace_back(begin, begin + size);
-    begin += size;
+  const auto* bytes = reinterpret_cast<const char*>(own.data());
+  for (const std::string& list : comm.all_gather_text({bytes, own.size() * sizeof(std::int64_t)})) {
+    Numbers& numbers = lists.emplace_back(list.size() / sizeof(std::int64_t));
+    std::copy_n(list.data(), list.size(), reinterpret_cast<char*>(numbers.data()));
   }
   return lists;
 }
 
 }  // namespace
 
-RowGradients::RowGradients(Communicator& comm, Rows rows, Rows cuts)
-    : comm_(comm), rows_(gather_lists(comm, rows)), cuts_(std::move(cuts)) {}
+RowGradients::RowGradients(Communicator& comm, Rows rows, Rows cuts, std::int64_t width)
+    : comm_(comm), rows_(gather_lists(comm, rows)), cuts_(std::move(cuts)), width_(width) {}
 
 std::int64_t RowGradients::most_rows() const {
   std::int64_t most = 0, all = 0;
@@ -45,29 +37,25 @@ std::int64_t RowGradients::most_rows() const {
   return most + all;
 }
 
-Numbers RowGradients::counts_by_owner(const Rows& rows) const {
-  Numbers counts;
-  for (std::size_t owner = 0; owner + 1 < cuts_.size(); ++owner)
-    counts.push_back(std::ranges::lower_bound(rows, cuts_[owner + 1]) -
-                     std::ranges::lower_bound(rows, cuts_[owner]));
-  return counts;
+std::span<const std::int64_t> RowGradients::owned_by(std::size_t owner, const Rows& rows) const {
+  return {std::ranges::lower_bound(rows, cuts_[owner]), std::ranges::lower_bound(rows, cuts_[owner + 1])};
 }
 
-void RowGradients::add_to(float* shard, float* gradients, std::int64_t width) const {
+void RowGradients::add_to(float* shard, float* gradients) const {
   const auto rank = static_cast<std::size_t>(comm_.rank());
-  const std::int64_t row_bytes = width * static_cast<std::int64_t>(sizeof(float));
-  Numbers received;
-  for (const Rows& rows : rows_) received.push_back(counts_by_owner(rows)[rank]);
-  const float* next = gradients + own_rows() * width;
-  comm_
-      .all_to_all(gradients, times(counts_by_owner(own()), row_bytes), gradients + own_rows() * width,
-                  times(received, row_bytes))
-      .wait();
+  Numbers sent, received;
+  for (std::size_t other = 0; other < rows_.size(); ++other) {
+    sent.push_back(std::ssize(owned_by(other, rows_[rank])));
+    received.push_back(std::ssize(owned_by(rank, rows_[other])));
+  }
+  const std::int64_t row_bytes = width_ * static_cast<std::int64_t>(sizeof(float));
+  float* next = gradients + own_rows() * width_;
+  comm_.all_to_all(gradients, times(sent, row_bytes), next, times(received, row_bytes)).wait();
   for (const Rows& rows : rows_)
-    for (auto row = std::ranges::lower_bound(rows, cuts_[rank]); row != rows.end() && *row < cuts_[rank + 1];
-         ++row, next += width) {
-      float* const sum = shard + (*row - cuts_[rank]) * width;
-      std::transform(sum, sum + width, next, sum, std::plus<>());
+    for (const std::int64_t row : owned_by(rank, rows)) {
+      float* const sum = shard + (row - cuts_[rank]) * width_;
+      std::transform(sum, sum + width_, next, sum, std::plus<>());
+      next += width_;
     }
 }
 
