@@ -1,5 +1,5 @@
-// Causal attention of bfloat16 on the matrix tiles (AMX) of the processor: scores go from the tiles through
-// vector registers into the tiles of the next product, and never to memory beyond a core's own caches.
+// Causal attention of bfloat16, block by block of tiles: scores go from one product through vector registers
+// into the tiles of the next, and never to memory beyond a core's own caches.
 // Internal to src/ops.
 #pragma once
 

@@ -1,13 +1,13 @@
-// The tile registers (AMX) of the processor: whether they are there, and the product of one block. Internal
-// to src/ops.
+// The product of one block of tiles: on the processor's tile registers (AMX), or with its vectors of bfloat16
+// (AVX-512) where it has none. Internal to src/ops.
 #pragma once
 
 #include "ops/tile_layout.hpp"
 
 namespace sluice::ops {
 
-/// Whether the processor has the tiles, the system lets this process use them, and ONEDNN_MAX_CPU_ISA does
-/// not forbid them, which holds oneDNN back in the same way.
+/// Whether the processor multiplies vectors of bfloat16, with or without tile registers, and
+/// ONEDNN_MAX_CPU_ISA does not forbid them, which holds oneDNN back in the same way.
 [[nodiscard]] bool has_tiles();
 
 }  // namespace sluice::ops
@@ -21,12 +21,16 @@ namespace sluice::ops {
 
 namespace sluice::ops::tiles {
 
-/// Sets up the tile registers of this thread while it lives; whoever calls multiply() holds one. Requires
-/// has_tiles().
+/// Whether blocks are multiplied on tile registers: the processor has them, the system lets this process use
+/// them, and ONEDNN_MAX_CPU_ISA does not forbid them.
+[[nodiscard]] bool has_registers();
+
+/// Sets up the tile registers of this thread, if there are any, while it lives; whoever calls multiply()
+/// holds one. Requires has_tiles().
 class Registers {
  public:
-  SLUICE_TILES Registers();
-  SLUICE_TILES ~Registers();
+  Registers();
+  ~Registers();
   Registers(const Registers&) = delete;
   Registers& operator=(const Registers&) = delete;
 };
@@ -37,11 +41,16 @@ struct TileRows {
   std::int64_t step;
 };
 
-/// sums [32, 32], rows `stride` apart, = or += left right, over so many tiles of depth. Calls `meanwhile`
-/// once for each of them, for what may be done beside the products.
+/// sums [16, 16], rows `stride` apart, = or += left right, over so many tiles of depth; with vectors.
+void multiply_vectors(const Tile* left, const Tile* right, std::int64_t depth_tiles, float* sums,
+                      std::int64_t stride, bool adds);
+
+/// sums [32, 32], rows `stride` apart, = or += left right, over so many tiles of depth; on tile registers.
+/// Calls `meanwhile` with each of them.
 template <class Meanwhile>
-SLUICE_TILES inline void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles,
-                                  float* sums, std::int64_t stride, bool adds, Meanwhile&& meanwhile) {
+SLUICE_TILES inline void multiply_registers(const TileRows& left, const TileRows& right,
+                                            std::int64_t depth_tiles, float* sums, std::int64_t stride,
+                                            bool adds, Meanwhile& meanwhile) {
   // Compilers know neither that loading a tile reads memory nor that storing one writes it: what was laid out
   // must be there by now, and what is read later must be read later.
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -76,6 +85,20 @@ SLUICE_TILES inline void multiply(const TileRows& left, const TileRows& right, s
   _tile_stored(2, lower, bytes);
   _tile_stored(3, lower + kLines, bytes);
   std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+/// sums [32, 32], rows `stride` apart, = or += left right, over so many tiles of depth. Calls `meanwhile`
+/// once for each of them, for what may be done beside the products.
+template <class Meanwhile>
+SLUICE_TILES inline void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles,
+                                  float* sums, std::int64_t stride, bool adds, Meanwhile&& meanwhile) {
+  if (has_registers()) return multiply_registers(left, right, depth_tiles, sums, stride, adds, meanwhile);
+  for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
+    for (std::int64_t d = quarter; d < depth_tiles; d += 4) meanwhile();
+    const std::int64_t lower = quarter / 2, right_half = quarter % 2;
+    multiply_vectors(left.tiles + lower * left.step, right.tiles + right_half * right.step, depth_tiles,
+                     sums + (lower * stride + right_half) * kLines, stride, adds);
+  }
 }
 
 /// The same with nothing beside.

@@ -1,4 +1,5 @@
-// Matrices of bfloat16 as the tile registers (AMX) of the processor read them. Internal to src/ops.
+// Matrices of bfloat16 in tiles: as the tile registers (AMX) of a processor read them, which suits its
+// vectors of bfloat16 as well. Internal to src/ops.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Products of bfloat16 on the matrix tiles (AMX) of the processor. Internal to src/ops.
+// Products of bfloat16, block by block of tiles. Internal to src/ops.
 //
 // The weights or gradients of a product with few rows lie in memory, not in a cache: their next lines are
 // fetched while tiles are multiplied, and gradients go past the caches. The library's products do neither,
