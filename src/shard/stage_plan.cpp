@@ -12,29 +12,54 @@ void for_each_stage(const StagePlan& plan, Visit visit) {
   visit(plan.head);
 }
 
-/// What must be gathered to have a unit.
-std::int64_t gathered_elements(const ShardPlan& plan, int unit, int rank) {
-  return plan.sharers(unit) == 1 ? 0 : plan.held(unit, rank).count();
+/// What must be gathered to have a stage.
+struct Elements {
+  std::int64_t dense = 0, experts = 0;
+};
+
+Elements gathered(const Stage& stage, const ShardPlan& plan, int rank) {
+  Elements elements;
+  for (const int unit : stage.units) {
+    if (plan.sharers(unit) == 1) continue;
+    const bool is_expert = plan.layouts().units[static_cast<std::size_t>(unit)].kind() == UnitKind::kExperts;
+    (is_expert ? elements.experts : elements.dense) += plan.held(unit, rank).count();
+  }
+  return elements;
 }
 
 }  // namespace
 
-std::vector<std::int64_t> StagePlan::slot_elements(const ShardPlan& plan, int rank) const {
-  std::vector<std::int64_t> slots;
+const Stage& StagePlan::after(int layer) const {
+  const auto next = static_cast<std::size_t>(layer + 1);
+  return next < layers.size() ? layers[next] : head;
+}
+
+const Stage* StagePlan::before(int layer) const {
+  return layer == 0 ? nullptr : &layers[static_cast<std::size_t>(layer - 1)];
+}
+
+std::int64_t StagePlan::neighbouring_dense_elements(const ShardPlan& plan, int rank) const {
+  std::int64_t most = 0, before = 0;
   for_each_stage(*this, [&](const Stage& stage) {
-    slots.resize(std::max(slots.size(), stage.units.size()), 0);
-    for (std::size_t i = 0; i < stage.units.size(); ++i)
-      slots[i] = std::max(slots[i], gathered_elements(plan, stage.units[i], rank));
+    const std::int64_t elements = gathered(stage, plan, rank).dense;
+    most = std::max(most, before + elements);
+    before = elements;
   });
-  return slots;
+  return most;
+}
+
+std::int64_t StagePlan::expert_elements(const ShardPlan& plan, int rank) const {
+  std::int64_t most = 0;
+  for_each_stage(*this,
+                 [&](const Stage& stage) { most = std::max(most, gathered(stage, plan, rank).experts); });
+  return most;
 }
 
 std::int64_t StagePlan::largest_stage_elements(const ShardPlan& plan, int rank) const {
   std::int64_t largest = 0;
   for_each_stage(*this, [&](const Stage& stage) {
-    std::int64_t elements = 0;
-    for (const int unit : stage.units) elements += gathered_elements(plan, unit, rank);
-    largest = std::max(largest, elements);
+    const Elements elements = gathered(stage, plan, rank);
+    largest = std::max(largest, elements.dense + elements.experts);
   });
   return largest;
 }

@@ -19,10 +19,17 @@ struct StagePlan {
   std::vector<Stage> layers;
   Stage head;
 
-  /// Elements that a rank holds of the i-th unit of any stage, units that it owns alone not counted: one
-  /// gather slot for each i serves all stages.
-  [[nodiscard]] std::vector<std::int64_t> slot_elements(const ShardPlan& plan, int rank) const;
-  /// The same of the stage with the most: what one gradient buffer must hold.
+  /// What forward needs after a layer (-1: the embedding), and backward before it: null before the first.
+  [[nodiscard]] const Stage& after(int layer) const;
+  [[nodiscard]] const Stage* before(int layer) const;
+
+  // Elements that a rank holds of units that it does not own alone, which are gathered and reduced.
+
+  /// Of the dense units of two stages that follow each other, at most.
+  [[nodiscard]] std::int64_t neighbouring_dense_elements(const ShardPlan& plan, int rank) const;
+  /// Of the experts of a stage, at most.
+  [[nodiscard]] std::int64_t expert_elements(const ShardPlan& plan, int rank) const;
+  /// Of all units of a stage, at most.
   [[nodiscard]] std::int64_t largest_stage_elements(const ShardPlan& plan, int rank) const;
 };
 

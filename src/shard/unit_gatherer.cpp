@@ -3,26 +3,59 @@
 #include "base/counts.hpp"
 #include "base/error.hpp"
 
-#include <cstring>
+#include <utility>
 
 namespace sluice {
 
 UnitGatherer::UnitGatherer(const RankMesh& mesh, const ShardArena& weights, const StagePlan& stages)
-    : mesh_(mesh), weights_(weights) {
-  for (const std::int64_t elements : stages.slot_elements(weights.plan(), weights.rank()))
-    slots_.push_back(allocate(MemoryKind::kPrivate, elements * size_of(weights.dtype()), "gather buffer"));
+    : mesh_(mesh),
+      weights_(weights),
+      dense_(stages.neighbouring_dense_elements(weights.plan(), weights.rank()) * size_of(weights.dtype()),
+             "gather buffer"),
+      experts_(allocate(MemoryKind::kPrivate,
+                        stages.expert_elements(weights.plan(), weights.rank()) * size_of(weights.dtype()),
+                        "gather buffer of experts")) {}
+
+bool UnitGatherer::is_expert(int unit) const {
+  return weights_.plan().layouts().units[static_cast<std::size_t>(unit)].kind() == UnitKind::kExperts;
+}
+
+std::int64_t UnitGatherer::held_bytes(int unit) const {
+  return weights_.plan().held(unit, weights_.rank()).count() * size_of(weights_.dtype());
+}
+
+void UnitGatherer::begin(const Stage& stage) {
+  SLUICE_ASSERT(next_.stage == nullptr, "a second stage is gathered ahead");
+  std::int64_t bytes = 0;
+  for (const int unit : stage.units)
+    if (is_gathered(unit) && !is_expert(unit)) bytes += held_bytes(unit);
+  next_ = {&stage, dense_.take(bytes), {}};
+  std::byte* place = next_.room.data();
+  for (const int unit : stage.units) {
+    if (!is_gathered(unit) || is_expert(unit)) continue;
+    next_.works.push_back(start(unit, place));
+    place += held_bytes(unit);
+  }
 }
 
 std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
+  if (next_.stage == nullptr) begin(stage);
+  SLUICE_ASSERT(next_.stage == &stage, "another stage was gathered ahead");
+  current_ = std::exchange(next_, {});
   std::vector<std::byte*> units;
-  std::vector<Work> works;
-  for (std::size_t i = 0; i < stage.units.size(); ++i) {
-    const int unit = stage.units[i];
-    const bool is_alone = weights_.plan().sharers(unit) == 1;
-    units.push_back(is_alone ? weights_.unit_data(unit) : slots_[i].data());
-    if (!is_alone) works.push_back(start(unit, units.back()));
+  std::byte* place = current_.room.data();
+  for (const int unit : stage.units) {
+    if (!is_gathered(unit)) {
+      units.push_back(weights_.unit_data(unit));
+    } else if (is_expert(unit)) {
+      units.push_back(experts_.data());
+      current_.works.push_back(start(unit, experts_.data()));
+    } else {
+      units.push_back(place);
+      place += held_bytes(unit);
+    }
   }
-  for (Work& work : works) work.wait();
+  for (Work& work : current_.works) work.wait();
   return units;
 }
 
@@ -32,12 +65,6 @@ Work UnitGatherer::start(int unit, std::byte* out) {
   return mesh_.sharers(weights_.plan(), unit).all_gather(weights_.unit_data(unit), out, bytes);
 }
 
-void UnitGatherer::release() {
-#ifndef NDEBUG
-  constexpr int kNanByte = 0xff;  // all bits set is a NaN in float32 and in bfloat16
-  for (const MemoryBlock& slot : slots_)
-    if (slot.bytes() > 0) std::memset(slot.data(), kNanByte, static_cast<std::size_t>(slot.bytes()));
-#endif
-}
+void UnitGatherer::release() { dense_.give_back(std::exchange(current_, {}).room); }
 
 }  // namespace sluice

@@ -1,36 +1,55 @@
-// Makes whole units out of the ranks' shards, one stage at a time.
+// Makes whole units out of the ranks' shards, one stage at a time, the next one's on its way meanwhile.
 #pragma once
 
 #include "device/memory.hpp"
 #include "shard/arena.hpp"
 #include "shard/rank_mesh.hpp"
 #include "shard/stage_plan.hpp"
+#include "shard/stage_room.hpp"
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace sluice {
 
-/// Holds one gather slot for each unit that a stage can have, allocated once: nothing grows from step to
-/// step.
+/// Its memory is allocated once: nothing grows from step to step.
 class UnitGatherer {
  public:
-  /// `mesh` and `weights` must outlive the gatherer. What a rank owns alone has no slot: the arena holds it.
+  /// `mesh`, `weights` and `stages` must outlive the gatherer. What a rank owns alone takes no memory: the
+  /// arena holds it.
   UnitGatherer(const RankMesh& mesh, const ShardArena& weights, const StagePlan& stages);
 
-  /// Collective over the world. Gathers what this rank holds of the units of a stage (ShardPlan::held);
-  /// returns the first byte of each, in the stage's order. What was gathered before is gone.
+  /// Collective over the world. Begins to gather the dense units of the stage that gather() will be called
+  /// for next, a neighbour of the one in use. Not its experts: a second layer of them is too much memory.
+  /// The weights must stay as they are until then.
+  void begin(const Stage& stage);
+
+  /// Collective over the world. Gathers what this rank holds of the units of a stage (ShardPlan::held), or
+  /// what is missing of it after begin(); returns the first byte of each, in the stage's order.
   [[nodiscard]] std::vector<std::byte*> gather(const Stage& stage);
 
-  /// The gathered bytes are needed no more. Debug builds fill the slots with NaN, so that a late use shows.
+  /// What gather() returned is needed no more.
   void release();
 
  private:
+  /// The dense units of a stage.
+  struct Gathering {
+    const Stage* stage = nullptr;
+    std::span<std::byte> room;
+    std::vector<Work> works;
+  };
+
+  [[nodiscard]] bool is_gathered(int unit) const { return weights_.plan().sharers(unit) > 1; }
+  [[nodiscard]] bool is_expert(int unit) const;
+  [[nodiscard]] std::int64_t held_bytes(int unit) const;
   [[nodiscard]] Work start(int unit, std::byte* out);
 
   const RankMesh& mesh_;
   const ShardArena& weights_;
-  std::vector<MemoryBlock> slots_;
+  StageRoom dense_;
+  MemoryBlock experts_;
+  Gathering current_, next_;
 };
 
 }  // namespace sluice

@@ -26,7 +26,7 @@ std::vector<double> Evaluator::losses(const Batch& whole) {
   std::vector<double> losses(static_cast<std::size_t>(whole.sequences * whole.length), 0.0);
   double* out = losses.data() + rank_share(whole.sequences, comm_.size(), comm_.rank()).begin * whole.length;
   {
-    const StageBinder::Bound bound(binder_, binder_.stages().head);
+    const StageBinder::Bound bound(binder_, binder_.stages().head, nullptr);
     for (const MicroBatch& micro_batch : micro_batches) {
       const at::Tensor found =
           decoder_.head(micro_batch.hidden, micro_batch.targets, /*loss_scale=*/1, /*want_grad=*/false)
@@ -44,11 +44,12 @@ void Evaluator::forward(std::vector<MicroBatch>& micro_batches) {
   const std::size_t rounds = binder_.exchange().begin(token_counts(micro_batches));
   const StagePlan& stages = binder_.stages();
   {
-    const StageBinder::Bound bound(binder_, stages.embed);
+    const StageBinder::Bound bound(binder_, stages.embed, &stages.after(-1));
     for (MicroBatch& micro_batch : micro_batches) micro_batch.hidden = decoder_.embed(micro_batch.inputs);
   }
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
-    const StageBinder::Bound bound(binder_, stages.layers[static_cast<std::size_t>(layer)]);
+    const StageBinder::Bound bound(binder_, stages.layers[static_cast<std::size_t>(layer)],
+                                   &stages.after(layer));
     RoutingSums unused = decoder_.no_routing(layer);
     for (MicroBatch& micro_batch : micro_batches) {
       RoutingRecord record;

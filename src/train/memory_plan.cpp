@@ -1,7 +1,6 @@
 #include "train/memory_plan.hpp"
 
 #include "base/bytes.hpp"
-#include "base/counts.hpp"
 #include "data/sampler.hpp"
 #include "train/activation_plan.hpp"
 #include "train/adamw.hpp"
@@ -58,7 +57,8 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ShardPlan& p
     const ActivationBytes activations = plan_activations(model, job, token_load(plan.dims(), job, rank));
     memory.forward_activations = activations.forward;
     memory.activations = std::max(activations.forward, activations.backward);
-    memory.gather_buffers = sum(stages.slot_elements(plan, rank)) * size;
+    memory.gather_buffers =
+        (stages.neighbouring_dense_elements(plan, rank) + stages.expert_elements(plan, rank)) * size;
     memory.runtime = kRuntimeBytes;
     if (!trains) continue;
     memory.gradients = elements * size_of(DType::kFloat32);

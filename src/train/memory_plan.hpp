@@ -19,10 +19,11 @@ namespace sluice {
 /// activations are an upper estimate of what a micro-batch of one layer and the kept layer inputs take. What
 /// the process takes before it sees a model comes on top.
 struct RankMemory {
-  std::int64_t weights = 0;          ///< the arena
-  std::int64_t gradients = 0;        ///< float32 shards
-  std::int64_t optimizer = 0;        ///< master weights and moments
-  std::int64_t gather_buffers = 0;   ///< units of which it owns a shard, one slot for each of a stage
+  std::int64_t weights = 0;    ///< the arena
+  std::int64_t gradients = 0;  ///< float32 shards
+  std::int64_t optimizer = 0;  ///< master weights and moments
+  std::int64_t gather_buffers =
+      0;  ///< units of which it owns a shard: of a stage, and the next one's dense part
   std::int64_t gradient_buffer = 0;  ///< float32, the largest stage
   std::int64_t activations = 0;      ///< of the phase with the most
   std::int64_t runtime = 0;          ///< what libraries compile and keep once they compute

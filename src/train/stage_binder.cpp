@@ -13,10 +13,12 @@ StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const Par
       gatherer_(mesh_, weights, stages_),
       exchange_(mesh_.group(), model.experts, timer_) {}
 
-StageBinder::Bound::Bound(StageBinder& binder, const Stage& stage) : binder_(binder), stage_(stage) {
+StageBinder::Bound::Bound(StageBinder& binder, const Stage& stage, const Stage* next)
+    : binder_(binder), stage_(stage) {
   const PhaseTimer::Scope phase(binder.timer_, Phase::kGather);
   const std::vector<std::byte*> units = binder.gatherer_.gather(stage);
   for (std::size_t i = 0; i < units.size(); ++i) binder.views_.bind(stage.units[i], units[i]);
+  if (next != nullptr) binder.gatherer_.begin(*next);
 }
 
 StageBinder::Bound::~Bound() {

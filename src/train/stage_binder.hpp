@@ -19,8 +19,9 @@ class StageBinder {
   /// A stage's units, gathered and bound to the views for as long as this lives.
   class Bound {
    public:
-    /// Collective over the binder's communicator.
-    Bound(StageBinder& binder, const Stage& stage);
+    /// Collective over the binder's communicator. `next`, if it is not null, is the stage that will be bound
+    /// next, with the weights as they are now: its dense units are gathered meanwhile.
+    Bound(StageBinder& binder, const Stage& stage, const Stage* next);
     ~Bound();
     Bound(const Bound&) = delete;
     Bound& operator=(const Bound&) = delete;

@@ -73,14 +73,15 @@ std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
 void Trainer::forward(std::vector<Pass>& passes) {
   rounds_ = binder_.exchange().begin(token_counts(passes));
   {
-    const StageBinder::Bound bound(binder_, stages_.embed);
+    const StageBinder::Bound bound(binder_, stages_.embed, &stages_.after(-1));
     const PhaseTimer::Scope phase(timer_, Phase::kForward);
     for (Pass& pass : passes) pass.hidden = decoder_.embed(pass.inputs);
   }
   const bool keep_graphs = job_.train.recompute == Recompute::kNone;
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
     routing_[static_cast<std::size_t>(layer)] = decoder_.no_routing(layer);
-    const StageBinder::Bound bound(binder_, stages_.layers[static_cast<std::size_t>(layer)]);
+    const StageBinder::Bound bound(binder_, stages_.layers[static_cast<std::size_t>(layer)],
+                                   &stages_.after(layer));
     const PhaseTimer::Scope phase(timer_, Phase::kForward);
     for (Pass& pass : passes) forward_layer(layer, pass, keep_graphs);
     for (std::size_t round = passes.size(); round < rounds_; ++round)
@@ -111,7 +112,7 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
 }
 
 double Trainer::head(std::vector<Pass>& passes, double loss_scale) {
-  const StageBinder::Bound bound(binder_, stages_.head);
+  const StageBinder::Bound bound(binder_, stages_.head, &stages_.layers.back());
   reducer_.open(stages_.head);
   double loss_sum = 0;
   {
@@ -130,7 +131,7 @@ double Trainer::head(std::vector<Pass>& passes, double loss_scale) {
 void Trainer::backward(std::vector<Pass>& passes) {
   for (int layer = decoder_.config().layer_count() - 1; layer >= 0; --layer) {
     const Stage& stage = stages_.layers[static_cast<std::size_t>(layer)];
-    const StageBinder::Bound bound(binder_, stage);
+    const StageBinder::Bound bound(binder_, stage, stages_.before(layer));
     reducer_.open(stage);
     {
       const PhaseTimer::Scope phase(timer_, Phase::kBackward);
@@ -199,7 +200,7 @@ at::Tensor Trainer::first_logits(const Batch& batch) {
   SLUICE_ASSERT(first.sequences <= batch.sequences, "rank 0 has no sequence");
   std::vector<Pass> passes = split(first);
   forward(passes);
-  const StageBinder::Bound bound(binder_, stages_.head);
+  const StageBinder::Bound bound(binder_, stages_.head, nullptr);
   return passes.empty() ? at::Tensor() : decoder_.logits(passes.front().hidden[0]);
 }
 

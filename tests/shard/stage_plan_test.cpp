@@ -25,14 +25,23 @@ TEST(StagePlan, a_tied_head_needs_the_embedding_again) {
   EXPECT_EQ(plan.head.units[0], plan.embed.units[0]);
 }
 
-TEST(StagePlan, slots_hold_the_largest_unit_of_their_place) {
+TEST(StagePlan, counts_the_dense_units_of_two_stages_that_follow_each_other) {
   const UnitLayouts layouts = make_unit_layouts(moe({.vocabulary = 500}));
   const StagePlan plan = make_stage_plan(layouts, false);
   const ShardPlan shards(layouts, {.world = 2});
-  const std::vector<std::int64_t> slots = plan.slot_elements(shards, 1);
-  ASSERT_EQ(slots.size(), 2u);
-  EXPECT_EQ(slots[0], layouts.units.back().elements());
-  EXPECT_EQ(slots[1], layouts.units[static_cast<std::size_t>(plan.layers[0].units[1])].elements());
+  const auto elements = [&](std::size_t unit) { return layouts.units[unit].elements(); };
+  EXPECT_GT(elements(5), elements(0)) << "the head has the final norm too";
+  EXPECT_EQ(plan.neighbouring_dense_elements(shards, 1), elements(3) + elements(5));
+  EXPECT_EQ(plan.expert_elements(shards, 1), elements(2));
+}
+
+TEST(StagePlan, stages_follow_each_other_from_the_embedding_to_the_head_and_back) {
+  const StagePlan plan = make_stage_plan(make_unit_layouts(moe()), false);
+  EXPECT_EQ(&plan.after(-1), &plan.layers[0]);
+  EXPECT_EQ(&plan.after(0), &plan.layers[1]);
+  EXPECT_EQ(&plan.after(1), &plan.head);
+  EXPECT_EQ(plan.before(1), plan.layers.data());
+  EXPECT_EQ(plan.before(0), nullptr);
 }
 
 TEST(StagePlan, largest_stage_counts_units_of_a_stage_together) {
@@ -47,10 +56,10 @@ TEST(StagePlan, what_a_rank_owns_alone_is_not_gathered) {
   const UnitLayouts layouts = make_unit_layouts(moe({.experts = 50}));
   const StagePlan plan = make_stage_plan(layouts, false);
   const ShardPlan routed(layouts, {.world = 2, .expert_parallel = 2});
-  EXPECT_EQ(plan.slot_elements(routed, 0)[1], 0);
+  EXPECT_EQ(plan.expert_elements(routed, 0), 0);
   EXPECT_EQ(plan.largest_stage_elements(ShardPlan(layouts, {.world = 1}), 0), 0);
   const ShardPlan groups(layouts, {.world = 4, .expert_parallel = 2});
-  EXPECT_EQ(plan.slot_elements(groups, 3)[1], layouts.units[2].elements() / 2);
+  EXPECT_EQ(plan.expert_elements(groups, 3), layouts.units[2].elements() / 2);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "shard/unit_gatherer.hpp"
 
+#include "base/error.hpp"
 #include "shard/models.hpp"
 #include "support/mpi_test.hpp"
 
@@ -18,7 +19,19 @@ void fill(ShardArena& arena) {
   }
 }
 
-/// What a rank holds of every unit of every stage is there.
+/// What a rank holds of the units of a stage is there.
+void expect_whole(const std::vector<std::byte*>& units, const Stage& stage, const ShardPlan& plan, int rank) {
+  ASSERT_EQ(units.size(), stage.units.size());
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const int unit = stage.units[i];
+    const Range held = plan.held(unit, rank);
+    const auto* values = reinterpret_cast<const float*>(units[i]) - held.begin;
+    for (std::int64_t e = held.begin; e < held.end; ++e)
+      ASSERT_EQ(values[e], static_cast<float>(unit * 1000 + e));
+  }
+}
+
+/// The stages of a step, each gathered, with and without the next one on its way meanwhile.
 void expect_gathers(Communicator& comm, int expert_parallel) {
   const UnitLayouts layouts = make_unit_layouts(testing_models::moe({.tied = true}));
   const StagePlan stages = make_stage_plan(layouts, true);
@@ -30,17 +43,14 @@ void expect_gathers(Communicator& comm, int expert_parallel) {
   std::vector<Stage> order{stages.embed};
   order.insert(order.end(), stages.layers.begin(), stages.layers.end());
   order.push_back(stages.head);
-  for (const Stage& stage : order) {
-    const std::vector<std::byte*> units = gatherer.gather(stage);
-    ASSERT_EQ(units.size(), stage.units.size());
-    for (std::size_t i = 0; i < units.size(); ++i) {
-      const int unit = stage.units[i];
-      const Range held = plan.held(unit, comm.rank());
-      const auto* values = reinterpret_cast<const float*>(units[i]) - held.begin;
-      for (std::int64_t e = held.begin; e < held.end; ++e)
-        ASSERT_EQ(values[e], static_cast<float>(unit * 1000 + e));
+  order.insert(order.end(), stages.layers.rbegin(), stages.layers.rend());
+  for (const bool ahead : {false, true}) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const std::vector<std::byte*> units = gatherer.gather(order[i]);
+      if (ahead && i + 1 < order.size()) gatherer.begin(order[i + 1]);
+      expect_whole(units, order[i], plan, comm.rank());
+      gatherer.release();
     }
-    gatherer.release();
   }
 }
 
@@ -54,6 +64,20 @@ TEST(UnitGatherer, leaves_experts_where_they_are_owned) {
 
 TEST(UnitGatherer, gathers_experts_among_the_groups) {
   if (test::test_world().size() == 4) expect_gathers(test::test_world(), 2);
+}
+
+TEST(UnitGatherer, refuses_another_stage_than_the_one_begun) {
+  const UnitLayouts layouts = make_unit_layouts(testing_models::moe());
+  const StagePlan stages = make_stage_plan(layouts, false);
+  const ShardPlan plan(layouts, {.world = test::test_world().size()});
+  const ShardArena arena(plan, test::test_world().rank(), DType::kFloat32, "weights");
+  const RankMesh mesh(test::test_world(), plan.dims());
+  UnitGatherer gatherer(mesh, arena, stages);
+  gatherer.begin(stages.embed);
+  EXPECT_THROW(static_cast<void>(gatherer.gather(stages.head)), Error);
+  EXPECT_THROW(gatherer.begin(stages.head), Error);
+  static_cast<void>(gatherer.gather(stages.embed));
+  gatherer.release();
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST(MemoryPlan, states_the_gather_slots_and_the_gradient_buffer) {
   const std::int64_t dense = elements(1);
   const std::int64_t experts = elements(2);
   for (const RankMemory& planned : plan(model, 2, job(DType::kBFloat16))) {
-    EXPECT_EQ(planned.gather_buffers, (std::max({elements(0), dense, elements(5)}) + experts) * 2);
+    EXPECT_EQ(planned.gather_buffers, (dense + std::max({elements(0), dense, elements(5)}) + experts) * 2);
     EXPECT_EQ(planned.gradient_buffer, (dense + experts) * 4);
   }
 }
@@ -60,7 +60,7 @@ TEST(MemoryPlan, experts_that_tokens_travel_to_need_no_buffers) {
   const auto elements = [&](std::size_t unit) { return model.layouts.units[unit].elements(); };
   const std::int64_t largest = std::max({elements(0), elements(1), elements(5)});
   for (const RankMemory& planned : plan(model, 2, job(DType::kBFloat16), 2)) {
-    EXPECT_EQ(planned.gather_buffers, largest * 2);
+    EXPECT_EQ(planned.gather_buffers, (elements(1) + largest) * 2);
     EXPECT_EQ(planned.gradient_buffer, largest * 4);
   }
 }
