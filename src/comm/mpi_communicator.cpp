@@ -17,14 +17,22 @@ namespace {
 
 class MpiWork final : public Work::Impl {
  public:
-  MpiWork(MpiRequests requests, std::shared_ptr<const WaitLimit> limit, const Operation& operation)
-      : requests_(std::move(requests)), limit_(std::move(limit)), operation_(operation) {}
+  MpiWork(MpiRequests requests, std::shared_ptr<const WaitLimit> limit,
+          std::shared_ptr<Background> background, const Operation& operation)
+      : requests_(std::move(requests)),
+        limit_(std::move(limit)),
+        background_(std::move(background)),
+        operation_(operation) {}
   bool test() override { return requests_.test(); }
-  void wait() override { wait_for(requests_, *limit_, operation_); }
+  void wait() override {
+    WithBackground awaited(requests_, *background_);
+    wait_for(awaited, *limit_, operation_);
+  }
 
  private:
   MpiRequests requests_;
   std::shared_ptr<const WaitLimit> limit_;
+  std::shared_ptr<Background> background_;
   Operation operation_;
 };
 
@@ -49,10 +57,11 @@ void copy_own(const std::byte* from, std::byte* to, std::int64_t bytes) {
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(MPI_Comm parent, std::shared_ptr<Watchdog> watchdog, WaitLimit limit,
-                                 std::int64_t message_limit_bytes)
+                                 std::int64_t message_limit_bytes, std::shared_ptr<Background> background)
     : watchdog_(std::move(watchdog)),
       limit_(std::make_shared<const WaitLimit>(std::move(limit))),
-      message_limit_bytes_(message_limit_bytes) {
+      message_limit_bytes_(message_limit_bytes),
+      background_(std::move(background)) {
   SLUICE_ASSERT(message_limit_bytes > 0 && message_limit_bytes <= std::numeric_limits<int>::max(),
                 "a message of {} bytes", message_limit_bytes);
   const Watchdog::Guard guard(*watchdog_, "MPI_Comm_dup", limit_->seconds);
@@ -82,7 +91,8 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
     const Watchdog::Guard guard(*watchdog_, "MPI_Comm_split", limit_->seconds);
     check_mpi(MPI_Comm_split(collectives_, color, key, &part), "MPI_Comm_split");
   }
-  auto result = std::make_unique<MpiCommunicator>(part, watchdog_, *limit_, message_limit_bytes_);
+  auto result =
+      std::make_unique<MpiCommunicator>(part, watchdog_, *limit_, message_limit_bytes_, background_);
   const Watchdog::Guard guard(*watchdog_, "MPI_Comm_free", limit_->seconds);
   check_mpi(MPI_Comm_free(&part), "MPI_Comm_free");
   return result;
@@ -110,7 +120,12 @@ void MpiCommunicator::receive_counted(MpiRequests& requests, void* data, std::in
 }
 
 Work MpiCommunicator::work(MpiRequests requests, const Operation& operation) const {
-  return Work(std::make_unique<MpiWork>(std::move(requests), limit_, operation));
+  return Work(std::make_unique<MpiWork>(std::move(requests), limit_, background_, operation));
+}
+
+void MpiCommunicator::finish(MpiRequests& requests, const Operation& operation) {
+  WithBackground awaited(requests, *background_);
+  wait_for(awaited, *limit_, operation);
 }
 
 Work MpiCommunicator::send(const void* data, std::int64_t bytes, int to, int tag, StreamHandle stream) {
@@ -135,7 +150,7 @@ void MpiCommunicator::barrier() {
     requests.receive(nullptr, 0, (rank_ + size_ - step) % size_, collective.tag);
     requests.send(nullptr, 0, (rank_ + step) % size_, collective.tag);
   }
-  wait_for(requests, *limit_, collective.operation);
+  finish(requests, collective.operation);
 }
 
 Work MpiCommunicator::broadcast(void* data, std::int64_t bytes, int root, StreamHandle stream) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/bytes.hpp"
+#include "comm/background.hpp"
 #include "comm/communicator.hpp"
 #include "comm/mpi_requests.hpp"
 #include "comm/wait.hpp"
@@ -28,8 +29,10 @@ class MpiCommunicator final : public Communicator {
   static constexpr std::int64_t kMessageLimitBytes = kGiB;
 
   /// Collective over `parent`, whose ranks and order are taken over. `parent` is not kept.
+  /// Waits on it advance what `background` holds, and the other way round.
   MpiCommunicator(MPI_Comm parent, std::shared_ptr<Watchdog> watchdog, WaitLimit limit,
-                  std::int64_t message_limit_bytes);
+                  std::int64_t message_limit_bytes,
+                  std::shared_ptr<Background> background = std::make_shared<Background>());
   ~MpiCommunicator() override;
 
   [[nodiscard]] int rank() const override { return rank_; }
@@ -45,8 +48,8 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] Work broadcast(void* data, std::int64_t bytes, int root, StreamHandle stream) override;
   [[nodiscard]] Work all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,
                                 StreamHandle stream) override;
-  void reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
-                          StreamHandle stream) override;
+  [[nodiscard]] Work reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
+                                        StreamHandle stream) override;
   void all_reduce_sum(std::span<double> values, StreamHandle stream) override;
   void all_reduce_sum(std::span<float> values, StreamHandle stream) override;
   void all_reduce_sum(std::span<std::int64_t> values, StreamHandle stream) override;
@@ -72,6 +75,9 @@ class MpiCommunicator final : public Communicator {
   void send_counted(MpiRequests& requests, const void* data, std::int64_t bytes, int to, int tag);
   void receive_counted(MpiRequests& requests, void* data, std::int64_t bytes, int from, int tag);
   [[nodiscard]] Work work(MpiRequests requests, const Operation& operation) const;
+  void finish(MpiRequests& requests, const Operation& operation);
+
+  class ReduceScatter;
 
   template <class T, class Combine>
   void all_reduce(std::span<T> values, Combine combine);
@@ -83,6 +89,7 @@ class MpiCommunicator final : public Communicator {
   std::shared_ptr<Watchdog> watchdog_;
   std::shared_ptr<const WaitLimit> limit_;
   std::int64_t message_limit_bytes_;
+  std::shared_ptr<Background> background_;
   int rank_ = 0;
   int size_ = 1;
   int numbered_tags_ = 1;  ///< collectives after which tags repeat

@@ -9,33 +9,16 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace sluice {
 namespace {
 
 constexpr std::int64_t kStagingBytesPerRank = kMiB;
-
-/// The pieces that one rank's range is cut into.
-struct Range {
-  std::int64_t begin;
-  std::int64_t count;
-  [[nodiscard]] std::int64_t piece_length(std::int64_t piece, std::int64_t round) const {
-    return std::clamp<std::int64_t>(count - round * piece, 0, piece);
-  }
-};
-
-std::vector<Range> ranges_of(std::span<const std::int64_t> counts) {
-  std::vector<Range> ranges;
-  std::int64_t begin = 0;
-  for (const std::int64_t count : counts) {
-    ranges.push_back({begin, count});
-    begin += count;
-  }
-  return ranges;
-}
 
 }  // namespace
 
@@ -45,56 +28,121 @@ std::byte* MpiCommunicator::staging(std::int64_t bytes) {
   return staging_.data();
 }
 
-void MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
+/// Pieces of all ranges in rounds. Two rounds are on their way at a time, in two halves of the staging: while
+/// one is summed the next one arrives.
+class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable {
+ public:
+  ReduceScatter(MpiCommunicator& comm, const float* in, float* out, std::span<const std::int64_t> counts)
+      : comm_(comm),
+        collective_(comm.begin(Kind::kReduceScatter)),
+        limit_(comm.limit_),
+        background_(comm.background_),
+        in_(in),
+        out_(out),
+        ranges_(ranges_of(counts)),
+        rounds_(divide_up(*std::max_element(counts.begin(), counts.end()), kPiece)),
+        slot_elements_(std::min(kPiece, own().count)),
+        slots_(std::make_unique_for_overwrite<float[]>(
+            static_cast<std::size_t>(2 * comm.size_ * slot_elements_))) {
+    for (std::int64_t round = 0; round < std::min(rounds_, kFlights); ++round) start(round);
+    background_->add(*this);
+  }
+  ~ReduceScatter() override { background_->remove(*this); }
+  ReduceScatter(const ReduceScatter&) = delete;
+  ReduceScatter& operator=(const ReduceScatter&) = delete;
+
+  bool test() override {
+    for (; summed_ < rounds_; ++summed_) {
+      if (!flight(summed_)->test()) return false;
+      sum(summed_);
+      if (summed_ + kFlights < rounds_) start(summed_ + kFlights);
+    }
+    return true;
+  }
+  void wait() override {
+    WithBackground awaited(*this, *background_);
+    wait_for(awaited, *limit_, collective_.operation);
+  }
+  [[nodiscard]] std::string missing() const override {
+    return flights_[static_cast<std::size_t>(summed_ % kFlights)]->missing();
+  }
+
+ private:
+  /// What one rank gets, and the pieces that it is cut into.
+  struct Range {
+    std::int64_t begin;
+    std::int64_t count;
+    [[nodiscard]] std::int64_t piece_length(std::int64_t piece, std::int64_t round) const {
+      return std::clamp<std::int64_t>(count - round * piece, 0, piece);
+    }
+  };
+
+  static std::vector<Range> ranges_of(std::span<const std::int64_t> counts) {
+    std::vector<Range> ranges;
+    std::int64_t begin = 0;
+    for (const std::int64_t count : counts) {
+      ranges.push_back({begin, count});
+      begin += count;
+    }
+    return ranges;
+  }
+
+  static constexpr std::int64_t kFlights = 2;
+  static constexpr std::int64_t kPiece =
+      kStagingBytesPerRank / kFlights / static_cast<std::int64_t>(sizeof(float));
+
+  [[nodiscard]] const Range& range(int rank) const { return ranges_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const Range& own() const { return range(comm_.rank_); }
+  [[nodiscard]] std::optional<MpiRequests>& flight(std::int64_t round) {
+    return flights_[static_cast<std::size_t>(round % kFlights)];
+  }
+  [[nodiscard]] float* slot(std::int64_t round, int from) const {
+    return slots_.get() + (round % kFlights * comm_.size_ + from) * slot_elements_;
+  }
+
+  void start(std::int64_t round) {
+    const int size = comm_.size_, rank = comm_.rank_;
+    MpiRequests& requests = flight(round).emplace(comm_.collective_requests());
+    for (int step = 1; step < size; ++step) {
+      const int from = (rank + size - step) % size;
+      if (const std::int64_t length = own().piece_length(kPiece, round); length > 0)
+        comm_.receive_counted(requests, slot(round, from), length * std::int64_t{sizeof(float)}, from,
+                              collective_.tag);
+      const int to = (rank + step) % size;
+      if (const std::int64_t length = range(to).piece_length(kPiece, round); length > 0)
+        comm_.send_counted(requests, in_ + range(to).begin + round * kPiece,
+                           length * std::int64_t{sizeof(float)}, to, collective_.tag);
+    }
+  }
+
+  void sum(std::int64_t round) {
+    const std::int64_t offset = round * kPiece;
+    std::vector<const float*> parts;
+    for (int from = 0; from < comm_.size_; ++from)
+      parts.push_back(from == comm_.rank_ ? in_ + own().begin + offset : slot(round, from));
+    combine_in_rank_order<float>(parts, out_ + offset, own().piece_length(kPiece, round), std::plus<>());
+  }
+
+  MpiCommunicator& comm_;
+  Collective collective_;
+  std::shared_ptr<const WaitLimit> limit_;
+  std::shared_ptr<Background> background_;
+  const float* in_;
+  float* out_;
+  std::vector<Range> ranges_;
+  std::int64_t rounds_, slot_elements_;
+  std::unique_ptr<float[]> slots_;
+  std::array<std::optional<MpiRequests>, kFlights> flights_;
+  std::int64_t summed_ = 0;  ///< rounds
+};
+
+Work MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
                                          StreamHandle stream) {
   SLUICE_ASSERT(stream == nullptr,
                 "the MPI backend moves host memory, but was given an accelerator's stream");
   SLUICE_ASSERT(std::ssize(counts) == size_, "reduce_scatter_sum of {} parts over {} ranks", counts.size(),
                 size_);
-  const Collective collective = begin(Kind::kReduceScatter);
-  const std::vector<Range> ranges = ranges_of(counts);
-  const Range own = ranges[static_cast<std::size_t>(rank_)];
-
-  // Two halves of the staging take turns: while one piece is summed the next is on its way.
-  constexpr std::int64_t kPiece = kStagingBytesPerRank / 2 / static_cast<std::int64_t>(sizeof(float));
-  float* const slots = reinterpret_cast<float*>(staging(size_ * kStagingBytesPerRank));
-  const auto slot = [&](std::int64_t round, int from) {
-    return slots + ((round % 2) * size_ + from) * kPiece;
-  };
-
-  const auto start = [&](std::int64_t round) {
-    MpiRequests requests = collective_requests();
-    for (int step = 1; step < size_; ++step) {
-      const int from = (rank_ + size_ - step) % size_;
-      if (const std::int64_t length = own.piece_length(kPiece, round); length > 0)
-        receive_counted(requests, slot(round, from), length * std::int64_t{sizeof(float)}, from,
-                        collective.tag);
-      const int to = (rank_ + step) % size_;
-      const Range& range = ranges[static_cast<std::size_t>(to)];
-      if (const std::int64_t length = range.piece_length(kPiece, round); length > 0)
-        send_counted(requests, in + range.begin + round * kPiece, length * std::int64_t{sizeof(float)}, to,
-                     collective.tag);
-    }
-    return requests;
-  };
-
-  const auto sum = [&](std::int64_t round) {
-    const std::int64_t offset = round * kPiece;
-    std::vector<const float*> parts;
-    for (int from = 0; from < size_; ++from)
-      parts.push_back(from == rank_ ? in + own.begin + offset : slot(round, from));
-    combine_in_rank_order<float>(parts, out + offset, own.piece_length(kPiece, round), std::plus<>());
-  };
-
-  const std::int64_t longest = *std::max_element(counts.begin(), counts.end());
-  const std::int64_t rounds = divide_up(longest, kPiece);
-  std::array<std::optional<MpiRequests>, 2> flight;
-  for (std::int64_t round = 0; round < rounds + 1; ++round) {
-    if (round < rounds) flight[static_cast<std::size_t>(round % 2)] = start(round);
-    if (round == 0) continue;
-    wait_for(*flight[static_cast<std::size_t>((round - 1) % 2)], *limit_, collective.operation);
-    sum(round - 1);
-  }
+  return Work(std::make_unique<ReduceScatter>(*this, in, out, counts));
 }
 
 template <class T, class Combine>
@@ -118,7 +166,7 @@ void MpiCommunicator::all_reduce(std::span<T> values, Combine combine) {
       receive_counted(requests, slots + from * piece, bytes, from, collective.tag);
       send_counted(requests, own, bytes, (rank_ + step) % size_, collective.tag);
     }
-    wait_for(requests, *limit_, collective.operation);
+    finish(requests, collective.operation);
     combine_in_rank_order<T>(parts, own, length, combine);
   }
 }

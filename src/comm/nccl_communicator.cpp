@@ -132,7 +132,7 @@ class NcclCommunicator final : public Communicator {
   Work all_gather(const void* in, void* out, Bytes bytes, StreamHandle stream) override;
   Work all_to_all(const void* in, Bytes send_bytes, void* out, Bytes receive_bytes,
                   StreamHandle stream) override;
-  void reduce_scatter_sum(const float* in, float* out, Bytes counts, StreamHandle stream) override;
+  Work reduce_scatter_sum(const float* in, float* out, Bytes counts, StreamHandle stream) override;
 
  private:
   static std::size_t count_of(std::int64_t count) { return static_cast<std::size_t>(count); }
@@ -224,9 +224,14 @@ Work NcclCommunicator::all_to_all(const void* in, Bytes send_bytes, void* out, B
   });
 }
 
-void NcclCommunicator::reduce_scatter_sum(const float* in, float* out, Bytes counts, StreamHandle stream) {
+Work NcclCommunicator::reduce_scatter_sum(const float* in, float* out, Bytes counts, StreamHandle stream) {
   const auto own = static_cast<std::size_t>(rank());
-  group("reduce_scatter_sum", stream, [&] {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank())
+      traffic_.sent_bytes += counts[static_cast<std::size_t>(peer)] * std::int64_t{sizeof(float)};
+  }
+  traffic_.received_bytes += counts[own] * (size() - 1) * std::int64_t{sizeof(float)};
+  return group("reduce_scatter_sum", stream, [&] {
     if (all_even(counts)) {
       check_nccl(ncclReduceScatter(in, out, count_of(counts[own]), ncclFloat32, ncclSum, handle_->get(),
                                    to_cuda(stream)),
@@ -242,12 +247,7 @@ void NcclCommunicator::reduce_scatter_sum(const float* in, float* out, Bytes cou
                    "ncclReduce");
       part += count;
     }
-  }).wait();
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank())
-      traffic_.sent_bytes += counts[static_cast<std::size_t>(peer)] * std::int64_t{sizeof(float)};
-  }
-  traffic_.received_bytes += counts[own] * (size() - 1) * std::int64_t{sizeof(float)};
+  });
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ std::int64_t StagePlan::expert_elements(const ShardPlan& plan, int rank) const {
   return most;
 }
 
-std::int64_t StagePlan::largest_stage_elements(const ShardPlan& plan, int rank) const {
+std::int64_t StagePlan::gradient_elements(const ShardPlan& plan, int rank) const {
+  if (expert_elements(plan, rank) == 0) return neighbouring_dense_elements(plan, rank);
   std::int64_t largest = 0;
   for_each_stage(*this, [&](const Stage& stage) {
     const Elements elements = gathered(stage, plan, rank);

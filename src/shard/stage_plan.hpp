@@ -29,8 +29,9 @@ struct StagePlan {
   [[nodiscard]] std::int64_t neighbouring_dense_elements(const ShardPlan& plan, int rank) const;
   /// Of the experts of a stage, at most.
   [[nodiscard]] std::int64_t expert_elements(const ShardPlan& plan, int rank) const;
-  /// Of all units of a stage, at most.
-  [[nodiscard]] std::int64_t largest_stage_elements(const ShardPlan& plan, int rank) const;
+  /// What gradients are received in: that of the dense units of two neighbours where no experts are reduced,
+  /// else of all units of one stage.
+  [[nodiscard]] std::int64_t gradient_elements(const ShardPlan& plan, int rank) const;
 };
 
 /// `tied_head`: the head shares the embedding's storage.

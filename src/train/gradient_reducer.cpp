@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -19,20 +20,27 @@ GradientReducer::GradientReducer(const RankMesh& mesh, const StagePlan& stages, 
     : mesh_(mesh),
       views_(views),
       gradients_(gradients),
-      has_gradient_(gradients.plan().layouts().units.size(), false) {
-  const std::int64_t elements = stages.largest_stage_elements(gradients.plan(), gradients.rank());
-  if (elements > 0)
-    buffer_ = allocate(MemoryKind::kPrivate, elements * size_of(DType::kFloat32), "gradient buffer");
-}
+      overlaps_(stages.expert_elements(gradients.plan(), gradients.rank()) == 0),
+      room_(stages.gradient_elements(gradients.plan(), gradients.rank()) * size_of(DType::kFloat32),
+            "gradient buffer"),
+      has_gradient_(gradients.plan().layouts().units.size(), false) {}
 
 std::int64_t GradientReducer::held_elements(int unit) const {
   return gradients_.plan().held(unit, gradients_.rank()).count();
 }
 
+std::int64_t GradientReducer::received_bytes(const Stage& stage) const {
+  std::int64_t elements = 0;
+  for (const int unit : stage.units)
+    if (!in_arena(unit)) elements += held_elements(unit);
+  return elements * size_of(DType::kFloat32);
+}
+
 void GradientReducer::begin_step() { has_gradient_.assign(has_gradient_.size(), false); }
 
 void GradientReducer::open(const Stage& stage) {
-  float* next = floats(buffer_.data());
+  open_ = room_.take(received_bytes(stage));
+  float* next = floats(open_.data());
   for (const int unit : stage.units) {
     const std::int64_t elements = held_elements(unit);
     float* held = in_arena(unit) ? floats(gradients_.unit_data(unit)) : next;
@@ -59,8 +67,9 @@ at::Tensor GradientReducer::open_rows(const Stage& stage, const std::vector<std:
       cuts.push_back(std::min(all_rows, cuts.back() + count / width));
     rows_.emplace(mesh_.sharers(gradients_.plan(), unit), rows, std::move(cuts), width);
     if (rows_->most_rows() <= all_rows) {
-      std::fill_n(floats(buffer_.data()), rows_->own_rows() * width, 0.0F);
-      return at::from_blob(buffer_.data(), {rows_->own_rows(), width}, at::kFloat);
+      open_ = room_.take(received_bytes(stage));
+      std::fill_n(floats(open_.data()), rows_->own_rows() * width, 0.0F);
+      return at::from_blob(open_.data(), {rows_->own_rows(), width}, at::kFloat);
     }
     rows_.reset();
   }
@@ -69,17 +78,30 @@ at::Tensor GradientReducer::open_rows(const Stage& stage, const std::vector<std:
 }
 
 void GradientReducer::reduce(const Stage& stage) {
+  finish();
+  reduced_ = std::exchange(open_, {});
   if (rows_) return reduce_rows(stage.units.front());
-  float* next = floats(buffer_.data());
+  float* next = floats(reduced_.data());
   for (const int unit : stage.units) {
     if (replaces(unit)) clear_idle_experts(unit);
     views_.unbind_gradients(unit);
     if (!in_arena(unit)) {
-      reduce_unit(unit, next);
+      reductions_.push_back(begin_unit(unit, next));
       next += held_elements(unit);
     }
     has_gradient_[static_cast<std::size_t>(unit)] = true;
   }
+  if (!overlaps_) finish();
+}
+
+void GradientReducer::finish() {
+  for (Reduction& reduction : reductions_) {
+    reduction.work.wait();
+    const auto& [work, part, shard, count] = reduction;
+    if (part != shard) std::transform(shard, shard + count, part, shard, std::plus<>());
+  }
+  reductions_.clear();
+  room_.give_back(std::exchange(reduced_, {}));
 }
 
 void GradientReducer::clear_idle_experts(int unit) {
@@ -90,19 +112,14 @@ void GradientReducer::clear_idle_experts(int unit) {
     if (!written.add(e)) std::fill_n(held + layout.expert_begin(e), layout.expert_begin(1), 0.0f);
 }
 
-void GradientReducer::reduce_unit(int unit, float* held) {
+GradientReducer::Reduction GradientReducer::begin_unit(int unit, float* held) {
   const ShardPlan& plan = gradients_.plan();
   const Range owned = plan.owned(unit, gradients_.rank());
-  const std::vector<std::int64_t> counts = plan.counts(unit, gradients_.rank());
-  Communicator& sharers = mesh_.sharers(plan, unit);
-  float* shard = floats(gradients_.unit_data(unit));
-  if (!has_gradient_[static_cast<std::size_t>(unit)]) {
-    sharers.reduce_scatter_sum(held, shard, counts);
-    return;
-  }
-  float* part = held + owned.begin - plan.held(unit, gradients_.rank()).begin;
-  sharers.reduce_scatter_sum(held, part, counts);
-  std::transform(shard, shard + owned.count(), part, shard, std::plus<>());
+  float* const shard = floats(gradients_.unit_data(unit));
+  const bool adds = has_gradient_[static_cast<std::size_t>(unit)];
+  float* const part = adds ? held + owned.begin - plan.held(unit, gradients_.rank()).begin : shard;
+  return {mesh_.sharers(plan, unit).reduce_scatter_sum(held, part, plan.counts(unit, gradients_.rank())),
+          part, shard, owned.count()};
 }
 
 void GradientReducer::reduce_rows(int unit) {
@@ -110,7 +127,7 @@ void GradientReducer::reduce_rows(int unit) {
   float* const shard = floats(gradients_.unit_data(unit));
   if (!has_gradient_[static_cast<std::size_t>(unit)])
     std::fill_n(shard, gradients_.plan().owned(unit, rank).count(), 0.0F);
-  rows_->add_to(shard, floats(buffer_.data()));
+  rows_->add_to(shard, floats(reduced_.data()));
   rows_.reset();
   has_gradient_[static_cast<std::size_t>(unit)] = true;
 }

@@ -1,21 +1,24 @@
 // From the gradients of what a rank holds to summed gradient shards on their owners.
 #pragma once
 
-#include "device/memory.hpp"
 #include "model/parameter_views.hpp"
 #include "shard/arena.hpp"
 #include "shard/rank_mesh.hpp"
 #include "shard/stage_plan.hpp"
+#include "shard/stage_room.hpp"
 #include "train/row_gradients.hpp"
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace sluice {
 
-/// One float32 buffer of the largest stage, allocated once, receives a stage's gradients; reduce() sums them
-/// over the ranks into the gradient arena. A unit may be reduced more than once in a step (a tied embedding):
-/// its parts add up.
+/// A stage's gradients are received in float32 memory, allocated once; reduce() begins to sum them over the
+/// ranks into the gradient arena, which goes on while the next stage's are made. Where experts are reduced
+/// too a second stage would be too much memory: there it ends at once. A unit may be reduced more than once
+/// in a step (a tied embedding): its parts add up.
 class GradientReducer {
  public:
   /// `mesh`, `views` and `gradients` must outlive the reducer. Gradients of what a rank owns alone are made
@@ -32,11 +35,20 @@ class GradientReducer {
   /// `rows` (ascending, each once) alone: returns zeros [rows, hidden] in place of the view. Undefined, with
   /// the view open as by open(), where nothing travels or the rows of all ranks do not fit into the buffer.
   [[nodiscard]] at::Tensor open_rows(const Stage& stage, const std::vector<std::int64_t>& rows);
-  /// Collective over the world. Adds what open() or open_rows() pointed at received, summed over the ranks
-  /// that hold the same, to the arena; unbinds them.
+  /// Collective over the world. Begins to add what open() or open_rows() pointed at received, summed over the
+  /// ranks that hold the same, to the arena; unbinds them. Ends what the last call began.
   void reduce(const Stage& stage);
+  /// Ends what reduce() began: the arena holds the sums.
+  void finish();
 
  private:
+  /// A sum on its way to a unit's shard, or to `part`, which is added to the shard then.
+  struct Reduction {
+    Work work;
+    float *part, *shard;
+    std::int64_t count;
+  };
+
   [[nodiscard]] bool in_arena(int unit) const { return gradients_.plan().sharers(unit) == 1; }
   /// Whether the first gradient of each expert replaces what is in the arena. Not in the buffer, where the
   /// gaps between tensors hold other units' numbers.
@@ -45,13 +57,18 @@ class GradientReducer {
   }
   void clear_idle_experts(int unit);
   [[nodiscard]] std::int64_t held_elements(int unit) const;
-  void reduce_unit(int unit, float* held);
+  /// Of a stage's units outside the arena.
+  [[nodiscard]] std::int64_t received_bytes(const Stage& stage) const;
+  [[nodiscard]] Reduction begin_unit(int unit, float* held);
   void reduce_rows(int unit);
 
   const RankMesh& mesh_;
   ParameterViews& views_;
   ShardArena& gradients_;
-  MemoryBlock buffer_;
+  bool overlaps_;
+  StageRoom room_;
+  std::span<std::byte> open_, reduced_;  ///< of the stages that are open and on their way
+  std::vector<Reduction> reductions_;
   std::vector<bool> has_gradient_;    ///< one per unit: reduced before in this step
   std::optional<RowGradients> rows_;  ///< between open_rows() and reduce()
 };

@@ -63,7 +63,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ShardPlan& p
     if (!trains) continue;
     memory.gradients = elements * size_of(DType::kFloat32);
     memory.optimizer = elements * AdamW::bytes_per_element(job.model.dtype);
-    memory.gradient_buffer = stages.largest_stage_elements(plan, rank) * size_of(DType::kFloat32);
+    memory.gradient_buffer = stages.gradient_elements(plan, rank) * size_of(DType::kFloat32);
   }
   return ranks;
 }

@@ -177,6 +177,7 @@ void Trainer::backward_layer(int index, Pass& pass) {
 
 void Trainer::finish_metrics(double local_loss_sum, std::int64_t targets, StepMetrics& metrics) {
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
+  reducer_.finish();
   const auto* gradient = reinterpret_cast<const float*>(gradients_.data());
   const std::int64_t elements = gradients_.plan().arena_elements(gradients_.rank());
   const std::int64_t sent = binder_.mesh().traffic().sent_bytes;

@@ -144,7 +144,7 @@ void expect_reduced(Communicator& comm, const Counts& counts, bool in_place) {
   const std::int64_t count = counts[static_cast<std::size_t>(comm.rank())];
   std::vector<float> own(static_cast<std::size_t>(count));
   float* out = in_place ? in.data() + begin : own.data();
-  comm.reduce_scatter_sum(in.data(), out, counts);
+  comm.reduce_scatter_sum(in.data(), out, counts).wait();
   for (std::int64_t i = 0; i < count; ++i) {
     float expected = term(0, begin + i);
     for (int rank = 1; rank < comm.size(); ++rank) expected += term(rank, begin + i);
@@ -163,6 +163,26 @@ TEST_P(MpiCommunicatorTest, reduce_scatter_sums_in_rank_order) {
 TEST_P(MpiCommunicatorTest, reduce_scatter_goes_through_many_pieces_of_staging) {
   if (GetParam() == kWhole) expect_reduced(*comm_, per_rank({300'001, 5, 450'000}), true);
   if (GetParam() == kCut) expect_reduced(*comm_, per_rank({140'001, 5, 150'000}), true);
+}
+
+TEST_P(MpiCommunicatorTest, reduce_scatter_goes_on_while_others_are_waited_for) {
+  const Counts counts =
+      per_rank(GetParam() == kWhole ? Counts{300'001, 5, 450'000} : Counts{140'001, 5, 150'000});
+  const std::vector<float> ones(static_cast<std::size_t>(sum_of(counts)), 1.0F);
+  std::vector<float> out(static_cast<std::size_t>(counts[static_cast<std::size_t>(comm_->rank())]));
+  Work work = comm_->reduce_scatter_sum(ones.data(), out.data(), counts);
+  const std::unique_ptr<Communicator> part = comm_->split(0, comm_->rank());
+  // Nobody polls it but those who wait here. Ranks without a part may still have to send.
+  const auto sums = static_cast<float>(comm_->size());
+  const auto done = [&] { return std::ranges::count(out, sums) == std::ssize(out); };
+  std::int64_t missing = 1;
+  for (int waits = 0; missing > 0; ++waits) {
+    ASSERT_LT(waits, 20'000);
+    missing = done() ? 0 : 1;
+    part->all_reduce_sum(std::span(&missing, 1));
+  }
+  work.wait();
+  EXPECT_TRUE(done());
 }
 
 TEST_P(MpiCommunicatorTest, all_reduce_gives_every_rank_the_same_bits) {

@@ -44,12 +44,11 @@ TEST(StagePlan, stages_follow_each_other_from_the_embedding_to_the_head_and_back
   EXPECT_EQ(plan.before(0), nullptr);
 }
 
-TEST(StagePlan, largest_stage_counts_units_of_a_stage_together) {
+TEST(StagePlan, gradients_of_experts_that_are_reduced_leave_no_room_for_a_second_stage) {
   const UnitLayouts layouts = make_unit_layouts(moe({.experts = 50}));
   const StagePlan plan = make_stage_plan(layouts, false);
   const ShardPlan shards(layouts, {.world = 2});
-  EXPECT_EQ(plan.largest_stage_elements(shards, 0),
-            layouts.units[1].elements() + layouts.units[2].elements());
+  EXPECT_EQ(plan.gradient_elements(shards, 0), layouts.units[1].elements() + layouts.units[2].elements());
 }
 
 TEST(StagePlan, what_a_rank_owns_alone_is_not_gathered) {
@@ -57,7 +56,8 @@ TEST(StagePlan, what_a_rank_owns_alone_is_not_gathered) {
   const StagePlan plan = make_stage_plan(layouts, false);
   const ShardPlan routed(layouts, {.world = 2, .expert_parallel = 2});
   EXPECT_EQ(plan.expert_elements(routed, 0), 0);
-  EXPECT_EQ(plan.largest_stage_elements(ShardPlan(layouts, {.world = 1}), 0), 0);
+  EXPECT_EQ(plan.gradient_elements(routed, 0), plan.neighbouring_dense_elements(routed, 0));
+  EXPECT_EQ(plan.gradient_elements(ShardPlan(layouts, {.world = 1}), 0), 0);
   const ShardPlan groups(layouts, {.world = 4, .expert_parallel = 2});
   EXPECT_EQ(plan.expert_elements(groups, 3), layouts.units[2].elements() / 2);
 }

@@ -12,8 +12,8 @@
 namespace sluice {
 namespace {
 
-/// A tied model, so that the embedding belongs to two stages.
-class GradientReducerTest : public testing::Test {
+/// A tied model, so that the embedding belongs to two stages; its experts reduced, or routed to.
+class GradientReducerTest : public testing::TestWithParam<bool> {
  protected:
   /// Adds `value` times (rank + 1) to every gradient of a stage, between open() and reduce().
   void reduce(const Stage& stage, float value) {
@@ -41,21 +41,24 @@ class GradientReducerTest : public testing::Test {
     }
   }
 
-  /// Every element of a stage's tensors has the sum over ranks of `value` times (rank + 1).
-  void expect_sums(const Stage& stage, float value) const {
-    const auto sum = value * static_cast<float>(comm_.size() * (comm_.size() + 1) / 2);
+  /// Every element of a stage's tensors has the sum over its sharers of `value` times (rank + 1).
+  void expect_sums(const Stage& stage, float value) {
+    reducer_.finish();
     const auto* gradients = reinterpret_cast<const float*>(gradients_.data());
-    for (const int unit : stage.units)
+    for (const int unit : stage.units) {
+      const int ranks = plan_.sharers(unit) == 1 ? comm_.rank() + 1 : comm_.size() * (comm_.size() + 1) / 2;
+      const float sum = value * static_cast<float>(ranks);
       for (const Placement& placement : model_.layouts.units[static_cast<std::size_t>(unit)].placements())
         plan_.for_each_owned_run(unit, placement, comm_.rank(), [&](const ShardPlan::OwnedRun& run) {
           for (std::int64_t i = 0; i < run.count; ++i)
             ASSERT_EQ(gradients[run.arena_begin + i], sum) << "unit " << unit;
         });
+    }
   }
 
   Communicator& comm_ = test::test_world();
   test::SmallModel model_{nlohmann::json::object({{"tie_word_embeddings", true}})};
-  ShardPlan plan_{model_.layouts, {.world = comm_.size()}};
+  ShardPlan plan_{model_.layouts, {.world = comm_.size(), .expert_parallel = GetParam() ? comm_.size() : 1}};
   StagePlan stages_ = make_stage_plan(model_.layouts, true);
   ShardArena gradients_{plan_, comm_.rank(), DType::kFloat32, "gradients"};
   ParameterViews views_{model_.description.manifest, plan_, comm_.rank(), DType::kFloat32};
@@ -63,7 +66,7 @@ class GradientReducerTest : public testing::Test {
   GradientReducer reducer_{mesh_, stages_, views_, gradients_};
 };
 
-TEST_F(GradientReducerTest, sums_over_ranks_in_each_step_anew) {
+TEST_P(GradientReducerTest, sums_over_ranks_in_each_step_anew) {
   for (const float value : {1.0F, 2.0F}) {
     reducer_.begin_step();
     for (const Stage& layer : stages_.layers) reduce(layer, value);
@@ -71,7 +74,7 @@ TEST_F(GradientReducerTest, sums_over_ranks_in_each_step_anew) {
   }
 }
 
-TEST_F(GradientReducerTest, experts_without_tokens_have_no_gradient) {
+TEST_P(GradientReducerTest, experts_without_tokens_have_no_gradient) {
   for (const int step : {0, 1}) {
     reducer_.begin_step();
     for (const Stage& layer : stages_.layers) {
@@ -86,7 +89,7 @@ TEST_F(GradientReducerTest, experts_without_tokens_have_no_gradient) {
   }
 }
 
-TEST_F(GradientReducerTest, parts_of_a_tied_embedding_add_up) {
+TEST_P(GradientReducerTest, parts_of_a_tied_embedding_add_up) {
   for (int step = 0; step < 2; ++step) {
     reducer_.begin_step();
     reduce(stages_.head, 1);
@@ -98,7 +101,7 @@ TEST_F(GradientReducerTest, parts_of_a_tied_embedding_add_up) {
   }
 }
 
-TEST_F(GradientReducerTest, of_rows_only_those_with_gradients_travel) {
+TEST_P(GradientReducerTest, of_rows_only_those_with_gradients_travel) {
   // Rank r has ones for row 3 and the r rows behind 20; rank 0 of several has none at all.
   const int rank = comm_.rank();
   std::vector<std::int64_t> rows;
@@ -111,12 +114,14 @@ TEST_F(GradientReducerTest, of_rows_only_those_with_gradients_travel) {
   for (int step = 0; step < 2; ++step) {
     reducer_.begin_step();
     reduce(stages_.head, 1);
+    reducer_.finish();
     const std::int64_t before = comm_.traffic().sent_bytes;
     at::Tensor grads = reducer_.open_rows(stages_.embed, rows);
     ASSERT_EQ(grads.defined(), comm_.size() > 1);
     if (!grads.defined()) grads = views_["model.embed_tokens.weight"].grad[3];
     grads.add_(1);
     reducer_.reduce(stages_.embed);
+    reducer_.finish();
     EXPECT_LT(comm_.traffic().sent_bytes - before, (rank + 2) * 500);
     const int unit = stages_.embed.units.front();
     const Placement& table = model_.layouts.units[static_cast<std::size_t>(unit)].placements().front();
@@ -129,7 +134,7 @@ TEST_F(GradientReducerTest, of_rows_only_those_with_gradients_travel) {
   }
 }
 
-TEST_F(GradientReducerTest, where_rows_would_move_no_less_the_table_is_reduced) {
+TEST_P(GradientReducerTest, where_rows_would_move_no_less_the_table_is_reduced) {
   std::vector<std::int64_t> rows(29);
   std::iota(rows.begin(), rows.end(), 0);
   reducer_.begin_step();
@@ -139,14 +144,18 @@ TEST_F(GradientReducerTest, where_rows_would_move_no_less_the_table_is_reduced) 
   expect_sums(stages_.embed, 1);
 }
 
-TEST_F(GradientReducerTest, views_are_unbound_outside_a_stages_time) {
+TEST_P(GradientReducerTest, views_are_unbound_outside_a_stages_time) {
   const at::Tensor& gradient = views_["model.layers.0.mlp.gate.weight"].grad;
   reducer_.begin_step();
   reducer_.open(stages_.layers[0]);
   EXPECT_NE(gradient.storage().data(), nullptr);
   reducer_.reduce(stages_.layers[0]);
   EXPECT_EQ(gradient.storage().data(), nullptr);
+  reducer_.finish();
 }
+
+INSTANTIATE_TEST_SUITE_P(Experts, GradientReducerTest, testing::Bool(),
+                         [](const auto& routed) { return routed.param ? "routed_to" : "reduced"; });
 
 }  // namespace
 }  // namespace sluice

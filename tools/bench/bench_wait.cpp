@@ -81,7 +81,8 @@ void measure_collectives(Communicator& world, std::int64_t total_bytes) {
   std::vector<float> all(static_cast<std::size_t>(each * size), 1.0F);
   float* own = all.data() + each * world.rank();
   const double gather = best_seconds(world, [&] { world.all_gather(own, all.data(), bytes).wait(); });
-  const double reduce = best_seconds(world, [&] { world.reduce_scatter_sum(all.data(), own, counts); });
+  const double reduce =
+      best_seconds(world, [&] { world.reduce_scatter_sum(all.data(), own, counts).wait(); });
   const double cast = best_seconds(world, [&] { world.broadcast(all.data(), each * 4, 0).wait(); });
   if (world.rank() != 0) return;
   const auto rate = [](std::int64_t count, double seconds) {
