@@ -43,7 +43,7 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
         rounds_(divide_up(*std::max_element(counts.begin(), counts.end()), kPiece)),
         slot_elements_(std::min(kPiece, own().count)),
         slots_(std::make_unique_for_overwrite<float[]>(
-            static_cast<std::size_t>(2 * comm.size_ * slot_elements_))) {
+            static_cast<std::size_t>(kFlights * comm.size_ * slot_elements_))) {
     for (std::int64_t round = 0; round < std::min(rounds_, kFlights); ++round) start(round);
     background_->add(*this);
   }

@@ -20,14 +20,16 @@ namespace {
 /// it. So products are those of float32 copies, some depth at a time, so that these stay small.
 void multiply_copies(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   constexpr std::int64_t kElements = 4 << 20;
-  at::Tensor sums = out.to(at::kFloat);
-  if (into == Into::kReplace) sums.zero_();
+  const bool replaces = into == Into::kReplace;
+  const bool copies = out.scalar_type() != at::kFloat;
+  at::Tensor sums = copies && replaces ? at::empty(out.sizes(), at::kFloat) : out.to(at::kFloat);
   const std::int64_t step = std::max<std::int64_t>(16, kElements / (a.size(0) + b.size(1)));
   for (std::int64_t begin = 0; begin < a.size(1); begin += step) {
     const std::int64_t count = std::min(step, a.size(1) - begin);
-    sums.addmm_(a.narrow(1, begin, count).to(at::kFloat), b.narrow(0, begin, count).to(at::kFloat));
+    sums.addmm_(a.narrow(1, begin, count).to(at::kFloat), b.narrow(0, begin, count).to(at::kFloat),
+                /*beta=*/replaces && begin == 0 ? 0 : 1);
   }
-  if (!sums.is_same(out)) out.copy_(sums);
+  if (copies) out.copy_(sums);
 }
 
 /// Whether our own product on matrix tiles takes this one, and is the faster one: laying out a side must pay.
