@@ -42,7 +42,11 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
     : context_(context),
       flops_per_token_(6 * static_cast<double>(active_parameters(context.blueprint.model))),
       product_rate_(product_rate_of_ranks(context)),
-      writer_(open_metrics(context, load, {.steps = context.config().train.steps})) {}
+      writer_(open_metrics(context, load, {.steps = context.config().train.steps})) {
+  if (writer_)
+    console::line("compute   {} on rank 0; {:.3f} TFLOP/s of products on all ranks", ops::means_text(),
+                  product_rate_ / 1e12);
+}
 
 void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds) {
   peaks_ = peaks_of_ranks(context_.comm);

@@ -4,6 +4,7 @@
 #include "base/dtype.hpp"
 
 #include <functional>
+#include <string>
 
 namespace sluice::ops {
 
@@ -11,9 +12,14 @@ namespace sluice::ops {
 /// each training type, so that they have allocated what they keep. Call it once, before the first operation.
 void start_library(int threads);
 
-/// The best rate, in FLOP/s, of a few products of 1024 x 1024 matrices of `dtype` (kFloat32 or kBFloat16) on
-/// this process's threads: what a step is held against. Takes some milliseconds and 12 MiB.
+/// The rate, in FLOP/s, of a few products of 1024 x 1024 matrices of `dtype` (kFloat32 or kBFloat16) on this
+/// process's threads, which may share cores with other ranks: what a step is held against. Takes some
+/// milliseconds and 12 MiB.
 [[nodiscard]] double product_rate(DType dtype);
+
+/// How many threads this process computes with, and how large products of bfloat16 are computed on this
+/// processor: "1 thread, products of bfloat16 on tile registers (AMX)".
+[[nodiscard]] std::string means_text();
 
 /// Runs `action`. An error of LibTorch's own becomes Error(kInternal) with what happened, without the
 /// backtrace through LibTorch's code; others pass.

@@ -5,8 +5,11 @@
 
 namespace sluice::ops {
 
+/// Whether oneDNN has instructions of this processor for bfloat16, and the program was built with it.
+[[nodiscard]] bool onednn_has_products();
+
 /// As product(), of bfloat16, none of whose sides is empty. Returns false, with `out` as it was, where oneDNN
-/// has no kernel with instructions of this processor or the program was built without it.
+/// has no kernel for it. Requires onednn_has_products().
 [[nodiscard]] bool onednn_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into);
 
 }  // namespace sluice::ops

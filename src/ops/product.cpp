@@ -58,7 +58,7 @@ void multiply_on_tiles(const at::Tensor& out, const at::Tensor& a, const at::Ten
 void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   if (suits_tiles(out, a, into))
     multiply_on_tiles(out, a, b, into);
-  else if (!onednn_product(out, a, b, into))
+  else if (!onednn_has_products() || !onednn_product(out, a, b, into))
     multiply_copies(out, a, b, into);
 }
 

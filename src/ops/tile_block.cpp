@@ -82,18 +82,12 @@ SLUICE_TILES void release() { _tile_release(); }
 
 }  // namespace
 
-bool has_registers() {
-  static const bool has = user_allows({"AMX"}) && processor_has_vectors() && processor_has_registers() &&
-                          system_allows_registers();
-  return has;
-}
-
 Registers::Registers() {
-  if (has_registers()) configure();
+  if (has_tile_registers()) configure();
 }
 
 Registers::~Registers() {
-  if (has_registers()) release();
+  if (has_tile_registers()) release();
 }
 
 SLUICE_TILES void multiply_vectors(const Tile* left, const Tile* right, std::int64_t depth_tiles, float* sums,
@@ -116,6 +110,12 @@ bool has_tiles() {
   return has;
 }
 
+bool has_tile_registers() {
+  static const bool has = tiles::user_allows({"AMX"}) && tiles::processor_has_vectors() &&
+                          tiles::processor_has_registers() && tiles::system_allows_registers();
+  return has;
+}
+
 }  // namespace sluice::ops
 
 #else
@@ -123,6 +123,7 @@ bool has_tiles() {
 namespace sluice::ops {
 
 bool has_tiles() { return false; }
+bool has_tile_registers() { return false; }
 
 }  // namespace sluice::ops
 

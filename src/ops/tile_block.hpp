@@ -10,6 +10,10 @@ namespace sluice::ops {
 /// ONEDNN_MAX_CPU_ISA does not forbid them, which holds oneDNN back in the same way.
 [[nodiscard]] bool has_tiles();
 
+/// Whether blocks are multiplied on tile registers: the processor has them, the system lets this process use
+/// them, and ONEDNN_MAX_CPU_ISA does not forbid them.
+[[nodiscard]] bool has_tile_registers();
+
 }  // namespace sluice::ops
 
 #ifdef SLUICE_TILES
@@ -20,10 +24,6 @@ namespace sluice::ops {
 #include <cstddef>
 
 namespace sluice::ops::tiles {
-
-/// Whether blocks are multiplied on tile registers: the processor has them, the system lets this process use
-/// them, and ONEDNN_MAX_CPU_ISA does not forbid them.
-[[nodiscard]] bool has_registers();
 
 /// Sets up the tile registers of this thread, if there are any, while it lives; whoever calls multiply()
 /// holds one. Requires has_tiles().
@@ -92,7 +92,8 @@ SLUICE_TILES inline void multiply_registers(const TileRows& left, const TileRows
 template <class Meanwhile>
 SLUICE_TILES inline void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles,
                                   float* sums, std::int64_t stride, bool adds, Meanwhile&& meanwhile) {
-  if (has_registers()) return multiply_registers(left, right, depth_tiles, sums, stride, adds, meanwhile);
+  if (has_tile_registers())
+    return multiply_registers(left, right, depth_tiles, sums, stride, adds, meanwhile);
   for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
     for (std::int64_t d = quarter; d < depth_tiles; d += 4) meanwhile();
     const std::int64_t lower = quarter / 2, right_half = quarter % 2;
