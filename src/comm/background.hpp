@@ -22,19 +22,24 @@ class Background {
   std::vector<Pollable*> operations_;
 };
 
-/// Something to wait for, with the background advanced at each poll.
-class WithBackground final : public Pollable {
- public:
-  WithBackground(Pollable& awaited, Background& background) : awaited_(awaited), background_(background) {}
-  bool test() override {
-    background_.advance();
-    return awaited_.test();
-  }
-  [[nodiscard]] std::string missing() const override { return awaited_.missing(); }
+/// wait_for(), with the background advanced at each poll.
+inline void wait_for(Pollable& awaited, Background& background, const WaitLimit& limit,
+                     const Operation& operation) {
+  class Both final : public Pollable {
+   public:
+    Both(Pollable& awaited, Background& background) : awaited_(awaited), background_(background) {}
+    bool test() override {
+      background_.advance();
+      return awaited_.test();
+    }
+    [[nodiscard]] std::string missing() const override { return awaited_.missing(); }
 
- private:
-  Pollable& awaited_;
-  Background& background_;
-};
+   private:
+    Pollable& awaited_;
+    Background& background_;
+  };
+  Both both(awaited, background);
+  wait_for(both, limit, operation);
+}
 
 }  // namespace sluice

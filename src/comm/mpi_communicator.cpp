@@ -24,10 +24,7 @@ class MpiWork final : public Work::Impl {
         background_(std::move(background)),
         operation_(operation) {}
   bool test() override { return requests_.test(); }
-  void wait() override {
-    WithBackground awaited(requests_, *background_);
-    wait_for(awaited, *limit_, operation_);
-  }
+  void wait() override { wait_for(requests_, *background_, *limit_, operation_); }
 
  private:
   MpiRequests requests_;
@@ -123,11 +120,6 @@ Work MpiCommunicator::work(MpiRequests requests, const Operation& operation) con
   return Work(std::make_unique<MpiWork>(std::move(requests), limit_, background_, operation));
 }
 
-void MpiCommunicator::finish(MpiRequests& requests, const Operation& operation) {
-  WithBackground awaited(requests, *background_);
-  wait_for(awaited, *limit_, operation);
-}
-
 Work MpiCommunicator::send(const void* data, std::int64_t bytes, int to, int tag, StreamHandle stream) {
   check_host_memory(stream);
   MpiRequests requests(messages_, message_limit_bytes_);
@@ -150,7 +142,7 @@ void MpiCommunicator::barrier() {
     requests.receive(nullptr, 0, (rank_ + size_ - step) % size_, collective.tag);
     requests.send(nullptr, 0, (rank_ + step) % size_, collective.tag);
   }
-  finish(requests, collective.operation);
+  wait_for(requests, *background_, *limit_, collective.operation);
 }
 
 Work MpiCommunicator::broadcast(void* data, std::int64_t bytes, int root, StreamHandle stream) {

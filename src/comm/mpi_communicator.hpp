@@ -75,7 +75,6 @@ class MpiCommunicator final : public Communicator {
   void send_counted(MpiRequests& requests, const void* data, std::int64_t bytes, int to, int tag);
   void receive_counted(MpiRequests& requests, void* data, std::int64_t bytes, int from, int tag);
   [[nodiscard]] Work work(MpiRequests requests, const Operation& operation) const;
-  void finish(MpiRequests& requests, const Operation& operation);
 
   class ReduceScatter;
 

@@ -59,10 +59,7 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
     }
     return true;
   }
-  void wait() override {
-    WithBackground awaited(*this, *background_);
-    wait_for(awaited, *limit_, collective_.operation);
-  }
+  void wait() override { wait_for(*this, *background_, *limit_, collective_.operation); }
   [[nodiscard]] std::string missing() const override {
     return flights_[static_cast<std::size_t>(summed_ % kFlights)]->missing();
   }
@@ -166,7 +163,7 @@ void MpiCommunicator::all_reduce(std::span<T> values, Combine combine) {
       receive_counted(requests, slots + from * piece, bytes, from, collective.tag);
       send_counted(requests, own, bytes, (rank_ + step) % size_, collective.tag);
     }
-    finish(requests, collective.operation);
+    wait_for(requests, *background_, *limit_, collective.operation);
     combine_in_rank_order<T>(parts, own, length, combine);
   }
 }
