@@ -12,9 +12,8 @@ UnitGatherer::UnitGatherer(const RankMesh& mesh, const ShardArena& weights, cons
       weights_(weights),
       dense_(stages.neighbouring_dense_elements(weights.plan(), weights.rank()) * size_of(weights.dtype()),
              "gather buffer"),
-      experts_(allocate(MemoryKind::kPrivate,
-                        stages.expert_elements(weights.plan(), weights.rank()) * size_of(weights.dtype()),
-                        "gather buffer of experts")) {}
+      experts_(stages.expert_elements(weights.plan(), weights.rank()) * size_of(weights.dtype()),
+               "gather buffer of experts") {}
 
 bool UnitGatherer::is_expert(int unit) const {
   return weights_.plan().layouts().units[static_cast<std::size_t>(unit)].kind() == UnitKind::kExperts;
@@ -29,8 +28,8 @@ void UnitGatherer::begin(const Stage& stage) {
   std::int64_t bytes = 0;
   for (const int unit : stage.units)
     if (is_gathered(unit) && !is_expert(unit)) bytes += held_bytes(unit);
-  next_ = {&stage, dense_.take(bytes), {}};
-  std::byte* place = next_.room.data();
+  next_ = {&stage, dense_.take(bytes), {}, {}};
+  std::byte* place = next_.dense.data();
   for (const int unit : stage.units) {
     if (!is_gathered(unit) || is_expert(unit)) continue;
     next_.works.push_back(start(unit, place));
@@ -43,13 +42,14 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
   SLUICE_ASSERT(next_.stage == &stage, "another stage was gathered ahead");
   current_ = std::exchange(next_, {});
   std::vector<std::byte*> units;
-  std::byte* place = current_.room.data();
+  std::byte* place = current_.dense.data();
   for (const int unit : stage.units) {
     if (!is_gathered(unit)) {
       units.push_back(weights_.unit_data(unit));
     } else if (is_expert(unit)) {
-      units.push_back(experts_.data());
-      current_.works.push_back(start(unit, experts_.data()));
+      current_.experts = experts_.take(held_bytes(unit));
+      units.push_back(current_.experts.data());
+      current_.works.push_back(start(unit, units.back()));
     } else {
       units.push_back(place);
       place += held_bytes(unit);
@@ -65,6 +65,10 @@ Work UnitGatherer::start(int unit, std::byte* out) {
   return mesh_.sharers(weights_.plan(), unit).all_gather(weights_.unit_data(unit), out, bytes);
 }
 
-void UnitGatherer::release() { dense_.give_back(std::exchange(current_, {}).room); }
+void UnitGatherer::release() {
+  const Gathering gathered = std::exchange(current_, {});
+  dense_.give_back(gathered.dense);
+  experts_.give_back(gathered.experts);
+}
 
 }  // namespace sluice

@@ -1,7 +1,6 @@
 // Makes whole units out of the ranks' shards, one stage at a time, the next one's on its way meanwhile.
 #pragma once
 
-#include "device/memory.hpp"
 #include "shard/arena.hpp"
 #include "shard/rank_mesh.hpp"
 #include "shard/stage_plan.hpp"
@@ -16,13 +15,13 @@ namespace sluice {
 /// Its memory is allocated once: nothing grows from step to step.
 class UnitGatherer {
  public:
-  /// `mesh`, `weights` and `stages` must outlive the gatherer. What a rank owns alone takes no memory: the
-  /// arena holds it.
+  /// `mesh` and `weights` must outlive the gatherer. What a rank owns alone takes no memory: the arena holds
+  /// it.
   UnitGatherer(const RankMesh& mesh, const ShardArena& weights, const StagePlan& stages);
 
   /// Collective over the world. Begins to gather the dense units of the stage that gather() will be called
   /// for next, a neighbour of the one in use. Not its experts: a second layer of them is too much memory.
-  /// The weights must stay as they are until then.
+  /// The weights and `stage` must stay as they are until then.
   void begin(const Stage& stage);
 
   /// Collective over the world. Gathers what this rank holds of the units of a stage (ShardPlan::held), or
@@ -33,10 +32,9 @@ class UnitGatherer {
   void release();
 
  private:
-  /// The dense units of a stage.
   struct Gathering {
     const Stage* stage = nullptr;
-    std::span<std::byte> room;
+    std::span<std::byte> dense, experts;
     std::vector<Work> works;
   };
 
@@ -47,8 +45,7 @@ class UnitGatherer {
 
   const RankMesh& mesh_;
   const ShardArena& weights_;
-  StageRoom dense_;
-  MemoryBlock experts_;
+  StageRoom dense_, experts_;
   Gathering current_, next_;
 };
 
