@@ -1,6 +1,5 @@
 // The reductions of MpiCommunicator. MPI's own know no bfloat16 and may sum in any order; ours exchange and
 // sum in rank order.
-#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
 #include "comm/mpi_communicator.hpp"
@@ -10,7 +9,6 @@
 #include <array>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>

@@ -45,19 +45,19 @@ void ShardPlan::cut(const FlatLayout& unit) {
   }
 }
 
-bool ShardPlan::is_routed(int unit) const {
+bool ShardPlan::has_experts(int unit) const {
   return layouts_.units[static_cast<std::size_t>(unit)].kind() == UnitKind::kExperts;
 }
 
 int ShardPlan::shard_of(int unit, int rank) const {
-  return is_routed(unit) ? dims_.place(rank) * dims_.groups() + dims_.group(rank) : rank;
+  return has_experts(unit) ? dims_.place(rank) * dims_.groups() + dims_.group(rank) : rank;
 }
 
 int ShardPlan::rank_of(int unit, int shard) const {
-  return is_routed(unit) ? shard % dims_.groups() * dims_.expert_parallel + shard / dims_.groups() : shard;
+  return has_experts(unit) ? shard % dims_.groups() * dims_.expert_parallel + shard / dims_.groups() : shard;
 }
 
-int ShardPlan::sharers(int unit) const { return is_routed(unit) ? dims_.groups() : dims_.world; }
+int ShardPlan::sharers(int unit) const { return has_experts(unit) ? dims_.groups() : dims_.world; }
 
 Range ShardPlan::owned(int unit, int rank) const {
   const auto at = static_cast<std::size_t>(unit * (dims_.world + 1) + shard_of(unit, rank));

@@ -47,6 +47,8 @@ class ShardPlan {
   [[nodiscard]] const ParallelDims& dims() const { return dims_; }
   [[nodiscard]] const UnitLayouts& layouts() const { return layouts_; }
 
+  /// Whether a unit is a layer's experts; the others are dense.
+  [[nodiscard]] bool has_experts(int unit) const;
   /// The part of a unit's buffer that a rank owns, in elements of that buffer. May be empty.
   [[nodiscard]] Range owned(int unit, int rank) const;
   /// The part of a unit's buffer that a rank works with: of a dense unit all, of experts those of its place.
@@ -79,7 +81,6 @@ class ShardPlan {
   static constexpr std::int64_t kArenaAlignment = 32;  ///< elements: 64 bytes of bfloat16
 
  private:
-  [[nodiscard]] bool is_routed(int unit) const;
   /// Number of a rank's shard among those of a unit, in the order of the buffer; and the way back.
   [[nodiscard]] int shard_of(int unit, int rank) const;
   [[nodiscard]] int rank_of(int unit, int shard) const;

@@ -12,22 +12,15 @@ void for_each_stage(const StagePlan& plan, Visit visit) {
   visit(plan.head);
 }
 
-/// What must be gathered to have a stage.
-struct Elements {
-  std::int64_t dense = 0, experts = 0;
-};
+}  // namespace
 
-Elements gathered(const Stage& stage, const ShardPlan& plan, int rank) {
-  Elements elements;
-  for (const int unit : stage.units) {
-    if (plan.sharers(unit) == 1) continue;
-    const bool is_expert = plan.layouts().units[static_cast<std::size_t>(unit)].kind() == UnitKind::kExperts;
-    (is_expert ? elements.experts : elements.dense) += plan.held(unit, rank).count();
-  }
+GatheredElements gathered_elements(const Stage& stage, const ShardPlan& plan, int rank) {
+  GatheredElements elements;
+  for (const int unit : stage.units)
+    if (plan.sharers(unit) > 1)
+      (plan.has_experts(unit) ? elements.experts : elements.dense) += plan.held(unit, rank).count();
   return elements;
 }
-
-}  // namespace
 
 const Stage& StagePlan::after(int layer) const {
   const auto next = static_cast<std::size_t>(layer + 1);
@@ -41,7 +34,7 @@ const Stage* StagePlan::before(int layer) const {
 std::int64_t StagePlan::neighbouring_dense_elements(const ShardPlan& plan, int rank) const {
   std::int64_t most = 0, before = 0;
   for_each_stage(*this, [&](const Stage& stage) {
-    const std::int64_t elements = gathered(stage, plan, rank).dense;
+    const std::int64_t elements = gathered_elements(stage, plan, rank).dense;
     most = std::max(most, before + elements);
     before = elements;
   });
@@ -50,17 +43,17 @@ std::int64_t StagePlan::neighbouring_dense_elements(const ShardPlan& plan, int r
 
 std::int64_t StagePlan::expert_elements(const ShardPlan& plan, int rank) const {
   std::int64_t most = 0;
-  for_each_stage(*this,
-                 [&](const Stage& stage) { most = std::max(most, gathered(stage, plan, rank).experts); });
+  for_each_stage(*this, [&](const Stage& stage) {
+    most = std::max(most, gathered_elements(stage, plan, rank).experts);
+  });
   return most;
 }
 
 std::int64_t StagePlan::gradient_elements(const ShardPlan& plan, int rank) const {
-  if (expert_elements(plan, rank) == 0) return neighbouring_dense_elements(plan, rank);
+  if (!reduces_experts(plan, rank)) return neighbouring_dense_elements(plan, rank);
   std::int64_t largest = 0;
   for_each_stage(*this, [&](const Stage& stage) {
-    const Elements elements = gathered(stage, plan, rank);
-    largest = std::max(largest, elements.dense + elements.experts);
+    largest = std::max(largest, gathered_elements(stage, plan, rank).all());
   });
   return largest;
 }

@@ -14,6 +14,13 @@ struct Stage {
   std::vector<int> units;
 };
 
+/// Elements that a rank holds of units that it does not own alone, which are gathered and reduced.
+struct GatheredElements {
+  std::int64_t dense = 0, experts = 0;
+  [[nodiscard]] std::int64_t all() const { return dense + experts; }
+};
+[[nodiscard]] GatheredElements gathered_elements(const Stage& stage, const ShardPlan& plan, int rank);
+
 struct StagePlan {
   Stage embed;
   std::vector<Stage> layers;
@@ -23,12 +30,16 @@ struct StagePlan {
   [[nodiscard]] const Stage& after(int layer) const;
   [[nodiscard]] const Stage* before(int layer) const;
 
-  // Elements that a rank holds of units that it does not own alone, which are gathered and reduced.
+  // GatheredElements of the plan.
 
   /// Of the dense units of two stages that follow each other, at most.
   [[nodiscard]] std::int64_t neighbouring_dense_elements(const ShardPlan& plan, int rank) const;
   /// Of the experts of a stage, at most.
   [[nodiscard]] std::int64_t expert_elements(const ShardPlan& plan, int rank) const;
+  /// Whether gradients of experts travel: there is no room then for those of a second stage.
+  [[nodiscard]] bool reduces_experts(const ShardPlan& plan, int rank) const {
+    return expert_elements(plan, rank) > 0;
+  }
   /// What gradients are received in: that of the dense units of two neighbours where no experts are reduced,
   /// else of all units of one stage.
   [[nodiscard]] std::int64_t gradient_elements(const ShardPlan& plan, int rank) const;

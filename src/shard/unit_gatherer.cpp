@@ -15,23 +15,18 @@ UnitGatherer::UnitGatherer(const RankMesh& mesh, const ShardArena& weights, cons
       experts_(stages.expert_elements(weights.plan(), weights.rank()) * size_of(weights.dtype()),
                "gather buffer of experts") {}
 
-bool UnitGatherer::is_expert(int unit) const {
-  return weights_.plan().layouts().units[static_cast<std::size_t>(unit)].kind() == UnitKind::kExperts;
-}
-
 std::int64_t UnitGatherer::held_bytes(int unit) const {
   return weights_.plan().held(unit, weights_.rank()).count() * size_of(weights_.dtype());
 }
 
 void UnitGatherer::begin(const Stage& stage) {
   SLUICE_ASSERT(next_.stage == nullptr, "a second stage is gathered ahead");
-  std::int64_t bytes = 0;
-  for (const int unit : stage.units)
-    if (is_gathered(unit) && !is_expert(unit)) bytes += held_bytes(unit);
+  const std::int64_t bytes =
+      gathered_elements(stage, weights_.plan(), weights_.rank()).dense * size_of(weights_.dtype());
   next_ = {&stage, dense_.take(bytes), {}, {}};
   std::byte* place = next_.dense.data();
   for (const int unit : stage.units) {
-    if (!is_gathered(unit) || is_expert(unit)) continue;
+    if (!is_gathered(unit) || weights_.plan().has_experts(unit)) continue;
     next_.works.push_back(start(unit, place));
     place += held_bytes(unit);
   }
@@ -46,7 +41,7 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
   for (const int unit : stage.units) {
     if (!is_gathered(unit)) {
       units.push_back(weights_.unit_data(unit));
-    } else if (is_expert(unit)) {
+    } else if (weights_.plan().has_experts(unit)) {
       current_.experts = experts_.take(held_bytes(unit));
       units.push_back(current_.experts.data());
       current_.works.push_back(start(unit, units.back()));

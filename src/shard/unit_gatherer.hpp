@@ -39,7 +39,6 @@ class UnitGatherer {
   };
 
   [[nodiscard]] bool is_gathered(int unit) const { return weights_.plan().sharers(unit) > 1; }
-  [[nodiscard]] bool is_expert(int unit) const;
   [[nodiscard]] std::int64_t held_bytes(int unit) const;
   [[nodiscard]] Work start(int unit, std::byte* out);
 

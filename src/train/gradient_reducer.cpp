@@ -20,7 +20,7 @@ GradientReducer::GradientReducer(const RankMesh& mesh, const StagePlan& stages, 
     : mesh_(mesh),
       views_(views),
       gradients_(gradients),
-      overlaps_(stages.expert_elements(gradients.plan(), gradients.rank()) == 0),
+      overlaps_(!stages.reduces_experts(gradients.plan(), gradients.rank())),
       room_(stages.gradient_elements(gradients.plan(), gradients.rank()) * size_of(DType::kFloat32),
             "gradient buffer"),
       has_gradient_(gradients.plan().layouts().units.size(), false) {}
@@ -30,10 +30,7 @@ std::int64_t GradientReducer::held_elements(int unit) const {
 }
 
 std::int64_t GradientReducer::received_bytes(const Stage& stage) const {
-  std::int64_t elements = 0;
-  for (const int unit : stage.units)
-    if (!in_arena(unit)) elements += held_elements(unit);
-  return elements * size_of(DType::kFloat32);
+  return gathered_elements(stage, gradients_.plan(), gradients_.rank()).all() * size_of(DType::kFloat32);
 }
 
 void GradientReducer::begin_step() { has_gradient_.assign(has_gradient_.size(), false); }
