@@ -42,7 +42,8 @@ TEST(Router, matches_its_formula) {
 }
 
 TEST(Router, chooses_the_most_probable_experts_best_first) {
-  const Routing routing = route(numbers({200, 16}), {numbers({11, 16}, at::kFloat, 2), {}}, {kChoices, true});
+  const Routing routing =
+      route(numbers({200, 16}), {numbers({100, 16}, at::kFloat, 2), {}}, {kChoices, true});
   const auto expected = routing.probabilities.topk(kChoices, 1);
   EXPECT_TRUE(routing.experts.equal(std::get<1>(expected)));
   expect_close(routing.weights, std::get<0>(expected) / std::get<0>(expected).sum(1, true), 1e-6);
@@ -59,6 +60,18 @@ TEST(Router, keeps_float32_probabilities_of_bfloat16_inputs) {
   const Routing routing = route(x, {w, {}}, {kChoices, true});
   EXPECT_EQ(routing.weights.scalar_type(), at::kFloat);
   expect_close(routing.probabilities, at::softmax(at::mm(x.to(at::kDouble), w.to(at::kDouble).t()), 1), 1e-6);
+}
+
+TEST(Router, keeps_more_than_bfloat16_of_the_gradients_of_bfloat16_weights) {
+  const at::Tensor x = numbers({50, 16}, at::kBFloat16).requires_grad_();
+  const Parameter w = parameter(numbers({11, 16}, at::kBFloat16, 2));
+  const Routing routing = route(x, w, {kChoices, true});
+  routing.weights.backward(numbers({50, kChoices}, at::kFloat, 3));
+
+  const at::Tensor leaf = w.value.to(at::kDouble).requires_grad_();
+  formula(x.detach().to(at::kDouble), leaf, routing.experts, true, {})
+      .backward(numbers({50, kChoices}, at::kFloat, 3).to(at::kDouble));
+  expect_close(w.grad - 0.5, leaf.grad(), 3e-5);
 }
 
 TEST(Router, repeats_a_given_choice_exactly) {

@@ -1,0 +1,129 @@
+#include "ops/router_rows.hpp"
+
+#include "ops/kernel.hpp"
+
+#include <vector>
+
+namespace sluice::ops {
+namespace {
+
+SLUICE_VECTOR_CLONES float largest_of(const float* row, std::int64_t width) {
+  float largest = -HUGE_VALF;
+#pragma omp simd reduction(max : largest)
+  for (std::int64_t i = 0; i < width; ++i) largest = row[i] > largest ? row[i] : largest;
+  return largest;
+}
+
+SLUICE_VECTOR_CLONES void softmax_row(float* row, std::int64_t width) {
+  const float largest = largest_of(row, width);
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < width; ++i) {
+    row[i] = kernel::exponential(row[i] - largest);
+    sum += row[i];
+  }
+  const float scale = 1.0F / sum;
+  for (std::int64_t i = 0; i < width; ++i) row[i] *= scale;
+}
+
+/// Destroys the row: what is chosen becomes negative.
+void choose_row(std::vector<float>& probabilities, std::int64_t k, std::int64_t* chosen) {
+  constexpr float kChosen = -1;
+  for (std::int64_t slot = 0; slot < k; ++slot) {
+    const float largest = largest_of(probabilities.data(), std::ssize(probabilities));
+    // Not a number is equal to nothing: then the first that is left.
+    auto best = largest >= 0 ? std::ranges::find(probabilities, largest)
+                             : std::ranges::find_if(probabilities, [](float p) { return p != kChosen; });
+    chosen[slot] = best - probabilities.begin();
+    *best = kChosen;
+  }
+}
+
+/// Of one token's chosen probabilities.
+float sum_of_chosen(const float* probabilities, const std::int64_t* chosen, std::int64_t k) {
+  float sum = 0;
+  for (std::int64_t slot = 0; slot < k; ++slot) sum += probabilities[chosen[slot]];
+  return sum;
+}
+
+void weigh_row(const float* probabilities, const std::int64_t* chosen, std::int64_t k, bool normalize,
+               float* weights) {
+  const float scale = normalize ? 1.0F / sum_of_chosen(probabilities, chosen, k) : 1.0F;
+  for (std::int64_t slot = 0; slot < k; ++slot) weights[slot] = probabilities[chosen[slot]] * scale;
+}
+
+/// grad [E] += the part of the gradient of the probabilities that comes through the weights.
+void add_picked(const float* probabilities, const std::int64_t* chosen, const float* weights, bool normalize,
+                const float* d_weights, std::int64_t k, float* grad) {
+  float shift = 0, scale = 1;
+  if (normalize) {
+    for (std::int64_t slot = 0; slot < k; ++slot) shift += d_weights[slot] * weights[slot];
+    scale = 1.0F / sum_of_chosen(probabilities, chosen, k);
+  }
+  for (std::int64_t slot = 0; slot < k; ++slot) grad[chosen[slot]] += (d_weights[slot] - shift) * scale;
+}
+
+/// Gradient of a softmax's inputs from that of its outputs, in place.
+SLUICE_VECTOR_CLONES void softmax_row_backward(const float* probabilities, std::int64_t width, float* grad) {
+  float dot = 0;
+#pragma omp simd reduction(+ : dot)
+  for (std::int64_t i = 0; i < width; ++i) dot += grad[i] * probabilities[i];
+  for (std::int64_t i = 0; i < width; ++i) grad[i] = probabilities[i] * (grad[i] - dot);
+}
+
+/// Calls f(token) for each row of [T, E].
+template <class F>
+void for_tokens(const at::Tensor& rows, F f) {
+  at::parallel_for(0, rows.size(0), kernel::grain(rows.size(1)), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) f(token);
+  });
+}
+
+}  // namespace
+
+void softmax_rows(const at::Tensor& logits) {
+  const std::int64_t width = logits.size(1);
+  float* const rows = logits.data_ptr<float>();
+  for_tokens(logits, [&](std::int64_t token) { softmax_row(rows + token * width, width); });
+}
+
+void choose_rows(const at::Tensor& probabilities, const at::Tensor& chosen) {
+  const std::int64_t width = probabilities.size(1), k = chosen.size(1);
+  const float* const rows = probabilities.data_ptr<float>();
+  at::parallel_for(0, chosen.size(0), kernel::grain(width * k), [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> row;
+    for (std::int64_t token = begin; token < end; ++token) {
+      row.assign(rows + token * width, rows + (token + 1) * width);
+      choose_row(row, k, chosen.data_ptr<std::int64_t>() + token * k);
+    }
+  });
+}
+
+void weigh_choices(const at::Tensor& probabilities, const at::Tensor& chosen, bool normalize,
+                   const at::Tensor& weights) {
+  const std::int64_t width = probabilities.size(1), k = chosen.size(1);
+  for_tokens(weights, [&](std::int64_t token) {
+    weigh_row(probabilities.data_ptr<float>() + token * width, chosen.data_ptr<std::int64_t>() + token * k, k,
+              normalize, weights.data_ptr<float>() + token * k);
+  });
+}
+
+void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& chosen,
+                          const at::Tensor& weights, bool normalize, const at::Tensor& d_weights,
+                          const at::Tensor& probability_grad, const at::Tensor& d_logits) {
+  const std::int64_t width = probabilities.size(1), k = chosen.size(1);
+  const float* const common = probability_grad.defined() ? probability_grad.data_ptr<float>() : nullptr;
+  for_tokens(d_logits, [&](std::int64_t token) {
+    const float* const row = probabilities.data_ptr<float>() + token * width;
+    float* const grad = d_logits.data_ptr<float>() + token * width;
+    if (common != nullptr)
+      std::copy_n(common, width, grad);
+    else
+      std::fill_n(grad, width, 0.0F);
+    add_picked(row, chosen.data_ptr<std::int64_t>() + token * k, weights.data_ptr<float>() + token * k,
+               normalize, d_weights.data_ptr<float>() + token * k, k, grad);
+    softmax_row_backward(row, width, grad);
+  });
+}
+
+}  // namespace sluice::ops
