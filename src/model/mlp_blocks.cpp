@@ -34,9 +34,11 @@ at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
     sums.expert_tokens.add_(at::bincount(routing.experts.flatten(), {}, config.experts));
     sums.probability_sums.add_(routing.probabilities.detach().sum(0, /*keepdim=*/false, at::kDouble));
   }
-  const at::Tensor out = ops::experts(x, parameters.experts, routing, exchange,
-                                      is_first ? ops::ExpertPass::kOutput : ops::ExpertPass::kGraph);
-  return parameters.shared ? out + shared_expert(*parameters.shared, x) : out;
+  ops::Experts experts(x, parameters.experts, routing, exchange,
+                       is_first ? ops::ExpertPass::kOutput : ops::ExpertPass::kGraph);
+  if (!parameters.shared) return experts.output();
+  const at::Tensor shared = shared_expert(*parameters.shared, x);  // while the tokens travel
+  return experts.output() + shared;
 }
 
 }  // namespace sluice

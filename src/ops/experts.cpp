@@ -123,47 +123,71 @@ class Pass {
 /// The many views of a pass need no graph, nor the half of the time that looking for one takes.
 using NoViewTracking = at::AutoDispatchBelowADInplaceOrView;
 
-at::Tensor run(const ExpertTokens& own, const ExpertParameters& parameters, TokenExchange& exchange) {
+/// The tokens have been sent.
+at::Tensor receive_and_run(const ExpertParameters& parameters, TokenExchange& exchange) {
   const NoViewTracking guard;
-  const ExpertTokens here = exchange.dispatch(own);
+  const ExpertTokens here = exchange.finish_dispatch();
   return exchange.combine(Pass(here, parameters, exchange).forward());
 }
 
-std::pair<at::Tensor, at::Tensor> run_backward(const ExpertTokens& own, const ExpertParameters& parameters,
-                                               TokenExchange& exchange) {
+std::pair<at::Tensor, at::Tensor> receive_and_run_backward(const ExpertParameters& parameters,
+                                                           TokenExchange& exchange) {
   const NoViewTracking guard;
-  const ExpertTokens here = exchange.dispatch(own);
+  const ExpertTokens here = exchange.finish_dispatch();
   const auto [sums, d_weights] = Pass(here, parameters, exchange).backward();
   return exchange.combine(sums, d_weights);
 }
 
-struct Experts : node::Function<Experts> {
+void send(const ExpertTokens& own, TokenExchange& exchange) {
+  const NoViewTracking guard;
+  exchange.begin_dispatch(own);
+}
+
+/// The older of two nodes: its forward sends, and its backward is the work that gives its inputs their
+/// gradients.
+struct First : node::Function<First> {
   struct Inputs {
     ExpertParameters parameters;
-    at::Tensor experts;
+    ExpertTokens tokens;
     TokenExchange* exchange;
     ExpertPass pass;
   };
 
-  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const at::Tensor& weights,
+  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const at::Tensor&,
                             const Inputs& inputs) {
-    const at::Tensor chosen = inputs.experts.to(at::kInt);
-    context->save_for_backward({x, weights, chosen});
     node::keep(context, "gate_up", inputs.parameters.gate_up);
     node::keep(context, "down", inputs.parameters.down);
     node::keep(context, "written", inputs.parameters.written);
     node::keep(context, "exchange", inputs.exchange);
-    if (inputs.pass == ExpertPass::kGraph) return at::zeros_like(x);
-    return run({x, {}, chosen, weights}, inputs.parameters, *inputs.exchange);
+    if (inputs.pass == ExpertPass::kOutput) send(inputs.tokens, *inputs.exchange);
+    return at::empty({0}, x.options());
+  }
+
+  static node::variable_list backward(node::AutogradContext* context, const node::variable_list&) {
+    auto [d_x, d_weights] =
+        receive_and_run_backward({node::kept(context, "gate_up"), node::kept(context, "down"),
+                                  node::kept_pointer<WrittenExperts>(context, "written")},
+                                 *node::kept_pointer<TokenExchange>(context, "exchange"));
+    return {d_x, d_weights, {}};
+  }
+};
+
+/// The newer one: its forward is the work, and its backward sends.
+struct Last : node::Function<Last> {
+  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& /*sent*/,
+                            const First::Inputs& inputs) {
+    const ExpertTokens& tokens = inputs.tokens;
+    context->save_for_backward({tokens.x, tokens.experts, tokens.weights});
+    node::keep(context, "exchange", inputs.exchange);
+    if (inputs.pass == ExpertPass::kGraph) return at::zeros_like(tokens.x);
+    return receive_and_run(inputs.parameters, *inputs.exchange);
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const auto saved = context->get_saved_variables();
-    auto [d_x, d_weights] = run_backward({saved[0], grads[0].contiguous(), saved[2], saved[1]},
-                                         {node::kept(context, "gate_up"), node::kept(context, "down"),
-                                          node::kept_pointer<WrittenExperts>(context, "written")},
-                                         *node::kept_pointer<TokenExchange>(context, "exchange"));
-    return {d_x, d_weights, {}};
+    const at::Tensor d_out = grads[0].contiguous();
+    send({saved[0], d_out, saved[1], saved[2]}, *node::kept_pointer<TokenExchange>(context, "exchange"));
+    return {at::empty({0}, d_out.options()), {}};
   }
 };
 
@@ -175,29 +199,43 @@ ExpertTokens no_tokens(const ExpertParameters& parameters, std::int64_t choices)
 
 }  // namespace
 
-at::Tensor experts(const at::Tensor& x, const ExpertParameters& parameters, const Routing& routing,
-                   TokenExchange& exchange, ExpertPass pass) {
+Experts::Experts(const at::Tensor& x, const ExpertParameters& parameters, const Routing& routing,
+                 TokenExchange& exchange, ExpertPass pass)
+    : parameters_(parameters),
+      tokens_{x.contiguous(), {}, routing.experts.to(at::kInt), routing.weights.contiguous()},
+      exchange_(exchange),
+      pass_(pass) {
   const at::Tensor &gate_up = parameters.gate_up.value, &down = parameters.down.value;
   SLUICE_ASSERT(gate_up.size(1) == 2 * down.size(2) && gate_up.size(2) == x.size(1),
                 "experts of {} by {} for rows of {}", gate_up.size(1), gate_up.size(2), x.size(1));
-  return Experts::apply(x.contiguous(), routing.weights.contiguous(),
-                        Experts::Inputs{parameters, routing.experts, &exchange, pass});
+  sent_ = First::apply(tokens_.x, tokens_.weights, First::Inputs{parameters_, tokens_, &exchange_, pass_});
+}
+
+at::Tensor Experts::output() {
+  return Last::apply(sent_, First::Inputs{parameters_, std::exchange(tokens_, {}), &exchange_, pass_});
+}
+
+at::Tensor experts(const at::Tensor& x, const ExpertParameters& parameters, const Routing& routing,
+                   TokenExchange& exchange) {
+  return Experts(x, parameters, routing, exchange).output();
 }
 
 void serve_experts(const ExpertParameters& parameters, std::int64_t choices, TokenExchange& exchange) {
-  static_cast<void>(run(no_tokens(parameters, choices), parameters, exchange));
+  send(no_tokens(parameters, choices), exchange);
+  static_cast<void>(receive_and_run(parameters, exchange));
 }
 
 void serve_experts_backward(const ExpertParameters& parameters, std::int64_t choices,
                             TokenExchange& exchange) {
   ExpertTokens own = no_tokens(parameters, choices);
   own.d_out = own.x;
-  static_cast<void>(run_backward(own, parameters, exchange));
+  send(own, exchange);
+  static_cast<void>(receive_and_run_backward(parameters, exchange));
 }
 
-ExpertTokens NoExchange::dispatch(const ExpertTokens& own) {
-  dtype_ = own.x.scalar_type();
-  return own;
+ExpertTokens NoExchange::finish_dispatch() {
+  dtype_ = own_.x.scalar_type();
+  return std::exchange(own_, {});
 }
 
 at::Tensor NoExchange::sums(std::int64_t rows, std::int64_t width) {

@@ -41,16 +41,38 @@ struct ExpertParameters {
 /// no output of its experts.
 enum class ExpertPass : bool { kOutput, kGraph };
 
-/// Collective over the ranks of `exchange`, in forward (unless for the graph alone) and in backward: sum over
-/// a token's experts e of weight * down[e] swiglu(gate_up[e] x), for x [T, H]: [T, H]; zeros if for the graph
-/// alone. Weights are rounded to x's dtype; a token's contributions are added in float32 in the order of the
-/// experts, and rounded once on each rank that has some of them, so the result does not depend on the number
-/// of threads. An expert without tokens is neither read nor given a gradient. Keeps x and the routing;
-/// backward sends the tokens again and computes what it needs in blocks of ExpertRows::kBlockRows rows.
-/// `exchange` must outlive the graph.
+/// Sum over a token's experts e of weight * down[e] swiglu(gate_up[e] x), for tokens x [T, H].
+///
+/// Collective over the ranks of `exchange`, in forward (unless for the graph alone) and in backward. Weights
+/// are rounded to x's dtype; a token's contributions are added in float32 in the order of the experts, and
+/// rounded once on each rank that has some of them, so the result does not depend on the number of threads.
+/// An expert without tokens is neither read nor given a gradient. Keeps x and the routing; backward sends the
+/// tokens again and computes what it needs in blocks of ExpertRows::kBlockRows rows. `exchange` must outlive
+/// the graph.
+///
+/// What is computed between the construction and output() is computed while the tokens travel. So is, in
+/// backward, the gradient of what was: autograd takes newer nodes first, those of output() before those of
+/// what came between, and those before the one of the construction.
+class Experts {
+ public:
+  /// Begins to send the tokens, unless the pass is for the graph alone.
+  Experts(const at::Tensor& x, const ExpertParameters& parameters, const Routing& routing,
+          TokenExchange& exchange, ExpertPass pass = ExpertPass::kOutput);
+
+  /// [T, H]; zeros if for the graph alone. Once.
+  [[nodiscard]] at::Tensor output();
+
+ private:
+  ExpertParameters parameters_;
+  ExpertTokens tokens_;
+  TokenExchange& exchange_;
+  ExpertPass pass_;
+  at::Tensor sent_;  ///< without elements: ties the nodes of a graph together
+};
+
+/// Experts(...).output(), with nothing between.
 [[nodiscard]] at::Tensor experts(const at::Tensor& x, const ExpertParameters& parameters,
-                                 const Routing& routing, TokenExchange& exchange,
-                                 ExpertPass pass = ExpertPass::kOutput);
+                                 const Routing& routing, TokenExchange& exchange);
 
 /// Collective over the ranks of `exchange`: this rank has no tokens in a pass of the others, of k choices
 /// each, but they may have some for its experts.
@@ -62,13 +84,15 @@ void serve_experts_backward(const ExpertParameters& parameters, std::int64_t cho
 class NoExchange final : public TokenExchange {
  public:
   [[nodiscard]] std::int64_t first_expert() const override { return 0; }
-  [[nodiscard]] ExpertTokens dispatch(const ExpertTokens& own) override;
+  void begin_dispatch(const ExpertTokens& own) override { own_ = own; }
+  [[nodiscard]] ExpertTokens finish_dispatch() override;
   [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override;
   [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override;
   [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
                                                           const at::Tensor& d_weights) override;
 
  private:
+  ExpertTokens own_;
   at::ScalarType dtype_ = at::kFloat;
 };
 

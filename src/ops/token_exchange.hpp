@@ -25,15 +25,18 @@ class TokenExchange {
   /// The first of this rank's experts, which are consecutive, among all.
   [[nodiscard]] virtual std::int64_t first_expert() const = 0;
 
-  /// Collective over the ranks that have all experts between them. Takes this rank's T tokens; returns those
-  /// that this rank's experts may work for. They belong to the exchange, until the next dispatch.
-  [[nodiscard]] virtual ExpertTokens dispatch(const ExpertTokens& own) = 0;
+  /// Collective over the ranks that have all experts between them. Takes this rank's T tokens, which must
+  /// stay as they are until they have arrived.
+  virtual void begin_dispatch(const ExpertTokens& own) = 0;
+  /// Collective over the same ranks. Returns the tokens that this rank's experts may work for. They belong to
+  /// the exchange, until the next dispatch.
+  [[nodiscard]] virtual ExpertTokens finish_dispatch() = 0;
 
   /// Zeros [rows, width] in float32, for what this rank's experts make of the tokens here. The exchange's
   /// own, until the next call.
   [[nodiscard]] virtual at::Tensor sums(std::int64_t rows, std::int64_t width) = 0;
 
-  /// Collective over the same ranks, after dispatch(). Takes what this rank's experts made of each token it
+  /// Collective over the same ranks, after a dispatch. Takes what this rank's experts made of each token it
   /// was given, [N, width] in float32; returns the sums over ranks for this rank's own tokens [T, width],
   /// rounded to the dtype of the tokens.
   [[nodiscard]] virtual at::Tensor combine(const at::Tensor& sums) = 0;

@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -53,52 +54,60 @@ std::int64_t ExpertExchange::first_expert() const {
   return group_ == nullptr ? 0 : equal_part_begin(experts_, group_->size(), group_->rank());
 }
 
-ops::ExpertTokens ExpertExchange::dispatch(const ops::ExpertTokens& own) {
-  around_ = timer_.enter(Phase::kDispatch);
+void ExpertExchange::begin_dispatch(const ops::ExpertTokens& own) {
+  const PhaseTimer::Scope phase(timer_, Phase::kDispatch);
   dtype_ = own.x.scalar_type();
   own_tokens_ = own.x.size(0);
-  ops::ExpertTokens here = own;
-  if (group_ != nullptr) here = gathers_ ? gather(own) : route(own);
-  timer_.enter(Phase::kExperts);
-  return here;
+  own_ = own;
+  if (group_ == nullptr)
+    here_ = own;
+  else if (gathers_)
+    begin_gather(own);
+  else
+    begin_route(own);
 }
 
-ops::ExpertTokens ExpertExchange::gather(const ops::ExpertTokens& own) {
+ops::ExpertTokens ExpertExchange::finish_dispatch() {
+  around_ = timer_.enter(Phase::kDispatch);
+  for (Work& work : works_) work.wait();
+  works_.clear();
+  packed_.clear();
+  own_ = {};
+  timer_.enter(Phase::kExperts);
+  return std::exchange(here_, {});
+}
+
+void ExpertExchange::begin_gather(const ops::ExpertTokens& own) {
   received_ = tokens_[round_];
   round_ = (round_ + 1) % tokens_.size();
   SLUICE_ASSERT(received_[static_cast<std::size_t>(group_->rank())] == own_tokens_, "{} tokens of {}",
                 own_tokens_, received_[static_cast<std::size_t>(group_->rank())]);
   given_ = Counts(received_.size(), own_tokens_);
   given_tokens_.clear();
-  return receive(own, [&](const at::Tensor& rows, const at::Tensor& here) {
+  begin_each(own, [&](const at::Tensor& rows, const at::Tensor& here) {
     return group_->all_gather(rows.data_ptr(), here.data_ptr(), times(received_, row_bytes(rows)));
   });
 }
 
-ops::ExpertTokens ExpertExchange::route(const ops::ExpertTokens& own) {
+void ExpertExchange::begin_route(const ops::ExpertTokens& own) {
   list_receivers(own.experts);
   received_ = exchange_counts(given_);
-  std::vector<at::Tensor> packed;  // until they are sent
-  return receive(own, [&](const at::Tensor& rows, const at::Tensor& here) {
-    packed.push_back(ops::take_rows(rows, given_tokens_));
-    return group_->all_to_all(packed.back().data_ptr(), times(given_, row_bytes(rows)), here.data_ptr(),
+  begin_each(own, [&](const at::Tensor& rows, const at::Tensor& here) {
+    packed_.push_back(ops::take_rows(rows, given_tokens_));
+    return group_->all_to_all(packed_.back().data_ptr(), times(given_, row_bytes(rows)), here.data_ptr(),
                               times(received_, row_bytes(rows)));
   });
 }
 
 template <class Start>
-ops::ExpertTokens ExpertExchange::receive(const ops::ExpertTokens& own, Start start) {
-  std::vector<Work> works;
+void ExpertExchange::begin_each(const ops::ExpertTokens& own, Start start) {
   const auto fill = [&](const at::Tensor& rows, Buffer& buffer) {
     if (!rows.defined()) return at::Tensor();
     at::Tensor here = buffer.rows(sum(received_), rows.size(1), rows.scalar_type());
-    works.push_back(start(rows, here));
+    works_.push_back(start(rows, here));
     return here;
   };
-  const ops::ExpertTokens here{fill(own.x, x_), fill(own.d_out, d_out_), fill(own.experts, chosen_),
-                               fill(own.weights, weights_)};
-  for (Work& work : works) work.wait();
-  return here;
+  here_ = {fill(own.x, x_), fill(own.d_out, d_out_), fill(own.experts, chosen_), fill(own.weights, weights_)};
 }
 
 void ExpertExchange::list_receivers(const at::Tensor& experts) {

@@ -31,7 +31,8 @@ class ExpertExchange final : public ops::TokenExchange {
   [[nodiscard]] std::size_t begin(const std::vector<std::int64_t>& tokens);
 
   [[nodiscard]] std::int64_t first_expert() const override;
-  [[nodiscard]] ops::ExpertTokens dispatch(const ops::ExpertTokens& own) override;
+  void begin_dispatch(const ops::ExpertTokens& own) override;
+  [[nodiscard]] ops::ExpertTokens finish_dispatch() override;
   [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override;
   [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override;
   [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
@@ -51,11 +52,11 @@ class ExpertExchange final : public ops::TokenExchange {
     at::Tensor bytes_;
   };
 
-  [[nodiscard]] ops::ExpertTokens gather(const ops::ExpertTokens& own);
-  [[nodiscard]] ops::ExpertTokens route(const ops::ExpertTokens& own);
-  /// What comes of each tensor that a pass needs; `start`(own rows, where all of them go) begins to send.
+  void begin_gather(const ops::ExpertTokens& own);
+  void begin_route(const ops::ExpertTokens& own);
+  /// Begins to bring each tensor that a pass needs; `start`(own rows, where all of them go) begins to send.
   template <class Start>
-  [[nodiscard]] ops::ExpertTokens receive(const ops::ExpertTokens& own, Start start);
+  void begin_each(const ops::ExpertTokens& own, Start start);
   void list_receivers(const at::Tensor& experts);
   [[nodiscard]] Counts exchange_counts(const Counts& to_each) const;
   [[nodiscard]] at::Tensor sent_back(const at::Tensor& sums);
@@ -70,7 +71,12 @@ class ExpertExchange final : public ops::TokenExchange {
 
   Buffer x_, d_out_, chosen_, weights_, sums_, rounded_, parts_;
 
-  // Between dispatch() and combine().
+  // Of a dispatch on its way.
+  ops::ExpertTokens own_, here_;
+  std::vector<at::Tensor> packed_;
+  std::vector<Work> works_;
+
+  // From a dispatch to its combine().
   Phase around_ = Phase::kOther;
   at::ScalarType dtype_ = at::kFloat;
   std::int64_t own_tokens_ = 0;

@@ -5,6 +5,10 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace sluice::ops {
 namespace {
 
@@ -117,6 +121,50 @@ TEST(Experts, do_not_depend_on_the_number_of_threads) {
   at::set_num_threads(threads);
   EXPECT_TRUE(outputs[0].equal(outputs[2]));
   EXPECT_TRUE(outputs[1].equal(outputs[3]));
+}
+
+/// Writes down when it is called.
+class RecordedExchange final : public TokenExchange {
+ public:
+  [[nodiscard]] std::int64_t first_expert() const override { return 0; }
+  void begin_dispatch(const ExpertTokens& own) override {
+    calls.emplace_back("begin");
+    inner_.begin_dispatch(own);
+  }
+  [[nodiscard]] ExpertTokens finish_dispatch() override {
+    calls.emplace_back("finish");
+    return inner_.finish_dispatch();
+  }
+  [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override {
+    return inner_.sums(rows, width);
+  }
+  [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override { return inner_.combine(sums); }
+  [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
+                                                          const at::Tensor& d_weights) override {
+    return inner_.combine(sums, d_weights);
+  }
+
+  std::vector<std::string> calls;
+
+ private:
+  NoExchange inner_;
+};
+
+TEST(Experts, leave_time_for_other_work_while_tokens_travel_forward_and_backward) {
+  const Parameters p = laid_out(at::kFloat);
+  RecordedExchange exchange;
+  const at::Tensor x = numbers({6, kHidden}).requires_grad_();
+  const Routing routing{two_choices(6), at::ones({6, 2}).requires_grad_(), {}};
+  Experts work(x, {p[0], p[1]}, routing, exchange);
+  const at::Tensor other = x * 2;
+  exchange.calls.emplace_back("other");
+  other.register_hook([&](const at::Tensor&) { exchange.calls.emplace_back("gradient of other"); });
+  const at::Tensor out = work.output() + other;
+  const at::Tensor alone = run(x.detach(), p, routing).detach();
+  expect_close(out.detach() - 2 * x.detach(), alone);
+  out.sum().backward();
+  EXPECT_EQ(exchange.calls,
+            (std::vector<std::string>{"begin", "other", "finish", "begin", "gradient of other", "finish"}));
 }
 
 TEST(Experts, take_no_tokens_at_all) {

@@ -45,7 +45,8 @@ void expect_round_trips(Way way, at::ScalarType dtype) {
   for (std::int64_t round = 0; round < 2; ++round) {
     const std::int64_t count = round < std::ssize(counts) ? counts[static_cast<std::size_t>(round)] : 0;
     const ops::ExpertTokens own = tokens_of(comm.rank(), count, dtype);
-    const ops::ExpertTokens here = exchange.dispatch(own);
+    exchange.begin_dispatch(own);
+    const ops::ExpertTokens here = exchange.finish_dispatch();
     EXPECT_TRUE(here.d_out.equal(here.x * 2));
     const auto [sums, d_weights] = exchange.combine(work(here, exchange.first_expert(), end), here.weights);
     const at::Tensor factor = (own.experts + 1).sum(1, true).to(at::kFloat);
@@ -66,8 +67,8 @@ TEST(ExpertExchange, routing_sends_a_token_to_no_rank_without_one_of_its_experts
   ExpertExchange exchange(&comm, comm.size(), timer, Way::kRoute);
   ASSERT_EQ(exchange.begin({4}), 1U);
   const at::Tensor all_to_last = at::full({4, 1}, comm.size() - 1, at::kInt);
-  const ops::ExpertTokens here =
-      exchange.dispatch({at::ones({4, kWidth}), {}, all_to_last, at::ones({4, 1})});
+  exchange.begin_dispatch({at::ones({4, kWidth}), {}, all_to_last, at::ones({4, 1})});
+  const ops::ExpertTokens here = exchange.finish_dispatch();
   const bool is_last = comm.rank() == comm.size() - 1;
   EXPECT_EQ(here.x.size(0), is_last ? 4 * comm.size() : 0);
   EXPECT_TRUE(exchange.combine(here.x * 5).eq(5).all().item<bool>());
@@ -78,7 +79,8 @@ TEST(ExpertExchange, without_a_group_tokens_stay) {
   ExpertExchange exchange(nullptr, kExperts, timer);
   EXPECT_EQ(exchange.begin({3, 2}), 2U);
   const ops::ExpertTokens own = tokens_of(0, 3, at::kBFloat16);
-  EXPECT_TRUE(exchange.dispatch(own).x.is_same(own.x));
+  exchange.begin_dispatch(own);
+  EXPECT_TRUE(exchange.finish_dispatch().x.is_same(own.x));
   EXPECT_EQ(exchange.combine(own.x.to(at::kFloat)).scalar_type(), at::kBFloat16);
 }
 
