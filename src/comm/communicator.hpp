@@ -67,6 +67,10 @@ class Communicator {
   /// From here on waits may take `limit_seconds`, and errors name `section` ("load", "step").
   virtual void set_deadline(std::string_view section, double limit_seconds) = 0;
 
+  /// Lets go on what this rank has started, here or on a communicator that this one was split from or into.
+  /// Never blocks. For ranks that compute for long between their waits.
+  virtual void advance() = 0;
+
   /// Collective over this communicator. Ranks of equal `color` form a new one, ordered by `key`, then by
   /// rank.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;

@@ -81,6 +81,13 @@ void MpiCommunicator::set_deadline(std::string_view section, double limit_second
   limit_ = std::make_shared<const WaitLimit>(WaitLimit{std::string(section), limit_seconds});
 }
 
+void MpiCommunicator::advance() {
+  background_->advance();
+  // Any call that looks for messages lets MPI move all of them; none has to be there.
+  int is_there = 0;
+  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, messages_, &is_there, MPI_STATUS_IGNORE), "MPI_Iprobe");
+}
+
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   SLUICE_ASSERT(color >= 0, "a split by color {}", color);
   MPI_Comm part = MPI_COMM_NULL;

@@ -40,6 +40,7 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] std::string_view backend() const override { return "mpi"; }
   [[nodiscard]] Traffic traffic() const override { return traffic_; }
   void set_deadline(std::string_view section, double limit_seconds) override;
+  void advance() override;
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
   void barrier() override;
   [[nodiscard]] Work send(const void* data, std::int64_t bytes, int to, int tag,

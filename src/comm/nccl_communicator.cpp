@@ -91,6 +91,7 @@ class NcclCommunicator final : public Communicator {
   int size() const override { return bootstrap_.size(); }
   std::string_view backend() const override { return "nccl"; }
   Traffic traffic() const override { return traffic_; }
+  void advance() override { bootstrap_.advance(); }
   void set_deadline(std::string_view section, double limit_seconds) override {
     limit_ = std::make_shared<const WaitLimit>(WaitLimit{std::string(section), limit_seconds});
     bootstrap_.set_deadline(section, limit_seconds);

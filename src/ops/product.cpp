@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "ops/kernel.hpp"
+#include "ops/meanwhile.hpp"
 #include "ops/onednn_product.hpp"
 #include "ops/tile_block.hpp"
 #include "ops/tile_product.hpp"
@@ -80,6 +81,7 @@ void product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, In
     target.addmm_(a, b);
   else
     at::mm_out(target, a, b);
+  give_turn();
 }
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {

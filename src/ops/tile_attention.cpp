@@ -1,6 +1,7 @@
 #include "ops/tile_attention.hpp"
 
 #include "ops/laid_out.hpp"
+#include "ops/meanwhile.hpp"
 #include "ops/tile_softmax.hpp"
 
 #ifdef SLUICE_TILES
@@ -75,9 +76,11 @@ void attend(const Heads& heads, const KeySides& sides, std::int64_t begin, std::
                         output.data() + std::ssize(blocks) * block_numbers, RunningPowers()});
   }
   for (std::int64_t pass = heads.first_block(begin); pass < end; pass += kPassKeys)
-    for (QueryBlock& block : blocks)
+    for (QueryBlock& block : blocks) {
       for (std::int64_t key = pass; key < std::min(pass + kPassKeys, end); key += kPanelKeys)
         join_panel(heads, sides, block, key, key + kPanelKeys);
+      give_turn();
+    }
   for (const QueryBlock& block : blocks) write_output(heads, block, out);
 }
 

@@ -1,4 +1,5 @@
 #include "ops/laid_out.hpp"
+#include "ops/meanwhile.hpp"
 #include "ops/tile_attention.hpp"
 #include "ops/tile_softmax.hpp"
 
@@ -143,6 +144,7 @@ void add_positions(const Heads& heads, const TileGradients& d, KeyGradients& k,
       const std::int64_t begin = std::max(key, heads.first_block(q.begin));
       const std::int64_t end = std::min(key + kGradientKeys, round_up(q.end, kBlock));
       if (begin < end) panel_gradients(heads, k, q, panel, begin, end);
+      give_turn();
     }
   for (const QueryGradients& q : queries)
     write_columns(q.d_queries.data(), kGradientPositions, q.end - q.begin, heads.width, heads.scale,

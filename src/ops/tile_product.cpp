@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/round.hpp"
+#include "ops/meanwhile.hpp"
 #include "ops/tile_block.hpp"
 
 #ifdef SLUICE_TILES
@@ -182,8 +183,10 @@ SLUICE_TILES void multiply_panels(const Strip& strip, std::int64_t begin, std::i
     const std::int64_t first = panel * strip.panel;
     return Part{first, panel < end ? std::min(first + strip.panel, strip.right.lines) : first};
   };
-  for (std::int64_t panel = begin; panel < end; ++panel)
+  for (std::int64_t panel = begin; panel < end; ++panel) {
     multiply_panel(strip, columns(panel), columns(panel + 1));
+    give_turn();
+  }
   _mm_sfence();
 }
 

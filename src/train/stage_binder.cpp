@@ -7,14 +7,15 @@ namespace sluice {
 
 StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
                          const ShardArena& weights)
-    : mesh_(comm, weights.plan().dims()),
+    : comm_(comm),
+      mesh_(comm, weights.plan().dims()),
       stages_(make_stage_plan(weights.plan().layouts(), model.tie_word_embeddings)),
       views_(manifest, weights.plan(), weights.rank(), weights.dtype()),
       gatherer_(mesh_, weights, stages_),
       exchange_(mesh_.group(), model.experts, timer_) {}
 
 StageBinder::Bound::Bound(StageBinder& binder, const Stage& stage, const Stage* next)
-    : binder_(binder), stage_(stage) {
+    : binder_(binder), stage_(stage), messages_([&comm = binder.comm_] { comm.advance(); }) {
   const PhaseTimer::Scope phase(binder.timer_, Phase::kGather);
   const std::vector<std::byte*> units = binder.gatherer_.gather(stage);
   for (std::size_t i = 0; i < units.size(); ++i) binder.views_.bind(stage.units[i], units[i]);

@@ -3,6 +3,7 @@
 
 #include "model/model_config.hpp"
 #include "model/parameter_views.hpp"
+#include "ops/meanwhile.hpp"
 #include "shard/stage_plan.hpp"
 #include "shard/unit_gatherer.hpp"
 #include "train/expert_exchange.hpp"
@@ -16,7 +17,8 @@ class StageBinder {
   StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
               const ShardArena& weights);
 
-  /// A stage's units, gathered and bound to the views for as long as this lives.
+  /// A stage's units, gathered and bound to the views for as long as this lives. Messages under way go on
+  /// while this thread computes with them.
   class Bound {
    public:
     /// Collective over the binder's communicator. `next`, if it is not null, is the stage that will be bound
@@ -29,6 +31,7 @@ class StageBinder {
    private:
     StageBinder& binder_;
     const Stage& stage_;
+    ops::Meanwhile messages_;
   };
 
   [[nodiscard]] const StagePlan& stages() const { return stages_; }
@@ -38,6 +41,7 @@ class StageBinder {
   [[nodiscard]] ExpertExchange& exchange() { return exchange_; }
 
  private:
+  Communicator& comm_;
   RankMesh mesh_;
   StagePlan stages_;
   ParameterViews views_;

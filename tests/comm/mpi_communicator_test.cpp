@@ -1,4 +1,5 @@
 // Every call of the interface, with whole messages and with messages cut into pieces of 100 bytes.
+#include "base/clock.hpp"
 #include "comm/communicator.hpp"
 #include "support/mpi_test.hpp"
 
@@ -183,6 +184,22 @@ TEST_P(MpiCommunicatorTest, reduce_scatter_goes_on_while_others_are_waited_for) 
   }
   work.wait();
   EXPECT_TRUE(done());
+}
+
+TEST_P(MpiCommunicatorTest, reduce_scatter_goes_on_when_a_computing_rank_advances_it) {
+  const Counts counts =
+      per_rank(GetParam() == kWhole ? Counts{300'001, 5, 450'000} : Counts{140'001, 5, 150'000});
+  const std::vector<float> ones(static_cast<std::size_t>(sum_of(counts)), 1.0F);
+  std::vector<float> out(static_cast<std::size_t>(counts[static_cast<std::size_t>(comm_->rank())]));
+  const std::unique_ptr<Communicator> part = comm_->split(0, comm_->rank());
+  Work work = comm_->reduce_scatter_sum(ones.data(), out.data(), counts);
+  const auto done = [&] {
+    return std::ranges::count(out, static_cast<float>(comm_->size())) == std::ssize(out);
+  };
+  const Stopwatch watch;
+  while (!done() && watch.seconds() < 20) part->advance();
+  EXPECT_TRUE(done());
+  work.wait();
 }
 
 TEST_P(MpiCommunicatorTest, all_reduce_gives_every_rank_the_same_bits) {
