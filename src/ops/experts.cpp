@@ -143,18 +143,19 @@ void send(const ExpertTokens& own, TokenExchange& exchange) {
   exchange.begin_dispatch(own);
 }
 
+/// What autograd must not look at.
+struct Unseen {
+  ExpertParameters parameters;
+  ExpertTokens tokens;
+  TokenExchange* exchange;
+  ExpertPass pass;
+};
+
 /// The older of two nodes: its forward sends, and its backward is the work that gives its inputs their
 /// gradients.
 struct First : node::Function<First> {
-  struct Inputs {
-    ExpertParameters parameters;
-    ExpertTokens tokens;
-    TokenExchange* exchange;
-    ExpertPass pass;
-  };
-
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const at::Tensor&,
-                            const Inputs& inputs) {
+                            const Unseen& inputs) {
     node::keep(context, "gate_up", inputs.parameters.gate_up);
     node::keep(context, "down", inputs.parameters.down);
     node::keep(context, "written", inputs.parameters.written);
@@ -175,7 +176,7 @@ struct First : node::Function<First> {
 /// The newer one: its forward is the work, and its backward sends.
 struct Last : node::Function<Last> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& /*sent*/,
-                            const First::Inputs& inputs) {
+                            const Unseen& inputs) {
     const ExpertTokens& tokens = inputs.tokens;
     context->save_for_backward({tokens.x, tokens.experts, tokens.weights});
     node::keep(context, "exchange", inputs.exchange);
@@ -208,11 +209,11 @@ Experts::Experts(const at::Tensor& x, const ExpertParameters& parameters, const 
   const at::Tensor &gate_up = parameters.gate_up.value, &down = parameters.down.value;
   SLUICE_ASSERT(gate_up.size(1) == 2 * down.size(2) && gate_up.size(2) == x.size(1),
                 "experts of {} by {} for rows of {}", gate_up.size(1), gate_up.size(2), x.size(1));
-  sent_ = First::apply(tokens_.x, tokens_.weights, First::Inputs{parameters_, tokens_, &exchange_, pass_});
+  sent_ = First::apply(tokens_.x, tokens_.weights, Unseen{parameters_, tokens_, &exchange_, pass_});
 }
 
 at::Tensor Experts::output() {
-  return Last::apply(sent_, First::Inputs{parameters_, std::exchange(tokens_, {}), &exchange_, pass_});
+  return Last::apply(sent_, Unseen{parameters_, std::exchange(tokens_, {}), &exchange_, pass_});
 }
 
 at::Tensor experts(const at::Tensor& x, const ExpertParameters& parameters, const Routing& routing,
