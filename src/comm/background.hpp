@@ -1,4 +1,4 @@
-// Operations of several rounds that go on while their rank waits for others. Internal to src/comm.
+// Operations that go on while their rank waits for others, or computes. Internal to src/comm.
 #pragma once
 
 #include "comm/wait.hpp"
@@ -12,14 +12,27 @@ namespace sluice {
 /// What a rank has started and not finished; shared by the communicators that were split from one.
 class Background {
  public:
+  /// An operation of several rounds: somebody has to begin the later ones.
   void add(Pollable& operation) { operations_.push_back(&operation); }
   void remove(const Pollable& operation) { std::erase(operations_, &operation); }
+  /// One whose messages are all on their way.
+  void add_messages(Pollable& messages) { messages_.push_back(&messages); }
+  void remove_messages(const Pollable& messages) { std::erase(messages_, &messages); }
+
+  /// What a wait for something else leaves undone: MPI moves all messages whenever any are tested.
   void advance() {
     for (Pollable* operation : operations_) operation->test();
   }
+  /// The same without a wait. MPI is called only if something is under way, for a call that finds nothing to
+  /// do may give the core away.
+  void advance_all() {
+    advance();
+    for (Pollable* messages : messages_)
+      if (!messages->test()) break;
+  }
 
  private:
-  std::vector<Pollable*> operations_;
+  std::vector<Pollable*> operations_, messages_;
 };
 
 /// wait_for(), with the background advanced at each poll.

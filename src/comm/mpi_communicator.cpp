@@ -22,7 +22,12 @@ class MpiWork final : public Work::Impl {
       : requests_(std::move(requests)),
         limit_(std::move(limit)),
         background_(std::move(background)),
-        operation_(operation) {}
+        operation_(operation) {
+    background_->add_messages(requests_);
+  }
+  ~MpiWork() override { background_->remove_messages(requests_); }
+  MpiWork(const MpiWork&) = delete;
+  MpiWork& operator=(const MpiWork&) = delete;
   bool test() override { return requests_.test(); }
   void wait() override { wait_for(requests_, *background_, *limit_, operation_); }
 
@@ -81,12 +86,7 @@ void MpiCommunicator::set_deadline(std::string_view section, double limit_second
   limit_ = std::make_shared<const WaitLimit>(WaitLimit{std::string(section), limit_seconds});
 }
 
-void MpiCommunicator::advance() {
-  background_->advance();
-  // Any call that looks for messages lets MPI move all of them; none has to be there.
-  int is_there = 0;
-  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, messages_, &is_there, MPI_STATUS_IGNORE), "MPI_Iprobe");
-}
+void MpiCommunicator::advance() { background_->advance_all(); }
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   SLUICE_ASSERT(color >= 0, "a split by color {}", color);

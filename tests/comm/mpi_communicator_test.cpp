@@ -202,6 +202,18 @@ TEST_P(MpiCommunicatorTest, reduce_scatter_goes_on_when_a_computing_rank_advance
   work.wait();
 }
 
+TEST_P(MpiCommunicatorTest, large_messages_arrive_when_a_computing_rank_advances_them) {
+  const Counts counts = per_rank({3 << 20, 2 << 20, 1 << 20});
+  const std::vector<unsigned char> own(static_cast<std::size_t>(counts[self()]), 1);
+  std::vector<unsigned char> all(static_cast<std::size_t>(sum_of(counts)));
+  Work work = comm_->all_gather(own.data(), all.data(), counts);
+  const auto done = [&] { return std::ranges::count(all, 1) == std::ssize(all); };
+  const Stopwatch watch;
+  while (!done() && watch.seconds() < 20) comm_->advance();
+  EXPECT_TRUE(done());
+  work.wait();
+}
+
 TEST_P(MpiCommunicatorTest, all_reduce_gives_every_rank_the_same_bits) {
   std::vector<float> values(70'000);
   for (std::size_t i = 0; i < values.size(); ++i)
