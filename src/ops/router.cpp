@@ -62,15 +62,11 @@ Routing decide(const at::Tensor& x, const Parameter& w, const RouterOptions& opt
   // Products of bfloat16 numbers are exact in float32, and so are their sums to rounding: nothing is widened.
   routing.probabilities = at::empty({x.size(0), w.value.size(0)}, x.options().dtype(at::kFloat));
   product(routing.probabilities, x, w.value.t());
-  softmax_rows(routing.probabilities);
   const std::array<std::int64_t, 2> choices{x.size(0), options.experts_per_token};
-  routing.experts = chosen;
-  if (!chosen.defined()) {
-    routing.experts = at::empty(choices, at::kLong);
-    choose_rows(routing.probabilities, routing.experts);
-  }
+  routing.experts = chosen.defined() ? chosen : at::empty(choices, at::kLong);
   routing.weights = at::empty(choices, routing.probabilities.options());
-  weigh_choices(routing.probabilities, routing.experts, options.normalize_weights, routing.weights);
+  router_rows(routing.probabilities, chosen.defined() ? Choice::kRepeat : Choice::kMake,
+              options.normalize_weights, routing.experts, routing.weights);
   return routing;
 }
 

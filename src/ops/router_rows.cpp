@@ -71,40 +71,23 @@ SLUICE_VECTOR_CLONES void softmax_row_backward(const float* probabilities, std::
   for (std::int64_t i = 0; i < width; ++i) grad[i] = probabilities[i] * (grad[i] - dot);
 }
 
-/// Calls f(token) for each row of [T, E].
-template <class F>
-void for_tokens(const at::Tensor& rows, F f) {
-  at::parallel_for(0, rows.size(0), kernel::grain(rows.size(1)), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t token = begin; token < end; ++token) f(token);
-  });
-}
-
 }  // namespace
 
-void softmax_rows(const at::Tensor& logits) {
-  const std::int64_t width = logits.size(1);
-  float* const rows = logits.data_ptr<float>();
-  for_tokens(logits, [&](std::int64_t token) { softmax_row(rows + token * width, width); });
-}
-
-void choose_rows(const at::Tensor& probabilities, const at::Tensor& chosen) {
-  const std::int64_t width = probabilities.size(1), k = chosen.size(1);
-  const float* const rows = probabilities.data_ptr<float>();
-  at::parallel_for(0, chosen.size(0), kernel::grain(width * k), [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> row;
+void router_rows(const at::Tensor& logits, Choice choice, bool normalize, const at::Tensor& chosen,
+                 const at::Tensor& weights) {
+  const std::int64_t width = logits.size(1), k = chosen.size(1);
+  at::parallel_for(0, logits.size(0), kernel::grain(width * k), [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> copy;
     for (std::int64_t token = begin; token < end; ++token) {
-      row.assign(rows + token * width, rows + (token + 1) * width);
-      choose_row(row, k, chosen.data_ptr<std::int64_t>() + token * k);
+      float* const row = logits.data_ptr<float>() + token * width;
+      std::int64_t* const choices = chosen.data_ptr<std::int64_t>() + token * k;
+      softmax_row(row, width);
+      if (choice == Choice::kMake) {
+        copy.assign(row, row + width);
+        choose_row(copy, k, choices);
+      }
+      weigh_row(row, choices, k, normalize, weights.data_ptr<float>() + token * k);
     }
-  });
-}
-
-void weigh_choices(const at::Tensor& probabilities, const at::Tensor& chosen, bool normalize,
-                   const at::Tensor& weights) {
-  const std::int64_t width = probabilities.size(1), k = chosen.size(1);
-  for_tokens(weights, [&](std::int64_t token) {
-    weigh_row(probabilities.data_ptr<float>() + token * width, chosen.data_ptr<std::int64_t>() + token * k, k,
-              normalize, weights.data_ptr<float>() + token * k);
   });
 }
 
@@ -113,16 +96,18 @@ void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& cho
                           const at::Tensor& probability_grad, const at::Tensor& d_logits) {
   const std::int64_t width = probabilities.size(1), k = chosen.size(1);
   const float* const common = probability_grad.defined() ? probability_grad.data_ptr<float>() : nullptr;
-  for_tokens(d_logits, [&](std::int64_t token) {
-    const float* const row = probabilities.data_ptr<float>() + token * width;
-    float* const grad = d_logits.data_ptr<float>() + token * width;
-    if (common != nullptr)
-      std::copy_n(common, width, grad);
-    else
-      std::fill_n(grad, width, 0.0F);
-    add_picked(row, chosen.data_ptr<std::int64_t>() + token * k, weights.data_ptr<float>() + token * k,
-               normalize, d_weights.data_ptr<float>() + token * k, k, grad);
-    softmax_row_backward(row, width, grad);
+  at::parallel_for(0, d_logits.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      const float* const row = probabilities.data_ptr<float>() + token * width;
+      float* const grad = d_logits.data_ptr<float>() + token * width;
+      if (common != nullptr)
+        std::copy_n(common, width, grad);
+      else
+        std::fill_n(grad, width, 0.0F);
+      add_picked(row, chosen.data_ptr<std::int64_t>() + token * k, weights.data_ptr<float>() + token * k,
+                 normalize, d_weights.data_ptr<float>() + token * k, k, grad);
+      softmax_row_backward(row, width, grad);
+    }
   });
 }
 
