@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/round.hpp"
 #include "ops/kernel.hpp"
+#include "ops/sizes.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -61,8 +62,8 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std:
 
   for (std::int64_t e = 0; e < experts; ++e) {
     const std::int64_t end = begins[static_cast<std::size_t>(e) + 1];
-    for (std::int64_t begin = begins[static_cast<std::size_t>(e)]; begin < end; begin += kBlockRows) {
-      const std::int64_t count = std::min(kBlockRows, end - begin);
+    for (std::int64_t begin = begins[static_cast<std::size_t>(e)]; begin < end; begin += kExpertBlockRows) {
+      const std::int64_t count = std::min(kExpertBlockRows, end - begin);
       blocks_.push_back({e, slots_.data() + begin, count, padded_rows(count)});
     }
   }

@@ -17,12 +17,10 @@ struct RowBlock {
   std::int64_t padded = 0;              ///< rows of the matrices, those beyond count being zeros
 };
 
-/// One row for each token and choice among this rank's experts, sorted by expert, then by token.
+/// One row for each token and choice among this rank's experts, sorted by expert, then by token; in blocks of
+/// kExpertBlockRows at most, whatever the router chooses: what is alive at a time does not depend on it.
 class ExpertRows {
  public:
-  /// No block has more rows, whatever the router chooses: what is alive at a time does not depend on it.
-  static constexpr std::int64_t kBlockRows = 512;
-
   /// chosen [N, k] int32 among all experts; of interest are [first_expert, first_expert + experts).
   ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts);
 

@@ -47,7 +47,7 @@ enum class ExpertPass : bool { kOutput, kGraph };
 /// are rounded to x's dtype; a token's contributions are added in float32 in the order of the experts, and
 /// rounded once on each rank that has some of them, so the result does not depend on the number of threads.
 /// An expert without tokens is neither read nor given a gradient. Keeps x and the routing; backward sends the
-/// tokens again and computes what it needs in blocks of ExpertRows::kBlockRows rows. `exchange` must outlive
+/// tokens again and computes what it needs in blocks of kExpertBlockRows rows. `exchange` must outlive
 /// the graph.
 ///
 /// What is computed between the construction and output() is computed while the tokens travel. So is, in

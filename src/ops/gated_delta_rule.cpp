@@ -3,6 +3,7 @@
 #include "ops/kernel.hpp"
 #include "ops/meanwhile.hpp"
 #include "ops/node.hpp"
+#include "ops/sizes.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
@@ -19,21 +20,20 @@
 namespace sluice::ops {
 namespace {
 
-constexpr std::int64_t kChunkPositions = 64;
-
 /// q, k, v, log_decay, beta: of a whole batch, or of one chunk of it.
 using Inputs = std::array<at::Tensor, 5>;
 
 Inputs chunk_of(const Inputs& inputs, std::int64_t begin) {
   Inputs chunk;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    chunk[i] = inputs[i].narrow(1, begin, std::min(kChunkPositions, inputs[i].size(1) - begin));
+    chunk[i] = inputs[i].narrow(1, begin, std::min(kDeltaChunkPositions, inputs[i].size(1) - begin));
   return chunk;
 }
 
 at::Tensor chunk_of(const Documents& documents, std::int64_t begin) {
   if (!documents.packed()) return {};
-  return documents.first.narrow(1, begin, std::min(kChunkPositions, documents.first.size(1) - begin)) - begin;
+  return documents.first.narrow(1, begin, std::min(kDeltaChunkPositions, documents.first.size(1) - begin)) -
+         begin;
 }
 
 /// x [b, c, heads, ...] by head, each head repeated for the value heads that share it: [b, heads * n, c, ...]
@@ -125,7 +125,7 @@ struct GatedDeltaRule : node::Function<GatedDeltaRule> {
     at::Tensor out = at::empty_like(v);
     at::Tensor state = at::zeros({v.size(0), v.size(2), k.size(3), v.size(3)}, v.options().dtype(at::kFloat));
     node::variable_list kept(inputs.begin(), inputs.end());
-    for (std::int64_t begin = 0; begin < v.size(1); begin += kChunkPositions) {
+    for (std::int64_t begin = 0; begin < v.size(1); begin += kDeltaChunkPositions) {
       if (keep) kept.push_back(state);
       ChunkResult result = run_chunk(chunk_of(inputs, begin), chunk_of(documents, begin), state);
       out.narrow(1, begin, result.out.size(1)).copy_(result.out);
@@ -146,7 +146,7 @@ struct GatedDeltaRule : node::Function<GatedDeltaRule> {
     const Documents documents = node::kept_documents(context);
     at::Tensor d_state = at::zeros_like(kept.back());
     for (auto chunk = static_cast<std::int64_t>(kept.size() - inputs.size()) - 1; chunk >= 0; --chunk) {
-      const std::int64_t begin = chunk * kChunkPositions;
+      const std::int64_t begin = chunk * kDeltaChunkPositions;
       const Inputs part = chunk_of(inputs, begin);
       const at::Tensor& state = kept[inputs.size() + static_cast<std::size_t>(chunk)];
       const at::Tensor d_out = grads[0].narrow(1, begin, part[0].size(1));

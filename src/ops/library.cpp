@@ -5,6 +5,7 @@
 #include "base/memory.hpp"
 #include "ops/onednn_product.hpp"
 #include "ops/product.hpp"
+#include "ops/tensor_heap.hpp"
 #include "ops/tile_block.hpp"
 
 #include <ATen/Parallel.h>
@@ -35,6 +36,7 @@ void set_thread_count(int threads) {
 
 void start_library(int threads) {
   keep_freed_memory();  // what a step frees the next one needs again
+  use_tensor_heap();
   set_thread_count(threads);
   const c10::AutoGradMode no_grad(false);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {

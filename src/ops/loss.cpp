@@ -2,6 +2,7 @@
 
 #include "ops/kernel.hpp"
 #include "ops/product.hpp"
+#include "ops/sizes.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -97,15 +98,9 @@ void to_gradient(const Tile& tile, const std::int64_t* targets, const std::vecto
 
 /// Vocabulary rows of a tile: with the tokens of a group few enough that the products run in cache.
 constexpr std::int64_t kTileWidth = 1024;
-/// Logits that are kept from the loss to the gradient, so that they are not computed twice.
-constexpr std::int64_t kKeptBytes = 16 << 20;
-/// Tokens of a group whose logits are kept; and of others, more, because the weight and its gradient pass
-/// through memory once per group.
-constexpr std::int64_t kKeptTokens = 512;
-constexpr std::int64_t kTokens = 1024;
 
 bool fits(std::int64_t tokens, const at::Tensor& weight) {
-  return tokens * weight.size(0) * weight.element_size() <= kKeptBytes;
+  return tokens * weight.size(0) * weight.element_size() <= kKeptLogitBytes;
 }
 
 /// Cross-entropy of one group of tokens.
@@ -178,7 +173,8 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w, 
   const at::Tensor rows = hidden.contiguous();
   CrossEntropy result{at::empty({rows.size(0)}, at::kDouble), {}};
   if (want_grad) result.d_hidden = at::empty_like(rows);
-  const std::int64_t tokens = fits(kKeptTokens, w.value) ? kKeptTokens : kTokens;
+  // More where none are kept, because the weight and its gradient pass through memory once per group.
+  const std::int64_t tokens = fits(kKeptLogitTokens, w.value) ? kKeptLogitTokens : kLossTokens;
   for (std::int64_t begin = 0; begin < rows.size(0); begin += tokens) {
     const std::int64_t count = std::min(tokens, rows.size(0) - begin);
     TokenGroup group(rows.narrow(0, begin, count), w, ids.data_ptr<std::int64_t>() + begin, want_grad);

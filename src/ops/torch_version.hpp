@@ -1,5 +1,5 @@
 // The one place that knows which LibTorch this is compiled against. What only newer versions have is chosen
-// here; so far 1.13 has all that is used.
+// here.
 #pragma once
 
 #include <torch/version.h>
@@ -7,3 +7,6 @@
 #if TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR < 113
 #error "LibTorch 1.13 or newer is needed"
 #endif
+
+/// Since LibTorch 2.3 an allocator copies what it allocated, and is no constant to its callers.
+#define SLUICE_TORCH_ALLOCATORS_COPY (TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 203)

@@ -3,46 +3,60 @@
 #include "base/bytes.hpp"
 #include "base/dtype.hpp"
 #include "base/round.hpp"
+#include "ops/sizes.hpp"
 
 #include <algorithm>
+#include <vector>
 
 namespace sluice {
 namespace {
 
-// Elements that one token's graph of one layer keeps or passes through, in the training element type. Counted
-// from the blocks: inputs and outputs of every operation.
+/// Of one token in one layer, in elements of the training type. Counted from the blocks: what each operation
+/// saves, and what its gradients pass through.
+struct LayerElements {
+  std::int64_t mixer_kept = 0, mlp_kept = 0;      ///< by the graph, until the gradients have passed
+  std::int64_t mixer_passed = 0, mlp_passed = 0;  ///< besides, by the block that is computed
+};
 
-std::int64_t attention_elements(const ModelConfig& model) {
+LayerElements attention_elements(const ModelConfig& model) {
   const std::int64_t queries = model.attention_heads * model.head_dim;
   const std::int64_t keys = model.key_value_heads * model.head_dim;
   const std::int64_t gate = model.attention_output_gate ? 4 * queries : 0;
-  return 4 * model.hidden_size + 4 * queries + 5 * keys + gate;
+  const std::int64_t sums = 4 * model.attention_heads;
+  return {.mixer_kept = model.hidden_size + 3 * queries + 3 * keys + gate + sums,
+          .mixer_passed = 2 * queries + 2 * keys + gate};
 }
 
-std::int64_t delta_net_elements(const ModelConfig& model) {
+LayerElements delta_net_elements(const ModelConfig& model) {
   const LinearAttentionConfig& linear = model.linear_attention;
   const std::int64_t values = linear.value_heads * linear.value_head_dim;
   const std::int64_t mixed = 2 * linear.key_heads * linear.key_head_dim + values;
-  return 4 * model.hidden_size + 4 * mixed + 6 * values + 8 * linear.value_heads;
+  return {.mixer_kept = model.hidden_size + 2 * mixed + 4 * values + 8 * linear.value_heads,
+          .mixer_passed = 2 * mixed + 2 * values};
 }
 
 /// Without what experts pass through: see expert_bytes().
-std::int64_t mlp_elements(const ModelConfig& model, MlpKind kind) {
-  if (kind == MlpKind::kDense) return 4 * model.intermediate_size + 2 * model.hidden_size;
+void add_mlp_elements(const ModelConfig& model, MlpKind kind, LayerElements& layer) {
+  const std::int64_t hidden = model.hidden_size;
+  if (kind == MlpKind::kDense) {
+    layer.mlp_kept = 2 * hidden + 3 * model.intermediate_size;
+    layer.mlp_passed = 2 * hidden + 3 * model.intermediate_size;
+    return;
+  }
   const std::int64_t shared = model.shared_expert_intermediate_size;
-  return 4 * model.hidden_size + 4 * model.experts + 8 * model.experts_per_token +
-         (shared > 0 ? 4 * shared + 3 * model.hidden_size : 0);
+  layer.mlp_kept = 2 * hidden + 4 * model.experts + 8 * model.experts_per_token +
+                   (shared > 0 ? 3 * shared + 2 * hidden : 0);
+  layer.mlp_passed = 2 * hidden + 2 * model.experts + (shared > 0 ? 3 * shared + 2 * hidden : 0);
 }
 
-/// Of the layer that takes most.
-std::int64_t live_elements_per_token(const ModelConfig& model) {
-  std::int64_t most = 0;
+std::vector<LayerElements> layer_elements(const ModelConfig& model) {
+  std::vector<LayerElements> layers;
   for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
     const bool is_full = model.attention[layer] == AttentionKind::kFull;
-    most = std::max(most, (is_full ? attention_elements(model) : delta_net_elements(model)) +
-                              mlp_elements(model, model.layers[layer]));
+    layers.push_back(is_full ? attention_elements(model) : delta_net_elements(model));
+    add_mlp_elements(model, model.layers[layer], layers.back());
   }
-  return most;
+  return layers;
 }
 
 /// What attention takes besides for the heads of keys that threads work on at a time: their keys and values
@@ -57,9 +71,9 @@ std::int64_t attention_bytes(const ModelConfig& model, std::int64_t sequences, s
          2 * kScores * size_of(DType::kFloat32);
 }
 
-/// The states before each chunk and one chunk's graph, in float32. The chunk's size is the operation's.
+/// The states before each chunk and one chunk's graph, in float32.
 std::int64_t delta_net_bytes(const ModelConfig& model, std::int64_t sequences, std::int64_t length) {
-  constexpr std::int64_t kChunk = 64;
+  constexpr std::int64_t kChunk = ops::kDeltaChunkPositions;
   const LinearAttentionConfig& linear = model.linear_attention;
   const std::int64_t state = linear.key_head_dim * linear.value_head_dim;
   const std::int64_t graph =
@@ -68,55 +82,79 @@ std::int64_t delta_net_bytes(const ModelConfig& model, std::int64_t sequences, s
          size_of(DType::kFloat32);
 }
 
-/// What a pass of the experts takes: the tokens of the group, and in backward their gradients; sums in
-/// float32, and rounded; the ranks' parts of each own token and their sum; one block of rows (see
-/// ops::ExpertRows) and its gradients. None of it depends on where the router sends the tokens.
-std::int64_t expert_bytes(const ModelConfig& model, std::int64_t size, std::int64_t group_ranks,
-                          std::int64_t group_tokens, std::int64_t own_tokens, bool is_backward) {
-  constexpr std::int64_t kBlockRows = 512;
+/// What is kept for the tokens of the group from the first pass of the experts on: the tokens; in backward
+/// their outputs' gradients, or what the ranks return for each own token; sums in float32; choices and their
+/// weights. None of it depends on where the router sends the tokens.
+std::int64_t exchange_bytes(const ModelConfig& model, std::int64_t size, const TokenLoad& load,
+                            std::int64_t group_tokens, std::int64_t own_tokens) {
   if (model.moe_layer_count() == 0) return 0;
-  const std::int64_t hidden = model.hidden_size;
-  const std::int64_t copies = group_ranks == 1 ? 0 : is_backward ? 2 : 1;
-  const std::int64_t routing = group_tokens * model.experts_per_token * 16;
-  const std::int64_t group =
-      group_tokens * hidden * ((copies + 1) * size + size_of(DType::kFloat32)) + routing;
-  const std::int64_t parts = group_ranks == 1 ? 0 : group_ranks * size + size_of(DType::kFloat32);
-  const std::int64_t rows = std::min(kBlockRows, group_tokens * model.experts_per_token);
-  return group + own_tokens * hidden * (parts + size) +
-         rows * (2 * hidden + 6 * model.expert_intermediate_size) * size;
+  const std::int64_t sums = group_tokens * model.hidden_size * size_of(DType::kFloat32);
+  if (load.group_ranks == 1) return sums;
+  const std::int64_t rows = group_tokens + std::max(group_tokens, load.group_ranks * own_tokens);
+  return sums + rows * model.hidden_size * size + group_tokens * model.experts_per_token * 8;
 }
 
-constexpr std::int64_t kLogitTile = 16 * kMiB;
+/// What one pass of the experts takes: the slots in the order of experts, and one block of rows with its
+/// gradients.
+std::int64_t expert_bytes(const ModelConfig& model, std::int64_t size, std::int64_t group_tokens) {
+  if (model.moe_layer_count() == 0) return 0;
+  const std::int64_t slots = group_tokens * model.experts_per_token;
+  return slots * 8 + std::min(ops::kExpertBlockRows, slots) *
+                         (2 * model.hidden_size + 6 * model.expert_intermediate_size) * size;
+}
+
+/// Logits that are there at once, and the float32 gradient of a group of tokens.
+std::int64_t head_bytes(const ModelConfig& model) {
+  return ops::kKeptLogitBytes + ops::kLossTokens * model.hidden_size * size_of(DType::kFloat32);
+}
+
+/// A micro-batch on its way through one layer.
+struct LayerPass {
+  std::int64_t tokens = 0, element_bytes = 0;
+  std::int64_t hidden = 0;
+  std::int64_t mixing_bytes = 0, feeding_bytes = 0;  ///< what does not grow with the tokens' elements
+
+  /// What the mixer or the MLP takes, whichever is more, besides the layer's input and what comes down to it.
+  /// While the one gets its gradients, what the graph keeps for the other is there as well, or its own are.
+  [[nodiscard]] std::int64_t bytes(const LayerElements& layer, bool is_backward) const {
+    const std::int64_t mixer = 2 * hidden + layer.mixer_kept + layer.mixer_passed;
+    const std::int64_t mlp =
+        hidden + (is_backward ? layer.mixer_kept : 0) + layer.mlp_kept + layer.mlp_passed;
+    return std::max(tokens * mixer * element_bytes + mixing_bytes,
+                    tokens * mlp * element_bytes + feeding_bytes);
+  }
+};
 
 }  // namespace
 
 ActivationBytes plan_activations(const ModelConfig& model, const JobConfig& job, const TokenLoad& load) {
   const std::int64_t length = job.data.sequence_length;
   const std::int64_t size = size_of(job.model.dtype);
-  const std::int64_t tokens = load.own_sequences * length;
-  const std::int64_t micro_sequences = std::min(load.own_sequences, job.train.micro_batch_sequences);
-  const std::int64_t micro_tokens = micro_sequences * length;
-  const std::int64_t live = live_elements_per_token(model) * size;
-  const std::int64_t mixing = std::max(attention_bytes(model, micro_sequences, length, job.parallel.threads),
-                                       delta_net_bytes(model, micro_sequences, length));
-  const auto experts = [&](bool is_backward) {
-    return expert_bytes(model, size, load.group_ranks, load.group_sequences * length, micro_tokens,
-                        is_backward);
-  };
-  ActivationBytes bytes;
-  bytes.forward =
-      tokens * model.hidden_size * size + micro_tokens * live + mixing + experts(false) + kLogitTile;
-  if (job.job.kind != JobKind::kTrain) return bytes;
+  const std::int64_t hidden = model.hidden_size;
+  const std::int64_t sequences = std::min(load.own_sequences, job.train.micro_batch_sequences);
+  const std::int64_t tokens = load.own_sequences * length, micro_tokens = sequences * length;
+  const std::int64_t group_tokens = load.group_sequences * length;
+  const bool trains = job.job.kind == JobKind::kTrain;
+  const bool keeps_graphs = trains && job.train.recompute == Recompute::kNone;
+  const LayerPass pass{micro_tokens, size, hidden,
+                       std::max(attention_bytes(model, sequences, length, job.parallel.threads),
+                                delta_net_bytes(model, sequences, length)),
+                       expert_bytes(model, size, group_tokens)};
 
+  const std::int64_t head = micro_tokens * 3 * hidden * size + head_bytes(model);
+  std::int64_t forward = trains ? 0 : head, backward = head, graphs = 0;
+  for (const LayerElements& layer : layer_elements(model)) {
+    forward = std::max(forward, pass.bytes(layer, /*is_backward=*/false));
+    backward = std::max(backward, pass.bytes(layer, /*is_backward=*/true));
+    if (!keeps_graphs) continue;
+    graphs += tokens * (hidden + layer.mixer_kept + layer.mlp_kept) * size;
+    graphs += delta_net_bytes(model, load.own_sequences, length);
+  }
   const std::int64_t choices = model.moe_layer_count() * model.experts_per_token * 8;
-  const std::int64_t inputs = tokens * ((model.layer_count() + 2) * model.hidden_size * size + choices);
-  const bool keeps_graphs = job.train.recompute == Recompute::kNone;
-  // A recomputed layer's activations and their gradients are there together.
-  const std::int64_t graphs =
-      keeps_graphs ? tokens * model.layer_count() * live + micro_tokens * live : 2 * micro_tokens * live;
-  bytes.forward += inputs + (keeps_graphs ? tokens * model.layer_count() * live : 0);
-  bytes.backward = inputs + graphs + mixing + experts(true) + 2 * kLogitTile;
-  return bytes;
+  const std::int64_t inputs = trains ? tokens * (model.layer_count() * hidden * size + choices) : 0;
+  const std::int64_t lasting = tokens * hidden * size + inputs + graphs +
+                               exchange_bytes(model, size, load, group_tokens, micro_tokens);
+  return {.forward = lasting + forward, .backward = trains ? lasting + backward : 0};
 }
 
 }  // namespace sluice

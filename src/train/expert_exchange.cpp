@@ -161,13 +161,13 @@ at::Tensor ExpertExchange::sent_back(const at::Tensor& sums) {
     return rounded;
   }
   if (dtype_ == at::kFloat) return send_back(sums);
-  const at::Tensor rounded = rounded_.rows(sums.size(0), sums.size(1), dtype_);
+  const at::Tensor rounded = x_.rows(sums.size(0), sums.size(1), dtype_);
   ops::round_rows(sums, rounded);
   return send_back(rounded);
 }
 
 at::Tensor ExpertExchange::send_back(const at::Tensor& rows) {
-  const at::Tensor parts = parts_.rows(sum(given_), rows.size(1), rows.scalar_type());
+  const at::Tensor parts = d_out_.rows(sum(given_), rows.size(1), rows.scalar_type());
   group_
       ->all_to_all(rows.data_ptr(), times(received_, row_bytes(rows)), parts.data_ptr(),
                    times(given_, row_bytes(rows)))

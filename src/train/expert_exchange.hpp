@@ -69,7 +69,9 @@ class ExpertExchange final : public ops::TokenExchange {
   std::vector<Counts> tokens_;  ///< [round][rank]
   std::size_t round_ = 0;
 
-  Buffer x_, d_out_, chosen_, weights_, sums_, rounded_, parts_;
+  // When something goes back, all that came has done its work: what goes lies where the tokens lay, and what
+  // comes back where their outputs' gradients lay.
+  Buffer x_, d_out_, chosen_, weights_, sums_;
 
   // Of a dispatch on its way.
   ops::ExpertTokens own_, here_;

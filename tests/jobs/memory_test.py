@@ -54,8 +54,9 @@ class Memory(JobTest):
             before = float(re.search(r"([\d.]+) MiB before the model", output)[1])
             rows = re.findall(r"rank \d .* ([\d.]+) MiB +([\d.]+) MiB$", output, re.MULTILINE)
             self.assertEqual(len(rows), RANKS, output)
-            for planned, measured in rows:
-                self.assertLess(float(measured) - before, float(planned), output)
+            growth = [(float(measured) - before) / float(planned) for planned, measured in rows]
+            self.assertLess(max(growth), 1, output)
+            self.assertGreater(growth[0], 0.8, output)  # rank 0, with all the tokens, takes most of what was planned
 
 
 if __name__ == "__main__":

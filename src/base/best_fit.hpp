@@ -1,0 +1,38 @@
+// Blocks in a range of addresses: each goes where the least is left over.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+namespace sluice {
+
+/// Places blocks in [0, capacity). A block goes into the smallest gap that holds it, of equal ones into the
+/// first; gaps next to each other become one. So the blocks stay low: what lies beyond the highest one ever
+/// placed was never used. Not for several threads at once; logarithmic in the number of gaps.
+class BestFit {
+ public:
+  explicit BestFit(std::int64_t capacity);
+
+  /// Where a block of `size` > 0 begins, or nothing if no gap holds it.
+  [[nodiscard]] std::optional<std::int64_t> place(std::int64_t size);
+  /// Takes the block that begins there away. Error(kInternal) if there is none.
+  void release(std::int64_t begin);
+  /// The highest end that a block has had.
+  [[nodiscard]] std::int64_t highest_end() const { return highest_end_; }
+
+ private:
+  using Gap = std::map<std::int64_t, std::int64_t>::iterator;
+  void add_gap(std::int64_t begin, std::int64_t size);
+  std::pair<std::int64_t, std::int64_t> take_gap(Gap gap);
+
+  std::map<std::int64_t, std::int64_t> gaps_;                     // their sizes by where they begin
+  std::set<std::pair<std::int64_t, std::int64_t>> gaps_by_size_;  // and where each begins
+  std::unordered_map<std::int64_t, std::int64_t> blocks_;         // their sizes by where they begin
+  std::int64_t highest_end_ = 0;
+};
+
+}  // namespace sluice

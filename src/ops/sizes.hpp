@@ -1,0 +1,21 @@
+// How much at once: sizes that operations work in, and plans of memory count with. Needs no LibTorch.
+#pragma once
+
+#include "base/bytes.hpp"
+
+#include <cstdint>
+
+namespace sluice::ops {
+
+/// Rows that an expert works on at once, at most.
+inline constexpr std::int64_t kExpertBlockRows = 512;
+
+/// Positions of a chunk of the gated delta rule.
+inline constexpr std::int64_t kDeltaChunkPositions = 64;
+
+/// Logits that the loss keeps for its gradient, so that they are not computed twice.
+inline constexpr std::int64_t kKeptLogitBytes = 16 * kMiB;
+/// Tokens that the loss works on at once, at most; of so many it keeps the logits.
+inline constexpr std::int64_t kLossTokens = 1024, kKeptLogitTokens = 512;
+
+}  // namespace sluice::ops

@@ -1,0 +1,68 @@
+#include "ops/tensor_heap.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace sluice::ops {
+namespace {
+
+constexpr std::int64_t kMebibyte = 1 << 20;
+
+at::Tensor bytes(std::int64_t count) { return at::empty({count}, at::kByte); }
+
+class TensorHeap : public testing::Test {
+ protected:
+  TensorHeap() {
+#ifdef __SANITIZE_ADDRESS__
+    GTEST_SKIP() << "memory is the sanitizer's";
+#endif
+    use_tensor_heap();
+  }
+};
+
+TEST_F(TensorHeap, freed_tensors_leave_room_for_others_of_their_size) {
+  std::vector<at::Tensor> freed, kept;
+  for (int i = 0; i < 8; ++i) {
+    freed.push_back(bytes(kMebibyte));
+    kept.push_back(bytes(kMebibyte / 4));
+  }
+  std::set<const void*> places;
+  for (const at::Tensor& tensor : freed) places.insert(tensor.data_ptr());
+  freed.clear();
+  const at::Tensor small = bytes(1000);  // settles elsewhere
+  for (int i = 0; i < 8; ++i) {
+    freed.push_back(bytes(kMebibyte));
+    EXPECT_EQ(places.erase(freed.back().data_ptr()), 1U) << i;
+  }
+}
+
+TEST_F(TensorHeap, tensors_of_all_sizes_are_aligned_and_their_own) {
+  std::vector<at::Tensor> tensors;
+  for (std::int64_t size = 1; size < 8 * kMebibyte; size = size * 3 + 1)
+    tensors.push_back(at::full({size}, std::ssize(tensors), at::kByte));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensors[i].data_ptr()) % 64, 0U) << tensors[i].numel();
+    EXPECT_TRUE(tensors[i].eq(static_cast<std::int64_t>(i)).all().item<bool>()) << tensors[i].numel();
+  }
+}
+
+TEST_F(TensorHeap, threads_may_share_it) {
+  const auto work = [](std::int64_t mark) {
+    for (int i = 0; i < 300; ++i) {
+      const at::Tensor mine = at::full({32 * 1024 + 1024 * mark}, mark, at::kByte);
+      EXPECT_TRUE(mine.eq(mark).all().item<bool>());
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (std::int64_t mark = 0; mark < 4; ++mark) threads.emplace_back(work, mark);
+}
+
+}  // namespace
+}  // namespace sluice::ops
