@@ -2,10 +2,6 @@
 
 #ifdef SLUICE_TILES
 
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -29,18 +25,6 @@ bool processor_has_vectors() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
          __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-}
-
-bool processor_has_registers() {
-  constexpr unsigned kFeatures = 7, kBfloat16 = 1U << 22, kTiles = 1U << 24;  // in EDX
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) != 0 && (d & kBfloat16) != 0 && (d & kTiles) != 0;
-}
-
-/// A process must ask before its first use of the registers.
-bool system_allows_registers() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // linux/arch/x86/include/uapi/asm/prctl.h
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
 /// Whether ONEDNN_MAX_CPU_ISA is not set, or to instructions that hold one of these.

@@ -18,7 +18,7 @@ namespace sluice::ops {
 
 #ifdef SLUICE_TILES
 
-#include <immintrin.h>
+#include "ops/tile_registers.hpp"
 
 #include <atomic>
 #include <cstddef>
