@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 
-#include <algorithm>
+#include <iterator>
 
 namespace sluice {
 
@@ -18,7 +18,6 @@ std::optional<std::int64_t> BestFit::place(std::int64_t size) {
   const auto [begin, room] = take_gap(gaps_.find(smallest->second));
   if (room > size) add_gap(begin + size, room - size);
   blocks_.emplace(begin, size);
-  highest_end_ = std::max(highest_end_, begin + size);
   return begin;
 }
 

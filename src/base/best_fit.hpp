@@ -11,8 +11,8 @@
 namespace sluice {
 
 /// Places blocks in [0, capacity). A block goes into the smallest gap that holds it, of equal ones into the
-/// first; gaps next to each other become one. So the blocks stay low: what lies beyond the highest one ever
-/// placed was never used. Not for several threads at once; logarithmic in the number of gaps.
+/// first; gaps next to each other become one. So the blocks stay low, and what lies above them stays unused.
+/// Not for several threads at once; logarithmic in the number of gaps.
 class BestFit {
  public:
   explicit BestFit(std::int64_t capacity);
@@ -21,8 +21,6 @@ class BestFit {
   [[nodiscard]] std::optional<std::int64_t> place(std::int64_t size);
   /// Takes the block that begins there away. Error(kInternal) if there is none.
   void release(std::int64_t begin);
-  /// The highest end that a block has had.
-  [[nodiscard]] std::int64_t highest_end() const { return highest_end_; }
 
  private:
   using Gap = std::map<std::int64_t, std::int64_t>::iterator;
@@ -32,7 +30,6 @@ class BestFit {
   std::map<std::int64_t, std::int64_t> gaps_;                     // their sizes by where they begin
   std::set<std::pair<std::int64_t, std::int64_t>> gaps_by_size_;  // and where each begins
   std::unordered_map<std::int64_t, std::int64_t> blocks_;         // their sizes by where they begin
-  std::int64_t highest_end_ = 0;
 };
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include "base/dtype.hpp"
 #include "base/round.hpp"
 #include "ops/sizes.hpp"
+#include "train/exchange_way.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -83,15 +84,23 @@ std::int64_t delta_net_bytes(const ModelConfig& model, std::int64_t sequences, s
 }
 
 /// What is kept for the tokens of the group from the first pass of the experts on: the tokens; in backward
-/// their outputs' gradients, or what the ranks return for each own token; sums in float32; choices and their
-/// weights. None of it depends on where the router sends the tokens.
+/// their outputs' gradients, or what comes back for each own token; sums in float32; choices and their
+/// weights. In a large group also the rows that are sent, twice in backward, and the sum of what comes back.
+/// None of it depends on where the router sends the tokens: as many as can be come here.
 std::int64_t exchange_bytes(const ModelConfig& model, std::int64_t size, const TokenLoad& load,
                             std::int64_t group_tokens, std::int64_t own_tokens) {
   if (model.moe_layer_count() == 0) return 0;
-  const std::int64_t sums = group_tokens * model.hidden_size * size_of(DType::kFloat32);
+  const std::int64_t hidden = model.hidden_size;
+  const std::int64_t sums = group_tokens * hidden * size_of(DType::kFloat32);
   if (load.group_ranks == 1) return sums;
-  const std::int64_t rows = group_tokens + std::max(group_tokens, load.group_ranks * own_tokens);
-  return sums + rows * model.hidden_size * size + group_tokens * model.experts_per_token * 8;
+  const bool routes = load.group_ranks > kGatheringRanks;
+  const std::int64_t receivers =
+      routes ? std::min<std::int64_t>(load.group_ranks, model.experts_per_token) : load.group_ranks;
+  const std::int64_t returned = own_tokens * receivers;
+  const std::int64_t packed =
+      routes ? 2 * returned * hidden * size + own_tokens * hidden * size_of(DType::kFloat32) : 0;
+  return sums + packed + (group_tokens + std::max(group_tokens, returned)) * hidden * size +
+         group_tokens * model.experts_per_token * 8;
 }
 
 /// What one pass of the experts takes: the slots in the order of experts, and one block of rows with its

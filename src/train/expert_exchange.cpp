@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "ops/token_rows.hpp"
 #include "shard/shard_plan.hpp"
+#include "train/exchange_way.hpp"
 
 #include <ATen/ops/empty.h>
 
@@ -12,10 +13,6 @@
 
 namespace sluice {
 namespace {
-
-/// Up to here a token goes to nearly all of the other ranks: with k choices to 1 - (1 - 1/W)^k of them, 96 %
-/// for 8 choices on 3 ranks.
-constexpr int kGatheringRanks = 4;
 
 std::int64_t row_bytes(const at::Tensor& rows) { return rows.size(1) * rows.element_size(); }
 

@@ -1,6 +1,7 @@
 #include "train/memory_plan.hpp"
 
 #include "model/small_model.hpp"
+#include "train/activation_plan.hpp"
 #include "train/adamw.hpp"
 
 #include <gtest/gtest.h>
@@ -101,6 +102,16 @@ TEST(MemoryPlan, ranks_with_more_sequences_keep_more_activations) {
   JobConfig kept = job(DType::kFloat32);
   kept.train.recompute = Recompute::kNone;
   EXPECT_GT(plan(test::SmallModel(), 2, kept)[0].activations, memory[0].activations);
+}
+
+TEST(MemoryPlan, tokens_that_are_sent_one_by_one_take_room_where_they_are_packed) {
+  const test::SmallModel model;
+  const auto backward = [&](std::int64_t group_ranks) {
+    const TokenLoad load{.own_sequences = 2, .group_ranks = group_ranks, .group_sequences = 8};
+    return plan_activations(model.description.config, job(DType::kBFloat16), load).backward;
+  };
+  EXPECT_EQ(backward(3), backward(4)) << "a group of few ranks gathers";
+  EXPECT_GT(backward(5), backward(4));
 }
 
 TEST(MemoryPlan, totals_are_made_of_the_parts) {
