@@ -19,14 +19,10 @@ at::Tensor bytes(std::int64_t count) { return at::empty({count}, at::kByte); }
 
 class TensorHeap : public testing::Test {
  protected:
-  TensorHeap() {
-#ifdef __SANITIZE_ADDRESS__
-    GTEST_SKIP() << "memory is the sanitizer's";
-#endif
-    use_tensor_heap();
-  }
+  TensorHeap() { use_tensor_heap(); }
 };
 
+#ifndef __SANITIZE_ADDRESS__  // whose heap is in use then, and holds freed memory back
 TEST_F(TensorHeap, freed_tensors_leave_room_for_others_of_their_size) {
   std::vector<at::Tensor> freed, kept;
   for (int i = 0; i < 8; ++i) {
@@ -42,6 +38,8 @@ TEST_F(TensorHeap, freed_tensors_leave_room_for_others_of_their_size) {
     EXPECT_EQ(places.erase(freed.back().data_ptr()), 1U) << i;
   }
 }
+
+#endif
 
 TEST_F(TensorHeap, tensors_of_all_sizes_are_aligned_and_their_own) {
   std::vector<at::Tensor> tensors;
