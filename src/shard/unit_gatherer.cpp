@@ -21,9 +21,7 @@ std::int64_t UnitGatherer::held_bytes(int unit) const {
 
 void UnitGatherer::begin(const Stage& stage) {
   SLUICE_ASSERT(next_.stage == nullptr, "a second stage is gathered ahead");
-  const std::int64_t bytes =
-      gathered_elements(stage, weights_.plan(), weights_.rank()).dense * size_of(weights_.dtype());
-  next_ = {&stage, dense_.take(bytes), {}, {}};
+  next_ = {&stage, take_dense(stage), {}, {}};
   std::byte* place = next_.dense.data();
   for (const int unit : stage.units) {
     if (!is_gathered(unit) || weights_.plan().has_experts(unit)) continue;
@@ -52,6 +50,19 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
   }
   for (Work& work : current_.works) work.wait();
   return units;
+}
+
+std::vector<std::byte*> UnitGatherer::gather_rows(const Stage& stage, const RowExchange& rows) {
+  SLUICE_ASSERT(next_.stage == nullptr, "another stage was gathered ahead");
+  current_ = {&stage, take_dense(stage), {}, {}};
+  std::byte* const table = current_.dense.data();
+  rows.fetch(weights_.unit_data(stage.units.front()), table, size_of(weights_.dtype()));
+  return {table};
+}
+
+std::span<std::byte> UnitGatherer::take_dense(const Stage& stage) {
+  return dense_.take(gathered_elements(stage, weights_.plan(), weights_.rank()).dense *
+                     size_of(weights_.dtype()));
 }
 
 Work UnitGatherer::start(int unit, std::byte* out) {

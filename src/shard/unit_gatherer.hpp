@@ -3,6 +3,7 @@
 
 #include "shard/arena.hpp"
 #include "shard/rank_mesh.hpp"
+#include "shard/row_exchange.hpp"
 #include "shard/stage_plan.hpp"
 #include "shard/stage_room.hpp"
 
@@ -28,7 +29,11 @@ class UnitGatherer {
   /// what is missing of it after begin(); returns the first byte of each, in the stage's order.
   [[nodiscard]] std::vector<std::byte*> gather(const Stage& stage);
 
-  /// What gather() returned is needed no more.
+  /// Collective over the world. The same of the embedding's stage, with nothing begun: of its table only some
+  /// rows are there.
+  [[nodiscard]] std::vector<std::byte*> gather_rows(const Stage& stage, const RowExchange& rows);
+
+  /// What gather() or gather_rows() returned is needed no more.
   void release();
 
  private:
@@ -40,6 +45,8 @@ class UnitGatherer {
 
   [[nodiscard]] bool is_gathered(int unit) const { return weights_.plan().sharers(unit) > 1; }
   [[nodiscard]] std::int64_t held_bytes(int unit) const;
+  /// Room for the dense units of a stage.
+  [[nodiscard]] std::span<std::byte> take_dense(const Stage& stage);
   [[nodiscard]] Work start(int unit, std::byte* out);
 
   const RankMesh& mesh_;

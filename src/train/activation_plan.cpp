@@ -151,7 +151,10 @@ ActivationBytes plan_activations(const ModelConfig& model, const JobConfig& job,
                        expert_bytes(model, size, group_tokens)};
 
   const std::int64_t head = micro_tokens * 3 * hidden * size + head_bytes(model);
-  std::int64_t forward = trains ? 0 : head, backward = head, graphs = 0;
+  // Rows of the embedding that arrive, and those of any rank that lie here and are sent.
+  const std::int64_t all_tokens = job.train.batch_sequences * length;
+  const std::int64_t embed = (tokens + std::min(all_tokens, model.vocab_size)) * hidden * size;
+  std::int64_t forward = trains ? embed : std::max(embed, head), backward = head, graphs = 0;
   for (const LayerElements& layer : layer_elements(model)) {
     forward = std::max(forward, pass.bytes(layer, /*is_backward=*/false));
     backward = std::max(backward, pass.bytes(layer, /*is_backward=*/true));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 
 namespace sluice {
@@ -44,7 +45,8 @@ void Evaluator::forward(std::vector<MicroBatch>& micro_batches) {
   const std::size_t rounds = binder_.exchange().begin(token_counts(micro_batches));
   const StagePlan& stages = binder_.stages();
   {
-    const StageBinder::Bound bound(binder_, stages.embed, &stages.after(-1));
+    const std::optional<RowExchange> rows = binder_.embedding_rows(inputs_of(micro_batches));
+    const StageBinder::Bound bound(binder_, stages.embed, &stages.after(-1), rows ? &*rows : nullptr);
     for (MicroBatch& micro_batch : micro_batches) micro_batch.hidden = decoder_.embed(micro_batch.inputs);
   }
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {

@@ -51,33 +51,19 @@ void GradientReducer::open(const Stage& stage) {
   }
 }
 
-at::Tensor GradientReducer::open_rows(const Stage& stage, const std::vector<std::int64_t>& rows) {
-  const int unit = stage.units.front();
-  const FlatLayout& layout = gradients_.plan().layouts().units[static_cast<std::size_t>(unit)];
-  SLUICE_ASSERT(layout.kind() == UnitKind::kEmbedding && stage.units.size() == 1, "rows of {}",
-                layout.name());
-  if (!in_arena(unit)) {
-    const Placement& table = layout.placements().front();
-    const std::int64_t width = table.granule, all_rows = table.block_elements / width;
-    std::vector<std::int64_t> cuts{0};
-    for (const std::int64_t count : gradients_.plan().counts(unit, gradients_.rank()))
-      cuts.push_back(std::min(all_rows, cuts.back() + count / width));
-    rows_.emplace(mesh_.sharers(gradients_.plan(), unit), rows, std::move(cuts), width);
-    if (rows_->most_rows() <= all_rows) {
-      open_ = room_.take(received_bytes(stage));
-      std::fill_n(floats(open_.data()), rows_->own_rows() * width, 0.0F);
-      return at::from_blob(open_.data(), {rows_->own_rows(), width}, at::kFloat);
-    }
-    rows_.reset();
-  }
-  open(stage);
-  return {};
+at::Tensor GradientReducer::open_rows(const Stage& stage, const RowExchange& rows) {
+  SLUICE_ASSERT(rows.fits(), "{} rows of a table that has too few for them", rows.rows().size());
+  rows_ = &rows;
+  open_ = room_.take(received_bytes(stage));
+  const std::int64_t count = std::ssize(rows.rows());
+  std::fill_n(floats(open_.data()), count * rows.width(), 0.0F);
+  return at::from_blob(open_.data(), {count, rows.width()}, at::kFloat);
 }
 
 void GradientReducer::reduce(const Stage& stage) {
   finish();
   reduced_ = std::exchange(open_, {});
-  if (rows_) return reduce_rows(stage.units.front());
+  if (rows_ != nullptr) return reduce_rows(stage.units.front());
   float* next = floats(reduced_.data());
   for (const int unit : stage.units) {
     if (replaces(unit)) clear_idle_experts(unit);
@@ -125,7 +111,7 @@ void GradientReducer::reduce_rows(int unit) {
   if (!has_gradient_[static_cast<std::size_t>(unit)])
     std::fill_n(shard, gradients_.plan().owned(unit, rank).count(), 0.0F);
   rows_->add_to(shard, floats(reduced_.data()));
-  rows_.reset();
+  rows_ = nullptr;
   has_gradient_[static_cast<std::size_t>(unit)] = true;
 }
 

@@ -4,12 +4,11 @@
 #include "model/parameter_views.hpp"
 #include "shard/arena.hpp"
 #include "shard/rank_mesh.hpp"
+#include "shard/row_exchange.hpp"
 #include "shard/stage_plan.hpp"
 #include "shard/stage_room.hpp"
-#include "train/row_gradients.hpp"
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,10 +30,9 @@ class GradientReducer {
   /// Points the gradient views of a stage's units at zeros, or at experts whose first gradient replaces what
   /// is there.
   void open(const Stage& stage);
-  /// Collective over the world. The same for the embedding's stage, of which this rank has gradients for
-  /// `rows` (ascending, each once) alone: returns zeros [rows, hidden] in place of the view. Undefined, with
-  /// the view open as by open(), where nothing travels or the rows of all ranks do not fit into the buffer.
-  [[nodiscard]] at::Tensor open_rows(const Stage& stage, const std::vector<std::int64_t>& rows);
+  /// The same for the embedding's stage, of which this rank has gradients for the rows of `rows` alone:
+  /// returns zeros [rows, hidden] in place of the view. `rows` must fit(), and stay until reduce().
+  [[nodiscard]] at::Tensor open_rows(const Stage& stage, const RowExchange& rows);
   /// Collective over the world. Begins to add what open() or open_rows() pointed at received, summed over the
   /// ranks that hold the same, to the arena; unbinds them. Ends what the last call began.
   void reduce(const Stage& stage);
@@ -69,8 +67,8 @@ class GradientReducer {
   StageRoom room_;
   std::span<std::byte> open_, reduced_;  ///< of the stages that are open and on their way
   std::vector<Reduction> reductions_;
-  std::vector<bool> has_gradient_;    ///< one per unit: reduced before in this step
-  std::optional<RowGradients> rows_;  ///< between open_rows() and reduce()
+  std::vector<bool> has_gradient_;     ///< one per unit: reduced before in this step
+  const RowExchange* rows_ = nullptr;  ///< between open_rows() and reduce()
 };
 
 }  // namespace sluice

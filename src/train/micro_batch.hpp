@@ -26,6 +26,14 @@ template <class MicroBatches>
   return counts;
 }
 
+/// Token ids of each, [b, L].
+template <class MicroBatches>
+[[nodiscard]] std::vector<at::Tensor> inputs_of(const MicroBatches& micro_batches) {
+  std::vector<at::Tensor> inputs;
+  for (const MicroBatch& micro_batch : micro_batches) inputs.push_back(micro_batch.inputs);
+  return inputs;
+}
+
 /// Cuts a batch into pieces of at most `sequences`; none for an empty batch.
 [[nodiscard]] std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences);
 

@@ -1,5 +1,7 @@
 #include "train/stage_binder.hpp"
 
+#include "ops/embedding.hpp"
+
 #include <cstddef>
 #include <vector>
 
@@ -8,16 +10,26 @@ namespace sluice {
 StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
                          const ShardArena& weights)
     : comm_(comm),
+      plan_(weights.plan()),
       mesh_(comm, weights.plan().dims()),
       stages_(make_stage_plan(weights.plan().layouts(), model.tie_word_embeddings)),
       views_(manifest, weights.plan(), weights.rank(), weights.dtype()),
       gatherer_(mesh_, weights, stages_),
       exchange_(mesh_.group(), model.experts, timer_) {}
 
-StageBinder::Bound::Bound(StageBinder& binder, const Stage& stage, const Stage* next)
+std::optional<RowExchange> StageBinder::embedding_rows(std::span<const at::Tensor> ids) const {
+  const int unit = stages_.embed.units.front();
+  if (plan_.sharers(unit) == 1) return std::nullopt;
+  RowExchange rows(mesh_, plan_, unit, ops::distinct_ids(ids));
+  if (!rows.fits()) return std::nullopt;
+  return rows;
+}
+
+StageBinder::Bound::Bound(StageBinder& binder, const Stage& stage, const Stage* next, const RowExchange* rows)
     : binder_(binder), stage_(stage), messages_([&comm = binder.comm_] { comm.advance(); }) {
   const PhaseTimer::Scope phase(binder.timer_, Phase::kGather);
-  const std::vector<std::byte*> units = binder.gatherer_.gather(stage);
+  const std::vector<std::byte*> units =
+      rows != nullptr ? binder.gatherer_.gather_rows(stage, *rows) : binder.gatherer_.gather(stage);
   for (std::size_t i = 0; i < units.size(); ++i) binder.views_.bind(stage.units[i], units[i]);
   if (next != nullptr) binder.gatherer_.begin(*next);
 }

@@ -9,6 +9,9 @@
 #include "train/expert_exchange.hpp"
 #include "train/phase_timer.hpp"
 
+#include <optional>
+#include <span>
+
 namespace sluice {
 
 class StageBinder {
@@ -22,8 +25,9 @@ class StageBinder {
   class Bound {
    public:
     /// Collective over the binder's communicator. `next`, if it is not null, is the stage that will be bound
-    /// next, with the weights as they are now: its dense units are gathered meanwhile.
-    Bound(StageBinder& binder, const Stage& stage, const Stage* next);
+    /// next, with the weights as they are now: its dense units are gathered meanwhile. `rows`, if it is not
+    /// null: of the embedding's stage these rows alone.
+    Bound(StageBinder& binder, const Stage& stage, const Stage* next, const RowExchange* rows = nullptr);
     ~Bound();
     Bound(const Bound&) = delete;
     Bound& operator=(const Bound&) = delete;
@@ -34,6 +38,10 @@ class StageBinder {
     ops::Meanwhile messages_;
   };
 
+  /// Collective over the binder's communicator. The rows of the embedding that these ids (int64) need, if
+  /// they are to travel instead of the table.
+  [[nodiscard]] std::optional<RowExchange> embedding_rows(std::span<const at::Tensor> ids) const;
+
   [[nodiscard]] const StagePlan& stages() const { return stages_; }
   [[nodiscard]] ParameterViews& views() { return views_; }
   [[nodiscard]] PhaseTimer& timer() { return timer_; }
@@ -42,6 +50,7 @@ class StageBinder {
 
  private:
   Communicator& comm_;
+  const ShardPlan& plan_;
   RankMesh mesh_;
   StagePlan stages_;
   ParameterViews views_;

@@ -72,11 +72,7 @@ std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
 
 void Trainer::forward(std::vector<Pass>& passes) {
   rounds_ = binder_.exchange().begin(token_counts(passes));
-  {
-    const StageBinder::Bound bound(binder_, stages_.embed, &stages_.after(-1));
-    const PhaseTimer::Scope phase(timer_, Phase::kForward);
-    for (Pass& pass : passes) pass.hidden = decoder_.embed(pass.inputs);
-  }
+  embed(passes);
   const bool keep_graphs = job_.train.recompute == Recompute::kNone;
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
     routing_[static_cast<std::size_t>(layer)] = decoder_.no_routing(layer);
@@ -87,6 +83,17 @@ void Trainer::forward(std::vector<Pass>& passes) {
     for (std::size_t round = passes.size(); round < rounds_; ++round)
       decoder_.serve_layer(layer, binder_.exchange());
   }
+}
+
+void Trainer::embed(std::vector<Pass>& passes) {
+  {
+    const PhaseTimer::Scope phase(timer_, Phase::kGather);
+    embedding_rows_ = binder_.embedding_rows(inputs_of(passes));
+  }
+  const StageBinder::Bound bound(binder_, stages_.embed, &stages_.after(-1),
+                                 embedding_rows_ ? &*embedding_rows_ : nullptr);
+  const PhaseTimer::Scope phase(timer_, Phase::kForward);
+  for (Pass& pass : passes) pass.hidden = decoder_.embed(pass.inputs);
 }
 
 void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
@@ -146,20 +153,21 @@ void Trainer::backward(std::vector<Pass>& passes) {
 }
 
 void Trainer::embed_backward(const std::vector<Pass>& passes) {
-  std::vector<at::Tensor> ids;
-  for (const Pass& pass : passes) ids.push_back(pass.inputs);
-  const std::vector<std::int64_t> rows = ops::distinct_ids(ids);
-  const PhaseTimer::Scope reducing(timer_, Phase::kReduce);
-  const at::Tensor grads = reducer_.open_rows(stages_.embed, rows);
+  at::Tensor grads;
+  if (embedding_rows_)
+    grads = reducer_.open_rows(stages_.embed, *embedding_rows_);
+  else
+    reducer_.open(stages_.embed);
   {
     const PhaseTimer::Scope phase(timer_, Phase::kBackward);
     for (const Pass& pass : passes) {
-      if (grads.defined())
-        decoder_.embed_backward(pass.inputs, pass.hidden, {rows, grads});
+      if (embedding_rows_)
+        decoder_.embed_backward(pass.inputs, pass.hidden, {embedding_rows_->rows(), grads});
       else
         decoder_.embed_backward(pass.inputs, pass.hidden);
     }
   }
+  const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   reducer_.reduce(stages_.embed);
 }
 

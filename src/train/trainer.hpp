@@ -17,6 +17,7 @@
 #include "train/stage_binder.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace sluice {
@@ -69,6 +70,7 @@ class Trainer {
 
   [[nodiscard]] std::vector<Pass> split(const Batch& batch) const;
   void forward(std::vector<Pass>& passes);
+  void embed(std::vector<Pass>& passes);
   void reduce_routing(StepMetrics& metrics);
   [[nodiscard]] double head(std::vector<Pass>& passes, double loss_scale);
   void backward(std::vector<Pass>& passes);
@@ -86,9 +88,10 @@ class Trainer {
   ShardArena gradients_;
   GradientReducer reducer_;
   AdamW optimizer_;
-  std::vector<RoutingSums> routing_;  ///< one per layer; undefined tensors in dense ones
-  std::size_t rounds_ = 0;            ///< of the rank with the most micro-batches of this step
-  at::Tensor probability_grad_;       ///< [experts] float32; undefined without load-balancing loss
+  std::vector<RoutingSums> routing_;           ///< one per layer; undefined tensors in dense ones
+  std::optional<RowExchange> embedding_rows_;  ///< of this step, if they travel instead of the table
+  std::size_t rounds_ = 0;                     ///< of the rank with the most micro-batches of this step
+  at::Tensor probability_grad_;                ///< [experts] float32; undefined without load-balancing loss
   std::int64_t tokens_per_step_;
   std::int64_t sent_bytes_ = 0;  ///< by this rank, when last looked at
 };

@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <vector>
+
 namespace sluice {
 namespace {
 
@@ -64,6 +67,49 @@ TEST(UnitGatherer, leaves_experts_where_they_are_owned) {
 
 TEST(UnitGatherer, gathers_experts_among_the_groups) {
   if (test::test_world().size() == 4) expect_gathers(test::test_world(), 2);
+}
+
+TEST(UnitGatherer, brings_of_a_table_the_rows_that_are_needed) {
+  Communicator& comm = test::test_world();
+  if (comm.size() == 1) return;  // all of the table is there
+  const UnitLayouts layouts = make_unit_layouts(testing_models::moe({.vocabulary = 40}));
+  const StagePlan stages = make_stage_plan(layouts, false);
+  const ShardPlan plan(layouts, {.world = comm.size()});
+  ShardArena arena(plan, comm.rank(), DType::kFloat32, "weights");
+  fill(arena);
+  const RankMesh mesh(comm, plan.dims());
+  UnitGatherer gatherer(mesh, arena, stages);
+
+  // Rank r needs rows of all owners, the last rank none; one of them is not in the table.
+  std::vector<std::int64_t> needed;
+  if (comm.rank() + 1 < comm.size()) needed = {0, 7 + comm.rank(), 23, 39, 40};
+  const RowExchange rows(mesh, plan, stages.embed.units.front(), needed);
+  ASSERT_TRUE(rows.fits());
+  const auto* const table = reinterpret_cast<const float*>(gatherer.gather_rows(stages.embed, rows).front());
+  gatherer.begin(stages.layers.front());
+  const int unit = stages.embed.units.front();
+  for (const std::int64_t row : needed)
+    for (std::int64_t i = row * rows.width(); row < 40 && i < (row + 1) * rows.width(); ++i)
+      EXPECT_EQ(table[i], static_cast<float>(unit * 1000 + i));
+  gatherer.release();
+  expect_whole(gatherer.gather(stages.layers.front()), stages.layers.front(), plan, comm.rank());
+  gatherer.release();
+}
+
+TEST(RowExchange, fits_where_the_rows_of_all_ranks_take_no_more_room_than_the_table) {
+  Communicator& comm = test::test_world();
+  if (comm.size() == 1) return;
+  const UnitLayouts layouts = make_unit_layouts(testing_models::moe({.vocabulary = 40}));
+  const ShardPlan plan(layouts, {.world = comm.size()});
+  const RankMesh mesh(comm, plan.dims());
+  // Rank 0 alone needs any: as many as it has arrive at their owners together.
+  const auto fits = [&](std::int64_t count) {
+    std::vector<std::int64_t> needed(comm.rank() == 0 ? static_cast<std::size_t>(count) : 0);
+    std::iota(needed.begin(), needed.end(), 0);
+    return RowExchange(mesh, plan, 0, needed).fits();
+  };
+  EXPECT_TRUE(fits(20));
+  EXPECT_FALSE(fits(21));
 }
 
 TEST(UnitGatherer, refuses_another_stage_than_the_one_begun) {

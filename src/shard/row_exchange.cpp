@@ -1,0 +1,96 @@
+#include "shard/row_exchange.hpp"
+
+#include "base/counts.hpp"
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+namespace sluice {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+/// Every rank's list on every rank; their bytes travel as a text of any length does.
+std::vector<Numbers> gather_lists(Communicator& comm, const Numbers& own) {
+  std::vector<Numbers> lists;
+  const auto* bytes = reinterpret_cast<const char*>(own.data());
+  for (const std::string& list : comm.all_gather_text({bytes, own.size() * sizeof(std::int64_t)})) {
+    Numbers& numbers = lists.emplace_back(list.size() / sizeof(std::int64_t));
+    std::copy_n(list.data(), list.size(), reinterpret_cast<char*>(numbers.data()));
+  }
+  return lists;
+}
+
+}  // namespace
+
+RowExchange::RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, Rows rows)
+    : comm_(&mesh.sharers(plan, unit)),
+      rank_(static_cast<std::size_t>(comm_->rank())),
+      cuts_{0},
+      rows_(gather_lists(*comm_, rows)) {
+  const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
+  SLUICE_ASSERT(layout.placements().size() == 1, "rows of {}", layout.name());
+  const Placement& table = layout.placements().front();
+  width_ = table.granule;
+  for (const std::int64_t count : plan.counts(unit, comm_->rank()))
+    cuts_.push_back(std::min(table.block_elements / width_, cuts_.back() + count / width_));
+}
+
+bool RowExchange::fits() const {
+  std::int64_t most = 0, all = 0;
+  for (const Rows& rows : rows_) {
+    most = std::max<std::int64_t>(most, std::ssize(rows));
+    all += std::ssize(rows);
+  }
+  return most + all <= cuts_.back();
+}
+
+std::span<const std::int64_t> RowExchange::owned_by(std::size_t owner, const Rows& rows) const {
+  return {std::ranges::lower_bound(rows, cuts_[owner]), std::ranges::lower_bound(rows, cuts_[owner + 1])};
+}
+
+RowExchange::Counts RowExchange::counts() const {
+  Counts counts;
+  for (std::size_t other = 0; other < rows_.size(); ++other) {
+    counts.of_each.push_back(std::ssize(owned_by(other, rows())));
+    counts.by_each.push_back(std::ssize(owned_by(rank_, rows_[other])));
+  }
+  return counts;
+}
+
+void RowExchange::fetch(const std::byte* shard, std::byte* table, std::int64_t element_bytes) const {
+  const Counts rows_here = counts();
+  const std::int64_t row_bytes = width_ * element_bytes;
+  const Numbers sent = times(rows_here.by_each, row_bytes), received = times(rows_here.of_each, row_bytes);
+  std::vector<std::byte> packed(static_cast<std::size_t>(sum(sent)));
+  std::vector<std::byte> arrived(static_cast<std::size_t>(sum(received)));
+  std::byte* next = packed.data();
+  for (const Rows& rows : rows_)
+    for (const std::int64_t row : owned_by(rank_, rows))
+      next = std::copy_n(shard + (row - cuts_[rank_]) * row_bytes, row_bytes, next);
+  comm_->all_to_all(packed.data(), sent, arrived.data(), received).wait();
+  const std::byte* from = arrived.data();
+  for (std::size_t owner = 0; owner < rows_.size(); ++owner)
+    for (const std::int64_t row : owned_by(owner, rows())) {
+      std::copy_n(from, row_bytes, table + row * row_bytes);
+      from += row_bytes;
+    }
+}
+
+void RowExchange::add_to(float* shard, float* gradients) const {
+  const Counts rows_here = counts();
+  const std::int64_t row_bytes = width_ * static_cast<std::int64_t>(sizeof(float));
+  float* next = gradients + std::ssize(rows()) * width_;
+  comm_->all_to_all(gradients, times(rows_here.of_each, row_bytes), next, times(rows_here.by_each, row_bytes))
+      .wait();
+  for (const Rows& rows : rows_)
+    for (const std::int64_t row : owned_by(rank_, rows)) {
+      float* const sum = shard + (row - cuts_[rank_]) * width_;
+      std::transform(sum, sum + width_, next, sum, std::plus<>());
+      next += width_;
+    }
+}
+
+}  // namespace sluice

@@ -1,0 +1,55 @@
+// Rows of a table of which a step touches few, such as an embedding: they travel, not the table.
+#pragma once
+
+#include "shard/rank_mesh.hpp"
+#include "shard/shard_plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Whose rows are whose, from their values to their gradients.
+class RowExchange {
+ public:
+  /// Collective over the sharers of `unit`, more than one, which is a table of rows and nothing else; `mesh`
+  /// must outlive this. `rows`: those that this rank needs, ascending, each once. One that is not in the
+  /// table travels nowhere.
+  RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, std::vector<std::int64_t> rows);
+
+  /// Rows that this rank needs.
+  [[nodiscard]] const std::vector<std::int64_t>& rows() const { return rows_[rank_]; }
+  /// Elements of a row.
+  [[nodiscard]] std::int64_t width() const { return width_; }
+  /// Whether what any rank has and receives takes no more room than the table; the same on all ranks.
+  [[nodiscard]] bool fits() const;
+
+  /// Collective over the sharers. Copies this rank's rows to their places in `table` [all rows, width], from
+  /// the ranks' shards of it.
+  void fetch(const std::byte* shard, std::byte* table, std::int64_t element_bytes) const;
+
+  /// Collective over the sharers. Adds all ranks' gradients of the rows that this rank owns, in rank order,
+  /// to `shard` [its rows, width]. `gradients` begins with those of rows(), one after another; behind them
+  /// there is room for what arrives: in all for as many elements as the table has, if fits().
+  void add_to(float* shard, float* gradients) const;
+
+ private:
+  using Rows = std::vector<std::int64_t>;
+  /// Rows that this rank needs of each owner, and that each rank needs of this one.
+  struct Counts {
+    Rows of_each, by_each;
+  };
+  [[nodiscard]] Counts counts() const;
+  /// Those of some rows that a rank owns.
+  [[nodiscard]] std::span<const std::int64_t> owned_by(std::size_t owner, const Rows& rows) const;
+
+  Communicator* comm_;
+  std::size_t rank_;
+  std::int64_t width_ = 0;
+  Rows cuts_;               ///< rank r owns rows [cuts[r], cuts[r + 1])
+  std::vector<Rows> rows_;  ///< of each rank
+};
+
+}  // namespace sluice
