@@ -8,5 +8,6 @@
 #error "LibTorch 1.13 or newer is needed"
 #endif
 
-/// Since LibTorch 2.3 an allocator copies what it allocated, and is no constant to its callers.
+/// An allocator copies what it allocated, and is no constant to its callers: in 2.6, not in 1.13. No version
+/// between these is in use.
 #define SLUICE_TORCH_ALLOCATORS_COPY (TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 203)
