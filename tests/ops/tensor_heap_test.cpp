@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::int64_t kMebibyte = 1 << 20;
 
-at::Tensor bytes(std::int64_t count) { return at::empty({count}, at::kByte); }
-
 class TensorHeap : public testing::Test {
  protected:
   TensorHeap() { use_tensor_heap(); }
@@ -24,6 +22,7 @@ class TensorHeap : public testing::Test {
 
 #ifndef __SANITIZE_ADDRESS__  // whose heap is in use then, and holds freed memory back
 TEST_F(TensorHeap, freed_tensors_leave_room_for_others_of_their_size) {
+  const auto bytes = [](std::int64_t count) { return at::empty({count}, at::kByte); };
   std::vector<at::Tensor> freed, kept;
   for (int i = 0; i < 8; ++i) {
     freed.push_back(bytes(kMebibyte));
