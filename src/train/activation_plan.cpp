@@ -7,6 +7,7 @@
 #include "train/exchange_way.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -17,6 +18,7 @@ namespace {
 struct LayerElements {
   std::int64_t mixer_kept = 0, mlp_kept = 0;      ///< by the graph, until the gradients have passed
   std::int64_t mixer_passed = 0, mlp_passed = 0;  ///< besides, by the block that is computed
+  bool is_delta_net = false;
 };
 
 LayerElements attention_elements(const ModelConfig& model) {
@@ -28,12 +30,17 @@ LayerElements attention_elements(const ModelConfig& model) {
           .mixer_passed = 2 * queries + 2 * keys + gate};
 }
 
-LayerElements delta_net_elements(const ModelConfig& model) {
+/// With the state before each chunk, in float32, shared out to the tokens.
+LayerElements delta_net_elements(const ModelConfig& model, std::int64_t length, std::int64_t size) {
   const LinearAttentionConfig& linear = model.linear_attention;
   const std::int64_t values = linear.value_heads * linear.value_head_dim;
   const std::int64_t mixed = 2 * linear.key_heads * linear.key_head_dim + values;
-  return {.mixer_kept = model.hidden_size + 2 * mixed + 4 * values + 8 * linear.value_heads,
-          .mixer_passed = 2 * mixed + 2 * values};
+  const std::int64_t states = divide_up(length, ops::kDeltaChunkPositions) * values * linear.key_head_dim *
+                              size_of(DType::kFloat32) / size;
+  return {.mixer_kept =
+              model.hidden_size + 2 * mixed + 4 * values + 8 * linear.value_heads + divide_up(states, length),
+          .mixer_passed = 2 * mixed + 2 * values,
+          .is_delta_net = true};
 }
 
 /// Without what experts pass through: see expert_bytes().
@@ -50,11 +57,11 @@ void add_mlp_elements(const ModelConfig& model, MlpKind kind, LayerElements& lay
   layer.mlp_passed = 2 * hidden + 2 * model.experts + (shared > 0 ? 3 * shared + 2 * hidden : 0);
 }
 
-std::vector<LayerElements> layer_elements(const ModelConfig& model) {
+std::vector<LayerElements> layer_elements(const ModelConfig& model, std::int64_t length, std::int64_t size) {
   std::vector<LayerElements> layers;
   for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
     const bool is_full = model.attention[layer] == AttentionKind::kFull;
-    layers.push_back(is_full ? attention_elements(model) : delta_net_elements(model));
+    layers.push_back(is_full ? attention_elements(model) : delta_net_elements(model, length, size));
     add_mlp_elements(model, model.layers[layer], layers.back());
   }
   return layers;
@@ -72,15 +79,14 @@ std::int64_t attention_bytes(const ModelConfig& model, std::int64_t sequences, s
          2 * kScores * size_of(DType::kFloat32);
 }
 
-/// The states before each chunk and one chunk's graph, in float32.
-std::int64_t delta_net_bytes(const ModelConfig& model, std::int64_t sequences, std::int64_t length) {
+/// One chunk's graph of a delta net, in float32: the others' are not there meanwhile.
+std::int64_t delta_net_bytes(const ModelConfig& model, std::int64_t sequences) {
   constexpr std::int64_t kChunk = ops::kDeltaChunkPositions;
   const LinearAttentionConfig& linear = model.linear_attention;
-  const std::int64_t state = linear.key_head_dim * linear.value_head_dim;
-  const std::int64_t graph =
-      8 * kChunk * kChunk + 12 * kChunk * (linear.key_head_dim + linear.value_head_dim) + 4 * state;
-  return sequences * linear.value_heads * (divide_up(length, kChunk) * state + graph) *
-         size_of(DType::kFloat32);
+  const std::int64_t graph = 8 * kChunk * kChunk +
+                             12 * kChunk * (linear.key_head_dim + linear.value_head_dim) +
+                             4 * linear.key_head_dim * linear.value_head_dim;
+  return sequences * linear.value_heads * graph * size_of(DType::kFloat32);
 }
 
 /// What is kept for the tokens of the group from the first pass of the experts on: the tokens; in backward
@@ -121,7 +127,8 @@ std::int64_t head_bytes(const ModelConfig& model) {
 struct LayerPass {
   std::int64_t tokens = 0, element_bytes = 0;
   std::int64_t hidden = 0;
-  std::int64_t mixing_bytes = 0, feeding_bytes = 0;  ///< what does not grow with the tokens' elements
+  /// What does not grow with the tokens' elements.
+  std::int64_t attention_bytes = 0, delta_net_bytes = 0, feeding_bytes = 0;
 
   /// What the mixer or the MLP takes, whichever is more, besides the layer's input and what comes down to it.
   /// While the one gets its gradients, what the graph keeps for the other is there as well, or its own are.
@@ -129,6 +136,7 @@ struct LayerPass {
     const std::int64_t mixer = 2 * hidden + layer.mixer_kept + layer.mixer_passed;
     const std::int64_t mlp =
         hidden + (is_backward ? layer.mixer_kept : 0) + layer.mlp_kept + layer.mlp_passed;
+    const std::int64_t mixing_bytes = layer.is_delta_net ? delta_net_bytes : attention_bytes;
     return std::max(tokens * mixer * element_bytes + mixing_bytes,
                     tokens * mlp * element_bytes + feeding_bytes);
   }
@@ -145,22 +153,25 @@ ActivationBytes plan_activations(const ModelConfig& model, const JobConfig& job,
   const std::int64_t group_tokens = load.group_sequences * length;
   const bool trains = job.job.kind == JobKind::kTrain;
   const bool keeps_graphs = trains && job.train.recompute == Recompute::kNone;
-  const LayerPass pass{micro_tokens, size, hidden,
-                       std::max(attention_bytes(model, sequences, length, job.parallel.threads),
-                                delta_net_bytes(model, sequences, length)),
-                       expert_bytes(model, size, group_tokens)};
+  const LayerPass pass{.tokens = micro_tokens,
+                       .element_bytes = size,
+                       .hidden = hidden,
+                       .attention_bytes = attention_bytes(model, sequences, length, job.parallel.threads),
+                       .delta_net_bytes = delta_net_bytes(model, sequences),
+                       .feeding_bytes = expert_bytes(model, size, group_tokens)};
 
   const std::int64_t head = micro_tokens * 3 * hidden * size + head_bytes(model);
   // Rows of the embedding that arrive, and those of any rank that lie here and are sent.
   const std::int64_t all_tokens = job.train.batch_sequences * length;
   const std::int64_t embed = (tokens + std::min(all_tokens, model.vocab_size)) * hidden * size;
   std::int64_t forward = trains ? embed : std::max(embed, head), backward = head, graphs = 0;
-  for (const LayerElements& layer : layer_elements(model)) {
+  for (LayerElements& layer : layer_elements(model, length, size)) {
+    if (keeps_graphs) {
+      // A layer's output is the next one's input, which is counted with the inputs.
+      graphs += tokens * (std::exchange(layer.mixer_kept, 0) + std::exchange(layer.mlp_kept, 0)) * size;
+    }
     forward = std::max(forward, pass.bytes(layer, /*is_backward=*/false));
     backward = std::max(backward, pass.bytes(layer, /*is_backward=*/true));
-    if (!keeps_graphs) continue;
-    graphs += tokens * (hidden + layer.mixer_kept + layer.mlp_kept) * size;
-    graphs += delta_net_bytes(model, load.own_sequences, length);
   }
   const std::int64_t choices = model.moe_layer_count() * model.experts_per_token * 8;
   const std::int64_t inputs = trains ? tokens * (model.layer_count() * hidden * size + choices) : 0;

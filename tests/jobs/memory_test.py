@@ -19,12 +19,25 @@ CONFIG = {  # 22 M parameters; were the rows of an expert not taken in blocks, t
 }
 
 
+HYBRID = CONFIG | {  # two delta nets, whose graphs keep 16 MB of states each, and one layer with attention
+    "model_type": "qwen3_5_moe_text", "architectures": ["Qwen3_5MoeForCausalLM"], "num_hidden_layers": 3,
+    "moe_intermediate_size": 256, "shared_expert_intermediate_size": 256, "linear_conv_kernel_dim": 4,
+    "linear_num_key_heads": 4, "linear_num_value_heads": 8, "linear_key_head_dim": 64, "linear_value_head_dim": 128,
+    "layer_types": ["linear_attention", "linear_attention", "full_attention"],
+    "rope_parameters": {"partial_rotary_factor": 0.25, "rope_theta": 10000.0, "rope_type": "default"},
+}
+
+
 class Memory(JobTest):
+    def shape(self, config):
+        directory = self.directory / "shape"
+        directory.mkdir()
+        (directory / "config.json").write_text(json.dumps(config))
+        return directory
+
     def model(self):
         """Every token prefers the same experts, all of rank 0: their probabilities are equal, and the first ones win."""
-        shape = self.directory / "shape"
-        shape.mkdir()
-        (shape / "config.json").write_text(json.dumps(CONFIG))
+        shape = self.shape(CONFIG)
         made = sluice("synthesize", shape, self.directory / "random")
         self.assertEqual(made.status, 0, made.output)
         tensors = checkpoint.read(self.directory / "random")
@@ -33,30 +46,34 @@ class Memory(JobTest):
                 tensors[name] = numpy.zeros_like(values)
         return checkpoint.write(self.directory / "model", tensors, shape)
 
-    def train(self, model, expert_parallel):
+    def train(self, model, expert_parallel=0, recompute="layer", **how):
+        """No rank takes more than was planned. Returns what rank 0 took of it, and the tokens of each expert."""
         job = self.write_job(
-            f"{expert_parallel}.toml", model={"path": model, "dtype": "bfloat16"},
+            f"{expert_parallel}.toml", model={"path": model, "dtype": "bfloat16"} | how,
             parallel={"expert_parallel": expert_parallel},
             data={"tokens": FIXTURES / "moby-dick.tokens.h5", "sequence_length": LENGTH},
-            train={"steps": 2, "batch_sequences": RANKS})
+            train={"steps": 2, "batch_sequences": RANKS, "recompute": recompute})
         result = mpirun(RANKS, program.SLUICE, "run", job)
         self.expect(result, 0)
+        before = float(re.search(r"([\d.]+) MiB before the model", result.output)[1])
+        rows = re.findall(r"rank \d .* ([\d.]+) MiB +([\d.]+) MiB$", result.output, re.MULTILINE)
+        self.assertEqual(len(rows), RANKS, result.output)
+        growth = [(float(measured) - before) / float(planned) for planned, measured in rows]
+        self.assertLess(max(growth), 1, result.output)
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
-            tokens = metrics["moe/expert_tokens"][0]
-        return result.output, tokens
+            return growth[0], metrics["moe/expert_tokens"][0]
 
     def test_stays_within_the_plan_when_one_rank_gets_all_tokens(self):
         model = self.model()
         for expert_parallel in (0, 1):
-            output, tokens = self.train(model, expert_parallel)
+            taken, tokens = self.train(model, expert_parallel)
             everything = [RANKS * LENGTH] * CHOICES + [0] * (CONFIG["num_experts"] - CHOICES)
             self.assertEqual(tokens.tolist(), [everything] * CONFIG["num_hidden_layers"])
-            before = float(re.search(r"([\d.]+) MiB before the model", output)[1])
-            rows = re.findall(r"rank \d .* ([\d.]+) MiB +([\d.]+) MiB$", output, re.MULTILINE)
-            self.assertEqual(len(rows), RANKS, output)
-            growth = [(float(measured) - before) / float(planned) for planned, measured in rows]
-            self.assertLess(max(growth), 1, output)
-            self.assertGreater(growth[0], 0.8, output)  # rank 0, with all the tokens, takes most of what was planned
+            self.assertGreater(taken, 0.8)  # rank 0, with all the tokens, takes most of what was planned
+
+    def test_stays_within_the_plan_when_graphs_are_kept(self):
+        taken, _ = self.train(self.shape(HYBRID), recompute="none", init="random")
+        self.assertGreater(taken, 0.7)  # 0.64 were a layer planned twice, or states for attention
 
 
 if __name__ == "__main__":
