@@ -7,12 +7,16 @@
 #include "comm/watchdog.hpp"
 
 #include <mpi.h>
+#include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -41,6 +45,20 @@ void start_mpi() {
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   SLUICE_ASSERT(provided >= MPI_THREAD_FUNNELED, "MPI offers thread level {} only", provided);
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+/// Collective over `node`. Cores that cannot be asked for count as all.
+int count_sharing_ranks(MPI_Comm node, int local_size) {
+  cpu_set_t own;
+  if (sched_getaffinity(0, sizeof own, &own) != 0) std::memset(&own, 0xff, sizeof own);
+  std::vector<cpu_set_t> all(static_cast<std::size_t>(local_size));
+  check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, node),
+            "MPI_Allgather");
+  return static_cast<int>(std::count_if(all.begin(), all.end(), [&own](const cpu_set_t& other) {
+    cpu_set_t common;
+    CPU_AND(&common, &own, &other);
+    return CPU_COUNT(&common) > 0;
+  }));
 }
 
 }  // namespace
@@ -81,6 +99,7 @@ void MpiEnvironment::find_local_ranks() {
             "MPI_Comm_split_type");
   check_mpi(MPI_Comm_rank(node, &local_rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(node, &local_size_), "MPI_Comm_size");
+  sharing_ranks_ = count_sharing_ranks(node, local_size_);
   last_word_ = std::make_unique<LastWord>(node, world_->rank());
   check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
 }

@@ -37,6 +37,9 @@ class MpiEnvironment {
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int local_size() const { return local_size_; }
 
+  /// Ranks of this machine, this one included, that may run on a core that this one may run on.
+  [[nodiscard]] int sharing_ranks() const { return sharing_ranks_; }
+
   /// Of ranks that fail together the lowest explains: true on the rank that shall, after up to four seconds.
   /// The others have nothing left to do but to wait for its abort().
   [[nodiscard]] bool take_last_word() const noexcept;
@@ -63,6 +66,7 @@ class MpiEnvironment {
   std::unique_ptr<const LastWord> last_word_;
   int local_rank_ = 0;
   int local_size_ = 1;
+  int sharing_ranks_ = 1;
   bool finalized_ = false;
 };
 

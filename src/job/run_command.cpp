@@ -9,11 +9,8 @@
 #include "job/failure.hpp"
 #include "job/hand_over.hpp"
 #include "job/job.hpp"
+#include "job/threads.hpp"
 
-#include <sched.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -33,7 +30,7 @@ Attempt prepare(const JobArguments& arguments) {
   Attempt attempt;
   try {
     attempt.config = std::make_unique<JobConfig>(load_job_config(arguments.file, arguments.overrides));
-    hand_over(find_job(attempt.config->job.kind), arguments);
+    hand_over(*attempt.config, arguments);
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
   } catch (...) {
     attempt.failure = current_failure();
@@ -47,18 +44,6 @@ AgreementResult agree_on_job(Communicator& comm, const Attempt& attempt) {
   claim.failure = attempt.failure.code;
   claim.failure_text = attempt.failure.text;
   return agree(comm, claim);
-}
-
-/// Cores that the launcher left this process: all of the machine's, or its own if it was bound to some.
-int usable_cores() {
-  cpu_set_t cores;
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
-
-int threads_per_rank(const JobConfig& config, int local_ranks) {
-  if (config.parallel.threads > 0) return static_cast<int>(config.parallel.threads);
-  const bool is_bound = usable_cores() < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  return is_bound ? usable_cores() : std::max(1, usable_cores() / local_ranks);
 }
 
 /// How long a rank that stays silent waits to be ended by the one that speaks.
@@ -75,10 +60,11 @@ constexpr auto kSilence = std::chrono::seconds(30);
   MpiEnvironment::abort(failure.code);
 }
 
-void run_job(const Blueprint& blueprint, Communicator& comm, int local_ranks) {
+void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks) {
   const Job& job = find_job(blueprint.config.job.kind);
   RunDirectory directory(blueprint.config, comm);
-  if (job.start) job.start(threads_per_rank(blueprint.config, local_ranks));
+  if (job.start)
+    job.start(threads_per_rank(blueprint.config.parallel.threads, usable_cores(), sharing_ranks));
   const MemorySample baseline = take_baseline(comm);
   fault_point("job.baseline", comm.rank());  // a place to look from outside
   const ShardPlan plan = blueprint.shard_plan(comm.size());
@@ -110,7 +96,7 @@ int run_command(const JobArguments& arguments) {
       if (comm.rank() == 0) console::report(agreed.report);
       return static_cast<int>(agreed.code);
     }
-    run_job(*attempt.blueprint, comm, mpi.local_size());
+    run_job(*attempt.blueprint, comm, mpi.sharing_ranks());
   } catch (...) {
     end_job(mpi, current_failure());
   }

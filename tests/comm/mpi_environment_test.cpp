@@ -12,6 +12,10 @@ TEST(MpiEnvironment, all_ranks_of_one_machine_are_local) {
   EXPECT_EQ(mpi.local_rank(), test::test_world().rank());
 }
 
+TEST(MpiEnvironment, ranks_that_nobody_pinned_share_their_cores) {
+  EXPECT_EQ(test::mpi_environment().sharing_ranks(), test::test_world().size());
+}
+
 TEST(MpiEnvironment, of_ranks_that_fail_together_the_lowest_explains) {
   EXPECT_EQ(test::mpi_environment().take_last_word(), test::test_world().rank() == 0);
 }

@@ -1,6 +1,7 @@
 """The command line: what needs no launch."""
 import hashlib
 import json
+import os
 import shutil
 import unittest
 
@@ -40,6 +41,14 @@ class CommandLine(JobTest):
         job = self.write_job(**reference_job("qwen3-moe-tiny"))
         self.expect(program.run(alone, "run", job), 78, "job.kind", "sluice-train, which is not there")
         self.expect(program.run(alone, "run", job, "--set", "job.kind=load"), 0, "received")
+
+    def test_threads_keep_their_cores_between_pieces_of_work_unless_they_share_them(self):
+        cores = len(os.sched_getaffinity(0))
+        for threads, policy in [(0, "'300000'"), (cores, "'0'")]:  # libgomp's own, and passive
+            job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 1}, parallel={"threads": threads}))
+            shown = mpirun(2, "env", "OMP_DISPLAY_ENV=verbose", program.SLUICE, "run", job, "--set", "job.overwrite=true")
+            self.expect(shown, 0)
+            self.assertEqual(shown.output.count(f"GOMP_SPINCOUNT = {policy}"), 2, shown.output)
 
     def test_words_that_it_does_not_know(self):
         job = self.write_job(**reference_job("qwen3-moe-tiny"))

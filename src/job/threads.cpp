@@ -1,0 +1,31 @@
+#include "job/threads.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace sluice {
+
+int usable_cores() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+int threads_per_rank(std::int64_t asked, int cores, int sharing_ranks) {
+  return asked > 0 ? static_cast<int>(asked) : std::max(1, cores / sharing_ranks);
+}
+
+bool asks_for_shared_cores(std::int64_t asked, int cores, int online_cores, int local_ranks) {
+  const bool has_its_own = cores < online_cores && cores * local_ranks <= online_cores;
+  return asked * (has_its_own ? 1 : local_ranks) > cores;
+}
+
+int announced_local_ranks() {
+  // srun's is a list for all nodes such as "3(x2),1", the first of which has as many as any.
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"})
+    if (const char* text = std::getenv(name)) return std::max(1, std::atoi(text));
+  return 1;
+}
+
+}  // namespace sluice

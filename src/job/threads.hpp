@@ -1,0 +1,23 @@
+// On how many threads a rank computes, and whether they may keep their cores while they have no work.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice {
+
+/// Cores that this process may run on: all of the machine's, or those that the launcher bound it to.
+[[nodiscard]] int usable_cores();
+
+/// `asked` (parallel.threads), or if that is 0 this rank's part of its `cores`, which it shares with as many
+/// as `sharing_ranks` ranks, itself included: at least 1.
+[[nodiscard]] int threads_per_rank(std::int64_t asked, int cores, int sharing_ranks);
+
+/// Whether `asked` threads (parallel.threads) of each of a node's ranks are more than one to a core. 0 never
+/// asks for that. Known before MPI starts, so partly guessed: ranks are taken to have `cores` each to
+/// themselves if the machine's `online_cores` are enough for it.
+[[nodiscard]] bool asks_for_shared_cores(std::int64_t asked, int cores, int online_cores, int local_ranks);
+
+/// Ranks of this node as the launcher announced them, which Open MPI's mpirun and Slurm's srun do; else 1.
+[[nodiscard]] int announced_local_ranks();
+
+}  // namespace sluice
