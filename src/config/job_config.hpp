@@ -23,7 +23,11 @@ enum class Readers { kRank0, kNode, kAll };
 enum class PageCache { kAuto, kKeep, kDrop };
 enum class LoadSink { kShards, kDiscard };
 enum class DataOrder { kShuffle, kSequential };
-enum class Recompute { kLayer, kNone };
+enum class Recompute {
+  kLayer,  ///< what a layer made, but for its attention, whose output is kept
+  kNone,
+  kAll,
+};
 enum class OptimizerKind { kAdamW };
 enum class StateFormat { kFloat32, kBFloat16, kInt8, kFactored };
 enum class ScheduleKind { kConstant, kCosine, kLinear };

@@ -140,8 +140,11 @@ Table train_table() {
       .key("micro_batch_sequences", &TrainSettings::micro_batch_sequences, Integer{1, 1 << 20},
            "sequences that a rank computes at once; more cost activation memory")
       .key("recompute", &TrainSettings::recompute,
-           Choice<Recompute>{{{"layer", Recompute::kLayer}, {"none", Recompute::kNone}}},
-           "layer runs each layer again in the backward pass; none keeps all activations")
+           Choice<Recompute>{
+               {{"layer", Recompute::kLayer}, {"none", Recompute::kNone}, {"all", Recompute::kAll}}},
+           "layer runs each layer again in the backward pass, but for attention, whose output it keeps; all "
+           "keeps the "
+           "layer's input alone; none keeps all activations")
       .key("aux_loss_coefficient", &TrainSettings::aux_loss_coefficient, Real{0, 100},
            "weight of the load-balancing loss; 0 leaves it out")
       .done();

@@ -89,8 +89,8 @@ ShardPlan Blueprint::shard_plan(int world) const {
   return {layouts, {world, wanted == 0 ? world : wanted}};
 }
 
-std::vector<RankMemory> Blueprint::memory_plan(const ShardPlan& plan) const {
-  return plan_memory(model.config, plan, stages, config, LoadOptions().ring_slots);
+std::vector<RankMemory> Blueprint::memory_plan(const ShardPlan& plan, const JobConfig& settings) const {
+  return plan_memory(model.config, plan, stages, settings, LoadOptions().ring_slots);
 }
 
 std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint) {

@@ -32,7 +32,11 @@ class Blueprint {
   [[nodiscard]] ShardPlan shard_plan(int world) const;
 
   /// What each rank of such a plan will need: as plan_memory(), with the loader's ring.
-  [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan) const;
+  [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan) const {
+    return memory_plan(plan, config);
+  }
+  /// The same with other settings, the model and `plan` being as they are.
+  [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan, const JobConfig& settings) const;
 };
 
 /// What all ranks must agree on: program, job keys, model settings, tensors.

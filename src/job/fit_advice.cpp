@@ -8,6 +8,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -22,6 +23,21 @@ std::optional<FitAdvice> more_ranks(const Blueprint& blueprint, int ranks, std::
   for (int world = (ranks / group + 1) * group; world <= kMostRanks; world += group) {
     const std::int64_t peak = largest_peak(blueprint.memory_plan(blueprint.shard_plan(world)));
     if (peak <= memory_bytes) return FitAdvice{fmt::format("{} ranks", world), peak};
+  }
+  return std::nullopt;
+}
+
+/// Fewer activations kept for backward, and no fewer than it takes.
+std::optional<FitAdvice> more_recomputed(const Blueprint& blueprint, const ShardPlan& plan,
+                                         std::int64_t memory_bytes) {
+  constexpr std::array<std::pair<Recompute, std::string_view>, 2> kSettings{
+      {{Recompute::kLayer, "train.recompute = \"layer\""}, {Recompute::kAll, "train.recompute = \"all\""}}};
+  const std::int64_t peak_now = largest_peak(blueprint.memory_plan(plan));
+  JobConfig changed = blueprint.config;
+  for (const auto& [recompute, setting] : kSettings) {
+    changed.train.recompute = recompute;
+    const std::int64_t peak = largest_peak(blueprint.memory_plan(plan, changed));
+    if (peak < peak_now && peak <= memory_bytes) return FitAdvice{std::string(setting), peak};
   }
   return std::nullopt;
 }
@@ -65,6 +81,7 @@ std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_
   if (std::optional<FitAdvice> more = more_ranks(blueprint, ranks, memory_bytes)) advice.push_back(*more);
   if (blueprint.config.job.kind != JobKind::kTrain) return advice;
   const ShardPlan plan = blueprint.shard_plan(ranks);
+  if (std::optional<FitAdvice> less = more_recomputed(blueprint, plan, memory_bytes)) advice.push_back(*less);
   const std::vector<RankMemory> needed = blueprint.memory_plan(plan);
   for (const SmallState& state : kSmallStates)
     if (const std::int64_t peak = peak_with(state, plan, needed); peak <= memory_bytes)

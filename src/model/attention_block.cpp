@@ -1,7 +1,6 @@
 #include "model/attention_block.hpp"
 
 #include "model/block_norm.hpp"
-#include "ops/attention.hpp"
 #include "ops/linear.hpp"
 
 #include <ATen/ops/sigmoid.h>
@@ -22,7 +21,7 @@ at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops:
 
 at::Tensor attention_block(const ModelConfig& config, const AttentionParameters& parameters,
                            const ops::RotaryTable& rotary, const at::Tensor& x,
-                           const ops::Documents& documents) {
+                           const ops::Documents& documents, ops::AttentionRecord& record) {
   const std::int64_t sequences = x.size(0);
   const std::int64_t length = x.size(1);
   const at::Tensor tokens = x.reshape({sequences * length, config.hidden_size});
@@ -38,7 +37,7 @@ at::Tensor attention_block(const ModelConfig& config, const AttentionParameters&
   const at::Tensor values = project(parameters.v_proj, config.key_value_heads);
   const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim));
   at::Tensor mixed = ops::attention(ops::apply_rotary(queries, rotary), ops::apply_rotary(keys, rotary),
-                                    values, scale, documents);
+                                    values, scale, documents, &record);
   if (gated) mixed = mixed * at::sigmoid(projected.narrow(3, config.head_dim, config.head_dim));
   return ops::linear(mixed.reshape({sequences * length, config.attention_heads * config.head_dim}),
                      parameters.o_proj)

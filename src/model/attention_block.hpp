@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/model_config.hpp"
-#include "ops/documents.hpp"
+#include "ops/attention.hpp"
 #include "ops/parameter.hpp"
 #include "ops/rotary.hpp"
 
@@ -18,8 +18,9 @@ struct AttentionParameters {
 };
 
 /// x [b, L, hidden] -> [b, L, hidden]; tokens attend to themselves and to earlier ones of their document.
+/// `record` as in ops::attention().
 [[nodiscard]] at::Tensor attention_block(const ModelConfig& config, const AttentionParameters& parameters,
                                          const ops::RotaryTable& rotary, const at::Tensor& x,
-                                         const ops::Documents& documents);
+                                         const ops::Documents& documents, ops::AttentionRecord& record);
 
 }  // namespace sluice

@@ -113,14 +113,16 @@ void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out,
 }
 
 at::Tensor Decoder::layer(int index, const at::Tensor& x, const ops::Documents& documents,
-                          RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
+                          LayerRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
                           ops::TokenExchange& exchange) const {
   const LayerParameters& p = layers_[static_cast<std::size_t>(index)];
-  const at::Tensor mixed = x + mix_tokens(p, block_norm(config_, x, p.input_norm), documents);
+  const at::Tensor mixed =
+      x + mix_tokens(p, block_norm(config_, x, p.input_norm), documents, record.attention);
   const at::Tensor tokens = block_norm(config_, mixed, p.post_attention_norm).view({-1, config_.hidden_size});
   const auto* moe = std::get_if<MoeParameters>(&p.mlp);
-  const at::Tensor fed = moe ? moe_block(config_, *moe, tokens, record, sums, probability_grad, exchange)
-                             : dense_mlp(std::get<DenseMlpParameters>(p.mlp), tokens);
+  const at::Tensor fed =
+      moe ? moe_block(config_, *moe, tokens, record.routing, sums, probability_grad, exchange)
+          : dense_mlp(std::get<DenseMlpParameters>(p.mlp), tokens);
   return mixed + fed.view_as(mixed);
 }
 
@@ -135,9 +137,9 @@ void Decoder::serve_layer_backward(int index, ops::TokenExchange& exchange) cons
 }
 
 at::Tensor Decoder::mix_tokens(const LayerParameters& parameters, const at::Tensor& x,
-                               const ops::Documents& documents) const {
+                               const ops::Documents& documents, ops::AttentionRecord& record) const {
   if (const auto* attention = std::get_if<AttentionParameters>(&parameters.mixer))
-    return attention_block(config_, *attention, rotary_, x, documents);
+    return attention_block(config_, *attention, rotary_, x, documents, record);
   return delta_net_block(config_, std::get<DeltaNetParameters>(parameters.mixer), x, documents);
 }
 

@@ -25,6 +25,13 @@ struct LayerParameters {
   std::variant<DenseMlpParameters, MoeParameters> mlp;
 };
 
+/// What a layer keeps from the first pass of a micro-batch for a later one: whatever a recompute would have
+/// to choose again, or could only repeat at great cost.
+struct LayerRecord {
+  RoutingRecord routing;           ///< of a MoE layer
+  ops::AttentionRecord attention;  ///< of a layer with attention
+};
+
 class Decoder {
  public:
   /// Views are taken from `views`, whose units must be bound whenever a function here uses them: the
@@ -40,9 +47,9 @@ class Decoder {
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out, const ops::TableRows& rows) const;
 
   /// Collective as moe_block(), where the layer has one. x [b, L, hidden] -> [b, L, hidden]; a graph is kept
-  /// if x requires a gradient. Router arguments and later passes as in moe_block().
+  /// if x requires a gradient. Router arguments and later passes as in moe_block() and ops::attention().
   [[nodiscard]] at::Tensor layer(int index, const at::Tensor& x, const ops::Documents& documents,
-                                 RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
+                                 LayerRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
                                  ops::TokenExchange& exchange) const;
 
   /// Takes part in what is collective of layer() and of its backward, without tokens of its own. Nothing for
@@ -69,7 +76,7 @@ class Decoder {
 
  private:
   [[nodiscard]] at::Tensor mix_tokens(const LayerParameters& parameters, const at::Tensor& x,
-                                      const ops::Documents& documents) const;
+                                      const ops::Documents& documents, ops::AttentionRecord& record) const;
 
   ModelConfig config_;
   ops::Parameter embedding_, final_norm_, head_;

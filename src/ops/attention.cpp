@@ -221,16 +221,27 @@ void tile_backward(const Sequence& s, const SequenceGradients& d, const SharedHe
                             kernel::bits(d.q) + query, kernel::bits(d.k) + key, kernel::bits(d.v) + key});
 }
 
+AttentionRecord compute(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                        const Documents& documents) {
+  const AttentionRecord made{at::empty_like(q),
+                             at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat))};
+  for_each_head(q, k, documents, [&](std::int64_t s, const SharedHead& shared) {
+    const Sequence sequence{q[s], k[s], v[s], made.out[s], made.log_sums[s]};
+    fits_tiles(q) ? tile_forward(sequence, shared, scale) : head_forward(sequence, shared, scale);
+  });
+  return made;
+}
+
 struct Attention : node::Function<Attention> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, double scale, const Documents& documents) {
-    at::Tensor out = at::empty_like(q);
-    const at::Tensor log_sums = at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
-    for_each_head(q, k, documents, [&](std::int64_t s, const SharedHead& shared) {
-      const Sequence sequence{q[s], k[s], v[s], out[s], log_sums[s]};
-      fits_tiles(q) ? tile_forward(sequence, shared, scale) : head_forward(sequence, shared, scale);
-    });
-    context->save_for_backward({q, k, v, out, log_sums});
+                            const at::Tensor& v, double scale, const Documents& documents,
+                            AttentionRecord* record) {
+    const bool is_kept = record && record->out.defined();
+    const AttentionRecord made = is_kept ? *record : compute(q, k, v, scale, documents);
+    if (record) *record = made;
+    // The result becomes part of a graph, which the record must not be: it would keep itself.
+    at::Tensor out = made.out.detach();
+    context->save_for_backward({q, k, v, out, made.log_sums});
     context->saved_data["scale"] = scale;
     node::keep(context, documents);
     return out;
@@ -249,17 +260,17 @@ struct Attention : node::Function<Attention> {
       const SequenceGradients d{d_q[s], d_k[s], d_v[s], d_out[s]};
       fits_tiles(q) ? tile_backward(sequence, d, shared, scale) : head_backward(sequence, d, shared, scale);
     });
-    return {d_q, d_k, d_v, {}, {}};
+    return {d_q, d_k, d_v, {}, {}, {}};
   }
 };
 
 }  // namespace
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                     const Documents& documents) {
+                     const Documents& documents, AttentionRecord* record) {
   SLUICE_ASSERT(q.dim() == 4 && k.sizes() == v.sizes() && q.size(2) % k.size(2) == 0,
                 "{} query heads cannot share {} key heads", q.size(2), k.size(2));
-  return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), scale, documents);
+  return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), scale, documents, record);
 }
 
 }  // namespace sluice::ops

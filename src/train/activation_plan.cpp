@@ -18,6 +18,7 @@ namespace {
 struct LayerElements {
   std::int64_t mixer_kept = 0, mlp_kept = 0;      ///< by the graph, until the gradients have passed
   std::int64_t mixer_passed = 0, mlp_passed = 0;  ///< besides, by the block that is computed
+  std::int64_t mixer_recorded = 0;  ///< for a later pass; of no later pass until the layer's end
   bool is_delta_net = false;
 };
 
@@ -25,9 +26,10 @@ LayerElements attention_elements(const ModelConfig& model) {
   const std::int64_t queries = model.attention_heads * model.head_dim;
   const std::int64_t keys = model.key_value_heads * model.head_dim;
   const std::int64_t gate = model.attention_output_gate ? 4 * queries : 0;
-  const std::int64_t sums = 4 * model.attention_heads;
-  return {.mixer_kept = model.hidden_size + 3 * queries + 3 * keys + gate + sums,
-          .mixer_passed = 2 * queries + 2 * keys + gate};
+  const std::int64_t sums = 2 * model.attention_heads;
+  return {.mixer_kept = model.hidden_size + 2 * queries + 3 * keys + gate + sums,
+          .mixer_passed = 2 * queries + 2 * keys + gate,
+          .mixer_recorded = queries + sums};
 }
 
 /// With the state before each chunk, in float32, shared out to the tokens.
@@ -133,9 +135,9 @@ struct LayerPass {
   /// What the mixer or the MLP takes, whichever is more, besides the layer's input and what comes down to it.
   /// While the one gets its gradients, what the graph keeps for the other is there as well, or its own are.
   [[nodiscard]] std::int64_t bytes(const LayerElements& layer, bool is_backward) const {
-    const std::int64_t mixer = 2 * hidden + layer.mixer_kept + layer.mixer_passed;
-    const std::int64_t mlp =
-        hidden + (is_backward ? layer.mixer_kept : 0) + layer.mlp_kept + layer.mlp_passed;
+    const std::int64_t mixer = 2 * hidden + layer.mixer_recorded + layer.mixer_kept + layer.mixer_passed;
+    const std::int64_t mlp = hidden + layer.mixer_recorded + (is_backward ? layer.mixer_kept : 0) +
+                             layer.mlp_kept + layer.mlp_passed;
     const std::int64_t mixing_bytes = layer.is_delta_net ? delta_net_bytes : attention_bytes;
     return std::max(tokens * mixer * element_bytes + mixing_bytes,
                     tokens * mlp * element_bytes + feeding_bytes);
@@ -152,6 +154,7 @@ ActivationBytes plan_activations(const ModelConfig& model, const JobConfig& job,
   const std::int64_t tokens = load.own_sequences * length, micro_tokens = sequences * length;
   const std::int64_t group_tokens = load.group_sequences * length;
   const bool trains = job.job.kind == JobKind::kTrain;
+  const bool keeps_attention = trains && job.train.recompute != Recompute::kAll;
   const bool keeps_graphs = trains && job.train.recompute == Recompute::kNone;
   const LayerPass pass{.tokens = micro_tokens,
                        .element_bytes = size,
@@ -164,19 +167,19 @@ ActivationBytes plan_activations(const ModelConfig& model, const JobConfig& job,
   // Rows of the embedding that arrive, and those of any rank that lie here and are sent.
   const std::int64_t all_tokens = job.train.batch_sequences * length;
   const std::int64_t embed = (tokens + std::min(all_tokens, model.vocab_size)) * hidden * size;
-  std::int64_t forward = trains ? embed : std::max(embed, head), backward = head, graphs = 0;
+  std::int64_t forward = trains ? embed : std::max(embed, head), backward = head, kept = 0;
   for (LayerElements& layer : layer_elements(model, length, size)) {
-    if (keeps_graphs) {
-      // A layer's output is the next one's input, which is counted with the inputs.
-      graphs += tokens * (std::exchange(layer.mixer_kept, 0) + std::exchange(layer.mlp_kept, 0)) * size;
-    }
+    // A layer's output is the next one's input, which is counted with the inputs.
+    if (keeps_attention) kept += tokens * std::exchange(layer.mixer_recorded, 0) * size;
+    if (keeps_graphs)
+      kept += tokens * (std::exchange(layer.mixer_kept, 0) + std::exchange(layer.mlp_kept, 0)) * size;
     forward = std::max(forward, pass.bytes(layer, /*is_backward=*/false));
     backward = std::max(backward, pass.bytes(layer, /*is_backward=*/true));
   }
   const std::int64_t choices = model.moe_layer_count() * model.experts_per_token * 8;
   const std::int64_t inputs = trains ? tokens * (model.layer_count() * hidden * size + choices) : 0;
-  const std::int64_t lasting = tokens * hidden * size + inputs + graphs +
-                               exchange_bytes(model, size, load, group_tokens, micro_tokens);
+  const std::int64_t lasting =
+      tokens * hidden * size + inputs + kept + exchange_bytes(model, size, load, group_tokens, micro_tokens);
   return {.forward = lasting + forward, .backward = trains ? lasting + backward : 0};
 }
 

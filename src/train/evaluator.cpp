@@ -54,7 +54,7 @@ void Evaluator::forward(std::vector<MicroBatch>& micro_batches) {
                                    &stages.after(layer));
     RoutingSums unused = decoder_.no_routing(layer);
     for (MicroBatch& micro_batch : micro_batches) {
-      RoutingRecord record;
+      LayerRecord record;
       micro_batch.hidden = decoder_.layer(layer, micro_batch.hidden, micro_batch.documents, record, unused,
                                           {}, binder_.exchange());
     }

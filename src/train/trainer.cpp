@@ -101,9 +101,10 @@ void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
   LayerPass& layer = pass.layers[static_cast<std::size_t>(index)];
   layer.input = pass.hidden.detach().requires_grad_(keep_graph);
   const at::Tensor output =
-      decoder_.layer(index, layer.input, pass.documents, layer.routing,
+      decoder_.layer(index, layer.input, pass.documents, layer.record,
                      routing_[static_cast<std::size_t>(index)], probability_grad_, binder_.exchange());
   if (keep_graph) layer.output = output;
+  if (job_.train.recompute == Recompute::kAll) layer.record.attention = {};
   pass.hidden = output.detach();
 }
 
@@ -177,7 +178,7 @@ void Trainer::backward_layer(int index, Pass& pass) {
   if (!layer.output.defined()) {
     layer.input.requires_grad_(true);
     layer.output =
-        decoder_.layer(index, layer.input, pass.documents, layer.routing,
+        decoder_.layer(index, layer.input, pass.documents, layer.record,
                        routing_[static_cast<std::size_t>(index)], probability_grad_, binder_.exchange());
   }
   pass.hidden = torch::autograd::grad({layer.output}, {layer.input}, {pass.hidden}).front();

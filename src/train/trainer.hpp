@@ -62,7 +62,7 @@ class Trainer {
   struct LayerPass {
     at::Tensor input;   ///< [b, L, hidden]
     at::Tensor output;  ///< with its graph, when nothing is recomputed; else undefined
-    RoutingRecord routing;
+    LayerRecord record;
   };
   struct Pass : MicroBatch {
     std::vector<LayerPass> layers;

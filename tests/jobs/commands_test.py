@@ -188,6 +188,15 @@ class Plan(JobTest):
             self.assertLess(rank["gather_buffers_bytes"], 2 * (248320 * 2048 + 38e6))
         self.assertLess(abs(sum(rank["weights_bytes"] for rank in plan["ranks"]) / (2 * 34660610688) - 1), 1e-3)
 
+    def test_a_long_job_that_fits_if_less_is_kept(self):
+        words = ["--set=data.sequence_length=32768", "--memory"]
+        told = json.loads(self.plan(*words, "1TB", "--json").output)
+        peak = max(rank["peak_bytes"] for rank in told["ranks"])
+        advice = json.loads(self.plan(*words, f"{peak - 1}", "--json").output)["would_fit"]
+        change = next(option for option in advice if option["change"] == 'train.recompute = "all"')
+        # The attention of 48 layers, 32 heads of 128 in bfloat16 for each token, but of the layer that is computed.
+        self.assertGreater(peak - change["peak_bytes"], 46 * 32768 * 32 * 128 * 2)
+
     def test_loading_alone_needs_the_shard_and_staging(self):
         ranks = json.loads(self.plan("--json", "--set=job.kind=load").output)["ranks"]
         for rank in ranks:

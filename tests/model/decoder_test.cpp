@@ -28,12 +28,12 @@ class DecoderTest : public testing::Test {
     }
   }
 
-  [[nodiscard]] at::Tensor run(int layer, const at::Tensor& x, RoutingRecord& record) {
+  [[nodiscard]] at::Tensor run(int layer, const at::Tensor& x, LayerRecord& record) {
     return decoder_.layer(layer, x, {}, record, sums_, balance_, all_experts_);
   }
 
   /// One pass of a layer and its backward; the gradient of its input.
-  at::Tensor pass(const at::Tensor& input, const at::Tensor& d_output, RoutingRecord record = {}) {
+  at::Tensor pass(const at::Tensor& input, const at::Tensor& d_output, LayerRecord record = {}) {
     const at::Tensor x = input.detach().requires_grad_();
     return torch::autograd::grad({run(kMoeLayer, x, record)}, {x}, {d_output}).front();
   }
@@ -59,13 +59,13 @@ TEST_F(DecoderTest, a_recomputed_layer_gives_the_gradients_of_a_kept_graph) {
   for (const int layer : {0, kMoeLayer}) {
     const at::Tensor input = numbers({2, kLength, 24}, 1);
     const at::Tensor d_output = numbers({2, kLength, 24}, 2);
-    RoutingRecord kept_record;
+    LayerRecord kept_record;
     const at::Tensor x = input.clone().requires_grad_();
     const at::Tensor kept = run(layer, x, kept_record);
     const at::Tensor kept_d_x = torch::autograd::grad({kept}, {x}, {d_output}).front();
     const at::Tensor kept_gradients = take_gradients();
 
-    RoutingRecord record;
+    LayerRecord record;
     {
       const at::NoGradGuard no_grad;
       EXPECT_TRUE(run(layer, input, record).equal(kept));
@@ -79,21 +79,32 @@ TEST_F(DecoderTest, a_recomputed_layer_gives_the_gradients_of_a_kept_graph) {
 
 TEST_F(DecoderTest, a_recompute_repeats_the_recorded_choice_and_counts_it_once) {
   const at::Tensor x = numbers({2, kLength, 24}, 1);
-  RoutingRecord record;
+  LayerRecord record;
   static_cast<void>(run(kMoeLayer, x, record));
-  const at::Tensor chosen = record.chosen.clone();
+  const at::Tensor chosen = record.routing.chosen.clone();
   EXPECT_EQ(sums_.expert_tokens.sum().item<std::int64_t>(), 2 * kLength * 2);
   EXPECT_NEAR(sums_.probability_sums.sum().item<double>(), 2 * kLength, 1e-5);
   const at::Tensor counted = sums_.expert_tokens.clone();
 
   static_cast<void>(run(kMoeLayer, x, record));
-  EXPECT_TRUE(record.chosen.equal(chosen));
+  EXPECT_TRUE(record.routing.chosen.equal(chosen));
   EXPECT_TRUE(sums_.expert_tokens.equal(counted));
 
   const at::Tensor d_output = numbers({2, kLength, 24}, 2);
   const at::Tensor d_x = pass(x, d_output, record);
-  record.chosen = (chosen + 1).remainder(5);
+  record.routing.chosen = (chosen + 1).remainder(5);
   EXPECT_FALSE(pass(x, d_output, record).allclose(d_x)) << "the record decides, not the router";
+}
+
+TEST_F(DecoderTest, a_recompute_takes_the_recorded_attention) {
+  const at::Tensor x = numbers({2, kLength, 24}, 1);
+  LayerRecord record;
+  static_cast<void>(run(kMoeLayer, x, record));
+  const at::Tensor d_output = numbers({2, kLength, 24}, 2);
+  const at::Tensor d_x = pass(x, d_output, record);
+  EXPECT_TRUE(pass(x, d_output, record).equal(d_x)) << "a pass leaves the record as it is";
+  record.attention.out.add_(1);
+  EXPECT_FALSE(pass(x, d_output, record).allclose(d_x)) << "computed again";
 }
 
 TEST_F(DecoderTest, two_micro_batches_add_up_to_the_gradient_of_one_twice_as_large) {

@@ -106,6 +106,25 @@ TEST(Attention, is_the_same_for_any_number_of_threads) {
   EXPECT_TRUE(grads[0].equal(grads[1]));
 }
 
+TEST(Attention, of_a_later_pass_takes_what_the_first_one_made) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const Tensors in = heads(2, 300, 4, 2, dtype);
+    AttentionRecord record;
+    const auto pass = [&] {
+      const Tensors leaves{in[0].clone().requires_grad_(), in[1].clone().requires_grad_(),
+                           in[2].clone().requires_grad_()};
+      const at::Tensor out = attention(leaves[0], leaves[1], leaves[2], kScale, {}, &record);
+      out.pow(2).sum().backward();
+      return Tensors{out.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
+    };
+    const Tensors first = pass();
+    EXPECT_FALSE(record.out.requires_grad());
+    const Tensors later = pass();
+    EXPECT_TRUE(later[0].is_alias_of(first[0])) << "computed again";
+    for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(later[i].equal(first[i])) << i;
+  }
+}
+
 TEST(Attention, stays_finite_with_scores_beyond_the_range_of_exp) {
   for (const at::ScalarType dtype : kDTypes) {
     const Tensors in = heads(1, 9, 2, 1, dtype);
