@@ -148,7 +148,7 @@ struct Strip {
   const Side& right;
   const Tile* left;
   Part rows, depth;
-  std::int64_t depth_tiles, panel;
+  std::int64_t depth_tiles;
   TileResult result;
 
   [[nodiscard]] BlockTarget block(std::int64_t row, std::int64_t column) const {
@@ -176,15 +176,14 @@ SLUICE_TILES void multiply_panel(const Strip& strip, Part columns, Part next) {
   }
 }
 
-/// Panels [begin, end) of a strip.
-SLUICE_TILES void multiply_panels(const Strip& strip, std::int64_t begin, std::int64_t end) {
+/// A thread's columns of a strip, in panels of about the same width.
+SLUICE_TILES void multiply_panels(const Strip& strip, Part columns) {
   const Registers registers;
-  const auto columns = [&](std::int64_t panel) {
-    const std::int64_t first = panel * strip.panel;
-    return Part{first, panel < end ? std::min(first + strip.panel, strip.right.lines) : first};
-  };
-  for (std::int64_t panel = begin; panel < end; ++panel) {
-    multiply_panel(strip, columns(panel), columns(panel + 1));
+  const std::int64_t panels = divide_up(columns.count(), kPanel);
+  const std::int64_t width = round_up(divide_up(columns.count(), panels), kBlock);
+  const auto panel = [&](std::int64_t first) { return Part{first, std::min(first + width, columns.end)}; };
+  for (std::int64_t first = columns.begin; first < columns.end; first += width) {
+    multiply_panel(strip, panel(first), panel(first + width));
     give_turn();
   }
   _mm_sfence();
@@ -208,13 +207,13 @@ Tile* lay_out_left(const Side& left, Part rows, Part depth, std::int64_t depth_t
 /// What a part of the depth contributes to some rows.
 void multiply_strip(const TileTarget& out, const Side& left, const Side& right, Part rows, Part depth) {
   const std::int64_t depth_tiles = divide_up(depth.count(), kDepth);
-  // Less than a whole panel where there would not be one for each thread.
-  const std::int64_t share = round_up(divide_up<std::int64_t>(right.lines, at::get_num_threads()), kBlock);
-  const std::int64_t panel = std::min(kPanel, share);
-  const Strip strip{out,         right, lay_out_left(left, rows, depth, depth_tiles),    rows, depth,
-                    depth_tiles, panel, depth.begin > 0 ? TileResult::kAdds : out.result};
-  at::parallel_for(0, divide_up(right.lines, panel), grain(rows.count() * depth.count() * panel),
-                   [&](std::int64_t begin, std::int64_t end) { multiply_panels(strip, begin, end); });
+  const Strip strip{out,   right,       lay_out_left(left, rows, depth, depth_tiles),    rows,
+                    depth, depth_tiles, depth.begin > 0 ? TileResult::kAdds : out.result};
+  // Blocks and not panels are shared out: three panels would keep one of two threads busy for twice as long.
+  at::parallel_for(0, divide_up(right.lines, kBlock), grain(rows.count() * depth.count() * kBlock),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     multiply_panels(strip, {begin * kBlock, std::min(end * kBlock, right.lines)});
+                   });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -12,6 +13,14 @@ namespace sluice {
 namespace {
 
 float* floats(std::byte* data) { return reinterpret_cast<float*>(data); }
+
+/// With all threads: some are as large as the embedding.
+void clear(float* elements, std::int64_t count) {
+  constexpr std::int64_t kGrain = 1 << 18;
+  at::parallel_for(0, count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::fill_n(elements + begin, end - begin, 0.0F);
+  });
+}
 
 }  // namespace
 
@@ -45,7 +54,7 @@ void GradientReducer::open(const Stage& stage) {
     if (replaces(unit))
       views_.written_experts(unit)->set_all(keep);
     else if (!keep)
-      std::fill_n(held, elements, 0.0f);
+      clear(held, elements);
     views_.bind_gradients(unit, held);
     if (!in_arena(unit)) next += elements;
   }
@@ -56,7 +65,7 @@ at::Tensor GradientReducer::open_rows(const Stage& stage, const RowExchange& row
   rows_ = &rows;
   open_ = room_.take(received_bytes(stage));
   const std::int64_t count = std::ssize(rows.rows());
-  std::fill_n(floats(open_.data()), count * rows.width(), 0.0F);
+  clear(floats(open_.data()), count * rows.width());
   return at::from_blob(open_.data(), {count, rows.width()}, at::kFloat);
 }
 
@@ -92,7 +101,7 @@ void GradientReducer::clear_idle_experts(int unit) {
   float* const held = floats(gradients_.unit_data(unit));
   ops::WrittenExperts& written = *views_.written_experts(unit);
   for (std::int64_t e = 0; e < written.size(); ++e)
-    if (!written.add(e)) std::fill_n(held + layout.expert_begin(e), layout.expert_begin(1), 0.0f);
+    if (!written.add(e)) clear(held + layout.expert_begin(e), layout.expert_begin(1));
 }
 
 GradientReducer::Reduction GradientReducer::begin_unit(int unit, float* held) {
@@ -109,7 +118,7 @@ void GradientReducer::reduce_rows(int unit) {
   const int rank = gradients_.rank();
   float* const shard = floats(gradients_.unit_data(unit));
   if (!has_gradient_[static_cast<std::size_t>(unit)])
-    std::fill_n(shard, gradients_.plan().owned(unit, rank).count(), 0.0F);
+    clear(shard, gradients_.plan().owned(unit, rank).count());
   rows_->add_to(shard, floats(reduced_.data()));
   rows_ = nullptr;
   has_gradient_[static_cast<std::size_t>(unit)] = true;
