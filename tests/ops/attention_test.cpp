@@ -2,7 +2,6 @@
 
 #include "op_check.hpp"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 namespace sluice::ops {
@@ -91,17 +90,15 @@ TEST(Attention, does_not_look_ahead) {
 
 TEST(Attention, is_the_same_for_any_number_of_threads) {
   const Tensors in = heads(1, 700, 4, 2, at::kBFloat16);
-  const int threads = at::get_num_threads();
   Tensors outputs;
   Tensors grads;
   for (const int count : {1, 3}) {
-    at::set_num_threads(count);
+    const Threads threads(count);
     const at::Tensor keys = in[1].clone().requires_grad_();
     outputs.push_back(attention(in[0], keys, in[2], kScale));
     outputs.back().sum().backward();
     grads.push_back(keys.grad());
   }
-  at::set_num_threads(threads);
   EXPECT_TRUE(outputs[0].equal(outputs[1]));
   EXPECT_TRUE(grads[0].equal(grads[1]));
 }

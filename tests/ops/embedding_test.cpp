@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "op_check.hpp"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/index_select.h>
 #include <gtest/gtest.h>
 
@@ -63,15 +62,13 @@ TEST(EmbeddingBackward, into_some_rows_adds_what_the_table_would_get) {
 TEST(EmbeddingBackward, gives_the_same_sums_for_any_number_of_threads) {
   const at::Tensor ids = at::randint(0, 3, {2000}, at::kLong);
   const at::Tensor d_out = numbers({2000, 64});
-  const int threads = at::get_num_threads();
   Tensors grads;
   for (const int count : {1, 3}) {
-    at::set_num_threads(count);
+    const Threads threads(count);
     const Parameter table = parameter(numbers({3, 64}));
     embedding_backward(ids, d_out, table);
     grads.push_back(table.grad);
   }
-  at::set_num_threads(threads);
   EXPECT_TRUE(grads[0].equal(grads[1]));
 }
 

@@ -2,7 +2,6 @@
 
 #include "op_check.hpp"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -108,17 +107,15 @@ TEST(Experts, replace_gradients_that_nobody_has_written_and_add_to_them_then) {
 TEST(Experts, do_not_depend_on_the_number_of_threads) {
   const at::Tensor chosen = two_choices(300);
   const at::Tensor weights = numbers({300, 2}, at::kFloat, 3).abs();
-  const int threads = at::get_num_threads();
   Tensors outputs;
   for (const int count : {1, 2}) {
-    at::set_num_threads(count);
+    const Threads threads(count);
     const Parameters p = laid_out(at::kBFloat16);
     const at::Tensor x = numbers({300, kHidden}, at::kBFloat16).requires_grad_();
     outputs.push_back(run(x, p, {chosen, weights, {}}));
     outputs.back().sum().backward();
     outputs.push_back(x.grad());
   }
-  at::set_num_threads(threads);
   EXPECT_TRUE(outputs[0].equal(outputs[2]));
   EXPECT_TRUE(outputs[1].equal(outputs[3]));
 }

@@ -1,8 +1,8 @@
 #include "ops/library.hpp"
 
 #include "base/error.hpp"
+#include "op_check.hpp"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
 
@@ -31,12 +31,12 @@ TEST(Library, its_errors_come_without_their_backtrace) {
 }
 
 TEST(Library, says_what_it_computes_with) {
-  const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  EXPECT_THAT(means_text(), testing::MatchesRegex("1 thread, products of bfloat16 [a-z].+"));
-  at::set_num_threads(2);
+  {
+    const Threads threads(1);
+    EXPECT_THAT(means_text(), testing::MatchesRegex("1 thread, products of bfloat16 [a-z].+"));
+  }
+  const Threads threads(2);
   EXPECT_THAT(means_text(), testing::StartsWith("2 threads, "));
-  at::set_num_threads(threads);
 }
 
 TEST(Library, errors_of_others_pass_as_they_are) {

@@ -2,7 +2,6 @@
 
 #include "op_check.hpp"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
@@ -70,13 +69,11 @@ TEST(AdamW, gives_the_same_numbers_however_a_shard_is_cut) {
 TEST(SumOfSquares, is_exact_to_float64_rounding_for_any_number_of_threads) {
   const at::Tensor x = numbers({300000}) * 1e3;
   const double expected = x.to(at::kDouble).square().sum().item<double>();
-  const int threads = at::get_num_threads();
   std::vector<double> sums;
   for (const int count : {1, 2, 3}) {
-    at::set_num_threads(count);
+    const Threads threads(count);
     sums.push_back(sum_of_squares(x.data_ptr<float>(), x.numel()));
   }
-  at::set_num_threads(threads);
   EXPECT_NEAR(sums[0], expected, expected * 1e-13);
   EXPECT_EQ(sums[0], sums[1]);
   EXPECT_EQ(sums[0], sums[2]);

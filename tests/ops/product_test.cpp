@@ -68,6 +68,19 @@ TEST(Product, of_many_rows_and_much_depth_has_its_edges) {
   expect_products(45, 530, 1061);
 }
 
+TEST(Product, is_the_same_for_any_number_of_threads) {
+  // Columns of few blocks, which no number of threads shares out alike.
+  const at::Tensor a = numbers({300, 520}, at::kBFloat16);
+  const at::Tensor b = numbers({520, 390}, at::kBFloat16, 2);
+  Tensors outputs;
+  for (const int count : {1, 2, 3, 8}) {
+    const Threads threads(count);
+    outputs.push_back(product(a, b));
+  }
+  expect_close(outputs[0], at::mm(a.to(at::kDouble), b.to(at::kDouble)), 1e-2);
+  for (const at::Tensor& output : outputs) EXPECT_TRUE(output.equal(outputs[0]));
+}
+
 TEST(Product, of_whole_blocks_is_written_past_the_caches) { expect_products(64, 530, 512); }
 
 TEST(Product, of_more_depth_than_tiles_are_laid_out_for_is_rounded_once) { expect_products(40, 4200, 300); }
