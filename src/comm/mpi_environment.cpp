@@ -93,7 +93,7 @@ std::unique_ptr<Communicator> MpiEnvironment::make_world(std::int64_t message_li
 }
 
 void MpiEnvironment::find_local_ranks() {
-  const Watchdog::Guard guard(*watchdog_, "MPI_Comm_split_type", limit_seconds_);
+  const Watchdog::Guard guard(*watchdog_, "MPI_Comm_split_type, MPI_Allgather", limit_seconds_);
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world_->rank(), MPI_INFO_NULL, &node),
             "MPI_Comm_split_type");

@@ -24,9 +24,9 @@ enum class PageCache { kAuto, kKeep, kDrop };
 enum class LoadSink { kShards, kDiscard };
 enum class DataOrder { kShuffle, kSequential };
 enum class Recompute {
-  kLayer,  ///< what a layer made, but for its attention, whose output is kept
-  kNone,
-  kAll,
+  kLayer,  ///< all of a layer but its attention, whose output is kept
+  kNone,   ///< nothing: all activations are kept
+  kAll,    ///< all of a layer: its input alone is kept
 };
 enum class OptimizerKind { kAdamW };
 enum class StateFormat { kFloat32, kBFloat16, kInt8, kFactored };

@@ -142,9 +142,8 @@ Table train_table() {
       .key("recompute", &TrainSettings::recompute,
            Choice<Recompute>{
                {{"layer", Recompute::kLayer}, {"none", Recompute::kNone}, {"all", Recompute::kAll}}},
-           "layer runs each layer again in the backward pass, but for attention, whose output it keeps; all "
-           "keeps the "
-           "layer's input alone; none keeps all activations")
+           "layer runs each layer again in the backward pass, but not its attention; all runs that again, "
+           "too; none keeps all activations")
       .key("aux_loss_coefficient", &TrainSettings::aux_loss_coefficient, Real{0, 100},
            "weight of the load-balancing loss; 0 leaves it out")
       .done();

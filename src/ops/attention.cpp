@@ -1,5 +1,6 @@
 #include "ops/attention.hpp"
 
+#include "base/error.hpp"
 #include "ops/attention_tile.hpp"
 #include "ops/kernel.hpp"
 #include "ops/node.hpp"
@@ -236,9 +237,10 @@ struct Attention : node::Function<Attention> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, double scale, const Documents& documents,
                             AttentionRecord* record) {
-    const bool is_kept = record && record->out.defined();
+    const bool is_kept = record != nullptr && record->out.defined();
+    SLUICE_ASSERT(!is_kept || record->out.sizes() == q.sizes(), "a record of another pass");
     const AttentionRecord made = is_kept ? *record : compute(q, k, v, scale, documents);
-    if (record) *record = made;
+    if (record != nullptr) *record = made;
     // The result becomes part of a graph, which the record must not be: it would keep itself.
     at::Tensor out = made.out.detach();
     context->save_for_backward({q, k, v, out, made.log_sums});

@@ -18,7 +18,7 @@ namespace {
 struct LayerElements {
   std::int64_t mixer_kept = 0, mlp_kept = 0;      ///< by the graph, until the gradients have passed
   std::int64_t mixer_passed = 0, mlp_passed = 0;  ///< besides, by the block that is computed
-  std::int64_t mixer_recorded = 0;  ///< for a later pass; of no later pass until the layer's end
+  std::int64_t mixer_recorded = 0;  ///< for a later pass, or if none comes until the layer is done
   bool is_delta_net = false;
 };
 
