@@ -19,7 +19,7 @@ CONFIG = {  # 22 M parameters; were the rows of an expert not taken in blocks, t
 }
 
 
-HYBRID = CONFIG | {  # two delta nets, whose graphs keep 16 MB of states each, and one layer with attention
+HYBRID = CONFIG | {  # two delta nets, whose graphs keep 8 MB of states each, and one layer with attention
     "model_type": "qwen3_5_moe_text", "architectures": ["Qwen3_5MoeForCausalLM"], "num_hidden_layers": 3,
     "moe_intermediate_size": 256, "shared_expert_intermediate_size": 256, "linear_conv_kernel_dim": 4,
     "linear_num_key_heads": 4, "linear_num_value_heads": 8, "linear_key_head_dim": 64, "linear_value_head_dim": 128,
