@@ -27,12 +27,11 @@ std::optional<FitAdvice> more_ranks(const Blueprint& blueprint, int ranks, std::
   return std::nullopt;
 }
 
-/// Fewer activations kept for backward, and no fewer than it takes.
+/// Fewer activations kept for backward than with `peak_now`, and no fewer than it takes.
 std::optional<FitAdvice> more_recomputed(const Blueprint& blueprint, const ShardPlan& plan,
-                                         std::int64_t memory_bytes) {
+                                         std::int64_t peak_now, std::int64_t memory_bytes) {
   constexpr std::array<std::pair<Recompute, std::string_view>, 2> kSettings{
       {{Recompute::kLayer, "train.recompute = \"layer\""}, {Recompute::kAll, "train.recompute = \"all\""}}};
-  const std::int64_t peak_now = largest_peak(blueprint.memory_plan(plan));
   JobConfig changed = blueprint.config;
   for (const auto& [recompute, setting] : kSettings) {
     changed.train.recompute = recompute;
@@ -81,8 +80,9 @@ std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_
   if (std::optional<FitAdvice> more = more_ranks(blueprint, ranks, memory_bytes)) advice.push_back(*more);
   if (blueprint.config.job.kind != JobKind::kTrain) return advice;
   const ShardPlan plan = blueprint.shard_plan(ranks);
-  if (std::optional<FitAdvice> less = more_recomputed(blueprint, plan, memory_bytes)) advice.push_back(*less);
   const std::vector<RankMemory> needed = blueprint.memory_plan(plan);
+  if (std::optional<FitAdvice> less = more_recomputed(blueprint, plan, largest_peak(needed), memory_bytes))
+    advice.push_back(*less);
   for (const SmallState& state : kSmallStates)
     if (const std::int64_t peak = peak_with(state, plan, needed); peak <= memory_bytes)
       advice.push_back({std::string(state.setting), peak, false});
