@@ -14,9 +14,10 @@ namespace {
 
 constexpr double kSpinSeconds = 5e-6;
 constexpr double kYieldSeconds = 50e-6;
-constexpr double kSleepShare = 0.05;
-constexpr Seconds kLongestSleep{1e-3};
-constexpr double kMovedSeconds = 30e-6;
+constexpr double kSleepShare = 0.05, kLongestSleep = 1e-3;
+// A sleep costs some 30 us of a core, whatever its length: 3 % of it at 1 ms.
+constexpr double kLongWaitSleepShare = 0.01, kLongestLongWaitSleep = 5e-3;
+constexpr double kMovedSeconds = 30e-6, kMovedDivisor = 4;
 constexpr double kFirstNoticeSeconds = 10;
 
 /// CPU time of this thread. Wall time would count a core that was given to others as work.
@@ -26,18 +27,27 @@ Seconds cpu_time() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
+Seconds sleep_after(double quiet) {
+  const double longest = std::clamp(quiet * kLongWaitSleepShare, kLongestSleep, kLongestLongWaitSleep);
+  return Seconds(std::min(quiet * kSleepShare, longest));
+}
+
 /// The pauses between polls.
 class Backoff {
  public:
   void pause() {
     const auto now = SteadyClock::now();
-    // A poll that worked has moved data, and more may be ready: sleeping now would starve the transfer.
-    if ((cpu_time() - resumed_).count() > kMovedSeconds) quiet_since_ = now;
-    const double quiet = Seconds(now - quiet_since_).count();
-    if (quiet > kYieldSeconds)
-      std::this_thread::sleep_for(std::min(Seconds(quiet * kSleepShare), kLongestSleep));
-    else if (quiet > kSpinSeconds)
+    Seconds quiet = now - quiet_since_;
+    if ((cpu_time() - resumed_).count() > kMovedSeconds) {
+      // It has moved data, and more may be ready: sleeping now would starve the transfer. Or the processor
+      // was slow for once, and all would be polled anew as if the wait had just begun: thus by steps.
+      quiet /= kMovedDivisor;
+      quiet_since_ = now - std::chrono::duration_cast<SteadyClock::duration>(quiet);
+    } else if (quiet.count() > kYieldSeconds) {
+      std::this_thread::sleep_for(sleep_after(quiet.count()));
+    } else if (quiet.count() > kSpinSeconds) {
       std::this_thread::yield();
+    }
     resumed_ = cpu_time();
   }
 

@@ -29,9 +29,9 @@ class Pollable {
   [[nodiscard]] virtual std::string missing() const = 0;
 };
 
-/// Polls until finished, sleeping between polls in proportion to the time waited so far (5 %, at most 1 ms):
-/// short waits end quickly and long ones leave the core to others. Logs a line after 10 s, and again each
-/// time the wait has doubled; Error(kInternal) when the limit passes.
+/// Polls until finished, sleeping between polls in proportion to the time waited so far (5 % up to 1 ms, then
+/// 1 % up to 5 ms): short waits end quickly and long ones leave the core to others. Logs a line after 10 s,
+/// and again each time the wait has doubled; Error(kInternal) when the limit passes.
 void wait_for(Pollable& work, const WaitLimit& limit, const Operation& operation);
 
 }  // namespace sluice
