@@ -77,7 +77,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
 void TrainReport::finish() {
   if (!writer_) return;
   writer_->close();
-  const std::vector<RankMemory> planned = context_.blueprint.memory_plan(context_.plan);
+  const std::vector<RankMemory> planned = context_.memory_plan();
   std::vector<std::vector<std::string>> rows{{"memory"}};
   for (const auto& [name, bytes] : planned.front().parts())
     if (name != "staging") rows.front().emplace_back(name);

@@ -19,8 +19,15 @@ struct JobContext {
   RunDirectory& directory;  ///< acts on rank 0, does nothing elsewhere
   MemorySample baseline;    ///< memory before any header, plan, staging or arena exists
   std::vector<int> nodes;   ///< the node of each rank
+  int threads;              ///< of this rank
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
+  /// What each rank will need with as many threads as this one has.
+  [[nodiscard]] std::vector<RankMemory> memory_plan() const {
+    JobConfig settings = config();
+    settings.parallel.threads = threads;
+    return blueprint.memory_plan(plan, settings);
+  }
   [[nodiscard]] bool is_root() const { return comm.rank() == 0; }
 };
 

@@ -63,12 +63,12 @@ constexpr auto kSilence = std::chrono::seconds(30);
 void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks) {
   const Job& job = find_job(blueprint.config.job.kind);
   RunDirectory directory(blueprint.config, comm);
-  if (job.start)
-    job.start(threads_per_rank(blueprint.config.parallel.threads, usable_cores(), sharing_ranks));
+  const int threads = threads_per_rank(blueprint.config.parallel.threads, usable_cores(), sharing_ranks);
+  if (job.start) job.start(threads);
   const MemorySample baseline = take_baseline(comm);
   fault_point("job.baseline", comm.rank());  // a place to look from outside
   const ShardPlan plan = blueprint.shard_plan(comm.size());
-  JobContext context{blueprint, plan, comm, directory, baseline, find_nodes(comm)};
+  JobContext context{blueprint, plan, comm, directory, baseline, find_nodes(comm), threads};
   try {
     job.run(context);
   } catch (...) {

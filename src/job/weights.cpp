@@ -44,7 +44,7 @@ std::int64_t certain_bytes(const RankMemory& memory) {
 
 /// Fails before the kernel would have to choose a victim. The ranks of a node take from one pool.
 void require_memory(const JobContext& context) {
-  const std::vector<RankMemory> plans = context.blueprint.memory_plan(context.plan);
+  const std::vector<RankMemory> plans = context.memory_plan();
   const int node = context.nodes[static_cast<std::size_t>(context.comm.rank())];
   std::int64_t needed = 0;
   std::vector<int> neighbours;

@@ -8,7 +8,6 @@
 #include "ops/tile_attention.hpp"
 #include "ops/tile_block.hpp"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -178,18 +177,13 @@ void head_backward(const Sequence& sequence, const SequenceGradients& d, const S
 
 bool fits_tiles(const at::Tensor& q) { return q.scalar_type() == at::kBFloat16 && has_tiles(); }
 
-/// Calls f(sequence, shared head) for q [b, L, nq, d] and k [b, L, nkv, d]. On matrix tiles heads are given
-/// to threads; elsewhere the products are.
+/// Calls f(sequence, shared head) for q [b, L, nq, d] and k [b, L, nkv, d].
 template <class F>
 void for_each_head(const at::Tensor& q, const at::Tensor& k, const Documents& documents, F&& f) {
   const std::int64_t group = q.size(2) / k.size(2);
-  const std::int64_t heads = k.size(0) * k.size(2);
-  at::parallel_for(0, heads, fits_tiles(q) ? 1 : heads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t sequence = i / k.size(2);
-      f(sequence, SharedHead{i % k.size(2), group, documents.of(sequence)});
-    }
-  });
+  for (std::int64_t sequence = 0; sequence < k.size(0); ++sequence)
+    for (std::int64_t head = 0; head < k.size(2); ++head)
+      f(sequence, SharedHead{head, group, documents.of(sequence)});
 }
 
 /// What a head is on matrix tiles.
@@ -209,27 +203,31 @@ tiles::Heads tile_heads(const Sequence& s, const SharedHead& shared, double scal
           s.log_sums.data_ptr<float>() + query * s.log_sums.size(1)};
 }
 
-void tile_forward(const Sequence& s, const SharedHead& shared, double scale) {
-  tile_attention(tile_heads(s, shared, scale),
-                 kernel::bits(s.out) + shared.head * shared.group * s.k.size(2));
+TileAttention tile_forward(const Sequence& s, const SharedHead& shared, double scale) {
+  return {tile_heads(s, shared, scale), kernel::bits(s.out) + shared.head * shared.group * s.k.size(2)};
 }
 
-void tile_backward(const Sequence& s, const SequenceGradients& d, const SharedHead& shared, double scale) {
+TileGradients tile_backward(const Sequence& s, const SequenceGradients& d, const SharedHead& shared,
+                            double scale) {
   const std::int64_t query = shared.head * shared.group * s.k.size(2);
   const std::int64_t key = shared.head * s.k.size(2);
-  tile_attention_gradients(tile_heads(s, shared, scale),
-                           {kernel::bits(s.out) + query, kernel::bits(d.out) + query,
-                            kernel::bits(d.q) + query, kernel::bits(d.k) + key, kernel::bits(d.v) + key});
+  return {tile_heads(s, shared, scale), kernel::bits(s.out) + query, kernel::bits(d.out) + query,
+          kernel::bits(d.q) + query,    kernel::bits(d.k) + key,     kernel::bits(d.v) + key};
 }
 
 AttentionRecord compute(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
                         const Documents& documents) {
   const AttentionRecord made{at::empty_like(q),
                              at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat))};
+  std::vector<TileAttention> on_tiles;
   for_each_head(q, k, documents, [&](std::int64_t s, const SharedHead& shared) {
     const Sequence sequence{q[s], k[s], v[s], made.out[s], made.log_sums[s]};
-    fits_tiles(q) ? tile_forward(sequence, shared, scale) : head_forward(sequence, shared, scale);
+    if (fits_tiles(q))
+      on_tiles.push_back(tile_forward(sequence, shared, scale));
+    else
+      head_forward(sequence, shared, scale);
   });
+  if (!on_tiles.empty()) tile_attention(on_tiles);
   return made;
 }
 
@@ -257,11 +255,16 @@ struct Attention : node::Function<Attention> {
     at::Tensor d_q = at::empty_like(q);
     at::Tensor d_k = at::empty_like(k);
     at::Tensor d_v = at::empty_like(v);
+    std::vector<TileGradients> on_tiles;
     for_each_head(q, k, node::kept_documents(context), [&](std::int64_t s, const SharedHead& shared) {
       const Sequence sequence{q[s], k[s], v[s], saved[3][s], saved[4][s]};
       const SequenceGradients d{d_q[s], d_k[s], d_v[s], d_out[s]};
-      fits_tiles(q) ? tile_backward(sequence, d, shared, scale) : head_backward(sequence, d, shared, scale);
+      if (fits_tiles(q))
+        on_tiles.push_back(tile_backward(sequence, d, shared, scale));
+      else
+        head_backward(sequence, d, shared, scale);
     });
+    if (!on_tiles.empty()) tile_attention_gradients(on_tiles);
     return {d_q, d_k, d_v, {}, {}, {}};
   }
 };

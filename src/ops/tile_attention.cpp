@@ -2,22 +2,28 @@
 
 #include "ops/laid_out.hpp"
 #include "ops/meanwhile.hpp"
+#include "ops/tile_sharing.hpp"
 #include "ops/tile_softmax.hpp"
 
 #ifdef SLUICE_TILES
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace sluice::ops::tiles {
 namespace {
 
-/// Positions of each head of a group that pass over the keys together, and the keys of a pass: these stay in
-/// a core's second cache.
+/// Positions of each head of a group that pass over the keys together, at most, and the keys of a pass: these
+/// stay in a core's second cache.
 constexpr std::int64_t kPositions = 128, kPassKeys = 2048;
 
 /// Keys and values, as left sides.
 struct KeySides {
+  explicit KeySides(const Heads& heads)
+      : keys(by_position(heads.k, heads.length, heads.width, heads.key_stride), Hand::kLeft),
+        values(by_width(heads.v, heads.length, heads.width, heads.key_stride), Hand::kLeft) {}
+
   LaidOut keys, values;
 };
 
@@ -75,7 +81,9 @@ void attend(const Heads& heads, const KeySides& sides, std::int64_t begin, std::
       blocks.push_back({head, begin + first, queries.back().rows(first),
                         output.data() + std::ssize(blocks) * block_numbers, RunningPowers()});
   }
-  for (std::int64_t pass = heads.first_block(begin); pass < end; pass += kPassKeys)
+  // Panels begin at multiples of their length, so that results do not depend on who passes together.
+  const std::int64_t first_key = heads.first_key(begin) / kPanelKeys * kPanelKeys;
+  for (std::int64_t pass = first_key; pass < end; pass += kPassKeys)
     for (QueryBlock& block : blocks) {
       for (std::int64_t key = pass; key < std::min(pass + kPassKeys, end); key += kPanelKeys)
         join_panel(heads, sides, block, key, key + kPanelKeys);
@@ -84,18 +92,36 @@ void attend(const Heads& heads, const KeySides& sides, std::int64_t begin, std::
   for (const QueryBlock& block : blocks) write_output(heads, block, out);
 }
 
+/// Fewer where several threads share a head: each should have some, of different costs.
+std::int64_t positions_at_a_time(std::int64_t length, std::int64_t heads) {
+  const std::int64_t threads = threads_per_head(heads);
+  return threads > 1 ? std::clamp(length / (4 * threads) / kBlock * kBlock, kBlock, kPositions) : kPositions;
+}
+
+void attend(std::span<const TileAttention> wave) {
+  const std::int64_t heads = std::ssize(wave), length = wave[0].heads.length;
+  std::vector<std::optional<KeySides>> sides(wave.size());
+  const auto lay_out = [&](std::int64_t head, std::int64_t) {
+    const auto i = static_cast<std::size_t>(head);
+    sides[i].emplace(wave[i].heads);
+  };
+  share_out(heads, 1, [&] { return lay_out; });
+  const std::int64_t positions = positions_at_a_time(length, heads), parts = divide_up(length, positions);
+  const auto work = [&](std::int64_t head, std::int64_t item) {
+    const auto i = static_cast<std::size_t>(head);
+    const std::int64_t begin = (parts - 1 - item) * positions;  // those that see the most keys first
+    attend(wave[i].heads, *sides[i], begin, std::min(begin + positions, length), wave[i].out);
+  };
+  share_out(heads, parts, [&] { return work; });
+}
+
 }  // namespace
 }  // namespace sluice::ops::tiles
 
 namespace sluice::ops {
 
-void tile_attention(const tiles::Heads& heads, std::uint16_t* out) {
-  const tiles::Registers registers;
-  const tiles::KeySides sides{
-      {tiles::by_position(heads.k, heads.length, heads.width, heads.key_stride), tiles::Hand::kLeft},
-      {tiles::by_width(heads.v, heads.length, heads.width, heads.key_stride), tiles::Hand::kLeft}};
-  for (std::int64_t begin = 0; begin < heads.length; begin += tiles::kPositions)
-    tiles::attend(heads, sides, begin, std::min(begin + tiles::kPositions, heads.length), out);
+void tile_attention(std::span<const TileAttention> all) {
+  tiles::for_each_wave(all, [](std::span<const TileAttention> wave) { tiles::attend(wave); });
 }
 
 }  // namespace sluice::ops
@@ -106,10 +132,10 @@ void tile_attention(const tiles::Heads& heads, std::uint16_t* out) {
 
 namespace sluice::ops {
 
-void tile_attention(const tiles::Heads&, std::uint16_t*) {
+void tile_attention(std::span<const TileAttention>) {
   fail(ExitCode::kInternal, "attention on matrix tiles, which this program was built without");
 }
-void tile_attention_gradients(const tiles::Heads&, const TileGradients&) {
+void tile_attention_gradients(std::span<const TileGradients>) {
   fail(ExitCode::kInternal, "attention on matrix tiles, which this program was built without");
 }
 

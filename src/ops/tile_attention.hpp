@@ -5,18 +5,28 @@
 
 #include "ops/tile_heads.hpp"
 
+#include <span>
+
 namespace sluice::ops {
 
-/// out = softmax(scale * q k^T) v, laid out as q; writes log_sums. Requires has_tiles().
-void tile_attention(const tiles::Heads& heads, std::uint16_t* out);
+/// What is computed of one head of keys and its queries: `out` = softmax(scale * q k^T) v, laid out as q, and
+/// log_sums.
+struct TileAttention {
+  tiles::Heads heads;
+  std::uint16_t* out;
+};
 
-/// Gradients, laid out as q, k and v.
+/// Of heads that differ in their numbers and documents alone. Shares them out to all threads, with the same
+/// results for any number of these. Requires has_tiles().
+void tile_attention(std::span<const TileAttention> all);
+
+/// The same backward, from out and log_sums; gradients are laid out as q, k and v.
 struct TileGradients {
+  tiles::Heads heads;
   const std::uint16_t *out, *d_out;
   std::uint16_t *q, *k, *v;
 };
 
-/// The gradients of tile_attention(), from its out and log_sums. Requires has_tiles().
-void tile_attention_gradients(const tiles::Heads& heads, const TileGradients& d);
+void tile_attention_gradients(std::span<const TileGradients> all);
 
 }  // namespace sluice::ops

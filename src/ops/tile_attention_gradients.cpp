@@ -1,11 +1,13 @@
 #include "ops/laid_out.hpp"
 #include "ops/meanwhile.hpp"
 #include "ops/tile_attention.hpp"
+#include "ops/tile_sharing.hpp"
 #include "ops/tile_softmax.hpp"
 
 #ifdef SLUICE_TILES
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace sluice::ops::tiles {
@@ -16,13 +18,22 @@ constexpr std::int64_t kGradientPositions = 256, kGradientKeys = 256;
 
 /// Keys and values, as left sides, and their gradients [length, width], both up to multiples of 32.
 struct KeyGradients {
+  explicit KeyGradients(const Heads& heads)
+      : keys(by_position(heads.k, heads.length, heads.width, heads.key_stride), Hand::kLeft),
+        values(by_position(heads.v, heads.length, heads.width, heads.key_stride), Hand::kLeft),
+        keys_by_width(by_width(heads.k, heads.length, heads.width, heads.key_stride), Hand::kLeft),
+        d_keys(round_up(heads.length, kBlock) * round_up(heads.width, kBlock)),
+        d_values(round_up(heads.length, kBlock) * round_up(heads.width, kBlock)),
+        turns(divide_up(heads.length, kBlock)) {}
+
   LaidOut keys, values, keys_by_width;
   AlignedSums d_keys, d_values;
+  Turns turns;  ///< of the queries, to add to 32 keys
 };
 
 /// Some positions of one head: right sides, and what else backward knows of them.
 struct QueryGradients {
-  std::int64_t head, begin, end;
+  std::int64_t number, head, begin, end;  ///< `number` such come before it
   LaidOut queries, grads, queries_by_width, grads_by_width;
   std::vector<float> log_sums, dots;  ///< as QueryTerms
   AlignedSums d_queries;              ///< transposed: [width up to a multiple of 32, kGradientPositions]
@@ -95,13 +106,19 @@ void panel_gradients(const Heads& heads, KeyGradients& k, QueryGradients& q, Pan
   for (std::int64_t key = first_key; key < end_key; key += kBlock) {
     for (std::int64_t position = std::max(q.begin, key); position < q.end; position += kBlock)
       block_gradients(heads, k, q, panel, first_key, key, position);
+    // Of those that come before it, the positions before the key do not see it; but the first that begin
+    // beyond the key's document are followed by none that do.
+    k.turns.wait(key / kBlock, q.number - key / kGradientPositions * heads.group);
     add_to_keys(q, panel, key, width, k);
+    k.turns.end(key / kBlock);
   }
   add_to_queries(k, panel, first_key, end_key, width, q);
 }
 
-QueryGradients queries_of(const Heads& heads, const TileGradients& d, std::int64_t head, std::int64_t begin,
-                          std::int64_t end) {
+QueryGradients queries_of(const TileGradients& d, std::int64_t number) {
+  const Heads& heads = d.heads;
+  const std::int64_t head = number % heads.group, begin = number / heads.group * kGradientPositions;
+  const std::int64_t end = std::min(begin + kGradientPositions, heads.length);
   const std::int64_t offset = heads.query_offset(head, begin);
   const auto lines = [&](const std::uint16_t* data) {
     return LaidOut(by_position(data + offset, end - begin, heads.width, heads.query_stride), Hand::kRight);
@@ -110,7 +127,8 @@ QueryGradients queries_of(const Heads& heads, const TileGradients& d, std::int64
     return LaidOut(by_width(data + offset, end - begin, heads.width, heads.query_stride), Hand::kRight);
   };
   const float* log_sums = heads.log_sums + head * heads.length + begin;
-  QueryGradients q{head,
+  QueryGradients q{number,
+                   head,
                    begin,
                    end,
                    lines(heads.q),
@@ -128,16 +146,19 @@ QueryGradients queries_of(const Heads& heads, const TileGradients& d, std::int64
   return q;
 }
 
-/// So many that they stay in a core's second cache while the keys pass by.
-std::size_t queries_at_a_time(const Heads& heads) {
+/// So many that they stay in a core's second cache while the keys pass by; fewer where several threads share
+/// a head of keys, so that none waits long for its first turn.
+std::int64_t queries_at_a_time(const Heads& shape, std::int64_t queries, std::int64_t heads) {
   constexpr std::int64_t kCache = 1 << 20;
-  const std::int64_t bytes = kGradientPositions * round_up(heads.width, kBlock) * (4 * 2 + 4);
-  return static_cast<std::size_t>(std::max<std::int64_t>(1, kCache / bytes));
+  const std::int64_t bytes = kGradientPositions * round_up(shape.width, kBlock) * (4 * 2 + 4);
+  const std::int64_t most = std::max<std::int64_t>(1, kCache / bytes), threads = threads_per_head(heads);
+  return threads > 1 ? std::clamp<std::int64_t>(queries / (8 * threads), 1, most) : most;
 }
 
 /// Takes some positions over all keys that they see.
-void add_positions(const Heads& heads, const TileGradients& d, KeyGradients& k,
-                   std::vector<QueryGradients>& queries, Panel& panel) {
+void add_positions(const TileGradients& d, KeyGradients& k, std::vector<QueryGradients>& queries,
+                   Panel& panel) {
+  const Heads& heads = d.heads;
   const std::int64_t first = heads.first_block(queries.front().begin);
   for (std::int64_t key = first; key < queries.back().end; key += kGradientKeys)
     for (QueryGradients& q : queries) {
@@ -149,11 +170,12 @@ void add_positions(const Heads& heads, const TileGradients& d, KeyGradients& k,
   for (const QueryGradients& q : queries)
     write_columns(q.d_queries.data(), kGradientPositions, q.end - q.begin, heads.width, heads.scale,
                   d.q + heads.query_offset(q.head, q.begin), heads.query_stride);
-  queries.clear();
 }
 
-void write_key_gradients(const Heads& heads, const KeyGradients& k, const TileGradients& d) {
-  for (std::int64_t position = 0; position < heads.length; ++position) {
+void write_key_gradients(const TileGradients& d, const KeyGradients& k, std::int64_t begin) {
+  const Heads& heads = d.heads;
+  for (std::int64_t position = begin; position < std::min(begin + kGradientPositions, heads.length);
+       ++position) {
     const std::int64_t row = position * round_up(heads.width, kBlock);
     const std::int64_t target = position * heads.key_stride;
     write_row(k.d_keys.data() + row, heads.width, heads.scale, d.k + target);
@@ -161,31 +183,61 @@ void write_key_gradients(const Heads& heads, const KeyGradients& k, const TileGr
   }
 }
 
+/// What one thread does for some heads.
+class Worker {
+ public:
+  Worker(std::span<const TileGradients> wave, std::vector<std::optional<KeyGradients>>& keys,
+         std::int64_t queries, std::int64_t at_a_time)
+      : wave_(wave), keys_(keys), queries_(queries), at_a_time_(at_a_time) {}
+
+  void operator()(std::int64_t head, std::int64_t item) {
+    const auto i = static_cast<std::size_t>(head);
+    KeyGradients& k = *keys_[i];
+    try {
+      std::vector<QueryGradients> some;
+      const std::int64_t end = std::min((item + 1) * at_a_time_, queries_);
+      for (std::int64_t number = item * at_a_time_; number < end; ++number)
+        some.push_back(queries_of(wave_[i], number));
+      add_positions(wave_[i], k, some, panel_);
+    } catch (...) {
+      k.turns.abandon();
+      throw;
+    }
+  }
+
+ private:
+  std::span<const TileGradients> wave_;
+  std::vector<std::optional<KeyGradients>>& keys_;
+  std::int64_t queries_, at_a_time_;
+  Panel panel_;
+};
+
+void add_gradients(std::span<const TileGradients> wave) {
+  const Heads& shape = wave[0].heads;
+  const std::int64_t heads = std::ssize(wave), parts = divide_up(shape.length, kGradientPositions);
+  std::vector<std::optional<KeyGradients>> keys(wave.size());
+  const auto lay_out = [&](std::int64_t head, std::int64_t) {
+    const auto i = static_cast<std::size_t>(head);
+    keys[i].emplace(wave[i].heads);
+  };
+  share_out(heads, 1, [&] { return lay_out; });
+  const std::int64_t queries = parts * shape.group;
+  const std::int64_t at_a_time = queries_at_a_time(shape, queries, heads);
+  share_out(heads, divide_up(queries, at_a_time), [&] { return Worker(wave, keys, queries, at_a_time); });
+  const auto write = [&](std::int64_t head, std::int64_t part) {
+    const auto i = static_cast<std::size_t>(head);
+    write_key_gradients(wave[i], *keys[i], part * kGradientPositions);
+  };
+  share_out(heads, parts, [&] { return write; });
+}
+
 }  // namespace
 }  // namespace sluice::ops::tiles
 
 namespace sluice::ops {
 
-void tile_attention_gradients(const tiles::Heads& heads, const TileGradients& d) {
-  using namespace tiles;
-  const Registers registers;
-  const std::int64_t numbers = round_up(heads.length, kBlock) * round_up(heads.width, kBlock);
-  KeyGradients k{{by_position(heads.k, heads.length, heads.width, heads.key_stride), Hand::kLeft},
-                 {by_position(heads.v, heads.length, heads.width, heads.key_stride), Hand::kLeft},
-                 {by_width(heads.k, heads.length, heads.width, heads.key_stride), Hand::kLeft},
-                 AlignedSums(numbers),
-                 AlignedSums(numbers)};
-  Panel panel;
-  const std::size_t most = queries_at_a_time(heads);
-  std::vector<QueryGradients> queries;
-  for (std::int64_t begin = 0; begin < heads.length; begin += kGradientPositions)
-    for (std::int64_t head = 0; head < heads.group; ++head) {
-      const std::int64_t end = std::min(begin + kGradientPositions, heads.length);
-      queries.push_back(queries_of(heads, d, head, begin, end));
-      if (queries.size() == most) add_positions(heads, d, k, queries, panel);
-    }
-  if (!queries.empty()) add_positions(heads, d, k, queries, panel);
-  write_key_gradients(heads, k, d);
+void tile_attention_gradients(std::span<const TileGradients> all) {
+  tiles::for_each_wave(all, [](std::span<const TileGradients> wave) { tiles::add_gradients(wave); });
 }
 
 }  // namespace sluice::ops

@@ -69,16 +69,18 @@ std::vector<LayerElements> layer_elements(const ModelConfig& model, std::int64_t
   return layers;
 }
 
-/// What attention takes besides for the heads of keys that threads work on at a time: their keys and values
-/// laid out for products, three times; the gradients of both in float32; a tile of scores and its gradient.
+/// What attention takes besides. For the heads of keys that threads work on at a time: their keys and values
+/// laid out for products, three times; the gradients of both in float32. For each thread: the queries that it
+/// takes over the keys, and a panel of scores and gradients. Where there are no products on tiles, for all
+/// threads: a tile of scores and its gradient.
 std::int64_t attention_bytes(const ModelConfig& model, std::int64_t sequences, std::int64_t length,
                              std::int64_t threads) {
   constexpr std::int64_t kManyThreads = 16;  // where their number is left to the machine
-  constexpr std::int64_t kScores = 512 * 512;
-  const std::int64_t heads =
-      std::min(sequences * model.key_value_heads, threads == 0 ? kManyThreads : threads);
+  constexpr std::int64_t kScores = 512 * 512, kQueriesAndPanel = 1216 * kKiB;
+  const std::int64_t workers = threads == 0 ? kManyThreads : threads;
+  const std::int64_t heads = std::min(sequences * model.key_value_heads, workers);
   return heads * length * model.head_dim * (3 * size_of(DType::kBFloat16) + 2 * size_of(DType::kFloat32)) +
-         2 * kScores * size_of(DType::kFloat32);
+         std::max(2 * kScores * size_of(DType::kFloat32), workers * kQueriesAndPanel);
 }
 
 /// One chunk's graph of a delta net, in float32: the others' are not there meanwhile.

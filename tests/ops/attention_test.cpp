@@ -88,19 +88,25 @@ TEST(Attention, does_not_look_ahead) {
   }
 }
 
+// Threads that have no head of their own help others with theirs.
 TEST(Attention, is_the_same_for_any_number_of_threads) {
-  const Tensors in = heads(1, 700, 4, 2, at::kBFloat16);
-  Tensors outputs;
-  Tensors grads;
-  for (const int count : {1, 3}) {
-    const Threads threads(count);
-    const at::Tensor keys = in[1].clone().requires_grad_();
-    outputs.push_back(attention(in[0], keys, in[2], kScale));
-    outputs.back().sum().backward();
-    grads.push_back(keys.grad());
-  }
-  EXPECT_TRUE(outputs[0].equal(outputs[1]));
-  EXPECT_TRUE(grads[0].equal(grads[1]));
+  for (const std::int64_t key_heads : {1, 4})
+    for (const Documents& documents : {Documents(), packed_documents(900)}) {
+      const std::int64_t sequences = documents.of(0) == nullptr ? 1 : 2;
+      const Tensors in = heads(sequences, 900, 4, key_heads, at::kBFloat16);
+      std::vector<Tensors> results;
+      for (const int count : {1, 3, 9}) {
+        const Threads threads(count);
+        const Tensors leaves{in[0].clone().requires_grad_(), in[1].clone().requires_grad_(),
+                             in[2].clone().requires_grad_()};
+        const at::Tensor out = attention(leaves[0], leaves[1], leaves[2], kScale, documents);
+        out.pow(2).sum().backward();
+        results.push_back({out, leaves[0].grad(), leaves[1].grad(), leaves[2].grad()});
+        for (std::size_t i = 0; i < results[0].size(); ++i)
+          EXPECT_TRUE(results.back()[i].equal(results[0][i]))
+              << key_heads << " heads of keys, " << count << " threads, " << i;
+      }
+    }
 }
 
 TEST(Attention, of_a_later_pass_takes_what_the_first_one_made) {

@@ -1,5 +1,6 @@
 #include "train/memory_plan.hpp"
 
+#include "base/bytes.hpp"
 #include "model/small_model.hpp"
 #include "train/activation_plan.hpp"
 #include "train/adamw.hpp"
@@ -111,6 +112,17 @@ TEST(MemoryPlan, what_is_recomputed_is_not_kept) {
   EXPECT_GT(activations(Recompute::kNone), activations(Recompute::kLayer));
   // Of a second layer its attention's output and sums: 4 heads of 10 for 3 x 8 tokens.
   EXPECT_GE(activations(Recompute::kLayer), activations(Recompute::kAll) + 24 * 4 * (10 + 1) * 4);
+}
+
+TEST(MemoryPlan, each_thread_takes_room_for_attention) {
+  const test::SmallModel model;
+  const auto activations = [&](std::int64_t threads) {
+    JobConfig changed = job(DType::kBFloat16);
+    changed.parallel.threads = threads;
+    return plan(model, 1, changed)[0].activations;
+  };
+  EXPECT_GT(activations(32), activations(16) + 16 * kMiB);
+  EXPECT_EQ(activations(0), activations(16)) << "as many are taken where the machine decides";
 }
 
 TEST(MemoryPlan, tokens_that_are_sent_one_by_one_take_room_where_they_are_packed) {
