@@ -1,7 +1,6 @@
 #include "model/attention_block.hpp"
 
 #include "model/block_norm.hpp"
-#include "ops/linear.hpp"
 
 #include <ATen/ops/sigmoid.h>
 
@@ -21,7 +20,8 @@ at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops:
 
 at::Tensor attention_block(const ModelConfig& config, const AttentionParameters& parameters,
                            const ops::RotaryTable& rotary, const at::Tensor& x,
-                           const ops::Documents& documents, ops::AttentionRecord& record) {
+                           const ops::Documents& documents, ops::AttentionRecord& record,
+                           ops::Purpose purpose) {
   const std::int64_t sequences = x.size(0);
   const std::int64_t length = x.size(1);
   const at::Tensor tokens = x.reshape({sequences * length, config.hidden_size});
@@ -40,7 +40,7 @@ at::Tensor attention_block(const ModelConfig& config, const AttentionParameters&
                                     values, scale, documents, &record);
   if (gated) mixed = mixed * at::sigmoid(projected.narrow(3, config.head_dim, config.head_dim));
   return ops::linear(mixed.reshape({sequences * length, config.attention_heads * config.head_dim}),
-                     parameters.o_proj)
+                     parameters.o_proj, purpose)
       .view({sequences, length, config.hidden_size});
 }
 

@@ -4,6 +4,7 @@
 
 #include "model/model_config.hpp"
 #include "ops/attention.hpp"
+#include "ops/linear.hpp"
 #include "ops/parameter.hpp"
 #include "ops/rotary.hpp"
 
@@ -18,9 +19,10 @@ struct AttentionParameters {
 };
 
 /// x [b, L, hidden] -> [b, L, hidden]; tokens attend to themselves and to earlier ones of their document.
-/// `record` as in ops::attention().
+/// `record` as in ops::attention(). Zeros if for the graph alone.
 [[nodiscard]] at::Tensor attention_block(const ModelConfig& config, const AttentionParameters& parameters,
                                          const ops::RotaryTable& rotary, const at::Tensor& x,
-                                         const ops::Documents& documents, ops::AttentionRecord& record);
+                                         const ops::Documents& documents, ops::AttentionRecord& record,
+                                         ops::Purpose purpose = ops::Purpose::kOutput);
 
 }  // namespace sluice

@@ -112,35 +112,40 @@ void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out,
                           config_.padding_token);
 }
 
-at::Tensor Decoder::layer(int index, const at::Tensor& x, const ops::Documents& documents,
-                          LayerRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
-                          ops::TokenExchange& exchange) const {
-  const LayerParameters& p = layers_[static_cast<std::size_t>(index)];
-  const at::Tensor mixed =
-      x + mix_tokens(p, block_norm(config_, x, p.input_norm), documents, record.attention);
-  const at::Tensor tokens = block_norm(config_, mixed, p.post_attention_norm).view({-1, config_.hidden_size});
+at::Tensor Decoder::mix(int index, const at::Tensor& x, const ops::Documents& documents,
+                        ops::AttentionRecord& record, ops::Purpose purpose) const {
+  const LayerParameters& p = parameters(index);
+  const at::Tensor normalised = block_norm(config_, x, p.input_norm);
+  const auto* attention = std::get_if<AttentionParameters>(&p.mixer);
+  return x + (attention
+                  ? attention_block(config_, *attention, rotary_, normalised, documents, record, purpose)
+                  : delta_net_block(config_, std::get<DeltaNetParameters>(p.mixer), normalised, documents,
+                                    purpose));
+}
+
+at::Tensor Decoder::feed(int index, const at::Tensor& mixed, RoutingRecord& record, RoutingSums& sums,
+                         const at::Tensor& probability_grad, ops::TokenExchange& exchange,
+                         const at::Tensor& d_out) const {
+  const LayerParameters& p = parameters(index);
+  const auto rows = [&](const at::Tensor& x) { return x.reshape({-1, config_.hidden_size}); };
+  const at::Tensor tokens = rows(block_norm(config_, mixed, p.post_attention_norm));
   const auto* moe = std::get_if<MoeParameters>(&p.mlp);
-  const at::Tensor fed =
-      moe ? moe_block(config_, *moe, tokens, record.routing, sums, probability_grad, exchange)
-          : dense_mlp(std::get<DenseMlpParameters>(p.mlp), tokens);
+  const bool is_for_graph = d_out.defined();
+  const at::Tensor fed = moe ? moe_block(config_, *moe, tokens, record, sums, probability_grad, exchange,
+                                         is_for_graph ? rows(d_out) : d_out)
+                             : dense_mlp(std::get<DenseMlpParameters>(p.mlp), tokens,
+                                         is_for_graph ? ops::Purpose::kGraph : ops::Purpose::kOutput);
   return mixed + fed.view_as(mixed);
 }
 
 void Decoder::serve_layer(int index, ops::TokenExchange& exchange) const {
-  if (const auto* moe = std::get_if<MoeParameters>(&layers_[static_cast<std::size_t>(index)].mlp))
+  if (const auto* moe = std::get_if<MoeParameters>(&parameters(index).mlp))
     ops::serve_experts(moe->experts, config_.experts_per_token, exchange);
 }
 
 void Decoder::serve_layer_backward(int index, ops::TokenExchange& exchange) const {
-  if (const auto* moe = std::get_if<MoeParameters>(&layers_[static_cast<std::size_t>(index)].mlp))
+  if (const auto* moe = std::get_if<MoeParameters>(&parameters(index).mlp))
     ops::serve_experts_backward(moe->experts, config_.experts_per_token, exchange);
-}
-
-at::Tensor Decoder::mix_tokens(const LayerParameters& parameters, const at::Tensor& x,
-                               const ops::Documents& documents, ops::AttentionRecord& record) const {
-  if (const auto* attention = std::get_if<AttentionParameters>(&parameters.mixer))
-    return attention_block(config_, *attention, rotary_, x, documents, record);
-  return delta_net_block(config_, std::get<DeltaNetParameters>(parameters.mixer), x, documents);
 }
 
 RoutingSums Decoder::no_routing(int index) const {

@@ -46,11 +46,27 @@ class Decoder {
   /// The same into some rows of it, wherever they are.
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out, const ops::TableRows& rows) const;
 
-  /// Collective as moe_block(), where the layer has one. x [b, L, hidden] -> [b, L, hidden]; a graph is kept
-  /// if x requires a gradient. Router arguments and later passes as in moe_block() and ops::attention().
+  /// The first half of a layer: x [b, L, hidden] plus what its tokens say to each other, of the same shape. A
+  /// graph is kept if x requires a gradient. `record` as in ops::attention(). In a pass for the graph alone
+  /// the result holds nothing of use.
+  [[nodiscard]] at::Tensor mix(int index, const at::Tensor& x, const ops::Documents& documents,
+                               ops::AttentionRecord& record,
+                               ops::Purpose purpose = ops::Purpose::kOutput) const;
+
+  /// The second half: mixed [b, L, hidden] plus what each token is fed to becomes. Collective as moe_block(),
+  /// where the layer has one; arguments as there, with `d_out` [b, L, hidden]. For a pass that is given this
+  /// one, which is for the graph alone, the result holds nothing of use.
+  [[nodiscard]] at::Tensor feed(int index, const at::Tensor& mixed, RoutingRecord& record, RoutingSums& sums,
+                                const at::Tensor& probability_grad, ops::TokenExchange& exchange,
+                                const at::Tensor& d_out = {}) const;
+
+  /// Both halves, for their result.
   [[nodiscard]] at::Tensor layer(int index, const at::Tensor& x, const ops::Documents& documents,
                                  LayerRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
-                                 ops::TokenExchange& exchange) const;
+                                 ops::TokenExchange& exchange) const {
+    return feed(index, mix(index, x, documents, record.attention), record.routing, sums, probability_grad,
+                exchange);
+  }
 
   /// Takes part in what is collective of layer() and of its backward, without tokens of its own. Nothing for
   /// a dense layer.
@@ -75,8 +91,9 @@ class Decoder {
   [[nodiscard]] const ModelConfig& config() const { return config_; }
 
  private:
-  [[nodiscard]] at::Tensor mix_tokens(const LayerParameters& parameters, const at::Tensor& x,
-                                      const ops::Documents& documents, ops::AttentionRecord& record) const;
+  [[nodiscard]] const LayerParameters& parameters(int index) const {
+    return layers_[static_cast<std::size_t>(index)];
+  }
 
   ModelConfig config_;
   ops::Parameter embedding_, final_norm_, head_;

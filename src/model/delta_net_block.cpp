@@ -3,7 +3,6 @@
 #include "ops/activation.hpp"
 #include "ops/causal_conv.hpp"
 #include "ops/gated_delta_rule.hpp"
-#include "ops/linear.hpp"
 #include "ops/norm.hpp"
 
 #include <ATen/ops/sigmoid.h>
@@ -21,7 +20,7 @@ at::Tensor log_decay(const DeltaNetParameters& parameters, const at::Tensor& a) 
 }  // namespace
 
 at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
-                           const at::Tensor& x, const ops::Documents& documents) {
+                           const at::Tensor& x, const ops::Documents& documents, ops::Purpose purpose) {
   const LinearAttentionConfig& linear = config.linear_attention;
   const std::int64_t sequences = x.size(0);
   const std::int64_t length = x.size(1);
@@ -48,7 +47,7 @@ at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& 
   const at::Tensor normalised = ops::rms_norm(out, parameters.norm, config.rms_norm_eps);
   const at::Tensor gated =
       ops::swiglu(ops::linear(tokens, parameters.in_proj_z), normalised.view({sequences * length, values}));
-  return ops::linear(gated, parameters.out_proj).view({sequences, length, config.hidden_size});
+  return ops::linear(gated, parameters.out_proj, purpose).view({sequences, length, config.hidden_size});
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 
 #include "model/model_config.hpp"
 #include "ops/documents.hpp"
+#include "ops/linear.hpp"
 #include "ops/parameter.hpp"
 
 namespace sluice {
@@ -19,8 +20,10 @@ struct DeltaNetParameters {
   ops::Parameter out_proj;              ///< [hidden, values]
 };
 
-/// x [b, L, hidden] -> [b, L, hidden]; a token sees itself and earlier ones of its document.
+/// x [b, L, hidden] -> [b, L, hidden]; a token sees itself and earlier ones of its document. Zeros if for the
+/// graph alone.
 [[nodiscard]] at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
-                                         const at::Tensor& x, const ops::Documents& documents);
+                                         const at::Tensor& x, const ops::Documents& documents,
+                                         ops::Purpose purpose = ops::Purpose::kOutput);
 
 }  // namespace sluice

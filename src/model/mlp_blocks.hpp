@@ -3,6 +3,7 @@
 
 #include "model/model_config.hpp"
 #include "ops/experts.hpp"
+#include "ops/linear.hpp"
 
 #include <optional>
 
@@ -37,15 +38,18 @@ struct RoutingRecord {
       chosen;  ///< [tokens, k] int64; undefined before the first pass. A recompute repeats this choice.
 };
 
-/// x [T, hidden] -> [T, hidden].
-[[nodiscard]] at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x);
+/// x [T, hidden] -> [T, hidden]; zeros if for the graph alone.
+[[nodiscard]] at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x,
+                                   ops::Purpose purpose = ops::Purpose::kOutput);
 
 /// Collective over the ranks of `exchange`, in the first pass and in backward (see ops::experts). x [T,
 /// hidden] -> [T, hidden]. Fills `record` on the first pass and repeats its choice on a later one; adds to
-/// `sums` on the first pass alone. A later pass is for its graph alone: what the experts make of x is left
-/// out. `probability_grad` [experts] float32 is read during backward (see ops::route); may be undefined.
+/// `sums` on the first pass alone. A pass that is given the gradient of its output, `d_out` [T, hidden], is
+/// for its graph alone, as one of ops::Experts. `probability_grad` [experts] float32 is read during backward
+/// (see ops::route); may be undefined.
 [[nodiscard]] at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
                                    const at::Tensor& x, RoutingRecord& record, RoutingSums& sums,
-                                   const at::Tensor& probability_grad, ops::TokenExchange& exchange);
+                                   const at::Tensor& probability_grad, ops::TokenExchange& exchange,
+                                   const at::Tensor& d_out = {});
 
 }  // namespace sluice

@@ -148,7 +148,8 @@ struct Unseen {
   ExpertParameters parameters;
   ExpertTokens tokens;
   TokenExchange* exchange;
-  ExpertPass pass;
+
+  [[nodiscard]] bool is_for_graph() const { return tokens.d_out.defined(); }
 };
 
 /// The older of two nodes: its forward sends, and its backward is the work that gives its inputs their
@@ -160,7 +161,7 @@ struct First : node::Function<First> {
     node::keep(context, "down", inputs.parameters.down);
     node::keep(context, "written", inputs.parameters.written);
     node::keep(context, "exchange", inputs.exchange);
-    if (inputs.pass == ExpertPass::kOutput) send(inputs.tokens, *inputs.exchange);
+    send(inputs.tokens, *inputs.exchange);
     return at::empty({0}, x.options());
   }
 
@@ -173,22 +174,26 @@ struct First : node::Function<First> {
   }
 };
 
-/// The newer one: its forward is the work, and its backward sends.
+/// The newer one: its forward is the work, and its backward sends. Of a pass for the graph alone it does
+/// neither: there the older one has sent what backward needs.
 struct Last : node::Function<Last> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& /*sent*/,
                             const Unseen& inputs) {
     const ExpertTokens& tokens = inputs.tokens;
+    context->saved_data["is_sent"] = inputs.is_for_graph();
+    if (inputs.is_for_graph()) return at::zeros_like(tokens.x);
     context->save_for_backward({tokens.x, tokens.experts, tokens.weights});
     node::keep(context, "exchange", inputs.exchange);
-    if (inputs.pass == ExpertPass::kGraph) return at::zeros_like(tokens.x);
     return receive_and_run(inputs.parameters, *inputs.exchange);
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
-    const auto saved = context->get_saved_variables();
-    const at::Tensor d_out = grads[0].contiguous();
-    send({saved[0], d_out, saved[1], saved[2]}, *node::kept_pointer<TokenExchange>(context, "exchange"));
-    return {at::empty({0}, d_out.options()), {}};
+    if (!context->saved_data["is_sent"].toBool()) {
+      const auto saved = context->get_saved_variables();
+      send({saved[0], grads[0].contiguous(), saved[1], saved[2]},
+           *node::kept_pointer<TokenExchange>(context, "exchange"));
+    }
+    return {at::empty({0}, grads[0].options()), {}};
   }
 };
 
@@ -201,19 +206,19 @@ ExpertTokens no_tokens(const ExpertParameters& parameters, std::int64_t choices)
 }  // namespace
 
 Experts::Experts(const at::Tensor& x, const ExpertParameters& parameters, const Routing& routing,
-                 TokenExchange& exchange, ExpertPass pass)
+                 TokenExchange& exchange, const at::Tensor& d_out)
     : parameters_(parameters),
-      tokens_{x.contiguous(), {}, routing.experts.to(at::kInt), routing.weights.contiguous()},
-      exchange_(exchange),
-      pass_(pass) {
+      tokens_{x.contiguous(), d_out.defined() ? d_out.contiguous() : d_out, routing.experts.to(at::kInt),
+              routing.weights.contiguous()},
+      exchange_(exchange) {
   const at::Tensor &gate_up = parameters.gate_up.value, &down = parameters.down.value;
   SLUICE_ASSERT(gate_up.size(1) == 2 * down.size(2) && gate_up.size(2) == x.size(1),
                 "experts of {} by {} for rows of {}", gate_up.size(1), gate_up.size(2), x.size(1));
-  sent_ = First::apply(tokens_.x, tokens_.weights, Unseen{parameters_, tokens_, &exchange_, pass_});
+  sent_ = First::apply(tokens_.x, tokens_.weights, Unseen{parameters_, tokens_, &exchange_});
 }
 
 at::Tensor Experts::output() {
-  return Last::apply(sent_, Unseen{parameters_, std::exchange(tokens_, {}), &exchange_, pass_});
+  return Last::apply(sent_, Unseen{parameters_, std::exchange(tokens_, {}), &exchange_});
 }
 
 at::Tensor experts(const at::Tensor& x, const ExpertParameters& parameters, const Routing& routing,

@@ -37,10 +37,6 @@ struct ExpertParameters {
   WrittenExperts* written = nullptr;  ///< outlives the graph; null: all gradients are to be added to
 };
 
-/// Whether a pass is for its result, or for the graph alone: a layer that is run again for its backward needs
-/// no output of its experts.
-enum class ExpertPass : bool { kOutput, kGraph };
-
 /// Sum over a token's experts e of weight * down[e] swiglu(gate_up[e] x), for tokens x [T, H].
 ///
 /// Collective over the ranks of `exchange`, in forward (unless for the graph alone) and in backward. Weights
@@ -53,11 +49,15 @@ enum class ExpertPass : bool { kOutput, kGraph };
 /// What is computed between the construction and output() is computed while the tokens travel. So is, in
 /// backward, the gradient of what was: autograd takes newer nodes first, those of output() before those of
 /// what came between, and those before the one of the construction.
+///
+/// A pass that is given the gradient of its output `d_out` [T, H] is for the graph alone: it has no forward,
+/// and sends the tokens with that gradient at once, so that all that is computed until the backward is
+/// computed while they travel.
 class Experts {
  public:
-  /// Begins to send the tokens, unless the pass is for the graph alone.
+  /// Begins to send the tokens.
   Experts(const at::Tensor& x, const ExpertParameters& parameters, const Routing& routing,
-          TokenExchange& exchange, ExpertPass pass = ExpertPass::kOutput);
+          TokenExchange& exchange, const at::Tensor& d_out = {});
 
   /// [T, H]; zeros if for the graph alone. Once.
   [[nodiscard]] at::Tensor output();
@@ -66,7 +66,6 @@ class Experts {
   ExpertParameters parameters_;
   ExpertTokens tokens_;
   TokenExchange& exchange_;
-  ExpertPass pass_;
   at::Tensor sent_;  ///< without elements: ties the nodes of a graph together
 };
 

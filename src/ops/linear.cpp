@@ -4,13 +4,17 @@
 #include "ops/node.hpp"
 #include "ops/product.hpp"
 
+#include <ATen/ops/zeros.h>
+
 namespace sluice::ops {
 namespace {
 
 struct Linear : node::Function<Linear> {
-  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Parameter& w) {
+  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Parameter& w,
+                            Purpose purpose) {
     context->save_for_backward({x});
     node::keep(context, "w", w);
+    if (purpose == Purpose::kGraph) return at::zeros({x.size(0), w.value.size(0)}, x.options());
     return product(x, w.value.t());
   }
 
@@ -18,17 +22,17 @@ struct Linear : node::Function<Linear> {
     const Parameter w = node::kept(context, "w");
     const at::Tensor d_y = grads[0].contiguous();
     if (w.grad.defined()) product(w.grad, d_y.t(), context->get_saved_variables()[0], Into::kAdd);
-    return {product(d_y, w.value), {}};
+    return {product(d_y, w.value), {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const Parameter& w) {
+at::Tensor linear(const at::Tensor& x, const Parameter& w, Purpose purpose) {
   SLUICE_ASSERT(x.dim() == 2 && w.value.dim() == 2 && x.size(1) == w.value.size(1),
                 "a product of rows of {} with a weight of {} columns", x.size(-1), w.value.size(-1));
   // oneDNN's fast kernels take dense matrices alone.
-  return Linear::apply(x.contiguous(), w);
+  return Linear::apply(x.contiguous(), w, purpose);
 }
 
 }  // namespace sluice::ops

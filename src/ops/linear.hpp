@@ -5,7 +5,11 @@
 
 namespace sluice::ops {
 
-/// x [T, in] times the transpose of w [out, in]: [T, out]. No bias.
-[[nodiscard]] at::Tensor linear(const at::Tensor& x, const Parameter& w);
+/// Whether a pass is for its result, or for the graph alone: what is run again for its backward needs no
+/// output.
+enum class Purpose : bool { kOutput, kGraph };
+
+/// x [T, in] times the transpose of w [out, in]: [T, out]; zeros if for the graph alone. No bias.
+[[nodiscard]] at::Tensor linear(const at::Tensor& x, const Parameter& w, Purpose purpose = Purpose::kOutput);
 
 }  // namespace sluice::ops

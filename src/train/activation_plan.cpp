@@ -19,7 +19,7 @@ struct LayerElements {
   std::int64_t mixer_kept = 0, mlp_kept = 0;      ///< by the graph, until the gradients have passed
   std::int64_t mixer_passed = 0, mlp_passed = 0;  ///< besides, by the block that is computed
   std::int64_t mixer_recorded = 0;  ///< for a later pass, or if none comes until the layer is done
-  bool is_delta_net = false;
+  bool is_delta_net = false, is_moe = false;
 };
 
 LayerElements attention_elements(const ModelConfig& model) {
@@ -53,6 +53,7 @@ void add_mlp_elements(const ModelConfig& model, MlpKind kind, LayerElements& lay
     layer.mlp_passed = 2 * hidden + 3 * model.intermediate_size;
     return;
   }
+  layer.is_moe = true;
   const std::int64_t shared = model.shared_expert_intermediate_size;
   layer.mlp_kept = 2 * hidden + 4 * model.experts + 8 * model.experts_per_token +
                    (shared > 0 ? 3 * shared + 2 * hidden : 0);
@@ -134,11 +135,11 @@ struct LayerPass {
   /// What does not grow with the tokens' elements.
   std::int64_t attention_bytes = 0, delta_net_bytes = 0, feeding_bytes = 0;
 
-  /// What the mixer or the MLP takes, whichever is more, besides the layer's input and what comes down to it.
-  /// While the one gets its gradients, what the graph keeps for the other is there as well, or its own are.
-  [[nodiscard]] std::int64_t bytes(const LayerElements& layer, bool is_backward) const {
+  /// What the mixer or the MLP takes, whichever is more, besides the layer's input and what comes down to it;
+  /// while the MLP gets its gradients, perhaps with the mixer's graph.
+  [[nodiscard]] std::int64_t bytes(const LayerElements& layer, bool with_mixers_graph) const {
     const std::int64_t mixer = 2 * hidden + layer.mixer_recorded + layer.mixer_kept + layer.mixer_passed;
-    const std::int64_t mlp = hidden + layer.mixer_recorded + (is_backward ? layer.mixer_kept : 0) +
+    const std::int64_t mlp = hidden + layer.mixer_recorded + (with_mixers_graph ? layer.mixer_kept : 0) +
                              layer.mlp_kept + layer.mlp_passed;
     const std::int64_t mixing_bytes = layer.is_delta_net ? delta_net_bytes : attention_bytes;
     return std::max(tokens * mixer * element_bytes + mixing_bytes,
@@ -158,6 +159,7 @@ ActivationBytes plan_activations(const ModelConfig& model, const JobConfig& job,
   const bool trains = job.job.kind == JobKind::kTrain;
   const bool keeps_attention = trains && job.train.recompute != Recompute::kAll;
   const bool keeps_graphs = trains && job.train.recompute == Recompute::kNone;
+  const bool keeps_halves = trains && job.train.recompute == Recompute::kLayer;
   const LayerPass pass{.tokens = micro_tokens,
                        .element_bytes = size,
                        .hidden = hidden,
@@ -173,10 +175,12 @@ ActivationBytes plan_activations(const ModelConfig& model, const JobConfig& job,
   for (LayerElements& layer : layer_elements(model, length, size)) {
     // A layer's output is the next one's input, which is counted with the inputs.
     if (keeps_attention) kept += tokens * std::exchange(layer.mixer_recorded, 0) * size;
+    if (keeps_halves) kept += tokens * hidden * size;
     if (keeps_graphs)
       kept += tokens * (std::exchange(layer.mixer_kept, 0) + std::exchange(layer.mlp_kept, 0)) * size;
-    forward = std::max(forward, pass.bytes(layer, /*is_backward=*/false));
-    backward = std::max(backward, pass.bytes(layer, /*is_backward=*/true));
+    const bool both_halves = !keeps_halves || (layer.is_moe && load.group_ranks > 1);
+    forward = std::max(forward, pass.bytes(layer, /*with_mixers_graph=*/false));
+    backward = std::max(backward, pass.bytes(layer, both_halves));
   }
   const std::int64_t choices = model.moe_layer_count() * model.experts_per_token * 8;
   const std::int64_t inputs = trains ? tokens * (model.layer_count() * hidden * size + choices) : 0;

@@ -30,6 +30,8 @@ class ExpertExchange final : public ops::TokenExchange {
   /// forward, and as many in backward, on every rank.
   [[nodiscard]] std::size_t begin(const std::vector<std::int64_t>& tokens);
 
+  /// Whether tokens have to travel at all.
+  [[nodiscard]] bool travels() const { return group_ != nullptr; }
   [[nodiscard]] std::int64_t first_expert() const override;
   void begin_dispatch(const ops::ExpertTokens& own) override;
   [[nodiscard]] ops::ExpertTokens finish_dispatch() override;

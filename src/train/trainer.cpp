@@ -14,6 +14,13 @@
 #include <utility>
 
 namespace sluice {
+namespace {
+
+at::Tensor gradient(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output) {
+  return torch::autograd::grad({output}, {input}, {d_output}).front();
+}
+
+}  // namespace
 
 Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
                  ShardArena& weights, const JobConfig& job)
@@ -100,10 +107,12 @@ void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
   const at::AutoGradMode grad_mode(keep_graph);
   LayerPass& layer = pass.layers[static_cast<std::size_t>(index)];
   layer.input = pass.hidden.detach().requires_grad_(keep_graph);
+  const at::Tensor mixed = decoder_.mix(index, layer.input, pass.documents, layer.record.attention);
   const at::Tensor output =
-      decoder_.layer(index, layer.input, pass.documents, layer.record,
-                     routing_[static_cast<std::size_t>(index)], probability_grad_, binder_.exchange());
+      decoder_.feed(index, mixed, layer.record.routing, routing_[static_cast<std::size_t>(index)],
+                    probability_grad_, binder_.exchange());
   if (keep_graph) layer.output = output;
+  if (job_.train.recompute == Recompute::kLayer) layer.mixed = mixed;
   if (job_.train.recompute == Recompute::kAll) layer.record.attention = {};
   pass.hidden = output.detach();
 }
@@ -175,13 +184,27 @@ void Trainer::embed_backward(const std::vector<Pass>& passes) {
 void Trainer::backward_layer(int index, Pass& pass) {
   const at::AutoGradMode grad_mode(true);
   LayerPass layer = std::exchange(pass.layers[static_cast<std::size_t>(index)], {});
-  if (!layer.output.defined()) {
-    layer.input.requires_grad_(true);
-    layer.output =
-        decoder_.layer(index, layer.input, pass.documents, layer.record,
-                       routing_[static_cast<std::size_t>(index)], probability_grad_, binder_.exchange());
-  }
-  pass.hidden = torch::autograd::grad({layer.output}, {layer.input}, {pass.hidden}).front();
+  pass.hidden = layer.output.defined() ? gradient(layer.output, layer.input, pass.hidden)
+                                       : recompute_backward(index, pass, layer);
+}
+
+at::Tensor Trainer::recompute_backward(int index, const Pass& pass, LayerPass& layer) {
+  const at::Tensor input = layer.input.requires_grad_(true);
+  const auto mix = [&](ops::Purpose purpose) {
+    return decoder_.mix(index, input, pass.documents, layer.record.attention, purpose);
+  };
+  at::Tensor first_half;
+  if (!layer.mixed.defined()) first_half = mix(ops::Purpose::kOutput);
+  const at::Tensor mixed = (layer.mixed.defined() ? layer.mixed : first_half.detach()).requires_grad_(true);
+  const at::Tensor output =
+      decoder_.feed(index, mixed, layer.record.routing, routing_[static_cast<std::size_t>(index)],
+                    probability_grad_, binder_.exchange(), pass.hidden);
+  // While the tokens and their gradients travel; without them a half's graph at a time is enough.
+  const bool is_moe = decoder_.config().layers[static_cast<std::size_t>(index)] == MlpKind::kMoe;
+  if (!first_half.defined() && is_moe && binder_.exchange().travels()) first_half = mix(ops::Purpose::kGraph);
+  const at::Tensor d_mixed = gradient(output, mixed, pass.hidden);
+  if (!first_half.defined()) first_half = mix(ops::Purpose::kGraph);
+  return gradient(first_half, input, d_mixed);
 }
 
 void Trainer::finish_metrics(double local_loss_sum, std::int64_t targets, StepMetrics& metrics) {

@@ -61,6 +61,7 @@ class Trainer {
   /// What one micro-batch keeps of one layer's forward pass.
   struct LayerPass {
     at::Tensor input;   ///< [b, L, hidden]
+    at::Tensor mixed;   ///< between its halves, unless all of the layer or nothing is recomputed
     at::Tensor output;  ///< with its graph, when nothing is recomputed; else undefined
     LayerRecord record;
   };
@@ -76,6 +77,7 @@ class Trainer {
   void backward(std::vector<Pass>& passes);
   void forward_layer(int index, Pass& pass, bool keep_graph);
   void backward_layer(int index, Pass& pass);
+  [[nodiscard]] at::Tensor recompute_backward(int index, const Pass& pass, LayerPass& layer);
   void embed_backward(const std::vector<Pass>& passes);
   void finish_metrics(double local_loss_sum, std::int64_t targets, StepMetrics& metrics);
 

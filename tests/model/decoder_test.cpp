@@ -77,6 +77,26 @@ TEST_F(DecoderTest, a_recomputed_layer_gives_the_gradients_of_a_kept_graph) {
   }
 }
 
+TEST_F(DecoderTest, halves_run_again_for_their_graphs_give_the_gradients_of_the_whole) {
+  for (const int layer : {0, kMoeLayer}) {
+    const at::Tensor d_output = numbers({2, kLength, 24}, 2);
+    const at::Tensor x = numbers({2, kLength, 24}, 1).requires_grad_();
+    LayerRecord record;
+    const at::Tensor whole_d_x = torch::autograd::grad({run(layer, x, record)}, {x}, {d_output}).front();
+    const at::Tensor whole_gradients = take_gradients();
+
+    const at::Tensor first_half = decoder_.mix(layer, x, {}, record.attention);
+    const at::Tensor mixed = first_half.detach().requires_grad_();
+    const at::Tensor again = decoder_.mix(layer, x, {}, record.attention, ops::Purpose::kGraph);
+    const at::Tensor output =
+        decoder_.feed(layer, mixed, record.routing, sums_, balance_, all_experts_, d_output);
+    EXPECT_TRUE(again.equal(x) && output.equal(mixed)) << "what is for the graph alone costs no products";
+    const at::Tensor d_mixed = torch::autograd::grad({output}, {mixed}, {d_output}).front();
+    EXPECT_TRUE(torch::autograd::grad({again}, {x}, {d_mixed}).front().equal(whole_d_x));
+    EXPECT_TRUE(take_gradients().equal(whole_gradients));
+  }
+}
+
 TEST_F(DecoderTest, a_recompute_repeats_the_recorded_choice_and_counts_it_once) {
   const at::Tensor x = numbers({2, kLength, 24}, 1);
   LayerRecord record;

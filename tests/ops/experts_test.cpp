@@ -164,6 +164,26 @@ TEST(Experts, leave_time_for_other_work_while_tokens_travel_forward_and_backward
             (std::vector<std::string>{"begin", "other", "finish", "begin", "gradient of other", "finish"}));
 }
 
+TEST(Experts, that_know_the_gradient_of_their_output_send_it_at_once_and_have_no_forward) {
+  const at::Tensor d_out = numbers({6, kHidden}, at::kFloat, 4);
+  std::vector<Tensors> grads;
+  for (const at::Tensor& known : {at::Tensor(), d_out}) {
+    const Parameters p = laid_out(at::kFloat);
+    RecordedExchange exchange;
+    const at::Tensor x = numbers({6, kHidden}).requires_grad_();
+    const at::Tensor weights = at::full({6, 2}, 0.5).requires_grad_();
+    const at::Tensor out = Experts(x, {p[0], p[1]}, {two_choices(6), weights, {}}, exchange, known).output();
+    exchange.calls.emplace_back("other");
+    out.backward(d_out);
+    grads.push_back({x.grad(), weights.grad(), p[0].grad, p[1].grad});
+    if (known.defined()) {
+      EXPECT_EQ(out.count_nonzero().item<std::int64_t>(), 0);
+      EXPECT_EQ(exchange.calls, (std::vector<std::string>{"begin", "other", "finish"}));
+    }
+  }
+  for (std::size_t i = 0; i < grads[0].size(); ++i) EXPECT_TRUE(grads[0][i].equal(grads[1][i])) << i;
+}
+
 TEST(Experts, take_no_tokens_at_all) {
   const Parameters p = laid_out(at::kFloat);
   const at::Tensor x = at::empty({0, kHidden}).requires_grad_();

@@ -34,5 +34,19 @@ TEST(Linear, runs_again_after_the_weight_moved_to_other_memory) {
   expect_close(x.grad(), elsewhere.sum(0, true).expand({5, 48}));
 }
 
+TEST(Linear, for_its_graph_alone_gives_the_gradients_of_one_for_its_output) {
+  std::vector<Tensors> grads;
+  for (const Purpose purpose : {Purpose::kOutput, Purpose::kGraph}) {
+    const Parameter w = parameter(numbers({40, 48}, at::kFloat, 2));
+    const at::Tensor x = numbers({5, 48}).requires_grad_();
+    const at::Tensor y = linear(x, w, purpose);
+    EXPECT_EQ(y.count_nonzero().item<std::int64_t>(), purpose == Purpose::kOutput ? 5 * 40 : 0);
+    y.backward(numbers({5, 40}, at::kFloat, 3));
+    grads.push_back({x.grad(), w.grad});
+  }
+  EXPECT_TRUE(grads[0][0].equal(grads[1][0]));
+  EXPECT_TRUE(grads[0][1].equal(grads[1][1]));
+}
+
 }  // namespace
 }  // namespace sluice::ops

@@ -110,8 +110,9 @@ TEST(MemoryPlan, what_is_recomputed_is_not_kept) {
     return plan(model, 2, changed)[0].activations;
   };
   EXPECT_GT(activations(Recompute::kNone), activations(Recompute::kLayer));
-  // Of a second layer its attention's output and sums: 4 heads of 10 for 3 x 8 tokens.
-  EXPECT_GE(activations(Recompute::kLayer), activations(Recompute::kAll) + 24 * 4 * (10 + 1) * 4);
+  // Of a second layer what lies between its halves, and its attention's output and sums: 4 heads of 10, for
+  // 3 x 8 tokens of 24.
+  EXPECT_GE(activations(Recompute::kLayer), activations(Recompute::kAll) + 24 * (24 + 4 * (10 + 1)) * 4);
 }
 
 TEST(MemoryPlan, each_thread_takes_room_for_attention) {
