@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <vector>
 
 namespace sluice {
 
-[[nodiscard]] inline std::int64_t sum(const std::vector<std::int64_t>& counts) {
+[[nodiscard]] inline std::int64_t sum(std::span<const std::int64_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 

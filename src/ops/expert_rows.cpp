@@ -39,26 +39,29 @@ SLUICE_VECTOR_CLONES float weigh_row(T* activation, T* grad, float weight, std::
 
 }  // namespace
 
-ExpertRows::ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts)
-    : choices_(chosen.size(1)) {
+ExpertRows::ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts,
+                       std::span<const TokenRange> tokens) {
   SLUICE_ASSERT(chosen.is_contiguous() && chosen.scalar_type() == at::kInt &&
                     chosen.numel() <= std::numeric_limits<std::int32_t>::max(),
                 "{} choices", chosen.numel());
   const std::int32_t* expert = chosen.data_ptr<std::int32_t>();
-  const auto local = [&](std::int64_t slot) { return expert[slot] - first_expert; };
-  const auto is_here = [&](std::int64_t slot) { return local(slot) >= 0 && local(slot) < experts; };
+  const auto for_each_row = [&](const auto& visit) {
+    for (const TokenRange& range : tokens)
+      for (std::int64_t slot = range.begin * chosen.size(1); slot < range.end * chosen.size(1); ++slot) {
+        const std::int64_t local = expert[slot] - first_expert;
+        if (local >= 0 && local < experts) visit(static_cast<std::size_t>(local), slot);
+      }
+  };
 
   // Counting sort, so that rows of one expert stay in the order of tokens.
   std::vector<std::int64_t> begins(static_cast<std::size_t>(experts) + 1, 0);
-  for (std::int64_t slot = 0; slot < chosen.numel(); ++slot)
-    if (is_here(slot)) ++begins[static_cast<std::size_t>(local(slot)) + 1];
+  for_each_row([&](std::size_t local, std::int64_t) { ++begins[local + 1]; });
   for (std::size_t e = 0; e + 1 < begins.size(); ++e) begins[e + 1] += begins[e];
   slots_.resize(static_cast<std::size_t>(begins.back()));
   std::vector<std::int64_t> next(begins.begin(), begins.end() - 1);
-  for (std::int64_t slot = 0; slot < chosen.numel(); ++slot)
-    if (is_here(slot))
-      slots_[static_cast<std::size_t>(next[static_cast<std::size_t>(local(slot))]++)] =
-          static_cast<std::int32_t>(slot);
+  for_each_row([&](std::size_t local, std::int64_t slot) {
+    slots_[static_cast<std::size_t>(next[local]++)] = static_cast<std::int32_t>(slot);
+  });
 
   for (std::int64_t e = 0; e < experts; ++e) {
     const std::int64_t end = begins[static_cast<std::size_t>(e) + 1];

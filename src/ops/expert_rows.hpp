@@ -2,9 +2,10 @@
 // src/ops.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include "ops/token_exchange.hpp"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sluice::ops {
@@ -21,16 +22,17 @@ struct RowBlock {
 /// kExpertBlockRows at most, whatever the router chooses: what is alive at a time does not depend on it.
 class ExpertRows {
  public:
-  /// chosen [N, k] int32 among all experts; of interest are [first_expert, first_expert + experts).
-  ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts);
+  /// chosen [N, k] int32 among all experts; of interest are [first_expert, first_expert + experts), and the
+  /// tokens of these ranges, in their order.
+  ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts,
+             std::span<const TokenRange> tokens);
 
   [[nodiscard]] const std::vector<RowBlock>& blocks() const { return blocks_; }
-  [[nodiscard]] std::int64_t choices() const { return choices_; }
+  [[nodiscard]] std::int64_t count() const { return std::ssize(slots_); }
   /// Rows of the largest block.
   [[nodiscard]] std::int64_t largest_block() const;
 
  private:
-  std::int64_t choices_;
   std::vector<std::int32_t> slots_;
   std::vector<RowBlock> blocks_;
 };

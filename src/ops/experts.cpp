@@ -4,12 +4,17 @@
 #include "ops/expert_rows.hpp"
 #include "ops/node.hpp"
 #include "ops/product.hpp"
+#include "ops/sizes.hpp"
 #include "ops/swiglu_rows.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+
+#include <array>
+#include <optional>
+#include <span>
 
 namespace sluice::ops {
 namespace {
@@ -49,74 +54,107 @@ class BlockBuffers {
   at::Tensor inputs_, outputs_, gate_up_, d_gate_up_, activation_, d_activation_;
 };
 
-/// One pass of the tokens that are here through the experts that are here.
+/// Rows of an expert from own tokens, on average, from which on they are worked on before others arrive. For
+/// every other expert that makes one more block, and a block costs as much as some 128 rows.
+constexpr std::int64_t kRowsApart = kExpertBlockRows * 3 / 4;
+
+/// One pass of the tokens that arrive through the experts that are here. Collective over the exchange's
+/// ranks.
 class Pass {
  public:
-  Pass(const ExpertTokens& tokens, const ExpertParameters& parameters, TokenExchange& exchange)
-      : tokens_(tokens),
-        parameters_(parameters),
-        rows_(tokens.experts, exchange.first_expert(), parameters.down.value.size(0)),
-        buffers_(tokens.x, rows_.largest_block(), parameters.down.value.size(2)),
-        sums_(exchange.sums(tokens.x.size(0), tokens.x.size(1))) {}
+  Pass(const ExpertParameters& parameters, TokenExchange& exchange)
+      : Pass(parameters, exchange, exchange.arriving()) {}
 
   /// [N, H] float32.
   at::Tensor forward() {
-    for (const RowBlock& block : rows_.blocks()) forward(block, slice(parameters_, block.expert));
+    for_each_block([&](const RowBlock& block) { forward(block, slice(parameters_, block.expert)); });
     return sums_;
   }
 
   /// Gradients of the tokens [N, H] and of their weights [N, k], float32; adds those of the parameters.
   std::pair<at::Tensor, at::Tensor> backward() {
     d_weights_ = at::zeros_like(tokens_.weights);
-    for (const RowBlock& block : rows_.blocks()) backward(block, slice(parameters_, block.expert));
+    for_each_block([&](const RowBlock& block) { backward(block, slice(parameters_, block.expert)); });
     return {sums_, d_weights_};
   }
 
  private:
+  Pass(const ExpertParameters& parameters, TokenExchange& exchange, ArrivingTokens arriving)
+      : parameters_(parameters),
+        exchange_(exchange),
+        tokens_(std::move(arriving.tokens)),
+        own_(arriving.own),
+        sums_(exchange.sums(tokens_.x.size(0), tokens_.x.size(1))) {}
+
+  /// Own tokens first, while those of others travel, if they are many.
+  template <class Work>
+  void for_each_block(Work work) {
+    const std::int64_t all = tokens_.x.size(0), experts = parameters_.down.value.size(0);
+    const ExpertRows own = rows(std::array{own_});
+    const bool own_first = own_.count() == all || own.count() >= experts * kRowsApart;
+    if (own_first) work_on(own, work);
+    exchange_.finish_dispatch();
+    work_on(own_first ? rows(std::array{TokenRange{0, own_.begin}, TokenRange{own_.end, all}})
+                      : rows(std::array{TokenRange{0, all}}),
+            work);
+  }
+
+  [[nodiscard]] ExpertRows rows(std::span<const TokenRange> tokens) const {
+    return {tokens_.experts, exchange_.first_expert(), parameters_.down.value.size(0), tokens};
+  }
+
+  template <class Work>
+  void work_on(const ExpertRows& rows, Work work) {
+    buffers_.emplace(tokens_.x, rows.largest_block(), parameters_.down.value.size(2));
+    for (const RowBlock& block : rows.blocks()) work(block);
+    buffers_.reset();
+  }
+
   /// The block's inputs, and what they are activated to.
   at::Tensor activate(const RowBlock& block, const ExpertParameters& expert) {
-    const at::Tensor inputs = buffers_.inputs(block.padded);
-    take_rows(tokens_.x, block, rows_.choices(), inputs);
-    const at::Tensor gate_up = buffers_.gate_up(block.padded);
+    const at::Tensor inputs = buffers_->inputs(block.padded);
+    take_rows(tokens_.x, block, tokens_.experts.size(1), inputs);
+    const at::Tensor gate_up = buffers_->gate_up(block.padded);
     product(gate_up, inputs, expert.gate_up.value.t());
-    const at::Tensor activation = buffers_.activation(block.padded);
-    swiglu_rows(buffers_.gate_of(gate_up), buffers_.up_of(gate_up), activation);
+    const at::Tensor activation = buffers_->activation(block.padded);
+    swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
     return activation;
   }
 
   void forward(const RowBlock& block, const ExpertParameters& expert) {
     const at::Tensor activation = activate(block, expert);
-    const at::Tensor outputs = buffers_.outputs(block.padded);
+    const at::Tensor outputs = buffers_->outputs(block.padded);
     product(outputs, activation, expert.down.value.t());
-    add_rows(outputs, block, rows_.choices(), tokens_.weights, sums_);
+    add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
   void backward(const RowBlock& block, const ExpertParameters& expert) {
     const at::Tensor activation = activate(block, expert);
-    const at::Tensor d_outputs = buffers_.outputs(block.padded);
-    take_rows(tokens_.d_out, block, rows_.choices(), d_outputs);
-    const at::Tensor d_activation = buffers_.d_activation(block.padded);
+    const at::Tensor d_outputs = buffers_->outputs(block.padded);
+    take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
+    const at::Tensor d_activation = buffers_->d_activation(block.padded);
     product(d_activation, d_outputs, expert.down.value);
     weigh_rows(activation, d_activation, block, tokens_.weights, d_weights_);
     const bool adds = expert.written == nullptr || expert.written->add(block.expert);
     const Into into = adds ? Into::kAdd : Into::kReplace;
     if (expert.down.grad.defined()) product(expert.down.grad, d_outputs.t(), activation, into);
 
-    const at::Tensor gate_up = buffers_.gate_up(block.padded);
-    const at::Tensor d_gate_up = buffers_.d_gate_up(block.padded);
-    swiglu_rows_backward(buffers_.gate_of(gate_up), buffers_.up_of(gate_up), d_activation,
-                         buffers_.gate_of(d_gate_up), buffers_.up_of(d_gate_up));
-    const at::Tensor inputs = buffers_.inputs(block.padded);
+    const at::Tensor gate_up = buffers_->gate_up(block.padded);
+    const at::Tensor d_gate_up = buffers_->d_gate_up(block.padded);
+    swiglu_rows_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), d_activation,
+                         buffers_->gate_of(d_gate_up), buffers_->up_of(d_gate_up));
+    const at::Tensor inputs = buffers_->inputs(block.padded);
     if (expert.gate_up.grad.defined()) product(expert.gate_up.grad, d_gate_up.t(), inputs, into);
     // The inputs have done their work, so their gradient takes their place.
     product(inputs, d_gate_up, expert.gate_up.value);
-    add_rows(inputs, block, rows_.choices(), {}, sums_);
+    add_rows(inputs, block, tokens_.experts.size(1), {}, sums_);
   }
 
-  const ExpertTokens& tokens_;
   const ExpertParameters& parameters_;
-  ExpertRows rows_;
-  BlockBuffers buffers_;
+  TokenExchange& exchange_;
+  const ExpertTokens tokens_;
+  const TokenRange own_;
+  std::optional<BlockBuffers> buffers_;
   at::Tensor sums_, d_weights_;
 };
 
@@ -126,15 +164,13 @@ using NoViewTracking = at::AutoDispatchBelowADInplaceOrView;
 /// The tokens have been sent.
 at::Tensor receive_and_run(const ExpertParameters& parameters, TokenExchange& exchange) {
   const NoViewTracking guard;
-  const ExpertTokens here = exchange.finish_dispatch();
-  return exchange.combine(Pass(here, parameters, exchange).forward());
+  return exchange.combine(Pass(parameters, exchange).forward());
 }
 
 std::pair<at::Tensor, at::Tensor> receive_and_run_backward(const ExpertParameters& parameters,
                                                            TokenExchange& exchange) {
   const NoViewTracking guard;
-  const ExpertTokens here = exchange.finish_dispatch();
-  const auto [sums, d_weights] = Pass(here, parameters, exchange).backward();
+  const auto [sums, d_weights] = Pass(parameters, exchange).backward();
   return exchange.combine(sums, d_weights);
 }
 
@@ -239,9 +275,10 @@ void serve_experts_backward(const ExpertParameters& parameters, std::int64_t cho
   static_cast<void>(receive_and_run_backward(parameters, exchange));
 }
 
-ExpertTokens NoExchange::finish_dispatch() {
+ArrivingTokens NoExchange::arriving() {
   dtype_ = own_.x.scalar_type();
-  return std::exchange(own_, {});
+  const std::int64_t count = own_.x.size(0);
+  return {std::exchange(own_, {}), {0, count}};
 }
 
 at::Tensor NoExchange::sums(std::int64_t rows, std::int64_t width) {

@@ -48,7 +48,8 @@ struct ExpertParameters {
 ///
 /// What is computed between the construction and output() is computed while the tokens travel. So is, in
 /// backward, the gradient of what was: autograd takes newer nodes first, those of output() before those of
-/// what came between, and those before the one of the construction.
+/// what came between, and those before the one of the construction. This rank's own tokens are there at once,
+/// and its experts begin with them if they are many.
 ///
 /// A pass that is given the gradient of its output `d_out` [T, H] is for the graph alone: it has no forward,
 /// and sends the tokens with that gradient at once, so that all that is computed until the backward is
@@ -84,7 +85,8 @@ class NoExchange final : public TokenExchange {
  public:
   [[nodiscard]] std::int64_t first_expert() const override { return 0; }
   void begin_dispatch(const ExpertTokens& own) override { own_ = own; }
-  [[nodiscard]] ExpertTokens finish_dispatch() override;
+  [[nodiscard]] ArrivingTokens arriving() override;
+  void finish_dispatch() override {}
   [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override;
   [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override;
   [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,

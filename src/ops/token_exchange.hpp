@@ -16,6 +16,18 @@ struct ExpertTokens {
   at::Tensor weights;  ///< [N, k] float32
 };
 
+/// Tokens begin, ..., end - 1.
+struct TokenRange {
+  std::int64_t begin, end;
+  [[nodiscard]] std::int64_t count() const { return end - begin; }
+};
+
+/// Tokens on their way, in memory that belongs to the exchange until the next dispatch.
+struct ArrivingTokens {
+  ExpertTokens tokens;
+  TokenRange own;  ///< those that came from this rank, and are there
+};
+
 class TokenExchange {
  public:
   virtual ~TokenExchange() = default;
@@ -28,9 +40,10 @@ class TokenExchange {
   /// Collective over the ranks that have all experts between them. Takes this rank's T tokens, which must
   /// stay as they are until they have arrived.
   virtual void begin_dispatch(const ExpertTokens& own) = 0;
-  /// Collective over the same ranks. Returns the tokens that this rank's experts may work for. They belong to
-  /// the exchange, until the next dispatch.
-  [[nodiscard]] virtual ExpertTokens finish_dispatch() = 0;
+  /// After it: those that this rank's experts may work for.
+  [[nodiscard]] virtual ArrivingTokens arriving() = 0;
+  /// Collective over the same ranks, after both. Now all of them are there.
+  virtual void finish_dispatch() = 0;
 
   /// Zeros [rows, width] in float32, for what this rank's experts make of the tokens here. The exchange's
   /// own, until the next call.

@@ -64,14 +64,24 @@ void ExpertExchange::begin_dispatch(const ops::ExpertTokens& own) {
     begin_route(own);
 }
 
-ops::ExpertTokens ExpertExchange::finish_dispatch() {
-  around_ = timer_.enter(Phase::kDispatch);
+ops::ArrivingTokens ExpertExchange::arriving() {
+  around_ = timer_.enter(Phase::kExperts);
+  ops::TokenRange own{0, own_tokens_};
+  if (group_ != nullptr) {
+    const auto rank = static_cast<std::size_t>(group_->rank());
+    own.begin = sum(std::span<const std::int64_t>(received_).first(rank));
+    own.end = own.begin + received_[rank];
+  }
+  return {std::exchange(here_, {}), own};
+}
+
+void ExpertExchange::finish_dispatch() {
+  timer_.enter(Phase::kDispatch);
   for (Work& work : works_) work.wait();
   works_.clear();
   packed_.clear();
   own_ = {};
   timer_.enter(Phase::kExperts);
-  return std::exchange(here_, {});
 }
 
 void ExpertExchange::begin_gather(const ops::ExpertTokens& own) {

@@ -34,7 +34,8 @@ class ExpertExchange final : public ops::TokenExchange {
   [[nodiscard]] bool travels() const { return group_ != nullptr; }
   [[nodiscard]] std::int64_t first_expert() const override;
   void begin_dispatch(const ops::ExpertTokens& own) override;
-  [[nodiscard]] ops::ExpertTokens finish_dispatch() override;
+  [[nodiscard]] ops::ArrivingTokens arriving() override;
+  void finish_dispatch() override;
   [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override;
   [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override;
   [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,

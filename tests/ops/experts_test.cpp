@@ -128,9 +128,10 @@ class RecordedExchange final : public TokenExchange {
     calls.emplace_back("begin");
     inner_.begin_dispatch(own);
   }
-  [[nodiscard]] ExpertTokens finish_dispatch() override {
+  [[nodiscard]] ArrivingTokens arriving() override { return inner_.arriving(); }
+  void finish_dispatch() override {
     calls.emplace_back("finish");
-    return inner_.finish_dispatch();
+    inner_.finish_dispatch();
   }
   [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override {
     return inner_.sums(rows, width);
@@ -182,6 +183,61 @@ TEST(Experts, that_know_the_gradient_of_their_output_send_it_at_once_and_have_no
     }
   }
   for (std::size_t i = 0; i < grads[0].size(); ++i) EXPECT_TRUE(grads[0][i].equal(grads[1][i])) << i;
+}
+
+/// Only the middle third of the tokens are there before finish_dispatch().
+class SlowExchange final : public TokenExchange {
+ public:
+  [[nodiscard]] std::int64_t first_expert() const override { return 0; }
+  void begin_dispatch(const ExpertTokens& own) override { all_ = own; }
+  [[nodiscard]] ArrivingTokens arriving() override {
+    const std::int64_t third = all_.x.size(0) / 3;
+    here_ = {all_.x.clone(), all_.d_out.defined() ? all_.d_out.clone() : at::Tensor(), all_.experts.clone(),
+             all_.weights.clone()};
+    for (const std::int64_t begin : {std::int64_t{0}, 2 * third})
+      for (const at::Tensor& missing : {here_.x, here_.d_out, here_.weights})
+        if (missing.defined()) missing.narrow(0, begin, third).fill_(std::nan(""));
+    return {here_, {third, 2 * third}};
+  }
+  void finish_dispatch() override {
+    if (sums_.count_nonzero().item<std::int64_t>() > 0) ++begun_before;
+    here_.x.copy_(all_.x);
+    here_.weights.copy_(all_.weights);
+    if (all_.d_out.defined()) here_.d_out.copy_(all_.d_out);
+  }
+  [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override {
+    return sums_ = at::zeros({rows, width}, at::kFloat);
+  }
+  [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override { return sums.clone(); }
+  [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
+                                                          const at::Tensor& d_weights) override {
+    return {sums.clone(), d_weights};
+  }
+
+  int begun_before = 0;  ///< passes
+
+ private:
+  ExpertTokens all_, here_;
+  at::Tensor sums_;
+};
+
+TEST(Experts, begin_with_tokens_that_are_there_if_they_are_many) {
+  for (const std::int64_t tokens : {30, 3 * 1200}) {
+    std::vector<Tensors> results;
+    NoExchange at_once;
+    SlowExchange slow;
+    for (TokenExchange* exchange :
+         {static_cast<TokenExchange*>(&at_once), static_cast<TokenExchange*>(&slow)}) {
+      const Parameters p = laid_out(at::kFloat);
+      const at::Tensor x = numbers({tokens, kHidden}).requires_grad_();
+      const at::Tensor weights = numbers({tokens, 2}, at::kFloat, 3).abs().requires_grad_();
+      const at::Tensor out = experts(x, {p[0], p[1]}, {two_choices(tokens), weights, {}}, *exchange);
+      out.backward(numbers({tokens, kHidden}, at::kFloat, 4));
+      results.push_back({out.detach(), x.grad(), weights.grad(), p[0].grad, p[1].grad});
+    }
+    for (std::size_t i = 0; i < results[0].size(); ++i) expect_close(results[1][i], results[0][i]);
+    EXPECT_EQ(slow.begun_before, tokens > 30 ? 2 : 0) << "forward and backward";
+  }
 }
 
 TEST(Experts, take_no_tokens_at_all) {

@@ -107,14 +107,13 @@ void expect_same_metrics(const StepMetrics& found, const StepMetrics& expected) 
 
 /// The ranks together, experts gathered, routed, or both; and each rank alone with all the work: all must do
 /// the same.
-void expect_same_for_any_ranks(const nlohmann::json& changes, std::int64_t batch_sequences,
-                               int expert_parallel) {
+void expect_same_for_any_ranks(const nlohmann::json& changes, const JobConfig& job, int expert_parallel) {
   SCOPED_TRACE(testing::Message() << "expert_parallel " << expert_parallel);
   const test::SmallModel model(changes);
   const std::unique_ptr<Communicator> alone = test::test_world().split(test::test_world().rank(), 0);
   ASSERT_EQ(alone->size(), 1);
-  Training single(*alone, model, small_job(batch_sequences));
-  Training shared(test::test_world(), model, small_job(batch_sequences), expert_parallel);
+  Training single(*alone, model, job);
+  Training shared(test::test_world(), model, job, expert_parallel);
   for (std::int64_t step = 0; step < 3; ++step) {
     const StepMetrics expected = single.step(step);
     const StepMetrics found = shared.step(step);
@@ -125,29 +124,37 @@ void expect_same_for_any_ranks(const nlohmann::json& changes, std::int64_t batch
   }
 }
 
-void expect_same_for_any_rank_count(const nlohmann::json& changes, std::int64_t batch_sequences) {
+void expect_same_for_any_rank_count(const nlohmann::json& changes, const JobConfig& job) {
   const int ranks = test::test_world().size();
   for (int expert_parallel = 1; expert_parallel <= ranks; ++expert_parallel)
-    if (ranks % expert_parallel == 0) expect_same_for_any_ranks(changes, batch_sequences, expert_parallel);
+    if (ranks % expert_parallel == 0) expect_same_for_any_ranks(changes, job, expert_parallel);
 }
 
 TEST(Trainer, ranks_do_together_what_one_does_alone) {
-  expect_same_for_any_rank_count(nlohmann::json::object(), 5);
+  expect_same_for_any_rank_count(nlohmann::json::object(), small_job(5));
 }
 
 TEST(Trainer, the_same_with_a_tied_head_and_dense_layers_between) {
   expect_same_for_any_rank_count(
-      {{"tie_word_embeddings", true}, {"num_hidden_layers", 3}, {"mlp_only_layers", {1}}}, 5);
+      {{"tie_word_embeddings", true}, {"num_hidden_layers", 3}, {"mlp_only_layers", {1}}}, small_job(5));
 }
 
 TEST(Trainer, a_rank_without_sequences_joins_in) {
-  expect_same_for_any_rank_count(nlohmann::json::object(), 1);
+  expect_same_for_any_rank_count(nlohmann::json::object(), small_job(1));
 }
 
-TEST(Trainer, the_same_with_a_shared_expert) { expect_same_for_any_rank_count(test::hybrid_changes(), 5); }
+TEST(Trainer, the_same_with_a_shared_expert) {
+  expect_same_for_any_rank_count(test::hybrid_changes(), small_job(5));
+}
 
 TEST(Trainer, more_ranks_than_experts_leave_some_without) {
-  expect_same_for_any_rank_count({{"num_experts", 2}}, 5);
+  expect_same_for_any_rank_count({{"num_experts", 2}}, small_job(5));
+}
+
+TEST(Trainer, the_same_with_so_many_tokens_that_experts_begin_with_those_of_their_rank) {
+  JobConfig job = small_job(test::test_world().size() * 60);
+  job.train.micro_batch_sequences = 60;
+  expect_same_for_any_rank_count({{"num_experts", 4}, {"num_experts_per_tok", 4}}, job);
 }
 
 TEST(Trainer, one_expert_may_get_everything_and_others_nothing) {
