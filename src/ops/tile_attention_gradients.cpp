@@ -106,8 +106,8 @@ void panel_gradients(const Heads& heads, KeyGradients& k, QueryGradients& q, Pan
   for (std::int64_t key = first_key; key < end_key; key += kBlock) {
     for (std::int64_t position = std::max(q.begin, key); position < q.end; position += kBlock)
       block_gradients(heads, k, q, panel, first_key, key, position);
-    // Of those that come before it, the positions before the key do not see it; but the first that begin
-    // beyond the key's document are followed by none that do.
+    // Queries come in the order of their positions. The first ones lie before the key and skip it, and those
+    // that begin past its document skip it too, as do all after them: the rest add to it one by one.
     k.turns.wait(key / kBlock, q.number - key / kGradientPositions * heads.group);
     add_to_keys(q, panel, key, width, k);
     k.turns.end(key / kBlock);
