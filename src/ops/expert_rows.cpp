@@ -40,13 +40,13 @@ SLUICE_VECTOR_CLONES float weigh_row(T* activation, T* grad, float weight, std::
 }  // namespace
 
 ExpertRows::ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts,
-                       std::span<const TokenRange> tokens) {
+                       std::span<const Range> tokens) {
   SLUICE_ASSERT(chosen.is_contiguous() && chosen.scalar_type() == at::kInt &&
                     chosen.numel() <= std::numeric_limits<std::int32_t>::max(),
                 "{} choices", chosen.numel());
   const std::int32_t* expert = chosen.data_ptr<std::int32_t>();
   const auto for_each_row = [&](const auto& visit) {
-    for (const TokenRange& range : tokens)
+    for (const Range& range : tokens)
       for (std::int64_t slot = range.begin * chosen.size(1); slot < range.end * chosen.size(1); ++slot) {
         const std::int64_t local = expert[slot] - first_expert;
         if (local >= 0 && local < experts) visit(static_cast<std::size_t>(local), slot);

@@ -25,7 +25,7 @@ class ExpertRows {
   /// chosen [N, k] int32 among all experts; of interest are [first_expert, first_expert + experts), and the
   /// tokens of these ranges, in their order.
   ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts,
-             std::span<const TokenRange> tokens);
+             std::span<const Range> tokens);
 
   [[nodiscard]] const std::vector<RowBlock>& blocks() const { return blocks_; }
   [[nodiscard]] std::int64_t count() const { return std::ssize(slots_); }

@@ -94,12 +94,12 @@ class Pass {
     const bool own_first = own_.count() == all || own.count() >= experts * kRowsApart;
     if (own_first) work_on(own, work);
     exchange_.finish_dispatch();
-    work_on(own_first ? rows(std::array{TokenRange{0, own_.begin}, TokenRange{own_.end, all}})
-                      : rows(std::array{TokenRange{0, all}}),
+    work_on(own_first ? rows(std::array{Range{0, own_.begin}, Range{own_.end, all}})
+                      : rows(std::array{Range{0, all}}),
             work);
   }
 
-  [[nodiscard]] ExpertRows rows(std::span<const TokenRange> tokens) const {
+  [[nodiscard]] ExpertRows rows(std::span<const Range> tokens) const {
     return {tokens_.experts, exchange_.first_expert(), parameters_.down.value.size(0), tokens};
   }
 
@@ -153,7 +153,7 @@ class Pass {
   const ExpertParameters& parameters_;
   TokenExchange& exchange_;
   const ExpertTokens tokens_;
-  const TokenRange own_;
+  const Range own_;
   std::optional<BlockBuffers> buffers_;
   at::Tensor sums_, d_weights_;
 };

@@ -1,6 +1,7 @@
 #include "ops/tile_product.hpp"
 
 #include "base/error.hpp"
+#include "base/range.hpp"
 #include "base/round.hpp"
 #include "ops/meanwhile.hpp"
 #include "ops/tile_block.hpp"
@@ -47,19 +48,14 @@ Tile* at_least(std::vector<Tile>& buffer, std::int64_t count) {
   return buffer.data();
 }
 
-struct Part {
-  std::int64_t begin, end;
-  [[nodiscard]] std::int64_t count() const { return end - begin; }
-};
-
 /// Memory that will be laid out next, which is fetched a little with each of so many calls.
 class Ahead {
  public:
-  Ahead(const Side& side, Part lines, Part depth, std::int64_t calls) {
+  Ahead(const Side& side, Range lines, Range depth, std::int64_t calls) {
     if (lines.count() <= 0) return;
     const bool by_line = side.depth_stride == 1;
     const std::int64_t stride = by_line ? side.line_stride : side.depth_stride;
-    const Part runs = by_line ? lines : depth, within = by_line ? depth : lines;
+    const Range runs = by_line ? lines : depth, within = by_line ? depth : lines;
     next_ = side.data + runs.begin * stride + within.begin;
     chunks_ = divide_up(within.count(), kChunk);
     skip_ = stride - chunks_ * kChunk;
@@ -147,7 +143,7 @@ struct Strip {
   const TileTarget& out;
   const Side& right;
   const Tile* left;
-  Part rows, depth;
+  Range rows, depth;
   std::int64_t depth_tiles;
   TileResult result;
 
@@ -161,7 +157,7 @@ struct Strip {
 };
 
 /// Some columns of a strip; `next` are those that will follow.
-SLUICE_TILES void multiply_panel(const Strip& strip, Part columns, Part next) {
+SLUICE_TILES void multiply_panel(const Strip& strip, Range columns, Range next) {
   const std::int64_t lines = round_up(columns.count(), kBlock), tiles = strip.depth_tiles;
   Tile* const right = at_least(scratch().right, lines / kLines * tiles);
   lay_out(strip.right, Hand::kRight, columns.begin, lines, strip.depth.begin, tiles, right);
@@ -177,11 +173,11 @@ SLUICE_TILES void multiply_panel(const Strip& strip, Part columns, Part next) {
 }
 
 /// A thread's columns of a strip, in panels of about the same width.
-SLUICE_TILES void multiply_panels(const Strip& strip, Part columns) {
+SLUICE_TILES void multiply_panels(const Strip& strip, Range columns) {
   const Registers registers;
   const std::int64_t panels = divide_up(columns.count(), kPanel);
   const std::int64_t width = round_up(divide_up(columns.count(), panels), kBlock);
-  const auto panel = [&](std::int64_t first) { return Part{first, std::min(first + width, columns.end)}; };
+  const auto panel = [&](std::int64_t first) { return Range{first, std::min(first + width, columns.end)}; };
   for (std::int64_t first = columns.begin; first < columns.end; first += width) {
     multiply_panel(strip, panel(first), panel(first + width));
     give_turn();
@@ -192,7 +188,7 @@ SLUICE_TILES void multiply_panels(const Strip& strip, Part columns) {
 /// Parts of a product that are worth a thread.
 std::int64_t grain(std::int64_t multiplications) { return divide_up(std::int64_t{1} << 22, multiplications); }
 
-Tile* lay_out_left(const Side& left, Part rows, Part depth, std::int64_t depth_tiles) {
+Tile* lay_out_left(const Side& left, Range rows, Range depth, std::int64_t depth_tiles) {
   const std::int64_t blocks = divide_up(rows.count(), kBlock), block_tiles = 2 * depth_tiles;
   Tile* const target = at_least(scratch().left, blocks * block_tiles);
   constexpr std::int64_t kCost = 128;  // multiplications in the time of one number
@@ -205,7 +201,7 @@ Tile* lay_out_left(const Side& left, Part rows, Part depth, std::int64_t depth_t
 }
 
 /// What a part of the depth contributes to some rows.
-void multiply_strip(const TileTarget& out, const Side& left, const Side& right, Part rows, Part depth) {
+void multiply_strip(const TileTarget& out, const Side& left, const Side& right, Range rows, Range depth) {
   const std::int64_t depth_tiles = divide_up(depth.count(), kDepth);
   const Strip strip{out,   right,       lay_out_left(left, rows, depth, depth_tiles),    rows,
                     depth, depth_tiles, depth.begin > 0 ? TileResult::kAdds : out.result};

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -67,8 +66,9 @@ class Turns {
   }
   /// Nobody waits any longer: some addition will never come.
   void abandon() {
+    constexpr std::int32_t kMoreThanAll = 1 << 30;
     for (auto& done : done_) {
-      done += std::numeric_limits<std::int32_t>::max() / 2;
+      done |= kMoreThanAll;
       done.notify_all();
     }
   }

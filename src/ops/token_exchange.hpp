@@ -1,6 +1,8 @@
 // How the tokens of a layer reach the ranks that have their experts, and what becomes of them comes back.
 #pragma once
 
+#include "base/range.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -16,16 +18,10 @@ struct ExpertTokens {
   at::Tensor weights;  ///< [N, k] float32
 };
 
-/// Tokens begin, ..., end - 1.
-struct TokenRange {
-  std::int64_t begin, end;
-  [[nodiscard]] std::int64_t count() const { return end - begin; }
-};
-
 /// Tokens on their way, in memory that belongs to the exchange until the next dispatch.
 struct ArrivingTokens {
   ExpertTokens tokens;
-  TokenRange own;  ///< those that came from this rank, and are there
+  Range own;  ///< those that came from this rank, and are there
 };
 
 class TokenExchange {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/dtype.hpp"
+#include "base/range.hpp"
 #include "shard/flat_layout.hpp"
 
 #include <cstdint>
@@ -28,13 +29,6 @@ struct ParallelDims {
 [[nodiscard]] constexpr std::int64_t equal_part_begin(std::int64_t count, std::int64_t n, std::int64_t i) {
   return count / n * i + (count % n < i ? count % n : i);
 }
-
-/// Elements [begin, end).
-struct Range {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  [[nodiscard]] std::int64_t count() const { return end - begin; }
-};
 
 class ShardPlan {
  public:

@@ -66,7 +66,7 @@ void ExpertExchange::begin_dispatch(const ops::ExpertTokens& own) {
 
 ops::ArrivingTokens ExpertExchange::arriving() {
   around_ = timer_.enter(Phase::kExperts);
-  ops::TokenRange own{0, own_tokens_};
+  Range own{0, own_tokens_};
   if (group_ != nullptr) {
     const auto rank = static_cast<std::size_t>(group_->rank());
     own.begin = sum(std::span<const std::int64_t>(received_).first(rank));
