@@ -35,15 +35,14 @@ template <class MakeWork>
 void share_out(std::int64_t heads, std::int64_t items, MakeWork&& make_work) {
   std::vector<std::atomic<std::int64_t>> next(static_cast<std::size_t>(heads));
   const std::int64_t threads = std::min<std::int64_t>(at::get_num_threads(), heads * items);
-  at::parallel_for(0, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+  at::parallel_for(0, threads, 1, [&](std::int64_t thread, std::int64_t) {
     const Registers registers;
     auto work = make_work();
-    for (std::int64_t place = begin * heads / threads; begin < end; ++begin)
-      for (std::int64_t i = 0; i < heads; ++i) {
-        const std::int64_t head = (place + i) % heads;
-        auto& first = next[static_cast<std::size_t>(head)];
-        for (std::int64_t item = first++; item < items; item = first++) work(head, item);
-      }
+    for (std::int64_t i = 0; i < heads; ++i) {
+      const std::int64_t head = (thread * heads / threads + i) % heads;
+      auto& next_item = next[static_cast<std::size_t>(head)];
+      for (std::int64_t item = next_item++; item < items; item = next_item++) work(head, item);
+    }
   });
 }
 
