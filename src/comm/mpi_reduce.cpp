@@ -1,6 +1,7 @@
 // The reductions of MpiCommunicator. MPI's own know no bfloat16 and may sum in any order; ours exchange and
 // sum in rank order.
 #include "base/error.hpp"
+#include "base/range.hpp"
 #include "base/round.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "comm/rank_order.hpp"
@@ -39,7 +40,7 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
         out_(out),
         ranges_(ranges_of(counts)),
         rounds_(divide_up(*std::max_element(counts.begin(), counts.end()), kPiece)),
-        slot_elements_(std::min(kPiece, own().count)),
+        slot_elements_(std::min(kPiece, own().count())),
         slots_(std::make_unique_for_overwrite<float[]>(
             static_cast<std::size_t>(kFlights * comm.size_ * slot_elements_))) {
     for (std::int64_t round = 0; round < std::min(rounds_, kFlights); ++round) start(round);
@@ -63,20 +64,16 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
   }
 
  private:
-  /// What one rank gets, and the pieces that it is cut into.
-  struct Range {
-    std::int64_t begin;
-    std::int64_t count;
-    [[nodiscard]] std::int64_t piece_length(std::int64_t piece, std::int64_t round) const {
-      return std::clamp<std::int64_t>(count - round * piece, 0, piece);
-    }
-  };
+  /// Of what one rank gets, which is cut into pieces.
+  [[nodiscard]] static std::int64_t piece_length(const Range& range, std::int64_t round) {
+    return std::clamp<std::int64_t>(range.count() - round * kPiece, 0, kPiece);
+  }
 
   static std::vector<Range> ranges_of(std::span<const std::int64_t> counts) {
     std::vector<Range> ranges;
     std::int64_t begin = 0;
     for (const std::int64_t count : counts) {
-      ranges.push_back({begin, count});
+      ranges.push_back({begin, begin + count});
       begin += count;
     }
     return ranges;
@@ -100,11 +97,11 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
     MpiRequests& requests = flight(round).emplace(comm_.collective_requests());
     for (int step = 1; step < size; ++step) {
       const int from = (rank + size - step) % size;
-      if (const std::int64_t length = own().piece_length(kPiece, round); length > 0)
+      if (const std::int64_t length = piece_length(own(), round); length > 0)
         comm_.receive_counted(requests, slot(round, from), length * std::int64_t{sizeof(float)}, from,
                               collective_.tag);
       const int to = (rank + step) % size;
-      if (const std::int64_t length = range(to).piece_length(kPiece, round); length > 0)
+      if (const std::int64_t length = piece_length(range(to), round); length > 0)
         comm_.send_counted(requests, in_ + range(to).begin + round * kPiece,
                            length * std::int64_t{sizeof(float)}, to, collective_.tag);
     }
@@ -115,7 +112,7 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
     std::vector<const float*> parts;
     for (int from = 0; from < comm_.size_; ++from)
       parts.push_back(from == comm_.rank_ ? in_ + own().begin + offset : slot(round, from));
-    combine_in_rank_order<float>(parts, out_ + offset, own().piece_length(kPiece, round), std::plus<>());
+    combine_in_rank_order<float>(parts, out_ + offset, piece_length(own(), round), std::plus<>());
   }
 
   MpiCommunicator& comm_;

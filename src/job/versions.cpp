@@ -10,9 +10,9 @@
 namespace sluice {
 
 std::string versions_text() {
-  return fmt::format("sluice {} ({})\nLibTorch {}\n{}\nHDF5 {}\n{}", version(), git_revision(),
-                     SLUICE_TORCH_VERSION, MpiEnvironment::library_version(), hdf5::library_version(),
-                     nccl_version_text());
+  return fmt::format("sluice {} ({})\nLibTorch {}\noneDNN {}\n{}\nHDF5 {}\n{}", version(), git_revision(),
+                     SLUICE_TORCH_VERSION, SLUICE_ONEDNN_VERSION, MpiEnvironment::library_version(),
+                     hdf5::library_version(), nccl_version_text());
 }
 
 }  // namespace sluice

@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-/// Lines for --version: Sluice, LibTorch, MPI, HDF5, NCCL.
+/// Lines for --version: Sluice, LibTorch, oneDNN (where it is used beside LibTorch), MPI, HDF5, NCCL.
 [[nodiscard]] std::string versions_text();
 
 }  // namespace sluice

@@ -58,7 +58,7 @@ void for_each_block(const SharedHead& shared, std::int64_t length, F&& f) {
 template <class F>
 void for_each_tile(const HeadRows& block, F&& f) {
   const std::int64_t end = block.begin + block.positions;
-  const std::int64_t begin = block.first_key(block.begin) / kKeyAlignment * kKeyAlignment;
+  const std::int64_t begin = first_seen(block.document, block.begin) / kKeyAlignment * kKeyAlignment;
   for (std::int64_t key = begin; key < end; key += kTileKeys) f(key, std::min(kTileKeys, end - key));
 }
 

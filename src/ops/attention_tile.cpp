@@ -1,5 +1,7 @@
 #include "ops/attention_tile.hpp"
 
+#include "base/range.hpp"
+#include "ops/documents.hpp"
 #include "ops/kernel.hpp"
 
 #include <ATen/ops/empty.h>
@@ -75,22 +77,16 @@ SLUICE_VECTOR_CLONES float dot(const T* a, const T* b, std::int64_t width) {
   return sum;
 }
 
-/// Half-open.
-struct Run {
-  std::int64_t begin;
-  std::int64_t end;
-};
-
 /// The n keys from `first_key` that a query sees, counted from `first_key`.
-Run visible_keys(const HeadRows& block, std::int64_t row, std::int64_t first_key, std::int64_t n) {
+Range visible_keys(const HeadRows& block, std::int64_t row, std::int64_t first_key, std::int64_t n) {
   const std::int64_t position = block.begin + row % block.positions;
   const std::int64_t end = std::clamp<std::int64_t>(position + 1 - first_key, 0, n);
-  return {std::clamp<std::int64_t>(block.first_key(position) - first_key, 0, end), end};
+  return {std::clamp<std::int64_t>(first_seen(block.document, position) - first_key, 0, end), end};
 }
 
 /// The block's positions that see a key, counted from the block's first. Documents follow one another, so
 /// they are consecutive.
-Run seeing_positions(const HeadRows& block, std::int64_t key) {
+Range seeing_positions(const HeadRows& block, std::int64_t key) {
   const std::int64_t begin = std::clamp<std::int64_t>(key - block.begin, 0, block.positions);
   if (block.document == nullptr) return {begin, block.positions};
   const std::int64_t* first = block.document + block.begin;
@@ -99,7 +95,7 @@ Run seeing_positions(const HeadRows& block, std::int64_t key) {
 
 /// Zeros for the elements of a row [0, length) outside the run.
 template <class T>
-void clear_outside(T* row, const Run& run, std::int64_t length) {
+void clear_outside(T* row, const Range& run, std::int64_t length) {
   std::fill(row, row + run.begin, kernel::store<T>(0.0F));
   std::fill(row + run.end, row + length, kernel::store<T>(0.0F));
 }
@@ -107,7 +103,7 @@ void clear_outside(T* row, const Run& run, std::int64_t length) {
 template <class T>
 void key_gradients(T* scores, T* grads, const HeadRows& block, std::int64_t key, float scale,
                    const QueryRows& queries) {
-  const Run run = seeing_positions(block, key);
+  const Range run = seeing_positions(block, key);
   for (std::int64_t first = 0; first < block.rows(); first += block.positions) {
     const std::int64_t begin = first + run.begin;
     gradient_run(scores + begin, grads + begin, queries.log_sums + begin, queries.dots + begin,
@@ -148,7 +144,7 @@ void join_scores(const at::Tensor& scores, const HeadRows& block, std::int64_t f
     at::parallel_for(0, scores.size(0), kernel::grain(n), [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> scratch(static_cast<std::size_t>(n));
       for (std::int64_t row = begin; row < end; ++row) {
-        const Run seen = visible_keys(block, row, first_key, n);
+        const Range seen = visible_keys(block, row, first_key, n);
         softmax.factor[row] =
             seen.begin == seen.end
                 ? 1.0F

@@ -18,10 +18,6 @@ struct HeadRows {
   const std::int64_t* document;  ///< as Documents::of()
 
   [[nodiscard]] std::int64_t rows() const { return group * positions; }
-  /// The first key that a query at this position sees.
-  [[nodiscard]] std::int64_t first_key(std::int64_t position) const {
-    return document == nullptr ? 0 : document[position];
-  }
 };
 
 /// The block's rows of x [L, heads, d], dense: [rows, d].

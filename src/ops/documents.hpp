@@ -20,6 +20,11 @@ struct Documents {
   }
 };
 
+/// The first token that the one at `position` sees. `document` as Documents::of().
+[[nodiscard]] inline std::int64_t first_seen(const std::int64_t* document, std::int64_t position) {
+  return document == nullptr ? 0 : document[position];
+}
+
 /// `first` of sequences [b, L] from `begins` [b, L] (uint8, not 0 where a document begins). The first token
 /// of a sequence begins one in any case.
 [[nodiscard]] Documents documents_from(const at::Tensor& begins);

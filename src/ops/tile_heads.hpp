@@ -1,6 +1,7 @@
 // The heads that attention on matrix tiles works on. Internal to src/ops.
 #pragma once
 
+#include "ops/documents.hpp"
 #include "ops/tile_layout.hpp"
 
 #include <cstdint>
@@ -18,9 +19,7 @@ struct Heads {
   float* log_sums;  ///< [group, length]: log2 of the sum of e^(scale * score) over all keys
 
   /// The first key that a query at this position sees.
-  [[nodiscard]] std::int64_t first_key(std::int64_t position) const {
-    return document == nullptr ? 0 : document[position];
-  }
+  [[nodiscard]] std::int64_t first_key(std::int64_t position) const { return first_seen(document, position); }
   /// And where the block of keys begins that holds it.
   [[nodiscard]] std::int64_t first_block(std::int64_t position) const {
     return first_key(position) / kBlock * kBlock;

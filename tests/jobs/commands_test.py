@@ -28,7 +28,7 @@ def check(file, **options):
 
 class CommandLine(JobTest):
     def test_the_version_lists_what_it_was_built_with(self):
-        self.expect(sluice("--version"), 0, "sluice ", "LibTorch ", "MPI ", "HDF5 ", "NCCL")
+        self.expect(sluice("--version"), 0, "sluice ", "LibTorch ", "oneDNN", "MPI ", "HDF5 ", "NCCL")
 
     def test_help(self):
         self.expect(sluice("--help"), 0, "run", "check", "plan", "inspect", "synthesize", "verify")
