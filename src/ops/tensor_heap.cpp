@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 
@@ -53,6 +54,10 @@ class Range {
 
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] std::byte* at(std::int64_t place) const { return data_ + place; }
+  [[nodiscard]] bool holds(const void* data) const {
+    const std::less<> before;  // of any two addresses
+    return !before(data, data_) && before(data, data_ + bytes_);
+  }
   [[nodiscard]] std::int64_t place_of(const void* data) const {
     return static_cast<const std::byte*>(data) - data_;
   }
@@ -86,13 +91,14 @@ class TensorHeap final : public c10::Allocator {
     return const_cast<TensorHeap*>(this)->memory(bytes);  // what the interface forbids in this version alone
   }
 #endif
+  /// For the operations of LibTorch that ask for memory without a tensor.
+  [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &release; }
 
  private:
   c10::DataPtr memory(std::size_t bytes) {
-    void* const data =
-        bytes < kLeast ? nullptr : place(round_up(static_cast<std::int64_t>(bytes), kAlignment));
+    void* data = bytes < kLeast ? nullptr : place(round_up(static_cast<std::int64_t>(bytes), kAlignment));
     // Who has no more memory says so there.
-    if (data == nullptr) return c10::GetDefaultCPUAllocator()->allocate(bytes);
+    if (data == nullptr) data = c10::GetDefaultCPUAllocator()->raw_allocate(bytes);
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }
 
@@ -123,6 +129,7 @@ TensorHeap* heap() {
 
 void TensorHeap::release(void* data) {
   TensorHeap& of = *heap();
+  if (!of.range_.holds(data)) return c10::GetDefaultCPUAllocator()->raw_deallocate(data);
   const std::scoped_lock lock(of.mutex_);
   of.blocks_.release(of.range_.place_of(data));
 }

@@ -2,10 +2,12 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <c10/core/CPUAllocator.h>
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <set>
 #include <thread>
 #include <vector>
@@ -47,6 +49,16 @@ TEST_F(TensorHeap, tensors_of_all_sizes_are_aligned_and_their_own) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensors[i].data_ptr()) % 64, 0U) << tensors[i].numel();
     EXPECT_TRUE(tensors[i].eq(static_cast<std::int64_t>(i)).all().item<bool>()) << tensors[i].numel();
+  }
+}
+
+/// As LibTorch does within operations, some of them on ARM processors alone.
+TEST_F(TensorHeap, memory_without_a_tensor_comes_from_it_and_goes_back) {
+  c10::Allocator& allocator = *c10::GetCPUAllocator();
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1000}, std::size_t{1} << 20}) {
+    void* const data = allocator.raw_allocate(bytes);
+    if (data != nullptr) std::memset(data, 1, bytes);
+    allocator.raw_deallocate(data);
   }
 }
 
