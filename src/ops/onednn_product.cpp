@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 namespace sluice::ops {
 namespace {
@@ -63,8 +65,12 @@ class Kernel {
 #else
     const dnnl::matmul::primitive_desc description({a_, b_, out_}, attributes, cpu());
 #endif
+    is_reference_ = std::string_view(description.impl_info_str()).starts_with("ref");
     primitive_ = dnnl::matmul(description);
   }
+
+  /// Whether it is the library's plain loop, which products of float32 copies outdo by far.
+  [[nodiscard]] bool is_reference() const { return is_reference_; }
 
   void run(void* a, void* b, void* out) const {
     dnnl::stream stream(cpu());
@@ -77,10 +83,14 @@ class Kernel {
  private:
   dnnl::memory::desc a_, b_, out_;
   dnnl::matmul primitive_;
+  bool is_reference_ = false;
 };
 
-/// Empty where the library has none.
-std::optional<Kernel> compiled(const Key& key) try { return Kernel(key); } catch (const dnnl::error& error) {
+/// Empty where the library has none for this processor.
+std::optional<Kernel> compiled(const Key& key) try {
+  Kernel kernel(key);
+  return kernel.is_reference() ? std::nullopt : std::optional(std::move(kernel));
+} catch (const dnnl::error& error) {
   if (error.status == dnnl_unimplemented) return std::nullopt;
   throw;
 }
@@ -101,8 +111,12 @@ bool onednn_has_products() {
   // Where it imitates the instructions, products of float32 copies take less than half of its time.
   using enum dnnl::cpu_isa;
   static const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-  return isa != sse41 && isa != avx && isa != avx2 && isa != avx2_vnni && isa != avx512_core &&
-         isa != avx512_core_vnni;
+  static const bool imitates = isa == sse41 || isa == avx || isa == avx2 || isa == avx2_vnni ||
+                               isa == avx512_core || isa == avx512_core_vnni;
+  // On other processors than x86 these names say nothing: there it has kernels, or has none.
+  constexpr Matrix kSquare{64, 64, 64, 1};
+  static const bool has = !imitates && compiled({kSquare, kSquare, kSquare, false, false}).has_value();
+  return has;
 }
 
 bool onednn_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
