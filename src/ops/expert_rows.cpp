@@ -6,6 +6,7 @@
 #include "ops/sizes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -22,17 +23,33 @@ std::int64_t padded_rows(std::int64_t count) {
   return static_cast<std::int64_t>(round_up(static_cast<std::uint64_t>(count), step));
 }
 
-/// Multiplies both rows by the weight; returns the weight's gradient.
+/// A row of weighted_swiglu_backward(); returns the weight's gradient. What was rounded on the way forward is
+/// rounded here as well. Conversions in loops of their own: a loop over two widths of element is slower.
 template <class T>
-SLUICE_VECTOR_CLONES float weigh_row(T* activation, T* grad, float weight, std::int64_t width) {
+SLUICE_VECTOR_CLONES float weighted_backward_row(T* gate, T* up, T* d_activation, float weight,
+                                                 std::int64_t width) {
+  constexpr std::int64_t kChunk = 256;
+  std::array<float, kChunk> gates, ups, grads;
+  float *const g = gates.data(), *const u = ups.data(), *const d = grads.data();
   float dot = 0;
+  for (std::int64_t begin = 0; begin < width; begin += kChunk) {
+    const std::int64_t count = std::min(kChunk, width - begin);
+    kernel::load_row(gate + begin, count, g);
+    kernel::load_row(up + begin, count, u);
+    kernel::load_row(d_activation + begin, count, d);
 #pragma omp simd reduction(+ : dot)
-  for (std::int64_t i = 0; i < width; ++i) {
-    const float a = kernel::load(activation[i]);
-    const float g = kernel::load(grad[i]);
-    dot += a * g;
-    activation[i] = kernel::store<T>(a * weight);
-    grad[i] = kernel::store<T>(g * weight);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float s = kernel::sigmoid(g[i]), silu = g[i] * s;
+      const float activation = kernel::rounded<T>(silu * u[i]);
+      const float weighted = kernel::rounded<T>(d[i] * weight);
+      dot += activation * d[i];
+      d[i] = activation * weight;
+      g[i] = weighted * u[i] * s * (1.0F + g[i] * (1.0F - s));
+      u[i] = weighted * silu;
+    }
+    kernel::store_row(g, count, gate + begin);
+    kernel::store_row(u, count, up + begin);
+    kernel::store_row(d, count, d_activation + begin);
   }
   return dot;
 }
@@ -108,17 +125,17 @@ void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choice
   });
 }
 
-void weigh_rows(const at::Tensor& activation, const at::Tensor& grad, const RowBlock& block,
-                const at::Tensor& weights, const at::Tensor& d_weights) {
-  const std::int64_t width = activation.size(1);
+void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_activation,
+                              const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights) {
+  const std::int64_t width = gate.size(1);
   const float* weight = weights.data_ptr<float>();
   float* d_weight = d_weights.data_ptr<float>();
-  kernel::dispatch(activation, [&]<class T>(T) {
-    T *const activations = activation.data_ptr<T>(), *const grads = grad.data_ptr<T>();
+  kernel::dispatch(gate, [&]<class T>(T) {
+    const kernel::Rows<T> gates(gate), ups(up), grads(d_activation);
     at::parallel_for(0, block.count, kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
-        d_weight[block.slots[row]] = weigh_row(activations + row * width, grads + row * width,
-                                               kernel::rounded<T>(weight[block.slots[row]]), width);
+        d_weight[block.slots[row]] = weighted_backward_row(
+            gates[row], ups[row], grads[row], kernel::rounded<T>(weight[block.slots[row]]), width);
     });
   });
 }

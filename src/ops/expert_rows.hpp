@@ -45,9 +45,10 @@ void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices,
 void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choices, const at::Tensor& weights,
               const at::Tensor& sums);
 
-/// Multiplies the rows of an activation [padded, I] and of the gradient of their weighted value by their
-/// weights; writes the gradients of the weights to d_weights [N, k].
-void weigh_rows(const at::Tensor& activation, const at::Tensor& grad, const RowBlock& block,
-                const at::Tensor& weights, const at::Tensor& d_weights);
+/// Backward of `weight * (silu(gate) * up)` with a weight of weights [N, k] for each row, in one pass and in
+/// place: gate and up [padded, I] become their gradients, and `d_activation`, the gradient of the weighted
+/// value, becomes that value. Writes the gradients of the weights to d_weights [N, k].
+void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_activation,
+                              const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights);
 
 }  // namespace sluice::ops

@@ -36,22 +36,18 @@ class BlockBuffers {
         inputs_(at::empty({rows, hidden_}, x.options())),
         outputs_(at::empty({rows, hidden_}, x.options())),
         gate_up_(at::empty({rows, 2 * width}, x.options())),
-        d_gate_up_(at::empty({rows, 2 * width}, x.options())),
-        activation_(at::empty({rows, width}, x.options())),
-        d_activation_(at::empty({rows, width}, x.options())) {}
+        activation_(at::empty({rows, width}, x.options())) {}
 
   [[nodiscard]] at::Tensor inputs(std::int64_t rows) const { return inputs_.narrow(0, 0, rows); }
   [[nodiscard]] at::Tensor outputs(std::int64_t rows) const { return outputs_.narrow(0, 0, rows); }
   [[nodiscard]] at::Tensor gate_up(std::int64_t rows) const { return gate_up_.narrow(0, 0, rows); }
-  [[nodiscard]] at::Tensor d_gate_up(std::int64_t rows) const { return d_gate_up_.narrow(0, 0, rows); }
   [[nodiscard]] at::Tensor activation(std::int64_t rows) const { return activation_.narrow(0, 0, rows); }
-  [[nodiscard]] at::Tensor d_activation(std::int64_t rows) const { return d_activation_.narrow(0, 0, rows); }
   [[nodiscard]] at::Tensor gate_of(const at::Tensor& joint) const { return joint.narrow(1, 0, width_); }
   [[nodiscard]] at::Tensor up_of(const at::Tensor& joint) const { return joint.narrow(1, width_, width_); }
 
  private:
   std::int64_t hidden_, width_;
-  at::Tensor inputs_, outputs_, gate_up_, d_gate_up_, activation_, d_activation_;
+  at::Tensor inputs_, outputs_, gate_up_, activation_;
 };
 
 /// Rows of an expert from own tokens, on average, from which on they are worked on before others arrive. For
@@ -110,43 +106,41 @@ class Pass {
     buffers_.reset();
   }
 
-  /// The block's inputs, and what they are activated to.
-  at::Tensor activate(const RowBlock& block, const ExpertParameters& expert) {
-    const at::Tensor inputs = buffers_->inputs(block.padded);
-    take_rows(tokens_.x, block, tokens_.experts.size(1), inputs);
-    const at::Tensor gate_up = buffers_->gate_up(block.padded);
-    product(gate_up, inputs, expert.gate_up.value.t());
-    const at::Tensor activation = buffers_->activation(block.padded);
-    swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
-    return activation;
+  /// The rows of the block's tokens, and what the expert's gate and up make of them.
+  struct Entered {
+    at::Tensor inputs, gate_up;
+  };
+
+  Entered enter(const RowBlock& block, const ExpertParameters& expert) {
+    const Entered entered{buffers_->inputs(block.padded), buffers_->gate_up(block.padded)};
+    take_rows(tokens_.x, block, tokens_.experts.size(1), entered.inputs);
+    product(entered.gate_up, entered.inputs, expert.gate_up.value.t());
+    return entered;
   }
 
   void forward(const RowBlock& block, const ExpertParameters& expert) {
-    const at::Tensor activation = activate(block, expert);
+    const at::Tensor gate_up = enter(block, expert).gate_up;
+    const at::Tensor activation = buffers_->activation(block.padded);
+    swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
     const at::Tensor outputs = buffers_->outputs(block.padded);
     product(outputs, activation, expert.down.value.t());
     add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
   void backward(const RowBlock& block, const ExpertParameters& expert) {
-    const at::Tensor activation = activate(block, expert);
+    const auto [inputs, gate_up] = enter(block, expert);
     const at::Tensor d_outputs = buffers_->outputs(block.padded);
     take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
-    const at::Tensor d_activation = buffers_->d_activation(block.padded);
-    product(d_activation, d_outputs, expert.down.value);
-    weigh_rows(activation, d_activation, block, tokens_.weights, d_weights_);
+    const at::Tensor activation = buffers_->activation(block.padded);
+    product(activation, d_outputs, expert.down.value);  // its gradient, so far
+    weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
+                             tokens_.weights, d_weights_);
     const bool adds = expert.written == nullptr || expert.written->add(block.expert);
     const Into into = adds ? Into::kAdd : Into::kReplace;
     if (expert.down.grad.defined()) product(expert.down.grad, d_outputs.t(), activation, into);
-
-    const at::Tensor gate_up = buffers_->gate_up(block.padded);
-    const at::Tensor d_gate_up = buffers_->d_gate_up(block.padded);
-    swiglu_rows_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), d_activation,
-                         buffers_->gate_of(d_gate_up), buffers_->up_of(d_gate_up));
-    const at::Tensor inputs = buffers_->inputs(block.padded);
-    if (expert.gate_up.grad.defined()) product(expert.gate_up.grad, d_gate_up.t(), inputs, into);
+    if (expert.gate_up.grad.defined()) product(expert.gate_up.grad, gate_up.t(), inputs, into);
     // The inputs have done their work, so their gradient takes their place.
-    product(inputs, d_gate_up, expert.gate_up.value);
+    product(inputs, gate_up, expert.gate_up.value);
     add_rows(inputs, block, tokens_.experts.size(1), {}, sums_);
   }
 

@@ -66,6 +66,17 @@ float rounded(float value) {
   return load(store_result<T>(value));
 }
 
+/// Elements as float32, and what came of arithmetic back as T. For loops in between them, which are slow over
+/// two widths of element.
+template <class T>
+inline void load_row(const T* from, std::int64_t count, float* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = load(from[i]);
+}
+template <class T>
+inline void store_row(const float* from, std::int64_t count, T* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = store_result<T>(from[i]);
+}
+
 /// e^r for |r| <= log(2) / 2 (Cephes polynomial).
 inline float exponential_of_remainder(float r) {
   float p = 1.9875691500e-4F;
@@ -120,6 +131,15 @@ template <class T>
 SLUICE_VECTOR_CLONES void add_row(const T* row, float weight, std::int64_t width, float* sum) {
   for (std::int64_t i = 0; i < width; ++i) sum[i] += weight * load(row[i]);
 }
+
+/// The rows of a matrix, which may lie apart.
+template <class T>
+struct Rows {
+  explicit Rows(const at::Tensor& matrix) : data(matrix.data_ptr<T>()), stride(matrix.stride(0)) {}
+  T* operator[](std::int64_t row) const { return data + row * stride; }
+  T* data;
+  std::int64_t stride;
+};
 
 /// The elements of a bfloat16 tensor, as their bits.
 inline std::uint16_t* bits(const at::Tensor& tensor) {

@@ -25,21 +25,12 @@ SLUICE_VECTOR_CLONES void backward_row(const T* gate, const T* up, const T* d_ou
   }
 }
 
-/// The rows of a matrix.
-template <class T>
-struct Rows {
-  explicit Rows(const at::Tensor& matrix) : data(matrix.data_ptr<T>()), stride(matrix.stride(0)) {}
-  T* operator[](std::int64_t row) const { return data + row * stride; }
-  T* data;
-  std::int64_t stride;
-};
-
 }  // namespace
 
 void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out) {
   const std::int64_t width = gate.size(1);
   kernel::dispatch(gate, [&]<class T>(T) {
-    const Rows<T> gates(gate), ups(up), outs(out);
+    const kernel::Rows<T> gates(gate), ups(up), outs(out);
     at::parallel_for(0, gate.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) forward_row(gates[row], ups[row], outs[row], width);
     });
@@ -50,7 +41,7 @@ void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at
                           const at::Tensor& d_gate, const at::Tensor& d_up) {
   const std::int64_t width = gate.size(1);
   kernel::dispatch(gate, [&]<class T>(T) {
-    const Rows<T> gates(gate), ups(up), d_outs(d_out), d_gates(d_gate), d_ups(d_up);
+    const kernel::Rows<T> gates(gate), ups(up), d_outs(d_out), d_gates(d_gate), d_ups(d_up);
     at::parallel_for(0, gate.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         backward_row(gates[row], ups[row], d_outs[row], d_gates[row], d_ups[row], width);

@@ -114,13 +114,13 @@ std::int64_t exchange_bytes(const ModelConfig& model, std::int64_t size, const T
          group_tokens * model.experts_per_token * 8;
 }
 
-/// What one pass of the experts takes: the slots in the order of experts, and one block of rows with its
-/// gradients.
+/// What one pass of the experts takes: the slots in the order of experts, and one block of rows, in
+/// the place of which its gradients come.
 std::int64_t expert_bytes(const ModelConfig& model, std::int64_t size, std::int64_t group_tokens) {
   if (model.moe_layer_count() == 0) return 0;
   const std::int64_t slots = group_tokens * model.experts_per_token;
   return slots * 8 + std::min(ops::kExpertBlockRows, slots) *
-                         (2 * model.hidden_size + 6 * model.expert_intermediate_size) * size;
+                         (2 * model.hidden_size + 3 * model.expert_intermediate_size) * size;
 }
 
 /// Logits that are there at once, and the float32 gradient of a group of tokens.
