@@ -18,16 +18,11 @@ namespace {
 class LayerViews {
  public:
   LayerViews(const ParameterViews& views, int layer) : views_(views), layer_(layer) {}
-  const ops::Parameter& operator[](std::string_view name) const { return views_[full(name)]; }
-  [[nodiscard]] ops::WrittenExperts* written_experts(std::string_view name) const {
-    return views_.written_experts(views_.unit_of(full(name)));
+  const ops::Parameter& operator[](std::string_view name) const {
+    return views_[fmt::format("model.layers.{}.{}", layer_, name)];
   }
 
  private:
-  [[nodiscard]] std::string full(std::string_view name) const {
-    return fmt::format("model.layers.{}.{}", layer_, name);
-  }
-
   const ParameterViews& views_;
   int layer_;
 };
@@ -61,8 +56,7 @@ DenseMlpParameters swiglu_parameters(const LayerViews& view, const std::string& 
 
 MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& view) {
   MoeParameters out{view["mlp.gate.weight"],
-                    {view["mlp.experts.gate_up_proj"], view["mlp.experts.down_proj"],
-                     view.written_experts("mlp.experts.down_proj")}};
+                    {view["mlp.experts.gate_up_proj"], view["mlp.experts.down_proj"]}};
   if (config.shared_expert_intermediate_size > 0)
     out.shared = {swiglu_parameters(view, "mlp.shared_expert"), view["mlp.shared_expert_gate.weight"]};
   return out;

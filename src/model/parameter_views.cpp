@@ -54,32 +54,23 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
     const std::int64_t held = plan.held(unit, rank).count();
     values_.push_back(unbound_storage(held * size_of(dtype)));
     gradients_.push_back(unbound_storage(held * size_of(DType::kFloat32)));
-    const bool has_experts = layout.kind() == UnitKind::kExperts;
-    written_.push_back(has_experts ? std::make_unique<ops::WrittenExperts>(held / layout.expert_begin(1))
-                                   : nullptr);
     for (const Placement& placement : layout.placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
       const std::vector<std::int64_t> shape = shape_of(tensor, layout, held);
       const std::vector<std::int64_t> strides = strides_of(tensor, placement);
       views_[static_cast<std::size_t>(placement.tensor)] = {
           view_of(values_.back(), scalar_type(dtype), placement, shape, strides),
-          view_of(gradients_.back(), at::kFloat, placement, shape, strides)};
+          view_of(gradients_.back(), at::kFloat, placement, shape, strides),
+          &written_.emplace_back(layout.kind() == UnitKind::kExperts ? shape.front() : 1)};
     }
   }
 }
 
-const TensorHome& ParameterViews::home_of(std::string_view name) const {
+const ops::Parameter& ParameterViews::operator[](std::string_view name) const {
   const auto tensor = manifest_.find(name);
   SLUICE_ASSERT(tensor, "no tensor {} in the manifest", name);
   const TensorHome& home = layouts_.homes[static_cast<std::size_t>(*tensor)];
   SLUICE_ASSERT(home.unit >= 0, "{} has no storage", name);
-  return home;
-}
-
-int ParameterViews::unit_of(std::string_view name) const { return home_of(name).unit; }
-
-const ops::Parameter& ParameterViews::operator[](std::string_view name) const {
-  const TensorHome& home = home_of(name);
   const FlatLayout& unit = layouts_.units[static_cast<std::size_t>(home.unit)];
   return views_[static_cast<std::size_t>(unit.placements()[static_cast<std::size_t>(home.placement)].tensor)];
 }
@@ -95,5 +86,11 @@ void ParameterViews::bind_gradients(int unit, float* gradients) {
 void ParameterViews::unbind(int unit) { bind(unit, nullptr); }
 
 void ParameterViews::unbind_gradients(int unit) { bind_gradients(unit, nullptr); }
+
+void ParameterViews::set_written(int unit, bool written) {
+  for_each_view(unit, [&](const ops::Parameter& view) { view.written->set_all(written); });
+}
+
+void ParameterViews::clear_unwritten(int unit) { for_each_view(unit, ops::clear_unwritten_gradient); }
 
 }  // namespace sluice

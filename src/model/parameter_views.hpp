@@ -3,13 +3,13 @@
 #pragma once
 
 #include "manifest/manifest.hpp"
-#include "ops/experts.hpp"
+#include "ops/parameter.hpp"
 #include "shard/shard_plan.hpp"
 
 #include <c10/core/Storage.h>
 
 #include <cstddef>
-#include <memory>
+#include <deque>
 #include <string_view>
 #include <vector>
 
@@ -26,15 +26,6 @@ class ParameterViews {
   /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
   /// unknown names.
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
-  /// The unit that holds a tensor. Error(kInternal) for unknown names.
-  [[nodiscard]] int unit_of(std::string_view name) const;
-
-  /// Which of a unit's experts have a gradient in this step: all, if nobody says otherwise. Null for a unit
-  /// without experts.
-  [[nodiscard]] ops::WrittenExperts* written_experts(int unit) const {
-    return written_[static_cast<std::size_t>(unit)].get();
-  }
-
   /// Points a unit's values at `values` (what the rank holds, in the dtype), which stays the caller's.
   void bind(int unit, std::byte* values);
   /// Points a unit's gradients at `gradients` (as many float32).
@@ -42,15 +33,26 @@ class ParameterViews {
   void unbind(int unit);
   void unbind_gradients(int unit);
 
+  /// Whether a unit's gradients hold numbers of this step: they do, if nobody says otherwise. If not, the
+  /// first that come to a tensor, or to an expert, replace what is there.
+  void set_written(int unit, bool written);
+  /// Zeros in a unit's bound gradients, where nothing has come since.
+  void clear_unwritten(int unit);
+
  private:
-  [[nodiscard]] const TensorHome& home_of(std::string_view name) const;
+  /// Calls `visit` with the views of each of a unit's tensors.
+  template <class Visit>
+  void for_each_view(int unit, Visit visit) const {
+    for (const Placement& placement : layouts_.units[static_cast<std::size_t>(unit)].placements())
+      visit(views_[static_cast<std::size_t>(placement.tensor)]);
+  }
 
   const ParameterManifest& manifest_;
   const UnitLayouts& layouts_;
-  std::vector<c10::Storage> values_;                           ///< one per unit
-  std::vector<c10::Storage> gradients_;                        ///< one per unit
-  std::vector<std::unique_ptr<ops::WrittenExperts>> written_;  ///< one per unit
-  std::vector<ops::Parameter> views_;  ///< one per manifest tensor; empty for computed buffers
+  std::vector<c10::Storage> values_;       ///< one per unit
+  std::vector<c10::Storage> gradients_;    ///< one per unit
+  std::deque<ops::WrittenParts> written_;  ///< one per stored tensor
+  std::vector<ops::Parameter> views_;      ///< one per manifest tensor; empty for computed buffers
 };
 
 }  // namespace sluice

@@ -162,7 +162,7 @@ struct CausalConvSilu : node::Function<CausalConvSilu> {
     const at::Tensor d_y = grads[0].contiguous();
     at::Tensor d_x = at::empty_like(x);
     kernel::dispatch(x, [&]<class T>(T) { ops::backward<T>(x, filters, documents, d_y, d_x, d_filters); });
-    if (weight.grad.defined()) weight.grad.add_(filters_by_channel(d_filters, x.size(2)));
+    if (weight.grad.defined()) gradient_to_add_to(weight).add_(filters_by_channel(d_filters, x.size(2)));
     return {d_x, {}, {}};
   }
 };

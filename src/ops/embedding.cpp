@@ -45,11 +45,12 @@ void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const Pa
   const at::Tensor tokens = ids.contiguous();
   const at::Tensor rows = d_out.contiguous();
   const std::int64_t width = rows.size(1);
+  const at::Tensor grad = gradient_to_add_to(table);
   // Threads share the columns, so that each gradient row is summed in token order whatever their number.
   kernel::dispatch(rows, [&]<class T>(T) {
     at::parallel_for(0, width, kernel::grain(rows.size(0)), [&](std::int64_t begin, std::int64_t end) {
       add_columns(tokens.data_ptr<std::int64_t>(), padding, rows.data_ptr<T>(), rows.size(0), width, begin,
-                  end, table.grad.data_ptr<float>(), table.grad.stride(0));
+                  end, grad.data_ptr<float>(), grad.stride(0));
     });
   });
 }

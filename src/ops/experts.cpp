@@ -19,12 +19,10 @@
 namespace sluice::ops {
 namespace {
 
-/// Of one expert.
-ExpertParameters slice(const ExpertParameters& all, std::int64_t expert) {
-  const auto of = [&](const Parameter& fused) {
-    return Parameter{fused.value[expert], fused.grad.defined() ? fused.grad[expert] : at::Tensor()};
-  };
-  return {of(all.gate_up), of(all.down), all.written};
+/// d_out^T inputs to one expert's gradient of a fused weight, if it has one.
+void bring_gradient(const Parameter& fused, std::int64_t expert, const at::Tensor& d_out,
+                    const at::Tensor& inputs) {
+  if (fused.grad.defined()) product(fused.grad[expert], d_out.t(), inputs, into_gradient(fused, expert));
 }
 
 /// What one block of rows passes through, allocated once for all blocks of a pass.
@@ -63,14 +61,14 @@ class Pass {
 
   /// [N, H] float32.
   at::Tensor forward() {
-    for_each_block([&](const RowBlock& block) { forward(block, slice(parameters_, block.expert)); });
+    for_each_block([&](const RowBlock& block) { forward(block); });
     return sums_;
   }
 
   /// Gradients of the tokens [N, H] and of their weights [N, k], float32; adds those of the parameters.
   std::pair<at::Tensor, at::Tensor> backward() {
     d_weights_ = at::zeros_like(tokens_.weights);
-    for_each_block([&](const RowBlock& block) { backward(block, slice(parameters_, block.expert)); });
+    for_each_block([&](const RowBlock& block) { backward(block); });
     return {sums_, d_weights_};
   }
 
@@ -111,36 +109,34 @@ class Pass {
     at::Tensor inputs, gate_up;
   };
 
-  Entered enter(const RowBlock& block, const ExpertParameters& expert) {
+  Entered enter(const RowBlock& block) {
     const Entered entered{buffers_->inputs(block.padded), buffers_->gate_up(block.padded)};
     take_rows(tokens_.x, block, tokens_.experts.size(1), entered.inputs);
-    product(entered.gate_up, entered.inputs, expert.gate_up.value.t());
+    product(entered.gate_up, entered.inputs, parameters_.gate_up.value[block.expert].t());
     return entered;
   }
 
-  void forward(const RowBlock& block, const ExpertParameters& expert) {
-    const at::Tensor gate_up = enter(block, expert).gate_up;
+  void forward(const RowBlock& block) {
+    const at::Tensor gate_up = enter(block).gate_up;
     const at::Tensor activation = buffers_->activation(block.padded);
     swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
     const at::Tensor outputs = buffers_->outputs(block.padded);
-    product(outputs, activation, expert.down.value.t());
+    product(outputs, activation, parameters_.down.value[block.expert].t());
     add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
-  void backward(const RowBlock& block, const ExpertParameters& expert) {
-    const auto [inputs, gate_up] = enter(block, expert);
+  void backward(const RowBlock& block) {
+    const auto [inputs, gate_up] = enter(block);
     const at::Tensor d_outputs = buffers_->outputs(block.padded);
     take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
     const at::Tensor activation = buffers_->activation(block.padded);
-    product(activation, d_outputs, expert.down.value);  // its gradient, so far
+    product(activation, d_outputs, parameters_.down.value[block.expert]);  // its gradient, so far
     weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
                              tokens_.weights, d_weights_);
-    const bool adds = expert.written == nullptr || expert.written->add(block.expert);
-    const Into into = adds ? Into::kAdd : Into::kReplace;
-    if (expert.down.grad.defined()) product(expert.down.grad, d_outputs.t(), activation, into);
-    if (expert.gate_up.grad.defined()) product(expert.gate_up.grad, gate_up.t(), inputs, into);
+    bring_gradient(parameters_.down, block.expert, d_outputs, activation);
+    bring_gradient(parameters_.gate_up, block.expert, gate_up, inputs);
     // The inputs have done their work, so their gradient takes their place.
-    product(inputs, gate_up, expert.gate_up.value);
+    product(inputs, gate_up, parameters_.gate_up.value[block.expert]);
     add_rows(inputs, block, tokens_.experts.size(1), {}, sums_);
   }
 
@@ -189,7 +185,6 @@ struct First : node::Function<First> {
                             const Unseen& inputs) {
     node::keep(context, "gate_up", inputs.parameters.gate_up);
     node::keep(context, "down", inputs.parameters.down);
-    node::keep(context, "written", inputs.parameters.written);
     node::keep(context, "exchange", inputs.exchange);
     send(inputs.tokens, *inputs.exchange);
     return at::empty({0}, x.options());
@@ -197,8 +192,7 @@ struct First : node::Function<First> {
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list&) {
     auto [d_x, d_weights] =
-        receive_and_run_backward({node::kept(context, "gate_up"), node::kept(context, "down"),
-                                  node::kept_pointer<WrittenExperts>(context, "written")},
+        receive_and_run_backward({node::kept(context, "gate_up"), node::kept(context, "down")},
                                  *node::kept_pointer<TokenExchange>(context, "exchange"));
     return {d_x, d_weights, {}};
   }

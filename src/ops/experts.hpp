@@ -12,29 +12,10 @@
 
 namespace sluice::ops {
 
-/// Of each expert whether its gradient holds numbers of this step already. If not it holds anything: what
-/// comes first replaces it, so that nobody needs to write zeros there before.
-class WrittenExperts {
- public:
-  explicit WrittenExperts(std::int64_t experts) : written_(static_cast<std::size_t>(experts), kYes) {}
-  /// From here on all do, or none.
-  void set_all(bool written) { std::ranges::fill(written_, written ? kYes : kNo); }
-  /// Whether it has so far; it does from here on.
-  bool add(std::int64_t expert) {
-    return std::exchange(written_[static_cast<std::size_t>(expert)], kYes) == kYes;
-  }
-  [[nodiscard]] std::int64_t size() const { return std::ssize(written_); }
-
- private:
-  static constexpr char kNo = 0, kYes = 1;
-  std::vector<char> written_;
-};
-
 /// The experts of this rank: gate_up [E, 2I, H] (gate rows, then up rows), down [E, H, I].
 struct ExpertParameters {
   Parameter gate_up;
   Parameter down;
-  WrittenExperts* written = nullptr;  ///< outlives the graph; null: all gradients are to be added to
 };
 
 /// Sum over a token's experts e of weight * down[e] swiglu(gate_up[e] x), for tokens x [T, H].

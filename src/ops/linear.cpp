@@ -21,7 +21,7 @@ struct Linear : node::Function<Linear> {
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const Parameter w = node::kept(context, "w");
     const at::Tensor d_y = grads[0].contiguous();
-    if (w.grad.defined()) product(w.grad, d_y.t(), context->get_saved_variables()[0], Into::kAdd);
+    if (w.grad.defined()) product(w.grad, d_y.t(), context->get_saved_variables()[0], into_gradient(w));
     return {product(d_y, w.value), {}, {}};
   }
 };

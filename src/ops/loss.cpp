@@ -127,12 +127,13 @@ class TokenGroup {
 
   /// After loss(). What was not kept is computed anew.
   void gradient(double scale, const at::Tensor& d_hidden) {
+    const Into into = into_gradient(w_);
     const at::Tensor total = at::zeros(d_hidden.sizes(), d_hidden.options().dtype(at::kFloat));
     for (std::int64_t first = 0; first < vocabulary(); first += kTileWidth) {
       const Tile logits = keep_ ? kept_[static_cast<std::size_t>(first / kTileWidth)] : tile(first);
       to_gradient(logits, targets_, sums_, scale);
       product(total, logits.logits, rows(w_.value, first), Into::kAdd);
-      if (w_.grad.defined()) product(rows(w_.grad, first), logits.logits.t(), hidden_, Into::kAdd);
+      if (w_.grad.defined()) product(rows(w_.grad, first), logits.logits.t(), hidden_, into);
     }
     d_hidden.copy_(total);
   }

@@ -15,23 +15,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-/// Keeps a parameter for backward. Not through save_for_backward: that refuses tensors whose buffer was
-/// written since, and these are written on purpose (weights gathered again, gradients added to).
-inline void keep(AutogradContext* context, const std::string& name, const Parameter& parameter) {
-  context->saved_data[name] = parameter.value;
-  context->saved_data[name + ".grad"] = parameter.grad;
-}
-inline Parameter kept(AutogradContext* context, const std::string& name) {
-  return {context->saved_data[name].toTensor(), context->saved_data[name + ".grad"].toTensor()};
-}
-
-inline void keep(AutogradContext* context, const Documents& documents) {
-  context->saved_data["documents"] = documents.first;
-}
-inline Documents kept_documents(AutogradContext* context) {
-  return {context->saved_data["documents"].toTensor()};
-}
-
 /// Keeps the address of an object that outlives the graph.
 template <class T>
 void keep(AutogradContext* context, const std::string& name, T* object) {
@@ -40,6 +23,25 @@ void keep(AutogradContext* context, const std::string& name, T* object) {
 template <class T>
 T* kept_pointer(AutogradContext* context, const std::string& name) {
   return reinterpret_cast<T*>(static_cast<std::intptr_t>(context->saved_data[name].toInt()));
+}
+
+/// Keeps a parameter for backward. Not through save_for_backward: that refuses tensors whose buffer was
+/// written since, and these are written on purpose (weights gathered again, gradients added to).
+inline void keep(AutogradContext* context, const std::string& name, const Parameter& parameter) {
+  context->saved_data[name] = parameter.value;
+  context->saved_data[name + ".grad"] = parameter.grad;
+  keep(context, name + ".written", parameter.written);
+}
+inline Parameter kept(AutogradContext* context, const std::string& name) {
+  return {context->saved_data[name].toTensor(), context->saved_data[name + ".grad"].toTensor(),
+          kept_pointer<WrittenParts>(context, name + ".written")};
+}
+
+inline void keep(AutogradContext* context, const Documents& documents) {
+  context->saved_data["documents"] = documents.first;
+}
+inline Documents kept_documents(AutogradContext* context) {
+  return {context->saved_data["documents"].toTensor()};
 }
 
 /// Whether a node over this input would be part of a graph.

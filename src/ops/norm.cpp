@@ -99,7 +99,7 @@ void backward(const at::Tensor& x, const Parameter& weight, const at::Tensor& sc
                            std::min(rows, (block + 1) * kBlockRows), width);
   });
   if (!weight.grad.defined()) return;
-  add_blocks(partial.data_ptr<float>(), blocks, width, weight.grad.data_ptr<float>());
+  add_blocks(partial.data_ptr<float>(), blocks, width, gradient_to_add_to(weight).data_ptr<float>());
 }
 
 /// Calls f<kind>(value of the tensor's element type).

@@ -14,12 +14,24 @@ struct InGraph : node::Function<InGraph> {
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const Parameter weight = node::kept(context, "weight");
-    if (weight.grad.defined()) weight.grad.add_(grads[0]);
+    if (weight.grad.defined()) gradient_to_add_to(weight).add_(grads[0]);
     return {{}, {}};
   }
 };
 
 }  // namespace
+
+at::Tensor gradient_to_add_to(const Parameter& weight) {
+  at::Tensor grad = weight.grad;
+  if (!adds_to_gradient(weight)) grad.zero_();
+  return grad;
+}
+
+void clear_unwritten_gradient(const Parameter& weight) {
+  const std::int64_t parts = weight.written->size();
+  for (std::int64_t part = 0; part < parts; ++part)
+    if (!weight.written->add(part)) (parts == 1 ? weight.grad : weight.grad[part]).zero_();
+}
 
 at::Tensor in_graph(const Parameter& weight, const at::Tensor& anchor) {
   return InGraph::apply(anchor, weight);

@@ -3,10 +3,35 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+#include <vector>
+
 namespace sluice::ops {
 
-/// A weight and where its gradient goes. Not an autograd leaf: an operation that uses it adds the gradient to
-/// `grad` in its own backward and hands gradients of activations alone to autograd. Autograd runs that
+/// Of each part of a gradient whether it holds numbers of this step already. If not it holds anything: what
+/// comes first replaces it, so that nobody needs to write zeros there before.
+class WrittenParts {
+ public:
+  explicit WrittenParts(std::int64_t parts) : written_(static_cast<std::size_t>(parts), kYes) {}
+  /// From here on all do, or none.
+  void set_all(bool written) { std::ranges::fill(written_, written ? kYes : kNo); }
+  /// Whether it has so far; it does from here on.
+  bool add(std::int64_t part) {
+    return std::exchange(written_[static_cast<std::size_t>(part)], kYes) == kYes;
+  }
+  [[nodiscard]] std::int64_t size() const { return std::ssize(written_); }
+
+ private:
+  static constexpr char kNo = 0, kYes = 1;
+  std::vector<char> written_;
+};
+
+/// A weight and where its gradient goes. Not an autograd leaf: an operation that uses it brings the gradient
+/// to `grad` in its own backward and hands gradients of activations alone to autograd. Autograd runs that
 /// backward only if an activation input requires a gradient, so whoever drives a layer sets requires_grad on
 /// the layer's input.
 ///
@@ -14,13 +39,29 @@ namespace sluice::ops {
 /// other memory between forward and backward, as long as the numbers are there again whenever an operation
 /// runs. `grad` is a float32 view of the same shape, or undefined when no gradient is wanted. Rows are
 /// contiguous in both; fused expert tensors may have gaps between experts.
+///
+/// `written` outlives all graphs; it has a part for each expert of a fused expert tensor, else one. Without
+/// it all that comes is added to `grad`.
 struct Parameter {
   at::Tensor value;
   at::Tensor grad;
+  WrittenParts* written = nullptr;
 };
 
+/// Whether what comes next to a part of the gradient is added, or replaces what is there. To be asked once by
+/// whoever brings it.
+[[nodiscard]] inline bool adds_to_gradient(const Parameter& weight, std::int64_t part = 0) {
+  return weight.written == nullptr || weight.written->add(part);
+}
+
+/// The gradient as something to add to: zeros, if it held nothing of this step. Of weights of one part.
+[[nodiscard]] at::Tensor gradient_to_add_to(const Parameter& weight);
+
+/// Zeros in all parts of the gradient that nothing came to in this step.
+void clear_unwritten_gradient(const Parameter& weight);
+
 /// A small weight as a tensor of the graph that `anchor` belongs to, for formulas written in LibTorch's own
-/// operations: a copy of `value`, whose gradient is added to `grad`. Part of a graph only if `anchor` is.
+/// operations: a copy of `value`, whose gradient goes to `grad`. Part of a graph only if `anchor` is.
 [[nodiscard]] at::Tensor in_graph(const Parameter& weight, const at::Tensor& anchor);
 
 }  // namespace sluice::ops

@@ -15,14 +15,14 @@
 namespace sluice::ops {
 namespace {
 
-/// w.grad += d_logits^T x, and the gradient of x.
+/// d_logits^T x to w.grad, and the gradient of x.
 at::Tensor products_backward(const at::Tensor& x, const Parameter& w, const at::Tensor& d_logits) {
   const at::ScalarType dtype = x.scalar_type();
   // Products take one dtype. Two bfloat16 numbers, side by side, keep 16 of the 24 bits of a float32 one.
   std::vector<at::Tensor> terms{d_logits.to(dtype)};
   if (dtype == at::kBFloat16) terms.push_back((d_logits - terms[0]).to(dtype));
   if (w.grad.defined())
-    for (const at::Tensor& term : terms) product(w.grad, term.t(), x, Into::kAdd);
+    for (const at::Tensor& term : terms) product(w.grad, term.t(), x, into_gradient(w));
   return product(at::cat(terms, 1), at::cat(std::vector<at::Tensor>(terms.size(), w.value), 0));
 }
 

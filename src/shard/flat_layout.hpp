@@ -64,6 +64,19 @@ class FlatLayout {
   static void for_each_run(const Placement& placement, std::int64_t begin, std::int64_t count,
                            const std::function<void(const Run&)>& visit);
 
+  /// Calls visit(begin, count) with what lies between tensors in the first `elements` of the buffer: all of
+  /// it, or some experts.
+  template <class Visit>
+  void for_each_gap(std::int64_t elements, Visit visit) const {
+    const std::int64_t period = kind_ == UnitKind::kExperts ? expert_begin(1) : elements_;
+    for (std::int64_t first = 0; first < elements; first += period)
+      for (std::size_t i = 0; i < placements_.size(); ++i) {
+        const std::int64_t end = placements_[i].offset + placements_[i].block_elements;
+        const std::int64_t next = i + 1 < placements_.size() ? placements_[i + 1].offset : period;
+        if (next > end) visit(first + end, next - end);
+      }
+  }
+
   /// The largest place a shard may be cut that is not above `position`: a granule boundary or the border of a
   /// block.
   [[nodiscard]] std::int64_t cut_at_or_below(std::int64_t position) const;

@@ -48,15 +48,12 @@ void GradientReducer::open(const Stage& stage) {
   open_ = room_.take(received_bytes(stage));
   float* next = floats(open_.data());
   for (const int unit : stage.units) {
-    const std::int64_t elements = held_elements(unit);
     float* held = in_arena(unit) ? floats(gradients_.unit_data(unit)) : next;
-    const bool keep = in_arena(unit) && has_gradient_[static_cast<std::size_t>(unit)];
-    if (replaces(unit))
-      views_.written_experts(unit)->set_all(keep);
-    else if (!keep)
-      clear(held, elements);
+    views_.set_written(unit, in_arena(unit) && has_gradient_[static_cast<std::size_t>(unit)]);
     views_.bind_gradients(unit, held);
-    if (!in_arena(unit)) next += elements;
+    if (in_arena(unit)) continue;
+    clear_gaps(unit, held);
+    next += held_elements(unit);
   }
 }
 
@@ -75,7 +72,7 @@ void GradientReducer::reduce(const Stage& stage) {
   if (rows_ != nullptr) return reduce_rows(stage.units.front());
   float* next = floats(reduced_.data());
   for (const int unit : stage.units) {
-    if (replaces(unit)) clear_idle_experts(unit);
+    views_.clear_unwritten(unit);
     views_.unbind_gradients(unit);
     if (!in_arena(unit)) {
       reductions_.push_back(begin_unit(unit, next));
@@ -96,12 +93,11 @@ void GradientReducer::finish() {
   room_.give_back(std::exchange(reduced_, {}));
 }
 
-void GradientReducer::clear_idle_experts(int unit) {
+void GradientReducer::clear_gaps(int unit, float* held) const {
   const FlatLayout& layout = gradients_.plan().layouts().units[static_cast<std::size_t>(unit)];
-  float* const held = floats(gradients_.unit_data(unit));
-  ops::WrittenExperts& written = *views_.written_experts(unit);
-  for (std::int64_t e = 0; e < written.size(); ++e)
-    if (!written.add(e)) clear(held + layout.expert_begin(e), layout.expert_begin(1));
+  layout.for_each_gap(held_elements(unit), [&](std::int64_t begin, std::int64_t count) {
+    std::fill_n(held + begin, count, 0.0F);
+  });
 }
 
 GradientReducer::Reduction GradientReducer::begin_unit(int unit, float* held) {

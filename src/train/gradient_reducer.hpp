@@ -27,8 +27,7 @@ class GradientReducer {
 
   /// The gradients in the arena are those of an earlier step from now on.
   void begin_step();
-  /// Points the gradient views of a stage's units at zeros, or at experts whose first gradient replaces what
-  /// is there.
+  /// Points the gradient views of a stage's units at memory where the first gradient replaces what is there.
   void open(const Stage& stage);
   /// The same for the embedding's stage, of which this rank has gradients for the rows of `rows` alone:
   /// returns zeros [rows, hidden] in place of the view. `rows` must fit(), and stay until reduce().
@@ -48,12 +47,8 @@ class GradientReducer {
   };
 
   [[nodiscard]] bool in_arena(int unit) const { return gradients_.plan().sharers(unit) == 1; }
-  /// Whether the first gradient of each expert replaces what is in the arena. Not in the buffer, where the
-  /// gaps between tensors hold other units' numbers.
-  [[nodiscard]] bool replaces(int unit) const {
-    return in_arena(unit) && views_.written_experts(unit) != nullptr;
-  }
-  void clear_idle_experts(int unit);
+  /// In the buffer other units' numbers lie between the tensors.
+  void clear_gaps(int unit, float* held) const;
   [[nodiscard]] std::int64_t held_elements(int unit) const;
   /// Of a stage's units outside the arena.
   [[nodiscard]] std::int64_t received_bytes(const Stage& stage) const;

@@ -89,14 +89,16 @@ TEST(Experts, leave_the_gradients_of_idle_experts_alone) {
 TEST(Experts, replace_gradients_that_nobody_has_written_and_add_to_them_then) {
   const Parameters expected = laid_out(at::kFloat);
   const Parameters found = laid_out(at::kFloat);
-  NoExchange all_here;
-  WrittenExperts written(kExperts);
-  written.set_all(false);
+  WrittenParts gate_up(kExperts), down(kExperts);
+  for (WrittenParts* written : {&gate_up, &down}) written->set_all(false);
   const at::Tensor chosen = at::full({600, 1}, 2, at::kLong);
   const at::Tensor x = numbers({600, kHidden}).requires_grad_();
   for (int pass = 0; pass < 2; ++pass) {
     run(x, expected, {chosen, at::ones({600, 1}), {}}).sum().backward();
-    experts(x, {found[0], found[1], &written}, {chosen, at::ones({600, 1}), {}}, all_here).sum().backward();
+    run(x, {{found[0].value, found[0].grad, &gate_up}, {found[1].value, found[1].grad, &down}},
+        {chosen, at::ones({600, 1}), {}})
+        .sum()
+        .backward();
     for (std::size_t i = 0; i < found.size(); ++i) {
       expect_close(found[i].grad[2] + 0.5, expected[i].grad[2]);
       EXPECT_TRUE(found[i].grad[1].eq(0.5F).all().item<bool>()) << "left alone";

@@ -50,7 +50,8 @@ Parameter parameter(const at::Tensor& value);
 void expect_close(const at::Tensor& actual, const at::Tensor& expected, double tolerance = 0);
 
 /// Runs both on the same numbers with the same gradient of the output. Compares the output, the gradients of
-/// the inputs, and what was added to the parameters' gradients. Also runs the operation without a graph and
+/// the inputs, and what was added to the parameters' gradients; then that it replaces those that hold nothing
+/// of this step. Also runs the operation without a graph and
 /// without gradient tensors.
 void expect_matches(const Operation& operation, const Formula& formula, const Tensors& inputs,
                     const Parameters& parameters);

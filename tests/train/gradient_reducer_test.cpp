@@ -21,26 +21,20 @@ class GradientReducerTest : public testing::TestWithParam<bool> {
   void reduce(const Stage& stage, float value) {
     reducer_.open(stage);
     for (const int unit : stage.units) {
-      if (ops::WrittenExperts* written = views_.written_experts(unit)) clear_first_written(unit, *written);
-      for (const at::Tensor& gradient : gradients_of(unit))
+      for (const ops::Parameter& view : views_of(unit)) {
+        ops::clear_unwritten_gradient(view);
+        at::Tensor gradient = view.grad;
         gradient.add_(value * static_cast<float>(comm_.rank() + 1));
+      }
     }
     reducer_.reduce(stage);
   }
 
-  [[nodiscard]] std::vector<at::Tensor> gradients_of(int unit) const {
-    std::vector<at::Tensor> gradients;
+  [[nodiscard]] std::vector<ops::Parameter> views_of(int unit) const {
+    std::vector<ops::Parameter> views;
     for (const Placement& placement : model_.layouts.units[static_cast<std::size_t>(unit)].placements())
-      gradients.push_back(views_[model_.description.manifest[placement.tensor].name].grad);
-    return gradients;
-  }
-
-  /// As experts do: what nobody has written in this step is replaced.
-  void clear_first_written(int unit, ops::WrittenExperts& written) const {
-    for (std::int64_t e = 0; e < written.size(); ++e) {
-      if (written.add(e)) continue;
-      for (const at::Tensor& gradient : gradients_of(unit)) gradient[e].zero_();
-    }
+      views.push_back(views_[model_.description.manifest[placement.tensor].name]);
+    return views;
   }
 
   /// Every element of a stage's tensors has the sum over its sharers of `value` times (rank + 1).
@@ -76,7 +70,7 @@ TEST_P(GradientReducerTest, sums_over_ranks_in_each_step_anew) {
   }
 }
 
-TEST_P(GradientReducerTest, experts_without_tokens_have_no_gradient) {
+TEST_P(GradientReducerTest, what_nothing_came_to_has_no_gradient) {
   for (const int step : {0, 1}) {
     reducer_.begin_step();
     for (const Stage& layer : stages_.layers) {
