@@ -23,7 +23,7 @@ namespace {
 std::optional<DebugDump> open_dump(JobContext& context) {
   if (context.config().debug.dump.empty()) return std::nullopt;
   return DebugDump(context.comm, context.blueprint.model.manifest,
-                   context.directory.file(context.config().debug.dump));
+                   context.directory.new_file(context.config().debug.dump));
 }
 
 /// The first step in pieces, with its logits, loss and gradients written down.
@@ -66,6 +66,7 @@ void train(JobContext& context) {
     const StepMetrics metrics =
         dump && step == 0 ? dumped_step(*dump, trainer, batch, rate) : trainer.step(batch, rate);
     report.add(step + 1, metrics, rate, watch.seconds());
+    context.directory.set_step(step + 1);
   }
 
   // 5. What is left of the run.

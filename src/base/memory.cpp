@@ -18,6 +18,8 @@
 namespace sluice {
 namespace {
 
+namespace fs = std::filesystem;
+
 using Field = std::pair<std::string_view, std::int64_t*>;
 
 /// Fills fields from lines "Name:   123 kB", turning them into bytes.
@@ -36,11 +38,41 @@ void read_fields(const char* path, std::initializer_list<Field> fields) {
   }
 }
 
-/// The number in a cgroup file; nothing like a number ("max", no file) means no limit.
-std::int64_t cgroup_number(const char* path, std::int64_t otherwise) {
-  std::ifstream in(path);
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+/// The number in a cgroup's file; nothing like a number ("max", no file) means no limit.
+std::int64_t cgroup_number(const fs::path& file, std::int64_t otherwise) {
+  std::ifstream in(file);
   std::int64_t number = 0;
   return in >> number ? number : otherwise;
+}
+
+/// Bytes of files in the page cache of a cgroup, from lines "name number".
+std::int64_t cgroup_cache_bytes(const fs::path& group) {
+  std::ifstream in(group / "memory.stat");
+  std::int64_t bytes = 0, number = 0;
+  for (std::string name; in >> name >> number;)
+    if (name == "active_file" || name == "inactive_file") bytes += number;
+  return bytes;
+}
+
+/// What one cgroup's limit leaves.
+std::int64_t left_in_cgroup(const fs::path& group, MemoryPool pool) {
+  const std::int64_t limit = cgroup_number(group / "memory.max", kNoLimit);
+  if (limit == kNoLimit) return kNoLimit;
+  const std::int64_t cache = pool == MemoryPool::kReclaimable ? cgroup_cache_bytes(group) : 0;
+  return limit - cgroup_number(group / "memory.current", 0) + cache;
+}
+
+const fs::path kCgroups = "/sys/fs/cgroup";
+
+/// The directory of this process's cgroup; in a container that shows only its own group, the root.
+fs::path own_cgroup() {
+  std::ifstream in("/proc/self/cgroup");
+  for (std::string line; std::getline(in, line);)
+    if (constexpr std::string_view kVersion2 = "0::/"; line.starts_with(kVersion2))
+      return kCgroups / line.substr(kVersion2.size());
+  return kCgroups;
 }
 
 }  // namespace
@@ -66,11 +98,18 @@ std::int64_t peak_resident_bytes() {
 std::int64_t available_memory_bytes(MemoryPool pool) {
   std::int64_t available = 0;
   read_fields("/proc/meminfo", {{pool == MemoryPool::kUnified ? "MemFree" : "MemAvailable", &available}});
-  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t limit = cgroup_number("/sys/fs/cgroup/memory.max", kNone);
-  if (limit != kNone)
-    available = std::min(available, limit - cgroup_number("/sys/fs/cgroup/memory.current", 0));
+  available = std::min(available, cgroup_available_bytes(own_cgroup(), kCgroups, pool));
   return std::max<std::int64_t>(available, 0);
+}
+
+std::int64_t cgroup_available_bytes(const fs::path& group, const fs::path& root, MemoryPool pool) {
+  std::int64_t available = left_in_cgroup(root, pool);
+  fs::path place = root;
+  for (const fs::path& name : group.lexically_relative(root)) {
+    place /= name;
+    available = std::min(available, left_in_cgroup(place, pool));
+  }
+  return available;
 }
 
 void give_back_free_heap() {

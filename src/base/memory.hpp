@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 
 namespace sluice {
 
@@ -37,8 +38,15 @@ enum class MemoryPool {
   kUnified,  ///< MemFree: CPU and GPU share one memory, and the GPU's part of the kernel takes no cache back
 };
 
-/// Memory that the machine has left, lowered to what the process's cgroup allows, in bytes.
+/// Memory that the machine has left, lowered to what the process's cgroup (version 2) and those above it
+/// allow, in bytes.
 [[nodiscard]] std::int64_t available_memory_bytes(MemoryPool pool = MemoryPool::kReclaimable);
+
+/// What the limits of a cgroup's directory and of those above it, up to `root`, leave, in bytes; the largest
+/// number if there is no limit. What a group's files take in the page cache counts as left if it can be had
+/// back.
+[[nodiscard]] std::int64_t cgroup_available_bytes(const std::filesystem::path& group,
+                                                  const std::filesystem::path& root, MemoryPool pool);
 
 /// Gives the system back what the heap holds but nobody uses, such as after parsing a large text.
 void give_back_free_heap();

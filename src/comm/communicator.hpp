@@ -98,8 +98,8 @@ class Communicator {
   /// Collective over this communicator. `in` holds sum(counts) float32 on every rank; rank r receives the
   /// element-wise sum over ranks of its range of counts[r] elements. Sums in float32 in rank order, so the
   /// result does not depend on timing. `out` may be the rank's own place inside `in`. Staging is bounded
-  /// (size() x 1 MiB), whatever the counts. Goes on while this rank waits for other operations, and in
-  /// advance().
+  /// (size() x 1 MiB, or some 16 MiB if that is less), whatever the counts. Goes on while this rank waits for
+  /// other operations, and in advance().
   [[nodiscard]] virtual Work reduce_scatter_sum(const float* in, float* out,
                                                 std::span<const std::int64_t> counts,
                                                 StreamHandle stream = nullptr) = 0;

@@ -17,7 +17,11 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kStagingBytesPerRank = kMiB;
+/// For what arrives from each rank: where ranks are many, together no more than where they are few.
+std::int64_t staging_bytes_per_rank(int ranks) {
+  constexpr std::int64_t kLeast = 16 * kKiB, kMost = kMiB, kTogether = 16 * kMiB;
+  return std::clamp(kTogether / ranks, kLeast, kMost);
+}
 
 }  // namespace
 
@@ -39,8 +43,9 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
         in_(in),
         out_(out),
         ranges_(ranges_of(counts)),
-        rounds_(divide_up(*std::max_element(counts.begin(), counts.end()), kPiece)),
-        slot_elements_(std::min(kPiece, own().count())),
+        piece_(staging_bytes_per_rank(comm.size_) / kFlights / std::int64_t{sizeof(float)}),
+        rounds_(divide_up(*std::max_element(counts.begin(), counts.end()), piece_)),
+        slot_elements_(std::min(piece_, own().count())),
         slots_(std::make_unique_for_overwrite<float[]>(
             static_cast<std::size_t>(kFlights * comm.size_ * slot_elements_))) {
     for (std::int64_t round = 0; round < std::min(rounds_, kFlights); ++round) start(round);
@@ -65,8 +70,8 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
 
  private:
   /// Of what one rank gets, which is cut into pieces.
-  [[nodiscard]] static std::int64_t piece_length(const Range& range, std::int64_t round) {
-    return std::clamp<std::int64_t>(range.count() - round * kPiece, 0, kPiece);
+  [[nodiscard]] std::int64_t piece_length(const Range& range, std::int64_t round) const {
+    return std::clamp<std::int64_t>(range.count() - round * piece_, 0, piece_);
   }
 
   static std::vector<Range> ranges_of(std::span<const std::int64_t> counts) {
@@ -80,8 +85,6 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
   }
 
   static constexpr std::int64_t kFlights = 2;
-  static constexpr std::int64_t kPiece =
-      kStagingBytesPerRank / kFlights / static_cast<std::int64_t>(sizeof(float));
 
   [[nodiscard]] const Range& range(int rank) const { return ranges_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Range& own() const { return range(comm_.rank_); }
@@ -102,13 +105,13 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
                               collective_.tag);
       const int to = (rank + step) % size;
       if (const std::int64_t length = piece_length(range(to), round); length > 0)
-        comm_.send_counted(requests, in_ + range(to).begin + round * kPiece,
+        comm_.send_counted(requests, in_ + range(to).begin + round * piece_,
                            length * std::int64_t{sizeof(float)}, to, collective_.tag);
     }
   }
 
   void sum(std::int64_t round) {
-    const std::int64_t offset = round * kPiece;
+    const std::int64_t offset = round * piece_;
     std::vector<const float*> parts;
     for (int from = 0; from < comm_.size_; ++from)
       parts.push_back(from == comm_.rank_ ? in_ + own().begin + offset : slot(round, from));
@@ -122,7 +125,7 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
   const float* in_;
   float* out_;
   std::vector<Range> ranges_;
-  std::int64_t rounds_, slot_elements_;
+  std::int64_t piece_, rounds_, slot_elements_;
   std::unique_ptr<float[]> slots_;
   std::array<std::optional<MpiRequests>, kFlights> flights_;
   std::int64_t summed_ = 0;  ///< rounds
@@ -140,9 +143,8 @@ Work MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<
 template <class T, class Combine>
 void MpiCommunicator::all_reduce(std::span<T> values, Combine combine) {
   const Collective collective = begin(Kind::kAllReduce);
-  constexpr std::int64_t kPiece = kStagingBytesPerRank / 4 / static_cast<std::int64_t>(sizeof(T));
   const std::int64_t count = std::ssize(values);
-  const std::int64_t piece = std::min(kPiece, count);
+  const std::int64_t piece = std::min(staging_bytes_per_rank(size_) / 4 / std::int64_t{sizeof(T)}, count);
   T* const slots = reinterpret_cast<T*>(staging(size_ * piece * std::int64_t{sizeof(T)}));
   std::vector<const T*> parts;
   for (int from = 0; from < size_; ++from) parts.push_back(slots + from * piece);

@@ -53,6 +53,7 @@ std::string scaling_text(const RotaryConfig& rotary) {
 AgreementTopic setting_topic(const ModelConfig& model) {
   return {"model setting",
           {{"model_type", model.model_type},
+           {"dtype", std::string(name_of(model.published_dtype))},
            {"num_attention_heads", fmt::to_string(model.attention_heads)},
            {"num_key_value_heads", fmt::to_string(model.key_value_heads)},
            {"head_dim", fmt::to_string(model.head_dim)},

@@ -98,7 +98,7 @@ void require_space(const fs::path& target, std::int64_t bytes) {
        format_bytes(bytes), place.string(), format_bytes(static_cast<std::int64_t>(space.available)));
 }
 
-void print_export(const JobContext& context, const ExportPlan& plan, const ExportReport& report) {
+void print_export(const ExportPlan& plan, const ExportReport& report) {
   std::vector<std::vector<std::string>> rows{{"export", "written", "copied", "staging", "peak growth"}};
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
     const RankExport& r = report.ranks[rank];
@@ -109,7 +109,7 @@ void print_export(const JobContext& context, const ExportPlan& plan, const Expor
   console::line("export    {} tensors, {} in {} file{}, {:.2f} s, {:.2f} GB/s: {}", plan.tensor_count(),
                 format_bytes(report.file_bytes), plan.files().size(), plan.files().size() == 1 ? "" : "s",
                 report.seconds, static_cast<double>(report.file_bytes) / report.seconds * 1e-9,
-                context.config().export_.path.string());
+                report.directory.string());
 }
 
 }  // namespace
@@ -153,7 +153,7 @@ void export_weights(JobContext& context, const ShardArena& values) {
     console::raw(progress.update(done, total, watch.seconds()));
   };
   const ExportReport report = export_checkpoint(context.comm, plan, values, config.export_.path, options);
-  if (context.is_root()) print_export(context, plan, report);
+  if (context.is_root()) print_export(plan, report);
 }
 
 }  // namespace sluice

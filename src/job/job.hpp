@@ -17,7 +17,7 @@ struct JobContext {
   const ShardPlan& plan;
   Communicator& comm;
   RunDirectory& directory;  ///< acts on rank 0, does nothing elsewhere
-  MemorySample baseline;    ///< memory before any header, plan, staging or arena exists
+  MemorySample baseline;    ///< memory before any header, staging or arena exists
   std::vector<int> nodes;   ///< the node of each rank
   int threads;              ///< of this rank
 

@@ -3,6 +3,7 @@
 #include "base/log.hpp"
 #include "comm/mpi_environment.hpp"
 #include "comm/nodes.hpp"
+#include "comm/watchdog.hpp"
 #include "job/baseline.hpp"
 #include "job/commands.hpp"
 #include "job/console.hpp"
@@ -47,13 +48,17 @@ AgreementResult agree_on_job(Communicator& comm, const Attempt& attempt) {
 }
 
 /// How long a rank that stays silent waits to be ended by the one that speaks.
-constexpr auto kSilence = std::chrono::seconds(30);
+constexpr unsigned kSilenceSeconds = 30;
+/// How long writing down or printing a failure may take, into pipes and file systems that may never answer.
+constexpr unsigned kLastWordSeconds = 10;
 
 [[noreturn]] void end_job(MpiEnvironment& mpi, const Failure& failure) {
   if (!mpi.take_last_word()) {
-    std::this_thread::sleep_for(kSilence);
+    exit_within(kSilenceSeconds + kLastWordSeconds, failure.code);
+    std::this_thread::sleep_for(std::chrono::seconds(kSilenceSeconds));
     MpiEnvironment::abort(failure.code);
   }
+  exit_within(kLastWordSeconds, failure.code);
   const Communicator& comm = mpi.world();
   console::report(fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  {}",
                               comm.rank(), comm.size(), static_cast<int>(failure.code), failure.text));
@@ -62,22 +67,24 @@ constexpr auto kSilence = std::chrono::seconds(30);
 
 void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks) {
   const Job& job = find_job(blueprint.config.job.kind);
-  RunDirectory directory(blueprint.config, comm);
-  const int threads = threads_per_rank(blueprint.config.parallel.threads, usable_cores(), sharing_ranks);
-  if (job.start) job.start(threads);
-  const MemorySample baseline = take_baseline(comm);
-  fault_point("job.baseline", comm.rank());  // a place to look from outside
   const ShardPlan plan = blueprint.shard_plan(comm.size());
-  JobContext context{blueprint, plan, comm, directory, baseline, find_nodes(comm), threads};
+  RunDirectory directory(blueprint.config, comm);
   try {
+    const int threads = threads_per_rank(blueprint.config.parallel.threads, usable_cores(), sharing_ranks);
+    if (job.start) job.start(threads);
+    const MemorySample baseline = take_baseline(comm);
+    fault_point("job.baseline", comm.rank());  // a place to look from outside
+    JobContext context{blueprint, plan, comm, directory, baseline, find_nodes(comm), threads};
     job.run(context);
+    comm.set_deadline("finish", blueprint.config.deadline.finish_seconds);
+    comm.barrier();
   } catch (...) {
-    directory.set_failed(current_failure());
+    const Failure failure = current_failure();
+    exit_within(kLastWordSeconds, failure.code);
+    directory.set_failed(failure);
     throw;
   }
-  comm.set_deadline("finish", blueprint.config.deadline.finish_seconds);
-  comm.barrier();
-  directory.set_status("done");
+  directory.set_done();
 }
 
 }  // namespace
@@ -93,6 +100,7 @@ int run_command(const JobArguments& arguments) {
     comm.set_deadline("setup", setup_seconds);
     const AgreementResult agreed = agree_on_job(comm, attempt);
     if (agreed.code != ExitCode::kDone) {
+      exit_within(kLastWordSeconds, agreed.code);
       if (comm.rank() == 0) console::report(agreed.report);
       return static_cast<int>(agreed.code);
     }

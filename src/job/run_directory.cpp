@@ -42,7 +42,11 @@ void begin_log(const fs::path& directory, int rank) {
 }  // namespace
 
 RunDirectory::RunDirectory(const JobConfig& config, const Communicator& comm)
-    : path_(config.job.output), is_root_(comm.rank() == 0), world_size_(comm.size()), started_(utc_now()) {
+    : path_(config.job.output),
+      is_root_(comm.rank() == 0),
+      overwrites_(config.job.overwrite),
+      world_size_(comm.size()),
+      started_(utc_now()) {
   if (is_root_) create(config);
   begin_log(path_ / "logs", comm.rank());
 }
@@ -50,9 +54,9 @@ RunDirectory::RunDirectory(const JobConfig& config, const Communicator& comm)
 void RunDirectory::create(const JobConfig& config) {
   make_directories(path_);
   take_lock();
-  make_room_for_results(config);
+  require_room_for_results(config);
   write_text_file(path_ / "job.toml", to_toml(config));
-  set_status("starting");
+  write_status(nullptr);
 }
 
 void RunDirectory::take_lock() {
@@ -66,43 +70,65 @@ void RunDirectory::take_lock() {
          path_.string(), file.string());
 }
 
-void RunDirectory::make_room_for_results(const JobConfig& config) const {
-  for (const fs::path& name : {config.metrics.file, config.debug.dump}) {
+void RunDirectory::require_room_for_results(const JobConfig& config) const {
+  const bool dumps = config.job.kind == JobKind::kTrain;
+  for (const fs::path& name : {config.metrics.file, dumps ? config.debug.dump : fs::path()}) {
     if (name.empty()) continue;
     make_directories(file(name).parent_path());  // now, not after hours of loading
-    if (!fs::exists(file(name))) continue;
-    if (!config.job.overwrite)
+    if (!overwrites_ && fs::exists(file(name)))
       fail(ExitCode::kBadConfig,
            "job.output: {} is left from an earlier run; give this run another job.output, or set "
            "job.overwrite = true to replace it",
            file(name).string());
-    fs::remove(file(name));
   }
 }
 
-void RunDirectory::set_status(const std::string& state, std::int64_t step) {
-  if (is_root_) write_status(state, step, nullptr);
+fs::path RunDirectory::new_file(const fs::path& name) const {
+  std::error_code error;
+  if (is_root_ && overwrites_) fs::remove(file(name), error);
+  if (error) fail(ExitCode::kIo, "cannot replace {}: {}", file(name).string(), error.message());
+  return file(name);
+}
+
+void RunDirectory::set_status(const std::string& state) noexcept {
+  state_ = state;
+  if (is_root_) try_write_status(nullptr);
+}
+
+void RunDirectory::set_step(std::int64_t step) noexcept {
+  constexpr double kSeconds = 10;
+  step_ = step;
+  if (is_root_ && since_status_.seconds() >= kSeconds) try_write_status(nullptr);
+}
+
+void RunDirectory::set_done() noexcept {
+  state_ = "done";
+  const Failure none{ExitCode::kDone, {}};
+  if (is_root_) try_write_status(&none);
 }
 
 void RunDirectory::set_failed(const Failure& failure) noexcept {
+  state_ = "failed";
+  // Rank 0 will be ended with the job, so the failing rank writes, if it sees the directory.
+  std::error_code error;
+  if (is_root_ || fs::exists(path_ / "status.json", error)) try_write_status(&failure);
+}
+
+void RunDirectory::try_write_status(const Failure* end) noexcept {
   try {
-    // Rank 0 will be ended with the job, so the failing rank writes, if it sees the directory.
-    if (!is_root_ && !fs::exists(path_ / "status.json")) return;
-    write_status("failed", -1, &failure);
+    since_status_ = {};
+    write_status(end);
   } catch (const std::exception& e) {
     log::warning("status.json: {}", e.what());
   }
 }
 
-void RunDirectory::write_status(const std::string& state, std::int64_t step, const Failure* failure) {
-  nlohmann::json status{{"state", state},      {"host", host_name()},
-                        {"pid", getpid()},     {"world_size", world_size_},
-                        {"started", started_}, {"updated", utc_now()}};
-  if (step >= 0) status["step"] = step;
-  if (failure) {
-    status["exit_code"] = static_cast<int>(failure->code);
-    status["message"] = failure->text;
-  }
+void RunDirectory::write_status(const Failure* end) const {
+  nlohmann::json status{{"state", state_},           {"host", host_name()}, {"pid", getpid()},
+                        {"world_size", world_size_}, {"started", started_}, {"updated", utc_now()}};
+  if (step_ > 0) status["step"] = step_;
+  if (end) status["exit_code"] = static_cast<int>(end->code);
+  if (end && !end->text.empty()) status["message"] = end->text;
   write_text_file(path_ / "status.json",
                   status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }

@@ -2,6 +2,7 @@
 // fails.
 #pragma once
 
+#include "base/clock.hpp"
 #include "comm/communicator.hpp"
 #include "config/job_config.hpp"
 #include "io/file.hpp"
@@ -16,8 +17,9 @@ namespace sluice {
 class RunDirectory {
  public:
   /// Rank 0 creates the directory, takes its lock and writes job.toml and status.json; every rank begins a
-  /// log in logs/. Error(kBadConfig) if another job holds the lock, or if an earlier run left a metrics file
-  /// and job.overwrite is false; Error(kIo) if the system refuses.
+  /// log in logs/. Error(kBadConfig) if another job holds the lock, or if an earlier run left results and
+  /// job.overwrite is false; Error(kIo) if the system refuses. Results of an earlier run stay until
+  /// new_file(): this job may yet find that it cannot run.
   RunDirectory(const JobConfig& config, const Communicator& comm);
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -25,21 +27,33 @@ class RunDirectory {
   /// A file of this run: relative paths are inside the directory.
   [[nodiscard]] std::filesystem::path file(const std::filesystem::path& name) const { return path_ / name; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// The same of a result that rank 0 creates next; removes what an earlier run left there, if
+  /// job.overwrite allows it.
+  [[nodiscard]] std::filesystem::path new_file(const std::filesystem::path& name) const;
 
-  void set_status(const std::string& state, std::int64_t step = -1);
-  /// From any rank that sees the directory.
+  /// What the job does now. That it cannot be written down is a warning, here and below.
+  void set_status(const std::string& state) noexcept;
+  /// The last step that is done; written down every few seconds, and with what comes next.
+  void set_step(std::int64_t step) noexcept;
+  /// How the job ended; a failure from any rank that sees the directory.
+  void set_done() noexcept;
   void set_failed(const Failure& failure) noexcept;
 
  private:
   void create(const JobConfig& config);
   void take_lock();
-  void make_room_for_results(const JobConfig& config) const;
-  void write_status(const std::string& state, std::int64_t step, const Failure* failure);
+  void require_room_for_results(const JobConfig& config) const;
+  void write_status(const Failure* end) const;
+  void try_write_status(const Failure* end) noexcept;
 
   std::filesystem::path path_;
   bool is_root_;
+  bool overwrites_;
   int world_size_;
   std::string started_;
+  std::string state_ = "starting";
+  std::int64_t step_ = 0;  ///< 0: none yet
+  Stopwatch since_status_;
   FileDescriptor lock_{-1};
 };
 

@@ -39,11 +39,12 @@ fs::path normal(const fs::path& path) {
 
 }  // namespace
 
-StagedDirectory::StagedDirectory(fs::path target)
+StagedDirectory::StagedDirectory(fs::path target, IfTaken if_taken)
     : target_(normal(target)),
       staging_(target_.parent_path() /
-               fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid())) {
-  if (!is_free(target_))
+               fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid())),
+      if_taken_(if_taken) {
+  if (if_taken_ == IfTaken::kRefuse && !is_free(target_))
     fail(ExitCode::kUsage, "{} is already there; choose another name or remove it", target_.string());
   name_leftovers(target_);
   std::error_code error;
@@ -58,18 +59,32 @@ bool StagedDirectory::is_free(const fs::path& target) {
 }
 
 StagedDirectory::~StagedDirectory() {
+  if (is_complete_) return;
   std::error_code error;
-  fs::remove_all(staging_, error);  // after commit() there is none
+  fs::remove_all(staging_, error);
   if (error) log::warning("cannot remove {}: {}", staging_.string(), error.message());
 }
 
-void StagedDirectory::commit() {
+fs::path StagedDirectory::commit() {
   sync_directory(staging_);
-  std::error_code error;
-  fs::rename(staging_, target_, error);
-  if (error)
-    fail(ExitCode::kIo, "cannot rename {} to {}: {}", staging_.string(), target_.string(), error.message());
+  is_complete_ = true;
+  fs::path name = target_;
+  for (int next = 1; !rename_to(name); ++next) name = fmt::format("{}-{}", target_.string(), next);
+  if (name != target_)
+    log::warning("{} has been taken meanwhile: what was to be there is in {}", target_.string(),
+                 name.string());
   sync_directory(target_.parent_path());
+  return name;
+}
+
+/// False if the name is taken and another one will do.
+bool StagedDirectory::rename_to(const fs::path& name) const {
+  std::error_code error;
+  fs::rename(staging_, name, error);
+  if (!error) return true;
+  if (if_taken_ == IfTaken::kNextName && !is_free(name)) return false;
+  fail(ExitCode::kIo, "cannot rename {} to {}: {}; all of it stays under its first name", staging_.string(),
+       name.string(), error.message());
 }
 
 }  // namespace sluice

@@ -5,12 +5,18 @@
 
 namespace sluice {
 
+/// What becomes of a directory whose name is taken, by more than an empty directory.
+enum class IfTaken : bool {
+  kRefuse,    ///< before anything is written
+  kNextName,  ///< "name-1" or the first that is free: what is written cost too much to be thrown away
+};
+
 /// Collects files under a temporary name beside the target; commit() gives the directory its name. Without
 /// commit() the destructor removes everything.
 class StagedDirectory {
  public:
-  /// Error(kUsage) if `target` exists and is not an empty directory; Error(kIo) if the system refuses.
-  explicit StagedDirectory(std::filesystem::path target);
+  /// Error(kUsage) if `target` is taken, unless another name will do; Error(kIo) if the system refuses.
+  explicit StagedDirectory(std::filesystem::path target, IfTaken if_taken = IfTaken::kRefuse);
   StagedDirectory(const StagedDirectory&) = delete;
   StagedDirectory& operator=(const StagedDirectory&) = delete;
   ~StagedDirectory();
@@ -20,12 +26,17 @@ class StagedDirectory {
 
   /// Where to write until commit().
   [[nodiscard]] const std::filesystem::path& path() const { return staging_; }
-  /// Makes names durable and visible. Files must have been closed and synced.
-  void commit();
+  /// Makes names durable and visible; returns the directory's. Files must have been closed and synced.
+  /// Error(kIo) if the system refuses: then all stays under the temporary name, which the message tells.
+  std::filesystem::path commit();
 
  private:
+  [[nodiscard]] bool rename_to(const std::filesystem::path& name) const;
+
   std::filesystem::path target_;
   std::filesystem::path staging_;
+  IfTaken if_taken_;
+  bool is_complete_ = false;  ///< not to be removed any more
 };
 
 }  // namespace sluice

@@ -34,6 +34,7 @@ class Exporter {
     run_together(comm_, [&] { publish(); });
   }
 
+  [[nodiscard]] const fs::path& directory() const { return directory_; }
   [[nodiscard]] RankExport row() const {
     return {writer_->written_bytes(), writer_->copied_bytes(), writer_->staging_bytes(),
             growth_.peak_bytes()};
@@ -47,7 +48,7 @@ class Exporter {
   /// Rank 0: every file at its length, so that others can write into it.
   void create_files(const fs::path& target) {
     if (comm_.rank() != 0) return;
-    staged_.emplace(target);
+    staged_.emplace(target, IfTaken::kNextName);
     for (const WeightFile& file : plan_.files())
       OutputFile::create(staged_->path() / file.name).resize(file.bytes);
   }
@@ -71,7 +72,7 @@ class Exporter {
     if (!staged_) return;
     write_weight_index(staged_->path(), plan_.files());
     copy_files(options_.companions, staged_->path());
-    staged_->commit();
+    directory_ = staged_->commit();
     if (options_.progress) options_.progress(total_bytes_, total_bytes_);
   }
 
@@ -81,6 +82,7 @@ class Exporter {
   const ExportOptions& options_;
   GrowthSampler growth_;
   std::optional<StagedDirectory> staged_;  ///< on rank 0
+  fs::path directory_;                     ///< the published one, on rank 0
   std::optional<ExportWriter> writer_;
   const std::int64_t total_bytes_ = plan_.file_bytes();
   int file_ = 0;                  ///< being written
@@ -98,7 +100,7 @@ ExportReport export_checkpoint(Communicator& comm, const ExportPlan& plan, const
   const Stopwatch watch;
   Exporter exporter(comm, plan, values, options);
   exporter.run(target);
-  return {gather_rows(comm, exporter.row()), plan.file_bytes(), watch.seconds()};
+  return {exporter.directory(), gather_rows(comm, exporter.row()), plan.file_bytes(), watch.seconds()};
 }
 
 }  // namespace sluice

@@ -32,7 +32,8 @@ struct RankExport {
 };
 
 struct ExportReport {
-  std::vector<RankExport> ranks;  ///< the same on every rank
+  std::filesystem::path directory;  ///< on rank 0: where the files are
+  std::vector<RankExport> ranks;    ///< the same on every rank
   std::int64_t file_bytes = 0;
   double seconds = 0;  ///< from nothing to a directory that is on disk under its name
 };
@@ -41,8 +42,8 @@ struct ExportReport {
 /// under a temporary name beside it, every rank writes and fsyncs its pieces (so all must see that
 /// directory), and rank 0 adds index and companions and renames. `values` are this rank's shards, in any
 /// training type. Holds a staging buffer of the given size and nothing that grows. If one rank fails, every
-/// rank throws its error and nothing is left behind. Error(kUsage) if `target` is there and is not an empty
-/// directory.
+/// rank throws its error and nothing is left behind. If `target` is there and is not an empty directory the
+/// files get another name (IfTaken::kNextName).
 [[nodiscard]] ExportReport export_checkpoint(Communicator& comm, const ExportPlan& plan,
                                              const ShardArena& values, const std::filesystem::path& target,
                                              const ExportOptions& options);

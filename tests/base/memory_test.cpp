@@ -2,12 +2,15 @@
 
 #include "base/bytes.hpp"
 #include "support/sanitizer.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -64,6 +67,35 @@ TEST(Memory, peak_stays_when_pages_go) {
 }
 
 TEST(Memory, machine_has_some_left) { EXPECT_GT(available_memory_bytes(), kMiB); }
+
+/// A directory as the kernel shows a cgroup, with 30 MiB less in use than its limit, most of it page cache.
+void make_cgroup(const std::filesystem::path& group, const std::string& limit, std::int64_t limit_bytes) {
+  std::filesystem::create_directories(group);
+  std::ofstream(group / "memory.max") << limit << '\n';
+  std::ofstream(group / "memory.current") << limit_bytes - 30 * kMiB << '\n';
+  std::ofstream(group / "memory.stat") << "anon 1000\ninactive_file " << 100 * kMiB << "\nactive_file "
+                                       << 20 * kMiB << "\nfile " << 130 * kMiB << '\n';
+}
+
+TEST(Memory, of_a_cgroup_page_cache_is_left_unless_a_gpu_needs_it) {
+  const test::TemporaryDirectory root;
+  make_cgroup(root.path(), std::to_string(kGiB), kGiB);
+  EXPECT_EQ(cgroup_available_bytes(root.path(), root.path(), MemoryPool::kReclaimable), 150 * kMiB);
+  EXPECT_EQ(cgroup_available_bytes(root.path(), root.path(), MemoryPool::kUnified), 30 * kMiB);
+}
+
+TEST(Memory, limits_of_all_cgroups_above_count) {
+  const test::TemporaryDirectory root;
+  const auto left = [&](const char* group) {
+    return cgroup_available_bytes(root.path() / group, root.path(), MemoryPool::kUnified);
+  };
+  EXPECT_EQ(left("job/step/task"), std::numeric_limits<std::int64_t>::max()) << "no cgroups at all";
+  make_cgroup(root.path() / "job/step/task", "max", 8 * kGiB);
+  EXPECT_EQ(left("job/step/task"), std::numeric_limits<std::int64_t>::max());
+  make_cgroup(root.path() / "job", std::to_string(kGiB), kGiB);
+  EXPECT_EQ(left("job/step/task"), 30 * kMiB);
+  EXPECT_EQ(left("other"), std::numeric_limits<std::int64_t>::max());
+}
 
 TEST(Memory, page_cache_counts_as_used_on_unified_memory) {
   const std::int64_t free = available_memory_bytes(MemoryPool::kUnified);

@@ -56,13 +56,18 @@ TEST_F(RunDirectoryTest, is_made_by_rank_0_with_job_file_and_status_and_has_a_lo
 
 TEST_F(RunDirectoryTest, status_tells_how_far_the_job_is) {
   RunDirectory directory(config_, comm_);
-  directory.set_status("training", 12);
+  directory.set_status("training");
+  directory.set_step(12);
+  directory.set_status("exporting");
   if (!is_root_) return;
-  EXPECT_EQ(status()["state"], "training");
+  EXPECT_EQ(status()["state"], "exporting");
   EXPECT_EQ(status()["step"], 12);
-  directory.set_status("done");
+  EXPECT_FALSE(status().contains("exit_code"));
+  directory.set_done();
   EXPECT_EQ(status()["state"], "done");
-  EXPECT_FALSE(status().contains("step"));
+  EXPECT_EQ(status()["step"], 12);
+  EXPECT_EQ(status()["exit_code"], 0);
+  EXPECT_FALSE(status().contains("message"));
 }
 
 TEST_F(RunDirectoryTest, status_of_a_failure_has_code_and_text_even_if_that_is_no_utf8) {
@@ -74,9 +79,10 @@ TEST_F(RunDirectoryTest, status_of_a_failure_has_code_and_text_even_if_that_is_n
   EXPECT_THAT(status()["message"].get<std::string>(), testing::StartsWith("loss nan "));
 }
 
-TEST_F(RunDirectoryTest, a_failure_that_cannot_be_written_does_not_throw) {
+TEST_F(RunDirectoryTest, what_cannot_be_written_does_not_end_the_job) {
   RunDirectory directory(config_, comm_);
   fs::remove_all(config_.job.output);
+  directory.set_status("training");
   directory.set_failed({ExitCode::kInternal, "whatever"});
 }
 
@@ -84,7 +90,7 @@ TEST_F(RunDirectoryTest, belongs_to_one_job_at_a_time) {
   if (!is_root_) return;
   {
     RunDirectory directory(config_, comm_);
-    directory.set_status("training", 3);
+    directory.set_status("training");
     expect_refused({"job.output", "another job is running", config_.job.output.string()});
     EXPECT_EQ(status()["state"], "training") << "the running job's files stay as they are";
   }
@@ -100,8 +106,12 @@ TEST_F(RunDirectoryTest, results_of_an_earlier_run_are_replaced_only_if_asked_fo
     fs::create_directories(config_.job.output);
     std::ofstream(file) << "results";
     config_.job.overwrite = true;
-    { const RunDirectory directory(config_, comm_); }
-    EXPECT_FALSE(fs::exists(file));
+    {
+      const RunDirectory directory(config_, comm_);
+      EXPECT_EQ(text_of(file), "results") << "as long as nothing takes its place";
+      EXPECT_EQ(directory.new_file(name), file);
+      EXPECT_FALSE(fs::exists(file));
+    }
 
     std::ofstream(file) << "results";
     fs::remove(config_.job.output / "job.toml");

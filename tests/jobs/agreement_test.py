@@ -77,6 +77,10 @@ class Agreement(JobTest):
         self.expect_refused(result, 70, "model setting rope_theta: 10000 on rank 0; 20000 on ranks 1, 2")
         self.assertNotIn("tensor ", result.output)
 
+    def test_another_type_of_the_published_weights(self):
+        result = self.run_models(self.model("a/model"), self.model("b/model", dtype="float32"))
+        self.expect_refused(result, 70, "model setting dtype: bfloat16 on rank 0; float32 on ranks 1, 2")
+
     def test_a_broken_job_file_on_one_rank(self):
         broken = self.directory / "broken.toml"
         broken.write_text("[job\n")

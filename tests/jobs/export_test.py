@@ -182,6 +182,20 @@ class AtEnd(ExportTest):
         self.assertEqual(shapes, {name: tensor[:2] for name, tensor in source.items()})
 
 
+    def test_a_target_that_was_taken_meanwhile_costs_no_weights(self):
+        job = self.write_job("late.toml", **reference_job("qwen3-moe-tiny", debug={"dump": ""}, train={"steps": 200},
+                                                          export={"path": self.out, "at_end": True}))
+        running = program.start_mpirun(2, program.SLUICE, "run", job)
+        self.addCleanup(running.stop)
+        program.wait_until(lambda: "step      1" in running.output(), "the first step", limit=60)
+        self.out.mkdir()
+        (self.out / "precious").write_text("x")
+        other = self.out.with_name(self.out.name + "-1")
+        self.expect(running.finish(), 0, f"{self.out} has been taken meanwhile", str(other))
+        self.assertEqual([path.name for path in self.out.iterdir()], ["precious"])
+        self.expect(sluice("verify", other), 0)
+
+
 class Refused(ExportTest):
     def test_a_target_that_is_there_is_refused_before_anything_is_loaded(self):
         self.out.mkdir()

@@ -1,6 +1,8 @@
 """Whatever goes wrong on one rank ends the whole job soon, with one explanation and the right exit code."""
 import json
+import os
 import shutil
+import subprocess
 import unittest
 
 import h5py
@@ -187,6 +189,58 @@ class RunDirectory(Failure):
         self.expect(self.run_job(job, arguments=["--set", "job.overwrite=true", "--set", "train.steps=2"]), 0)
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             self.assertEqual(metrics["train/step"].shape, (2,))
+
+
+    def test_a_job_that_cannot_run_keeps_the_results_it_may_overwrite(self):
+        job = self.job(train={"steps": 1}, debug={"dump": "dump.h5"}, job={"overwrite": True})
+        self.expect(self.run_job(job), 0)
+        results = [self.output_of(job) / name for name in ("metrics.h5", "dump.h5")]
+        before = [path.read_bytes() for path in results]
+        tokens = self.directory / "none.h5"
+        for status, setting in [(65, f"data.tokens={tokens}"), (78, "parallel.expert_parallel=2")]:
+            with self.subTest(setting):
+                self.expect(self.run_job(job, arguments=["--set", setting]), status)
+                self.assertEqual([path.read_bytes() for path in results], before)
+
+    def test_the_status_says_how_far_the_job_came_and_how_it_ended(self):
+        job = self.job(train={"steps": 3})
+        self.expect(self.run_job(job), 0)
+        status = self.status(job)
+        self.assertEqual((status["state"], status["step"], status["exit_code"]), ("done", 3, 0))
+        failing = self.job("failing.toml", train={"steps": 5})
+        self.run_job(failing, *with_fault("train.step", 0, 3, "throw"))
+        status = self.status(failing)
+        self.assertEqual((status["state"], status["step"], status["exit_code"]), ("failed", 2, 70))
+
+
+class BlockedOutput(Failure):
+    """Nobody reads what the job writes to stderr, and the pipe is full."""
+
+    def full_pipe(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        self.addCleanup(os.close, writer)
+        os.set_blocking(writer, False)
+        for block in (b"x" * 4096, b"x"):
+            try:
+                while True:
+                    os.write(writer, block)
+            except BlockingIOError:
+                pass
+        os.set_blocking(writer, True)
+        return writer
+
+    def expect_end(self, status, setting):
+        words = [program.SLUICE, "run", str(self.job()), "--set", setting]
+        job = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=self.full_pipe())
+        self.addCleanup(job.kill)
+        self.assertEqual(job.wait(program.startup_seconds() + program.prompt_seconds() + 5), status)
+
+    def test_a_failing_job_ends(self):
+        self.expect_end(65, f"data.tokens={self.directory}/none.h5")
+
+    def test_a_job_that_is_refused_ends(self):
+        self.expect_end(78, "train.steps=-1")
 
 
 class BadInput(Failure):

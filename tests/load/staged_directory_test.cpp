@@ -38,6 +38,36 @@ TEST(StagedDirectory, NamesWhatAKilledRunLeft) {
   EXPECT_TRUE(fs::exists(parent.path() / ".model.partial-1"));
 }
 
+TEST(StagedDirectory, TakesTheNextNameThatIsFreeIfItMay) {
+  const test::TemporaryDirectory parent;
+  const fs::path target = parent.path() / "model";
+  for (const char* taken : {"model", "model-1"}) {
+    fs::create_directory(parent.path() / taken);
+    test::write_file(parent.path() / taken / "file", "other");
+  }
+  StagedDirectory staged(target, IfTaken::kNextName);
+  test::write_file(staged.path() / "file", "x");
+  EXPECT_EQ(staged.commit(), parent.path() / "model-2");
+  EXPECT_TRUE(fs::exists(parent.path() / "model-2" / "file"));
+  EXPECT_EQ(fs::file_size(target / "file"), 5U) << "the other one's";
+}
+
+TEST(StagedDirectory, KeepsWhatIsCompleteButCannotBeNamed) {
+  const test::TemporaryDirectory parent;
+  const fs::path target = parent.path() / "model";
+  fs::path kept;
+  {
+    StagedDirectory staged(target);
+    kept = staged.path();
+    test::write_file(kept / "file", "x");
+    fs::create_directory(target);  // meanwhile
+    test::write_file(target / "file", "other");
+    EXPECT_THAT(test::error_of([&] { staged.commit(); }),
+                testing::AllOf(testing::StartsWith("74: "), testing::HasSubstr(kept.string())));
+  }
+  EXPECT_TRUE(fs::exists(kept / "file"));
+}
+
 TEST(StagedDirectory, TakesTheNameOfAnEmptyDirectoryButOfNothingElse) {
   const test::TemporaryDirectory parent;
   const fs::path target = parent.path() / "model";
