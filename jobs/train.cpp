@@ -72,7 +72,9 @@ void train(JobContext& context) {
   // 5. What is left of the run.
   if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
   report.finish();
-  if (exports_weights(config)) export_weights(context, trainer.optimizer().master());
+  if (!exports_weights(config)) return;
+  trainer.require_finite_weights();
+  export_weights(context, trainer.optimizer().master());
 }
 
 void run_train(JobContext& context) {

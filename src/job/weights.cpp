@@ -212,6 +212,7 @@ Weights draw_weights(JobContext& context) {
 Weights make_weights(JobContext& context) {
   begin(context);
   require_memory(context);
+  context.comm.barrier();  // or one rank would find too little where another one has begun to take its part
   return context.config().model.init == ModelInit::kRandom ? draw_weights(context) : load_checkpoint(context);
 }
 

@@ -16,6 +16,11 @@
 namespace sluice {
 namespace {
 
+double sum_of_squares(const ShardArena& shards) {
+  return ops::sum_of_squares(reinterpret_cast<const float*>(shards.data()),
+                             shards.plan().arena_elements(shards.rank()));
+}
+
 at::Tensor gradient(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output) {
   return torch::autograd::grad({output}, {input}, {d_output}).front();
 }
@@ -68,6 +73,14 @@ void Trainer::update(double grad_norm, double learning_rate) {
   // As torch.nn.utils.clip_grad_norm_.
   const double scale = limit > 0 ? std::min(1.0, limit / (grad_norm + 1e-6)) : 1.0;
   optimizer_.update(gradients_, learning_rate, scale);
+}
+
+void Trainer::require_finite_weights() {
+  double squares = sum_of_squares(optimizer_.master());
+  comm_.all_reduce_sum(std::span(&squares, 1));
+  if (!std::isfinite(squares))
+    fail(ExitCode::kNumerics,
+         "the last update has made weights that are not finite. Likely cause: too high a learning rate");
 }
 
 std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
@@ -210,10 +223,8 @@ at::Tensor Trainer::recompute_backward(int index, const Pass& pass, LayerPass& l
 void Trainer::finish_metrics(double local_loss_sum, std::int64_t targets, StepMetrics& metrics) {
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   reducer_.finish();
-  const auto* gradient = reinterpret_cast<const float*>(gradients_.data());
-  const std::int64_t elements = gradients_.plan().arena_elements(gradients_.rank());
   const std::int64_t sent = binder_.mesh().traffic().sent_bytes;
-  std::array<double, 3> sums{local_loss_sum, ops::sum_of_squares(gradient, elements),
+  std::array<double, 3> sums{local_loss_sum, sum_of_squares(gradients_),
                              static_cast<double>(sent - std::exchange(sent_bytes_, sent))};
   comm_.all_reduce_sum(std::span<double>(sums));
   metrics.moved_bytes = static_cast<std::int64_t>(sums[2]);

@@ -50,6 +50,10 @@ class Trainer {
   /// Clips by the global norm and updates this rank's shards. No communication.
   void update(double grad_norm, double learning_rate);
 
+  /// Collective over the communicator. Error(kNumerics), on every rank alike, if the last update has made
+  /// weights that are not finite; after earlier ones the next step says so.
+  void require_finite_weights();
+
   /// Collective over the communicator. Logits [L, vocabulary] float32 of the first sequence of rank 0's
   /// batch, there; undefined on the other ranks.
   [[nodiscard]] at::Tensor first_logits(const Batch& batch);

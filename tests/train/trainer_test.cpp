@@ -54,6 +54,8 @@ class Training {
   StepMetrics gradients_of(const Batch& whole) {
     return trainer_.compute_gradients(share_of(whole, comm_.size(), comm_.rank()));
   }
+  void update(double rate) { trainer_.update(/*grad_norm=*/0, rate); }
+  void require_finite_weights() { trainer_.require_finite_weights(); }
   StepMetrics step(std::int64_t number) { return trainer_.step(share_of_batch(job_, comm_, number), kRate); }
   [[nodiscard]] ShardArena& weights() { return weights_; }
   /// Routers find all experts equally probable.
@@ -271,6 +273,16 @@ TEST(Trainer, broken_weights_on_one_rank_end_the_step_on_all_and_are_left_alone)
   test::expect_error(ExitCode::kNumerics, {"not finite", "learning rate"},
                      [&] { static_cast<void>(training.step(0)); });
   EXPECT_EQ(std::memcmp(weights.data(), before.data(), before.size()), 0);
+}
+
+TEST(Trainer, an_update_that_destroys_weights_is_found_before_they_are_written) {
+  const test::SmallModel model;
+  Training training(test::test_world(), model, small_job(4));
+  static_cast<void>(training.step(0));
+  training.require_finite_weights();
+  training.update(1e40);
+  test::expect_error(ExitCode::kNumerics, {"weights that are not finite", "learning rate"},
+                     [&] { training.require_finite_weights(); });
 }
 
 }  // namespace
