@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace sluice {
@@ -50,9 +51,16 @@ bool ConfigReader::has(const char* key) const {
   return found != object_->end() && !found->is_null();
 }
 
+bool ConfigReader::is_null(const char* key) const { return object_->contains(key) && !has(key); }
+
+bool ConfigReader::is_empty() const { return object_->empty(); }
+
+bool ConfigReader::holds_objects() const { return std::ranges::any_of(*object_, &json::is_object); }
+
 void ConfigReader::refuse(const char* key, std::string_view expected) const {
   const std::string found =
-      has(key) ? printable((*object_)[key].dump(-1, ' ', false, json::error_handler_t::replace)) : "nothing";
+      object_->contains(key) ? printable((*object_)[key].dump(-1, ' ', false, json::error_handler_t::replace))
+                             : "nothing";
   fail(ExitCode::kBadData, "{}: {}: found {}, expected {}", name_, key, found, expected);
 }
 

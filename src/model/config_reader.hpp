@@ -39,6 +39,10 @@ class ConfigReader {
   /// The object at a key, or nothing.
   [[nodiscard]] std::optional<ConfigReader> object(Keys keys) const;
   [[nodiscard]] bool has(const char* key) const;
+  /// Whether the key is there and says null: for settings where that is not the same as leaving it out.
+  [[nodiscard]] bool is_null(const char* key) const;
+  [[nodiscard]] bool is_empty() const;
+  [[nodiscard]] bool holds_objects() const;
 
   /// Error(kBadData): "<name>: <key>: found <value>, expected <expected>".
   [[noreturn]] void refuse(const char* key, std::string_view expected) const;

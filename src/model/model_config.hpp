@@ -36,6 +36,8 @@ struct RotaryConfig {
   double factor = 1;
   double blend_begin = 0, blend_end = 0;  ///< pairs, not whole ones; differ with kYarn
   double magnitude = 1;                   ///< of cosines and sines
+
+  bool operator==(const RotaryConfig&) const = default;
 };
 
 /// Gated delta net; zero without linear layers.

@@ -71,11 +71,17 @@ void read_scaling(const ConfigReader& config, const ConfigReader& scaling, Rotar
   rotary.factor = scaling.positive({"factor"});
 }
 
-}  // namespace
+/// The object at a key; an empty one is as good as none.
+std::optional<ConfigReader> nested_settings(const ConfigReader& config, const char* key) {
+  std::optional<ConfigReader> nested = config.object({key});
+  if (!nested || nested->is_empty()) return std::nullopt;
+  if (nested->holds_objects())
+    config.refuse(key, "settings that hold for all layers: each kind of layer with its own is not supported");
+  return nested;
+}
 
-RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults& defaults,
-                                std::int64_t head_dim) {
-  const std::optional<ConfigReader> nested = config.object({"rope_parameters", "rope_scaling"});
+RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigReader& config,
+                       const CommonDefaults& defaults, std::int64_t head_dim) {
   const auto holder = [&](const char* key) -> const ConfigReader& {
     return nested && nested->has(key) ? *nested : config;
   };
@@ -90,6 +96,22 @@ RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults
   if (rotary.dim < 2 || rotary.dim % 2 != 0)
     holder(kShare).refuse(kShare, fmt::format("an even part of head_dim = {}", head_dim));
   if (nested) read_scaling(config, *nested, rotary);
+  return rotary;
+}
+
+}  // namespace
+
+RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults& defaults,
+                                std::int64_t head_dim) {
+  const std::optional<ConfigReader> parameters = nested_settings(config, "rope_parameters");
+  const std::optional<ConfigReader> scaling = nested_settings(config, "rope_scaling");
+  const RotaryConfig rotary = read_with(scaling ? scaling : parameters, config, defaults, head_dim);
+  // transformers goes by rope_scaling alone and forgets even a theta that only rope_parameters says: hardly
+  // what the writer of both meant.
+  if (scaling && parameters && rotary != read_with(parameters, config, defaults, head_dim))
+    config.refuse("rope_scaling",
+                  "the same embedding as rope_parameters, rope_theta included, or only one of the two: "
+                  "transformers ignores rope_parameters beside it");
   return rotary;
 }
 

@@ -11,7 +11,8 @@ namespace sluice {
 
 /// Reads theta, the share of a head that turns, and the scaling: default, linear or YaRN (arXiv 2309.00071),
 /// with the rules of transformers' modeling_rope_utils.py. Keys lie in rope_parameters or rope_scaling, or in
-/// older files beside all others. Error(kBadData) for every other scaling.
+/// older files beside all others. Error(kBadData) for every other scaling, for settings of single layers, and
+/// where rope_parameters and rope_scaling differ.
 [[nodiscard]] RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults& defaults,
                                               std::int64_t head_dim);
 

@@ -97,6 +97,46 @@ TEST(RotaryConfig, the_original_length_may_be_said_in_three_places) {
       in_scaling);
 }
 
+TEST(RotaryConfig, an_empty_object_is_as_good_as_none) {
+  const json linear = {{"rope_type", "linear"}, {"factor", 8.0}};
+  EXPECT_EQ(read({{"rope_parameters", json::object()}, {"rope_scaling", linear}}).factor, 8);
+  EXPECT_EQ(read({{"rope_parameters", linear}, {"rope_scaling", json::object()}}).factor, 8);
+  EXPECT_EQ(read({{"rope_parameters", json::object()}, {"rope_scaling", json::object()}}).theta, 10000);
+}
+
+TEST(RotaryConfig, two_objects_have_to_come_to_the_same) {
+  const json parameters = {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 10000.0}};
+  const auto read_both = [&](const json& scaling) {
+    return read({{"rope_parameters", parameters}, {"rope_scaling", scaling}});
+  };
+  EXPECT_EQ(read_both({{"type", "linear"}, {"factor", 8}}), read({{"rope_parameters", parameters}}));
+  for (const json& scaling :
+       {json{{"type", "linear"}, {"factor", 4.0}}, json{{"rope_type", "default"}},
+        json{{"type", "linear"}, {"factor", 8.0}, {"rope_theta", 5e6}},
+        json{{"type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 32}}})
+    test::expect_error(ExitCode::kBadData,
+                       {"config.json: rope_scaling: found {", "same embedding as rope_parameters"},
+                       [&] { static_cast<void>(read_both(scaling)); });
+}
+
+TEST(RotaryConfig, a_theta_that_rope_scaling_would_drop_is_not_dropped_in_silence) {
+  const json changes = {{"rope_theta", nullptr},
+                        {"rope_parameters", {{"rope_theta", 5e6}}},
+                        {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}};
+  test::expect_error(ExitCode::kBadData, {"rope_scaling", "linear", "rope_theta included"},
+                     [&] { static_cast<void>(read(changes)); });
+}
+
+TEST(RotaryConfig, settings_of_some_layers_are_refused) {
+  for (const char* key : {"rope_parameters", "rope_scaling"})
+    test::expect_error(ExitCode::kBadData,
+                       {std::string("config.json: ") + key, "found {\"full_attention\":{",
+                        "settings that hold for all layers"},
+                       [&] {
+                         static_cast<void>(read({{key, {{"full_attention", {{"rope_theta", 5e6}}}}}}));
+                       });
+}
+
 TEST(RotaryConfig, other_scalings_are_refused_by_name) {
   for (const char* type : {"dynamic", "longrope", "llama3", "proportional", "mrope", "su"}) {
     expect_scaling_refused({{"rope_type", type}, {"factor", 4.0}},
