@@ -19,24 +19,38 @@ void refuse_unsupported(const ConfigReader& config) {
   if (config.number({"attention_dropout"}, 0.0) != 0.0) config.refuse("attention_dropout", "0");
 }
 
-void read_heads(const ConfigReader& config, std::optional<std::int64_t> default_head_dim,
-                ModelConfig& model) {
+/// Sizes have no defaults of ours; this one has transformers', which are not the same for all architectures.
+std::int64_t read_key_value_heads(const ConfigReader& config, const CommonDefaults& defaults,
+                                  std::int64_t attention_heads) {
+  constexpr const char* kKey = "num_key_value_heads";
+  if (config.is_null(kKey) && !defaults.null_key_value_heads) config.refuse(kKey, "an integer");
+  const std::int64_t otherwise =
+      config.is_null(kKey) ? attention_heads : defaults.key_value_heads.value_or(attention_heads);
+  const std::int64_t heads = config.integer({kKey}, otherwise);
+  if (attention_heads % heads != 0)
+    config.refuse(kKey, fmt::format("a divisor of num_attention_heads = {}{}", attention_heads,
+                                    config.has(kKey) ? "" : fmt::format("; the default is {}", heads)));
+  return heads;
+}
+
+void read_heads(const ConfigReader& config, const CommonDefaults& defaults, ModelConfig& model) {
   model.attention_heads = config.integer({"num_attention_heads"});
-  model.key_value_heads = config.integer({"num_key_value_heads"}, model.attention_heads);
-  if (model.attention_heads % model.key_value_heads != 0)
-    config.refuse("num_key_value_heads",
-                  fmt::format("a divisor of num_attention_heads = {}", model.attention_heads));
+  model.key_value_heads = read_key_value_heads(config, defaults, model.attention_heads);
   model.head_dim =
-      config.integer({"head_dim"}, default_head_dim.value_or(model.hidden_size / model.attention_heads));
+      config.integer({"head_dim"}, defaults.head_dim.value_or(model.hidden_size / model.attention_heads));
   // A hidden size below the number of heads makes the default 0.
   if (model.head_dim < 2 || model.head_dim % 2 != 0) config.refuse("head_dim", "an even number above 0");
 }
 
 /// torch.nn.Embedding counts negative ones from the end.
-std::int64_t read_padding_token(const ConfigReader& config, std::int64_t vocab_size) {
+std::int64_t read_padding_token(const ConfigReader& config, std::optional<std::int64_t> otherwise,
+                                std::int64_t vocab_size) {
   constexpr const char* kKey = "pad_token_id";
-  if (!config.has(kKey)) return -1;
-  const std::int64_t token = config.integer({kKey}, {}, -vocab_size, vocab_size - 1);
+  if (config.is_null(kKey) || (!otherwise && !config.has(kKey))) return -1;
+  const std::int64_t token = config.integer({kKey}, otherwise, -vocab_size, vocab_size - 1);
+  if (token >= vocab_size)  // the default
+    config.refuse(kKey,
+                  fmt::format("null or a token below vocab_size = {}; the default is {}", vocab_size, token));
   return token < 0 ? token + vocab_size : token;
 }
 
@@ -53,9 +67,9 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   refuse_unsupported(config);
   ModelConfig model;
   model.vocab_size = config.integer({"vocab_size"});
-  model.padding_token = read_padding_token(config, model.vocab_size);
+  model.padding_token = read_padding_token(config, defaults.padding_token, model.vocab_size);
   model.hidden_size = config.integer({"hidden_size"});
-  read_heads(config, defaults.head_dim, model);
+  read_heads(config, defaults, model);
   model.rotary = read_rotary_config(config, defaults, model.head_dim);
   const auto layers = static_cast<std::size_t>(config.integer({"num_hidden_layers"}, {}, 1, kMaxLayers));
   model.layers.assign(layers, MlpKind::kDense);

@@ -11,7 +11,10 @@ namespace sluice {
 
 /// What an architecture takes for a key that is not there.
 struct CommonDefaults {
+  std::optional<std::int64_t> key_value_heads{};  ///< nothing: as many as attention heads
+  bool null_key_value_heads = false;              ///< null is taken too, for as many as attention heads
   std::optional<std::int64_t> head_dim{};         ///< nothing: hidden size over attention heads
+  std::optional<std::int64_t> padding_token{};    ///< nothing: none, which null says in any case
   std::optional<double> partial_rotary_factor{};  ///< nothing: the whole head turns, and no key may say less
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;

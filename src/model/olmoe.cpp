@@ -10,7 +10,8 @@
 namespace sluice {
 
 ModelConfig read_olmoe_config(const ConfigReader& config) {
-  ModelConfig model = read_common_config(config, {.rms_norm_eps = 1e-5});
+  ModelConfig model =
+      read_common_config(config, {.null_key_value_heads = true, .padding_token = 1, .rms_norm_eps = 1e-5});
   if (config.has("clip_qkv")) config.refuse("clip_qkv", "null: queries, keys and values are not clipped");
   // Its norms are of this width, whatever the heads come to.
   if (model.attention_heads * model.head_dim != model.hidden_size)

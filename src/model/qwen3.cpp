@@ -30,11 +30,11 @@ void choose_moe_layers(const ConfigReader& config, ModelConfig& model) {
 }  // namespace
 
 ModelConfig read_qwen3_config(const ConfigReader& config) {
-  return read_with_width(config, {.head_dim = 128});
+  return read_with_width(config, {.key_value_heads = 32, .null_key_value_heads = true, .head_dim = 128});
 }
 
 ModelConfig read_qwen3_moe_config(const ConfigReader& config) {
-  ModelConfig model = read_with_width(config, {});
+  ModelConfig model = read_with_width(config, {.key_value_heads = 4});
   read_expert_config(config, "moe_intermediate_size", model);
   model.normalize_expert_weights = config.boolean({"norm_topk_prob"}, false);
   choose_moe_layers(config, model);

@@ -49,8 +49,9 @@ void read_linear_attention(const ConfigReader& config, ModelConfig& model) {
 }
 
 /// What dense and mixture-of-experts models share.
-ModelConfig read_text(const ConfigReader& config) {
-  ModelConfig model = read_common_config(config, {.head_dim = 256, .partial_rotary_factor = 0.25});
+ModelConfig read_text(const ConfigReader& config, std::int64_t default_key_value_heads) {
+  ModelConfig model = read_common_config(
+      config, {.key_value_heads = default_key_value_heads, .head_dim = 256, .partial_rotary_factor = 0.25});
   if (model.attention_heads > kMaxHeads)
     config.refuse("num_attention_heads", fmt::format("at most {}", kMaxHeads));
   if (!config.boolean({"attn_output_gate"}, true)) config.refuse("attn_output_gate", "true");
@@ -105,13 +106,13 @@ void add_moe(ManifestBuilder& builder, const ModelConfig& c) {
 }  // namespace
 
 ModelConfig read_qwen3_5_text_config(const ConfigReader& config) {
-  ModelConfig model = read_text(config);
+  ModelConfig model = read_text(config, 4);
   model.intermediate_size = config.integer({"intermediate_size"});
   return model;
 }
 
 ModelConfig read_qwen3_5_moe_text_config(const ConfigReader& config) {
-  ModelConfig model = read_text(config);
+  ModelConfig model = read_text(config, 2);
   if (!config.integers({"mlp_only_layers"}).empty()) config.refuse("mlp_only_layers", "an empty list");
   read_expert_config(config, "moe_intermediate_size", model);
   model.shared_expert_intermediate_size = config.integer({"shared_expert_intermediate_size"});

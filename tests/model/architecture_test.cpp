@@ -133,6 +133,17 @@ TEST(Architecture, padding_is_a_token_or_none) {
   EXPECT_EQ(padding(-1), 28) << "counted from the end, as torch does";
 }
 
+TEST(Architecture, key_value_heads_that_are_not_said_are_as_many_as_transformers_takes) {
+  EXPECT_EQ(describe_text(config_with({{"num_key_value_heads", nullptr}, {"num_attention_heads", 12}}))
+                .config.key_value_heads,
+            4);
+  json dense = {{"model_type", "qwen3"}, {"num_attention_heads", 64}, {"num_key_value_heads", nullptr}};
+  EXPECT_EQ(describe_text(config_with(dense)).config.key_value_heads, 32);
+  json config = json::parse(config_with(dense));
+  config["num_key_value_heads"] = nullptr;
+  EXPECT_EQ(describe_text(config.dump()).config.key_value_heads, 64) << "null is one for each head";
+}
+
 std::vector<int> moe_layers(const json& changes) {
   const ModelConfig config = describe_text(config_with(changes)).config;
   std::vector<int> found;

@@ -97,6 +97,10 @@ TEST(HostileConfig, sizes_that_contradict_each_other) {
   expect_refused(config_with({{"pad_token_id", 29}}), {"pad_token_id", "found 29", "from -29 to 28"});
   expect_refused(config_with({{"num_key_value_heads", 3}}),
                  {"num_key_value_heads", "found 3", "divisor of num_attention_heads = 4"});
+  expect_refused(config_with({{"num_key_value_heads", nullptr}, {"num_attention_heads", 6}}),
+                 {"num_key_value_heads", "found nothing", "num_attention_heads = 6; the default is 4"});
+  expect_refused(with_raw("num_key_value_heads", "null"),
+                 {"num_key_value_heads", "found null", "an integer"});
   expect_refused(config_with({{"head_dim", 9}}), {"head_dim", "found 9", "an even number"});
   expect_refused(config_with({{"head_dim", nullptr}, {"hidden_size", 3}}),
                  {"head_dim", "found nothing", "an even number above 0"});

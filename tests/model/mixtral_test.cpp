@@ -63,10 +63,13 @@ TEST(Mixtral, is_published_in_names_of_its_own) {
 }
 
 TEST(Mixtral, absent_keys_have_transformers_defaults) {
-  const ModelConfig config = mixtral({{"rms_norm_eps", nullptr}, {"rope_theta", nullptr}}).config;
+  const ModelConfig config =
+      mixtral({{"rms_norm_eps", nullptr}, {"rope_theta", nullptr}, {"num_key_value_heads", nullptr}}).config;
   EXPECT_EQ(config.rms_norm_eps, 1e-5);
   EXPECT_EQ(config.rotary.theta, 1e6);
   EXPECT_EQ(config.head_dim, 128);
+  EXPECT_EQ(config.key_value_heads, 8);
+  EXPECT_EQ(config.padding_token, -1);
 }
 
 TEST(Mixtral, what_would_be_computed_wrongly_is_refused) {

@@ -17,8 +17,12 @@ using nlohmann::json;
 using test::Shape;
 using test::shape_of;
 
+ModelDescription olmoe_of(const json& config) {
+  return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
+}
+
 /// config.json of OLMoE-1B-7B-0924, with changes: keys set to null are taken away.
-ModelDescription olmoe(const json& changes = json::object()) {
+json olmoe_config(const json& changes = json::object()) {
   json config = json::parse(R"({
     "architectures": ["OlmoeForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
     "clip_qkv": null, "eos_token_id": 50279, "hidden_act": "silu", "hidden_size": 2048,
@@ -30,8 +34,10 @@ ModelDescription olmoe(const json& changes = json::object()) {
     "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 50304
   })");
   config.merge_patch(changes);
-  return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
+  return config;
 }
+
+ModelDescription olmoe(const json& changes = json::object()) { return olmoe_of(olmoe_config(changes)); }
 
 TEST(Olmoe, has_the_parameters_that_transformers_counts) {
   EXPECT_EQ(olmoe().manifest.parameter_count(), 6'919'161'856);
@@ -61,6 +67,20 @@ TEST(Olmoe, absent_keys_have_transformers_defaults) {
   EXPECT_TRUE(olmoe({{"norm_topk_prob", true}}).config.normalize_expert_weights);
 }
 
+TEST(Olmoe, the_padding_token_is_1_unless_null_says_there_is_none) {
+  json config = olmoe_config({{"pad_token_id", nullptr}});
+  EXPECT_EQ(olmoe_of(config).config.padding_token, 1);
+  config["pad_token_id"] = nullptr;
+  EXPECT_EQ(olmoe_of(config).config.padding_token, -1);
+  EXPECT_EQ(olmoe({{"pad_token_id", 7}}).config.padding_token, 7);
+}
+
+TEST(Olmoe, null_key_value_heads_are_one_for_each_head) {
+  json config = olmoe_config();
+  config["num_key_value_heads"] = nullptr;
+  EXPECT_EQ(olmoe_of(config).config.key_value_heads, 16);
+}
+
 TEST(Olmoe, what_would_be_computed_wrongly_is_refused) {
   const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
     test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(olmoe(changes)); });
@@ -69,6 +89,8 @@ TEST(Olmoe, what_would_be_computed_wrongly_is_refused) {
   expect_refused({{"head_dim", 64}}, {"head_dim", "found 64", "hidden_size = 2048"});
   expect_refused({{"num_attention_heads", 20}, {"num_key_value_heads", 20}},
                  {"num_attention_heads", "found 20", "hidden_size = 2048"});
+  expect_refused({{"pad_token_id", nullptr}, {"vocab_size", 1}},
+                 {"pad_token_id", "found nothing", "vocab_size = 1; the default is 1"});
 }
 
 }  // namespace

@@ -153,6 +153,15 @@ TEST(Qwen3_5, untrained_norms_multiply_with_one_and_states_decay) {
   EXPECT_EQ(initial("model.layers.0.linear_attn.A_log"), InitialValues::kLogOfUniform16);
 }
 
+TEST(Qwen3_5, key_value_heads_that_are_not_said_are_as_many_as_transformers_takes) {
+  EXPECT_EQ(describe(text_config({{"num_key_value_heads", nullptr}})).config.key_value_heads, 2);
+  const json dense = {{"model_type", "qwen3_5_text"},
+                      {"num_key_value_heads", nullptr},
+                      {"num_attention_heads", 12},
+                      {"intermediate_size", 18}};
+  EXPECT_EQ(describe(text_config(dense)).config.key_value_heads, 4);
+}
+
 TEST(Qwen3_5, contradictions_are_refused_by_key) {
   expect_refused(text_config({{"layer_types", {"linear_attention"}}}),
                  {"layer_types", "one for each of 4 layers"});
