@@ -66,6 +66,7 @@ ModelConfig read_text(const ConfigReader& config, std::int64_t default_key_value
 /// The wrapper's own keys count before those of its text model, as transformers looks at them.
 ModelConfig read_wrapped(const ConfigReader& config, const std::string& text_type,
                          ModelConfig (*read)(const ConfigReader& config)) {
+  refuse_quantized(config);
   const std::optional<ConfigReader> text = config.object({"text_config"});
   if (!text) config.refuse("text_config", "an object that describes the language model");
   if (text->text({"model_type"}, text_type) != text_type)

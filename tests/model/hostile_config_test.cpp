@@ -115,6 +115,17 @@ TEST(HostileConfig, what_would_be_computed_wrongly_is_refused) {
   expect_refused(config_with({{"hidden_act", "gelu"}}), {"hidden_act", "\"gelu\"", "'silu'"});
 }
 
+TEST(HostileConfig, quantized_checkpoints_are_refused_by_their_method) {
+  expect_refused(config_with({{"quantization_config", {{"bits", 4}, {"quant_method", "gptq"}}}}),
+                 {"quantization_config: quant_method", "found \"gptq\"", "no quantization_config"});
+  expect_refused(config_with({{"quantization_config", {{"load_in_8bit", true}}}}),
+                 {"quantization_config: quant_method", "found nothing", "no quantization_config"});
+  expect_refused(with_raw("quantization_config", "{}"), {"quantization_config", "found nothing"});
+  expect_refused(config_with({{"quantization_config", "fp8"}}), {"quantization_config", "found \"fp8\""});
+  EXPECT_NO_THROW(static_cast<void>(
+      describe_model_text(with_raw("quantization_config", "null"), "config.json", DType::kBFloat16)));
+}
+
 TEST(HostileConfig, unknown_architectures_are_told_what_is_known) {
   expect_refused(config_with({{"model_type", "llama\n"}}), {"llama\\x0a", "qwen3, qwen3_moe, qwen3_5, "});
 }

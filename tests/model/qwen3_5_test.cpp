@@ -162,6 +162,15 @@ TEST(Qwen3_5, key_value_heads_that_are_not_said_are_as_many_as_transformers_take
   EXPECT_EQ(describe(text_config(dense)).config.key_value_heads, 4);
 }
 
+TEST(Qwen3_5, quantized_checkpoints_are_refused_wherever_they_say_it) {
+  const json fp8 = {{"quant_method", "fp8"}};
+  json config = wrapped();
+  config["quantization_config"] = fp8;
+  expect_refused(config, {"config.json: quantization_config: quant_method", "found \"fp8\""});
+  expect_refused(wrapped({{"quantization_config", fp8}}),
+                 {"config.json: text_config: quantization_config: quant_method", "found \"fp8\""});
+}
+
 TEST(Qwen3_5, contradictions_are_refused_by_key) {
   expect_refused(text_config({{"layer_types", {"linear_attention"}}}),
                  {"layer_types", "one for each of 4 layers"});
