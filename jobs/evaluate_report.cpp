@@ -1,7 +1,6 @@
 #include "evaluate_report.hpp"
 
 #include "job/console.hpp"
-#include "job/run_metrics.hpp"
 
 #include <algorithm>
 
@@ -14,11 +13,10 @@ EvaluationRow row_of(const DocumentLoss& loss) { return {loss.targets, loss.loss
 
 EvaluateReport::EvaluateReport(JobContext& context, const std::optional<LoadReport>& load,
                                const BatchSource& tokens)
-    : writer_(open_metrics(context, load, {.documents = tokens.document_count()})),
-      sequences_(tokens.sequence_count()) {}
+    : metrics_(context, load, {.documents = tokens.document_count()}), sequences_(tokens.sequence_count()) {}
 
 void EvaluateReport::add(const Batch& batch, std::span<const double> losses) {
-  if (!writer_) return;
+  if (!metrics_) return;
   write(losses_.add(batch, losses));
   sequences_done_ += batch.sequences;
   print_progress();
@@ -27,7 +25,7 @@ void EvaluateReport::add(const Batch& batch, std::span<const double> losses) {
 void EvaluateReport::write(const std::vector<DocumentLoss>& documents) {
   std::vector<EvaluationRow> rows;
   std::ranges::transform(documents, std::back_inserter(rows), row_of);
-  writer_->append(rows, row_of(losses_.total()));
+  metrics_.append(rows, row_of(losses_.total()));
 }
 
 /// A line every ten seconds.
@@ -41,14 +39,16 @@ void EvaluateReport::print_progress() {
 }
 
 void EvaluateReport::finish() {
-  if (!writer_) return;
+  if (!metrics_) return;
   write(losses_.finish());
-  writer_->close();
+  metrics_.close();
   const DocumentLoss& total = losses_.total();
   console::line(
       "evaluated {} tokens of {} document{}: loss {:.5f} nat/token, perplexity {:.4f}, {:.0f} tokens/s",
       total.targets, losses_.documents(), losses_.documents() == 1 ? "" : "s", total.loss(),
       total.perplexity(), static_cast<double>(total.targets) / watch_.seconds());
+  if (!metrics_.lack().empty())
+    fail(ExitCode::kIo, "everything was evaluated, but the metrics file lacks results: {}", metrics_.lack());
 }
 
 }  // namespace sluice

@@ -4,8 +4,8 @@
 #include "base/clock.hpp"
 #include "data/batch_source.hpp"
 #include "job/job.hpp"
+#include "job/run_metrics.hpp"
 #include "load/load_report.hpp"
-#include "metrics/metrics_writer.hpp"
 #include "train/document_losses.hpp"
 
 #include <cstdint>
@@ -24,14 +24,15 @@ class EvaluateReport {
   /// The next whole batch and the losses of its targets. Writes the documents that ended, and the totals.
   void add(const Batch& batch, std::span<const double> losses);
 
-  /// Writes what is left, closes the file and prints the totals.
+  /// Writes what is left, closes the file and prints the totals. Error(kIo), after that, if the file lacks
+  /// any.
   void finish();
 
  private:
   void write(const std::vector<DocumentLoss>& documents);
   void print_progress();
 
-  std::optional<MetricsWriter> writer_;  ///< on rank 0
+  RunMetrics metrics_;
   DocumentLosses losses_;
   std::int64_t sequences_;  ///< of the token file
   std::int64_t sequences_done_ = 0;

@@ -3,7 +3,6 @@
 #include "base/bytes.hpp"
 #include "base/memory.hpp"
 #include "job/console.hpp"
-#include "job/run_metrics.hpp"
 #include "ops/library.hpp"
 
 #include <algorithm>
@@ -42,15 +41,15 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
     : context_(context),
       flops_per_token_(6 * static_cast<double>(active_parameters(context.blueprint.model))),
       product_rate_(product_rate_of_ranks(context)),
-      writer_(open_metrics(context, load, {.steps = context.config().train.steps})) {
-  if (writer_)
+      metrics_(context, load, {.steps = context.config().train.steps}) {
+  if (metrics_)
     console::line("compute   {} on rank 0; {:.3f} TFLOP/s of products on all ranks", ops::means_text(),
                   product_rate_ / 1e12);
 }
 
 void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds) {
   peaks_ = peaks_of_ranks(context_.comm);
-  if (!writer_) return;
+  if (!metrics_) return;
   TrainRow row;
   row.step = step;
   row.loss = metrics.loss;
@@ -66,7 +65,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.expert_tokens = metrics.expert_tokens;
   row.aux_loss = metrics.aux_loss;
   row.peak_bytes = peaks_;
-  writer_->append(row);
+  metrics_.append(row);
   console::line(
       "step {:>6}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:>8.0f} tokens/s  {:.3f} TFLOP/s ({:.0f} % of "
       "products)  peak {}",
@@ -75,8 +74,8 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
 }
 
 void TrainReport::finish() {
-  if (!writer_) return;
-  writer_->close();
+  if (!metrics_) return;
+  metrics_.close();
   const std::vector<RankMemory> planned = context_.memory_plan();
   std::vector<std::vector<std::string>> rows{{"memory"}};
   for (const auto& [name, bytes] : planned.front().parts())

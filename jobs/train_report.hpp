@@ -2,8 +2,8 @@
 #pragma once
 
 #include "job/job.hpp"
+#include "job/run_metrics.hpp"
 #include "load/load_report.hpp"
-#include "metrics/metrics_writer.hpp"
 #include "train/trainer.hpp"
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class TrainReport {
   TrainReport(JobContext& context, const std::optional<LoadReport>& load);
 
   /// Collective over the context's communicator. `step` counts from 1. Writes the row, then prints the line:
-  /// a row whose line was seen is on disk.
+  /// a row whose line was seen is on disk, unless a warning said that the disk takes none.
   void add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds);
 
   /// Rank 0 prints planned and measured memory of each rank, and closes the file.
@@ -27,10 +27,10 @@ class TrainReport {
 
  private:
   JobContext& context_;
-  double flops_per_token_;               ///< forward and backward, without recomputing
-  double product_rate_;                  ///< FLOP/s of large products, over all ranks
-  std::optional<MetricsWriter> writer_;  ///< on rank 0
-  std::vector<std::int64_t> peaks_;      ///< highest resident set of each rank
+  double flops_per_token_;  ///< forward and backward, without recomputing
+  double product_rate_;     ///< FLOP/s of large products, over all ranks
+  RunMetrics metrics_;
+  std::vector<std::int64_t> peaks_;  ///< highest resident set of each rank
 };
 
 }  // namespace sluice

@@ -22,6 +22,7 @@ struct Fault {
   std::string site;
   int rank = -1;
   int nth = 0;
+  bool and_later = false;
   std::string action;
   int passes = 0;
 };
@@ -33,7 +34,7 @@ Fault fault_from_environment() {
   for (std::string part; std::getline(in, part, ':');) parts.push_back(part);
   if (parts.size() != 4) return {};
   const int rank = parts[1] == "*" ? kEveryRank : std::atoi(parts[1].c_str());
-  return {parts[0], rank, std::atoi(parts[2].c_str()), parts[3]};
+  return {parts[0], rank, std::atoi(parts[2].c_str()), parts[2].ends_with('+'), parts[3]};
 }
 
 }  // namespace
@@ -41,7 +42,8 @@ Fault fault_from_environment() {
 void fault_point(std::string_view site, int rank) {
   static Fault fault = fault_from_environment();
   if (fault.site != site || (fault.rank != rank && fault.rank != kEveryRank)) return;
-  if (++fault.passes != fault.nth) return;
+  ++fault.passes;
+  if (fault.passes < fault.nth || (fault.passes > fault.nth && !fault.and_later)) return;
   log::warning("injected fault '{}' at {}", fault.action, site);
   if (fault.action == "throw") fail(ExitCode::kInternal, "injected fault at {}", site);
   if (fault.action == "io") fail(ExitCode::kIo, "injected read error at {}", site);

@@ -1,5 +1,6 @@
 // Fault injection for tests: SLUICE_FAULT=site:rank:nth:action makes the nth pass of that rank, or of every
-// rank (*), through that site fail. Compiled to nothing without SLUICE_FAULTS.
+// rank (*), through that site fail; an nth of "3+" means the third and all later ones. Compiled to nothing
+// without SLUICE_FAULTS.
 #pragma once
 
 #include <string_view>

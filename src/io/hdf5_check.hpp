@@ -33,7 +33,8 @@ Result check(Result result, const Doing& doing) {
   return result;
 }
 
-/// Keeps the library from printing its error stacks. Before any other call.
+/// Keeps the library from printing its error stacks, and from cleaning up at exit, where handles have done
+/// it. Before any other call.
 void silence();
 
 template <herr_t (*close)(hid_t)>

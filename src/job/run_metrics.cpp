@@ -1,6 +1,10 @@
 #include "job/run_metrics.hpp"
 
+#include "base/fault.hpp"
+#include "base/log.hpp"
 #include "train/phase_timer.hpp"
+
+#include <algorithm>
 
 namespace sluice {
 namespace {
@@ -36,6 +40,67 @@ std::optional<MetricsWriter> open_metrics(JobContext& context, const std::option
                                       context.directory.new_file(context.config().metrics.file), header);
   if (load) writer->write_load(load_table(*load));
   return writer;
+}
+
+RunMetrics::RunMetrics(JobContext& context, const std::optional<LoadReport>& load, ExpectedRows expected)
+    : writer_(open_metrics(context, load, expected)),
+      name_(context.directory.file(context.config().metrics.file).string()) {}
+
+/// Whether the system took it. Speaks only where that is other than the time before.
+bool RunMetrics::attempt(const std::function<void()>& write) {
+  const bool refused_before = !refusal_.empty();
+  refusal_.clear();
+  try {
+    fault_point("metrics.append", 0);
+    write();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kIo) throw;
+    refusal_ = error.what();
+  }
+  if (refusal_.empty() && refused_before) log::warning("{} takes rows again", name_);
+  if (!refusal_.empty() && !refused_before)
+    log::warning("THE METRICS FILE TAKES NO MORE ROWS. The run goes on, and tries again with each row: {}",
+                 refusal_);
+  return refusal_.empty();
+}
+
+void RunMetrics::append(const TrainRow& row) {
+  if (attempt([&] { writer_->append(row); })) return;
+  ++missing_;
+  lack_ = refusal_;
+}
+
+void RunMetrics::append(const std::vector<EvaluationRow>& documents, const EvaluationRow& total) {
+  waiting_.insert(waiting_.end(), documents.begin(), documents.end());
+  attempt([&] {
+    write_waiting();
+    writer_->write_total(total);
+  });
+  lack_ = refusal_;
+}
+
+/// A part at a time, so that a long list costs no more with each refusal.
+void RunMetrics::write_waiting() {
+  constexpr std::int64_t kPart = 4096;
+  while (!waiting_.empty()) {
+    const auto end = waiting_.begin() + std::min(kPart, std::ssize(waiting_));
+    writer_->append(std::vector(waiting_.begin(), end));
+    waiting_.erase(waiting_.begin(), end);
+  }
+}
+
+void RunMetrics::close() {
+  try {
+    fault_point("metrics.close", 0);
+    writer_->close();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kIo) throw;
+    log::warning("after the last row: {}", error.what());
+    lack_ = error.what();
+  }
+  const std::int64_t missing = missing_ + std::ssize(waiting_);
+  if (missing > 0)
+    log::warning("{} lacks {} row{} of this run: {}", name_, missing, missing == 1 ? "" : "s", lack_);
 }
 
 }  // namespace sluice

@@ -130,9 +130,13 @@ void MetricsWriter::append(const TrainRow& row) {
   steps_->append(file_, 1, values);
 }
 
-void MetricsWriter::append(const std::vector<EvaluationRow>& documents, const EvaluationRow& total) {
+void MetricsWriter::append(const std::vector<EvaluationRow>& documents) {
   SLUICE_ASSERT(documents_, "{} was not made for an evaluation", file_.name());
   if (!documents.empty()) documents_->append(file_, std::ssize(documents), by_column(documents));
+}
+
+void MetricsWriter::write_total(const EvaluationRow& total) {
+  SLUICE_ASSERT(documents_, "{} was not made for an evaluation", file_.name());
   const std::vector<EvaluationColumn> columns = evaluation_columns(/*total=*/true);
   for (std::size_t i = 0; i < columns.size(); ++i)
     write_values(totals_[i], {{0}, {1}}, columns[i].values(total));

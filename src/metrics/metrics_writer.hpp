@@ -26,8 +26,11 @@ class MetricsWriter {
   /// before stay.
   void append(const TrainRow& row);
 
-  /// Adds documents, and what all so far come to. As append().
-  void append(const std::vector<EvaluationRow>& documents, const EvaluationRow& total);
+  /// Adds documents. As append() of a step.
+  void append(const std::vector<EvaluationRow>& documents);
+
+  /// Says what all documents so far come to. Error(kIo) as above.
+  void write_total(const EvaluationRow& total);
 
   /// Closes with an error where the destructor could only log.
   void close();

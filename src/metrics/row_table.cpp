@@ -90,13 +90,15 @@ void RowTable::write_rows(Growing& target, std::int64_t count, const MetricValue
   write_values(target.dataset, {std::move(begin), std::move(extent)}, values);
 }
 
-/// A failed append() leaves columns of equal length, so that the next try or a reader finds whole rows.
-void RowTable::drop_unfinished_rows() {
+/// A failed append() leaves columns of equal length, so that the next try or a reader finds whole rows. What
+/// refuses that is what refused the rows, and was told then; a column that stays longer is overwritten by the
+/// next rows, and readers go by the last one.
+void RowTable::drop_unfinished_rows() noexcept {
   for (Growing& target : datasets_) {
     try {
       target.dataset.set_rows(rows_);
     } catch (const Error& error) {
-      log::warning("after a failed write: {}", error.what());
+      log::debug("after a failed write: {}", error.what());
     }
   }
 }

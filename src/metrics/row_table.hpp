@@ -16,7 +16,7 @@ class RowTable {
 
   /// Adds `count` rows to the same file; values[i] are those of column i, row-major. The last column grows
   /// last. When it returns, the rows survive kill -9. Error(kIo) if the disk is full or fails; the rows
-  /// before stay.
+  /// before stay, and the next append() takes the place of these.
   void append(hdf5::File& file, std::int64_t count, const std::vector<MetricValues>& values);
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
@@ -30,7 +30,7 @@ class RowTable {
 
   void reserve_blocks(hdf5::File& file, std::int64_t count);
   void write_rows(Growing& target, std::int64_t count, const MetricValues& values);
-  void drop_unfinished_rows();
+  void drop_unfinished_rows() noexcept;
 
   std::vector<Growing> datasets_;
   std::int64_t expected_rows_;

@@ -243,6 +243,40 @@ class BlockedOutput(Failure):
         self.expect_end(78, "train.steps=-1")
 
 
+class FullDisk(Failure):
+    """What the metrics file cannot take costs rows, and not the run."""
+
+    REFUSED = "THE METRICS FILE TAKES NO MORE ROWS"
+
+    def test_a_row_that_is_refused_is_missing_and_the_next_is_not(self):
+        job = self.job(train={"steps": 6})
+        result = self.run_job(job, *with_fault("metrics.append", 0, 3, "io"))
+        self.expect(result, 0, "metrics.h5 takes rows again", "metrics.h5 lacks 1 row of this run")
+        self.expect_once(result, self.REFUSED)
+        self.assertEqual(list(steps_in(result.output)), [1, 2, 3, 4, 5, 6])
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            self.assertEqual(metrics["train/step"][:].tolist(), [1, 2, 4, 5, 6])
+            self.assertEqual(metrics["train/loss"].shape, (5,))
+
+    def expect_export(self, fault, *parts):
+        target = self.directory / "trained"
+        job = self.job(train={"steps": 4}, export={"at_end": True, "path": target})
+        result = self.run_job(job, *fault)
+        self.expect(result, 0, *parts)
+        self.expect(program.sluice("verify", target), 0)
+        self.assertEqual(self.status(job)["state"], "done")
+        return job, result
+
+    def test_training_goes_on_without_its_rows_and_exports(self):
+        job, result = self.expect_export(with_fault("metrics.append", 0, "2+", "io"), "metrics.h5 lacks 3 rows of this run")
+        self.expect_once(result, self.REFUSED)
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            self.assertEqual(metrics["train/step"][:].tolist(), [1])
+
+    def test_a_file_that_cannot_be_closed_keeps_no_weights_back(self):
+        self.expect_export(with_fault("metrics.close", 0, 1, "io"), "after the last row: injected")
+
+
 class BadInput(Failure):
     def copy_of(self, fixture):
         return shutil.copytree(FIXTURES / fixture, self.directory / "model", ignore=shutil.ignore_patterns("*.h5"))

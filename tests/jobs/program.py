@@ -106,7 +106,8 @@ def per_rank(first, others):
 
 
 def with_fault(site, rank, nth, action):
-    """Words to put before the program: the nth pass of that rank through the site fails (base/fault.hpp)."""
+    """Words to put before the program: the nth pass of that rank through the site fails, or with "3+" the third and all later
+    ones (base/fault.hpp)."""
     return ["env", f"SLUICE_FAULT={site}:{rank}:{nth}:{action}"]
 
 

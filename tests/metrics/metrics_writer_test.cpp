@@ -71,10 +71,12 @@ TEST(MetricsWriter, adds_documents_several_at_a_time_and_keeps_the_totals) {
   }
   std::vector<EvaluationRow> rows;
   for (std::int64_t i = 0; i < 50'000; ++i) rows.push_back({i, 0.5 * static_cast<double>(i), 2});
-  writer.append({{7, 3, 4}}, {7, 3, 4});
-  writer.append({}, {8, 3, 4});
-  writer.append(rows, {9, 5, 6});
-  writer.append(rows, {10, 5, 6});
+  writer.append(std::vector<EvaluationRow>{{7, 3, 4}});
+  writer.append(std::vector<EvaluationRow>{});
+  writer.write_total({8, 3, 4});
+  writer.append(rows);
+  writer.append(rows);
+  writer.write_total({10, 5, 6});
 
   const hdf5::File file = hdf5::File::open(directory / "metrics.h5");
   const std::vector<std::int64_t> tokens = file.dataset("/evaluate/tokens").read<std::int64_t>();

@@ -1,0 +1,210 @@
+// metrics.h5 survives a disk that is full, for a while or for good, from any moment on: the process goes on,
+// and what it writes later is in the file, too. It survives one that fails, though HDF5 may take no more
+// then.
+
+#include "base/error.hpp"
+#include "metrics/metrics_rows.hpp"
+#include "metrics/metrics_writer.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <vector>
+
+namespace {
+
+constexpr int kNever = std::numeric_limits<int>::max();
+constexpr off_t kPageBytes = 4096;
+
+/// What the disk does from some change of a file on.
+enum class Disk {
+  kFull,    ///< refuses new pages, and takes changes of those that it has
+  kFailing  ///< refuses every change
+};
+
+Disk disk = Disk::kFull;
+int changes_left = kNever;  ///< until the disk does that
+bool counting = true;       ///< changes, which otherwise are taken as long as the disk is well
+std::set<off_t> pages;      ///< of the file, that the disk has
+
+bool has_pages(off_t begin, off_t end) {
+  for (off_t page = begin / kPageBytes; page <= (end - 1) / kPageBytes; ++page)
+    if (!pages.contains(page)) return false;
+  return true;
+}
+
+bool is_still_well() {
+  if (changes_left == kNever) return true;
+  if (changes_left == 0) return false;
+  if (counting) --changes_left;
+  return true;
+}
+
+ssize_t write_if_there_is_room(int file, const void* data, size_t bytes, off_t offset) {
+  const off_t end = offset + static_cast<off_t>(bytes);
+  if (!is_still_well() && (disk == Disk::kFailing || !has_pages(offset, end))) {
+    errno = disk == Disk::kFull ? ENOSPC : EIO;
+    return -1;
+  }
+  for (off_t page = offset / kPageBytes; page <= (end - 1) / kPageBytes; ++page) pages.insert(page);
+  return ::syscall(SYS_pwrite64, file, data, bytes, offset);
+}
+
+/// Takes no room: what is not written yet are holes.
+int truncate_if_it_works(int file, off_t bytes) {
+  if (!is_still_well() && disk == Disk::kFailing) {
+    errno = EIO;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_ftruncate, file, bytes));
+}
+
+}  // namespace
+
+// The program's own definitions come before the C library's, for HDF5 too.
+extern "C" {
+ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset) {
+  return write_if_there_is_room(file, data, bytes, offset);
+}
+ssize_t pwrite64(int file, const void* data, size_t bytes, off64_t offset) {
+  return write_if_there_is_room(file, data, bytes, offset);
+}
+int ftruncate(int file, off_t bytes) noexcept { return truncate_if_it_works(file, bytes); }
+int ftruncate64(int file, off64_t bytes) noexcept { return truncate_if_it_works(file, bytes); }
+}
+
+namespace sluice {
+namespace {
+
+using test::TemporaryDirectory;
+
+constexpr std::int64_t kRows = 1024;  // expert_tokens enters a new block with one row in 16
+
+/// Whether it was not refused, which is the only error there may be.
+template <class Write>
+bool is_taken(const Write& write) {
+  try {
+    write();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kIo) << error.what();
+    return false;
+  }
+  return true;
+}
+
+bool append(MetricsWriter& writer, std::int64_t step) {
+  return is_taken([&] { writer.append(test::row_of(step)); });
+}
+
+/// What the last column, which readers go by, says of the rows that are complete.
+std::vector<std::int64_t> steps_in(const hdf5::File& file) {
+  return file.dataset("/train/step").read<std::int64_t>();
+}
+
+void expect_equal_columns(const hdf5::File& file) {
+  for (const StepColumn& column : step_columns(test::header_for(kRows)))
+    EXPECT_EQ(file.dataset(column.column.path).shape()[0], std::ssize(steps_in(file))) << column.column.path;
+}
+
+/// Every column has the values of these steps in its first rows.
+void expect_values(const hdf5::File& file, const std::vector<std::int64_t>& steps) {
+  for (const StepColumn& column : step_columns(test::header_for(kRows))) {
+    const hdf5::Dataset dataset = file.dataset(column.column.path);
+    std::vector<std::int64_t> count = dataset.shape();
+    ASSERT_GE(count[0], std::ssize(steps)) << dataset.name();
+    count[0] = 1;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      std::vector<std::int64_t> begin(count.size(), 0);
+      begin[0] = static_cast<std::int64_t>(i);
+      const MetricValues expected = column.values(test::row_of(steps[i]));
+      MetricValues found = expected;
+      std::visit([&](auto& list) { dataset.read({begin, count}, std::span(list)); }, found);
+      ASSERT_EQ(found, expected) << dataset.name() << " of step " << steps[i];
+    }
+  }
+}
+
+/// Appends steps [first, last] and notes those that were taken.
+void append(MetricsWriter& writer, std::int64_t first, std::int64_t last, std::vector<std::int64_t>& taken) {
+  for (std::int64_t step = first; step <= last; ++step)
+    if (append(writer, step)) taken.push_back(step);
+}
+
+struct Outcome {
+  std::vector<std::int64_t> taken;  ///< steps whose append() returned
+  bool was_closed;
+};
+
+/// Steps 1 to 18 go to a disk that has room for `changes`, and 19 and 20 to one that has room again, if it
+/// `heals`.
+Outcome write_steps(const std::filesystem::path& path, int changes, bool heals) {
+  pages.clear();
+  Outcome outcome;
+  MetricsWriter writer(path, test::header_for(kRows));
+  changes_left = changes;
+  append(writer, 1, 2, outcome.taken);
+  counting = false;  // rows 1 and 17 enter new blocks; those between say nothing new about single changes
+  append(writer, 3, 16, outcome.taken);
+  counting = true;
+  append(writer, 17, 18, outcome.taken);
+  if (heals) changes_left = kNever;
+  append(writer, 19, 20, outcome.taken);
+  EXPECT_EQ(writer.rows(), std::ssize(outcome.taken));
+  outcome.was_closed = is_taken([&] { writer.close(); });
+  changes_left = kNever;
+  return outcome;
+}
+
+/// Calls `check` with what became of a disk that is so from each change on.
+template <class Check>
+void at_every_change(Disk how, bool heals, const Check& check) {
+  disk = how;
+  int change = 0;
+  for (bool refused = true; refused; ++change) {
+    const TemporaryDirectory directory;
+    SCOPED_TRACE(testing::Message() << "change " << change);
+    const Outcome outcome = write_steps(directory / "metrics.h5", change, heals);
+    refused = outcome.taken.size() < 20;
+    check(hdf5::File::open(directory / "metrics.h5"), outcome);
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(change, 50) << "the calls were not intercepted";
+}
+
+TEST(MetricsFullDisk, takes_every_row_once_there_is_room_again) {
+  at_every_change(Disk::kFull, /*heals=*/true, [](const hdf5::File& file, const Outcome& outcome) {
+    EXPECT_TRUE(outcome.was_closed);
+    EXPECT_EQ(std::ranges::count_if(outcome.taken, [](std::int64_t step) { return step > 18; }), 2);
+    EXPECT_EQ(steps_in(file), outcome.taken);
+    expect_equal_columns(file);
+    expect_values(file, outcome.taken);
+  });
+}
+
+TEST(MetricsFullDisk, keeps_the_rows_before_where_there_never_is) {
+  at_every_change(Disk::kFull, /*heals=*/false, [](const hdf5::File& file, const Outcome& outcome) {
+    EXPECT_TRUE(outcome.was_closed);
+    EXPECT_EQ(steps_in(file), outcome.taken);
+    expect_equal_columns(file);
+    expect_values(file, outcome.taken);
+  });
+}
+
+/// As after a kill, the last row may be one that was not finished.
+TEST(MetricsFullDisk, keeps_the_rows_before_a_disk_that_fails) {
+  at_every_change(Disk::kFailing, /*heals=*/false, [](const hdf5::File& file, const Outcome& outcome) {
+    EXPECT_GE(steps_in(file).size(), outcome.taken.size());
+    EXPECT_LE(steps_in(file).size(), outcome.taken.size() + 1);
+    expect_values(file, outcome.taken);
+  });
+}
+
+}  // namespace
+}  // namespace sluice
