@@ -48,6 +48,7 @@ Handle creation_properties(const std::vector<hsize_t>& shape, const Storage& sto
   block[0] = checked_cast<hsize_t>(storage.block_rows);
   check(H5Pset_chunk(properties.id(), static_cast<int>(block.size()), block.data()), doing);
   check(H5Pset_alloc_time(properties.id(), H5D_ALLOC_TIME_EARLY), doing);
+  if (storage.holes) check(H5Pset_fill_time(properties.id(), H5D_FILL_TIME_NEVER), doing);
   return properties;
 }
 

@@ -55,6 +55,10 @@ struct Storage {
   /// blocks of this many rows whenever the extent enters a new block. Rows bypass the library's cache:
   /// write() goes to the kernel at once.
   std::int64_t block_rows = 0;
+  /// Rows of a block take no disk until they are written, and read as anything until then. Otherwise a block
+  /// is filled with zeros when it is taken. Setting fewer rows within a block fills the rest of it in any
+  /// case.
+  bool holes = false;
 };
 
 class Dataset {

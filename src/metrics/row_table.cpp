@@ -18,6 +18,10 @@ namespace {
 constexpr std::int64_t kMaxBlocks = 64;
 constexpr std::int64_t kBlockBytes =
     64 * kKiB;  ///< blocks are larger only where 64 of them would not hold all rows
+/// Filling more with zeros takes memory and disk that most runs never need; larger blocks are holes.
+constexpr std::int64_t kMostFilledBytes = kMiB;
+/// HDF5 takes less than 4 GiB. Where 64 such blocks do not hold all rows, the index grows.
+constexpr std::int64_t kMostBlockBytes = kGiB;
 
 std::int64_t row_bytes(const Column& column) {
   std::int64_t bytes = size_of(column.dtype);
@@ -25,10 +29,12 @@ std::int64_t row_bytes(const Column& column) {
   return bytes;
 }
 
-std::int64_t block_rows_for(const Column& column, std::int64_t rows) {
-  const std::int64_t least = divide_up(rows, kMaxBlocks);
-  return std::clamp<std::int64_t>(std::max(least, kBlockBytes / row_bytes(column)), 1,
-                                  std::max<std::int64_t>(rows, 1));
+/// Readers go by the last column: what was not written there must read as zero, so it has no holes.
+hdf5::Storage storage_for(const Column& column, std::int64_t rows, bool is_last) {
+  const std::int64_t most = (is_last ? kMostFilledBytes : kMostBlockBytes) / row_bytes(column);
+  const std::int64_t wanted = std::max(divide_up(rows, kMaxBlocks), kBlockBytes / row_bytes(column));
+  const std::int64_t block_rows = std::max<std::int64_t>(1, std::min({wanted, most, rows}));
+  return {.block_rows = block_rows, .holes = !is_last && block_rows * row_bytes(column) > kMostFilledBytes};
 }
 
 }  // namespace
@@ -47,10 +53,10 @@ RowTable::RowTable(hdf5::File& file, std::vector<Column> columns, std::int64_t e
   for (Column& column : columns) {
     std::vector<std::int64_t> shape = column.row_shape;
     shape.insert(shape.begin(), 0);
-    const std::int64_t block_rows = block_rows_for(column, expected_rows);
-    hdf5::Dataset dataset = file.create_dataset(column.path, column.dtype, shape, {.block_rows = block_rows});
+    const hdf5::Storage storage = storage_for(column, expected_rows, &column == &columns.back());
+    hdf5::Dataset dataset = file.create_dataset(column.path, column.dtype, shape, storage);
     describe(file, column);
-    datasets_.push_back({std::move(column), block_rows, std::move(dataset)});
+    datasets_.push_back({std::move(column), storage, std::move(dataset)});
   }
 }
 
@@ -75,8 +81,8 @@ void RowTable::append(hdf5::File& file, std::int64_t count, const std::vector<Me
 void RowTable::reserve_blocks(hdf5::File& file, std::int64_t count) {
   std::int64_t bytes = 0;
   for (const Growing& target : datasets_) {
-    const auto blocks = [&](std::int64_t rows) { return divide_up(rows, target.block_rows); };
-    bytes += (blocks(rows_ + count) - blocks(rows_)) * target.block_rows * row_bytes(target.column);
+    const auto blocks = [&](std::int64_t rows) { return divide_up(rows, target.storage.block_rows); };
+    bytes += (blocks(rows_ + count) - blocks(rows_)) * target.storage.block_rows * row_bytes(target.column);
   }
   if (bytes > 0) file.reserve(bytes);
 }
@@ -86,15 +92,16 @@ void RowTable::write_rows(Growing& target, std::int64_t count, const MetricValue
   std::vector<std::int64_t> extent = target.column.row_shape;
   begin[0] = rows_;
   extent.insert(extent.begin(), count);
-  target.dataset.set_rows(rows_ + count);
+  if (target.dataset.shape()[0] < rows_ + count) target.dataset.set_rows(rows_ + count);
   write_values(target.dataset, {std::move(begin), std::move(extent)}, values);
 }
 
 /// A failed append() leaves columns of equal length, so that the next try or a reader finds whole rows. What
-/// refuses that is what refused the rows, and was told then; a column that stays longer is overwritten by the
-/// next rows, and readers go by the last one.
+/// refuses that is what refused the rows, and was told then. A column that stays longer, as one with holes
+/// does, because this would fill them, is overwritten by the next rows; readers go by the last column.
 void RowTable::drop_unfinished_rows() noexcept {
   for (Growing& target : datasets_) {
+    if (target.storage.holes && rows_ % target.storage.block_rows != 0) continue;
     try {
       target.dataset.set_rows(rows_);
     } catch (const Error& error) {

@@ -24,7 +24,7 @@ class RowTable {
  private:
   struct Growing {
     Column column;
-    std::int64_t block_rows;
+    hdf5::Storage storage;
     hdf5::Dataset dataset;
   };
 

@@ -61,11 +61,13 @@ namespace {
 
 using test::TemporaryDirectory;
 
-constexpr std::int64_t kRows = 1024;  // expert_tokens enters a new block with one row in 16
+constexpr std::int64_t kRows = 1024;         // expert_tokens enters a new block with one row in 16
+constexpr std::int64_t kManyRows = 1 << 20;  // expert_tokens is in blocks with holes
 
-/// Writes `rows` rows, and sends a byte through `acknowledge` each time append() has returned.
-void write_rows(const std::filesystem::path& path, std::int64_t rows, int acknowledge) {
-  MetricsWriter writer(path, test::header_for(kRows));
+/// Writes `rows` rows of `expected`, and sends a byte through `acknowledge` each time append() has returned.
+void write_rows(const std::filesystem::path& path, std::int64_t expected, std::int64_t rows,
+                int acknowledge) {
+  MetricsWriter writer(path, test::header_for(expected));
   for (std::int64_t step = 1; step <= rows; ++step) {
     // Rows 1 and 17 enter new blocks; the ones between say nothing new about single changes.
     counting = counting || step == 17;
@@ -118,7 +120,7 @@ bool was_killed(const Child& child) {
 std::int64_t run_and_kill(const std::filesystem::path& path, std::int64_t rows,
                           std::chrono::microseconds delay) {
   const Child child = start_child([&](int acknowledge) {
-    write_rows(path, kRows, acknowledge);
+    write_rows(path, kRows, kRows, acknowledge);
     ::pause();
   });
   std::int64_t acknowledged = take_bytes(child.acknowledgements, rows);
@@ -185,12 +187,12 @@ TEST(MetricsKill, keeps_every_acknowledged_row_at_random_moments) {
 }
 
 /// Runs a writer that dies at its change number `change`. Whether there was such a change.
-bool die_at_change(const std::filesystem::path& path, int change, bool tear) {
+bool die_at_change(const std::filesystem::path& path, std::int64_t expected, int change, bool tear) {
   const Child child = start_child([&](int acknowledge) {
     counting = true;
     changes_left = change;
     tear_last_change = tear;
-    write_rows(path, 18, acknowledge);
+    write_rows(path, expected, 18, acknowledge);
   });
   const std::int64_t acknowledged = take_bytes(child.acknowledgements, kRows);
   const bool killed = was_killed(child);
@@ -201,20 +203,24 @@ bool die_at_change(const std::filesystem::path& path, int change, bool tear) {
   return killed;
 }
 
-void die_at_every_change(bool tear) {
+void die_at_every_change(std::int64_t expected, bool tear) {
   int change = 0;
   for (bool killed = true; killed; ++change) {
     const TemporaryDirectory directory;
     SCOPED_TRACE(testing::Message() << "change " << change);
-    killed = die_at_change(directory / "metrics.h5", change, tear);
+    killed = die_at_change(directory / "metrics.h5", expected, change, tear);
     if (testing::Test::HasFatalFailure()) return;
   }
   EXPECT_GT(change, 100) << "the calls were not intercepted";
 }
 
-TEST(MetricsKill, keeps_every_acknowledged_row_between_any_two_changes) { die_at_every_change(false); }
+TEST(MetricsKill, keeps_every_acknowledged_row_between_any_two_changes) { die_at_every_change(kRows, false); }
 
-TEST(MetricsKill, keeps_every_acknowledged_row_within_any_change) { die_at_every_change(true); }
+TEST(MetricsKill, keeps_every_acknowledged_row_within_any_change) { die_at_every_change(kRows, true); }
+
+TEST(MetricsKill, keeps_every_acknowledged_row_of_blocks_with_holes) {
+  die_at_every_change(kManyRows, false);
+}
 
 TEST(MetricsKill, leaves_no_half_made_file_under_the_name) {
   std::mt19937 random(3);

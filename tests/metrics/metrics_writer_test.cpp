@@ -1,10 +1,13 @@
 #include "metrics/metrics_writer.hpp"
 
+#include "base/bytes.hpp"
+#include "base/memory.hpp"
 #include "metrics/metrics_rows.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <array>
 #include <cmath>
 #include <csignal>
@@ -170,6 +173,38 @@ TEST(MetricsWriter, fills_every_block_and_refuses_more) {
     writer.close();
     expect_losses(path, most);
   }
+}
+
+/// Bytes that the file takes on its disk, without holes.
+std::int64_t bytes_on_disk(const std::filesystem::path& path) {
+  struct stat status {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return status.st_blocks * 512;
+}
+
+TEST(MetricsWriter, takes_disk_and_memory_for_the_rows_written_and_not_for_those_to_come) {
+  const TemporaryDirectory directory;
+  const std::int64_t before = peak_resident_bytes();
+  for (const std::int64_t most : {1'000'000, 5'600'000, 1'000'000'000}) {
+    const std::filesystem::path path = directory / (std::to_string(most) + ".h5");
+    MetricsHeader header = header_for(most);
+    header.moe_layers = 48;
+    header.experts = 128;
+    MetricsWriter writer(path, header);
+    TrainRow row = row_of(1);
+    for (row.step = 1; row.step <= 3; ++row.step) {
+      row.expert_tokens.assign(48 * 128, row.step);
+      writer.append(row);
+    }
+    writer.close();
+    EXPECT_LT(bytes_on_disk(path), 32 * kMiB);
+    const hdf5::File file = hdf5::File::open(path);
+    EXPECT_EQ(file.dataset("/train/step").read<std::int64_t>(), (std::vector<std::int64_t>{1, 2, 3}));
+    std::vector<std::int64_t> last(48 * 128);
+    file.dataset("/moe/expert_tokens").read({{2, 0, 0}, {1, 48, 128}}, std::span(last));
+    EXPECT_EQ(last, std::vector<std::int64_t>(48 * 128, 3));
+  }
+  EXPECT_LT(peak_resident_bytes() - before, 32 * kMiB);
 }
 
 TEST(MetricsWriter, leaves_an_existing_file_alone) {
