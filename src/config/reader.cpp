@@ -55,6 +55,7 @@ class JobReader {
   void take(const Entry& entry);
   void check_required();
   void check_contradictions();
+  void expect_load_settings();
   void expect_export_settings();
   /// Throws if there was any problem.
   [[nodiscard]] JobConfig done();
@@ -136,10 +137,19 @@ void JobReader::check_contradictions() {
   expect(reads_tokens || c.model.init == ModelInit::kCheckpoint, {"model.init", "job.kind"},
          fmt::format("found \"random\", expected \"checkpoint\", because job.kind is \"{}\"",
                      c.job.kind == JobKind::kExport ? "export" : "load"));
+  expect_load_settings();
   expect_export_settings();
   expect(c.schedule.warmup_steps <= c.train.steps, {"schedule.warmup_steps", "train.steps"},
          fmt::format("found {}, expected at most train.steps, which is {}", c.schedule.warmup_steps,
                      c.train.steps));
+  expect(plain(c.job.output) != plain(c.model.path) || c.job.output.empty(), {"job.output", "model.path"},
+         "found the directory of model.path, expected another");
+  expect(c.debug.dump.lexically_normal() != c.metrics.file.lexically_normal(), {"debug.dump", "metrics.file"},
+         "found the file of metrics.file, expected another");
+}
+
+void JobReader::expect_load_settings() {
+  const JobConfig& c = config_;
   expect(c.load.memory_limit_bytes == 0 || c.load.memory_limit_bytes >= c.load.chunk_bytes,
          {"load.memory_limit", "load.chunk"},
          fmt::format("found {} bytes, expected 0 or at least load.chunk, which is {} bytes",
@@ -149,15 +159,21 @@ void JobReader::check_contradictions() {
       "found \"discard\", expected \"shards\", because only job.kind = \"load\" can do without its weights");
   expect(!c.load.verify || c.load.sink == LoadSink::kShards, {"load.verify", "load.sink"},
          "found true, expected false, because load.sink = \"discard\" keeps nothing to compare");
-  expect(plain(c.job.output) != plain(c.model.path) || c.job.output.empty(), {"job.output", "model.path"},
-         "found the directory of model.path, expected another");
-  expect(c.debug.dump.lexically_normal() != c.metrics.file.lexically_normal(), {"debug.dump", "metrics.file"},
-         "found the file of metrics.file, expected another");
+  if (c.model.init == ModelInit::kCheckpoint) return;
+  expect(!c.load.verify, {"load.verify", "model.init"},
+         "found true, expected false, because model.init = \"random\" reads no weights to compare");
+  expect(c.load.memory_limit_bytes == 0, {"load.memory_limit", "model.init"},
+         fmt::format("found {} bytes, expected 0, because model.init = \"random\" loads nothing",
+                     c.load.memory_limit_bytes));
 }
 
 void JobReader::expect_export_settings() {
   const JobConfig& c = config_;
   const bool by_kind = c.job.kind == JobKind::kExport;
+  expect(
+      c.job.kind != JobKind::kTrain || c.export_.at_end || c.export_.path.empty(),
+      {"export.path", "export.at_end", "job.kind"},
+      "found a directory, expected export.at_end = true with it, because training writes no weights without");
   if (!by_kind && !c.export_.at_end) return;
   const std::filesystem::path path = plain(c.export_.path);
   expect(!path.empty(), {"export.path", "job.kind", "export.at_end"},

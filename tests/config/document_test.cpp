@@ -134,19 +134,21 @@ TEST(Document, canonical_entries_list_every_key_in_one_spelling) {
 }
 
 TEST(Document, digest_changes_with_every_key) {
-  const JobConfig least = parse_job_config(kLeastJob, "job.toml");
+  // No change of one key contradicts the others of this job.
+  const std::vector<std::string> settings{"job.kind=evaluate", "export.at_end=true", "export.path=trained"};
+  const JobConfig least = parse_job_config(kLeastJob, "job.toml", settings);
   const JobConfig other = parse_job_config(kOther, "job.toml");
   std::set<std::string> same;
   for (const Field& field : all_fields())
     if (field.load(least) == field.load(other)) same.insert(field.name());
-  EXPECT_EQ(same,
-            (std::set<std::string>{"model.init", "load.sink", "optimizer.kind", "optimizer.state",
-                                   "optimizer.release_gradients", "checkpoint.every_steps", "export.at_end"}))
+  EXPECT_EQ(same, (std::set<std::string>{"model.init", "load.sink", "optimizer.kind", "optimizer.state",
+                                         "optimizer.release_gradients", "checkpoint.every_steps"}))
       << "keys without a second value in kOther";
   for (const Field& field : all_fields()) {
     if (same.contains(field.name())) continue;
-    const std::string change = field.name() + "=" + toml_text(field.load(other));
-    EXPECT_NE(parse_job_config(kLeastJob, "job.toml", std::vector{change}).digest, least.digest) << change;
+    std::vector<std::string> changed = settings;
+    changed.push_back(field.name() + "=" + toml_text(field.load(other)));
+    EXPECT_NE(parse_job_config(kLeastJob, "job.toml", changed).digest, least.digest) << changed.back();
   }
 }
 

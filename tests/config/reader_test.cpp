@@ -162,6 +162,24 @@ TEST(JobConfig, an_export_needs_a_directory_of_its_own) {
   EXPECT_EQ(complaint("[export]\npath = 'out'\nat_end = true\n"), "");
 }
 
+TEST(JobConfig, a_directory_to_export_to_is_not_ignored_by_training) {
+  EXPECT_EQ(complaint("[export]\npath = 'out'\n"),
+            "job.toml:8:1: export.path: found a directory, expected export.at_end = true with it, because "
+            "training writes no weights without");
+  for (const char* kind : {"job.kind=load", "job.kind=evaluate", "job.kind=export"})
+    EXPECT_EQ(complaint("[export]\npath = 'out'\n", {kind}), "");
+}
+
+TEST(JobConfig, drawn_weights_have_no_settings_for_loading) {
+  EXPECT_EQ(complaint("[load]\nverify = true\n", {"model.init=random"}),
+            "job.toml:8:1: load.verify: found true, expected false, because model.init = \"random\" reads no "
+            "weights to compare");
+  EXPECT_EQ(complaint("[load]\nmemory_limit = '64MiB'\n", {"model.init=random"}),
+            "job.toml:8:1: load.memory_limit: found 67108864 bytes, expected 0, because model.init = "
+            "\"random\" loads nothing");
+  EXPECT_EQ(complaint("[load]\nverify = true\nmemory_limit = '64MiB'\n"), "");
+}
+
 TEST(JobConfig, finds_no_contradiction_with_a_value_that_is_wrong_itself) {
   EXPECT_EQ(complaint("[train]\nsteps = 0\n[schedule]\nwarmup_steps = 600\n"),
             "job.toml:8:1: train.steps: found 0, expected an integer from 1 to 1000000000");
