@@ -48,6 +48,32 @@ std::filesystem::path plain(const std::filesystem::path& path) {
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
+/// One spelling of a path, from the root on, so that relative and absolute ones can be compared. Links are
+/// not followed.
+std::filesystem::path place_of(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return plain(error ? path : absolute);
+}
+
+/// Of the way from a directory to a path: "." where they are the same, ".." out of it, "" where one is
+/// missing.
+std::string first_step(const std::filesystem::path& directory, const std::filesystem::path& path) {
+  const std::filesystem::path way = path.lexically_relative(directory);
+  return way.empty() ? "" : way.begin()->string();
+}
+
+bool is_at_or_below(const std::filesystem::path& path, const std::filesystem::path& directory) {
+  const std::string step = first_step(directory, path);
+  return !step.empty() && step != "..";
+}
+
+/// What a run directory keeps under names of its own (job/run_directory.hpp).
+bool is_of_run_directory(const std::string& name) {
+  return name == "lock" || name == "job.toml" || name == "status.json" || name == "logs" ||
+         name == "checkpoints";
+}
+
 class JobReader {
  public:
   explicit JobReader(std::string file_name) : file_name_(std::move(file_name)) {}
@@ -57,6 +83,8 @@ class JobReader {
   void check_contradictions();
   void expect_load_settings();
   void expect_export_settings();
+  void expect_result_files();
+  void expect_result_file(const std::string& key, const std::filesystem::path& file);
   /// Throws if there was any problem.
   [[nodiscard]] JobConfig done();
 
@@ -144,8 +172,7 @@ void JobReader::check_contradictions() {
                      c.train.steps));
   expect(plain(c.job.output) != plain(c.model.path) || c.job.output.empty(), {"job.output", "model.path"},
          "found the directory of model.path, expected another");
-  expect(c.debug.dump.lexically_normal() != c.metrics.file.lexically_normal(), {"debug.dump", "metrics.file"},
-         "found the file of metrics.file, expected another");
+  expect_result_files();
 }
 
 void JobReader::expect_load_settings() {
@@ -183,6 +210,37 @@ void JobReader::expect_export_settings() {
          "found the directory of model.path, expected another");
   expect(path.empty() || path != plain(c.job.output), {"export.path", "job.output"},
          "found the directory of job.output, expected another");
+}
+
+void JobReader::expect_result_files() {
+  const JobConfig& c = config_;
+  expect_result_file("metrics.file", c.metrics.file);
+  if (c.debug.dump.empty()) return;
+  expect_result_file("debug.dump", c.debug.dump);
+  const std::filesystem::path dump = place_of(c.job.output / c.debug.dump);
+  const std::filesystem::path metrics = place_of(c.job.output / c.metrics.file);
+  expect(dump != metrics, {"debug.dump", "metrics.file"}, "found the file of metrics.file, expected another");
+  expect(dump == metrics || !(is_at_or_below(dump, metrics) || is_at_or_below(metrics, dump)),
+         {"debug.dump", "metrics.file"},
+         "found a path through metrics.file or to its folder, expected another");
+}
+
+/// Absolute paths may lead anywhere but to what the job reads: with job.overwrite the file there is replaced.
+void JobReader::expect_result_file(const std::string& key, const std::filesystem::path& file) {
+  const JobConfig& c = config_;
+  const std::filesystem::path place = place_of(c.job.output / file);
+  const std::string first = first_step(place_of(c.job.output), place);
+  const bool is_outside = first == "..";
+  expect(first != ".", {key, "job.output"}, "found the run directory, expected a file");
+  expect(!is_outside || file.is_absolute(), {key, "job.output"},
+         "found a path out of the run directory, expected one in it, or an absolute path");
+  expect(!is_of_run_directory(first), {key, "job.output"},
+         fmt::format("found \"{}\", expected another name, because the run directory keeps its own \"{}\"",
+                     file.string(), first));
+  expect(c.data.tokens.empty() || place != place_of(c.data.tokens), {key, "data.tokens"},
+         "found the file of data.tokens, expected another");
+  expect(!is_outside || !is_at_or_below(place, place_of(c.model.path)), {key, "model.path"},
+         "found a file in the directory of model.path, expected another");
 }
 
 JobConfig JobReader::done() {

@@ -170,6 +170,49 @@ TEST(JobConfig, a_directory_to_export_to_is_not_ignored_by_training) {
     EXPECT_EQ(complaint("[export]\npath = 'out'\n", {kind}), "");
 }
 
+TEST(JobConfig, results_do_not_go_where_the_run_directory_keeps_its_own) {
+  EXPECT_EQ(complaint("[metrics]\nfile = './status.json'\n"),
+            "job.toml:8:1: metrics.file: found \"./status.json\", expected another name, because the run "
+            "directory keeps its own \"status.json\"");
+  const std::string here = std::filesystem::current_path().string();
+  for (const std::string& file : {std::string("lock"), std::string("x/../job.toml"), std::string("logs"),
+                                  std::string("logs/rank-00000.log"), std::string("checkpoints/a.h5"),
+                                  std::string("../r/lock"), here + "/r/lock"}) {
+    EXPECT_THAT(complaint("", {"metrics.file=" + file}), HasSubstr("the run directory keeps its own"))
+        << file;
+    EXPECT_THAT(complaint("", {"debug.dump=" + file}), HasSubstr("the run directory keeps its own")) << file;
+  }
+  EXPECT_THAT(complaint("", {"metrics.file=x/.."}), HasSubstr("found the run directory, expected a file"));
+  for (const char* file : {"lock.h5", "numbers/lock", "numbers/../m.h5", "/elsewhere/lock"})
+    EXPECT_EQ(complaint("", {std::string("metrics.file=") + file}), "") << file;
+}
+
+TEST(JobConfig, results_leave_the_run_directory_by_absolute_paths_alone) {
+  EXPECT_EQ(complaint("[debug]\ndump = '../dump.h5'\n"),
+            "job.toml:8:1: debug.dump: found a path out of the run directory, expected one in it, or an "
+            "absolute path");
+  EXPECT_EQ(complaint("", {"debug.dump=/elsewhere/dump.h5", "metrics.file=/elsewhere/metrics.h5"}), "");
+}
+
+TEST(JobConfig, results_replace_nothing_that_the_job_reads) {
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_THAT(complaint("", {"metrics.file=" + here + "/t"}),
+              HasSubstr("metrics.file: found the file of data.tokens, expected another"));
+  EXPECT_THAT(complaint("", {"job.output=.", "debug.dump=t"}),
+              HasSubstr("debug.dump: found the file of data.tokens, expected another"));
+  EXPECT_THAT(complaint("", {"metrics.file=" + here + "/m/config.json"}),
+              HasSubstr("metrics.file: found a file in the directory of model.path, expected another"));
+  EXPECT_EQ(complaint("", {"job.output=m/run"}), "");
+}
+
+TEST(JobConfig, results_have_files_of_their_own) {
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_THAT(complaint("", {"debug.dump=" + here + "/r/metrics.h5"}),
+              HasSubstr("debug.dump: found the file of metrics.file, expected another"));
+  EXPECT_THAT(complaint("", {"debug.dump=metrics.h5/dump.h5"}), HasSubstr("a path through metrics.file"));
+  EXPECT_THAT(complaint("", {"debug.dump=a", "metrics.file=a/m.h5"}), HasSubstr("or to its folder"));
+}
+
 TEST(JobConfig, drawn_weights_have_no_settings_for_loading) {
   EXPECT_EQ(complaint("[load]\nverify = true\n", {"model.init=random"}),
             "job.toml:8:1: load.verify: found true, expected false, because model.init = \"random\" reads no "
