@@ -20,6 +20,10 @@ namespace {
 
 constexpr std::int64_t kMostFileBytes = kMiB;
 
+/// Of one step: more than ten times what the largest published runs take, and few enough for plans to count
+/// their bytes in 63 bits, as long as a token takes less than 8 GiB.
+constexpr std::int64_t kMostStepTokens = std::int64_t{1} << 30;
+
 std::string quoted_names(const std::vector<std::string>& names) {
   return quoted_list(std::vector<std::string_view>(names.begin(), names.end()));
 }
@@ -170,6 +174,11 @@ void JobReader::check_contradictions() {
   expect(c.schedule.warmup_steps <= c.train.steps, {"schedule.warmup_steps", "train.steps"},
          fmt::format("found {}, expected at most train.steps, which is {}", c.schedule.warmup_steps,
                      c.train.steps));
+  expect(
+      c.train.batch_sequences <= kMostStepTokens / c.data.sequence_length,
+      {"train.batch_sequences", "data.sequence_length"},
+      fmt::format("found {} sequences of data.sequence_length = {} tokens, expected at most {} tokens a step",
+                  c.train.batch_sequences, c.data.sequence_length, kMostStepTokens));
   expect(plain(c.job.output) != plain(c.model.path) || c.job.output.empty(), {"job.output", "model.path"},
          "found the directory of model.path, expected another");
   expect_result_files();

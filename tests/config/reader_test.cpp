@@ -170,6 +170,15 @@ TEST(JobConfig, a_directory_to_export_to_is_not_ignored_by_training) {
     EXPECT_EQ(complaint("[export]\npath = 'out'\n", {kind}), "");
 }
 
+TEST(JobConfig, a_step_has_no_more_tokens_than_can_be_planned_for) {
+  EXPECT_EQ(complaint("[train]\nbatch_sequences = 1048576\n", {"data.sequence_length=1048576"}),
+            "job.toml:8:1: train.batch_sequences: found 1048576 sequences of data.sequence_length = 1048576 "
+            "tokens, expected at most 1073741824 tokens a step");
+  EXPECT_THAT(complaint("", {"data.sequence_length=1048576", "train.batch_sequences=1025"}),
+              StartsWith("--set train.batch_sequences=1025: train.batch_sequences: found 1025 sequences"));
+  EXPECT_EQ(complaint("", {"data.sequence_length=1048576", "train.batch_sequences=1024"}), "");
+}
+
 TEST(JobConfig, results_do_not_go_where_the_run_directory_keeps_its_own) {
   EXPECT_EQ(complaint("[metrics]\nfile = './status.json'\n"),
             "job.toml:8:1: metrics.file: found \"./status.json\", expected another name, because the run "

@@ -167,6 +167,17 @@ class Plan(JobTest):
         for rank in range(3):
             self.assertRegex(result.output, rf"rank {rank}: does not fit, lacking [\d.]+ GB of 128.50 GB")
 
+    def test_steps_of_any_number_of_tokens_are_refused_or_do_not_fit(self):
+        length, most = "--set=data.sequence_length=1048576", 1024
+        for recompute in ("none", "layer", "all"):
+            words = [length, "--memory", "128.5GB", f"--set=train.recompute={recompute}"]
+            for micro in (1, most):
+                micro_batch = f"--set=train.micro_batch_sequences={micro}"
+                told = self.plan(*words, f"--set=train.batch_sequences={most}", micro_batch)
+                self.expect(told, 0, "rank 0: does not fit", "rank 2: does not fit")
+        self.expect(self.plan(*words, "--set=train.batch_sequences=1048576"), 78, "train.batch_sequences", "data.sequence_length",
+                    "at most 1073741824 tokens a step")
+
     def test_what_is_left(self):
         self.expect(self.plan("--memory", "1TB"), 0, "rank 2: fits, leaving ")
 
