@@ -69,12 +69,13 @@ void train(JobContext& context) {
     context.directory.set_step(step + 1);
   }
 
-  // 5. What is left of the run.
-  if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
+  // 5. What is left of the run, what cost most first.
   report.finish();
-  if (!exports_weights(config)) return;
-  trainer.require_finite_weights();
-  export_weights(context, trainer.optimizer().master());
+  if (exports_weights(config)) {
+    trainer.require_finite_weights();
+    export_weights(context, trainer.optimizer().master());
+  }
+  if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
 }
 
 void run_train(JobContext& context) {
