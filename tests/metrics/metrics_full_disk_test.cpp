@@ -4,6 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
+#include "metrics/disk_calls.hpp"
 #include "metrics/metrics_rows.hpp"
 #include "metrics/metrics_writer.hpp"
 #include "support/leak_check.hpp"
@@ -49,7 +50,9 @@ bool is_still_well() {
   return true;
 }
 
-ssize_t write_if_there_is_room(int file, const void* data, size_t bytes, off_t offset) {
+}  // namespace
+
+ssize_t sluice::test::write_to_disk(int file, const void* data, std::size_t bytes, off_t offset) {
   const off_t end = offset + static_cast<off_t>(bytes);
   if (!is_still_well() && (disk == Disk::kFailing || !has_pages(offset, end))) {
     errno = disk == Disk::kFull ? ENOSPC : EIO;
@@ -60,26 +63,12 @@ ssize_t write_if_there_is_room(int file, const void* data, size_t bytes, off_t o
 }
 
 /// Takes no room: what is not written yet are holes.
-int truncate_if_it_works(int file, off_t bytes) {
+int sluice::test::truncate_on_disk(int file, off_t bytes) {
   if (!is_still_well() && disk == Disk::kFailing) {
     errno = EIO;
     return -1;
   }
   return static_cast<int>(::syscall(SYS_ftruncate, file, bytes));
-}
-
-}  // namespace
-
-// The program's own definitions come before the C library's, for HDF5 too.
-extern "C" {
-ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset) {
-  return write_if_there_is_room(file, data, bytes, offset);
-}
-ssize_t pwrite64(int file, const void* data, size_t bytes, off64_t offset) {
-  return write_if_there_is_room(file, data, bytes, offset);
-}
-int ftruncate(int file, off_t bytes) noexcept { return truncate_if_it_works(file, bytes); }
-int ftruncate64(int file, off64_t bytes) noexcept { return truncate_if_it_works(file, bytes); }
 }
 
 namespace sluice {

@@ -1,6 +1,7 @@
 // metrics.h5 survives kill -9 at any moment: children write rows and are killed, the parent opens what they
 // left.
 
+#include "metrics/disk_calls.hpp"
 #include "metrics/metrics_rows.hpp"
 #include "metrics/metrics_writer.hpp"
 #include "support/temporary_directory.hpp"
@@ -29,7 +30,9 @@ bool tear_last_change = false;  ///< writes half of it first
 
 bool is_last_change() { return counting && changes_left-- == 0; }
 
-ssize_t write_or_die(int file, const void* data, size_t bytes, off_t offset) {
+}  // namespace
+
+ssize_t sluice::test::write_to_disk(int file, const void* data, std::size_t bytes, off_t offset) {
   if (is_last_change()) {
     if (tear_last_change) ::syscall(SYS_pwrite64, file, data, bytes / 2, offset);
     ::raise(SIGKILL);
@@ -37,23 +40,9 @@ ssize_t write_or_die(int file, const void* data, size_t bytes, off_t offset) {
   return ::syscall(SYS_pwrite64, file, data, bytes, offset);
 }
 
-int truncate_or_die(int file, off_t bytes) {
+int sluice::test::truncate_on_disk(int file, off_t bytes) {
   if (is_last_change()) ::raise(SIGKILL);
   return static_cast<int>(::syscall(SYS_ftruncate, file, bytes));
-}
-
-}  // namespace
-
-// The program's own definitions come before the C library's, for HDF5 too.
-extern "C" {
-ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset) {
-  return write_or_die(file, data, bytes, offset);
-}
-ssize_t pwrite64(int file, const void* data, size_t bytes, off64_t offset) {
-  return write_or_die(file, data, bytes, offset);
-}
-int ftruncate(int file, off_t bytes) noexcept { return truncate_or_die(file, bytes); }
-int ftruncate64(int file, off64_t bytes) noexcept { return truncate_or_die(file, bytes); }
 }
 
 namespace sluice {
