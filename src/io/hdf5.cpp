@@ -60,6 +60,33 @@ Handle access_properties(const Storage& storage, const Doing& doing) {
   return properties;
 }
 
+/// Of one chunk, as it is in memory; 0 for a dataset without.
+std::size_t chunk_bytes(hid_t dataset, const Doing& doing) {
+  const Handle properties = own<H5Pclose>(H5Dget_create_plist(dataset), doing);
+  if (check(H5Pget_layout(properties.id()), doing) != H5D_CHUNKED) return 0;
+  std::array<hsize_t, H5S_MAX_RANK> sizes{};
+  const int rank = check(H5Pget_chunk(properties.id(), H5S_MAX_RANK, sizes.data()), doing);
+  const Handle type = own<H5Tclose>(H5Dget_type(dataset), doing);
+  std::size_t bytes = H5Tget_size(type.id());  // a chunk has less than 4 GiB
+  for (int i = 0; i < rank; ++i) bytes *= sizes[static_cast<std::size_t>(i)];
+  return bytes;
+}
+
+/// A compressed chunk that does not fit into the library's cache of 1 MiB would be read and unpacked anew for
+/// each row that is asked of it.
+Handle open_dataset(hid_t file, const std::string& path, const Doing& doing) {
+  constexpr std::size_t kLibrarysCache = 1 << 20, kMostCache = 64 << 20;
+  const auto open = [&](hid_t access) { return own<H5Dclose>(H5Dopen2(file, path.c_str(), access), doing); };
+  Handle dataset = open(H5P_DEFAULT);
+  const std::size_t bytes = chunk_bytes(dataset.id(), doing);
+  if (bytes <= kLibrarysCache || bytes > kMostCache) return dataset;
+  const Handle access = own<H5Pclose>(H5Pcreate(H5P_DATASET_ACCESS), doing);
+  check(H5Pset_chunk_cache(access.id(), H5D_CHUNK_CACHE_NSLOTS_DEFAULT, bytes, H5D_CHUNK_CACHE_W0_DEFAULT),
+        doing);
+  dataset = {};  // whoever opens it first says what the cache is
+  return open(access.id());
+}
+
 Handle link_properties(const Doing& doing) {
   Handle properties = own<H5Pclose>(H5Pcreate(H5P_LINK_CREATE), doing);
   check(H5Pset_create_intermediate_group(properties.id(), 1), doing);
@@ -151,7 +178,7 @@ std::vector<std::string> File::children(const std::string& group) const {
 Dataset File::dataset(const std::string& path) const {
   if (!exists(path)) fail(ExitCode::kBadData, "{} has no dataset {}", name_, path);
   const Doing doing{ExitCode::kBadData, "open the dataset", path, name_};
-  return Dataset(name_, path, own<H5Dclose>(H5Dopen2(handle_.id(), path.c_str(), H5P_DEFAULT), doing));
+  return Dataset(name_, path, open_dataset(handle_.id(), path, doing));
 }
 
 Dataset File::create_dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape,

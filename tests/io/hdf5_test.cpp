@@ -3,8 +3,11 @@
 #include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"
 
+#include <hdf5.h>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 
 namespace sluice::hdf5 {
 namespace {
@@ -132,6 +135,47 @@ TEST(Hdf5Dataset, grows_by_rows) {
     dataset.write({{row, 0}, {1, 2}}, constant<std::int64_t>({row, -row}));
   }
   EXPECT_EQ(dataset.read<std::int64_t>(), (std::vector<std::int64_t>{0, 0, 1, -1, 2, -2, 3, -3, 4, -4}));
+}
+
+/// Writes the numbers from 0 on, compressed in one chunk.
+void write_compressed(const std::filesystem::path& path, hsize_t count) {
+  std::vector<std::int32_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t space = H5Screate_simple(1, &count, nullptr), properties = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(properties, 1, &count);
+  H5Pset_deflate(properties, 1);
+  const hid_t dataset =
+      H5Dcreate2(file, "tokens", H5T_NATIVE_INT32, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  EXPECT_GE(H5Dwrite(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()), 0);
+  for (const auto close : {H5Dclose(dataset), H5Pclose(properties), H5Sclose(space), H5Fclose(file)})
+    EXPECT_GE(close, 0);
+}
+
+/// That this process has read so far, from files and otherwise.
+std::int64_t bytes_read() {
+  std::ifstream in("/proc/self/io");
+  std::string name;
+  std::int64_t bytes = 0;
+  in >> name >> bytes;
+  EXPECT_EQ(name, "rchar:");
+  return bytes;
+}
+
+TEST(Hdf5Dataset, a_large_compressed_chunk_is_read_once_for_all_its_rows) {
+  const TemporaryDirectory directory;
+  constexpr std::int64_t kCount = 1 << 20, kPart = kCount / 64;
+  write_compressed(directory / "a.h5", kCount);
+  const auto file_bytes = static_cast<std::int64_t>(std::filesystem::file_size(directory / "a.h5"));
+  const File file = File::open(directory / "a.h5");
+  const Dataset tokens = file.dataset("/tokens");
+  const std::int64_t before = bytes_read();
+  std::vector<std::int32_t> part(kPart);
+  for (std::int64_t begin = 0; begin < kCount; begin += kPart) {
+    tokens.read<std::int32_t>({{begin}, {kPart}}, part);
+    EXPECT_EQ(part.back(), begin + kPart - 1);
+  }
+  EXPECT_LT(bytes_read() - before, 2 * file_bytes);
 }
 
 TEST(Hdf5Dataset, knows_its_kind) {
