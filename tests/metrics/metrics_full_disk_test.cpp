@@ -74,10 +74,9 @@ int sluice::test::truncate_on_disk(int file, off_t bytes) {
 namespace sluice {
 namespace {
 
+using test::kManyRows;
+using test::kRows;
 using test::TemporaryDirectory;
-
-constexpr std::int64_t kRows = 1024;         // expert_tokens enters a new block with one row in 16
-constexpr std::int64_t kManyRows = 1 << 20;  // expert_tokens is in blocks with holes
 
 /// Whether it was not refused, which is the only error there may be.
 template <class Write>

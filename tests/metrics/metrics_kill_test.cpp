@@ -48,10 +48,9 @@ int sluice::test::truncate_on_disk(int file, off_t bytes) {
 namespace sluice {
 namespace {
 
+using test::kManyRows;
+using test::kRows;
 using test::TemporaryDirectory;
-
-constexpr std::int64_t kRows = 1024;         // expert_tokens enters a new block with one row in 16
-constexpr std::int64_t kManyRows = 1 << 20;  // expert_tokens is in blocks with holes
 
 /// Writes `rows` rows of `expected`, and sends a byte through `acknowledge` each time append() has returned.
 void write_rows(const std::filesystem::path& path, std::int64_t expected, std::int64_t rows,

@@ -8,7 +8,11 @@
 namespace sluice::test {
 
 inline constexpr std::int64_t kMoeLayers = 2;
-inline constexpr std::int64_t kExperts = 512;  // a row of 8 KiB: 16 rows a block for 1024 rows
+inline constexpr std::int64_t kExperts = 512;  // a row of 8 KiB
+
+/// Rows of files: of so few, expert_tokens enters a new block with one in 16; of so many, its blocks have
+/// holes.
+inline constexpr std::int64_t kRows = 1024, kManyRows = 1 << 20;
 
 inline MetricsHeader header_for(std::int64_t expected_rows) {
   return {.job_toml = "[job]\nkind = \"train\"\n",
