@@ -2,6 +2,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "data/id_check.hpp"
 
 #include <array>
 #include <exception>
@@ -24,11 +25,21 @@ BatchSource::BatchSource(Communicator& comm, BatchOptions options)
   sequence_count_ = found[0];
   document_count_ = found[1];
   has_marks_ = found[2] != 0 || options_.file.keep_rest;
+  check_ids();
+}
+
+/// A status after each piece: the others' wait is for one of them, not for all of a large file.
+void BatchSource::check_ids() {
+  const IdCheck check(sampler(), options_.steps, options_.file.sequence_length);
+  for (std::int64_t piece = 0; piece < check.pieces(); ++piece) on_rank0([&] { check.run(*file_, piece); });
+}
+
+Sampler BatchSource::sampler() const {
+  return {sequence_count_, options_.batch_sequences, options_.order, options_.seed};
 }
 
 Batch BatchSource::batch(std::int64_t step) {
-  const Sampler sampler(sequence_count_, options_.batch_sequences, options_.order, options_.seed);
-  const Batch whole = read(sampler.batch(step));
+  const Batch whole = read(sampler().batch(step));
   if (whole.global_targets == 0)
     fail(ExitCode::kBadData,
          "{}: in the batch of step {} every document is one token long, so there is nothing to predict. Is "

@@ -20,12 +20,13 @@ struct BatchOptions {
   std::int64_t batch_sequences = 0;  ///< global, over all ranks
   Order order = Order::kShuffle;
   std::uint64_t seed = 0;
+  std::int64_t steps = 0;  ///< batches that will be asked for
 };
 
 class BatchSource {
  public:
-  /// Collective over `comm`, which must outlive this. Rank 0 alone opens the file; its failure is thrown on
-  /// every rank.
+  /// Collective over `comm`, which must outlive this. Rank 0 alone opens the file, and looks at all ids that
+  /// the steps will read; its failure is thrown on every rank.
   BatchSource(Communicator& comm, BatchOptions options);
 
   [[nodiscard]] std::int64_t sequence_count() const { return sequence_count_; }
@@ -42,7 +43,9 @@ class BatchSource {
   [[nodiscard]] Batch sequences(std::int64_t first, std::int64_t count);
 
  private:
+  [[nodiscard]] Sampler sampler() const;
   [[nodiscard]] Batch read(const std::vector<std::int64_t>& sequences);
+  void check_ids();
   void on_rank0(const std::function<void()>& action);
 
   Communicator& comm_;

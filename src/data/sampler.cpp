@@ -64,10 +64,10 @@ Sampler::Sampler(std::int64_t sequences, std::int64_t batch_sequences, Order ord
                 batch_sequences);
 }
 
-std::vector<std::int64_t> Sampler::batch(std::int64_t step) const {
+std::vector<std::int64_t> Sampler::at(std::int64_t begin, std::int64_t end) const {
   std::vector<std::int64_t> sequences;
-  const std::int64_t end = (step + 1) * batch_sequences_;
-  for (std::int64_t position = step * batch_sequences_; position < end;) {
+  sequences.reserve(static_cast<std::size_t>(end - begin));
+  for (std::int64_t position = begin; position < end;) {
     const std::int64_t epoch = position / sequences_;
     const std::int64_t epoch_end = std::min(end, (epoch + 1) * sequences_);
     const Permutation permute(sequences_, seed_, epoch);

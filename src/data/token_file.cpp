@@ -13,6 +13,8 @@ namespace sluice {
 namespace {
 
 constexpr const char* kDataset = "tokens";
+/// Tokens that are looked at together when nothing but their range matters: 1 MiB of them.
+constexpr std::int64_t kCheckedTokens = 128 * 1024;
 
 hdf5::Dataset open_tokens(const hdf5::File& file) {
   if (!file.exists("/tokens"))
@@ -22,6 +24,12 @@ hdf5::Dataset open_tokens(const hdf5::File& file) {
   if (!tokens.is_integer())
     fail(ExitCode::kBadData, "the dataset '{}' of {} does not hold integers; token ids are whole numbers",
          kDataset, file.name());
+  if (const std::string missing = tokens.missing_data(); !missing.empty())
+    fail(
+        ExitCode::kBadData,
+        "the dataset '{}' of {} is not complete: {}. Was the program that wrote it stopped too early, or the "
+        "file moved without its sources?",
+        kDataset, file.name(), missing);
   return tokens;
 }
 
@@ -108,11 +116,31 @@ void TokenFile::read_sequence(std::int64_t index, std::span<std::int64_t> ids,
     tokens_.read<std::int64_t>({{first}, {there}}, read);
   else
     tokens_.read<std::int64_t>({{index, 0}, {1, there}}, read);
-  check_ids(index, read);
+  require_known(first, read);
   std::ranges::fill(ids.subspan(read.size()), 0);
   if (marks.empty()) return;
   mark(index, read, marks.first(read.size()));
   std::ranges::fill(marks.subspan(read.size()), TokenMark::kPadding);
+}
+
+void TokenFile::check_ids(std::int64_t first, std::int64_t count) const {
+  SLUICE_ASSERT(0 <= first && 0 <= count && first + count <= sequence_count_, "sequences {} to {} of {}",
+                first, first + count, sequence_count_);
+  const std::int64_t width = options_.sequence_length + 1;
+  const std::int64_t at_once = std::max<std::int64_t>(1, kCheckedTokens / width);
+  std::vector<std::int64_t> ids;
+  for (const std::int64_t end = first + count; first < end; first += at_once) {
+    const std::int64_t sequences = std::min(at_once, end - first);
+    const std::int64_t tokens =
+        is_stream_ ? std::min(sequences * options_.sequence_length + 1, token_count_ - first_token(first))
+                   : sequences * width;
+    ids.resize(static_cast<std::size_t>(tokens));
+    if (is_stream_)
+      tokens_.read<std::int64_t>({{first_token(first)}, {tokens}}, ids);
+    else
+      tokens_.read<std::int64_t>({{first, 0}, {sequences, width}}, ids);
+    require_known(first_token(first), ids);
+  }
 }
 
 std::int64_t TokenFile::count_documents() const {
@@ -137,17 +165,19 @@ void TokenFile::mark(std::int64_t index, std::span<const std::int64_t> ids,
   marks[0] = index == 0 || !is_stream_ ? TokenMark::kBegins : TokenMark::kInside;
 }
 
-void TokenFile::check_ids(std::int64_t index, std::span<const std::int64_t> ids) const {
-  for (std::int64_t i = 0; i < std::ssize(ids); ++i) {
-    const std::int64_t id = ids[static_cast<std::size_t>(i)];
-    if (0 <= id && id < options_.vocab_size) continue;
-    const std::string place =
-        is_stream_ ? fmt::format("[{}]", first_token(index) + i) : fmt::format("[{}, {}]", index, i);
-    fail(ExitCode::kBadData,
-         "{}{} in {} is {}, but the model knows the ids 0 to {}; the tokens were probably made with another "
-         "model's tokenizer",
-         kDataset, place, file_.name(), id, options_.vocab_size - 1);
-  }
+/// `ids` are the file's from `first_token` on.
+void TokenFile::require_known(std::int64_t first_token, std::span<const std::int64_t> ids) const {
+  const auto is_unknown = [&](std::int64_t id) { return id < 0 || id >= options_.vocab_size; };
+  const auto found = std::ranges::find_if(ids, is_unknown);
+  if (found == ids.end()) return;
+  const std::int64_t token = first_token + (found - ids.begin());
+  const std::int64_t width = options_.sequence_length + 1;
+  const std::string place =
+      is_stream_ ? fmt::format("[{}]", token) : fmt::format("[{}, {}]", token / width, token % width);
+  fail(ExitCode::kBadData,
+       "{}{} in {} is {}, but the model knows the ids 0 to {}; the tokens were probably made with another "
+       "model's tokenizer",
+       kDataset, place, file_.name(), *found, options_.vocab_size - 1);
 }
 
 }  // namespace sluice

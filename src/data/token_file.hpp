@@ -24,9 +24,9 @@ struct TokenFileOptions {
 
 class TokenFile {
  public:
-  /// Error(kBadData) if the file or dataset is missing, holds no integers, is too short for one sequence, or
-  /// has rows that are not sequence_length + 1 long; if the file has broken document_starts, or has any and
-  /// the options name a separator too.
+  /// Error(kBadData) if the file or dataset is missing, not written to its end, holds no integers, is too
+  /// short for one sequence, or has rows that are not sequence_length + 1 long; if the file has broken
+  /// document_starts, or has any and the options name a separator too.
   static TokenFile open(const std::filesystem::path& path, const TokenFileOptions& options);
 
   /// Rows, or floor((n - 1) / sequence_length) of a stream; with keep_rest rounded up.
@@ -39,6 +39,10 @@ class TokenFile {
   /// document, and a row is.
   [[nodiscard]] std::int64_t count_documents() const;
 
+  /// Reads sequences [first, first + count) in large pieces, for their ids alone: Error(kBadData) as
+  /// read_sequence() has it.
+  void check_ids(std::int64_t first, std::int64_t count) const;
+
   /// Sequence i as sequence_length + 1 ids: the first sequence_length are inputs, the last sequence_length
   /// targets. Of a stream t: t[i L .. i L + L]. Error(kBadData) for an id outside [0, vocab_size), naming its
   /// place. `marks`, if not empty, has the same length and is filled as Batch::marks.
@@ -47,7 +51,7 @@ class TokenFile {
  private:
   TokenFile(hdf5::File file, hdf5::Dataset tokens, const TokenFileOptions& options);
   [[nodiscard]] std::int64_t first_token(std::int64_t index) const;
-  void check_ids(std::int64_t index, std::span<const std::int64_t> ids) const;
+  void require_known(std::int64_t first_token, std::span<const std::int64_t> ids) const;
   void mark(std::int64_t index, std::span<const std::int64_t> ids, std::span<TokenMark> marks) const;
 
   hdf5::File file_;

@@ -59,7 +59,8 @@ class InputFile {
   void drop_cache(std::int64_t offset, std::int64_t bytes) const;
   /// Whether the page cache holds the byte at `offset`; false where the kernel cannot tell.
   [[nodiscard]] bool is_cached(std::int64_t offset) const;
-  /// Bytes of the file that the page cache holds, in whole pages; nothing where the kernel does not say.
+  /// Bytes of the file that the page cache holds, in whole pages; nothing where the kernel does not say,
+  /// as of files that the user neither owns nor may write.
   [[nodiscard]] std::optional<std::int64_t> cached_bytes() const;
 
  private:

@@ -26,10 +26,15 @@ std::array<unsigned char, 8> little_endian(std::uint64_t value) {
 
 Handle file_access(const Doing& doing) {
   Handle access = own<H5Pclose>(H5Pcreate(H5P_FILE_ACCESS), doing);
-  check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_EARLIEST, H5F_LIBVER_V18), doing);
   // A lock would keep readers out while the job runs, and some network file systems have none.
   check(H5Pset_file_locking(access.id(), false, true), doing);
   check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_SEMI), doing);
+  return access;
+}
+
+Handle creating_access(const Doing& doing) {
+  Handle access = file_access(doing);
+  check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_EARLIEST, H5F_LIBVER_V18), doing);
   return access;
 }
 
@@ -137,7 +142,7 @@ File File::create(const std::filesystem::path& path, std::string shown_name) {
     fail(ExitCode::kIo, "cannot create {}: there is no directory {}", name, path.parent_path().string());
   if (std::filesystem::exists(path)) fail(ExitCode::kIo, "cannot create {}: it exists already", name);
   const Doing doing{ExitCode::kIo, "create", "", name};
-  const Handle access = file_access(doing);
+  const Handle access = creating_access(doing);
   Handle file = own<H5Fclose>(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.id()), doing);
   void* descriptor = nullptr;
   check(H5Fget_vfd_handle(file.id(), access.id(), &descriptor), doing);

@@ -1,8 +1,12 @@
 #include "base/checked.hpp"
+#include "base/round.hpp"
 #include "base/text.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_check.hpp"
 
+#include <array>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace sluice::hdf5 {
@@ -51,6 +55,56 @@ H5T_class_t class_of(hid_t dataset, const Doing& doing) {
   return H5Tget_class(type.id());
 }
 
+/// Chunks that a dataset has when all of it was written.
+hsize_t expected_chunks(hid_t creation, const std::vector<std::int64_t>& shape, const Doing& doing) {
+  std::array<hsize_t, H5S_MAX_RANK> sizes{};
+  check(H5Pget_chunk(creation, H5S_MAX_RANK, sizes.data()), doing);
+  hsize_t chunks = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    chunks *= divide_up(static_cast<hsize_t>(shape[i]), sizes[i]);
+  return chunks;
+}
+
+std::string missing_chunks(hid_t dataset, hid_t creation, const std::vector<std::int64_t>& shape,
+                           const Doing& doing) {
+  const hsize_t expected = expected_chunks(creation, shape, doing);
+  hsize_t there = 0;
+  const Handle space = own<H5Sclose>(H5Dget_space(dataset), doing);
+  check(H5Dget_num_chunks(dataset, space.id(), &there), doing);
+  if (there >= expected) return "";
+  return fmt::format("{} of its {} chunks were never written", expected - there, expected);
+}
+
+template <class Get>
+std::string name_in(const Get& get, const Doing& doing) {
+  std::string name(static_cast<std::size_t>(check(get(nullptr, 0), doing)), '\0');
+  check(get(name.data(), name.size() + 1), doing);
+  return name;
+}
+
+/// Whether a source of a virtual dataset can be there: HDF5 looks beside the file that names it, then in the
+/// working directory. Names with a % stand for many files.
+bool may_be_there(const std::string& source, const std::string& file) {
+  std::error_code error;
+  return source == "." || source.find('%') != std::string::npos ||
+         std::filesystem::exists(std::filesystem::path(file).parent_path() / source, error) ||
+         std::filesystem::exists(source, error);
+}
+
+std::string missing_sources(hid_t creation, const Doing& doing) {
+  std::size_t count = 0;
+  check(H5Pget_virtual_count(creation, &count), doing);
+  std::vector<std::string> missing;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string source = name_in(
+        [&](char* text, std::size_t size) { return H5Pget_virtual_filename(creation, i, text, size); },
+        doing);
+    if (!may_be_there(source, std::string(doing.file))) missing.push_back(printable(source));
+  }
+  if (missing.empty()) return "";
+  return fmt::format("it is virtual, and its sources {} are not there", join_some(missing));
+}
+
 }  // namespace
 
 Dataset::Dataset(std::string file, std::string name, Handle handle)
@@ -67,6 +121,23 @@ bool Dataset::is_integer() const {
 
 bool Dataset::is_floating() const {
   return class_of(handle_.id(), {ExitCode::kBadData, "read the type of", name_, file_}) == H5T_FLOAT;
+}
+
+std::string Dataset::missing_data() const {
+  const Doing doing{ExitCode::kBadData, "examine", name_, file_};
+  if (element_count(shape()) == 0) return "";
+  const Handle creation = own<H5Pclose>(H5Dget_create_plist(handle_.id()), doing);
+  switch (check(H5Pget_layout(creation.id()), doing)) {
+    case H5D_CHUNKED:
+      return missing_chunks(handle_.id(), creation.id(), shape(), doing);
+    case H5D_VIRTUAL:
+      return missing_sources(creation.id(), doing);
+    default:
+      break;
+  }
+  H5D_space_status_t status = H5D_SPACE_STATUS_ALLOCATED;
+  check(H5Dget_space_status(handle_.id(), &status), doing);
+  return status == H5D_SPACE_STATUS_ALLOCATED ? "" : "nothing was ever written to it";
 }
 
 template <Element T>

@@ -1,6 +1,7 @@
 #include "job/batch_options.hpp"
 
-#include <optional>
+#include <cstdint>
+#include <limits>
 
 namespace sluice {
 
@@ -9,12 +10,14 @@ BatchOptions batch_options(const Blueprint& blueprint) {
   TokenFileOptions file{.sequence_length = data.sequence_length,
                         .vocab_size = blueprint.model.config.vocab_size};
   if (data.separator_token >= 0) file.separator_token = data.separator_token;
-  file.keep_rest = blueprint.config.job.kind == JobKind::kEvaluate;
+  const bool evaluates = blueprint.config.job.kind == JobKind::kEvaluate;
+  file.keep_rest = evaluates;
   return {.tokens = data.tokens,
           .file = file,
           .batch_sequences = blueprint.config.train.batch_sequences,
           .order = data.order == DataOrder::kShuffle ? Order::kShuffle : Order::kSequential,
-          .seed = static_cast<std::uint64_t>(data.seed)};
+          .seed = static_cast<std::uint64_t>(data.seed),
+          .steps = evaluates ? std::numeric_limits<std::int64_t>::max() : blueprint.config.train.steps};
 }
 
 }  // namespace sluice

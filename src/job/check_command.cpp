@@ -1,4 +1,5 @@
 #include "base/bytes.hpp"
+#include "data/id_check.hpp"
 #include "data/token_file.hpp"
 #include "job/batch_options.hpp"
 #include "job/blueprint.hpp"
@@ -47,7 +48,11 @@ void check_data(const Blueprint& blueprint) {
   if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return;
   if (!fs::exists(config.data.tokens))
     return console::line("data      {} is not here: not checked", config.data.tokens.string());
-  const TokenFile tokens = TokenFile::open(config.data.tokens, batch_options(blueprint).file);
+  const BatchOptions options = batch_options(blueprint);
+  const TokenFile tokens = TokenFile::open(options.tokens, options.file);
+  const Sampler sampler(tokens.sequence_count(), options.batch_sequences, options.order, options.seed);
+  const IdCheck ids(sampler, options.steps, config.data.sequence_length);
+  for (std::int64_t piece = 0; piece < ids.pieces(); ++piece) ids.run(tokens, piece);
   console::line("data      {} sequences of {} tokens{}", tokens.sequence_count(), config.data.sequence_length,
                 tokens.marks_documents() ? ", documents kept apart" : "");
 }

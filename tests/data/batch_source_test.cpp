@@ -75,7 +75,10 @@ TEST(BatchSource, counts_the_targets_of_the_global_batch_on_every_rank) {
 TEST(BatchSource, a_batch_with_nothing_to_predict_is_an_error_on_every_rank) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory / "tokens.h5";
-  if (test_world().rank() == 0) hdf5::File::create(path).create_dataset("/tokens", DType::kInt32, {100});
+  if (test_world().rank() == 0)
+    hdf5::File::create(path)
+        .create_dataset("/tokens", DType::kInt32, {100})
+        .write(std::span<const std::int64_t>(std::vector<std::int64_t>(100)));
   BatchOptions all_separators = options(path, 2, 100);
   all_separators.file.separator_token = 0;
   BatchSource source(test_world(), all_separators);
@@ -98,6 +101,21 @@ TEST(BatchSource, gives_every_token_once_for_an_evaluation) {
 TEST(BatchSource, a_missing_file_is_the_same_error_on_every_rank) {
   expect_error(ExitCode::kBadData, {"/nowhere/tokens.h5", "No such file"},
                [] { BatchSource(test_world(), options("/nowhere/tokens.h5", 2, 100)); });
+}
+
+TEST(BatchSource, a_bad_id_that_some_step_will_meet_is_an_error_before_the_first) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = stream(directory, 100);
+  for (const Order order : {Order::kSequential, Order::kShuffle}) {
+    BatchOptions all_steps = options(path, 2, 99);  // token 99 is the last one of sequence 32
+    all_steps.order = order;
+    all_steps.steps = 17;
+    expect_error(ExitCode::kBadData, {"tokens[99]", "0 to 98"},
+                 [&] { BatchSource(test_world(), all_steps); });
+  }
+  BatchOptions first_steps = options(path, 2, 99);
+  first_steps.steps = 16;
+  EXPECT_NO_THROW(BatchSource(test_world(), first_steps));
 }
 
 TEST(BatchSource, a_bad_id_is_the_same_error_on_every_rank) {

@@ -209,7 +209,8 @@ TEST(TokenFile, finds_documents_beyond_the_first_block_of_their_dataset) {
   const std::filesystem::path path = directory / "long.h5";
   {
     hdf5::File file = hdf5::File::create(path);
-    file.create_dataset("/tokens", DType::kInt32, {30'001});
+    file.create_dataset("/tokens", DType::kInt32, {30'001})
+        .write(std::span<const std::int64_t>(std::vector<std::int64_t>(30'001)));
     file.create_dataset("/document_starts", DType::kInt64, {10'000})
         .write(std::span<const std::int64_t>(starts));
   }

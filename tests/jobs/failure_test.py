@@ -8,7 +8,7 @@ import unittest
 import h5py
 import numpy
 import program
-from program import FIXTURES, JobTest, mpirun, reference_job, start_mpirun, with_fault
+from program import FIXTURES, JobTest, mpirun, reference_job, sluice, start_mpirun, with_fault
 
 FIXTURE = "qwen3-moe-tiny"
 EXPLANATION = "failed, so the job ends with exit code"
@@ -263,7 +263,7 @@ class FullDisk(Failure):
         job = self.job(train={"steps": 4}, export={"at_end": True, "path": target})
         result = self.run_job(job, *fault)
         self.expect(result, 0, *parts)
-        self.expect(program.sluice("verify", target), 0)
+        self.expect(sluice("verify", target), 0)
         self.assertEqual(self.status(job)["state"], "done")
         return job, result
 
@@ -306,13 +306,40 @@ class BadInput(Failure):
         self.expect_refused(65, "model-00003-of-00006.safetensors", model={"path": model})
 
     def test_a_token_the_model_does_not_know(self):
-        path = self.tokens([7] * 100 + [512] + [7] * 400)
-        self.expect_refused(65, f"tokens[100] in {path} is 512", data={"tokens": path})
+        """Found before the first step, wherever it is."""
+        path = self.tokens([7] * 2000 + [512] + [7] * 400)
+        self.expect_refused(65, f"tokens[2000] in {path} is 512", data={"tokens": path})
+        result = sluice("check", self.directory / "job.toml")
+        self.expect(result, 65, f"tokens[2000] in {path} is 512")
 
     def test_tokens_that_are_no_hdf5(self):
         path = self.directory / "tokens.h5"
         path.write_text("It was the best of times\n")
         self.expect_refused(65, str(path), data={"tokens": path})
+
+    def test_tokens_that_were_never_written(self):
+        path = self.directory / "tokens.h5"
+        with h5py.File(path, "w") as file:
+            tokens = file.create_dataset("tokens", (10000,), numpy.int32, chunks=(1000,))
+            tokens[:2500] = 7
+        self.expect_refused(65, "is not complete: 7 of its 10 chunks were never written", data={"tokens": path})
+        with h5py.File(path, "w") as file:
+            file.create_dataset("tokens", (10000,), numpy.int32)
+        self.expect(sluice("check", self.job(data={"tokens": path})), 65, "nothing was ever written to it")
+
+    def test_tokens_joined_from_files_one_of_which_is_missing(self):
+        layout = h5py.VirtualLayout(shape=(2000,), dtype=numpy.int32)
+        for i, name in enumerate(["a.h5", "b.h5"]):
+            with h5py.File(self.directory / name, "w") as file:
+                file["tokens"] = numpy.full(1000, 7, numpy.int32)
+            layout[i * 1000:(i + 1) * 1000] = h5py.VirtualSource(name, "tokens", shape=(1000,))
+        path = self.directory / "tokens.h5"
+        with h5py.File(path, "w", libver="latest") as file:
+            file.create_virtual_dataset("tokens", layout)
+        job = self.job(data={"tokens": path})
+        self.expect(sluice("check", job), 0, "data      41 sequences")
+        (self.directory / "b.h5").unlink()
+        self.expect(sluice("check", job), 65, "its sources b.h5 are not there")
 
     def test_tokens_that_are_missing(self):
         path = self.directory / "tokens.h5"

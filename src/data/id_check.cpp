@@ -1,0 +1,48 @@
+#include "data/id_check.hpp"
+
+#include "base/round.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+std::int64_t sequences_of_piece(std::int64_t length) {
+  constexpr std::int64_t kTokens = std::int64_t{1} << 26, kSequences = std::int64_t{1} << 17;
+  return std::clamp<std::int64_t>(kTokens / (length + 1), 1, kSequences);
+}
+
+/// Neighbours are read together.
+void check_runs(const TokenFile& file, const std::vector<std::int64_t>& sorted) {
+  for (auto first = sorted.begin(); first != sorted.end();) {
+    const auto gap =
+        std::adjacent_find(first, sorted.end(), [](std::int64_t a, std::int64_t b) { return a + 1 < b; });
+    const auto end = gap == sorted.end() ? gap : gap + 1;
+    file.check_ids(*first, *(end - 1) + 1 - *first);
+    first = end;
+  }
+}
+
+}  // namespace
+
+IdCheck::IdCheck(Sampler sampler, std::int64_t steps, std::int64_t length)
+    : sampler_(sampler),
+      count_(sampler.sequences()),
+      all_(steps >= divide_up(sampler.sequences(), sampler.batch_sequences())),
+      piece_sequences_(sequences_of_piece(length)) {
+  if (!all_) count_ = steps * sampler.batch_sequences();
+}
+
+std::int64_t IdCheck::pieces() const { return divide_up(count_, piece_sequences_); }
+
+void IdCheck::run(const TokenFile& file, std::int64_t piece) const {
+  const std::int64_t begin = piece * piece_sequences_;
+  const std::int64_t end = std::min(count_, begin + piece_sequences_);
+  if (all_) return file.check_ids(begin, end - begin);
+  std::vector<std::int64_t> sequences = sampler_.at(begin, end);
+  std::ranges::sort(sequences);
+  check_runs(file, sequences);
+}
+
+}  // namespace sluice
