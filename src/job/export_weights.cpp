@@ -3,14 +3,20 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "io/file.hpp"
 #include "job/console.hpp"
 #include "load/checkpoint_match.hpp"
 #include "load/export_tensors.hpp"
 #include "load/progress.hpp"
+#include "load/run_together.hpp"
+#include "load/source_agreement.hpp"
 #include "load/staged_directory.hpp"
 #include "load/streaming_exporter.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <numeric>
 #include <optional>
@@ -70,15 +76,43 @@ void warn_of_rounding(const ExportContent& content, DType shards) {
         rounded);
 }
 
+/// What is written, and what is copied beside it.
+struct Written {
+  ExportPlan plan;
+  std::vector<fs::path> companions;  ///< on rank 0
+};
+
 /// Collective. What the plan is made from does not outlive this: only the plan is kept while files are
 /// written.
-ExportPlan share_plan(JobContext& context, DType shards) {
+Written plan_with_source(JobContext& context, DType shards) {
   const ModelSettings& model = context.config().model;
   std::optional<CheckpointIndex> source;
-  if (model.init == ModelInit::kCheckpoint) source = share_checkpoint_index(context.comm, model.path);
+  if (model.init == ModelInit::kCheckpoint) {
+    source = share_checkpoint_index(context.comm, model.path);
+    agree_on_source(context.comm, *source, model.path, source_readers(context.config(), context.comm.size()));
+  }
   const ExportContent content = content_of_job(context.blueprint, source ? &*source : nullptr);
   if (context.is_root()) warn_of_rounding(content, shards);
-  return make_plan(context.blueprint, context.plan, content);
+  return {make_plan(context.blueprint, context.plan, content),
+          context.is_root() ? companion_files(model.path) : std::vector<fs::path>()};
+}
+
+/// Collective. Weights that hours were spent on are written though model.path is no longer what it was: all
+/// that it would add are the layout of experts, types, what the model has beside them, and its companions.
+Written plan_of_job(JobContext& context, DType shards) {
+  try {
+    return plan_with_source(context, shards);
+  } catch (const Error& error) {
+    const bool is_of_files = error.code() == ExitCode::kBadData || error.code() == ExitCode::kIo;
+    if (context.config().job.kind != JobKind::kTrain || !is_of_files) throw;
+    if (context.is_root())
+      log::warning(
+          "{}\n  model.path has changed since training began. The trained weights are written without it: "
+          "copy "
+          "config.json and the tokenizer beside them",
+          error.what());
+  }
+  return {make_plan(context.blueprint, context.plan, content_of_job(context.blueprint, nullptr)), {}};
 }
 
 /// The file system on which `path` will be: of its nearest ancestor that is there.
@@ -96,6 +130,37 @@ void require_space(const fs::path& target, std::int64_t bytes) {
   if (error || space.available >= static_cast<std::uintmax_t>(bytes)) return;
   fail(ExitCode::kIo, "export.path: {} would hold {}, and the file system of {} has {} free", target.string(),
        format_bytes(bytes), place.string(), format_bytes(static_cast<std::int64_t>(space.available)));
+}
+
+/// For a look without a trace: what the system says of the nearest directory that is there.
+void require_writable(const fs::path& target) {
+  const fs::path place = existing_part(target.parent_path());
+  std::error_code error;
+  if (!fs::is_directory(place, error))
+    fail(ExitCode::kIo, "export.path: {} cannot be made, as {} is not a directory", target.string(),
+         place.string());
+  if (::access(place.c_str(), W_OK | X_OK) != 0)
+    fail(ExitCode::kIo, "export.path: {} cannot be made in {}: {}", target.string(), place.string(),
+         errno_text(errno));
+}
+
+/// Collective. Makes what the export will make, a directory that all ranks write into, and removes it.
+void try_to_write(Communicator& comm, const fs::path& target) {
+  std::optional<StagedDirectory> trial;
+  run_together(comm, [&] {
+    if (comm.rank() == 0) trial.emplace(target);
+  });
+  const fs::path directory = comm.broadcast_text(trial ? trial->path().string() : "", 0);
+  run_together(comm, [&] {
+    const fs::path file = directory / fmt::format("rank-{}", comm.rank());
+    try {
+      OutputFile::create(file).close();
+    } catch (const Error& error) {
+      fail(error.code(),
+           "export.path: {}. Every rank writes its shards there, so all must see what rank 0 made",
+           error.what());
+    }
+  });
 }
 
 void print_export(const ExportPlan& plan, const ExportReport& report) {
@@ -127,33 +192,40 @@ ExportPlan check_export(const Blueprint& blueprint, const ShardPlan& shards) {
   if (config.model.init == ModelInit::kCheckpoint && holds_weights(config.model.path))
     source = read_checkpoint_index(config.model.path);
   ExportPlan plan = make_plan(blueprint, shards, content_of_job(blueprint, source ? &*source : nullptr));
+  require_writable(fs::absolute(config.export_.path).lexically_normal());
   require_space(config.export_.path, plan.file_bytes());
+  for (const fs::path& companion : companion_files(config.model.path))
+    static_cast<void>(InputFile::open(companion));
   return plan;
 }
 
-void require_export(const JobContext& context) {
-  if (context.is_root() && exports_weights(context.config()))
-    static_cast<void>(check_export(context.blueprint, context.plan));
+void require_export(JobContext& context) {
+  if (!exports_weights(context.config())) return;
+  run_together(context.comm, [&] {
+    if (context.is_root()) static_cast<void>(check_export(context.blueprint, context.plan));
+  });
+  try_to_write(context.comm, context.config().export_.path);
 }
 
 void export_weights(JobContext& context, const ShardArena& values) {
   const JobConfig& config = context.config();
   context.comm.set_deadline("export", config.deadline.load_seconds);
   context.directory.set_status("exporting");
-  const ExportPlan plan = share_plan(context, values.dtype());
+  const Written written = plan_of_job(context, values.dtype());
 
   ProgressLine progress("export", console::is_terminal());
   const Stopwatch watch;
   ExportOptions options;
   options.source = config.model.path;
-  if (context.is_root()) options.companions = companion_files(config.model.path);
+  options.companions = written.companions;
   options.staging_bytes = config.load.chunk_bytes;
   options.keep_cached = config.load.page_cache == PageCache::kKeep;
   options.progress = [&](std::int64_t done, std::int64_t total) {
     console::raw(progress.update(done, total, watch.seconds()));
   };
-  const ExportReport report = export_checkpoint(context.comm, plan, values, config.export_.path, options);
-  if (context.is_root()) print_export(plan, report);
+  const ExportReport report =
+      export_checkpoint(context.comm, written.plan, values, config.export_.path, options);
+  if (context.is_root()) print_export(written.plan, report);
 }
 
 }  // namespace sluice

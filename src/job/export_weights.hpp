@@ -12,16 +12,18 @@ namespace sluice {
 
 /// What such a job will write, worked out in this process alone from the headers in model.path, or from
 /// config.json where there are no weights or the job draws its own. Error(kBadConfig) if export.path is
-/// taken; Error(kIo) if its file system has too little space.
+/// taken; Error(kIo) if it cannot be made or its file system has too little space.
 [[nodiscard]] ExportPlan check_export(const Blueprint& blueprint, const ShardPlan& shards);
 
-/// The same, done by rank 0 before hours are spent; nothing if the job exports nothing.
-void require_export(const JobContext& context);
+/// Collective over the context's communicator. The same, done by rank 0 before hours are spent, and a trial:
+/// every rank writes a file beside export.path, which is removed again. Nothing if the job exports nothing.
+void require_export(JobContext& context);
 
 /// Collective over the context's communicator. Writes export.path from `values`, this rank's shards in any
 /// training type. Every tensor gets the element type that it has in model.path, or the one that config.json
 /// names where weights were drawn: give float32 master values if there are any, they are rounded here. Rank 0
-/// prints the progress and what it took.
+/// prints the progress and what it took. After a training a model.path that has changed or gone is a warning:
+/// then what it would add is missing.
 void export_weights(JobContext& context, const ShardArena& values);
 
 }  // namespace sluice

@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -30,13 +31,18 @@ struct Verified {
   std::int64_t non_finite = 0;
 };
 
-/// `quiet` when stdout is for JSON alone.
-Verified verify(const fs::path& directory, bool quiet) {
+/// Headers alone, and what they say.
+Verified open(const fs::path& directory) {
   Verified v{directory, read_checkpoint_index(directory), {}, 0, 0};
   for (const CheckpointEntry& entry : v.index.entries) v.bytes += entry.bytes;
+  return v;
+}
+
+/// `quiet` when stdout is for JSON alone.
+Verified verify(Verified v, bool quiet) {
   const Stopwatch watch;
   ProgressLine progress("read", console::is_terminal());
-  v.content = read_content(v.index, directory, [&](std::int64_t done) {
+  v.content = read_content(v.index, v.directory, [&](std::int64_t done) {
     if (!quiet) console::raw(progress.update(done, v.bytes, watch.seconds()));
   });
   for (const PublishedDigest& tensor : v.content.tensors) v.non_finite += tensor.non_finite;
@@ -156,11 +162,14 @@ void verify_two(const Verified& a, const Verified& b, bool json_wanted) {
 }  // namespace
 
 int verify_command(const VerifyArguments& arguments) {
-  const Verified first = verify(arguments.directory, arguments.json);
-  if (arguments.other)
-    verify_two(first, verify(*arguments.other, arguments.json), arguments.json);
-  else
-    verify_one(first, arguments.json);
+  Verified first = open(arguments.directory);
+  if (!arguments.other) {
+    verify_one(verify(std::move(first), arguments.json), arguments.json);
+    return 0;
+  }
+  Verified second = open(*arguments.other);  // before hours are spent on the first one
+  first = verify(std::move(first), arguments.json);
+  verify_two(first, verify(std::move(second), arguments.json), arguments.json);
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "load/initial_values.hpp"
 #include "load/load_plan.hpp"
 #include "load/progress.hpp"
+#include "load/source_agreement.hpp"
 #include "load/streaming_loader.hpp"
 #include "load/verify_shards.hpp"
 
@@ -117,6 +118,7 @@ Source examine_checkpoint(JobContext& context) {
   return {std::move(index), std::move(match)};
 }
 
+/// Collective. What is streamed by whom, agreed on before the first byte is.
 LoadPlan make_plan(JobContext& context, const Source& source) {
   const JobConfig& config = context.config();
   LoadPlan plan(source.index, source.match, context.plan,
@@ -125,6 +127,7 @@ LoadPlan make_plan(JobContext& context, const Source& source) {
                  .readers = assign_readers(context),
                  .discard = config.load.sink == LoadSink::kDiscard});
   agree_on_plan(context.comm, plan);
+  agree_on_source(context.comm, source.index, config.model.path, plan.readers().readers());
   return plan;
 }
 

@@ -23,7 +23,7 @@ struct RankLoad {
   std::int64_t peak_growth_bytes = 0;   ///< RssAnon + Pss_Shmem above the baseline, at its highest
   std::int64_t peak_pool_bytes = 0;     ///< taken from the machine's free memory by everything on it, at most
   std::int64_t page_cache_bytes =
-      -1;  ///< of the files, in this machine's page cache afterwards; -1: not a reader
+      -1;  ///< of the files, in this machine's page cache afterwards; -1: not a reader, or not told
   std::int64_t available_bytes = 0;  ///< MemAvailable afterwards
   double seconds = 0;
 };

@@ -23,12 +23,15 @@ void run(Side side, int rank, GrowthSampler& growth, RankLoad& row, After after)
   growth.sample();  // before the ring is given back
 }
 
-/// Of a plan's files, as far as this machine has them open to it and its kernel tells; 0 otherwise.
+/// Of a plan's files; -1 if the kernel does not tell of one.
 std::int64_t cached_bytes_of(const LoadPlan& plan, const std::filesystem::path& directory) {
-  std::int64_t bytes = 0;
-  for (const CheckpointFile& file : plan.files())
-    bytes += InputFile::open(directory / file.name).cached_bytes().value_or(0);
-  return bytes;
+  std::int64_t sum = 0;
+  for (const CheckpointFile& file : plan.files()) {
+    const std::optional<std::int64_t> bytes = InputFile::open(directory / file.name).cached_bytes();
+    if (!bytes) return -1;
+    sum += *bytes;
+  }
+  return sum;
 }
 
 void check_arguments(const LoadSetting& setting) {

@@ -196,7 +196,33 @@ class AtEnd(ExportTest):
         self.expect(sluice("verify", other), 0)
 
 
+    def test_a_source_that_is_gone_by_then_costs_no_weights(self):
+        model = shutil.copytree(FIXTURES / "qwen3-moe-tiny", self.directory / "model")
+        job = self.write_job("late.toml", **reference_job("qwen3-moe-tiny", debug={"dump": ""}, train={"steps": 200},
+                                                          model={"path": model}, export={"path": self.out, "at_end": True}))
+        running = program.start_mpirun(2, program.SLUICE, "run", job)
+        self.addCleanup(running.stop)
+        program.wait_until(lambda: "step      1" in running.output(), "the first step", limit=60)
+        model.rename(self.directory / "moved")
+        result = running.finish()
+        self.expect(result, 0, f"{model}: no such directory")
+        self.expect_once(result, "written without it: copy config.json and the tokenizer beside them")
+        shapes = {name: tensor[:2] for name, tensor in read_model(self.out).items()}
+        source = read_model(FIXTURES / "qwen3-moe-tiny")
+        self.assertEqual(shapes, {name: tensor[:2] for name, tensor in source.items()})
+
+
 class Refused(ExportTest):
+    def test_a_target_that_cannot_be_made_is_refused_before_anything_is_loaded(self):
+        (self.directory / "file").write_text("x")
+        below_a_file = self.job("qwen3-moe-tiny", path=self.directory / "file/out")
+        self.expect(sluice("check", below_a_file), 74, f"{self.directory / 'file'} is not a directory")
+        unwilling = self.job("qwen3-moe-tiny", "unwilling.toml", path=self.directory / (250 * "n"))  # a name in use is longer
+        for job in (below_a_file, unwilling):
+            result = mpirun(2, program.SLUICE, "run", job)
+            self.expect(result, 74, "is not a directory" if job is below_a_file else "nnn.partial-")
+            self.assertNotIn("received", result.output)
+
     def test_a_target_that_is_there_is_refused_before_anything_is_loaded(self):
         self.out.mkdir()
         (self.out / "precious").write_text("x")

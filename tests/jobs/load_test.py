@@ -214,6 +214,21 @@ class Readers(JobTest):
         received = self.load("node", ["env", "SLUICE_NODES=a,b,a"], verify=True)[1]
         self.assertEqual(received, [0, 0, from_rank_0[2]])
 
+    def test_readers_with_different_revisions_of_a_model_are_refused_before_a_byte_is_loaded(self):
+        tensors = checkpoint.read(FIXTURES / "qwen3-moe-mixed")
+        for rank in range(RANKS):
+            (self.directory / f"node-{rank}").mkdir()
+            values = {name: array + (rank == 2) * 0.25 for name, array in tensors.items()}
+            checkpoint.write(self.directory / f"node-{rank}" / "model", values, FIXTURES / "qwen3-moe-mixed")
+        for kind, tables in [("load", {}), ("export", {"export": {"path": self.directory / "out"}})]:
+            with self.subTest(kind=kind):
+                job = self.write_job(f"{kind}.toml", job={"kind": kind}, model={"path": "model"}, load={"readers": "all"},
+                                     **tables)
+                in_place = f"cd {self.directory}/node-$OMPI_COMM_WORLD_RANK && exec {program.SLUICE} run {job}"
+                result = mpirun(RANKS, "sh", "-c", in_place)
+                self.expect(result, 70, "model.safetensors on rank 2", "different revisions", "load.readers")
+                self.assertNotIn("received", result.output)
+
     def test_discarded_bytes_travel_and_leave_no_shard(self):
         result, received = self.load("rank0", sink="discard")
         self.assertEqual(received, self.load("rank0")[1])
