@@ -60,6 +60,18 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
+/// Of one character in UTF-8: whether it steers a terminal instead of being shown. The C0 and C1 controls,
+/// and what ends lines or turns the direction of writing (U+200E, U+200F, U+2028 to U+202E, U+2066 to
+/// U+2069).
+bool is_control(std::string_view character) {
+  const auto last = static_cast<unsigned char>(character.back());
+  if (character.size() == 1) return last < 0x20 || last == 0x7f;
+  if (character.size() == 2) return character[0] == '\xc2' && last < 0xa0;
+  if (character.starts_with("\xe2\x80"))
+    return last == 0x8e || last == 0x8f || (0xa8 <= last && last <= 0xae);
+  return character.starts_with("\xe2\x81") && 0xa6 <= last && last <= 0xa9;
+}
+
 }  // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
@@ -89,15 +101,12 @@ std::string printable(std::string_view text, std::size_t limit) {
   std::string out;
   while (!text.empty()) {
     if (out.size() >= limit) return out + "…";
-    const std::size_t length = utf8_length(text);
-    const bool control = length == 1 && (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7f);
-    if (length == 0 || control) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
-      text.remove_prefix(1);
-    } else {
-      out += text.substr(0, length);
-      text.remove_prefix(length);
-    }
+    const std::string_view character = text.substr(0, std::max<std::size_t>(1, utf8_length(text)));
+    if (utf8_length(text) > 0 && !is_control(character))
+      out += character;
+    else
+      for (const char byte : character) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+    text.remove_prefix(character.size());
   }
   return out;
 }

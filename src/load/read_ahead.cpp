@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 namespace sluice {
@@ -13,11 +14,37 @@ namespace sluice {
 ReadAhead::ReadAhead(std::size_t reads, std::size_t slots, int threads, Fill fill)
     : reads_(reads), slots_(slots), fill_(std::move(fill)), ready_(slots) {
   SLUICE_ASSERT(slots >= 1 && threads >= 1, "a ring of {} slots filled by {} threads", slots, threads);
-  running_ = threads;
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+  threads_.reserve(static_cast<std::size_t>(threads));
+  try {
+    for (int i = 0; i < threads; ++i) start_thread();
+  } catch (const std::system_error& error) {
+    end_threads();
+    fail(ExitCode::kInternal,
+         "cannot start thread {} of {} that read the checkpoint: {}. Likely cause: a limit on memory, of "
+         "which "
+         "each thread's stack is a part (load.memory_limit, ulimit -v), or on processes (ulimit -u, the "
+         "container's)",
+         threads_.size() + 1, threads, error.code().message());
+  }
 }
 
-ReadAhead::~ReadAhead() {
+ReadAhead::~ReadAhead() { end_threads(); }
+
+void ReadAhead::start_thread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++running_;
+  }
+  try {
+    threads_.emplace_back([this] { run(); });
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    --running_;
+    throw;
+  }
+}
+
+void ReadAhead::end_threads() {
   constexpr std::chrono::seconds kPatience(20);
   {
     std::unique_lock lock(mutex_);

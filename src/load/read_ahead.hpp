@@ -18,6 +18,7 @@ class ReadAhead {
   using Fill = std::function<void(std::size_t read, std::size_t slot)>;
 
   /// Reads [0, reads) in order; read i goes to slot i % slots, once read i - slots has been released.
+  /// Error(kInternal) if the system grants fewer threads.
   ReadAhead(std::size_t reads, std::size_t slots, int threads, Fill fill);
   /// Waits for the reads under way, whose memory may not go before they do. If one is stuck in the kernel the
   /// process ends (kIo): the only other way out of this wait would be none.
@@ -31,6 +32,8 @@ class ReadAhead {
   void release();
 
  private:
+  void start_thread();
+  void end_threads();
   void run();
   void read_all();
   /// The next read to do; the number of reads if there is none any more.

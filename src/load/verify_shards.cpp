@@ -95,6 +95,36 @@ void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts) {
   }
 }
 
+/// Ranks that read for long while others have nothing to read meet after every `bytes`: nobody waits for more
+/// than one such round, however much there is in all. Every call is a step of one collective conversation.
+class Rounds {
+ public:
+  Rounds(Communicator& comm, std::int64_t bytes) : comm_(comm), bytes_(bytes), next_(bytes) {}
+
+  /// This rank has read so much.
+  void reach(std::int64_t done) {
+    for (; done >= next_; next_ += bytes_) static_cast<void>(meet(false));
+  }
+
+  /// This rank has nothing more to read; returns when no rank has.
+  void finish() {
+    while (!meet(true)) {
+    }
+  }
+
+ private:
+  /// Whether all ranks are through.
+  bool meet(bool is_through) {
+    std::int64_t busy = is_through ? 0 : 1;
+    comm_.all_reduce_sum(std::span(&busy, 1));
+    return busy == 0;
+  }
+
+  Communicator& comm_;
+  std::int64_t bytes_;
+  std::int64_t next_;
+};
+
 class ShardVerifier {
  public:
   ShardVerifier(Communicator& comm, const ShardArena& weights, const CheckpointIndex& index,
@@ -105,12 +135,13 @@ class ShardVerifier {
         directory_(directory),
         parts_(list_parts(weights.plan(), weights.dtype(), index, match)) {}
 
-  /// Each entry is read by one rank, into its parts there.
+  /// Collective over the communicator. Each entry is read by one rank, into its parts there.
   void digest_files(const VerifyOptions& options) {
     const std::vector<std::span<PlacedPart>> own = entries_to_read(options.readers);
     std::int64_t total = 0;
     for (const std::span<PlacedPart> parts : own) total += entry_of(parts).bytes;
     PartReader reader(index_, directory_);
+    Rounds rounds(comm_, options.round_bytes);
     std::int64_t done = 0;
     for (const std::span<PlacedPart> parts : own) {
       const CheckpointEntry& entry = entry_of(parts);
@@ -121,8 +152,10 @@ class ShardVerifier {
         report_.non_finite += result.non_finite;
         done += element_count(published[i].shape) * size_of(entry.dtype);
         if (options.progress) options.progress(done, total);
+        rounds.reach(done);
       }
     }
+    rounds.finish();
   }
 
   /// Collective over the communicator.

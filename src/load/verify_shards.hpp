@@ -1,6 +1,7 @@
 // Do the arenas hold what the files hold? Both sides are digested and compared, tensor by tensor.
 #pragma once
 
+#include "base/bytes.hpp"
 #include "base/digest.hpp"
 #include "comm/communicator.hpp"
 #include "load/checkpoint_index.hpp"
@@ -17,6 +18,8 @@ namespace sluice {
 struct VerifyOptions {
   /// Ranks that read the files again, each its own range of tensors; empty for all. The same on every rank.
   std::vector<int> readers{};
+  /// Ranks with less to read wait for the others no longer than this takes, however much there is in all.
+  std::int64_t round_bytes = kGiB;
   /// Called with the bytes that this rank has read, of those it will read; may be empty.
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};
 };

@@ -46,8 +46,9 @@ struct RankMemory {
   }
 };
 
-/// One entry per rank of `plan`. `staging` counts the loader's ring: `ring_slots` chunks on rank 0, and
-/// elsewhere as many chunks only when the files' element type may have to be converted (assumed here).
+/// One entry per rank of `plan`. `staging` counts the loader's ring: `ring_slots` chunks, on rank 0 and,
+/// as the files' element type may have to be converted, elsewhere. Chunks of many pieces below 64 KiB, as
+/// hundreds of ranks make them, take up to twice as much at their reader (LoadPlan::slot_bytes).
 [[nodiscard]] std::vector<RankMemory> plan_memory(const ModelConfig& model, const ShardPlan& plan,
                                                   const StagePlan& stages, const JobConfig& job,
                                                   int ring_slots);

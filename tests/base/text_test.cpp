@@ -23,6 +23,13 @@ TEST(Printable, shows_control_characters_and_broken_utf8) {
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
   EXPECT_EQ(printable("\xc3\xa4\xe2\x82\xac"), "\xc3\xa4\xe2\x82\xac");
   EXPECT_EQ(printable(std::string("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(printable("a\xc2\x9b"
+                      "31m\xc2\xa0"),
+            "a\\xc2\\x9b31m\xc2\xa0")
+      << "U+009B begins a sequence as ESC [ does";
+  EXPECT_EQ(printable("\xe2\x80\xae"
+                      "b\xe2\x81\xa6\xe2\x80\xa6"),
+            "\\xe2\\x80\\xaeb\\xe2\\x81\\xa6\xe2\x80\xa6");
 }
 
 TEST(Printable, cuts_long_text_between_characters) {

@@ -1,11 +1,15 @@
 #include "load/read_ahead.hpp"
 
+#include "base/bytes.hpp"
 #include "base/error.hpp"
+#include "base/memory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 
 namespace sluice {
@@ -51,6 +55,22 @@ TEST(ReadAhead, ThrowsWhatAReadThrew) {
         ahead.release();
       },
       Error);
+}
+
+/// Exit status of a process that asks for more threads than their stacks may take.
+[[noreturn]] void start_under_limit() {
+  const DataGrowthLimit limit(32 * kMiB);
+  try {
+    const ReadAhead ahead(1000, 4, 100, [](std::size_t, std::size_t) {});
+  } catch (const Error& error) {
+    const bool is_plain = std::string_view(error.what()).find("of 100 that read") != std::string_view::npos;
+    std::_Exit(is_plain ? static_cast<int>(error.code()) : 1);
+  }
+  std::_Exit(0);
+}
+
+TEST(ReadAheadDeathTest, ThreadsThatTheSystemRefusesAreAnError) {
+  EXPECT_EXIT(start_under_limit(), testing::ExitedWithCode(static_cast<int>(ExitCode::kInternal)), "");
 }
 
 TEST(ReadAhead, EndsEarlyWithoutWaitingForReadsThatNobodyNeeds) {

@@ -1,5 +1,6 @@
 #include "load/verify_shards.hpp"
 
+#include "base/clock.hpp"
 #include "io/file.hpp"
 #include "io/safetensors.hpp"
 #include "load/checkpoint_content.hpp"
@@ -10,10 +11,12 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 namespace sluice {
 namespace {
@@ -249,16 +252,38 @@ TEST(VerifyShards, ReadsEveryByteOnceWhoeverReads) {
   std::iota(all.begin(), all.end(), 0);
   for (const std::vector<int>& readers : {std::vector<int>{}, all, {0}, {test_world().size() - 1}}) {
     std::int64_t read = 0;
-    const VerifyReport report = filled.verify({readers, [&](std::int64_t done, std::int64_t total) {
-                                                 EXPECT_LE(done, total);
-                                                 read = done;
-                                               }});
+    VerifyOptions options;
+    options.readers = readers;
+    options.round_bytes = 100'000;
+    options.progress = [&](std::int64_t done, std::int64_t total) {
+      EXPECT_LE(done, total);
+      read = done;
+    };
+    const VerifyReport report = filled.verify(options);
     const bool reads = readers.empty() || std::ranges::count(readers, test_world().rank()) > 0;
     EXPECT_EQ(read > 0, reads);
     test_world().all_reduce_sum(std::span(&read, 1));
     EXPECT_EQ(read, report.read_bytes);
     EXPECT_EQ(read, 2 * checkpoint.manifest().parameter_count());
   }
+}
+
+TEST(VerifyShards, MayTakeLongerThanTheLimitOfOneExchange) {
+  const Checkpoint checkpoint(kModel, ExpertLayout::kPerExpert);
+  const Filled filled(checkpoint, DType::kBFloat16);
+  const Stopwatch watch;
+  constexpr double kLimit = 2;
+  VerifyOptions options;
+  options.readers = {0};
+  options.round_bytes = 2 * checkpoint.manifest().parameter_count() / 8;
+  options.progress = [&](std::int64_t done, std::int64_t total) {
+    const double due = 1.5 * kLimit * static_cast<double>(done) / static_cast<double>(total);
+    std::this_thread::sleep_for(std::chrono::duration<double>(due - watch.seconds()));
+  };
+  test_world().set_deadline("verify", kLimit);
+  EXPECT_NO_THROW(static_cast<void>(filled.verify(options)));
+  EXPECT_GT(watch.seconds(), kLimit);
+  test_world().set_deadline("test", 60);
 }
 
 }  // namespace
