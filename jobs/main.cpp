@@ -11,6 +11,7 @@
 
 #include <csignal>
 #include <functional>
+#include <iostream>
 #include <string>
 
 namespace {
@@ -67,7 +68,9 @@ void add_synthesize(CLI::App& app, sluice::SynthesizeArguments& arguments, Actio
   CLI::App* command = app.add_subcommand("synthesize", "Write a random checkpoint of a config.json's shape");
   command->add_option("config_dir", arguments.config_directory, "Directory with config.json")->required();
   command->add_option("out_dir", arguments.output, "Directory to create")->required();
-  command->add_option("--seed", arguments.seed, "Seed of the weights")->capture_default_str();
+  command->add_option("--seed", arguments.seed, "Seed of the weights")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_flag("--sparse", arguments.sparse,
                     "Leave holes instead of numbers: every weight reads as zero");
   command->callback([&] { action = [&] { return sluice::synthesize_command(arguments); }; });
@@ -110,9 +113,15 @@ int parse_and_act(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : static_cast<int>(sluice::ExitCode::kUsage);
+    const int status = app.exit(e) == 0 ? 0 : static_cast<int>(sluice::ExitCode::kUsage);
+    std::cout.flush();
+    sluice::console::require_written();
+    return status;
   }
-  return action();
+  const int status = action();
+  // A job's results are files; of all else what is printed is the result.
+  if (!app.got_subcommand("run")) sluice::console::require_written();
+  return status;
 }
 
 }  // namespace

@@ -18,7 +18,6 @@ constexpr double kSleepShare = 0.05, kLongestSleep = 1e-3;
 // A sleep costs some 30 us of a core, whatever its length: 3 % of it at 1 ms.
 constexpr double kLongWaitSleepShare = 0.01, kLongestLongWaitSleep = 5e-3;
 constexpr double kMovedSeconds = 30e-6, kMovedDivisor = 4;
-constexpr double kFirstNoticeSeconds = 10;
 
 /// CPU time of this thread. Wall time would count a core that was given to others as work.
 Seconds cpu_time() {

@@ -6,6 +6,9 @@
 
 namespace sluice {
 
+/// A wait is first spoken of after so long, and then each time it has taken twice as long.
+inline constexpr double kFirstNoticeSeconds = 10;
+
 /// How long a wait may last, and the part of the job it belongs to ("load", "step").
 struct WaitLimit {
   std::string section;

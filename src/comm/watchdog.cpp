@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -41,7 +42,8 @@ void exit_within(unsigned seconds, ExitCode code) noexcept {
   alarm(seconds);
 }
 
-Watchdog::Watchdog() : rank_text_(rank_from_environment()), thread_([this] { run(); }) {}
+Watchdog::Watchdog(double first_notice_seconds)
+    : first_notice_(first_notice_seconds), rank_text_(rank_from_environment()), thread_([this] { run(); }) {}
 
 Watchdog::~Watchdog() {
   {
@@ -65,9 +67,16 @@ void Watchdog::run() {
     } else if (deadline_.passed()) {
       explain_and_exit();
     } else {
-      changed_.wait_for(lock, Seconds(deadline_.seconds_left()));
+      if (waited_.seconds() >= next_notice_) notice();
+      changed_.wait_for(lock, Seconds(std::min(deadline_.seconds_left(), next_notice_ - waited_.seconds())));
     }
   }
+}
+
+void Watchdog::notice() {
+  log::warning("still in {} on {} for {:.0f} s: another rank is missing or stuck (limit {:.0f} s)",
+               deadline_.section(), rank_text_, waited_.seconds(), deadline_.limit_seconds());
+  next_notice_ *= 2;
 }
 
 void Watchdog::explain_and_exit() noexcept {
@@ -88,6 +97,8 @@ Watchdog::Guard::Guard(Watchdog& watchdog, std::string call, double limit_second
   SLUICE_ASSERT(!watchdog_.armed_, "{} is guarded while {} is", call, watchdog_.deadline_.section());
   watchdog_.deadline_ = Deadline(std::move(call), limit_seconds);
   watchdog_.armed_ = true;
+  watchdog_.waited_ = {};
+  watchdog_.next_notice_ = watchdog_.first_notice_;
   watchdog_.changed_.notify_all();
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "comm/wait.hpp"
 
 #include <condition_variable>
 #include <mutex>
@@ -15,11 +16,13 @@ namespace sluice {
 /// words of a process: a write to a full pipe or a call into a broken library may never return.
 void exit_within(unsigned seconds, ExitCode code) noexcept;
 
-/// One thread that ends the process with kInternal when a guarded call takes longer than its limit. Make it
-/// early: its thread belongs to the memory a process has before it does anything.
+/// One thread that ends the process with kInternal when a guarded call takes longer than its limit; long
+/// before, it says that it waits. Make it early: its thread belongs to the memory a process has before it
+/// does anything.
 class Watchdog {
  public:
-  Watchdog();
+  /// Speaks of a call first after `first_notice_seconds`.
+  explicit Watchdog(double first_notice_seconds = kFirstNoticeSeconds);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -41,6 +44,7 @@ class Watchdog {
 
  private:
   void run();
+  void notice();
   [[noreturn]] void explain_and_exit() noexcept;
 
   std::mutex mutex_;
@@ -48,6 +52,9 @@ class Watchdog {
   bool stopping_ = false;
   bool armed_ = false;
   Deadline deadline_{"", 0};
+  double first_notice_;
+  Stopwatch waited_;        ///< since the guarded call began
+  double next_notice_ = 0;  ///< of that time, s
   std::string rank_text_;
   std::thread thread_;
 };

@@ -82,7 +82,7 @@ Table parallel_table() {
            "0 = each rank owns whole experts and tokens travel; 1 = experts are sharded and gathered like "
            "dense weights; k = groups of k ranks own them, and the groups share each one's bytes")
       .key("threads", &ParallelSettings::threads, Integer{0, 4096},
-           "compute threads of a rank; 0 = cores of the node divided by its ranks")
+           "compute threads of a rank; 0 = cores of the node divided by its ranks, at most OMP_NUM_THREADS")
       .done();
 }
 

@@ -24,12 +24,9 @@ hdf5::Dataset open_tokens(const hdf5::File& file) {
   if (!tokens.is_integer())
     fail(ExitCode::kBadData, "the dataset '{}' of {} does not hold integers; token ids are whole numbers",
          kDataset, file.name());
-  if (const std::string missing = tokens.missing_data(); !missing.empty())
-    fail(
-        ExitCode::kBadData,
-        "the dataset '{}' of {} is not complete: {}. Was the program that wrote it stopped too early, or the "
-        "file moved without its sources?",
-        kDataset, file.name(), missing);
+  if (const std::string hindrance = tokens.hindrance(); !hindrance.empty())
+    fail(ExitCode::kBadData, "the dataset '{}' of {} cannot be read whole: {}", kDataset, file.name(),
+         hindrance);
   return tokens;
 }
 

@@ -67,9 +67,10 @@ class Dataset {
   [[nodiscard]] std::vector<std::int64_t> shape() const;
   [[nodiscard]] bool is_integer() const;
   [[nodiscard]] bool is_floating() const;
-  /// What of the data is not there, in words: parts that were never written, files that a virtual dataset
-  /// takes its data from. HDF5 reads fill values for it, without an error. Empty if nothing is missing.
-  [[nodiscard]] std::string missing_data() const;
+  /// What cannot be read, in words; empty if all can: parts that were never written and files that a virtual
+  /// dataset takes its data from, for which HDF5 reads fill values without an error; and filters that are not
+  /// there.
+  [[nodiscard]] std::string hindrance() const;
 
   /// Reads a box, row-major, converted by HDF5 (out-of-range integers are clipped). `out` has the box's
   /// elements.

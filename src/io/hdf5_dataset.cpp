@@ -65,14 +65,35 @@ hsize_t expected_chunks(hid_t creation, const std::vector<std::int64_t>& shape, 
   return chunks;
 }
 
+/// Filters of which this build of the library has no decoder: whatever it would read, it could not unpack.
+std::string missing_filters(hid_t creation, const Doing& doing) {
+  std::vector<std::string> missing;
+  const int count = check(H5Pget_nfilters(creation), doing);
+  for (int i = 0; i < count; ++i) {
+    std::array<char, 64> name{};
+    unsigned flags = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter = check(H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
+                                                     nullptr, name.size(), name.data(), nullptr),
+                                      doing);
+    if (H5Zfilter_avail(filter) <= 0) missing.push_back(printable(name.data()));
+  }
+  if (missing.empty()) return "";
+  return fmt::format("it is compressed by {}, which this HDF5 library cannot undo; gzip it always can",
+                     join_some(missing));
+}
+
 std::string missing_chunks(hid_t dataset, hid_t creation, const std::vector<std::int64_t>& shape,
                            const Doing& doing) {
+  if (std::string filters = missing_filters(creation, doing); !filters.empty()) return filters;
   const hsize_t expected = expected_chunks(creation, shape, doing);
   hsize_t there = 0;
   const Handle space = own<H5Sclose>(H5Dget_space(dataset), doing);
   check(H5Dget_num_chunks(dataset, space.id(), &there), doing);
   if (there >= expected) return "";
-  return fmt::format("{} of its {} chunks were never written", expected - there, expected);
+  return fmt::format(
+      "{} of its {} chunks were never written; was the program that writes it stopped too early?",
+      expected - there, expected);
 }
 
 template <class Get>
@@ -123,7 +144,7 @@ bool Dataset::is_floating() const {
   return class_of(handle_.id(), {ExitCode::kBadData, "read the type of", name_, file_}) == H5T_FLOAT;
 }
 
-std::string Dataset::missing_data() const {
+std::string Dataset::hindrance() const {
   const Doing doing{ExitCode::kBadData, "examine", name_, file_};
   if (element_count(shape()) == 0) return "";
   const Handle creation = own<H5Pclose>(H5Dget_create_plist(handle_.id()), doing);
@@ -137,7 +158,9 @@ std::string Dataset::missing_data() const {
   }
   H5D_space_status_t status = H5D_SPACE_STATUS_ALLOCATED;
   check(H5Dget_space_status(handle_.id(), &status), doing);
-  return status == H5D_SPACE_STATUS_ALLOCATED ? "" : "nothing was ever written to it";
+  return status == H5D_SPACE_STATUS_ALLOCATED
+             ? ""
+             : "nothing was ever written to it; was the program that writes it stopped too early?";
 }
 
 template <Element T>

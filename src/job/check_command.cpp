@@ -7,10 +7,13 @@
 #include "job/console.hpp"
 #include "job/export_weights.hpp"
 #include "job/job.hpp"
+#include "job/run_directory.hpp"
 #include "load/checkpoint_match.hpp"
 #include "load/load_plan.hpp"
+#include "load/tied_copies.hpp"
 
 #include <filesystem>
+#include <system_error>
 
 namespace sluice {
 namespace fs = std::filesystem;
@@ -24,6 +27,7 @@ void check_checkpoint(const Blueprint& blueprint, const ShardPlan& shards) {
     return console::line("weights   none in {}: checked from config.json alone", config.model.path.string());
   const CheckpointIndex index = read_checkpoint_index(config.model.path);
   const CheckpointMatch match = match_checkpoint(index, blueprint.keys, config.model.dtype);
+  require_tied_copies(index, blueprint.keys, config.model.path);
   const LoadPlan plan(index, match, shards,
                       {.arena = config.model.dtype,
                        .chunk_bytes = config.load.chunk_bytes,
@@ -46,7 +50,8 @@ void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
 void check_data(const Blueprint& blueprint) {
   const JobConfig& config = blueprint.config;
   if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return;
-  if (!fs::exists(config.data.tokens))
+  std::error_code error;
+  if (!fs::exists(config.data.tokens, error) && !error)
     return console::line("data      {} is not here: not checked", config.data.tokens.string());
   const BatchOptions options = batch_options(blueprint);
   const TokenFile tokens = TokenFile::open(options.tokens, options.file);
@@ -62,6 +67,7 @@ void check_data(const Blueprint& blueprint) {
 int check_command(const JobArguments& arguments, int ranks) {
   const Blueprint blueprint(load_job_config(arguments.file, arguments.overrides));
   static_cast<void>(find_job(blueprint.config.job.kind));
+  RunDirectory::check(blueprint.config);
   const ShardPlan plan = blueprint.shard_plan(ranks);
   const ModelDescription& model = blueprint.model;
   console::line("model     {}, {} layers ({} with experts), {} parameters, {} tensors",

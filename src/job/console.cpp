@@ -1,5 +1,7 @@
 #include "job/console.hpp"
 
+#include "base/error.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +24,11 @@ void write_to(std::FILE* stream, std::string_view text) {
 void write_line(std::string_view text) { write_to(stdout, std::string(text) + "\n"); }
 
 void raw(std::string_view text) { write_to(stdout, text); }
+
+void require_written() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    fail(ExitCode::kIo, "what was to be printed could not all be written to stdout");
+}
 
 bool is_terminal() {
   if (isatty(STDOUT_FILENO) != 1) return false;

@@ -19,6 +19,8 @@ void line(fmt::format_string<Args...> text, Args&&... args) {
 /// Text as it is, for a progress line that redraws itself.
 void raw(std::string_view text);
 [[nodiscard]] bool is_terminal();
+/// Error(kIo) if something of what was written to stdout did not get there.
+void require_written();
 
 /// The one explanation of a job that ends: to stderr, in one write.
 void report(std::string_view text);

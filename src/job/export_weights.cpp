@@ -5,6 +5,7 @@
 #include "base/log.hpp"
 #include "io/file.hpp"
 #include "job/console.hpp"
+#include "job/target_place.hpp"
 #include "load/checkpoint_match.hpp"
 #include "load/export_tensors.hpp"
 #include "load/progress.hpp"
@@ -13,10 +14,7 @@
 #include "load/staged_directory.hpp"
 #include "load/streaming_exporter.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <numeric>
 #include <optional>
@@ -115,14 +113,6 @@ Written plan_of_job(JobContext& context, DType shards) {
   return {make_plan(context.blueprint, context.plan, content_of_job(context.blueprint, nullptr)), {}};
 }
 
-/// The file system on which `path` will be: of its nearest ancestor that is there.
-fs::path existing_part(const fs::path& path) {
-  std::error_code error;
-  fs::path part = fs::absolute(path);
-  while (!fs::exists(part, error) && part != part.parent_path()) part = part.parent_path();
-  return part;
-}
-
 void require_space(const fs::path& target, std::int64_t bytes) {
   const fs::path place = existing_part(target);
   std::error_code error;
@@ -130,18 +120,6 @@ void require_space(const fs::path& target, std::int64_t bytes) {
   if (error || space.available >= static_cast<std::uintmax_t>(bytes)) return;
   fail(ExitCode::kIo, "export.path: {} would hold {}, and the file system of {} has {} free", target.string(),
        format_bytes(bytes), place.string(), format_bytes(static_cast<std::int64_t>(space.available)));
-}
-
-/// For a look without a trace: what the system says of the nearest directory that is there.
-void require_writable(const fs::path& target) {
-  const fs::path place = existing_part(target.parent_path());
-  std::error_code error;
-  if (!fs::is_directory(place, error))
-    fail(ExitCode::kIo, "export.path: {} cannot be made, as {} is not a directory", target.string(),
-         place.string());
-  if (::access(place.c_str(), W_OK | X_OK) != 0)
-    fail(ExitCode::kIo, "export.path: {} cannot be made in {}: {}", target.string(), place.string(),
-         errno_text(errno));
 }
 
 /// Collective. Makes what the export will make, a directory that all ranks write into, and removes it.
@@ -192,7 +170,7 @@ ExportPlan check_export(const Blueprint& blueprint, const ShardPlan& shards) {
   if (config.model.init == ModelInit::kCheckpoint && holds_weights(config.model.path))
     source = read_checkpoint_index(config.model.path);
   ExportPlan plan = make_plan(blueprint, shards, content_of_job(blueprint, source ? &*source : nullptr));
-  require_writable(fs::absolute(config.export_.path).lexically_normal());
+  require_creatable("export.path", config.export_.path);
   require_space(config.export_.path, plan.file_bytes());
   for (const fs::path& companion : companion_files(config.model.path))
     static_cast<void>(InputFile::open(companion));

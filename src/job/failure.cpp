@@ -4,6 +4,7 @@
 #include "base/memory.hpp"
 
 #include <exception>
+#include <filesystem>
 #include <new>
 
 namespace sluice {
@@ -18,6 +19,8 @@ Failure current_failure() {
             fmt::format("out of memory: an allocation was refused; the machine has {} available, and a "
                         "limit on the process (load.memory_limit, ulimit) may be lower",
                         format_bytes(available_memory_bytes()))};
+  } catch (const std::filesystem::filesystem_error& e) {
+    return {ExitCode::kIo, e.what()};
   } catch (const std::exception& e) {
     return {ExitCode::kInternal, e.what()};
   } catch (...) {

@@ -1,4 +1,5 @@
 #include "base/bytes.hpp"
+#include "base/error.hpp"
 #include "job/commands.hpp"
 #include "job/console.hpp"
 #include "load/checkpoint_index.hpp"
@@ -126,6 +127,8 @@ void print_files(const Inspection& i) {
 /// A config.json stands for its directory.
 fs::path directory_of(const fs::path& model) {
   if (!fs::is_regular_file(model)) return model;
+  if (model.filename() != "config.json")
+    fail(ExitCode::kUsage, "{} is neither a model directory nor its config.json", model.string());
   return model.has_parent_path() ? model.parent_path() : fs::path(".");
 }
 

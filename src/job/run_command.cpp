@@ -10,10 +10,13 @@
 #include "job/failure.hpp"
 #include "job/hand_over.hpp"
 #include "job/job.hpp"
+#include "job/signal_watch.hpp"
 #include "job/threads.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 namespace sluice {
@@ -26,10 +29,22 @@ struct Attempt {
   Failure failure{ExitCode::kDone, {}};
 };
 
+/// The file is read more than once on each rank: by the program that computes too.
+void require_readable_again(const std::filesystem::path& file) {
+  std::error_code error;
+  if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))
+    fail(ExitCode::kBadConfig,
+         "{} is no regular file. Every rank reads the job file, some more than once: write it to a file that "
+         "all "
+         "of them see",
+         file.string());
+}
+
 /// MPI starts whatever this finds: a rank that leaves before the others know would strand them.
 Attempt prepare(const JobArguments& arguments) {
   Attempt attempt;
   try {
+    require_readable_again(arguments.file);
     attempt.config = std::make_unique<JobConfig>(load_job_config(arguments.file, arguments.overrides));
     hand_over(*attempt.config, arguments);
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
@@ -65,12 +80,14 @@ constexpr unsigned kLastWordSeconds = 10;
   MpiEnvironment::abort(failure.code);
 }
 
-void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks) {
+void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks, SignalWatch& signals) {
   const Job& job = find_job(blueprint.config.job.kind);
   const ShardPlan plan = blueprint.shard_plan(comm.size());
   RunDirectory directory(blueprint.config, comm);
+  const SignalWatch::LastWords last_words(signals, [&](int number) { directory.set_ended_by(number); });
   try {
-    const int threads = threads_per_rank(blueprint.config.parallel.threads, usable_cores(), sharing_ranks);
+    const int threads =
+        threads_per_rank(blueprint.config.parallel.threads, usable_cores(), sharing_ranks, most_threads());
     if (job.start) job.start(threads);
     const MemorySample baseline = take_baseline(comm);
     fault_point("job.baseline", comm.rank());  // a place to look from outside
@@ -90,6 +107,7 @@ void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks) 
 }  // namespace
 
 int run_command(const JobArguments& arguments) {
+  SignalWatch signals;
   const Attempt attempt = prepare(arguments);
   const double setup_seconds =
       attempt.config ? attempt.config->deadline.setup_seconds : DeadlineSettings().setup_seconds;
@@ -104,7 +122,7 @@ int run_command(const JobArguments& arguments) {
       if (comm.rank() == 0) console::report(agreed.report);
       return static_cast<int>(agreed.code);
     }
-    run_job(*attempt.blueprint, comm, mpi.sharing_ranks());
+    run_job(*attempt.blueprint, comm, mpi.sharing_ranks(), signals);
   } catch (...) {
     end_job(mpi, current_failure());
   }

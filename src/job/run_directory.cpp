@@ -2,6 +2,8 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "job/signal_watch.hpp"
+#include "job/target_place.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -10,7 +12,9 @@
 
 #include <array>
 #include <cerrno>
+#include <fstream>
 #include <system_error>
+#include <vector>
 
 namespace sluice {
 namespace fs = std::filesystem;
@@ -39,7 +43,57 @@ void begin_log(const fs::path& directory, int rank) {
   }
 }
 
+/// Begins every job file that is written here, and no other.
+constexpr std::string_view kFirstLine = "# Written by sluice: the job with every key.\n";
+
+struct Result {
+  const char* key;
+  fs::path file;
+};
+
+/// What the job will write, apart from an export.
+std::vector<Result> results_of(const JobConfig& config) {
+  std::vector<Result> results;
+  if (!config.metrics.file.empty())
+    results.push_back({"metrics.file", config.job.output / config.metrics.file});
+  if (config.job.kind == JobKind::kTrain && !config.debug.dump.empty())
+    results.push_back({"debug.dump", config.job.output / config.debug.dump});
+  return results;
+}
+
+void require_no_results(const JobConfig& config) {
+  if (config.job.overwrite) return;
+  for (const Result& result : results_of(config))
+    if (fs::exists(result.file))
+      fail(ExitCode::kBadConfig,
+           "job.output: {} is left from an earlier run; give this run another job.output, or set "
+           "job.overwrite = true to replace it",
+           result.file.string());
+}
+
+/// A user may keep his own job file where the run's copy will be.
+void require_no_other_job_file(const fs::path& file) {
+  std::error_code error;
+  if (!fs::exists(file, error)) return;
+  std::ifstream in(file);
+  std::string first(kFirstLine.size(), '\0');
+  in.read(first.data(), std::ssize(first));
+  if (first != kFirstLine)
+    fail(ExitCode::kBadConfig,
+         "job.output: {} was not written by sluice, and this run's copy of its job would replace it; rename "
+         "it, "
+         "or choose another directory",
+         file.string());
+}
+
 }  // namespace
+
+void RunDirectory::check(const JobConfig& config) {
+  require_creatable("job.output", config.job.output / "status.json");
+  require_no_results(config);
+  require_no_other_job_file(config.job.output / "job.toml");
+  for (const Result& result : results_of(config)) require_creatable(result.key, result.file);
+}
 
 RunDirectory::RunDirectory(const JobConfig& config, const Communicator& comm)
     : path_(config.job.output),
@@ -54,8 +108,13 @@ RunDirectory::RunDirectory(const JobConfig& config, const Communicator& comm)
 void RunDirectory::create(const JobConfig& config) {
   make_directories(path_);
   take_lock();
-  require_room_for_results(config);
-  write_text_file(path_ / "job.toml", to_toml(config));
+  require_no_results(config);
+  require_no_other_job_file(path_ / "job.toml");
+  for (const Result& result : results_of(config)) {  // now, not after hours of loading
+    make_directories(result.file.parent_path());
+    try_to_create_beside(result.key, result.file);
+  }
+  write_text_file(path_ / "job.toml", std::string(kFirstLine) + to_toml(config));
   write_status(nullptr);
 }
 
@@ -70,19 +129,6 @@ void RunDirectory::take_lock() {
          path_.string(), file.string());
 }
 
-void RunDirectory::require_room_for_results(const JobConfig& config) const {
-  const bool dumps = config.job.kind == JobKind::kTrain;
-  for (const fs::path& name : {config.metrics.file, dumps ? config.debug.dump : fs::path()}) {
-    if (name.empty()) continue;
-    make_directories(file(name).parent_path());  // now, not after hours of loading
-    if (!overwrites_ && fs::exists(file(name)))
-      fail(ExitCode::kBadConfig,
-           "job.output: {} is left from an earlier run; give this run another job.output, or set "
-           "job.overwrite = true to replace it",
-           file(name).string());
-  }
-}
-
 fs::path RunDirectory::new_file(const fs::path& name) const {
   std::error_code error;
   if (is_root_ && overwrites_) fs::remove(file(name), error);
@@ -91,27 +137,50 @@ fs::path RunDirectory::new_file(const fs::path& name) const {
 }
 
 void RunDirectory::set_status(const std::string& state) noexcept {
+  const std::lock_guard lock(mutex_);
   state_ = state;
   if (is_root_) try_write_status(nullptr);
 }
 
 void RunDirectory::set_step(std::int64_t step) noexcept {
   constexpr double kSeconds = 10;
+  const std::lock_guard lock(mutex_);
   step_ = step;
   if (is_root_ && since_status_.seconds() >= kSeconds) try_write_status(nullptr);
 }
 
 void RunDirectory::set_done() noexcept {
+  const std::lock_guard lock(mutex_);
   state_ = "done";
   const Failure none{ExitCode::kDone, {}};
   if (is_root_) try_write_status(&none);
 }
 
 void RunDirectory::set_failed(const Failure& failure) noexcept {
+  const std::lock_guard lock(mutex_);
   state_ = "failed";
   // Rank 0 will be ended with the job, so the failing rank writes, if it sees the directory.
   std::error_code error;
   if (is_root_ || fs::exists(path_ / "status.json", error)) try_write_status(&failure);
+}
+
+void RunDirectory::set_ended_by(int signal_number) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!is_root_ || state_ == "done" || tells_of_failure()) return;
+  state_ = "failed";
+  const Failure end{
+      static_cast<ExitCode>(128 + signal_number),
+      fmt::format("ended by {}: from the scheduler or a user, or from the launcher because another "
+                  "rank has died",
+                  signal_name(signal_number))};
+  try_write_status(&end);
+}
+
+/// Whether a rank has written how the job ended.
+bool RunDirectory::tells_of_failure() const {
+  std::ifstream file(path_ / "status.json");
+  const auto status = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return status.is_object() && status.value("state", "") == "failed";
 }
 
 void RunDirectory::try_write_status(const Failure* end) noexcept {

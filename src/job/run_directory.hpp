@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <string>
 
 namespace sluice {
@@ -38,14 +39,21 @@ class RunDirectory {
   /// How the job ended; a failure from any rank that sees the directory.
   void set_done() noexcept;
   void set_failed(const Failure& failure) noexcept;
+  /// That a signal ends the job, unless a rank's failure is written down already, after which the launcher
+  /// ends the others. From any thread, as all of these.
+  void set_ended_by(int signal_number) noexcept;
+
+  /// What the constructor would refuse, as far as it can be told without a trace; for sluice check.
+  static void check(const JobConfig& config);
 
  private:
   void create(const JobConfig& config);
   void take_lock();
-  void require_room_for_results(const JobConfig& config) const;
+  [[nodiscard]] bool tells_of_failure() const;
   void write_status(const Failure* end) const;
   void try_write_status(const Failure* end) noexcept;
 
+  std::mutex mutex_;  ///< guards what the status tells
   std::filesystem::path path_;
   bool is_root_;
   bool overwrites_;

@@ -1,5 +1,6 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "job/commands.hpp"
 #include "job/console.hpp"
 #include "load/progress.hpp"
@@ -10,6 +11,8 @@
 namespace sluice {
 
 int synthesize_command(const SynthesizeArguments& arguments) {
+  if (arguments.output.empty())
+    fail(ExitCode::kUsage, "synthesize: the name of the directory to create is empty");
   const ModelDescription model = describe_published_model(arguments.config_directory);
   const KeyMap keys(model.manifest);
   const Stopwatch watch;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 namespace sluice {
 
@@ -12,8 +13,16 @@ int usable_cores() {
   return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
-int threads_per_rank(std::int64_t asked, int cores, int sharing_ranks) {
-  return asked > 0 ? static_cast<int>(asked) : std::max(1, cores / sharing_ranks);
+int threads_per_rank(std::int64_t asked, int cores, int sharing_ranks, int most) {
+  if (asked > 0) return static_cast<int>(asked);
+  return std::min(most, std::max(1, cores / sharing_ranks));
+}
+
+int most_threads() {
+  // A list tells of nested levels: ours is the first.
+  const char* const text = std::getenv("OMP_NUM_THREADS");
+  const int threads = text == nullptr ? 0 : std::atoi(text);
+  return threads > 0 ? threads : std::numeric_limits<int>::max();
 }
 
 bool asks_for_shared_cores(std::int64_t asked, int cores, int online_cores, int local_ranks) {

@@ -9,8 +9,12 @@ namespace sluice {
 [[nodiscard]] int usable_cores();
 
 /// `asked` (parallel.threads), or if that is 0 this rank's part of its `cores`, which it shares with as many
-/// as `sharing_ranks` ranks, itself included: at least 1.
-[[nodiscard]] int threads_per_rank(std::int64_t asked, int cores, int sharing_ranks);
+/// as `sharing_ranks` ranks, itself included: at least 1, and not more than `most`.
+[[nodiscard]] int threads_per_rank(std::int64_t asked, int cores, int sharing_ranks, int most);
+
+/// OMP_NUM_THREADS, by which whoever launches programs keeps them from taking all cores; without it any
+/// number.
+[[nodiscard]] int most_threads();
 
 /// Whether `asked` threads (parallel.threads) of each of a node's ranks are more than one to a core. 0 never
 /// asks for that. Known before MPI starts, so partly guessed: ranks are taken to have `cores` each to

@@ -8,8 +8,10 @@
 #include "load/initial_values.hpp"
 #include "load/load_plan.hpp"
 #include "load/progress.hpp"
+#include "load/run_together.hpp"
 #include "load/source_agreement.hpp"
 #include "load/streaming_loader.hpp"
+#include "load/tied_copies.hpp"
 #include "load/verify_shards.hpp"
 
 #include <algorithm>
@@ -110,6 +112,9 @@ Source examine_checkpoint(JobContext& context) {
   const JobConfig& config = context.config();
   CheckpointIndex index = share_checkpoint_index(context.comm, config.model.path);
   CheckpointMatch match = match_checkpoint(index, context.blueprint.keys, config.model.dtype);
+  run_together(context.comm, [&] {
+    if (context.is_root()) require_tied_copies(index, context.blueprint.keys, config.model.path);
+  });
   if (context.is_root()) {
     for (const std::string& warning : index.warnings) log::warning("{}", warning);
     for (const std::string& text : ignored_text(match)) log::info("{}", text);

@@ -112,14 +112,23 @@ CheckpointIndex read_sharded(const fs::path& directory) {
 
 [[noreturn]] void refuse_without_weights(const fs::path& directory) {
   std::vector<std::string> pickles;
+  std::vector<std::string> parts;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string extension = entry.path().extension().string();
     if (extension == ".bin" || extension == ".pt" || extension == ".pth")
       pickles.push_back(entry.path().filename().string());
+    if (extension == ".safetensors") parts.push_back(entry.path().filename().string());
   }
   if (error) fail(ExitCode::kIo, "cannot list {}: {}", directory.string(), error.message());
   std::ranges::sort(pickles);
+  std::ranges::sort(parts);
+  if (!parts.empty())
+    fail(
+        ExitCode::kBadData,
+        "{}: neither {} nor {} is here, and nothing else says what of {} belongs together. Was the directory "
+        "copied or downloaded whole?",
+        directory.string(), kSingleFile, kIndexFile, join_some(parts, 3));
   if (pickles.empty())
     fail(ExitCode::kBadData, "{}: neither {} nor {} is here", directory.string(), kSingleFile, kIndexFile);
   fail(ExitCode::kBadData,
@@ -196,7 +205,12 @@ CheckpointIndex CheckpointIndex::from_bytes(std::string_view bytes) {
 
 bool holds_weights(const fs::path& directory) {
   std::error_code error;
-  return fs::exists(directory / kSingleFile, error) || fs::exists(directory / kIndexFile, error);
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == kIndexFile || entry.path().extension() == ".safetensors" || name.starts_with("pytorch_model"))
+      return true;
+  }
+  return false;
 }
 
 CheckpointIndex read_checkpoint_index(const fs::path& directory) {

@@ -55,7 +55,8 @@ StagedDirectory::StagedDirectory(fs::path target, IfTaken if_taken)
 
 bool StagedDirectory::is_free(const fs::path& target) {
   std::error_code error;
-  return !fs::exists(target, error) || (fs::is_directory(target, error) && fs::is_empty(target, error));
+  return fs::symlink_status(target, error).type() == fs::file_type::not_found ||
+         (fs::is_directory(target, error) && fs::is_empty(target, error));
 }
 
 StagedDirectory::~StagedDirectory() {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <csignal>
 #include <fstream>
 #include <iterator>
 
@@ -120,6 +121,46 @@ TEST_F(RunDirectoryTest, results_of_an_earlier_run_are_replaced_only_if_asked_fo
     EXPECT_EQ(text_of(file), "results");
     EXPECT_FALSE(fs::exists(config_.job.output / "job.toml"));
   }
+}
+
+TEST_F(RunDirectoryTest, replaces_no_job_file_but_its_own) {
+  if (!is_root_) return;
+  config_.job.overwrite = true;
+  { const RunDirectory first(config_, comm_); }
+  { const RunDirectory again(config_, comm_); }
+  const fs::path file = config_.job.output / "job.toml";
+  std::ofstream(file) << "# precious\n";
+  expect_refused({file.string(), "not written by sluice"});
+  test::expect_error(ExitCode::kBadConfig, {file.string()}, [&] { RunDirectory::check(config_); });
+  EXPECT_EQ(text_of(file), "# precious\n");
+}
+
+TEST_F(RunDirectoryTest, results_that_cannot_be_written_are_found_before_anything_is_loaded) {
+  if (!is_root_) return;
+  config_.metrics.file = std::string(250, 'n');  // longer with the ending that it has at first
+  test::expect_error(ExitCode::kIo, {"metrics.file", "nnn"},
+                     [&] { const RunDirectory directory(config_, comm_); });
+  config_.metrics.file = temporary_.write("file", "") / "metrics.h5";
+  test::expect_error(ExitCode::kIo, {"metrics.file", "file is not a directory"},
+                     [&] { RunDirectory::check(config_); });
+}
+
+TEST_F(RunDirectoryTest, a_look_leaves_no_trace) {
+  RunDirectory::check(config_);
+  EXPECT_FALSE(fs::exists(config_.job.output.parent_path()));
+}
+
+TEST_F(RunDirectoryTest, a_signal_is_how_the_job_ended_unless_a_rank_had_failed_before) {
+  RunDirectory directory(config_, comm_);
+  directory.set_status("training");
+  directory.set_ended_by(SIGTERM);
+  if (!is_root_) return;
+  EXPECT_EQ(status()["state"], "failed");
+  EXPECT_EQ(status()["exit_code"], 128 + SIGTERM);
+  EXPECT_THAT(status()["message"].get<std::string>(), testing::StartsWith("ended by SIGTERM"));
+  directory.set_failed({ExitCode::kNumerics, "loss nan"});
+  directory.set_ended_by(SIGTERM);
+  EXPECT_EQ(status()["message"], "loss nan");
 }
 
 TEST_F(RunDirectoryTest, folders_of_results_are_there_from_the_start) {

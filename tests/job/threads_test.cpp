@@ -8,10 +8,11 @@ namespace sluice {
 namespace {
 
 TEST(Threads, are_the_ranks_part_of_the_cores_that_it_shares) {
-  EXPECT_EQ(threads_per_rank(0, 8, 1), 8);
-  EXPECT_EQ(threads_per_rank(0, 8, 3), 2);
-  EXPECT_EQ(threads_per_rank(0, 8, 9), 1);
-  EXPECT_EQ(threads_per_rank(5, 8, 3), 5) << "what is asked for";
+  EXPECT_EQ(threads_per_rank(0, 8, 1, 100), 8);
+  EXPECT_EQ(threads_per_rank(0, 8, 3, 100), 2);
+  EXPECT_EQ(threads_per_rank(0, 8, 9, 100), 1);
+  EXPECT_EQ(threads_per_rank(5, 8, 3, 1), 5) << "what is asked for";
+  EXPECT_EQ(threads_per_rank(0, 8, 2, 3), 3);
 }
 
 TEST(Threads, share_cores_only_where_more_are_asked_for) {

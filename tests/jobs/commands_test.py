@@ -61,6 +61,19 @@ class CommandLine(JobTest):
         path = self.directory / "absent.toml"
         self.expect(sluice("check", path), 78, str(path))
 
+    def test_a_job_file_that_can_be_read_but_once(self):
+        job = self.write_job(**reference_job("qwen3-moe-tiny"))
+        result = program.run("sh", "-c", f"cat {job} | {program.SLUICE} run /dev/stdin")
+        self.expect(result, 78, "/dev/stdin is no regular file")
+
+    def test_output_that_does_not_arrive(self):
+        job = self.write_job(**reference_job("qwen3-moe-tiny"))
+        for words in ["--version", "--help", f"check {job}", f"plan {job} --ranks 3 --json",
+                      f"inspect {FIXTURES / 'qwen3-moe-tiny'}", f"verify {FIXTURES / 'qwen3-moe-tiny'} --json"]:
+            with self.subTest(words=words):
+                result = program.run("sh", "-c", f"{program.SLUICE} {words} > /dev/full")
+                self.expect(result, 74, "could not all be written to stdout")
+
     def test_every_mistake_in_a_job_file_at_once(self):
         tables = reference_job("qwen3-moe-tiny", train={"stepz": 3, "batch_sequences": 0}, optimizer={"eps": "small"})
         tables["optimiser"] = {"kind": "adamw"}
@@ -104,6 +117,11 @@ class Inspect(JobTest):
     def test_a_directory_without_a_model(self):
         self.expect(sluice("inspect", self.directory), 65, "config.json")
 
+    def test_a_file_that_is_no_config(self):
+        other = shutil.copy(FIXTURES / "qwen3-moe-tiny/config.json", self.directory / "other.json")
+        self.expect(sluice("inspect", other), 64, str(other))
+        self.expect(sluice("inspect", FIXTURES / "qwen3-moe-tiny/config.json"), 0, "qwen3_moe")
+
 
 class Check(JobTest):
     def test_the_quickstart(self):
@@ -117,6 +135,33 @@ class Check(JobTest):
         plan = ["qwen3_5_moe, 40 layers (40 with experts), 34660610688 parameters, 693 tensors", "rank 2    holds 23.0"]
         self.expect(check(file, **case), 0, *plan, "fine for 3 ranks")
         self.expect(check(file, ranks=3, model__path=MODELS / "Qwen3-30B-A3B"), 0, "30532122624 parameters", "fine for 3 ranks")
+
+    def test_what_the_job_would_be_refused_for(self):
+        job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 1}))
+        self.expect(sluice("run", job), 0)
+        self.expect(sluice("check", job), 78, "left from an earlier run")
+        self.expect(sluice("check", job, "--set", "job.overwrite=true"), 0)
+        self.expect(sluice("check", job, "--set", f"job.output={job}/run"), 74, "job.output", "is not a directory")
+
+    def test_a_checkpoint_in_parts_without_an_index(self):
+        model = shutil.copytree(FIXTURES / "qwen3-moe-mixed", self.directory / "model")
+        (model / "model.safetensors.index.json").unlink(missing_ok=True)
+        (model / "model.safetensors").unlink(missing_ok=True)
+        shutil.copy(FIXTURES / "qwen3-moe-tiny/model.safetensors", model / "model-00001-of-00002.safetensors")
+        for command in ("check", "run"):
+            job = self.write_job(f"{command}.toml", **reference_job("qwen3-moe-mixed", model={"path": model}))
+            self.expect(sluice(command, job), 65, "nothing else says what of model-00001")
+
+    def test_a_head_that_is_no_copy_of_what_it_is_tied_to(self):
+        fixture = FIXTURES / "qwen3-tiny-tied"
+        tensors = checkpoint.read(fixture)
+        for name, head, status in [("copy", tensors["model.embed_tokens.weight"], 0),
+                                   ("other", 0.5 * tensors["model.embed_tokens.weight"], 65)]:
+            model = checkpoint.write(self.directory / name, tensors | {"lm_head.weight": head}, fixture)
+            job = self.write_job(f"{name}-load.toml", job={"kind": "load"}, model={"path": model})
+            said = "set tie_word_embeddings to false" if status else ""
+            self.expect(sluice("check", job), status, said)
+            self.expect(mpirun(2, program.SLUICE, "run", job), status, said)
 
     def test_every_file_of_configs_is_tested_here(self):
         files = {path.name for path in (SOURCE / "configs").glob("*.toml")}

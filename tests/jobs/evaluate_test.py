@@ -41,6 +41,11 @@ class EvaluateTest(JobTest):
 
 
 class Evaluate(EvaluateTest):
+    def test_documents_without_anything_to_predict(self):
+        tokens = self.write_tokens("single.h5", numpy.full(500, 7, numpy.int32))
+        job = self.job(data={"tokens": tokens, "separator_token": 7})
+        self.expect(mpirun(2, program.SLUICE, "run", job), 65, "every document is one token long")
+
     def test_rows_have_the_loss_of_transformers_at_any_rank_count(self):
         with h5py.File(FIXTURE / "reference.h5") as reference:
             expected = float(reference["loss"][()])

@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -89,6 +90,52 @@ class KilledRank(Failure):
 
     def test_rank_1_while_training(self):
         self.kill_while_training(1)
+
+
+class Signal(Failure):
+    """What ends a job from outside leaves its line in status.json, and every row that was printed."""
+
+    def expect_told(self, job, *parts):
+        status = self.status(job)
+        self.assertEqual(status["state"], "failed")
+        self.assertGreater(status["step"], 0)
+        for part in parts:
+            self.assertIn(part, status["message"])
+
+    def interrupt(self, send, *parts, ranks=3):
+        job = self.job(train={"steps": 100000})
+        running = start_mpirun(ranks, program.SLUICE, "run", job) if ranks > 1 else program.Program([program.SLUICE, "run", job])
+        self.addCleanup(running.stop)
+        program.wait_until(lambda: "step      2" in running.output(), "the second step", limit=60)
+        send(running.process.pid)
+        result = running.finish(30)
+        self.assertNotEqual(result.status, 0)
+        self.expect_told(job, *parts)
+        self.expect_metrics(job, result)
+
+    def test_the_end_of_an_allocation(self):
+        self.interrupt(lambda launcher: os.kill(launcher, signal.SIGTERM), "ended by SIGTERM")
+
+    def test_a_user_at_the_keyboard_of_a_single_rank(self):
+        self.interrupt(lambda rank: os.kill(rank, signal.SIGINT), "ended by SIGINT", ranks=1)
+
+    def test_a_warning_that_nobody_is_there_to_take(self):
+        self.interrupt(lambda launcher: os.kill(launcher, signal.SIGUSR1), "ended by SIGUSR1")
+
+    def test_another_rank_that_was_killed(self):
+        job = self.job()
+        self.run_job(job, *with_fault("train.step", 1, 4, "kill"))
+        self.expect_told(job, "ended by SIGTERM", "another rank has died")
+
+    def test_a_failure_of_another_rank_is_what_stays(self):
+        job = self.job()
+        self.run_job(job, *with_fault("train.step", 1, 4, "throw"))
+        self.assertIn("injected", self.status(job)["message"])
+
+    def test_nobody_reads_its_lines_any_more(self):
+        job = self.job()
+        self.expect(program.run("sh", "-c", f"{program.SLUICE} run {job} | head -n 1"), 0)
+        program.wait_until(lambda: self.status(job)["state"] == "done", "the job to finish")
 
 
 class FailingRank(Failure):
@@ -322,7 +369,7 @@ class BadInput(Failure):
         with h5py.File(path, "w") as file:
             tokens = file.create_dataset("tokens", (10000,), numpy.int32, chunks=(1000,))
             tokens[:2500] = 7
-        self.expect_refused(65, "is not complete: 7 of its 10 chunks were never written", data={"tokens": path})
+        self.expect_refused(65, "cannot be read whole: 7 of its 10 chunks were never written", data={"tokens": path})
         with h5py.File(path, "w") as file:
             file.create_dataset("tokens", (10000,), numpy.int32)
         self.expect(sluice("check", self.job(data={"tokens": path})), 65, "nothing was ever written to it")

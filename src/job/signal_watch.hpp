@@ -1,0 +1,50 @@
+// What ends a job from outside gets its line in status.json.
+#pragma once
+
+#include <signal.h>
+
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace sluice {
+
+/// From its making on SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 are taken by a thread of its own, which
+/// says the last words and then lets the signal do what it does. They are blocked for the thread that makes
+/// it, for all that are started later and for a program that the process becomes; so make one before that,
+/// where libraries of the program start threads while they are loaded, and another one in it. A broken pipe
+/// behind stdout no longer ends the process: who reads the lines of a job may go before it does.
+class SignalWatch {
+ public:
+  SignalWatch();
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+  /// Called on the watch's thread, with the signal's number. Only as long as the returned object lives, whose
+  /// destructor waits for a call under way.
+  class LastWords {
+   public:
+    LastWords(SignalWatch& watch, std::function<void(int)> say);
+    ~LastWords();
+    LastWords(const LastWords&) = delete;
+    LastWords& operator=(const LastWords&) = delete;
+
+   private:
+    SignalWatch& watch_;
+  };
+
+ private:
+  void run();
+
+  std::mutex mutex_;  ///< guards what follows
+  bool stopping_ = false;
+  std::function<void(int)> say_;
+  sigset_t mask_before_;
+  std::thread thread_;
+};
+
+/// "SIGTERM"
+[[nodiscard]] const char* signal_name(int number);
+
+}  // namespace sluice

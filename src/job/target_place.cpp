@@ -1,0 +1,44 @@
+#include "job/target_place.hpp"
+
+#include "base/error.hpp"
+#include "io/file.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace sluice {
+namespace fs = std::filesystem;
+
+fs::path existing_part(const fs::path& target) {
+  std::error_code error;
+  fs::path part = fs::absolute(target).lexically_normal();
+  while (!fs::exists(part, error) && part != part.parent_path()) part = part.parent_path();
+  return part;
+}
+
+void require_creatable(std::string_view key, const fs::path& target) {
+  const fs::path place = existing_part(fs::absolute(target).lexically_normal().parent_path());
+  std::error_code error;
+  if (!fs::is_directory(place, error))
+    fail(ExitCode::kIo, "{}: {} cannot be created: {} is not a directory", key, target.string(),
+         place.string());
+  if (::access(place.c_str(), W_OK | X_OK) != 0)
+    fail(ExitCode::kIo, "{}: {} cannot be created in {}: {}", key, target.string(), place.string(),
+         errno_text(errno));
+}
+
+void try_to_create_beside(std::string_view key, const fs::path& target) {
+  const fs::path trial = fmt::format("{}.trial-{}", target.string(), ::getpid());
+  try {
+    OutputFile::create(trial).close();
+  } catch (const Error& error) {
+    fail(error.code(), "{}: nothing can be written to {}: {}", key, target.parent_path().string(),
+         error.what());
+  }
+  std::error_code ignored;
+  fs::remove(trial, ignored);
+}
+
+}  // namespace sluice

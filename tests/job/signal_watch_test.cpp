@@ -1,0 +1,49 @@
+#include "job/signal_watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+namespace sluice {
+namespace {
+
+TEST(SignalWatchDeathTest, ASignalHasItsLastWordsAndThenItsWay) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
+    const auto die = [&] {
+      SignalWatch watch;
+      const SignalWatch::LastWords words(watch,
+                                         [](int n) { std::fprintf(stderr, "got %s", signal_name(n)); });
+      ::kill(::getpid(), number);
+      std::this_thread::sleep_for(std::chrono::seconds(20));
+    };
+    EXPECT_EXIT(die(), testing::KilledBySignal(number), std::string("got ") + signal_name(number));
+  }
+}
+
+TEST(SignalWatchDeathTest, ASignalWithoutLastWordsHasItsWay) {
+  const auto die = [] {
+    SignalWatch watch;
+    {
+      const SignalWatch::LastWords words(watch, [](int) { std::fprintf(stderr, "spoken"); });
+    }
+    ::kill(::getpid(), SIGTERM);
+    std::this_thread::sleep_for(std::chrono::seconds(20));
+  };
+  EXPECT_EXIT(die(), testing::KilledBySignal(SIGTERM), "^$");
+}
+
+TEST(SignalWatch, GivesSignalsBack) {
+  sigset_t before, after;
+  pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  { const SignalWatch watch; }
+  pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  EXPECT_EQ(sigismember(&before, SIGTERM), sigismember(&after, SIGTERM));
+}
+
+}  // namespace
+}  // namespace sluice
