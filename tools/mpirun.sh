@@ -1,6 +1,6 @@
 #!/bin/bash
 # mpirun for one machine: more ranks than cores allowed, nobody pinned, root allowed.
-#   tools/mpirun.sh -np 3 build/release/bin/sluice run configs/quickstart.toml
+#   tools/mpirun.sh -np 3 build/release/bin/sluice run my-job.toml
 # On a cluster call mpirun or srun yourself: these flags are for trying things out.
 set -euo pipefail
 

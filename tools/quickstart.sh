@@ -53,5 +53,5 @@ Done in $SECONDS s.
   numbers   $run/metrics.h5      h5dump -n 1 $run/metrics.h5 lists them with their units
   job       $run/job.toml        every setting of this run
   model     $model
-Again:      tools/mpirun.sh -np $ranks $sluice run $config
+Again:      tools/mpirun.sh -np $ranks $sluice run $config --set job.overwrite=true
 END
