@@ -80,9 +80,9 @@ void require_no_other_job_file(const fs::path& file) {
   in.read(first.data(), std::ssize(first));
   if (first != kFirstLine)
     fail(ExitCode::kBadConfig,
-         "job.output: {} was not written by sluice, and this run's copy of its job would replace it; rename "
-         "it, "
-         "or choose another directory",
+         "job.output: {} is not a copy that this version of sluice wrote, and the copy of this run's job "
+         "would "
+         "replace it; rename it, or choose another directory",
          file.string());
 }
 

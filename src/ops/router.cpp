@@ -7,7 +7,6 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 
 #include <array>
 #include <vector>
@@ -15,15 +14,15 @@
 namespace sluice::ops {
 namespace {
 
-/// d_logits^T x to w.grad, and the gradient of x.
+/// d_logits^T x to w.grad, and the gradient of x. Products take one dtype, so there may be several terms of
+/// d_logits side by side.
 at::Tensor products_backward(const at::Tensor& x, const Parameter& w, const at::Tensor& d_logits) {
-  const at::ScalarType dtype = x.scalar_type();
-  // Products take one dtype. Two bfloat16 numbers, side by side, keep 16 of the 24 bits of a float32 one.
-  std::vector<at::Tensor> terms{d_logits.to(dtype)};
-  if (dtype == at::kBFloat16) terms.push_back((d_logits - terms[0]).to(dtype));
+  const std::int64_t experts = w.value.size(0);
+  const std::int64_t terms = d_logits.size(1) / experts;
   if (w.grad.defined())
-    for (const at::Tensor& term : terms) product(w.grad, term.t(), x, into_gradient(w));
-  return product(at::cat(terms, 1), at::cat(std::vector<at::Tensor>(terms.size(), w.value), 0));
+    for (std::int64_t term = 0; term < terms; ++term)
+      product(w.grad, d_logits.slice(1, term * experts, (term + 1) * experts).t(), x, into_gradient(w));
+  return product(d_logits, at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(terms), w.value), 0));
 }
 
 /// Weights of the chosen experts. What autograd must not look at travels in one struct.
@@ -47,7 +46,8 @@ struct Weights : node::Function<Weights> {
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &chosen = saved[1], &probabilities = saved[2], &weights = saved[3];
-    const at::Tensor d_logits = at::empty_like(probabilities);
+    const std::int64_t terms = x.scalar_type() == at::kBFloat16 ? 2 : 1;
+    const at::Tensor d_logits = at::empty({x.size(0), terms * probabilities.size(1)}, x.options());
     router_rows_backward(probabilities, chosen, weights, context->saved_data["normalize"].toBool(),
                          grads[0].contiguous(), context->saved_data["probability_grad"].toTensor(), d_logits);
     return {products_backward(x, node::kept(context, "w"), d_logits), {}};

@@ -71,6 +71,14 @@ SLUICE_VECTOR_CLONES void softmax_row_backward(const float* probabilities, std::
   for (std::int64_t i = 0; i < width; ++i) grad[i] = probabilities[i] * (grad[i] - dot);
 }
 
+void split_row(const float* row, std::int64_t width, float* terms) { std::copy_n(row, width, terms); }
+
+SLUICE_VECTOR_CLONES void split_row(const float* row, std::int64_t width, at::BFloat16* terms) {
+  kernel::store_row(row, width, terms);
+  for (std::int64_t i = 0; i < width; ++i)
+    terms[width + i] = kernel::store_result<at::BFloat16>(row[i] - kernel::load(terms[i]));
+}
+
 }  // namespace
 
 void router_rows(const at::Tensor& logits, Choice choice, bool normalize, const at::Tensor& chosen,
@@ -97,9 +105,10 @@ void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& cho
   const std::int64_t width = probabilities.size(1), k = chosen.size(1);
   const float* const common = probability_grad.defined() ? probability_grad.data_ptr<float>() : nullptr;
   at::parallel_for(0, d_logits.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> grads(static_cast<std::size_t>(width));
+    float* const grad = grads.data();
     for (std::int64_t token = begin; token < end; ++token) {
       const float* const row = probabilities.data_ptr<float>() + token * width;
-      float* const grad = d_logits.data_ptr<float>() + token * width;
       if (common != nullptr)
         std::copy_n(common, width, grad);
       else
@@ -107,6 +116,9 @@ void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& cho
       add_picked(row, chosen.data_ptr<std::int64_t>() + token * k, weights.data_ptr<float>() + token * k,
                  normalize, d_weights.data_ptr<float>() + token * k, k, grad);
       softmax_row_backward(row, width, grad);
+      kernel::dispatch(d_logits, [&](auto element) {
+        split_row(grad, width, d_logits.data_ptr<decltype(element)>() + token * d_logits.size(1));
+      });
     }
   });
 }

@@ -26,8 +26,8 @@ struct RankMemory {
       0;  ///< units of which it owns a shard: of a stage, and the next one's dense part
   std::int64_t gradient_buffer = 0;  ///< float32: a stage, and the one before if that has no experts
   std::int64_t activations = 0;      ///< of the phase with the most
-  std::int64_t runtime = 0;          ///< what libraries compile and keep once they compute
-  std::int64_t staging = 0;          ///< while loading; gone before what follows is there
+  std::int64_t runtime = 0;  ///< what libraries compile and keep once they compute, and gaps in the heap
+  std::int64_t staging = 0;  ///< while loading; gone before what follows is there
 
   std::int64_t forward_activations = 0;  ///< no part of its own: activations counts it, or backward's
 

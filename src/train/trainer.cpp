@@ -39,7 +39,8 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       reducer_(binder_.mesh(), stages_, binder_.views(), gradients_),
       optimizer_(manifest, weights, job.optimizer),
       routing_(model.layers.size()),
-      tokens_per_step_(job.train.batch_sequences * job.data.sequence_length) {
+      tokens_per_step_(job.train.batch_sequences * job.data.sequence_length),
+      sent_bytes_(binder_.mesh().traffic().sent_bytes) {
   if (model.moe_layer_count() > 0 && job.train.aux_loss_coefficient != 0)
     probability_grad_ = at::zeros({model.experts}, at::kFloat);
 }

@@ -99,7 +99,7 @@ class Trainer {
   std::size_t rounds_ = 0;                     ///< of the rank with the most micro-batches of this step
   at::Tensor probability_grad_;                ///< [experts] float32; undefined without load-balancing loss
   std::int64_t tokens_per_step_;
-  std::int64_t sent_bytes_ = 0;  ///< by this rank, when last looked at
+  std::int64_t sent_bytes_;  ///< by this rank, when last looked at
 };
 
 }  // namespace sluice

@@ -130,7 +130,7 @@ TEST_F(RunDirectoryTest, replaces_no_job_file_but_its_own) {
   { const RunDirectory again(config_, comm_); }
   const fs::path file = config_.job.output / "job.toml";
   std::ofstream(file) << "# precious\n";
-  expect_refused({file.string(), "not written by sluice"});
+  expect_refused({file.string(), "is not a copy that this version of sluice wrote"});
   test::expect_error(ExitCode::kBadConfig, {file.string()}, [&] { RunDirectory::check(config_); });
   EXPECT_EQ(text_of(file), "# precious\n");
 }

@@ -184,6 +184,17 @@ TEST(Trainer, what_is_kept_gives_what_is_recomputed) {
   }
 }
 
+TEST(Trainer, bytes_of_a_step_are_those_of_the_step_alone) {
+  const test::SmallModel model;
+  std::vector<std::byte> before(1'000'000);
+  test::test_world().broadcast(before.data(), std::ssize(before), 0).wait();  // as a load sends weights
+  Training training(test::test_world(), model, small_job(test::test_world().size()));
+  const auto first = static_cast<double>(training.step(0).moved_bytes);
+  EXPECT_NEAR(static_cast<double>(training.step(0).moved_bytes), first,
+              0.01 * first);  // the last sum of a step counts for the next
+  EXPECT_EQ(first > 0, test::test_world().size() > 1);
+}
+
 TEST(Trainer, learns_a_batch_by_heart) {
   const test::SmallModel model;
   JobConfig job = small_job(4);
