@@ -10,7 +10,6 @@
 #include "load/export_tensors.hpp"
 #include "load/progress.hpp"
 #include "load/run_together.hpp"
-#include "load/source_agreement.hpp"
 #include "load/staged_directory.hpp"
 #include "load/streaming_exporter.hpp"
 
@@ -85,10 +84,7 @@ struct Written {
 Written plan_with_source(JobContext& context, DType shards) {
   const ModelSettings& model = context.config().model;
   std::optional<CheckpointIndex> source;
-  if (model.init == ModelInit::kCheckpoint) {
-    source = share_checkpoint_index(context.comm, model.path);
-    agree_on_source(context.comm, *source, model.path, source_readers(context.config(), context.comm.size()));
-  }
+  if (model.init == ModelInit::kCheckpoint) source = share_checkpoint_index(context.comm, model.path);
   const ExportContent content = content_of_job(context.blueprint, source ? &*source : nullptr);
   if (context.is_root()) warn_of_rounding(content, shards);
   return {make_plan(context.blueprint, context.plan, content),

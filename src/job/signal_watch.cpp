@@ -9,10 +9,21 @@
 namespace sluice {
 namespace {
 
+/// Ends the watch; no program sends it.
+int stop_signal() { return SIGRTMIN; }
+
+bool is_ignored(int number) {
+  struct sigaction action {};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// Without those that whoever started this wants ignored, as nohup does: blocked ones are not.
 sigset_t watched_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&signals, number);
+  sigaddset(&signals, stop_signal());
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2})
+    if (!is_ignored(number)) sigaddset(&signals, number);
   return signals;
 }
 
@@ -45,31 +56,25 @@ const char* signal_name(int number) {
   }
 }
 
-SignalWatch::SignalWatch() {
+SignalWatch::SignalWatch() : signals_(watched_signals()) {
   ::signal(SIGPIPE, SIG_IGN);
-  const sigset_t signals = watched_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, &mask_before_);
+  pthread_sigmask(SIG_BLOCK, &signals_, &mask_before_);
   thread_ = std::thread([this] { run(); });
 }
 
 SignalWatch::~SignalWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  pthread_kill(thread_.native_handle(), SIGUSR2);
+  pthread_kill(thread_.native_handle(), stop_signal());
   thread_.join();
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }
 
 void SignalWatch::run() {
   constexpr unsigned kSeconds = 5;  // longer than mpirun waits between SIGTERM and SIGKILL
-  const sigset_t signals = watched_signals();
   int number = 0;
-  while (sigwait(&signals, &number) != 0) {
+  while (sigwait(&signals_, &number) != 0) {
   }
+  if (number == stop_signal()) return;
   const std::lock_guard lock(mutex_);
-  if (stopping_) return;
   exit_within(kSeconds, static_cast<ExitCode>(128 + number));
   if (say_) say_(number);
   let_happen(number);

@@ -9,11 +9,12 @@
 
 namespace sluice {
 
-/// From its making on SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 are taken by a thread of its own, which
-/// says the last words and then lets the signal do what it does. They are blocked for the thread that makes
-/// it, for all that are started later and for a program that the process becomes; so make one before that,
-/// where libraries of the program start threads while they are loaded, and another one in it. A broken pipe
-/// behind stdout no longer ends the process: who reads the lines of a job may go before it does.
+/// From its making on SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2, but for those that are ignored, are taken
+/// by a thread of its own, which says the last words and then lets the signal do what it does. They are
+/// blocked for the thread that makes it, for all that are started later and for a program that the process
+/// becomes; so make one before that, where libraries of the program start threads while they are loaded, and
+/// another one in it. A broken pipe behind stdout no longer ends the process: who reads the lines of a job
+/// may go before it does.
 class SignalWatch {
  public:
   SignalWatch();
@@ -37,10 +38,10 @@ class SignalWatch {
  private:
   void run();
 
-  std::mutex mutex_;  ///< guards what follows
-  bool stopping_ = false;
-  std::function<void(int)> say_;
+  const sigset_t signals_;
   sigset_t mask_before_;
+  std::mutex mutex_;
+  std::function<void(int)> say_;  ///< guarded by mutex_
   std::thread thread_;
 };
 

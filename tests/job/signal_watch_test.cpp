@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 namespace sluice {
@@ -35,6 +36,18 @@ TEST(SignalWatchDeathTest, ASignalWithoutLastWordsHasItsWay) {
     std::this_thread::sleep_for(std::chrono::seconds(20));
   };
   EXPECT_EXIT(die(), testing::KilledBySignal(SIGTERM), "^$");
+}
+
+TEST(SignalWatchDeathTest, WhatIsIgnoredStaysIgnored) {
+  const auto live = [] {
+    ::signal(SIGHUP, SIG_IGN);  // as nohup does
+    SignalWatch watch;
+    const SignalWatch::LastWords words(watch, [](int) { std::fprintf(stderr, "spoken"); });
+    ::kill(::getpid(), SIGHUP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::_Exit(3);
+  };
+  EXPECT_EXIT(live(), testing::ExitedWithCode(3), "^$");
 }
 
 TEST(SignalWatch, GivesSignalsBack) {
