@@ -30,16 +30,12 @@ BatchSource::BatchSource(Communicator& comm, BatchOptions options)
 
 /// A status after each piece: the others' wait is for one of them, not for all of a large file.
 void BatchSource::check_ids() {
-  const IdCheck check(sampler(), options_.steps, options_.file.sequence_length);
+  const IdCheck check(options_.sampler(sequence_count_), options_.steps, options_.file.sequence_length);
   for (std::int64_t piece = 0; piece < check.pieces(); ++piece) on_rank0([&] { check.run(*file_, piece); });
 }
 
-Sampler BatchSource::sampler() const {
-  return {sequence_count_, options_.batch_sequences, options_.order, options_.seed};
-}
-
 Batch BatchSource::batch(std::int64_t step) {
-  const Batch whole = read(sampler().batch(step));
+  const Batch whole = read(options_.sampler(sequence_count_).batch(step));
   if (whole.global_targets == 0)
     fail(ExitCode::kBadData,
          "{}: in the batch of step {} every document is one token long, so there is nothing to predict. Is "

@@ -21,6 +21,11 @@ struct BatchOptions {
   Order order = Order::kShuffle;
   std::uint64_t seed = 0;
   std::int64_t steps = 0;  ///< batches that will be asked for
+
+  /// Of a file of so many sequences.
+  [[nodiscard]] Sampler sampler(std::int64_t sequences) const {
+    return {sequences, batch_sequences, order, seed};
+  }
 };
 
 class BatchSource {
@@ -43,7 +48,6 @@ class BatchSource {
   [[nodiscard]] Batch sequences(std::int64_t first, std::int64_t count);
 
  private:
-  [[nodiscard]] Sampler sampler() const;
   [[nodiscard]] Batch read(const std::vector<std::int64_t>& sequences);
   void check_ids();
   void on_rank0(const std::function<void()>& action);

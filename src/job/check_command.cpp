@@ -55,8 +55,7 @@ void check_data(const Blueprint& blueprint) {
     return console::line("data      {} is not here: not checked", config.data.tokens.string());
   const BatchOptions options = batch_options(blueprint);
   const TokenFile tokens = TokenFile::open(options.tokens, options.file);
-  const Sampler sampler(tokens.sequence_count(), options.batch_sequences, options.order, options.seed);
-  const IdCheck ids(sampler, options.steps, config.data.sequence_length);
+  const IdCheck ids(options.sampler(tokens.sequence_count()), options.steps, config.data.sequence_length);
   for (std::int64_t piece = 0; piece < ids.pieces(); ++piece) ids.run(tokens, piece);
   console::line("data      {} sequences of {} tokens{}", tokens.sequence_count(), config.data.sequence_length,
                 tokens.marks_documents() ? ", documents kept apart" : "");
