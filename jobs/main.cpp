@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "config/job_config.hpp"
-#include "job/commands.hpp"
+#include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/failure.hpp"
 #include "job/versions.hpp"

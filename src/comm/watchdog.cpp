@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-constexpr unsigned kLastWordsSeconds = 3;
+constexpr unsigned kFailureReporterElectionsSeconds = 3;
 
 std::atomic<int> alarm_exit_status{static_cast<int>(ExitCode::kInternal)};
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -80,7 +80,7 @@ void Watchdog::notice() {
 }
 
 void Watchdog::explain_and_exit() noexcept {
-  exit_within(kLastWordsSeconds, ExitCode::kInternal);
+  exit_within(kFailureReporterElectionsSeconds, ExitCode::kInternal);
   try {
     log::error(
         "{} on {} has not returned within {:.1f} s: another rank is missing or stuck; this rank gives up",

@@ -18,11 +18,11 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kMostFileBytes = kMiB;
+constexpr std::int64_t kMaxFileBytes = kMiB;
 
 /// Of one step: more than ten times what the largest published runs take, and few enough for plans to count
 /// their bytes in 63 bits, as long as a token takes less than 8 GiB.
-constexpr std::int64_t kMostStepTokens = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxStepTokens = std::int64_t{1} << 30;
 
 std::string quoted_names(const std::vector<std::string>& names) {
   return quoted_list(std::vector<std::string_view>(names.begin(), names.end()));
@@ -175,10 +175,10 @@ void JobReader::check_contradictions() {
          fmt::format("found {}, expected at most train.steps, which is {}", c.schedule.warmup_steps,
                      c.train.steps));
   expect(
-      c.train.batch_sequences <= kMostStepTokens / c.data.sequence_length,
+      c.train.batch_sequences <= kMaxStepTokens / c.data.sequence_length,
       {"train.batch_sequences", "data.sequence_length"},
       fmt::format("found {} sequences of data.sequence_length = {} tokens, expected at most {} tokens a step",
-                  c.train.batch_sequences, c.data.sequence_length, kMostStepTokens));
+                  c.train.batch_sequences, c.data.sequence_length, kMaxStepTokens));
   expect(plain(c.job.output) != plain(c.model.path) || c.job.output.empty(), {"job.output", "model.path"},
          "found the directory of model.path, expected another");
   expect_result_files();
@@ -272,12 +272,12 @@ std::string read_small_file(const std::filesystem::path& file) {
     fail(ExitCode::kBadConfig, "{}: found a directory, expected a job file", name);
   std::ifstream in(file, std::ios::binary);
   if (!in) fail(ExitCode::kBadConfig, "{}: cannot open the job file: {}", name, errno_text(errno));
-  std::string text(static_cast<std::size_t>(kMostFileBytes) + 1, '\0');
+  std::string text(static_cast<std::size_t>(kMaxFileBytes) + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad()) fail(ExitCode::kBadConfig, "{}: cannot read the job file: {}", name, errno_text(errno));
-  if (in.gcount() > kMostFileBytes)
+  if (in.gcount() > kMaxFileBytes)
     fail(ExitCode::kBadConfig, "{}: found more than {}, expected a job file", name,
-         format_mib(kMostFileBytes));
+         format_mib(kMaxFileBytes));
   text.resize(static_cast<std::size_t>(in.gcount()));
   return text;
 }

@@ -16,16 +16,16 @@ namespace {
 
 /// toml++ limits nested values to 256 but dotted keys not at all, and destroys tables recursively: a key of
 /// 100000 parts overflows the stack. No sensible line outside a comment comes near this.
-constexpr std::ptrdiff_t kMostDotsPerLine = 64;
+constexpr std::ptrdiff_t kMaxDotsPerLine = 64;
 
 void refuse_deep_keys(std::string_view text, const std::string& file_name) {
   for (std::int64_t number = 1; !text.empty(); ++number) {
     const std::string_view line = text.substr(0, text.find('\n'));
     const std::size_t first = line.find_first_not_of(" \t");
     const bool is_comment = first != std::string_view::npos && line[first] == '#';
-    if (!is_comment && std::ranges::count(line, '.') > kMostDotsPerLine)
+    if (!is_comment && std::ranges::count(line, '.') > kMaxDotsPerLine)
       fail(ExitCode::kBadConfig, "{}:{}:1: found more than {} dots in a line, expected a job file", file_name,
-           number, kMostDotsPerLine);
+           number, kMaxDotsPerLine);
     text.remove_prefix(std::min(line.size() + 1, text.size()));
   }
 }
@@ -92,7 +92,7 @@ std::vector<Placed> flatten(const toml::table& root) {
 /// The value in "value = TEXT", or nothing if that is not TOML of exactly one key. No key takes a date, so
 /// what looks like one is a name.
 std::optional<std::pair<Value, std::string>> parse_value(const std::string& text) {
-  if (std::ranges::count(text, '.') > kMostDotsPerLine) return std::nullopt;
+  if (std::ranges::count(text, '.') > kMaxDotsPerLine) return std::nullopt;
   try {
     const toml::table table = toml::parse("value = " + text);
     if (table.size() != 1) return std::nullopt;

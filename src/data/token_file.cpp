@@ -24,9 +24,9 @@ hdf5::Dataset open_tokens(const hdf5::File& file) {
   if (!tokens.is_integer())
     fail(ExitCode::kBadData, "the dataset '{}' of {} does not hold integers; token ids are whole numbers",
          kDataset, file.name());
-  if (const std::string hindrance = tokens.hindrance(); !hindrance.empty())
+  if (const std::string unreadable_reason = tokens.unreadable_reason(); !unreadable_reason.empty())
     fail(ExitCode::kBadData, "the dataset '{}' of {} cannot be read whole: {}", kDataset, file.name(),
-         hindrance);
+         unreadable_reason);
   return tokens;
 }
 

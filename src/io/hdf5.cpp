@@ -80,11 +80,11 @@ std::size_t chunk_bytes(hid_t dataset, const Doing& doing) {
 /// A compressed chunk that does not fit into the library's cache of 1 MiB would be read and unpacked anew for
 /// each row that is asked of it.
 Handle open_dataset(hid_t file, const std::string& path, const Doing& doing) {
-  constexpr std::size_t kLibrarysCache = 1 << 20, kMostCache = 64 << 20;
+  constexpr std::size_t kLibrarysCache = 1 << 20, kMaxCache = 64 << 20;
   const auto open = [&](hid_t access) { return own<H5Dclose>(H5Dopen2(file, path.c_str(), access), doing); };
   Handle dataset = open(H5P_DEFAULT);
   const std::size_t bytes = chunk_bytes(dataset.id(), doing);
-  if (bytes <= kLibrarysCache || bytes > kMostCache) return dataset;
+  if (bytes <= kLibrarysCache || bytes > kMaxCache) return dataset;
   const Handle access = own<H5Pclose>(H5Pcreate(H5P_DATASET_ACCESS), doing);
   check(H5Pset_chunk_cache(access.id(), H5D_CHUNK_CACHE_NSLOTS_DEFAULT, bytes, H5D_CHUNK_CACHE_W0_DEFAULT),
         doing);

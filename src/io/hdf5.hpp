@@ -70,7 +70,7 @@ class Dataset {
   /// What cannot be read, in words; empty if all can: parts that were never written and files that a virtual
   /// dataset takes its data from, for which HDF5 reads fill values without an error; and filters that are not
   /// there.
-  [[nodiscard]] std::string hindrance() const;
+  [[nodiscard]] std::string unreadable_reason() const;
 
   /// Reads a box, row-major, converted by HDF5 (out-of-range integers are clipped). `out` has the box's
   /// elements.

@@ -144,7 +144,7 @@ bool Dataset::is_floating() const {
   return class_of(handle_.id(), {ExitCode::kBadData, "read the type of", name_, file_}) == H5T_FLOAT;
 }
 
-std::string Dataset::hindrance() const {
+std::string Dataset::unreadable_reason() const {
   const Doing doing{ExitCode::kBadData, "examine", name_, file_};
   if (element_count(shape()) == 0) return "";
   const Handle creation = own<H5Pclose>(H5Dget_create_plist(handle_.id()), doing);

@@ -6,9 +6,9 @@
 #include "config/job_config.hpp"
 #include "manifest/key_map.hpp"
 #include "model/architecture.hpp"
+#include "plan/memory_plan.hpp"
 #include "shard/shard_plan.hpp"
 #include "shard/stage_plan.hpp"
-#include "train/memory_plan.hpp"
 
 #include <vector>
 

@@ -3,15 +3,15 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "comm/run_together.hpp"
+#include "export/export_tensors.hpp"
+#include "export/streaming_exporter.hpp"
 #include "io/file.hpp"
 #include "job/console.hpp"
+#include "job/progress_line.hpp"
 #include "job/target_place.hpp"
-#include "load/checkpoint_match.hpp"
-#include "load/export_tensors.hpp"
-#include "load/progress.hpp"
-#include "load/run_together.hpp"
-#include "load/staged_directory.hpp"
-#include "load/streaming_exporter.hpp"
+#include "weights/checkpoint_match.hpp"
+#include "weights/staged_directory.hpp"
 
 #include <algorithm>
 #include <filesystem>

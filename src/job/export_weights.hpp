@@ -1,8 +1,8 @@
 // A Hugging Face directory written from the shards.
 #pragma once
 
+#include "export/export_plan.hpp"
 #include "job/job.hpp"
-#include "load/export_plan.hpp"
 #include "shard/arena.hpp"
 
 namespace sluice {

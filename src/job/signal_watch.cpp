@@ -80,12 +80,14 @@ void SignalWatch::run() {
   let_happen(number);
 }
 
-SignalWatch::LastWords::LastWords(SignalWatch& watch, std::function<void(int)> say) : watch_(watch) {
+SignalWatch::FailureReporterElections::FailureReporterElections(SignalWatch& watch,
+                                                                std::function<void(int)> say)
+    : watch_(watch) {
   const std::lock_guard lock(watch_.mutex_);
   watch_.say_ = std::move(say);
 }
 
-SignalWatch::LastWords::~LastWords() {
+SignalWatch::FailureReporterElections::~FailureReporterElections() {
   const std::lock_guard lock(watch_.mutex_);
   watch_.say_ = nullptr;
 }

@@ -24,12 +24,12 @@ class SignalWatch {
 
   /// Called on the watch's thread, with the signal's number. Only as long as the returned object lives, whose
   /// destructor waits for a call under way.
-  class LastWords {
+  class FailureReporterElections {
    public:
-    LastWords(SignalWatch& watch, std::function<void(int)> say);
-    ~LastWords();
-    LastWords(const LastWords&) = delete;
-    LastWords& operator=(const LastWords&) = delete;
+    FailureReporterElections(SignalWatch& watch, std::function<void(int)> say);
+    ~FailureReporterElections();
+    FailureReporterElections(const FailureReporterElections&) = delete;
+    FailureReporterElections& operator=(const FailureReporterElections&) = delete;
 
    private:
     SignalWatch& watch_;

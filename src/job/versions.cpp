@@ -1,8 +1,8 @@
 #include "job/versions.hpp"
 
 #include "base/version.hpp"
-#include "comm/mpi_environment.hpp"
-#include "comm/nccl_communicator.hpp"
+#include "comm/mpi/mpi_environment.hpp"
+#include "comm/nccl/nccl_communicator.hpp"
 #include "io/hdf5.hpp"
 
 #include <fmt/format.h>

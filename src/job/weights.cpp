@@ -3,16 +3,16 @@
 #include "base/bytes.hpp"
 #include "base/log.hpp"
 #include "comm/ranks_text.hpp"
+#include "comm/run_together.hpp"
 #include "job/console.hpp"
-#include "load/checkpoint_match.hpp"
-#include "load/initial_values.hpp"
+#include "job/progress_line.hpp"
 #include "load/load_plan.hpp"
-#include "load/progress.hpp"
-#include "load/run_together.hpp"
-#include "load/source_agreement.hpp"
 #include "load/streaming_loader.hpp"
-#include "load/tied_copies.hpp"
-#include "load/verify_shards.hpp"
+#include "shard/initial_values.hpp"
+#include "verify/verify_shards.hpp"
+#include "weights/checkpoint_match.hpp"
+#include "weights/copy_agreement.hpp"
+#include "weights/tied_copies.hpp"
 
 #include <algorithm>
 #include <string>

@@ -2,7 +2,7 @@
 
 #include "base/log.hpp"
 #include "base/round.hpp"
-#include "load/source_file.hpp"
+#include "weights/checkpoint_files.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -1,8 +1,8 @@
 #include "load/load_plan.hpp"
 
+#include "base/byte_stream.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
-#include "load/byte_stream.hpp"
 #include "load/read_cutter.hpp"
 
 #include <algorithm>

@@ -12,9 +12,9 @@
 
 #include "base/bytes.hpp"
 #include "base/digest.hpp"
-#include "load/checkpoint_match.hpp"
 #include "load/reader_assignment.hpp"
 #include "shard/shard_plan.hpp"
+#include "weights/checkpoint_match.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,13 +1,7 @@
-// What a load cost each rank, and how its memory was watched.
+// What a load cost each rank.
 #pragma once
 
-#include "base/clock.hpp"
-#include "base/memory.hpp"
-#include "comm/communicator.hpp"
-
-#include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <vector>
 
 namespace sluice {
@@ -30,38 +24,6 @@ struct RankLoad {
 
 struct LoadReport {
   std::vector<RankLoad> ranks;  ///< the same on every rank
-};
-
-/// Collective over `comm`. Every rank's row, in rank order, on every rank.
-template <class Row>
-[[nodiscard]] std::vector<Row> gather_rows(Communicator& comm, const Row& mine) {
-  static_assert(std::is_trivially_copyable_v<Row>);
-  std::vector<Row> rows(static_cast<std::size_t>(comm.size()));
-  const std::vector<std::int64_t> bytes(rows.size(), sizeof(Row));
-  comm.all_gather(&mine, rows.data(), bytes).wait();
-  return rows;
-}
-
-/// Collective over `comm`. Every rank's row, on every rank.
-[[nodiscard]] LoadReport gather_report(Communicator& comm, const RankLoad& mine);
-
-/// Looks at this process's memory now and then and keeps the highest growth over a baseline.
-class GrowthSampler {
- public:
-  explicit GrowthSampler(const MemorySample& baseline) : baseline_(baseline) { sample(); }
-  /// Cheap: looks every 20 ms, and takes shared memory to be what it was at the last sample().
-  void tick();
-  void sample();
-  [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
-  [[nodiscard]] std::int64_t peak_pool_bytes() const { return peak_pool_; }
-
- private:
-  void take_latest();
-  MemorySample baseline_;
-  MemorySample latest_;
-  Stopwatch since_last_;
-  std::int64_t peak_ = 0;
-  std::int64_t peak_pool_ = 0;
 };
 
 }  // namespace sluice

@@ -2,6 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/fault.hpp"
+#include "base/growth_sampler.hpp"
+#include "comm/gather_rows.hpp"
 #include "load/load_receiver.hpp"
 #include "load/load_sender.hpp"
 
@@ -85,7 +87,7 @@ LoadReport load_shards(Communicator& comm, const LoadPlan& plan, const std::file
   row.peak_pool_bytes = growth.peak_pool_bytes();
   row.received_bytes = comm.traffic().received_bytes - before.received_bytes;
   row.sent_bytes = comm.traffic().sent_bytes - before.sent_bytes;
-  return gather_report(comm, row);
+  return {gather_rows(comm, row)};
 }
 
 }  // namespace sluice

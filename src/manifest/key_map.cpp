@@ -117,8 +117,8 @@ std::vector<PerExpertPart> per_expert_parts(std::string_view name, const std::ve
   const std::optional<ExpertKey> key = parse_expert_key(name);
   if (!key || shape.size() != (key->expert ? 2 : 3)) return whole;
   // A shape comes from a file, and must not make more names than any model has.
-  constexpr std::int64_t kMostExperts = 65'536;
-  if (std::ranges::count(shape, 0) > 0 || (!key->expert && shape[0] > kMostExperts)) return whole;
+  constexpr std::int64_t kMaxExperts = 65'536;
+  if (std::ranges::count(shape, 0) > 0 || (!key->expert && shape[0] > kMaxExperts)) return whole;
   std::vector<const Projection*> projections{key->projection};
   if (key->projection == &kJoined) projections = {&kGate, &kUp};
   const std::int64_t row = shape.back();

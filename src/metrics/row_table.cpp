@@ -19,9 +19,9 @@ constexpr std::int64_t kMaxBlocks = 64;
 constexpr std::int64_t kBlockBytes =
     64 * kKiB;  ///< blocks are larger only where 64 of them would not hold all rows
 /// Filling more with zeros takes memory and disk that most runs never need; larger blocks are holes.
-constexpr std::int64_t kMostFilledBytes = kMiB;
+constexpr std::int64_t kMaxFilledBytes = kMiB;
 /// HDF5 takes less than 4 GiB. Where 64 such blocks do not hold all rows, the index grows.
-constexpr std::int64_t kMostBlockBytes = kGiB;
+constexpr std::int64_t kMaxBlockBytes = kGiB;
 
 std::int64_t row_bytes(const Column& column) {
   std::int64_t bytes = size_of(column.dtype);
@@ -31,10 +31,10 @@ std::int64_t row_bytes(const Column& column) {
 
 /// Readers go by the last column: what was not written there must read as zero, so it has no holes.
 hdf5::Storage storage_for(const Column& column, std::int64_t rows, bool is_last) {
-  const std::int64_t most = (is_last ? kMostFilledBytes : kMostBlockBytes) / row_bytes(column);
+  const std::int64_t most = (is_last ? kMaxFilledBytes : kMaxBlockBytes) / row_bytes(column);
   const std::int64_t wanted = std::max(divide_up(rows, kMaxBlocks), kBlockBytes / row_bytes(column));
   const std::int64_t block_rows = std::max<std::int64_t>(1, std::min({wanted, most, rows}));
-  return {.block_rows = block_rows, .holes = !is_last && block_rows * row_bytes(column) > kMostFilledBytes};
+  return {.block_rows = block_rows, .holes = !is_last && block_rows * row_bytes(column) > kMaxFilledBytes};
 }
 
 }  // namespace

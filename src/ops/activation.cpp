@@ -1,8 +1,8 @@
 #include "ops/activation.hpp"
 
 #include "base/error.hpp"
+#include "ops/cpu/swiglu_rows.hpp"
 #include "ops/node.hpp"
-#include "ops/swiglu_rows.hpp"
 
 #include <ATen/ops/empty_like.h>
 

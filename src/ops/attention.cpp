@@ -1,12 +1,12 @@
 #include "ops/attention.hpp"
 
 #include "base/error.hpp"
-#include "ops/attention_tile.hpp"
-#include "ops/kernel.hpp"
+#include "ops/cpu/attention_tile.hpp"
+#include "ops/cpu/kernel.hpp"
+#include "ops/cpu/tiles/attention.hpp"
+#include "ops/cpu/tiles/block.hpp"
+#include "ops/matmul.hpp"
 #include "ops/node.hpp"
-#include "ops/product.hpp"
-#include "ops/tile_attention.hpp"
-#include "ops/tile_block.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -85,7 +85,7 @@ class BlockSums {
   }
   /// Adds e^score [rows, keys] times values [keys, width], after join_scores().
   void add(const at::Tensor& weights, const at::Tensor& values) {
-    scale_and_add(output_, softmax().factor, product(weights, values));
+    scale_and_add(output_, softmax().factor, ops::matmul(weights, values));
   }
   void write(const Sequence& sequence, const HeadRows& block) {
     const RunningSoftmax s = softmax();
@@ -111,7 +111,7 @@ void head_forward(const Sequence& sequence, const SharedHead& shared, double sca
     const at::Tensor queries = take_rows(sequence.q, block);
     BlockSums sums(block.rows(), k.size(1));
     for_each_tile(block, [&](std::int64_t first_key, std::int64_t keys) {
-      const at::Tensor scores = product(queries, k.narrow(0, first_key, keys).t());
+      const at::Tensor scores = ops::matmul(queries, k.narrow(0, first_key, keys).t());
       join_scores(scores, block, first_key, scale, sums.softmax());
       sums.add(scores, v.narrow(0, first_key, keys));
     });
@@ -162,12 +162,12 @@ void head_backward(const Sequence& sequence, const SequenceGradients& d, const S
     const at::Tensor d_q = at::zeros(rows.queries.sizes(), at::kFloat);
     for_each_tile(block, [&](std::int64_t first_key, std::int64_t n) {
       const at::Tensor keys = k.narrow(0, first_key, n);
-      const at::Tensor weights = product(keys, rows.queries.t());
-      const at::Tensor d_scores = product(v.narrow(0, first_key, n), rows.grads.t());
+      const at::Tensor weights = ops::matmul(keys, rows.queries.t());
+      const at::Tensor d_scores = ops::matmul(v.narrow(0, first_key, n), rows.grads.t());
       score_gradients(weights, d_scores, block, first_key, scale, rows.rows());
-      product(d_v.narrow(0, first_key, n), weights, rows.grads, Into::kAdd);
-      product(d_k.narrow(0, first_key, n), d_scores, rows.queries, Into::kAdd);
-      product(d_q, d_scores.t(), keys, Into::kAdd);
+      ops::matmul(d_v.narrow(0, first_key, n), weights, rows.grads, Into::kAdd);
+      ops::matmul(d_k.narrow(0, first_key, n), d_scores, rows.queries, Into::kAdd);
+      ops::matmul(d_q, d_scores.t(), keys, Into::kAdd);
     });
     put_rows(d_q, nullptr, d.q, block);
   });

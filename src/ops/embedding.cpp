@@ -1,6 +1,6 @@
 #include "ops/embedding.hpp"
 
-#include "ops/kernel.hpp"
+#include "ops/cpu/kernel.hpp"
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/index_select.h>

@@ -1,11 +1,11 @@
 #include "ops/experts.hpp"
 
 #include "base/error.hpp"
-#include "ops/expert_rows.hpp"
+#include "ops/cpu/expert_rows.hpp"
+#include "ops/cpu/swiglu_rows.hpp"
+#include "ops/matmul.hpp"
 #include "ops/node.hpp"
-#include "ops/product.hpp"
 #include "ops/sizes.hpp"
-#include "ops/swiglu_rows.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
@@ -22,7 +22,7 @@ namespace {
 /// d_out^T inputs to one expert's gradient of a fused weight, if it has one.
 void bring_gradient(const Parameter& fused, std::int64_t expert, const at::Tensor& d_out,
                     const at::Tensor& inputs) {
-  if (fused.grad.defined()) product(fused.grad[expert], d_out.t(), inputs, into_gradient(fused, expert));
+  if (fused.grad.defined()) ops::matmul(fused.grad[expert], d_out.t(), inputs, into_gradient(fused, expert));
 }
 
 /// What one block of rows passes through, allocated once for all blocks of a pass.
@@ -112,7 +112,7 @@ class Pass {
   Entered enter(const RowBlock& block) {
     const Entered entered{buffers_->inputs(block.padded), buffers_->gate_up(block.padded)};
     take_rows(tokens_.x, block, tokens_.experts.size(1), entered.inputs);
-    product(entered.gate_up, entered.inputs, parameters_.gate_up.value[block.expert].t());
+    ops::matmul(entered.gate_up, entered.inputs, parameters_.gate_up.value[block.expert].t());
     return entered;
   }
 
@@ -121,7 +121,7 @@ class Pass {
     const at::Tensor activation = buffers_->activation(block.padded);
     swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
     const at::Tensor outputs = buffers_->outputs(block.padded);
-    product(outputs, activation, parameters_.down.value[block.expert].t());
+    ops::matmul(outputs, activation, parameters_.down.value[block.expert].t());
     add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
@@ -130,13 +130,13 @@ class Pass {
     const at::Tensor d_outputs = buffers_->outputs(block.padded);
     take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
     const at::Tensor activation = buffers_->activation(block.padded);
-    product(activation, d_outputs, parameters_.down.value[block.expert]);  // its gradient, so far
+    ops::matmul(activation, d_outputs, parameters_.down.value[block.expert]);  // its gradient, so far
     weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
                              tokens_.weights, d_weights_);
     bring_gradient(parameters_.down, block.expert, d_outputs, activation);
     bring_gradient(parameters_.gate_up, block.expert, gate_up, inputs);
     // The inputs have done their work, so their gradient takes their place.
-    product(inputs, gate_up, parameters_.gate_up.value[block.expert]);
+    ops::matmul(inputs, gate_up, parameters_.gate_up.value[block.expert]);
     add_rows(inputs, block, tokens_.experts.size(1), {}, sums_);
   }
 

@@ -1,8 +1,8 @@
 #include "ops/gated_delta_rule.hpp"
 
-#include "ops/kernel.hpp"
-#include "ops/meanwhile.hpp"
+#include "ops/cpu/kernel.hpp"
 #include "ops/node.hpp"
+#include "ops/progress_hook.hpp"
 #include "ops/sizes.hpp"
 
 #include <ATen/ops/cat.h>
@@ -130,7 +130,7 @@ struct GatedDeltaRule : node::Function<GatedDeltaRule> {
       ChunkResult result = run_chunk(chunk_of(inputs, begin), chunk_of(documents, begin), state);
       out.narrow(1, begin, result.out.size(1)).copy_(result.out);
       state = std::move(result.state);
-      give_turn();
+      poll_progress();
     }
     if (keep) context->save_for_backward(kept);
     node::keep(context, documents);
@@ -153,7 +153,7 @@ struct GatedDeltaRule : node::Function<GatedDeltaRule> {
       const Inputs d_part = chunk_backward(part, chunk_of(documents, begin), state, d_out, d_state);
       const Inputs targets = chunk_of(d_inputs, begin);
       for (std::size_t i = 0; i < targets.size(); ++i) targets[i].copy_(d_part[i]);
-      give_turn();
+      poll_progress();
     }
     return {d_inputs[0], d_inputs[1], d_inputs[2], d_inputs[3], d_inputs[4], {}, {}};
   }

@@ -3,10 +3,10 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "ops/onednn_product.hpp"
-#include "ops/product.hpp"
-#include "ops/tensor_heap.hpp"
-#include "ops/tile_block.hpp"
+#include "ops/cpu/onednn_matmul.hpp"
+#include "ops/cpu/tensor_heap.hpp"
+#include "ops/cpu/tiles/block.hpp"
+#include "ops/matmul.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/ones.h>
@@ -41,7 +41,7 @@ void start_library(int threads) {
   const c10::AutoGradMode no_grad(false);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const at::Tensor a = at::ones({64, 64}, type);
-    SLUICE_ASSERT(product(a, a)[0][0].item<float>() == 64.0f, "a product of ones is wrong");
+    SLUICE_ASSERT(ops::matmul(a, a)[0][0].item<float>() == 64.0f, "a product of ones is wrong");
   }
 }
 
@@ -60,9 +60,9 @@ double product_rate(DType dtype) {
   const c10::AutoGradMode no_grad(false);
   const at::Tensor a = at::ones({kSize, kSize}, dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16);
   const at::Tensor out = at::ones_like(a);
-  product(out, a, a);  // does not count: it compiles what it needs
+  ops::matmul(out, a, a);  // does not count: it compiles what it needs
   const Stopwatch watch;
-  for (int i = 0; i < kProducts; ++i) product(out, a, a);
+  for (int i = 0; i < kProducts; ++i) ops::matmul(out, a, a);
   return kProducts * 2 * std::pow(static_cast<double>(kSize), 3) / watch.seconds();
 }
 

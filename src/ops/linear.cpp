@@ -1,8 +1,8 @@
 #include "ops/linear.hpp"
 
 #include "base/error.hpp"
+#include "ops/matmul.hpp"
 #include "ops/node.hpp"
-#include "ops/product.hpp"
 
 #include <ATen/ops/zeros.h>
 
@@ -15,14 +15,14 @@ struct Linear : node::Function<Linear> {
     context->save_for_backward({x});
     node::keep(context, "w", w);
     if (purpose == Purpose::kGraph) return at::zeros({x.size(0), w.value.size(0)}, x.options());
-    return product(x, w.value.t());
+    return ops::matmul(x, w.value.t());
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const Parameter w = node::kept(context, "w");
     const at::Tensor d_y = grads[0].contiguous();
-    if (w.grad.defined()) product(w.grad, d_y.t(), context->get_saved_variables()[0], into_gradient(w));
-    return {product(d_y, w.value), {}, {}};
+    if (w.grad.defined()) ops::matmul(w.grad, d_y.t(), context->get_saved_variables()[0], into_gradient(w));
+    return {ops::matmul(d_y, w.value), {}, {}};
   }
 };
 

@@ -1,7 +1,7 @@
 #include "ops/loss.hpp"
 
-#include "ops/kernel.hpp"
-#include "ops/product.hpp"
+#include "ops/cpu/kernel.hpp"
+#include "ops/matmul.hpp"
 #include "ops/sizes.hpp"
 
 #include <ATen/ops/empty.h>
@@ -132,8 +132,8 @@ class TokenGroup {
     for (std::int64_t first = 0; first < vocabulary(); first += kTileWidth) {
       const Tile logits = keep_ ? kept_[static_cast<std::size_t>(first / kTileWidth)] : tile(first);
       to_gradient(logits, targets_, sums_, scale);
-      product(total, logits.logits, rows(w_.value, first), Into::kAdd);
-      if (w_.grad.defined()) product(rows(w_.grad, first), logits.logits.t(), hidden_, into);
+      ops::matmul(total, logits.logits, rows(w_.value, first), Into::kAdd);
+      if (w_.grad.defined()) ops::matmul(rows(w_.grad, first), logits.logits.t(), hidden_, into);
     }
     d_hidden.copy_(total);
   }
@@ -144,7 +144,7 @@ class TokenGroup {
     return weight.narrow(0, first, std::min(kTileWidth, weight.size(0) - first));
   }
   [[nodiscard]] Tile tile(std::int64_t first) const {
-    return {product(hidden_, rows(w_.value, first).t()), first};
+    return {ops::matmul(hidden_, rows(w_.value, first).t()), first};
   }
 
   at::Tensor hidden_;
@@ -187,7 +187,7 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w, 
 
 at::Tensor logits(const at::Tensor& hidden, const Parameter& w) {
   const at::NoGradGuard no_grad;
-  return product(hidden.contiguous(), w.value.t()).to(at::kFloat);
+  return ops::matmul(hidden.contiguous(), w.value.t()).to(at::kFloat);
 }
 
 }  // namespace sluice::ops

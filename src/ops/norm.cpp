@@ -1,7 +1,7 @@
 #include "ops/norm.hpp"
 
 #include "base/round.hpp"
-#include "ops/kernel.hpp"
+#include "ops/cpu/kernel.hpp"
 #include "ops/node.hpp"
 
 #include <ATen/ops/empty.h>

@@ -1,7 +1,7 @@
 #include "ops/optimizer.hpp"
 
 #include "base/round.hpp"
-#include "ops/kernel.hpp"
+#include "ops/cpu/kernel.hpp"
 
 #include <array>
 #include <vector>

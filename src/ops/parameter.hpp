@@ -14,9 +14,9 @@ namespace sluice::ops {
 
 /// Of each part of a gradient whether it holds numbers of this step already. If not it holds anything: what
 /// comes first replaces it, so that nobody needs to write zeros there before.
-class WrittenParts {
+class GradientInitialized {
  public:
-  explicit WrittenParts(std::int64_t parts) : written_(static_cast<std::size_t>(parts), kYes) {}
+  explicit GradientInitialized(std::int64_t parts) : written_(static_cast<std::size_t>(parts), kYes) {}
   /// From here on all do, or none.
   void set_all(bool written) { std::ranges::fill(written_, written ? kYes : kNo); }
   /// Whether it has so far; it does from here on.
@@ -45,7 +45,7 @@ class WrittenParts {
 struct Parameter {
   at::Tensor value;
   at::Tensor grad;
-  WrittenParts* written = nullptr;
+  GradientInitialized* written = nullptr;
 };
 
 /// Whether what comes next to a part of the gradient is added, or replaces what is there. To be asked once by

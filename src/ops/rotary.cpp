@@ -1,6 +1,6 @@
 #include "ops/rotary.hpp"
 
-#include "ops/kernel.hpp"
+#include "ops/cpu/kernel.hpp"
 #include "ops/node.hpp"
 
 #include <ATen/ops/arange.h>

@@ -1,9 +1,9 @@
 #include "ops/router.hpp"
 
 #include "base/error.hpp"
+#include "ops/cpu/router_rows.hpp"
+#include "ops/matmul.hpp"
 #include "ops/node.hpp"
-#include "ops/product.hpp"
-#include "ops/router_rows.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -21,8 +21,8 @@ at::Tensor products_backward(const at::Tensor& x, const Parameter& w, const at::
   const std::int64_t terms = d_logits.size(1) / experts;
   if (w.grad.defined())
     for (std::int64_t term = 0; term < terms; ++term)
-      product(w.grad, d_logits.slice(1, term * experts, (term + 1) * experts).t(), x, into_gradient(w));
-  return product(d_logits, at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(terms), w.value), 0));
+      ops::matmul(w.grad, d_logits.slice(1, term * experts, (term + 1) * experts).t(), x, into_gradient(w));
+  return ops::matmul(d_logits, at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(terms), w.value), 0));
 }
 
 /// Weights of the chosen experts. What autograd must not look at travels in one struct.
@@ -61,7 +61,7 @@ Routing decide(const at::Tensor& x, const Parameter& w, const RouterOptions& opt
   Routing routing;
   // Products of bfloat16 numbers are exact in float32, and so are their sums to rounding: nothing is widened.
   routing.probabilities = at::empty({x.size(0), w.value.size(0)}, x.options().dtype(at::kFloat));
-  product(routing.probabilities, x, w.value.t());
+  ops::matmul(routing.probabilities, x, w.value.t());
   const std::array<std::int64_t, 2> choices{x.size(0), options.experts_per_token};
   routing.experts = chosen.defined() ? chosen : at::empty(choices, at::kLong);
   routing.weights = at::empty(choices, routing.probabilities.options());

@@ -64,7 +64,7 @@ Range ShardPlan::owned(int unit, int rank) const {
   return {cuts_[at], cuts_[at + 1]};
 }
 
-Range ShardPlan::held(int unit, int rank) const {
+Range ShardPlan::gathered_range(int unit, int rank) const {
   const auto first = cuts_.begin() + unit * (dims_.world + 1);
   const int begin = shard_of(unit, rank) / sharers(unit) * sharers(unit);
   return {first[begin], first[begin + sharers(unit)]};

@@ -46,7 +46,7 @@ class ShardPlan {
   /// The part of a unit's buffer that a rank owns, in elements of that buffer. May be empty.
   [[nodiscard]] Range owned(int unit, int rank) const;
   /// The part of a unit's buffer that a rank works with: of a dense unit all, of experts those of its place.
-  [[nodiscard]] Range held(int unit, int rank) const;
+  [[nodiscard]] Range gathered_range(int unit, int rank) const;
   /// How many ranks hold the same part, each owning a shard of it. With one, what is held is owned.
   [[nodiscard]] int sharers(int unit) const;
   /// First element of a rank's shard of a unit inside that rank's arena; aligned to kArenaAlignment elements.

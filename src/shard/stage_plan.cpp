@@ -18,7 +18,7 @@ GatheredElements gathered_elements(const Stage& stage, const ShardPlan& plan, in
   GatheredElements elements;
   for (const int unit : stage.units)
     if (plan.sharers(unit) > 1)
-      (plan.has_experts(unit) ? elements.experts : elements.dense) += plan.held(unit, rank).count();
+      (plan.has_experts(unit) ? elements.experts : elements.dense) += plan.gathered_range(unit, rank).count();
   return elements;
 }
 

@@ -16,7 +16,7 @@ UnitGatherer::UnitGatherer(const RankMesh& mesh, const ShardArena& weights, cons
                "gather buffer of experts") {}
 
 std::int64_t UnitGatherer::held_bytes(int unit) const {
-  return weights_.plan().held(unit, weights_.rank()).count() * size_of(weights_.dtype());
+  return weights_.plan().gathered_range(unit, weights_.rank()).count() * size_of(weights_.dtype());
 }
 
 void UnitGatherer::begin(const Stage& stage) {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "shard/arena.hpp"
+#include "shard/double_ended_buffer.hpp"
 #include "shard/rank_mesh.hpp"
 #include "shard/row_exchange.hpp"
 #include "shard/stage_plan.hpp"
-#include "shard/stage_room.hpp"
 
 #include <cstddef>
 #include <span>
@@ -51,7 +51,7 @@ class UnitGatherer {
 
   const RankMesh& mesh_;
   const ShardArena& weights_;
-  StageRoom dense_, experts_;
+  DoubleEndedBuffer dense_, experts_;
   Gathering current_, next_;
 };
 

@@ -24,11 +24,6 @@ class AdamW {
   /// float32 values of this rank's shards.
   [[nodiscard]] const ShardArena& master() const { return master_ ? *master_ : weights_; }
 
-  /// Bytes of optimizer state per weight, the master copy included.
-  [[nodiscard]] static constexpr std::int64_t bytes_per_element(DType weights) {
-    return weights == DType::kFloat32 ? 8 : 12;
-  }
-
  private:
   /// Consecutive elements of the arena with one decay.
   struct Span {

@@ -27,7 +27,7 @@ std::vector<double> Evaluator::losses(const Batch& whole) {
   std::vector<double> losses(static_cast<std::size_t>(whole.sequences * whole.length), 0.0);
   double* out = losses.data() + rank_share(whole.sequences, comm_.size(), comm_.rank()).begin * whole.length;
   {
-    const StageBinder::Bound bound(binder_, binder_.stages().head, nullptr);
+    const StageBinder::GatheredStage bound(binder_, binder_.stages().head, nullptr);
     for (const MicroBatch& micro_batch : micro_batches) {
       const at::Tensor found =
           decoder_.head(micro_batch.hidden, micro_batch.targets, /*loss_scale=*/1, /*want_grad=*/false)
@@ -46,20 +46,20 @@ void Evaluator::forward(std::vector<MicroBatch>& micro_batches) {
   const StagePlan& stages = binder_.stages();
   {
     const std::optional<RowExchange> rows = binder_.embedding_rows(inputs_of(micro_batches));
-    const StageBinder::Bound bound(binder_, stages.embed, &stages.after(-1), rows ? &*rows : nullptr);
+    const StageBinder::GatheredStage bound(binder_, stages.embed, &stages.after(-1), rows ? &*rows : nullptr);
     for (MicroBatch& micro_batch : micro_batches) micro_batch.hidden = decoder_.embed(micro_batch.inputs);
   }
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
-    const StageBinder::Bound bound(binder_, stages.layers[static_cast<std::size_t>(layer)],
-                                   &stages.after(layer));
+    const StageBinder::GatheredStage bound(binder_, stages.layers[static_cast<std::size_t>(layer)],
+                                           &stages.after(layer));
     RoutingSums unused = decoder_.no_routing(layer);
     for (MicroBatch& micro_batch : micro_batches) {
-      LayerRecord record;
+      SavedForRecompute record;
       micro_batch.hidden = decoder_.layer(layer, micro_batch.hidden, micro_batch.documents, record, unused,
                                           {}, binder_.exchange());
     }
     for (std::size_t round = micro_batches.size(); round < rounds; ++round)
-      decoder_.serve_layer(layer, binder_.exchange());
+      decoder_.participate_without_tokens(layer, binder_.exchange());
   }
 }
 

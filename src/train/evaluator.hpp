@@ -3,7 +3,7 @@
 
 #include "comm/communicator.hpp"
 #include "data/batch.hpp"
-#include "model/decoder.hpp"
+#include "decoder/decoder.hpp"
 #include "shard/arena.hpp"
 #include "train/micro_batch.hpp"
 #include "train/stage_binder.hpp"

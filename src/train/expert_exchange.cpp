@@ -2,9 +2,9 @@
 
 #include "base/counts.hpp"
 #include "base/error.hpp"
-#include "ops/token_rows.hpp"
+#include "ops/cpu/token_rows.hpp"
+#include "plan/exchange_limits.hpp"
 #include "shard/shard_plan.hpp"
-#include "train/exchange_way.hpp"
 
 #include <ATen/ops/empty.h>
 

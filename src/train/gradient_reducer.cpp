@@ -35,7 +35,7 @@ GradientReducer::GradientReducer(const RankMesh& mesh, const StagePlan& stages, 
       has_gradient_(gradients.plan().layouts().units.size(), false) {}
 
 std::int64_t GradientReducer::held_elements(int unit) const {
-  return gradients_.plan().held(unit, gradients_.rank()).count();
+  return gradients_.plan().gathered_range(unit, gradients_.rank()).count();
 }
 
 std::int64_t GradientReducer::received_bytes(const Stage& stage) const {
@@ -105,7 +105,7 @@ GradientReducer::Reduction GradientReducer::begin_unit(int unit, float* held) {
   const Range owned = plan.owned(unit, gradients_.rank());
   float* const shard = floats(gradients_.unit_data(unit));
   const bool adds = has_gradient_[static_cast<std::size_t>(unit)];
-  float* const part = adds ? held + owned.begin - plan.held(unit, gradients_.rank()).begin : shard;
+  float* const part = adds ? held + owned.begin - plan.gathered_range(unit, gradients_.rank()).begin : shard;
   return {mesh_.sharers(plan, unit).reduce_scatter_sum(held, part, plan.counts(unit, gradients_.rank())),
           part, shard, owned.count()};
 }

@@ -1,12 +1,12 @@
 // From the gradients of what a rank holds to summed gradient shards on their owners.
 #pragma once
 
-#include "model/parameter_views.hpp"
+#include "decoder/parameter_views.hpp"
 #include "shard/arena.hpp"
+#include "shard/double_ended_buffer.hpp"
 #include "shard/rank_mesh.hpp"
 #include "shard/row_exchange.hpp"
 #include "shard/stage_plan.hpp"
-#include "shard/stage_room.hpp"
 
 #include <cstddef>
 #include <span>
@@ -59,7 +59,7 @@ class GradientReducer {
   ParameterViews& views_;
   ShardArena& gradients_;
   bool overlaps_;
-  StageRoom room_;
+  DoubleEndedBuffer room_;
   std::span<std::byte> open_, reduced_;  ///< of the stages that are open and on their way
   std::vector<Reduction> reductions_;
   std::vector<bool> has_gradient_;     ///< one per unit: reduced before in this step

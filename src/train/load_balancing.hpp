@@ -2,7 +2,7 @@
 // 2021, eq. 4-6) with every MoE layer, micro-batch and rank taken together.
 #pragma once
 
-#include "model/mlp_blocks.hpp"
+#include "decoder/mlp_blocks.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -25,7 +25,8 @@ std::optional<RowExchange> StageBinder::embedding_rows(std::span<const at::Tenso
   return rows;
 }
 
-StageBinder::Bound::Bound(StageBinder& binder, const Stage& stage, const Stage* next, const RowExchange* rows)
+StageBinder::GatheredStage::GatheredStage(StageBinder& binder, const Stage& stage, const Stage* next,
+                                          const RowExchange* rows)
     : binder_(binder), stage_(stage), messages_([&comm = binder.comm_] { comm.advance(); }) {
   const PhaseTimer::Scope phase(binder.timer_, Phase::kGather);
   const std::vector<std::byte*> units =
@@ -34,7 +35,7 @@ StageBinder::Bound::Bound(StageBinder& binder, const Stage& stage, const Stage* 
   if (next != nullptr) binder.gatherer_.begin(*next);
 }
 
-StageBinder::Bound::~Bound() {
+StageBinder::GatheredStage::~GatheredStage() {
   for (const int unit : stage_.units) binder_.views_.unbind(unit);
   binder_.gatherer_.release();
 }

@@ -1,9 +1,9 @@
 // The model's units, whole for as long as they are needed: every way through the layers goes through here.
 #pragma once
 
+#include "decoder/parameter_views.hpp"
 #include "model/model_config.hpp"
-#include "model/parameter_views.hpp"
-#include "ops/meanwhile.hpp"
+#include "ops/progress_hook.hpp"
 #include "shard/stage_plan.hpp"
 #include "shard/unit_gatherer.hpp"
 #include "train/expert_exchange.hpp"
@@ -22,20 +22,21 @@ class StageBinder {
 
   /// A stage's units, gathered and bound to the views for as long as this lives. Messages under way go on
   /// while this thread computes with them.
-  class Bound {
+  class GatheredStage {
    public:
     /// Collective over the binder's communicator. `next`, if it is not null, is the stage that will be bound
     /// next, with the weights as they are now: its dense units are gathered meanwhile. `rows`, if it is not
     /// null: of the embedding's stage these rows alone.
-    Bound(StageBinder& binder, const Stage& stage, const Stage* next, const RowExchange* rows = nullptr);
-    ~Bound();
-    Bound(const Bound&) = delete;
-    Bound& operator=(const Bound&) = delete;
+    GatheredStage(StageBinder& binder, const Stage& stage, const Stage* next,
+                  const RowExchange* rows = nullptr);
+    ~GatheredStage();
+    GatheredStage(const GatheredStage&) = delete;
+    GatheredStage& operator=(const GatheredStage&) = delete;
 
    private:
     StageBinder& binder_;
     const Stage& stage_;
-    ops::Meanwhile messages_;
+    ops::ProgressHook messages_;
   };
 
   /// Collective over the binder's communicator. The rows of the embedding that these ids (int64) need, if

@@ -97,12 +97,12 @@ void Trainer::forward(std::vector<Pass>& passes) {
   const bool keep_graphs = job_.train.recompute == Recompute::kNone;
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
     routing_[static_cast<std::size_t>(layer)] = decoder_.no_routing(layer);
-    const StageBinder::Bound bound(binder_, stages_.layers[static_cast<std::size_t>(layer)],
-                                   &stages_.after(layer));
+    const StageBinder::GatheredStage bound(binder_, stages_.layers[static_cast<std::size_t>(layer)],
+                                           &stages_.after(layer));
     const PhaseTimer::Scope phase(timer_, Phase::kForward);
     for (Pass& pass : passes) forward_layer(layer, pass, keep_graphs);
     for (std::size_t round = passes.size(); round < rounds_; ++round)
-      decoder_.serve_layer(layer, binder_.exchange());
+      decoder_.participate_without_tokens(layer, binder_.exchange());
   }
 }
 
@@ -111,8 +111,8 @@ void Trainer::embed(std::vector<Pass>& passes) {
     const PhaseTimer::Scope phase(timer_, Phase::kGather);
     embedding_rows_ = binder_.embedding_rows(inputs_of(passes));
   }
-  const StageBinder::Bound bound(binder_, stages_.embed, &stages_.after(-1),
-                                 embedding_rows_ ? &*embedding_rows_ : nullptr);
+  const StageBinder::GatheredStage bound(binder_, stages_.embed, &stages_.after(-1),
+                                         embedding_rows_ ? &*embedding_rows_ : nullptr);
   const PhaseTimer::Scope phase(timer_, Phase::kForward);
   for (Pass& pass : passes) pass.hidden = decoder_.embed(pass.inputs);
 }
@@ -121,10 +121,10 @@ void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
   const at::AutoGradMode grad_mode(keep_graph);
   LayerPass& layer = pass.layers[static_cast<std::size_t>(index)];
   layer.input = pass.hidden.detach().requires_grad_(keep_graph);
-  const at::Tensor mixed = decoder_.mix(index, layer.input, pass.documents, layer.record.attention);
+  const at::Tensor mixed = decoder_.token_mixer(index, layer.input, pass.documents, layer.record.attention);
   const at::Tensor output =
-      decoder_.feed(index, mixed, layer.record.routing, routing_[static_cast<std::size_t>(index)],
-                    probability_grad_, binder_.exchange());
+      decoder_.mlp_sublayer(index, mixed, layer.record.routing, routing_[static_cast<std::size_t>(index)],
+                            probability_grad_, binder_.exchange());
   if (keep_graph) layer.output = output;
   if (job_.train.recompute == Recompute::kLayer) layer.mixed = mixed;
   if (job_.train.recompute == Recompute::kAll) layer.record.attention = {};
@@ -143,7 +143,7 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
 }
 
 double Trainer::head(std::vector<Pass>& passes, double loss_scale) {
-  const StageBinder::Bound bound(binder_, stages_.head, &stages_.layers.back());
+  const StageBinder::GatheredStage bound(binder_, stages_.head, &stages_.layers.back());
   reducer_.open(stages_.head);
   double loss_sum = 0;
   {
@@ -162,13 +162,13 @@ double Trainer::head(std::vector<Pass>& passes, double loss_scale) {
 void Trainer::backward(std::vector<Pass>& passes) {
   for (int layer = decoder_.config().layer_count() - 1; layer >= 0; --layer) {
     const Stage& stage = stages_.layers[static_cast<std::size_t>(layer)];
-    const StageBinder::Bound bound(binder_, stage, stages_.before(layer));
+    const StageBinder::GatheredStage bound(binder_, stage, stages_.before(layer));
     reducer_.open(stage);
     {
       const PhaseTimer::Scope phase(timer_, Phase::kBackward);
       for (Pass& pass : passes) backward_layer(layer, pass);
       for (std::size_t round = passes.size(); round < rounds_; ++round)
-        decoder_.serve_layer_backward(layer, binder_.exchange());
+        decoder_.participate_without_tokens_backward(layer, binder_.exchange());
     }
     const PhaseTimer::Scope phase(timer_, Phase::kReduce);
     reducer_.reduce(stage);
@@ -205,14 +205,14 @@ void Trainer::backward_layer(int index, Pass& pass) {
 at::Tensor Trainer::recompute_backward(int index, const Pass& pass, LayerPass& layer) {
   const at::Tensor input = layer.input.requires_grad_(true);
   const auto mix = [&](ops::Purpose purpose) {
-    return decoder_.mix(index, input, pass.documents, layer.record.attention, purpose);
+    return decoder_.token_mixer(index, input, pass.documents, layer.record.attention, purpose);
   };
   at::Tensor first_half;
   if (!layer.mixed.defined()) first_half = mix(ops::Purpose::kOutput);
   const at::Tensor mixed = (layer.mixed.defined() ? layer.mixed : first_half.detach()).requires_grad_(true);
   const at::Tensor output =
-      decoder_.feed(index, mixed, layer.record.routing, routing_[static_cast<std::size_t>(index)],
-                    probability_grad_, binder_.exchange(), pass.hidden);
+      decoder_.mlp_sublayer(index, mixed, layer.record.routing, routing_[static_cast<std::size_t>(index)],
+                            probability_grad_, binder_.exchange(), pass.hidden);
   // While the tokens and their gradients travel; without them a half's graph at a time is enough.
   const bool is_moe = decoder_.config().layers[static_cast<std::size_t>(index)] == MlpKind::kMoe;
   if (!first_half.defined() && is_moe && binder_.exchange().travels()) first_half = mix(ops::Purpose::kGraph);
@@ -245,7 +245,7 @@ at::Tensor Trainer::first_logits(const Batch& batch) {
   SLUICE_ASSERT(first.sequences <= batch.sequences, "rank 0 has no sequence");
   std::vector<Pass> passes = split(first);
   forward(passes);
-  const StageBinder::Bound bound(binder_, stages_.head, nullptr);
+  const StageBinder::GatheredStage bound(binder_, stages_.head, nullptr);
   return passes.empty() ? at::Tensor() : decoder_.logits(passes.front().hidden[0]);
 }
 

@@ -9,7 +9,7 @@
 #include "comm/communicator.hpp"
 #include "config/job_config.hpp"
 #include "data/batch_source.hpp"
-#include "model/decoder.hpp"
+#include "decoder/decoder.hpp"
 #include "shard/arena.hpp"
 #include "train/adamw.hpp"
 #include "train/gradient_reducer.hpp"
@@ -67,7 +67,7 @@ class Trainer {
     at::Tensor input;   ///< [b, L, hidden]
     at::Tensor mixed;   ///< between its halves, unless all of the layer or nothing is recomputed
     at::Tensor output;  ///< with its graph, when nothing is recomputed; else undefined
-    LayerRecord record;
+    SavedForRecompute record;
   };
   struct Pass : MicroBatch {
     std::vector<LayerPass> layers;

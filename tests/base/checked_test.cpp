@@ -7,12 +7,12 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
 
 TEST(CheckedCast, keeps_values_that_fit) {
   EXPECT_EQ(checked_cast<int>(std::int64_t{-5}), -5);
-  EXPECT_EQ(checked_cast<std::uint64_t>(kMost), static_cast<std::uint64_t>(kMost));
+  EXPECT_EQ(checked_cast<std::uint64_t>(kMax), static_cast<std::uint64_t>(kMax));
 }
 
 TEST(CheckedCast, throws_for_values_that_do_not) {
@@ -24,10 +24,10 @@ TEST(CheckedCast, throws_for_values_that_do_not) {
 TEST(CheckedArithmetic, gives_nothing_on_overflow) {
   EXPECT_EQ(multiply(std::int64_t{1} << 31, std::int64_t{1} << 31), std::int64_t{1} << 62);
   EXPECT_EQ(multiply(std::int64_t{1} << 32, std::int64_t{1} << 31), std::nullopt);
-  EXPECT_EQ(multiply(kLeast, -1), std::nullopt);
-  EXPECT_EQ(add(kMost - 1, 1), kMost);
-  EXPECT_EQ(add(kMost, 1), std::nullopt);
-  EXPECT_EQ(add(kLeast, -1), std::nullopt);
+  EXPECT_EQ(multiply(kMin, -1), std::nullopt);
+  EXPECT_EQ(add(kMax - 1, 1), kMax);
+  EXPECT_EQ(add(kMax, 1), std::nullopt);
+  EXPECT_EQ(add(kMin, -1), std::nullopt);
 }
 
 }  // namespace

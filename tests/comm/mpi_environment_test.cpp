@@ -1,4 +1,4 @@
-#include "comm/mpi_environment.hpp"
+#include "comm/mpi/mpi_environment.hpp"
 #include "support/mpi_test.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ TEST(MpiEnvironment, ranks_that_nobody_pinned_share_their_cores) {
 }
 
 TEST(MpiEnvironment, of_ranks_that_fail_together_the_lowest_explains) {
-  EXPECT_EQ(test::mpi_environment().take_last_word(), test::test_world().rank() == 0);
+  EXPECT_EQ(test::mpi_environment().take_failure_reporter(), test::test_world().rank() == 0);
 }
 
 TEST(MpiEnvironment, the_library_names_itself) {

@@ -1,5 +1,5 @@
 #include "base/error.hpp"
-#include "comm/nccl_communicator.hpp"
+#include "comm/nccl/nccl_communicator.hpp"
 #include "support/mpi_test.hpp"
 
 #include <gmock/gmock.h>

@@ -22,9 +22,9 @@ using testing::HasSubstr;
 
 /// Of a waiting rank's time, in use. A rank that polls without pause uses all of it.
 #ifdef SLUICE_ADDRESS_SANITIZER
-constexpr double kMostInUse = 0.2;  // the checks of each access included
+constexpr double kMaxInUse = 0.2;  // the checks of each access included
 #else
-constexpr double kMostInUse = 0.05;
+constexpr double kMaxInUse = 0.05;
 #endif
 
 void sleep_seconds(double seconds) { std::this_thread::sleep_for(Seconds(seconds)); }
@@ -99,7 +99,7 @@ TEST(Wait, a_waiting_rank_leaves_the_core_to_others) {
   constexpr double kLate = 2.0;
   if (world.rank() == 0) sleep_seconds(kLate);
   world.barrier();
-  EXPECT_LT(cpu_seconds() - before, kMostInUse * kLate);
+  EXPECT_LT(cpu_seconds() - before, kMaxInUse * kLate);
 }
 
 }  // namespace

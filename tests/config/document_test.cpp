@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-using test::kLeastJob;
+using test::kMinJob;
 using testing::HasSubstr;
 
 /// Every key away from its default, wherever this version has a choice.
@@ -110,7 +110,7 @@ TEST(Schema, writes_each_key_to_a_member_of_its_own) {
 }
 
 TEST(Document, resolved_text_reads_back_to_the_same_job) {
-  for (const std::string& text : {kLeastJob, std::string(kOther)}) {
+  for (const std::string& text : {kMinJob, std::string(kOther)}) {
     const JobConfig config = parse_job_config(text, "job.toml");
     const JobConfig again = parse_job_config(to_toml(config), "resolved.toml");
     EXPECT_EQ(again.digest, config.digest);
@@ -119,13 +119,13 @@ TEST(Document, resolved_text_reads_back_to_the_same_job) {
 }
 
 TEST(Document, resolved_text_has_a_header_line_per_table) {
-  const std::string text = to_toml(parse_job_config(kLeastJob, "job.toml"));
+  const std::string text = to_toml(parse_job_config(kMinJob, "job.toml"));
   EXPECT_EQ(text.substr(0, text.find("\n\n")), "[job]\nkind = \"train\"\noutput = \"r\"\noverwrite = false");
 }
 
 TEST(Document, canonical_entries_list_every_key_in_one_spelling) {
-  const JobConfig strings = parse_job_config(kLeastJob + "[load]\nchunk = \"1MiB\"\n", "a.toml");
-  const JobConfig integers = parse_job_config(kLeastJob + "[load]\nchunk = 1048576\n", "b.toml");
+  const JobConfig strings = parse_job_config(kMinJob + "[load]\nchunk = \"1MiB\"\n", "a.toml");
+  const JobConfig integers = parse_job_config(kMinJob + "[load]\nchunk = 1048576\n", "b.toml");
   EXPECT_EQ(strings.digest, integers.digest);
   const std::vector<ConfigEntry> entries = canonical_entries(strings);
   ASSERT_EQ(entries.size(), all_fields().size());
@@ -136,7 +136,7 @@ TEST(Document, canonical_entries_list_every_key_in_one_spelling) {
 TEST(Document, digest_changes_with_every_key) {
   // No change of one key contradicts the others of this job.
   const std::vector<std::string> settings{"job.kind=evaluate", "export.at_end=true", "export.path=trained"};
-  const JobConfig least = parse_job_config(kLeastJob, "job.toml", settings);
+  const JobConfig least = parse_job_config(kMinJob, "job.toml", settings);
   const JobConfig other = parse_job_config(kOther, "job.toml");
   std::set<std::string> same;
   for (const Field& field : all_fields())
@@ -148,7 +148,7 @@ TEST(Document, digest_changes_with_every_key) {
     if (same.contains(field.name())) continue;
     std::vector<std::string> changed = settings;
     changed.push_back(field.name() + "=" + toml_text(field.load(other)));
-    EXPECT_NE(parse_job_config(kLeastJob, "job.toml", changed).digest, least.digest) << changed.back();
+    EXPECT_NE(parse_job_config(kMinJob, "job.toml", changed).digest, least.digest) << changed.back();
   }
 }
 

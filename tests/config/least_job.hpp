@@ -5,6 +5,6 @@
 
 namespace sluice::test {
 
-inline const std::string kLeastJob = "[job]\noutput = 'r'\n[model]\npath = 'm'\n[data]\ntokens = 't'\n";
+inline const std::string kMinJob = "[job]\noutput = 'r'\n[model]\npath = 'm'\n[data]\ntokens = 't'\n";
 
 }  // namespace sluice::test

@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-using test::kLeastJob;
+using test::kMinJob;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -37,7 +37,7 @@ Refusal refusal(const std::string& text, const std::vector<std::string>& overrid
 
 /// The text that a job file gets which is right but for these lines.
 std::string complaint(const std::string& lines, const std::vector<std::string>& overrides = {}) {
-  const Refusal result = refusal(kLeastJob + lines, overrides);
+  const Refusal result = refusal(kMinJob + lines, overrides);
   EXPECT_EQ(result.code, result.text.empty() ? ExitCode::kDone : ExitCode::kBadConfig);
   return result.text;
 }
@@ -59,7 +59,7 @@ class TemporaryFile {
 };
 
 TEST(JobConfig, has_defaults_for_all_but_paths) {
-  const JobConfig config = parse_job_config(kLeastJob, "job.toml");
+  const JobConfig config = parse_job_config(kMinJob, "job.toml");
   EXPECT_EQ(config.job.output, "r");
   EXPECT_EQ(config.model.dtype, DType::kBFloat16);
   EXPECT_EQ(config.parallel.expert_parallel, 0);
@@ -67,7 +67,7 @@ TEST(JobConfig, has_defaults_for_all_but_paths) {
   EXPECT_EQ(config.train.batch_sequences, 8);
   EXPECT_EQ(config.optimizer.betas, (std::array<double, 2>{0.9, 0.95}));
   EXPECT_EQ(config.export_.max_shard_bytes, 5'000'000'000);
-  EXPECT_EQ(config.source_text, kLeastJob);
+  EXPECT_EQ(config.source_text, kMinJob);
   EXPECT_EQ(config.source_name, "job.toml");
 }
 
@@ -135,7 +135,7 @@ TEST(JobConfig, lists_known_names_where_none_is_near) {
 }
 
 TEST(JobConfig, refuses_keys_outside_of_tables) {
-  EXPECT_EQ(refusal("train = 5\n" + kLeastJob).text, "job.toml:1:1: train: found 5, expected a table");
+  EXPECT_EQ(refusal("train = 5\n" + kMinJob).text, "job.toml:1:1: train: found 5, expected a table");
 }
 
 TEST(JobConfig, finds_contradictions) {
@@ -250,13 +250,13 @@ TEST(JobConfig, allows_micro_batches_above_the_batch) {
 TEST(Overrides, apply_in_order_over_the_file) {
   const std::vector<std::string> overrides{"model.path=/x/y", "train.steps=5", "train.steps=6",
                                            "optimizer.eps=1", "load.chunk=1MiB"};
-  const JobConfig config = parse_job_config(kLeastJob, "job.toml", overrides);
+  const JobConfig config = parse_job_config(kMinJob, "job.toml", overrides);
   EXPECT_EQ(config.model.path, "/x/y");
   EXPECT_EQ(config.train.steps, 6);
   EXPECT_EQ(config.optimizer.eps, 1.0);
   EXPECT_EQ(config.load.chunk_bytes, kMiB);
   EXPECT_EQ(config.overrides, overrides);
-  EXPECT_EQ(config.source_text, kLeastJob);
+  EXPECT_EQ(config.source_text, kMinJob);
 }
 
 TEST(Overrides, are_named_in_their_problems) {
@@ -275,15 +275,15 @@ TEST(Overrides, are_named_in_their_problems) {
 }
 
 TEST(Overrides, of_another_form_are_a_usage_error) {
-  EXPECT_EQ(refusal(kLeastJob, {"steps=5"}).code, ExitCode::kUsage);
+  EXPECT_EQ(refusal(kMinJob, {"steps=5"}).code, ExitCode::kUsage);
   EXPECT_EQ(refusal("no toml", {"steps=5"}).text, "--set steps=5: expected table.key=value");
 }
 
 TEST(JobFile, is_read_with_its_name) {
-  const TemporaryFile file(kLeastJob);
+  const TemporaryFile file(kMinJob);
   const JobConfig config = load_job_config(file.path());
   EXPECT_EQ(config.source_name, file.path());
-  EXPECT_EQ(config.digest, parse_job_config(kLeastJob, "another.toml").digest);
+  EXPECT_EQ(config.digest, parse_job_config(kMinJob, "another.toml").digest);
 }
 
 TEST(JobFile, that_cannot_be_one_is_refused_by_name) {
@@ -297,7 +297,7 @@ TEST(JobFile, that_cannot_be_one_is_refused_by_name) {
 }
 
 TEST(JobFile, of_the_largest_size_is_read) {
-  const TemporaryFile file(kLeastJob + std::string(static_cast<std::size_t>(kMiB) - kLeastJob.size(), '\n'));
+  const TemporaryFile file(kMinJob + std::string(static_cast<std::size_t>(kMiB) - kMinJob.size(), '\n'));
   EXPECT_EQ(load_job_config(file.path()).model.path, "m");
 }
 

@@ -13,12 +13,12 @@
 namespace sluice {
 namespace {
 
-TEST(SignalWatchDeathTest, ASignalHasItsLastWordsAndThenItsWay) {
+TEST(SignalWatchDeathTest, ASignalHasItsFailureReporterElectionsAndThenItsWay) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
     const auto die = [&] {
       SignalWatch watch;
-      const SignalWatch::LastWords words(watch,
-                                         [](int n) { std::fprintf(stderr, "got %s", signal_name(n)); });
+      const SignalWatch::FailureReporterElections words(
+          watch, [](int n) { std::fprintf(stderr, "got %s", signal_name(n)); });
       ::kill(::getpid(), number);
       std::this_thread::sleep_for(std::chrono::seconds(20));
     };
@@ -26,11 +26,11 @@ TEST(SignalWatchDeathTest, ASignalHasItsLastWordsAndThenItsWay) {
   }
 }
 
-TEST(SignalWatchDeathTest, ASignalWithoutLastWordsHasItsWay) {
+TEST(SignalWatchDeathTest, ASignalWithoutFailureReporterElectionsHasItsWay) {
   const auto die = [] {
     SignalWatch watch;
     {
-      const SignalWatch::LastWords words(watch, [](int) { std::fprintf(stderr, "spoken"); });
+      const SignalWatch::FailureReporterElections words(watch, [](int) { std::fprintf(stderr, "spoken"); });
     }
     ::kill(::getpid(), SIGTERM);
     std::this_thread::sleep_for(std::chrono::seconds(20));
@@ -42,7 +42,7 @@ TEST(SignalWatchDeathTest, WhatIsIgnoredStaysIgnored) {
   const auto live = [] {
     ::signal(SIGHUP, SIG_IGN);  // as nohup does
     SignalWatch watch;
-    const SignalWatch::LastWords words(watch, [](int) { std::fprintf(stderr, "spoken"); });
+    const SignalWatch::FailureReporterElections words(watch, [](int) { std::fprintf(stderr, "spoken"); });
     ::kill(::getpid(), SIGHUP);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::_Exit(3);

@@ -7,8 +7,10 @@ import re
 import sys
 
 SIDE = ["config", "device", "comm", "io", "ops"]  # each stands on base alone
-BELOW_LOAD = ["model", "shard", "manifest", "io", "comm", "device", "base"]
-BELOW_TRAIN = ["load", "metrics", "data", "model", "shard", "manifest", *SIDE, "base"]
+BELOW_WEIGHTS = ["model", "shard", "manifest", "io", "comm", "device", "base"]
+BELOW_LOAD = ["weights", *BELOW_WEIGHTS]
+BELOW_TRAIN = ["load", "export", "verify", "metrics", "decoder", "plan", "data", "weights", "model", "shard", "manifest",
+               *SIDE, "base"]
 
 # folder: the folders it may include, besides itself. The order of the keys is the order of the layers, lowest first.
 ALLOWED = {
@@ -20,13 +22,18 @@ ALLOWED = {
     "ops": ["base"],
     "manifest": ["base"],
     "shard": ["manifest", "device", "comm", "base"],
-    "model": ["shard", "ops", "manifest", "comm", "io", "base"],
+    "model": ["shard", "manifest", "comm", "io", "base"],
+    "weights": BELOW_WEIGHTS,
+    "data": ["io", "comm", "base"],
+    "plan": ["data", "model", "shard", "manifest", "config", "ops", "base"],
+    "decoder": ["plan", "model", "shard", "manifest", "ops", "base"],
     "load": BELOW_LOAD,
-    "metrics": BELOW_LOAD,
-    "data": BELOW_LOAD,
+    "export": BELOW_LOAD,
+    "verify": BELOW_LOAD,
+    "metrics": ["io", "base"],
     "checkpoint": BELOW_TRAIN,
     "train": ["checkpoint", *BELOW_TRAIN],
-    "job": ["train", "checkpoint", *(folder for folder in BELOW_TRAIN if folder != "ops")],
+    "job": ["train", "checkpoint", *(folder for folder in BELOW_TRAIN if folder not in ("ops", "decoder"))],
     "jobs": ["job", "train", "checkpoint", *BELOW_TRAIN],
 }
 
@@ -37,7 +44,7 @@ FOREIGN = [
     ("NCCL", re.compile(r"nccl"), {"comm"}),
     ("CUDA", re.compile(r"cuda|cublas|driver_types\.h$"), {"device", "comm"}),
     ("HDF5", re.compile(r"hdf5|H5\w+\.h"), {"io"}),
-    ("LibTorch", re.compile(r"(torch|ATen|c10|caffe2)/"), {"ops", "model", "train", "jobs"}),
+    ("LibTorch", re.compile(r"(torch|ATen|c10|caffe2)/"), {"ops", "decoder", "train", "jobs"}),
 ]
 
 PRINTING = re.compile(r"\bstd::(cout|cerr|clog|print|println)\b|\b(?:v?f?printf|f?puts|putchar)\s*\(|\bfmt::print(ln)?\b")

@@ -1,7 +1,7 @@
 #include "load/chunk_reader.hpp"
 
-#include "load/synthesize.hpp"
-#include "load/tiny_model.hpp"
+#include "export/synthesize.hpp"
+#include "weights/tiny_model.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

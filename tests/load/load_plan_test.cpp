@@ -1,6 +1,6 @@
 #include "load/load_plan.hpp"
 
-#include "load/tiny_model.hpp"
+#include "weights/tiny_model.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,10 +1,10 @@
 #include "load/streaming_loader.hpp"
 
-#include "load/initial_values.hpp"
-#include "load/synthesize.hpp"
-#include "load/tiny_model.hpp"
+#include "export/synthesize.hpp"
+#include "shard/initial_values.hpp"
 #include "support/mpi_test.hpp"
 #include "support/shared_directory.hpp"
+#include "weights/tiny_model.hpp"
 
 #include <gmock/gmock.h>
 

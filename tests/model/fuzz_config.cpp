@@ -13,10 +13,10 @@
 namespace {
 
 /// Layouts of absurdly many tensors would make the fuzzer slow, not the program wrong.
-constexpr std::size_t kMostTensors = 2000;
+constexpr std::size_t kMaxTensors = 2000;
 
 void cut(const sluice::ParameterManifest& manifest) {
-  if (manifest.tensors().size() > kMostTensors) return;
+  if (manifest.tensors().size() > kMaxTensors) return;
   const sluice::UnitLayouts layouts = sluice::make_unit_layouts(manifest);
   const sluice::ShardPlan plan(layouts, {3, 1});
   std::int64_t elements = 0;

@@ -1,10 +1,10 @@
 // A small random model, whole in this process.
 #pragma once
 
-#include "load/initial_values.hpp"
 #include "model/architecture.hpp"
 #include "model/config_text.hpp"
 #include "shard/arena.hpp"
+#include "shard/initial_values.hpp"
 
 namespace sluice::test {
 

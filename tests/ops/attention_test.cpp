@@ -1,6 +1,6 @@
 #include "ops/attention.hpp"
 
-#include "op_check.hpp"
+#include "ops/op_check.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "ops/embedding.hpp"
 
 #include "base/error.hpp"
-#include "op_check.hpp"
+#include "ops/op_check.hpp"
 
 #include <ATen/ops/index_select.h>
 #include <gtest/gtest.h>

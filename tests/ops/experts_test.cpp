@@ -1,6 +1,6 @@
 #include "ops/experts.hpp"
 
-#include "op_check.hpp"
+#include "ops/op_check.hpp"
 
 #include <gtest/gtest.h>
 
@@ -89,8 +89,8 @@ TEST(Experts, leave_the_gradients_of_idle_experts_alone) {
 TEST(Experts, replace_gradients_that_nobody_has_written_and_add_to_them_then) {
   const Parameters expected = laid_out(at::kFloat);
   const Parameters found = laid_out(at::kFloat);
-  WrittenParts gate_up(kExperts), down(kExperts);
-  for (WrittenParts* written : {&gate_up, &down}) written->set_all(false);
+  GradientInitialized gate_up(kExperts), down(kExperts);
+  for (GradientInitialized* written : {&gate_up, &down}) written->set_all(false);
   const at::Tensor chosen = at::full({600, 1}, 2, at::kLong);
   const at::Tensor x = numbers({600, kHidden}).requires_grad_();
   for (int pass = 0; pass < 2; ++pass) {

@@ -1,6 +1,6 @@
 #include "ops/gated_delta_rule.hpp"
 
-#include "op_check.hpp"
+#include "ops/op_check.hpp"
 
 #include <gtest/gtest.h>
 

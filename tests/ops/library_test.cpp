@@ -1,7 +1,7 @@
 #include "ops/library.hpp"
 
 #include "base/error.hpp"
-#include "op_check.hpp"
+#include "ops/op_check.hpp"
 
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>

@@ -1,7 +1,7 @@
 #include "ops/loss.hpp"
 
 #include "base/error.hpp"
-#include "op_check.hpp"
+#include "ops/op_check.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "op_check.hpp"
+#include "ops/op_check.hpp"
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ void expect_works_without_gradients(const Operation& operation, const Tensors& i
 /// Of gradients that hold no numbers of this step: the first that come replace them.
 void expect_replaces_gradients(const Operation& operation, const Tensors& inputs,
                                const Parameters& parameters, const at::Tensor& d_output) {
-  std::deque<WrittenParts> written;
+  std::deque<GradientInitialized> written;
   Parameters fresh;
   for (const Parameter& parameter : parameters) {
     const bool has_experts = parameter.value.dim() == 3 && parameter.value.size(1) > 1;

@@ -1,6 +1,6 @@
 #include "ops/optimizer.hpp"
 
-#include "op_check.hpp"
+#include "ops/op_check.hpp"
 
 #include <gtest/gtest.h>
 #include <torch/optim.h>

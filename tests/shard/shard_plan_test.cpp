@@ -26,7 +26,7 @@ void expect_exact_cover(const ParameterManifest& manifest, int world, int expert
     std::int64_t sum = 0;
     for (int rank = 0; rank < world; ++rank) {
       const Range owned = plan.owned(unit, rank);
-      const Range held = plan.held(unit, rank);
+      const Range held = plan.gathered_range(unit, rank);
       ASSERT_TRUE(held.begin <= owned.begin && owned.end <= held.end);
       sum += owned.count();
       EXPECT_EQ(plan.arena_offset(unit, rank) % ShardPlan::kArenaAlignment, 0);
@@ -69,15 +69,15 @@ TEST(ShardPlan, replicas_share_the_experts_of_their_place) {
   const ShardPlan plan(layouts, {.world = 4, .expert_parallel = 2});
   const int unit = 2;
   for (const int rank : {0, 1}) {
-    EXPECT_EQ(plan.held(unit, rank).begin, plan.held(unit, rank + 2).begin);
-    EXPECT_EQ(plan.held(unit, rank).end, plan.held(unit, rank + 2).end);
+    EXPECT_EQ(plan.gathered_range(unit, rank).begin, plan.gathered_range(unit, rank + 2).begin);
+    EXPECT_EQ(plan.gathered_range(unit, rank).end, plan.gathered_range(unit, rank + 2).end);
     const std::vector<std::int64_t> counts = plan.counts(unit, rank);
     ASSERT_EQ(counts.size(), 2u);
     EXPECT_EQ(counts[0], plan.owned(unit, rank).count());
     EXPECT_EQ(counts[1], plan.owned(unit, rank + 2).count());
-    EXPECT_EQ(counts[0] + counts[1], plan.held(unit, rank).count());
+    EXPECT_EQ(counts[0] + counts[1], plan.gathered_range(unit, rank).count());
   }
-  EXPECT_EQ(plan.held(unit, 0).count(), 3 * layouts.units[unit].expert_begin(1));
+  EXPECT_EQ(plan.gathered_range(unit, 0).count(), 3 * layouts.units[unit].expert_begin(1));
 }
 
 TEST(ShardPlan, groups_must_divide_the_world) {

@@ -27,7 +27,7 @@ void expect_whole(const std::vector<std::byte*>& units, const Stage& stage, cons
   ASSERT_EQ(units.size(), stage.units.size());
   for (std::size_t i = 0; i < units.size(); ++i) {
     const int unit = stage.units[i];
-    const Range held = plan.held(unit, rank);
+    const Range held = plan.gathered_range(unit, rank);
     const auto* values = reinterpret_cast<const float*>(units[i]) - held.begin;
     for (std::int64_t e = held.begin; e < held.end; ++e)
       ASSERT_EQ(values[e], static_cast<float>(unit * 1000 + e));

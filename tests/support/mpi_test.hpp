@@ -1,7 +1,7 @@
 // What a test on several ranks needs beside GoogleTest.
 #pragma once
 
-#include "comm/mpi_environment.hpp"
+#include "comm/mpi/mpi_environment.hpp"
 
 namespace sluice::test {
 

@@ -19,7 +19,7 @@ TEST(StageBinder, messages_go_on_while_a_rank_computes_with_a_stage) {
   const ShardPlan plan(model.layouts, {.world = comm.size()});
   const ShardArena weights(plan, comm.rank(), DType::kFloat32, "weights");
   StageBinder binder(comm, model.description.config, model.description.manifest, weights);
-  const StageBinder::Bound bound(binder, binder.stages().layers.front(), nullptr);
+  const StageBinder::GatheredStage bound(binder, binder.stages().layers.front(), nullptr);
 
   // More pieces than are on their way at a time: somebody has to begin the later ones.
   constexpr std::int64_t kElements = 700'000;

@@ -10,9 +10,9 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "comm/mpi_environment.hpp"
+#include "comm/mpi/mpi_environment.hpp"
 #include "comm/nodes.hpp"
-#include "load/checkpoint_match.hpp"
+#include "weights/checkpoint_match.hpp"
 #include "load/streaming_loader.hpp"
 #include "model/architecture.hpp"
 

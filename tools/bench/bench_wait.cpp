@@ -2,7 +2,7 @@
 //   mpirun --oversubscribe -np 3 bench_wait [all | idle | busy | collectives]
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
-#include "comm/mpi_environment.hpp"
+#include "comm/mpi/mpi_environment.hpp"
 
 #include <fmt/core.h>
 

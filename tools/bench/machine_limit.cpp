@@ -3,8 +3,8 @@
 #include "base/clock.hpp"
 #include "base/round.hpp"
 #include "device/memory.hpp"
-#include "ops/kernel.hpp"
-#include "ops/product.hpp"
+#include "ops/cpu/kernel.hpp"
+#include "ops/matmul.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -65,7 +65,7 @@ double best_product_rate(std::int64_t n) {
   at::Tensor product = at::mm(a, b);
   const at::Tensor sums = at::empty({n, n}, at::kFloat);
   const double seconds = std::min(best_seconds([&] { at::mm_out(product, a, b); }),
-                                  best_seconds([&] { ops::product(sums, a, b); }));
+                                  best_seconds([&] { ops::matmul(sums, a, b); }));
   return 2 * std::pow(static_cast<double>(n), 3) / seconds;
 }
 

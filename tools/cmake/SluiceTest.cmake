@@ -47,7 +47,7 @@ function(sluice_test_headers target)
   if(SLUICE_SANITIZE MATCHES "undefined")
     set(unsanitized -fno-sanitize=undefined)  # of the tests themselves, which take a quarter longer to compile with it
   endif()
-  if(libraries MATCHES "sluice::(ops|[a-z]+_torch)")
+  if(libraries MATCHES "sluice::(ops|decoder|[a-z]+_torch)")
     sluice_share_headers(${target} sluice_torch_test_pch FLAGS -O0 ${unsanitized}
       LIBRARIES sluice::torch GTest::gtest GTest::gmock HEADERS ${SLUICE_TORCH_HEADERS} ${headers})
   else()

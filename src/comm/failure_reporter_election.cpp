@@ -1,0 +1,79 @@
+#include "comm/failure_reporter_election.hpp"
+
+#include "base/clock.hpp"
+#include "comm/mpi/check.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+
+namespace sluice {
+namespace {
+
+/// What one rank's failure may lag behind another's of the same cause.
+constexpr double kTurnSeconds = 1;
+constexpr int kTurns = 4;
+constexpr auto kPause = std::chrono::milliseconds(5);
+
+using Flag = std::atomic<int>;
+static_assert(Flag::is_always_lock_free, "shared between processes");
+
+using Name = std::array<char, 64>;
+
+/// A name that no other job on the machine has; empty if memory of that name cannot be made.
+Name make_shared_memory() {
+  Name name{};
+  const auto ticks = std::chrono::system_clock::now().time_since_epoch().count();
+  fmt::format_to_n(name.data(), name.size() - 1, "/sluice-{}-{}", getpid(), ticks);
+  const int descriptor = shm_open(name.data(), O_RDWR | O_CREAT | O_EXCL, 0600);
+  if (descriptor < 0) return {};
+  const bool sized = ftruncate(descriptor, sizeof(Flag)) == 0;
+  close(descriptor);
+  if (sized) return name;
+  shm_unlink(name.data());
+  return {};
+}
+
+/// Null if it cannot be opened. New memory is zero, which is an unset flag.
+Flag* open_flag(const Name& name) {
+  const int descriptor = shm_open(name.data(), O_RDWR, 0);
+  if (descriptor < 0) return nullptr;
+  void* const memory = mmap(nullptr, sizeof(Flag), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  close(descriptor);
+  return memory == MAP_FAILED ? nullptr : static_cast<Flag*>(memory);
+}
+
+}  // namespace
+
+FailureReporterElection::FailureReporterElection(MPI_Comm node, int rank) : rank_(rank) {
+  int place = 0;
+  check_mpi(MPI_Comm_rank(node, &place), "MPI_Comm_rank");
+  Name name = place == 0 ? make_shared_memory() : Name{};
+  check_mpi(MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, node), "MPI_Bcast");
+  if (name.front() == '\0') return;
+  spoken_ = open_flag(name);
+  check_mpi(MPI_Barrier(node), "MPI_Barrier");
+  if (place == 0) shm_unlink(name.data());
+}
+
+FailureReporterElection::~FailureReporterElection() {
+  if (spoken_ != nullptr) munmap(static_cast<void*>(spoken_), sizeof(Flag));
+}
+
+bool FailureReporterElection::take() const noexcept {
+  const Stopwatch waited;
+  const double turn = kTurnSeconds * std::min(rank_, kTurns);
+  while (waited.seconds() < turn) {
+    if (spoken_ != nullptr && spoken_->load() != 0) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return spoken_ == nullptr || spoken_->exchange(1) == 0;
+}
+
+}  // namespace sluice

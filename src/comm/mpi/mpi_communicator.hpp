@@ -1,0 +1,102 @@
+// The communicator over MPI, for host memory.
+#pragma once
+
+#include "base/bytes.hpp"
+#include "comm/background.hpp"
+#include "comm/communicator.hpp"
+#include "comm/mpi/requests.hpp"
+#include "comm/wait.hpp"
+#include "comm/watchdog.hpp"
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// Every operation is made of non-blocking messages that are polled under the deadline. Collectives carry
+/// their kind and number in their tags: ranks that call different ones wait, and say what they wait for,
+/// instead of mixing up their data.
+class MpiCommunicator final : public Communicator {
+ public:
+  /// Default for the longest single message; MPI counts in int.
+  static constexpr std::int64_t kMessageLimitBytes = kGiB;
+
+  /// Collective over `parent`, whose ranks and order are taken over. `parent` is not kept.
+  /// Waits on it advance what `background` holds, and the other way round.
+  MpiCommunicator(MPI_Comm parent, std::shared_ptr<Watchdog> watchdog, WaitLimit limit,
+                  std::int64_t message_limit_bytes,
+                  std::shared_ptr<Background> background = std::make_shared<Background>());
+  ~MpiCommunicator() override;
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] std::string_view backend() const override { return "mpi"; }
+  [[nodiscard]] Traffic traffic() const override { return traffic_; }
+  void set_deadline(std::string_view section, double limit_seconds) override;
+  void advance() override;
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
+  void barrier() override;
+  [[nodiscard]] Work send(const void* data, std::int64_t bytes, int to, int tag,
+                          StreamHandle stream) override;
+  [[nodiscard]] Work receive(void* data, std::int64_t bytes, int from, int tag, StreamHandle stream) override;
+  [[nodiscard]] Work broadcast(void* data, std::int64_t bytes, int root, StreamHandle stream) override;
+  [[nodiscard]] Work all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,
+                                StreamHandle stream) override;
+  [[nodiscard]] Work reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
+                                        StreamHandle stream) override;
+  void all_reduce_sum(std::span<double> values, StreamHandle stream) override;
+  void all_reduce_sum(std::span<float> values, StreamHandle stream) override;
+  void all_reduce_sum(std::span<std::int64_t> values, StreamHandle stream) override;
+  void all_reduce_max(std::span<std::int64_t> values, StreamHandle stream) override;
+  [[nodiscard]] Work all_to_all(const void* in, std::span<const std::int64_t> send_bytes, void* out,
+                                std::span<const std::int64_t> receive_bytes, StreamHandle stream) override;
+  [[nodiscard]] std::vector<std::string> all_gather_text(std::string_view text) override;
+  [[nodiscard]] std::string broadcast_text(std::string_view text, int root) override;
+
+ private:
+  /// The kinds of collectives; kKinds tags are used by each number.
+  enum class Kind : int { kBarrier, kBroadcast, kAllGather, kAllToAll, kReduceScatter, kAllReduce };
+  static constexpr int kKinds = 6;
+
+  struct Collective {
+    Operation operation;
+    int tag;
+  };
+  /// Counts a collective and names it.
+  [[nodiscard]] Collective begin(Kind kind);
+
+  [[nodiscard]] MpiRequests collective_requests() const { return {collectives_, message_limit_bytes_}; }
+  void send_counted(MpiRequests& requests, const void* data, std::int64_t bytes, int to, int tag);
+  void receive_counted(MpiRequests& requests, void* data, std::int64_t bytes, int from, int tag);
+  [[nodiscard]] Work work(MpiRequests requests, const Operation& operation) const;
+
+  class ReduceScatter;
+
+  template <class T, class Combine>
+  void all_reduce(std::span<T> values, Combine combine);
+  /// At least `bytes` of memory that stays until the next call.
+  [[nodiscard]] std::byte* staging(std::int64_t bytes);
+
+  MPI_Comm messages_ = MPI_COMM_NULL;     ///< send and receive, with the caller's tags
+  MPI_Comm collectives_ = MPI_COMM_NULL;  ///< collectives, with ours
+  std::shared_ptr<Watchdog> watchdog_;
+  std::shared_ptr<const WaitLimit> limit_;
+  std::int64_t message_limit_bytes_;
+  std::shared_ptr<Background> background_;
+  int rank_ = 0;
+  int size_ = 1;
+  int numbered_tags_ = 1;  ///< collectives after which tags repeat
+  std::int64_t collective_count_ = 0;
+  std::int64_t message_count_ = 0;
+  Traffic traffic_;
+  std::vector<std::byte> staging_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,133 @@
+#include "comm/mpi/mpi_environment.hpp"
+
+#include "base/log.hpp"
+#include "comm/failure_reporter_election.hpp"
+#include "comm/mpi/check.hpp"
+#include "comm/mpi/mpi_communicator.hpp"
+#include "comm/watchdog.hpp"
+
+#include <mpi.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+constexpr unsigned kAbortSeconds = 5;
+
+/// Our wishes to Open MPI where the user has none.
+void set_library_defaults() {
+  constexpr int kKeepUsers = 0;
+  // MPI's own blocking calls (start, split, finalize) yield instead of spinning when ranks outnumber cores.
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", kKeepUsers);
+  // A process started alone needs no daemon of its own.
+  setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeepUsers);
+}
+
+bool mpi_is_running() {
+  int initialized = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  return initialized && !finalized;
+}
+
+void start_mpi() {
+  int provided = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  SLUICE_ASSERT(provided >= MPI_THREAD_FUNNELED, "MPI offers thread level {} only", provided);
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+/// Collective over `node`. Cores that cannot be asked for count as all.
+int count_sharing_ranks(MPI_Comm node, int local_size) {
+  cpu_set_t own;
+  if (sched_getaffinity(0, sizeof own, &own) != 0) std::memset(&own, 0xff, sizeof own);
+  std::vector<cpu_set_t> all(static_cast<std::size_t>(local_size));
+  check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, node),
+            "MPI_Allgather");
+  return static_cast<int>(std::count_if(all.begin(), all.end(), [&own](const cpu_set_t& other) {
+    cpu_set_t common;
+    CPU_AND(&common, &own, &other);
+    return CPU_COUNT(&common) > 0;
+  }));
+}
+
+}  // namespace
+
+MpiEnvironment::MpiEnvironment(double limit_seconds)
+    : limit_seconds_(limit_seconds),
+      exceptions_at_start_(std::uncaught_exceptions()),
+      watchdog_(std::make_shared<Watchdog>()) {
+  set_library_defaults();
+  {
+    const Watchdog::Guard guard(*watchdog_, "MPI_Init_thread", limit_seconds_);
+    start_mpi();
+  }
+  world_ = make_world(MpiCommunicator::kMessageLimitBytes);
+  log::set_rank(world_->rank(), world_->size());
+  watchdog_->set_rank(world_->rank());
+  find_local_ranks();
+}
+
+MpiEnvironment::~MpiEnvironment() {
+  if (std::uncaught_exceptions() > exceptions_at_start_) return;
+  try {
+    finalize();
+  } catch (const std::exception& e) {
+    log::error("{}", e.what());
+  }
+}
+
+std::unique_ptr<Communicator> MpiEnvironment::make_world(std::int64_t message_limit_bytes) {
+  return std::make_unique<MpiCommunicator>(MPI_COMM_WORLD, watchdog_, WaitLimit{"setup", limit_seconds_},
+                                           message_limit_bytes);
+}
+
+void MpiEnvironment::find_local_ranks() {
+  const Watchdog::Guard guard(*watchdog_, "MPI_Comm_split_type, MPI_Allgather", limit_seconds_);
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world_->rank(), MPI_INFO_NULL, &node),
+            "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_rank(node, &local_rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(node, &local_size_), "MPI_Comm_size");
+  sharing_ranks_ = count_sharing_ranks(node, local_size_);
+  failure_reporter_ = std::make_unique<FailureReporterElection>(node, world_->rank());
+  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+}
+
+bool MpiEnvironment::take_failure_reporter() const noexcept { return failure_reporter_->take(); }
+
+void MpiEnvironment::finalize(double limit_seconds) {
+  if (finalized_) return;
+  finalized_ = true;
+  world_.reset();
+  const Watchdog::Guard guard(*watchdog_, "MPI_Finalize", limit_seconds);
+  check_mpi(MPI_Finalize(), "MPI_Finalize");
+}
+
+void MpiEnvironment::abort(ExitCode code) noexcept {
+  exit_within(kAbortSeconds, code);
+  // MPI_Abort writes to stderr; a reader that has left must not turn the status into SIGPIPE's.
+  std::signal(SIGPIPE, SIG_IGN);
+  if (mpi_is_running()) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  _exit(static_cast<int>(code));
+}
+
+std::string MpiEnvironment::library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  const std::string_view all(text.data(), static_cast<std::size_t>(length));
+  return std::string(all.substr(0, all.find_first_of(",\n")));
+}
+
+}  // namespace sluice

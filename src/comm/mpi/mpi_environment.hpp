@@ -1,0 +1,73 @@
+// MPI from start to end, once per process.
+#pragma once
+
+#include "base/error.hpp"
+#include "comm/communicator.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace sluice {
+
+class FailureReporterElection;
+class Watchdog;
+
+/// Starts MPI (funneled: all MPI calls come from this thread) and ends it. Works under mpirun, srun, and
+/// alone as one rank. Collective over all processes of the job, in construction, finalize() and make_world().
+/// Ranks that never come end the process with kInternal and a message when the limit passes, because these
+/// calls can only block.
+class MpiEnvironment {
+ public:
+  explicit MpiEnvironment(double limit_seconds = 600);
+  /// finalize(), with failures logged. Skipped while an exception unwinds: finalizing waits for ranks that
+  /// wait for this one; whoever catches the exception ends the job with abort().
+  ~MpiEnvironment();
+  MpiEnvironment(const MpiEnvironment&) = delete;
+  MpiEnvironment& operator=(const MpiEnvironment&) = delete;
+
+  /// All ranks. Lives as long as this.
+  [[nodiscard]] Communicator& world() { return *world_; }
+
+  /// Another communicator over all ranks; single messages hold at most `message_limit_bytes`. It must end
+  /// before this does.
+  [[nodiscard]] std::unique_ptr<Communicator> make_world(std::int64_t message_limit_bytes);
+
+  /// This rank among the ranks of its machine, and their number.
+  [[nodiscard]] int local_rank() const { return local_rank_; }
+  [[nodiscard]] int local_size() const { return local_size_; }
+
+  /// Ranks of this machine, this one included, that may run on a core that this one may run on.
+  [[nodiscard]] int sharing_ranks() const { return sharing_ranks_; }
+
+  /// Of ranks that fail together the lowest explains: true on the rank that shall, after up to four seconds.
+  /// The others have nothing left to do but to wait for its abort().
+  [[nodiscard]] bool take_failure_reporter() const noexcept;
+
+  /// Ends MPI. Nothing of MPI may be used afterwards; does nothing the second time. `limit_seconds` replaces
+  /// the limit of construction.
+  void finalize(double limit_seconds);
+  void finalize() { finalize(limit_seconds_); }
+
+  /// Ends every process of the job; this one's status is `code`. Returns never, and within seconds whatever
+  /// state MPI or stderr are in. Works before, during and after the life of an environment.
+  [[noreturn]] static void abort(ExitCode code) noexcept;
+
+  /// "Open MPI v4.1.4": what the process is linked to. Needs no environment.
+  [[nodiscard]] static std::string library_version();
+
+ private:
+  void find_local_ranks();
+
+  double limit_seconds_;
+  int exceptions_at_start_;
+  std::shared_ptr<Watchdog> watchdog_;
+  std::unique_ptr<Communicator> world_;
+  std::unique_ptr<const FailureReporterElection> failure_reporter_;
+  int local_rank_ = 0;
+  int local_size_ = 1;
+  int sharing_ranks_ = 1;
+  bool finalized_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,184 @@
+// The reductions of MpiCommunicator. MPI's own know no bfloat16 and may sum in any order; ours exchange and
+// sum in rank order.
+#include "base/error.hpp"
+#include "base/range.hpp"
+#include "base/round.hpp"
+#include "comm/mpi/mpi_communicator.hpp"
+#include "comm/rank_order.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+/// For what arrives from each rank: where ranks are many, together no more than where they are few.
+std::int64_t staging_bytes_per_rank(int ranks) {
+  constexpr std::int64_t kMin = 16 * kKiB, kMax = kMiB, kTogether = 16 * kMiB;
+  return std::clamp(kTogether / ranks, kMin, kMax);
+}
+
+}  // namespace
+
+std::byte* MpiCommunicator::staging(std::int64_t bytes) {
+  const auto size = static_cast<std::size_t>(bytes);
+  if (staging_.size() < size) staging_.resize(size);
+  return staging_.data();
+}
+
+/// Pieces of all ranges in rounds. Two rounds are on their way at a time, in two halves of the staging: while
+/// one is summed the next one arrives.
+class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable {
+ public:
+  ReduceScatter(MpiCommunicator& comm, const float* in, float* out, std::span<const std::int64_t> counts)
+      : comm_(comm),
+        collective_(comm.begin(Kind::kReduceScatter)),
+        limit_(comm.limit_),
+        background_(comm.background_),
+        in_(in),
+        out_(out),
+        ranges_(ranges_of(counts)),
+        piece_(staging_bytes_per_rank(comm.size_) / kFlights / std::int64_t{sizeof(float)}),
+        rounds_(divide_up(*std::max_element(counts.begin(), counts.end()), piece_)),
+        slot_elements_(std::min(piece_, own().count())),
+        slots_(std::make_unique_for_overwrite<float[]>(
+            static_cast<std::size_t>(kFlights * comm.size_ * slot_elements_))) {
+    for (std::int64_t round = 0; round < std::min(rounds_, kFlights); ++round) start(round);
+    background_->add(*this);
+  }
+  ~ReduceScatter() override { background_->remove(*this); }
+  ReduceScatter(const ReduceScatter&) = delete;
+  ReduceScatter& operator=(const ReduceScatter&) = delete;
+
+  bool test() override {
+    for (; summed_ < rounds_; ++summed_) {
+      if (!flight(summed_)->test()) return false;
+      sum(summed_);
+      if (summed_ + kFlights < rounds_) start(summed_ + kFlights);
+    }
+    return true;
+  }
+  void wait() override { wait_for(*this, *background_, *limit_, collective_.operation); }
+  [[nodiscard]] std::string missing() const override {
+    return flights_[static_cast<std::size_t>(summed_ % kFlights)]->missing();
+  }
+
+ private:
+  /// Of what one rank gets, which is cut into pieces.
+  [[nodiscard]] std::int64_t piece_length(const Range& range, std::int64_t round) const {
+    return std::clamp<std::int64_t>(range.count() - round * piece_, 0, piece_);
+  }
+
+  static std::vector<Range> ranges_of(std::span<const std::int64_t> counts) {
+    std::vector<Range> ranges;
+    std::int64_t begin = 0;
+    for (const std::int64_t count : counts) {
+      ranges.push_back({begin, begin + count});
+      begin += count;
+    }
+    return ranges;
+  }
+
+  static constexpr std::int64_t kFlights = 2;
+
+  [[nodiscard]] const Range& range(int rank) const { return ranges_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const Range& own() const { return range(comm_.rank_); }
+  [[nodiscard]] std::optional<MpiRequests>& flight(std::int64_t round) {
+    return flights_[static_cast<std::size_t>(round % kFlights)];
+  }
+  [[nodiscard]] float* slot(std::int64_t round, int from) const {
+    return slots_.get() + (round % kFlights * comm_.size_ + from) * slot_elements_;
+  }
+
+  void start(std::int64_t round) {
+    const int size = comm_.size_, rank = comm_.rank_;
+    MpiRequests& requests = flight(round).emplace(comm_.collective_requests());
+    for (int step = 1; step < size; ++step) {
+      const int from = (rank + size - step) % size;
+      if (const std::int64_t length = piece_length(own(), round); length > 0)
+        comm_.receive_counted(requests, slot(round, from), length * std::int64_t{sizeof(float)}, from,
+                              collective_.tag);
+      const int to = (rank + step) % size;
+      if (const std::int64_t length = piece_length(range(to), round); length > 0)
+        comm_.send_counted(requests, in_ + range(to).begin + round * piece_,
+                           length * std::int64_t{sizeof(float)}, to, collective_.tag);
+    }
+  }
+
+  void sum(std::int64_t round) {
+    const std::int64_t offset = round * piece_;
+    std::vector<const float*> parts;
+    for (int from = 0; from < comm_.size_; ++from)
+      parts.push_back(from == comm_.rank_ ? in_ + own().begin + offset : slot(round, from));
+    combine_in_rank_order<float>(parts, out_ + offset, piece_length(own(), round), std::plus<>());
+  }
+
+  MpiCommunicator& comm_;
+  Collective collective_;
+  std::shared_ptr<const WaitLimit> limit_;
+  std::shared_ptr<Background> background_;
+  const float* in_;
+  float* out_;
+  std::vector<Range> ranges_;
+  std::int64_t piece_, rounds_, slot_elements_;
+  std::unique_ptr<float[]> slots_;
+  std::array<std::optional<MpiRequests>, kFlights> flights_;
+  std::int64_t summed_ = 0;  ///< rounds
+};
+
+Work MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
+                                         StreamHandle stream) {
+  SLUICE_ASSERT(stream == nullptr,
+                "the MPI backend moves host memory, but was given an accelerator's stream");
+  SLUICE_ASSERT(std::ssize(counts) == size_, "reduce_scatter_sum of {} parts over {} ranks", counts.size(),
+                size_);
+  return Work(std::make_unique<ReduceScatter>(*this, in, out, counts));
+}
+
+template <class T, class Combine>
+void MpiCommunicator::all_reduce(std::span<T> values, Combine combine) {
+  const Collective collective = begin(Kind::kAllReduce);
+  const std::int64_t count = std::ssize(values);
+  const std::int64_t piece = std::min(staging_bytes_per_rank(size_) / 4 / std::int64_t{sizeof(T)}, count);
+  T* const slots = reinterpret_cast<T*>(staging(size_ * piece * std::int64_t{sizeof(T)}));
+  std::vector<const T*> parts;
+  for (int from = 0; from < size_; ++from) parts.push_back(slots + from * piece);
+
+  for (std::int64_t offset = 0; offset < count; offset += piece) {
+    const std::int64_t length = std::min(piece, count - offset);
+    const std::int64_t bytes = length * std::int64_t{sizeof(T)};
+    T* const own = values.data() + offset;
+    parts[static_cast<std::size_t>(rank_)] = own;
+    MpiRequests requests = collective_requests();
+    for (int step = 1; step < size_; ++step) {
+      const int from = (rank_ + size_ - step) % size_;
+      receive_counted(requests, slots + from * piece, bytes, from, collective.tag);
+      send_counted(requests, own, bytes, (rank_ + step) % size_, collective.tag);
+    }
+    wait_for(requests, *background_, *limit_, collective.operation);
+    combine_in_rank_order<T>(parts, own, length, combine);
+  }
+}
+
+void MpiCommunicator::all_reduce_sum(std::span<double> values, StreamHandle) {
+  all_reduce(values, std::plus<>());
+}
+
+void MpiCommunicator::all_reduce_sum(std::span<float> values, StreamHandle) {
+  all_reduce(values, std::plus<>());
+}
+
+void MpiCommunicator::all_reduce_sum(std::span<std::int64_t> values, StreamHandle) {
+  all_reduce(values, std::plus<>());
+}
+
+void MpiCommunicator::all_reduce_max(std::span<std::int64_t> values, StreamHandle) {
+  all_reduce(values, [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
+}
+
+}  // namespace sluice

@@ -1,0 +1,62 @@
+#include "comm/mpi/requests.hpp"
+
+#include "base/checked.hpp"
+#include "comm/mpi/check.hpp"
+#include "comm/ranks_text.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+/// Calls start(offset, count) for each message that `bytes` are cut into; an empty message is one, too.
+template <class Start>
+void for_each_message(std::int64_t bytes, std::int64_t limit_bytes, Start start) {
+  std::int64_t offset = 0;
+  do {
+    const std::int64_t count = std::min(bytes - offset, limit_bytes);
+    start(offset, checked_cast<int>(count));
+    offset += count;
+  } while (offset < bytes);
+}
+
+}  // namespace
+
+void MpiRequests::send(const void* data, std::int64_t bytes, int to, int tag) {
+  for_each_message(bytes, message_limit_bytes_, [&](std::int64_t offset, int count) {
+    Request& request = requests_.emplace_back(Request{MPI_REQUEST_NULL, to});
+    const auto* begin = static_cast<const std::byte*>(data) + offset;
+    check_mpi(MPI_Isend(begin, count, MPI_BYTE, to, tag, comm_, &request.handle), "MPI_Isend");
+  });
+}
+
+void MpiRequests::receive(void* data, std::int64_t bytes, int from, int tag) {
+  for_each_message(bytes, message_limit_bytes_, [&](std::int64_t offset, int count) {
+    Request& request = requests_.emplace_back(Request{MPI_REQUEST_NULL, from});
+    auto* begin = static_cast<std::byte*>(data) + offset;
+    check_mpi(MPI_Irecv(begin, count, MPI_BYTE, from, tag, comm_, &request.handle), "MPI_Irecv");
+  });
+}
+
+bool MpiRequests::test() {
+  for (; finished_ < requests_.size(); ++finished_) {
+    int done = 0;
+    MPI_Status status;
+    check_mpi(MPI_Test(&requests_[finished_].handle, &done, &status), "MPI_Test");
+    if (!done) return false;
+  }
+  return true;
+}
+
+std::string MpiRequests::missing() const {
+  std::vector<int> peers;
+  for (std::size_t i = finished_; i < requests_.size(); ++i) {
+    int done = 0;
+    check_mpi(MPI_Request_get_status(requests_[i].handle, &done, MPI_STATUS_IGNORE),
+              "MPI_Request_get_status");
+    if (!done) peers.push_back(requests_[i].peer);
+  }
+  return ranks_text(std::move(peers));
+}
+
+}  // namespace sluice

@@ -1,0 +1,266 @@
+#include "comm/nccl/nccl_communicator.hpp"
+
+#include "base/error.hpp"
+#include "comm/nccl/nccl_handle.hpp"
+#include "comm/ranks_text.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using Bytes = std::span<const std::int64_t>;
+
+cudaStream_t to_cuda(StreamHandle stream) { return static_cast<cudaStream_t>(stream); }
+
+/// The device this rank would use, by an identity that is unique among all machines. "!" and the reason if
+/// there is none.
+std::string device_identity() {
+  int device = 0;
+  cudaDeviceProp properties{};
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess) status = cudaGetDeviceProperties(&properties, device);
+  if (status != cudaSuccess) return fmt::format("!{}", cudaGetErrorString(status));
+  return {properties.uuid.bytes, sizeof properties.uuid.bytes};
+}
+
+/// Collective over `bootstrap`. Throws alike on every rank.
+void refuse_shared_devices(Communicator& bootstrap) {
+  std::map<std::string, std::vector<int>> ranks_of;
+  const std::vector<std::string> identities = bootstrap.all_gather_text(device_identity());
+  for (std::size_t rank = 0; rank < identities.size(); ++rank) {
+    if (identities[rank].starts_with('!') && identities[rank].size() != sizeof(cudaUUID_t))
+      fail(ExitCode::kBadConfig, "rank {} has no usable CUDA device: {}", rank, identities[rank].substr(1));
+    ranks_of[identities[rank]].push_back(static_cast<int>(rank));
+  }
+  for (const auto& [identity, ranks] : ranks_of) {
+    if (ranks.size() > 1)
+      fail(ExitCode::kBadConfig,
+           "{} use the same CUDA device, which NCCL does not allow: start at most one rank per device",
+           ranks_text(ranks));
+  }
+}
+
+/// Finished when the device has passed the point at which it was made.
+class NcclWork final : public Work::Impl, public Pollable {
+ public:
+  NcclWork(std::shared_ptr<NcclHandle> handle, std::shared_ptr<const WaitLimit> limit,
+           const Operation& operation, cudaStream_t stream)
+      : handle_(std::move(handle)), limit_(std::move(limit)), operation_(operation) {
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  ~NcclWork() override { cudaEventDestroy(event_); }
+  NcclWork(const NcclWork&) = delete;
+  NcclWork& operator=(const NcclWork&) = delete;
+
+  bool test() override {
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaSuccess) return true;
+    if (status != cudaErrorNotReady) check_cuda(status, "cudaEventQuery");
+    [[maybe_unused]] const bool enqueued = handle_->is_enqueued();  // throws what NCCL found out since
+    return false;
+  }
+  void wait() override { handle_->wait(*this, *limit_, operation_); }
+  [[nodiscard]] std::string missing() const override { return "the device"; }
+
+ private:
+  std::shared_ptr<NcclHandle> handle_;
+  std::shared_ptr<const WaitLimit> limit_;
+  Operation operation_;
+  cudaEvent_t event_ = nullptr;
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  explicit NcclCommunicator(Communicator& bootstrap) : bootstrap_(bootstrap) {
+    refuse_shared_devices(bootstrap_);
+    handle_ = std::make_shared<NcclHandle>(bootstrap_, *limit_);
+  }
+  /// Keeps its bootstrap.
+  explicit NcclCommunicator(std::unique_ptr<Communicator> bootstrap) : NcclCommunicator(*bootstrap) {
+    own_bootstrap_ = std::move(bootstrap);
+  }
+
+  int rank() const override { return bootstrap_.rank(); }
+  int size() const override { return bootstrap_.size(); }
+  std::string_view backend() const override { return "nccl"; }
+  Traffic traffic() const override { return traffic_; }
+  void advance() override { bootstrap_.advance(); }
+  void set_deadline(std::string_view section, double limit_seconds) override {
+    limit_ = std::make_shared<const WaitLimit>(WaitLimit{std::string(section), limit_seconds});
+    bootstrap_.set_deadline(section, limit_seconds);
+  }
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    return std::make_unique<NcclCommunicator>(bootstrap_.split(color, key));
+  }
+
+  void barrier() override { bootstrap_.barrier(); }
+  void all_reduce_sum(std::span<double> values, StreamHandle) override { bootstrap_.all_reduce_sum(values); }
+  void all_reduce_sum(std::span<float> values, StreamHandle) override { bootstrap_.all_reduce_sum(values); }
+  void all_reduce_sum(std::span<std::int64_t> values, StreamHandle) override {
+    bootstrap_.all_reduce_sum(values);
+  }
+  void all_reduce_max(std::span<std::int64_t> values, StreamHandle) override {
+    bootstrap_.all_reduce_max(values);
+  }
+  std::vector<std::string> all_gather_text(std::string_view text) override {
+    return bootstrap_.all_gather_text(text);
+  }
+  std::string broadcast_text(std::string_view text, int root) override {
+    return bootstrap_.broadcast_text(text, root);
+  }
+
+  Work send(const void* data, std::int64_t bytes, int to, int, StreamHandle stream) override {
+    return group("send", stream, [&] { send_part(data, bytes, to, stream); });
+  }
+  Work receive(void* data, std::int64_t bytes, int from, int, StreamHandle stream) override {
+    return group("receive", stream, [&] { receive_part(data, bytes, from, stream); });
+  }
+  Work broadcast(void* data, std::int64_t bytes, int root, StreamHandle stream) override {
+    (rank() == root ? traffic_.sent_bytes : traffic_.received_bytes) +=
+        bytes * (rank() == root ? size() - 1 : 1);
+    return group("broadcast", stream, [&] {
+      check_nccl(ncclBroadcast(data, data, count_of(bytes), ncclInt8, root, handle_->get(), to_cuda(stream)),
+                 "ncclBroadcast");
+    });
+  }
+  Work all_gather(const void* in, void* out, Bytes bytes, StreamHandle stream) override;
+  Work all_to_all(const void* in, Bytes send_bytes, void* out, Bytes receive_bytes,
+                  StreamHandle stream) override;
+  Work reduce_scatter_sum(const float* in, float* out, Bytes counts, StreamHandle stream) override;
+
+ private:
+  static std::size_t count_of(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+  /// Runs `calls` as one NCCL group, hands it to the device and marks its end on the stream.
+  template <class Calls>
+  Work group(const char* name, StreamHandle stream, Calls calls) {
+    const Operation operation{name, ++count_, rank()};
+    check_nccl(ncclGroupStart(), "ncclGroupStart");
+    calls();
+    check_nccl(ncclGroupEnd(), "ncclGroupEnd");
+    handle_->wait_until_enqueued(*limit_, operation);
+    return Work(std::make_unique<NcclWork>(handle_, limit_, operation, to_cuda(stream)));
+  }
+  void send_part(const void* data, std::int64_t bytes, int to, StreamHandle stream) {
+    if (bytes == 0) return;
+    traffic_.sent_bytes += bytes;
+    check_nccl(ncclSend(data, count_of(bytes), ncclInt8, to, handle_->get(), to_cuda(stream)), "ncclSend");
+  }
+  void receive_part(void* data, std::int64_t bytes, int from, StreamHandle stream) {
+    if (bytes == 0) return;
+    traffic_.received_bytes += bytes;
+    check_nccl(ncclRecv(data, count_of(bytes), ncclInt8, from, handle_->get(), to_cuda(stream)), "ncclRecv");
+  }
+  static void copy_own(const std::byte* from, std::byte* to, std::int64_t bytes, StreamHandle stream) {
+    if (bytes > 0 && from != to)
+      check_cuda(cudaMemcpyAsync(to, from, count_of(bytes), cudaMemcpyDeviceToDevice, to_cuda(stream)),
+                 "cudaMemcpyAsync");
+  }
+
+  Communicator& bootstrap_;
+  std::unique_ptr<Communicator> own_bootstrap_;
+  std::shared_ptr<const WaitLimit> limit_ = std::make_shared<const WaitLimit>(WaitLimit{"setup", 600});
+  std::shared_ptr<NcclHandle> handle_;
+  std::int64_t count_ = 0;
+  Traffic traffic_;
+};
+
+bool all_even(Bytes parts) {
+  return std::adjacent_find(parts.begin(), parts.end(), std::not_equal_to<>()) == parts.end();
+}
+
+Work NcclCommunicator::all_gather(const void* in, void* out, Bytes bytes, StreamHandle stream) {
+  const std::int64_t own_bytes = bytes[static_cast<std::size_t>(rank())];
+  if (all_even(bytes)) {
+    traffic_.sent_bytes += own_bytes * (size() - 1);
+    traffic_.received_bytes += own_bytes * (size() - 1);
+    return group("all_gather", stream, [&] {
+      check_nccl(ncclAllGather(in, out, count_of(own_bytes), ncclInt8, handle_->get(), to_cuda(stream)),
+                 "ncclAllGather");
+    });
+  }
+  return group("all_gather", stream, [&] {
+    auto* place = static_cast<std::byte*>(out);
+    for (int peer = 0; peer < size(); ++peer) {
+      const std::int64_t part = bytes[static_cast<std::size_t>(peer)];
+      if (peer == rank()) {
+        copy_own(static_cast<const std::byte*>(in), place, part, stream);
+      } else {
+        receive_part(place, part, peer, stream);
+        send_part(in, own_bytes, peer, stream);
+      }
+      place += part;
+    }
+  });
+}
+
+Work NcclCommunicator::all_to_all(const void* in, Bytes send_bytes, void* out, Bytes receive_bytes,
+                                  StreamHandle stream) {
+  return group("all_to_all", stream, [&] {
+    const auto* source = static_cast<const std::byte*>(in);
+    auto* target = static_cast<std::byte*>(out);
+    const std::byte* own_source = nullptr;
+    std::byte* own_target = nullptr;
+    for (int peer = 0; peer < size(); ++peer) {
+      const std::int64_t sent = send_bytes[static_cast<std::size_t>(peer)];
+      const std::int64_t received = receive_bytes[static_cast<std::size_t>(peer)];
+      if (peer == rank()) {
+        own_source = source;
+        own_target = target;
+      } else {
+        send_part(source, sent, peer, stream);
+        receive_part(target, received, peer, stream);
+      }
+      source += sent;
+      target += received;
+    }
+    copy_own(own_source, own_target, send_bytes[static_cast<std::size_t>(rank())], stream);
+  });
+}
+
+Work NcclCommunicator::reduce_scatter_sum(const float* in, float* out, Bytes counts, StreamHandle stream) {
+  const auto own = static_cast<std::size_t>(rank());
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank())
+      traffic_.sent_bytes += counts[static_cast<std::size_t>(peer)] * std::int64_t{sizeof(float)};
+  }
+  traffic_.received_bytes += counts[own] * (size() - 1) * std::int64_t{sizeof(float)};
+  return group("reduce_scatter_sum", stream, [&] {
+    if (all_even(counts)) {
+      check_nccl(ncclReduceScatter(in, out, count_of(counts[own]), ncclFloat32, ncclSum, handle_->get(),
+                                   to_cuda(stream)),
+                 "ncclReduceScatter");
+      return;
+    }
+    const float* part = in;
+    for (int root = 0; root < size(); ++root) {
+      const std::int64_t count = counts[static_cast<std::size_t>(root)];
+      if (count > 0)
+        check_nccl(ncclReduce(part, out, count_of(count), ncclFloat32, ncclSum, root, handle_->get(),
+                              to_cuda(stream)),
+                   "ncclReduce");
+      part += count;
+    }
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& bootstrap) {
+  return std::make_unique<NcclCommunicator>(bootstrap);
+}
+
+std::string nccl_version_text() {
+  int version = 0;
+  check_nccl(ncclGetVersion(&version), "ncclGetVersion");
+  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace sluice

@@ -1,0 +1,104 @@
+// The decoder as a list of blocks: embedding, layers, head. Functions of (inputs, parameter views); when to
+// gather, recompute and reduce is the trainer's business.
+#pragma once
+
+#include "decoder/attention_block.hpp"
+#include "decoder/delta_net_block.hpp"
+#include "decoder/mlp_blocks.hpp"
+#include "decoder/parameter_views.hpp"
+#include "model/model_config.hpp"
+#include "ops/documents.hpp"
+#include "ops/embedding.hpp"
+#include "ops/loss.hpp"
+#include "ops/rotary.hpp"
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+namespace sluice {
+
+/// Weights of one layer.
+struct LayerParameters {
+  ops::Parameter input_norm, post_attention_norm;  ///< [hidden]
+  std::variant<AttentionParameters, DeltaNetParameters> mixer;
+  std::variant<DenseMlpParameters, MoeParameters> mlp;
+};
+
+/// What a layer keeps from the first pass of a micro-batch for a later one: whatever a recompute would have
+/// to choose again, or could only repeat at great cost.
+struct SavedForRecompute {
+  RoutingRecord routing;           ///< of a MoE layer
+  ops::AttentionRecord attention;  ///< of a layer with attention
+};
+
+class Decoder {
+ public:
+  /// Views are taken from `views`, whose units must be bound whenever a function here uses them: the
+  /// embedding's for embed(), a layer's dense and expert units for layer() and its backward, the final unit's
+  /// (and with tied embeddings the embedding's) for head(). `sequence_length` bounds the positions.
+  Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t sequence_length);
+
+  /// ids [b, L] int64 -> [b, L, hidden].
+  [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const;
+  /// Adds the gradient of the embedding table for d_out [b, L, hidden].
+  void embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const;
+  /// The same into some rows of it, wherever they are.
+  void embed_backward(const at::Tensor& ids, const at::Tensor& d_out, const ops::TableRows& rows) const;
+
+  /// The first half of a layer: x [b, L, hidden] plus what its tokens say to each other, of the same shape. A
+  /// graph is kept if x requires a gradient. `record` as in ops::attention(). In a pass for the graph alone
+  /// the result holds nothing of use.
+  [[nodiscard]] at::Tensor token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,
+                                       ops::AttentionRecord& record,
+                                       ops::Purpose purpose = ops::Purpose::kOutput) const;
+
+  /// The second half: mixed [b, L, hidden] plus what each token is fed to becomes. Collective as moe_block(),
+  /// where the layer has one; arguments as there, with `d_out` [b, L, hidden]. For a pass that is given this
+  /// one, which is for the graph alone, the result holds nothing of use.
+  [[nodiscard]] at::Tensor mlp_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record,
+                                        RoutingSums& sums, const at::Tensor& probability_grad,
+                                        ops::TokenExchange& exchange, const at::Tensor& d_out = {}) const;
+
+  /// Both halves, for their result.
+  [[nodiscard]] at::Tensor layer(int index, const at::Tensor& x, const ops::Documents& documents,
+                                 SavedForRecompute& record, RoutingSums& sums,
+                                 const at::Tensor& probability_grad, ops::TokenExchange& exchange) const {
+    return mlp_sublayer(index, token_mixer(index, x, documents, record.attention), record.routing, sums,
+                        probability_grad, exchange);
+  }
+
+  /// Takes part in what is collective of layer() and of its backward, without tokens of its own. Nothing for
+  /// a dense layer.
+  void participate_without_tokens(int index, ops::TokenExchange& exchange) const;
+  void participate_without_tokens_backward(int index, ops::TokenExchange& exchange) const;
+
+  /// Zero sums for a layer's router; undefined tensors for a dense layer.
+  [[nodiscard]] RoutingSums no_routing(int index) const;
+
+  struct Head {
+    at::Tensor losses;  ///< [b, L] float64, not scaled; 0 where the target is ops::kNoTarget
+    at::Tensor d_x;  ///< [b, L, hidden] gradient of loss_scale * sum of losses; undefined without want_grad
+  };
+  /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. With `want_grad` also the
+  /// gradients, those of the parameters being added to their views.
+  [[nodiscard]] Head head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,
+                          bool want_grad) const;
+
+  /// Logits [L, vocabulary] float32 of one sequence x [L, hidden]; for dumps.
+  [[nodiscard]] at::Tensor logits(const at::Tensor& x) const;
+
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
+
+ private:
+  [[nodiscard]] const LayerParameters& parameters(int index) const {
+    return layers_[static_cast<std::size_t>(index)];
+  }
+
+  ModelConfig config_;
+  ops::Parameter embedding_, final_norm_, head_;
+  std::vector<LayerParameters> layers_;
+  ops::RotaryTable rotary_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,96 @@
+#include "decoder/parameter_views.hpp"
+
+#include "base/error.hpp"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+at::ScalarType scalar_type(DType dtype) {
+  SLUICE_ASSERT(dtype == DType::kFloat32 || dtype == DType::kBFloat16, "no training in {}", name_of(dtype));
+  return dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
+}
+
+c10::Storage unbound_storage(std::int64_t bytes) {
+  return {c10::Storage::use_byte_size_t(), static_cast<std::size_t>(bytes), at::DataPtr(nullptr, at::kCPU),
+          nullptr, false};
+}
+
+void point_at(c10::Storage& storage, void* address) {
+  storage.set_data_ptr_noswap(at::DataPtr(address, at::kCPU));
+}
+
+/// Of the experts that `held` elements have, if the unit has experts; else all of the tensor.
+std::vector<std::int64_t> shape_of(const TensorInfo& tensor, const FlatLayout& unit, std::int64_t held) {
+  std::vector<std::int64_t> shape = tensor.shape;
+  if (unit.kind() == UnitKind::kExperts) shape[0] = held / unit.expert_begin(1);
+  return shape;
+}
+
+/// Row-major inside a block; the first dimension steps from block to block.
+std::vector<std::int64_t> strides_of(const TensorInfo& tensor, const Placement& placement) {
+  std::vector<std::int64_t> strides(tensor.shape.size(), 1);
+  for (std::size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * tensor.shape[i];
+  if (placement.blocks > 1) strides[0] = placement.block_stride;
+  return strides;
+}
+
+at::Tensor view_of(const c10::Storage& storage, at::ScalarType type, const Placement& placement,
+                   const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
+  at::Tensor view = at::empty({0}, at::TensorOptions().dtype(type));
+  view.set_(storage, shape.front() == 0 ? 0 : placement.offset, shape, strides);
+  return view;
+}
+
+}  // namespace
+
+ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
+                               DType dtype)
+    : manifest_(manifest), layouts_(plan.layouts()), views_(manifest.tensors().size()) {
+  for (int unit = 0; unit < static_cast<int>(layouts_.units.size()); ++unit) {
+    const FlatLayout& layout = layouts_.units[static_cast<std::size_t>(unit)];
+    const std::int64_t held = plan.gathered_range(unit, rank).count();
+    values_.push_back(unbound_storage(held * size_of(dtype)));
+    gradients_.push_back(unbound_storage(held * size_of(DType::kFloat32)));
+    for (const Placement& placement : layout.placements()) {
+      const TensorInfo& tensor = manifest[placement.tensor];
+      const std::vector<std::int64_t> shape = shape_of(tensor, layout, held);
+      const std::vector<std::int64_t> strides = strides_of(tensor, placement);
+      views_[static_cast<std::size_t>(placement.tensor)] = {
+          view_of(values_.back(), scalar_type(dtype), placement, shape, strides),
+          view_of(gradients_.back(), at::kFloat, placement, shape, strides),
+          &written_.emplace_back(layout.kind() == UnitKind::kExperts ? shape.front() : 1)};
+    }
+  }
+}
+
+const ops::Parameter& ParameterViews::operator[](std::string_view name) const {
+  const auto tensor = manifest_.find(name);
+  SLUICE_ASSERT(tensor, "no tensor {} in the manifest", name);
+  const TensorHome& home = layouts_.homes[static_cast<std::size_t>(*tensor)];
+  SLUICE_ASSERT(home.unit >= 0, "{} has no storage", name);
+  const FlatLayout& unit = layouts_.units[static_cast<std::size_t>(home.unit)];
+  return views_[static_cast<std::size_t>(unit.placements()[static_cast<std::size_t>(home.placement)].tensor)];
+}
+
+void ParameterViews::bind(int unit, std::byte* values) {
+  point_at(values_[static_cast<std::size_t>(unit)], values);
+}
+
+void ParameterViews::bind_gradients(int unit, float* gradients) {
+  point_at(gradients_[static_cast<std::size_t>(unit)], gradients);
+}
+
+void ParameterViews::unbind(int unit) { bind(unit, nullptr); }
+
+void ParameterViews::unbind_gradients(int unit) { bind_gradients(unit, nullptr); }
+
+void ParameterViews::set_written(int unit, bool written) {
+  for_each_view(unit, [&](const ops::Parameter& view) { view.written->set_all(written); });
+}
+
+void ParameterViews::clear_unwritten(int unit) { for_each_view(unit, ops::clear_unwritten_gradient); }
+
+}  // namespace sluice

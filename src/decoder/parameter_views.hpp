@@ -1,0 +1,58 @@
+// Tensors over memory that comes and goes: every parameter of the model as a view of what this rank holds of
+// its unit's buffer, made once, pointing at whatever memory the unit is bound to at the moment.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "ops/parameter.hpp"
+#include "shard/shard_plan.hpp"
+
+#include <c10/core/Storage.h>
+
+#include <cstddef>
+#include <deque>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// Binding a unit moves no bytes: all tensors of a unit share one storage, whose address is replaced. An
+/// unbound unit has a null address, so that a use outside its time fails at once.
+class ParameterViews {
+ public:
+  /// `manifest` and `plan` must outlive the views. All tensors have the element type `dtype`, gradients
+  /// float32. Fused expert tensors [E, ...] have as many experts as `rank` holds.
+  ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank, DType dtype);
+
+  /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
+  /// unknown names.
+  [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
+  /// Points a unit's values at `values` (what the rank holds, in the dtype), which stays the caller's.
+  void bind(int unit, std::byte* values);
+  /// Points a unit's gradients at `gradients` (as many float32).
+  void bind_gradients(int unit, float* gradients);
+  void unbind(int unit);
+  void unbind_gradients(int unit);
+
+  /// Whether a unit's gradients hold numbers of this step: they do, if nobody says otherwise. If not, the
+  /// first that come to a tensor, or to an expert, replace what is there.
+  void set_written(int unit, bool written);
+  /// Zeros in a unit's bound gradients, where nothing has come since.
+  void clear_unwritten(int unit);
+
+ private:
+  /// Calls `visit` with the views of each of a unit's tensors.
+  template <class Visit>
+  void for_each_view(int unit, Visit visit) const {
+    for (const Placement& placement : layouts_.units[static_cast<std::size_t>(unit)].placements())
+      visit(views_[static_cast<std::size_t>(placement.tensor)]);
+  }
+
+  const ParameterManifest& manifest_;
+  const UnitLayouts& layouts_;
+  std::vector<c10::Storage> values_;              ///< one per unit
+  std::vector<c10::Storage> gradients_;           ///< one per unit
+  std::deque<ops::GradientInitialized> written_;  ///< one per stored tensor
+  std::vector<ops::Parameter> views_;             ///< one per manifest tensor; empty for computed buffers
+};
+
+}  // namespace sluice

@@ -1,0 +1,43 @@
+#include "decoder/rotary_frequencies.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/pow.h>
+#include <torch/types.h>
+
+namespace sluice {
+namespace {
+
+// The operations of transformers, one by one: another order would round in another way.
+
+/// Positions per radian without any scaling: theta^(2i/dim).
+at::Tensor periods(const RotaryConfig& rotary) {
+  const at::Tensor exponents = at::arange(0, rotary.dim, 2, at::kLong).to(at::kFloat) / rotary.dim;
+  return at::pow(rotary.theta, exponents);
+}
+
+/// Fast pairs stay as they are, slow ones turn `factor` times slower, the ones between do something between.
+at::Tensor yarn_frequencies(const RotaryConfig& rotary) {
+  const at::Tensor line =
+      (at::arange(rotary.dim / 2, at::kFloat) - rotary.blend_begin) / (rotary.blend_end - rotary.blend_begin);
+  const at::Tensor kept = 1 - at::clamp(line, 0, 1);
+  const at::Tensor period = periods(rotary);
+  return 1.0 / (rotary.factor * period) * (1 - kept) + 1.0 / period * kept;
+}
+
+}  // namespace
+
+at::Tensor rotary_frequencies(const RotaryConfig& rotary) {
+  const at::NoGradGuard no_grad;
+  switch (rotary.scaling) {
+    case RotaryScaling::kNone:
+      break;
+    case RotaryScaling::kLinear:
+      return 1.0 / periods(rotary) / rotary.factor;
+    case RotaryScaling::kYarn:
+      return yarn_frequencies(rotary);
+  }
+  return 1.0 / periods(rotary);
+}
+
+}  // namespace sluice

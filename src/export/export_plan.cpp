@@ -1,0 +1,124 @@
+#include "export/export_plan.hpp"
+
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "base/round.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// Copied tensors are dealt to the ranks in parts of at least this many bytes.
+constexpr std::int64_t kMinCopyBytes = kMiB;
+
+std::vector<SafetensorsEntry> entries_of(const ExportContent& content) {
+  std::vector<SafetensorsEntry> entries;
+  for (const ExportTensor& tensor : content.tensors)
+    entries.push_back({tensor.name, tensor.dtype, tensor.target.shape, 0, 0});
+  return entries;
+}
+
+}  // namespace
+
+ExportPlan::ExportPlan(const ExportContent& content, const ShardPlan& shards, std::int64_t max_shard_bytes,
+                       std::vector<int> copiers)
+    : shards_(shards),
+      copiers_(std::move(copiers)),
+      source_files_(content.source_files),
+      files_(cut_into_files(entries_of(content), max_shard_bytes)) {
+  SLUICE_ASSERT(!copiers_.empty(), "no rank reads the source");
+  for (const ExportTensor& tensor : content.tensors)
+    tensors_.push_back({tensor.target, tensor.source_file, tensor.source_begin});
+  std::size_t first = 0;
+  for (const WeightFile& file : files_) first_.push_back(std::exchange(first, first + file.tensors.size()));
+}
+
+void ExportPlan::for_each_piece(int file, int rank,
+                                const std::function<void(const ExportPiece&)>& visit) const {
+  const std::vector<SafetensorsEntry>& entries = files_[static_cast<std::size_t>(file)].tensors;
+  const std::size_t first = first_[static_cast<std::size_t>(file)];
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Origin& origin = tensors_[first + i];
+    if (entries[i].bytes == 0) continue;
+    if (origin.source_file >= 0)
+      visit_copied(entries[i], origin, first + i, rank, visit);
+    else
+      visit_owned(entries[i], origin, rank, visit);
+  }
+}
+
+void ExportPlan::visit_owned(const SafetensorsEntry& entry, const Origin& origin, int rank,
+                             const std::function<void(const ExportPiece&)>& visit) const {
+  const KeyTarget& target = origin.target;
+  const TensorHome& home = shards_.layouts().homes[static_cast<std::size_t>(target.tensor)];
+  const FlatLayout& unit = shards_.layouts().units[static_cast<std::size_t>(home.unit)];
+  const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];
+  const std::int64_t size = size_of(entry.dtype);
+  const std::int64_t block = entry.bytes / size / target.blocks;
+  for (std::int64_t b = 0; b < target.blocks; ++b) {
+    const std::int64_t begin = target.begin + b * target.block_stride;
+    const std::int64_t offset = entry.begin + b * block * size;
+    shards_.for_each_owned_run(home.unit, placement, {begin, begin + block}, rank,
+                               [&](const ShardPlan::OwnedRun& run) {
+                                 visit({offset + (run.tensor_begin - begin) * size, run.count * size,
+                                        entry.dtype, -1, run.arena_begin});
+                               });
+  }
+}
+
+/// Large tensors go to all copiers in equal parts; small ones to one each, in turn.
+void ExportPlan::visit_copied(const SafetensorsEntry& entry, const Origin& origin, std::size_t index,
+                              int rank, const std::function<void(const ExportPiece&)>& visit) const {
+  const auto ranks = static_cast<std::int64_t>(copiers_.size());
+  const std::int64_t part = std::max(divide_up<std::int64_t>(entry.bytes, ranks), kMinCopyBytes);
+  std::size_t turn = index;
+  for (std::int64_t begin = 0; begin < entry.bytes; begin += part, ++turn) {
+    if (copiers_[turn % copiers_.size()] != rank) continue;
+    visit({entry.begin + begin, std::min(part, entry.bytes - begin), entry.dtype, origin.source_file,
+           origin.source_begin + begin});
+  }
+}
+
+void ExportPlan::check_coverage() const {
+  for (int file = 0; file < static_cast<int>(files_.size()); ++file) {
+    const WeightFile& layout = files_[static_cast<std::size_t>(file)];
+    std::vector<Range> written;
+    for (int rank = 0; rank < shards_.world(); ++rank)
+      for_each_piece(file, rank, [&](const ExportPiece& piece) {
+        written.push_back({piece.offset, piece.offset + piece.bytes});
+      });
+    std::ranges::sort(written, {}, &Range::begin);
+    std::int64_t end = layout.header_bytes;
+    for (const Range& range : written) {
+      SLUICE_ASSERT(range.begin == end, "export plan: byte {} of {} is written {}",
+                    std::min(range.begin, end), layout.name, range.begin < end ? "twice" : "by no rank");
+      end = range.end;
+    }
+    SLUICE_ASSERT(end == layout.bytes, "export plan: {} is written up to byte {} of {}", layout.name, end,
+                  layout.bytes);
+  }
+}
+
+std::int64_t ExportPlan::file_bytes() const {
+  std::int64_t bytes = 0;
+  for (const WeightFile& file : files_) bytes += file.bytes;
+  return bytes;
+}
+
+std::int64_t ExportPlan::tensor_bytes() const {
+  std::int64_t bytes = 0;
+  for (const WeightFile& file : files_) bytes += file.bytes - file.header_bytes;
+  return bytes;
+}
+
+std::int64_t ExportPlan::copied_bytes() const {
+  std::int64_t bytes = 0;
+  for (std::size_t file = 0; file < files_.size(); ++file)
+    for (std::size_t i = 0; i < files_[file].tensors.size(); ++i)
+      if (tensors_[first_[file] + i].source_file >= 0) bytes += files_[file].tensors[i].bytes;
+  return bytes;
+}
+
+}  // namespace sluice

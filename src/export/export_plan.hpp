@@ -1,0 +1,76 @@
+// How the arenas' bytes reach the files of an exported directory: which rank writes which bytes of which
+// file. Pure.
+//
+//   file      | header | tensor a | tensor b | tensor c ...
+//   pieces    | rank 0 | 0 | 1 | 2 | 0 |  1  | 2 |  1       each written by the rank that has it, at its
+//   place
+//
+// Nothing but the table of tensors is kept; pieces are worked out when they are asked for.
+#pragma once
+
+#include "export/export_tensors.hpp"
+#include "shard/shard_plan.hpp"
+#include "weights/weight_files.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace sluice {
+
+/// `bytes` bytes at `offset` of a written file: elements of type `dtype` made from those that begin at
+/// element `from` of a rank's arena; or, with a source file, its bytes from byte `from` on as they are.
+struct ExportPiece {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+  DType dtype = DType::kBFloat16;
+  int source_file = -1;
+  std::int64_t from = 0;
+  [[nodiscard]] bool is_copied() const { return source_file >= 0; }
+  [[nodiscard]] std::int64_t count() const { return bytes / size_of(dtype); }
+};
+
+class ExportPlan {
+ public:
+  /// Files of at most `max_shard_bytes` of tensors each, but for a tensor that is larger. `copiers` are the
+  /// ranks that can read the source's files. `shards` must outlive the plan.
+  ExportPlan(const ExportContent& content, const ShardPlan& shards, std::int64_t max_shard_bytes,
+             std::vector<int> copiers);
+
+  [[nodiscard]] const std::vector<WeightFile>& files() const { return files_; }
+  [[nodiscard]] const std::vector<CheckpointFile>& source_files() const { return source_files_; }
+  [[nodiscard]] const ShardPlan& shards() const { return shards_; }
+
+  /// Calls `visit` with what `rank` writes into a file, in the file's order. Headers are not part of it.
+  void for_each_piece(int file, int rank, const std::function<void(const ExportPiece&)>& visit) const;
+
+  /// Error(kInternal) unless every byte behind the header of every file is written exactly once.
+  void check_coverage() const;
+
+  [[nodiscard]] std::int64_t tensor_count() const { return static_cast<std::int64_t>(tensors_.size()); }
+  /// Of all files, headers included; of all tensors; of the tensors that are copied from the source.
+  [[nodiscard]] std::int64_t file_bytes() const;
+  [[nodiscard]] std::int64_t tensor_bytes() const;
+  [[nodiscard]] std::int64_t copied_bytes() const;
+
+ private:
+  /// Where the values of a written tensor come from. Its place is in files_, in the same order.
+  struct Origin {
+    KeyTarget target;
+    int source_file = -1;
+    std::int64_t source_begin = 0;
+  };
+  void visit_owned(const SafetensorsEntry& entry, const Origin& origin, int rank,
+                   const std::function<void(const ExportPiece&)>& visit) const;
+  void visit_copied(const SafetensorsEntry& entry, const Origin& origin, std::size_t index, int rank,
+                    const std::function<void(const ExportPiece&)>& visit) const;
+
+  const ShardPlan& shards_;
+  std::vector<int> copiers_;
+  std::vector<CheckpointFile> source_files_;
+  std::vector<WeightFile> files_;
+  std::vector<std::size_t> first_;  ///< of each file: its first tensor
+  std::vector<Origin> tensors_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,120 @@
+#include "export/export_tensors.hpp"
+
+#include "base/error.hpp"
+
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace sluice {
+namespace {
+
+/// "…layers.3." of a name in a layer, and the rest.
+std::pair<std::string_view, std::string_view> cut_behind_layer(std::string_view name) {
+  constexpr std::string_view kLayers = ".layers.";
+  const std::size_t layers = name.find(kLayers);
+  SLUICE_ASSERT(layers != std::string_view::npos, "{} names no layer", name);
+  const std::size_t rest = name.find('.', layers + kLayers.size()) + 1;
+  return {name.substr(0, rest), name.substr(rest)};
+}
+
+/// `name` of a tensor in a layer, under the wrapper's prefix that `like` has.
+std::string with_prefix_of(std::string_view like, std::string_view name) {
+  return std::string(cut_behind_layer(like).first).append(cut_behind_layer(name).second);
+}
+
+/// The published expert tensors of one layer.
+struct ExpertLayer {
+  std::vector<PublishedTensor> tensors;
+  std::set<std::string, std::less<>> names;  ///< behind "…layers.3."
+  bool is_rewritten = false;                 ///< the source has other tensors
+  bool is_done = false;
+};
+
+class Lister {
+ public:
+  Lister(const CheckpointIndex& source, const KeyMap& keys, std::optional<ExpertLayout> experts)
+      : source_(source), keys_(keys) {
+    content_.source_files = source.files;
+    if (experts) find_rewritten_layers(*experts);
+  }
+
+  ExportContent run() {
+    for (const CheckpointEntry& entry : source_.entries) {
+      const auto key = keys_.resolve(entry.name);
+      SLUICE_ASSERT(!std::holds_alternative<UnknownKey>(key), "{} is not the model's", entry.name);
+      if (const auto* ignored = std::get_if<IgnoredKey>(&key)) {
+        if (!ignored->redundant) copy(entry);
+      } else {
+        take(entry, std::get<KeyTarget>(key));
+      }
+    }
+    return std::move(content_);
+  }
+
+ private:
+  [[nodiscard]] const TensorInfo& info(const KeyTarget& target) const {
+    return keys_.manifest()[target.tensor];
+  }
+
+  void find_rewritten_layers(ExpertLayout experts) {
+    for (PublishedTensor& tensor : keys_.published(experts)) {
+      if (info(tensor.target).role != Role::kExpert) continue;
+      ExpertLayer& layer = layers_[info(tensor.target).layer];
+      layer.names.emplace(cut_behind_layer(tensor.name).second);
+      layer.tensors.push_back(std::move(tensor));
+    }
+    for (const CheckpointEntry& entry : source_.entries) {
+      const auto key = keys_.resolve(entry.name);
+      const auto* target = std::get_if<KeyTarget>(&key);
+      if (target == nullptr || info(*target).role != Role::kExpert) continue;
+      ExpertLayer& layer = layers_[info(*target).layer];
+      if (!layer.names.contains(cut_behind_layer(entry.name).second)) layer.is_rewritten = true;
+    }
+  }
+
+  void copy(const CheckpointEntry& entry) {
+    content_.tensors.push_back({entry.name, entry.dtype, {-1, 0, entry.shape}, entry.file, entry.begin});
+  }
+
+  void take(const CheckpointEntry& entry, const KeyTarget& target) {
+    const auto layer = layers_.find(info(target).layer);
+    const bool is_rewritten = layer != layers_.end() && layer->second.is_rewritten;
+    if (is_rewritten && info(target).role == Role::kExpert) return rewrite(entry, layer->second);
+    std::string name = entry.name;
+    if (is_rewritten && info(target).role == Role::kRouter)  // in the spelling of its experts
+      name = with_prefix_of(name, keys_.manifest().published_name(info(target).name));
+    content_.tensors.push_back({std::move(name), entry.dtype, target});
+  }
+
+  /// In place of the layer's first expert tensor, all of them as published, under the source's prefix.
+  void rewrite(const CheckpointEntry& entry, ExpertLayer& layer) {
+    if (std::exchange(layer.is_done, true)) return;
+    for (PublishedTensor& tensor : layer.tensors)
+      content_.tensors.push_back(
+          {with_prefix_of(entry.name, tensor.name), entry.dtype, std::move(tensor.target)});
+  }
+
+  const CheckpointIndex& source_;
+  const KeyMap& keys_;
+  std::map<int, ExpertLayer> layers_;  ///< empty if experts are written as they were read
+  ExportContent content_;
+};
+
+}  // namespace
+
+ExportContent content_like(const CheckpointIndex& source, const KeyMap& keys,
+                           std::optional<ExpertLayout> experts) {
+  return Lister(source, keys, experts).run();
+}
+
+ExportContent content_of(const KeyMap& keys, ExpertLayout experts, DType dtype) {
+  ExportContent content;
+  for (PublishedTensor& tensor : keys.published(experts))
+    content.tensors.push_back({std::move(tensor.name), dtype, std::move(tensor.target)});
+  return content;
+}
+
+}  // namespace sluice

@@ -1,0 +1,40 @@
+// What a directory that is to be written will hold: names and element types, in order. Pure.
+#pragma once
+
+#include "manifest/key_map.hpp"
+#include "weights/checkpoint_index.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// A tensor to be written: `target` of the manifest, or bytes of a source file as they are.
+struct ExportTensor {
+  std::string name;
+  DType dtype = DType::kBFloat16;
+  KeyTarget target;               ///< shape is that of the written tensor
+  int source_file = -1;           ///< -1: the values come from the shards
+  std::int64_t source_begin = 0;  ///< byte of that file
+
+  [[nodiscard]] bool is_copied() const { return source_file >= 0; }
+  [[nodiscard]] std::int64_t bytes() const { return target.element_count() * size_of(dtype); }
+};
+
+struct ExportContent {
+  std::vector<ExportTensor> tensors;
+  std::vector<CheckpointFile> source_files;  ///< what source_file counts
+};
+
+/// What `source` holds, which must match the manifest (match_checkpoint()), in its order, names and element
+/// types; parts that training ignores (vision tower, multi-token prediction) are copied, stored ties and
+/// computed buffers left out. With `experts`, experts are written in that layout, whatever the source's.
+[[nodiscard]] ExportContent content_like(const CheckpointIndex& source, const KeyMap& keys,
+                                         std::optional<ExpertLayout> experts);
+
+/// The model alone, as KeyMap::published(), every tensor in `dtype`.
+[[nodiscard]] ExportContent content_of(const KeyMap& keys, ExpertLayout experts, DType dtype);
+
+}  // namespace sluice

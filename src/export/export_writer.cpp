@@ -1,0 +1,129 @@
+#include "export/export_writer.hpp"
+
+#include "base/fault.hpp"
+#include "weights/checkpoint_files.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// Pieces of at least this many bytes that need no conversion are written from the arena itself.
+constexpr std::int64_t kDirectBytes = 256 * kKiB;
+
+}  // namespace
+
+ExportWriter::ExportWriter(const ExportPlan& plan, const ShardArena& values, std::filesystem::path directory,
+                           ExportWriterOptions options)
+    : plan_(plan),
+      values_(values),
+      directory_(std::move(directory)),
+      options_(std::move(options)),
+      staging_(allocate(MemoryKind::kPrivate, options_.staging_bytes, "export staging")) {}
+
+void ExportWriter::write(int file) {
+  const WeightFile& layout = plan_.files()[static_cast<std::size_t>(file)];
+  path_ = directory_ / layout.name;
+  if (values_.rank() == 0) write_header(layout);
+  plan_.for_each_piece(file, values_.rank(), [&](const ExportPiece& piece) {
+    if (piece.is_copied())
+      copy(piece);
+    else if (piece.dtype == values_.dtype() && piece.bytes >= kDirectBytes)
+      write_directly(piece);
+    else
+      convert(piece);
+  });
+  flush();
+  finish();
+}
+
+void ExportWriter::write_header(const WeightFile& layout) {
+  const std::string header = layout.header();
+  emit(0, std::as_bytes(std::span(header)));
+}
+
+void ExportWriter::write_directly(const ExportPiece& piece) {
+  flush();
+  for (std::int64_t done = 0; done < piece.bytes;) {
+    const std::int64_t bytes = std::min(piece.bytes - done, staging_.bytes());
+    emit(piece.offset + done, {element(piece.from) + done, static_cast<std::size_t>(bytes)});
+    done += bytes;
+  }
+}
+
+void ExportWriter::convert(const ExportPiece& piece) {
+  const std::int64_t size = size_of(piece.dtype);
+  for (std::int64_t done = 0; done < piece.count();) {
+    const std::span<std::byte> room = room_at(piece.offset + done * size, size);
+    const std::int64_t count = std::min(piece.count() - done, std::ssize(room) / size);
+    convert_elements(element(piece.from + done), values_.dtype(), room.data(), piece.dtype, count);
+    staged_ += count * size;
+    done += count;
+  }
+}
+
+void ExportWriter::copy(const ExportPiece& piece) {
+  const InputFile& in = source_file(piece.source_file);
+  for (std::int64_t done = 0; done < piece.bytes;) {
+    std::span<std::byte> room = room_at(piece.offset + done, 1);
+    room = room.first(std::min(room.size(), static_cast<std::size_t>(piece.bytes - done)));
+    in.read_at(piece.from + done, room);
+    if (!options_.keep_cached) in.drop_cache(piece.from + done, std::ssize(room));
+    staged_ += std::ssize(room);
+    copied_bytes_ += std::ssize(room);
+    done += std::ssize(room);
+  }
+}
+
+/// The free end of the staging buffer, for bytes at `offset` of the file: aligned to its elements and with
+/// room for one. What is staged is written first unless these bytes follow it.
+std::span<std::byte> ExportWriter::room_at(std::int64_t offset, std::int64_t element_bytes) {
+  const bool follows = offset == staged_at_ + staged_ && staged_ % element_bytes == 0;
+  if (!follows || staging_.bytes() - staged_ < element_bytes) flush();
+  if (staged_ == 0) staged_at_ = offset;
+  return {staging_.data() + staged_, static_cast<std::size_t>(staging_.bytes() - staged_)};
+}
+
+void ExportWriter::flush() {
+  if (staged_ == 0) return;
+  emit(staged_at_, {staging_.data(), static_cast<std::size_t>(staged_)});
+  staged_ = 0;
+}
+
+void ExportWriter::emit(std::int64_t offset, std::span<const std::byte> data) {
+  fault_point("export.write", values_.rank());
+  if (!out_) out_ = OutputFile::open(path_);
+  out_->write_at(offset, data);
+  written_bytes_ += std::ssize(data);
+  if (window_.count() == 0) window_.begin = offset;
+  window_.end = offset + std::ssize(data);
+  if (window_.count() >= staging_.bytes()) turn_window();
+  options_.after_write();
+}
+
+/// While one window is filled the one before is on its way to disk, so that pages never pile up.
+void ExportWriter::turn_window() {
+  if (!options_.keep_cached) {
+    out_->start_writeback(window_.begin, window_.count());
+    out_->drop_written(previous_.begin, previous_.count());
+  }
+  previous_ = std::exchange(window_, {});
+}
+
+void ExportWriter::finish() {
+  if (!out_) return;
+  turn_window();
+  turn_window();
+  std::exchange(out_, std::nullopt)->close();
+  previous_ = {};
+}
+
+const InputFile& ExportWriter::source_file(int file) {
+  if (in_index_ == file) return *in_;
+  in_ = open_source(options_.source, plan_.source_files()[static_cast<std::size_t>(file)]);
+  in_index_ = file;
+  return *in_;
+}
+
+}  // namespace sluice

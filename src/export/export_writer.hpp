@@ -1,0 +1,73 @@
+// One rank's part of an export: writes its pieces into files that are there already.
+#pragma once
+
+#include "base/bytes.hpp"
+#include "device/memory.hpp"
+#include "export/export_plan.hpp"
+#include "io/file.hpp"
+#include "shard/arena.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+
+namespace sluice {
+
+struct ExportWriterOptions {
+  std::filesystem::path source;               ///< directory of the files that tensors are copied from
+  std::int64_t staging_bytes = 8 * kMiB;      ///< the only buffer there is
+  bool keep_cached = false;                   ///< leave what was written or copied in the page cache
+  std::function<void()> after_write = [] {};  ///< called after every write
+};
+
+class ExportWriter {
+ public:
+  /// `plan` and `values` must outlive the writer. Writes into `directory`.
+  ExportWriter(const ExportPlan& plan, const ShardArena& values, std::filesystem::path directory,
+               ExportWriterOptions options);
+
+  /// Writes this rank's pieces of a file, gathered into large writes, and the header on rank 0; then fsyncs.
+  /// Dirty pages stay within two staging buffers.
+  void write(int file);
+
+  /// So far, by this rank.
+  [[nodiscard]] std::int64_t written_bytes() const { return written_bytes_; }
+  [[nodiscard]] std::int64_t copied_bytes() const { return copied_bytes_; }
+  [[nodiscard]] std::int64_t staging_bytes() const { return staging_.bytes(); }
+
+ private:
+  void write_header(const WeightFile& layout);
+  void write_directly(const ExportPiece& piece);
+  void convert(const ExportPiece& piece);
+  void copy(const ExportPiece& piece);
+  [[nodiscard]] std::span<std::byte> room_at(std::int64_t offset, std::int64_t element_bytes);
+  void flush();
+  void emit(std::int64_t offset, std::span<const std::byte> data);
+  void turn_window();
+  void finish();
+  [[nodiscard]] const std::byte* element(std::int64_t index) const {
+    return values_.data() + index * size_of(values_.dtype());
+  }
+  [[nodiscard]] const InputFile& source_file(int file);
+
+  const ExportPlan& plan_;
+  const ShardArena& values_;
+  std::filesystem::path directory_;
+  ExportWriterOptions options_;
+  MemoryBlock staging_;
+  std::int64_t staged_at_ = 0;  ///< offset in the file of the staged bytes
+  std::int64_t staged_ = 0;
+  std::filesystem::path path_;     ///< of the file being written
+  std::optional<OutputFile> out_;  ///< opened at the first write
+  Range window_;                   ///< bytes written since writeback was last begun
+  Range previous_;                 ///< bytes on their way to disk
+  std::optional<InputFile> in_;
+  int in_index_ = -1;
+  std::int64_t written_bytes_ = 0;
+  std::int64_t copied_bytes_ = 0;
+};
+
+}  // namespace sluice

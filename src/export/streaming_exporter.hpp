@@ -1,0 +1,51 @@
+// Runs an export plan: all ranks write their own shards side by side, and nothing but outcomes travels
+// between them.
+#pragma once
+
+#include "base/bytes.hpp"
+#include "comm/communicator.hpp"
+#include "export/export_plan.hpp"
+#include "shard/arena.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+namespace sluice {
+
+struct ExportOptions {
+  std::filesystem::path source{};                   ///< directory that plan.source_files() are in
+  std::vector<std::filesystem::path> companions{};  ///< files copied beside the weights; used on rank 0
+  std::int64_t staging_bytes = 8 * kMiB;            ///< of each rank
+  bool keep_cached = false;                         ///< leave the written files in the page cache
+  std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)>
+      progress{};  ///< called on rank 0 after its writes; may be empty
+};
+
+/// One rank's share of an export. Bytes, except where named otherwise.
+struct RankExport {
+  std::int64_t written_bytes = 0;
+  std::int64_t copied_bytes = 0;  ///< read from the source, part of written_bytes
+  std::int64_t staging_bytes = 0;
+  std::int64_t peak_growth_bytes = 0;  ///< RssAnon + Pss_Shmem above what it was before, at its highest
+};
+
+struct ExportReport {
+  std::filesystem::path directory;  ///< on rank 0: where the files are
+  std::vector<RankExport> ranks;    ///< the same on every rank
+  std::int64_t file_bytes = 0;
+  double seconds = 0;  ///< from nothing to a directory that is on disk under its name
+};
+
+/// Collective over `comm`. Writes `target`, which appears complete or not at all: rank 0 creates the files
+/// under a temporary name beside it, every rank writes and fsyncs its pieces (so all must see that
+/// directory), and rank 0 adds index and companions and renames. `values` are this rank's shards, in any
+/// training type. Holds a staging buffer of the given size and nothing that grows. If one rank fails, every
+/// rank throws its error and nothing is left behind. If `target` is there and is not an empty directory the
+/// files get another name (IfTaken::kNextName).
+[[nodiscard]] ExportReport export_checkpoint(Communicator& comm, const ExportPlan& plan,
+                                             const ShardArena& values, const std::filesystem::path& target,
+                                             const ExportOptions& options);
+
+}  // namespace sluice

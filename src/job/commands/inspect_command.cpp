@@ -1,0 +1,149 @@
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "job/commands/commands.hpp"
+#include "job/console.hpp"
+#include "model/architecture.hpp"
+#include "weights/checkpoint_index.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace fs = std::filesystem;
+namespace {
+
+using nlohmann::json;
+
+/// Tensors of one kind together.
+struct Share {
+  std::int64_t tensors = 0;
+  std::int64_t parameters = 0;
+};
+
+/// All that is told.
+struct Inspection {
+  ModelDescription model;
+  std::map<std::string_view, Share> roles;
+  std::int64_t active_parameters = 0;  ///< of which a token meets each
+  std::optional<CheckpointIndex> files;
+  std::map<std::string_view, Share> file_dtypes;
+  std::int64_t file_bytes = 0;
+};
+
+Inspection inspect(const fs::path& directory) {
+  Inspection out{describe_published_model(directory), {}, 0, {}, {}, 0};
+  for (const int index : out.model.manifest.stored_tensors()) {
+    const TensorInfo& tensor = out.model.manifest[index];
+    Share& share = out.roles[name_of(tensor.role)];
+    ++share.tensors;
+    share.parameters += tensor.element_count();
+  }
+  out.active_parameters = active_parameters(out.model);
+  if (!holds_weights(directory)) return out;
+  out.files = read_checkpoint_index(directory);
+  for (const CheckpointEntry& entry : out.files->entries) {
+    Share& share = out.file_dtypes[name_of(entry.dtype)];
+    ++share.tensors;
+    share.parameters += entry.bytes / size_of(entry.dtype);
+    out.file_bytes += entry.bytes;
+  }
+  return out;
+}
+
+std::int64_t count(const std::vector<AttentionKind>& layers, AttentionKind kind) {
+  return std::ranges::count(layers, kind);
+}
+
+std::int64_t published_bytes(const ModelDescription& model) {
+  return model.manifest.parameter_count() * size_of(model.config.published_dtype);
+}
+
+json as_json(const Inspection& i) {
+  const ModelConfig& config = i.model.config;
+  json out{{"model_type", config.model_type},
+           {"parameters", i.model.manifest.parameter_count()},
+           {"active_parameters", i.active_parameters},
+           {"tensors", i.model.manifest.stored_tensors().size()},
+           {"dtype", name_of(config.published_dtype)},
+           {"bytes", published_bytes(i.model)},
+           {"layers",
+            {{"full_attention", count(config.attention, AttentionKind::kFull)},
+             {"linear_attention", count(config.attention, AttentionKind::kLinear)},
+             {"dense", config.layer_count() - config.moe_layer_count()},
+             {"moe", config.moe_layer_count()}}},
+           {"experts", config.experts},
+           {"experts_per_token", config.experts_per_token},
+           {"tied_embeddings", config.tie_word_embeddings},
+           {"structure_hash", i.model.manifest.structure_hash().hex()}};
+  for (const auto& [role, share] : i.roles)
+    out["roles"][std::string(role)] = {{"tensors", share.tensors}, {"parameters", share.parameters}};
+  if (!i.files) return out;
+  out["files"] = {
+      {"count", i.files->files.size()}, {"tensors", i.files->entries.size()}, {"bytes", i.file_bytes}};
+  for (const auto& [dtype, share] : i.file_dtypes)
+    out["files"]["dtypes"][std::string(dtype)] = {{"tensors", share.tensors}, {"elements", share.parameters}};
+  return out;
+}
+
+void print_model(const Inspection& i) {
+  const ModelConfig& config = i.model.config;
+  console::line("model      {}, {} in {}", config.model_type, format_bytes(published_bytes(i.model)),
+                name_of(config.published_dtype));
+  console::line("parameters {}, {} of them active for a token", i.model.manifest.parameter_count(),
+                i.active_parameters);
+  console::line("layers     {}: {} with full attention, {} with linear attention; {} dense, {} with experts",
+                config.layer_count(), count(config.attention, AttentionKind::kFull),
+                count(config.attention, AttentionKind::kLinear),
+                config.layer_count() - config.moe_layer_count(), config.moe_layer_count());
+  if (config.experts > 0)
+    console::line("experts    {} a layer, {} for each token{}", config.experts, config.experts_per_token,
+                  config.shared_expert_intermediate_size > 0 ? ", and a shared one" : "");
+  console::line("structure  {}", i.model.manifest.structure_hash().hex());
+}
+
+void print_roles(const Inspection& i) {
+  std::vector<std::vector<std::string>> rows{{"", "tensors", "parameters"}};
+  for (const auto& [role, share] : i.roles)
+    rows.push_back({std::string(role), fmt::to_string(share.tensors), fmt::to_string(share.parameters)});
+  rows.push_back({"all", fmt::to_string(i.model.manifest.stored_tensors().size()),
+                  fmt::to_string(i.model.manifest.parameter_count())});
+  console::write_line(console::table(rows));
+}
+
+void print_files(const Inspection& i) {
+  if (!i.files) return console::line("weights    none here: this is from config.json alone");
+  console::line("weights    {} tensors, {} in {} file{}", i.files->entries.size(), format_bytes(i.file_bytes),
+                i.files->files.size(), i.files->files.size() == 1 ? "" : "s");
+  for (const auto& [dtype, share] : i.file_dtypes)
+    console::line("           {}: {} tensors, {} elements", dtype, share.tensors, share.parameters);
+}
+
+/// A config.json stands for its directory.
+fs::path directory_of(const fs::path& model) {
+  if (!fs::is_regular_file(model)) return model;
+  if (model.filename() != "config.json")
+    fail(ExitCode::kUsage, "{} is neither a model directory nor its config.json", model.string());
+  return model.has_parent_path() ? model.parent_path() : fs::path(".");
+}
+
+}  // namespace
+
+int inspect_command(const InspectArguments& arguments) {
+  const Inspection inspection = inspect(directory_of(arguments.model));
+  if (arguments.json) {
+    console::write_line(as_json(inspection).dump(2));
+    return 0;
+  }
+  print_model(inspection);
+  print_roles(inspection);
+  print_files(inspection);
+  return 0;
+}
+
+}  // namespace sluice

@@ -1,0 +1,134 @@
+#include "base/clock.hpp"
+#include "base/fault.hpp"
+#include "base/log.hpp"
+#include "comm/mpi/mpi_environment.hpp"
+#include "comm/nodes.hpp"
+#include "comm/watchdog.hpp"
+#include "job/baseline.hpp"
+#include "job/commands/commands.hpp"
+#include "job/console.hpp"
+#include "job/exec_compute_program.hpp"
+#include "job/failure.hpp"
+#include "job/job.hpp"
+#include "job/signal_watch.hpp"
+#include "job/threads.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+namespace sluice {
+namespace {
+
+/// What this rank made of the job file and the model, or why it could not.
+struct Attempt {
+  std::unique_ptr<const JobConfig> config;
+  std::unique_ptr<const Blueprint> blueprint;
+  Failure failure{ExitCode::kDone, {}};
+};
+
+/// The file is read more than once on each rank: by the program that computes too.
+void require_readable_again(const std::filesystem::path& file) {
+  std::error_code error;
+  if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))
+    fail(ExitCode::kBadConfig,
+         "{} is no regular file. Every rank reads the job file, some more than once: write it to a file that "
+         "all of "
+         "them see",
+         file.string());
+}
+
+/// MPI starts whatever this finds: a rank that leaves before the others know would strand them.
+Attempt prepare(const JobArguments& arguments) {
+  Attempt attempt;
+  try {
+    require_readable_again(arguments.file);
+    attempt.config = std::make_unique<JobConfig>(load_job_config(arguments.file, arguments.overrides));
+    exec_compute_program(*attempt.config, arguments);
+    attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
+  } catch (...) {
+    attempt.failure = current_failure();
+  }
+  return attempt;
+}
+
+AgreementResult agree_on_job(Communicator& comm, const Attempt& attempt) {
+  AgreementClaim claim;
+  if (attempt.failure.code == ExitCode::kDone) claim.topics = agreement_topics(*attempt.blueprint);
+  claim.failure = attempt.failure.code;
+  claim.failure_text = attempt.failure.text;
+  return agree(comm, claim);
+}
+
+/// How long a rank that stays silent waits to be ended by the one that speaks.
+constexpr unsigned kSilenceSeconds = 30;
+/// How long writing down or printing a failure may take, into pipes and file systems that may never answer.
+constexpr unsigned kFailureReporterElectionSeconds = 10;
+
+[[noreturn]] void end_job(MpiEnvironment& mpi, const Failure& failure) {
+  if (!mpi.take_failure_reporter()) {
+    exit_within(kSilenceSeconds + kFailureReporterElectionSeconds, failure.code);
+    std::this_thread::sleep_for(std::chrono::seconds(kSilenceSeconds));
+    MpiEnvironment::abort(failure.code);
+  }
+  exit_within(kFailureReporterElectionSeconds, failure.code);
+  const Communicator& comm = mpi.world();
+  console::report(fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  {}",
+                              comm.rank(), comm.size(), static_cast<int>(failure.code), failure.text));
+  MpiEnvironment::abort(failure.code);
+}
+
+void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks, SignalWatch& signals) {
+  const Job& job = find_job(blueprint.config.job.kind);
+  const ShardPlan plan = blueprint.shard_plan(comm.size());
+  RunDirectory directory(blueprint.config, comm);
+  const SignalWatch::FailureReporterElections failure_reporters(
+      signals, [&](int number) { directory.set_ended_by(number); });
+  try {
+    const int threads =
+        threads_per_rank(blueprint.config.parallel.threads, usable_cores(), sharing_ranks, most_threads());
+    if (job.start) job.start(threads);
+    const MemorySample baseline = take_baseline(comm);
+    fault_point("job.baseline", comm.rank());  // a place to look from outside
+    JobContext context{blueprint, plan, comm, directory, baseline, find_nodes(comm), threads};
+    job.run(context);
+    comm.set_deadline("finish", blueprint.config.deadline.finish_seconds);
+    comm.barrier();
+  } catch (...) {
+    const Failure failure = current_failure();
+    exit_within(kFailureReporterElectionSeconds, failure.code);
+    directory.set_failed(failure);
+    throw;
+  }
+  directory.set_done();
+}
+
+}  // namespace
+
+int run_command(const JobArguments& arguments) {
+  SignalWatch signals;
+  const Attempt attempt = prepare(arguments);
+  const double setup_seconds =
+      attempt.config ? attempt.config->deadline.setup_seconds : DeadlineSettings().setup_seconds;
+  MpiEnvironment mpi(setup_seconds);
+  Communicator& comm = mpi.world();
+  log::set_rank(comm.rank(), comm.size());
+  try {
+    comm.set_deadline("setup", setup_seconds);
+    const AgreementResult agreed = agree_on_job(comm, attempt);
+    if (agreed.code != ExitCode::kDone) {
+      exit_within(kFailureReporterElectionSeconds, agreed.code);
+      if (comm.rank() == 0) console::report(agreed.report);
+      return static_cast<int>(agreed.code);
+    }
+    run_job(*attempt.blueprint, comm, mpi.sharing_ranks(), signals);
+  } catch (...) {
+    end_job(mpi, current_failure());
+  }
+  mpi.finalize(attempt.config->deadline.finish_seconds);
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace sluice

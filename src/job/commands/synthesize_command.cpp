@@ -1,0 +1,34 @@
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "export/synthesize.hpp"
+#include "job/commands/commands.hpp"
+#include "job/console.hpp"
+#include "job/progress_line.hpp"
+#include "model/architecture.hpp"
+#include "weights/weight_files.hpp"
+
+namespace sluice {
+
+int synthesize_command(const SynthesizeArguments& arguments) {
+  if (arguments.output.empty())
+    fail(ExitCode::kUsage, "synthesize: the name of the directory to create is empty");
+  const ModelDescription model = describe_published_model(arguments.config_directory);
+  const KeyMap keys(model.manifest);
+  const Stopwatch watch;
+  ProgressLine progress("write", console::is_terminal());
+  SynthesizeOptions options;
+  options.standard_deviation = static_cast<float>(model.config.initializer_range);
+  options.seed = arguments.seed;
+  options.sparse = arguments.sparse;
+  options.companions = companion_files(arguments.config_directory);
+  options.progress = [&](std::int64_t done, std::int64_t total) {
+    console::raw(progress.update(done, total, watch.seconds()));
+  };
+  const SynthesizeReport report = synthesize_checkpoint(keys, arguments.output, options);
+  console::line("{}: {} tensors, {} in {} file{}", arguments.output.string(), report.tensors,
+                format_bytes(report.bytes), report.files, report.files == 1 ? "" : "s");
+  return 0;
+}
+
+}  // namespace sluice

@@ -1,0 +1,176 @@
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "job/commands/commands.hpp"
+#include "job/console.hpp"
+#include "job/progress_line.hpp"
+#include "verify/checkpoint_content.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t kShown = 100;  ///< names of one kind
+
+/// A directory and what was found in it.
+struct Verified {
+  fs::path directory;
+  CheckpointIndex index;
+  CheckpointContent content;
+  std::int64_t bytes = 0;
+  std::int64_t non_finite = 0;
+};
+
+/// Headers alone, and what they say.
+Verified open(const fs::path& directory) {
+  Verified v{directory, read_checkpoint_index(directory), {}, 0, 0};
+  for (const CheckpointEntry& entry : v.index.entries) v.bytes += entry.bytes;
+  return v;
+}
+
+/// `quiet` when stdout is for JSON alone.
+Verified verify(Verified v, bool quiet) {
+  const Stopwatch watch;
+  ProgressLine progress("read", console::is_terminal());
+  v.content = read_content(v.index, v.directory, [&](std::int64_t done) {
+    if (!quiet) console::raw(progress.update(done, v.bytes, watch.seconds()));
+  });
+  for (const PublishedDigest& tensor : v.content.tensors) v.non_finite += tensor.non_finite;
+  return v;
+}
+
+const std::string& file_of(const Verified& v, const PublishedDigest& tensor) {
+  const CheckpointEntry& entry = v.index.entries[static_cast<std::size_t>(tensor.entry)];
+  return v.index.files[static_cast<std::size_t>(entry.file)].name;
+}
+
+void print_summary(const std::vector<std::reference_wrapper<const Verified>>& all) {
+  std::vector<std::vector<std::string>> rows{
+      {"directory", "files", "tensors", "bytes", "not finite", "content"}};
+  for (const Verified& v : all)
+    rows.push_back({v.directory.string(), fmt::format("{}", v.index.files.size()),
+                    fmt::format("{}", v.content.tensors.size()), format_bytes(v.bytes),
+                    fmt::format("{}", v.non_finite), v.content.digest().hex()});
+  console::write_line(console::table(rows));
+  for (const Verified& v : all)
+    for (const std::string& warning : v.index.warnings)
+      console::line("  {}: {}", v.directory.string(), warning);
+}
+
+json as_json(const Verified& v) {
+  json tensors = json::array();
+  for (const PublishedDigest& tensor : v.content.tensors)
+    tensors.push_back({{"name", tensor.name},
+                       {"file", file_of(v, tensor)},
+                       {"dtype", name_of(tensor.dtype)},
+                       {"shape", tensor.shape},
+                       {"digest", tensor.digest.hex()},
+                       {"non_finite", tensor.non_finite}});
+  return {{"directory", v.directory.string()},
+          {"files", v.index.files.size()},
+          {"bytes", v.bytes},
+          {"non_finite", v.non_finite},
+          {"content", v.content.digest().hex()},
+          {"warnings", v.index.warnings},
+          {"tensors", std::move(tensors)}};
+}
+
+json as_json(const ContentComparison& comparison, const Verified& a, const Verified& b) {
+  json different = json::array();
+  for (const auto& [name, here, there] : comparison.different)
+    different.push_back({{"name", name}, {"a", here}, {"b", there}});
+  return {{"equal", comparison.is_equal()},
+          {"different", std::move(different)},
+          {"only_in_a", comparison.only_here},
+          {"only_in_b", comparison.only_there},
+          {"spare_in_a", comparison.spare_here},
+          {"spare_in_b", comparison.spare_there},
+          {"a", as_json(a)},
+          {"b", as_json(b)}};
+}
+
+/// A path may hold bytes that are not UTF-8.
+void print(const json& value) {
+  console::write_line(value.dump(2, ' ', false, json::error_handler_t::replace));
+}
+
+void refuse_non_finite(const Verified& v) {
+  std::vector<std::string> lines;
+  for (const PublishedDigest& tensor : v.content.tensors)
+    if (tensor.non_finite > 0)
+      lines.push_back(
+          fmt::format("{} ({}): {}", printable(tensor.name), file_of(v, tensor), tensor.non_finite));
+  if (!lines.empty())
+    fail(ExitCode::kBadData, "{}: {} values are infinite or NaN, in {} tensors:{}", v.directory.string(),
+         v.non_finite, lines.size(), lines_of_some(lines, kShown));
+}
+
+/// What one side alone has, though no model misses it.
+void print_spare(const Verified& v, const std::vector<std::string>& names) {
+  if (!names.empty())
+    console::line("  only in {}, which no text model needs ({}):{}", v.directory.string(), names.size(),
+                  lines_of_some(names, 10));
+}
+
+std::string missing_text(const Verified& has, const std::vector<std::string>& names) {
+  return names.empty() ? ""
+                       : fmt::format("\n  only in {} ({}):{}", has.directory.string(), names.size(),
+                                     lines_of_some(names, kShown));
+}
+
+void refuse_different(const ContentComparison& comparison, const Verified& a, const Verified& b) {
+  if (comparison.is_equal()) return;
+  std::vector<std::string> lines;
+  for (const auto& [name, here, there] : comparison.different)
+    lines.push_back(fmt::format("{}: {} and {}", printable(name), here, there));
+  std::string text = missing_text(a, comparison.only_here) + missing_text(b, comparison.only_there);
+  if (!lines.empty())
+    text += fmt::format("\n  different ({}):{}", lines.size(), lines_of_some(lines, kShown));
+  fail(ExitCode::kBadData, "{} and {} differ:{}", a.directory.string(), b.directory.string(), text);
+}
+
+void verify_one(const Verified& v, bool json_wanted) {
+  if (json_wanted)
+    print(as_json(v));
+  else
+    print_summary({v});
+  refuse_non_finite(v);
+}
+
+void verify_two(const Verified& a, const Verified& b, bool json_wanted) {
+  const ContentComparison comparison = compare(a.content, b.content);
+  if (json_wanted) {
+    print(as_json(comparison, a, b));
+  } else {
+    print_summary({a, b});
+    print_spare(a, comparison.spare_here);
+    print_spare(b, comparison.spare_there);
+  }
+  refuse_different(comparison, a, b);
+}
+
+}  // namespace
+
+int verify_command(const VerifyArguments& arguments) {
+  Verified first = open(arguments.directory);
+  if (!arguments.other) {
+    verify_one(verify(std::move(first), arguments.json), arguments.json);
+    return 0;
+  }
+  Verified second = open(*arguments.other);  // before hours are spent on the first one
+  first = verify(std::move(first), arguments.json);
+  verify_two(first, verify(std::move(second), arguments.json), arguments.json);
+  return 0;
+}
+
+}  // namespace sluice

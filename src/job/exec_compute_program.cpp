@@ -1,0 +1,61 @@
+#include "job/exec_compute_program.hpp"
+
+#include "base/error.hpp"
+#include "job/job.hpp"
+#include "job/threads.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace fs = std::filesystem;
+namespace {
+
+fs::path program_beside_this(std::string_view name) {
+  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / name;
+  if (!fs::exists(program))
+    fail(ExitCode::kBadConfig,
+         "job.kind: jobs of this kind are run by {}, which is not there: it is built and installed together "
+         "with sluice",
+         program.string());
+  return program;
+}
+
+std::vector<std::string> run_words(const fs::path& program, const JobArguments& arguments) {
+  std::vector<std::string> words{program.string(), "run"};
+  for (const std::string& change : arguments.overrides) words.insert(words.end(), {"--set", change});
+  words.insert(words.end(), {"--", arguments.file.string()});
+  return words;
+}
+
+/// OpenMP's threads wait for the next piece of work on their cores for some milliseconds before they sleep:
+/// to wake one takes longer than many a piece. Where cores are shared they would take them from threads that
+/// have work. Read when the program loads, so it cannot wait for MPI to tell how many ranks there are.
+void choose_how_threads_wait(const JobConfig& config) {
+  const int online_cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  if (asks_for_shared_cores(config.parallel.threads, usable_cores(), online_cores, announced_local_ranks()))
+    setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
+}
+
+}  // namespace
+
+void exec_compute_program(const JobConfig& config, const JobArguments& arguments) {
+  const Job& job = find_job(config.job.kind);
+  if (job.program.empty()) return;
+  const fs::path program = program_beside_this(job.program);
+  std::vector<std::string> words = run_words(program, arguments);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  choose_how_threads_wait(config);
+  execv(program.c_str(), pointers.data());
+  fail(ExitCode::kInternal, "{}: could not be started: {}", program.string(), std::strerror(errno));
+}
+
+}  // namespace sluice

@@ -1,0 +1,143 @@
+#include "ops/cpu/expert_rows.hpp"
+
+#include "base/error.hpp"
+#include "base/round.hpp"
+#include "ops/cpu/kernel.hpp"
+#include "ops/sizes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace sluice::ops {
+namespace {
+
+/// Rows that matrices for `count` tokens have: a multiple of the 16 rows of a matrix tile, and beyond 128 of
+/// an eighth of the power of two below. The matrix library compiles a kernel for every number of rows it
+/// meets and keeps it, which costs milliseconds and memory; so there must be few numbers.
+std::int64_t padded_rows(std::int64_t count) {
+  constexpr std::uint64_t kTile = 16;
+  const std::uint64_t step = std::max(kTile, std::bit_floor(static_cast<std::uint64_t>(count)) / 8);
+  return static_cast<std::int64_t>(round_up(static_cast<std::uint64_t>(count), step));
+}
+
+/// A row of weighted_swiglu_backward(); returns the weight's gradient. What was rounded on the way forward is
+/// rounded here as well. Conversions in loops of their own: a loop over two widths of element is slower.
+template <class T>
+SLUICE_VECTOR_CLONES float weighted_backward_row(T* gate, T* up, T* d_activation, float weight,
+                                                 std::int64_t width) {
+  constexpr std::int64_t kChunk = 256;
+  std::array<float, kChunk> gates, ups, grads;
+  float *const g = gates.data(), *const u = ups.data(), *const d = grads.data();
+  float dot = 0;
+  for (std::int64_t begin = 0; begin < width; begin += kChunk) {
+    const std::int64_t count = std::min(kChunk, width - begin);
+    kernel::load_row(gate + begin, count, g);
+    kernel::load_row(up + begin, count, u);
+    kernel::load_row(d_activation + begin, count, d);
+#pragma omp simd reduction(+ : dot)
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float s = kernel::sigmoid(g[i]), silu = g[i] * s;
+      const float activation = kernel::rounded<T>(silu * u[i]);
+      const float weighted = kernel::rounded<T>(d[i] * weight);
+      dot += activation * d[i];
+      d[i] = activation * weight;
+      g[i] = weighted * u[i] * s * (1.0F + g[i] * (1.0F - s));
+      u[i] = weighted * silu;
+    }
+    kernel::store_row(g, count, gate + begin);
+    kernel::store_row(u, count, up + begin);
+    kernel::store_row(d, count, d_activation + begin);
+  }
+  return dot;
+}
+
+}  // namespace
+
+ExpertRows::ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts,
+                       std::span<const Range> tokens) {
+  SLUICE_ASSERT(chosen.is_contiguous() && chosen.scalar_type() == at::kInt &&
+                    chosen.numel() <= std::numeric_limits<std::int32_t>::max(),
+                "{} choices", chosen.numel());
+  const std::int32_t* expert = chosen.data_ptr<std::int32_t>();
+  const auto for_each_row = [&](const auto& visit) {
+    for (const Range& range : tokens)
+      for (std::int64_t slot = range.begin * chosen.size(1); slot < range.end * chosen.size(1); ++slot) {
+        const std::int64_t local = expert[slot] - first_expert;
+        if (local >= 0 && local < experts) visit(static_cast<std::size_t>(local), slot);
+      }
+  };
+
+  // Counting sort, so that rows of one expert stay in the order of tokens.
+  std::vector<std::int64_t> begins(static_cast<std::size_t>(experts) + 1, 0);
+  for_each_row([&](std::size_t local, std::int64_t) { ++begins[local + 1]; });
+  for (std::size_t e = 0; e + 1 < begins.size(); ++e) begins[e + 1] += begins[e];
+  slots_.resize(static_cast<std::size_t>(begins.back()));
+  std::vector<std::int64_t> next(begins.begin(), begins.end() - 1);
+  for_each_row([&](std::size_t local, std::int64_t slot) {
+    slots_[static_cast<std::size_t>(next[local]++)] = static_cast<std::int32_t>(slot);
+  });
+
+  for (std::int64_t e = 0; e < experts; ++e) {
+    const std::int64_t end = begins[static_cast<std::size_t>(e) + 1];
+    for (std::int64_t begin = begins[static_cast<std::size_t>(e)]; begin < end; begin += kExpertBlockRows) {
+      const std::int64_t count = std::min(kExpertBlockRows, end - begin);
+      blocks_.push_back({e, slots_.data() + begin, count, padded_rows(count)});
+    }
+  }
+}
+
+std::int64_t ExpertRows::largest_block() const {
+  std::int64_t largest = 0;
+  for (const RowBlock& block : blocks_) largest = std::max(largest, block.padded);
+  return largest;
+}
+
+void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices, const at::Tensor& out) {
+  const auto row_bytes = static_cast<std::size_t>(x.size(1) * x.element_size());
+  const auto* source = static_cast<const std::byte*>(x.data_ptr());
+  auto* target = static_cast<std::byte*>(out.data_ptr());
+  at::parallel_for(0, block.count, kernel::grain(x.size(1)), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row)
+      std::memcpy(target + static_cast<std::size_t>(row) * row_bytes,
+                  source + static_cast<std::size_t>(block.slots[row] / choices) * row_bytes, row_bytes);
+  });
+  std::memset(target + static_cast<std::size_t>(block.count) * row_bytes, 0,
+              static_cast<std::size_t>(block.padded - block.count) * row_bytes);
+}
+
+void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choices, const at::Tensor& weights,
+              const at::Tensor& sums) {
+  const std::int64_t width = rows.size(1);
+  const float* weight = weights.defined() ? weights.data_ptr<float>() : nullptr;
+  float* const sum = sums.data_ptr<float>();
+  kernel::dispatch(rows, [&]<class T>(T) {
+    const T* const row_data = rows.data_ptr<T>();
+    // Threads share the columns: rows of one token may follow each other.
+    at::parallel_for(0, width, kernel::grain(block.count), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = 0; row < block.count; ++row)
+        kernel::add_row(row_data + row * width + begin,
+                        weight == nullptr ? 1.0F : kernel::rounded<T>(weight[block.slots[row]]), end - begin,
+                        sum + block.slots[row] / choices * width + begin);
+    });
+  });
+}
+
+void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_activation,
+                              const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights) {
+  const std::int64_t width = gate.size(1);
+  const float* weight = weights.data_ptr<float>();
+  float* d_weight = d_weights.data_ptr<float>();
+  kernel::dispatch(gate, [&]<class T>(T) {
+    const kernel::Rows<T> gates(gate), ups(up), grads(d_activation);
+    at::parallel_for(0, block.count, kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        d_weight[block.slots[row]] = weighted_backward_row(
+            gates[row], ups[row], grads[row], kernel::rounded<T>(weight[block.slots[row]]), width);
+    });
+  });
+}
+
+}  // namespace sluice::ops

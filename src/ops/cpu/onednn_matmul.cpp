@@ -1,0 +1,141 @@
+#include "ops/cpu/onednn_matmul.hpp"
+
+#ifdef SLUICE_ONEDNN
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace sluice::ops {
+namespace {
+
+// LibTorch's own way to oneDNN writes bfloat16 alone, so that a gradient costs a rounded product and a pass
+// that adds it; and it looks for its kernel anew each time.
+
+/// A matrix as oneDNN sees it: row r, column c lies at r * row_stride + c * column_stride.
+struct Matrix {
+  std::int64_t rows, columns, row_stride, column_stride;
+  auto operator<=>(const Matrix&) const = default;
+};
+
+Matrix matrix_of(const at::Tensor& x) {
+  // The stride of a dimension of one means nothing, and takes any value.
+  const bool is_row_major = x.stride(1) == 1 || x.size(1) == 1;
+  const std::int64_t rows = is_row_major ? std::max(x.stride(0), x.size(1)) : 1;
+  const std::int64_t columns = is_row_major ? 1 : std::max(x.stride(1), x.size(0));
+  return {x.size(0), x.size(1), x.size(0) == 1 && is_row_major ? x.size(1) : rows, columns};
+}
+
+dnnl::memory::desc describe(const Matrix& m, dnnl::memory::data_type type) {
+  return {{m.rows, m.columns}, type, {m.row_stride, m.column_stride}};
+}
+
+dnnl::engine& cpu() {
+  static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+struct Key {
+  Matrix a, b, out;
+  bool is_float, adds;
+  auto operator<=>(const Key&) const = default;
+};
+
+/// A compiled product of one shape.
+class Kernel {
+ public:
+  explicit Kernel(const Key& key)
+      : a_(describe(key.a, dnnl::memory::data_type::bf16)),
+        b_(describe(key.b, dnnl::memory::data_type::bf16)),
+        out_(describe(key.out, key.is_float ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16)) {
+    dnnl::primitive_attr attributes;
+    if (key.adds) {
+      dnnl::post_ops adding;
+      adding.append_sum(1.0F);
+      attributes.set_post_ops(adding);
+    }
+#if DNNL_VERSION_MAJOR >= 3
+    const dnnl::matmul::primitive_desc description(cpu(), a_, b_, out_, attributes);
+#else
+    const dnnl::matmul::primitive_desc description({a_, b_, out_}, attributes, cpu());
+#endif
+    is_reference_ = std::string_view(description.impl_info_str()).starts_with("ref");
+    primitive_ = dnnl::matmul(description);
+  }
+
+  /// Whether it is the library's plain loop, which products of float32 copies outdo by far.
+  [[nodiscard]] bool is_reference() const { return is_reference_; }
+
+  void run(void* a, void* b, void* out) const {
+    dnnl::stream stream(cpu());
+    primitive_.execute(stream, {{DNNL_ARG_SRC, dnnl::memory(a_, cpu(), a)},
+                                {DNNL_ARG_WEIGHTS, dnnl::memory(b_, cpu(), b)},
+                                {DNNL_ARG_DST, dnnl::memory(out_, cpu(), out)}});
+    stream.wait();
+  }
+
+ private:
+  dnnl::memory::desc a_, b_, out_;
+  dnnl::matmul primitive_;
+  bool is_reference_ = false;
+};
+
+/// Empty where the library has none for this processor.
+std::optional<Kernel> compiled(const Key& key) try {
+  Kernel kernel(key);
+  return kernel.is_reference() ? std::nullopt : std::optional(std::move(kernel));
+} catch (const dnnl::error& error) {
+  if (error.status == dnnl_unimplemented) return std::nullopt;
+  throw;
+}
+
+/// Kernels are compiled once. A model has few shapes; one whose shapes never repeat must not grow without
+/// end.
+const std::optional<Kernel>& kernel_for(const Key& key) {
+  constexpr std::size_t kMax = 1024;
+  static thread_local std::map<Key, std::optional<Kernel>> kernels;
+  if (const auto found = kernels.find(key); found != kernels.end()) return found->second;
+  if (kernels.size() >= kMax) kernels.clear();
+  return kernels.emplace(key, compiled(key)).first->second;
+}
+
+}  // namespace
+
+bool onednn_has_products() {
+  // Where it imitates the instructions, products of float32 copies take less than half of its time.
+  using enum dnnl::cpu_isa;
+  static const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  static const bool imitates = isa == sse41 || isa == avx || isa == avx2 || isa == avx2_vnni ||
+                               isa == avx512_core || isa == avx512_core_vnni;
+  // On other processors than x86 these names say nothing: there it has kernels, or has none.
+  constexpr Matrix kSquare{64, 64, 64, 1};
+  static const bool has = !imitates && compiled({kSquare, kSquare, kSquare, false, false}).has_value();
+  return has;
+}
+
+bool onednn_matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  const Key key{matrix_of(a), matrix_of(b), matrix_of(out), out.scalar_type() == at::kFloat,
+                into == Into::kAdd};
+  const std::optional<Kernel>& kernel = kernel_for(key);
+  if (kernel) kernel->run(a.data_ptr(), b.data_ptr(), out.data_ptr());
+  return kernel.has_value();
+}
+
+}  // namespace sluice::ops
+
+#else
+
+namespace sluice::ops {
+
+bool onednn_has_products() { return false; }
+bool onednn_matmul(const at::Tensor&, const at::Tensor&, const at::Tensor&, Into) { return false; }
+
+}  // namespace sluice::ops
+
+#endif

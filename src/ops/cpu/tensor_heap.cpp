@@ -1,0 +1,145 @@
+#include "ops/cpu/tensor_heap.hpp"
+
+#include "base/best_fit.hpp"
+#include "base/bytes.hpp"
+#include "base/round.hpp"
+#include "ops/torch_version.hpp"
+
+#include <c10/core/CPUAllocator.h>
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+namespace sluice::ops {
+namespace {
+
+/// Of a cache line, as LibTorch's own.
+constexpr std::int64_t kAlignment = 64;
+/// Smaller tensors are the C library's.
+constexpr std::size_t kMin = 16 * kKiB;
+/// By such the writable part grows.
+constexpr std::int64_t kHugePage = 2 * kMiB;
+
+/// More than tensors can ever take; nothing of it is memory yet.
+std::int64_t addresses_to_reserve() {
+  rlimit limit{};
+  // Where addresses are limited, others need them.
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return 0;
+  return 2 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+}
+
+/// A range of addresses, of which the lower part is writable.
+class Range {
+ public:
+  /// Of no bytes if the system has none.
+  Range() {
+    const std::int64_t bytes = addresses_to_reserve();
+    if (bytes <= kHugePage) return;
+    void* const data = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED) return;
+    madvise(data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    const auto skipped = static_cast<std::int64_t>(round_up<std::uintptr_t>(address, kHugePage) - address);
+    data_ = static_cast<std::byte*>(data) + skipped;
+    bytes_ = bytes - kHugePage;
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::byte* at(std::int64_t place) const { return data_ + place; }
+  [[nodiscard]] bool holds(const void* data) const {
+    const std::less<> before;  // of any two addresses
+    return !before(data, data_) && before(data, data_ + bytes_);
+  }
+  [[nodiscard]] std::int64_t place_of(const void* data) const {
+    return static_cast<const std::byte*>(data) - data_;
+  }
+
+  /// Makes [0, end) writable; false if the system has no more memory.
+  [[nodiscard]] bool make_writable(std::int64_t end) {
+    if (end <= writable_) return true;
+    const std::int64_t grown = round_up(end, kHugePage);
+    if (mprotect(at(writable_), static_cast<std::size_t>(grown - writable_), PROT_READ | PROT_WRITE) != 0)
+      return false;
+    writable_ = grown;
+    return true;
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::int64_t bytes_ = 0, writable_ = 0;
+};
+
+class TensorHeap final : public c10::Allocator {
+ public:
+  explicit TensorHeap(const Range& range) : range_(range), blocks_(range.bytes()) {}
+
+#if SLUICE_TORCH_ALLOCATORS_COPY
+  c10::DataPtr allocate(std::size_t bytes) override { return memory(bytes); }
+  void copy_data(void* target, const void* source, std::size_t bytes) const override {
+    default_copy_data(target, source, bytes);
+  }
+#else
+  c10::DataPtr allocate(std::size_t bytes) const override {
+    return const_cast<TensorHeap*>(this)->memory(bytes);  // what the interface forbids in this version alone
+  }
+#endif
+  /// For the operations of LibTorch that ask for memory without a tensor.
+  [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &release; }
+
+ private:
+  c10::DataPtr memory(std::size_t bytes) {
+    void* data = bytes < kMin ? nullptr : place(round_up(static_cast<std::int64_t>(bytes), kAlignment));
+    // Who has no more memory says so there.
+    if (data == nullptr) data = c10::GetDefaultCPUAllocator()->raw_allocate(bytes);
+    return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
+  }
+
+  void* place(std::int64_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    const std::optional<std::int64_t> begin = blocks_.place(bytes);
+    if (!begin) return nullptr;
+    if (range_.make_writable(*begin + bytes)) return range_.at(*begin);
+    blocks_.release(*begin);
+    return nullptr;
+  }
+
+  static void release(void* data);
+
+  std::mutex mutex_;
+  Range range_;
+  BestFit blocks_;
+};
+
+/// Never destroyed: tensors may be, later. Null if there is no range for it.
+TensorHeap* heap() {
+  static TensorHeap* const only = [] {
+    const Range range;
+    return range.bytes() > 0 ? new TensorHeap(range) : nullptr;
+  }();
+  return only;
+}
+
+void TensorHeap::release(void* data) {
+  TensorHeap& of = *heap();
+  if (!of.range_.holds(data)) return c10::GetDefaultCPUAllocator()->raw_deallocate(data);
+  const std::scoped_lock lock(of.mutex_);
+  of.blocks_.release(of.range_.place_of(data));
+}
+
+}  // namespace
+
+void use_tensor_heap() {
+#ifndef __SANITIZE_ADDRESS__
+  if (heap() != nullptr) c10::SetCPUAllocator(heap());
+#endif
+}
+
+}  // namespace sluice::ops

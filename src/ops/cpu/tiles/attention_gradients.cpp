@@ -1,0 +1,247 @@
+#include "ops/cpu/tiles/attention.hpp"
+#include "ops/cpu/tiles/packed_operand.hpp"
+#include "ops/cpu/tiles/softmax.hpp"
+#include "ops/cpu/tiles/work_sharing.hpp"
+#include "ops/progress_hook.hpp"
+
+#ifdef SLUICE_TILES
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+namespace sluice::ops::tiles {
+namespace {
+
+/// Positions of a head, and keys, that meet in a panel.
+constexpr std::int64_t kGradientPositions = 256, kGradientKeys = 256;
+
+/// Keys and values, as left sides, and their gradients [length, width], both up to multiples of 32.
+struct KeyGradients {
+  explicit KeyGradients(const Heads& heads)
+      : keys(by_position(heads.k, heads.length, heads.width, heads.key_stride), OperandSide::kLeft),
+        values(by_position(heads.v, heads.length, heads.width, heads.key_stride), OperandSide::kLeft),
+        keys_by_width(by_width(heads.k, heads.length, heads.width, heads.key_stride), OperandSide::kLeft),
+        d_keys(round_up(heads.length, kBlock) * round_up(heads.width, kBlock)),
+        d_values(round_up(heads.length, kBlock) * round_up(heads.width, kBlock)),
+        turns(divide_up(heads.length, kBlock)) {}
+
+  PackedOperand keys, values, keys_by_width;
+  AlignedSums d_keys, d_values;
+  OrderedAccumulation turns;  ///< of the queries, to add to 32 keys
+};
+
+/// Some positions of one head: right sides, and what else backward knows of them.
+struct QueryGradients {
+  std::int64_t number, head, begin, end;  ///< `number` such come before it
+  PackedOperand queries, grads, queries_by_width, grads_by_width;
+  std::vector<float> log_sums, dots;  ///< as QueryTerms
+  AlignedSums d_queries;              ///< transposed: [width up to a multiple of 32, kGradientPositions]
+};
+
+/// Probabilities and gradients of the scores against some positions: of 32 keys, as lines, and of a panel of
+/// keys, with positions as lines.
+struct Panel {
+  PackedOperand weights{kBlock, kGradientPositions};
+  PackedOperand grads{kBlock, kGradientPositions};
+  PackedOperand grads_by_query{kGradientPositions, kGradientKeys};
+};
+
+void clear(const BlockTiles& block) {
+  *block.lower = Tile{};
+  *block.upper = Tile{};
+}
+
+/// Fills the panel's tiles of 32 keys by 32 queries.
+void block_gradients(const Heads& heads, const KeyGradients& k, const QueryGradients& q, Panel& panel,
+                     std::int64_t first_key, std::int64_t key, std::int64_t position) {
+  const std::int64_t query = position - q.begin;
+  const BlockTiles weights = panel.weights.block(0, query);
+  const BlockTiles grads = panel.grads.block(0, query);
+  const BlockTiles grads_by_query = panel.grads_by_query.block(query, key - first_key);
+  if (key + kBlock <= heads.first_key(position)) {  // of an earlier document
+    for (const BlockTiles& tiles : {weights, grads, grads_by_query}) clear(tiles);
+    return;
+  }
+  KeyBlock block;
+  const std::int64_t depth = k.keys.depth_tiles();
+  multiply(k.keys.rows(key), q.queries.rows(query), depth, block.scores.data(), kBlock, /*adds=*/false);
+  multiply(k.values.rows(key), q.grads.rows(query), depth, block.grads.data(), kBlock, /*adds=*/false);
+  std::array<std::uint32_t, kBlock> seen;
+  const bool all = heads.all_see(position, key, key + kBlock);
+  if (!all) heads.who_sees(position, key, key + kBlock, seen.data());
+  gradients_of(block, {q.log_sums.data() + query, q.dots.data() + query}, all ? nullptr : seen.data(),
+               heads.log2_scale(), weights, grads, grads_by_query);
+}
+
+/// What 32 keys, whose tiles are in the panel, add to their gradients and those of their values.
+void add_to_keys(const QueryGradients& q, const Panel& panel, std::int64_t key, std::int64_t width,
+                 KeyGradients& k) {
+  const std::int64_t from = std::max<std::int64_t>(0, key - q.begin);  // earlier ones do not see the keys
+  const std::int64_t depth = divide_up(q.end - q.begin - from, kDepth);
+  for (std::int64_t i = 0; i < width; i += kBlock) {
+    const std::int64_t target = key * width + i;
+    multiply(panel.weights.rows(0, from), q.grads_by_width.rows(i, from), depth, k.d_values.data() + target,
+             width, /*adds=*/true);
+    multiply(panel.grads.rows(0, from), q.queries_by_width.rows(i, from), depth, k.d_keys.data() + target,
+             width, /*adds=*/true);
+  }
+}
+
+void add_to_queries(const KeyGradients& k, const Panel& panel, std::int64_t first_key, std::int64_t end_key,
+                    std::int64_t width, QueryGradients& q) {
+  for (std::int64_t query = 0; query < q.end - q.begin; query += kBlock) {
+    const std::int64_t last = std::min(end_key, q.begin + query + kBlock);  // later ones it does not see
+    if (last <= first_key) continue;
+    for (std::int64_t i = 0; i < width; i += kBlock)
+      multiply(k.keys_by_width.rows(i, first_key), panel.grads_by_query.rows(query, 0),
+               (last - first_key) / kDepth, q.d_queries.data() + i * kGradientPositions + query,
+               kGradientPositions, /*adds=*/true);
+  }
+}
+
+void panel_gradients(const Heads& heads, KeyGradients& k, QueryGradients& q, Panel& panel,
+                     std::int64_t first_key, std::int64_t end_key) {
+  const std::int64_t width = round_up(heads.width, kBlock);
+  for (std::int64_t key = first_key; key < end_key; key += kBlock) {
+    for (std::int64_t position = std::max(q.begin, key); position < q.end; position += kBlock)
+      block_gradients(heads, k, q, panel, first_key, key, position);
+    // Queries come in the order of their positions. The first ones lie before the key and skip it, and those
+    // that begin past its document skip it too, as do all after them: the rest add to it one by one.
+    k.turns.wait(key / kBlock, q.number - key / kGradientPositions * heads.group);
+    add_to_keys(q, panel, key, width, k);
+    k.turns.end(key / kBlock);
+  }
+  add_to_queries(k, panel, first_key, end_key, width, q);
+}
+
+QueryGradients queries_of(const TileGradients& d, std::int64_t number) {
+  const Heads& heads = d.heads;
+  const std::int64_t head = number % heads.group, begin = number / heads.group * kGradientPositions;
+  const std::int64_t end = std::min(begin + kGradientPositions, heads.length);
+  const std::int64_t offset = heads.query_offset(head, begin);
+  const auto lines = [&](const std::uint16_t* data) {
+    return PackedOperand(by_position(data + offset, end - begin, heads.width, heads.query_stride),
+                         OperandSide::kRight);
+  };
+  const auto across = [&](const std::uint16_t* data) {
+    return PackedOperand(by_width(data + offset, end - begin, heads.width, heads.query_stride),
+                         OperandSide::kRight);
+  };
+  const float* log_sums = heads.log_sums + head * heads.length + begin;
+  QueryGradients q{number,
+                   head,
+                   begin,
+                   end,
+                   lines(heads.q),
+                   lines(d.d_out),
+                   across(heads.q),
+                   across(d.d_out),
+                   {log_sums, log_sums + (end - begin)},
+                   std::vector<float>(kGradientPositions),
+                   AlignedSums(round_up(heads.width, kBlock) * kGradientPositions)};
+  q.log_sums.resize(kGradientPositions);
+  for (std::int64_t i = 0; i < end - begin; ++i) {
+    const std::int64_t row = offset + i * heads.query_stride;
+    q.dots[static_cast<std::size_t>(i)] = dot(d.out + row, d.d_out + row, heads.width);
+  }
+  return q;
+}
+
+/// So many that they stay in a core's second cache while the keys pass by; fewer where several threads share
+/// a head of keys, so that none waits long for its first turn.
+std::int64_t queries_at_a_time(const Heads& shape, std::int64_t queries, std::int64_t heads) {
+  constexpr std::int64_t kCache = 1 << 20;
+  const std::int64_t bytes = kGradientPositions * round_up(shape.width, kBlock) * (4 * 2 + 4);
+  const std::int64_t most = std::max<std::int64_t>(1, kCache / bytes), threads = threads_per_head(heads);
+  return threads > 1 ? std::clamp<std::int64_t>(queries / (8 * threads), 1, most) : most;
+}
+
+/// Takes some positions over all keys that they see.
+void add_positions(const TileGradients& d, KeyGradients& k, std::vector<QueryGradients>& queries,
+                   Panel& panel) {
+  const Heads& heads = d.heads;
+  const std::int64_t first = heads.first_block(queries.front().begin);
+  for (std::int64_t key = first; key < queries.back().end; key += kGradientKeys)
+    for (QueryGradients& q : queries) {
+      const std::int64_t begin = std::max(key, heads.first_block(q.begin));
+      const std::int64_t end = std::min(key + kGradientKeys, round_up(q.end, kBlock));
+      if (begin < end) panel_gradients(heads, k, q, panel, begin, end);
+      poll_progress();
+    }
+  for (const QueryGradients& q : queries)
+    write_columns(q.d_queries.data(), kGradientPositions, q.end - q.begin, heads.width, heads.scale,
+                  d.q + heads.query_offset(q.head, q.begin), heads.query_stride);
+}
+
+void write_key_gradients(const TileGradients& d, const KeyGradients& k, std::int64_t begin) {
+  const Heads& heads = d.heads;
+  for (std::int64_t position = begin; position < std::min(begin + kGradientPositions, heads.length);
+       ++position) {
+    const std::int64_t row = position * round_up(heads.width, kBlock);
+    const std::int64_t target = position * heads.key_stride;
+    write_row(k.d_keys.data() + row, heads.width, heads.scale, d.k + target);
+    write_row(k.d_values.data() + row, heads.width, 1.0F, d.v + target);
+  }
+}
+
+/// What one thread does for some heads.
+class Worker {
+ public:
+  Worker(std::span<const TileGradients> wave, std::vector<std::optional<KeyGradients>>& keys,
+         std::int64_t queries, std::int64_t at_a_time)
+      : wave_(wave), keys_(keys), queries_(queries), at_a_time_(at_a_time) {}
+
+  void operator()(std::int64_t head, std::int64_t item) {
+    const auto i = static_cast<std::size_t>(head);
+    KeyGradients& k = *keys_[i];
+    try {
+      std::vector<QueryGradients> some;
+      const std::int64_t end = std::min((item + 1) * at_a_time_, queries_);
+      for (std::int64_t number = item * at_a_time_; number < end; ++number)
+        some.push_back(queries_of(wave_[i], number));
+      add_positions(wave_[i], k, some, panel_);
+    } catch (...) {
+      k.turns.abandon();
+      throw;
+    }
+  }
+
+ private:
+  std::span<const TileGradients> wave_;
+  std::vector<std::optional<KeyGradients>>& keys_;
+  std::int64_t queries_, at_a_time_;
+  Panel panel_;
+};
+
+void add_gradients(std::span<const TileGradients> wave) {
+  const Heads& shape = wave[0].heads;
+  const std::int64_t heads = std::ssize(wave), parts = divide_up(shape.length, kGradientPositions);
+  std::vector<std::optional<KeyGradients>> keys(wave.size());
+  const auto pack = [&](std::int64_t head, std::int64_t) {
+    const auto i = static_cast<std::size_t>(head);
+    keys[i].emplace(wave[i].heads);
+  };
+  share_out(heads, 1, [&] { return pack; });
+  const std::int64_t queries = parts * shape.group;
+  const std::int64_t at_a_time = queries_at_a_time(shape, queries, heads);
+  share_out(heads, divide_up(queries, at_a_time), [&] { return Worker(wave, keys, queries, at_a_time); });
+  const auto write = [&](std::int64_t head, std::int64_t part) {
+    const auto i = static_cast<std::size_t>(head);
+    write_key_gradients(wave[i], *keys[i], part * kGradientPositions);
+  };
+  share_out(heads, parts, [&] { return write; });
+}
+
+}  // namespace
+}  // namespace sluice::ops::tiles
+
+namespace sluice::ops {
+
+void tile_attention_gradients(std::span<const TileGradients> all) {
+  tiles::for_each_wave(all, [](std::span<const TileGradients> wave) { tiles::add_gradients(wave); });
+}
+
+}  // namespace sluice::ops
+
+#endif

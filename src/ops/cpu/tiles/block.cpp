@@ -1,0 +1,114 @@
+#include "ops/cpu/tiles/block.hpp"
+
+#ifdef SLUICE_TILES
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+namespace sluice::ops::tiles {
+namespace {
+
+/// What the instruction for it reads; constant, because compilers do not know that it reads it.
+struct alignas(64) Configuration {
+  std::uint8_t palette = 1, start_row = 0;
+  std::array<std::uint8_t, 14> reserved{};
+  std::array<std::uint16_t, 16> row_bytes{64, 64, 64, 64, 64, 64, 64, 64};
+  std::array<std::uint8_t, 16> rows{16, 16, 16, 16, 16, 16, 16, 16};
+};
+constexpr Configuration kConfiguration;
+
+bool processor_has_vectors() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+}
+
+/// Whether ONEDNN_MAX_CPU_ISA is not set, or to instructions that hold one of these.
+bool user_allows(std::initializer_list<std::string_view> names) {
+  const char* const most = std::getenv("ONEDNN_MAX_CPU_ISA");
+  const std::string_view name = most == nullptr ? "" : most;
+  return name.empty() || name == "ALL" || name == "DEFAULT" ||
+         std::ranges::any_of(names, [&](std::string_view held) { return name.find(held) != name.npos; });
+}
+
+/// Two neighbours in depth, sixteen times.
+SLUICE_TILES inline __m512bh repeated(const std::uint16_t* pair) {
+  std::int32_t both = 0;
+  std::memcpy(&both, pair, sizeof both);
+  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
+}
+
+/// As multiply_vectors(); unrolled over the lines, so that their sums stay in registers.
+template <std::size_t... kLine>
+SLUICE_TILES inline void multiply_lines(const Tile* left, const Tile* right, std::int64_t depth_tiles,
+                                        float* sums, std::int64_t stride, bool adds,
+                                        std::index_sequence<kLine...> /*lines*/) {
+  const auto row = [=](std::size_t line) { return sums + static_cast<std::int64_t>(line) * stride; };
+  __m512 lines[] = {(adds ? _mm512_loadu_ps(row(kLine)) : _mm512_setzero_ps())...};
+  for (std::int64_t d = 0; d < depth_tiles; ++d, ++left, ++right) {
+    for (std::int64_t pair = 0; pair < kDepth; pair += 2) {
+      const std::uint16_t* const of_left = left->numbers.data() + pair;
+      const __m512i columns = _mm512_load_si512(right->numbers.data() + pair * kLines);
+      ((lines[kLine] = _mm512_dpbf16_ps(lines[kLine], reinterpret_cast<__m512bh>(columns),
+                                        repeated(of_left + kLine * kDepth))),
+       ...);
+    }
+  }
+  (_mm512_storeu_ps(row(kLine), lines[kLine]), ...);
+}
+
+SLUICE_TILES void configure() { _tile_loadconfig(&kConfiguration); }
+SLUICE_TILES void release() { _tile_release(); }
+
+}  // namespace
+
+Registers::Registers() {
+  if (has_tile_registers()) configure();
+}
+
+Registers::~Registers() {
+  if (has_tile_registers()) release();
+}
+
+SLUICE_TILES void multiply_vectors(const Tile* left, const Tile* right, std::int64_t depth_tiles, float* sums,
+                                   std::int64_t stride, bool adds) {
+  multiply_lines(left, right, depth_tiles, sums, stride, adds, std::make_index_sequence<kLines>());
+}
+
+SLUICE_TILES void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles, float* sums,
+                           std::int64_t stride, bool adds) {
+  multiply(left, right, depth_tiles, sums, stride, adds, [] {});
+}
+
+}  // namespace sluice::ops::tiles
+
+namespace sluice::ops {
+
+bool has_tiles() {
+  static const bool has =
+      tiles::user_allows({"AMX", "BF16", "FP16", "AVX10"}) && tiles::processor_has_vectors();
+  return has;
+}
+
+bool has_tile_registers() {
+  static const bool has = tiles::user_allows({"AMX"}) && tiles::processor_has_vectors() &&
+                          tiles::processor_has_registers() && tiles::system_allows_registers();
+  return has;
+}
+
+}  // namespace sluice::ops
+
+#else
+
+namespace sluice::ops {
+
+bool has_tiles() { return false; }
+bool has_tile_registers() { return false; }
+
+}  // namespace sluice::ops
+
+#endif

@@ -1,0 +1,39 @@
+// The heads that attention on matrix tiles works on. Internal to src/ops.
+#pragma once
+
+#include "ops/cpu/tiles/layout.hpp"
+#include "ops/documents.hpp"
+
+#include <cstdint>
+#include <numbers>
+
+namespace sluice::ops::tiles {
+
+/// One head of keys and values of a sequence, and the query heads that share it; numbers are bfloat16.
+struct Heads {
+  std::int64_t length, width, group;
+  std::int64_t query_stride, key_stride;  ///< between positions; the heads of the group lie `width` apart
+  const std::uint16_t *q, *k, *v;
+  const std::int64_t* document;  ///< as Documents::of()
+  float scale;
+  float* log_sums;  ///< [group, length]: log2 of the sum of e^(scale * score) over all keys
+
+  /// The first key that a query at this position sees.
+  [[nodiscard]] std::int64_t first_key(std::int64_t position) const { return first_seen(document, position); }
+  /// And where the block of keys begins that holds it.
+  [[nodiscard]] std::int64_t first_block(std::int64_t position) const {
+    return first_key(position) / kBlock * kBlock;
+  }
+  [[nodiscard]] std::int64_t query_offset(std::int64_t head, std::int64_t position) const {
+    return position * query_stride + head * width;
+  }
+  /// With which a score becomes an exponent of 2.
+  [[nodiscard]] float log2_scale() const { return scale * std::numbers::log2e_v<float>; }
+
+  /// Whether all queries of a block from `position` on see all keys [begin, end).
+  [[nodiscard]] bool all_see(std::int64_t position, std::int64_t begin, std::int64_t end) const;
+  /// For each key [begin, end) the bits of those queries that see it; the last ones may not exist.
+  void who_sees(std::int64_t position, std::int64_t begin, std::int64_t end, std::uint32_t* seen) const;
+};
+
+}  // namespace sluice::ops::tiles

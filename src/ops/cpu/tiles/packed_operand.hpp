@@ -1,0 +1,67 @@
+// Whole sides of products on matrix tiles, and their sums, for attention. Internal to src/ops.
+#pragma once
+
+#include "base/round.hpp"
+#include "ops/cpu/tiles/block.hpp"
+
+#ifdef SLUICE_TILES
+
+#include <memory>
+#include <vector>
+
+namespace sluice::ops::tiles {
+
+/// Sums of products, first zeros, where a register's row is a line of the cache.
+class AlignedSums {
+ public:
+  explicit AlignedSums(std::int64_t count) : lines_(static_cast<std::size_t>(divide_up(count, kLines))) {}
+  [[nodiscard]] float* data() { return lines_.data()->values.data(); }
+  [[nodiscard]] const float* data() const { return lines_.data()->values.data(); }
+
+ private:
+  struct alignas(64) Line {
+    std::array<float, kLines> values{};
+  };
+  std::vector<Line> lines_;
+};
+
+/// The tiles of a whole side.
+class PackedOperand {
+ public:
+  /// Not set yet: lines and depth are taken up to multiples of 32.
+  PackedOperand(std::int64_t lines, std::int64_t depth)
+      : depth_tiles_(divide_up(depth, kDepth)),
+        tiles_(std::make_unique_for_overwrite<Tile[]>(
+            static_cast<std::size_t>(round_up(lines, kBlock) / kLines * depth_tiles_))) {}
+  PackedOperand(const Operand& side, OperandSide side_of_product) : PackedOperand(side.lines, side.depth) {
+    pack(side, side_of_product, 0, round_up(side.lines, kBlock), 0, depth_tiles_, tiles_.get());
+  }
+
+  [[nodiscard]] std::int64_t depth_tiles() const { return depth_tiles_; }
+  /// 32 lines from `line` on, from `depth` on; 32 divides both.
+  [[nodiscard]] TileRows rows(std::int64_t line, std::int64_t depth = 0) const {
+    return {tiles_.get() + line / kLines * depth_tiles_ + depth / kDepth, depth_tiles_};
+  }
+  [[nodiscard]] BlockTiles block(std::int64_t line, std::int64_t depth) {
+    Tile* const lower = tiles_.get() + line / kLines * depth_tiles_ + depth / kDepth;
+    return {lower, lower + depth_tiles_};
+  }
+
+ private:
+  std::int64_t depth_tiles_;
+  std::unique_ptr<Tile[]> tiles_;
+};
+
+/// Rows [positions, width] of a head, `stride` apart: positions as lines of a side, or as its depth.
+inline Operand by_position(const std::uint16_t* data, std::int64_t positions, std::int64_t width,
+                           std::int64_t stride) {
+  return {data, positions, width, stride, 1};
+}
+inline Operand by_width(const std::uint16_t* data, std::int64_t positions, std::int64_t width,
+                        std::int64_t stride) {
+  return {data, width, positions, 1, stride};
+}
+
+}  // namespace sluice::ops::tiles
+
+#endif

@@ -1,0 +1,91 @@
+#include "ops/cpu/token_rows.hpp"
+
+#include "base/error.hpp"
+#include "ops/cpu/kernel.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace sluice::ops {
+namespace {
+
+template <class T>
+SLUICE_VECTOR_CLONES void round_run(const float* from, std::int64_t count, T* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = kernel::store<T>(from[i]);
+}
+
+/// out [T, width] = the sum of the layers of rows [layers x T, width].
+void sum_layers(const at::Tensor& rows, const at::Tensor& out) {
+  const std::int64_t width = rows.size(1);
+  kernel::dispatch(rows, [&]<class T>(T) {
+    const T* const row = rows.data_ptr<T>();
+    at::parallel_for(0, out.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> sum(static_cast<std::size_t>(width));
+      for (std::int64_t token = begin; token < end; ++token) {
+        std::fill(sum.begin(), sum.end(), 0.0F);
+        for (std::int64_t i = token; i < rows.size(0); i += out.size(0))
+          kernel::add_row(row + i * width, 1.0F, width, sum.data());
+        round_run(sum.data(), width, out.data_ptr<T>() + token * width);
+      }
+    });
+  });
+}
+
+/// out [T, width] = for each token the sum of the rows that belong to it.
+void sum_listed(const at::Tensor& rows, const std::vector<std::int32_t>& tokens, const at::Tensor& out) {
+  const std::int64_t width = rows.size(1);
+  const at::Tensor sums = at::zeros(out.sizes(), rows.options().dtype(at::kFloat));
+  float* const sum = sums.data_ptr<float>();
+  kernel::dispatch(rows, [&]<class T>(T) {
+    const T* const row = rows.data_ptr<T>();
+    // Threads share the columns: any row may be of any token.
+    at::parallel_for(0, width, kernel::grain(rows.size(0)), [&](std::int64_t begin, std::int64_t end) {
+      for (std::size_t i = 0; i < tokens.size(); ++i)
+        kernel::add_row(row + static_cast<std::int64_t>(i) * width + begin, 1.0F, end - begin,
+                        sum + tokens[i] * width + begin);
+    });
+  });
+  round_rows(sums, out);
+}
+
+}  // namespace
+
+at::Tensor take_rows(const at::Tensor& x, const std::vector<std::int32_t>& tokens) {
+  at::Tensor out = at::empty({std::ssize(tokens), x.size(1)}, x.options());
+  const auto bytes = static_cast<std::size_t>(x.size(1) * x.element_size());
+  const auto* const source = static_cast<const std::byte*>(x.data_ptr());
+  auto* target = static_cast<std::byte*>(out.data_ptr());
+  for (const std::int32_t token : tokens) {
+    std::memcpy(target, source + static_cast<std::size_t>(token) * bytes, bytes);
+    target += bytes;
+  }
+  return out;
+}
+
+void round_rows(const at::Tensor& sums, const at::Tensor& out) {
+  const float* const from = sums.data_ptr<float>();
+  kernel::dispatch(out, [&]<class T>(T) {
+    T* const to = out.data_ptr<T>();
+    at::parallel_for(0, sums.numel(), kernel::grain(1), [&](std::int64_t begin, std::int64_t end) {
+      round_run(from + begin, end - begin, to + begin);
+    });
+  });
+}
+
+at::Tensor sum_of_parts(const at::Tensor& rows, const std::vector<std::int32_t>& tokens,
+                        std::int64_t token_count) {
+  SLUICE_ASSERT(tokens.empty() || std::ssize(tokens) == rows.size(0), "{} rows of {} tokens", rows.size(0),
+                tokens.size());
+  at::Tensor out = at::empty({token_count, rows.size(1)}, rows.options());
+  if (tokens.empty())
+    sum_layers(rows, out);
+  else
+    sum_listed(rows, tokens, out);
+  return out;
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,30 @@
+// Long computations give others a turn, so that messages under way go on while a rank computes: without a
+// thread of its own, MPI moves nothing unless it is called.
+#pragma once
+
+#include "base/clock.hpp"
+
+#include <functional>
+
+namespace sluice::ops {
+
+/// While it lives, long computations of the thread that made it call `turn` now and then. `turn` must not
+/// compute anything long itself. One at a time on each thread.
+class ProgressHook {
+ public:
+  explicit ProgressHook(std::function<void()> turn);
+  ~ProgressHook();
+  ProgressHook(const ProgressHook&) = delete;
+  ProgressHook& operator=(const ProgressHook&) = delete;
+
+ private:
+  friend void poll_progress();
+  std::function<void()> turn_;
+  SteadyClock::time_point last_ = SteadyClock::now();
+};
+
+/// For the loops of long computations, about every 0.1 ms: calls what this thread's ProgressHook holds, if it
+/// has one and the last turn is some time ago.
+void poll_progress();
+
+}  // namespace sluice::ops

@@ -1,0 +1,81 @@
+#include "shard/initial_values.hpp"
+
+#include "base/random.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kPieceElements = 64 * 1024;
+
+class ShardFiller {
+ public:
+  ShardFiller(ShardArena& arena, const ParameterManifest& manifest, float standard_deviation,
+              std::uint64_t seed)
+      : arena_(arena), manifest_(manifest), standard_deviation_(standard_deviation), seed_(seed) {}
+
+  void fill(int unit) {
+    const FlatLayout& layout = arena_.plan().layouts().units[static_cast<std::size_t>(unit)];
+    for (const Placement& placement : layout.placements()) {
+      if (placement.block_elements == 0) continue;
+      arena_.plan().for_each_owned_run(unit, placement, arena_.rank(), [&](const ShardPlan::OwnedRun& run) {
+        fill_run(manifest_[placement.tensor], run);
+      });
+    }
+  }
+
+ private:
+  void fill_run(const TensorInfo& tensor, const ShardPlan::OwnedRun& run) {
+    std::byte* const out = arena_.data() + run.arena_begin * size_of(arena_.dtype());
+    for (std::int64_t done = 0; done < run.count;) {
+      const std::int64_t count = std::min(kPieceElements, run.count - done);
+      initial_values(tensor, standard_deviation_, seed_, run.tensor_begin + done, count, values_.data());
+      convert_elements(values_.data(), DType::kFloat32, out + done * size_of(arena_.dtype()), arena_.dtype(),
+                       count);
+      done += count;
+    }
+  }
+
+  ShardArena& arena_;
+  const ParameterManifest& manifest_;
+  float standard_deviation_;
+  std::uint64_t seed_;
+  std::vector<float> values_ = std::vector<float>(kPieceElements);
+};
+
+}  // namespace
+
+void initial_values(const TensorInfo& tensor, float standard_deviation, std::uint64_t seed,
+                    std::int64_t begin, std::int64_t count, float* out) {
+  const RandomStream stream(seed, tensor.name);
+  switch (tensor.initial) {
+    case InitialValues::kZeros:
+      std::fill_n(out, count, 0.0f);
+      return;
+    case InitialValues::kOnes:
+      std::fill_n(out, count, 1.0f);
+      return;
+    case InitialValues::kLogOfUniform16:
+      stream.uniform(begin, count, out);
+      std::transform(out, out + count, out, [](float u) { return std::log(16.0f * u); });
+      return;
+    case InitialValues::kByRole:
+      break;
+  }
+  if (tensor.role == Role::kNorm)
+    std::fill_n(out, count, 1.0f);
+  else
+    stream.normal(begin, count, standard_deviation, out);
+}
+
+void initialize_shards(ShardArena& arena, const ParameterManifest& manifest, float standard_deviation,
+                       std::uint64_t seed) {
+  ShardFiller filler(arena, manifest, standard_deviation, seed);
+  const int units = static_cast<int>(arena.plan().layouts().units.size());
+  for (int unit = 0; unit < units; ++unit) filler.fill(unit);
+}
+
+}  // namespace sluice

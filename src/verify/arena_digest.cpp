@@ -1,0 +1,115 @@
+#include "verify/arena_digest.hpp"
+
+#include "base/byte_stream.hpp"
+#include "verify/tensor_digest.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+/// Digests this rank's arena, unit by unit, in the types of the parts.
+class ArenaDigester {
+ public:
+  ArenaDigester(Communicator& comm, const ShardArena& weights, std::span<PlacedPart> parts)
+      : comm_(comm), weights_(weights), parts_(parts) {}
+
+  void run() {
+    std::vector<std::size_t> order(parts_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, {}, [&](std::size_t i) { return std::tuple(parts_[i].unit, parts_[i].begin); });
+    auto next = order.begin();
+    const int units = static_cast<int>(weights_.plan().layouts().units.size());
+    for (int unit = 0; unit < units; ++unit) {
+      ByteWriter fragments;
+      for (; next != order.end() && parts_[*next].unit == unit; ++next) digest_owned(*next, fragments);
+      complete_blocks(fragments.bytes());
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kSliceElements = 256 * 1024;
+
+  void digest_owned(std::size_t i, ByteWriter& fragments) {
+    PlacedPart& part = parts_[i];
+    const Range owned = weights_.plan().owned(part.unit, weights_.rank());
+    const std::int64_t begin = std::max(part.begin, owned.begin);
+    const std::int64_t end = std::min(part.begin + part.count, owned.end);
+    if (begin >= end) return;
+    const std::int64_t size = size_of(part.dtype);
+    const std::byte* unit = weights_.unit_data(part.unit);
+    TensorDigester digester(part.count * size);
+    for (std::int64_t at = begin; at < end; at += kSliceElements) {
+      const std::int64_t count = std::min(kSliceElements, end - at);
+      const std::byte* data = as_compared(unit + (at - owned.begin) * size_of(weights_.dtype()), count, part);
+      digester.add((at - part.begin) * size, {data, static_cast<std::size_t>(count * size)});
+    }
+    part.in_arena += digester.sum();
+    for (const TensorDigester::Fragment& fragment : digester.fragments()) {
+      fragments.number(static_cast<std::int64_t>(i));
+      fragments.number(fragment.offset);
+      fragments.text(fragment.bytes);
+    }
+  }
+
+  /// Elements of the arena in the part's type. Counts those that are not the same after the way back.
+  const std::byte* as_compared(const std::byte* data, std::int64_t count, PlacedPart& part) {
+    if (weights_.dtype() == part.dtype) return data;
+    rounded_.resize(kSliceElements);
+    widened_.resize(kSliceElements);
+    convert_elements(data, DType::kFloat32, rounded_.data(), part.dtype, count);
+    convert_elements(rounded_.data(), part.dtype, widened_.data(), DType::kFloat32, count);
+    if (std::memcmp(data, widened_.data(), static_cast<std::size_t>(count) * sizeof(float)) != 0)
+      part.altered += count_altered(reinterpret_cast<const float*>(data), count);
+    return reinterpret_cast<const std::byte*>(rounded_.data());
+  }
+
+  [[nodiscard]] std::int64_t count_altered(const float* values, std::int64_t count) const {
+    std::int64_t altered = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float back = widened_[static_cast<std::size_t>(i)];
+      const bool same = std::bit_cast<std::uint32_t>(values[i]) == std::bit_cast<std::uint32_t>(back);
+      if (!same && !(std::isnan(values[i]) && std::isnan(back))) ++altered;
+    }
+    return altered;
+  }
+
+  /// Rank 0 puts the fragments of all ranks together.
+  void complete_blocks(const std::string& own_fragments) {
+    const std::vector<std::string> all = comm_.all_gather_text(own_fragments);
+    if (comm_.rank() != 0) return;
+    std::map<std::size_t, TensorDigester> digesters;
+    for (const std::string& text : all) {
+      for (ByteReader in(text); !in.at_end();) {
+        const auto i = static_cast<std::size_t>(in.number());
+        const std::int64_t offset = in.number();
+        const std::string bytes = in.text();
+        digesters.try_emplace(i, parts_[i].count * size_of(parts_[i].dtype))
+            .first->second.add(offset, std::as_bytes(std::span(bytes)));
+      }
+    }
+    for (const auto& [i, digester] : digesters) parts_[i].in_arena += digester.sum();
+  }
+
+  Communicator& comm_;
+  const ShardArena& weights_;
+  std::span<PlacedPart> parts_;
+  std::vector<std::uint16_t> rounded_;
+  std::vector<float> widened_;
+};
+
+}  // namespace
+
+void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<PlacedPart> parts) {
+  ArenaDigester(comm, weights, parts).run();
+}
+
+}  // namespace sluice

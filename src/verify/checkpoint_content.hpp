@@ -1,0 +1,48 @@
+// What a checkpoint says, apart from how it is laid out and sharded; and whether two say the same.
+#pragma once
+
+#include "verify/checkpoint_digest.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct CheckpointContent {
+  std::vector<PublishedDigest> tensors;  ///< by name, each once
+  bool tied = false;  ///< config.json, if there is one, ties lm_head.weight to the embedding
+
+  /// Sum of the identities of what training loads: no vision tower, no tied copy. Equal for every layout and
+  /// sharding.
+  [[nodiscard]] Digest digest() const;
+  [[nodiscard]] const PublishedDigest* find(const std::string& name) const;
+};
+
+/// Reads every byte of a directory's tensors. Error(kBadData) if two entries of the index are the same tensor
+/// in different spellings, or a file was changed since the index was read. `progress` may be empty.
+[[nodiscard]] CheckpointContent read_content(const CheckpointIndex& index,
+                                             const std::filesystem::path& directory,
+                                             const std::function<void(std::int64_t done_bytes)>& progress);
+
+/// What `here` and `there` have not in common.
+struct ContentComparison {
+  struct Difference {
+    std::string name;
+    std::string here;  ///< element type, shape and digest
+    std::string there;
+  };
+  std::vector<Difference> different;
+  std::vector<std::string> only_here;
+  std::vector<std::string> only_there;
+  /// What one side alone has and no text model misses: vision tower, multi-token prediction, tied copies.
+  std::vector<std::string> spare_here;
+  std::vector<std::string> spare_there;
+
+  [[nodiscard]] bool is_equal() const { return different.empty() && only_here.empty() && only_there.empty(); }
+};
+[[nodiscard]] ContentComparison compare(const CheckpointContent& here, const CheckpointContent& there);
+
+}  // namespace sluice

@@ -1,0 +1,80 @@
+// Digests of a checkpoint's tensors, read from its files through one small buffer. Names and shapes decide;
+// no config.json is needed.
+#pragma once
+
+#include "base/bytes.hpp"
+#include "base/digest.hpp"
+#include "base/dtype.hpp"
+#include "io/file.hpp"
+#include "manifest/key_map.hpp"
+#include "weights/checkpoint_index.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// One tensor under the plain_name() and in the shape of the per-expert layout: the same for every wrapper,
+/// spelling, layout and sharding of a checkpoint.
+struct PublishedDigest {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> shape;
+  Digest digest;                ///< see load/tensor_digest.hpp
+  std::int64_t non_finite = 0;  ///< elements that are infinite or NaN
+  int entry = 0;                ///< of the index, that holds it
+
+  /// Digest of name, element type, shape and content. A sum of them does not depend on the tensors' order.
+  [[nodiscard]] Digest identity() const;
+};
+
+/// Every tensor of a checkpoint, in the order of its files. Calls `progress`, which may be empty, with the
+/// bytes done so far. Error(kBadData) if a file was changed since the index was read.
+[[nodiscard]] std::vector<PublishedDigest> digest_checkpoint(
+    const CheckpointIndex& index, const std::filesystem::path& directory,
+    const std::function<void(std::int64_t done_bytes)>& progress);
+
+/// The entry's tensors as the per-expert layout would publish them.
+[[nodiscard]] std::vector<PerExpertPart> parts_of(const CheckpointEntry& entry);
+
+/// Reads and digests tensors of one checkpoint, best in the order of its files. A file that was not in the
+/// page cache is not left there.
+class PartReader {
+ public:
+  /// Read at once. Staging is one slice, and at most two for each of two conversions.
+  static constexpr std::int64_t kSliceBytes = kMiB;
+
+  /// `index` must outlive the reader.
+  PartReader(const CheckpointIndex& index, std::filesystem::path directory);
+
+  struct Result {
+    Digest digest;
+    std::int64_t non_finite = 0;  ///< before any conversion
+  };
+  /// Digests one of parts_of(entry), its elements converted to each of the types `via` in turn.
+  [[nodiscard]] Result digest(const CheckpointEntry& entry, const PerExpertPart& part,
+                              std::span<const DType> via = {});
+
+ private:
+  void open(int file);
+  void read(std::int64_t offset, std::span<std::byte> out);
+  /// `count` elements at `data` after the conversions, in a buffer that lasts until the next call.
+  [[nodiscard]] const std::byte* convert(const std::byte* data, DType dtype, std::span<const DType> via,
+                                         std::int64_t count);
+  const CheckpointIndex& index_;
+  std::filesystem::path directory_;
+  std::vector<std::byte> slice_;
+  std::array<std::vector<std::byte>, 2> converted_;
+  std::optional<InputFile> file_;
+  int open_ = -1;
+  bool drop_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,264 @@
+#include "verify/verify_shards.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "comm/ranks_text.hpp"
+#include "verify/arena_digest.hpp"
+#include "verify/checkpoint_digest.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// The file's type where the arena holds its values exactly, else the arena's.
+DType compared_type(DType file, DType arena) { return arena == DType::kFloat32 ? file : arena; }
+
+/// The types that a file's elements pass through before they are compared.
+std::vector<DType> way_of(DType file, DType arena) {
+  if (file == arena) return {};
+  return arena == DType::kFloat32 ? std::vector{arena, file} : std::vector{arena};
+}
+
+/// Where `count` elements of a tensor lie in its unit: in one run, as the parts of experts do.
+Run run_of(const FlatLayout& unit, int tensor, std::int64_t begin, std::int64_t count) {
+  std::vector<Run> runs;
+  FlatLayout::for_each_run(unit.placement_of(tensor), begin, count,
+                           [&](const Run& run) { runs.push_back(run); });
+  SLUICE_ASSERT(runs.size() <= 1, "a published tensor lies in {} runs of {}", runs.size(), unit.name());
+  return runs.empty() ? Run() : runs.front();
+}
+
+/// In the order of the files.
+std::vector<PlacedPart> list_parts(const ShardPlan& plan, DType arena, const CheckpointIndex& index,
+                                   const CheckpointMatch& match) {
+  const UnitLayouts& layouts = plan.layouts();
+  std::vector<PlacedPart> parts;
+  for (auto matched = match.entries.begin(); matched != match.entries.end(); ++matched) {
+    const int number = matched->entry;
+    const int unit = layouts.homes[static_cast<std::size_t>(matched->tensor)].unit;
+    const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(number)];
+    for (const PerExpertPart& part : parts_of(entry)) {
+      // An entry that fills its tensor in blocks is matched by as many ranges, in order.
+      if (part.begin >= matched->entry_begin + matched->count && part.begin > 0) ++matched;
+      const Run run = run_of(layouts.units[static_cast<std::size_t>(unit)], matched->tensor,
+                             matched->begin + part.begin - matched->entry_begin, element_count(part.shape));
+      parts.push_back(
+          {number, unit, compared_type(entry.dtype, arena), run.unit_begin, run.count, {}, {}, 0});
+    }
+    SLUICE_ASSERT(matched->entry == number, "{} has more parts than ranges", entry.name);
+  }
+  return parts;
+}
+
+/// A digest travels as four digits of 32 bits, the highest first: an int64 holds their sum over 2^31 ranks.
+void put_digits(const Digest& digest, std::vector<std::int64_t>& digits) {
+  for (const std::uint64_t half : {digest.high, digest.low})
+    for (const std::uint64_t digit : {half >> 32, half & 0xffffffffu})
+      digits.push_back(static_cast<std::int64_t>(digit));
+}
+
+Digest digest_from(std::span<const std::int64_t, 4> digits) {
+  Digest digest;
+  for (const std::int64_t digit : digits) {
+    digest = {digest.high << 32 | digest.low >> 32, digest.low << 32};
+    digest += {0, static_cast<std::uint64_t>(digit)};
+  }
+  return digest;
+}
+
+/// Collective over `comm`.
+void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts) {
+  constexpr std::size_t kAtOnce = 4096;
+  std::vector<std::int64_t> digits;
+  while (!parts.empty()) {
+    const std::span<PlacedPart> some = parts.first(std::min(kAtOnce, parts.size()));
+    digits.clear();
+    for (const PlacedPart& part : some) {
+      put_digits(part.in_arena, digits);
+      put_digits(part.in_file, digits);
+      digits.push_back(part.altered);
+    }
+    comm.all_reduce_sum(digits);
+    std::span<const std::int64_t> rest = digits;
+    for (PlacedPart& part : some) {
+      part.in_arena = digest_from(rest.subspan<0, 4>());
+      part.in_file = digest_from(rest.subspan<4, 4>());
+      part.altered = rest[8];
+      rest = rest.subspan(9);
+    }
+    parts = parts.subspan(some.size());
+  }
+}
+
+/// Ranks that read for long while others have nothing to read meet after every `bytes`: nobody waits for more
+/// than one such round, however much there is in all. Every call is a step of one collective conversation.
+class Rounds {
+ public:
+  Rounds(Communicator& comm, std::int64_t bytes) : comm_(comm), bytes_(bytes), next_(bytes) {}
+
+  /// This rank has read so much.
+  void reach(std::int64_t done) {
+    for (; done >= next_; next_ += bytes_) static_cast<void>(meet(false));
+  }
+
+  /// This rank has nothing more to read; returns when no rank has.
+  void finish() {
+    while (!meet(true)) {
+    }
+  }
+
+ private:
+  /// Whether all ranks are through.
+  bool meet(bool is_through) {
+    std::int64_t busy = is_through ? 0 : 1;
+    comm_.all_reduce_sum(std::span(&busy, 1));
+    return busy == 0;
+  }
+
+  Communicator& comm_;
+  std::int64_t bytes_;
+  std::int64_t next_;
+};
+
+class ShardVerifier {
+ public:
+  ShardVerifier(Communicator& comm, const ShardArena& weights, const CheckpointIndex& index,
+                const CheckpointMatch& match, const std::filesystem::path& directory)
+      : comm_(comm),
+        weights_(weights),
+        index_(index),
+        directory_(directory),
+        parts_(list_parts(weights.plan(), weights.dtype(), index, match)) {}
+
+  /// Collective over the communicator. Each entry is read by one rank, into its parts there.
+  void digest_files(const VerifyOptions& options) {
+    const std::vector<std::span<PlacedPart>> own = entries_to_read(options.readers);
+    std::int64_t total = 0;
+    for (const std::span<PlacedPart> parts : own) total += entry_of(parts).bytes;
+    PartReader reader(index_, directory_);
+    Rounds rounds(comm_, options.round_bytes);
+    std::int64_t done = 0;
+    for (const std::span<PlacedPart> parts : own) {
+      const CheckpointEntry& entry = entry_of(parts);
+      const std::vector<PerExpertPart> published = parts_of(entry);
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        const auto result = reader.digest(entry, published[i], way_of(entry.dtype, weights_.dtype()));
+        parts[i].in_file = result.digest;
+        report_.non_finite += result.non_finite;
+        done += element_count(published[i].shape) * size_of(entry.dtype);
+        if (options.progress) options.progress(done, total);
+        rounds.reach(done);
+      }
+    }
+    rounds.finish();
+  }
+
+  /// Collective over the communicator.
+  void digest_arenas() { sluice::digest_arenas(comm_, weights_, parts_); }
+
+  /// Collective over the communicator.
+  VerifyReport compare() {
+    sum_over_ranks(comm_, parts_);
+    comm_.all_reduce_sum(std::span(&report_.non_finite, 1));
+    std::vector<std::string> differences;
+    for (const std::span<PlacedPart> parts : entries()) {
+      const CheckpointEntry& entry = entry_of(parts);
+      const std::vector<PerExpertPart> published = parts_of(entry);
+      report_.read_bytes += entry.bytes;
+      for (std::size_t i = 0; i < parts.size(); ++i) take(entry, published[i], parts[i], differences);
+    }
+    if (!differences.empty()) refuse(differences);
+    return report_;
+  }
+
+ private:
+  [[nodiscard]] const CheckpointEntry& entry_of(std::span<const PlacedPart> parts) const {
+    return index_.entries[static_cast<std::size_t>(parts.front().entry)];
+  }
+
+  /// The parts of each entry, in the order of the files.
+  [[nodiscard]] std::vector<std::span<PlacedPart>> entries() {
+    std::vector<std::span<PlacedPart>> entries;
+    for (auto first = parts_.begin(); first != parts_.end();) {
+      const auto last = std::find_if(first, parts_.end(),
+                                     [&](const PlacedPart& part) { return part.entry != first->entry; });
+      entries.emplace_back(first, last);
+      first = last;
+    }
+    return entries;
+  }
+
+  /// The files' bytes are dealt to the readers in equal runs; an entry goes where its middle lies.
+  [[nodiscard]] std::vector<std::span<PlacedPart>> entries_to_read(std::vector<int> readers) {
+    if (readers.empty()) {
+      readers.resize(static_cast<std::size_t>(comm_.size()));
+      std::iota(readers.begin(), readers.end(), 0);
+    }
+    std::vector<std::span<PlacedPart>> own = entries();
+    std::int64_t total = 0;
+    for (const std::span<PlacedPart> parts : own) total += entry_of(parts).bytes;
+    std::int64_t position = 0;
+    std::erase_if(own, [&](const std::span<PlacedPart>& parts) {
+      const std::int64_t bytes = entry_of(parts).bytes;
+      const std::int64_t middle = position + bytes / 2;
+      position += bytes;
+      return bytes == 0 ||
+             readers[static_cast<std::size_t>(middle * std::ssize(readers) / total)] != comm_.rank();
+    });
+    return own;
+  }
+
+  void take(const CheckpointEntry& entry, const PerExpertPart& published, const PlacedPart& part,
+            std::vector<std::string>& differences) {
+    ++report_.tensors;
+    report_.content +=
+        PublishedDigest{published.name, part.dtype, published.shape, part.in_arena, 0, part.entry}.identity();
+    if (part.in_arena == part.in_file && part.altered == 0) return;
+    const std::string& file = index_.files[static_cast<std::size_t>(entry.file)].name;
+    differences.push_back(
+        fmt::format("{} ({}), owned by {}", printable(published.name), file, ranks_text(owners(part))));
+  }
+
+  [[nodiscard]] std::vector<int> owners(const PlacedPart& part) const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      const Range owned = weights_.plan().owned(part.unit, rank);
+      if (owned.begin < part.begin + part.count && part.begin < owned.end) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  [[noreturn]] void refuse(const std::vector<std::string>& differences) const {
+    fail(ExitCode::kInternal,
+         "{} of {} tensors in memory are not what {} holds:{}\n  Likely cause: the files were changed while "
+         "they were loaded, or memory, a disk or the network is faulty.",
+         differences.size(), report_.tensors, directory_.string(), lines_of_some(differences, 20));
+  }
+
+  Communicator& comm_;
+  const ShardArena& weights_;
+  const CheckpointIndex& index_;
+  const std::filesystem::path& directory_;
+  std::vector<PlacedPart> parts_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+VerifyReport verify_shards(Communicator& comm, const ShardArena& weights, const CheckpointIndex& index,
+                           const CheckpointMatch& match, const std::filesystem::path& directory,
+                           const VerifyOptions& options) {
+  SLUICE_ASSERT(comm.size() == weights.plan().world() && comm.rank() == weights.rank(),
+                "an arena of rank {} of {}", weights.rank(), weights.plan().world());
+  ShardVerifier verifier(comm, weights, index, match, directory);
+  verifier.digest_files(options);
+  verifier.digest_arenas();
+  return verifier.compare();
+}
+
+}  // namespace sluice

@@ -1,0 +1,243 @@
+#include "weights/checkpoint_index.hpp"
+
+#include "base/byte_stream.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "io/file.hpp"
+#include "io/safetensors.hpp"
+#include "weights/weight_map.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSingleFile = "model.safetensors";
+constexpr std::string_view kIndexFile = "model.safetensors.index.json";
+constexpr std::int64_t kMaxIndexBytes = 100'000'000;  ///< as much as a safetensors header may have
+
+/// Collects what is wrong, so that a user repairs a directory once.
+class Problems {
+ public:
+  template <class... Args>
+  void add(fmt::format_string<Args...> text, Args&&... args) {
+    ++count_;
+    if (count_ <= kShown) text_ += "\n  - " + fmt::format(text, std::forward<Args>(args)...);
+  }
+  void throw_if_any(const fs::path& directory) const {
+    if (count_ == 0) return;
+    const std::string more = count_ > kShown ? fmt::format("\n  and {} more", count_ - kShown) : "";
+    fail(ExitCode::kBadData, "{}: the checkpoint cannot be loaded:{}{}", directory.string(), text_, more);
+  }
+
+ private:
+  static constexpr int kShown = 100;
+  std::string text_;
+  int count_ = 0;
+};
+
+void append_file(const fs::path& directory, const std::string& name, CheckpointIndex& index) {
+  const InputFile file = InputFile::open(directory / name);
+  SafetensorsHeader header = read_safetensors_header(file);
+  const int position = static_cast<int>(index.files.size());
+  index.files.push_back({name, file.size_bytes()});
+  for (SafetensorsEntry& entry : header.entries)
+    index.entries.push_back(
+        {std::move(entry.name), position, entry.dtype, std::move(entry.shape), entry.begin, entry.bytes});
+}
+
+/// Says which tensors are not exactly where the index has them. `unread` holds the files whose header failed.
+void compare_with_headers(const WeightMap& map, const CheckpointIndex& index,
+                          const std::vector<std::string>& unread, Problems& problems) {
+  std::map<std::string_view, int> found;
+  for (const CheckpointEntry& entry : index.entries) {
+    const std::string& file = index.files[static_cast<std::size_t>(entry.file)].name;
+    const auto [other, is_new] = found.emplace(entry.name, entry.file);
+    const auto listed = map.tensors.find(entry.name);
+    if (!is_new) {
+      problems.add("tensor {} is in two files: {} and {}", printable(entry.name),
+                   index.files[static_cast<std::size_t>(other->second)].name, file);
+    } else if (listed == map.tensors.end()) {
+      problems.add("tensor {} is in {}, but not in {}", printable(entry.name), file, kIndexFile);
+    } else if (const std::string& expected = map.files[static_cast<std::size_t>(listed->second)];
+               expected != file) {
+      problems.add("tensor {} is in {}, but {} says {}", printable(entry.name), file, kIndexFile, expected);
+    }
+  }
+  for (const auto& [tensor, position] : map.tensors) {
+    const std::string& file = map.files[static_cast<std::size_t>(position)];
+    if (!found.contains(tensor) && std::ranges::find(unread, file) == unread.end())
+      problems.add("tensor {} is missing: {} says it is in {}", printable(tensor), kIndexFile, file);
+  }
+}
+
+void compare_total_size(const WeightMap& map, CheckpointIndex& index) {
+  std::int64_t total = 0;
+  for (const CheckpointEntry& entry : index.entries) total += entry.bytes;
+  if (map.total_size == total) return;
+  index.warnings.push_back(fmt::format(
+      "{}: metadata.total_size is {}, but the tensors have {} bytes", kIndexFile,
+      map.total_size ? fmt::format("{}", *map.total_size) : std::string("not given as an integer"), total));
+}
+
+CheckpointIndex read_sharded(const fs::path& directory) {
+  const std::string json = read_text_file(directory / kIndexFile, kMaxIndexBytes);
+  const WeightMap map = parse_weight_map(json, (directory / kIndexFile).string());
+  std::vector<std::string> files = map.files;
+  std::ranges::sort(files);
+
+  CheckpointIndex index;
+  index.directory = directory.string();
+  Problems problems;
+  std::vector<std::string> unread;
+  for (const std::string& file : files) {
+    try {
+      append_file(directory, file, index);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kBadData) throw;
+      problems.add("{}", error.what());
+      unread.push_back(file);
+    }
+  }
+  compare_with_headers(map, index, unread, problems);
+  problems.throw_if_any(directory);
+  compare_total_size(map, index);
+  return index;
+}
+
+[[noreturn]] void refuse_without_weights(const fs::path& directory) {
+  std::vector<std::string> pickles;
+  std::vector<std::string> parts;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth")
+      pickles.push_back(entry.path().filename().string());
+    if (extension == ".safetensors") parts.push_back(entry.path().filename().string());
+  }
+  if (error) fail(ExitCode::kIo, "cannot list {}: {}", directory.string(), error.message());
+  std::ranges::sort(pickles);
+  std::ranges::sort(parts);
+  if (!parts.empty())
+    fail(
+        ExitCode::kBadData,
+        "{}: neither {} nor {} is here, and nothing else says what of {} belongs together. Was the directory "
+        "copied or downloaded whole?",
+        directory.string(), kSingleFile, kIndexFile, join_some(parts, 3));
+  if (pickles.empty())
+    fail(ExitCode::kBadData, "{}: neither {} nor {} is here", directory.string(), kSingleFile, kIndexFile);
+  fail(ExitCode::kBadData,
+       "{}: only pickle files are here ({}), and loading one can run any code it holds. Convert them to "
+       "safetensors, "
+       "for instance with transformers: AutoModelForCausalLM.from_pretrained(dir).save_pretrained(new_dir).",
+       directory.string(), join_some(pickles, 3));
+}
+
+/// Rank 0's outcome as it travels: exit code, then the index or the error's text.
+std::string read_outcome(const fs::path& directory) {
+  ByteWriter out;
+  try {
+    const std::string bytes = read_checkpoint_index(directory).to_bytes();
+    out.number(static_cast<std::int64_t>(ExitCode::kDone));
+    out.text(bytes);
+  } catch (const Error& error) {
+    out = ByteWriter();
+    out.number(static_cast<std::int64_t>(error.code()));
+    out.text(error.what());
+  }
+  return out.take();
+}
+
+}  // namespace
+
+std::string CheckpointIndex::to_bytes() const {
+  ByteWriter out;
+  out.text(directory);
+  out.number(static_cast<std::int64_t>(files.size()));
+  for (const CheckpointFile& file : files) {
+    out.text(file.name);
+    out.number(file.bytes);
+  }
+  out.number(static_cast<std::int64_t>(entries.size()));
+  for (const CheckpointEntry& entry : entries) {
+    out.text(entry.name);
+    out.number(entry.file);
+    out.number(static_cast<std::int64_t>(entry.dtype));
+    out.number(static_cast<std::int64_t>(entry.shape.size()));
+    for (const std::int64_t size : entry.shape) out.number(size);
+    out.number(entry.begin);
+    out.number(entry.bytes);
+  }
+  out.number(static_cast<std::int64_t>(warnings.size()));
+  for (const std::string& warning : warnings) out.text(warning);
+  return out.take();
+}
+
+CheckpointIndex CheckpointIndex::from_bytes(std::string_view bytes) {
+  ByteReader in(bytes);
+  CheckpointIndex index;
+  index.directory = in.text();
+  index.files.resize(static_cast<std::size_t>(in.number()));
+  for (CheckpointFile& file : index.files) {
+    file.name = in.text();
+    file.bytes = in.number();
+  }
+  index.entries.resize(static_cast<std::size_t>(in.number()));
+  for (CheckpointEntry& entry : index.entries) {
+    entry.name = in.text();
+    entry.file = static_cast<int>(in.number());
+    entry.dtype = static_cast<DType>(in.number());
+    entry.shape.resize(static_cast<std::size_t>(in.number()));
+    for (std::int64_t& size : entry.shape) size = in.number();
+    entry.begin = in.number();
+    entry.bytes = in.number();
+  }
+  index.warnings.resize(static_cast<std::size_t>(in.number()));
+  for (std::string& warning : index.warnings) warning = in.text();
+  SLUICE_ASSERT(in.at_end(), "bytes left over behind a checkpoint index");
+  return index;
+}
+
+bool holds_weights(const fs::path& directory) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == kIndexFile || entry.path().extension() == ".safetensors" || name.starts_with("pytorch_model"))
+      return true;
+  }
+  return false;
+}
+
+CheckpointIndex read_checkpoint_index(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error))
+    fail(ExitCode::kBadData, "{}: no such directory", directory.string());
+  // transformers prefers the single file too.
+  if (fs::exists(directory / kSingleFile, error) || fs::is_symlink(directory / kSingleFile, error)) {
+    CheckpointIndex index;
+    index.directory = directory.string();
+    append_file(directory, std::string(kSingleFile), index);
+    if (fs::exists(directory / kIndexFile, error))
+      index.warnings.push_back(fmt::format("{} is here too and is ignored, as {} holds a whole checkpoint",
+                                           kIndexFile, kSingleFile));
+    return index;
+  }
+  if (fs::exists(directory / kIndexFile, error)) return read_sharded(directory);
+  refuse_without_weights(directory);
+}
+
+CheckpointIndex share_checkpoint_index(Communicator& comm, const fs::path& directory) {
+  const std::string outcome = comm.broadcast_text(comm.rank() == 0 ? read_outcome(directory) : "", 0);
+  ByteReader in(outcome);
+  const auto code = static_cast<ExitCode>(in.number());
+  const std::string text = in.text();
+  if (code != ExitCode::kDone) throw Error(code, text);
+  return CheckpointIndex::from_bytes(text);
+}
+
+}  // namespace sluice

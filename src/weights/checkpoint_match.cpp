@@ -1,0 +1,175 @@
+#include "weights/checkpoint_match.hpp"
+
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <span>
+#include <tuple>
+#include <variant>
+
+namespace sluice {
+namespace {
+
+/// Compares one index with one manifest and gathers what differs, by kind.
+class Matcher {
+ public:
+  Matcher(const CheckpointIndex& index, const KeyMap& keys, DType arena)
+      : index_(index), keys_(keys), arena_(arena) {}
+
+  CheckpointMatch run() {
+    for (int i = 0; i < static_cast<int>(index_.entries.size()); ++i) take(i);
+    find_gaps_and_overlaps();
+    throw_if_different();
+    return std::move(match_);
+  }
+
+ private:
+  struct Difference {
+    std::string_view title;
+    std::vector<std::string> lines;
+  };
+
+  void take(int i) {
+    const CheckpointEntry& entry = index_.entries[static_cast<std::size_t>(i)];
+    const auto target = keys_.resolve(entry.name);
+    if (const auto* ignored = std::get_if<IgnoredKey>(&target)) {
+      CheckpointMatch::Ignored& sum = match_.ignored[ignored->reason];
+      ++sum.tensors;
+      sum.bytes += entry.bytes;
+    } else if (const auto* key = std::get_if<KeyTarget>(&target)) {
+      take_target(i, entry, *key);
+    } else {
+      unexpected_.lines.push_back(fmt::format("{} {}", described(i), shape_text(entry.shape)));
+    }
+  }
+
+  void take_target(int i, const CheckpointEntry& entry, const KeyTarget& key) {
+    if (entry.shape != key.shape)
+      misshapen_.lines.push_back(
+          fmt::format("{} is {}, expected {}", described(i), shape_text(entry.shape), shape_text(key.shape)));
+    if (!is_convertible(entry.dtype, arena_))
+      unconvertible_.lines.push_back(
+          fmt::format("{} is {}, expected float32, bfloat16 or float16", described(i), name_of(entry.dtype)));
+    const TensorInfo& tensor = keys_.manifest()[key.tensor];
+    if (tensor.role == Role::kExpert && key.shape.size() == tensor.shape.size())
+      match_.experts = ExpertLayout::kFused;
+    // A tensor of the wrong shape still stands for its place: it is not missing as well.
+    const std::int64_t count = key.element_count() / key.blocks;
+    for (std::int64_t block = 0; block < key.blocks; ++block)
+      match_.entries.push_back({i, key.tensor, key.begin + block * key.block_stride, count, block * count});
+  }
+
+  /// Walks the matched ranges of each tensor in order: neighbours must touch.
+  void find_gaps_and_overlaps() {
+    std::vector<MatchedEntry> sorted = match_.entries;
+    std::ranges::sort(sorted, {},
+                      [](const MatchedEntry& m) { return std::tuple(m.tensor, m.begin, -m.count); });
+    auto at = sorted.begin();
+    for (const int tensor : keys_.manifest().stored_tensors()) {
+      const auto end =
+          std::find_if(at, sorted.end(), [&](const MatchedEntry& m) { return m.tensor != tensor; });
+      if (!walk(tensor, {at, end})) incomplete_.push_back(tensor);
+      at = end;
+    }
+    if (!incomplete_.empty()) name_missing(sorted);
+  }
+
+  /// False if some element of the tensor is in no entry.
+  bool walk(int tensor, std::span<const MatchedEntry> ranges) {
+    std::int64_t covered = 0;
+    int covering = -1;
+    bool whole = true;
+    for (const MatchedEntry& range : ranges) {
+      const std::int64_t end = range.begin + range.count;
+      if (range.begin > covered) whole = false;
+      if (range.begin < covered)
+        twice_.lines.push_back(fmt::format("{} repeats elements of {} that {} holds", described(range.entry),
+                                           keys_.manifest()[tensor].name, described(covering)));
+      if (end <= covered) continue;
+      covered = end;
+      covering = range.entry;
+    }
+    return whole && covered >= keys_.manifest()[tensor].element_count();
+  }
+
+  /// `sorted` is so by tensor.
+  static std::span<const MatchedEntry> entries_of(int tensor, const std::vector<MatchedEntry>& sorted) {
+    return {std::ranges::lower_bound(sorted, tensor, {}, &MatchedEntry::tensor),
+            std::ranges::upper_bound(sorted, tensor, {}, &MatchedEntry::tensor)};
+  }
+
+  /// Gaps, in the names under which the checkpoint would have published them.
+  void name_missing(const std::vector<MatchedEntry>& sorted) {
+    std::vector<int> unnamed = incomplete_;
+    for (const PublishedTensor& published : keys_.published(match_.experts)) {
+      const KeyTarget& key = published.target;
+      const std::int64_t end = key.begin + key.element_count();
+      const bool found = std::ranges::any_of(entries_of(key.tensor, sorted), [&](const MatchedEntry& m) {
+        return m.begin < end && key.begin < m.begin + m.count;
+      });
+      if (found || !std::ranges::binary_search(incomplete_, key.tensor)) continue;
+      missing_.lines.push_back(fmt::format("{} {}", published.name, shape_text(key.shape)));
+      std::erase(unnamed, key.tensor);
+    }
+    for (const int tensor : unnamed) name_partly_missing(tensor, sorted);
+  }
+
+  /// A fused tensor of which some entries hold a part: gates without their ups.
+  void name_partly_missing(int tensor, const std::vector<MatchedEntry>& sorted) {
+    std::int64_t held = 0;
+    for (const MatchedEntry& m : entries_of(tensor, sorted)) held += m.count;
+    const TensorInfo& info = keys_.manifest()[tensor];
+    missing_.lines.push_back(fmt::format("part of {} {}: {} of {} elements are there", info.name,
+                                         shape_text(info.shape), held, info.element_count()));
+  }
+
+  void throw_if_different() const {
+    std::string text;
+    for (const Difference* kind : {&missing_, &unexpected_, &misshapen_, &unconvertible_, &twice_}) {
+      if (kind->lines.empty()) continue;
+      text +=
+          fmt::format("\n  {} ({}):{}", kind->title, kind->lines.size(), lines_of_some(kind->lines, kShown));
+    }
+    if (text.empty()) return;
+    fail(ExitCode::kBadData,
+         "{}: the checkpoint's tensors are not those that config.json describes:{}\n  Likely cause: "
+         "config.json belongs to another checkpoint, or the download is incomplete.",
+         index_.directory, text);
+  }
+
+  /// "name (file)"
+  [[nodiscard]] std::string described(int i) const {
+    const CheckpointEntry& entry = index_.entries[static_cast<std::size_t>(i)];
+    return fmt::format("{} ({})", printable(entry.name),
+                       index_.files[static_cast<std::size_t>(entry.file)].name);
+  }
+
+  static constexpr std::size_t kShown = 100;  ///< lines of one kind
+  const CheckpointIndex& index_;
+  const KeyMap& keys_;
+  DType arena_;
+  CheckpointMatch match_;
+  std::vector<int> incomplete_;  ///< ascending
+  Difference missing_{"missing", {}};
+  Difference unexpected_{"unexpected", {}};
+  Difference misshapen_{"of another shape", {}};
+  Difference unconvertible_{"of an element type that cannot be trained", {}};
+  Difference twice_{"there twice", {}};
+};
+
+}  // namespace
+
+CheckpointMatch match_checkpoint(const CheckpointIndex& index, const KeyMap& keys, DType arena) {
+  return Matcher(index, keys, arena).run();
+}
+
+std::vector<std::string> ignored_text(const CheckpointMatch& match) {
+  std::vector<std::string> lines;
+  for (const auto& [reason, sum] : match.ignored)
+    lines.push_back(fmt::format("ignored {} tensors ({}): {}", sum.tensors, format_bytes(sum.bytes), reason));
+  return lines;
+}
+
+}  // namespace sluice

@@ -1,0 +1,44 @@
+// Which checkpoint tensor fills which elements of which manifest tensor: every difference found before a byte
+// is read.
+#pragma once
+
+#include "manifest/key_map.hpp"
+#include "weights/checkpoint_index.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// Entry `entry` of an index holds elements [begin, begin + count) of a manifest tensor, row-major, as its
+/// own elements from `entry_begin` on.
+struct MatchedEntry {
+  int entry = 0;
+  int tensor = 0;
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+  std::int64_t entry_begin = 0;  ///< above 0 only where all experts' gates or ups are a tensor of their own
+};
+
+struct CheckpointMatch {
+  struct Ignored {
+    int tensors = 0;
+    std::int64_t bytes = 0;
+  };
+  std::vector<MatchedEntry>
+      entries;  ///< in the order of the index; together every stored tensor exactly once
+  std::map<std::string, Ignored> ignored;           ///< by reason
+  ExpertLayout experts = ExpertLayout::kPerExpert;  ///< how the checkpoint writes its experts
+};
+
+/// Holds names, shapes and element types against the manifest. Error(kBadData) listing every tensor that is
+/// missing, unexpected, of another shape, of an element type that does not convert to `arena`, or there
+/// twice.
+[[nodiscard]] CheckpointMatch match_checkpoint(const CheckpointIndex& index, const KeyMap& keys, DType arena);
+
+/// One line per reason for ignored tensors: "ignored 333 tensors (0.85 GB): vision tower".
+[[nodiscard]] std::vector<std::string> ignored_text(const CheckpointMatch& match);
+
+}  // namespace sluice

@@ -1,0 +1,98 @@
+#include "weights/copy_agreement.hpp"
+
+#include "base/digest.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "comm/ranks_text.hpp"
+#include "comm/run_together.hpp"
+#include "weights/checkpoint_files.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+/// Two revisions of a model differ in most tensors: a few blocks tell them apart, and cost no time on a disk
+/// that seeks.
+constexpr std::size_t kTensorsOfFile = 64;
+
+using Entries = std::vector<const CheckpointEntry*>;
+
+std::vector<Entries> entries_by_file(const CheckpointIndex& index) {
+  std::vector<Entries> files(index.files.size());
+  for (const CheckpointEntry& entry : index.entries)
+    if (entry.bytes > 0) files[static_cast<std::size_t>(entry.file)].push_back(&entry);
+  return files;
+}
+
+Digest digest_range(const InputFile& file, std::int64_t begin, std::int64_t bytes) {
+  std::vector<std::byte> buffer(static_cast<std::size_t>(bytes));
+  file.read_at(begin, buffer);
+  return digest_of(buffer, static_cast<std::uint64_t>(begin));
+}
+
+/// The header, which ends where the first tensor begins, and the middle of some tensors, evenly chosen.
+Digest digest_samples(const InputFile& file, const Entries& entries) {
+  file.advise_random();
+  Digest sum = digest_range(file, 0, entries.empty() ? file.size_bytes() : entries.front()->begin);
+  const std::size_t count = std::min(entries.size(), kTensorsOfFile);
+  for (std::size_t i = 0; i < count; ++i) {
+    const CheckpointEntry& entry = *entries[i * entries.size() / count];
+    const std::int64_t bytes = std::min(entry.bytes, InputFile::kBlockBytes);
+    sum += digest_range(file, entry.begin + (entry.bytes - bytes) / 2, bytes);
+  }
+  return sum;
+}
+
+/// One line of hexadecimal digits for each file.
+std::string digest_files(const CheckpointIndex& index, const std::filesystem::path& directory) {
+  const std::vector<Entries> entries = entries_by_file(index);
+  std::string lines;
+  for (std::size_t i = 0; i < index.files.size(); ++i)
+    lines += digest_samples(open_source(directory, index.files[i]), entries[i]).hex() + "\n";
+  return lines;
+}
+
+/// Line `file` of what digest_files() made.
+std::string_view line_of(std::string_view lines, std::size_t file) {
+  const std::size_t width = lines.find('\n') + 1;
+  return lines.substr(file * width, width);
+}
+
+void refuse_difference(const CheckpointIndex& index, const std::filesystem::path& directory,
+                       const std::vector<std::string>& digests, std::span<const int> readers) {
+  const auto of_rank = [&](int rank) -> const std::string& {
+    return digests[static_cast<std::size_t>(rank)];
+  };
+  std::vector<std::string> differences;
+  for (std::size_t file = 0; file < index.files.size(); ++file) {
+    std::vector<int> others;
+    for (const int rank : readers)
+      if (line_of(of_rank(rank), file) != line_of(of_rank(readers.front()), file)) others.push_back(rank);
+    if (!others.empty())
+      differences.push_back(fmt::format("{} on {}", index.files[file].name, ranks_text(std::move(others))));
+  }
+  if (!differences.empty())
+    fail(ExitCode::kInternal,
+         "{}: {} files are not the same as on rank {}:{}\n  Likely cause: the machines have different "
+         "revisions of the model. load.readers = \"rank0\" takes all of it from rank 0's",
+         directory.string(), differences.size(), readers.front(), lines_of_some(differences, 20));
+}
+
+}  // namespace
+
+void agree_on_source(Communicator& comm, const CheckpointIndex& index, const std::filesystem::path& directory,
+                     std::span<const int> readers) {
+  if (readers.size() < 2) return;
+  const bool reads = std::ranges::find(readers, comm.rank()) != readers.end();
+  std::string own;
+  run_together(comm, [&] {
+    if (reads) own = digest_files(index, directory);
+  });
+  refuse_difference(index, directory, comm.all_gather_text(own), readers);
+}
+
+}  // namespace sluice

@@ -1,0 +1,91 @@
+#include "weights/staged_directory.hpp"
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "io/file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+void sync_directory(const fs::path& path) {
+  const FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
+    fail(ExitCode::kIo, "cannot sync the directory {}: {}", path.string(), errno_text(errno));
+}
+
+/// What runs that were killed could not remove. Another run may still be writing there, so it is only named.
+void name_leftovers(const fs::path& target) {
+  const std::string prefix = fmt::format(".{}.partial-", target.filename().string());
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(target.parent_path(), error))
+    if (entry.path().filename().string().starts_with(prefix))
+      log::warning("{} is unfinished: unless another job is writing there, it can be removed",
+                   entry.path().string());
+}
+
+/// "a/b/" and "a/b" name the same target; a name is needed to stage beside.
+fs::path normal(const fs::path& path) {
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+}  // namespace
+
+StagedDirectory::StagedDirectory(fs::path target, IfTaken if_taken)
+    : target_(normal(target)),
+      staging_(target_.parent_path() /
+               fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid())),
+      if_taken_(if_taken) {
+  if (if_taken_ == IfTaken::kRefuse && !is_free(target_))
+    fail(ExitCode::kUsage, "{} is already there; choose another name or remove it", target_.string());
+  name_leftovers(target_);
+  std::error_code error;
+  fs::create_directories(target_.parent_path(), error);
+  if (!error) fs::create_directory(staging_, error);
+  if (error) fail(ExitCode::kIo, "cannot create {}: {}", staging_.string(), error.message());
+}
+
+bool StagedDirectory::is_free(const fs::path& target) {
+  std::error_code error;
+  return fs::symlink_status(target, error).type() == fs::file_type::not_found ||
+         (fs::is_directory(target, error) && fs::is_empty(target, error));
+}
+
+StagedDirectory::~StagedDirectory() {
+  if (is_complete_) return;
+  std::error_code error;
+  fs::remove_all(staging_, error);
+  if (error) log::warning("cannot remove {}: {}", staging_.string(), error.message());
+}
+
+fs::path StagedDirectory::commit() {
+  sync_directory(staging_);
+  is_complete_ = true;
+  fs::path name = target_;
+  for (int next = 1; !rename_to(name); ++next) name = fmt::format("{}-{}", target_.string(), next);
+  if (name != target_)
+    log::warning("{} has been taken meanwhile: what was to be there is in {}", target_.string(),
+                 name.string());
+  sync_directory(target_.parent_path());
+  return name;
+}
+
+/// False if the name is taken and another one will do.
+bool StagedDirectory::rename_to(const fs::path& name) const {
+  std::error_code error;
+  fs::rename(staging_, name, error);
+  if (!error) return true;
+  if (if_taken_ == IfTaken::kNextName && !is_free(name)) return false;
+  fail(ExitCode::kIo, "cannot rename {} to {}: {}; all of it stays under its first name", staging_.string(),
+       name.string(), error.message());
+}
+
+}  // namespace sluice

@@ -1,0 +1,84 @@
+#include "weights/tied_copies.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "manifest/spelling.hpp"
+#include "weights/checkpoint_files.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+/// The entry that holds exactly the manifest's tensor `name`; null if there is none.
+const CheckpointEntry* entry_of(const CheckpointIndex& index, const KeyMap& keys, const std::string& name) {
+  const auto tensor = keys.manifest().find(name);
+  if (!tensor) return nullptr;
+  for (const CheckpointEntry& entry : index.entries) {
+    const auto target = keys.resolve(entry.name);
+    if (const auto* key = std::get_if<KeyTarget>(&target); key && key->tensor == *tensor) return &entry;
+  }
+  return nullptr;
+}
+
+/// The tensor that config.json ties `entry` to; empty if it does not.
+std::string tied_to(const CheckpointEntry& entry, const KeyMap& keys) {
+  const auto tensor = keys.manifest().find(plain_name(entry.name));
+  return tensor ? keys.manifest()[*tensor].tied_to : "";
+}
+
+class Reader {
+ public:
+  Reader(const CheckpointIndex& index, const std::filesystem::path& directory, const CheckpointEntry& entry)
+      : entry_(entry), file_(open_source(directory, index.files[static_cast<std::size_t>(entry.file)])) {
+    file_.advise_random();
+  }
+  [[nodiscard]] std::vector<std::byte> block(std::int64_t at) const {
+    const std::int64_t bytes = std::min(InputFile::kBlockBytes, entry_.bytes - at);
+    std::vector<std::byte> block(static_cast<std::size_t>(bytes));
+    file_.read_at(entry_.begin + at, block);
+    return block;
+  }
+
+ private:
+  const CheckpointEntry& entry_;
+  InputFile file_;
+};
+
+bool is_copy(const CheckpointIndex& index, const std::filesystem::path& directory, const CheckpointEntry& a,
+             const CheckpointEntry& b) {
+  constexpr std::int64_t kBlocks = 64;
+  if (a.shape != b.shape) return false;
+  if (a.dtype != b.dtype) return true;
+  const Reader in_a(index, directory, a);
+  const Reader in_b(index, directory, b);
+  for (std::int64_t i = 0; i < kBlocks; ++i) {
+    const std::int64_t at = a.bytes / kBlocks * i;
+    if (in_a.block(at) != in_b.block(at)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void require_tied_copies(const CheckpointIndex& index, const KeyMap& keys,
+                         const std::filesystem::path& directory) {
+  for (const CheckpointEntry& entry : index.entries) {
+    const std::string original = tied_to(entry, keys);
+    if (original.empty()) continue;
+    const CheckpointEntry* other = entry_of(index, keys, original);
+    if (other == nullptr || is_copy(index, directory, *other, entry)) continue;
+    fail(ExitCode::kBadData,
+         "{}: {} ({}) is not a copy of {}, to which config.json ties it (tie_word_embeddings). If the model "
+         "was "
+         "trained with a head of its own, set tie_word_embeddings to false there; if not, remove the tensor",
+         directory.string(), printable(entry.name), index.files[static_cast<std::size_t>(entry.file)].name,
+         printable(other->name));
+  }
+}
+
+}  // namespace sluice

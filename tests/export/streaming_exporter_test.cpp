@@ -1,0 +1,213 @@
+#include "export/streaming_exporter.hpp"
+
+#include "comm/run_together.hpp"
+#include "export/synthesize.hpp"
+#include "shard/initial_values.hpp"
+#include "support/mpi_test.hpp"
+#include "support/shared_directory.hpp"
+#include "weights/checkpoint_match.hpp"
+#include "weights/tiny_model.hpp"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <csignal>
+#include <optional>
+
+namespace sluice {
+namespace {
+
+using test::test_world;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/// About 8 MB, with runs that are written from the arena itself.
+const test::TinyModel kModel{
+    .hidden = 256, .layers = 2, .experts = 6, .expert_width = 192, .vocabulary = 4096};
+
+class StreamingExporterTest : public testing::Test {
+ protected:
+  StreamingExporterTest() { initialize_shards(values_, manifest_, 0.02f, 3); }
+
+  [[nodiscard]] ExportPlan plan(ExpertLayout layout, DType dtype, std::int64_t max_shard_bytes) const {
+    return {content_of(keys_, layout, dtype), shards_, max_shard_bytes, {0}};
+  }
+  ExportReport run(const ExportPlan& plan, const ExportOptions& options = {}) const {
+    return export_checkpoint(test_world(), plan, values_, directory_ / "out", options);
+  }
+  /// This rank's arena as the files in out/ have it, read by the rank itself.
+  [[nodiscard]] std::vector<std::byte> read_back(DType dtype) const {
+    const CheckpointIndex index = read_checkpoint_index(directory_ / "out");
+    static_cast<void>(match_checkpoint(index, keys_, dtype));
+    const auto units =
+        test::place_directly(index, manifest_, layouts_, dtype, [&](const CheckpointEntry& entry) {
+          std::vector<std::byte> bytes(static_cast<std::size_t>(entry.bytes));
+          InputFile::open(directory_ / "out" / index.files[static_cast<std::size_t>(entry.file)].name)
+              .read_at(entry.begin, bytes);
+          return bytes;
+        });
+    return test::arena_of(units, shards_, test_world().rank(), dtype);
+  }
+  [[nodiscard]] std::vector<std::byte> bytes_of(const ShardArena& arena) const {
+    return {arena.data(), arena.data() + arena.bytes()};
+  }
+
+  test::SharedDirectory directory_;
+  ParameterManifest manifest_ = test::manifest_of(kModel);
+  KeyMap keys_{manifest_};
+  UnitLayouts layouts_ = make_unit_layouts(manifest_);
+  ShardPlan shards_{layouts_, {test_world().size(), 1}};
+  ShardArena values_{shards_, test_world().rank(), DType::kFloat32, "weights"};
+};
+
+struct Case {
+  ExpertLayout layout;
+  std::int64_t max_shard_bytes;
+  std::int64_t staging_bytes;
+};
+
+class Layouts : public StreamingExporterTest, public testing::WithParamInterface<Case> {};
+
+TEST_P(Layouts, WhatIsReadBackIsWhatWasWritten) {
+  const Case& c = GetParam();
+  const ExportReport report =
+      run(plan(c.layout, DType::kFloat32, c.max_shard_bytes), {.staging_bytes = c.staging_bytes});
+  EXPECT_EQ(read_back(DType::kFloat32), bytes_of(values_));
+  EXPECT_EQ(directory_.count(), 1);
+  std::int64_t written = 0;
+  for (const RankExport& rank : report.ranks) written += rank.written_bytes;
+  EXPECT_EQ(written, report.file_bytes);
+  EXPECT_EQ(report.ranks.front().staging_bytes, c.staging_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(StreamingExporter, Layouts,
+                         testing::Values(Case{ExpertLayout::kPerExpert, 5'000'000, 8 * kMiB},
+                                         Case{ExpertLayout::kPerExpert, kGiB, 4096},
+                                         Case{ExpertLayout::kFused, 2'000'000, 64 * kKiB},
+                                         Case{ExpertLayout::kFused, kGiB, kMiB}));
+
+TEST_F(StreamingExporterTest, RoundsToTheTypeOfTheFiles) {
+  static_cast<void>(run(plan(ExpertLayout::kPerExpert, DType::kBFloat16, kGiB)));
+  ShardArena rounded(shards_, test_world().rank(), DType::kBFloat16, "weights");
+  convert_elements(values_.data(), DType::kFloat32, rounded.data(), DType::kBFloat16,
+                   shards_.arena_elements(test_world().rank()));
+  EXPECT_EQ(read_back(DType::kBFloat16), bytes_of(rounded));
+}
+
+TEST_F(StreamingExporterTest, CopiesWhatTrainingIgnores) {
+  const fs::path source = directory_ / "source";
+  std::string bytes;
+  run_together(test_world(), [&] {
+    if (test_world().rank() != 0) return;
+    synthesize_checkpoint(keys_, source, {});
+    fs::rename(source / "model.safetensors", source / "language.safetensors");
+    test::write_safetensors(source / "vision.safetensors", {{"model.visual.weight", {1500, 1001}}});
+  });
+  CheckpointIndex index;
+  {
+    const InputFile file = InputFile::open(source / "vision.safetensors");
+    const SafetensorsEntry entry = read_safetensors_header(file).entries.front();
+    index.files = {{"vision.safetensors", file.size_bytes()}};
+    index.entries = {{entry.name, 0, entry.dtype, entry.shape, entry.begin, entry.bytes}};
+  }
+  ExportContent content = content_of(keys_, ExpertLayout::kFused, DType::kBFloat16);
+  content.source_files = index.files;
+  content.tensors.push_back(content_like(index, keys_, std::nullopt).tensors.front());
+  std::vector<int> everybody;
+  for (int rank = 0; rank < test_world().size(); ++rank) everybody.push_back(rank);
+  const ExportReport report =
+      run({content, shards_, kGiB, everybody}, {.source = source, .staging_bytes = 100'000});
+  const CheckpointIndex written = read_checkpoint_index(directory_ / "out");
+  EXPECT_EQ(written.entries.size(), content.tensors.size());
+  EXPECT_EQ(written.entries.back().shape, index.entries.front().shape);
+  std::int64_t copied = 0;
+  for (const RankExport& rank : report.ranks) copied += rank.copied_bytes;
+  EXPECT_EQ(copied, index.entries.front().bytes);
+}
+
+TEST_F(StreamingExporterTest, ProgressReachesTheEndOnceAndOnRank0) {
+  std::vector<std::int64_t> done;
+  std::int64_t total = 0;
+  static_cast<void>(run(plan(ExpertLayout::kPerExpert, DType::kBFloat16, 2'000'000),
+                        {.staging_bytes = 64 * kKiB, .progress = [&](std::int64_t d, std::int64_t t) {
+                           done.push_back(d);
+                           total = t;
+                         }}));
+  EXPECT_EQ(done.empty(), test_world().rank() != 0);
+  EXPECT_TRUE(std::ranges::is_sorted(done));
+  EXPECT_LE(std::ranges::count(done, total), 1);
+}
+
+TEST_F(StreamingExporterTest, AFailureOfRank0LeavesNothingBehind) {
+  const ExportPlan plan = this->plan(ExpertLayout::kFused, DType::kBFloat16, kGiB);
+  const std::string error =
+      test::error_of([&] { static_cast<void>(run(plan, {.companions = {"/nonexistent/config.json"}})); });
+  EXPECT_THAT(error, HasSubstr("/nonexistent/config.json"));
+  EXPECT_EQ(directory_.count(), 0);
+}
+
+/// While it lives, this process writes no further than `bytes` into any file.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST_F(StreamingExporterTest, AFullDiskOnOneRankFailsOnAllAndLeavesNothingBehind) {
+  const int last = test_world().size() - 1;
+  const ExportPlan plan = this->plan(ExpertLayout::kFused, DType::kBFloat16, kGiB);
+  std::string error;
+  {
+    std::optional<FileSizeLimit> limit;
+    if (test_world().rank() == last) limit.emplace(1'000'000);
+    error = test::error_of([&] { static_cast<void>(run(plan)); });
+    test_world().barrier();
+  }
+  EXPECT_THAT(error, HasSubstr("74: "));
+  EXPECT_THAT(error, HasSubstr("model.safetensors"));
+  if (test_world().rank() != last) {
+    EXPECT_THAT(error, HasSubstr(fmt::format("on rank {}: ", last)));
+  }
+  EXPECT_EQ(directory_.count(), 0);
+}
+
+TEST_F(StreamingExporterTest, NeverWritesOntoADirectoryThatHoldsSomething) {
+  const ExportPlan plan = this->plan(ExpertLayout::kFused, DType::kBFloat16, kGiB);
+  const bool is_root = test_world().rank() == 0;
+  EXPECT_EQ(run(plan).directory, is_root ? directory_ / "out" : "");
+  const auto written = std::filesystem::last_write_time(directory_ / "out/model.safetensors");
+  EXPECT_EQ(run(plan).directory, is_root ? directory_ / "out-1" : "");
+  EXPECT_EQ(std::filesystem::last_write_time(directory_ / "out/model.safetensors"), written);
+  for (const char* name : {"out", "out-1"})
+    EXPECT_EQ(read_checkpoint_index(directory_ / name).files.size(), 1U);
+}
+
+TEST(RunTogether, EveryRankThrowsTheErrorOfTheLowestThatFails) {
+  const int rank = test_world().rank();
+  const std::string error = test::error_of([&] {
+    run_together(test_world(), [&] {
+      if (rank >= 1) fail(ExitCode::kIo, "disk of {} is full", rank);
+    });
+  });
+  if (test_world().size() == 1)
+    EXPECT_EQ(error, "");
+  else
+    EXPECT_EQ(error, rank == 1 ? "74: disk of 1 is full" : "74: on rank 1: disk of 1 is full");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,108 @@
+#include "export/synthesize.hpp"
+
+#include "shard/initial_values.hpp"
+#include "weights/checkpoint_match.hpp"
+#include "weights/tiny_model.hpp"
+#include "weights/weight_files.hpp"
+
+#include "io/file.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+using test::error_of;
+using testing::HasSubstr;
+using testing::StartsWith;
+namespace fs = std::filesystem;
+
+class SynthesizeTest : public testing::Test {
+ protected:
+  fs::path out() const { return directory_.path() / "model"; }
+  fs::path beside(const char* name) const { return directory_.path() / name; }
+  SynthesizeReport run(const SynthesizeOptions& options) const {
+    return synthesize_checkpoint(keys_, out(), options);
+  }
+
+  test::TemporaryDirectory directory_;
+  ParameterManifest manifest_ = test::manifest_of({.layers = 2, .dense_layers = {1}});
+  KeyMap keys_{manifest_};
+};
+
+TEST_F(SynthesizeTest, WritesOneFileThatMatchesTheModel) {
+  const SynthesizeReport report = run({});
+  EXPECT_EQ(report.files, 1);
+  EXPECT_EQ(report.bytes, manifest_.parameter_count() * 2);
+  const CheckpointIndex index = read_checkpoint_index(out());
+  EXPECT_EQ(index.entries.size(), static_cast<std::size_t>(report.tensors));
+  static_cast<void>(match_checkpoint(index, keys_, DType::kBFloat16));
+}
+
+TEST_F(SynthesizeTest, CutsFilesAtTheGivenSizeAndIndexesThem) {
+  const SynthesizeReport report = run({.max_shard_bytes = 100'000, .experts = ExpertLayout::kFused});
+  EXPECT_GT(report.files, 3);
+  const CheckpointIndex index = read_checkpoint_index(out());
+  EXPECT_TRUE(index.warnings.empty());
+  EXPECT_EQ(index.files.size(), static_cast<std::size_t>(report.files));
+  EXPECT_EQ(index.files[0].name, fmt::format("model-00001-of-{:05}.safetensors", report.files));
+  EXPECT_EQ(match_checkpoint(index, keys_, DType::kBFloat16).experts, ExpertLayout::kFused);
+}
+
+TEST_F(SynthesizeTest, WritesTheInitialValuesOfEachExpert) {
+  run({.standard_deviation = 0.5f, .seed = 9});
+  const CheckpointIndex index = read_checkpoint_index(out());
+  const auto entry =
+      std::ranges::find(index.entries, "model.layers.0.mlp.experts.3.up_proj.weight", &CheckpointEntry::name);
+  ASSERT_NE(entry, index.entries.end());
+  std::vector<std::uint16_t> found(48 * 64);
+  InputFile::open(out() / "model.safetensors")
+      .read_at(entry->begin, std::as_writable_bytes(std::span(found)));
+  std::vector<float> expected(found.size());
+  const TensorInfo& experts = manifest_[*manifest_.find("model.layers.0.mlp.experts.gate_up_proj")];
+  initial_values(experts, 0.5f, 9, (3 * 96 + 48) * 64, 48 * 64, expected.data());
+  EXPECT_TRUE(std::ranges::equal(found, expected, {}, {}, bfloat16_bits));
+}
+
+TEST_F(SynthesizeTest, SparseFilesHaveFullLengthAndNoBlocks) {
+  const ParameterManifest large = test::manifest_of({.hidden = 1024, .layers = 1, .vocabulary = 50'000});
+  synthesize_checkpoint(KeyMap(large), out(), {.sparse = true});
+  const CheckpointIndex index = read_checkpoint_index(out());
+  EXPECT_GT(index.files[0].bytes, 200'000'000);
+  EXPECT_EQ(index.entries.back().begin + index.entries.back().bytes, index.files[0].bytes);
+  struct stat status {};
+  ASSERT_EQ(::stat((out() / "model.safetensors").c_str(), &status), 0);
+  EXPECT_LT(status.st_blocks * 512, 1'000'000);
+}
+
+TEST_F(SynthesizeTest, CopiesCompanionsAndLeavesNothingElse) {
+  fs::create_directory(beside("source"));
+  for (const char* name : {"config.json", "tokenizer.json", "README.md"})
+    test::write_file(beside("source") / name, name);
+  run({.companions = companion_files(beside("source"))});
+  EXPECT_EQ(read_text_file(out() / "tokenizer.json", 100), "tokenizer.json");
+  EXPECT_TRUE(fs::exists(out() / "config.json"));
+  EXPECT_FALSE(fs::exists(out() / "README.md"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 2);
+}
+
+TEST_F(SynthesizeTest, RefusesATargetThatHoldsSomething) {
+  fs::create_directory(out());
+  test::write_file(out() / "precious", "x");
+  EXPECT_THAT(error_of([&] { run({}); }), StartsWith("64: "));
+  fs::remove(out() / "precious");
+  run({});
+  EXPECT_TRUE(fs::exists(out() / "model.safetensors"));
+}
+
+TEST_F(SynthesizeTest, RemovesWhatItHasWrittenWhenItFails) {
+  EXPECT_THAT(error_of([&] { run({.companions = {beside("absent.json")}}); }), HasSubstr("absent.json"));
+  EXPECT_TRUE(fs::is_empty(directory_.path()));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,123 @@
+#include "ops/matmul.hpp"
+
+#include "ops/op_check.hpp"
+
+#include <ATen/ops/mm.h>
+#include <gtest/gtest.h>
+
+namespace sluice::ops {
+namespace {
+
+/// [rows, columns], dense or the transpose of a dense matrix.
+at::Tensor matrix(std::int64_t rows, std::int64_t columns, at::ScalarType dtype, bool transposed) {
+  const auto seed = static_cast<std::uint64_t>(rows);
+  return transposed ? numbers({columns, rows}, dtype, seed).t() : numbers({rows, columns}, dtype, seed);
+}
+
+/// Of every layout, replaced and added, against the same in float64.
+void expect_products(std::int64_t m, std::int64_t k, std::int64_t n) {
+  SCOPED_TRACE(testing::Message() << m << " x " << k << " x " << n);
+  for (const at::ScalarType dtype : kDTypes) {
+    for (const int layout : {0, 1, 2, 3}) {
+      const at::Tensor a = matrix(m, k, dtype, (layout & 1) != 0);
+      const at::Tensor b = matrix(k, n, dtype, (layout & 2) != 0);
+      const at::Tensor expected = at::mm(a.to(at::kDouble), b.to(at::kDouble));
+      const double tolerance = dtype == at::kFloat ? 1e-6 : 1e-2;
+      expect_close(ops::matmul(a, b), expected, tolerance);
+      const at::Tensor out = at::full({m, n}, 3.0F);
+      ops::matmul(out, a, b);
+      expect_close(out, expected, tolerance);
+      ops::matmul(out, a, b, Into::kAdd);
+      expect_close(out, 2 * expected, tolerance);
+    }
+  }
+}
+
+TEST(Product, takes_dense_matrices_and_their_transposes) {
+  expect_products(33, 20, 17);
+  expect_products(16, 64, 48);
+}
+
+TEST(Product, takes_single_rows_and_columns) {
+  expect_products(1, 20, 17);
+  expect_products(33, 1, 17);
+  expect_products(33, 20, 1);
+  expect_products(1, 1, 1);
+}
+
+TEST(Product, of_nothing_is_nothing) {
+  for (const at::ScalarType dtype : kDTypes) {
+    EXPECT_EQ(ops::matmul(numbers({0, 4}, dtype), numbers({4, 3}, dtype)).sizes(), at::IntArrayRef({0, 3}));
+    const at::Tensor out = at::ones({2, 3});
+    ops::matmul(out, numbers({2, 0}, dtype), numbers({0, 3}, dtype), Into::kAdd);
+    EXPECT_TRUE(out.eq(1).all().item<bool>());
+  }
+}
+
+TEST(Product, adds_large_products) {
+  const at::Tensor a = numbers({2, 1050}, at::kBFloat16);
+  const at::Tensor b = numbers({2, 4100}, at::kBFloat16, 2);
+  const at::Tensor sum = at::ones({1050, 4100});
+  ops::matmul(sum, a.t(), b, Into::kAdd);
+  expect_close(sum, at::mm(a.t().to(at::kFloat), b.to(at::kFloat)) + 1, 1e-2);
+}
+
+TEST(Product, of_many_rows_and_much_depth_has_its_edges) {
+  // More than is worked on at a time, and no multiple of anything.
+  expect_products(1061, 1043, 45);
+  expect_products(45, 530, 1061);
+}
+
+TEST(Product, is_the_same_for_any_number_of_threads) {
+  // Columns of few blocks, which no number of threads shares out alike.
+  const at::Tensor a = numbers({300, 520}, at::kBFloat16);
+  const at::Tensor b = numbers({520, 390}, at::kBFloat16, 2);
+  Tensors outputs;
+  for (const int count : {1, 2, 3, 8}) {
+    const Threads threads(count);
+    outputs.push_back(ops::matmul(a, b));
+  }
+  expect_close(outputs[0], at::mm(a.to(at::kDouble), b.to(at::kDouble)), 1e-2);
+  for (const at::Tensor& output : outputs) EXPECT_TRUE(output.equal(outputs[0]));
+}
+
+TEST(Product, of_whole_blocks_is_written_past_the_caches) { expect_products(64, 530, 512); }
+
+TEST(Product, of_more_depth_than_tiles_are_laid_out_for_is_rounded_once) { expect_products(40, 4200, 300); }
+
+TEST(Product, of_large_matrices_leaves_the_gap_after_each_row_alone) {
+  const at::Tensor a = numbers({700, 610}, at::kBFloat16).t();
+  const at::Tensor b = numbers({700, 77}, at::kBFloat16, 2);
+  const at::Tensor buffer = at::full({610, 100}, 7.0F);
+  ops::matmul(buffer.narrow(1, 0, 77), a, b);
+  ops::matmul(buffer.narrow(1, 0, 77), a, b, Into::kAdd);
+  expect_close(buffer.narrow(1, 0, 77), 2 * at::mm(a.to(at::kFloat), b.to(at::kFloat)), 1e-4);
+  EXPECT_TRUE(buffer.narrow(1, 77, 23).eq(7.0F).all().item<bool>());
+
+  const at::Tensor wide = numbers({700, 270}, at::kBFloat16, 3);
+  const at::Tensor rounded = at::full({610, 300}, 7.0F, at::kBFloat16);
+  ops::matmul(rounded.narrow(1, 0, 270), a, wide);
+  expect_close(rounded.narrow(1, 0, 270), at::mm(a.to(at::kFloat), wide.to(at::kFloat)), 1e-2);
+  EXPECT_TRUE(rounded.narrow(1, 270, 30).eq(7.0F).all().item<bool>());
+}
+
+TEST(Product, leaves_the_gap_after_each_row_alone) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor buffer = at::full({6, 20}, 7.0F);
+    ops::matmul(buffer.narrow(1, 0, 16), numbers({3, 6}, dtype).t(), numbers({3, 16}, dtype, 2), Into::kAdd);
+    EXPECT_TRUE(buffer.narrow(1, 16, 4).eq(7.0F).all().item<bool>());
+  }
+}
+
+TEST(Product, reads_rows_that_lie_apart) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor wide = numbers({12, 40}, dtype);
+    const at::Tensor a = wide.narrow(1, 8, 20);
+    const at::Tensor b = numbers({20, 5}, dtype, 2);
+    expect_close(ops::matmul(a, b), at::mm(a.to(at::kDouble), b.to(at::kDouble)),
+                 dtype == at::kFloat ? 1e-6 : 1e-2);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::ops

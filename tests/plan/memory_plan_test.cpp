@@ -1,0 +1,150 @@
+#include "plan/memory_plan.hpp"
+
+#include "base/bytes.hpp"
+#include "model/small_model.hpp"
+#include "plan/activation_plan.hpp"
+#include "train/adamw.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace sluice {
+namespace {
+
+constexpr int kRingSlots = 3;
+
+JobConfig job(DType dtype) {
+  JobConfig config;
+  config.model.dtype = dtype;
+  config.data.sequence_length = 8;
+  config.train.batch_sequences = 5;
+  return config;
+}
+
+std::vector<RankMemory> plan(const test::SmallModel& model, int world, const JobConfig& config,
+                             int expert_parallel = 1) {
+  const ShardPlan shards(model.layouts, {.world = world, .expert_parallel = expert_parallel});
+  const StagePlan stages = make_stage_plan(model.layouts, model.description.config.tie_word_embeddings);
+  return plan_memory(model.description.config, shards, stages, config, kRingSlots);
+}
+
+TEST(MemoryPlan, states_what_the_arenas_take) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const test::SmallModel model(nlohmann::json::object(), dtype);
+    const ShardPlan shards(model.layouts, {.world = 3});
+    const std::vector<RankMemory> memory = plan(model, 3, job(dtype));
+    for (int rank = 0; rank < 3; ++rank) {
+      const RankMemory& planned = memory[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(planned.weights, ShardArena(shards, rank, dtype, "weights").bytes());
+      const std::int64_t state = ShardArena(shards, rank, DType::kFloat32, "state").bytes();
+      EXPECT_EQ(planned.gradients, state);
+      EXPECT_EQ(planned.optimizer, dtype == DType::kFloat32 ? 2 * state : 3 * state);
+    }
+  }
+}
+
+TEST(MemoryPlan, states_the_gather_slots_and_the_gradient_buffer) {
+  const test::SmallModel model;
+  const auto elements = [&](std::size_t unit) { return model.layouts.units[unit].elements(); };
+  // Units: embedding, then dense part and experts of two equal layers, then final.
+  const std::int64_t dense = elements(1);
+  const std::int64_t experts = elements(2);
+  for (const RankMemory& planned : plan(model, 2, job(DType::kBFloat16))) {
+    EXPECT_EQ(planned.gather_buffers, (dense + std::max({elements(0), dense, elements(5)}) + experts) * 2);
+    EXPECT_EQ(planned.gradient_buffer, (dense + experts) * 4);
+  }
+}
+
+TEST(MemoryPlan, experts_that_tokens_travel_to_need_no_buffers) {
+  const test::SmallModel model;
+  const auto elements = [&](std::size_t unit) { return model.layouts.units[unit].elements(); };
+  const std::int64_t largest = std::max({elements(0), elements(1), elements(5)});
+  for (const RankMemory& planned : plan(model, 2, job(DType::kBFloat16), 2)) {
+    EXPECT_EQ(planned.gather_buffers, (elements(1) + largest) * 2);
+    EXPECT_EQ(planned.gradient_buffer, (elements(1) + largest) * 4);
+  }
+}
+
+TEST(MemoryPlan, counts_only_what_the_kind_of_job_needs) {
+  const test::SmallModel model;
+  JobConfig config = job(DType::kBFloat16);
+  const RankMemory trains = plan(model, 2, config).front();
+  config.job.kind = JobKind::kEvaluate;
+  const RankMemory evaluates = plan(model, 2, config).front();
+  EXPECT_EQ(evaluates.gather_buffers, trains.gather_buffers);
+  EXPECT_EQ(evaluates.gradients + evaluates.optimizer + evaluates.gradient_buffer, 0);
+  EXPECT_GT(evaluates.activations, 0);
+  EXPECT_LT(evaluates.activations, trains.activations);
+  config.job.kind = JobKind::kLoad;
+  const RankMemory loads = plan(model, 2, config).front();
+  EXPECT_EQ(loads.compute_total(), loads.weights);
+  EXPECT_EQ(loads.peak(), trains.weights + trains.staging);
+}
+
+TEST(MemoryPlan, one_rank_needs_no_buffers_for_whole_units) {
+  const RankMemory planned = plan(test::SmallModel(), 1, job(DType::kFloat32)).front();
+  EXPECT_EQ(planned.gather_buffers, 0);
+  EXPECT_EQ(planned.gradient_buffer, 0);
+}
+
+TEST(MemoryPlan, staging_is_the_ring_and_drawn_weights_need_none) {
+  const test::SmallModel model;
+  JobConfig config = job(DType::kFloat32);
+  EXPECT_EQ(plan(model, 2, config)[1].staging, kRingSlots * config.load.chunk_bytes);
+  config.model.init = ModelInit::kRandom;
+  EXPECT_EQ(plan(model, 2, config)[1].staging, 0);
+}
+
+TEST(MemoryPlan, ranks_with_more_sequences_keep_more_activations) {
+  const std::vector<RankMemory> memory = plan(test::SmallModel(), 2, job(DType::kFloat32));
+  EXPECT_NE(memory[0].activations, memory[1].activations) << "5 sequences are 3 and 2";
+}
+
+TEST(MemoryPlan, what_is_recomputed_is_not_kept) {
+  const test::SmallModel model;
+  const auto activations = [&](Recompute recompute) {
+    JobConfig changed = job(DType::kFloat32);
+    changed.train.recompute = recompute;
+    return plan(model, 2, changed)[0].activations;
+  };
+  EXPECT_GT(activations(Recompute::kNone), activations(Recompute::kLayer));
+  // Of a second layer what lies between its halves, and its attention's output and sums: 4 heads of 10, for
+  // 3 x 8 tokens of 24.
+  EXPECT_GE(activations(Recompute::kLayer), activations(Recompute::kAll) + 24 * (24 + 4 * (10 + 1)) * 4);
+}
+
+TEST(MemoryPlan, each_thread_takes_room_for_attention) {
+  const test::SmallModel model;
+  const auto activations = [&](std::int64_t threads) {
+    JobConfig changed = job(DType::kBFloat16);
+    changed.parallel.threads = threads;
+    return plan(model, 1, changed)[0].activations;
+  };
+  EXPECT_GT(activations(32), activations(16) + 16 * kMiB);
+  EXPECT_EQ(activations(0), activations(16)) << "as many are taken where the machine decides";
+}
+
+TEST(MemoryPlan, tokens_that_are_sent_one_by_one_take_room_where_they_are_packed) {
+  const test::SmallModel model;
+  const auto backward = [&](std::int64_t group_ranks) {
+    const TokenLoad load{.own_sequences = 2, .group_ranks = group_ranks, .group_sequences = 8};
+    return plan_activations(model.description.config, job(DType::kBFloat16), load).backward;
+  };
+  EXPECT_EQ(backward(3), backward(4)) << "a group of few ranks gathers";
+  EXPECT_GT(backward(5), backward(4));
+}
+
+TEST(MemoryPlan, totals_are_made_of_the_parts) {
+  const RankMemory planned = plan(test::SmallModel(), 2, job(DType::kBFloat16)).front();
+  const auto parts = planned.parts();
+  const std::int64_t sum =
+      std::accumulate(parts.begin(), parts.end(), std::int64_t{0},
+                      [](std::int64_t so_far, const auto& part) { return so_far + part.second; });
+  EXPECT_EQ(planned.compute_total() + planned.staging, sum);
+  EXPECT_EQ(planned.load_total(), planned.weights + planned.staging);
+}
+
+}  // namespace
+}  // namespace sluice

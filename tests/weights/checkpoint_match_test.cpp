@@ -1,0 +1,179 @@
+#include "weights/checkpoint_match.hpp"
+
+#include "weights/tiny_model.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace sluice {
+namespace {
+
+using test::error_of;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr DType kArena = DType::kBFloat16;
+
+/// An index as if a checkpoint of this model had been read.
+CheckpointIndex index_of(const KeyMap& keys, ExpertLayout layout) {
+  CheckpointIndex index;
+  index.files.push_back({"model.safetensors", 0});
+  for (const PublishedTensor& tensor : keys.published(layout)) {
+    const auto& shape = tensor.target.shape;
+    const std::int64_t bytes =
+        std::accumulate(shape.begin(), shape.end(), std::int64_t{2}, std::multiplies<>());
+    index.entries.push_back({tensor.name, 0, DType::kBFloat16, shape, 0, bytes});
+  }
+  return index;
+}
+
+class CheckpointMatchTest : public testing::Test {
+ protected:
+  CheckpointEntry& entry(const std::string& name) {
+    return *std::ranges::find(index_.entries, name, &CheckpointEntry::name);
+  }
+  void erase(const std::string& name) {
+    std::erase_if(index_.entries, [&](const CheckpointEntry& e) { return e.name == name; });
+  }
+  std::string error() {
+    return error_of([&] { static_cast<void>(match_checkpoint(index_, keys_, kArena)); });
+  }
+
+  ParameterManifest manifest_ = test::manifest_of({.layers = 2, .dense_layers = {1}});
+  KeyMap keys_{manifest_};
+  CheckpointIndex index_ = index_of(keys_, ExpertLayout::kPerExpert);
+};
+
+TEST_F(CheckpointMatchTest, AcceptsBothExpertLayouts) {
+  EXPECT_EQ(match_checkpoint(index_, keys_, kArena).experts, ExpertLayout::kPerExpert);
+  const CheckpointIndex fused = index_of(keys_, ExpertLayout::kFused);
+  const CheckpointMatch match = match_checkpoint(fused, keys_, kArena);
+  EXPECT_EQ(match.experts, ExpertLayout::kFused);
+  EXPECT_EQ(match.entries.size(), fused.entries.size());
+}
+
+TEST_F(CheckpointMatchTest, ListsEveryKindOfDifferenceInOneReport) {
+  erase("model.layers.0.mlp.experts.3.up_proj.weight");
+  erase("model.norm.weight");
+  entry("model.embed_tokens.weight").shape = {511, 64};
+  entry("lm_head.weight").dtype = DType::kInt64;
+  index_.entries.push_back({"model.layers.7.mystery", 0, kArena, {3}, 0, 6});
+  const std::string text = error();
+  EXPECT_THAT(text, HasSubstr("missing (2):"));
+  EXPECT_THAT(text, HasSubstr("model.layers.0.mlp.experts.3.up_proj.weight [48, 64]"));
+  EXPECT_THAT(text, HasSubstr("model.norm.weight [64]"));
+  EXPECT_THAT(text,
+              HasSubstr("model.embed_tokens.weight (model.safetensors) is [511, 64], expected [512, 64]"));
+  EXPECT_THAT(
+      text, HasSubstr("lm_head.weight (model.safetensors) is int64, expected float32, bfloat16 or float16"));
+  EXPECT_THAT(text, HasSubstr("model.layers.7.mystery (model.safetensors) [3]"));
+  EXPECT_THAT(text, Not(HasSubstr("there twice")));
+}
+
+TEST_F(CheckpointMatchTest, NamesFusedTensorsWhenThoseAreMissing) {
+  index_ = index_of(keys_, ExpertLayout::kFused);
+  erase("model.layers.0.mlp.experts.down_proj");
+  EXPECT_THAT(error(), AllOf(HasSubstr("missing (1):"),
+                             HasSubstr("model.layers.0.mlp.experts.down_proj [8, 64, 48]")));
+}
+
+/// Takes the fused experts of layer 0 apart into gates and ups.
+void separate_gates(CheckpointIndex& index) {
+  const std::string experts = "model.layers.0.mlp.experts.";
+  auto& joined = *std::ranges::find(index.entries, experts + "gate_up_proj", &CheckpointEntry::name);
+  joined = {experts + "gate_proj", 0, kArena, {8, 48, 64}, 0, 8 * 48 * 64 * 2};
+  CheckpointEntry up = joined;
+  up.name = experts + "up_proj";
+  index.entries.push_back(up);
+}
+
+TEST_F(CheckpointMatchTest, AcceptsFusedExpertsWithGatesAndUpsApart) {
+  index_ = index_of(keys_, ExpertLayout::kFused);
+  separate_gates(index_);
+  const CheckpointMatch match = match_checkpoint(index_, keys_, kArena);
+  EXPECT_EQ(match.experts, ExpertLayout::kFused);
+  const int ups = static_cast<int>(index_.entries.size()) - 1;
+  std::vector<MatchedEntry> blocks;
+  std::ranges::copy_if(match.entries, std::back_inserter(blocks),
+                       [&](const MatchedEntry& m) { return m.entry == ups; });
+  ASSERT_EQ(blocks.size(), 8U);
+  EXPECT_EQ(blocks[3].begin, (3 * 96 + 48) * 64);
+  EXPECT_EQ(blocks[3].entry_begin, 3 * 48 * 64);
+  EXPECT_EQ(blocks[3].count, 48 * 64);
+}
+
+TEST_F(CheckpointMatchTest, SaysWhichFusedTensorLacksAPart) {
+  for (const char* lost : {"model.layers.0.mlp.experts.gate_proj", "model.layers.0.mlp.experts.up_proj"}) {
+    index_ = index_of(keys_, ExpertLayout::kFused);
+    separate_gates(index_);
+    erase(lost);
+    EXPECT_THAT(error(), AllOf(HasSubstr("missing (1):"),
+                               HasSubstr("part of model.layers.0.mlp.experts.gate_up_proj [8, 96, 64]: 24576 "
+                                         "of 49152 elements are there")));
+  }
+}
+
+TEST_F(CheckpointMatchTest, AcceptsAnExpertWithGateAndUpJoined) {
+  const std::string expert = "model.layers.0.mlp.experts.3.";
+  erase(expert + "gate_proj.weight");
+  entry(expert + "up_proj.weight") = {expert + "gate_up_proj.weight", 0, kArena, {96, 64}, 0, 96 * 64 * 2};
+  EXPECT_EQ(match_checkpoint(index_, keys_, kArena).entries.size(), index_.entries.size());
+}
+
+TEST_F(CheckpointMatchTest, NamesWhatIsMissingAsItsWrapperPublishesIt) {
+  manifest_.set_published_prefix("model.language_model.");
+  erase("model.layers.1.mlp.up_proj.weight");
+  EXPECT_THAT(error(), HasSubstr("model.language_model.layers.1.mlp.up_proj.weight [160, 64]"));
+}
+
+TEST_F(CheckpointMatchTest, RefusesTheSameTensorUnderTwoPrefixes) {
+  CheckpointEntry copy = entry("model.norm.weight");
+  copy.name = "language_model.model.norm.weight";
+  index_.entries.push_back(copy);
+  EXPECT_THAT(error(), HasSubstr("there twice (1):"));
+}
+
+TEST_F(CheckpointMatchTest, TakesAnyFloatingTypeIntoEitherTrainingType) {
+  for (const DType file : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    for (CheckpointEntry& e : index_.entries) e.dtype = file;
+    for (const DType arena : {DType::kFloat32, DType::kBFloat16})
+      EXPECT_EQ(match_checkpoint(index_, keys_, arena).entries.size(), index_.entries.size());
+  }
+}
+
+TEST_F(CheckpointMatchTest, RefusesFusedAndPerExpertTensorsTogether) {
+  index_.entries.push_back(index_of(keys_, ExpertLayout::kFused).entries[7]);
+  ASSERT_EQ(index_.entries.back().name, "model.layers.0.mlp.experts.gate_up_proj");
+  EXPECT_THAT(error(), AllOf(HasSubstr("there twice (16):"),
+                             HasSubstr("experts.7.up_proj.weight (model.safetensors) repeats elements of "
+                                       "model.layers.0.mlp.experts.gate_up_proj")));
+}
+
+TEST_F(CheckpointMatchTest, IgnoresTiedCopiesAndForeignPartsByReason) {
+  const ParameterManifest tied = test::manifest_of({.experts = 0, .tied = true});
+  const KeyMap keys(tied);
+  CheckpointIndex index = index_of(keys, ExpertLayout::kPerExpert);
+  const std::size_t needed = index.entries.size();
+  index.entries.push_back({"lm_head.weight", 0, kArena, {512, 64}, 0, 65536});
+  index.entries.push_back({"model.visual.a", 0, kArena, {2}, 0, 4});
+  index.entries.push_back({"model.visual.b", 0, kArena, {2}, 0, 4});
+  const CheckpointMatch match = match_checkpoint(index, keys, kArena);
+  EXPECT_EQ(match.entries.size(), needed);
+  EXPECT_THAT(ignored_text(match), testing::UnorderedElementsAre(HasSubstr("ignored 1 tensors (65.54 kB)"),
+                                                                 HasSubstr("ignored 2 tensors (8 B)")));
+}
+
+TEST_F(CheckpointMatchTest, ShortensAListThatWouldFillTheScreen) {
+  index_.entries.resize(1);
+  for (int i = 0; i < 300; ++i)
+    index_.entries.push_back({fmt::format("unknown.{}", i), 0, kArena, {1}, 0, 2});
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr("unexpected (300):"), HasSubstr("unknown.99 "), HasSubstr("and 200 more")));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,83 @@
+#include "weights/staged_directory.hpp"
+
+#include "weights/tiny_model.hpp"
+
+#include <gmock/gmock.h>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(StagedDirectory, ShowsItsFilesOnlyAfterCommit) {
+  const test::TemporaryDirectory parent;
+  const fs::path target = parent.path() / "new" / "model";
+  StagedDirectory staged(target / "");
+  test::write_file(staged.path() / "file", "x");
+  EXPECT_FALSE(fs::exists(target));
+  staged.commit();
+  EXPECT_TRUE(fs::exists(target / "file"));
+  EXPECT_FALSE(fs::exists(staged.path()));
+}
+
+TEST(StagedDirectory, VanishesWithoutCommit) {
+  const test::TemporaryDirectory parent;
+  {
+    const StagedDirectory staged(parent.path() / "model");
+    test::write_file(staged.path() / "file", "x");
+  }
+  EXPECT_TRUE(fs::is_empty(parent.path()));
+}
+
+TEST(StagedDirectory, NamesWhatAKilledRunLeft) {
+  const test::TemporaryDirectory parent;
+  fs::create_directory(parent.path() / ".model.partial-1");
+  testing::internal::CaptureStderr();
+  StagedDirectory(parent.path() / "model").commit();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr(".model.partial-1 is unfinished"));
+  EXPECT_TRUE(fs::exists(parent.path() / ".model.partial-1"));
+}
+
+TEST(StagedDirectory, TakesTheNextNameThatIsFreeIfItMay) {
+  const test::TemporaryDirectory parent;
+  const fs::path target = parent.path() / "model";
+  for (const char* taken : {"model", "model-1"}) {
+    fs::create_directory(parent.path() / taken);
+    test::write_file(parent.path() / taken / "file", "other");
+  }
+  StagedDirectory staged(target, IfTaken::kNextName);
+  test::write_file(staged.path() / "file", "x");
+  EXPECT_EQ(staged.commit(), parent.path() / "model-2");
+  EXPECT_TRUE(fs::exists(parent.path() / "model-2" / "file"));
+  EXPECT_EQ(fs::file_size(target / "file"), 5U) << "the other one's";
+}
+
+TEST(StagedDirectory, KeepsWhatIsCompleteButCannotBeNamed) {
+  const test::TemporaryDirectory parent;
+  const fs::path target = parent.path() / "model";
+  fs::path kept;
+  {
+    StagedDirectory staged(target);
+    kept = staged.path();
+    test::write_file(kept / "file", "x");
+    fs::create_directory(target);  // meanwhile
+    test::write_file(target / "file", "other");
+    EXPECT_THAT(test::error_of([&] { staged.commit(); }),
+                testing::AllOf(testing::StartsWith("74: "), testing::HasSubstr(kept.string())));
+  }
+  EXPECT_TRUE(fs::exists(kept / "file"));
+}
+
+TEST(StagedDirectory, TakesTheNameOfAnEmptyDirectoryButOfNothingElse) {
+  const test::TemporaryDirectory parent;
+  const fs::path target = parent.path() / "model";
+  fs::create_directory(target);
+  StagedDirectory(target).commit();
+  EXPECT_TRUE(fs::is_directory(target));
+  test::write_file(target / "file", "x");
+  EXPECT_THAT(test::error_of([&] { StagedDirectory again(target); }), testing::StartsWith("64: "));
+  EXPECT_THAT(test::error_of([&] { StagedDirectory again(target / "file"); }), testing::StartsWith("64: "));
+}
+
+}  // namespace
+}  // namespace sluice
