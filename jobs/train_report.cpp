@@ -59,8 +59,8 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.step_seconds = seconds;
   row.tokens_per_second = static_cast<double>(metrics.tokens) / seconds;
   row.model_flops_per_second = flops_per_token_ * row.tokens_per_second;
-  row.product_rate_share = row.model_flops_per_second / product_rate_;
-  row.moved_bytes = metrics.moved_bytes;
+  row.mfu = row.model_flops_per_second / product_rate_;
+  row.communicated_bytes = metrics.communicated_bytes;
   row.phase_seconds = phases_of_step(metrics.phase_seconds, seconds);
   row.expert_tokens = metrics.expert_tokens;
   row.aux_loss = metrics.aux_loss;
@@ -70,7 +70,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
       "step {:>6}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:>8.0f} tokens/s  {:.3f} TFLOP/s ({:.0f} % of "
       "products)  peak {}",
       step, row.loss, row.grad_norm, learning_rate, row.tokens_per_second, row.model_flops_per_second / 1e12,
-      100 * row.product_rate_share, format_mib(*std::ranges::max_element(peaks_)));
+      100 * row.mfu, format_mib(*std::ranges::max_element(peaks_)));
 }
 
 void TrainReport::finish() {

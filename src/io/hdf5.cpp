@@ -213,6 +213,12 @@ void File::create_group(const std::string& path) {
   own<H5Gclose>(H5Gcreate2(handle_.id(), path.c_str(), link.id(), H5P_DEFAULT, H5P_DEFAULT), doing);
 }
 
+void File::create_link(const std::string& path, const std::string& target) {
+  const Doing doing{ExitCode::kIo, "create the link", path, name_};
+  check(H5Lcreate_hard(handle_.id(), target.c_str(), handle_.id(), path.c_str(), H5P_DEFAULT, H5P_DEFAULT),
+        doing);
+}
+
 void File::set_attribute(const std::string& path, const std::string& name, std::string_view text) {
   const Handle type = text_type({ExitCode::kIo, "write the attribute", name, name_});
   const std::string terminated(text);

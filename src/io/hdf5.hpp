@@ -116,6 +116,8 @@ class File {
   Dataset create_dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape,
                          Storage storage = {});
   void create_group(const std::string& path);
+  /// A second name for an object of this file.
+  void create_link(const std::string& path, const std::string& target);
 
   /// Attributes of the object at `path`; the name must be new. Text is of variable length, UTF-8.
   void set_attribute(const std::string& path, const std::string& name, std::string_view text);

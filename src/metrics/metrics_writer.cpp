@@ -103,6 +103,7 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& path, const MetricsHea
 void MetricsWriter::create_steps(const MetricsHeader& header) {
   step_columns_ = step_columns(header);
   steps_.emplace(file_, plain_columns(step_columns_), header.expected_rows);
+  for (const FormerName& former : former_names()) file_.create_link(former.path, former.target);
 }
 
 void MetricsWriter::create_load(int world_size) {

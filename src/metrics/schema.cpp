@@ -61,12 +61,13 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
         "6 for each parameter that a token meets, for the tokens of the step, per second; recomputing not "
         "counted"},
        scalar(&TrainRow::model_flops_per_second)},
-      {{"/train/product_rate_share", DType::kFloat64, "1",
-        "model_flops_per_second over the rate of large matrix products, measured when training began and "
-        "summed over ranks"},
-       scalar(&TrainRow::product_rate_share)},
-      {{"/train/moved_bytes", DType::kInt64, "B", "Bytes that ranks sent to each other in the step"},
-       scalar(&TrainRow::moved_bytes)},
+      {{"/train/mfu", DType::kFloat64, "1",
+        "Model FLOP utilisation: model_flops_per_second over the rate of large matmuls, measured when "
+        "training "
+        "began and summed over ranks"},
+       scalar(&TrainRow::mfu)},
+      {{"/train/communicated_bytes", DType::kInt64, "B", "Bytes that ranks sent to each other in the step"},
+       scalar(&TrainRow::communicated_bytes)},
       {{"/memory/peak_bytes",
         DType::kInt64,
         "B",
@@ -80,6 +81,10 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
                       "Number of the step, from 1. Written after all other columns of its row"},
                      scalar(&TrainRow::step)});
   return columns;
+}
+
+std::vector<FormerName> former_names() {
+  return {{"/train/product_rate_share", "/train/mfu"}, {"/train/moved_bytes", "/train/communicated_bytes"}};
 }
 
 std::vector<LoadColumn> load_columns() {

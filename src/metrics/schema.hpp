@@ -34,8 +34,8 @@ struct TrainRow {
   double step_seconds = 0;
   double tokens_per_second = 0;
   double model_flops_per_second = 0;
-  double product_rate_share = 0;
-  std::int64_t moved_bytes = 0;
+  double mfu = 0;
+  std::int64_t communicated_bytes = 0;
   std::vector<double> phase_seconds;        ///< in the order of MetricsHeader::phases
   std::vector<std::int64_t> expert_tokens;  ///< [moe layers, experts]; empty without MoE layers
   double aux_loss = 0;
@@ -79,6 +79,13 @@ struct ColumnOf {
 using StepColumn = ColumnOf<TrainRow>;
 using LoadColumn = ColumnOf<LoadTable>;  ///< a dataset [ranks] that is no table of rows
 using EvaluationColumn = ColumnOf<EvaluationRow>;
+
+/// A dataset that an earlier version called otherwise, and is reached by both names.
+struct FormerName {
+  std::string path;
+  std::string target;
+};
+[[nodiscard]] std::vector<FormerName> former_names();
 
 /// All columns of such a run. /train/step is the last: its length is the number of complete rows.
 [[nodiscard]] std::vector<StepColumn> step_columns(const MetricsHeader& header);

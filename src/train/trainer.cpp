@@ -228,7 +228,7 @@ void Trainer::finish_metrics(double local_loss_sum, std::int64_t targets, StepMe
   std::array<double, 3> sums{local_loss_sum, sum_of_squares(gradients_),
                              static_cast<double>(sent - std::exchange(sent_bytes_, sent))};
   comm_.all_reduce_sum(std::span<double>(sums));
-  metrics.moved_bytes = static_cast<std::int64_t>(sums[2]);
+  metrics.communicated_bytes = static_cast<std::int64_t>(sums[2]);
   metrics.tokens = tokens_per_step_;
   metrics.loss = sums[0] / static_cast<double>(targets);
   metrics.grad_norm = std::sqrt(sums[1]);

@@ -57,9 +57,25 @@ TEST(MetricsWriter, writes_what_the_contract_names) {
   EXPECT_EQ(file.dataset("/memory/peak_bytes").read<std::int64_t>(),
             (std::vector<std::int64_t>{1, 10, 2, 20, 3, 30}));
   EXPECT_EQ(file.children("/train"),
-            (std::vector<std::string>{"grad_norm", "learning_rate", "loss", "model_flops_per_second",
-                                      "moved_bytes", "phase_seconds", "product_rate_share", "step",
-                                      "step_seconds", "tokens", "tokens_per_second"}));
+            (std::vector<std::string>{"communicated_bytes", "grad_norm", "learning_rate", "loss", "mfu",
+                                      "model_flops_per_second", "moved_bytes", "phase_seconds",
+                                      "product_rate_share", "step", "step_seconds", "tokens",
+                                      "tokens_per_second"}));
+}
+
+TEST(MetricsWriter, keeps_former_names_as_second_links) {
+  const TemporaryDirectory directory;
+  MetricsWriter writer(directory / "metrics.h5", header_for(100));
+  TrainRow row = row_of(1);
+  row.communicated_bytes = 77;
+  row.mfu = 0.25;
+  writer.append(row);
+  writer.close();
+
+  const hdf5::File file = hdf5::File::open(directory / "metrics.h5");
+  EXPECT_EQ(file.dataset("/train/moved_bytes").read<std::int64_t>(), std::vector<std::int64_t>{77});
+  EXPECT_EQ(file.dataset("/train/product_rate_share").read<double>(), std::vector<double>{0.25});
+  EXPECT_EQ(file.text_attribute("/train/moved_bytes", "units"), "B");
 }
 
 TEST(MetricsWriter, adds_documents_several_at_a_time_and_keeps_the_totals) {

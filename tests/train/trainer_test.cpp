@@ -189,8 +189,8 @@ TEST(Trainer, bytes_of_a_step_are_those_of_the_step_alone) {
   std::vector<std::byte> before(1'000'000);
   test::test_world().broadcast(before.data(), std::ssize(before), 0).wait();  // as a load sends weights
   Training training(test::test_world(), model, small_job(test::test_world().size()));
-  const auto first = static_cast<double>(training.step(0).moved_bytes);
-  EXPECT_NEAR(static_cast<double>(training.step(0).moved_bytes), first,
+  const auto first = static_cast<double>(training.step(0).communicated_bytes);
+  EXPECT_NEAR(static_cast<double>(training.step(0).communicated_bytes), first,
               0.01 * first);  // the last sum of a step counts for the next
   EXPECT_EQ(first > 0, test::test_world().size() > 1);
 }
