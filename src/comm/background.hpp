@@ -1,4 +1,4 @@
-// Operations that go on while their rank waits for others, or computes. Internal to src/comm.
+// Operations that make progress while their rank waits for others, or computes. Internal to src/comm.
 #pragma once
 
 #include "comm/wait.hpp"
@@ -12,19 +12,20 @@ namespace sluice {
 /// What a rank has started and not finished; shared by the communicators that were split from one.
 class Background {
  public:
-  /// An operation of several rounds: somebody has to begin the later ones.
+  /// An operation of several rounds: a later round begins when the operation is tested.
   void add(Pollable& operation) { operations_.push_back(&operation); }
   void remove(const Pollable& operation) { std::erase(operations_, &operation); }
-  /// One whose messages are all on their way.
+  /// An operation whose messages have all been posted.
   void add_messages(Pollable& messages) { messages_.push_back(&messages); }
   void remove_messages(const Pollable& messages) { std::erase(messages_, &messages); }
 
-  /// What a wait for something else leaves undone: MPI moves all messages whenever any are tested.
+  /// For the waits of other operations. Messages need no test here: MPI progresses all of them whenever any
+  /// is tested.
   void advance() {
     for (Pollable* operation : operations_) operation->test();
   }
-  /// The same without a wait. MPI is called only if something is under way, for a call that finds nothing to
-  /// do may give the core away.
+  /// For a rank that computes. Calls MPI only if something is in flight: a call that finds nothing to do may
+  /// yield the core.
   void advance_all() {
     advance();
     for (Pollable* messages : messages_)

@@ -17,8 +17,8 @@ namespace sluice {
 namespace {
 
 /// What one rank's failure may lag behind another's of the same cause.
-constexpr double kTurnSeconds = 1;
-constexpr int kTurns = 4;
+constexpr double kDelaySeconds = 1;
+constexpr int kMaxDelays = 4;
 constexpr auto kPause = std::chrono::milliseconds(5);
 
 using Flag = std::atomic<int>;
@@ -57,23 +57,23 @@ FailureReporterElection::FailureReporterElection(MPI_Comm node, int rank) : rank
   Name name = place == 0 ? make_shared_memory() : Name{};
   check_mpi(MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, node), "MPI_Bcast");
   if (name.front() == '\0') return;
-  spoken_ = open_flag(name);
+  reported_ = open_flag(name);
   check_mpi(MPI_Barrier(node), "MPI_Barrier");
   if (place == 0) shm_unlink(name.data());
 }
 
 FailureReporterElection::~FailureReporterElection() {
-  if (spoken_ != nullptr) munmap(static_cast<void*>(spoken_), sizeof(Flag));
+  if (reported_ != nullptr) munmap(static_cast<void*>(reported_), sizeof(Flag));
 }
 
 bool FailureReporterElection::take() const noexcept {
   const Stopwatch waited;
-  const double turn = kTurnSeconds * std::min(rank_, kTurns);
-  while (waited.seconds() < turn) {
-    if (spoken_ != nullptr && spoken_->load() != 0) return false;
+  const double delay = kDelaySeconds * std::min(rank_, kMaxDelays);
+  while (waited.seconds() < delay) {
+    if (reported_ != nullptr && reported_->load() != 0) return false;
     std::this_thread::sleep_for(kPause);
   }
-  return spoken_ == nullptr || spoken_->exchange(1) == 0;
+  return reported_ == nullptr || reported_->exchange(1) == 0;
 }
 
 }  // namespace sluice

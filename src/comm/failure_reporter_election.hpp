@@ -1,4 +1,4 @@
-// Of ranks that fail together, one explains.
+// When several ranks fail together, one of them is elected to report.
 #pragma once
 
 #include <mpi.h>
@@ -7,24 +7,24 @@
 
 namespace sluice {
 
-/// Lets the lowest of the ranks that fail together speak: each waits its turn, and whoever sees meanwhile
-/// that another rank of its machine has spoken stays silent. Through shared memory: a rank that has failed
-/// must not call MPI again, which might still move bytes from or to buffers that are gone.
+/// The lowest of the failing ranks reports: each waits for a time that grows with its rank, and does not
+/// report if another rank of its machine has done so meanwhile. Uses shared memory, because a rank that has
+/// failed must not call MPI again: MPI might still move bytes from or to buffers that are gone.
 class FailureReporterElection {
  public:
   /// Collective over `node`, the ranks of this machine; `rank` is this one's place among all of the job.
-  /// Where no shared memory can be had, ranks speak in their turns and know nothing of each other.
+  /// Without shared memory several ranks may report, one after the other.
   FailureReporterElection(MPI_Comm node, int rank);
   ~FailureReporterElection();
   FailureReporterElection(const FailureReporterElection&) = delete;
   FailureReporterElection& operator=(const FailureReporterElection&) = delete;
 
-  /// True if this rank is to explain. Takes up to four seconds.
+  /// True if this rank is to report. Takes up to four seconds.
   [[nodiscard]] bool take() const noexcept;
 
  private:
   int rank_;
-  std::atomic<int>* spoken_ = nullptr;  ///< shared by the ranks of the machine; null without shared memory
+  std::atomic<int>* reported_ = nullptr;  ///< shared by the ranks of the machine; null without shared memory
 };
 
 }  // namespace sluice

@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// A wait is first spoken of after so long, and then each time it has taken twice as long.
+/// A wait is first logged after this time, and again each time it has doubled.
 inline constexpr double kFirstNoticeSeconds = 10;
 
 /// How long a wait may last, and the part of the job it belongs to ("load", "step").
@@ -22,7 +22,7 @@ struct Operation {
   int rank;
 };
 
-/// Something that finishes by being asked.
+/// An operation that makes progress when it is tested.
 class Pollable {
  public:
   virtual ~Pollable() = default;

@@ -22,7 +22,7 @@ struct BatchOptions {
   std::uint64_t seed = 0;
   std::int64_t steps = 0;  ///< batches that will be asked for
 
-  /// Of a file of so many sequences.
+  /// The order in which a file with `sequences` sequences is read.
   [[nodiscard]] Sampler sampler(std::int64_t sequences) const {
     return {sequences, batch_sequences, order, seed};
   }
@@ -35,7 +35,7 @@ class BatchSource {
   BatchSource(Communicator& comm, BatchOptions options);
 
   [[nodiscard]] std::int64_t sequence_count() const { return sequence_count_; }
-  /// Of the file, if the options keep the rest.
+  /// Documents in the file; counted only with TokenFileOptions::keep_rest.
   [[nodiscard]] std::int64_t document_count() const { return document_count_; }
 
   /// Collective over the communicator: one status and one broadcast of the global batch (8 bytes a token, 9

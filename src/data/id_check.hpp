@@ -11,8 +11,8 @@ namespace sluice {
 
 class IdCheck {
  public:
-  /// Of what the first `steps` batches of `sampler` hold, of sequences of `length` tokens; each sequence once
-  /// where the batches hold them all.
+  /// Checks the sequences, of `length` tokens each, in the first `steps` batches of `sampler`; each sequence
+  /// once if the batches cover all of them.
   IdCheck(Sampler sampler, std::int64_t steps, std::int64_t length);
 
   /// The work comes in pieces of at most 64 Mi tokens, so that whoever waits for it can be told between them.

@@ -44,8 +44,8 @@ class TokenFile {
   void check_ids(std::int64_t first, std::int64_t count) const;
 
   /// Sequence i as sequence_length + 1 ids: the first sequence_length are inputs, the last sequence_length
-  /// targets. Of a stream t: t[i L .. i L + L]. Error(kBadData) for an id outside [0, vocab_size), naming its
-  /// place. `marks`, if not empty, has the same length and is filled as Batch::marks.
+  /// targets. In a stream t they are t[i L .. i L + L]. Error(kBadData) for an id outside [0, vocab_size),
+  /// naming its place. `marks`, if not empty, has the same length and is filled as Batch::marks.
   void read_sequence(std::int64_t index, std::span<std::int64_t> ids, std::span<TokenMark> marks = {}) const;
 
  private:

@@ -48,7 +48,7 @@ class ExportPlan {
   void check_coverage() const;
 
   [[nodiscard]] std::int64_t tensor_count() const { return static_cast<std::int64_t>(tensors_.size()); }
-  /// Of all files, headers included; of all tensors; of the tensors that are copied from the source.
+  /// Bytes of all files, headers included; of all tensors; and of those copied from the source.
   [[nodiscard]] std::int64_t file_bytes() const;
   [[nodiscard]] std::int64_t tensor_bytes() const;
   [[nodiscard]] std::int64_t copied_bytes() const;

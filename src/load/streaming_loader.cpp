@@ -25,7 +25,7 @@ void run(Side side, int rank, GrowthSampler& growth, RankLoad& row, After after)
   growth.sample();  // before the ring is given back
 }
 
-/// Of a plan's files; -1 if the kernel does not tell of one.
+/// Bytes of the plan's files in the page cache; -1 if the kernel does not report them for one of the files.
 std::int64_t cached_bytes_of(const LoadPlan& plan, const std::filesystem::path& directory) {
   std::int64_t sum = 0;
   for (const CheckpointFile& file : plan.files()) {

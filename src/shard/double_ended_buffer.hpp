@@ -1,5 +1,4 @@
-// Memory for the units of two stages that follow each other: of one that is in use, and of one that is on its
-// way in or out meanwhile.
+// Memory for the units of two consecutive stages: one in use, the other being gathered or reduced meanwhile.
 #pragma once
 
 #include "device/memory.hpp"
@@ -14,13 +13,12 @@ namespace sluice {
 /// One block, allocated once, that fills from both ends.
 class DoubleEndedBuffer {
  public:
-  /// `bytes` of what two neighbours take together, at most. `purpose` is for messages.
+  /// `bytes`: the most that two consecutive stages take together. `purpose` is named in errors.
   DoubleEndedBuffer(std::int64_t bytes, std::string_view purpose);
 
-  /// So many bytes at an end where there is nothing. Error(kInternal) if neither is free or the other one
-  /// reaches too far.
+  /// `bytes` at an end that is not in use. Error(kInternal) if both are, or if the rest is too small.
   [[nodiscard]] std::span<std::byte> take(std::int64_t bytes);
-  /// What take() gave; in debug builds filled with NaN, so that a late use shows.
+  /// Gives back what take() returned; debug builds fill it with NaN, so that a late use shows.
   void give_back(std::span<std::byte> part);
 
  private:

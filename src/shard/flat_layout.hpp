@@ -54,7 +54,7 @@ class FlatLayout {
   /// Elements of the whole buffer, alignment gaps between tensors (zeros) included.
   [[nodiscard]] std::int64_t elements() const { return elements_; }
   [[nodiscard]] const Placement& placement_of(int tensor) const;
-  /// Of a unit of experts: their number, and where expert e begins; e = experts() is the end.
+  /// For a unit of experts: their number, and the element at which expert e begins; e = experts() is the end.
   [[nodiscard]] std::int64_t experts() const { return placements_.front().blocks; }
   [[nodiscard]] std::int64_t expert_begin(std::int64_t e) const {
     return e * placements_.front().block_stride;

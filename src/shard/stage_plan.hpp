@@ -32,9 +32,9 @@ struct StagePlan {
 
   // GatheredElements of the plan.
 
-  /// Of the dense units of two stages that follow each other, at most.
+  /// Largest number of elements in the dense units of two consecutive stages.
   [[nodiscard]] std::int64_t neighbouring_dense_elements(const ShardPlan& plan, int rank) const;
-  /// Of the experts of a stage, at most.
+  /// Largest number of elements in the experts of one stage.
   [[nodiscard]] std::int64_t expert_elements(const ShardPlan& plan, int rank) const;
   /// Whether gradients of experts travel: there is no room then for those of a second stage.
   [[nodiscard]] bool reduces_experts(const ShardPlan& plan, int rank) const {

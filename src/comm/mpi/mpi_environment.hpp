@@ -40,8 +40,8 @@ class MpiEnvironment {
   /// Ranks of this machine, this one included, that may run on a core that this one may run on.
   [[nodiscard]] int sharing_ranks() const { return sharing_ranks_; }
 
-  /// Of ranks that fail together the lowest explains: true on the rank that shall, after up to four seconds.
-  /// The others have nothing left to do but to wait for its abort().
+  /// When several ranks fail together the lowest one reports: true on that rank, after up to four seconds.
+  /// The others then only wait for its abort().
   [[nodiscard]] bool take_failure_reporter() const noexcept;
 
   /// Ends MPI. Nothing of MPI may be used afterwards; does nothing the second time. `limit_seconds` replaces

@@ -69,7 +69,7 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
   }
 
  private:
-  /// Of what one rank gets, which is cut into pieces.
+  /// Elements of this round's piece of one rank's range.
   [[nodiscard]] std::int64_t piece_length(const Range& range, std::int64_t round) const {
     return std::clamp<std::int64_t>(range.count() - round * piece_, 0, piece_);
   }
