@@ -3,7 +3,8 @@
 #   tools/test.sh           packages, format, shell scripts, release build and tests, the folders without LibTorch under
 #                           ASan and UBSan, 20 s of each fuzz target, side by side
 #   tools/test.sh --full    also a build file by file (the others compile several at a time, where one may lean on
-#                           another's includes) and the whole project under ASan and UBSan
+#                           another's includes), the numeric tests under every kernel choice of the libraries below, and the whole
+#                           project under ASan and UBSan
 # All phases run even if one fails; the exit status is 0 only if none did.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -128,6 +129,7 @@ phase "ASan and UBSan without LibTorch" test_sanitized_core
 phase "fuzz targets" run_fuzzers
 if $full; then
   phase "file by file" build_file_by_file
+  phase "numbers under every kernel choice" tests/sweep_processors.sh build/release
   phase "ASan and UBSan, everything" test_sanitized_whole
 fi
 

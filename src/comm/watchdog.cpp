@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-constexpr unsigned kFailureReporterElectionsSeconds = 3;
+constexpr unsigned kSignalCallbackSeconds = 3;
 
 std::atomic<int> alarm_exit_status{static_cast<int>(ExitCode::kInternal)};
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -80,7 +80,7 @@ void Watchdog::notice() {
 }
 
 void Watchdog::explain_and_exit() noexcept {
-  exit_within(kFailureReporterElectionsSeconds, ExitCode::kInternal);
+  exit_within(kSignalCallbackSeconds, ExitCode::kInternal);
   try {
     log::error(
         "{} on {} has not returned within {:.1f} s: another rank is missing or stuck; this rank gives up",

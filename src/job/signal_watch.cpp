@@ -80,14 +80,13 @@ void SignalWatch::run() {
   let_happen(number);
 }
 
-SignalWatch::FailureReporterElections::FailureReporterElections(SignalWatch& watch,
-                                                                std::function<void(int)> say)
+SignalWatch::SignalCallback::SignalCallback(SignalWatch& watch, std::function<void(int)> say)
     : watch_(watch) {
   const std::lock_guard lock(watch_.mutex_);
   watch_.say_ = std::move(say);
 }
 
-SignalWatch::FailureReporterElections::~FailureReporterElections() {
+SignalWatch::SignalCallback::~SignalCallback() {
   const std::lock_guard lock(watch_.mutex_);
   watch_.say_ = nullptr;
 }

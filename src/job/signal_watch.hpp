@@ -24,12 +24,12 @@ class SignalWatch {
 
   /// Called on the watch's thread, with the signal's number. Only as long as the returned object lives, whose
   /// destructor waits for a call under way.
-  class FailureReporterElections {
+  class SignalCallback {
    public:
-    FailureReporterElections(SignalWatch& watch, std::function<void(int)> say);
-    ~FailureReporterElections();
-    FailureReporterElections(const FailureReporterElections&) = delete;
-    FailureReporterElections& operator=(const FailureReporterElections&) = delete;
+    SignalCallback(SignalWatch& watch, std::function<void(int)> say);
+    ~SignalCallback();
+    SignalCallback(const SignalCallback&) = delete;
+    SignalCallback& operator=(const SignalCallback&) = delete;
 
    private:
     SignalWatch& watch_;

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-TEST(ByteStream, GivesBackWhatWasWritten) {
+TEST(ByteStream, gives_back_what_was_written) {
   ByteWriter out;
   out.number(std::numeric_limits<std::int64_t>::min());
   out.text(std::string("a\0b", 3));
@@ -24,7 +24,7 @@ TEST(ByteStream, GivesBackWhatWasWritten) {
   EXPECT_TRUE(in.at_end());
 }
 
-TEST(ByteStream, RefusesToReadPastTheEnd) {
+TEST(ByteStream, refuses_to_read_past_the_end) {
   ByteWriter out;
   out.number(9);  // a length without its text
   EXPECT_THAT(test::error_of([&] { static_cast<void>(ByteReader(out.bytes()).text()); }),

@@ -17,7 +17,7 @@ TEST(MpiEnvironment, ranks_that_nobody_pinned_share_their_cores) {
 }
 
 TEST(MpiEnvironment, of_ranks_that_fail_together_the_lowest_explains) {
-  EXPECT_EQ(test::mpi_environment().take_failure_reporter(), test::test_world().rank() == 0);
+  EXPECT_EQ(test::mpi_environment().elect_failure_reporter(), test::test_world().rank() == 0);
 }
 
 TEST(MpiEnvironment, the_library_names_itself) {

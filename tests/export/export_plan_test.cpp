@@ -88,7 +88,7 @@ class ExportPlanTest : public testing::Test {
 
 constexpr std::array kLayouts{ExpertLayout::kPerExpert, ExpertLayout::kFused};
 
-TEST_F(ExportPlanTest, WritesBackWhatWasLoadedAtAnyNumberOfRanks) {
+TEST_F(ExportPlanTest, writes_back_what_was_loaded_at_any_number_of_ranks) {
   for (const ExpertLayout layout : kLayouts) {
     Source source;
     source.add_model(keys_, layout, DType::kBFloat16);
@@ -111,7 +111,7 @@ TEST_F(ExportPlanTest, WritesBackWhatWasLoadedAtAnyNumberOfRanks) {
   }
 }
 
-TEST_F(ExportPlanTest, TheOtherExpertLayoutHoldsTheSameElements) {
+TEST_F(ExportPlanTest, the_other_expert_layout_holds_the_same_elements) {
   for (const ExpertLayout layout : kLayouts) {
     Source source;
     source.add_model(keys_, layout, DType::kBFloat16);
@@ -132,7 +132,7 @@ TEST_F(ExportPlanTest, TheOtherExpertLayoutHoldsTheSameElements) {
   }
 }
 
-TEST_F(ExportPlanTest, RoundsMasterValuesToTheFilesType) {
+TEST_F(ExportPlanTest, rounds_master_values_to_the_files_type) {
   Source source;
   source.add_model(keys_, ExpertLayout::kFused, DType::kBFloat16);
   for (std::size_t i = 1; i < source.file.size(); i += 2) source.file[i] &= std::byte{0x3f};  // no NaN
@@ -145,7 +145,7 @@ TEST_F(ExportPlanTest, RoundsMasterValuesToTheFilesType) {
     EXPECT_EQ(tensors.at(entry.name), source.bytes_of(entry)) << entry.name;
 }
 
-TEST_F(ExportPlanTest, WritesTheModelAloneWithoutASource) {
+TEST_F(ExportPlanTest, writes_the_model_alone_without_a_source) {
   for (const ExpertLayout layout : kLayouts) {
     const ExportContent content = content_of(keys_, layout, DType::kFloat16);
     EXPECT_EQ(names(content), published(layout));
@@ -156,7 +156,7 @@ TEST_F(ExportPlanTest, WritesTheModelAloneWithoutASource) {
   }
 }
 
-TEST_F(ExportPlanTest, KeepsTheSourcesNamesAndTypesAndLeavesOutWhatFollowsFromOthers) {
+TEST_F(ExportPlanTest, keeps_the_sources_names_and_types_and_leaves_out_what_follows_from_others) {
   const ParameterManifest tied = test::manifest_of({.layers = 1, .experts = 0, .tied = true});
   const KeyMap keys(tied);
   Source source;
@@ -174,7 +174,7 @@ TEST_F(ExportPlanTest, KeepsTheSourcesNamesAndTypesAndLeavesOutWhatFollowsFromOt
   }
 }
 
-TEST_F(ExportPlanTest, RewritesExpertsInPlaceUnderTheSourcesPrefix) {
+TEST_F(ExportPlanTest, rewrites_experts_in_place_under_the_sources_prefix) {
   Source source;
   for (const PublishedTensor& tensor : keys_.published(ExpertLayout::kFused))
     source.add("language_model." + tensor.name, tensor.target.shape, DType::kBFloat16);
@@ -183,7 +183,7 @@ TEST_F(ExportPlanTest, RewritesExpertsInPlaceUnderTheSourcesPrefix) {
   EXPECT_EQ(names(content_like(source.index, keys_, ExpertLayout::kPerExpert)), expected);
 }
 
-TEST_F(ExportPlanTest, RewritesRoutersInTheSpellingOfTheirExperts) {
+TEST_F(ExportPlanTest, rewrites_routers_in_the_spelling_of_their_experts) {
   Source source;
   source.add_model(keys_, ExpertLayout::kFused, DType::kBFloat16);
   manifest_.set_published_experts(kMixtralExperts);
@@ -195,7 +195,7 @@ TEST_F(ExportPlanTest, RewritesRoutersInTheSpellingOfTheirExperts) {
   EXPECT_NE(kept, published(ExpertLayout::kFused));
 }
 
-TEST_F(ExportPlanTest, NamesAByteThatNobodyWrites) {
+TEST_F(ExportPlanTest, names_a_byte_that_nobody_writes) {
   const ShardPlan shards(layouts_, {2, 1});
   const ExportPlan plan(content_of(keys_, ExpertLayout::kFused, DType::kBFloat16), shards, kGiB, {0});
   Source source;

@@ -69,7 +69,7 @@ struct Case {
 
 class Layouts : public StreamingExporterTest, public testing::WithParamInterface<Case> {};
 
-TEST_P(Layouts, WhatIsReadBackIsWhatWasWritten) {
+TEST_P(Layouts, what_is_read_back_is_what_was_written) {
   const Case& c = GetParam();
   const ExportReport report =
       run(plan(c.layout, DType::kFloat32, c.max_shard_bytes), {.staging_bytes = c.staging_bytes});
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(StreamingExporter, Layouts,
                                          Case{ExpertLayout::kFused, 2'000'000, 64 * kKiB},
                                          Case{ExpertLayout::kFused, kGiB, kMiB}));
 
-TEST_F(StreamingExporterTest, RoundsToTheTypeOfTheFiles) {
+TEST_F(StreamingExporterTest, rounds_to_the_type_of_the_files) {
   static_cast<void>(run(plan(ExpertLayout::kPerExpert, DType::kBFloat16, kGiB)));
   ShardArena rounded(shards_, test_world().rank(), DType::kBFloat16, "weights");
   convert_elements(values_.data(), DType::kFloat32, rounded.data(), DType::kBFloat16,
@@ -95,7 +95,7 @@ TEST_F(StreamingExporterTest, RoundsToTheTypeOfTheFiles) {
   EXPECT_EQ(read_back(DType::kBFloat16), bytes_of(rounded));
 }
 
-TEST_F(StreamingExporterTest, CopiesWhatTrainingIgnores) {
+TEST_F(StreamingExporterTest, copies_what_training_ignores) {
   const fs::path source = directory_ / "source";
   std::string bytes;
   run_together(test_world(), [&] {
@@ -126,7 +126,7 @@ TEST_F(StreamingExporterTest, CopiesWhatTrainingIgnores) {
   EXPECT_EQ(copied, index.entries.front().bytes);
 }
 
-TEST_F(StreamingExporterTest, ProgressReachesTheEndOnceAndOnRank0) {
+TEST_F(StreamingExporterTest, progress_reaches_the_end_once_and_on_rank_0) {
   std::vector<std::int64_t> done;
   std::int64_t total = 0;
   static_cast<void>(run(plan(ExpertLayout::kPerExpert, DType::kBFloat16, 2'000'000),
@@ -139,7 +139,7 @@ TEST_F(StreamingExporterTest, ProgressReachesTheEndOnceAndOnRank0) {
   EXPECT_LE(std::ranges::count(done, total), 1);
 }
 
-TEST_F(StreamingExporterTest, AFailureOfRank0LeavesNothingBehind) {
+TEST_F(StreamingExporterTest, a_failure_of_rank_0_leaves_nothing_behind) {
   const ExportPlan plan = this->plan(ExpertLayout::kFused, DType::kBFloat16, kGiB);
   const std::string error =
       test::error_of([&] { static_cast<void>(run(plan, {.companions = {"/nonexistent/config.json"}})); });
@@ -167,7 +167,7 @@ class FileSizeLimit {
   void (*handler_)(int);
 };
 
-TEST_F(StreamingExporterTest, AFullDiskOnOneRankFailsOnAllAndLeavesNothingBehind) {
+TEST_F(StreamingExporterTest, a_full_disk_on_one_rank_fails_on_all_and_leaves_nothing_behind) {
   const int last = test_world().size() - 1;
   const ExportPlan plan = this->plan(ExpertLayout::kFused, DType::kBFloat16, kGiB);
   std::string error;
@@ -185,7 +185,7 @@ TEST_F(StreamingExporterTest, AFullDiskOnOneRankFailsOnAllAndLeavesNothingBehind
   EXPECT_EQ(directory_.count(), 0);
 }
 
-TEST_F(StreamingExporterTest, NeverWritesOntoADirectoryThatHoldsSomething) {
+TEST_F(StreamingExporterTest, never_writes_onto_a_directory_that_holds_something) {
   const ExportPlan plan = this->plan(ExpertLayout::kFused, DType::kBFloat16, kGiB);
   const bool is_root = test_world().rank() == 0;
   EXPECT_EQ(run(plan).directory, is_root ? directory_ / "out" : "");
@@ -196,7 +196,7 @@ TEST_F(StreamingExporterTest, NeverWritesOntoADirectoryThatHoldsSomething) {
     EXPECT_EQ(read_checkpoint_index(directory_ / name).files.size(), 1U);
 }
 
-TEST(RunTogether, EveryRankThrowsTheErrorOfTheLowestThatFails) {
+TEST(RunTogether, every_rank_throws_the_error_of_the_lowest_that_fails) {
   const int rank = test_world().rank();
   const std::string error = test::error_of([&] {
     run_together(test_world(), [&] {

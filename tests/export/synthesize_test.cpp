@@ -34,7 +34,7 @@ class SynthesizeTest : public testing::Test {
   KeyMap keys_{manifest_};
 };
 
-TEST_F(SynthesizeTest, WritesOneFileThatMatchesTheModel) {
+TEST_F(SynthesizeTest, writes_one_file_that_matches_the_model) {
   const SynthesizeReport report = run({});
   EXPECT_EQ(report.files, 1);
   EXPECT_EQ(report.bytes, manifest_.parameter_count() * 2);
@@ -43,7 +43,7 @@ TEST_F(SynthesizeTest, WritesOneFileThatMatchesTheModel) {
   static_cast<void>(match_checkpoint(index, keys_, DType::kBFloat16));
 }
 
-TEST_F(SynthesizeTest, CutsFilesAtTheGivenSizeAndIndexesThem) {
+TEST_F(SynthesizeTest, cuts_files_at_the_given_size_and_indexes_them) {
   const SynthesizeReport report = run({.max_shard_bytes = 100'000, .experts = ExpertLayout::kFused});
   EXPECT_GT(report.files, 3);
   const CheckpointIndex index = read_checkpoint_index(out());
@@ -53,7 +53,7 @@ TEST_F(SynthesizeTest, CutsFilesAtTheGivenSizeAndIndexesThem) {
   EXPECT_EQ(match_checkpoint(index, keys_, DType::kBFloat16).experts, ExpertLayout::kFused);
 }
 
-TEST_F(SynthesizeTest, WritesTheInitialValuesOfEachExpert) {
+TEST_F(SynthesizeTest, writes_the_initial_values_of_each_expert) {
   run({.standard_deviation = 0.5f, .seed = 9});
   const CheckpointIndex index = read_checkpoint_index(out());
   const auto entry =
@@ -68,7 +68,7 @@ TEST_F(SynthesizeTest, WritesTheInitialValuesOfEachExpert) {
   EXPECT_TRUE(std::ranges::equal(found, expected, {}, {}, bfloat16_bits));
 }
 
-TEST_F(SynthesizeTest, SparseFilesHaveFullLengthAndNoBlocks) {
+TEST_F(SynthesizeTest, sparse_files_have_full_length_and_no_blocks) {
   const ParameterManifest large = test::manifest_of({.hidden = 1024, .layers = 1, .vocabulary = 50'000});
   synthesize_checkpoint(KeyMap(large), out(), {.sparse = true});
   const CheckpointIndex index = read_checkpoint_index(out());
@@ -79,7 +79,7 @@ TEST_F(SynthesizeTest, SparseFilesHaveFullLengthAndNoBlocks) {
   EXPECT_LT(status.st_blocks * 512, 1'000'000);
 }
 
-TEST_F(SynthesizeTest, CopiesCompanionsAndLeavesNothingElse) {
+TEST_F(SynthesizeTest, copies_companions_and_leaves_nothing_else) {
   fs::create_directory(beside("source"));
   for (const char* name : {"config.json", "tokenizer.json", "README.md"})
     test::write_file(beside("source") / name, name);
@@ -90,7 +90,7 @@ TEST_F(SynthesizeTest, CopiesCompanionsAndLeavesNothingElse) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 2);
 }
 
-TEST_F(SynthesizeTest, RefusesATargetThatHoldsSomething) {
+TEST_F(SynthesizeTest, refuses_a_target_that_holds_something) {
   fs::create_directory(out());
   test::write_file(out() / "precious", "x");
   EXPECT_THAT(error_of([&] { run({}); }), StartsWith("64: "));
@@ -99,7 +99,7 @@ TEST_F(SynthesizeTest, RefusesATargetThatHoldsSomething) {
   EXPECT_TRUE(fs::exists(out() / "model.safetensors"));
 }
 
-TEST_F(SynthesizeTest, RemovesWhatItHasWrittenWhenItFails) {
+TEST_F(SynthesizeTest, removes_what_it_has_written_when_it_fails) {
   EXPECT_THAT(error_of([&] { run({.companions = {beside("absent.json")}}); }), HasSubstr("absent.json"));
   EXPECT_TRUE(fs::is_empty(directory_.path()));
 }

@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-TEST(ProgressLine, RedrawsATerminalFiveTimesASecond) {
+TEST(ProgressLine, redraws_a_terminal_five_times_a_second) {
   ProgressLine line("load", true);
   EXPECT_EQ(line.update(1'000'000'000, 61'000'000'000, 0.1), "");
   EXPECT_EQ(line.update(1'000'000'000, 61'000'000'000, 0.5),
@@ -15,7 +15,7 @@ TEST(ProgressLine, RedrawsATerminalFiveTimesASecond) {
             "\r\x1b[Kload  61.00 GB of 61.00 GB  93.85 GB/s  0.7 s\n");
 }
 
-TEST(ProgressLine, WritesALineEveryTenSecondsElsewhere) {
+TEST(ProgressLine, writes_a_line_every_ten_seconds_elsewhere) {
   ProgressLine line("load", false);
   EXPECT_EQ(line.update(1, 61, 9.9), "");
   EXPECT_EQ(line.update(1'000'000'000, 61'000'000'000, 10),
@@ -25,7 +25,7 @@ TEST(ProgressLine, WritesALineEveryTenSecondsElsewhere) {
             "load  61.00 GB of 61.00 GB  3.13 GB/s  19.5 s\n");
 }
 
-TEST(ProgressLine, KnowsNoRestBeforeTheFirstByte) {
+TEST(ProgressLine, knows_no_rest_before_the_first_byte) {
   ProgressLine line("load", false);
   EXPECT_EQ(line.update(0, 61, 10), "load  0 B of 61 B  0.00 GB/s\n");
 }

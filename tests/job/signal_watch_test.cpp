@@ -13,12 +13,12 @@
 namespace sluice {
 namespace {
 
-TEST(SignalWatchDeathTest, ASignalHasItsFailureReporterElectionsAndThenItsWay) {
+TEST(SignalWatchDeathTest, a_signal_runs_its_callback_and_then_ends_the_process) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
     const auto die = [&] {
       SignalWatch watch;
-      const SignalWatch::FailureReporterElections words(
-          watch, [](int n) { std::fprintf(stderr, "got %s", signal_name(n)); });
+      const SignalWatch::SignalCallback words(watch,
+                                              [](int n) { std::fprintf(stderr, "got %s", signal_name(n)); });
       ::kill(::getpid(), number);
       std::this_thread::sleep_for(std::chrono::seconds(20));
     };
@@ -26,11 +26,11 @@ TEST(SignalWatchDeathTest, ASignalHasItsFailureReporterElectionsAndThenItsWay) {
   }
 }
 
-TEST(SignalWatchDeathTest, ASignalWithoutFailureReporterElectionsHasItsWay) {
+TEST(SignalWatchDeathTest, a_signal_without_a_callback_ends_the_process) {
   const auto die = [] {
     SignalWatch watch;
     {
-      const SignalWatch::FailureReporterElections words(watch, [](int) { std::fprintf(stderr, "spoken"); });
+      const SignalWatch::SignalCallback words(watch, [](int) { std::fprintf(stderr, "spoken"); });
     }
     ::kill(::getpid(), SIGTERM);
     std::this_thread::sleep_for(std::chrono::seconds(20));
@@ -38,11 +38,11 @@ TEST(SignalWatchDeathTest, ASignalWithoutFailureReporterElectionsHasItsWay) {
   EXPECT_EXIT(die(), testing::KilledBySignal(SIGTERM), "^$");
 }
 
-TEST(SignalWatchDeathTest, WhatIsIgnoredStaysIgnored) {
+TEST(SignalWatchDeathTest, what_is_ignored_stays_ignored) {
   const auto live = [] {
     ::signal(SIGHUP, SIG_IGN);  // as nohup does
     SignalWatch watch;
-    const SignalWatch::FailureReporterElections words(watch, [](int) { std::fprintf(stderr, "spoken"); });
+    const SignalWatch::SignalCallback words(watch, [](int) { std::fprintf(stderr, "spoken"); });
     ::kill(::getpid(), SIGHUP);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::_Exit(3);
@@ -50,7 +50,7 @@ TEST(SignalWatchDeathTest, WhatIsIgnoredStaysIgnored) {
   EXPECT_EXIT(live(), testing::ExitedWithCode(3), "^$");
 }
 
-TEST(SignalWatch, GivesSignalsBack) {
+TEST(SignalWatch, gives_signals_back) {
   sigset_t before, after;
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
   { const SignalWatch watch; }

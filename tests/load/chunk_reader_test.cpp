@@ -82,7 +82,7 @@ class ChunkReaderTest : public testing::Test {
   std::map<std::int64_t, std::vector<std::byte>> placed_;
 };
 
-TEST_F(ChunkReaderTest, ReadsTheSameBytesUnderEveryCachePolicyCachedOrNot) {
+TEST_F(ChunkReaderTest, reads_the_same_bytes_under_every_cache_policy_cached_or_not) {
   for (const CachePolicy policy : {CachePolicy::kAuto, CachePolicy::kKeep, CachePolicy::kDrop}) {
     SCOPED_TRACE(static_cast<int>(policy));
     expect_same_bytes(policy);
@@ -91,7 +91,7 @@ TEST_F(ChunkReaderTest, ReadsTheSameBytesUnderEveryCachePolicyCachedOrNot) {
   }
 }
 
-TEST_F(ChunkReaderTest, DropLeavesNothingInThePageCacheEvenOfWhatWasThere) {
+TEST_F(ChunkReaderTest, drop_leaves_nothing_in_the_page_cache_even_of_what_was_there) {
   forget_file();
   const std::int64_t least = cached_bytes();  // all of it, on a file system in memory
   expect_same_bytes(CachePolicy::kKeep);
@@ -100,14 +100,14 @@ TEST_F(ChunkReaderTest, DropLeavesNothingInThePageCacheEvenOfWhatWasThere) {
   EXPECT_LE(cached_bytes(), least + 4 * InputFile::kBlockBytes);
 }
 
-TEST_F(ChunkReaderTest, AutoLeavesThePageCacheAsItFoundIt) {
+TEST_F(ChunkReaderTest, auto_leaves_the_page_cache_as_it_found_it) {
   expect_same_bytes(CachePolicy::kKeep);
   const std::int64_t all = cached_bytes();
   expect_same_bytes(CachePolicy::kAuto);
   EXPECT_EQ(cached_bytes(), all);
 }
 
-TEST_F(ChunkReaderTest, LargeOwnPiecesNeverTouchTheSlot) {
+TEST_F(ChunkReaderTest, large_own_pieces_never_touch_the_slot) {
   const LoadPlan plan = make_plan();
   ChunkReader reader(plan, dir(), CachePolicy::kKeep, place_apart());
   for (const Read& read : plan.reads()) static_cast<void>(reader.read(read, slot_.span()));
@@ -115,7 +115,7 @@ TEST_F(ChunkReaderTest, LargeOwnPiecesNeverTouchTheSlot) {
   for (const auto& [source, bytes] : placed_) EXPECT_GE(std::ssize(bytes), LoadPlan::kLargePieceBytes);
 }
 
-TEST_F(ChunkReaderTest, RefusesAFileThatChangedSinceItsHeaderWasRead) {
+TEST_F(ChunkReaderTest, refuses_a_file_that_changed_since_its_header_was_read) {
   const LoadPlan plan = make_plan();
   fs::resize_file(path(), 5000);
   ChunkReader reader(plan, dir(), CachePolicy::kAuto, nullptr);
@@ -123,7 +123,7 @@ TEST_F(ChunkReaderTest, RefusesAFileThatChangedSinceItsHeaderWasRead) {
               AllOf(StartsWith("65: "), HasSubstr("has 5000 bytes")));
 }
 
-TEST_F(ChunkReaderTest, RefusesAFileThatShrinksWhileItIsRead) {
+TEST_F(ChunkReaderTest, refuses_a_file_that_shrinks_while_it_is_read) {
   const LoadPlan plan = make_plan();
   for (const CachePolicy policy : {CachePolicy::kKeep, CachePolicy::kDrop}) {
     SCOPED_TRACE(static_cast<int>(policy));

@@ -125,7 +125,7 @@ Case random_case(std::mt19937& random) {
   return c;
 }
 
-TEST(LoadPlan, PutsEveryByteWhereDirectPlacementDoes) {
+TEST(LoadPlan, puts_every_byte_where_direct_placement_does) {
   std::mt19937 random(20);
   for (int i = 0; i < 60; ++i) {
     SCOPED_TRACE(i);
@@ -170,7 +170,7 @@ class LoadPlanTest : public testing::Test {
   MemoryCheckpoint checkpoint_ = make_checkpoint(keys_, ExpertLayout::kPerExpert, random_, true);
 };
 
-TEST_F(LoadPlanTest, ReadsForwardInFullChunksAndSkipsWhatIsIgnored) {
+TEST_F(LoadPlanTest, reads_forward_in_full_chunks_and_skips_what_is_ignored) {
   const LoadPlan plan = make(5000);
   std::map<int, std::int64_t> ends;
   std::int64_t needed = 0;
@@ -188,7 +188,7 @@ TEST_F(LoadPlanTest, ReadsForwardInFullChunksAndSkipsWhatIsIgnored) {
   EXPECT_EQ(plan.read_bytes(), needed);
 }
 
-TEST_F(LoadPlanTest, StatesPayloadAndStaging) {
+TEST_F(LoadPlanTest, states_payload_and_staging) {
   const LoadPlan plan = make(32 * kKiB, DType::kFloat32);
   std::int64_t payload = 0;
   for (int rank = 0; rank < 3; ++rank) payload += plan.payload_bytes(rank);
@@ -204,7 +204,7 @@ TEST_F(LoadPlanTest, StatesPayloadAndStaging) {
   }
 }
 
-TEST_F(LoadPlanTest, EachReaderReadsOnceWhatItsRanksKeepAndNothingElse) {
+TEST_F(LoadPlanTest, each_reader_reads_once_what_its_ranks_keep_and_nothing_else) {
   const std::array<int, 3> nodes{0, 1, 0};
   for (const ReaderAssignment& readers :
        {ReaderAssignment::rank0(3), ReaderAssignment::node(nodes), ReaderAssignment::all(3)}) {
@@ -228,7 +228,7 @@ TEST_F(LoadPlanTest, EachReaderReadsOnceWhatItsRanksKeepAndNothingElse) {
   }
 }
 
-TEST_F(LoadPlanTest, ReadsEndOnBlocksWhereTheyAreCutByTheirLength) {
+TEST_F(LoadPlanTest, reads_end_on_blocks_where_they_are_cut_by_their_length) {
   const LoadPlan plan = make(16 * kKiB);
   int cut = 0;
   for (const Read& read : plan.reads()) {
@@ -240,7 +240,7 @@ TEST_F(LoadPlanTest, ReadsEndOnBlocksWhereTheyAreCutByTheirLength) {
   EXPECT_GT(cut, 10);
 }
 
-TEST_F(LoadPlanTest, APlanThatDiscardsStagesEverything) {
+TEST_F(LoadPlanTest, a_plan_that_discards_stages_everything) {
   const CheckpointMatch match = match_checkpoint(checkpoint_.index, keys_, DType::kBFloat16);
   const LoadPlan plan(checkpoint_.index, match, shards_,
                       {.readers = ReaderAssignment::rank0(3), .discard = true});
@@ -248,7 +248,7 @@ TEST_F(LoadPlanTest, APlanThatDiscardsStagesEverything) {
   EXPECT_TRUE(plan.is_staged({.dtype = DType::kBFloat16}));
 }
 
-TEST_F(LoadPlanTest, DigestTellsPlansApart) {
+TEST_F(LoadPlanTest, digest_tells_plans_apart) {
   const Digest digest = make().digest();
   EXPECT_EQ(make().digest(), digest);
   EXPECT_NE(make(32 * kKiB).digest(), digest);
@@ -263,7 +263,7 @@ TEST_F(LoadPlanTest, DigestTellsPlansApart) {
   EXPECT_NE(make(ReaderAssignment::all(3)).digest(), digest);
 }
 
-TEST_F(LoadPlanTest, CoverageCheckFindsGapsAndOverlaps) {
+TEST_F(LoadPlanTest, coverage_check_finds_gaps_and_overlaps) {
   CheckpointMatch match = match_checkpoint(checkpoint_.index, keys_, DType::kBFloat16);
   const auto check = [&] {
     LoadPlan(checkpoint_.index, match, shards_, {.readers = ReaderAssignment::rank0(3)}).check_coverage();
@@ -279,7 +279,7 @@ TEST_F(LoadPlanTest, CoverageCheckFindsGapsAndOverlaps) {
   EXPECT_THAT(test::error_of(check), testing::StartsWith("70: "));
 }
 
-TEST(LoadPlan, IsSmallAndQuickForEighteenThousandTensors) {
+TEST(LoadPlan, is_small_and_quick_for_eighteen_thousand_tensors) {
   const ParameterManifest manifest = test::manifest_of({.hidden = 2048,
                                                         .layers = 48,
                                                         .heads = 32,

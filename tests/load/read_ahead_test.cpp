@@ -19,7 +19,7 @@ void wait_for_read(ReadAhead& ahead, std::size_t read) {
   while (!ahead.is_ready(read)) std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
-TEST(ReadAhead, FillsEverySlotWithItsReadsInTurn) {
+TEST(ReadAhead, fills_every_slot_with_its_reads_in_turn) {
   for (const int threads : {1, 3}) {
     constexpr std::size_t kReads = 50;
     constexpr std::size_t kSlots = 4;
@@ -33,7 +33,7 @@ TEST(ReadAhead, FillsEverySlotWithItsReadsInTurn) {
   }
 }
 
-TEST(ReadAhead, NeverOverwritesASlotThatIsNotReleased) {
+TEST(ReadAhead, never_overwrites_a_slot_that_is_not_released) {
   std::atomic<std::size_t> begun = 0;
   ReadAhead ahead(10, 3, 2, [&](std::size_t, std::size_t) { ++begun; });
   for (std::size_t read = 0; read < 3; ++read) wait_for_read(ahead, read);
@@ -45,7 +45,7 @@ TEST(ReadAhead, NeverOverwritesASlotThatIsNotReleased) {
   EXPECT_EQ(begun, 4u);
 }
 
-TEST(ReadAhead, ThrowsWhatAReadThrew) {
+TEST(ReadAhead, throws_what_a_read_threw) {
   ReadAhead ahead(5, 2, 2, [](std::size_t read, std::size_t) {
     if (read == 1) fail(ExitCode::kIo, "the disk is gone");
   });
@@ -69,11 +69,11 @@ TEST(ReadAhead, ThrowsWhatAReadThrew) {
   std::_Exit(0);
 }
 
-TEST(ReadAheadDeathTest, ThreadsThatTheSystemRefusesAreAnError) {
+TEST(ReadAheadDeathTest, threads_that_the_system_refuses_are_an_error) {
   EXPECT_EXIT(start_under_limit(), testing::ExitedWithCode(static_cast<int>(ExitCode::kInternal)), "");
 }
 
-TEST(ReadAhead, EndsEarlyWithoutWaitingForReadsThatNobodyNeeds) {
+TEST(ReadAhead, ends_early_without_waiting_for_reads_that_nobody_needs) {
   std::atomic<int> done = 0;
   {
     ReadAhead ahead(1'000'000, 2, 2, [&](std::size_t, std::size_t) { ++done; });
@@ -81,7 +81,7 @@ TEST(ReadAhead, EndsEarlyWithoutWaitingForReadsThatNobodyNeeds) {
   EXPECT_LE(done, 2);
 }
 
-TEST(ReadAhead, HasNothingToDoWithoutReads) {
+TEST(ReadAhead, has_nothing_to_do_without_reads) {
   ReadAhead ahead(0, 2, 2, [](std::size_t, std::size_t) {});
 }
 

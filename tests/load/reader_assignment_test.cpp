@@ -9,13 +9,13 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(ReaderAssignment, RankZeroReadsForAll) {
+TEST(ReaderAssignment, rank_zero_reads_for_all) {
   const ReaderAssignment readers = ReaderAssignment::rank0(3);
   EXPECT_THAT(readers.readers(), ElementsAre(0));
   EXPECT_EQ(readers.reader_of(2), 0);
 }
 
-TEST(ReaderAssignment, TheLowestRankOfANodeReadsForIt) {
+TEST(ReaderAssignment, the_lowest_rank_of_a_node_reads_for_it) {
   const std::array<int, 6> nodes{4, 0, 4, 0, 0, 7};
   const ReaderAssignment readers = ReaderAssignment::node(nodes);
   EXPECT_THAT(readers.readers(), ElementsAre(0, 1, 5));
@@ -24,7 +24,7 @@ TEST(ReaderAssignment, TheLowestRankOfANodeReadsForIt) {
   EXPECT_TRUE(readers.is_reader(5));
 }
 
-TEST(ReaderAssignment, EveryRankReadsForItself) {
+TEST(ReaderAssignment, every_rank_reads_for_itself) {
   const ReaderAssignment readers = ReaderAssignment::all(3);
   EXPECT_THAT(readers.readers(), ElementsAre(0, 1, 2));
   EXPECT_EQ(readers.reader_of(1), 1);

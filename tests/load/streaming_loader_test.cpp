@@ -98,7 +98,7 @@ const std::array<std::pair<std::string, test::TinyModel>, 3> kFixtures{{
     {"qwen3-tiny-tied", {.experts = 0, .tied = true}},
 }};
 
-TEST(StreamingLoader, LoadsTheFixturesExactly) {
+TEST(StreamingLoader, loads_the_fixtures_exactly) {
   for (const auto& [name, model] : kFixtures) {
     const fs::path directory = fs::path(SLUICE_FIXTURES) / name;
     for (const DType arena : {DType::kBFloat16, DType::kFloat32}) {
@@ -114,7 +114,7 @@ TEST(StreamingLoader, LoadsTheFixturesExactly) {
 const test::TinyModel kLarger{
     .hidden = 256, .layers = 2, .experts = 6, .expert_width = 192, .vocabulary = 4096};
 
-TEST(StreamingLoader, ASynthesizedCheckpointLoadsAsTheSameSeedInitializes) {
+TEST(StreamingLoader, a_synthesized_checkpoint_loads_as_the_same_seed_initializes) {
   const ParameterManifest manifest = test::manifest_of(kLarger);
   const SharedModel directory;
   directory.synthesize(manifest, {.standard_deviation = 0.02f, .seed = 5, .max_shard_bytes = 2'000'000});
@@ -125,7 +125,7 @@ TEST(StreamingLoader, ASynthesizedCheckpointLoadsAsTheSameSeedInitializes) {
   }
 }
 
-TEST(StreamingLoader, ConvertsLargePiecesOnTheirWayIn) {
+TEST(StreamingLoader, converts_large_pieces_on_their_way_in) {
   test::TinyModel model = kLarger;
   for (const DType stored : {DType::kFloat32, DType::kFloat16}) {
     model.dtype = stored;
@@ -136,7 +136,7 @@ TEST(StreamingLoader, ConvertsLargePiecesOnTheirWayIn) {
   }
 }
 
-TEST(StreamingLoader, LoadsTheSameWhoeverReads) {
+TEST(StreamingLoader, loads_the_same_whoever_reads) {
   const SharedModel directory;
   directory.synthesize(test::manifest_of(kLarger), {.standard_deviation = 0.02f, .seed = 7});
   for (const ReaderAssignment& readers : {two_nodes(), ReaderAssignment::all(test_world().size())}) {
@@ -154,7 +154,7 @@ TEST(StreamingLoader, LoadsTheSameWhoeverReads) {
   }
 }
 
-TEST(StreamingLoader, DiscardsWithoutAnArena) {
+TEST(StreamingLoader, discards_without_an_arena) {
   const SharedModel directory;
   directory.synthesize(test::manifest_of(kLarger), {.standard_deviation = 0.02f, .seed = 7});
   LoadPlanOptions options = rank0_reads(DType::kBFloat16, kMiB);
@@ -166,7 +166,7 @@ TEST(StreamingLoader, DiscardsWithoutAnArena) {
             test_world().rank() == 0 ? 0 : loaded.plan().payload_bytes(test_world().rank()));
 }
 
-TEST(StreamingLoader, LoadsHolesAsZeros) {
+TEST(StreamingLoader, loads_holes_as_zeros) {
   const SharedModel directory;
   directory.synthesize(test::manifest_of(kLarger), {.sparse = true});
   const Loaded loaded(test::manifest_of(kLarger), directory.model(), rank0_reads(DType::kBFloat16, kMiB), {},
@@ -174,7 +174,7 @@ TEST(StreamingLoader, LoadsHolesAsZeros) {
   EXPECT_EQ(loaded.bytes(), std::vector<std::byte>(loaded.bytes().size()));
 }
 
-TEST(StreamingLoader, ReportsWhatThePlanPromised) {
+TEST(StreamingLoader, reports_what_the_plan_promised) {
   const SharedModel directory;
   directory.synthesize(test::manifest_of(kLarger), {});
   std::vector<LoadProgress> progress;
@@ -199,7 +199,7 @@ TEST(StreamingLoader, ReportsWhatThePlanPromised) {
   }
 }
 
-TEST(StreamingLoader, EveryRankThrowsTheErrorOfTheIndex) {
+TEST(StreamingLoader, every_rank_throws_the_error_of_the_index) {
   const std::string error =
       test::error_of([] { static_cast<void>(share_checkpoint_index(test_world(), "/nonexistent/model")); });
   EXPECT_EQ(error, "65: /nonexistent/model: no such directory");

@@ -84,9 +84,10 @@ TEST(LinearCrossEntropy, leaves_out_tokens_without_a_target) {
     const at::Tensor some =
         at::full_like(targets, kNoTarget).index_copy_(0, kept, targets.index_select(0, kept));
     const CrossEntropy actual = linear_cross_entropy(hidden, again, some, 0.25, true);
-    EXPECT_DOUBLE_EQ(total(actual.losses), total(expected.losses));
+    // Four rows and seven may be summed in another order, by another kernel.
+    EXPECT_NEAR(total(actual.losses), total(expected.losses), 1e-6 * total(expected.losses));
     EXPECT_EQ(actual.losses[1].item<double>(), 0.0);
-    EXPECT_TRUE(actual.d_hidden.index_select(0, kept).equal(expected.d_hidden));
+    expect_close(actual.d_hidden.index_select(0, kept), expected.d_hidden);
     EXPECT_TRUE(actual.d_hidden[4].eq(0).all().item<bool>());
     expect_close(again.grad, w.grad);
   }

@@ -33,19 +33,19 @@ void expect_products(std::int64_t m, std::int64_t k, std::int64_t n) {
   }
 }
 
-TEST(Product, takes_dense_matrices_and_their_transposes) {
+TEST(Matmul, takes_dense_matrices_and_their_transposes) {
   expect_products(33, 20, 17);
   expect_products(16, 64, 48);
 }
 
-TEST(Product, takes_single_rows_and_columns) {
+TEST(Matmul, takes_single_rows_and_columns) {
   expect_products(1, 20, 17);
   expect_products(33, 1, 17);
   expect_products(33, 20, 1);
   expect_products(1, 1, 1);
 }
 
-TEST(Product, of_nothing_is_nothing) {
+TEST(Matmul, of_nothing_is_nothing) {
   for (const at::ScalarType dtype : kDTypes) {
     EXPECT_EQ(ops::matmul(numbers({0, 4}, dtype), numbers({4, 3}, dtype)).sizes(), at::IntArrayRef({0, 3}));
     const at::Tensor out = at::ones({2, 3});
@@ -54,7 +54,7 @@ TEST(Product, of_nothing_is_nothing) {
   }
 }
 
-TEST(Product, adds_large_products) {
+TEST(Matmul, adds_large_products) {
   const at::Tensor a = numbers({2, 1050}, at::kBFloat16);
   const at::Tensor b = numbers({2, 4100}, at::kBFloat16, 2);
   const at::Tensor sum = at::ones({1050, 4100});
@@ -62,13 +62,13 @@ TEST(Product, adds_large_products) {
   expect_close(sum, at::mm(a.t().to(at::kFloat), b.to(at::kFloat)) + 1, 1e-2);
 }
 
-TEST(Product, of_many_rows_and_much_depth_has_its_edges) {
+TEST(Matmul, of_many_rows_and_much_depth_has_its_edges) {
   // More than is worked on at a time, and no multiple of anything.
   expect_products(1061, 1043, 45);
   expect_products(45, 530, 1061);
 }
 
-TEST(Product, is_the_same_for_any_number_of_threads) {
+TEST(Matmul, is_the_same_for_any_number_of_threads) {
   // Columns of few blocks, which no number of threads shares out alike.
   const at::Tensor a = numbers({300, 520}, at::kBFloat16);
   const at::Tensor b = numbers({520, 390}, at::kBFloat16, 2);
@@ -81,11 +81,11 @@ TEST(Product, is_the_same_for_any_number_of_threads) {
   for (const at::Tensor& output : outputs) EXPECT_TRUE(output.equal(outputs[0]));
 }
 
-TEST(Product, of_whole_blocks_is_written_past_the_caches) { expect_products(64, 530, 512); }
+TEST(Matmul, of_whole_blocks_is_written_past_the_caches) { expect_products(64, 530, 512); }
 
-TEST(Product, of_more_depth_than_tiles_are_laid_out_for_is_rounded_once) { expect_products(40, 4200, 300); }
+TEST(Matmul, of_more_depth_than_tiles_are_laid_out_for_is_rounded_once) { expect_products(40, 4200, 300); }
 
-TEST(Product, of_large_matrices_leaves_the_gap_after_each_row_alone) {
+TEST(Matmul, of_large_matrices_leaves_the_gap_after_each_row_alone) {
   const at::Tensor a = numbers({700, 610}, at::kBFloat16).t();
   const at::Tensor b = numbers({700, 77}, at::kBFloat16, 2);
   const at::Tensor buffer = at::full({610, 100}, 7.0F);
@@ -101,7 +101,7 @@ TEST(Product, of_large_matrices_leaves_the_gap_after_each_row_alone) {
   EXPECT_TRUE(rounded.narrow(1, 270, 30).eq(7.0F).all().item<bool>());
 }
 
-TEST(Product, leaves_the_gap_after_each_row_alone) {
+TEST(Matmul, leaves_the_gap_after_each_row_alone) {
   for (const at::ScalarType dtype : kDTypes) {
     const at::Tensor buffer = at::full({6, 20}, 7.0F);
     ops::matmul(buffer.narrow(1, 0, 16), numbers({3, 6}, dtype).t(), numbers({3, 16}, dtype, 2), Into::kAdd);
@@ -109,7 +109,7 @@ TEST(Product, leaves_the_gap_after_each_row_alone) {
   }
 }
 
-TEST(Product, reads_rows_that_lie_apart) {
+TEST(Matmul, reads_rows_that_lie_apart) {
   for (const at::ScalarType dtype : kDTypes) {
     const at::Tensor wide = numbers({12, 40}, dtype);
     const at::Tensor a = wide.narrow(1, 8, 20);

@@ -99,7 +99,8 @@ TEST(MemoryPlan, staging_is_the_ring_and_drawn_weights_need_none) {
 
 TEST(MemoryPlan, ranks_with_more_sequences_keep_more_activations) {
   const std::vector<RankMemory> memory = plan(test::SmallModel(), 2, job(DType::kFloat32));
-  EXPECT_NE(memory[0].activations, memory[1].activations) << "5 sequences are 3 and 2";
+  // Of 5 sequences rank 0 has 3 and rank 1 has 2. The third keeps the input of each layer: 8 tokens of 24.
+  EXPECT_GE(memory[0].activations, memory[1].activations + 3 * 8 * 24 * 4);
 }
 
 TEST(MemoryPlan, what_is_recomputed_is_not_kept) {

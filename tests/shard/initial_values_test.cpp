@@ -21,7 +21,7 @@ std::vector<float> values_of(Role role, InitialValues initial = InitialValues::k
   return values;
 }
 
-TEST(InitialValues, NormsAreOneAndTheRestNormalUnlessTheTensorSaysOtherwise) {
+TEST(InitialValues, norms_are_one_and_the_rest_normal_unless_the_tensor_says_otherwise) {
   EXPECT_THAT(values_of(Role::kNorm), testing::Each(1.0f));
   EXPECT_THAT(values_of(Role::kNorm, InitialValues::kZeros), testing::Each(0.0f));
   EXPECT_THAT(values_of(Role::kAttention, InitialValues::kOnes), testing::Each(1.0f));
@@ -30,7 +30,7 @@ TEST(InitialValues, NormsAreOneAndTheRestNormalUnlessTheTensorSaysOtherwise) {
   EXPECT_NEAR(std::sqrt(square / 10'000), 0.02, 0.001);
 }
 
-TEST(InitialValues, LogarithmsOfUniformNumbersUpTo16) {
+TEST(InitialValues, logarithms_of_uniform_numbers_up_to_16) {
   double sum = 0;
   for (const float value : values_of(Role::kLinearAttention, InitialValues::kLogOfUniform16)) {
     EXPECT_LT(value, std::log(16.0f));
@@ -39,7 +39,7 @@ TEST(InitialValues, LogarithmsOfUniformNumbersUpTo16) {
   EXPECT_NEAR(sum / 10'000, 8.0, 0.2);
 }
 
-TEST(InitialValues, ShardsOfAnyRankCountHoldTheSameModel) {
+TEST(InitialValues, shards_of_any_rank_count_hold_the_same_model) {
   const ParameterManifest manifest = test::manifest_of({.hidden = 36, .experts = 5, .expert_width = 20});
   const UnitLayouts layouts = make_unit_layouts(manifest);
   const ShardPlan one(layouts, {1, 1});

@@ -35,7 +35,7 @@ void write_floats(const fs::path& path, const std::vector<Values>& tensors) {
   test::write_file(path, bytes);
 }
 
-TEST(CheckpointContent, IsTheSameInEveryLayoutAndSharding) {
+TEST(CheckpointContent, is_the_same_in_every_layout_and_sharding) {
   const TemporaryDirectory directory;
   const ParameterManifest manifest = test::manifest_of({});
   SynthesizeOptions options{.seed = 3};
@@ -56,7 +56,7 @@ TEST(CheckpointContent, IsTheSameInEveryLayoutAndSharding) {
   EXPECT_NE(whole.find("model.layers.2.mlp.experts.7.down_proj.weight"), nullptr);
 }
 
-TEST(CheckpointContent, CountsWhatIsNotFinite) {
+TEST(CheckpointContent, counts_what_is_not_finite) {
   const TemporaryDirectory directory;
   const float infinity = std::numeric_limits<float>::infinity();
   write_floats(directory / "model.safetensors", {{"a", {2, 2}, {1, std::nanf(""), -infinity, 0}},
@@ -66,7 +66,7 @@ TEST(CheckpointContent, CountsWhatIsNotFinite) {
   EXPECT_EQ(content.find("b")->non_finite, 0);
 }
 
-TEST(CheckpointContent, TakesWrapperPrefixesOff) {
+TEST(CheckpointContent, takes_wrapper_prefixes_off) {
   const TemporaryDirectory directory;
   write_floats(directory / "model.safetensors",
                {{"model.language_model.norm.weight", {1}, {1}}, {"language_model.lm_head.weight", {1}, {2}}});
@@ -75,7 +75,7 @@ TEST(CheckpointContent, TakesWrapperPrefixesOff) {
   EXPECT_NE(content.find("lm_head.weight"), nullptr);
 }
 
-TEST(CheckpointContent, RefusesATensorInTwoSpellings) {
+TEST(CheckpointContent, refuses_a_tensor_in_two_spellings) {
   const TemporaryDirectory directory;
   write_floats(directory / "model.safetensors",
                {{"model.language_model.norm.weight", {1}, {1}}, {"model.norm.weight", {1}, {1}}});
@@ -84,7 +84,7 @@ TEST(CheckpointContent, RefusesATensorInTwoSpellings) {
                      [&] { content_of(directory.path()); });
 }
 
-TEST(CheckpointContent, RefusesAFileThatWasChangedProgressHook) {
+TEST(CheckpointContent, refuses_a_file_that_was_changed_meanwhile) {
   const TemporaryDirectory directory;
   write_floats(directory / "model.safetensors", {{"a", {1}, {1}}});
   const CheckpointIndex index = read_checkpoint_index(directory.path());
@@ -93,7 +93,7 @@ TEST(CheckpointContent, RefusesAFileThatWasChangedProgressHook) {
                      [&] { static_cast<void>(read_content(index, directory.path(), {})); });
 }
 
-TEST(CheckpointContent, ReportsProgressUpToTheLastByte) {
+TEST(CheckpointContent, reports_progress_up_to_the_last_byte) {
   const TemporaryDirectory directory;
   write_floats(directory / "model.safetensors", {{"a", {3}, {1, 2, 3}}, {"b", {1}, {1}}});
   std::vector<std::int64_t> done;
@@ -116,7 +116,7 @@ class Comparison : public testing::Test {
   }
 };
 
-TEST_F(Comparison, NamesWhatOneSideLacksAndWhatDiffers) {
+TEST_F(Comparison, names_what_one_side_lacks_and_what_differs) {
   const ContentComparison found =
       compare(content({{"a", 1}, {"b", 2}, {"c", 3}}), content({{"b", 5}, {"c", 3}, {"d", 4}}));
   EXPECT_FALSE(found.is_equal());
@@ -127,14 +127,14 @@ TEST_F(Comparison, NamesWhatOneSideLacksAndWhatDiffers) {
   EXPECT_EQ(found.different[0].there, "bfloat16 [4] 00000000000000000000000000000005");
 }
 
-TEST_F(Comparison, TellsElementTypesAndShapesApart) {
+TEST_F(Comparison, tells_element_types_and_shapes_apart) {
   CheckpointContent other = content({{"a", 1}, {"b", 1}});
   other.tensors[0].dtype = DType::kFloat16;
   other.tensors[1].shape = {2, 2};
   EXPECT_EQ(compare(content({{"a", 1}, {"b", 1}}), other).different.size(), 2u);
 }
 
-TEST_F(Comparison, SparesWhatNoTextModelNeedsIfOneSideLacksIt) {
+TEST_F(Comparison, spares_what_no_text_model_needs_if_one_side_lacks_it) {
   const CheckpointContent text = content({{"a", 1}});
   const CheckpointContent more = content({{"a", 1}, {"mtp.fc.weight", 2}, {"model.visual.x", 3}});
   const ContentComparison found = compare(text, more);
@@ -144,7 +144,7 @@ TEST_F(Comparison, SparesWhatNoTextModelNeedsIfOneSideLacksIt) {
   EXPECT_FALSE(compare(more, content({{"a", 1}, {"mtp.fc.weight", 4}})).is_equal());
 }
 
-TEST_F(Comparison, SparesATiedHead) {
+TEST_F(Comparison, spares_a_tied_head) {
   const std::string head = "lm_head.weight", embedding = "model.embed_tokens.weight";
   const CheckpointContent tied = content({{embedding, 1}}, true);
   EXPECT_TRUE(compare(tied, content({{embedding, 1}, {head, 1}}, false)).is_equal());
@@ -155,7 +155,7 @@ TEST_F(Comparison, SparesATiedHead) {
   EXPECT_FALSE(compare(content({{embedding, 1}}), content({{embedding, 1}, {head, 1}})).is_equal());
 }
 
-TEST(CheckpointContent, LearnsOfTiesFromTheConfig) {
+TEST(CheckpointContent, learns_of_ties_from_the_config) {
   const TemporaryDirectory directory;
   write_floats(directory / "model.safetensors", {{"a", {1}, {1}}});
   EXPECT_FALSE(content_of(directory.path()).tied);

@@ -22,7 +22,7 @@ Digest digest_at_once(std::span<const std::byte> bytes) {
   return digester.sum();
 }
 
-TEST(TensorDigester, AddsUpBlocksSeededWithTheirNumber) {
+TEST(TensorDigester, adds_up_blocks_seeded_with_their_number) {
   for (const std::size_t size : {0, 1, 4095, 4096, 4097, 8192, 20000}) {
     const std::vector<std::byte> bytes = counting_bytes(size);
     Digest expected;
@@ -33,14 +33,14 @@ TEST(TensorDigester, AddsUpBlocksSeededWithTheirNumber) {
   }
 }
 
-TEST(TensorDigester, KeepsItsValues) {
+TEST(TensorDigester, keeps_its_values) {
   // From a program in C with 128-bit integers, of the definition alone.
   EXPECT_EQ(digest_at_once({}).hex(), "00000000000000000000000000000000");
   EXPECT_EQ(digest_at_once(counting_bytes(10)).hex(), "bd930669a87b4b37e67bf1ad8dcf73a8");
   EXPECT_EQ(digest_at_once(counting_bytes(10000)).hex(), "8908e38dcd4e306399fc0097b3094e3e");
 }
 
-TEST(TensorDigester, DoesNotDependOnPiecesOrTheirOrder) {
+TEST(TensorDigester, does_not_depend_on_pieces_or_their_order) {
   const std::vector<std::byte> bytes = counting_bytes(30011);
   for (const std::size_t piece : {1, 128, 4096, 5000, 12289}) {
     TensorDigester forward(std::ssize(bytes));
@@ -61,7 +61,7 @@ TEST(TensorDigester, DoesNotDependOnPiecesOrTheirOrder) {
   }
 }
 
-TEST(TensorDigester, HandsOnWhatOthersMustComplete) {
+TEST(TensorDigester, hands_on_what_others_must_complete) {
   const std::vector<std::byte> bytes = counting_bytes(20000);
   TensorDigester completing(20000);
   Digest sum;
@@ -79,7 +79,7 @@ TEST(TensorDigester, HandsOnWhatOthersMustComplete) {
   EXPECT_EQ(sum += completing.sum(), digest_at_once(bytes));
 }
 
-TEST(TensorDigester, RefusesBytesOutsideTheTensorOrAddedTwice) {
+TEST(TensorDigester, refuses_bytes_outside_the_tensor_or_added_twice) {
   const std::vector<std::byte> bytes = counting_bytes(100);
   EXPECT_THROW(TensorDigester(99).add(0, bytes), Error);
   EXPECT_THROW(TensorDigester(150).add(51, bytes), Error);

@@ -136,7 +136,7 @@ test::TinyModel stored_in(DType dtype) {
   return model;
 }
 
-TEST(VerifyShards, FindsTheContentOfTheFilesInEveryLayoutAndTrainingType) {
+TEST(VerifyShards, finds_the_content_of_the_files_in_every_layout_and_training_type) {
   for (const ExpertLayout experts : {ExpertLayout::kPerExpert, ExpertLayout::kFused}) {
     for (const DType stored : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
       const Checkpoint checkpoint(stored_in(stored), experts);
@@ -177,7 +177,7 @@ void write_with_gates_apart(const KeyMap& keys, const fs::path& path) {
   test::write_file(path / "model.safetensors", bytes);
 }
 
-TEST(VerifyShards, FollowsEntriesThatLieInBlocksOfATensor) {
+TEST(VerifyShards, follows_entries_that_lie_in_blocks_of_a_tensor) {
   const Checkpoint checkpoint(kModel, write_with_gates_apart);
   const CheckpointIndex index = read_checkpoint_index(checkpoint.path());
   for (const DType arena : {DType::kBFloat16, DType::kFloat32}) {
@@ -188,7 +188,7 @@ TEST(VerifyShards, FollowsEntriesThatLieInBlocksOfATensor) {
   }
 }
 
-TEST(VerifyShards, ComparesInTheCoarserTypeOfTheArena) {
+TEST(VerifyShards, compares_in_the_coarser_type_of_the_arena) {
   for (const DType stored : {DType::kFloat32, DType::kFloat16}) {
     const Checkpoint checkpoint(stored_in(stored), ExpertLayout::kPerExpert);
     Filled filled(checkpoint, DType::kBFloat16);
@@ -198,7 +198,7 @@ TEST(VerifyShards, ComparesInTheCoarserTypeOfTheArena) {
   }
 }
 
-TEST(VerifyShards, NamesATensorWithOneWrongBitOnEveryRank) {
+TEST(VerifyShards, names_a_tensor_with_one_wrong_bit_on_every_rank) {
   const Checkpoint checkpoint(kModel, ExpertLayout::kFused);
   const std::int64_t last = 515 * 64 - 1;
   for (const std::int64_t element : {std::int64_t{0}, last / 2, last}) {
@@ -212,7 +212,7 @@ TEST(VerifyShards, NamesATensorWithOneWrongBitOnEveryRank) {
   }
 }
 
-TEST(VerifyShards, NamesTheExpertAndItsOwner) {
+TEST(VerifyShards, names_the_expert_and_its_owner) {
   const Checkpoint checkpoint(kModel, ExpertLayout::kFused);
   Filled filled(checkpoint, DType::kFloat32);
   const std::string fused = "model.layers.1.mlp.experts.gate_up_proj";
@@ -223,21 +223,21 @@ TEST(VerifyShards, NamesTheExpertAndItsOwner) {
   EXPECT_THAT(error, HasSubstr(fmt::format("{}\n", filled.owner(fused, up_of_expert_4))));
 }
 
-TEST(VerifyShards, FindsBitsBelowThePrecisionOfTheFiles) {
+TEST(VerifyShards, finds_bits_below_the_precision_of_the_files) {
   const Checkpoint checkpoint(kModel, ExpertLayout::kPerExpert);
   Filled filled(checkpoint, DType::kFloat32);
   filled.flip("model.norm.weight", 63, 0);
   EXPECT_THAT(filled.error(), HasSubstr("\n    model.norm.weight (model-"));
 }
 
-TEST(VerifyShards, FindsAFileThatWasChanged) {
+TEST(VerifyShards, finds_a_file_that_was_changed) {
   const Checkpoint checkpoint(kModel, ExpertLayout::kPerExpert);
   const Filled filled(checkpoint, DType::kBFloat16);
   checkpoint.write("model.layers.0.mlp.experts.3.down_proj.weight", 40, 0x1234);
   EXPECT_THAT(filled.error(), HasSubstr("\n    model.layers.0.mlp.experts.3.down_proj.weight (model-"));
 }
 
-TEST(VerifyShards, TakesNaNsForEqualThatAConversionMakesAlike) {
+TEST(VerifyShards, takes_nans_for_equal_that_a_conversion_makes_alike) {
   const Checkpoint checkpoint(kModel, ExpertLayout::kPerExpert);
   checkpoint.write("model.norm.weight", 1, 0xffa5);
   checkpoint.write("model.norm.weight", 2, 0xff80);  // minus infinity
@@ -245,7 +245,7 @@ TEST(VerifyShards, TakesNaNsForEqualThatAConversionMakesAlike) {
     EXPECT_EQ(Filled(checkpoint, arena).verify().non_finite, 2);
 }
 
-TEST(VerifyShards, ReadsEveryByteOnceWhoeverReads) {
+TEST(VerifyShards, reads_every_byte_once_whoever_reads) {
   const Checkpoint checkpoint(kModel, ExpertLayout::kPerExpert);
   const Filled filled(checkpoint, DType::kBFloat16);
   std::vector<int> all(static_cast<std::size_t>(test_world().size()));
@@ -268,7 +268,7 @@ TEST(VerifyShards, ReadsEveryByteOnceWhoeverReads) {
   }
 }
 
-TEST(VerifyShards, MayTakeLongerThanTheLimitOfOneExchange) {
+TEST(VerifyShards, may_take_longer_than_the_limit_of_one_exchange) {
   const Checkpoint checkpoint(kModel, ExpertLayout::kPerExpert);
   const Filled filled(checkpoint, DType::kBFloat16);
   const Stopwatch watch;

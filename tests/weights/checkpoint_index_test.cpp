@@ -44,7 +44,7 @@ class CheckpointIndexTest : public testing::Test {
   test::TemporaryDirectory directory_;
 };
 
-TEST_F(CheckpointIndexTest, ReadsASingleFile) {
+TEST_F(CheckpointIndexTest, reads_a_single_file) {
   write_safetensors(dir() / "model.safetensors", {{"a", {2, 3}}, {"b", {4}, DType::kFloat32}});
   const CheckpointIndex index = read_checkpoint_index(dir());
   ASSERT_EQ(index.entries.size(), 2u);
@@ -54,7 +54,7 @@ TEST_F(CheckpointIndexTest, ReadsASingleFile) {
   EXPECT_EQ(index.files[0].bytes, static_cast<std::int64_t>(fs::file_size(dir() / "model.safetensors")));
 }
 
-TEST_F(CheckpointIndexTest, ReadsShardsAndTravelsUnchanged) {
+TEST_F(CheckpointIndexTest, reads_shards_and_travels_unchanged) {
   write_whole();
   const CheckpointIndex read = read_checkpoint_index(dir());
   const CheckpointIndex index = CheckpointIndex::from_bytes(read.to_bytes());
@@ -67,7 +67,7 @@ TEST_F(CheckpointIndexTest, ReadsShardsAndTravelsUnchanged) {
   EXPECT_EQ(index.to_bytes(), read.to_bytes());
 }
 
-TEST_F(CheckpointIndexTest, FollowsLinksAsInAHubCache) {
+TEST_F(CheckpointIndexTest, follows_links_as_in_a_hub_cache) {
   write_whole();
   fs::create_directory(dir() / "snapshot");
   fs::rename(dir() / kFirst, dir() / "blob");
@@ -77,7 +77,7 @@ TEST_F(CheckpointIndexTest, FollowsLinksAsInAHubCache) {
   EXPECT_EQ(read_checkpoint_index(dir() / "snapshot").entries.size(), 3u);
 }
 
-TEST_F(CheckpointIndexTest, WarnsOfAWrongTotalSize) {
+TEST_F(CheckpointIndexTest, warns_of_a_wrong_total_size) {
   write_whole();
   write_index(fmt::format(R"("a": "{0}", "b": "{1}", "c": "{1}")", kFirst, kSecond), 25);
   const CheckpointIndex index = read_checkpoint_index(dir());
@@ -85,7 +85,7 @@ TEST_F(CheckpointIndexTest, WarnsOfAWrongTotalSize) {
   EXPECT_THAT(index.warnings[0], AllOf(HasSubstr("25"), HasSubstr("24")));
 }
 
-TEST_F(CheckpointIndexTest, ListsAllThatIsWrongAtOnce) {
+TEST_F(CheckpointIndexTest, lists_all_that_is_wrong_at_once) {
   write_safetensors(dir() / kFirst, {{"a", {2}}, {"b", {2}}, {"extra", {1}}});
   write_safetensors(dir() / kSecond, {{"b", {2}}, {"moved", {1}}});
   write_index(
@@ -101,31 +101,31 @@ TEST_F(CheckpointIndexTest, ListsAllThatIsWrongAtOnce) {
   EXPECT_THAT(text, Not(HasSubstr("tensor c is missing"))) << "its file's absence says it";
 }
 
-TEST_F(CheckpointIndexTest, OpensNothingWhenAFileNameIsUnsafe) {
+TEST_F(CheckpointIndexTest, opens_nothing_when_a_file_name_is_unsafe) {
   write_whole();
   write_index(fmt::format(R"("a": "absent", "b": "../{}")", kSecond));
   EXPECT_THAT(error(),
               AllOf(StartsWith("65: "), HasSubstr("outside the model directory"), Not(HasSubstr("absent"))));
 }
 
-TEST_F(CheckpointIndexTest, RefusesShardsThatAreNoFiles) {
+TEST_F(CheckpointIndexTest, refuses_shards_that_are_no_files) {
   write_index(R"("a": "fifo", "b": "folder")");
   ASSERT_EQ(::mkfifo((dir() / "fifo").c_str(), 0600), 0);
   fs::create_directory(dir() / "folder");
   EXPECT_THAT(error(), AllOf(StartsWith("65: "), HasSubstr("fifo"), HasSubstr("folder")));
 }
 
-TEST_F(CheckpointIndexTest, RefusesADanglingLink) {
+TEST_F(CheckpointIndexTest, refuses_a_dangling_link) {
   fs::create_symlink("nowhere", dir() / "model.safetensors");
   EXPECT_THAT(error(), AllOf(StartsWith("65: "), HasSubstr("model.safetensors")));
 }
 
-TEST_F(CheckpointIndexTest, HintsAtConversionWhenThereAreOnlyPickles) {
+TEST_F(CheckpointIndexTest, hints_at_conversion_when_there_are_only_pickles) {
   write_file(dir() / "pytorch_model.bin", "x");
   EXPECT_THAT(error(), AllOf(StartsWith("65: "), HasSubstr("pytorch_model.bin"), HasSubstr("Convert")));
 }
 
-TEST_F(CheckpointIndexTest, RefusesDirectoriesWithoutWeights) {
+TEST_F(CheckpointIndexTest, refuses_directories_without_weights) {
   EXPECT_THAT(error(), AllOf(StartsWith("65: "), HasSubstr("neither model.safetensors")));
   EXPECT_THAT(error_of([&] { static_cast<void>(read_checkpoint_index(dir() / "none")); }),
               HasSubstr("no such directory"));

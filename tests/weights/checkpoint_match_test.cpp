@@ -48,7 +48,7 @@ class CheckpointMatchTest : public testing::Test {
   CheckpointIndex index_ = index_of(keys_, ExpertLayout::kPerExpert);
 };
 
-TEST_F(CheckpointMatchTest, AcceptsBothExpertLayouts) {
+TEST_F(CheckpointMatchTest, accepts_both_expert_layouts) {
   EXPECT_EQ(match_checkpoint(index_, keys_, kArena).experts, ExpertLayout::kPerExpert);
   const CheckpointIndex fused = index_of(keys_, ExpertLayout::kFused);
   const CheckpointMatch match = match_checkpoint(fused, keys_, kArena);
@@ -56,7 +56,7 @@ TEST_F(CheckpointMatchTest, AcceptsBothExpertLayouts) {
   EXPECT_EQ(match.entries.size(), fused.entries.size());
 }
 
-TEST_F(CheckpointMatchTest, ListsEveryKindOfDifferenceInOneReport) {
+TEST_F(CheckpointMatchTest, lists_every_kind_of_difference_in_one_report) {
   erase("model.layers.0.mlp.experts.3.up_proj.weight");
   erase("model.norm.weight");
   entry("model.embed_tokens.weight").shape = {511, 64};
@@ -74,7 +74,7 @@ TEST_F(CheckpointMatchTest, ListsEveryKindOfDifferenceInOneReport) {
   EXPECT_THAT(text, Not(HasSubstr("there twice")));
 }
 
-TEST_F(CheckpointMatchTest, NamesFusedTensorsWhenThoseAreMissing) {
+TEST_F(CheckpointMatchTest, names_fused_tensors_when_those_are_missing) {
   index_ = index_of(keys_, ExpertLayout::kFused);
   erase("model.layers.0.mlp.experts.down_proj");
   EXPECT_THAT(error(), AllOf(HasSubstr("missing (1):"),
@@ -91,7 +91,7 @@ void separate_gates(CheckpointIndex& index) {
   index.entries.push_back(up);
 }
 
-TEST_F(CheckpointMatchTest, AcceptsFusedExpertsWithGatesAndUpsApart) {
+TEST_F(CheckpointMatchTest, accepts_fused_experts_with_gates_and_ups_apart) {
   index_ = index_of(keys_, ExpertLayout::kFused);
   separate_gates(index_);
   const CheckpointMatch match = match_checkpoint(index_, keys_, kArena);
@@ -106,7 +106,7 @@ TEST_F(CheckpointMatchTest, AcceptsFusedExpertsWithGatesAndUpsApart) {
   EXPECT_EQ(blocks[3].count, 48 * 64);
 }
 
-TEST_F(CheckpointMatchTest, SaysWhichFusedTensorLacksAPart) {
+TEST_F(CheckpointMatchTest, says_which_fused_tensor_lacks_a_part) {
   for (const char* lost : {"model.layers.0.mlp.experts.gate_proj", "model.layers.0.mlp.experts.up_proj"}) {
     index_ = index_of(keys_, ExpertLayout::kFused);
     separate_gates(index_);
@@ -117,27 +117,27 @@ TEST_F(CheckpointMatchTest, SaysWhichFusedTensorLacksAPart) {
   }
 }
 
-TEST_F(CheckpointMatchTest, AcceptsAnExpertWithGateAndUpJoined) {
+TEST_F(CheckpointMatchTest, accepts_an_expert_with_gate_and_up_joined) {
   const std::string expert = "model.layers.0.mlp.experts.3.";
   erase(expert + "gate_proj.weight");
   entry(expert + "up_proj.weight") = {expert + "gate_up_proj.weight", 0, kArena, {96, 64}, 0, 96 * 64 * 2};
   EXPECT_EQ(match_checkpoint(index_, keys_, kArena).entries.size(), index_.entries.size());
 }
 
-TEST_F(CheckpointMatchTest, NamesWhatIsMissingAsItsWrapperPublishesIt) {
+TEST_F(CheckpointMatchTest, names_what_is_missing_as_its_wrapper_publishes_it) {
   manifest_.set_published_prefix("model.language_model.");
   erase("model.layers.1.mlp.up_proj.weight");
   EXPECT_THAT(error(), HasSubstr("model.language_model.layers.1.mlp.up_proj.weight [160, 64]"));
 }
 
-TEST_F(CheckpointMatchTest, RefusesTheSameTensorUnderTwoPrefixes) {
+TEST_F(CheckpointMatchTest, refuses_the_same_tensor_under_two_prefixes) {
   CheckpointEntry copy = entry("model.norm.weight");
   copy.name = "language_model.model.norm.weight";
   index_.entries.push_back(copy);
   EXPECT_THAT(error(), HasSubstr("there twice (1):"));
 }
 
-TEST_F(CheckpointMatchTest, TakesAnyFloatingTypeIntoEitherTrainingType) {
+TEST_F(CheckpointMatchTest, takes_any_floating_type_into_either_training_type) {
   for (const DType file : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
     for (CheckpointEntry& e : index_.entries) e.dtype = file;
     for (const DType arena : {DType::kFloat32, DType::kBFloat16})
@@ -145,7 +145,7 @@ TEST_F(CheckpointMatchTest, TakesAnyFloatingTypeIntoEitherTrainingType) {
   }
 }
 
-TEST_F(CheckpointMatchTest, RefusesFusedAndPerExpertTensorsTogether) {
+TEST_F(CheckpointMatchTest, refuses_fused_and_per_expert_tensors_together) {
   index_.entries.push_back(index_of(keys_, ExpertLayout::kFused).entries[7]);
   ASSERT_EQ(index_.entries.back().name, "model.layers.0.mlp.experts.gate_up_proj");
   EXPECT_THAT(error(), AllOf(HasSubstr("there twice (16):"),
@@ -153,7 +153,7 @@ TEST_F(CheckpointMatchTest, RefusesFusedAndPerExpertTensorsTogether) {
                                        "model.layers.0.mlp.experts.gate_up_proj")));
 }
 
-TEST_F(CheckpointMatchTest, IgnoresTiedCopiesAndForeignPartsByReason) {
+TEST_F(CheckpointMatchTest, ignores_tied_copies_and_foreign_parts_by_reason) {
   const ParameterManifest tied = test::manifest_of({.experts = 0, .tied = true});
   const KeyMap keys(tied);
   CheckpointIndex index = index_of(keys, ExpertLayout::kPerExpert);
@@ -167,7 +167,7 @@ TEST_F(CheckpointMatchTest, IgnoresTiedCopiesAndForeignPartsByReason) {
                                                                  HasSubstr("ignored 2 tensors (8 B)")));
 }
 
-TEST_F(CheckpointMatchTest, ShortensAListThatWouldFillTheScreen) {
+TEST_F(CheckpointMatchTest, shortens_a_list_that_would_fill_the_screen) {
   index_.entries.resize(1);
   for (int i = 0; i < 300; ++i)
     index_.entries.push_back({fmt::format("unknown.{}", i), 0, kArena, {1}, 0, 2});

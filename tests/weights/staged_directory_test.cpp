@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(StagedDirectory, ShowsItsFilesOnlyAfterCommit) {
+TEST(StagedDirectory, shows_its_files_only_after_commit) {
   const test::TemporaryDirectory parent;
   const fs::path target = parent.path() / "new" / "model";
   StagedDirectory staged(target / "");
@@ -20,7 +20,7 @@ TEST(StagedDirectory, ShowsItsFilesOnlyAfterCommit) {
   EXPECT_FALSE(fs::exists(staged.path()));
 }
 
-TEST(StagedDirectory, VanishesWithoutCommit) {
+TEST(StagedDirectory, vanishes_without_commit) {
   const test::TemporaryDirectory parent;
   {
     const StagedDirectory staged(parent.path() / "model");
@@ -29,7 +29,7 @@ TEST(StagedDirectory, VanishesWithoutCommit) {
   EXPECT_TRUE(fs::is_empty(parent.path()));
 }
 
-TEST(StagedDirectory, NamesWhatAKilledRunLeft) {
+TEST(StagedDirectory, names_what_a_killed_run_left) {
   const test::TemporaryDirectory parent;
   fs::create_directory(parent.path() / ".model.partial-1");
   testing::internal::CaptureStderr();
@@ -38,7 +38,7 @@ TEST(StagedDirectory, NamesWhatAKilledRunLeft) {
   EXPECT_TRUE(fs::exists(parent.path() / ".model.partial-1"));
 }
 
-TEST(StagedDirectory, TakesTheNextNameThatIsFreeIfItMay) {
+TEST(StagedDirectory, takes_the_next_name_that_is_free_if_it_may) {
   const test::TemporaryDirectory parent;
   const fs::path target = parent.path() / "model";
   for (const char* taken : {"model", "model-1"}) {
@@ -52,7 +52,7 @@ TEST(StagedDirectory, TakesTheNextNameThatIsFreeIfItMay) {
   EXPECT_EQ(fs::file_size(target / "file"), 5U) << "the other one's";
 }
 
-TEST(StagedDirectory, KeepsWhatIsCompleteButCannotBeNamed) {
+TEST(StagedDirectory, keeps_what_is_complete_but_cannot_be_named) {
   const test::TemporaryDirectory parent;
   const fs::path target = parent.path() / "model";
   fs::path kept;
@@ -68,7 +68,7 @@ TEST(StagedDirectory, KeepsWhatIsCompleteButCannotBeNamed) {
   EXPECT_TRUE(fs::exists(kept / "file"));
 }
 
-TEST(StagedDirectory, TakesTheNameOfAnEmptyDirectoryButOfNothingElse) {
+TEST(StagedDirectory, takes_the_name_of_an_empty_directory_but_of_nothing_else) {
   const test::TemporaryDirectory parent;
   const fs::path target = parent.path() / "model";
   fs::create_directory(target);

@@ -13,7 +13,7 @@ SafetensorsEntry vector_of(const std::string& name, std::int64_t elements) {
   return {name, DType::kFloat32, {elements}, 0, 0};
 }
 
-TEST(WeightFiles, CutsBeforeTheTensorThatWouldPassTheLimit) {
+TEST(WeightFiles, cuts_before_the_tensor_that_would_pass_the_limit) {
   const auto files =
       cut_into_files({vector_of("a", 10), vector_of("b", 15), vector_of("c", 1), vector_of("d", 99)}, 100);
   ASSERT_EQ(files.size(), 3U);
@@ -23,7 +23,7 @@ TEST(WeightFiles, CutsBeforeTheTensorThatWouldPassTheLimit) {
   EXPECT_EQ(files[2].bytes - files[2].header_bytes, 99 * 4);
 }
 
-TEST(WeightFiles, HeadersSayWhereTheTensorsAre) {
+TEST(WeightFiles, headers_say_where_the_tensors_are) {
   const WeightFile file = cut_into_files({vector_of("a", 3), vector_of("b", 5)}, 1000).front();
   const std::string header = file.header();
   EXPECT_EQ(static_cast<std::int64_t>(header.size()), file.header_bytes);
@@ -32,13 +32,13 @@ TEST(WeightFiles, HeadersSayWhereTheTensorsAre) {
   EXPECT_EQ(parsed.metadata.at("format"), "pt");
 }
 
-TEST(WeightFiles, ASingleFileHasNoIndex) {
+TEST(WeightFiles, a_single_file_has_no_index) {
   const test::TemporaryDirectory directory;
   write_weight_index(directory.path(), cut_into_files({vector_of("a", 3)}, 1000));
   EXPECT_TRUE(fs::is_empty(directory.path()));
 }
 
-TEST(WeightFiles, CopiesOfAnyLengthAreEqual) {
+TEST(WeightFiles, copies_of_any_length_are_equal) {
   const test::TemporaryDirectory from;
   const test::TemporaryDirectory to;
   const std::string text(2'500'000, 'x');
@@ -48,7 +48,7 @@ TEST(WeightFiles, CopiesOfAnyLengthAreEqual) {
   EXPECT_TRUE(fs::is_empty(to / "empty"));
 }
 
-TEST(WeightFiles, FindsTheCompanionsOfAModelAndNothingElse) {
+TEST(WeightFiles, finds_the_companions_of_a_model_and_nothing_else) {
   const test::TemporaryDirectory directory;
   for (const char* name : {"config.json", "preprocessor_config.json", "README.md", "model.safetensors"})
     static_cast<void>(directory.write(name, "x"));

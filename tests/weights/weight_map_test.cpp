@@ -16,7 +16,7 @@ std::string error_in(const std::string& json) {
   return error_of([&] { static_cast<void>(parse_weight_map(json, "index.json")); });
 }
 
-TEST(WeightMap, ReadsFilesTensorsAndTotalSize) {
+TEST(WeightMap, reads_files_tensors_and_total_size) {
   const WeightMap map = parse_weight_map(
       R"({"metadata": {"total_size": 12, "more": [1, {"a": null}]}, "weight_map": {"a": "x", "b": "s/y", "c": "x"}})",
       "i");
@@ -27,7 +27,7 @@ TEST(WeightMap, ReadsFilesTensorsAndTotalSize) {
   EXPECT_EQ(map.total_size, 12);
 }
 
-TEST(WeightMap, RefusesNamesThatLeadOutOfTheDirectory) {
+TEST(WeightMap, refuses_names_that_lead_out_of_the_directory) {
   for (const std::string name :
        {"../x", "/etc/passwd", "a/../../x", "", ".", "..", "a//b", "a/", "./a", "a\\u0000b"})
     EXPECT_THAT(error_in(R"({"weight_map": {"t": ")" + name + "\"}}"),
@@ -35,13 +35,13 @@ TEST(WeightMap, RefusesNamesThatLeadOutOfTheDirectory) {
         << name;
 }
 
-TEST(WeightMap, RefusesAKeyGivenTwiceHoweverItIsSpelled) {
+TEST(WeightMap, refuses_a_key_given_twice_however_it_is_spelled) {
   EXPECT_THAT(error_in(R"({"weight_map": {"ab": "x", "a\u0062": "y"}})"), HasSubstr("\"ab\" is there twice"));
   EXPECT_THAT(error_in(R"({"weight_map": {}, "weight_map": {}})"),
               HasSubstr("\"weight_map\" is there twice"));
 }
 
-TEST(WeightMap, RefusesOtherShapesOfDocument) {
+TEST(WeightMap, refuses_other_shapes_of_document) {
   EXPECT_THAT(error_in("[]"), HasSubstr("must be an object, not an array"));
   EXPECT_THAT(error_in("3"), HasSubstr("must be an object, not a number"));
   EXPECT_THAT(error_in("{}"), HasSubstr("no object \"weight_map\""));
@@ -55,21 +55,21 @@ TEST(WeightMap, RefusesOtherShapesOfDocument) {
   EXPECT_THAT(error_in(R"({"weight_map": {"t": ["v"]}})"), HasSubstr("must be a file name, not an array"));
 }
 
-TEST(WeightMap, RefusesBrokenJson) {
+TEST(WeightMap, refuses_broken_json) {
   EXPECT_THAT(error_in(""), HasSubstr("is not JSON"));
   EXPECT_THAT(error_in(R"({"weight_map": {"t": "x")"), HasSubstr("is not JSON"));
   EXPECT_THAT(error_in("{\"weight_map\": {\"\xff\": \"x\"}}"), HasSubstr("is not JSON"));
   EXPECT_THAT(error_in(R"({"weight_map": {}} {})"), HasSubstr("is not JSON"));
 }
 
-TEST(WeightMap, RefusesDeepNesting) {
+TEST(WeightMap, refuses_deep_nesting) {
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
   EXPECT_THAT(error_in(objects), HasSubstr("more than 16 deep"));
   EXPECT_THAT(error_in("{\"a\":" + std::string(100'000, '[')), HasSubstr("is not JSON"));
 }
 
-TEST(WeightMap, TakesATotalSizeOfAnotherTypeForNone) {
+TEST(WeightMap, takes_a_total_size_of_another_type_for_none) {
   EXPECT_FALSE(parse_weight_map(R"({"metadata": {"total_size": "12"}, "weight_map": {}})", "i").total_size);
   EXPECT_FALSE(parse_weight_map(R"({"metadata": {"total_size": 1e3}, "weight_map": {}})", "i").total_size);
   EXPECT_FALSE(

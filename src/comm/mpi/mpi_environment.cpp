@@ -104,7 +104,7 @@ void MpiEnvironment::find_local_ranks() {
   check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
 }
 
-bool MpiEnvironment::take_failure_reporter() const noexcept { return failure_reporter_->take(); }
+bool MpiEnvironment::elect_failure_reporter() const noexcept { return failure_reporter_->take(); }
 
 void MpiEnvironment::finalize(double limit_seconds) {
   if (finalized_) return;

@@ -42,7 +42,7 @@ class MpiEnvironment {
 
   /// When several ranks fail together the lowest one reports: true on that rank, after up to four seconds.
   /// The others then only wait for its abort().
-  [[nodiscard]] bool take_failure_reporter() const noexcept;
+  [[nodiscard]] bool elect_failure_reporter() const noexcept;
 
   /// Ends MPI. Nothing of MPI may be used afterwards; does nothing the second time. `limit_seconds` replaces
   /// the limit of construction.

@@ -68,7 +68,7 @@ constexpr unsigned kSilenceSeconds = 30;
 constexpr unsigned kFailureReporterElectionSeconds = 10;
 
 [[noreturn]] void end_job(MpiEnvironment& mpi, const Failure& failure) {
-  if (!mpi.take_failure_reporter()) {
+  if (!mpi.elect_failure_reporter()) {
     exit_within(kSilenceSeconds + kFailureReporterElectionSeconds, failure.code);
     std::this_thread::sleep_for(std::chrono::seconds(kSilenceSeconds));
     MpiEnvironment::abort(failure.code);
@@ -84,7 +84,7 @@ void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks, 
   const Job& job = find_job(blueprint.config.job.kind);
   const ShardPlan plan = blueprint.shard_plan(comm.size());
   RunDirectory directory(blueprint.config, comm);
-  const SignalWatch::FailureReporterElections failure_reporters(
+  const SignalWatch::SignalCallback on_signal(
       signals, [&](int number) { directory.set_ended_by(number); });
   try {
     const int threads =

@@ -1,0 +1,44 @@
+#!/bin/bash
+# Runs the numeric tests under every kernel choice of OpenBLAS and oneDNN that this processor can run, on 1 to 4 threads.
+#   tests/sweep_processors.sh BUILD_DIR
+# Prints the settings under which a test program failed, with its output; the exit status is 0 only if none did.
+set -uo pipefail
+if (($# != 1)); then
+  echo "usage: tests/sweep_processors.sh BUILD_DIR" >&2
+  exit 64
+fi
+binaries=$1/bin
+tests=(ops_test decoder_test train_torch_test)
+has() { grep -qw "$1" /proc/cpuinfo; }
+
+blas_kernels=(Prescott)
+has avx2 && blas_kernels+=(Haswell Zen)
+has avx512f && blas_kernels+=(SkylakeX)
+isa_levels=(SSE41)
+has avx && isa_levels+=(AVX)
+has avx2 && isa_levels+=(AVX2)
+has avx512f && isa_levels+=(AVX512_CORE)
+has avx512_vnni && isa_levels+=(AVX512_CORE_VNNI)
+has avx512_bf16 && isa_levels+=(AVX512_CORE_BF16)
+has amx_tile && isa_levels+=(AVX512_CORE_AMX)
+
+runs=0
+failed=0
+# try VARIABLE=VALUE: all test programs under it, on 1 to 4 threads.
+try() {
+  local threads test output
+  for threads in 1 2 3 4; do
+    for test in "${tests[@]}"; do
+      runs=$((runs + 1))
+      output=$(env "$1" OMP_NUM_THREADS=$threads "$binaries/$test" --gtest_brief=1 2>&1) && continue
+      failed=$((failed + 1))
+      printf '%s under %s on %d threads failed:\n%s\n' "$test" "$1" "$threads" "$output"
+    done
+  done
+}
+
+for kernel in "${blas_kernels[@]}"; do try "OPENBLAS_CORETYPE=$kernel"; done
+for level in "${isa_levels[@]}"; do try "ONEDNN_MAX_CPU_ISA=$level"; done
+printf 'BLAS kernels %s; oneDNN levels %s; 1 to 4 threads: %d runs, %d failed\n' \
+  "${blas_kernels[*]}" "${isa_levels[*]}" "$runs" "$failed"
+((failed == 0 && runs > 0))
