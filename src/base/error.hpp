@@ -16,6 +16,7 @@ enum class ExitCode : int {
   kUsage = 64,      ///< the command line
   kBadData = 65,    ///< a model directory or data file
   kInternal = 70,   ///< a broken invariant, or ranks that disagree
+  kTooLittle = 71,  ///< the machine has too little for the job: memory
   kIo = 74,         ///< the system refused a read or a write
   kResumable = 75,  ///< state was saved; run again to go on
   kNumerics = 76,   ///< NaN or infinity in loss or gradients

@@ -60,7 +60,7 @@ MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpo
 
   const std::string cause = on_device ? "the device is full" : errno_text(errno);
   const std::int64_t available = on_device ? device::available_bytes() : available_memory_bytes();
-  fail(ExitCode::kInternal,
+  fail(ExitCode::kTooLittle,
        "cannot allocate {} ({} bytes) of {} memory for {}: {}; available {}. Use more ranks or a machine "
        "with more memory, or "
        "raise the limit on this process if there is one (load.memory_limit, ulimit -d)",

@@ -37,7 +37,7 @@ class MemoryBlock {
   std::int64_t bytes_ = 0;
 };
 
-/// Allocates `bytes`, page aligned and zero. Error(kInternal) saying what it was for, how much was asked and
+/// Allocates `bytes`, page aligned and zero. Error(kTooLittle) saying what it was for, how much was asked and
 /// how much the machine has. kDevice without CUDA in the build: Error(kBadConfig).
 [[nodiscard]] MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpose);
 

@@ -15,7 +15,7 @@ Failure current_failure() {
   } catch (const Error& e) {
     return {e.code(), e.what()};
   } catch (const std::bad_alloc&) {
-    return {ExitCode::kInternal,
+    return {ExitCode::kTooLittle,
             fmt::format("out of memory: an allocation was refused; the machine has {} available, and a "
                         "limit on the process (load.memory_limit, ulimit) may be lower",
                         format_bytes(available_memory_bytes()))};

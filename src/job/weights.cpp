@@ -61,7 +61,7 @@ void require_memory(const JobContext& context) {
       available_memory_bytes(unified ? MemoryPool::kUnified : MemoryPool::kReclaimable);
   if (needed > available)
     fail(
-        ExitCode::kInternal,
+        ExitCode::kTooLittle,
         "the machine of {} must hold {} at the peak, and has {} {}: {} too little. Use more machines, or see "
         "sluice plan for what takes the memory{}",
         ranks_text(std::move(neighbours)), format_bytes(needed), format_bytes(available),

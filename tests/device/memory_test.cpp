@@ -24,7 +24,7 @@ std::string error_of_allocating(std::int64_t bytes) {
   try {
     const MemoryBlock block = allocate(MemoryKind::kPrivate, bytes, "the shard arena");
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kInternal);
+    EXPECT_EQ(error.code(), ExitCode::kTooLittle);
     return error.what();
   }
   return "nothing was thrown";

@@ -30,7 +30,7 @@ TEST(Failure, our_own_errors_keep_their_code_and_text) {
 
 TEST(Failure, refused_memory_says_what_is_available_and_which_limits_there_are) {
   const Failure failure = failure_of([] { throw std::bad_alloc(); });
-  EXPECT_EQ(failure.code, ExitCode::kInternal);
+  EXPECT_EQ(failure.code, ExitCode::kTooLittle);
   EXPECT_THAT(failure.text, HasSubstr("out of memory"));
   EXPECT_THAT(failure.text, HasSubstr("load.memory_limit"));
 }

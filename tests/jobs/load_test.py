@@ -94,7 +94,7 @@ class Load(JobTest):
 
     def test_a_limit_that_is_too_small(self):
         result = self.load(memory_limit="64KiB", chunk="64KiB")
-        self.expect(result, 70)
+        self.expect(result, 71)
         self.assertRegex(result.output, "cannot allocate|out of memory")
         self.expect_once(result, "failed, so the job ends with exit code")
         self.expect_prompt(result)
@@ -112,7 +112,7 @@ class TooLarge(JobTest):
                 job = self.write_job(f"{memory}.toml", job={"kind": "load"}, load={"unified_memory": unified},
                                      model={"path": self.directory})
                 result = mpirun(RANKS, program.SLUICE, "run", job)
-                self.expect(result, 70, "the machine of ranks 0-2 must hold", memory, "too little", "sluice plan")
+                self.expect(result, 71, "the machine of ranks 0-2 must hold", memory, "too little", "sluice plan")
                 self.expect_prompt(result)
 
 
