@@ -10,16 +10,24 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, double>, 10> kUnits{{{"", 1},
-                                                                      {"B", 1},
-                                                                      {"kB", 1e3},
-                                                                      {"MB", 1e6},
-                                                                      {"GB", 1e9},
-                                                                      {"TB", 1e12},
-                                                                      {"KiB", 0x1p10},
-                                                                      {"MiB", 0x1p20},
-                                                                      {"GiB", 0x1p30},
-                                                                      {"TiB", 0x1p40}}};
+/// The factor of a unit, written with or without its B: "MiB", "Mi", "MB", "M".
+std::optional<double> unit_factor(std::string_view unit) {
+  constexpr std::array<std::pair<std::string_view, double>, 10> kPrefixes{{{"k", 1e3},
+                                                                           {"K", 1e3},
+                                                                           {"M", 1e6},
+                                                                           {"G", 1e9},
+                                                                           {"T", 1e12},
+                                                                           {"Ki", 0x1p10},
+                                                                           {"Mi", 0x1p20},
+                                                                           {"Gi", 0x1p30},
+                                                                           {"Ti", 0x1p40},
+                                                                           {"", 1}}};
+  const bool has_letter = unit.ends_with('B');
+  if (has_letter) unit.remove_suffix(1);
+  for (const auto& [prefix, factor] : kPrefixes)
+    if (unit == prefix && (has_letter || !prefix.empty())) return factor;
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -30,13 +38,12 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
   if (error != std::errc{} || number < 0 || !std::isfinite(number)) return std::nullopt;
   std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
-  for (const auto& [name, factor] : kUnits) {
-    if (unit != name) continue;
-    const double bytes = std::round(number * factor);
-    if (bytes > 0x1p62) return std::nullopt;
-    return static_cast<std::int64_t>(bytes);
-  }
-  return std::nullopt;
+  if (unit.empty() && number == 0) return 0;
+  const std::optional<double> factor = unit_factor(unit);
+  if (!factor) return std::nullopt;
+  const double bytes = std::round(number * *factor);
+  if (bytes > 0x1p62) return std::nullopt;
+  return static_cast<std::int64_t>(bytes);
 }
 
 std::string format_bytes(std::int64_t bytes) {

@@ -64,7 +64,7 @@ std::string size_text(std::int64_t bytes) {
                                                {"kB", 1000}}};
   for (const Unit& unit : kUnits)
     if (bytes != 0 && bytes % unit.bytes == 0) return fmt::format("{}{}", bytes / unit.bytes, unit.name);
-  return fmt::format("{}", bytes);
+  return bytes == 0 ? "0" : fmt::format("{}B", bytes);
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ Parsed<std::array<double, 2>> Betas::parse(const Value& value) const {
 
 Parsed<std::int64_t> Bytes::parse(const Value& value) const {
   std::optional<std::int64_t> bytes;
-  if (const auto* number = std::get_if<std::int64_t>(&value)) bytes = *number;
+  if (const auto* number = std::get_if<std::int64_t>(&value); number != nullptr && *number == 0) bytes = 0;
   if (const auto* text = std::get_if<std::string>(&value)) bytes = parse_bytes(*text);
   if (!bytes || *bytes < low || *bytes > high) return {};
   return {bytes};
@@ -139,7 +139,9 @@ Parsed<std::int64_t> Bytes::parse(const Value& value) const {
 Value Bytes::spell(std::int64_t bytes) const { return size_text(bytes); }
 
 std::string Bytes::expected() const {
-  return fmt::format("a size from \"{}\" to \"{}\"", size_text(low), size_text(high));
+  return fmt::format(
+      "a size with its unit, such as \"8MiB\" (2^20 B) or \"128.5GB\" (10^9 B), from \"{}\" to \"{}\"",
+      size_text(low), size_text(high));
 }
 
 Parsed<std::filesystem::path> Path::parse(const Value& value) const {

@@ -106,6 +106,13 @@ std::optional<std::pair<Value, std::string>> parse_value(const std::string& text
   }
 }
 
+/// Without the blanks around it.
+std::string without_blanks(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
 }  // namespace
 
 std::vector<Entry> parse_toml(std::string_view text, const std::string& file_name) {
@@ -130,9 +137,9 @@ std::vector<Entry> parse_override(const std::string& assignment) {
   const std::size_t dot = assignment.find('.');
   if (equals == std::string::npos || dot == 0 || dot >= equals || dot + 1 == equals)
     fail(ExitCode::kUsage, "{}: expected table.key=value", where);
-  const std::string table = assignment.substr(0, dot);
-  const std::string key = assignment.substr(dot + 1, equals - dot - 1);
-  const std::string text = assignment.substr(equals + 1);
+  const std::string table = without_blanks(assignment.substr(0, dot));
+  const std::string key = without_blanks(assignment.substr(dot + 1, equals - dot - 1));
+  const std::string text = without_blanks(assignment.substr(equals + 1));
   Entry entry{where, table, key, {}, "nothing after the ="};
   if (auto parsed = parse_value(text)) {
     std::tie(entry.value, entry.found) = std::move(*parsed);

@@ -7,7 +7,7 @@ namespace {
 
 TEST(ParseBytes, reads_numbers_with_every_unit) {
   EXPECT_EQ(parse_bytes("0"), 0);
-  EXPECT_EQ(parse_bytes("4096"), 4096);
+  EXPECT_EQ(parse_bytes("4096B"), 4096);
   EXPECT_EQ(parse_bytes("17B"), 17);
   EXPECT_EQ(parse_bytes("3kB"), 3000);
   EXPECT_EQ(parse_bytes("5GB"), 5'000'000'000);
@@ -19,6 +19,18 @@ TEST(ParseBytes, reads_numbers_with_every_unit) {
 TEST(ParseBytes, reads_fractions_and_a_space) {
   EXPECT_EQ(parse_bytes("128.5GB"), 128'500'000'000);
   EXPECT_EQ(parse_bytes("0.5 KiB"), 512);
+}
+
+TEST(ParseBytes, reads_the_short_forms) {
+  EXPECT_EQ(parse_bytes("8M"), 8'000'000);
+  EXPECT_EQ(parse_bytes("8Mi"), 8 * kMiB);
+  EXPECT_EQ(parse_bytes("128.5G"), 128'500'000'000);
+  EXPECT_EQ(parse_bytes("2K"), 2000);
+}
+
+TEST(ParseBytes, refuses_a_number_without_a_unit_unless_it_is_zero) {
+  EXPECT_EQ(parse_bytes("128.5"), std::nullopt);
+  EXPECT_EQ(parse_bytes("4096"), std::nullopt);
 }
 
 TEST(ParseBytes, refuses_what_is_not_a_size) {

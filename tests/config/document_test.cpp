@@ -29,7 +29,7 @@ threads = 3
 [load]
 readers = "all"
 verify = true
-chunk = 1000001
+chunk = "1000001B"
 page_cache = "drop"
 unified_memory = true
 memory_limit = "64MiB"
@@ -57,7 +57,7 @@ warmup_steps = 3
 final_factor = 0.1
 [export]
 path = "out"
-max_shard_size = "1234567891"
+max_shard_size = "1234567891B"
 experts = "fused"
 [metrics]
 file = "m.h5"
@@ -125,8 +125,8 @@ TEST(Document, resolved_text_has_a_header_line_per_table) {
 
 TEST(Document, canonical_entries_list_every_key_in_one_spelling) {
   const JobConfig strings = parse_job_config(kMinJob + "[load]\nchunk = \"1MiB\"\n", "a.toml");
-  const JobConfig integers = parse_job_config(kMinJob + "[load]\nchunk = 1048576\n", "b.toml");
-  EXPECT_EQ(strings.digest, integers.digest);
+  const JobConfig bytes = parse_job_config(kMinJob + "[load]\nchunk = \"1048576B\"\n", "b.toml");
+  EXPECT_EQ(strings.digest, bytes.digest);
   const std::vector<ConfigEntry> entries = canonical_entries(strings);
   ASSERT_EQ(entries.size(), all_fields().size());
   EXPECT_EQ(entries[0].key, "job.kind");

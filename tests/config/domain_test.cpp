@@ -66,10 +66,12 @@ TEST(Betas, are_two_numbers_below_one) {
   EXPECT_FALSE(betas.parse(0.9).value);
 }
 
-TEST(Bytes, takes_texts_and_integers_within_bounds) {
+TEST(Bytes, takes_texts_with_a_unit_within_bounds) {
   const Bytes bytes{64 * kKiB, kGiB};
   EXPECT_EQ(bytes.parse(std::string("8MiB")).value, 8 * kMiB);
-  EXPECT_EQ(bytes.parse(std::int64_t{65536}).value, 64 * kKiB);
+  EXPECT_EQ(bytes.parse(std::string("65536B")).value, 64 * kKiB);
+  EXPECT_FALSE(bytes.parse(std::int64_t{65536}).value) << "of what unit?";
+  EXPECT_EQ((Bytes{0, kGiB}.parse(std::int64_t{0}).value), 0);
   EXPECT_FALSE(bytes.parse(std::string("63KiB")).value);
   EXPECT_FALSE(bytes.parse(std::string("1025MiB")).value);
   EXPECT_FALSE(bytes.parse(std::int64_t{-1}).value);

@@ -112,7 +112,7 @@ job.toml:11:1: train.learning_rate: unknown key, did you mean optimizer.learning
 job.toml:12:1: train.batch_sequences: found 0, expected an integer from 1 to 1048576
 job.toml:13:1: train.recompute: found an array of other things than numbers, expected "layer", "none" or "all"
 job.toml:15:1: parallel.expert_parallel: found -3, expected an integer from 0 to 65536
-job.toml:17:1: load.chunk: found "8 parsecs", expected a size from "64KiB" to "1GiB"
+job.toml:17:1: load.chunk: found "8 parsecs", expected a size with its unit, such as "8MiB" (2^20 B) or "128.5GB" (10^9 B), from "64KiB" to "1GiB"
 job.toml:18:1: load.verify: found "yes", expected true or false
 job.toml:19:3: data: found an array of tables, expected a table
 --set optimizer.learning_rat=1: optimizer.learning_rat: unknown key, did you mean "learning_rate"?
