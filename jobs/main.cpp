@@ -1,6 +1,7 @@
 // The command line.
 
 #include "base/bytes.hpp"
+#include "base/text.hpp"
 #include "config/job_config.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
@@ -9,10 +10,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -57,7 +61,8 @@ void add_plan(CLI::App& app, sluice::PlanArguments& arguments, Action& action) {
       [&](const std::string& text) {
         arguments.memory_bytes = sluice::parse_bytes(text);
         if (!arguments.memory_bytes)
-          throw CLI::ValidationError("--memory", "'" + text + "' is no size such as 128.5GB");
+          throw CLI::ValidationError("--memory",
+                                     "'" + text + "' is no size with its unit, such as 128.5GB or 120GiB");
       },
       "Memory of one rank, such as 128.5GB");
   command->add_flag("--json", arguments.json, "Print JSON");
@@ -69,7 +74,7 @@ void add_synthesize(CLI::App& app, sluice::SynthesizeArguments& arguments, Actio
   command->add_option("config_dir", arguments.config_directory, "Directory with config.json")->required();
   command->add_option("out_dir", arguments.output, "Directory to create")->required();
   command->add_option("--seed", arguments.seed, "Seed of the weights")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max(), ">= 0"))
       ->capture_default_str();
   command->add_flag("--sparse", arguments.sparse,
                     "Leave holes instead of numbers: every weight reads as zero");
@@ -92,6 +97,16 @@ void add_verify(CLI::App& app, sluice::VerifyArguments& arguments, Action& actio
   command->callback([&] { action = [&] { return sluice::verify_command(arguments); }; });
 }
 
+/// What to tell of a first word that is no command, or "".
+std::string unknown_command(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  if (word.starts_with('-') || std::ranges::find(names, word) != names.end()) return "";
+  const std::string near = sluice::nearest(word, names);
+  return fmt::format("sluice: there is no command {}{}; sluice --help lists them", sluice::printable(word),
+                     near.empty() ? "" : ". Did you mean " + near + "?");
+}
+
 int parse_and_act(int argc, char** argv) {
   CLI::App app("Sluice loads and trains large mixture-of-experts models on machines where memory is short.",
                "sluice");
@@ -110,6 +125,16 @@ int parse_and_act(int argc, char** argv) {
   add_inspect(app, inspect, action);
   add_synthesize(app, synthesize, action);
   add_verify(app, verify, action);
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (first == "help" && argc == 2) {
+    std::cout << app.help() << std::flush;
+    sluice::console::require_written();
+    return 0;
+  }
+  if (const std::string unknown = first.empty() ? "" : unknown_command(app, first); !unknown.empty()) {
+    sluice::console::report(unknown);
+    return static_cast<int>(sluice::ExitCode::kUsage);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -57,6 +57,25 @@ class CommandLine(JobTest):
             with self.subTest(words=words):
                 self.assertEqual(sluice(*words).status, 64)
 
+    def test_a_command_that_is_misspelled(self):
+        self.expect(sluice("chek"), 64, "no command chek", "Did you mean check?")
+        self.expect(sluice("help"), 0, "run", "check", "plan")
+
+    def test_sizes_without_a_unit(self):
+        job = self.write_job(**reference_job("qwen3-moe-tiny"))
+        self.expect(sluice("plan", job, "--ranks", "3", "--memory", "128.5"), 64, "128.5", "unit")
+        self.expect(sluice("plan", job, "--ranks", "3", "--memory", "128.5G"), 0)
+        self.expect(sluice("check", job, "--set", "load.chunk=8388608"), 78, "load.chunk", "with its unit")
+
+    def test_blanks_around_the_sign_of_an_override(self):
+        job = self.write_job(**reference_job("qwen3-moe-tiny"))
+        self.expect(sluice("plan", job, "--ranks", "3", "--set", "train.steps = 10"), 0)
+
+    def test_a_seed_below_zero(self):
+        result = sluice("synthesize", self.directory, self.directory / "out", "--seed", "-1")
+        self.expect(result, 64, "--seed")
+        self.assertLess(max(map(len, result.output.splitlines())), 160)
+
     def test_a_job_file_that_is_missing(self):
         path = self.directory / "absent.toml"
         self.expect(sluice("check", path), 78, str(path))
@@ -248,7 +267,7 @@ class Plan(JobTest):
         words = ["--set=data.sequence_length=32768", "--memory"]
         told = json.loads(self.plan(*words, "1TB", "--json").output)
         peak = max(rank["peak_bytes"] for rank in told["ranks"])
-        advice = json.loads(self.plan(*words, f"{peak - 1}", "--json").output)["would_fit"]
+        advice = json.loads(self.plan(*words, f"{peak - 1}B", "--json").output)["would_fit"]
         change = next(option for option in advice if option["change"] == 'train.recompute = "all"')
         # The attention of 48 layers, 32 heads of 128 in bfloat16 for each token, but of the layer that is computed.
         self.assertGreater(peak - change["peak_bytes"], 46 * 32768 * 32 * 128 * 2)
