@@ -1,6 +1,7 @@
 #!/bin/bash
 # From a fresh clone to a trained model in one command: packages, build, a random Mixture-of-Experts checkpoint of about
-# 60 M parameters, training on real text over 3 ranks, and a plot.
+# 60 M parameters, training on real text over 3 ranks, the trained model exported and
+# evaluated, and a plot.
 #   tools/quickstart.sh [--set table.key=value]...     further words go to `sluice run`
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,6 +10,7 @@ ranks=3
 config=configs/quickstart.toml
 model=models/quickstart
 run=runs/quickstart
+trained=$run/model
 sluice=build/release/bin/sluice
 
 step() { printf '\n== %s (after %d s)\n' "$*" "$SECONDS"; }
@@ -40,8 +42,14 @@ if [[ -e $run ]]; then
   echo "moved the earlier run to $aside"
 fi
 status=0
-tools/mpirun.sh -np $ranks "$sluice" run "$config" "$@" || status=$?
+tools/mpirun.sh -np $ranks "$sluice" run "$config" \
+  --set export.at_end=true --set export.path="$trained" "$@" || status=$?
 ((status == 0)) || fail "training ended with exit code $status; the message above says why (README.md lists the codes)"
+
+step "evaluation of $trained"
+# On the text that it was trained on: a number to see that the export holds what was learnt, not how well it generalises.
+tools/mpirun.sh -np $ranks "$sluice" run "$config" --set job.kind=evaluate --set job.output="$run/evaluation" \
+  --set model.path="$trained" || fail "the trained model in $trained could not be evaluated"
 
 step "plot"
 tools/plot_metrics "$run/metrics.h5" -o "$run/metrics.png" || fail "the plot failed; the numbers are in $run/metrics.h5"
@@ -52,6 +60,7 @@ Done in $SECONDS s.
   plot      $run/metrics.png     loss, tokens per second, gradient norm, learning rate
   numbers   $run/metrics.h5      h5dump -n 1 $run/metrics.h5 lists them with their units
   job       $run/job.toml        every setting of this run
-  model     $model
+  model     $trained          the trained weights, a Hugging Face directory; it began as $model
+  loss      $run/evaluation/metrics.h5   of the trained model on the text it has seen
 Again:      tools/mpirun.sh -np $ranks $sluice run $config --set job.overwrite=true
 END
