@@ -1,16 +1,28 @@
 #include "train_report.hpp"
 
 #include "base/bytes.hpp"
+#include "base/log.hpp"
 #include "base/memory.hpp"
 #include "job/console.hpp"
 #include "ops/library.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 
 namespace sluice {
 namespace {
+
+/// Of the steps after `step`, at the mean rate since the end of the first one, which also compiles kernels
+/// and takes its memory: "1:02:03" in h:mm:ss, or "?" after the first step.
+std::string time_left(std::int64_t step, std::int64_t total, double seconds_since_first) {
+  if (step == total) return "0:00:00";
+  if (step < 2) return "?";
+  const auto seconds = static_cast<std::int64_t>(
+      std::ceil(seconds_since_first / static_cast<double>(step - 1) * static_cast<double>(total - step)));
+  return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
 
 std::vector<std::int64_t> peaks_of_ranks(Communicator& comm) {
   std::vector<std::int64_t> peaks(static_cast<std::size_t>(comm.size()), 0);
@@ -43,8 +55,15 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
       product_rate_(product_rate_of_ranks(context)),
       metrics_(context, load, {.steps = context.config().train.steps}) {
   if (metrics_)
-    console::line("compute   {} on rank 0; {:.3f} TFLOP/s of products on all ranks", ops::means_text(),
-                  product_rate_ / 1e12);
+    console::line("compute   {}, float32 by {}, on rank 0; {:.3f} TFLOP/s of matmuls on all ranks",
+                  ops::means_text(), ops::blas_text(), product_rate_ / 1e12);
+  if (metrics_ && ops::blas_has_own_threads() && ops::thread_count() > 1)
+    log::warning(
+        "this OpenBLAS keeps threads of its own, which compete with the {} compute threads of each rank: "
+        "matmuls of "
+        "float32 copies take several times as long. Install libopenblas0-openmp and choose it with "
+        "update-alternatives, or set parallel.threads = 1 and start more ranks",
+        ops::thread_count());
 }
 
 void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds) {
@@ -66,11 +85,21 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.aux_loss = metrics.aux_loss;
   row.peak_bytes = peaks_;
   metrics_.append(row);
+  if (step == 1) since_first_.restart();
+  print_step(row);
+}
+
+void TrainReport::print_step(const TrainRow& row) const {
+  const JobConfig& config = context_.config();
+  const std::int64_t total = config.train.steps;
+  if (row.step % config.metrics.log_every != 0 && row.step != 1 && row.step != total) return;
   console::line(
-      "step {:>6}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:>8.0f} tokens/s  {:.3f} TFLOP/s ({:.0f} % of "
-      "products)  peak {}",
-      step, row.loss, row.grad_norm, learning_rate, row.tokens_per_second, row.model_flops_per_second / 1e12,
-      100 * row.mfu, format_mib(*std::ranges::max_element(peaks_)));
+      "step {}/{}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} %)  "
+      "peak {}  "
+      "left {}",
+      row.step, total, row.loss, row.grad_norm, row.learning_rate, row.tokens_per_second,
+      row.model_flops_per_second / 1e12, 100 * row.mfu, format_mib(*std::ranges::max_element(row.peak_bytes)),
+      time_left(row.step, total, since_first_.seconds()));
 }
 
 void TrainReport::finish() {

@@ -1,6 +1,7 @@
 // What a training run tells: the step line, the metrics row, the memory table.
 #pragma once
 
+#include "base/clock.hpp"
 #include "job/job.hpp"
 #include "job/run_metrics.hpp"
 #include "load/load_report.hpp"
@@ -26,10 +27,13 @@ class TrainReport {
   void finish();
 
  private:
+  void print_step(const TrainRow& row) const;
+
   JobContext& context_;
   double flops_per_token_;  ///< forward and backward, without recomputing
   double product_rate_;     ///< FLOP/s of large products, over all ranks
   RunMetrics metrics_;
+  Stopwatch since_first_;            ///< since the end of the first step
   std::vector<std::int64_t> peaks_;  ///< highest resident set of each rank
 };
 

@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache pkg-config git
-  libtorch-dev libopenblas-dev libdnnl-dev
+  libtorch-dev libopenblas0-openmp libopenblas-openmp-dev libopenblas-dev libdnnl-dev
   libopenmpi-dev openmpi-bin
   libhdf5-dev hdf5-tools
   libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libxxhash-dev
@@ -31,6 +31,20 @@ as_root() {
   fi
 }
 
+# OpenBLAS's pthread build keeps threads of its own, which compete with LibTorch's OpenMP threads for the same cores. Both
+# builds may be installed, and the system then prefers that one; a choice that somebody made by hand stays.
+prefer_openmp_blas() {
+  local library name value chosen
+  for library in libblas.so.3 liblapack.so.3 libopenblas.so.0; do
+    name=$library-$(gcc -print-multiarch)
+    value=/usr/lib/$(gcc -print-multiarch)/openblas-openmp/$library
+    chosen=$(update-alternatives --query "$name" 2>/dev/null) || continue
+    [[ $chosen == *"Status: auto"* && $chosen == *"Value: /usr/lib/"*"/openblas-pthread/"* ]] || continue
+    [[ -e $value ]] && as_root update-alternatives --quiet --set "$name" "$value"
+  done
+  return 0
+}
+
 # float32 products are 50 times slower with the reference BLAS, and nothing says so at run time.
 warn_about_blas() {
   local name active
@@ -51,4 +65,5 @@ if ((${#missing[@]})); then
     apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null ||
     fail "apt-get could not install the packages above"
 fi
+prefer_openmp_blas
 warn_about_blas

@@ -107,6 +107,7 @@ struct ExportSettings {
 
 struct MetricsSettings {
   std::filesystem::path file = "metrics.h5";  ///< relative to the run directory
+  std::int64_t log_every = 1;                 ///< steps between two printed ones
 };
 
 struct DebugSettings {

@@ -210,6 +210,8 @@ Table export_table() {
 Table metrics_table() {
   return TableBuilder("metrics", &JobConfig::metrics, "Numbers of the run")
       .key("file", &MetricsSettings::file, Path{}, "HDF5 file; relative to the run directory")
+      .key("log_every", &MetricsSettings::log_every, Integer{1, 1'000'000'000},
+           "print every such step's line, and the first and the last; the file holds every step")
       .done();
 }
 

@@ -32,7 +32,34 @@ void set_thread_count(int threads) {
     set_blas_threads(threads);
 }
 
+/// OpenBLAS's openblas_get_parallel(): how it was built. Absent in other libraries.
+enum class BlasThreads : int { kUnknown = -1, kNone = 0, kOwn = 1, kOpenMp = 2 };
+
+BlasThreads blas_threads() {
+  using GetParallel = int (*)();
+  const auto get_parallel = reinterpret_cast<GetParallel>(dlsym(RTLD_DEFAULT, "openblas_get_parallel"));
+  return get_parallel ? static_cast<BlasThreads>(get_parallel()) : BlasThreads::kUnknown;
+}
+
 }  // namespace
+
+int thread_count() { return at::get_num_threads(); }
+
+std::string blas_text() {
+  switch (blas_threads()) {
+    case BlasThreads::kNone:
+      return "OpenBLAS on one thread";
+    case BlasThreads::kOwn:
+      return "OpenBLAS on threads of its own";
+    case BlasThreads::kOpenMp:
+      return "OpenBLAS on OpenMP threads";
+    case BlasThreads::kUnknown:
+      break;
+  }
+  return "another BLAS";
+}
+
+bool blas_has_own_threads() { return blas_threads() == BlasThreads::kOwn; }
 
 void start_library(int threads) {
   keep_freed_memory();  // what a step frees the next one needs again
@@ -46,7 +73,7 @@ void start_library(int threads) {
 }
 
 std::string means_text() {
-  const int threads = at::get_num_threads();
+  const int threads = thread_count();
   const char* const products = has_tile_registers()    ? "on tile registers (AMX)"
                                : has_tiles()           ? "on vectors (AVX-512)"
                                : onednn_has_products() ? "by oneDNN"

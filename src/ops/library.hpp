@@ -21,6 +21,16 @@ void start_library(int threads);
 /// processor: "1 thread, products of bfloat16 on tile registers (AMX)".
 [[nodiscard]] std::string means_text();
 
+/// How many threads this process computes with.
+[[nodiscard]] int thread_count();
+
+/// The BLAS in this process, which computes matmuls of float32: "OpenBLAS on OpenMP threads", "OpenBLAS on
+/// threads of its own", "OpenBLAS on one thread" or "another BLAS".
+[[nodiscard]] std::string blas_text();
+/// Whether that BLAS runs a pool of threads beside LibTorch's: with more than one thread a rank the two pools
+/// compete for the same cores, and matmuls take several times as long.
+[[nodiscard]] bool blas_has_own_threads();
+
 /// Runs `action`. An error of LibTorch's own becomes Error(kInternal) with what happened, without the
 /// backtrace through LibTorch's code; others pass.
 void with_plain_errors(const std::function<void()>& action);

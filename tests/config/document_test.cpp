@@ -61,6 +61,7 @@ max_shard_size = "1234567891B"
 experts = "fused"
 [metrics]
 file = "m.h5"
+log_every = 7
 [debug]
 dump = "d.h5"
 [deadline]

@@ -129,7 +129,7 @@ TEST(JobConfig, names_what_a_later_version_will_take) {
 
 TEST(JobConfig, lists_known_names_where_none_is_near) {
   EXPECT_EQ(complaint("[metrics]\nqqqqqqqq = 1\n"),
-            "job.toml:8:1: metrics.qqqqqqqq: unknown key, expected \"file\"");
+            "job.toml:8:1: metrics.qqqqqqqq: unknown key, expected \"file\" or \"log_every\"");
   EXPECT_THAT(complaint("[qqqqqqqq]\nx = 1\n"),
               HasSubstr("qqqqqqqq: unknown table, expected \"job\", \"model\", "));
 }

@@ -18,7 +18,7 @@ EXPLANATION = "failed, so the job ends with exit code"
 def steps_in(text):
     """{step: loss} of the step lines."""
     lines = (line.split() for line in text.splitlines() if line.startswith("step "))
-    return {int(words[1]): float(words[3]) for words in lines}
+    return {int(words[1].split("/")[0]): float(words[3]) for words in lines}
 
 
 class Failure(JobTest):
@@ -106,7 +106,7 @@ class Signal(Failure):
         job = self.job(train={"steps": 100000})
         running = start_mpirun(ranks, program.SLUICE, "run", job) if ranks > 1 else program.Program([program.SLUICE, "run", job])
         self.addCleanup(running.stop)
-        program.wait_until(lambda: "step      2" in running.output(), "the second step", limit=60)
+        program.wait_until(lambda: "step 2/" in running.output(), "the second step", limit=60)
         send(running.process.pid)
         result = running.finish(30)
         self.assertNotEqual(result.status, 0)

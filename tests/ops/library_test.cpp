@@ -39,6 +39,11 @@ TEST(Library, says_what_it_computes_with) {
   EXPECT_THAT(means_text(), testing::StartsWith("2 threads, "));
 }
 
+TEST(Library, names_the_blas_in_the_process) {
+  EXPECT_THAT(blas_text(), testing::AnyOf(testing::StartsWith("OpenBLAS on "), testing::Eq("another BLAS")));
+  EXPECT_EQ(blas_has_own_threads(), blas_text() == "OpenBLAS on threads of its own");
+}
+
 TEST(Library, errors_of_others_pass_as_they_are) {
   EXPECT_THROW(with_plain_errors([] { throw std::out_of_range("mine"); }), std::out_of_range);
   EXPECT_THROW(with_plain_errors([] { fail(ExitCode::kBadData, "mine"); }), Error);
