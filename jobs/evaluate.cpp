@@ -9,7 +9,7 @@
 #include "job/batch_options.hpp"
 #include "job/job.hpp"
 #include "job/weights.hpp"
-#include "ops/library.hpp"
+#include "ops/runtime/library.hpp"
 #include "train/evaluator.hpp"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 #include "job/export_weights.hpp"
 #include "job/job.hpp"
 #include "job/weights.hpp"
-#include "ops/library.hpp"
+#include "ops/runtime/library.hpp"
 #include "train/debug_dump.hpp"
 #include "train/learning_rate.hpp"
 #include "train/trainer.hpp"

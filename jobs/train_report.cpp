@@ -4,7 +4,7 @@
 #include "base/log.hpp"
 #include "base/memory.hpp"
 #include "job/console.hpp"
-#include "ops/library.hpp"
+#include "ops/runtime/library.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 
 #include "ops/cpu/kernel.hpp"
 #include "ops/node.hpp"
-#include "ops/progress_hook.hpp"
+#include "ops/runtime/progress_hook.hpp"
 #include "ops/sizes.hpp"
 
 #include <ATen/ops/cat.h>

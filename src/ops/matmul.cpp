@@ -5,7 +5,7 @@
 #include "ops/cpu/onednn_matmul.hpp"
 #include "ops/cpu/tiles/block.hpp"
 #include "ops/cpu/tiles/matmul.hpp"
-#include "ops/progress_hook.hpp"
+#include "ops/runtime/progress_hook.hpp"
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>

@@ -3,7 +3,7 @@
 
 #include "decoder/parameter_views.hpp"
 #include "model/model_config.hpp"
-#include "ops/progress_hook.hpp"
+#include "ops/runtime/progress_hook.hpp"
 #include "shard/stage_plan.hpp"
 #include "shard/unit_gatherer.hpp"
 #include "train/expert_exchange.hpp"

@@ -28,7 +28,8 @@ struct StepMetrics {
   double grad_norm = 0;  ///< global L2 norm before clipping
   double aux_loss = 0;   ///< load-balancing loss, without its coefficient
   std::int64_t tokens = 0;
-  std::int64_t communicated_bytes = 0;  ///< sent by all ranks together, up to the last reduction of this count
+  std::int64_t communicated_bytes =
+      0;  ///< sent by all ranks together, up to the last reduction of this count
   std::vector<std::int64_t> expert_tokens;  ///< [MoE layers x experts]: tokens times k that chose each expert
   PhaseSeconds phase_seconds{};
 };

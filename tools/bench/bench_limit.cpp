@@ -5,7 +5,7 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "machine_limit.hpp"
-#include "ops/library.hpp"
+#include "ops/runtime/library.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

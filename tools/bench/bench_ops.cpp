@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "machine_limit.hpp"
 #include "op_pairs.hpp"
-#include "ops/library.hpp"
+#include "ops/runtime/library.hpp"
 
 #include <fmt/core.h>
 #include <torch/types.h>

@@ -84,8 +84,7 @@ void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks, 
   const Job& job = find_job(blueprint.config.job.kind);
   const ShardPlan plan = blueprint.shard_plan(comm.size());
   RunDirectory directory(blueprint.config, comm);
-  const SignalWatch::SignalCallback on_signal(
-      signals, [&](int number) { directory.set_ended_by(number); });
+  const SignalWatch::SignalCallback on_signal(signals, [&](int number) { directory.set_ended_by(number); });
   try {
     const int threads =
         threads_per_rank(blueprint.config.parallel.threads, usable_cores(), sharing_ranks, most_threads());

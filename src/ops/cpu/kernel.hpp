@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "ops/torch_version.hpp"
+#include "ops/runtime/torch_version.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>

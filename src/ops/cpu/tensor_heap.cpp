@@ -3,7 +3,7 @@
 #include "base/best_fit.hpp"
 #include "base/bytes.hpp"
 #include "base/round.hpp"
-#include "ops/torch_version.hpp"
+#include "ops/runtime/torch_version.hpp"
 
 #include <c10/core/CPUAllocator.h>
 

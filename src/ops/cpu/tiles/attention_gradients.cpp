@@ -2,7 +2,7 @@
 #include "ops/cpu/tiles/packed_operand.hpp"
 #include "ops/cpu/tiles/softmax.hpp"
 #include "ops/cpu/tiles/work_sharing.hpp"
-#include "ops/progress_hook.hpp"
+#include "ops/runtime/progress_hook.hpp"
 
 #ifdef SLUICE_TILES
 

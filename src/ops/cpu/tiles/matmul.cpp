@@ -4,7 +4,7 @@
 #include "base/range.hpp"
 #include "base/round.hpp"
 #include "ops/cpu/tiles/block.hpp"
-#include "ops/progress_hook.hpp"
+#include "ops/runtime/progress_hook.hpp"
 
 #ifdef SLUICE_TILES
 

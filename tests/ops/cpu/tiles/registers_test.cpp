@@ -1,5 +1,5 @@
 #include "ops/cpu/tiles/block.hpp"
-#include "ops/library.hpp"
+#include "ops/runtime/library.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "ops/library.hpp"
+#include "ops/runtime/library.hpp"
 
 #include "base/clock.hpp"
 #include "base/error.hpp"

@@ -1,4 +1,4 @@
-#include "ops/progress_hook.hpp"
+#include "ops/runtime/progress_hook.hpp"
 
 #include "base/error.hpp"
 

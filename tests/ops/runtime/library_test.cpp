@@ -1,4 +1,4 @@
-#include "ops/library.hpp"
+#include "ops/runtime/library.hpp"
 
 #include "base/error.hpp"
 #include "ops/op_check.hpp"
