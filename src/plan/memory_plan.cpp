@@ -55,7 +55,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ShardPlan& p
   for (int rank = 0; rank < plan.world(); ++rank) {
     RankMemory& memory = ranks.emplace_back();
     const std::int64_t elements = plan.arena_elements(rank);
-    memory.weights = elements * size;
+    if (job.load.sink == LoadSink::kShards) memory.weights = elements * size;
     if (job.model.init == ModelInit::kCheckpoint) memory.staging = ring_slots * job.load.chunk_bytes;
     if (!computes) continue;
     const ActivationBytes activations = plan_activations(model, job, token_load(plan.dims(), job, rank));

@@ -83,6 +83,15 @@ TEST(MemoryPlan, counts_only_what_the_kind_of_job_needs) {
   EXPECT_EQ(loads.peak(), trains.weights + trains.staging);
 }
 
+TEST(MemoryPlan, a_load_that_discards_keeps_no_weights) {
+  JobConfig config = job(DType::kBFloat16);
+  config.job.kind = JobKind::kLoad;
+  config.load.sink = LoadSink::kDiscard;
+  const RankMemory planned = plan(test::SmallModel(), 2, config).front();
+  EXPECT_EQ(planned.weights, 0);
+  EXPECT_EQ(planned.peak(), planned.staging);
+}
+
 TEST(MemoryPlan, one_rank_needs_no_buffers_for_whole_units) {
   const RankMemory planned = plan(test::SmallModel(), 1, job(DType::kFloat32)).front();
   EXPECT_EQ(planned.gather_buffers, 0);
