@@ -60,7 +60,15 @@ std::filesystem::path place_of(const std::filesystem::path& path) {
   return plain(error ? path : absolute);
 }
 
-/// Of the way from a directory to a path: "." where they are the same, ".." out of it, "" where one is
+/// Whether two paths lead to one place, however they are spelled, through links too. No path leads nowhere.
+bool is_same_place(const std::filesystem::path& a, const std::filesystem::path& b) {
+  if (a.empty() || b.empty()) return false;
+  if (place_of(a) == place_of(b)) return true;
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error) && !error;
+}
+
+/// The first step from a directory to a path: "." where they are the same, ".." out of it, "" where one is
 /// missing.
 std::string first_step(const std::filesystem::path& directory, const std::filesystem::path& path) {
   const std::filesystem::path way = path.lexically_relative(directory);
@@ -179,7 +187,7 @@ void JobReader::check_contradictions() {
       {"train.batch_sequences", "data.sequence_length"},
       fmt::format("found {} sequences of data.sequence_length = {} tokens, expected at most {} tokens a step",
                   c.train.batch_sequences, c.data.sequence_length, kMaxStepTokens));
-  expect(plain(c.job.output) != plain(c.model.path) || c.job.output.empty(), {"job.output", "model.path"},
+  expect(!is_same_place(c.job.output, c.model.path), {"job.output", "model.path"},
          "found the directory of model.path, expected another");
   expect_result_files();
 }
@@ -215,9 +223,9 @@ void JobReader::expect_export_settings() {
   expect(!path.empty(), {"export.path", "job.kind", "export.at_end"},
          fmt::format("found nothing, expected a directory to write, because {}",
                      by_kind ? "job.kind is \"export\"" : "export.at_end is true"));
-  expect(path.empty() || path != plain(c.model.path), {"export.path", "model.path"},
+  expect(!is_same_place(path, c.model.path), {"export.path", "model.path"},
          "found the directory of model.path, expected another");
-  expect(path.empty() || path != plain(c.job.output), {"export.path", "job.output"},
+  expect(!is_same_place(path, c.job.output), {"export.path", "job.output"},
          "found the directory of job.output, expected another");
 }
 

@@ -162,6 +162,15 @@ TEST(JobConfig, an_export_needs_a_directory_of_its_own) {
   EXPECT_EQ(complaint("[export]\npath = 'out'\nat_end = true\n"), "");
 }
 
+TEST(JobConfig, knows_one_place_by_each_of_its_spellings) {
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_THAT(complaint("", {"model.path=m", "job.output=" + here + "/m"}),
+              HasSubstr("found the directory of model.path"));
+  EXPECT_THAT(complaint("", {"model.path=m/", "job.output=./x/../m"}),
+              HasSubstr("found the directory of model.path"));
+  EXPECT_EQ(complaint("", {"model.path=m", "job.output=" + here + "/n"}), "");
+}
+
 TEST(JobConfig, a_directory_to_export_to_is_not_ignored_by_training) {
   EXPECT_EQ(complaint("[export]\npath = 'out'\n"),
             "job.toml:8:1: export.path: found a directory, expected export.at_end = true with it, because "
