@@ -10,9 +10,8 @@
 namespace sluice {
 
 struct FitAdvice {
-  std::string change;           ///< "6 ranks", "optimizer.state = \"int8\" ..."
+  std::string change;           ///< "6 ranks", "job.kind = \"evaluate\""
   std::int64_t peak_bytes = 0;  ///< of the rank that needs most
-  bool available = true;        ///< in this version
 };
 
 /// Changes under which no rank of the job needs more than `memory_bytes`, the smallest change of each sort

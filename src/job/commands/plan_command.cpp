@@ -31,8 +31,7 @@ nlohmann::json as_json(const std::vector<RankMemory>& ranks, const PlanArguments
   }
   if (!arguments.memory_bytes || fit(ranks, *arguments.memory_bytes)) return out;
   for (const FitAdvice& advice : advise(blueprint, arguments.ranks, *arguments.memory_bytes))
-    out["would_fit"].push_back(
-        {{"change", advice.change}, {"peak_bytes", advice.peak_bytes}, {"available", advice.available}});
+    out["would_fit"].push_back({{"change", advice.change}, {"peak_bytes", advice.peak_bytes}});
   return out;
 }
 
@@ -68,8 +67,7 @@ void print_advice(const std::vector<RankMemory>& ranks, const Blueprint& bluepri
   console::line("{}",
                 advice.empty() ? "Nothing known would make it fit." : "It would fit with one of these:");
   for (const FitAdvice& option : advice)
-    console::line("  {}: {} per rank{}", option.change, format_bytes(option.peak_bytes),
-                  option.available ? "" : " (not available in this version)");
+    console::line("  {}: {} per rank", option.change, format_bytes(option.peak_bytes));
 }
 
 }  // namespace
