@@ -1,5 +1,6 @@
 #include "ops/matmul.hpp"
 
+#include "ops/cpu/tiles/block.hpp"
 #include "ops/op_check.hpp"
 
 #include <ATen/ops/mm.h>
@@ -78,7 +79,11 @@ TEST(Matmul, is_the_same_for_any_number_of_threads) {
     outputs.push_back(ops::matmul(a, b));
   }
   expect_close(outputs[0], at::mm(a.to(at::kDouble), b.to(at::kDouble)), 1e-2);
-  for (const at::Tensor& output : outputs) EXPECT_TRUE(output.equal(outputs[0]));
+  for (const at::Tensor& output : outputs) {
+    expect_close(output, outputs[0]);
+    // Our own kernel's promise; a BLAS may share out the depth, and sum in another order.
+    EXPECT_TRUE(!has_tiles() || output.equal(outputs[0]));
+  }
 }
 
 TEST(Matmul, of_whole_blocks_is_written_past_the_caches) { expect_products(64, 530, 512); }
