@@ -2,8 +2,7 @@
 // file. Pure.
 //
 //   file      | header | tensor a | tensor b | tensor c ...
-//   pieces    | rank 0 | 0 | 1 | 2 | 0 |  1  | 2 |  1       each written by the rank that has it, at its
-//   place
+//   pieces    | rank 0 | 0 | 1 | 2 | 0 |  1  | 2 |  1      each written by the rank that has it, at its place
 //
 // Nothing but the table of tensors is kept; pieces are worked out when they are asked for.
 #pragma once

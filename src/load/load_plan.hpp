@@ -2,9 +2,8 @@
 // Pure.
 //
 //   file      | tensor a | tensor b | (ignored) | tensor c ...
-//   reads     |<-- chunk -->|<- rest ->|         |<-- chunk -->|      large, whatever the sizes of tensors
-//   pieces    | rank 0 | rank 1 |  1   |  2 |                         consecutive in the file and in one
-//   arena
+//   reads     |<-- chunk -->|<- rest ->|         |<-- chunk -->|     large, whatever the sizes of tensors
+//   pieces    | rank 0 | rank 1 |  1   |  2 |                        consecutive in the file and in one arena
 //
 // With several readers each has reads of its own, that hold the bytes of the ranks it reads for and no
 // others. Nothing but the table of tensors and reads is kept; pieces are worked out when they are asked for.

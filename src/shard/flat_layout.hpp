@@ -1,7 +1,7 @@
 // Units and where each tensor lies in its unit's flat buffer. Pure arithmetic over a manifest.
 //
-//   unit "layers.3.dense"    | q_proj | k_proj | ... | input_layernorm | ...           tensors one after the
-//   other unit "layers.3.experts"  | gate 0 | up 0 | down 0 | gate 1 | up 1 | down 1 | ...   expert by expert
+//   unit "layers.3.dense"    | q_proj | k_proj | ... | input_layernorm | ...          tensor after tensor
+//   unit "layers.3.experts"  | gate 0 | up 0 | down 0 | gate 1 | up 1 | down 1 | ...  expert by expert
 //
 // So gathering a unit is one collective and no copy, one expert is one range, and the fused expert tensors
 // are strided views.
