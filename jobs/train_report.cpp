@@ -60,8 +60,7 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
   if (metrics_ && ops::blas_has_own_threads() && ops::thread_count() > 1)
     log::warning(
         "this OpenBLAS keeps threads of its own, which compete with the {} compute threads of each rank: "
-        "matmuls of "
-        "float32 copies take several times as long. Install libopenblas0-openmp and choose it with "
+        "matmuls of float32 copies take several times as long. Install libopenblas0-openmp and choose it with "
         "update-alternatives, or set parallel.threads = 1 and start more ranks",
         ops::thread_count());
 }
@@ -95,8 +94,7 @@ void TrainReport::print_step(const TrainRow& row) const {
   if (row.step % config.metrics.log_every != 0 && row.step != 1 && row.step != total) return;
   console::line(
       "step {}/{}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} %)  "
-      "peak {}  "
-      "left {}",
+      "peak {}  left {}",
       row.step, total, row.loss, row.grad_norm, row.learning_rate, row.tokens_per_second,
       row.model_flops_per_second / 1e12, 100 * row.mfu, format_mib(*std::ranges::max_element(row.peak_bytes)),
       time_left(row.step, total, since_first_.seconds()));

@@ -1,7 +1,7 @@
 // libFuzzer target: any text either is a weight map, whose files all lie in the model directory, or throws
 // Error(kBadData).
 //
-//   fuzz_weight_map -max_total_time=60 tests/load/corpus_weight_map
+//   fuzz_weight_map -max_total_time=60 tests/weights/corpus_weight_map
 
 #include "base/error.hpp"
 #include "weights/weight_map.hpp"

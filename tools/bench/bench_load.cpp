@@ -12,9 +12,9 @@
 #include "base/error.hpp"
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/nodes.hpp"
-#include "weights/checkpoint_match.hpp"
 #include "load/streaming_loader.hpp"
 #include "model/architecture.hpp"
+#include "weights/checkpoint_match.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
