@@ -1,18 +1,19 @@
-// Fault injection for tests: SLUICE_FAULT=site:rank:nth:action makes the nth pass of that rank, or of every
-// rank (*), through that site fail; an nth of "3+" means the third and all later ones. Compiled to nothing
-// without SLUICE_FAULTS.
+// Places where a test makes the program fail. The programs that users run have no hook, so nothing happens there; tests
+// run programs of the same objects and one more, which sets it (tests/support/fault_injection.cpp).
 #pragma once
 
 #include <string_view>
 
 namespace sluice {
 
-/// Actions: throw (Error, kInternal), io (Error, kIo), exit0 (leave at once with 0), kill (SIGKILL), stop
-/// (SIGSTOP), delay (2 s).
-#ifdef SLUICE_FAULTS
-void fault_point(std::string_view site, int rank);
-#else
-inline void fault_point(std::string_view, int) {}
-#endif
+using FaultHook = void (*)(std::string_view site, int rank);
+
+/// What fault points call: set before main by whoever links it in, or null.
+inline FaultHook fault_hook = nullptr;
+
+/// `rank` passes through `site`; throws or ends the process if the hook does.
+inline void fault_point(std::string_view site, int rank) {
+  if (fault_hook != nullptr) fault_hook(site, rank);
+}
 
 }  // namespace sluice

@@ -265,7 +265,7 @@ class Refused(ExportTest):
         job = self.job("qwen3-moe-mixed", max_shard_size="200KiB")
         for rank in (0, 2):
             with self.subTest(rank=rank):
-                result = mpirun(3, *with_fault("export.write", rank, 2, "io"), program.SLUICE, "run", job,
+                result = mpirun(3, *with_fault("export.write", rank, 2, "io"), "run", job,
                                 "--set", f"job.output={self.directory}/run-{rank}")
                 self.expect(result, 74, "injected")
                 self.expect_once(result, "failed, so the job ends with exit code")

@@ -1,6 +1,7 @@
 """Whatever goes wrong on one rank ends the whole job soon, with one explanation and the right exit code."""
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -39,8 +40,8 @@ class Failure(JobTest):
         defaults = {"debug": {"dump": ""}, "load": {"chunk": "64KiB"}}
         return self.write_job(name, **reference_job(FIXTURE, **defaults | changes))
 
-    def run_job(self, job, *before, arguments=()):
-        return mpirun(3, *before, program.SLUICE, "run", job, *arguments)
+    def run_job(self, job, *start, arguments=()):
+        return mpirun(3, *(start or [program.SLUICE]), "run", job, *arguments)
 
     def status(self, job):
         return json.loads((self.output_of(job) / "status.json").read_text())
@@ -138,6 +139,23 @@ class Signal(Failure):
         job = self.job()
         self.expect(program.run("sh", "-c", f"{program.SLUICE} run {job} | head -n 1"), 0)
         program.wait_until(lambda: self.status(job)["state"] == "done", "the job to finish")
+
+
+class Shipped(Failure):
+    """The programs that users run have no faults to switch on."""
+
+    def test_they_run_through_every_fault_point(self):
+        for site, kind in (("load.chunk", "load"), ("train.step", "train"), ("metrics.append", "train")):
+            job = self.job(f"{site}.toml", job={"kind": kind}, **({"data": {"tokens": ""}} if kind == "load" else {}))
+            with self.subTest(site=site):
+                result = self.run_job(job, "env", f"SLUICE_FAULT={site}:*:1+:throw", program.SLUICE)
+                self.expect(result, 0)
+                self.assertNotIn("injected", result.output)
+
+    def test_they_do_not_even_name_the_variable(self):
+        for shipped in ("sluice", "sluice-train"):
+            self.assertNotIn(b"SLUICE_FAULT", pathlib.Path(program.SLUICE).with_name(shipped).read_bytes())
+        self.assertIn(b"SLUICE_FAULT", pathlib.Path(program.SLUICE_WITH_FAULTS).read_bytes())
 
 
 class FailingRank(Failure):

@@ -262,7 +262,7 @@ class Shrinking(Hostile):
         model = self.copy_of(FIXTURE)
         job = self.write_job("job.toml", job={"kind": "load"}, model={"path": model}, load={"chunk": "64KiB"})
         words = program.with_fault("load.chunk", 0, 2, "delay")  # two seconds, in which no slot is freed
-        started = program.start_mpirun(3, *words, program.SLUICE, "run", job)
+        started = program.start_mpirun(3, *words, "run", job)
         try:
             program.wait_until(lambda: "injected fault" in started.output(), "the load")
             os.truncate(model / WEIGHTS, 200_000)

@@ -15,6 +15,7 @@ import h5py
 
 SOURCE = pathlib.Path(os.environ.get("SLUICE_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 SLUICE = os.environ.get("SLUICE", str(SOURCE / "build/release/bin/sluice"))
+SLUICE_WITH_FAULTS = str(pathlib.Path(SLUICE).parent / "faults/sluice")  # of the same objects, with a hook at its fault points
 FIXTURES = SOURCE / "tests/fixtures"
 MPIRUN = SOURCE / "tools/mpirun.sh"
 
@@ -106,9 +107,9 @@ def per_rank(first, others):
 
 
 def with_fault(site, rank, nth, action):
-    """Words to put before the program: the nth pass of that rank through the site fails, or with "3+" the third and all later
-    ones (base/fault.hpp)."""
-    return ["env", f"SLUICE_FAULT={site}:{rank}:{nth}:{action}"]
+    """Words that start the program so that the nth pass of that rank through the site fails, or with "3+" the third and all
+    later ones (tests/support/fault_injection.cpp)."""
+    return ["env", f"SLUICE_FAULT={site}:{rank}:{nth}:{action}", SLUICE_WITH_FAULTS]
 
 
 def prompt_seconds():

@@ -14,9 +14,6 @@ if(SLUICE_SANITIZE)
   target_compile_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
-if(SLUICE_FAULTS)
-  target_compile_definitions(sluice_options INTERFACE SLUICE_FAULTS)
-endif()
 
 # sluice_add_library(NAME SOURCES file... [PUBLIC lib...] [PRIVATE lib...]): target sluice_NAME. Includes are written from src/.
 function(sluice_add_library name)

@@ -1,15 +1,17 @@
-#include "base/fault.hpp"
-
-#ifdef SLUICE_FAULTS
-
+// The hook of the programs in bin/faults: SLUICE_FAULT=site:rank:nth:action makes the nth pass of that rank, or of every rank
+// (*), through that site fail; an nth of "3+" means the third and all later ones. Actions: throw (Error, kInternal), io (Error,
+// kIo), exit0 (leave at once with 0), kill (SIGKILL), stop (SIGSTOP), delay (2 s).
 #include "base/error.hpp"
+#include "base/fault.hpp"
 #include "base/log.hpp"
 
 #include <unistd.h>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -37,9 +39,7 @@ Fault fault_from_environment() {
   return {parts[0], rank, std::atoi(parts[2].c_str()), parts[2].ends_with('+'), parts[3]};
 }
 
-}  // namespace
-
-void fault_point(std::string_view site, int rank) {
+void fail_where_asked(std::string_view site, int rank) {
   static Fault fault = fault_from_environment();
   if (fault.site != site || (fault.rank != rank && fault.rank != kEveryRank)) return;
   ++fault.passes;
@@ -53,6 +53,10 @@ void fault_point(std::string_view site, int rank) {
   if (fault.action == "delay") std::this_thread::sleep_for(std::chrono::seconds(2));
 }
 
-}  // namespace sluice
+[[maybe_unused]] const bool kIsSet = [] {
+  fault_hook = fail_where_asked;
+  return true;
+}();
 
-#endif
+}  // namespace
+}  // namespace sluice
