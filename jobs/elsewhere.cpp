@@ -2,12 +2,16 @@
 // program that loads, exports, checks and verifies does not, and hands these kinds over.
 
 #include "job/job.hpp"
+#include "job/versions.hpp"
 
 namespace sluice {
 namespace {
 
 const JobRegistration kTrain(JobKind::kTrain, {.program = "sluice-train"});
 const JobRegistration kEvaluate(JobKind::kEvaluate, {.program = "sluice-train"});
+const VersionLine kBlas([]() -> std::string {
+  return "BLAS: sluice-train --version names the one that it computes with";
+});
 
 }  // namespace
 }  // namespace sluice

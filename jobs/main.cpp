@@ -110,7 +110,7 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
 int parse_and_act(int argc, char** argv) {
   CLI::App app("Sluice loads and trains large mixture-of-experts models on machines where memory is short.",
                "sluice");
-  app.set_version_flag("--version", sluice::versions_text());
+  app.set_version_flag("--version", sluice::versions_text);
   app.require_subcommand(1);
   Action action;
   JobArguments job;

@@ -7,12 +7,27 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 namespace sluice {
+namespace {
+
+std::vector<std::string (*)()>& own_lines() {
+  static std::vector<std::string (*)()> lines;
+  return lines;
+}
+
+}  // namespace
+
+VersionLine::VersionLine(std::string (*text)()) { own_lines().push_back(text); }
 
 std::string versions_text() {
-  return fmt::format("sluice {} ({})\nLibTorch {}\noneDNN {}\n{}\nHDF5 {}\n{}", version(), git_revision(),
-                     SLUICE_TORCH_VERSION, SLUICE_ONEDNN_VERSION, MpiEnvironment::library_version(),
-                     hdf5::library_version(), nccl_version_text());
+  std::string text =
+      fmt::format("sluice {} ({})\nLibTorch {}\noneDNN {}\n{}\nHDF5 {}\n{}", version(), git_revision(),
+                  SLUICE_TORCH_VERSION, SLUICE_ONEDNN_VERSION, MpiEnvironment::library_version(),
+                  hdf5::library_version(), nccl_version_text());
+  for (const auto line : own_lines()) text.append("\n").append(line());
+  return text;
 }
 
 }  // namespace sluice

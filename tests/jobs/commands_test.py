@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import pathlib
 import shutil
 import unittest
 
@@ -28,7 +29,12 @@ def check(file, **options):
 
 class CommandLine(JobTest):
     def test_the_version_lists_what_it_was_built_with(self):
-        self.expect(sluice("--version"), 0, "sluice ", "LibTorch ", "oneDNN", "MPI ", "HDF5 ", "NCCL")
+        self.expect(sluice("--version"), 0, "sluice ", "LibTorch ", "oneDNN", "MPI ", "HDF5 ", "NCCL", "BLAS: sluice-train --version")
+
+    def test_the_version_of_the_program_that_computes_names_its_blas(self):
+        shown = program.run(pathlib.Path(program.SLUICE).with_name("sluice-train"), "--version")
+        self.assertEqual(shown.status, 0)
+        self.assertRegex(shown.output, r"\nBLAS: (OpenBLAS on|another BLAS)")
 
     def test_help(self):
         self.expect(sluice("--help"), 0, "run", "check", "plan", "inspect", "synthesize", "verify")
