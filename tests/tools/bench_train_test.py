@@ -53,6 +53,16 @@ class LimitTest(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "--cases: none of"):
             TOOL.main(["--list", "--cases", "7B-*"])
 
+    def test_one_rank_is_also_measured_at_the_levels_that_are_asked_for(self):
+        output = StringIO()
+        with redirect_stdout(output):
+            TOOL.main(["--list", "--cases", "32M-512-*-routed", "--isa", "AVX2,AVX512_CORE"])
+        self.assertEqual(output.getvalue().split(),
+                         ["32M-512-1-routed", "32M-512-1-routed@AVX2", "32M-512-1-routed@AVX512_CORE", "32M-512-3-routed"])
+        self.assertLessEqual(set(train_cases.isa_levels()), set(train_cases.ISA_FLAGS))
+        with self.assertRaisesRegex(SystemExit, "--isa: AVX3 is none of SSE41"):
+            TOOL.main(["--list", "--isa", "AVX3"])
+
 
 class RunTest(unittest.TestCase):
     def setUp(self):
@@ -73,6 +83,7 @@ class RunTest(unittest.TestCase):
         peer = write_program(self.directory / "peer", "import sys\nassert sys.argv[2].endswith('.bin')\n"
                              "print('{\"tokens_per_s\": 10.0, \"ranks\": ' + sys.argv[4] + '}')\n")
         text, out = self.bench("--cases", "32M-512-1-gathered", "--peers", peer)
+        self.assertEqual(out["cases"]["32M-512-1-gathered"]["threads"], 1)  # tests have OMP_NUM_THREADS = 1
         self.assertRegex(text, r"32M-512-1-gathered .* 10 ")
         case = out["cases"]["32M-512-1-gathered"]
         self.assertEqual([len(run["train"]["step_seconds"]) for run in case["runs"]], [2, 2])
@@ -82,6 +93,15 @@ class RunTest(unittest.TestCase):
         self.assertAlmostEqual(case["share_of_limit"], case["limit"]["step_seconds"] / case["step_seconds"])
         self.assertAlmostEqual(case["share_as_measured"], statistics.median(
             case["limit"]["step_seconds"] / statistics.median(run["train"]["step_seconds"]) for run in case["runs"]))
+
+    def test_a_level_reaches_the_program(self):
+        real, seen = os.environ["SLUICE"], self.directory / "seen"
+        program = write_program(self.directory / "sluice", "import os, sys\n"
+                                f"if sys.argv[1] == 'run': print(os.environ.get('ONEDNN_MAX_CPU_ISA'), file=open({str(seen)!r}, 'a'))\n"
+                                f"os.execv({real!r}, [{real!r}, *sys.argv[1:]])\n")
+        text, _ = self.bench("--cases", "32M-512-1-gathered", "--isa", "AVX2", "--sluice", program, "--repeats", 1)
+        self.assertRegex(text, r"32M-512-1-gathered@AVX2 +1 ")
+        self.assertEqual(seen.read_text().split(), ["None", "AVX2"])
 
     def test_what_the_program_cannot_do_is_skipped_and_named(self):
         real = os.environ["SLUICE"]

@@ -1,9 +1,13 @@
 """The models and cases of bench_train, and what the machine's rates say of a step's time."""
 import dataclasses
 import itertools
+import pathlib
 
 BYTES_PER_PARAMETER = 30
 LENGTHS, RANKS, EXPERTS = (512, 4096), (1, 3), {"gathered": 1, "routed": 0}
+# The levels of ONEDNN_MAX_CPU_ISA, with the flag of /proc/cpuinfo that each asks for.
+ISA_FLAGS = {"SSE41": "sse4_1", "AVX": "avx", "AVX2": "avx2", "AVX512_CORE": "avx512f", "AVX512_CORE_VNNI": "avx512_vnni",
+             "AVX512_CORE_BF16": "avx512_bf16", "AVX512_CORE_AMX": "amx_tile"}
 COMMON = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "attention_bias": False, "hidden_act": "silu",
           "decoder_sparse_step": 1, "mlp_only_layers": [], "initializer_range": 0.02, "max_position_embeddings": 8192,
           "norm_topk_prob": True, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": False,
@@ -23,9 +27,10 @@ class Case:
     length: int
     ranks: int
     experts: str
+    isa: str = ""  # ONEDNN_MAX_CPU_ISA; "" leaves it as it is
 
     def __str__(self):
-        return f"{self.model}-{self.length}-{self.ranks}-{self.experts}"
+        return f"{self.model}-{self.length}-{self.ranks}-{self.experts}" + (f"@{self.isa}" if self.isa else "")
 
     @property
     def tokens(self):
@@ -35,6 +40,18 @@ class Case:
 
 def all_cases():
     return [Case(*values) for values in itertools.product(MODELS, LENGTHS, RANKS, EXPERTS)]
+
+
+def isa_levels():
+    """Those that this processor can run."""
+    flags = set(pathlib.Path("/proc/cpuinfo").read_text().split())
+    return [level for level, flag in ISA_FLAGS.items() if flag in flags]
+
+
+def at_levels(cases, levels):
+    """The cases, and those of one rank at each level as well: one rank alone has all cores."""
+    return [each for case in cases for each in
+            [case, *(dataclasses.replace(case, isa=level) for level in levels if case.ranks == 1)]]
 
 
 def flop_per_token(config, length):

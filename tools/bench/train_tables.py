@@ -14,10 +14,10 @@ def against(rate, peer):
 
 
 def print_results(results):
-    rows = [["case", "step s", "tokens/s", "limit", "of limit", "as measured", "peak/planned", "peer", "times", "peer alone", "times"]]
+    rows = [["case", "threads", "step s", "tokens/s", "limit", "of limit", "as measured", "peak/planned", "peer", "times", "peer alone", "times"]]
     for case, row in results.items():
         rate = row["tokens_per_second"]
-        rows.append([str(case), f"{row['step_seconds']:.3f}", f"{rate:.0f}", f"{case.tokens / row['limit']['step_seconds']:.0f}",
+        rows.append([str(case), str(row["threads"]), f"{row['step_seconds']:.3f}", f"{rate:.0f}", f"{case.tokens / row['limit']['step_seconds']:.0f}",
                      f"{row['share_of_limit']:.1%}", f"{row['share_as_measured']:.1%}", f"{row['peak_to_planned']:.3f}",
                      *against(rate, row["best_peer"]), *against(rate, row["best_peer_alone"])])
     print_table(rows)
