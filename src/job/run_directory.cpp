@@ -177,10 +177,12 @@ void RunDirectory::set_ended_by(int signal_number) noexcept {
 }
 
 /// Whether a rank has written how the job ended.
-bool RunDirectory::tells_of_failure() const {
+bool RunDirectory::tells_of_failure() const noexcept try {
   std::ifstream file(path_ / "status.json");
   const auto status = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   return status.is_object() && status.value("state", "") == "failed";
+} catch (const std::exception&) {
+  return false;  // another program's file
 }
 
 void RunDirectory::try_write_status(const Failure* end) noexcept {

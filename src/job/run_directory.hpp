@@ -49,7 +49,7 @@ class RunDirectory {
  private:
   void create(const JobConfig& config);
   void take_lock();
-  [[nodiscard]] bool tells_of_failure() const;
+  [[nodiscard]] bool tells_of_failure() const noexcept;
   void write_status(const Failure* end) const;
   void try_write_status(const Failure* end) noexcept;
 

@@ -163,6 +163,14 @@ TEST_F(RunDirectoryTest, a_signal_is_how_the_job_ended_unless_a_rank_had_failed_
   EXPECT_EQ(status()["message"], "loss nan");
 }
 
+TEST_F(RunDirectoryTest, a_signal_is_told_though_the_status_is_not_as_we_write_it) {
+  RunDirectory directory(config_, comm_);
+  if (!is_root_) return;
+  std::ofstream(config_.job.output / "status.json") << R"({"state": 3})";
+  directory.set_ended_by(SIGTERM);
+  EXPECT_EQ(status()["state"], "failed");
+}
+
 TEST_F(RunDirectoryTest, folders_of_results_are_there_from_the_start) {
   if (!is_root_) return;
   config_.metrics.file = "numbers/metrics.h5";
