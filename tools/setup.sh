@@ -1,7 +1,8 @@
 #!/bin/bash
 # Installs what building and running need, from Debian's own archive (Debian 12, 13 or sid).
 #   tools/setup.sh          what the build, the tests and the plots need
-#   tools/setup.sh --dev    also clang, clang-format, libFuzzer and shellcheck for tools/test.sh
+#   tools/setup.sh --dev    also clang, clang-format, libFuzzer, shellcheck and, where Debian has this version, clang-tidy 22 for
+#                           tools/test.sh
 # Asks for nothing and changes nothing when all packages are there.
 set -euo pipefail
 
@@ -14,9 +15,10 @@ packages=(
   libgtest-dev libgmock-dev
   python3 python3-h5py python3-matplotlib python3-numpy util-linux-extra
 )
+wanted=()  # installed where this Debian has them
 case ${1-} in
   "") ;;
-  --dev) packages+=(clang clang-format libclang-rt-dev shellcheck) ;;
+  --dev) packages+=(clang clang-format libclang-rt-dev shellcheck) wanted+=(clang-tidy-22) ;;
   *) echo "usage: tools/setup.sh [--dev]" >&2; exit 64 ;;
 esac
 
@@ -58,6 +60,9 @@ command -v dpkg-query >/dev/null || fail "this is not Debian; install the counte
 
 missing=()
 for package in "${packages[@]}"; do is_installed "$package" || missing+=("$package"); done
+for package in "${wanted[@]}"; do
+  is_installed "$package" || ! apt-cache show "$package" >/dev/null 2>&1 || missing+=("$package")
+done
 if ((${#missing[@]})); then
   echo "setup.sh: installing ${missing[*]}"
   as_root apt-get update -qq || fail "apt-get update failed; is there a network?"

@@ -31,9 +31,10 @@ Summary from_text(std::string_view text) {
   const std::size_t line_end = text.find('\n');
   SLUICE_ASSERT(line_end != std::string_view::npos, "a summary without its end");
   int code = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + line_end, code);
-  const auto digests_begin = static_cast<std::size_t>(parsed.ptr - text.data());
-  return {static_cast<ExitCode>(code), std::string(text.substr(digests_begin, line_end - digests_begin)),
+  const std::string_view line = text.substr(0, line_end);
+  const auto parsed = std::from_chars(line.data(), line.data() + line.size(), code);
+  const auto digests_begin = static_cast<std::size_t>(parsed.ptr - line.data());
+  return {static_cast<ExitCode>(code), std::string(line.substr(digests_begin)),
           std::string(text.substr(line_end + 1))};
 }
 

@@ -9,7 +9,7 @@ namespace sluice {
 namespace {
 
 constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kPiB = 1024 * 1024 * kGiB;
+constexpr std::int64_t kPiB = kGiB * 1024 * 1024;
 constexpr double kWeekSeconds = 7 * 24 * 3600;
 constexpr bool kLater = false;
 
@@ -21,7 +21,7 @@ class TableBuilder {
       : table_{std::move(name), std::move(help), {}}, settings_(settings) {}
 
   template <class T, class Domain>
-  TableBuilder& key(const char* key, T Settings::*member, Domain domain, const char* help,
+  TableBuilder& key(const char* key, T Settings::*member, const Domain& domain, const char* help,
                     const char* unit = "") {
     Field field{table_.name, key, unit, help, domain.expected(), domain.later(), false, {}, {}};
     field.load = [domain, settings = settings_, member](const JobConfig& config) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kDataset = "tokens";
 /// Tokens that are looked at together when nothing but their range matters: 1 MiB of them.
-constexpr std::int64_t kCheckedTokens = 128 * 1024;
+constexpr std::int64_t kCheckedTokens = 128 * std::int64_t{1024};
 
 hdf5::Dataset open_tokens(const hdf5::File& file) {
   if (!file.exists("/tokens"))

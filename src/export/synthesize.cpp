@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kBufferElements = 512 * 1024;
+constexpr std::int64_t kBufferElements = 512 * std::int64_t{1024};
 
 class Synthesizer {
  public:

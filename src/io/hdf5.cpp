@@ -223,7 +223,8 @@ void File::set_attribute(const std::string& path, const std::string& name, std::
   const Handle type = text_type({ExitCode::kIo, "write the attribute", name, name_});
   const std::string terminated(text);
   const char* pointer = terminated.c_str();
-  write_attribute(handle_.id(), path, name, type.id(), type.id(), std::nullopt, &pointer, name_);
+  write_attribute(handle_.id(), path, name, type.id(), type.id(), std::nullopt,
+                  static_cast<const void*>(&pointer), name_);
 }
 
 void File::set_attribute(const std::string& path, const std::string& name,
@@ -247,7 +248,7 @@ std::string File::text_attribute(const std::string& path, const std::string& nam
   const Handle attribute = open_attribute(handle_.id(), path, name, doing);
   const Handle type = text_type(doing);
   char* pointer = nullptr;
-  check(H5Aread(attribute.id(), type.id(), &pointer), doing);
+  check(H5Aread(attribute.id(), type.id(), static_cast<void*>(&pointer)), doing);
   const std::string text = pointer ? pointer : "";
   check(H5free_memory(pointer), doing);
   return text;

@@ -33,8 +33,10 @@ std::uint64_t from_little_endian(const std::array<std::byte, kPrefixBytes>& byte
 /// it.
 std::optional<std::int64_t> byte_count(const std::vector<std::int64_t>& shape, DType dtype) {
   std::optional<std::int64_t> product = 1;
-  for (const std::int64_t dimension : shape)
-    if (!(product = multiply(*product, dimension))) return std::nullopt;
+  for (const std::int64_t dimension : shape) {
+    product = multiply(*product, dimension);
+    if (!product) return std::nullopt;
+  }
   return multiply(*product, size_of(dtype));
 }
 

@@ -113,7 +113,7 @@ std::optional<IgnoredKey> ignored_key(std::string_view name) {
 }
 
 std::vector<PerExpertPart> per_expert_parts(std::string_view name, const std::vector<std::int64_t>& shape) {
-  const std::vector<PerExpertPart> whole{{std::string(name), shape, 0}};
+  std::vector<PerExpertPart> whole{{std::string(name), shape, 0}};
   const std::optional<ExpertKey> key = parse_expert_key(name);
   if (!key || shape.size() != (key->expert ? 2 : 3)) return whole;
   // A shape comes from a file, and must not make more names than any model has.

@@ -60,7 +60,7 @@ struct Decays {
 Decays decays_of(const at::Tensor& g, const at::Tensor& document) {
   const std::int64_t last = g.size(-2) - 1;
   // Differences above the diagonal are positive and could overflow before they are masked.
-  const Decays all{(g - g.transpose(-1, -2)).tril().exp().tril(), g.exp(), (g.narrow(-2, last, 1) - g).exp()};
+  Decays all{(g - g.transpose(-1, -2)).tril().exp().tril(), g.exp(), (g.narrow(-2, last, 1) - g).exp()};
   if (!document.defined()) return all;
   const at::Tensor of_token = document.unsqueeze(1).unsqueeze(-1);
   return {all.between * (of_token == of_token.transpose(-1, -2)), all.before * (of_token < 0),

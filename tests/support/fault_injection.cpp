@@ -29,14 +29,16 @@ struct Fault {
   int passes = 0;
 };
 
+int number(const std::string& text) { return static_cast<int>(std::strtol(text.c_str(), nullptr, 10)); }
+
 Fault fault_from_environment() {
   const char* text = std::getenv("SLUICE_FAULT");
   std::vector<std::string> parts;
   std::istringstream in(text ? text : "");
   for (std::string part; std::getline(in, part, ':');) parts.push_back(part);
   if (parts.size() != 4) return {};
-  const int rank = parts[1] == "*" ? kEveryRank : std::atoi(parts[1].c_str());
-  return {parts[0], rank, std::atoi(parts[2].c_str()), parts[2].ends_with('+'), parts[3]};
+  const int rank = parts[1] == "*" ? kEveryRank : number(parts[1]);
+  return {parts[0], rank, number(parts[2]), parts[2].ends_with('+'), parts[3]};
 }
 
 void fail_where_asked(std::string_view site, int rank) {

@@ -41,7 +41,8 @@ class MpiWork final : public Work::Impl {
 int tag_upper_bound() {
   void* bound = nullptr;
   int found = 0;
-  check_mpi(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found), "MPI_Comm_get_attr");
+  check_mpi(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&bound), &found),
+            "MPI_Comm_get_attr");
   constexpr int kSmallestAllowed = 32767;
   return found ? *static_cast<int*>(bound) : kSmallestAllowed;
 }
