@@ -1,10 +1,11 @@
 #!/bin/bash
 # Every check of the project; what continuous integration runs.
-#   tools/test.sh           packages, format, shell scripts, release build and tests, the folders without LibTorch under
+#   tools/test.sh           packages, format, shell scripts, release build and tests, the sources that need CUDA and NCCL
+#                           compiled, clang-tidy over the files that the last commits changed, the folders without LibTorch under
 #                           ASan and UBSan, 20 s of each fuzz target, side by side
 #   tools/test.sh --full    also a build file by file (the others compile several at a time, where one may lean on
-#                           another's includes), the numeric tests under every kernel choice of the libraries below, and the whole
-#                           project under ASan and UBSan
+#                           another's includes), clang-tidy over every file, what runs threads of its own under ThreadSanitizer, the
+#                           numeric tests under every kernel choice of the libraries below, and the whole project under ASan and UBSan
 # All phases run even if one fails; the exit status is 0 only if none did.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -60,6 +61,26 @@ build_sanitized() {
   shift
   cmake --preset asan -B "$directory" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 "$@" &&
     cmake --build "$directory"
+}
+
+# What a build without a GPU leaves out: compiled where the headers are, so that it keeps up with the rest.
+compile_cuda() {
+  local include=${CUDA_HOME:-/usr/local/cuda}/include
+  if ! printf '#include <cuda_runtime_api.h>\n#include <nccl.h>\n' | c++ -I"$include" -fsyntax-only -x c++ - 2>build/cuda.log; then
+    echo "not compiled: cuda_runtime_api.h or nccl.h is neither in $include nor where the compiler looks"
+    return 0
+  fi
+  cmake --preset release -B build/cuda -DSLUICE_TORCH=OFF -DSLUICE_TESTS=OFF -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON &&
+    cmake --build build/cuda --target sluice_device sluice_comm
+}
+
+# LibTorch, its OpenMP and MPI are not compiled for ThreadSanitizer, which then takes what they order for races: so these tests
+# keep to threads of the standard library.
+test_threads() {
+  local tests=(load_test comm_watchdog_test job_test work_sharing_on_standard_threads_test)
+  cmake --preset tsan -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 &&
+    cmake --build --preset tsan --target "${tests[@]}" &&
+    ctest --test-dir build/tsan --output-on-failure --no-tests=error -R "^($(IFS='|'; echo "${tests[*]}"))\$"
 }
 
 # The folders without LibTorch, by Clang: tests and fuzz targets of one build, instrumented throughout, so that a fuzzer
@@ -125,12 +146,17 @@ phase "format" check_format
 phase "shell scripts" check_scripts
 phase "release build" build_release
 phase "release tests" test_release
+phase "CUDA and NCCL sources" compile_cuda
 phase "ASan and UBSan without LibTorch" test_sanitized_core
 phase "fuzz targets" run_fuzzers
 if $full; then
+  phase "clang-tidy, every file" tools/tidy.sh --full
   phase "file by file" build_file_by_file
+  phase "ThreadSanitizer" test_threads
   phase "numbers under every kernel choice" tests/sweep_processors.sh build/release
   phase "ASan and UBSan, everything" test_sanitized_whole
+else
+  phase "clang-tidy" tools/tidy.sh
 fi
 
 printf '\n== summary\n'

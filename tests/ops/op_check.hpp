@@ -3,8 +3,8 @@
 
 #include "ops/documents.hpp"
 #include "ops/parameter.hpp"
+#include "ops/threads.hpp"
 
-#include <ATen/Parallel.h>
 #include <torch/types.h>
 
 #include <functional>
@@ -18,18 +18,6 @@ using Operation = std::function<at::Tensor(const Tensors& inputs, const Paramete
 using Formula = std::function<at::Tensor(const Tensors& inputs, const Tensors& parameters)>;
 
 inline constexpr at::ScalarType kDTypes[] = {at::kFloat, at::kBFloat16};
-
-/// As many threads as that, for as long as it lives.
-class Threads {
- public:
-  explicit Threads(int count) { at::set_num_threads(count); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-  ~Threads() { at::set_num_threads(before_); }
-
- private:
-  int before_ = at::get_num_threads();
-};
 
 /// Normal numbers that are the same in each run, representable in `dtype`.
 at::Tensor numbers(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat, std::uint64_t seed = 1);

@@ -1,10 +1,16 @@
 #include "ops/cpu/tiles/work_sharing.hpp"
 
-#include "ops/op_check.hpp"
+#include "ops/threads.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <span>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #ifdef SLUICE_TILES
 
@@ -31,6 +37,7 @@ TEST(ShareOut, takes_turns_in_the_order_of_the_items) {
     OrderedAccumulation turns(kHeads);
     std::vector<std::vector<std::int64_t>> order(kHeads);
     const auto work = [&](std::int64_t head, std::int64_t item) {
+      std::this_thread::yield();  // or one thread is done before another has begun
       turns.wait(head, item);
       order[static_cast<std::size_t>(head)].push_back(item);
       turns.end(head);
