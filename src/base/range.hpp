@@ -1,7 +1,10 @@
-// A part of things that are numbered.
+// Parts of things that are numbered, and counts of them, as plans and exchanges between ranks have them.
 #pragma once
 
 #include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
 
 namespace sluice {
 
@@ -11,5 +14,26 @@ struct Range {
   std::int64_t end = 0;
   [[nodiscard]] std::int64_t count() const { return end - begin; }
 };
+
+/// Where the i-th of n parts of `count` things begins, i = n being the end. Sizes differ by at most one;
+/// earlier parts are the larger ones.
+[[nodiscard]] constexpr std::int64_t equal_part_begin(std::int64_t count, std::int64_t n, std::int64_t i) {
+  return count / n * i + (count % n < i ? count % n : i);
+}
+
+/// The i-th of those parts, i < n.
+[[nodiscard]] constexpr Range equal_part(std::int64_t count, std::int64_t n, std::int64_t i) {
+  return {equal_part_begin(count, n, i), equal_part_begin(count, n, i + 1)};
+}
+
+[[nodiscard]] inline std::int64_t sum(std::span<const std::int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+/// Each of them `factor` times: rows as bytes.
+[[nodiscard]] inline std::vector<std::int64_t> times(std::vector<std::int64_t> counts, std::int64_t factor) {
+  for (std::int64_t& count : counts) count *= factor;
+  return counts;
+}
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/range.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -52,10 +53,8 @@ class Permutation {
 SequenceRange rank_share(std::int64_t batch_sequences, int world, int rank) {
   SLUICE_ASSERT(batch_sequences >= 0 && 0 <= rank && rank < world, "rank {} of {}, {} sequences", rank, world,
                 batch_sequences);
-  const std::int64_t least = batch_sequences / world;
-  const std::int64_t one_more = batch_sequences % world;
-  const std::int64_t begin = rank * least + std::min<std::int64_t>(rank, one_more);
-  return {begin, begin + least + (rank < one_more ? 1 : 0)};
+  const Range share = equal_part(batch_sequences, world, rank);
+  return {share.begin, share.end};
 }
 
 Sampler::Sampler(std::int64_t sequences, std::int64_t batch_sequences, Order order, std::uint64_t seed)

@@ -1,7 +1,7 @@
 #include "plan/memory_plan.hpp"
 
 #include "base/bytes.hpp"
-#include "data/sampler.hpp"
+#include "base/range.hpp"
 #include "plan/activation_plan.hpp"
 #include "plan/optimizer_memory.hpp"
 
@@ -17,7 +17,9 @@ std::int64_t runtime_bytes(std::int64_t activations) {
 
 /// The first micro-batch is the largest.
 TokenLoad token_load(const ParallelDims& dims, const JobConfig& job, int rank) {
-  const auto sequences = [&](int of) { return rank_share(job.train.batch_sequences, dims.world, of).size(); };
+  const auto sequences = [&](int of) {
+    return equal_part(job.train.batch_sequences, dims.world, of).count();
+  };
   TokenLoad load{.own_sequences = sequences(rank), .group_ranks = dims.expert_parallel, .group_sequences = 0};
   const int first = dims.group(rank) * dims.expert_parallel;
   for (int other = first; other < first + dims.expert_parallel; ++other)

@@ -1,7 +1,7 @@
 #include "shard/row_exchange.hpp"
 
-#include "base/counts.hpp"
 #include "base/error.hpp"
+#include "base/range.hpp"
 
 #include <algorithm>
 #include <functional>

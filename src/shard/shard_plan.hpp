@@ -24,12 +24,6 @@ struct ParallelDims {
   [[nodiscard]] int place(int rank) const { return rank % expert_parallel; }
 };
 
-/// Where the i-th of n parts of `count` things begins, i = n being the end. Sizes differ by at most one;
-/// earlier parts are the larger ones.
-[[nodiscard]] constexpr std::int64_t equal_part_begin(std::int64_t count, std::int64_t n, std::int64_t i) {
-  return count / n * i + (count % n < i ? count % n : i);
-}
-
 class ShardPlan {
  public:
   /// Cuts every dense unit into `dims.world` shards as equal as granules allow. Of expert units each place of

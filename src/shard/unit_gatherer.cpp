@@ -1,7 +1,7 @@
 #include "shard/unit_gatherer.hpp"
 
-#include "base/counts.hpp"
 #include "base/error.hpp"
+#include "base/range.hpp"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "train/expert_exchange.hpp"
 
-#include "base/counts.hpp"
+#include "base/range.hpp"
 #include "base/error.hpp"
 #include "ops/cpu/token_rows.hpp"
 #include "plan/exchange_limits.hpp"

@@ -1,8 +1,8 @@
 #include "comm/mpi/mpi_communicator.hpp"
 
 #include "base/checked.hpp"
-#include "base/counts.hpp"
 #include "base/error.hpp"
+#include "base/range.hpp"
 #include "comm/mpi/check.hpp"
 
 #include <array>
