@@ -2,10 +2,10 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "comm/outcome.hpp"
 #include "config/job_config.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
-#include "job/failure.hpp"
 #include "job/versions.hpp"
 
 #include <CLI/CLI.hpp>
@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   try {
     return parse_and_act(argc, argv);
   } catch (...) {
-    const sluice::Failure failure = sluice::current_failure();
+    const sluice::Outcome failure = sluice::current_failure();
     sluice::console::report("sluice: " + failure.text);
     return static_cast<int>(failure.code);
   }

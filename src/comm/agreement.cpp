@@ -1,9 +1,9 @@
 #include "comm/agreement.hpp"
 
+#include "base/byte_stream.hpp"
 #include "comm/agreement_differences.hpp"
 #include "comm/ranks_text.hpp"
 
-#include <charconv>
 #include <map>
 #include <string_view>
 
@@ -13,29 +13,25 @@ namespace {
 constexpr std::size_t kFailureTextBytes = 4096;
 constexpr std::size_t kFailuresShown = 5;
 
-/// What every rank learns of one rank in the first exchange. As text: the code, the number of topics and
-/// their digests, space-separated; a newline; the failure.
+/// What every rank learns of one rank in the first exchange.
 struct Summary {
-  ExitCode failure = ExitCode::kDone;
-  std::string digests;
-  std::string failure_text;
+  Outcome outcome;
+  std::string digests;  ///< of its topics, in their order
 };
 
-std::string to_text(const AgreementClaim& claim) {
-  std::string text = fmt::format("{}", static_cast<int>(claim.failure));
-  for (const AgreementTopic& topic : claim.topics) text += fmt::format(" {}", topic.digest().hex());
-  return text + "\n" + claim.failure_text.substr(0, kFailureTextBytes);
+std::string to_bytes(const AgreementClaim& claim) {
+  ByteWriter out;
+  out.text(Outcome{claim.outcome.code, claim.outcome.text.substr(0, kFailureTextBytes)}.to_bytes());
+  std::string digests;
+  for (const AgreementTopic& topic : claim.topics) digests += topic.digest().hex();
+  out.text(digests);
+  return out.take();
 }
 
-Summary from_text(std::string_view text) {
-  const std::size_t line_end = text.find('\n');
-  SLUICE_ASSERT(line_end != std::string_view::npos, "a summary without its end");
-  int code = 0;
-  const std::string_view line = text.substr(0, line_end);
-  const auto parsed = std::from_chars(line.data(), line.data() + line.size(), code);
-  const auto digests_begin = static_cast<std::size_t>(parsed.ptr - line.data());
-  return {static_cast<ExitCode>(code), std::string(line.substr(digests_begin)),
-          std::string(text.substr(line_end + 1))};
+Summary from_bytes(std::string_view bytes) {
+  ByteReader in(bytes);
+  Outcome outcome = Outcome::from_bytes(in.text());
+  return {std::move(outcome), in.text()};
 }
 
 /// "rank 1 failed: …" for each different failure, that of the lowest rank first. Empty when none failed.
@@ -43,9 +39,10 @@ std::string failures_report(const std::vector<Summary>& summaries) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<int>> ranks;
   for (std::size_t rank = 0; rank < summaries.size(); ++rank) {
-    if (summaries[rank].failure == ExitCode::kDone) continue;
-    auto& group = ranks[summaries[rank].failure_text];
-    if (group.empty()) order.push_back(summaries[rank].failure_text);
+    const Outcome& outcome = summaries[rank].outcome;
+    if (!outcome.failed()) continue;
+    auto& group = ranks[outcome.text];
+    if (group.empty()) order.push_back(outcome.text);
     group.push_back(static_cast<int>(rank));
   }
   std::string report;
@@ -58,7 +55,7 @@ std::string failures_report(const std::vector<Summary>& summaries) {
 
 ExitCode first_failure(const std::vector<Summary>& summaries) {
   for (const Summary& summary : summaries) {
-    if (summary.failure != ExitCode::kDone) return summary.failure;
+    if (summary.outcome.failed()) return summary.outcome.code;
   }
   return ExitCode::kDone;
 }
@@ -67,7 +64,7 @@ ExitCode first_failure(const std::vector<Summary>& summaries) {
 std::vector<int> sound_ranks(const std::vector<Summary>& summaries) {
   std::vector<int> ranks;
   for (std::size_t rank = 0; rank < summaries.size(); ++rank) {
-    if (summaries[rank].failure == ExitCode::kDone) ranks.push_back(static_cast<int>(rank));
+    if (!summaries[rank].outcome.failed()) ranks.push_back(static_cast<int>(rank));
   }
   return ranks;
 }
@@ -111,7 +108,7 @@ Digest AgreementTopic::digest() const {
 AgreementResult agree(Communicator& comm, const AgreementClaim& claim) {
   comm.barrier();
   std::vector<Summary> summaries;
-  for (const std::string& text : comm.all_gather_text(to_text(claim))) summaries.push_back(from_text(text));
+  for (const std::string& text : comm.all_gather_text(to_bytes(claim))) summaries.push_back(from_bytes(text));
 
   AgreementResult result{first_failure(summaries), failures_report(summaries)};
   const std::vector<int> ranks = sound_ranks(summaries);

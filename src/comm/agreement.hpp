@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/digest.hpp"
-#include "base/error.hpp"
 #include "comm/communicator.hpp"
+#include "comm/outcome.hpp"
 
 #include <string>
 #include <vector>
@@ -25,8 +25,7 @@ struct AgreementTopic {
 /// What one rank brings to the exchange: topics, or the failure that kept it from making them.
 struct AgreementClaim {
   std::vector<AgreementTopic> topics;  ///< same topics in the same order on every rank that has no failure
-  ExitCode failure = ExitCode::kDone;
-  std::string failure_text;
+  Outcome outcome{};
 };
 
 /// Outcome on every rank alike. code is kDone when all agree; else the code of the lowest failing rank, or

@@ -2,10 +2,10 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "comm/run_together.hpp"
 #include "data/id_check.hpp"
 
 #include <array>
-#include <exception>
 #include <numeric>
 #include <span>
 #include <string>
@@ -16,7 +16,7 @@ namespace sluice {
 BatchSource::BatchSource(Communicator& comm, BatchOptions options)
     : comm_(comm), options_(std::move(options)) {
   std::array<std::int64_t, 3> found{};
-  on_rank0([&] {
+  run_on_root(comm_, [&] {
     file_ = TokenFile::open(options_.tokens, options_.file);
     found = {file_->sequence_count(), options_.file.keep_rest ? file_->count_documents() : 0,
              file_->marks_documents()};
@@ -28,10 +28,11 @@ BatchSource::BatchSource(Communicator& comm, BatchOptions options)
   check_ids();
 }
 
-/// A status after each piece: the others' wait is for one of them, not for all of a large file.
+/// An outcome after each piece: the others' wait is for one of them, not for all of a large file.
 void BatchSource::check_ids() {
   const IdCheck check(options_.sampler(sequence_count_), options_.steps, options_.file.sequence_length);
-  for (std::int64_t piece = 0; piece < check.pieces(); ++piece) on_rank0([&] { check.run(*file_, piece); });
+  for (std::int64_t piece = 0; piece < check.pieces(); ++piece)
+    run_on_root(comm_, [&] { check.run(*file_, piece); });
 }
 
 Batch BatchSource::batch(std::int64_t step) {
@@ -57,7 +58,7 @@ Batch BatchSource::read(const std::vector<std::int64_t>& sequences) {
   Batch whole{std::ssize(sequences), options_.file.sequence_length};
   whole.ids.resize(sequences.size() * width);
   if (has_marks_) whole.marks.resize(whole.ids.size());
-  on_rank0([&] {
+  run_on_root(comm_, [&] {
     std::span<std::int64_t> ids(whole.ids);
     std::span<TokenMark> marks(whole.marks);
     for (const std::int64_t sequence : sequences) {
@@ -70,24 +71,6 @@ Batch BatchSource::read(const std::vector<std::int64_t>& sequences) {
   if (has_marks_) comm_.broadcast(whole.marks.data(), std::ssize(whole.marks), 0).wait();
   whole.global_targets = count_targets(whole);
   return whole;
-}
-
-/// Runs `action` on rank 0, then lets all ranks know how it went: a status of "code text", empty for success.
-void BatchSource::on_rank0(const std::function<void()>& action) {
-  std::string status;
-  if (comm_.rank() == 0) {
-    try {
-      action();
-    } catch (const Error& error) {
-      status = fmt::format("{} {}", static_cast<int>(error.code()), error.what());
-    } catch (const std::exception& error) {
-      status = fmt::format("{} reading tokens: {}", static_cast<int>(ExitCode::kInternal), error.what());
-    }
-  }
-  status = comm_.broadcast_text(status, 0);
-  if (status.empty()) return;
-  const std::size_t blank = status.find(' ');
-  throw Error(static_cast<ExitCode>(std::stoi(status.substr(0, blank))), status.substr(blank + 1));
 }
 
 }  // namespace sluice

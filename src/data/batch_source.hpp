@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -50,7 +49,6 @@ class BatchSource {
  private:
   [[nodiscard]] Batch read(const std::vector<std::int64_t>& sequences);
   void check_ids();
-  void on_rank0(const std::function<void()>& action);
 
   Communicator& comm_;
   BatchOptions options_;

@@ -152,11 +152,11 @@ void RunDirectory::set_step(std::int64_t step) noexcept {
 void RunDirectory::set_done() noexcept {
   const std::lock_guard lock(mutex_);
   state_ = "done";
-  const Failure none{ExitCode::kDone, {}};
+  const Outcome none{};
   if (is_root_) try_write_status(&none);
 }
 
-void RunDirectory::set_failed(const Failure& failure) noexcept {
+void RunDirectory::set_failed(const Outcome& failure) noexcept {
   const std::lock_guard lock(mutex_);
   state_ = "failed";
   // Rank 0 will be ended with the job, so the failing rank writes, if it sees the directory.
@@ -168,7 +168,7 @@ void RunDirectory::set_ended_by(int signal_number) noexcept {
   const std::lock_guard lock(mutex_);
   if (!is_root_ || state_ == "done" || tells_of_failure()) return;
   state_ = "failed";
-  const Failure end{
+  const Outcome end{
       static_cast<ExitCode>(128 + signal_number),
       fmt::format("ended by {}: from the scheduler or a user, or from the launcher because another "
                   "rank has died",
@@ -185,7 +185,7 @@ bool RunDirectory::tells_of_failure() const noexcept try {
   return false;  // another program's file
 }
 
-void RunDirectory::try_write_status(const Failure* end) noexcept {
+void RunDirectory::try_write_status(const Outcome* end) noexcept {
   try {
     since_status_ = {};
     write_status(end);
@@ -194,7 +194,7 @@ void RunDirectory::try_write_status(const Failure* end) noexcept {
   }
 }
 
-void RunDirectory::write_status(const Failure* end) const {
+void RunDirectory::write_status(const Outcome* end) const {
   nlohmann::json status{{"state", state_},           {"host", host_name()}, {"pid", getpid()},
                         {"world_size", world_size_}, {"started", started_}, {"updated", utc_now()}};
   if (step_ > 0) status["step"] = step_;

@@ -4,9 +4,9 @@
 
 #include "base/clock.hpp"
 #include "comm/communicator.hpp"
+#include "comm/outcome.hpp"
 #include "config/job_config.hpp"
 #include "io/file.hpp"
-#include "job/failure.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -38,7 +38,7 @@ class RunDirectory {
   void set_step(std::int64_t step) noexcept;
   /// How the job ended; a failure from any rank that sees the directory.
   void set_done() noexcept;
-  void set_failed(const Failure& failure) noexcept;
+  void set_failed(const Outcome& failure) noexcept;
   /// That a signal ends the job, unless a rank's failure is written down already, after which the launcher
   /// ends the others. From any thread, as all of these.
   void set_ended_by(int signal_number) noexcept;
@@ -50,8 +50,8 @@ class RunDirectory {
   void create(const JobConfig& config);
   void take_lock();
   [[nodiscard]] bool tells_of_failure() const noexcept;
-  void write_status(const Failure* end) const;
-  void try_write_status(const Failure* end) noexcept;
+  void write_status(const Outcome* end) const;
+  void try_write_status(const Outcome* end) noexcept;
 
   std::mutex mutex_;  ///< guards what the status tells
   std::filesystem::path path_;

@@ -3,6 +3,7 @@
 #include "base/byte_stream.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "comm/run_together.hpp"
 #include "io/file.hpp"
 #include "io/safetensors.hpp"
 #include "weights/weight_map.hpp"
@@ -138,21 +139,6 @@ CheckpointIndex read_sharded(const fs::path& directory) {
        directory.string(), join_some(pickles, 3));
 }
 
-/// Rank 0's outcome as it travels: exit code, then the index or the error's text.
-std::string read_outcome(const fs::path& directory) {
-  ByteWriter out;
-  try {
-    const std::string bytes = read_checkpoint_index(directory).to_bytes();
-    out.number(static_cast<std::int64_t>(ExitCode::kDone));
-    out.text(bytes);
-  } catch (const Error& error) {
-    out = ByteWriter();
-    out.number(static_cast<std::int64_t>(error.code()));
-    out.text(error.what());
-  }
-  return out.take();
-}
-
 }  // namespace
 
 std::string CheckpointIndex::to_bytes() const {
@@ -232,12 +218,8 @@ CheckpointIndex read_checkpoint_index(const fs::path& directory) {
 }
 
 CheckpointIndex share_checkpoint_index(Communicator& comm, const fs::path& directory) {
-  const std::string outcome = comm.broadcast_text(comm.rank() == 0 ? read_outcome(directory) : "", 0);
-  ByteReader in(outcome);
-  const auto code = static_cast<ExitCode>(in.number());
-  const std::string text = in.text();
-  if (code != ExitCode::kDone) throw Error(code, text);
-  return CheckpointIndex::from_bytes(text);
+  return CheckpointIndex::from_bytes(
+      share_from_root(comm, [&] { return read_checkpoint_index(directory).to_bytes(); }));
 }
 
 }  // namespace sluice

@@ -96,14 +96,14 @@ TEST_F(Agreement, the_order_of_entries_is_part_of_the_meaning) {
 
 TEST_F(Agreement, a_failing_rank_is_the_cause_and_gives_the_code) {
   if (world_.rank() == last_)
-    claim_ = {{}, ExitCode::kBadData, "model/config.json: 'hidden_size' is missing"};
+    claim_ = {{}, {ExitCode::kBadData, "model/config.json: 'hidden_size' is missing"}};
   const AgreementResult result = agree_now();
   EXPECT_EQ(result.code, ExitCode::kBadData);
   EXPECT_EQ(result.report, last() + " failed: model/config.json: 'hidden_size' is missing");
 }
 
 TEST_F(Agreement, equal_failures_are_told_once) {
-  claim_ = {{}, ExitCode::kBadConfig, "line 3: unknown key"};
+  claim_ = {{}, {ExitCode::kBadConfig, "line 3: unknown key"}};
   const AgreementResult result = agree_now();
   EXPECT_EQ(result.code, ExitCode::kBadConfig);
   EXPECT_THAT(result.report, HasSubstr("failed: line 3: unknown key"));
@@ -111,7 +111,7 @@ TEST_F(Agreement, equal_failures_are_told_once) {
 }
 
 TEST_F(Agreement, a_failure_comes_before_the_disagreement_of_the_others) {
-  if (world_.rank() == 0) claim_ = {{}, ExitCode::kIo, "cannot read"};
+  if (world_.rank() == 0) claim_ = {{}, {ExitCode::kIo, "cannot read"}};
   if (is_last_) claim_.topics[1].entries[0].value = "200";
   const AgreementResult result = agree_now();
   EXPECT_EQ(result.code, ExitCode::kIo);

@@ -3,12 +3,12 @@
 #include "base/log.hpp"
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/nodes.hpp"
+#include "comm/outcome.hpp"
 #include "comm/watchdog.hpp"
 #include "job/baseline.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
-#include "job/failure.hpp"
 #include "job/job.hpp"
 #include "job/signal_watch.hpp"
 #include "job/threads.hpp"
@@ -26,7 +26,7 @@ namespace {
 struct Attempt {
   std::unique_ptr<const JobConfig> config;
   std::unique_ptr<const Blueprint> blueprint;
-  Failure failure{ExitCode::kDone, {}};
+  Outcome outcome;
 };
 
 /// The file is read more than once on each rank: by the program that computes too.
@@ -49,16 +49,15 @@ Attempt prepare(const JobArguments& arguments) {
     exec_compute_program(*attempt.config, arguments);
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
   } catch (...) {
-    attempt.failure = current_failure();
+    attempt.outcome = current_failure();
   }
   return attempt;
 }
 
 AgreementResult agree_on_job(Communicator& comm, const Attempt& attempt) {
   AgreementClaim claim;
-  if (attempt.failure.code == ExitCode::kDone) claim.topics = agreement_topics(*attempt.blueprint);
-  claim.failure = attempt.failure.code;
-  claim.failure_text = attempt.failure.text;
+  if (!attempt.outcome.failed()) claim.topics = agreement_topics(*attempt.blueprint);
+  claim.outcome = attempt.outcome;
   return agree(comm, claim);
 }
 
@@ -67,7 +66,7 @@ constexpr unsigned kSilenceSeconds = 30;
 /// How long writing down or printing a failure may take, into pipes and file systems that may never answer.
 constexpr unsigned kFailureReporterElectionSeconds = 10;
 
-[[noreturn]] void end_job(MpiEnvironment& mpi, const Failure& failure) {
+[[noreturn]] void end_job(MpiEnvironment& mpi, const Outcome& failure) {
   if (!mpi.elect_failure_reporter()) {
     exit_within(kSilenceSeconds + kFailureReporterElectionSeconds, failure.code);
     std::this_thread::sleep_for(std::chrono::seconds(kSilenceSeconds));
@@ -96,7 +95,7 @@ void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks, 
     comm.set_deadline("finish", blueprint.config.deadline.finish_seconds);
     comm.barrier();
   } catch (...) {
-    const Failure failure = current_failure();
+    const Outcome failure = current_failure();
     exit_within(kFailureReporterElectionSeconds, failure.code);
     directory.set_failed(failure);
     throw;

@@ -1,15 +1,32 @@
-#include "job/failure.hpp"
+#include "comm/outcome.hpp"
 
+#include "base/byte_stream.hpp"
 #include "base/bytes.hpp"
 #include "base/memory.hpp"
 
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <new>
 
 namespace sluice {
 
-Failure current_failure() {
+std::string Outcome::to_bytes() const {
+  ByteWriter out;
+  out.number(static_cast<std::int64_t>(code));
+  out.text(text);
+  return out.take();
+}
+
+Outcome Outcome::from_bytes(std::string_view bytes) {
+  ByteReader in(bytes);
+  const auto code = static_cast<ExitCode>(in.number());
+  Outcome outcome{code, in.text()};
+  SLUICE_ASSERT(in.at_end(), "bytes left over behind an outcome");
+  return outcome;
+}
+
+Outcome current_failure() {
   try {
     throw;
   } catch (const Error& e) {
@@ -26,6 +43,15 @@ Failure current_failure() {
   } catch (...) {
     return {ExitCode::kInternal, "an exception of unknown type"};
   }
+}
+
+Outcome outcome_of(const std::function<void()>& step) {
+  try {
+    step();
+  } catch (...) {
+    return current_failure();
+  }
+  return {};
 }
 
 }  // namespace sluice
