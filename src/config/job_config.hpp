@@ -6,6 +6,7 @@
 #include "base/bytes.hpp"
 #include "base/digest.hpp"
 #include "base/dtype.hpp"
+#include "config/choices.hpp"
 
 #include <array>
 #include <cstdint>
@@ -16,22 +17,6 @@
 #include <vector>
 
 namespace sluice {
-
-enum class JobKind { kTrain, kLoad, kExport, kEvaluate };
-enum class ModelInit { kCheckpoint, kRandom };
-enum class Readers { kRank0, kNode, kAll };
-enum class PageCache { kAuto, kKeep, kDrop };
-enum class LoadSink { kShards, kDiscard };
-enum class DataOrder { kShuffle, kSequential };
-enum class Recompute {
-  kLayer,  ///< all of a layer but its attention, whose output is kept
-  kNone,   ///< nothing: all activations are kept
-  kAll,    ///< all of a layer: its input alone is kept
-};
-enum class OptimizerKind { kAdamW };
-enum class StateFormat { kFloat32, kBFloat16, kInt8, kFactored };
-enum class ScheduleKind { kConstant, kCosine, kLinear };
-enum class ExportExperts { kSource, kPerExpert, kFused };
 
 struct JobSettings {
   JobKind kind = JobKind::kTrain;
@@ -54,7 +39,7 @@ struct ParallelSettings {
 struct LoadSettings {
   Readers readers = Readers::kRank0;
   std::int64_t chunk_bytes = 8 * kMiB;
-  PageCache page_cache = PageCache::kAuto;
+  CachePolicy page_cache = CachePolicy::kAuto;
   bool verify = false;
   LoadSink sink = LoadSink::kShards;
   bool unified_memory = false;

@@ -96,8 +96,8 @@ Table load_table() {
            "one read; a rank stages a few chunks at a time, so larger ones cost memory on every rank",
            "bytes")
       .key("page_cache", &LoadSettings::page_cache,
-           Choice<PageCache>{
-               {{"auto", PageCache::kAuto}, {"keep", PageCache::kKeep}, {"drop", PageCache::kDrop}}},
+           Choice<CachePolicy>{
+               {{"auto", CachePolicy::kAuto}, {"keep", CachePolicy::kKeep}, {"drop", CachePolicy::kDrop}}},
            "what becomes of file pages once read; keep helps the next run, drop frees memory for this one")
       .key("verify", &LoadSettings::verify, Flag{},
            "read the files once more and compare them with what has arrived")

@@ -17,7 +17,7 @@ struct BatchOptions {
   std::filesystem::path tokens;
   TokenFileOptions file;             ///< with keep_rest documents are counted, and marked in any case
   std::int64_t batch_sequences = 0;  ///< global, over all ranks
-  Order order = Order::kShuffle;
+  DataOrder order = DataOrder::kShuffle;
   std::uint64_t seed = 0;
   std::int64_t steps = 0;  ///< batches that will be asked for
 

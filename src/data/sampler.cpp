@@ -57,7 +57,7 @@ SequenceRange rank_share(std::int64_t batch_sequences, int world, int rank) {
   return {share.begin, share.end};
 }
 
-Sampler::Sampler(std::int64_t sequences, std::int64_t batch_sequences, Order order, std::uint64_t seed)
+Sampler::Sampler(std::int64_t sequences, std::int64_t batch_sequences, DataOrder order, std::uint64_t seed)
     : sequences_(sequences), batch_sequences_(batch_sequences), order_(order), seed_(seed) {
   SLUICE_ASSERT(sequences > 0 && batch_sequences > 0, "{} sequences in batches of {}", sequences,
                 batch_sequences);
@@ -72,7 +72,7 @@ std::vector<std::int64_t> Sampler::at(std::int64_t begin, std::int64_t end) cons
     const Permutation permute(sequences_, seed_, epoch);
     for (; position < epoch_end; ++position) {
       const std::int64_t place = position % sequences_;
-      sequences.push_back(order_ == Order::kShuffle ? permute(place) : place);
+      sequences.push_back(order_ == DataOrder::kShuffle ? permute(place) : place);
     }
   }
   return sequences;

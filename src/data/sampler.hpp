@@ -2,15 +2,12 @@
 // repeated.
 #pragma once
 
+#include "config/choices.hpp"
+
 #include <cstdint>
 #include <vector>
 
 namespace sluice {
-
-enum class Order : std::uint8_t {
-  kSequential,
-  kShuffle,  ///< a new seeded permutation each time all sequences have been taken
-};
 
 /// [begin, end)
 struct SequenceRange {
@@ -26,7 +23,7 @@ struct SequenceRange {
 class Sampler {
  public:
   /// `sequences` and `batch_sequences` are positive.
-  Sampler(std::int64_t sequences, std::int64_t batch_sequences, Order order, std::uint64_t seed);
+  Sampler(std::int64_t sequences, std::int64_t batch_sequences, DataOrder order, std::uint64_t seed);
 
   [[nodiscard]] std::int64_t sequences() const { return sequences_; }
   [[nodiscard]] std::int64_t batch_sequences() const { return batch_sequences_; }
@@ -43,7 +40,7 @@ class Sampler {
  private:
   std::int64_t sequences_;
   std::int64_t batch_sequences_;
-  Order order_;
+  DataOrder order_;
   std::uint64_t seed_;
 };
 

@@ -15,7 +15,7 @@ BatchOptions batch_options(const Blueprint& blueprint) {
   return {.tokens = data.tokens,
           .file = file,
           .batch_sequences = blueprint.config.train.batch_sequences,
-          .order = data.order == DataOrder::kShuffle ? Order::kShuffle : Order::kSequential,
+          .order = data.order,
           .seed = static_cast<std::uint64_t>(data.seed),
           .steps = evaluates ? std::numeric_limits<std::int64_t>::max() : blueprint.config.train.steps};
 }

@@ -193,7 +193,7 @@ void export_weights(JobContext& context, const ShardArena& values) {
   options.source = config.model.path;
   options.companions = written.companions;
   options.staging_bytes = config.load.chunk_bytes;
-  options.keep_cached = config.load.page_cache == PageCache::kKeep;
+  options.keep_cached = config.load.page_cache == CachePolicy::kKeep;
   options.progress = [&](std::int64_t done, std::int64_t total) {
     console::raw(progress.update(done, total, watch.seconds()));
   };

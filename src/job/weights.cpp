@@ -83,15 +83,8 @@ ReaderAssignment assign_readers(const JobContext& context) {
 }
 
 CachePolicy cache_policy(const LoadSettings& load) {
-  switch (load.page_cache) {
-    case PageCache::kKeep:
-      return CachePolicy::kKeep;
-    case PageCache::kDrop:
-      return CachePolicy::kDrop;
-    case PageCache::kAuto:
-      break;
-  }
-  return load.unified_memory ? CachePolicy::kDrop : CachePolicy::kAuto;
+  const bool leaves_none = load.page_cache == CachePolicy::kAuto && load.unified_memory;
+  return leaves_none ? CachePolicy::kDrop : load.page_cache;
 }
 
 /// Every rank has made the plan by itself; a difference would send bytes to the wrong place.

@@ -1,6 +1,7 @@
 // Reads a plan's chunks and decides, file by file, how: past the page cache, through it, or out of it.
 #pragma once
 
+#include "config/choices.hpp"
 #include "io/file.hpp"
 #include "load/load_plan.hpp"
 
@@ -13,13 +14,6 @@
 #include <span>
 
 namespace sluice {
-
-/// What becomes of the page cache behind the reader. On unified memory it competes with the model.
-enum class CachePolicy : std::uint8_t {
-  kAuto,  ///< keep what was cached before, leave nothing else behind
-  kKeep,
-  kDrop,  ///< leave nothing behind, whoever brought it in
-};
 
 /// How one file is read.
 enum class FileAccess : std::uint8_t {

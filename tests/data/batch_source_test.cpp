@@ -33,7 +33,7 @@ BatchOptions options(const std::filesystem::path& path, std::int64_t batch_seque
   return {.tokens = path,
           .file = {.sequence_length = kLength, .vocab_size = vocabulary},
           .batch_sequences = batch_sequences,
-          .order = Order::kSequential,
+          .order = DataOrder::kSequential,
           .seed = 0};
 }
 
@@ -106,7 +106,7 @@ TEST(BatchSource, a_missing_file_is_the_same_error_on_every_rank) {
 TEST(BatchSource, a_bad_id_that_some_step_will_meet_is_an_error_before_the_first) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = stream(directory, 100);
-  for (const Order order : {Order::kSequential, Order::kShuffle}) {
+  for (const DataOrder order : {DataOrder::kSequential, DataOrder::kShuffle}) {
     BatchOptions all_steps = options(path, 2, 99);  // token 99 is the last one of sequence 32
     all_steps.order = order;
     all_steps.steps = 17;

@@ -1,0 +1,42 @@
+// What a key of the job file may choose between, for whoever acts on it: one enumeration for each such key.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice {
+
+enum class JobKind : std::uint8_t { kTrain, kLoad, kExport, kEvaluate };
+
+enum class ModelInit : std::uint8_t { kCheckpoint, kRandom };
+
+enum class Readers : std::uint8_t { kRank0, kNode, kAll };
+
+/// What becomes of the page cache behind the reader. On unified memory it competes with the model.
+enum class CachePolicy : std::uint8_t {
+  kAuto,  ///< keep what was cached before, leave nothing else behind
+  kKeep,
+  kDrop,  ///< leave nothing behind, whoever brought it in
+};
+
+enum class LoadSink : std::uint8_t { kShards, kDiscard };
+
+enum class DataOrder : std::uint8_t {
+  kShuffle,  ///< a new seeded permutation each time all sequences have been taken
+  kSequential,
+};
+
+enum class Recompute : std::uint8_t {
+  kLayer,  ///< all of a layer but its attention, whose output is kept
+  kNone,   ///< nothing: all activations are kept
+  kAll,    ///< all of a layer: its input alone is kept
+};
+
+enum class OptimizerKind : std::uint8_t { kAdamW };
+
+enum class StateFormat : std::uint8_t { kFloat32, kBFloat16, kInt8, kFactored };
+
+enum class ScheduleKind : std::uint8_t { kConstant, kCosine, kLinear };
+
+enum class ExportExperts : std::uint8_t { kSource, kPerExpert, kFused };
+
+}  // namespace sluice
