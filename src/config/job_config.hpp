@@ -4,7 +4,6 @@
 #pragma once
 
 #include "base/bytes.hpp"
-#include "base/digest.hpp"
 #include "base/dtype.hpp"
 #include "config/choices.hpp"
 
@@ -122,11 +121,6 @@ struct JobConfig {
   MetricsSettings metrics;
   DebugSettings debug;
   DeadlineSettings deadline;
-
-  std::string source_name;             ///< the job file as named on the command line
-  std::string source_text;             ///< its text, before overrides
-  std::vector<std::string> overrides;  ///< "table.key=value", as given
-  Digest digest;  ///< of canonical_entries(): equal on two ranks if and only if every key is
 };
 
 /// Reads a job file of at most 1 MiB and applies overrides "table.key=value" in order; a value that is no
@@ -142,12 +136,13 @@ struct JobConfig {
 struct ConfigEntry {
   std::string key;    ///< "load.chunk"
   std::string value;  ///< as TOML: "\"8MiB\""
+  bool operator==(const ConfigEntry&) const = default;
 };
 
 /// Every key with its value in one spelling, in schema order: what ranks compare.
 [[nodiscard]] std::vector<ConfigEntry> canonical_entries(const JobConfig& config);
 
-/// The resolved job file: every key with its value. Parses back to the same digest.
+/// The resolved job file: every key with its value. Parses back to the same job.
 [[nodiscard]] std::string to_toml(const JobConfig& config);
 
 /// Every key with its unit, default, allowed values and help, in aligned columns.

@@ -265,13 +265,6 @@ JobConfig JobReader::done() {
   return std::move(config_);
 }
 
-Digest digest_of_entries(const JobConfig& config) {
-  std::string text;
-  for (const ConfigEntry& entry : canonical_entries(config))
-    text += fmt::format("{}={}\n", entry.key, entry.value);
-  return digest_of(text);
-}
-
 /// The file's bytes; reads no more than one byte too many, so that a device file ends too.
 std::string read_small_file(const std::filesystem::path& file) {
   const std::string name = printable(file.string());
@@ -303,12 +296,7 @@ JobConfig parse_job_config(std::string_view text, const std::string& file_name,
   for (const Entry& entry : assigned) reader.take(entry);
   reader.check_required();
   reader.check_contradictions();
-  JobConfig config = reader.done();
-  config.source_name = file_name;
-  config.source_text = text;
-  config.overrides.assign(overrides.begin(), overrides.end());
-  config.digest = digest_of_entries(config);
-  return config;
+  return reader.done();
 }
 
 JobConfig load_job_config(const std::filesystem::path& file, std::span<const std::string> overrides) {

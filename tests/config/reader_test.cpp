@@ -67,8 +67,6 @@ TEST(JobConfig, has_defaults_for_all_but_paths) {
   EXPECT_EQ(config.train.batch_sequences, 8);
   EXPECT_EQ(config.optimizer.betas, (std::array<double, 2>{0.9, 0.95}));
   EXPECT_EQ(config.export_.max_shard_bytes, 5'000'000'000);
-  EXPECT_EQ(config.source_text, kMinJob);
-  EXPECT_EQ(config.source_name, "job.toml");
 }
 
 TEST(JobConfig, takes_dotted_and_inline_tables) {
@@ -264,8 +262,6 @@ TEST(Overrides, apply_in_order_over_the_file) {
   EXPECT_EQ(config.train.steps, 6);
   EXPECT_EQ(config.optimizer.eps, 1.0);
   EXPECT_EQ(config.load.chunk_bytes, kMiB);
-  EXPECT_EQ(config.overrides, overrides);
-  EXPECT_EQ(config.source_text, kMinJob);
 }
 
 TEST(Overrides, are_named_in_their_problems) {
@@ -288,11 +284,9 @@ TEST(Overrides, of_another_form_are_a_usage_error) {
   EXPECT_EQ(refusal("no toml", {"steps=5"}).text, "--set steps=5: expected table.key=value");
 }
 
-TEST(JobFile, is_read_with_its_name) {
+TEST(JobFile, means_what_its_text_does) {
   const TemporaryFile file(kMinJob);
-  const JobConfig config = load_job_config(file.path());
-  EXPECT_EQ(config.source_name, file.path());
-  EXPECT_EQ(config.digest, parse_job_config(kMinJob, "another.toml").digest);
+  EXPECT_EQ(to_toml(load_job_config(file.path())), to_toml(parse_job_config(kMinJob, "another.toml")));
 }
 
 TEST(JobFile, that_cannot_be_one_is_refused_by_name) {
