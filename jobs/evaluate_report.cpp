@@ -1,5 +1,6 @@
 #include "evaluate_report.hpp"
 
+#include "comm/root_exchange.hpp"
 #include "job/console.hpp"
 
 #include <algorithm>
@@ -13,12 +14,16 @@ EvaluationRow row_of(const DocumentLoss& loss) { return {loss.targets, loss.loss
 
 EvaluateReport::EvaluateReport(JobContext& context, const std::optional<LoadReport>& load,
                                const BatchSource& tokens)
-    : metrics_(context, load, {.documents = tokens.document_count()}), sequences_(tokens.sequence_count()) {}
+    : comm_(context.comm),
+      metrics_(context, load, {.documents = tokens.document_count()}),
+      sequences_(tokens.sequence_count()) {}
 
-void EvaluateReport::add(const Batch& batch, std::span<const double> losses) {
+void EvaluateReport::add(const Batch& share, std::span<const double> losses) {
+  const std::vector<TokenMark> all_marks = gather_to_root(comm_, std::span(share.marks));
+  const std::vector<double> all_losses = gather_to_root(comm_, losses);
   if (!metrics_) return;
-  write(losses_.add(batch, losses));
-  sequences_done_ += batch.sequences;
+  write(losses_.add(share.length, all_marks, all_losses));
+  sequences_done_ += std::ssize(all_losses) / share.length;
   print_progress();
 }
 

@@ -18,11 +18,12 @@ namespace sluice {
 class EvaluateReport {
  public:
   /// Rank 0 creates the metrics file, with room for the documents of `tokens`, and fills /load if `load` is
-  /// there. Other ranks do nothing, here and below.
+  /// there. Other ranks only give their losses to it.
   EvaluateReport(JobContext& context, const std::optional<LoadReport>& load, const BatchSource& tokens);
 
-  /// The next whole batch and the losses of its targets. Writes the documents that ended, and the totals.
-  void add(const Batch& batch, std::span<const double> losses);
+  /// Collective over the job's ranks. Each rank's share of the next batch and the losses of its targets.
+  /// Writes the documents that ended, and the totals.
+  void add(const Batch& share, std::span<const double> losses);
 
   /// Writes what is left, closes the file and prints the totals. Error(kIo), after that, if the file lacks
   /// any.
@@ -32,6 +33,7 @@ class EvaluateReport {
   void write(const std::vector<DocumentLoss>& documents);
   void print_progress();
 
+  Communicator& comm_;
   RunMetrics metrics_;
   DocumentLosses losses_;
   std::int64_t sequences_;  ///< of the token file

@@ -1,7 +1,5 @@
 #include "data/batch.hpp"
 
-#include "data/sampler.hpp"
-
 #include <algorithm>
 
 namespace sluice {
@@ -14,17 +12,6 @@ std::int64_t count_targets(const Batch& batch) {
     targets += std::count(first, first + batch.length, TokenMark::kInside);
   }
   return targets;
-}
-
-Batch share_of(const Batch& whole, int world, int rank) {
-  const SequenceRange share = rank_share(whole.sequences, world, rank);
-  const std::int64_t width = whole.length + 1;
-  const auto rows = [&](const auto& values) {
-    auto out = values;
-    if (!values.empty()) out.assign(values.begin() + share.begin * width, values.begin() + share.end * width);
-    return out;
-  };
-  return {share.size(), whole.length, rows(whole.ids), rows(whole.marks), whole.global_targets};
 }
 
 }  // namespace sluice

@@ -13,7 +13,7 @@ enum class TokenMark : std::uint8_t {
   kPadding,  ///< no token: fills up a last sequence
 };
 
-/// Consecutive sequences of a global batch.
+/// Consecutive sequences of a global batch. Each rank has an equal_part() of them, in rank order.
 struct Batch {
   std::int64_t sequences = 0;
   std::int64_t length = 0;
@@ -28,8 +28,5 @@ struct Batch {
 
 /// Targets in a batch; `global_targets` of a batch that is whole.
 [[nodiscard]] std::int64_t count_targets(const Batch& batch);
-
-/// The sequences of a whole batch that `rank` of `world` takes; see rank_share().
-[[nodiscard]] Batch share_of(const Batch& whole, int world, int rank);
 
 }  // namespace sluice

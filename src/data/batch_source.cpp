@@ -1,30 +1,45 @@
 #include "data/batch_source.hpp"
 
+#include "base/byte_stream.hpp"
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/range.hpp"
+#include "comm/root_exchange.hpp"
 #include "comm/run_together.hpp"
 #include "data/id_check.hpp"
 
-#include <array>
 #include <numeric>
 #include <span>
 #include <string>
 #include <utility>
 
 namespace sluice {
+namespace {
+
+/// Ids, or marks, of each rank's share of some sequences of `width` tokens.
+std::vector<std::int64_t> tokens_of_ranks(std::int64_t sequences, std::int64_t width, int ranks) {
+  std::vector<std::int64_t> counts;
+  for (int rank = 0; rank < ranks; ++rank)
+    counts.push_back(equal_part(sequences, ranks, rank).count() * width);
+  return counts;
+}
+
+}  // namespace
 
 BatchSource::BatchSource(Communicator& comm, BatchOptions options)
     : comm_(comm), options_(std::move(options)) {
-  std::array<std::int64_t, 3> found{};
-  run_on_root(comm_, [&] {
+  const std::string found = share_from_root(comm_, [&] {
     file_ = TokenFile::open(options_.tokens, options_.file);
-    found = {file_->sequence_count(), options_.file.keep_rest ? file_->count_documents() : 0,
-             file_->marks_documents()};
+    ByteWriter out;
+    out.number(file_->sequence_count());
+    out.number(options_.file.keep_rest ? file_->count_documents() : 0);
+    out.number(file_->marks_documents());
+    return out.take();
   });
-  comm_.broadcast(found.data(), sizeof found, 0).wait();
-  sequence_count_ = found[0];
-  document_count_ = found[1];
-  has_marks_ = found[2] != 0 || options_.file.keep_rest;
+  ByteReader in(found);
+  sequence_count_ = in.number();
+  document_count_ = in.number();
+  has_marks_ = in.number() != 0 || options_.file.keep_rest;
   check_ids();
 }
 
@@ -36,13 +51,13 @@ void BatchSource::check_ids() {
 }
 
 Batch BatchSource::batch(std::int64_t step) {
-  const Batch whole = read(options_.sampler(sequence_count_).batch(step));
-  if (whole.global_targets == 0)
+  Batch own = share(options_.sampler(sequence_count_).batch(step));
+  if (own.global_targets == 0)
     fail(ExitCode::kBadData,
          "{}: in the batch of step {} every document is one token long, so there is nothing to predict. Is "
          "data.separator_token, or document_starts, what it should be?",
          options_.tokens.string(), step + 1);
-  return share_of(whole, comm_.size(), comm_.rank());
+  return own;
 }
 
 Batch BatchSource::sequences(std::int64_t first, std::int64_t count) {
@@ -50,26 +65,38 @@ Batch BatchSource::sequences(std::int64_t first, std::int64_t count) {
                 first, first + count, sequence_count_);
   std::vector<std::int64_t> sequences(static_cast<std::size_t>(count));
   std::iota(sequences.begin(), sequences.end(), first);
-  return read(sequences);
+  return share(sequences);
 }
 
-Batch BatchSource::read(const std::vector<std::int64_t>& sequences) {
+Batch BatchSource::share(const std::vector<std::int64_t>& sequences) {
+  Batch whole;  // on rank 0
+  const std::string targets = share_from_root(comm_, [&] {
+    whole = read(sequences);
+    ByteWriter out;
+    out.number(count_targets(whole));
+    return out.take();
+  });
+  const std::int64_t length = options_.file.sequence_length;
+  Batch own{equal_part(std::ssize(sequences), comm_.size(), comm_.rank()).count(), length};
+  own.global_targets = ByteReader(targets).number();
+  const std::vector<std::int64_t> counts = tokens_of_ranks(std::ssize(sequences), length + 1, comm_.size());
+  own.ids = scatter_from_root(comm_, whole.ids, counts);
+  if (has_marks_) own.marks = scatter_from_root(comm_, whole.marks, counts);
+  return own;
+}
+
+Batch BatchSource::read(const std::vector<std::int64_t>& sequences) const {
   const auto width = checked_cast<std::size_t>(options_.file.sequence_length + 1);
   Batch whole{std::ssize(sequences), options_.file.sequence_length};
   whole.ids.resize(sequences.size() * width);
   if (has_marks_) whole.marks.resize(whole.ids.size());
-  run_on_root(comm_, [&] {
-    std::span<std::int64_t> ids(whole.ids);
-    std::span<TokenMark> marks(whole.marks);
-    for (const std::int64_t sequence : sequences) {
-      file_->read_sequence(sequence, ids.first(width), marks.first(has_marks_ ? width : 0));
-      ids = ids.subspan(width);
-      marks = marks.subspan(has_marks_ ? width : 0);
-    }
-  });
-  comm_.broadcast(whole.ids.data(), std::ssize(whole.ids) * std::int64_t{sizeof whole.ids[0]}, 0).wait();
-  if (has_marks_) comm_.broadcast(whole.marks.data(), std::ssize(whole.marks), 0).wait();
-  whole.global_targets = count_targets(whole);
+  std::span<std::int64_t> ids(whole.ids);
+  std::span<TokenMark> marks(whole.marks);
+  for (const std::int64_t sequence : sequences) {
+    file_->read_sequence(sequence, ids.first(width), marks.first(has_marks_ ? width : 0));
+    ids = ids.subspan(width);
+    marks = marks.subspan(has_marks_ ? width : 0);
+  }
   return whole;
 }
 

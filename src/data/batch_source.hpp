@@ -1,4 +1,4 @@
-// Global batches, the same for any number of ranks, of which each rank keeps its share.
+// Global batches, the same for any number of ranks, of which each rank gets its share.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -37,17 +37,18 @@ class BatchSource {
   /// Documents in the file; counted only with TokenFileOptions::keep_rest.
   [[nodiscard]] std::int64_t document_count() const { return document_count_; }
 
-  /// Collective over the communicator: one status and one broadcast of the global batch (8 bytes a token, 9
-  /// with documents). This rank's share of the batch of `step`, possibly no sequence. A bad id found by rank
-  /// 0 is thrown on every rank; Error(kBadData) if no token of the batch has another of its document behind
-  /// it.
+  /// Collective over the communicator. This rank's share of the batch of `step`, possibly no sequence. Rank 0
+  /// holds the global batch meanwhile (8 bytes a token, 9 with documents), the others their share alone. A
+  /// bad id found by rank 0 is thrown on every rank; Error(kBadData) if no token of the batch has another of
+  /// its document behind it.
   [[nodiscard]] Batch batch(std::int64_t step);
 
-  /// Collective over the communicator, and as costly. Sequences [first, first + count), whole on every rank.
+  /// Collective over the communicator, and as costly. This rank's share of sequences [first, first + count).
   [[nodiscard]] Batch sequences(std::int64_t first, std::int64_t count);
 
  private:
-  [[nodiscard]] Batch read(const std::vector<std::int64_t>& sequences);
+  [[nodiscard]] Batch share(const std::vector<std::int64_t>& sequences);
+  [[nodiscard]] Batch read(const std::vector<std::int64_t>& sequences) const;
   void check_ids();
 
   Communicator& comm_;

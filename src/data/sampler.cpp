@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "base/range.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -49,13 +48,6 @@ class Permutation {
 };
 
 }  // namespace
-
-SequenceRange rank_share(std::int64_t batch_sequences, int world, int rank) {
-  SLUICE_ASSERT(batch_sequences >= 0 && 0 <= rank && rank < world, "rank {} of {}, {} sequences", rank, world,
-                batch_sequences);
-  const Range share = equal_part(batch_sequences, world, rank);
-  return {share.begin, share.end};
-}
 
 Sampler::Sampler(std::int64_t sequences, std::int64_t batch_sequences, DataOrder order, std::uint64_t seed)
     : sequences_(sequences), batch_sequences_(batch_sequences), order_(order), seed_(seed) {

@@ -9,17 +9,6 @@
 
 namespace sluice {
 
-/// [begin, end)
-struct SequenceRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  [[nodiscard]] std::int64_t size() const { return end - begin; }
-};
-
-/// The sequences of a global batch that `rank` of `world` trains on: contiguous in rank order, sizes differ
-/// by at most one, and may be zero.
-[[nodiscard]] SequenceRange rank_share(std::int64_t batch_sequences, int world, int rank);
-
 class Sampler {
  public:
   /// `sequences` and `batch_sequences` are positive.

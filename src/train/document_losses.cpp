@@ -20,16 +20,17 @@ void DocumentLosses::begin(std::vector<DocumentLoss>& ended) {
   ++documents_;
 }
 
-std::vector<DocumentLoss> DocumentLosses::add(const Batch& batch, std::span<const double> losses) {
-  SLUICE_ASSERT(
-      batch.marks.size() == batch.ids.size() && std::ssize(losses) == batch.sequences * batch.length,
-      "{} marks and {} losses for {} ids", batch.marks.size(), losses.size(), batch.ids.size());
+std::vector<DocumentLoss> DocumentLosses::add(std::int64_t length, std::span<const TokenMark> marks,
+                                              std::span<const double> losses) {
+  const std::int64_t sequences = std::ssize(losses) / length;
+  SLUICE_ASSERT(std::ssize(losses) == sequences * length && std::ssize(marks) == sequences * (length + 1),
+                "{} marks and {} losses for sequences of {}", marks.size(), losses.size(), length);
   std::vector<DocumentLoss> ended;
-  auto mark = batch.marks.begin();
+  auto mark = marks.begin();
   auto loss = losses.begin();
-  for (std::int64_t sequence = 0; sequence < batch.sequences; ++sequence) {
+  for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
     if (*mark++ == TokenMark::kBegins) begin(ended);
-    for (std::int64_t t = 0; t < batch.length; ++t, ++mark, ++loss) {
+    for (std::int64_t t = 0; t < length; ++t, ++mark, ++loss) {
       if (*mark == TokenMark::kBegins) begin(ended);
       if (*mark != TokenMark::kInside) continue;
       for (DocumentLoss* sum : {&current_, &total_}) {

@@ -23,9 +23,10 @@ struct DocumentLoss {
 /// Documents that go on from sequence to sequence are put together again.
 class DocumentLosses {
  public:
-  /// `batch`, whole and with marks, follows the ones before; `losses` [sequences x length] are those of its
-  /// targets. Returns the documents that ended in it, in order.
-  [[nodiscard]] std::vector<DocumentLoss> add(const Batch& batch, std::span<const double> losses);
+  /// The `marks` [sequences, length + 1] of sequences that follow those before, and the `losses` [sequences x
+  /// length] of their targets. Returns the documents that ended in them, in order.
+  [[nodiscard]] std::vector<DocumentLoss> add(std::int64_t length, std::span<const TokenMark> marks,
+                                              std::span<const double> losses);
   /// After the last batch: the document that was still open; nothing if there were no tokens.
   [[nodiscard]] std::vector<DocumentLoss> finish();
 

@@ -1,7 +1,6 @@
 #include "train/evaluator.hpp"
 
 #include "base/error.hpp"
-#include "data/sampler.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,25 +17,25 @@ Evaluator::Evaluator(Communicator& comm, const ModelConfig& model, const Paramet
       decoder_(model, binder_.views(), sequence_length),
       micro_batch_sequences_(micro_batch_sequences) {}
 
-std::vector<double> Evaluator::losses(const Batch& whole) {
+std::vector<double> Evaluator::losses(const Batch& share) {
   const at::NoGradGuard no_grad;
-  const Batch share = share_of(whole, comm_.size(), comm_.rank());
   std::vector<MicroBatch> micro_batches = split_batch(share, micro_batch_sequences_);
   forward(micro_batches);
 
-  std::vector<double> losses(static_cast<std::size_t>(whole.sequences * whole.length), 0.0);
-  double* out = losses.data() + rank_share(whole.sequences, comm_.size(), comm_.rank()).begin * whole.length;
+  std::vector<double> losses;
+  losses.reserve(static_cast<std::size_t>(share.sequences * share.length));
   {
     const StageBinder::GatheredStage bound(binder_, binder_.stages().head, nullptr);
     for (const MicroBatch& micro_batch : micro_batches) {
       const at::Tensor found =
           decoder_.head(micro_batch.hidden, micro_batch.targets, /*loss_scale=*/1, /*want_grad=*/false)
               .losses;
-      out = std::copy_n(found.data_ptr<double>(), found.numel(), out);
+      losses.insert(losses.end(), found.data_ptr<double>(), found.data_ptr<double>() + found.numel());
     }
   }
-  comm_.all_reduce_sum(std::span(losses));
-  if (!std::ranges::all_of(losses, [](double loss) { return std::isfinite(loss); }))
+  std::int64_t broken = std::ranges::count_if(losses, [](double loss) { return !std::isfinite(loss); });
+  comm_.all_reduce_sum(std::span(&broken, 1));
+  if (broken > 0)
     fail(ExitCode::kNumerics, "the loss of a token is not finite. Likely cause: weights that are broken");
   return losses;
 }

@@ -19,10 +19,10 @@ class Evaluator {
   Evaluator(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
             const ShardArena& weights, std::int64_t sequence_length, std::int64_t micro_batch_sequences);
 
-  /// Collective over the communicator. `whole` is the same on every rank, and each computes its share.
-  /// Cross-entropy in nats of every target, [sequences x length], on every rank; 0 for a target that begins a
-  /// document or is padding. Error(kNumerics), on every rank alike, if one is not finite.
-  [[nodiscard]] std::vector<double> losses(const Batch& whole);
+  /// Collective over the communicator. Each rank has its share of a batch, possibly no sequence.
+  /// Cross-entropy in nats of every target of the share, [sequences x length]; 0 for a target that begins a
+  /// document or is padding. Error(kNumerics), on every rank alike, if one of any rank is not finite.
+  [[nodiscard]] std::vector<double> losses(const Batch& share);
 
  private:
   void forward(std::vector<MicroBatch>& micro_batches);

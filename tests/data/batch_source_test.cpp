@@ -1,11 +1,15 @@
 #include "data/batch_source.hpp"
 
+#include "base/range.hpp"
+#include "comm/root_exchange.hpp"
 #include "io/hdf5.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <numeric>
+#include <span>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -15,6 +19,12 @@ using test::TemporaryDirectory;
 using test::test_world;
 
 constexpr std::int64_t kLength = 3;
+
+/// These elements on rank 0, none on the others.
+template <class T>
+auto on_rank_0(const std::vector<T>& elements) {
+  return testing::Eq(test_world().rank() == 0 ? elements : std::vector<T>());
+}
 
 /// A file that only rank 0 has: a stream 0, 1, 2, …
 std::filesystem::path stream(const TemporaryDirectory& directory, std::int64_t tokens) {
@@ -45,8 +55,8 @@ TEST(BatchSource, ranks_share_the_global_batch_in_order) {
     EXPECT_EQ(source.sequence_count(), 33);
     for (std::int64_t step = 0; step < 6; ++step) {
       const Batch batch = source.batch(step);
-      const SequenceRange share = rank_share(batch_sequences, test_world().size(), test_world().rank());
-      ASSERT_EQ(batch.sequences, share.size());
+      const Range share = equal_part(batch_sequences, test_world().size(), test_world().rank());
+      ASSERT_EQ(batch.sequences, share.count());
       ASSERT_EQ(batch.length, kLength);
       std::vector<std::int64_t> expected;
       for (std::int64_t i = share.begin; i < share.end; ++i)
@@ -94,8 +104,23 @@ TEST(BatchSource, gives_every_token_once_for_an_evaluation) {
   EXPECT_EQ(source.sequence_count(), 4);
   EXPECT_EQ(source.document_count(), 1);
   const Batch batch = source.sequences(2, 2);
-  EXPECT_THAT(batch.ids, testing::ElementsAre(6, 7, 8, 9, 9, 10, 11, 0));
   EXPECT_EQ(batch.global_targets, 5);
+  EXPECT_THAT(gather_to_root(test_world(), std::span(batch.ids)),
+              on_rank_0(std::vector<std::int64_t>{6, 7, 8, 9, 9, 10, 11, 0}));
+  const auto inside = TokenMark::kInside, padding = TokenMark::kPadding;
+  EXPECT_THAT(gather_to_root(test_world(), std::span(batch.marks)),
+              on_rank_0(std::vector{inside, inside, inside, inside, inside, inside, inside, padding}));
+}
+
+TEST(BatchSource, sends_each_rank_its_own_sequences_alone) {
+  const TemporaryDirectory directory;
+  BatchSource source(test_world(), options(stream(directory, 100), 7, 100));
+  const Traffic before = test_world().traffic();
+  const Batch batch = source.batch(0);
+  const std::int64_t received = test_world().traffic().received_bytes - before.received_bytes;
+  constexpr std::int64_t kOutcome = 8 * 6;  // its length, code and text, and the number of targets
+  const std::int64_t own = test_world().rank() == 0 ? 0 : std::ssize(batch.ids) * 8 + kOutcome;
+  EXPECT_EQ(received, own);
 }
 
 TEST(BatchSource, a_missing_file_is_the_same_error_on_every_rank) {

@@ -94,20 +94,5 @@ TEST(Sampler, is_quick_for_a_huge_number_of_sequences) {
   EXPECT_THAT(batch, testing::Each(testing::AllOf(testing::Ge(0), testing::Lt(std::int64_t{1} << 40))));
 }
 
-TEST(RankShare, covers_the_batch_with_sizes_that_differ_by_at_most_one) {
-  for (std::int64_t batch = 0; batch < 12; ++batch)
-    for (int world = 1; world < 6; ++world) {
-      std::int64_t end = 0;
-      for (int rank = 0; rank < world; ++rank) {
-        const SequenceRange share = rank_share(batch, world, rank);
-        EXPECT_EQ(share.begin, end);
-        EXPECT_GE(share.size(), batch / world);
-        EXPECT_LE(share.size(), (batch + world - 1) / world);
-        end = share.end;
-      }
-      EXPECT_EQ(end, batch);
-    }
-}
-
 }  // namespace
 }  // namespace sluice

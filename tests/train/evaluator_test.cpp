@@ -1,5 +1,7 @@
 #include "train/evaluator.hpp"
 
+#include "comm/root_exchange.hpp"
+#include "data/share_of.hpp"
 #include "model/small_model.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
@@ -28,26 +30,34 @@ Batch some_tokens() {
 
 /// An evaluator on the ranks of a communicator, with its weights.
 struct Evaluation {
-  Evaluation(Communicator& comm, const test::SmallModel& model, int expert_parallel = 1)
-      : plan(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
+  Evaluation(Communicator& ranks, const test::SmallModel& model, int expert_parallel = 1)
+      : comm(ranks),
+        plan(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
         weights(plan, comm.rank(), DType::kFloat32, "weights"),
         evaluator(comm, model.description.config, model.description.manifest, weights, kLength, 2) {
     initialize_shards(weights, model.description.manifest, 0.2F, 7);
   }
+  /// Of every target of the batch, on rank 0.
+  [[nodiscard]] std::vector<double> losses(const Batch& whole) {
+    const std::vector<double> own = evaluator.losses(test::share_of(whole, comm));
+    return gather_to_root(comm, std::span(own));
+  }
+
+  Communicator& comm;
   const ShardPlan plan;
   ShardArena weights;
   Evaluator evaluator;
 };
 
-TEST(Evaluator, gives_every_rank_the_losses_that_one_finds_alone) {
+TEST(Evaluator, ranks_find_together_the_losses_that_one_finds_alone) {
   for (const nlohmann::json& changes : {nlohmann::json::object(), test::hybrid_changes()}) {
     const test::SmallModel model(changes);
     const std::unique_ptr<Communicator> alone = test::test_world().split(test::test_world().rank(), 0);
     const Batch batch = some_tokens();
-    const std::vector<double> expected = Evaluation(*alone, model).evaluator.losses(batch);
+    const std::vector<double> expected = Evaluation(*alone, model).losses(batch);
     for (const int expert_parallel : {1, test::test_world().size()}) {
-      const std::vector<double> found =
-          Evaluation(test::test_world(), model, expert_parallel).evaluator.losses(batch);
+      const std::vector<double> found = Evaluation(test::test_world(), model, expert_parallel).losses(batch);
+      if (test::test_world().rank() != 0) continue;
       ASSERT_EQ(found.size(), 5U * kLength);
       for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << i;
       EXPECT_EQ(found[3], 0) << "the next document's first token is nobody's target";
@@ -68,8 +78,9 @@ TEST(Evaluator, a_document_costs_the_same_wherever_it_stands) {
   }
   shifted.ids.resize(kLength + 1);
   shifted.global_targets = count_targets(shifted);
-  const std::vector<double> inside = evaluation.evaluator.losses(packed);
-  const std::vector<double> alone = evaluation.evaluator.losses(shifted);
+  const std::vector<double> inside = evaluation.losses(packed);
+  const std::vector<double> alone = evaluation.losses(shifted);
+  if (test::test_world().rank() != 0) return;
   for (std::size_t t = 0; t < 5; ++t) EXPECT_NEAR(inside[4 + t], alone[t], 1e-5);
 }
 
@@ -81,7 +92,7 @@ TEST(Evaluator, broken_weights_end_it_on_all_ranks) {
     *reinterpret_cast<float*>(evaluation.weights.unit_data(last_unit)) =
         std::numeric_limits<float>::quiet_NaN();
   test::expect_error(ExitCode::kNumerics, {"not finite"},
-                     [&] { static_cast<void>(evaluation.evaluator.losses(some_tokens())); });
+                     [&] { static_cast<void>(evaluation.losses(some_tokens())); });
 }
 
 }  // namespace

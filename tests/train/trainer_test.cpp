@@ -1,6 +1,6 @@
 #include "train/trainer.hpp"
 
-#include "data/sampler.hpp"
+#include "data/share_of.hpp"
 #include "model/small_model.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
@@ -38,7 +38,7 @@ Batch share_of_batch(const JobConfig& job, const Communicator& comm, std::int64_
   for (std::int64_t i = 0; i < batch.sequences * (kSequenceLength + 1); ++i)
     batch.ids.push_back((i * i + 5 * i + 11 * step) % 29);
   batch.global_targets = count_targets(batch);
-  return share_of(batch, comm.size(), comm.rank());
+  return test::share_of(batch, comm);
 }
 
 /// A trainer on the ranks of a communicator, with its weights.
@@ -52,7 +52,7 @@ class Training {
         trainer_(comm, model.description.config, model.description.manifest, weights_, job_) {}
 
   StepMetrics gradients_of(const Batch& whole) {
-    return trainer_.compute_gradients(share_of(whole, comm_.size(), comm_.rank()));
+    return trainer_.compute_gradients(test::share_of(whole, comm_));
   }
   void update(double rate) { trainer_.update(/*grad_norm=*/0, rate); }
   void require_finite_weights() { trainer_.require_finite_weights(); }
