@@ -7,10 +7,10 @@
 #include "job/batch_options.hpp"
 #include "job/export_weights.hpp"
 #include "job/job.hpp"
+#include "job/prepare/trainer_options.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
 #include "train/debug_dump.hpp"
-#include "train/learning_rate.hpp"
 #include "train/trainer.hpp"
 #include "train_report.hpp"
 
@@ -50,7 +50,8 @@ void train(JobContext& context) {
   // 3. Everything training needs, allocated once.
   context.comm.set_deadline("step", config.deadline.step_seconds);
   const ModelDescription& model = context.blueprint.model;
-  Trainer trainer(context.comm, model.config, model.manifest, weights.arena, config);
+  Trainer trainer(context.comm, model.config, model.manifest, weights.arena, trainer_options(config));
+  const LearningRateSchedule schedule = learning_rate_schedule(config);
   TrainReport report(context, weights.load);
   std::optional<DebugDump> dump = open_dump(context);
 
@@ -61,8 +62,7 @@ void train(JobContext& context) {
     context.comm.set_deadline("step", config.deadline.step_seconds);
     const Stopwatch watch;
     const Batch batch = batches.batch(step);
-    const double rate =
-        learning_rate(config.schedule, config.optimizer.learning_rate, step, config.train.steps);
+    const double rate = schedule.at(step);
     const StepMetrics metrics =
         dump && step == 0 ? dumped_step(*dump, trainer, batch, rate) : trainer.step(batch, rate);
     report.add(step + 1, metrics, rate, watch.seconds());

@@ -13,8 +13,8 @@ float* floats(const ShardArena& arena) { return reinterpret_cast<float*>(arena.d
 
 }  // namespace
 
-AdamW::AdamW(const ParameterManifest& manifest, ShardArena& weights, const OptimizerSettings& settings)
-    : settings_(settings),
+AdamW::AdamW(const ParameterManifest& manifest, ShardArena& weights, const AdamWOptions& options)
+    : options_(options),
       weights_(weights),
       first_moment_(weights.plan(), weights.rank(), DType::kFloat32, "first moment"),
       second_moment_(weights.plan(), weights.rank(), DType::kFloat32, "second moment"),
@@ -29,15 +29,15 @@ void AdamW::update(const ShardArena& gradients, double rate, double gradient_sca
   ++updates_;
   const auto t = static_cast<double>(updates_);
   ops::AdamWStep step{.lr = rate,
-                      .beta1 = settings_.betas[0],
-                      .beta2 = settings_.betas[1],
-                      .eps = settings_.eps,
+                      .beta1 = options_.betas[0],
+                      .beta2 = options_.betas[1],
+                      .eps = options_.eps,
                       .weight_decay = 0,
-                      .bias_correction1 = 1 - std::pow(settings_.betas[0], t),
-                      .bias_correction2 = 1 - std::pow(settings_.betas[1], t),
+                      .bias_correction1 = 1 - std::pow(options_.betas[0], t),
+                      .bias_correction2 = 1 - std::pow(options_.betas[1], t),
                       .grad_scale = gradient_scale};
   for (const Span& span : spans_) {
-    step.weight_decay = span.decays ? settings_.weight_decay : 0;
+    step.weight_decay = span.decays ? options_.weight_decay : 0;
     std::byte* rounded = master_ ? weights_.data() + span.begin * size_of(weights_.dtype()) : nullptr;
     ops::adamw_update(floats(master()) + span.begin, floats(first_moment_) + span.begin,
                       floats(second_moment_) + span.begin, floats(gradients) + span.begin, span.count, step,

@@ -1,9 +1,9 @@
 // AdamW with float32 master weights and moments, each in shards that lie like the weights.
 #pragma once
 
-#include "config/job_config.hpp"
 #include "manifest/manifest.hpp"
 #include "shard/arena.hpp"
+#include "train/trainer_options.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@ class AdamW {
  public:
   /// `manifest` and `weights` must outlive the optimizer. Takes the weights as they are now as the float32
   /// master values; for float32 weights the arena itself is the master.
-  AdamW(const ParameterManifest& manifest, ShardArena& weights, const OptimizerSettings& settings);
+  AdamW(const ParameterManifest& manifest, ShardArena& weights, const AdamWOptions& options);
 
   /// Updates this rank's shards from its summed gradients times `gradient_scale`, at rate `rate`. No
   /// communication. Weight decay applies to tensors of two or more dimensions.
@@ -35,7 +35,7 @@ class AdamW {
                                                     int rank);
   [[nodiscard]] static std::vector<Span> merged(std::vector<Span> spans);
 
-  OptimizerSettings settings_;
+  AdamWOptions options_;
   ShardArena& weights_;
   std::optional<ShardArena> master_;
   ShardArena first_moment_;

@@ -1,16 +1,23 @@
 // Learning rate of each step.
 #pragma once
 
-#include "config/job_config.hpp"
+#include "config/choices.hpp"
 
 #include <cstdint>
 
 namespace sluice {
 
-/// Rate of step `step` (from 0) of `steps`: rises linearly over the warm-up, then stays (constant), falls on
-/// a straight line (linear) or on half a cosine wave (cosine; Loshchilov & Hutter 2017) to final_factor times
-/// the base rate at the last step.
-[[nodiscard]] double learning_rate(const ScheduleSettings& schedule, double base_rate, std::int64_t step,
-                                   std::int64_t steps);
+struct LearningRateSchedule {
+  ScheduleKind kind = ScheduleKind::kConstant;
+  double base_rate = 0;    ///< after the warm-up
+  std::int64_t steps = 0;  ///< of the whole training
+  std::int64_t warmup_steps = 0;
+  double final_factor = 0;  ///< rate of the last step, as a factor of the base rate
+
+  /// Rate of `step` (from 0): rises linearly over the warm-up, then stays (constant), falls on a straight
+  /// line (linear) or on half a cosine wave (cosine; Loshchilov & Hutter 2017) to final_factor times the base
+  /// rate at the last step.
+  [[nodiscard]] double at(std::int64_t step) const;
+};
 
 }  // namespace sluice

@@ -28,20 +28,20 @@ at::Tensor gradient(const at::Tensor& output, const at::Tensor& input, const at:
 }  // namespace
 
 Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-                 ShardArena& weights, const JobConfig& job)
+                 ShardArena& weights, const TrainerOptions& options)
     : comm_(comm),
-      job_(job),
+      options_(options),
       binder_(comm, model, manifest, weights),
       stages_(binder_.stages()),
       timer_(binder_.timer()),
-      decoder_(model, binder_.views(), job.data.sequence_length),
+      decoder_(model, binder_.views(), options.sequence_length),
       gradients_(weights.plan(), weights.rank(), DType::kFloat32, "gradient shards"),
       reducer_(binder_.mesh(), stages_, binder_.views(), gradients_),
-      optimizer_(manifest, weights, job.optimizer),
+      optimizer_(manifest, weights, options.optimizer),
       routing_(model.layers.size()),
-      tokens_per_step_(job.train.batch_sequences * job.data.sequence_length),
+      tokens_per_step_(options.batch_sequences * options.sequence_length),
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
-  if (model.moe_layer_count() > 0 && job.train.aux_loss_coefficient != 0)
+  if (model.moe_layer_count() > 0 && options.aux_loss_coefficient != 0)
     probability_grad_ = at::zeros({model.experts}, at::kFloat);
 }
 
@@ -70,7 +70,7 @@ StepMetrics Trainer::compute_gradients(const Batch& batch) {
 
 void Trainer::update(double grad_norm, double learning_rate) {
   const PhaseTimer::Scope phase(timer_, Phase::kOptimizer);
-  const double limit = job_.optimizer.max_grad_norm;
+  const double limit = options_.max_grad_norm;
   // As torch.nn.utils.clip_grad_norm_.
   const double scale = limit > 0 ? std::min(1.0, limit / (grad_norm + 1e-6)) : 1.0;
   optimizer_.update(gradients_, learning_rate, scale);
@@ -86,7 +86,7 @@ void Trainer::require_finite_weights() {
 
 std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
   std::vector<Pass> passes;
-  for (MicroBatch& micro_batch : split_batch(batch, job_.train.micro_batch_sequences))
+  for (MicroBatch& micro_batch : split_batch(batch, options_.micro_batch_sequences))
     passes.push_back({std::move(micro_batch), std::vector<LayerPass>(routing_.size())});
   return passes;
 }
@@ -94,7 +94,7 @@ std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
 void Trainer::forward(std::vector<Pass>& passes) {
   rounds_ = binder_.exchange().begin(token_counts(passes));
   embed(passes);
-  const bool keep_graphs = job_.train.recompute == Recompute::kNone;
+  const bool keep_graphs = options_.recompute == Recompute::kNone;
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
     routing_[static_cast<std::size_t>(layer)] = decoder_.no_routing(layer);
     const StageBinder::GatheredStage bound(binder_, stages_.layers[static_cast<std::size_t>(layer)],
@@ -126,8 +126,8 @@ void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
       decoder_.mlp_sublayer(index, mixed, layer.record.routing, routing_[static_cast<std::size_t>(index)],
                             probability_grad_, binder_.exchange());
   if (keep_graph) layer.output = output;
-  if (job_.train.recompute == Recompute::kLayer) layer.mixed = mixed;
-  if (job_.train.recompute == Recompute::kAll) layer.record.attention = {};
+  if (options_.recompute == Recompute::kLayer) layer.mixed = mixed;
+  if (options_.recompute == Recompute::kAll) layer.record.attention = {};
   pass.hidden = output.detach();
 }
 
@@ -138,7 +138,7 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
   comm_.all_reduce_sum(std::span(totals.probability_sums));
   metrics.aux_loss = load_balancing_loss(totals, tokens_per_step_);
   if (probability_grad_.defined())
-    fill_probability_gradient(totals, tokens_per_step_, job_.train.aux_loss_coefficient, probability_grad_);
+    fill_probability_gradient(totals, tokens_per_step_, options_.aux_loss_coefficient, probability_grad_);
   metrics.expert_tokens = std::move(totals.expert_tokens);
 }
 

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "comm/communicator.hpp"
-#include "config/job_config.hpp"
 #include "data/batch_source.hpp"
 #include "decoder/decoder.hpp"
 #include "shard/arena.hpp"
@@ -15,6 +14,7 @@
 #include "train/gradient_reducer.hpp"
 #include "train/micro_batch.hpp"
 #include "train/stage_binder.hpp"
+#include "train/trainer_options.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -36,10 +36,10 @@ struct StepMetrics {
 
 class Trainer {
  public:
-  /// All references must outlive the trainer; `weights` are trained in place. Allocates gather slots, the
+  /// All references but `options` must outlive the trainer; `weights` are trained in place. Allocates gather slots, the
   /// gradient buffer, the gradient shards and the optimizer's state, and nothing that lasts after that.
   Trainer(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-          ShardArena& weights, const JobConfig& job);
+          ShardArena& weights, const TrainerOptions& options);
 
   /// Collective over the communicator. compute_gradients() and update().
   StepMetrics step(const Batch& batch, double learning_rate);
@@ -87,7 +87,7 @@ class Trainer {
   void finish_metrics(double local_loss_sum, std::int64_t targets, StepMetrics& metrics);
 
   Communicator& comm_;
-  const JobConfig& job_;
+  TrainerOptions options_;
   StageBinder binder_;
   const StagePlan& stages_;
   PhaseTimer& timer_;

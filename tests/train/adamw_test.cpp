@@ -17,6 +17,7 @@ namespace {
 constexpr int kUpdates = 4;
 constexpr double kRate = 1e-2;
 constexpr double kScale = 0.5;
+constexpr AdamWOptions kOptions{.betas = {0.9, 0.95}, .eps = 1e-8, .weight_decay = 0.1};
 
 /// Each tensor's float32 values; from here they are copied into shards and back.
 using Tensors = std::map<int, at::Tensor>;
@@ -54,7 +55,7 @@ Tensors random_tensors(const ParameterManifest& manifest, std::uint64_t seed) {
 }
 
 /// torch.optim.AdamW with two groups: weights of two and more dimensions decay.
-Tensors reference_update(const ParameterManifest& manifest, const OptimizerSettings& settings) {
+Tensors reference_update(const ParameterManifest& manifest) {
   Tensors tensors = random_tensors(manifest, 1);
   std::vector<at::Tensor> decaying, others;
   for (auto& [index, tensor] : tensors) {
@@ -63,11 +64,11 @@ Tensors reference_update(const ParameterManifest& manifest, const OptimizerSetti
   }
   const auto group = [&](std::vector<at::Tensor> members, double decay) {
     auto options = std::make_unique<torch::optim::AdamWOptions>(kRate);
-    options->betas({settings.betas[0], settings.betas[1]}).eps(settings.eps).weight_decay(decay);
+    options->betas({kOptions.betas[0], kOptions.betas[1]}).eps(kOptions.eps).weight_decay(decay);
     return torch::optim::OptimizerParamGroup(std::move(members), std::move(options));
   };
   torch::optim::AdamW optimizer(std::vector<torch::optim::OptimizerParamGroup>{
-      group(decaying, settings.weight_decay), group(others, 0)});
+      group(decaying, kOptions.weight_decay), group(others, 0)});
   for (int update = 0; update < kUpdates; ++update) {
     const Tensors gradients = random_tensors(manifest, 10 + static_cast<std::uint64_t>(update));
     for (auto& [index, tensor] : tensors) tensor.mutable_grad() = gradients.at(index) * kScale;
@@ -82,20 +83,19 @@ TEST_P(AdamWOnRanks, updates_every_element_as_torch_does) {
   const test::SmallModel model;
   const ParameterManifest& manifest = model.description.manifest;
   const ShardPlan plan(model.layouts, {.world = GetParam()});
-  const OptimizerSettings settings;
   Tensors updated = random_tensors(manifest, 1);
   for (int rank = 0; rank < plan.world(); ++rank) {
     ShardArena weights(plan, rank, DType::kFloat32, "weights");
     ShardArena gradients(plan, rank, DType::kFloat32, "gradients");
     scatter(random_tensors(manifest, 1), weights);
-    AdamW optimizer(manifest, weights, settings);
+    AdamW optimizer(manifest, weights, kOptions);
     for (int update = 0; update < kUpdates; ++update) {
       scatter(random_tensors(manifest, 10 + static_cast<std::uint64_t>(update)), gradients);
       optimizer.update(gradients, kRate, kScale);
     }
     gather(weights, updated);
   }
-  for (const auto& [index, tensor] : reference_update(manifest, settings))
+  for (const auto& [index, tensor] : reference_update(manifest))
     EXPECT_TRUE(updated.at(index).allclose(tensor.detach(), 1e-5, 1e-6)) << manifest[index].name;
 }
 
@@ -107,7 +107,7 @@ TEST(AdamW, bfloat16_weights_are_the_rounded_master_weights) {
   initialize_shards(weights, model.description.manifest, 0.2F, 7);
   ShardArena gradients(model.plan, 0, DType::kFloat32, "gradients");
   scatter(random_tensors(model.description.manifest, 3), gradients);
-  AdamW optimizer(model.description.manifest, weights, {});
+  AdamW optimizer(model.description.manifest, weights, kOptions);
   const auto elements = model.plan.arena_elements(0);
   const at::Tensor narrow = torch::from_blob(weights.data(), {elements}, at::kBFloat16);
   const at::Tensor before = narrow.clone();

@@ -20,21 +20,20 @@ namespace {
 constexpr std::int64_t kSequenceLength = 7;
 constexpr double kRate = 1e-2;
 
-JobConfig small_job(std::int64_t batch_sequences, Recompute recompute = Recompute::kLayer) {
-  JobConfig job;
-  job.data.sequence_length = kSequenceLength;
-  job.train.batch_sequences = batch_sequences;
-  job.train.micro_batch_sequences = 2;
-  job.train.recompute = recompute;
-  job.train.aux_loss_coefficient = 0.1;
-  // Updates that depend smoothly on gradients: rounding stays rounding.
-  job.optimizer.eps = 0.1;
-  return job;
+TrainerOptions small_job(std::int64_t batch_sequences, Recompute recompute = Recompute::kLayer) {
+  return {.sequence_length = kSequenceLength,
+          .batch_sequences = batch_sequences,
+          .micro_batch_sequences = 2,
+          .recompute = recompute,
+          .aux_loss_coefficient = 0.1,
+          .max_grad_norm = 1,
+          // Updates that depend smoothly on gradients: rounding stays rounding.
+          .optimizer = {.betas = {0.9, 0.95}, .eps = 0.1, .weight_decay = 0.1}};
 }
 
 /// A rank's part of a batch that is the same for any number of ranks.
-Batch share_of_batch(const JobConfig& job, const Communicator& comm, std::int64_t step) {
-  Batch batch{job.train.batch_sequences, kSequenceLength};
+Batch share_of_batch(const TrainerOptions& job, const Communicator& comm, std::int64_t step) {
+  Batch batch{job.batch_sequences, kSequenceLength};
   for (std::int64_t i = 0; i < batch.sequences * (kSequenceLength + 1); ++i)
     batch.ids.push_back((i * i + 5 * i + 11 * step) % 29);
   batch.global_targets = count_targets(batch);
@@ -44,9 +43,10 @@ Batch share_of_batch(const JobConfig& job, const Communicator& comm, std::int64_
 /// A trainer on the ranks of a communicator, with its weights.
 class Training {
  public:
-  Training(Communicator& comm, const test::SmallModel& model, JobConfig job, int expert_parallel = 1)
+  Training(Communicator& comm, const test::SmallModel& model, const TrainerOptions& job,
+           int expert_parallel = 1)
       : comm_(comm),
-        job_(std::move(job)),
+        job_(job),
         plan_(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
         weights_(drawn(plan_, comm.rank(), model.description.manifest)),
         trainer_(comm, model.description.config, model.description.manifest, weights_, job_) {}
@@ -56,7 +56,8 @@ class Training {
   }
   void update(double rate) { trainer_.update(/*grad_norm=*/0, rate); }
   void require_finite_weights() { trainer_.require_finite_weights(); }
-  StepMetrics step(std::int64_t number) { return trainer_.step(share_of_batch(job_, comm_, number), kRate); }
+  /// From 0.
+  StepMetrics step(std::int64_t index) { return trainer_.step(share_of_batch(job_, comm_, index), kRate); }
   [[nodiscard]] ShardArena& weights() { return weights_; }
   /// Routers find all experts equally probable.
   void silence_routers(const ParameterManifest& manifest) {
@@ -80,7 +81,7 @@ class Training {
   }
 
   Communicator& comm_;
-  const JobConfig job_;
+  const TrainerOptions job_;
   const ShardPlan plan_;
   ShardArena weights_;
   Trainer trainer_;
@@ -109,7 +110,8 @@ void expect_same_metrics(const StepMetrics& found, const StepMetrics& expected) 
 
 /// The ranks together, experts gathered, routed, or both; and each rank alone with all the work: all must do
 /// the same.
-void expect_same_for_any_ranks(const nlohmann::json& changes, const JobConfig& job, int expert_parallel) {
+void expect_same_for_any_ranks(const nlohmann::json& changes, const TrainerOptions& job,
+                               int expert_parallel) {
   SCOPED_TRACE(testing::Message() << "expert_parallel " << expert_parallel);
   const test::SmallModel model(changes);
   const std::unique_ptr<Communicator> alone = test::test_world().split(test::test_world().rank(), 0);
@@ -126,7 +128,7 @@ void expect_same_for_any_ranks(const nlohmann::json& changes, const JobConfig& j
   }
 }
 
-void expect_same_for_any_rank_count(const nlohmann::json& changes, const JobConfig& job) {
+void expect_same_for_any_rank_count(const nlohmann::json& changes, const TrainerOptions& job) {
   const int ranks = test::test_world().size();
   for (int expert_parallel = 1; expert_parallel <= ranks; ++expert_parallel)
     if (ranks % expert_parallel == 0) expect_same_for_any_ranks(changes, job, expert_parallel);
@@ -154,8 +156,8 @@ TEST(Trainer, more_ranks_than_experts_leave_some_without) {
 }
 
 TEST(Trainer, the_same_with_so_many_tokens_that_experts_begin_with_those_of_their_rank) {
-  JobConfig job = small_job(test::test_world().size() * 60);
-  job.train.micro_batch_sequences = 60;
+  TrainerOptions job = small_job(test::test_world().size() * 60);
+  job.micro_batch_sequences = 60;
   expect_same_for_any_rank_count({{"num_experts", 4}, {"num_experts_per_tok", 4}}, job);
 }
 
@@ -197,7 +199,7 @@ TEST(Trainer, bytes_of_a_step_are_those_of_the_step_alone) {
 
 TEST(Trainer, learns_a_batch_by_heart) {
   const test::SmallModel model;
-  JobConfig job = small_job(4);
+  TrainerOptions job = small_job(4);
   job.optimizer.eps = 1e-8;
   Training training(test::test_world(), model, job);
   const double first = training.step(0).loss;
@@ -240,9 +242,9 @@ void expect_documents_alone(const nlohmann::json& changes, Recompute recompute) 
   const std::vector<std::int64_t> lengths{40, 1, 3, 36, 2, 70, 1, 7};
   constexpr std::int64_t kRow = 79;
   const Batch packed = packed_rows(lengths, kRow);
-  JobConfig job = small_job(2, recompute);
-  job.train.aux_loss_coefficient = 0;
-  job.data.sequence_length = kRow;
+  TrainerOptions job = small_job(2, recompute);
+  job.aux_loss_coefficient = 0;
+  job.sequence_length = kRow;
   Training together(test::test_world(), model, job);
   const StepMetrics found = together.gradients_of(packed);
 

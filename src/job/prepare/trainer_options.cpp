@@ -1,0 +1,25 @@
+#include "job/prepare/trainer_options.hpp"
+
+namespace sluice {
+
+TrainerOptions trainer_options(const JobConfig& config) {
+  return {.sequence_length = config.data.sequence_length,
+          .batch_sequences = config.train.batch_sequences,
+          .micro_batch_sequences = config.train.micro_batch_sequences,
+          .recompute = config.train.recompute,
+          .aux_loss_coefficient = config.train.aux_loss_coefficient,
+          .max_grad_norm = config.optimizer.max_grad_norm,
+          .optimizer = {.betas = config.optimizer.betas,
+                        .eps = config.optimizer.eps,
+                        .weight_decay = config.optimizer.weight_decay}};
+}
+
+LearningRateSchedule learning_rate_schedule(const JobConfig& config) {
+  return {.kind = config.schedule.kind,
+          .base_rate = config.optimizer.learning_rate,
+          .steps = config.train.steps,
+          .warmup_steps = config.schedule.warmup_steps,
+          .final_factor = config.schedule.final_factor};
+}
+
+}  // namespace sluice

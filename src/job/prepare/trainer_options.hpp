@@ -1,0 +1,16 @@
+// A job's settings as training takes them.
+#pragma once
+
+#include "config/job_config.hpp"
+#include "train/learning_rate.hpp"
+#include "train/trainer_options.hpp"
+
+namespace sluice {
+
+/// From the tables [data], [train] and [optimizer].
+[[nodiscard]] TrainerOptions trainer_options(const JobConfig& config);
+
+/// From the tables [schedule], [train] and [optimizer].
+[[nodiscard]] LearningRateSchedule learning_rate_schedule(const JobConfig& config);
+
+}  // namespace sluice
