@@ -29,7 +29,7 @@ std::optional<DebugDump> open_dump(JobContext& context) {
 /// The first step in pieces, with its logits, loss and gradients written down.
 StepMetrics dumped_step(DebugDump& dump, Trainer& trainer, const Batch& batch, double rate) {
   dump.write_tensor("/logits", trainer.first_logits(batch));
-  const StepMetrics metrics = trainer.compute_gradients(batch);
+  const StepMetrics metrics = trainer.compute_gradients(1, batch);
   dump.write_scalar("/loss", metrics.loss);
   if (!metrics.expert_tokens.empty()) dump.write_scalar("/aux_loss", metrics.aux_loss);
   dump.write_shards("/grad", trainer.gradients());
@@ -64,7 +64,7 @@ void train(JobContext& context) {
     const Batch batch = batches.batch(step);
     const double rate = schedule.at(step);
     const StepMetrics metrics =
-        dump && step == 0 ? dumped_step(*dump, trainer, batch, rate) : trainer.step(batch, rate);
+        dump && step == 0 ? dumped_step(*dump, trainer, batch, rate) : trainer.step(step + 1, batch, rate);
     report.add(step + 1, metrics, rate, watch.seconds());
     context.directory.set_step(step + 1);
   }

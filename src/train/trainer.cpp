@@ -45,15 +45,15 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
     probability_grad_ = at::zeros({model.experts}, at::kFloat);
 }
 
-StepMetrics Trainer::step(const Batch& batch, double learning_rate) {
-  StepMetrics metrics = compute_gradients(batch);
+StepMetrics Trainer::step(std::int64_t number, const Batch& batch, double learning_rate) {
+  StepMetrics metrics = compute_gradients(number, batch);
   update(metrics.grad_norm, learning_rate);
   metrics.phase_seconds[static_cast<std::size_t>(Phase::kOptimizer)] +=
       timer_.take()[static_cast<std::size_t>(Phase::kOptimizer)];
   return metrics;
 }
 
-StepMetrics Trainer::compute_gradients(const Batch& batch) {
+StepMetrics Trainer::compute_gradients(std::int64_t number, const Batch& batch) {
   StepMetrics metrics;
   static_cast<void>(timer_.take());
   SLUICE_ASSERT(batch.global_targets > 0, "a batch without targets");
@@ -64,6 +64,7 @@ StepMetrics Trainer::compute_gradients(const Batch& batch) {
   const double loss_sum = head(passes, 1 / static_cast<double>(batch.global_targets));
   backward(passes);
   finish_metrics(loss_sum, batch.global_targets, metrics);
+  require_finite(number, metrics);
   metrics.phase_seconds = timer_.take();
   return metrics;
 }
@@ -232,11 +233,14 @@ void Trainer::finish_metrics(double local_loss_sum, std::int64_t targets, StepMe
   metrics.tokens = tokens_per_step_;
   metrics.loss = sums[0] / static_cast<double>(targets);
   metrics.grad_norm = std::sqrt(sums[1]);
-  if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm))
-    fail(ExitCode::kNumerics,
-         "loss {} and gradient norm {}: not finite, so the weights were left as they are. Likely causes: "
-         "too high a learning rate, or weights that are already broken",
-         metrics.loss, metrics.grad_norm);
+}
+
+void Trainer::require_finite(std::int64_t number, const StepMetrics& metrics) {
+  if (std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm)) return;
+  fail(ExitCode::kNumerics,
+       "step {}: loss {} and gradient norm {}: not finite, so the weights were left as they are. Likely "
+       "causes: too high a learning rate, or weights that are already broken",
+       number, metrics.loss, metrics.grad_norm);
 }
 
 at::Tensor Trainer::first_logits(const Batch& batch) {

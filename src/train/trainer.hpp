@@ -42,12 +42,13 @@ class Trainer {
           ShardArena& weights, const TrainerOptions& options);
 
   /// Collective over the communicator. compute_gradients() and update().
-  StepMetrics step(const Batch& batch, double learning_rate);
+  StepMetrics step(std::int64_t number, const Batch& batch, double learning_rate);
 
   /// Collective over the communicator. Forward and backward of this rank's share of the batch (it may be
-  /// empty); afterwards gradients() holds this rank's shards of the gradient of loss + coefficient *
-  /// aux_loss. Error(kNumerics), on every rank alike, when loss or norm is not finite.
-  StepMetrics compute_gradients(const Batch& batch);
+  /// empty) of step `number` (from 1); afterwards gradients() holds this rank's shards of the gradient of
+  /// loss + coefficient * aux_loss. Error(kNumerics), on every rank alike and with the step's number, when
+  /// loss or norm is not finite.
+  StepMetrics compute_gradients(std::int64_t number, const Batch& batch);
   /// Clips by the global norm and updates this rank's shards. No communication.
   void update(double grad_norm, double learning_rate);
 
@@ -85,6 +86,7 @@ class Trainer {
   [[nodiscard]] at::Tensor recompute_backward(int index, const Pass& pass, LayerPass& layer);
   void embed_backward(const std::vector<Pass>& passes);
   void finish_metrics(double local_loss_sum, std::int64_t targets, StepMetrics& metrics);
+  static void require_finite(std::int64_t number, const StepMetrics& metrics);
 
   Communicator& comm_;
   TrainerOptions options_;

@@ -220,7 +220,7 @@ class Numerics(Failure):
         job = self.job(train={"steps": 40}, optimizer={"learning_rate": 100.0, "weight_decay": 100.0})
         result = self.run_job(job)
         self.expect_one_explanation(result, 0, 76)
-        self.expect(result, 76, "not finite", "the weights were left as they are")
+        self.expect(result, 76, "step ", ": loss ", "not finite", "the weights were left as they are")
         self.expect_metrics(job, result)
         self.assertEqual(self.status(job)["exit_code"], 76)
 

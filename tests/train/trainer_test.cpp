@@ -52,12 +52,14 @@ class Training {
         trainer_(comm, model.description.config, model.description.manifest, weights_, job_) {}
 
   StepMetrics gradients_of(const Batch& whole) {
-    return trainer_.compute_gradients(test::share_of(whole, comm_));
+    return trainer_.compute_gradients(1, test::share_of(whole, comm_));
   }
   void update(double rate) { trainer_.update(/*grad_norm=*/0, rate); }
   void require_finite_weights() { trainer_.require_finite_weights(); }
   /// From 0.
-  StepMetrics step(std::int64_t index) { return trainer_.step(share_of_batch(job_, comm_, index), kRate); }
+  StepMetrics step(std::int64_t index) {
+    return trainer_.step(index + 1, share_of_batch(job_, comm_, index), kRate);
+  }
   [[nodiscard]] ShardArena& weights() { return weights_; }
   /// Routers find all experts equally probable.
   void silence_routers(const ParameterManifest& manifest) {
@@ -283,8 +285,8 @@ TEST(Trainer, broken_weights_on_one_rank_end_the_step_on_all_and_are_left_alone)
         std::numeric_limits<float>::quiet_NaN();
   const ShardArena& weights = training.weights();
   const std::vector<std::byte> before(weights.data(), weights.data() + weights.bytes());
-  test::expect_error(ExitCode::kNumerics, {"not finite", "learning rate"},
-                     [&] { static_cast<void>(training.step(0)); });
+  test::expect_error(ExitCode::kNumerics, {"step 8: loss", "not finite", "learning rate"},
+                     [&] { static_cast<void>(training.step(7)); });
   EXPECT_EQ(std::memcmp(weights.data(), before.data(), before.size()), 0);
 }
 
