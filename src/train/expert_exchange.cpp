@@ -1,20 +1,28 @@
 #include "train/expert_exchange.hpp"
 
-#include "base/range.hpp"
 #include "base/error.hpp"
+#include "base/range.hpp"
 #include "ops/cpu/token_rows.hpp"
 #include "plan/exchange_limits.hpp"
 #include "shard/shard_plan.hpp"
 
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace sluice {
 namespace {
 
 std::int64_t row_bytes(const at::Tensor& rows) { return rows.size(1) * rows.element_size(); }
+
+/// The rank of a group that has each of `experts`.
+std::vector<std::uint32_t> ranks_of_experts(std::int64_t experts, int ranks) {
+  std::vector<std::uint32_t> rank_of;
+  for (int rank = 0; rank < ranks; ++rank)
+    rank_of.insert(rank_of.end(), static_cast<std::size_t>(equal_part(experts, ranks, rank).count()),
+                   static_cast<std::uint32_t>(rank));
+  return rank_of;
+}
 
 }  // namespace
 
@@ -32,7 +40,9 @@ ExpertExchange::ExpertExchange(Communicator* group, std::int64_t experts, PhaseT
       experts_(experts),
       timer_(timer),
       gathers_(way == Way::kGather ||
-               (way == Way::kBySize && group != nullptr && group->size() <= kGatheringRanks)) {}
+               (way == Way::kBySize && group != nullptr && group->size() <= kGatheringRanks)) {
+  if (group != nullptr && !gathers_) rank_of_expert_ = ranks_of_experts(experts, group->size());
+}
 
 std::size_t ExpertExchange::begin(const std::vector<std::int64_t>& tokens) {
   round_ = 0;
@@ -118,19 +128,20 @@ void ExpertExchange::begin_each(const ops::ExpertTokens& own, Start start) {
 }
 
 void ExpertExchange::list_receivers(const at::Tensor& experts) {
-  given_.clear();
-  given_tokens_.clear();
   const std::int32_t* const chosen = experts.data_ptr<std::int32_t>();
   const std::int64_t k = experts.size(1);
-  for (int rank = 0; rank < group_->size(); ++rank) {
-    const std::int64_t begin = equal_part_begin(experts_, group_->size(), rank);
-    const std::int64_t end = equal_part_begin(experts_, group_->size(), rank + 1);
-    const std::size_t before = given_tokens_.size();
-    for (std::int64_t token = 0; token < experts.size(0); ++token)
-      if (std::any_of(chosen + token * k, chosen + (token + 1) * k,
-                      [&](std::int32_t expert) { return begin <= expert && expert < end; }))
-        given_tokens_.push_back(static_cast<std::int32_t>(token));
-    given_.push_back(static_cast<std::int64_t>(given_tokens_.size() - before));
+  std::vector<std::vector<std::int32_t>> tokens_of(static_cast<std::size_t>(group_->size()));
+  for (std::int64_t token = 0; token < experts.size(0); ++token)
+    for (std::int64_t choice = token * k; choice < (token + 1) * k; ++choice) {
+      std::vector<std::int32_t>& given = tokens_of[rank_of_expert_[static_cast<std::size_t>(chosen[choice])]];
+      // The last one in a rank's list is the mark that it has this token already.
+      if (given.empty() || given.back() != token) given.push_back(static_cast<std::int32_t>(token));
+    }
+  given_.clear();
+  given_tokens_.clear();
+  for (const std::vector<std::int32_t>& given : tokens_of) {
+    given_.push_back(std::ssize(given));
+    given_tokens_.insert(given_tokens_.end(), given.begin(), given.end());
   }
 }
 

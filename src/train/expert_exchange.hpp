@@ -69,7 +69,8 @@ class ExpertExchange final : public ops::TokenExchange {
   std::int64_t experts_;
   PhaseTimer& timer_;
   bool gathers_;
-  std::vector<Counts> tokens_;  ///< [round][rank]
+  std::vector<std::uint32_t> rank_of_expert_;  ///< of the group; empty if it gathers
+  std::vector<Counts> tokens_;                 ///< [round][rank]
   std::size_t round_ = 0;
 
   // When something goes back, all that came has done its work: what goes lies where the tokens lay, and what
