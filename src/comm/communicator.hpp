@@ -60,8 +60,6 @@ class Communicator {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// Name of the backend: "mpi" or "nccl".
-  [[nodiscard]] virtual std::string_view backend() const = 0;
   [[nodiscard]] virtual Traffic traffic() const = 0;
 
   /// From here on waits may take `limit_seconds`, and errors name `section` ("load", "step").
@@ -107,7 +105,6 @@ class Communicator {
   /// Collective over this communicator. Element-wise over ranks, in rank order; every rank gets the same
   /// bits.
   virtual void all_reduce_sum(std::span<double> values, StreamHandle stream = nullptr) = 0;
-  virtual void all_reduce_sum(std::span<float> values, StreamHandle stream = nullptr) = 0;
   virtual void all_reduce_sum(std::span<std::int64_t> values, StreamHandle stream = nullptr) = 0;
   virtual void all_reduce_max(std::span<std::int64_t> values, StreamHandle stream = nullptr) = 0;
 

@@ -263,20 +263,4 @@ void serve_experts_backward(const ExpertParameters& parameters, std::int64_t cho
   static_cast<void>(receive_and_run_backward(parameters, exchange));
 }
 
-ArrivingTokens NoExchange::arriving() {
-  dtype_ = own_.x.scalar_type();
-  const std::int64_t count = own_.x.size(0);
-  return {std::exchange(own_, {}), {0, count}};
-}
-
-at::Tensor NoExchange::sums(std::int64_t rows, std::int64_t width) {
-  return at::zeros({rows, width}, at::kFloat);
-}
-
-at::Tensor NoExchange::combine(const at::Tensor& sums) { return sums.to(dtype_); }
-
-std::pair<at::Tensor, at::Tensor> NoExchange::combine(const at::Tensor& sums, const at::Tensor& d_weights) {
-  return {sums.to(dtype_), d_weights};
-}
-
 }  // namespace sluice::ops

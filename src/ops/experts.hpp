@@ -61,21 +61,4 @@ void serve_experts(const ExpertParameters& parameters, std::int64_t choices, Tok
 void serve_experts_backward(const ExpertParameters& parameters, std::int64_t choices,
                             TokenExchange& exchange);
 
-/// All experts are here.
-class NoExchange final : public TokenExchange {
- public:
-  [[nodiscard]] std::int64_t first_expert() const override { return 0; }
-  void begin_dispatch(const ExpertTokens& own) override { own_ = own; }
-  [[nodiscard]] ArrivingTokens arriving() override;
-  void finish_dispatch() override {}
-  [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override;
-  [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override;
-  [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
-                                                          const at::Tensor& d_weights) override;
-
- private:
-  ExpertTokens own_;
-  at::ScalarType dtype_ = at::kFloat;
-};
-
 }  // namespace sluice::ops

@@ -217,14 +217,15 @@ TEST_P(MpiCommunicatorTest, large_messages_arrive_when_a_computing_rank_advances
 }
 
 TEST_P(MpiCommunicatorTest, all_reduce_gives_every_rank_the_same_bits) {
-  std::vector<float> values(70'000);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = term(comm_->rank(), static_cast<std::int64_t>(i));
-  comm_->all_reduce_sum(std::span<float>(values));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    float expected = term(0, static_cast<std::int64_t>(i));
-    for (int rank = 1; rank < comm_->size(); ++rank) expected += term(rank, static_cast<std::int64_t>(i));
-    ASSERT_EQ(values[i], expected);
+  const auto value = [](int rank, std::int64_t index) { return 1e10 * double{term(rank, index)} + 0.1; };
+  std::vector<double> values(70'000);
+  for (std::int64_t i = 0; i < std::ssize(values); ++i)
+    values[static_cast<std::size_t>(i)] = value(comm_->rank(), i);
+  comm_->all_reduce_sum(std::span<double>(values));
+  for (std::int64_t i = 0; i < std::ssize(values); ++i) {
+    double expected = value(0, i);
+    for (int rank = 1; rank < comm_->size(); ++rank) expected += value(rank, i);
+    ASSERT_EQ(values[static_cast<std::size_t>(i)], expected);
   }
 }
 
@@ -243,7 +244,7 @@ TEST_P(MpiCommunicatorTest, all_reduce_knows_doubles_integers_and_the_largest) {
   comm_->all_reduce_max(largest);
   EXPECT_EQ(largest, (Counts{size - 1, 0}));
 
-  comm_->all_reduce_sum(std::span<float>());
+  comm_->all_reduce_sum(std::span<double>());
 }
 
 TEST_P(MpiCommunicatorTest, all_to_all_delivers_uneven_and_empty_parts) {

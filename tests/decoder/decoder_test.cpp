@@ -1,6 +1,7 @@
 #include "decoder/decoder.hpp"
 
 #include "model/small_model.hpp"
+#include "support/no_exchange.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
@@ -49,7 +50,7 @@ class DecoderTest : public testing::Test {
   test::SmallModel model_{nlohmann::json::object({{"mlp_only_layers", {0}}})};
   ShardArena gradients_{model_.plan, 0, DType::kFloat32, "gradients"};
   ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32};
-  ops::NoExchange all_experts_;
+  test::NoExchange all_experts_;
   Decoder decoder_{model_.description.config, views_, kLength};
   RoutingSums sums_ = decoder_.no_routing(kMoeLayer);
   at::Tensor balance_ = numbers({5}, 3) * 0.01;

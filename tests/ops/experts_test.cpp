@@ -1,6 +1,7 @@
 #include "ops/experts.hpp"
 
 #include "ops/op_check.hpp"
+#include "support/no_exchange.hpp"
 
 #include <gtest/gtest.h>
 
@@ -42,7 +43,7 @@ at::Tensor formula(const Tensors& in, const Tensors& p, const at::Tensor& expert
 }
 
 at::Tensor run(const at::Tensor& x, const Parameters& p, const Routing& routing) {
-  static NoExchange all_here;
+  static test::NoExchange all_here;
   return experts(x, {p[0], p[1]}, routing, all_here);
 }
 
@@ -147,7 +148,7 @@ class RecordedExchange final : public TokenExchange {
   std::vector<std::string> calls;
 
  private:
-  NoExchange inner_;
+  test::NoExchange inner_;
 };
 
 TEST(Experts, leave_time_for_other_work_while_tokens_travel_forward_and_backward) {
@@ -226,7 +227,7 @@ class SlowExchange final : public TokenExchange {
 TEST(Experts, begin_with_tokens_that_are_there_if_they_are_many) {
   for (const std::int64_t tokens : {30, 3 * 1200}) {
     std::vector<Tensors> results;
-    NoExchange at_once;
+    test::NoExchange at_once;
     SlowExchange slow;
     for (TokenExchange* exchange :
          {static_cast<TokenExchange*>(&at_once), static_cast<TokenExchange*>(&slow)}) {

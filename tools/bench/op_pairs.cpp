@@ -10,6 +10,7 @@
 #include "ops/optimizer.hpp"
 #include "ops/rotary.hpp"
 #include "ops/router.hpp"
+#include "support/no_exchange.hpp"
 #include "torch_formulas.hpp"
 
 #include <fmt/core.h>
@@ -111,7 +112,7 @@ OpPair experts_pair(std::int64_t tokens) {
       "experts", {numbers({tokens, kHidden}), at::rand({tokens, kChosen})},
       {parameter({kExperts, 2 * kInner, kHidden}), parameter({kExperts, kHidden, kInner})},
       [=](const Tensors& in, const Parameters& w) {
-        static ops::NoExchange all_here;
+        static test::NoExchange all_here;
         return ops::experts(in[0], {w[0], w[1]}, {chosen, in[1], {}}, all_here);
       },
       [=](const Tensors& in, const Tensors& w) { return bench::experts(in[0], in[1], w[0], w[1], chosen); },

@@ -37,7 +37,6 @@ class MpiCommunicator final : public Communicator {
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
-  [[nodiscard]] std::string_view backend() const override { return "mpi"; }
   [[nodiscard]] Traffic traffic() const override { return traffic_; }
   void set_deadline(std::string_view section, double limit_seconds) override;
   void advance() override;
@@ -52,7 +51,6 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] Work reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
                                         StreamHandle stream) override;
   void all_reduce_sum(std::span<double> values, StreamHandle stream) override;
-  void all_reduce_sum(std::span<float> values, StreamHandle stream) override;
   void all_reduce_sum(std::span<std::int64_t> values, StreamHandle stream) override;
   void all_reduce_max(std::span<std::int64_t> values, StreamHandle stream) override;
   [[nodiscard]] Work all_to_all(const void* in, std::span<const std::int64_t> send_bytes, void* out,

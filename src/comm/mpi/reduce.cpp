@@ -169,10 +169,6 @@ void MpiCommunicator::all_reduce_sum(std::span<double> values, StreamHandle) {
   all_reduce(values, std::plus<>());
 }
 
-void MpiCommunicator::all_reduce_sum(std::span<float> values, StreamHandle) {
-  all_reduce(values, std::plus<>());
-}
-
 void MpiCommunicator::all_reduce_sum(std::span<std::int64_t> values, StreamHandle) {
   all_reduce(values, std::plus<>());
 }

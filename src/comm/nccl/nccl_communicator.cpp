@@ -89,7 +89,6 @@ class NcclCommunicator final : public Communicator {
 
   int rank() const override { return bootstrap_.rank(); }
   int size() const override { return bootstrap_.size(); }
-  std::string_view backend() const override { return "nccl"; }
   Traffic traffic() const override { return traffic_; }
   void advance() override { bootstrap_.advance(); }
   void set_deadline(std::string_view section, double limit_seconds) override {
@@ -102,7 +101,6 @@ class NcclCommunicator final : public Communicator {
 
   void barrier() override { bootstrap_.barrier(); }
   void all_reduce_sum(std::span<double> values, StreamHandle) override { bootstrap_.all_reduce_sum(values); }
-  void all_reduce_sum(std::span<float> values, StreamHandle) override { bootstrap_.all_reduce_sum(values); }
   void all_reduce_sum(std::span<std::int64_t> values, StreamHandle) override {
     bootstrap_.all_reduce_sum(values);
   }
