@@ -12,7 +12,7 @@ namespace {
 struct SwiGlu : node::Function<SwiGlu> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& gate, const at::Tensor& up) {
     at::Tensor out = at::empty_like(gate);
-    swiglu_rows(gate, up, out);
+    cpu::swiglu_rows(gate, up, out);
     context->save_for_backward({gate, up});
     return out;
   }
@@ -21,7 +21,7 @@ struct SwiGlu : node::Function<SwiGlu> {
     const auto saved = context->get_saved_variables();
     at::Tensor d_gate = at::empty_like(saved[0]);
     at::Tensor d_up = at::empty_like(saved[1]);
-    swiglu_rows_backward(saved[0], saved[1], grads[0].contiguous(), d_gate, d_up);
+    cpu::swiglu_rows_backward(saved[0], saved[1], grads[0].contiguous(), d_gate, d_up);
     return {d_gate, d_up};
   }
 };

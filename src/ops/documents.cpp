@@ -1,21 +1,14 @@
 #include "ops/documents.hpp"
 
+#include "ops/cpu/token_ids.hpp"
+
 #include <ATen/ops/empty.h>
 
 namespace sluice::ops {
 
 Documents documents_from(const at::Tensor& begins) {
-  const at::Tensor marks = begins.contiguous();
-  const at::Tensor first = at::empty(marks.sizes(), marks.options().dtype(at::kLong));
-  const auto* mark = marks.data_ptr<std::uint8_t>();
-  auto* out = first.data_ptr<std::int64_t>();
-  for (std::int64_t sequence = 0; sequence < marks.size(0); ++sequence) {
-    std::int64_t document = 0;
-    for (std::int64_t t = 0; t < marks.size(1); ++t) {
-      if (*mark++ != 0) document = t;
-      *out++ = document;
-    }
-  }
+  const at::Tensor first = at::empty(begins.sizes(), begins.options().dtype(at::kLong));
+  cpu::find_document_begins(begins.contiguous(), first);
   return {first};
 }
 

@@ -3,8 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-
 namespace sluice::ops {
 
 /// Which documents the tokens of sequences [b, L] belong to.
@@ -14,16 +12,7 @@ struct Documents {
   at::Tensor first{};
 
   [[nodiscard]] bool packed() const { return first.defined(); }
-  /// `first` of one sequence, or null.
-  [[nodiscard]] const std::int64_t* of(std::int64_t sequence) const {
-    return packed() ? first.data_ptr<std::int64_t>() + sequence * first.size(1) : nullptr;
-  }
 };
-
-/// The first token that the one at `position` sees. `document` as Documents::of().
-[[nodiscard]] inline std::int64_t first_seen(const std::int64_t* document, std::int64_t position) {
-  return document == nullptr ? 0 : document[position];
-}
 
 /// `first` of sequences [b, L] from `begins` [b, L] (uint8, not 0 where a document begins). The first token
 /// of a sequence begins one in any case.

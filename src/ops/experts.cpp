@@ -61,14 +61,14 @@ class Pass {
 
   /// [N, H] float32.
   at::Tensor forward() {
-    for_each_block([&](const RowBlock& block) { forward(block); });
+    for_each_block([&](const cpu::RowBlock& block) { forward(block); });
     return sums_;
   }
 
   /// Gradients of the tokens [N, H] and of their weights [N, k], float32; adds those of the parameters.
   std::pair<at::Tensor, at::Tensor> backward() {
     d_weights_ = at::zeros_like(tokens_.weights);
-    for_each_block([&](const RowBlock& block) { backward(block); });
+    for_each_block([&](const cpu::RowBlock& block) { backward(block); });
     return {sums_, d_weights_};
   }
 
@@ -84,7 +84,7 @@ class Pass {
   template <class Work>
   void for_each_block(Work work) {
     const std::int64_t all = tokens_.x.size(0), experts = parameters_.down.value.size(0);
-    const ExpertRows own = rows(std::array{own_});
+    const cpu::ExpertRows own = rows(std::array{own_});
     const bool own_first = own_.count() == all || own.count() >= experts * kRowsApart;
     if (own_first) work_on(own, work);
     exchange_.finish_dispatch();
@@ -93,14 +93,14 @@ class Pass {
             work);
   }
 
-  [[nodiscard]] ExpertRows rows(std::span<const Range> tokens) const {
+  [[nodiscard]] cpu::ExpertRows rows(std::span<const Range> tokens) const {
     return {tokens_.experts, exchange_.first_expert(), parameters_.down.value.size(0), tokens};
   }
 
   template <class Work>
-  void work_on(const ExpertRows& rows, Work work) {
+  void work_on(const cpu::ExpertRows& rows, Work work) {
     buffers_.emplace(tokens_.x, rows.largest_block(), parameters_.down.value.size(2));
-    for (const RowBlock& block : rows.blocks()) work(block);
+    for (const cpu::RowBlock& block : rows.blocks()) work(block);
     buffers_.reset();
   }
 
@@ -109,35 +109,35 @@ class Pass {
     at::Tensor inputs, gate_up;
   };
 
-  Entered enter(const RowBlock& block) {
+  Entered enter(const cpu::RowBlock& block) {
     const Entered entered{buffers_->inputs(block.padded), buffers_->gate_up(block.padded)};
-    take_rows(tokens_.x, block, tokens_.experts.size(1), entered.inputs);
+    cpu::take_rows(tokens_.x, block, tokens_.experts.size(1), entered.inputs);
     ops::matmul(entered.gate_up, entered.inputs, parameters_.gate_up.value[block.expert].t());
     return entered;
   }
 
-  void forward(const RowBlock& block) {
+  void forward(const cpu::RowBlock& block) {
     const at::Tensor gate_up = enter(block).gate_up;
     const at::Tensor activation = buffers_->activation(block.padded);
-    swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
+    cpu::swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
     const at::Tensor outputs = buffers_->outputs(block.padded);
     ops::matmul(outputs, activation, parameters_.down.value[block.expert].t());
-    add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
+    cpu::add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
-  void backward(const RowBlock& block) {
+  void backward(const cpu::RowBlock& block) {
     const auto [inputs, gate_up] = enter(block);
     const at::Tensor d_outputs = buffers_->outputs(block.padded);
-    take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
+    cpu::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
     const at::Tensor activation = buffers_->activation(block.padded);
     ops::matmul(activation, d_outputs, parameters_.down.value[block.expert]);  // its gradient, so far
-    weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
-                             tokens_.weights, d_weights_);
+    cpu::weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
+                                  tokens_.weights, d_weights_);
     bring_gradient(parameters_.down, block.expert, d_outputs, activation);
     bring_gradient(parameters_.gate_up, block.expert, gate_up, inputs);
     // The inputs have done their work, so their gradient takes their place.
     ops::matmul(inputs, gate_up, parameters_.gate_up.value[block.expert]);
-    add_rows(inputs, block, tokens_.experts.size(1), {}, sums_);
+    cpu::add_rows(inputs, block, tokens_.experts.size(1), {}, sums_);
   }
 
   const ExpertParameters& parameters_;
@@ -224,7 +224,10 @@ struct Last : node::Function<Last> {
 /// Of a rank that has none, of the shapes and types that others send.
 ExpertTokens no_tokens(const ExpertParameters& parameters, std::int64_t choices) {
   const at::Tensor x = at::empty({0, parameters.down.value.size(1)}, parameters.down.value.options());
-  return {x, {}, at::empty({0, choices}, at::kInt), at::empty({0, choices}, at::kFloat)};
+  return {x,
+          {},
+          at::empty({0, choices}, x.options().dtype(at::kInt)),
+          at::empty({0, choices}, x.options().dtype(at::kFloat))};
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "ops/gated_delta_rule.hpp"
 
-#include "ops/cpu/kernel.hpp"
+#include "base/error.hpp"
 #include "ops/node.hpp"
 #include "ops/runtime/progress_hook.hpp"
 #include "ops/sizes.hpp"
@@ -13,6 +13,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/autograd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>

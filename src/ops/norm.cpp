@@ -1,117 +1,14 @@
 #include "ops/norm.hpp"
 
-#include "base/round.hpp"
-#include "ops/cpu/kernel.hpp"
+#include "base/error.hpp"
+#include "ops/cpu/norm_rows.hpp"
 #include "ops/node.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/zeros.h>
 
 namespace sluice::ops {
 namespace {
-
-template <NormWeight kKind, class T>
-float factor(T weight) {
-  return kKind == NormWeight::kZeroCentred ? 1.0F + kernel::load(weight) : kernel::load(weight);
-}
-template <NormWeight kKind, class T>
-float before_factor(float normalised) {
-  return kKind == NormWeight::kZeroCentred ? normalised : kernel::rounded<T>(normalised);
-}
-
-/// y = factor * (x * scale) for rows [begin, end); scale = 1 / sqrt(mean(x^2) + eps), kept per row.
-template <NormWeight kKind, class T>
-SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weight, T* y, float* scales, std::int64_t begin,
-                                         std::int64_t end, std::int64_t width, float eps) {
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* in = x + row * width;
-    T* out = y + row * width;
-    float squares = 0;
-#pragma omp simd reduction(+ : squares)
-    for (std::int64_t i = 0; i < width; ++i) squares += kernel::load(in[i]) * kernel::load(in[i]);
-    const float scale = 1.0F / std::sqrt(squares / static_cast<float>(width) + eps);
-    scales[row] = scale;
-    for (std::int64_t i = 0; i < width; ++i)
-      out[i] = kernel::store_result<T>(factor<kKind>(weight[i]) *
-                                       before_factor<kKind, T>(kernel::load(in[i]) * scale));
-  }
-}
-
-/// d_x of rows [begin, end); adds their part of the weight's gradient to d_weight (a row of its own per
-/// block).
-template <NormWeight kKind, class T>
-SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weight, const T* d_y, const float* scales,
-                                        T* d_x, float* d_weight, std::int64_t begin, std::int64_t end,
-                                        std::int64_t width) {
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* in = x + row * width;
-    const T* up = d_y + row * width;
-    const float scale = scales[row];
-    float dot = 0;
-#pragma omp simd reduction(+ : dot)
-    for (std::int64_t i = 0; i < width; ++i)
-      dot += kernel::load(up[i]) * factor<kKind>(weight[i]) * kernel::load(in[i]);
-    const float shrink = dot * scale * scale / static_cast<float>(width);
-    for (std::int64_t i = 0; i < width; ++i) {
-      const float value = kernel::load(in[i]);
-      const float grad = kernel::load(up[i]);
-      d_x[row * width + i] =
-          kernel::store_result<T>(scale * (grad * factor<kKind>(weight[i]) - value * shrink));
-      d_weight[i] += grad * before_factor<kKind, T>(value * scale);
-    }
-  }
-}
-
-/// Rows whose weight gradients are summed one after the other; the blocks' sums are added in order
-/// afterwards.
-constexpr std::int64_t kBlockRows = 64;
-
-/// sum += the blocks [blocks, width], one after the other.
-SLUICE_VECTOR_CLONES void add_blocks(const float* partial, std::int64_t blocks, std::int64_t width,
-                                     float* sum) {
-  for (std::int64_t block = 0; block < blocks; ++block)
-    for (std::int64_t i = 0; i < width; ++i) sum[i] += partial[block * width + i];
-}
-
-template <NormWeight kKind, class T>
-void forward(const at::Tensor& x, const at::Tensor& weight, float eps, const at::Tensor& y,
-             const at::Tensor& scales) {
-  const std::int64_t width = x.size(-1);
-  at::parallel_for(0, scales.numel(), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
-    normalise_rows<kKind>(x.data_ptr<T>(), weight.data_ptr<T>(), y.data_ptr<T>(), scales.data_ptr<float>(),
-                          begin, end, width, eps);
-  });
-}
-
-template <NormWeight kKind, class T>
-void backward(const at::Tensor& x, const Parameter& weight, const at::Tensor& scales, const at::Tensor& d_y,
-              const at::Tensor& d_x) {
-  const std::int64_t width = x.size(-1);
-  const std::int64_t rows = x.numel() / width;
-  const std::int64_t blocks = divide_up(rows, kBlockRows);
-  const at::Tensor partial = at::zeros({blocks, width}, scales.options());
-  at::parallel_for(0, blocks, kernel::grain(kBlockRows * width), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t block = begin; block < end; ++block)
-      backward_rows<kKind>(x.data_ptr<T>(), weight.value.data_ptr<T>(), d_y.data_ptr<T>(),
-                           scales.data_ptr<float>(), d_x.data_ptr<T>(),
-                           partial.data_ptr<float>() + block * width, block * kBlockRows,
-                           std::min(rows, (block + 1) * kBlockRows), width);
-  });
-  if (!weight.grad.defined()) return;
-  add_blocks(partial.data_ptr<float>(), blocks, width, gradient_to_add_to(weight).data_ptr<float>());
-}
-
-/// Calls f<kind>(value of the tensor's element type).
-template <class F>
-void dispatch(const at::Tensor& x, NormWeight kind, F f) {
-  kernel::dispatch(x, [&]<class T>(T value) {
-    if (kind == NormWeight::kZeroCentred)
-      f.template operator()<NormWeight::kZeroCentred>(value);
-    else
-      f.template operator()<NormWeight::kFactor>(value);
-  });
-}
 
 struct RmsNorm : node::Function<RmsNorm> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& input, const Parameter& weight,
@@ -119,9 +16,7 @@ struct RmsNorm : node::Function<RmsNorm> {
     const at::Tensor x = input.contiguous();
     at::Tensor y = at::empty_like(x);
     const at::Tensor scales = at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
-    dispatch(x, kind, [&]<NormWeight kKind, class T>(T) {
-      ops::forward<kKind, T>(x, weight.value, static_cast<float>(eps), y, scales);
-    });
+    cpu::norm_rows(x, weight.value, eps, kind, y, scales);
     context->save_for_backward({x, scales});
     context->saved_data["kind"] = static_cast<std::int64_t>(kind);
     node::keep(context, "weight", weight);
@@ -133,9 +28,9 @@ struct RmsNorm : node::Function<RmsNorm> {
     const at::Tensor d_y = grads[0].contiguous();
     at::Tensor d_x = at::empty_like(saved[0]);
     const auto kind = static_cast<NormWeight>(context->saved_data["kind"].toInt());
-    dispatch(d_x, kind, [&]<NormWeight kKind, class T>(T) {
-      ops::backward<kKind, T>(saved[0], node::kept(context, "weight"), saved[1], d_y, d_x);
-    });
+    const Parameter weight = node::kept(context, "weight");
+    cpu::norm_rows_backward(saved[0], weight.value, kind, saved[1], d_y, d_x,
+                            weight.grad.defined() ? gradient_to_add_to(weight) : at::Tensor());
     return {d_x, {}, {}, {}};
   }
 };

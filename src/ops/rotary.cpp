@@ -1,7 +1,9 @@
 #include "ops/rotary.hpp"
 
-#include "ops/cpu/kernel.hpp"
+#include "base/error.hpp"
+#include "ops/cpu/rotary_rows.hpp"
 #include "ops/node.hpp"
+#include "ops/runtime/compute_device.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty_like.h>
@@ -10,42 +12,9 @@
 namespace sluice::ops {
 namespace {
 
-/// Rotates the heads of one position; `direction` is 1, or -1 for the way back.
-template <class T>
-SLUICE_VECTOR_CLONES void rotate_position(const T* x, const float* cos, const float* sin, float direction,
-                                          T* y, std::int64_t heads, std::int64_t width, std::int64_t half) {
-  for (std::int64_t head = 0; head < heads; ++head, x += width, y += width) {
-    for (std::int64_t i = 0; i < half; ++i) {
-      const float c = kernel::rounded<T>(cos[i]);
-      const float s = direction * kernel::rounded<T>(sin[i]);
-      const float first = kernel::load(x[i]);
-      const float second = kernel::load(x[half + i]);
-      y[i] = kernel::store_result<T>(kernel::rounded<T>(first * c) - kernel::rounded<T>(second * s));
-      y[half + i] = kernel::store_result<T>(kernel::rounded<T>(second * c) + kernel::rounded<T>(first * s));
-    }
-    std::copy(x + 2 * half, x + width, y + 2 * half);
-  }
-}
-
-at::Tensor rotate(const at::Tensor& x, const RotaryTable& table, float direction) {
-  const std::int64_t length = x.size(1);
-  const std::int64_t heads = x.size(2);
-  const std::int64_t width = x.size(3);
-  const std::int64_t half = table.cos.size(1);
+at::Tensor rotate(const at::Tensor& x, const RotaryTable& table, cpu::Turn turn) {
   at::Tensor y = at::empty_like(x);
-  const float* cos = table.cos.data_ptr<float>();
-  const float* sin = table.sin.data_ptr<float>();
-  kernel::dispatch(x, [&]<class T>(T) {
-    const auto positions = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t p = begin; p < end; ++p) {
-        const std::int64_t angle = (p % length) * half;
-        const std::int64_t offset = p * heads * width;
-        rotate_position(x.data_ptr<T>() + offset, cos + angle, sin + angle, direction,
-                        y.data_ptr<T>() + offset, heads, width, half);
-      }
-    };
-    at::parallel_for(0, x.size(0) * length, kernel::grain(heads * width), positions);
-  });
+  cpu::rotate_heads(x, table, turn, y);
   return y;
 }
 
@@ -53,12 +22,12 @@ struct Rotary : node::Function<Rotary> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const RotaryTable& table) {
     context->saved_data["cos"] = table.cos;
     context->saved_data["sin"] = table.sin;
-    return rotate(x, table, 1.0F);
+    return rotate(x, table, cpu::Turn::kForward);
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const RotaryTable table{context->saved_data["cos"].toTensor(), context->saved_data["sin"].toTensor()};
-    return {rotate(grads[0].contiguous(), table, -1.0F), {}};
+    return {rotate(grads[0].contiguous(), table, cpu::Turn::kBack), {}};
   }
 };
 
@@ -67,7 +36,7 @@ struct Rotary : node::Function<Rotary> {
 RotaryTable make_rotary_table(std::int64_t length, const at::Tensor& frequencies, double magnitude) {
   const at::NoGradGuard no_grad;
   const at::Tensor angles = at::outer(at::arange(length, at::kLong).to(at::kFloat), frequencies);
-  return {angles.cos() * magnitude, angles.sin() * magnitude};
+  return {(angles.cos() * magnitude).to(compute_device()), (angles.sin() * magnitude).to(compute_device())};
 }
 
 at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table) {

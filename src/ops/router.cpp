@@ -48,8 +48,9 @@ struct Weights : node::Function<Weights> {
     const at::Tensor &x = saved[0], &chosen = saved[1], &probabilities = saved[2], &weights = saved[3];
     const std::int64_t terms = x.scalar_type() == at::kBFloat16 ? 2 : 1;
     const at::Tensor d_logits = at::empty({x.size(0), terms * probabilities.size(1)}, x.options());
-    router_rows_backward(probabilities, chosen, weights, context->saved_data["normalize"].toBool(),
-                         grads[0].contiguous(), context->saved_data["probability_grad"].toTensor(), d_logits);
+    cpu::router_rows_backward(probabilities, chosen, weights, context->saved_data["normalize"].toBool(),
+                              grads[0].contiguous(), context->saved_data["probability_grad"].toTensor(),
+                              d_logits);
     return {products_backward(x, node::kept(context, "w"), d_logits), {}};
   }
 };
@@ -63,10 +64,10 @@ Routing decide(const at::Tensor& x, const Parameter& w, const RouterOptions& opt
   routing.probabilities = at::empty({x.size(0), w.value.size(0)}, x.options().dtype(at::kFloat));
   ops::matmul(routing.probabilities, x, w.value.t());
   const std::array<std::int64_t, 2> choices{x.size(0), options.experts_per_token};
-  routing.experts = chosen.defined() ? chosen : at::empty(choices, at::kLong);
+  routing.experts = chosen.defined() ? chosen : at::empty(choices, x.options().dtype(at::kLong));
   routing.weights = at::empty(choices, routing.probabilities.options());
-  router_rows(routing.probabilities, chosen.defined() ? Choice::kRepeat : Choice::kMake,
-              options.normalize_weights, routing.experts, routing.weights);
+  cpu::router_rows(routing.probabilities, chosen.defined() ? cpu::Choice::kRepeat : cpu::Choice::kMake,
+                   options.normalize_weights, routing.experts, routing.weights);
   return routing;
 }
 

@@ -1,6 +1,6 @@
 #include "train/adamw.hpp"
 
-#include "ops/optimizer.hpp"
+#include "ops/buffers/optimizer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -21,8 +21,8 @@ AdamW::AdamW(const ParameterManifest& manifest, ShardArena& weights, const AdamW
       spans_(find_spans(manifest, weights.plan(), weights.rank())) {
   if (weights.dtype() == DType::kFloat32) return;
   master_.emplace(weights.plan(), weights.rank(), DType::kFloat32, "master weights");
-  convert_elements(weights.data(), weights.dtype(), master_->data(), DType::kFloat32,
-                   weights.plan().arena_elements(weights.rank()));
+  ops::widen_weights(weights.data(), weights.dtype(), floats(*master_),
+                     weights.plan().arena_elements(weights.rank()));
 }
 
 void AdamW::update(const ShardArena& gradients, double rate, double gradient_scale) {

@@ -2,7 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/range.hpp"
-#include "ops/cpu/token_rows.hpp"
+#include "ops/buffers/token_rows.hpp"
+#include "ops/runtime/compute_device.hpp"
 #include "plan/exchange_limits.hpp"
 #include "shard/shard_plan.hpp"
 
@@ -30,7 +31,7 @@ at::Tensor ExpertExchange::Buffer::rows(std::int64_t rows, std::int64_t width, a
   const std::int64_t bytes = rows * width * static_cast<std::int64_t>(c10::elementSize(dtype));
   if (!bytes_.defined() || bytes_.numel() < bytes) {
     bytes_.reset();  // before its successor is there
-    bytes_ = at::empty({bytes}, at::kByte);
+    bytes_ = at::empty({bytes}, ops::compute_options(at::kByte));
   }
   return bytes_.narrow(0, 0, bytes).view(dtype).view({rows, width});
 }
@@ -128,21 +129,9 @@ void ExpertExchange::begin_each(const ops::ExpertTokens& own, Start start) {
 }
 
 void ExpertExchange::list_receivers(const at::Tensor& experts) {
-  const std::int32_t* const chosen = experts.data_ptr<std::int32_t>();
-  const std::int64_t k = experts.size(1);
-  std::vector<std::vector<std::int32_t>> tokens_of(static_cast<std::size_t>(group_->size()));
-  for (std::int64_t token = 0; token < experts.size(0); ++token)
-    for (std::int64_t choice = token * k; choice < (token + 1) * k; ++choice) {
-      std::vector<std::int32_t>& given = tokens_of[rank_of_expert_[static_cast<std::size_t>(chosen[choice])]];
-      // The last one in a rank's list is the mark that it has this token already.
-      if (given.empty() || given.back() != token) given.push_back(static_cast<std::int32_t>(token));
-    }
-  given_.clear();
-  given_tokens_.clear();
-  for (const std::vector<std::int32_t>& given : tokens_of) {
-    given_.push_back(std::ssize(given));
-    given_tokens_.insert(given_tokens_.end(), given.begin(), given.end());
-  }
+  ops::TokenLists lists = ops::list_tokens(experts, rank_of_expert_, group_->size());
+  given_ = std::move(lists.counts);
+  given_tokens_ = std::move(lists.tokens);
 }
 
 ExpertExchange::Counts ExpertExchange::exchange_counts(const Counts& to_each) const {

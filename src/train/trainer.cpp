@@ -1,8 +1,9 @@
 #include "train/trainer.hpp"
 
 #include "base/error.hpp"
+#include "ops/buffers/gradients.hpp"
 #include "ops/embedding.hpp"
-#include "ops/optimizer.hpp"
+#include "ops/runtime/compute_device.hpp"
 #include "train/load_balancing.hpp"
 
 #include <torch/autograd.h>
@@ -42,7 +43,7 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       tokens_per_step_(options.batch_sequences * options.sequence_length),
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
   if (model.moe_layer_count() > 0 && options.aux_loss_coefficient != 0)
-    probability_grad_ = at::zeros({model.experts}, at::kFloat);
+    probability_grad_ = at::zeros({model.experts}, ops::compute_options(at::kFloat));
 }
 
 StepMetrics Trainer::step(std::int64_t number, const Batch& batch, double learning_rate) {

@@ -82,7 +82,7 @@ TEST(Matmul, is_the_same_for_any_number_of_threads) {
   for (const at::Tensor& output : outputs) {
     expect_close(output, outputs[0]);
     // Our own kernel's promise; a BLAS may share out the depth, and sum in another order.
-    EXPECT_TRUE(!has_tiles() || output.equal(outputs[0]));
+    EXPECT_TRUE(!cpu::has_tiles() || output.equal(outputs[0]));
   }
 }
 

@@ -67,7 +67,7 @@ std::vector<std::int64_t> document_bounds(const Documents& documents, std::int64
   std::vector<std::int64_t> bounds;
   const std::int64_t length = documents.first.size(1);
   for (std::int64_t t = 0; t < length; ++t)
-    if (documents.of(sequence)[t] == t) bounds.push_back(t);
+    if (documents.first[sequence][t].item<std::int64_t>() == t) bounds.push_back(t);
   bounds.push_back(length);
   return bounds;
 }

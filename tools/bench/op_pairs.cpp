@@ -2,12 +2,12 @@
 
 #include "ops/activation.hpp"
 #include "ops/attention.hpp"
+#include "ops/buffers/optimizer.hpp"
 #include "ops/causal_conv.hpp"
 #include "ops/experts.hpp"
 #include "ops/gated_delta_rule.hpp"
 #include "ops/loss.hpp"
 #include "ops/norm.hpp"
-#include "ops/optimizer.hpp"
 #include "ops/rotary.hpp"
 #include "ops/router.hpp"
 #include "support/no_exchange.hpp"

@@ -2,7 +2,7 @@
 // with the roundings of transformers. What the fused ones are measured against.
 #pragma once
 
-#include "ops/optimizer.hpp"
+#include "ops/buffers/optimizer.hpp"
 
 #include <ATen/core/Tensor.h>
 

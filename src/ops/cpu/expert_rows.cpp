@@ -11,7 +11,7 @@
 #include <cstring>
 #include <limits>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 namespace {
 
 /// Rows that matrices for `count` tokens have: a multiple of the 16 rows of a matrix tile, and beyond 128 of
@@ -140,4 +140,4 @@ void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, cons
   });
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

@@ -2,13 +2,15 @@
 // src/ops.
 #pragma once
 
-#include "ops/token_exchange.hpp"
+#include "base/range.hpp"
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 /// Rows that one expert works on at a time.
 struct RowBlock {
@@ -51,4 +53,4 @@ void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choice
 void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_activation,
                               const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights);
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "base/round.hpp"
 #include "ops/runtime/torch_version.hpp"
 
 #include <ATen/Parallel.h>
@@ -22,10 +23,14 @@
 #define SLUICE_VECTOR_CLONES
 #endif
 
-namespace sluice::ops::kernel {
+// For what loops do with their elements. A call would keep a loop from becoming vector code, and would compute
+// without the instructions that the function around it was compiled for.
+#define SLUICE_ELEMENT __attribute__((always_inline)) inline
 
-inline float load(float value) { return value; }
-inline float load(at::BFloat16 value) {
+namespace sluice::ops::cpu::kernel {
+
+SLUICE_ELEMENT float load(float value) { return value; }
+SLUICE_ELEMENT float load(at::BFloat16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.x) << 16);
 }
 
@@ -33,11 +38,11 @@ inline float load(at::BFloat16 value) {
 template <class T>
 T store(float value);
 template <>
-inline float store<float>(float value) {
+SLUICE_ELEMENT float store<float>(float value) {
   return value;
 }
 template <>
-inline at::BFloat16 store<at::BFloat16>(float value) {
+SLUICE_ELEMENT at::BFloat16 store<at::BFloat16>(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
   const std::uint32_t quiet_nan = (bits >> 16) | 0x40U;
@@ -50,11 +55,11 @@ inline at::BFloat16 store<at::BFloat16>(float value) {
 template <class T>
 T store_result(float value);
 template <>
-inline float store_result<float>(float value) {
+SLUICE_ELEMENT float store_result<float>(float value) {
   return value;
 }
 template <>
-inline at::BFloat16 store_result<at::BFloat16>(float value) {
+SLUICE_ELEMENT at::BFloat16 store_result<at::BFloat16>(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return {static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16),
           at::BFloat16::from_bits()};
@@ -62,23 +67,23 @@ inline at::BFloat16 store_result<at::BFloat16>(float value) {
 
 /// What came of arithmetic, as T can hold it.
 template <class T>
-float rounded(float value) {
+SLUICE_ELEMENT float rounded(float value) {
   return load(store_result<T>(value));
 }
 
 /// Elements as float32, and what came of arithmetic back as T. For loops in between them, which are slow over
 /// two widths of element.
 template <class T>
-inline void load_row(const T* from, std::int64_t count, float* to) {
+SLUICE_ELEMENT void load_row(const T* from, std::int64_t count, float* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = load(from[i]);
 }
 template <class T>
-inline void store_row(const float* from, std::int64_t count, T* to) {
+SLUICE_ELEMENT void store_row(const float* from, std::int64_t count, T* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = store_result<T>(from[i]);
 }
 
 /// e^r for |r| <= log(2) / 2 (Cephes polynomial).
-inline float exponential_of_remainder(float r) {
+SLUICE_ELEMENT float exponential_of_remainder(float r) {
   float p = 1.9875691500e-4F;
   p = p * r + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
@@ -90,7 +95,7 @@ inline float exponential_of_remainder(float r) {
 
 /// e^x to about 1 ulp, as straight-line code that vectorises (Cody-Waite reduction).
 /// Overflows to infinity above 88.72, flushes to 0 below -87.33; NaN stays NaN.
-inline float exponential(float x) {
+SLUICE_ELEMENT float exponential(float x) {
   const float clamped = x < -87.33F ? -87.33F : (x > 88.72F ? 88.72F : x);
   const float shifted =
       clamped * 1.44269504F + 12582912.0F;  // 1.5 * 2^23: the integer part lands in the low bits
@@ -109,7 +114,7 @@ inline float exponential(float x) {
 
 /// The same for x that is not positive but for rounding, in fewer instructions; 0 below -87.68, where
 /// the exponent is that of 0.
-inline float exponential_below(float x) {
+SLUICE_ELEMENT float exponential_below(float x) {
   const float clamped = x < -88.0F ? -88.0F : x;
   const float shifted = clamped * 1.44269504F + 12582912.0F;
   const float n = shifted - 12582912.0F;
@@ -121,7 +126,7 @@ inline float exponential_below(float x) {
 
 /// 1 / (1 + e^-x); 0 below -87.68. Of e^-|x|, which needs no second bound: with one, compilers make a
 /// branch of it, and no vector code.
-inline float sigmoid(float x) {
+SLUICE_ELEMENT float sigmoid(float x) {
   const float e = exponential_below(-std::abs(x));
   return (x < 0 ? e : 1.0F) / (1.0F + e);
 }
@@ -159,4 +164,12 @@ inline std::int64_t grain(std::int64_t row_elements) {
   return std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, row_elements));
 }
 
-}  // namespace sluice::ops::kernel
+/// Calls visit(first element, count) for each block, threads sharing the blocks.
+template <class Visit>
+void for_each_block(std::int64_t n, std::int64_t block, Visit&& visit) {
+  at::parallel_for(0, divide_up(n, block), kernel::grain(block), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) visit(b * block, std::min(block, n - b * block));
+  });
+}
+
+}  // namespace sluice::ops::cpu::kernel

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 namespace {
 
 // LibTorch's own way to oneDNN writes bfloat16 alone, so that a gradient costs a rounded product and a pass
@@ -36,7 +36,7 @@ dnnl::memory::desc describe(const Matrix& m, dnnl::memory::data_type type) {
   return {{m.rows, m.columns}, type, {m.row_stride, m.column_stride}};
 }
 
-dnnl::engine& cpu() {
+dnnl::engine& cpu_engine() {
   static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;
 }
@@ -61,9 +61,9 @@ class Kernel {
       attributes.set_post_ops(adding);
     }
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl::matmul::primitive_desc description(cpu(), a_, b_, out_, attributes);
+    const dnnl::matmul::primitive_desc description(cpu_engine(), a_, b_, out_, attributes);
 #else
-    const dnnl::matmul::primitive_desc description({a_, b_, out_}, attributes, cpu());
+    const dnnl::matmul::primitive_desc description({a_, b_, out_}, attributes, cpu_engine());
 #endif
     is_reference_ = std::string_view(description.impl_info_str()).starts_with("ref");
     primitive_ = dnnl::matmul(description);
@@ -73,10 +73,10 @@ class Kernel {
   [[nodiscard]] bool is_reference() const { return is_reference_; }
 
   void run(void* a, void* b, void* out) const {
-    dnnl::stream stream(cpu());
-    primitive_.execute(stream, {{DNNL_ARG_SRC, dnnl::memory(a_, cpu(), a)},
-                                {DNNL_ARG_WEIGHTS, dnnl::memory(b_, cpu(), b)},
-                                {DNNL_ARG_DST, dnnl::memory(out_, cpu(), out)}});
+    dnnl::stream stream(cpu_engine());
+    primitive_.execute(stream, {{DNNL_ARG_SRC, dnnl::memory(a_, cpu_engine(), a)},
+                                {DNNL_ARG_WEIGHTS, dnnl::memory(b_, cpu_engine(), b)},
+                                {DNNL_ARG_DST, dnnl::memory(out_, cpu_engine(), out)}});
     stream.wait();
   }
 
@@ -127,15 +127,15 @@ bool onednn_matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
   return kernel.has_value();
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu
 
 #else
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 bool onednn_has_products() { return false; }
 bool onednn_matmul(const at::Tensor&, const at::Tensor&, const at::Tensor&, Into) { return false; }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "ops/matmul.hpp"
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 /// Whether oneDNN has instructions of this processor for bfloat16, and the program was built with it.
 [[nodiscard]] bool onednn_has_products();
@@ -12,4 +12,4 @@ namespace sluice::ops {
 /// has no kernel for it. Requires onednn_has_products().
 [[nodiscard]] bool onednn_matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into);
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

@@ -1,12 +1,8 @@
-#include "ops/optimizer.hpp"
+#include "ops/cpu/optimizer.hpp"
 
-#include "base/round.hpp"
 #include "ops/cpu/kernel.hpp"
 
-#include <array>
-#include <vector>
-
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 namespace {
 
 /// AdamWStep as the float32 factors of torch's formula.
@@ -44,30 +40,6 @@ SLUICE_VECTOR_CLONES void write_weights(const float* master, T* weights, std::in
 /// Elements updated before their weights are written: small enough that they are still in cache.
 constexpr std::int64_t kBlock = 4096;
 
-/// In many sums at once: one alone would wait for each addition before the next.
-SLUICE_VECTOR_CLONES double block_sum_of_squares(const float* x, std::int64_t n) {
-  constexpr std::int64_t kSums = 64;
-  std::array<double, kSums> sums{};
-  const std::int64_t whole = n / kSums * kSums;
-  for (std::int64_t i = 0; i < whole; i += kSums)
-    for (std::int64_t j = 0; j < kSums; ++j) {
-      const double value = static_cast<double>(x[i + j]);
-      sums[static_cast<std::size_t>(j)] += value * value;
-    }
-  double sum = 0;
-  for (const double part : sums) sum += part;
-  for (std::int64_t i = whole; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  return sum;
-}
-
-/// Calls visit(first element, count) for each block, threads sharing the blocks.
-template <class Visit>
-void for_each_block(std::int64_t n, std::int64_t block, Visit&& visit) {
-  at::parallel_for(0, divide_up(n, block), kernel::grain(block), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t b = begin; b < end; ++b) visit(b * block, std::min(block, n - b * block));
-  });
-}
-
 }  // namespace
 
 void adamw_update(float* master, float* m, float* v, const float* grad, std::int64_t n, const AdamWStep& step,
@@ -75,7 +47,7 @@ void adamw_update(float* master, float* m, float* v, const float* grad, std::int
   SLUICE_ASSERT(weights_dtype == DType::kFloat32 || weights_dtype == DType::kBFloat16, "weights of {}",
                 name_of(weights_dtype));
   const Factors factors(step);
-  for_each_block(n, kBlock, [&](std::int64_t i, std::int64_t count) {
+  kernel::for_each_block(n, kBlock, [&](std::int64_t i, std::int64_t count) {
     update(master + i, m + i, v + i, grad + i, count, factors);
     if (weights_out == nullptr) return;
     if (weights_dtype == DType::kBFloat16)
@@ -85,15 +57,8 @@ void adamw_update(float* master, float* m, float* v, const float* grad, std::int
   });
 }
 
-double sum_of_squares(const float* x, std::int64_t n) {
-  constexpr std::int64_t kSumBlock = 1 << 16;
-  std::vector<double> partial(static_cast<std::size_t>(divide_up(n, kSumBlock)));
-  for_each_block(n, kSumBlock, [&](std::int64_t i, std::int64_t count) {
-    partial[static_cast<std::size_t>(i / kSumBlock)] = block_sum_of_squares(x + i, count);
-  });
-  double sum = 0;
-  for (const double part : partial) sum += part;
-  return sum;
+void widen_weights(const void* weights, DType weights_dtype, float* master, std::int64_t n) {
+  convert_elements(weights, weights_dtype, master, DType::kFloat32, n);
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

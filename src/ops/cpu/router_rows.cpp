@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 namespace {
 
 SLUICE_VECTOR_CLONES float largest_of(const float* row, std::int64_t width) {
@@ -123,4 +123,4 @@ void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& cho
   });
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 enum class Choice : bool { kMake, kRepeat };
 
@@ -22,4 +22,4 @@ void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& cho
                           const at::Tensor& weights, bool normalize, const at::Tensor& d_weights,
                           const at::Tensor& probability_grad, const at::Tensor& d_logits);
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

@@ -2,7 +2,7 @@
 
 #include "ops/cpu/kernel.hpp"
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 namespace {
 
 template <class T>
@@ -49,4 +49,4 @@ void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at
   });
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

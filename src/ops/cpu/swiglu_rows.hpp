@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 /// out = silu(gate) * up; all [n, I] of one dtype, elements of a row contiguous.
 void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out);
@@ -13,4 +13,4 @@ void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor&
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
                           const at::Tensor& d_gate, const at::Tensor& d_up);
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

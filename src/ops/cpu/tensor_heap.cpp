@@ -17,7 +17,7 @@
 #include <mutex>
 #include <optional>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 namespace {
 
 /// Of a cache line, as LibTorch's own.
@@ -36,10 +36,10 @@ std::int64_t addresses_to_reserve() {
 }
 
 /// A range of addresses, of which the lower part is writable.
-class Range {
+class AddressRange {
  public:
   /// Of no bytes if the system has none.
-  Range() {
+  AddressRange() {
     const std::int64_t bytes = addresses_to_reserve();
     if (bytes <= kHugePage) return;
     void* const data = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE,
@@ -79,7 +79,7 @@ class Range {
 
 class TensorHeap final : public c10::Allocator {
  public:
-  explicit TensorHeap(const Range& range) : range_(range), blocks_(range.bytes()) {}
+  explicit TensorHeap(const AddressRange& range) : range_(range), blocks_(range.bytes()) {}
 
 #if SLUICE_TORCH_ALLOCATORS_COPY
   c10::DataPtr allocate(std::size_t bytes) override { return memory(bytes); }
@@ -114,14 +114,14 @@ class TensorHeap final : public c10::Allocator {
   static void release(void* data);
 
   std::mutex mutex_;
-  Range range_;
+  AddressRange range_;
   BestFit blocks_;
 };
 
 /// Never destroyed: tensors may be, later. Null if there is no range for it.
 TensorHeap* heap() {
   static TensorHeap* const only = [] {
-    const Range range;
+    const AddressRange range;
     return range.bytes() > 0 ? new TensorHeap(range) : nullptr;
   }();
   return only;
@@ -142,4 +142,4 @@ void use_tensor_heap() {
 #endif
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

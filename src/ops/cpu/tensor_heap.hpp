@@ -1,7 +1,7 @@
 // Memory of LibTorch's tensors in main memory. Internal to src/ops.
 #pragma once
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 /// From here on large tensors in main memory are placed in one range of addresses, on huge pages where the
 /// kernel has them, and what is freed stays for the next: a step asks for the same sizes as the step before,
@@ -12,4 +12,4 @@ namespace sluice::ops {
 /// addresses are limited (ulimit -v).
 void use_tensor_heap();
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 namespace {
 
 template <class T>
@@ -52,6 +52,19 @@ void sum_listed(const at::Tensor& rows, const std::vector<std::int32_t>& tokens,
   round_rows(sums, out);
 }
 
+/// Adds columns [begin, end) of every row but those of `padding`, in the order of the rows.
+template <class T>
+SLUICE_VECTOR_CLONES void add_columns(const std::int64_t* ids, std::int64_t padding, const T* rows,
+                                      std::int64_t count, std::int64_t width, std::int64_t begin,
+                                      std::int64_t end, float* grad, std::int64_t grad_stride) {
+  for (std::int64_t t = 0; t < count; ++t) {
+    if (ids[t] == padding) continue;
+    const T* row = rows + t * width;
+    float* target = grad + ids[t] * grad_stride;
+    for (std::int64_t c = begin; c < end; ++c) target[c] += kernel::load(row[c]);
+  }
+}
+
 }  // namespace
 
 at::Tensor take_rows(const at::Tensor& x, const std::vector<std::int32_t>& tokens) {
@@ -88,4 +101,35 @@ at::Tensor sum_of_parts(const at::Tensor& rows, const std::vector<std::int32_t>&
   return out;
 }
 
-}  // namespace sluice::ops
+void add_token_rows(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
+                    const at::Tensor& table) {
+  const std::int64_t width = rows.size(1);
+  // Threads share the columns, so that each gradient row is summed in token order whatever their number.
+  kernel::dispatch(rows, [&]<class T>(T) {
+    at::parallel_for(0, width, kernel::grain(rows.size(0)), [&](std::int64_t begin, std::int64_t end) {
+      add_columns(ids.data_ptr<std::int64_t>(), padding, rows.data_ptr<T>(), rows.size(0), width, begin, end,
+                  table.data_ptr<float>(), table.stride(0));
+    });
+  });
+}
+
+TokenLists list_tokens(const at::Tensor& chosen, std::span<const std::uint32_t> list_of_expert,
+                       std::int64_t lists) {
+  const std::int32_t* const choice = chosen.data_ptr<std::int32_t>();
+  const std::int64_t k = chosen.size(1);
+  std::vector<std::vector<std::int32_t>> tokens_of(static_cast<std::size_t>(lists));
+  for (std::int64_t token = 0; token < chosen.size(0); ++token)
+    for (std::int64_t slot = token * k; slot < (token + 1) * k; ++slot) {
+      auto& tokens = tokens_of[list_of_expert[static_cast<std::size_t>(choice[slot])]];
+      // The last one in a list is the mark that it has this token already.
+      if (tokens.empty() || tokens.back() != token) tokens.push_back(static_cast<std::int32_t>(token));
+    }
+  TokenLists all;
+  for (const std::vector<std::int32_t>& tokens : tokens_of) {
+    all.counts.push_back(std::ssize(tokens));
+    all.tokens.insert(all.tokens.end(), tokens.begin(), tokens.end());
+  }
+  return all;
+}
+
+}  // namespace sluice::ops::cpu

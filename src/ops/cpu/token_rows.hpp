@@ -1,22 +1,21 @@
-// Rows of tokens, picked and put together again.
+// Rows of tokens, picked and put together again. Internal to src/ops.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include "ops/buffers/token_rows.hpp"
 
-#include <cstdint>
-#include <vector>
+namespace sluice::ops::cpu {
 
-namespace sluice::ops {
-
-/// Rows `tokens` of x [T, width]: [tokens, width].
+/// As ops::take_rows(), ops::round_rows(), ops::sum_of_parts() and ops::list_tokens(), all tensors dense.
 [[nodiscard]] at::Tensor take_rows(const at::Tensor& x, const std::vector<std::int32_t>& tokens);
-
-/// out [n, width] = sums [n, width] (float32), rounded to the dtype of `out`.
 void round_rows(const at::Tensor& sums, const at::Tensor& out);
-
-/// Row i of `rows` [n, width] is part of token tokens[i] of T; without a list of token i modulo T. The sums
-/// of each token's parts, taken in order in float32 and rounded once: [T, width] in the dtype of the rows.
 [[nodiscard]] at::Tensor sum_of_parts(const at::Tensor& rows, const std::vector<std::int32_t>& tokens,
                                       std::int64_t token_count);
+[[nodiscard]] TokenLists list_tokens(const at::Tensor& chosen, std::span<const std::uint32_t> list_of_expert,
+                                     std::int64_t lists);
 
-}  // namespace sluice::ops
+/// Adds row t of rows [T, H] to row ids[t] of table [V, H] (float32, its rows may lie apart), for t = 0, 1,
+/// ... whatever the number of threads, but where the id (int64) is `padding`.
+void add_token_rows(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
+                    const at::Tensor& table);
+
+}  // namespace sluice::ops::cpu

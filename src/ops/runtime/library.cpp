@@ -3,9 +3,8 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "ops/cpu/onednn_matmul.hpp"
+#include "ops/cpu/matmul.hpp"
 #include "ops/cpu/tensor_heap.hpp"
-#include "ops/cpu/tiles/block.hpp"
 #include "ops/matmul.hpp"
 
 #include <ATen/Parallel.h>
@@ -63,7 +62,7 @@ bool blas_has_own_threads() { return blas_threads() == BlasThreads::kOwn; }
 
 void start_library(int threads) {
   keep_freed_memory();  // what a step frees the next one needs again
-  use_tensor_heap();
+  cpu::use_tensor_heap();
   set_thread_count(threads);
   const c10::AutoGradMode no_grad(false);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
@@ -74,11 +73,8 @@ void start_library(int threads) {
 
 std::string means_text() {
   const int threads = thread_count();
-  const char* const products = has_tile_registers()    ? "on tile registers (AMX)"
-                               : has_tiles()           ? "on vectors (AVX-512)"
-                               : onednn_has_products() ? "by oneDNN"
-                                                       : "from float32 copies";
-  return fmt::format("{} thread{}, products of bfloat16 {}", threads, threads == 1 ? "" : "s", products);
+  return fmt::format("{} thread{}, products of bfloat16 {}", threads, threads == 1 ? "" : "s",
+                     cpu::matmul_means());
 }
 
 double product_rate(DType dtype) {

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 namespace {
 
 TEST(Exponential, is_right_to_a_few_units_in_the_last_place) {
@@ -64,4 +64,4 @@ TEST(Store, rounds_to_bfloat16_as_base_does) {
 }
 
 }  // namespace
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

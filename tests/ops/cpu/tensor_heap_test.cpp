@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 namespace {
 
 constexpr std::int64_t kMebibyte = 1 << 20;
@@ -74,4 +74,4 @@ TEST_F(TensorHeap, threads_may_share_it) {
 }
 
 }  // namespace
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

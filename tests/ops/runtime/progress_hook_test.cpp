@@ -25,7 +25,7 @@ void expect_turns_within(const std::function<void()>& operation) {
   int turns = 0;
   const ProgressHook meanwhile([&] { ++turns; });
   operation();
-  EXPECT_GE(turns, has_tiles() ? 2 : 1);
+  EXPECT_GE(turns, cpu::has_tiles() ? 2 : 1);
 }
 
 TEST(ProgressHook, long_products_poll_progresss) {

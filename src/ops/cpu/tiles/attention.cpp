@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 namespace {
 
 /// Positions of each head of a group that pass over the keys together, at most, and the keys of a pass: these
@@ -116,21 +116,21 @@ void attend(std::span<const TileAttention> wave) {
 }
 
 }  // namespace
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 void tile_attention(std::span<const TileAttention> all) {
   tiles::for_each_wave(all, [](std::span<const TileAttention> wave) { tiles::attend(wave); });
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu
 
 #else
 
 #include "base/error.hpp"
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 void tile_attention(std::span<const TileAttention>) {
   fail(ExitCode::kInternal, "attention on matrix tiles, which this program was built without");
@@ -139,6 +139,6 @@ void tile_attention_gradients(std::span<const TileGradients>) {
   fail(ExitCode::kInternal, "attention on matrix tiles, which this program was built without");
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu
 
 #endif

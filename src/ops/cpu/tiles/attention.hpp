@@ -7,7 +7,7 @@
 
 #include <span>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 /// What is computed of one head of keys and its queries: `out` = softmax(scale * q k^T) v, laid out as q, and
 /// log_sums.
@@ -29,4 +29,4 @@ struct TileGradients {
 
 void tile_attention_gradients(std::span<const TileGradients> all);
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

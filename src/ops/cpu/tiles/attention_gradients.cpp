@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 namespace {
 
 /// Positions of a head, and keys, that meet in a panel.
@@ -234,14 +234,14 @@ void add_gradients(std::span<const TileGradients> wave) {
 }
 
 }  // namespace
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 void tile_attention_gradients(std::span<const TileGradients> all) {
   tiles::for_each_wave(all, [](std::span<const TileGradients> wave) { tiles::add_gradients(wave); });
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu
 
 #endif

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 namespace {
 
 /// What the instruction for it reads; constant, because compilers do not know that it reads it.
@@ -84,9 +84,9 @@ SLUICE_TILES void multiply(const TileRows& left, const TileRows& right, std::int
   multiply(left, right, depth_tiles, sums, stride, adds, [] {});
 }
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 bool has_tiles() {
   static const bool has =
@@ -100,15 +100,15 @@ bool has_tile_registers() {
   return has;
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu
 
 #else
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 bool has_tiles() { return false; }
 bool has_tile_registers() { return false; }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu
 
 #endif

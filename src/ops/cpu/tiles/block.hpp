@@ -4,7 +4,7 @@
 
 #include "ops/cpu/tiles/layout.hpp"
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 /// Whether the processor multiplies vectors of bfloat16, with or without tile registers, and
 /// ONEDNN_MAX_CPU_ISA does not forbid them, which holds oneDNN back in the same way.
@@ -14,7 +14,7 @@ namespace sluice::ops {
 /// them, and ONEDNN_MAX_CPU_ISA does not forbid them.
 [[nodiscard]] bool has_tile_registers();
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu
 
 #ifdef SLUICE_TILES
 
@@ -23,7 +23,7 @@ namespace sluice::ops {
 #include <atomic>
 #include <cstddef>
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 
 /// Sets up the tile registers of this thread, if there are any, while it lives; whoever calls multiply()
 /// holds one. Requires has_tiles().
@@ -106,6 +106,6 @@ SLUICE_TILES inline void multiply(const TileRows& left, const TileRows& right, s
 void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles, float* sums,
               std::int64_t stride, bool adds);
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
 #endif

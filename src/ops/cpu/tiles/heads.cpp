@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 namespace {
 
 /// The bits of [begin, end), of which both may lie outside of 32.
@@ -25,4 +25,4 @@ void Heads::who_sees(std::int64_t position, std::int64_t begin, std::int64_t end
   }
 }
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles

@@ -2,19 +2,19 @@
 #pragma once
 
 #include "ops/cpu/tiles/layout.hpp"
-#include "ops/documents.hpp"
+#include "ops/cpu/token_ids.hpp"
 
 #include <cstdint>
 #include <numbers>
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 
 /// One head of keys and values of a sequence, and the query heads that share it; numbers are bfloat16.
 struct Heads {
   std::int64_t length, width, group;
   std::int64_t query_stride, key_stride;  ///< between positions; the heads of the group lie `width` apart
   const std::uint16_t *q, *k, *v;
-  const std::int64_t* document;  ///< as Documents::of()
+  const std::int64_t* document;  ///< as document_of()
   float scale;
   float* log_sums;  ///< [group, length]: log2 of the sum of e^(scale * score) over all keys
 
@@ -36,4 +36,4 @@ struct Heads {
   void who_sees(std::int64_t position, std::int64_t begin, std::int64_t end, std::uint32_t* seen) const;
 };
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles

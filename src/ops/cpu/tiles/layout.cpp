@@ -8,7 +8,7 @@
 
 SLUICE_VECTORS_BEGIN
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 namespace {
 
 /// 32 numbers of each of 16 lines, a line per register; beyond the matrix zeros.
@@ -85,7 +85,7 @@ void pack(const Operand& side, OperandSide side_of_product, std::int64_t first_l
                target);
 }
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
 SLUICE_VECTORS_END
 

@@ -12,7 +12,7 @@
   __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
 #endif
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 
 // A register is 16 rows of 64 bytes: of the left matrix 16 rows by 32 of the depth, of the right one 16 pairs
 // of the depth by 16 columns, of the result 16 by 16 sums.
@@ -49,4 +49,4 @@ enum class OperandSide : bool { kLeft, kRight };
 void pack(const Operand& side, OperandSide side_of_product, std::int64_t first_line, std::int64_t lines,
           std::int64_t first_depth, std::int64_t depth_tiles, Tile* target);
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles

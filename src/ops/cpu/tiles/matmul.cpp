@@ -18,7 +18,7 @@
 
 SLUICE_VECTORS_BEGIN
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 namespace {
 
 /// Lines of the right side that are laid out and multiplied at a time, at most.
@@ -214,11 +214,11 @@ void multiply_strip(const TileTarget& out, const Operand& left, const Operand& r
 }
 
 }  // namespace
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
 SLUICE_VECTORS_END
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 void tile_matmul(const TileTarget& out, const tiles::Operand& left, const tiles::Operand& right) {
   const bool rounds = out.result == TileResult::kRounded;
@@ -233,16 +233,16 @@ void tile_matmul(const TileTarget& out, const tiles::Operand& left, const tiles:
                             {depth, std::min(depth + most_depth, left.depth)});
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu
 
 #else
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 void tile_matmul(const TileTarget&, const tiles::Operand&, const tiles::Operand&) {
   fail(ExitCode::kInternal, "a product on matrix tiles, which this program was built without");
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu
 
 #endif

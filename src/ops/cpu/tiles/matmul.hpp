@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 /// What becomes of the sums, which are float32: rounded to bfloat16, or kept, or added to what is there.
 enum class TileResult : std::uint8_t { kRounded, kReplaces, kAdds };
@@ -28,4 +28,4 @@ inline constexpr std::int64_t kMaxRoundedDepth = 4096;
 /// some MiB per thread for its next call.
 void tile_matmul(const TileTarget& out, const tiles::Operand& left, const tiles::Operand& right);
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

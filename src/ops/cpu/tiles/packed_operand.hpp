@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 
 /// Sums of products, first zeros, where a register's row is a line of the cache.
 class AlignedSums {
@@ -62,6 +62,6 @@ inline Operand by_width(const std::uint16_t* data, std::int64_t positions, std::
   return {data, width, positions, 1, stride};
 }
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
 #endif

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 
 inline bool processor_has_registers() {
   constexpr unsigned kFeatures = 7, kBfloat16 = 1U << 22, kTiles = 1U << 24;  // in EDX
@@ -21,4 +21,4 @@ inline bool system_allows_registers() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles

@@ -9,7 +9,7 @@
 
 SLUICE_VECTORS_BEGIN
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 namespace {
 
 /// 2^x: a polynomial for the part behind the point, of least relative error over [0, 1).
@@ -202,7 +202,7 @@ SLUICE_TILES float dot(const std::uint16_t* a, const std::uint16_t* b, std::int6
   return _mm512_reduce_add_ps(sum);
 }
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
 SLUICE_VECTORS_END
 

@@ -10,7 +10,7 @@
 
 #ifdef SLUICE_TILES
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 
 /// Keys that 32 queries meet at a time: their scores stay in a core's first cache.
 inline constexpr std::int64_t kPanelKeys = 128;
@@ -84,6 +84,6 @@ void write_columns(const float* columns, std::int64_t stride, std::int64_t count
 /// The sum of a * b over `width` numbers of bfloat16.
 [[nodiscard]] float dot(const std::uint16_t* a, const std::uint16_t* b, std::int64_t width);
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
 #endif

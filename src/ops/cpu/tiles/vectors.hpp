@@ -20,7 +20,7 @@
 
 SLUICE_VECTORS_BEGIN
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 
 /// Rows become columns, of 16 x 16 elements of four bytes.
 SLUICE_TILES inline void transpose(__m512i* rows) {
@@ -69,7 +69,7 @@ SLUICE_TILES inline __m512i side_by_side(__m512i both) {
   return _mm512_permutexvar_epi16(order, both);
 }
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
 SLUICE_VECTORS_END
 

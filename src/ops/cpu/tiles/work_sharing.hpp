@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 
 /// Calls f(some of the heads) until all had their turn: as many at a time as there are threads, for what is
 /// laid out for a head takes memory.
@@ -76,6 +76,6 @@ class OrderedAccumulation {
   std::vector<std::atomic<std::int32_t>> done_;
 };
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
 #endif

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 namespace {
 
 // Of the program whose registers are an imitation: its other tests say what is computed on them.
@@ -16,4 +16,4 @@ TEST(TileRegisters, are_used_wherever_products_are_laid_out_in_tiles) {
 }
 
 }  // namespace
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

@@ -14,7 +14,7 @@
 
 #ifdef SLUICE_TILES
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 namespace {
 
 constexpr std::int64_t kHeads = 3, kItems = 40;
@@ -76,6 +76,6 @@ TEST(Waves, are_of_as_many_heads_as_there_are_threads) {
 }
 
 }  // namespace
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
 #endif

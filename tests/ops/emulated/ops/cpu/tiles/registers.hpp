@@ -1,5 +1,5 @@
-// In place of src/ops/tile_registers.hpp: every processor has tile registers, which are arrays. So what is
-// computed on such registers is tested where there are none. As Intel's manual (volume 2, "TDPBF16PS") has
+// In place of src/ops/cpu/tiles/registers.hpp: every processor has tile registers, which are arrays. So what
+// is computed on such registers is tested where there are none. As Intel's manual (volume 2, "TDPBF16PS") has
 // it, but for the order of sums and for denormals.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 
 inline bool processor_has_registers() { return true; }
 inline bool system_allows_registers() { return true; }
@@ -88,7 +88,7 @@ inline void configure(const void* configuration) {
 inline void release() { registers().configured = false; }
 
 }  // namespace emulated
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles
 
 #undef _tile_loadconfig
 #undef _tile_release
@@ -96,9 +96,9 @@ inline void release() { registers().configured = false; }
 #undef _tile_stored
 #undef _tile_zero
 #undef _tile_dpbf16ps
-#define _tile_loadconfig(configuration) ::sluice::ops::tiles::emulated::configure(configuration)
-#define _tile_release() ::sluice::ops::tiles::emulated::release()
-#define _tile_loadd(tile, source, stride) ::sluice::ops::tiles::emulated::load(tile, source, stride)
-#define _tile_stored(tile, target, stride) ::sluice::ops::tiles::emulated::store(tile, target, stride)
-#define _tile_zero(tile) ::sluice::ops::tiles::emulated::clear(tile)
-#define _tile_dpbf16ps(sums, left, right) ::sluice::ops::tiles::emulated::multiply(sums, left, right)
+#define _tile_loadconfig(configuration) ::sluice::ops::cpu::tiles::emulated::configure(configuration)
+#define _tile_release() ::sluice::ops::cpu::tiles::emulated::release()
+#define _tile_loadd(tile, source, stride) ::sluice::ops::cpu::tiles::emulated::load(tile, source, stride)
+#define _tile_stored(tile, target, stride) ::sluice::ops::cpu::tiles::emulated::store(tile, target, stride)
+#define _tile_zero(tile) ::sluice::ops::cpu::tiles::emulated::clear(tile)
+#define _tile_dpbf16ps(sums, left, right) ::sluice::ops::cpu::tiles::emulated::multiply(sums, left, right)

@@ -3,10 +3,10 @@
 
 #define SLUICE_TILES
 
-namespace sluice::ops::tiles {
+namespace sluice::ops::cpu::tiles {
 
 struct Registers {
   Registers() {}
 };
 
-}  // namespace sluice::ops::tiles
+}  // namespace sluice::ops::cpu::tiles

@@ -1,15 +1,15 @@
-#include "ops/cpu/attention_tile.hpp"
+#include "ops/cpu/attention/score_tile.hpp"
 
 #include "base/range.hpp"
 #include "ops/cpu/kernel.hpp"
-#include "ops/documents.hpp"
+#include "ops/cpu/token_ids.hpp"
 
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <vector>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 namespace {
 
 /// Calls f(row of the block, offset of that row in a sequence's heads [L, heads, d]).
@@ -27,6 +27,9 @@ template <class T>
 SLUICE_VECTOR_CLONES void store_row(const float* row, float factor, T* out, std::int64_t width) {
   for (std::int64_t i = 0; i < width; ++i) out[i] = kernel::store<T>(row[i] * factor);
 }
+
+/// Of one number a row: nothing is gained by an instruction set of its own, so it has the same bits for all.
+__attribute__((noinline)) float exponential_of_row(float x) { return kernel::exponential(x); }
 
 /// Joins the visible scores of one query into its softmax; returns what the earlier ones are multiplied with.
 /// Conversions in loops of their own, through float32 scratch: a loop over two widths of element is slower.
@@ -46,7 +49,7 @@ SLUICE_VECTOR_CLONES float join_row(T* row, std::int64_t visible, float scale, f
     added += scratch[j];
   }
   for (std::int64_t j = 0; j < visible; ++j) row[j] = kernel::store_result<T>(scratch[j]);
-  const float factor = kernel::exponential(largest - most);
+  const float factor = exponential_of_row(largest - most);
   sum = sum * factor + added;
   largest = most;
   return factor;
@@ -185,4 +188,4 @@ void row_dots(const at::Tensor& a, const at::Tensor& b, float* dots) {
   });
 }
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

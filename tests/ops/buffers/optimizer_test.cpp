@@ -1,4 +1,4 @@
-#include "ops/optimizer.hpp"
+#include "ops/buffers/optimizer.hpp"
 
 #include "ops/op_check.hpp"
 
@@ -66,18 +66,14 @@ TEST(AdamW, gives_the_same_numbers_however_a_shard_is_cut) {
   EXPECT_TRUE(whole.master.equal(parts.master));
 }
 
-TEST(SumOfSquares, is_exact_to_float64_rounding_for_any_number_of_threads) {
-  const at::Tensor x = numbers({300000}) * 1e3;
-  const double expected = x.to(at::kDouble).square().sum().item<double>();
-  std::vector<double> sums;
-  for (const int count : {1, 2, 3}) {
-    const Threads threads(count);
-    sums.push_back(sum_of_squares(x.data_ptr<float>(), x.numel()));
+TEST(WidenWeights, gives_the_float32_that_a_weight_stands_for) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor weights = numbers({kCount}, dtype);
+    const at::Tensor master = at::zeros({kCount});
+    widen_weights(weights.data_ptr(), dtype == at::kFloat ? DType::kFloat32 : DType::kBFloat16,
+                  master.data_ptr<float>(), kCount);
+    EXPECT_TRUE(master.equal(weights.to(at::kFloat)));
   }
-  EXPECT_NEAR(sums[0], expected, expected * 1e-13);
-  EXPECT_EQ(sums[0], sums[1]);
-  EXPECT_EQ(sums[0], sums[2]);
-  EXPECT_EQ(sum_of_squares(nullptr, 0), 0.0);
 }
 
 }  // namespace

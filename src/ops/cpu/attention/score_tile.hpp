@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace sluice::ops {
+namespace sluice::ops::cpu {
 
 /// Rows of a sequence's heads [L, heads, d] that one block works on: row h * positions + p is head `head` + h
 /// at position `begin` + p.
@@ -15,7 +15,7 @@ struct HeadRows {
   std::int64_t group;  ///< heads
   std::int64_t begin;
   std::int64_t positions;
-  const std::int64_t* document;  ///< as Documents::of()
+  const std::int64_t* document;  ///< as document_of()
 
   [[nodiscard]] std::int64_t rows() const { return group * positions; }
 };
@@ -56,4 +56,4 @@ void score_gradients(const at::Tensor& scores, const at::Tensor& grads, const He
 /// dots [rows]: the sum of a * b over each row [rows, d].
 void row_dots(const at::Tensor& a, const at::Tensor& b, float* dots);
 
-}  // namespace sluice::ops
+}  // namespace sluice::ops::cpu

@@ -1,4 +1,4 @@
-// Updates of flat shards, in one pass over memory.
+// Updates of flat shards, in one pass over memory. Arrays lie on compute_device().
 #pragma once
 
 #include "base/dtype.hpp"
@@ -24,7 +24,7 @@ struct AdamWStep {
 void adamw_update(float* master, float* m, float* v, const float* grad, std::int64_t n, const AdamWStep& step,
                   void* weights_out, DType weights_dtype);
 
-/// Sum of x^2 over n elements, in float64, in an order that does not depend on the number of threads.
-[[nodiscard]] double sum_of_squares(const float* x, std::int64_t n);
+/// master = n weights of `weights_dtype`, as float32.
+void widen_weights(const void* weights, DType weights_dtype, float* master, std::int64_t n);
 
 }  // namespace sluice::ops

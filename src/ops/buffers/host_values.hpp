@@ -1,0 +1,38 @@
+// Numbers of tensors and arrays on compute_device() as plain ones in main memory, and back.
+#pragma once
+
+#include "ops/runtime/compute_device.hpp"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice::ops {
+
+/// All elements, in order, as T.
+template <class T>
+[[nodiscard]] std::vector<T> host_values(const at::Tensor& x) {
+  std::vector<T> values(static_cast<std::size_t>(x.numel()));
+  at::from_blob(values.data(), x.sizes(), c10::CppTypeToScalarType<T>::value).copy_(x);
+  return values;
+}
+
+/// out = values, as many as it has elements.
+template <class T>
+void set_values(const at::Tensor& out, std::span<const T> values) {
+  out.copy_(at::from_blob(const_cast<T*>(values.data()), out.sizes(), c10::CppTypeToScalarType<T>::value));
+}
+
+/// Appends n numbers of an array on compute_device().
+inline void append_values(const float* array, std::int64_t n, std::vector<float>& values) {
+  const std::size_t before = values.size();
+  values.resize(before + static_cast<std::size_t>(n));
+  at::from_blob(values.data() + before, {n}, at::kFloat)
+      .copy_(at::from_blob(const_cast<float*>(array), {n}, compute_options(at::kFloat)));
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,245 @@
+#include "ops/cpu/attention/attention.hpp"
+
+#include "ops/cpu/attention/score_tile.hpp"
+#include "ops/cpu/kernel.hpp"
+#include "ops/cpu/matmul.hpp"
+#include "ops/cpu/tiles/attention.hpp"
+#include "ops/cpu/tiles/block.hpp"
+#include "ops/cpu/token_ids.hpp"
+
+#include <ATen/ops/zeros.h>
+
+#include <vector>
+
+namespace sluice::ops::cpu {
+namespace {
+
+/// Queries and keys of a tile of scores, about. With 2 bytes an element a tile and its gradient stay in a
+/// core's second cache, and a product of two such sides costs far more than its call.
+constexpr std::int64_t kTileQueries = 512;
+constexpr std::int64_t kTileKeys = 512;
+
+/// Keys before a document's first that a tile may begin with: few different widths, for the matrix library
+/// compiles a kernel for each.
+constexpr std::int64_t kKeyAlignment = 128;
+
+/// Positions of a block: long enough that the heads that share keys fill a tile, short enough that little of
+/// the tile on the diagonal lies in the future.
+std::int64_t block_positions(std::int64_t group) {
+  return std::clamp<std::int64_t>(kTileQueries / group / 16 * 16, 16, 256);
+}
+
+/// One head of keys of one sequence, and the query heads that share it.
+struct SharedHead {
+  std::int64_t head;
+  std::int64_t group;
+  const std::int64_t* document;  ///< as document_of()
+
+  /// The queries at these positions.
+  [[nodiscard]] HeadRows queries(std::int64_t begin, std::int64_t positions) const {
+    return {head * group, group, begin, positions, document};
+  }
+  /// All `length` keys.
+  [[nodiscard]] HeadRows keys(std::int64_t length) const { return {head, 1, 0, length, document}; }
+};
+
+/// Calls f(block) for the queries of all positions.
+template <class F>
+void for_each_block(const SharedHead& shared, std::int64_t length, F&& f) {
+  const std::int64_t positions = block_positions(shared.group);
+  for (std::int64_t begin = 0; begin < length; begin += positions)
+    f(shared.queries(begin, std::min(positions, length - begin)));
+}
+
+/// Calls f(first key, number of keys) for the tiles of keys that a query of the block may see.
+template <class F>
+void for_each_tile(const HeadRows& block, F&& f) {
+  const std::int64_t end = block.begin + block.positions;
+  const std::int64_t begin = first_seen(block.document, block.begin) / kKeyAlignment * kKeyAlignment;
+  for (std::int64_t key = begin; key < end; key += kTileKeys) f(key, std::min(kTileKeys, end - key));
+}
+
+/// One sequence's tensors: q and out [L, nq, d], k and v [L, nkv, d], log_sums float32 [nq, L].
+struct Sequence {
+  at::Tensor q, k, v, out, log_sums;
+
+  /// Where a block's logarithms begin; those of its next head lie L further.
+  [[nodiscard]] float* log_sums_of(const HeadRows& block) const {
+    return log_sums.data_ptr<float>() + block.head * log_sums.size(1) + block.begin;
+  }
+};
+
+/// A block's running softmax and the output that it belongs to.
+class BlockSums {
+ public:
+  BlockSums(std::int64_t rows, std::int64_t width)
+      : values_(static_cast<std::size_t>(3 * rows)), output_(at::zeros({rows, width}, at::kFloat)) {
+    std::fill_n(values_.begin(), rows, -HUGE_VALF);
+  }
+  [[nodiscard]] RunningSoftmax softmax() {
+    const std::int64_t rows = output_.size(0);
+    return {values_.data(), values_.data() + rows, values_.data() + 2 * rows};
+  }
+  /// Adds e^score [rows, keys] times values [keys, width], after join_scores().
+  void add(const at::Tensor& weights, const at::Tensor& values) {
+    scale_and_add(output_, softmax().factor, cpu::matmul(weights, values));
+  }
+  void write(const Sequence& sequence, const HeadRows& block) {
+    const RunningSoftmax s = softmax();
+    float* log_sums = sequence.log_sums_of(block);
+    for (std::int64_t row = 0; row < block.rows(); ++row) {
+      log_sums[row / block.positions * sequence.log_sums.size(1) + row % block.positions] =
+          s.largest[row] + std::log(s.sum[row]);
+      s.factor[row] = 1.0F / s.sum[row];
+    }
+    put_rows(output_, s.factor, sequence.out, block);
+  }
+
+ private:
+  std::vector<float> values_;
+  at::Tensor output_;
+};
+
+void head_forward(const Sequence& sequence, const SharedHead& shared, double scale) {
+  const std::int64_t length = sequence.k.size(0);
+  const at::Tensor k = take_rows(sequence.k, shared.keys(length));
+  const at::Tensor v = take_rows(sequence.v, shared.keys(length));
+  for_each_block(shared, length, [&](const HeadRows& block) {
+    const at::Tensor queries = take_rows(sequence.q, block);
+    BlockSums sums(block.rows(), k.size(1));
+    for_each_tile(block, [&](std::int64_t first_key, std::int64_t keys) {
+      const at::Tensor scores = cpu::matmul(queries, k.narrow(0, first_key, keys).t());
+      join_scores(scores, block, first_key, scale, sums.softmax());
+      sums.add(scores, v.narrow(0, first_key, keys));
+    });
+    sums.write(sequence, block);
+  });
+}
+
+/// Gradients of one sequence, and of its output.
+struct SequenceGradients {
+  at::Tensor q, k, v, out;
+};
+
+/// What backward knows of a block: its rows, and what it needs of each.
+class BlockRows {
+ public:
+  BlockRows(const Sequence& sequence, const at::Tensor& d_out, const HeadRows& block)
+      : queries(take_rows(sequence.q, block)),
+        grads(take_rows(d_out, block)),
+        log_sums_(static_cast<std::size_t>(block.rows())),
+        dots_(log_sums_.size()) {
+    row_dots(take_rows(sequence.out, block), grads, dots_.data());
+    const float* from = sequence.log_sums_of(block);
+    for (std::int64_t head = 0; head < block.group; ++head)
+      std::copy_n(from + head * sequence.log_sums.size(1), block.positions,
+                  log_sums_.data() + head * block.positions);
+  }
+  [[nodiscard]] QueryRows rows() const { return {log_sums_.data(), dots_.data()}; }
+
+  at::Tensor queries;
+  at::Tensor grads;
+
+ private:
+  std::vector<float> log_sums_;
+  std::vector<float> dots_;
+};
+
+/// The probabilities are computed again, with keys as rows: then only one of the products has a factor that
+/// is not dense.
+void head_backward(const Sequence& sequence, const SequenceGradients& d, const SharedHead& shared,
+                   double scale) {
+  const std::int64_t length = sequence.k.size(0);
+  const at::Tensor k = take_rows(sequence.k, shared.keys(length));
+  const at::Tensor v = take_rows(sequence.v, shared.keys(length));
+  const at::Tensor d_k = at::zeros(k.sizes(), at::kFloat);
+  const at::Tensor d_v = at::zeros(k.sizes(), at::kFloat);
+  for_each_block(shared, length, [&](const HeadRows& block) {
+    const BlockRows rows(sequence, d.out, block);
+    const at::Tensor d_q = at::zeros(rows.queries.sizes(), at::kFloat);
+    for_each_tile(block, [&](std::int64_t first_key, std::int64_t n) {
+      const at::Tensor keys = k.narrow(0, first_key, n);
+      const at::Tensor weights = cpu::matmul(keys, rows.queries.t());
+      const at::Tensor d_scores = cpu::matmul(v.narrow(0, first_key, n), rows.grads.t());
+      score_gradients(weights, d_scores, block, first_key, scale, rows.rows());
+      cpu::matmul(d_v.narrow(0, first_key, n), weights, rows.grads, Into::kAdd);
+      cpu::matmul(d_k.narrow(0, first_key, n), d_scores, rows.queries, Into::kAdd);
+      cpu::matmul(d_q, d_scores.t(), keys, Into::kAdd);
+    });
+    put_rows(d_q, nullptr, d.q, block);
+  });
+  put_rows(d_k, nullptr, d.k, shared.keys(length));
+  put_rows(d_v, nullptr, d.v, shared.keys(length));
+}
+
+bool fits_tiles(const at::Tensor& q) { return q.scalar_type() == at::kBFloat16 && has_tiles(); }
+
+/// Calls f(sequence, shared head) for q [b, L, nq, d] and k [b, L, nkv, d].
+template <class F>
+void for_each_head(const at::Tensor& q, const at::Tensor& k, const Documents& documents, F&& f) {
+  const std::int64_t group = q.size(2) / k.size(2);
+  for (std::int64_t sequence = 0; sequence < k.size(0); ++sequence)
+    for (std::int64_t head = 0; head < k.size(2); ++head)
+      f(sequence, SharedHead{head, group, document_of(documents, sequence)});
+}
+
+/// What a head is on matrix tiles.
+tiles::Heads tile_heads(const Sequence& s, const SharedHead& shared, double scale) {
+  const std::int64_t width = s.k.size(2);
+  const std::int64_t query = shared.head * shared.group;
+  return {s.k.size(0),
+          width,
+          shared.group,
+          s.q.size(1) * width,
+          s.k.size(1) * width,
+          kernel::bits(s.q) + query * width,
+          kernel::bits(s.k) + shared.head * width,
+          kernel::bits(s.v) + shared.head * width,
+          shared.document,
+          static_cast<float>(scale),
+          s.log_sums.data_ptr<float>() + query * s.log_sums.size(1)};
+}
+
+TileAttention tile_forward(const Sequence& s, const SharedHead& shared, double scale) {
+  return {tile_heads(s, shared, scale), kernel::bits(s.out) + shared.head * shared.group * s.k.size(2)};
+}
+
+TileGradients tile_backward(const Sequence& s, const SequenceGradients& d, const SharedHead& shared,
+                            double scale) {
+  const std::int64_t query = shared.head * shared.group * s.k.size(2);
+  const std::int64_t key = shared.head * s.k.size(2);
+  return {tile_heads(s, shared, scale), kernel::bits(s.out) + query, kernel::bits(d.out) + query,
+          kernel::bits(d.q) + query,    kernel::bits(d.k) + key,     kernel::bits(d.v) + key};
+}
+
+}  // namespace
+
+void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums) {
+  std::vector<TileAttention> on_tiles;
+  for_each_head(q, k, documents, [&](std::int64_t s, const SharedHead& shared) {
+    const Sequence sequence{q[s], k[s], v[s], out[s], log_sums[s]};
+    if (fits_tiles(q))
+      on_tiles.push_back(tile_forward(sequence, shared, scale));
+    else
+      head_forward(sequence, shared, scale);
+  });
+  if (!on_tiles.empty()) tile_attention(on_tiles);
+}
+
+void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                        const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
+                        const at::Tensor& d_out, const AttentionGradients& gradients) {
+  std::vector<TileGradients> on_tiles;
+  for_each_head(q, k, documents, [&](std::int64_t s, const SharedHead& shared) {
+    const Sequence sequence{q[s], k[s], v[s], out[s], log_sums[s]};
+    const SequenceGradients d{gradients.q[s], gradients.k[s], gradients.v[s], d_out[s]};
+    if (fits_tiles(q))
+      on_tiles.push_back(tile_backward(sequence, d, shared, scale));
+    else
+      head_backward(sequence, d, shared, scale);
+  });
+  if (!on_tiles.empty()) tile_attention_gradients(on_tiles);
+}
+
+}  // namespace sluice::ops::cpu

@@ -1,0 +1,160 @@
+#include "ops/cpu/causal_conv.hpp"
+
+#include "base/round.hpp"
+#include "ops/cpu/kernel.hpp"
+#include "ops/cpu/token_ids.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <array>
+
+namespace sluice::ops::cpu {
+namespace {
+
+/// Channels that one thread takes through all tokens: their filters and sums stay in the nearest cache.
+constexpr std::int64_t kBlock = 128;
+
+/// A block of channels of one sequence: rows of `stride` elements, `count` of which are the block's.
+struct Channels {
+  std::int64_t length;
+  std::int64_t stride;
+  std::int64_t count;
+  std::int64_t taps;
+  const std::int64_t* document;  ///< as document_of()
+
+  /// The first tap that meets a token of t's document.
+  [[nodiscard]] std::int64_t first_tap(std::int64_t t) const {
+    const std::int64_t seen = t - first_seen(document, t);
+    return std::max<std::int64_t>(0, taps - 1 - seen);
+  }
+};
+
+/// sums = what the taps see at token t. `filters` is [taps][kBlock].
+template <class T>
+inline void sum_taps(const T* x, const float* filters, std::int64_t t, const Channels& c, float* sums) {
+  std::fill_n(sums, c.count, 0.0F);
+  for (std::int64_t j = c.first_tap(t); j < c.taps; ++j) {
+    const T* row = x + (t - c.taps + 1 + j) * c.stride;
+    const float* filter = filters + j * kBlock;
+    for (std::int64_t i = 0; i < c.count; ++i) sums[i] += filter[i] * kernel::load(row[i]);
+  }
+}
+
+template <class T>
+SLUICE_VECTOR_CLONES void forward_block(const T* x, const float* filters, T* y, const Channels& c) {
+  std::array<float, kBlock> sums;
+  for (std::int64_t t = 0; t < c.length; ++t) {
+    sum_taps(x, filters, t, c, sums.data());
+    T* out = y + t * c.stride;
+    for (std::int64_t i = 0; i < c.count; ++i) {
+      const float sum = sums[static_cast<std::size_t>(i)];
+      out[i] = kernel::store<T>(sum * kernel::sigmoid(sum));
+    }
+  }
+}
+
+/// Adds to d_x (float32 rows of kBlock, one per token) and d_filters (as filters).
+template <class T>
+SLUICE_VECTOR_CLONES void backward_block(const T* x, const float* filters, const T* d_y, float* d_x,
+                                         float* d_filters, const Channels& c) {
+  std::array<float, kBlock> sums;
+  for (std::int64_t t = 0; t < c.length; ++t) {
+    sum_taps(x, filters, t, c, sums.data());
+    const T* up = d_y + t * c.stride;
+    for (std::int64_t i = 0; i < c.count; ++i) {
+      float& sum = sums[static_cast<std::size_t>(i)];
+      const float gate = kernel::sigmoid(sum);
+      sum = kernel::load(up[i]) * gate * (1.0F + sum * (1.0F - gate));
+    }
+    for (std::int64_t j = c.first_tap(t); j < c.taps; ++j) {
+      const std::int64_t token = t - c.taps + 1 + j;
+      const T* row = x + token * c.stride;
+      for (std::int64_t i = 0; i < c.count; ++i) {
+        const float grad = sums[static_cast<std::size_t>(i)];
+        d_x[token * kBlock + i] += grad * filters[j * kBlock + i];
+        d_filters[j * kBlock + i] += grad * kernel::load(row[i]);
+      }
+    }
+  }
+}
+
+/// Filters [C, 1, K] as float32 [blocks][K][kBlock], the order in which they are used.
+at::Tensor filters_by_block(const at::Tensor& weight) {
+  const std::int64_t channels = weight.size(0);
+  const std::int64_t blocks = divide_up(channels, kBlock);
+  const at::Tensor padded = at::zeros({blocks * kBlock, weight.size(2)}, weight.options().dtype(at::kFloat));
+  padded.narrow(0, 0, channels).copy_(weight.squeeze(1));
+  return padded.view({blocks, kBlock, weight.size(2)}).transpose(1, 2).contiguous();
+}
+
+/// The way back: [C, 1, K].
+at::Tensor filters_by_channel(const at::Tensor& by_block, std::int64_t channels) {
+  return by_block.transpose(1, 2).reshape({-1, by_block.size(1)}).narrow(0, 0, channels).unsqueeze(1);
+}
+
+Channels channels_of_block(const at::Tensor& x, std::int64_t block, std::int64_t taps,
+                           const std::int64_t* document) {
+  return {x.size(1), x.size(2), std::min(kBlock, x.size(2) - block * kBlock), taps, document};
+}
+
+template <class T>
+void convolve(const at::Tensor& x, const at::Tensor& filters, const Documents& documents,
+              const at::Tensor& y) {
+  const std::int64_t blocks = filters.size(0);
+  const std::int64_t taps = filters.size(1);
+  const std::int64_t tokens = x.size(1) * x.size(2);
+  at::parallel_for(0, x.size(0) * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t block = task % blocks;
+      const std::int64_t offset = task / blocks * tokens + block * kBlock;
+      forward_block(x.data_ptr<T>() + offset, filters.data_ptr<float>() + block * taps * kBlock,
+                    y.data_ptr<T>() + offset,
+                    channels_of_block(x, block, taps, document_of(documents, task / blocks)));
+    }
+  });
+}
+
+/// A block of channels stays with one thread through all sequences, so its filters' gradients need no sum
+/// over threads.
+template <class T>
+void convolve_backward(const at::Tensor& x, const at::Tensor& filters, const Documents& documents,
+                       const at::Tensor& d_y, const at::Tensor& d_x, const at::Tensor& d_filters) {
+  const std::int64_t taps = filters.size(1);
+  const std::int64_t length = x.size(1);
+  at::parallel_for(0, filters.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+    const at::Tensor scratch = at::empty({length, kBlock}, filters.options());
+    for (std::int64_t task = begin * x.size(0); task < end * x.size(0); ++task) {
+      const std::int64_t block = task / x.size(0);
+      const std::int64_t sequence = task % x.size(0);
+      const Channels channels = channels_of_block(x, block, taps, document_of(documents, sequence));
+      const std::int64_t offset = sequence * length * x.size(2) + block * kBlock;
+      scratch.zero_();
+      backward_block(x.data_ptr<T>() + offset, filters.data_ptr<float>() + block * taps * kBlock,
+                     d_y.data_ptr<T>() + offset, scratch.data_ptr<float>(),
+                     d_filters.data_ptr<float>() + block * taps * kBlock, channels);
+      for (std::int64_t t = 0; t < length; ++t)
+        std::transform(scratch.data_ptr<float>() + t * kBlock,
+                       scratch.data_ptr<float>() + t * kBlock + channels.count,
+                       d_x.data_ptr<T>() + offset + t * channels.stride, kernel::store<T>);
+    }
+  });
+}
+
+}  // namespace
+
+void causal_conv(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
+                 const at::Tensor& y) {
+  const at::Tensor filters = filters_by_block(weight);
+  kernel::dispatch(x, [&]<class T>(T) { convolve<T>(x, filters, documents, y); });
+}
+
+at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
+                                const at::Tensor& d_y, const at::Tensor& d_x) {
+  const at::Tensor filters = filters_by_block(weight);
+  const at::Tensor d_filters = at::zeros(filters.sizes(), filters.options());
+  kernel::dispatch(x, [&]<class T>(T) { convolve_backward<T>(x, filters, documents, d_y, d_x, d_filters); });
+  return filters_by_channel(d_filters, x.size(2));
+}
+
+}  // namespace sluice::ops::cpu

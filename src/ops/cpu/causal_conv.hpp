@@ -1,0 +1,17 @@
+// The loops of the causal convolution. Internal to src/ops.
+#pragma once
+
+#include "ops/documents.hpp"
+
+namespace sluice::ops::cpu {
+
+/// y = causal_conv_silu() of x [b, L, C] with the filters `weight` [C, 1, K]; x and y dense, of one dtype.
+void causal_conv(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
+                 const at::Tensor& y);
+
+/// d_x from d_y, both as x and dense. Returns the gradient of the filters, float32 [C, 1, K].
+[[nodiscard]] at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight,
+                                              const Documents& documents, const at::Tensor& d_y,
+                                              const at::Tensor& d_x);
+
+}  // namespace sluice::ops::cpu

@@ -1,0 +1,31 @@
+// The loops of the cross-entropy over tiles of logits: T tokens by some consecutive entries of the
+// vocabulary, the first of them `first`; float32 or bfloat16, dense. Targets [T] are int64, kNoTarget for
+// none. Internal to src/ops.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace sluice::ops::cpu {
+
+/// What is known of each token's logits after some tiles of the vocabulary.
+struct LogitSums {
+  at::Tensor largest;       ///< [T] float32; begins at -infinity
+  at::Tensor exponentials;  ///< [T] float64: sum of e^(logit - largest); begins at 0
+  at::Tensor target;        ///< [T] float32: logit of the target; begins at 0
+};
+
+/// Joins a tile of logits into the sums.
+void join_logits(const at::Tensor& logits, std::int64_t first, const at::Tensor& targets,
+                 const LogitSums& sums);
+
+/// losses [T] float64 = each token's cross-entropy, from the sums over the whole vocabulary; 0 without a
+/// target.
+void cross_entropies(const LogitSums& sums, const at::Tensor& targets, const at::Tensor& losses);
+
+/// A tile of logits to the gradient of scale * cross-entropy, in place.
+void logits_to_gradient(const at::Tensor& logits, std::int64_t first, const at::Tensor& targets,
+                        const LogitSums& sums, double scale);
+
+}  // namespace sluice::ops::cpu

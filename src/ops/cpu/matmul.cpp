@@ -1,0 +1,100 @@
+#include "ops/cpu/matmul.hpp"
+
+#include "base/error.hpp"
+#include "ops/cpu/kernel.hpp"
+#include "ops/cpu/onednn_matmul.hpp"
+#include "ops/cpu/tiles/block.hpp"
+#include "ops/cpu/tiles/matmul.hpp"
+#include "ops/runtime/progress_hook.hpp"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace sluice::ops::cpu {
+namespace {
+
+/// LibTorch's product of bfloat16 is bfloat16 too, and a slow one where the processor has no instructions for
+/// it. So products are those of float32 copies, some depth at a time, so that these stay small.
+void multiply_copies(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  constexpr std::int64_t kElements = 4 << 20;
+  const bool replaces = into == Into::kReplace;
+  const bool copies = out.scalar_type() != at::kFloat;
+  at::Tensor sums = copies && replaces ? at::empty(out.sizes(), at::kFloat) : out.to(at::kFloat);
+  const std::int64_t step = std::max<std::int64_t>(16, kElements / (a.size(0) + b.size(1)));
+  for (std::int64_t begin = 0; begin < a.size(1); begin += step) {
+    const std::int64_t count = std::min(step, a.size(1) - begin);
+    sums.addmm_(a.narrow(1, begin, count).to(at::kFloat), b.narrow(0, begin, count).to(at::kFloat),
+                /*beta=*/replaces && begin == 0 ? 0 : 1);
+  }
+  if (copies) out.copy_(sums);
+}
+
+/// Whether our own product on matrix tiles takes this one, and is the faster one: laying out a side must pay.
+bool suits_tiles(const at::Tensor& out, const at::Tensor& a, Into into) {
+  constexpr std::int64_t kMinWork = 1 << 23;  // multiplications
+  constexpr std::int64_t kMinRows = 32, kMinColumns = 256;
+  const bool rounds = out.scalar_type() != at::kFloat;
+  if (rounds && (into == Into::kAdd || a.size(1) > kMaxRoundedDepth || out.size(0) < kMinRows ||
+                 out.size(1) < kMinColumns))
+    return false;
+  return out.numel() * a.size(1) >= kMinWork && has_tiles();
+}
+
+void multiply_on_tiles(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  // The stride of a dimension of one means nothing.
+  const std::int64_t depth = a.size(1);
+  const tiles::Operand left{kernel::bits(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
+  const tiles::Operand right{kernel::bits(b), b.size(1), depth, b.stride(1), depth == 1 ? 1 : b.stride(0)};
+  const TileResult result = out.scalar_type() != at::kFloat ? TileResult::kRounded
+                            : into == Into::kAdd            ? TileResult::kAdds
+                                                            : TileResult::kReplaces;
+  tile_matmul({out.data_ptr(), out.stride(0), result}, left, right);
+}
+
+/// Of bfloat16.
+void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  if (suits_tiles(out, a, into))
+    multiply_on_tiles(out, a, b, into);
+  else if (!onednn_has_products() || !onednn_matmul(out, a, b, into))
+    multiply_copies(out, a, b, into);
+}
+
+}  // namespace
+
+void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  SLUICE_ASSERT(a.size(1) == b.size(0) && out.size(0) == a.size(0) && out.size(1) == b.size(1),
+                "a product of {} x {} and {} x {} into {} x {}", a.size(0), a.size(1), b.size(0), b.size(1),
+                out.size(0), out.size(1));
+  if (out.numel() == 0) return;
+  at::Tensor target = out;
+  if (a.size(1) == 0) {
+    if (into == Into::kReplace) target.zero_();
+    return;
+  }
+  if (a.scalar_type() == at::kBFloat16)
+    multiply(out, a, b, into);
+  else if (into == Into::kAdd)
+    target.addmm_(a, b);
+  else
+    at::mm_out(target, a, b);
+  poll_progress();
+}
+
+at::Tensor matmul(const at::Tensor& a, const at::Tensor& b) {
+  at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options());
+  cpu::matmul(out, a, b, Into::kReplace);
+  return out;
+}
+
+std::string_view matmul_means() {
+  return has_tile_registers()    ? "on tile registers (AMX)"
+         : has_tiles()           ? "on vectors (AVX-512)"
+         : onednn_has_products() ? "by oneDNN"
+                                 : "from float32 copies";
+}
+
+}  // namespace sluice::ops::cpu

@@ -1,0 +1,128 @@
+#include "ops/cpu/norm_rows.hpp"
+
+#include "base/round.hpp"
+#include "ops/cpu/kernel.hpp"
+
+#include <ATen/ops/zeros.h>
+
+namespace sluice::ops::cpu {
+namespace {
+
+template <NormWeight kKind, class T>
+float factor(T weight) {
+  return kKind == NormWeight::kZeroCentred ? 1.0F + kernel::load(weight) : kernel::load(weight);
+}
+template <NormWeight kKind, class T>
+float before_factor(float normalised) {
+  return kKind == NormWeight::kZeroCentred ? normalised : kernel::rounded<T>(normalised);
+}
+
+/// y = factor * (x * scale) for rows [begin, end); scale = 1 / sqrt(mean(x^2) + eps), kept per row.
+template <NormWeight kKind, class T>
+SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weight, T* y, float* scales, std::int64_t begin,
+                                         std::int64_t end, std::int64_t width, float eps) {
+  for (std::int64_t row = begin; row < end; ++row) {
+    const T* in = x + row * width;
+    T* out = y + row * width;
+    float squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (std::int64_t i = 0; i < width; ++i) squares += kernel::load(in[i]) * kernel::load(in[i]);
+    const float scale = 1.0F / std::sqrt(squares / static_cast<float>(width) + eps);
+    scales[row] = scale;
+    for (std::int64_t i = 0; i < width; ++i)
+      out[i] = kernel::store_result<T>(factor<kKind>(weight[i]) *
+                                       before_factor<kKind, T>(kernel::load(in[i]) * scale));
+  }
+}
+
+/// d_x of rows [begin, end); adds their part of the weight's gradient to d_weight (a row of its own per
+/// block).
+template <NormWeight kKind, class T>
+SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weight, const T* d_y, const float* scales,
+                                        T* d_x, float* d_weight, std::int64_t begin, std::int64_t end,
+                                        std::int64_t width) {
+  for (std::int64_t row = begin; row < end; ++row) {
+    const T* in = x + row * width;
+    const T* up = d_y + row * width;
+    const float scale = scales[row];
+    float dot = 0;
+#pragma omp simd reduction(+ : dot)
+    for (std::int64_t i = 0; i < width; ++i)
+      dot += kernel::load(up[i]) * factor<kKind>(weight[i]) * kernel::load(in[i]);
+    const float shrink = dot * scale * scale / static_cast<float>(width);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float value = kernel::load(in[i]);
+      const float grad = kernel::load(up[i]);
+      d_x[row * width + i] =
+          kernel::store_result<T>(scale * (grad * factor<kKind>(weight[i]) - value * shrink));
+      d_weight[i] += grad * before_factor<kKind, T>(value * scale);
+    }
+  }
+}
+
+/// Rows whose weight gradients are summed one after the other; the blocks' sums are added in order
+/// afterwards.
+constexpr std::int64_t kBlockRows = 64;
+
+/// sum += the blocks [blocks, width], one after the other.
+SLUICE_VECTOR_CLONES void add_blocks(const float* partial, std::int64_t blocks, std::int64_t width,
+                                     float* sum) {
+  for (std::int64_t block = 0; block < blocks; ++block)
+    for (std::int64_t i = 0; i < width; ++i) sum[i] += partial[block * width + i];
+}
+
+template <NormWeight kKind, class T>
+void normalise(const at::Tensor& x, const at::Tensor& weight, float eps, const at::Tensor& y,
+               const at::Tensor& scales) {
+  const std::int64_t width = x.size(-1);
+  at::parallel_for(0, scales.numel(), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+    normalise_rows<kKind>(x.data_ptr<T>(), weight.data_ptr<T>(), y.data_ptr<T>(), scales.data_ptr<float>(),
+                          begin, end, width, eps);
+  });
+}
+
+template <NormWeight kKind, class T>
+void normalise_backward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scales,
+                        const at::Tensor& d_y, const at::Tensor& d_x, const at::Tensor& d_weight) {
+  const std::int64_t width = x.size(-1);
+  const std::int64_t rows = x.numel() / width;
+  const std::int64_t blocks = divide_up(rows, kBlockRows);
+  const at::Tensor partial = at::zeros({blocks, width}, scales.options());
+  at::parallel_for(0, blocks, kernel::grain(kBlockRows * width), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block)
+      backward_rows<kKind>(x.data_ptr<T>(), weight.data_ptr<T>(), d_y.data_ptr<T>(), scales.data_ptr<float>(),
+                           d_x.data_ptr<T>(), partial.data_ptr<float>() + block * width, block * kBlockRows,
+                           std::min(rows, (block + 1) * kBlockRows), width);
+  });
+  if (d_weight.defined()) add_blocks(partial.data_ptr<float>(), blocks, width, d_weight.data_ptr<float>());
+}
+
+/// Calls f<kind>(value of the tensor's element type).
+template <class F>
+void dispatch_norm(const at::Tensor& x, NormWeight kind, F f) {
+  kernel::dispatch(x, [&]<class T>(T value) {
+    if (kind == NormWeight::kZeroCentred)
+      f.template operator()<NormWeight::kZeroCentred>(value);
+    else
+      f.template operator()<NormWeight::kFactor>(value);
+  });
+}
+
+}  // namespace
+
+void norm_rows(const at::Tensor& x, const at::Tensor& weight, double eps, NormWeight kind,
+               const at::Tensor& y, const at::Tensor& scales) {
+  dispatch_norm(x, kind, [&]<NormWeight kKind, class T>(T) {
+    normalise<kKind, T>(x, weight, static_cast<float>(eps), y, scales);
+  });
+}
+
+void norm_rows_backward(const at::Tensor& x, const at::Tensor& weight, NormWeight kind,
+                        const at::Tensor& scales, const at::Tensor& d_y, const at::Tensor& d_x,
+                        const at::Tensor& d_weight) {
+  dispatch_norm(x, kind, [&]<NormWeight kKind, class T>(T) {
+    normalise_backward<kKind, T>(x, weight, scales, d_y, d_x, d_weight);
+  });
+}
+
+}  // namespace sluice::ops::cpu
