@@ -3,6 +3,7 @@
 #include "decoder/block_norm.hpp"
 #include "decoder/rotary_frequencies.hpp"
 #include "ops/embedding.hpp"
+#include "ops/runtime/compute_device.hpp"
 
 #include <fmt/format.h>
 #include <torch/autograd.h>
@@ -144,7 +145,8 @@ void Decoder::participate_without_tokens_backward(int index, ops::TokenExchange&
 
 RoutingSums Decoder::no_routing(int index) const {
   if (config_.layers[static_cast<std::size_t>(index)] == MlpKind::kDense) return {};
-  return {at::zeros({config_.experts}, at::kLong), at::zeros({config_.experts}, at::kDouble)};
+  return {at::zeros({config_.experts}, ops::compute_options(at::kLong)),
+          at::zeros({config_.experts}, ops::compute_options(at::kDouble))};
 }
 
 Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,

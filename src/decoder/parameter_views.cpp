@@ -1,6 +1,7 @@
 #include "decoder/parameter_views.hpp"
 
 #include "base/error.hpp"
+#include "ops/runtime/compute_device.hpp"
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
@@ -14,12 +15,12 @@ at::ScalarType scalar_type(DType dtype) {
 }
 
 c10::Storage unbound_storage(std::int64_t bytes) {
-  return {c10::Storage::use_byte_size_t(), static_cast<std::size_t>(bytes), at::DataPtr(nullptr, at::kCPU),
-          nullptr, false};
+  return {c10::Storage::use_byte_size_t(), static_cast<std::size_t>(bytes),
+          at::DataPtr(nullptr, ops::compute_device()), nullptr, false};
 }
 
 void point_at(c10::Storage& storage, void* address) {
-  storage.set_data_ptr_noswap(at::DataPtr(address, at::kCPU));
+  storage.set_data_ptr_noswap(at::DataPtr(address, ops::compute_device()));
 }
 
 /// Of the experts that `held` elements have, if the unit has experts; else all of the tensor.
@@ -39,7 +40,7 @@ std::vector<std::int64_t> strides_of(const TensorInfo& tensor, const Placement& 
 
 at::Tensor view_of(const c10::Storage& storage, at::ScalarType type, const Placement& placement,
                    const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
-  at::Tensor view = at::empty({0}, at::TensorOptions().dtype(type));
+  at::Tensor view = at::empty({0}, ops::compute_options(type));
   view.set_(storage, shape.front() == 0 ? 0 : placement.offset, shape, strides);
   return view;
 }

@@ -1,5 +1,7 @@
 #include "train/debug_dump.hpp"
 
+#include "ops/buffers/host_values.hpp"
+
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +15,7 @@ std::vector<float> owned_elements(const ShardArena& arena, int unit, const Place
   std::vector<float> out;
   const auto* values = reinterpret_cast<const float*>(arena.data());
   arena.plan().for_each_owned_run(unit, placement, arena.rank(), [&](const ShardPlan::OwnedRun& run) {
-    out.insert(out.end(), values + run.arena_begin, values + run.arena_begin + run.count);
+    ops::append_values(values + run.arena_begin, run.count, out);
   });
   return out;
 }
@@ -46,9 +48,8 @@ void DebugDump::write_scalar(const std::string& path, double value) {
 
 void DebugDump::write_tensor(const std::string& path, const at::Tensor& tensor) {
   if (!file_) return;
-  const at::Tensor values = tensor.to(at::kFloat).contiguous();
-  const std::span<const float> elements(values.data_ptr<float>(), static_cast<std::size_t>(values.numel()));
-  file_->create_dataset(path, DType::kFloat32, values.sizes().vec()).write(elements);
+  const std::vector<float> elements = ops::host_values<float>(tensor);
+  file_->create_dataset(path, DType::kFloat32, tensor.sizes().vec()).write(std::span(elements));
 }
 
 void DebugDump::write_shards(const std::string& group, const ShardArena& arena) {

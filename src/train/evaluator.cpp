@@ -1,9 +1,11 @@
 #include "train/evaluator.hpp"
 
 #include "base/error.hpp"
+#include "ops/buffers/host_values.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <span>
 
@@ -30,7 +32,7 @@ std::vector<double> Evaluator::losses(const Batch& share) {
       const at::Tensor found =
           decoder_.head(micro_batch.hidden, micro_batch.targets, /*loss_scale=*/1, /*want_grad=*/false)
               .losses;
-      losses.insert(losses.end(), found.data_ptr<double>(), found.data_ptr<double>() + found.numel());
+      std::ranges::copy(ops::host_values<double>(found), std::back_inserter(losses));
     }
   }
   std::int64_t broken = std::ranges::count_if(losses, [](double loss) { return !std::isfinite(loss); });

@@ -1,26 +1,17 @@
 #include "train/gradient_reducer.hpp"
 
 #include "base/error.hpp"
+#include "ops/buffers/gradients.hpp"
+#include "ops/runtime/compute_device.hpp"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
 
-#include <algorithm>
-#include <functional>
 #include <utility>
 
 namespace sluice {
 namespace {
 
 float* floats(std::byte* data) { return reinterpret_cast<float*>(data); }
-
-/// With all threads: some are as large as the embedding.
-void clear(float* elements, std::int64_t count) {
-  constexpr std::int64_t kGrain = 1 << 18;
-  at::parallel_for(0, count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    std::fill_n(elements + begin, end - begin, 0.0F);
-  });
-}
 
 }  // namespace
 
@@ -62,8 +53,8 @@ at::Tensor GradientReducer::open_rows(const Stage& stage, const RowExchange& row
   rows_ = &rows;
   open_ = room_.take(received_bytes(stage));
   const std::int64_t count = std::ssize(rows.rows());
-  clear(floats(open_.data()), count * rows.width());
-  return at::from_blob(open_.data(), {count, rows.width()}, at::kFloat);
+  ops::clear(floats(open_.data()), count * rows.width());
+  return at::from_blob(open_.data(), {count, rows.width()}, ops::compute_options(at::kFloat));
 }
 
 void GradientReducer::reduce(const Stage& stage) {
@@ -87,7 +78,7 @@ void GradientReducer::finish() {
   for (Reduction& reduction : reductions_) {
     reduction.work.wait();
     const auto& [work, part, shard, count] = reduction;
-    if (part != shard) std::transform(shard, shard + count, part, shard, std::plus<>());
+    if (part != shard) ops::add(part, count, shard);
   }
   reductions_.clear();
   room_.give_back(std::exchange(reduced_, {}));
@@ -95,9 +86,8 @@ void GradientReducer::finish() {
 
 void GradientReducer::clear_gaps(int unit, float* held) const {
   const FlatLayout& layout = gradients_.plan().layouts().units[static_cast<std::size_t>(unit)];
-  layout.for_each_gap(held_elements(unit), [&](std::int64_t begin, std::int64_t count) {
-    std::fill_n(held + begin, count, 0.0F);
-  });
+  layout.for_each_gap(held_elements(unit),
+                      [&](std::int64_t begin, std::int64_t count) { ops::clear(held + begin, count); });
 }
 
 GradientReducer::Reduction GradientReducer::begin_unit(int unit, float* held) {
@@ -114,7 +104,7 @@ void GradientReducer::reduce_rows(int unit) {
   const int rank = gradients_.rank();
   float* const shard = floats(gradients_.unit_data(unit));
   if (!has_gradient_[static_cast<std::size_t>(unit)])
-    clear(shard, gradients_.plan().owned(unit, rank).count());
+    ops::clear(shard, gradients_.plan().owned(unit, rank).count());
   rows_->add_to(shard, floats(reduced_.data()));
   rows_ = nullptr;
   has_gradient_[static_cast<std::size_t>(unit)] = true;

@@ -1,6 +1,9 @@
 #include "train/load_balancing.hpp"
 
-#include <ATen/core/Tensor.h>
+#include "ops/buffers/host_values.hpp"
+
+#include <algorithm>
+#include <iterator>
 
 namespace sluice {
 namespace {
@@ -31,11 +34,10 @@ RoutingTotals collect(const std::vector<RoutingSums>& layers) {
   for (const RoutingSums& layer : layers) {
     if (!layer.expert_tokens.defined()) continue;
     ++totals.layers;
-    const auto* tokens = layer.expert_tokens.data_ptr<std::int64_t>();
-    const auto* probabilities = layer.probability_sums.data_ptr<double>();
-    totals.expert_tokens.insert(totals.expert_tokens.end(), tokens, tokens + layer.expert_tokens.numel());
-    totals.probability_sums.insert(totals.probability_sums.end(), probabilities,
-                                   probabilities + layer.probability_sums.numel());
+    std::ranges::copy(ops::host_values<std::int64_t>(layer.expert_tokens),
+                      std::back_inserter(totals.expert_tokens));
+    std::ranges::copy(ops::host_values<double>(layer.probability_sums),
+                      std::back_inserter(totals.probability_sums));
   }
   return totals;
 }
@@ -48,12 +50,13 @@ double load_balancing_loss(const RoutingTotals& totals, std::int64_t tokens) {
 }
 
 void fill_probability_gradient(const RoutingTotals& totals, std::int64_t tokens, double coefficient,
-                               at::Tensor& out) {
+                               const at::Tensor& out) {
   const double scale =
       coefficient * static_cast<double>(totals.experts()) / static_cast<double>(totals.layers * tokens);
-  float* values = out.data_ptr<float>();
+  std::vector<float> values;
   for (std::int64_t expert = 0; expert < totals.experts(); ++expert)
-    values[expert] = static_cast<float>(scale * choices_per_token(totals, expert, tokens));
+    values.push_back(static_cast<float>(scale * choices_per_token(totals, expert, tokens)));
+  ops::set_values<float>(out, values);
 }
 
 }  // namespace sluice

@@ -27,6 +27,6 @@ struct RoutingTotals {
 /// Writes d(coefficient * loss) / d(probability of expert e), the same for every token and layer, to `out`
 /// [experts] float32.
 void fill_probability_gradient(const RoutingTotals& totals, std::int64_t tokens, double coefficient,
-                               at::Tensor& out);
+                               const at::Tensor& out);
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include "train/micro_batch.hpp"
 
 #include "ops/loss.hpp"
+#include "ops/runtime/compute_device.hpp"
 
 #include <torch/types.h>
 
@@ -10,13 +11,15 @@
 namespace sluice {
 namespace {
 
-/// Rows [first, first + count) of the batch's `values` [sequences, length + 1], without a copy.
+/// Rows [first, first + count) of the batch's `values` [sequences, length + 1], without a copy where they are
+/// computed with in main memory.
 template <class T>
 at::Tensor rows_of(const Batch& batch, const std::vector<T>& values, std::int64_t first, std::int64_t count) {
   using Element = std::conditional_t<std::is_enum_v<T>, std::uint8_t, T>;
   return torch::from_blob(const_cast<T*>(values.data()), {batch.sequences, batch.length + 1},
                           c10::CppTypeToScalarType<Element>::value)
-      .narrow(0, first, count);
+      .narrow(0, first, count)
+      .to(ops::compute_device());
 }
 
 }  // namespace
