@@ -1,4 +1,5 @@
-"""Holds every #include of src/ and jobs/ against the layers, and finds printing outside src/job/ and jobs/.
+"""Holds every #include of src/ and jobs/ against the layers, finds printing outside src/job/ and jobs/, and keeps what
+belongs to a processor in its folder: includes of its headers, and loops over the elements of tensors.
 
     check_layers.py SOURCE_ROOT      prints FILE:LINE: what is wrong; exit status 1 if anything is
 """
@@ -50,6 +51,12 @@ FOREIGN = [
 PRINTING = re.compile(r"\bstd::(cout|cerr|clog|print|println)\b|\b(?:v?f?printf|f?puts|putchar)\s*\(|\bfmt::print(ln)?\b")
 MAY_PRINT = {"job", "jobs"}
 
+# A processor's folder, the folders that may include its headers, and what only its files may do: read elements of tensors
+# and share loops among threads.
+PROCESSORS = ("ops/cpu/",)
+KNOW_PROCESSORS = ("src/ops/", "tests/ops/", "tools/bench/")
+LOOPING = re.compile(r"\bdata_ptr<|\bparallel_for\b")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 COMMENT_OR_LITERAL = re.compile(
     r'''R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|//[^\n]*|/\*.*?\*/''', re.DOTALL)
@@ -99,6 +106,29 @@ def check_text(folder, text):
                 yield number, f"{printing[0].rstrip('( ')} prints, which only src/job/ and jobs/ do"
 
 
+def check_processors(name, text):
+    """The same of what belongs to a processor; `name` is the file's path from the root."""
+    if name.startswith(tuple(f"src/{folder}" for folder in PROCESSORS)):
+        return
+    is_public = name.endswith(".hpp") and name.startswith("src/")
+    for number, line in enumerate(without_comments(text).splitlines(), start=1):
+        include = INCLUDE.match(line)
+        if not include or not include[2].startswith(PROCESSORS):
+            continue
+        if not name.startswith(KNOW_PROCESSORS):
+            yield number, f'"{include[2]}" belongs to a processor, whose headers only {", ".join(KNOW_PROCESSORS)} may include'
+        elif is_public:
+            yield number, f'"{include[2]}" belongs to a processor, and no header of src/ops/ outside may show it'
+    if name.startswith(("src/", "jobs/")):
+        for number, line in enumerate(without_literals(text).splitlines(), start=1):
+            if LOOPING.search(line):
+                yield number, f"loops over elements of tensors belong to a processor: src/{', src/'.join(PROCESSORS)}"
+
+
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
 def source_files(root):
     """Yields (layer, file). A file's layer is its folder directly below src/, or jobs."""
     for top in ("src", "jobs"):
@@ -117,8 +147,10 @@ def check_tree(root):
         if folder not in ALLOWED:
             violations.append(f"{name}:1: ALLOWED knows no folder {folder}; add it where it belongs")
             continue
-        text = path.read_text(encoding="utf-8")
-        violations += [f"{name}:{number}: {reason}" for number, reason in check_text(folder, text)]
+        violations += [f"{name}:{number}: {reason}" for number, reason in check_text(folder, read(path))]
+    for path in (file for top in ("src", "jobs", "tests", "tools") for file in sorted((root / top).rglob("*.[hc]pp"))):
+        name = path.relative_to(root).as_posix()
+        violations += [f"{name}:{number}: {reason}" for number, reason in check_processors(name, read(path))]
     return violations, count
 
 

@@ -69,6 +69,30 @@ class CheckLayersTest(unittest.TestCase):
         self.write("src/extra/a.hpp", "#pragma once\n")
         self.assert_one("src/extra/a.hpp:1:", "extra")
 
+    def test_only_operations_their_tests_and_benchmarks_include_a_processors_headers(self):
+        for name in ("src/ops/norm.cpp", "src/ops/runtime/library.cpp", "src/ops/cpu/norm_rows.hpp", "tests/ops/norm_test.cpp",
+                     "tools/bench/limit.cpp"):
+            self.write(name, '#include "ops/cpu/kernel.hpp"\n')
+        self.assertEqual(self.violations(), [])
+        for name in ("src/train/trainer.cpp", "tests/train/trainer_test.cpp", "jobs/train.cpp"):
+            self.write(name, '#include "ops/cpu/kernel.hpp"\n')
+        found = self.violations()
+        self.assertEqual(len(found), 3, found)
+        self.assertTrue(all("ops/cpu/kernel.hpp" in line and ":1:" in line for line in found))
+
+    def test_no_public_header_of_operations_shows_a_processors_headers(self):
+        self.write("src/ops/norm.hpp", '\n#include "ops/cpu/norm_rows.hpp"\n')
+        self.assert_one("src/ops/norm.hpp:2:", "ops/cpu/norm_rows.hpp")
+
+    def test_loops_over_elements_stand_in_a_processors_folder(self):
+        loop = "at::parallel_for(0, x.numel(), 1, f);\nfloat* p = x.data_ptr<float>();  // data_ptr<float>\n"
+        self.write("src/ops/cpu/norm_rows.cpp", loop)
+        self.write("tests/ops/norm_test.cpp", loop)
+        self.write("src/train/send.cpp", "comm.send(x.data_ptr());\n")
+        self.assertEqual(self.violations(), [])
+        self.write("src/ops/norm.cpp", loop)
+        self.assertEqual([line.split(": ")[0] for line in self.violations()], ["src/ops/norm.cpp:1", "src/ops/norm.cpp:2"])
+
     def test_the_table_has_no_cycle(self):
         order = list(check_layers.ALLOWED)
         for folder, below in check_layers.ALLOWED.items():
