@@ -4,7 +4,7 @@ import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / name for name in ("README.md", "src/README.md", "configs/README.md", "configs/GUIDE.md", "slurm/README.md",
+DOCUMENTS = [ROOT / name for name in ("README.md", "src/README.md", "src/ops/README.md", "configs/README.md", "configs/GUIDE.md", "slurm/README.md",
                                       "tests/README.md", "tools/bench/README.md", ".github/CONTRIBUTING.md")]
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 NAMED_FILE = re.compile(r"`((?:src|jobs|configs|slurm|tests|tools)/[\w./-]+\.\w+)`")
