@@ -1,10 +1,11 @@
 #include "base/dtype.hpp"
 
+#include "base/convert_avx2.hpp"
 #include "base/error.hpp"
 
 #include <array>
 #include <bit>
-#include <cmath>
+#include <cstddef>
 #include <cstring>
 
 namespace sluice {
@@ -37,54 +38,87 @@ constexpr std::array<Row, 15> kRows{{
 
 const Row& row(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
 
-/// Branch-free, so that loops over it vectorise: the exponent is rebiased by a product, which is exact and
-/// handles subnormals; infinity and NaN, whose product is at least 2^16, get the largest exponent back.
-float float16_value(std::uint16_t bits) {
-  const std::uint32_t sign = (bits & 0x8000u) << 16;
-  const float scaled = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;
-  const std::uint32_t special = scaled >= 0x1p16f ? 0x7f800000u : 0u;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | sign);
-}
-
-std::uint16_t float16_bits(float value) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint16_t sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
-  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // rounds to infinity
-  if (magnitude < 0x38800000u) {  // subnormal or zero: scaled to an integer, rounded to even by nearbyint
-    const float scaled = std::nearbyint(std::bit_cast<float>(magnitude) * 0x1p24f);
-    return static_cast<std::uint16_t>(sign | static_cast<std::uint16_t>(scaled));
-  }
-  const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
-  return static_cast<std::uint16_t>(sign | ((rounded >> 13) - (112u << 10)));
-}
-
 template <class T>
-T load(const void* source, std::int64_t index) {
+T load(const std::byte* source, std::int64_t index) {
   T value;
-  std::memcpy(&value, static_cast<const std::byte*>(source) + index * static_cast<std::int64_t>(sizeof(T)),
-              sizeof(T));
+  std::memcpy(&value, source + index * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
   return value;
 }
 
-float identity(float value) { return value; }
+// The element types of convert_elements(). Their functions have no branches, so that compilers vectorise
+// loops over them, and give what the conversion instructions of x86 give, NaN included.
 
-template <class From, class To, class Widen, class Narrow>
-void convert(const void* source, void* target, std::int64_t count, Widen widen, Narrow narrow) {
-  To* out = static_cast<To*>(target);
-  for (std::int64_t i = 0; i < count; ++i) out[i] = narrow(widen(load<From>(source, i)));
+/// `a` if `condition`, else `b`, by a mask: compilers make a branch of a conditional expression if one of its
+/// operands is float arithmetic.
+std::uint32_t choose(bool condition, std::uint32_t a, std::uint32_t b) {
+  const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
+  return (a & mask) | (b & ~mask);
 }
 
-template <class From, class Widen>
-void convert_from(const void* source, void* target, DType to, std::int64_t count, Widen widen) {
+struct Float32 {
+  using Element = float;
+  static float widen(float value) { return value; }
+  static float narrow(float value) { return value; }
+};
+
+struct BFloat16 {
+  using Element = std::uint16_t;
+  static float widen(std::uint16_t bits) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+  static std::uint16_t narrow(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const bool is_nan = static_cast<std::int32_t>(bits & 0x7fffffffu) > 0x7f800000;
+    return static_cast<std::uint16_t>(is_nan ? 0x7fc0u : rounded);
+  }
+};
+
+struct Float16 {
+  using Element = std::uint16_t;
+  /// The exponent is rebiased by a product, which is exact and handles subnormals; infinity and NaN, whose
+  /// product is at least 2^16, get the largest exponent back, and NaN its quiet bit.
+  static float widen(std::uint16_t bits) {
+    const std::uint32_t sign = (bits & 0x8000u) << 16;
+    const float scaled = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;
+    const std::uint32_t special = scaled >= 0x1p16f ? 0x7f800000u : 0u;
+    const std::uint32_t quiet = scaled > 0x1p16f ? 0x00400000u : 0u;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | quiet | sign);
+  }
+  static std::uint16_t narrow(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t sign = (bits >> 16) & 0x8000u;
+    const std::uint32_t magnitude = bits & 0x7fffffffu;
+    const auto order = static_cast<std::int32_t>(magnitude);
+    // Neighbours between 0.5 and 1 are 2^-24 apart, as float16's subnormals are: the sum is rounded to one.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    const std::uint32_t subnormal =
+        std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5f);
+    const std::uint32_t normal = ((magnitude + 0xfffu + ((magnitude >> 13) & 1u)) >> 13) - (112u << 10);
+    const std::uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x3ffu);
+    const std::uint32_t finite = choose(order < 0x38800000, subnormal, normal);
+    const std::uint32_t special = choose(order > 0x7f800000, nan, 0x7c00u);
+    constexpr std::int32_t kRoundsToInfinity = 0x477ff000;
+    return static_cast<std::uint16_t>(sign | choose(order >= kRoundsToInfinity, special, finite));
+  }
+};
+
+template <class From, class To>
+void convert(const std::byte* source, typename To::Element* __restrict target, std::int64_t begin,
+             std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i)
+    target[i] = To::narrow(From::widen(load<typename From::Element>(source, i)));
+}
+
+template <class From>
+void convert_from(const std::byte* source, void* target, DType to, std::int64_t begin, std::int64_t end) {
   switch (to) {
     case DType::kFloat32:
-      return convert<From, float>(source, target, count, widen, identity);
+      return convert<From, Float32>(source, static_cast<float*>(target), begin, end);
     case DType::kBFloat16:
-      return convert<From, std::uint16_t>(source, target, count, widen, bfloat16_bits);
+      return convert<From, BFloat16>(source, static_cast<std::uint16_t*>(target), begin, end);
     default:
-      return convert<From, std::uint16_t>(source, target, count, widen, float16_bits);
+      return convert<From, Float16>(source, static_cast<std::uint16_t*>(target), begin, end);
   }
 }
 
@@ -92,7 +126,8 @@ void convert_from(const void* source, void* target, DType to, std::int64_t count
 template <class T>
 std::int64_t count_all_ones(const void* source, std::int64_t count, T mask) {
   std::int64_t found = 0;
-  for (std::int64_t i = 0; i < count; ++i) found += (load<T>(source, i) & mask) == mask ? 1 : 0;
+  const auto* const bytes = static_cast<const std::byte*>(source);
+  for (std::int64_t i = 0; i < count; ++i) found += (load<T>(bytes, i) & mask) == mask ? 1 : 0;
   return found;
 }
 
@@ -139,15 +174,8 @@ std::int64_t count_non_finite(const void* source, DType dtype, std::int64_t coun
   }
 }
 
-std::uint16_t bfloat16_bits(float value) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0u;
-  return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
-
-float bfloat16_value(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
+std::uint16_t bfloat16_bits(float value) { return BFloat16::narrow(value); }
+float bfloat16_value(std::uint16_t bits) { return BFloat16::widen(bits); }
 
 void convert_elements(const void* source, DType from, void* target, DType to, std::int64_t count) {
   SLUICE_ASSERT(is_convertible(from, to), "no conversion from {} to {}", name_of(from), name_of(to));
@@ -155,13 +183,15 @@ void convert_elements(const void* source, DType from, void* target, DType to, st
     std::memcpy(target, source, static_cast<std::size_t>(count * size_of(from)));
     return;
   }
+  const auto* const bytes = static_cast<const std::byte*>(source);
+  const std::int64_t done = convert_with_avx2(bytes, from, target, to, count);
   switch (from) {
     case DType::kFloat32:
-      return convert_from<float>(source, target, to, count, identity);
+      return convert_from<Float32>(bytes, target, to, done, count);
     case DType::kBFloat16:
-      return convert_from<std::uint16_t>(source, target, to, count, bfloat16_value);
+      return convert_from<BFloat16>(bytes, target, to, done, count);
     default:
-      return convert_from<std::uint16_t>(source, target, to, count, float16_value);
+      return convert_from<Float16>(bytes, target, to, done, count);
   }
 }
 

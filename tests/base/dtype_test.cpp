@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <random>
 #include <vector>
 
 namespace sluice {
@@ -34,7 +37,10 @@ float half_by_definition(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 0x1f;
   const int fraction = bits & 0x3ff;
   const float sign = bits & 0x8000 ? -1.0f : 1.0f;
-  if (exponent == 0x1f) return fraction ? std::numeric_limits<float>::quiet_NaN() : sign * kInfinity;
+  if (exponent == 0x1f && fraction == 0) return sign * kInfinity;
+  if (exponent == 0x1f)  // NaN keeps its sign and its fraction, and becomes a quiet one
+    return std::bit_cast<float>(
+        static_cast<std::uint32_t>((bits & 0x8000) << 16 | 0x7fc00000 | fraction << 13));
   if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
   return sign * std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
 }
@@ -52,6 +58,30 @@ void expect_nearest_even(DType to, std::uint16_t infinity) {
     ASSERT_EQ(narrow(std::nextafter(middle, kInfinity), to), high) << low;
     ASSERT_EQ(narrow(-middle, to), 0x8000 | (low % 2 == 0 ? low : high)) << low;
   }
+}
+
+float widen_by_definition(std::uint16_t bits, DType from) {
+  return from == DType::kBFloat16 ? std::bit_cast<float>(std::uint32_t{bits} << 16)
+                                  : half_by_definition(bits);
+}
+
+/// The nearest number of 8 significant bits (bfloat16) or 11 (float16); the even one of two equally near ones.
+std::uint16_t narrow_by_definition(float value, DType to) {
+  const bool is_brain = to == DType::kBFloat16;
+  const int fraction_bits = is_brain ? 7 : 10;
+  const int infinity = is_brain ? 0x7f80 : 0x7c00;
+  const int sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value))  // a quiet one, in float16 with as much of its fraction as there is room for
+    return static_cast<std::uint16_t>(is_brain ? 0x7fc0 : sign | 0x7e00 | (bits_of(value) >> 13 & 0x3ff));
+  if (std::isinf(value) || value == 0) return static_cast<std::uint16_t>(sign | (value == 0 ? 0 : infinity));
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const int least = is_brain ? -133 : -24;  // the exponent of the smallest subnormal
+  const int unit = std::max(exponent - fraction_bits - 1, least);
+  const double units = std::nearbyint(std::ldexp(std::abs(static_cast<double>(value)), -unit));
+  // Fractions of all ones that are rounded up carry into the exponent.
+  const int bits = ((unit - least) << fraction_bits) + static_cast<int>(units);
+  return static_cast<std::uint16_t>(sign | std::min(bits, infinity));
 }
 
 TEST(DType, names_go_both_ways) {
@@ -74,12 +104,7 @@ TEST(DType, sizes_are_those_of_the_names) {
 TEST(Convert, widens_every_half_exactly) {
   for (std::uint32_t i = 0; i < 0x10000; ++i) {
     const auto bits = static_cast<std::uint16_t>(i);
-    const float expected = half_by_definition(bits);
-    const float value = widen(bits, DType::kFloat16);
-    if (std::isnan(expected))
-      ASSERT_TRUE(std::isnan(value)) << i;
-    else
-      ASSERT_EQ(bits_of(value), bits_of(expected)) << i;
+    ASSERT_EQ(bits_of(widen(bits, DType::kFloat16)), bits_of(half_by_definition(bits))) << i;
   }
 }
 
@@ -136,6 +161,53 @@ TEST(Convert, goes_between_the_16_bit_types_through_float32) {
     std::uint16_t back = 0;
     convert_elements(&brain, DType::kBFloat16, &back, DType::kFloat16, 1);
     EXPECT_EQ(back, narrow(bfloat16_value(brain), DType::kFloat16));
+  }
+}
+
+TEST(Convert, every_16_bit_pattern_in_one_call_gives_what_the_definition_gives) {
+  std::vector<std::uint16_t> patterns(0x10000);
+  std::iota(patterns.begin(), patterns.end(), std::uint16_t{0});
+  for (const DType from : {DType::kBFloat16, DType::kFloat16}) {
+    std::vector<float> values(patterns.size());
+    convert_elements(patterns.data(), from, values.data(), DType::kFloat32, std::ssize(patterns));
+    const DType to = from == DType::kBFloat16 ? DType::kFloat16 : DType::kBFloat16;
+    std::vector<std::uint16_t> narrowed(patterns.size());
+    convert_elements(patterns.data(), from, narrowed.data(), to, std::ssize(patterns));
+    for (std::size_t i = 0; i < patterns.size(); ++i) {
+      const float expected = widen_by_definition(patterns[i], from);
+      ASSERT_EQ(bits_of(values[i]), bits_of(expected)) << name_of(from) << " " << i;
+      ASSERT_EQ(narrowed[i], narrow_by_definition(expected, to)) << name_of(from) << " " << i;
+    }
+  }
+}
+
+TEST(Convert, edges_and_random_float32_in_one_call_give_what_the_definition_gives) {
+  std::vector<float> values;
+  for (const std::uint32_t around :
+       {0u, 0x00800000u, 0x33000000u, 0x33800000u, 0x387fe000u, 0x38800000u, 0x3f800000u, 0x477fe000u,
+        0x477ff000u, 0x47800000u, 0x7f7f0000u, 0x7f7f8000u, 0x7f800000u, 0x7fc00000u})
+    for (std::uint32_t step = 0; step < 9; ++step)
+      for (const std::uint32_t sign : {0u, 0x80000000u})
+        values.push_back(std::bit_cast<float>(((around + step - 4) & 0x7fffffffu) | sign));
+  std::mt19937 engine(7);
+  while (values.size() < 1 << 20)
+    values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(engine())));
+  for (const DType to : {DType::kBFloat16, DType::kFloat16}) {
+    std::vector<std::uint16_t> out(values.size());
+    convert_elements(values.data(), DType::kFloat32, out.data(), to, std::ssize(values));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(out[i], narrow_by_definition(values[i], to)) << name_of(to) << " " << bits_of(values[i]);
+  }
+}
+
+TEST(Convert, writes_as_many_elements_as_asked_for) {
+  const std::vector<std::uint16_t> ones(80, 0x3c00);  // 1 in float16
+  for (std::int64_t count = 0; count < 75; ++count) {
+    std::vector<std::uint16_t> out(ones.size(), 7);
+    convert_elements(ones.data() + 1, DType::kFloat16, out.data() + 1, DType::kBFloat16, count);
+    EXPECT_EQ(std::ranges::count(out, 0x3f80), count);
+    EXPECT_EQ(out.front(), 7);
+    EXPECT_EQ(std::ranges::count(out, 7), std::ssize(out) - count);
   }
 }
 
