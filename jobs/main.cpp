@@ -36,7 +36,7 @@ void add_job_arguments(CLI::App& command, JobArguments& arguments) {
 void add_run(CLI::App& app, JobArguments& arguments, Action& action) {
   CLI::App* command = app.add_subcommand("run", "Run a job, under mpirun or srun, or alone as one rank");
   add_job_arguments(*command, arguments);
-  command->footer("\nKeys of a job file:\n\n" + sluice::describe_schema());
+  command->footer("\nKeys of a job file:\n\n" + sluice::describe_schema(sluice::console::text_columns()));
   command->callback([&] { action = [&] { return sluice::run_command(arguments); }; });
 }
 
@@ -89,8 +89,8 @@ void add_inspect(CLI::App& app, sluice::InspectArguments& arguments, Action& act
 }
 
 void add_verify(CLI::App& app, sluice::VerifyArguments& arguments, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "verify", "Check a model directory's tensors, or that two directories hold the same ones");
+  CLI::App* command =
+      app.add_subcommand("verify", "Check a model directory's tensors, or that two hold the same ones");
   command->add_option("model_dir", arguments.directory, "Hugging Face directory")->required();
   command->add_option("other_dir", arguments.other, "Directory to compare it with");
   command->add_flag("--json", arguments.json, "Print JSON, with the digest of every tensor");

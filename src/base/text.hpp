@@ -28,6 +28,9 @@ namespace sluice {
 /// how many more there are.
 [[nodiscard]] std::string lines_of_some(std::span<const std::string> items, std::size_t most);
 
+/// Lines of at most `width` bytes, broken at blanks; a longer word has a line of its own. At least one line.
+[[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+
 /// "[128, 1536, 2048]"
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
 

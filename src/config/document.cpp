@@ -1,4 +1,5 @@
 // The schema and a config as text: for ranks, files and people.
+#include "base/text.hpp"
 #include "config/schema.hpp"
 
 #include <fmt/format.h>
@@ -17,32 +18,28 @@ std::string help_text(const Field& field) {
                              : fmt::format("{} (not in this version: {})", field.help, field.later);
 }
 
-/// One line of describe_schema().
-struct Row {
-  std::string key;
-  std::string initial;
-  std::string expected;
-};
-
-Row row(const Field& field) {
-  const std::string unit = field.unit.empty() ? "" : fmt::format(" ({})", field.unit);
-  return {field.key, default_text(field), field.expected + unit};
+std::string values_text(const Field& field) {
+  return field.unit.empty() ? field.expected : fmt::format("{} ({})", field.expected, field.unit);
 }
 
-/// The widest entry of each column over the whole schema.
-Row widest() {
-  Row widest;
-  const auto widen = [](std::string& most, const std::string& text) {
-    if (text.size() > most.size()) most = text;
-  };
+std::size_t longest_key() {
+  std::size_t longest = 0;
   for (const Table& table : schema())
-    for (const Field& field : table.fields) {
-      const Row cells = row(field);
-      widen(widest.key, cells.key);
-      widen(widest.initial, cells.initial);
-      widen(widest.expected, cells.expected);
-    }
-  return widest;
+    for (const Field& field : table.fields) longest = std::max(longest, field.key.size());
+  return longest;
+}
+
+/// A key in the first column, and in the second, of which `width` counts both, its default with the values
+/// that it takes, then its meaning.
+std::string entry_text(const Field& field, std::size_t key_width, std::size_t width) {
+  constexpr std::size_t kGap = 2;
+  const std::size_t column = kGap + key_width + kGap;
+  std::string out;
+  for (const std::string& text :
+       {fmt::format("{}; {}", default_text(field), values_text(field)), help_text(field)})
+    for (const std::string& line : wrapped(text, width - column))
+      out += fmt::format("  {:{}}  {}\n", out.empty() ? field.key : "", key_width, line);
+  return out;
 }
 
 }  // namespace
@@ -64,17 +61,15 @@ std::string to_toml(const JobConfig& config) {
   return out;
 }
 
-std::string describe_schema() {
-  const Row width = widest();
-  std::string out = fmt::format("  {:{}}  {:{}}  {:{}}  {}\n", "key", width.key.size(), "default",
-                                width.initial.size(), "values", width.expected.size(), "meaning");
+std::string describe_schema(std::size_t width) {
+  const std::size_t key_width = longest_key();
+  std::string out =
+      fmt::format("  {:{}}  default; values\n  {:{}}  meaning\n", "key", key_width, "", key_width);
   for (const Table& table : schema()) {
-    out += fmt::format("\n[{}]  {}\n", table.name, table.help);
-    for (const Field& field : table.fields) {
-      const Row cells = row(field);
-      out += fmt::format("  {:{}}  {:{}}  {:{}}  {}\n", cells.key, width.key.size(), cells.initial,
-                         width.initial.size(), cells.expected, width.expected.size(), help_text(field));
-    }
+    out += '\n';
+    for (const std::string& line : wrapped(fmt::format("[{}]  {}", table.name, table.help), width))
+      out += line + '\n';
+    for (const Field& field : table.fields) out += entry_text(field, key_width, width);
   }
   return out;
 }

@@ -145,8 +145,8 @@ struct ConfigEntry {
 /// The resolved job file: every key with its value. Parses back to the same job.
 [[nodiscard]] std::string to_toml(const JobConfig& config);
 
-/// Every key with its unit, default, allowed values and help, in aligned columns.
-[[nodiscard]] std::string describe_schema();
+/// Every key with its unit, default, allowed values and help, in lines of `width` columns at most.
+[[nodiscard]] std::string describe_schema(std::size_t width);
 
 /// The same as Markdown, one table per TOML table.
 [[nodiscard]] std::string schema_markdown();

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,6 +38,14 @@ bool is_terminal() {
   std::error_code error;
   const auto launcher = std::filesystem::read_symlink(fmt::format("/proc/{}/fd/1", getppid()), error);
   return !error && (launcher.string().starts_with("/dev/pts/") || launcher.string().starts_with("/dev/tty"));
+}
+
+std::size_t text_columns() {
+  constexpr int kFewest = 60;
+  constexpr int kMost = 100;
+  winsize size{};
+  const bool is_known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return static_cast<std::size_t>(is_known ? std::clamp<int>(size.ws_col, kFewest, kMost) : kMost);
 }
 
 void report(std::string_view text) { write_to(stderr, std::string(text) + "\n"); }

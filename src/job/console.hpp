@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,8 @@ void line(fmt::format_string<Args...> text, Args&&... args) {
 /// Text as it is, for a progress line that redraws itself.
 void raw(std::string_view text);
 [[nodiscard]] bool is_terminal();
+/// How wide texts are printed: as the terminal on stdout is, but 60 to 100 columns; 100 where there is none.
+[[nodiscard]] std::size_t text_columns();
 /// Error(kIo) if something of what was written to stdout did not get there.
 void require_written();
 

@@ -58,5 +58,15 @@ TEST(LinesOfSome, puts_each_on_a_line_up_to_a_limit) {
   EXPECT_EQ(lines_of_some({}, 3), "");
 }
 
+TEST(Text, wrapped_breaks_at_blanks_and_leaves_long_words_whole) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(wrapped("", 5), Lines{""});
+  EXPECT_EQ(wrapped("one two", 7), Lines{"one two"});
+  EXPECT_EQ(wrapped("one two three", 7), (Lines{"one two", "three"}));
+  EXPECT_EQ(wrapped("one two three", 8), (Lines{"one two", "three"}));
+  EXPECT_EQ(wrapped("incomprehensible to me", 5), (Lines{"incomprehensible", "to me"}));
+  EXPECT_EQ(wrapped("to incomprehensible", 5), (Lines{"to", "incomprehensible"}));
+}
+
 }  // namespace
 }  // namespace sluice

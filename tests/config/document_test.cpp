@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <sstream>
 
 namespace sluice {
 namespace {
@@ -153,8 +155,16 @@ TEST(Document, canonical_entries_change_with_every_key) {
   }
 }
 
+/// With single blanks for blanks and line ends.
+std::string joined(const std::string& text) {
+  std::istringstream words(text);
+  std::string out;
+  for (std::string word; words >> word;) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
 TEST(Document, help_and_markdown_list_every_key) {
-  const std::string help = describe_schema();
+  const std::string help = describe_schema(100);
   const std::string markdown = schema_markdown();
   for (const Table& table : schema()) {
     EXPECT_THAT(help, HasSubstr("\n[" + table.name + "]  " + table.help));
@@ -162,23 +172,32 @@ TEST(Document, help_and_markdown_list_every_key) {
   }
   for (const Field& field : all_fields()) {
     EXPECT_THAT(help, HasSubstr("\n  " + field.key + " "));
-    EXPECT_THAT(help, HasSubstr("  " + field.help));
+    EXPECT_THAT(joined(help), HasSubstr(" " + joined(field.help)));
+    EXPECT_THAT(joined(help), HasSubstr("; " + joined(field.expected)));
     EXPECT_THAT(markdown, HasSubstr("| `" + field.key + "` |"));
   }
 }
 
-TEST(Document, help_columns_are_aligned) {
-  const std::string help = describe_schema();
-  const std::size_t column = help.find("meaning");
-  for (const Field& field : all_fields()) {
-    const std::size_t at = help.find("  " + field.help);
-    ASSERT_NE(at, std::string::npos);
-    EXPECT_EQ(at + 2 - (help.rfind('\n', at) + 1), column) << field.name();
+TEST(Document, help_has_no_line_that_is_wider_than_asked_for_and_aligns_its_columns) {
+  for (const std::size_t width : {60, 80, 100}) {
+    const std::string help = describe_schema(width);
+    const std::size_t column = help.find("default; values");
+    std::istringstream lines(help);
+    std::size_t longest = 0;
+    for (std::string line; std::getline(lines, line);) {
+      longest = std::max(longest, line.size());
+      if (!line.starts_with("  ")) continue;
+      EXPECT_EQ(line.substr(column - 2, 2), "  ") << line;
+      EXPECT_NE(line[column], ' ') << line;
+    }
+    EXPECT_LE(longest, width);
+    EXPECT_GT(longest, width - 10);
   }
 }
 
 TEST(Document, help_tells_what_this_version_lacks) {
-  EXPECT_THAT(describe_schema(), HasSubstr("(not in this version: \"bfloat16\", \"int8\" or \"factored\")"));
+  EXPECT_THAT(joined(describe_schema(100)),
+              HasSubstr("(not in this version: \"bfloat16\", \"int8\" or \"factored\")"));
 }
 
 }  // namespace

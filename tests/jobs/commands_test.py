@@ -42,6 +42,11 @@ class CommandLine(JobTest):
             self.expect(sluice(command, "--help"), 0, f"sluice {command} [OPTIONS]")
         self.expect(sluice("run", "--help"), 0, "learning_rate", "memory_limit")
 
+    def test_no_line_of_help_is_wider_than_100_columns(self):
+        for words in [[], ["run"], ["check"], ["plan"], ["inspect"], ["synthesize"], ["verify"]]:
+            lines = sluice(*words, "--help").output.splitlines()
+            self.assertEqual([line for line in lines if len(line) > 100], [])
+
     def test_a_copy_without_the_program_that_computes(self):
         alone = shutil.copy(program.SLUICE, self.directory / "sluice")
         job = self.write_job(**reference_job("qwen3-moe-tiny"))
