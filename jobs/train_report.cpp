@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <string>
 
@@ -57,6 +58,7 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
   if (metrics_)
     console::line("compute   {}, float32 by {}, on rank 0; {:.3f} TFLOP/s of matmuls on all ranks",
                   ops::means_text(), ops::blas_text(), product_rate_ / 1e12);
+  log::debug("compute   {}, float32 by {}", ops::means_text(), ops::blas_text());
   if (metrics_ && ops::blas_has_own_threads() && ops::thread_count() > 1)
     log::warning(
         "this OpenBLAS keeps threads of its own, which compete with the {} compute threads of each rank: "
@@ -67,6 +69,8 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
 
 void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds) {
   peaks_ = peaks_of_ranks(context_.comm);
+  const std::vector<double> phases = phases_of_step(metrics.phase_seconds, seconds);
+  std::ranges::transform(phases, phase_seconds_, phase_seconds_.begin(), std::plus());
   if (!metrics_) return;
   TrainRow row;
   row.step = step;
@@ -79,7 +83,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.model_flops_per_second = flops_per_token_ * row.tokens_per_second;
   row.mfu = row.model_flops_per_second / product_rate_;
   row.communicated_bytes = metrics.communicated_bytes;
-  row.phase_seconds = phases_of_step(metrics.phase_seconds, seconds);
+  row.phase_seconds = phases;
   row.expert_tokens = metrics.expert_tokens;
   row.aux_loss = metrics.aux_loss;
   row.peak_bytes = peaks_;
@@ -100,7 +104,15 @@ void TrainReport::print_step(const TrainRow& row) const {
       time_left(row.step, total, since_first_.seconds()));
 }
 
+void TrainReport::log_phases() const {
+  std::string text;
+  for (std::size_t i = 0; i < phase_seconds_.size(); ++i)
+    text += fmt::format("{}{} {:.2f} s", i == 0 ? "" : ", ", kPhaseNames[i], phase_seconds_[i]);
+  log::debug("steps     {}", text);
+}
+
 void TrainReport::finish() {
+  log_phases();
   if (!metrics_) return;
   metrics_.close();
   const std::vector<RankMemory> planned = context_.memory_plan();

@@ -28,6 +28,7 @@ class TrainReport {
 
  private:
   void print_step(const TrainRow& row) const;
+  void log_phases() const;
 
   JobContext& context_;
   double flops_per_token_;  ///< forward and backward, without recomputing
@@ -35,6 +36,7 @@ class TrainReport {
   RunMetrics metrics_;
   Stopwatch since_first_;            ///< since the end of the first step
   std::vector<std::int64_t> peaks_;  ///< highest resident set of each rank
+  PhaseSeconds phase_seconds_{};     ///< of this rank, over all steps
 };
 
 }  // namespace sluice

@@ -44,8 +44,10 @@ std::string& pattern() {
 
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = std::make_shared<spdlog::logger>("sluice", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_level(level_from_environment());
+    auto errors = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    errors->set_level(level_from_environment());
+    auto made = std::make_shared<spdlog::logger>("sluice", std::move(errors));
+    made->set_level(spdlog::level::debug);
     made->flush_on(spdlog::level::debug);
     made->set_pattern(pattern());
     return made;
@@ -60,7 +62,8 @@ void set_rank(int rank, int size) {
   logger().set_pattern(pattern());
 }
 
-void set_level(Level level) { logger().set_level(to_spdlog(level)); }
+// The first sink is stderr; files come after it.
+void set_level(Level level) { logger().sinks().front()->set_level(to_spdlog(level)); }
 
 void add_file(const std::string& path) {
   try {

@@ -1,5 +1,5 @@
-// Rank-prefixed logging to stderr. Library code logs what a user must know even when nothing fails; it never
-// prints.
+// Rank-prefixed logging to stderr, and to a file of each rank. Library code logs what a user must know even
+// when nothing fails (kInfo and above), and for the file alone what this rank did (kDebug); it never prints.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,10 +14,11 @@ enum class Level { kDebug, kInfo, kWarning, kError };
 /// Sets what later lines begin with ("[0/3] "). Before the first call there is no prefix.
 void set_rank(int rank, int size);
 
-/// Lines below this level are dropped; kInfo at first, or what SLUICE_LOG (debug, info, warning, error) says.
+/// The lowest level that is written to stderr; kInfo at first, or the one named by SLUICE_LOG (debug, info,
+/// warning, error).
 void set_level(Level level);
 
-/// Also appends every line to this file, which is created. Error(kIo) if it cannot be.
+/// Also appends every line, of whatever level, to this file, which is created. Error(kIo) if it cannot be.
 void add_file(const std::string& path);
 
 /// Writes one line. Safe from any thread.

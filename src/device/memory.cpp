@@ -56,7 +56,10 @@ MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpo
   if (bytes == 0) return {};
   const bool on_device = kind == MemoryKind::kDevice;
   std::byte* data = on_device ? device::allocate_zeroed(bytes) : map_private(bytes);
-  if (data != nullptr) return {kind, data, bytes};
+  if (data != nullptr) {
+    log::debug("memory    {} for {}", format_bytes(bytes), purpose);
+    return {kind, data, bytes};
+  }
 
   const std::string cause = on_device ? "the device is full" : errno_text(errno);
   const std::int64_t available = on_device ? device::available_bytes() : available_memory_bytes();

@@ -1,8 +1,10 @@
 #include "export/streaming_exporter.hpp"
 
+#include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/growth_sampler.hpp"
+#include "base/log.hpp"
 #include "base/memory.hpp"
 #include "comm/gather_rows.hpp"
 #include "comm/run_together.hpp"
@@ -101,7 +103,12 @@ ExportReport export_checkpoint(Communicator& comm, const ExportPlan& plan, const
   const Stopwatch watch;
   Exporter exporter(comm, plan, values, options);
   exporter.run(target);
-  return {exporter.directory(), gather_rows(comm, exporter.row()), plan.file_bytes(), watch.seconds()};
+  const RankExport row = exporter.row();
+  log::debug(
+      "export    {:.2f} s: wrote {}, {} of them copied from the source; staging {}, memory grew by {} at most",
+      watch.seconds(), format_bytes(row.written_bytes), format_bytes(row.copied_bytes),
+      format_bytes(row.staging_bytes), format_bytes(row.peak_growth_bytes));
+  return {exporter.directory(), gather_rows(comm, row), plan.file_bytes(), watch.seconds()};
 }
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/version.hpp"
 #include "job/signal_watch.hpp"
 #include "job/target_place.hpp"
 
@@ -12,6 +13,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <fstream>
 #include <system_error>
 #include <vector>
@@ -32,15 +34,24 @@ std::string host_name() {
   return name.data();
 }
 
-/// A rank without access to the run directory trains all the same: only its log is lost.
-void begin_log(const fs::path& directory, int rank) {
+fs::path log_name(int rank) { return fmt::format("rank-{:05}.log", rank); }
+
+/// The rank whose log has this name; -1 if it is not the name of one.
+int rank_of_log(const std::string& name) {
+  constexpr std::string_view kBegin = "rank-";
+  int rank = -1;
+  if (name.starts_with(kBegin)) std::from_chars(name.data() + kBegin.size(), name.data() + name.size(), rank);
+  return rank >= 0 && log_name(rank) == name ? rank : -1;
+}
+
+/// Removes logs of ranks from `world_size` on, which an earlier run with more ranks left.
+void remove_logs_of_other_ranks(const fs::path& directory, int world_size) {
   std::error_code error;
-  fs::create_directories(directory, error);
-  try {
-    log::add_file((directory / fmt::format("rank-{:05}.log", rank)).string());
-  } catch (const Error& e) {
-    log::warning("{}", e.what());
-  }
+  std::vector<fs::path> others;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error))
+    if (rank_of_log(entry.path().filename().string()) >= world_size) others.push_back(entry.path());
+  for (const fs::path& log : others) fs::remove(log, error);
+  if (error) log::warning("logs of an earlier run in {}: {}", directory.string(), error.message());
 }
 
 /// Begins every job file that is written here, and no other.
@@ -97,12 +108,28 @@ void RunDirectory::check(const JobConfig& config) {
 
 RunDirectory::RunDirectory(const JobConfig& config, const Communicator& comm)
     : path_(config.job.output),
+      rank_(comm.rank()),
       is_root_(comm.rank() == 0),
       overwrites_(config.job.overwrite),
       world_size_(comm.size()),
       started_(utc_now()) {
   if (is_root_) create(config);
-  begin_log(path_ / "logs", comm.rank());
+}
+
+void RunDirectory::begin_log() const {
+  const fs::path directory = path_ / "logs";
+  const fs::path file = directory / log_name(rank_);
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (overwrites_) fs::remove(file, error);
+  if (overwrites_ && is_root_) remove_logs_of_other_ranks(directory, world_size_);
+  try {
+    log::add_file(file.string());
+  } catch (const Error& e) {
+    log::warning("{}", e.what());
+  }
+  log::debug("sluice {} ({}), rank {} of {}, process {} on {}, started {}", version(), git_revision(), rank_,
+             world_size_, getpid(), host_name(), started_);
 }
 
 void RunDirectory::create(const JobConfig& config) {

@@ -17,13 +17,18 @@ namespace sluice {
 
 class RunDirectory {
  public:
-  /// Rank 0 creates the directory, takes its lock and writes job.toml and status.json; every rank begins a
-  /// log in logs/. Error(kBadConfig) if another job holds the lock, or if an earlier run left results and
-  /// job.overwrite is false; Error(kIo) if the system refuses. Results of an earlier run stay until
-  /// new_file(): this job may yet find that it cannot run.
+  /// Rank 0 creates the directory, takes its lock and writes job.toml and status.json. Error(kBadConfig) if
+  /// another job holds the lock, or if an earlier run left results and job.overwrite is false; Error(kIo) if
+  /// the system refuses. Results of an earlier run stay until new_file(): this job may yet find that it
+  /// cannot run.
   RunDirectory(const JobConfig& config, const Communicator& comm);
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
+
+  /// Every rank begins its log, logs/rank-NNNNN.log, once rank 0 has constructed this. With job.overwrite it
+  /// replaces that of an earlier run, and rank 0 removes the logs of ranks that this job does not have; else
+  /// it is appended to. A rank that cannot write there goes on without a log, with a warning.
+  void begin_log() const;
 
   /// A file of this run: relative paths are inside the directory.
   [[nodiscard]] std::filesystem::path file(const std::filesystem::path& name) const { return path_ / name; }
@@ -55,6 +60,7 @@ class RunDirectory {
 
   std::mutex mutex_;  ///< guards what the status tells
   std::filesystem::path path_;
+  int rank_;
   bool is_root_;
   bool overwrites_;
   int world_size_;

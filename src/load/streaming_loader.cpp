@@ -1,8 +1,10 @@
 #include "load/streaming_loader.hpp"
 
+#include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "base/growth_sampler.hpp"
+#include "base/log.hpp"
 #include "comm/gather_rows.hpp"
 #include "load/load_receiver.hpp"
 #include "load/load_sender.hpp"
@@ -59,12 +61,33 @@ void report_progress(const LoadSetting& setting, std::int64_t own_bytes, double 
   setting.options.progress({done, all, seconds});
 }
 
+void log_role(const LoadSetting& setting) {
+  const ReaderAssignment& readers = setting.plan.readers();
+  const int rank = setting.rank();
+  const int reader = readers.reader_of(rank);
+  if (readers.is_reader(rank))
+    log::debug("load      reads {} in {} chunks, up to {} ahead with {} threads",
+               format_bytes(setting.plan.read_bytes(rank)), setting.plan.reads_by(rank).size(),
+               setting.options.ring_slots, setting.options.reader_threads);
+  else
+    log::debug("load      receives its shard from rank {}, in parts of {} chunks", reader,
+               setting.plan.reads_by(reader).size());
+}
+
+void log_result(const RankLoad& row) {
+  log::debug("load      {:.2f} s: read {}, received {}, sent {}; staging {}, memory grew by {} at most",
+             row.seconds, format_bytes(row.read_bytes + row.overhead_bytes), format_bytes(row.received_bytes),
+             format_bytes(row.sent_bytes), format_bytes(row.peak_staging_bytes),
+             format_bytes(row.peak_growth_bytes));
+}
+
 }  // namespace
 
 LoadReport load_shards(Communicator& comm, const LoadPlan& plan, const std::filesystem::path& directory,
                        ShardArena* weights, const LoadOptions& options) {
   const LoadSetting setting{comm, plan, weights, directory, options};
   check_arguments(setting);
+  log_role(setting);
   const Stopwatch watch;
   const Traffic before = comm.traffic();
   const int rank = comm.rank();
@@ -87,6 +110,7 @@ LoadReport load_shards(Communicator& comm, const LoadPlan& plan, const std::file
   row.peak_pool_bytes = growth.peak_pool_bytes();
   row.received_bytes = comm.traffic().received_bytes - before.received_bytes;
   row.sent_bytes = comm.traffic().sent_bytes - before.sent_bytes;
+  log_result(row);
   return {gather_rows(comm, row)};
 }
 

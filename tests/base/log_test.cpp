@@ -13,20 +13,21 @@
 namespace sluice {
 namespace {
 
-TEST(Log, writes_prefixed_lines_at_its_level_to_stderr_and_file) {
+TEST(Log, prefixed_lines_go_to_stderr_from_its_level_on_and_all_to_the_file) {
   const auto file = std::filesystem::temp_directory_path() / fmt::format("sluice-log-{}.txt", getpid());
   log::set_rank(1, 3);
   log::add_file(file.string());
   testing::internal::CaptureStderr();
   log::set_level(log::Level::kInfo);
-  log::debug("hidden");
+  log::debug("what this rank did");
   log::info("braces {{}} and {}", 5);
   const std::string printed = testing::internal::GetCapturedStderr();
   std::ostringstream written;
   written << std::ifstream(file).rdbuf();
   std::filesystem::remove(file);
   EXPECT_THAT(printed, testing::MatchesRegex("\\[1/3\\] ..:..:.. I braces \\{\\} and 5\n"));
-  EXPECT_EQ(written.str(), printed);
+  EXPECT_THAT(written.str(), testing::MatchesRegex("\\[1/3\\] ..:..:.. D what this rank did\n.*"));
+  EXPECT_THAT(written.str(), testing::EndsWith("\n" + printed));
 }
 
 TEST(Log, names_a_file_that_cannot_be_made) {

@@ -44,6 +44,7 @@ class RunDirectoryTest : public testing::Test {
 
 TEST_F(RunDirectoryTest, is_made_by_rank_0_with_job_file_and_status_and_has_a_log_of_each_rank) {
   RunDirectory directory(config_, comm_);
+  directory.begin_log();
   EXPECT_EQ(directory.file("metrics.h5"), config_.job.output / "metrics.h5");
   EXPECT_EQ(directory.file("/tmp/x.h5"), "/tmp/x.h5");
   EXPECT_TRUE(fs::exists(config_.job.output / fmt::format("logs/rank-{:05}.log", comm_.rank())));
@@ -53,6 +54,28 @@ TEST_F(RunDirectoryTest, is_made_by_rank_0_with_job_file_and_status_and_has_a_lo
             config_.job.output);
   EXPECT_EQ(status()["state"], "starting");
   EXPECT_EQ(status()["world_size"], comm_.size());
+}
+
+TEST_F(RunDirectoryTest, logs_of_an_earlier_run_with_more_ranks_go_if_it_is_overwritten) {
+  const fs::path logs = config_.job.output / "logs";
+  fs::create_directories(logs);
+  const std::string own = fmt::format("rank-{:05}.log", comm_.rank());
+  const std::vector<std::string> others{"rank-00007.log", "rank-123456.log"};
+  const std::vector<std::string> not_ours{"rank-7.log", "rank-00007.txt", "rank--0001.log", "notes.log"};
+  const auto write_all = [&] {
+    for (const auto& names : {std::vector{own}, others, not_ours})
+      for (const std::string& name : names) std::ofstream(logs / name) << "earlier\n";
+  };
+  for (const bool overwrite : {false, true}) {
+    config_.job.overwrite = overwrite;
+    write_all();
+    RunDirectory(config_, comm_).begin_log();
+    EXPECT_EQ(text_of(logs / own).starts_with("earlier\n"), !overwrite);
+    EXPECT_THAT(text_of(logs / own), testing::HasSubstr(fmt::format("rank {} of", comm_.rank())));
+    for (const std::string& name : others)
+      EXPECT_EQ(fs::exists(logs / name), !overwrite || !is_root_) << name;
+    for (const std::string& name : not_ours) EXPECT_EQ(text_of(logs / name), "earlier\n") << name;
+  }
 }
 
 TEST_F(RunDirectoryTest, status_tells_how_far_the_job_is) {

@@ -235,5 +235,36 @@ class Readers(JobTest):
         self.assertIn("no shard is kept", result.output)
 
 
+class RankLogs(JobTest):
+    def logs_of(self, job, ranks):
+        self.expect(mpirun(ranks, program.SLUICE, "run", job, "--set", "job.overwrite=true"), 0)
+        return [path.read_text() for path in sorted((self.output_of(job) / "logs").iterdir())]
+
+    def test_each_log_tells_what_its_rank_did(self):
+        job = self.write_job(job={"kind": "load"}, model={"path": FIXTURES / "qwen3-moe-tiny"})
+        logs = self.logs_of(job, 3)
+        self.assertEqual(len(logs), 3)
+        for rank, log in enumerate(logs):
+            for part in [f"rank {rank} of 3, process ", "compute   threads: ", "usable cores: ", "for weights", "received ", "done      after "]:
+                self.assertIn(part, log)
+        self.assertIn("load      reads ", logs[0])
+        self.assertIn("load      receives its shard from rank 0", logs[1])
+
+    def test_a_run_with_fewer_ranks_leaves_no_log_of_the_others(self):
+        job = self.write_job(job={"kind": "load"}, model={"path": FIXTURES / "qwen3-moe-tiny"})
+        self.assertEqual(len(self.logs_of(job, 3)), 3)
+        logs = self.logs_of(job, 2)
+        self.assertEqual(len(logs), 2)
+        for log in logs:
+            self.assertEqual(log.count("started "), 1, log)
+
+    def test_the_log_of_a_training_has_buffers_kernels_and_phases_and_no_line_for_each_step(self):
+        job = self.write_job(**program.reference_job("qwen3-moe-tiny"))
+        for log in self.logs_of(job, 2):
+            for part in ["for gradient shards", "float32 by ", "steps     gather ", " optimizer "]:
+                self.assertIn(part, log)
+            self.assertLess(len(log.splitlines()), 40, log)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

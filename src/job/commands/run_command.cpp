@@ -1,6 +1,8 @@
+#include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/fault.hpp"
 #include "base/log.hpp"
+#include "base/memory.hpp"
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/nodes.hpp"
 #include "comm/outcome.hpp"
@@ -85,13 +87,21 @@ void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks, 
   RunDirectory directory(blueprint.config, comm);
   const SignalWatch::SignalCallback on_signal(signals, [&](int number) { directory.set_ended_by(number); });
   try {
+    comm.barrier();  // rank 0 has the directory to itself from here on
+    directory.begin_log();
+    const Stopwatch watch;
     const int threads =
         threads_per_rank(blueprint.config.parallel.threads, usable_cores(), sharing_ranks, most_threads());
     if (job.start) job.start(threads);
     const MemorySample baseline = take_baseline(comm);
     fault_point("job.baseline", comm.rank());  // a place to look from outside
     JobContext context{blueprint, plan, comm, directory, baseline, find_nodes(comm), threads};
+    log::debug("compute   threads: {}, usable cores: {}, ranks that share them: {}", threads, usable_cores(),
+               sharing_ranks);
     job.run(context);
+    log::debug("done      after {:.1f} s; highest resident set {}, {} sent, {} received", watch.seconds(),
+               format_bytes(peak_resident_bytes()), format_bytes(comm.traffic().sent_bytes),
+               format_bytes(comm.traffic().received_bytes));
     comm.set_deadline("finish", blueprint.config.deadline.finish_seconds);
     comm.barrier();
   } catch (...) {
