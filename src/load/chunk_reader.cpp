@@ -69,7 +69,7 @@ Chunk ChunkReader::read_direct(const InputFile& file, const Read& read, std::spa
   return {slot.data() + lead, fetched - read.bytes, false};
 }
 
-/// Large own pieces go where they belong; what lies between them goes to the slot, to its place in the read.
+/// Large own pieces are read into the arena, the bytes between them into the slot, at their offsets.
 Chunk ChunkReader::read_buffered(const InputFile& file, const Read& read, std::span<std::byte> slot) const {
   std::int64_t done = 0;
   const auto fill_slot = [&](std::int64_t end) {

@@ -26,7 +26,7 @@ enum class FileAccess : std::uint8_t {
 struct Chunk {
   const std::byte* data = nullptr;  ///< the read's first byte, in its slot
   std::int64_t overhead_bytes = 0;  ///< read besides, because direct reads fetch whole blocks
-  bool own_placed = false;          ///< own pieces that need no staging went straight to their place instead
+  bool own_placed = false;          ///< own pieces that need no staging were read into the arena instead
 };
 
 class ChunkReader {

@@ -5,8 +5,8 @@
 //   reads     |<-- chunk -->|<- rest ->|         |<-- chunk -->|     large, whatever the sizes of tensors
 //   pieces    | rank 0 | rank 1 |  1   |  2 |                        consecutive in the file and in one arena
 //
-// With several readers each has reads of its own, that hold the bytes of the ranks it reads for and no
-// others. Nothing but the table of tensors and reads is kept; pieces are worked out when they are asked for.
+// With several readers, each reads only the bytes of the ranks it reads for. The plan stores the table of
+// tensors and the reads; pieces are computed on demand.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -43,8 +43,8 @@ struct Piece {
   [[nodiscard]] std::int64_t bytes() const { return count * size_of(dtype); }
 };
 
-/// What one read holds for one rank. Small pieces travel packed in one message, in this order; then each
-/// large piece travels in a message of its own. Both ends work it out for themselves.
+/// The pieces of one read that one rank owns. Small pieces are packed into one message, in this order; each
+/// large piece then has a message of its own. Sender and receiver compute this independently.
 struct Transfer {
   std::vector<Piece> small;
   std::vector<Piece> large;
@@ -55,12 +55,12 @@ struct LoadPlanOptions {
   DType arena = DType::kBFloat16;
   std::int64_t chunk_bytes = 8 * kMiB;  ///< reads have at most this many bytes; at least 4 KiB
   ReaderAssignment readers;
-  bool discard = false;  ///< bytes that arrive are staged and let go: the stream alone, without arenas
+  bool discard = false;  ///< received bytes are staged and dropped: measures the stream alone, without arenas
 };
 
 class LoadPlan {
  public:
-  /// Pieces of at least this many bytes travel unpacked.
+  /// Pieces of at least this many bytes are sent unpacked.
   static constexpr std::int64_t kLargePieceBytes = 64 * kKiB;
   [[nodiscard]] static bool is_large(const Piece& piece) { return piece.bytes() >= kLargePieceBytes; }
   /// Reads end on multiples of this where they can, so that direct reads fetch no block twice.
@@ -78,21 +78,21 @@ class LoadPlan {
   [[nodiscard]] const ShardPlan& shards() const { return shards_; }
   [[nodiscard]] DType arena_dtype() const { return options_.arena; }
   [[nodiscard]] bool discards() const { return options_.discard; }
-  /// Whether a piece rests in its owner's staging buffer. Otherwise it goes straight into the arena.
+  /// Whether a piece passes through its owner's staging buffer; otherwise it is received into the arena.
   [[nodiscard]] bool is_staged(const Piece& piece) const {
     return options_.discard || piece.dtype != options_.arena;
   }
 
-  /// Calls `visit` with the pieces of a read in file order, as long as they can be.
+  /// Calls `visit` with the pieces of a read, each as long as possible, in file order.
   void for_each_piece(const Read& read, const std::function<void(const Piece&)>& visit) const;
-  /// The same by rank. `transfers` is reused from call to call.
+  /// The same pieces grouped by rank. `transfers` is overwritten and keeps its capacity.
   void transfers_of(const Read& read, std::vector<Transfer>& transfers) const;
 
-  /// Error(kInternal) unless every element of every arena that belongs to a tensor is written exactly once,
-  /// and no other.
+  /// Error(kInternal) unless every arena element that belongs to a tensor is written exactly once, and no
+  /// other element is.
   void check_coverage() const;
 
-  /// Payload in the files' element types: all of it; what a rank reads, keeps in the end, and sends.
+  /// Payload bytes, in the files' element types: in total, and as read, kept and sent by one rank.
   [[nodiscard]] std::int64_t read_bytes() const { return read_bytes_; }
   [[nodiscard]] std::int64_t read_bytes(int rank) const { return totals(rank).read; }
   [[nodiscard]] std::int64_t payload_bytes(int rank) const { return totals(rank).payload; }

@@ -10,15 +10,15 @@
 
 namespace sluice {
 
-/// A rank that is read for: receives are posted a ring's length ahead, into the arena itself wherever no
-/// conversion is needed.
+/// A rank that does not read: posts its receives as many chunks ahead as the ring has slots, into the arena
+/// itself wherever no conversion is needed.
 class LoadReceiver {
  public:
   /// `setting` must outlive the receiver.
   explicit LoadReceiver(const LoadSetting& setting);
 
   [[nodiscard]] std::size_t steps() const { return reads_.size(); }
-  /// Waits for this rank's pieces of a read and puts them in their place. Steps come in order.
+  /// Waits for this rank's pieces of read number `read` and writes them to the arena. Call it in read order.
   void step(std::size_t read);
   void finish() const {}  ///< each step has waited for its own
 

@@ -16,17 +16,17 @@
 
 namespace sluice {
 
-/// A rank that reads: threads fill the ring, this thread sends. A slot is filled again once all its messages
-/// have left.
+/// A rank that reads: reader threads fill the ring, this thread sends. A slot is refilled once all its
+/// messages have been sent.
 class LoadSender {
  public:
   /// `setting` must outlive the sender. Reading begins at once.
   explicit LoadSender(const LoadSetting& setting);
 
   [[nodiscard]] std::size_t steps() const { return reads_.size(); }
-  /// Sends the pieces of a read and keeps this rank's own. Steps come in order.
+  /// Sends the pieces of read number `read` and keeps this rank's own. Call it in read order.
   void step(std::size_t read);
-  /// Waits for everything that is still under way.
+  /// Waits for all sends to complete.
   void finish();
 
   [[nodiscard]] std::int64_t staging_bytes() const { return ring_.bytes(); }
@@ -38,7 +38,7 @@ class LoadSender {
     Work work;
   };
 
-  /// Waits, while messages keep moving: MPI moves data only inside its calls.
+  /// Waits while testing the pending sends: MPI makes progress only inside its calls.
   void wait_until(const std::function<bool()>& is_done, const Operation& operation);
   [[nodiscard]] ChunkReader::OwnPlace own_place() const;
   void send(int rank, const std::byte* data, std::int64_t bytes);
@@ -47,7 +47,7 @@ class LoadSender {
   void keep_own(const Transfer& own, const Chunk& chunk) const;
   /// Frees the slots, oldest first, whose messages have left.
   void let_go();
-  /// Who holds up the ring: the disk, unless all its slots wait to be received.
+  /// What the ring waits for: the disk, unless all slots wait for receivers.
   [[nodiscard]] std::string awaited() const;
 
   const LoadSetting& setting_;

@@ -1,5 +1,5 @@
-// Keeps a ring of slots filled with consecutive reads, on threads of its own, so that a disk is never idle
-// while chunks travel.
+// Keeps a ring of slots filled with consecutive reads, on threads of its own, so that the disk is never idle
+// while chunks are sent.
 #pragma once
 
 #include <condition_variable>
@@ -20,15 +20,15 @@ class ReadAhead {
   /// Reads [0, reads) in order; read i goes to slot i % slots, once read i - slots has been released.
   /// Error(kInternal) if the system grants fewer threads.
   ReadAhead(std::size_t reads, std::size_t slots, int threads, Fill fill);
-  /// Waits for the reads under way, whose memory may not go before they do. If one is stuck in the kernel the
-  /// process ends (kIo): the only other way out of this wait would be none.
+  /// Waits for the reads in flight, which write to slots that must stay until then. If one is stuck in the
+  /// kernel the process exits (kIo): nothing else could end this wait.
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  /// Whether a read is done. Throws what its thread threw.
+  /// Whether a read is complete. Rethrows an error of the thread that did it.
   [[nodiscard]] bool is_ready(std::size_t read);
-  /// The oldest read that is not released yet lets go of its slot.
+  /// Frees the slot of the oldest read that is not released yet.
   void release();
 
  private:
@@ -36,7 +36,7 @@ class ReadAhead {
   void end_threads();
   void run();
   void read_all();
-  /// The next read to do; the number of reads if there is none any more.
+  /// The next read to do; the number of reads when all are taken.
   [[nodiscard]] std::size_t claim();
 
   const std::size_t reads_;

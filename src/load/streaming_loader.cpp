@@ -51,7 +51,7 @@ void check_arguments(const LoadSetting& setting) {
   SLUICE_ASSERT(setting.options.ring_slots >= 1, "a ring of {} slots", setting.options.ring_slots);
 }
 
-/// Rank 0's own progress stands for everybody's: readers have about equally much to do.
+/// Scales rank 0's progress to all readers, which read about equally much.
 void report_progress(const LoadSetting& setting, std::int64_t own_bytes, double seconds) {
   if (!setting.options.progress) return;
   const std::int64_t all = setting.plan.read_bytes();
