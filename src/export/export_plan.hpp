@@ -4,7 +4,7 @@
 //   file      | header | tensor a | tensor b | tensor c ...
 //   pieces    | rank 0 | 0 | 1 | 2 | 0 |  1  | 2 |  1      each written by the rank that has it, at its place
 //
-// Nothing but the table of tensors is kept; pieces are worked out when they are asked for.
+// The plan stores the table of tensors; pieces are computed on demand.
 #pragma once
 
 #include "export/export_tensors.hpp"

@@ -102,7 +102,7 @@ void ExportWriter::emit(std::int64_t offset, std::span<const std::byte> data) {
   options_.after_write();
 }
 
-/// While one window is filled the one before is on its way to disk, so that pages never pile up.
+/// Begins writeback of the full window and awaits that of the one before, so that dirty pages stay bounded.
 void ExportWriter::turn_window() {
   if (!options_.keep_cached) {
     out_->start_writeback(window_.begin, window_.count());

@@ -1,4 +1,4 @@
-// One rank's part of an export: writes its pieces into files that are there already.
+// One rank's part of an export: writes its pieces into files that exist already.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -18,7 +18,7 @@ namespace sluice {
 
 struct ExportWriterOptions {
   std::filesystem::path source;               ///< directory of the files that tensors are copied from
-  std::int64_t staging_bytes = 8 * kMiB;      ///< the only buffer there is
+  std::int64_t staging_bytes = 8 * kMiB;      ///< of the only buffer
   bool keep_cached = false;                   ///< leave what was written or copied in the page cache
   std::function<void()> after_write = [] {};  ///< called after every write
 };
@@ -33,7 +33,7 @@ class ExportWriter {
   /// Dirty pages stay within two staging buffers.
   void write(int file);
 
-  /// So far, by this rank.
+  /// Bytes that this rank has written so far.
   [[nodiscard]] std::int64_t written_bytes() const { return written_bytes_; }
   [[nodiscard]] std::int64_t copied_bytes() const { return copied_bytes_; }
   [[nodiscard]] std::int64_t staging_bytes() const { return staging_.bytes(); }

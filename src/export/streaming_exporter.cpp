@@ -65,7 +65,7 @@ class Exporter {
   void after_write() {
     growth_.tick();
     if (comm_.rank() != 0 || !options_.progress) return;
-    // What the others have written is not known here, but they go side by side.
+    // Ranks write at about the same pace, so rank 0's share stands for all.
     const std::int64_t here = (writer_->written_bytes() - before_file_) * comm_.size();
     options_.progress(done_bytes_ + std::min(here, bytes_of_file() - 1), total_bytes_);
   }

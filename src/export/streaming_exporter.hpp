@@ -1,5 +1,5 @@
-// Runs an export plan: all ranks write their own shards side by side, and nothing but outcomes travels
-// between them.
+// Runs an export plan: all ranks write their own shards at the same time and exchange nothing but success or
+// failure.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -35,7 +35,7 @@ struct ExportReport {
   std::filesystem::path directory;  ///< on rank 0: where the files are
   std::vector<RankExport> ranks;    ///< the same on every rank
   std::int64_t file_bytes = 0;
-  double seconds = 0;  ///< from nothing to a directory that is on disk under its name
+  double seconds = 0;  ///< until the directory is on disk under its final name
 };
 
 /// Collective over `comm`. Writes `target`, which appears complete or not at all: rank 0 creates the files

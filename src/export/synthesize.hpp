@@ -1,4 +1,4 @@
-// Writes a random checkpoint in published layout, streaming: nothing larger than a few MiB is ever held.
+// Writes a random checkpoint in published layout through a buffer of a few MiB.
 #pragma once
 
 #include "manifest/key_map.hpp"
