@@ -1,4 +1,4 @@
-// The arenas' side of a comparison with files: digests of what all ranks hold together.
+// Digests of tensors whose shards lie in the arenas of all ranks, to be compared with those of the files.
 #pragma once
 
 #include "base/digest.hpp"
@@ -18,7 +18,7 @@ struct PlacedPart {
   DType dtype = DType::kFloat32;  ///< in which both sides are compared
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  // What both sides make of it; of this rank first, then the sum over ranks.
+  // Digests of both sides: this rank's share at first, then the sum over ranks.
   Digest in_arena;
   Digest in_file;
   std::int64_t altered = 0;  ///< elements of a float32 arena that the file's type cannot hold

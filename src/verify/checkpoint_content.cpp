@@ -57,8 +57,8 @@ bool is_same(const PublishedDigest& a, const PublishedDigest& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.digest == b.digest;
 }
 
-/// Whether a model without its head is complete, and says what the side that has a head says: a head that is
-/// tied, or that could be.
+/// Whether `tensor` is an lm_head that `there` does without: it is tied there, and is tied here too or equals
+/// the embedding.
 bool is_spare_head(const PublishedDigest& tensor, const CheckpointContent& here,
                    const CheckpointContent& there) {
   if (tensor.name != kHead || !there.tied) return false;

@@ -1,4 +1,4 @@
-// What a checkpoint says, apart from how it is laid out and sharded; and whether two say the same.
+// The content of a checkpoint, apart from its layout and its files, and the differences between two.
 #pragma once
 
 #include "verify/checkpoint_digest.hpp"
@@ -27,7 +27,7 @@ struct CheckpointContent {
                                              const std::filesystem::path& directory,
                                              const std::function<void(std::int64_t done_bytes)>& progress);
 
-/// What `here` and `there` have not in common.
+/// The differences between `here` and `there`.
 struct ContentComparison {
   struct Difference {
     std::string name;

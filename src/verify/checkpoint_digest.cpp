@@ -67,7 +67,7 @@ PartReader::Result PartReader::digest(const CheckpointEntry& entry, const PerExp
 void PartReader::read(std::int64_t offset, std::span<std::byte> out) {
   constexpr std::int64_t kPage = 4096;
   file_->read_at(offset, out);
-  // From the border of a page, as the kernel drops whole pages alone.
+  // From a page boundary: the kernel drops only whole pages.
   const std::int64_t before = offset % kPage;
   if (drop_) file_->drop_cache(offset - before, before + static_cast<std::int64_t>(out.size()));
 }

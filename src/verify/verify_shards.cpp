@@ -55,7 +55,7 @@ std::vector<PlacedPart> list_parts(const ShardPlan& plan, DType arena, const Che
   return parts;
 }
 
-/// A digest travels as four digits of 32 bits, the highest first: an int64 holds their sum over 2^31 ranks.
+/// Reduced as four digits of 32 bits, the highest first: an int64 holds their sum over 2^31 ranks.
 void put_digits(const Digest& digest, std::vector<std::int64_t>& digits) {
   for (const std::uint64_t half : {digest.high, digest.low})
     for (const std::uint64_t digit : {half >> 32, half & 0xffffffffu})
@@ -95,13 +95,13 @@ void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts) {
   }
 }
 
-/// Ranks that read for long while others have nothing to read meet after every `bytes`: nobody waits for more
-/// than one such round, however much there is in all. Every call is a step of one collective conversation.
+/// Synchronises ranks with unequal amounts to read after every `bytes`, so that no collective waits for more
+/// than one such round and the deadline need not grow with the checkpoint. Every call is collective.
 class Rounds {
  public:
   Rounds(Communicator& comm, std::int64_t bytes) : comm_(comm), bytes_(bytes), next_(bytes) {}
 
-  /// This rank has read so much.
+  /// Adds bytes that this rank has read.
   void reach(std::int64_t done) {
     for (; done >= next_; next_ += bytes_) static_cast<void>(meet(false));
   }
@@ -113,7 +113,7 @@ class Rounds {
   }
 
  private:
-  /// Whether all ranks are through.
+  /// Whether all ranks have finished.
   bool meet(bool is_through) {
     std::int64_t busy = is_through ? 0 : 1;
     comm_.all_reduce_sum(std::span(&busy, 1));
@@ -193,7 +193,7 @@ class ShardVerifier {
     return entries;
   }
 
-  /// The files' bytes are dealt to the readers in equal runs; an entry goes where its middle lies.
+  /// Each reader gets an equal range of the files' bytes, and the entries whose middle lies in it.
   [[nodiscard]] std::vector<std::span<PlacedPart>> entries_to_read(std::vector<int> readers) {
     if (readers.empty()) {
       readers.resize(static_cast<std::size_t>(comm_.size()));
