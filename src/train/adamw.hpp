@@ -1,4 +1,4 @@
-// AdamW with float32 master weights and moments, each in shards that lie like the weights.
+// AdamW with float32 master weights and moments, each sharded like the weights.
 #pragma once
 
 #include "manifest/manifest.hpp"

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// Of one document, or of all.
+/// The summed loss of one document, or of all.
 struct DocumentLoss {
   std::int64_t targets = 0;  ///< tokens that were predicted: all but the first
   double loss_sum = 0;       ///< nats
@@ -20,7 +20,7 @@ struct DocumentLoss {
   [[nodiscard]] double perplexity() const;
 };
 
-/// Documents that go on from sequence to sequence are put together again.
+/// Sums token losses over documents, which may span several sequences.
 class DocumentLosses {
  public:
   /// The `marks` [sequences, length + 1] of sequences that follow those before, and the `losses` [sequences x

@@ -1,4 +1,4 @@
-// The forward pass alone, over sharded weights: what the model thinks of each token.
+// The forward pass alone, over sharded weights: the cross-entropy of each token.
 #pragma once
 
 #include "comm/communicator.hpp"

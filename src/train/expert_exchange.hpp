@@ -1,8 +1,8 @@
-// Tokens travel to the ranks that have their experts, and come back as outputs or gradients.
+// Sends tokens to the ranks that own their experts, and the experts' outputs or gradients back.
 //
-// A group of few ranks gathers all of its tokens on each of them: with k choices a token goes nearly
-// everywhere anyway, and nobody needs to tell the others what comes. In a larger group a token is sent, once,
-// to each rank that has one of its experts. Either way each rank returns one row for each token it was given.
+// A small group all-gathers its tokens: with k choices a token goes to nearly every rank anyway, and no
+// counts need to be exchanged. In a larger group a token is sent once to each rank that owns one of its
+// experts (all-to-all). Either way each rank returns one row for each token it received.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -18,7 +18,7 @@ namespace sluice {
 
 class ExpertExchange final : public ops::TokenExchange {
  public:
-  /// Whether a group of that size gathers.
+  /// Whether a group of that size all-gathers its tokens.
   enum class Way : std::uint8_t { kBySize, kGather, kRoute };
 
   /// `group` (null: every rank has all experts) and `timer` must outlive the exchange. `experts`: of a layer,
@@ -30,7 +30,7 @@ class ExpertExchange final : public ops::TokenExchange {
   /// forward, and as many in backward, on every rank.
   [[nodiscard]] std::size_t begin(const std::vector<std::int64_t>& tokens);
 
-  /// Whether tokens have to travel at all.
+  /// Whether tokens are exchanged at all.
   [[nodiscard]] bool travels() const { return group_ != nullptr; }
   [[nodiscard]] std::int64_t first_expert() const override;
   void begin_dispatch(const ops::ExpertTokens& own) override;
@@ -45,7 +45,7 @@ class ExpertExchange final : public ops::TokenExchange {
   /// Tokens that go to, or came from, each rank of the group; in rank order, without gaps.
   using Counts = std::vector<std::int64_t>;
 
-  /// Memory that stays: what a step needs, the next one needs again.
+  /// Memory that is kept from step to step, as each needs as much.
   class Buffer {
    public:
     /// [rows, width], of what the buffer holds from here on.
@@ -73,11 +73,11 @@ class ExpertExchange final : public ops::TokenExchange {
   std::vector<Counts> tokens_;                 ///< [round][rank]
   std::size_t round_ = 0;
 
-  // When something goes back, all that came has done its work: what goes lies where the tokens lay, and what
-  // comes back where their outputs' gradients lay.
+  // combine() runs when the received tokens are no longer needed: it sends from the buffer of the tokens and
+  // receives into the buffer of their outputs' gradients.
   Buffer x_, d_out_, chosen_, weights_, sums_;
 
-  // Of a dispatch on its way.
+  // State of a dispatch in flight.
   ops::ExpertTokens own_, here_;
   std::vector<at::Tensor> packed_;
   std::vector<Work> works_;

@@ -1,4 +1,4 @@
-// From the gradients of what a rank holds to summed gradient shards on their owners.
+// Reduce-scatters the gradients of gathered units into the gradient shards of their owners.
 #pragma once
 
 #include "decoder/parameter_views.hpp"
@@ -14,18 +14,18 @@
 
 namespace sluice {
 
-/// A stage's gradients are received in float32 memory, allocated once; reduce() begins to sum them over the
-/// ranks into the gradient arena, which goes on while the next stage's are made. Where experts are reduced
-/// too a second stage would be too much memory: there it ends at once. A unit may be reduced more than once
-/// in a step (a tied embedding): its parts add up.
+/// Backward writes a stage's gradients to a float32 buffer that is allocated once; reduce() starts to sum
+/// them over the ranks into the gradient arena, overlapped with the backward of the next stage. Where experts
+/// are reduced too, a second stage would take too much memory, and reduce() completes at once. A unit may be
+/// reduced more than once in a step (a tied embedding): the sums are added.
 class GradientReducer {
  public:
-  /// `mesh`, `views` and `gradients` must outlive the reducer. Gradients of what a rank owns alone are made
-  /// in the arena.
+  /// `mesh`, `views` and `gradients` must outlive the reducer. Gradients of units that a rank owns alone are
+  /// written to the arena directly.
   GradientReducer(const RankMesh& mesh, const StagePlan& stages, ParameterViews& views,
                   ShardArena& gradients);
 
-  /// The gradients in the arena are those of an earlier step from now on.
+  /// Begins a step: the gradients in the arena are outdated from here on.
   void begin_step();
   /// Points the gradient views of a stage's units at memory where the first gradient replaces what is there.
   void open(const Stage& stage);
@@ -39,7 +39,7 @@ class GradientReducer {
   void finish();
 
  private:
-  /// A sum on its way to a unit's shard, or to `part`, which is added to the shard then.
+  /// A pending reduction into a unit's shard, or into `part`, which is then added to the shard.
   struct Reduction {
     Work work;
     float *part, *shard;
@@ -50,7 +50,7 @@ class GradientReducer {
   /// In the buffer other units' numbers lie between the tensors.
   void clear_gaps(int unit, float* held) const;
   [[nodiscard]] std::int64_t held_elements(int unit) const;
-  /// Of a stage's units outside the arena.
+  /// Buffer bytes of the units of a stage whose gradients are reduced.
   [[nodiscard]] std::int64_t received_bytes(const Stage& stage) const;
   [[nodiscard]] Reduction begin_unit(int unit, float* held);
   void reduce_rows(int unit);
@@ -60,7 +60,7 @@ class GradientReducer {
   ShardArena& gradients_;
   bool overlaps_;
   DoubleEndedBuffer room_;
-  std::span<std::byte> open_, reduced_;  ///< of the stages that are open and on their way
+  std::span<std::byte> open_, reduced_;  ///< of the stage being computed and of the one being reduced
   std::vector<Reduction> reductions_;
   std::vector<bool> has_gradient_;     ///< one per unit: reduced before in this step
   const RowExchange* rows_ = nullptr;  ///< between open_rows() and reduce()

@@ -1,4 +1,4 @@
-// The model's units, whole for as long as they are needed: every way through the layers goes through here.
+// Gathers a stage's units and binds them to the parameter views, for every pass over the layers.
 #pragma once
 
 #include "decoder/parameter_views.hpp"

@@ -22,7 +22,7 @@
 
 namespace sluice {
 
-/// What a step found; the same on every rank, but for the phases.
+/// Results of a step; the same on every rank, but for the phases.
 struct StepMetrics {
   double loss = 0;       ///< mean cross-entropy over all targets of the step, in nats
   double grad_norm = 0;  ///< global L2 norm before clipping
@@ -102,7 +102,7 @@ class Trainer {
   std::size_t rounds_ = 0;                     ///< of the rank with the most micro-batches of this step
   at::Tensor probability_grad_;                ///< [experts] float32; undefined without load-balancing loss
   std::int64_t tokens_per_step_;
-  std::int64_t sent_bytes_;  ///< by this rank, when last looked at
+  std::int64_t sent_bytes_;  ///< by this rank, at the end of the last step
 };
 
 }  // namespace sluice
