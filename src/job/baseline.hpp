@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// Collective over `comm`. Runs one collective, so that MPI has allocated what it keeps, and takes the sample
-/// that growth is counted from. What a job computes with was started before (Job::start).
+/// Collective over `comm`. Runs one collective, so that MPI has allocated its buffers, and takes the sample
+/// that growth is counted from. Libraries that a job computes with have started before (Job::start).
 [[nodiscard]] MemorySample take_baseline(Communicator& comm);
 
 }  // namespace sluice

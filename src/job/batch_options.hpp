@@ -1,4 +1,4 @@
-// How a job wants its tokens.
+// The options of a job's batches.
 #pragma once
 
 #include "data/batch_source.hpp"

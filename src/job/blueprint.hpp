@@ -1,4 +1,4 @@
-// All that is known of a job before anything is allocated: its settings, its model, and who will own what.
+// A job before anything is allocated: its settings, its model, and which rank will own which parameters.
 // Pure but for reading config.json.
 #pragma once
 

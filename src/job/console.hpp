@@ -1,4 +1,4 @@
-// What people see: lines on stdout, one report block on stderr, tables.
+// Output for people: lines on stdout, one report block on stderr, tables.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ void raw(std::string_view text);
 [[nodiscard]] bool is_terminal();
 /// How wide texts are printed: as the terminal on stdout is, but 60 to 100 columns; 100 where there is none.
 [[nodiscard]] std::size_t text_columns();
-/// Error(kIo) if something of what was written to stdout did not get there.
+/// Error(kIo) if some of the output to stdout could not be written.
 void require_written();
 
 /// The one explanation of a job that ends: to stderr, in one write.

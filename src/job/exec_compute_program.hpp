@@ -1,4 +1,4 @@
-// One command, several programs: what computes lives in a program of its own.
+// Replaces this program by the one with LibTorch, for jobs that compute.
 #pragma once
 
 #include "config/job_config.hpp"

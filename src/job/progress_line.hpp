@@ -1,4 +1,4 @@
-// The load's progress as text. When and what to print is decided here; printing is the caller's.
+// The load's progress as text: decides when a line is due and what it holds; the caller prints it.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,7 @@ RunMetrics::RunMetrics(JobContext& context, const std::optional<LoadReport>& loa
     : writer_(open_metrics(context, load, expected)),
       name_(context.directory.file(context.config().metrics.file).string()) {}
 
-/// Whether the system took it. Speaks only where that is other than the time before.
+/// Whether the system accepted the write. Warns only when that differs from the attempt before.
 bool RunMetrics::attempt(const std::function<void()>& write) {
   const bool refused_before = !refusal_.empty();
   refusal_.clear();

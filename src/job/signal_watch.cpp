@@ -17,7 +17,7 @@ bool is_ignored(int number) {
   return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/// Without those that whoever started this wants ignored, as nohup does: blocked ones are not.
+/// Without signals that are ignored, as under nohup: a blocked signal would be received all the same.
 sigset_t watched_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -27,7 +27,7 @@ sigset_t watched_signals() {
   return signals;
 }
 
-/// Dies of it, as if nobody had watched.
+/// Ends the process by the signal's default action.
 void let_happen(int number) {
   sigset_t one;
   sigemptyset(&one);

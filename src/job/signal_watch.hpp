@@ -1,4 +1,4 @@
-// What ends a job from outside gets its line in status.json.
+// Writes to status.json that a signal ended the job.
 #pragma once
 
 #include <signal.h>
@@ -10,7 +10,7 @@
 namespace sluice {
 
 /// From its making on SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2, but for those that are ignored, are taken
-/// by a thread of its own, which says the last words and then lets the signal do what it does. They are
+/// by a thread of its own, which calls the callback and then lets the signal act as by default. They are
 /// blocked for the thread that makes it, for all that are started later and for a program that the process
 /// becomes; so make one before that, where libraries of the program start threads while they are loaded, and
 /// another one in it. A broken pipe behind stdout no longer ends the process: who reads the lines of a job

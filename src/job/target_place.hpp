@@ -1,4 +1,4 @@
-// Where results will be written: found out before hours are spent on them.
+// Checks that results can be written, before the job computes them.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@ namespace sluice {
 /// The nearest ancestor of `target`, or itself, that is there.
 [[nodiscard]] std::filesystem::path existing_part(const std::filesystem::path& target);
 
-/// For a look without a trace: Error(kIo) if what the system says of existing_part() of the parent lets
-/// nobody create `target`, naming `key` of the job file.
+/// Changes nothing on disk: Error(kIo), naming `key` of the job file, if `target` cannot be created in
+/// existing_part() of its parent, judged by its type and permissions.
 void require_creatable(std::string_view key, const std::filesystem::path& target);
 
 /// Creates a file beside `target`, whose directory is there, and removes it again. Error(kIo), naming `key`,

@@ -12,8 +12,7 @@ namespace sluice {
 /// as `sharing_ranks` ranks, itself included: at least 1, and not more than `most`.
 [[nodiscard]] int threads_per_rank(std::int64_t asked, int cores, int sharing_ranks, int most);
 
-/// OMP_NUM_THREADS, by which whoever launches programs keeps them from taking all cores; without it any
-/// number.
+/// OMP_NUM_THREADS, by which launchers and users limit a program's threads; the largest int without it.
 [[nodiscard]] int most_threads();
 
 /// Whether `asked` threads (parallel.threads) of each of a node's ranks are more than one to a core. 0 never

@@ -1,4 +1,4 @@
-// What this program is made of.
+// Versions of this program and of the libraries it was built with.
 #pragma once
 
 #include <string>

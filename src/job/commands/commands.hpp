@@ -51,8 +51,8 @@ struct VerifyArguments {
   std::optional<std::filesystem::path> other;
   bool json = false;
 };
-/// Reads every tensor of a model directory: are its index and values sound; and of another one: do both say
-/// the same, whatever their layout and sharding. No config.json is needed. Error(kBadData), after the
+/// Reads every tensor of a model directory and checks its index and values; with a second directory, checks
+/// that both hold the same, whatever their layout and files. Needs no config.json. Error(kBadData), after the
 /// summary, if a value is not finite or the two differ.
 int verify_command(const VerifyArguments& arguments);
 
