@@ -1,4 +1,4 @@
-// Memory for the units of two consecutive stages: one in use, the other being gathered or reduced meanwhile.
+// Memory for the units of two consecutive stages: one in use while the other is gathered or reduced.
 #pragma once
 
 #include "device/memory.hpp"

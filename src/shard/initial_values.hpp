@@ -1,4 +1,4 @@
-// Values of an untrained model: the same element by element, whoever draws them.
+// Values of an untrained model, element by element the same on any rank and for any number of ranks.
 #pragma once
 
 #include "manifest/manifest.hpp"

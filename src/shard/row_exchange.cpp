@@ -12,7 +12,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// Every rank's list on every rank; their bytes travel as a text of any length does.
+/// All-gathers the lists, which differ in length, as texts.
 std::vector<Numbers> gather_lists(Communicator& comm, const Numbers& own) {
   std::vector<Numbers> lists;
   const auto* bytes = reinterpret_cast<const char*>(own.data());

@@ -1,4 +1,4 @@
-// Rows of a table of which a step touches few, such as an embedding: they travel, not the table.
+// Exchanges the rows of a table that a step needs, such as an embedding's, instead of gathering the table.
 #pragma once
 
 #include "shard/rank_mesh.hpp"
@@ -11,19 +11,19 @@
 
 namespace sluice {
 
-/// Whose rows are whose, from their values to their gradients.
+/// The rows that each rank needs from each other, for their values and then for their gradients.
 class RowExchange {
  public:
   /// Collective over the sharers of `unit`, more than one, which is a table of rows and nothing else; `mesh`
-  /// must outlive this. `rows`: those that this rank needs, ascending, each once. One that is not in the
-  /// table travels nowhere.
+  /// must outlive this. `rows`: those that this rank needs, ascending, each once; those that are not in the
+  /// table are ignored.
   RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, std::vector<std::int64_t> rows);
 
   /// Rows that this rank needs.
   [[nodiscard]] const std::vector<std::int64_t>& rows() const { return rows_[rank_]; }
   /// Elements of a row.
   [[nodiscard]] std::int64_t width() const { return width_; }
-  /// Whether what any rank has and receives takes no more room than the table; the same on all ranks.
+  /// Whether no rank's own and received rows together outnumber the table's; the same on all ranks.
   [[nodiscard]] bool fits() const;
 
   /// Collective over the sharers. Copies this rank's rows to their places in `table` [all rows, width], from

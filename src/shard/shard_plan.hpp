@@ -26,8 +26,8 @@ struct ParallelDims {
 
 class ShardPlan {
  public:
-  /// Cuts every dense unit into `dims.world` shards as equal as granules allow. Of expert units each place of
-  /// a group gets whole experts, their numbers differing by at most one, and its replicas shards of those.
+  /// Cuts every dense unit into `dims.world` shards as equal as granules allow. Each place of a group gets
+  /// whole experts of a layer, their numbers differing by at most one; its replicas get shards of those.
   /// `layouts` must outlive the plan. Error(kBadConfig) if groups do not divide the world.
   ShardPlan(const UnitLayouts& layouts, ParallelDims dims);
 
@@ -39,7 +39,7 @@ class ShardPlan {
   [[nodiscard]] bool has_experts(int unit) const;
   /// The part of a unit's buffer that a rank owns, in elements of that buffer. May be empty.
   [[nodiscard]] Range owned(int unit, int rank) const;
-  /// The part of a unit's buffer that a rank works with: of a dense unit all, of experts those of its place.
+  /// The part of a unit's buffer that a rank computes with: all of a dense unit; the experts of its place.
   [[nodiscard]] Range gathered_range(int unit, int rank) const;
   /// How many ranks hold the same part, each owning a shard of it. With one, what is held is owned.
   [[nodiscard]] int sharers(int unit) const;

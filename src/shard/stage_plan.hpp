@@ -36,7 +36,7 @@ struct StagePlan {
   [[nodiscard]] std::int64_t neighbouring_dense_elements(const ShardPlan& plan, int rank) const;
   /// Largest number of elements in the experts of one stage.
   [[nodiscard]] std::int64_t expert_elements(const ShardPlan& plan, int rank) const;
-  /// Whether gradients of experts travel: there is no room then for those of a second stage.
+  /// Whether gradients of experts are reduced: there is no room then for those of a second stage.
   [[nodiscard]] bool reduces_experts(const ShardPlan& plan, int rank) const {
     return expert_elements(plan, rank) > 0;
   }

@@ -1,4 +1,4 @@
-// Makes whole units out of the ranks' shards, one stage at a time, the next one's on its way meanwhile.
+// All-gathers the units of one stage at a time, and prefetches those of the next.
 #pragma once
 
 #include "shard/arena.hpp"
@@ -29,11 +29,11 @@ class UnitGatherer {
   /// what is missing of it after begin(); returns the first byte of each, in the stage's order.
   [[nodiscard]] std::vector<std::byte*> gather(const Stage& stage);
 
-  /// Collective over the world. The same of the embedding's stage, with nothing begun: of its table only some
-  /// rows are there.
+  /// Collective over the world. gather() for the embedding's stage, without a begin() before: only the given
+  /// rows of its table are filled in.
   [[nodiscard]] std::vector<std::byte*> gather_rows(const Stage& stage, const RowExchange& rows);
 
-  /// What gather() or gather_rows() returned is needed no more.
+  /// Releases what gather() or gather_rows() returned.
   void release();
 
  private:
