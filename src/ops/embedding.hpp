@@ -14,7 +14,7 @@ namespace sluice::ops {
 /// [0, V).
 [[nodiscard]] at::Tensor embedding(const at::Tensor& ids, const Parameter& table);
 
-/// No id.
+/// No id is padding.
 inline constexpr std::int64_t kNoPadding = -1;
 
 /// Adds row t of d_out [T, H] to row ids[t] of table.grad, for t = 0, 1, ... whatever the number of threads,

@@ -27,14 +27,13 @@ struct ExpertParameters {
 /// tokens again and computes what it needs in blocks of kExpertBlockRows rows. `exchange` must outlive
 /// the graph.
 ///
-/// What is computed between the construction and output() is computed while the tokens travel. So is, in
-/// backward, the gradient of what was: autograd takes newer nodes first, those of output() before those of
-/// what came between, and those before the one of the construction. This rank's own tokens are there at once,
-/// and its experts begin with them if they are many.
+/// Computation between the construction and output() overlaps with sending the tokens. So does its gradient
+/// in backward: autograd runs newer nodes first, those of output(), then those of the computation in between,
+/// then the one of the construction. This rank's own tokens need no transfer; its experts begin with them if
+/// they are many.
 ///
-/// A pass that is given the gradient of its output `d_out` [T, H] is for the graph alone: it has no forward,
-/// and sends the tokens with that gradient at once, so that all that is computed until the backward is
-/// computed while they travel.
+/// A pass that is given the gradient of its output `d_out` [T, H] is for the graph alone: it has no forward
+/// and sends the tokens with that gradient at once, which overlaps with everything up to the backward.
 class Experts {
  public:
   /// Begins to send the tokens.
@@ -55,8 +54,8 @@ class Experts {
 [[nodiscard]] at::Tensor experts(const at::Tensor& x, const ExpertParameters& parameters,
                                  const Routing& routing, TokenExchange& exchange);
 
-/// Collective over the ranks of `exchange`: this rank has no tokens in a pass of the others, of k choices
-/// each, but they may have some for its experts.
+/// Collective over the ranks of `exchange`: takes part in a pass of the others without tokens of its own, as
+/// their tokens (k choices each) may go to its experts.
 void serve_experts(const ExpertParameters& parameters, std::int64_t choices, TokenExchange& exchange);
 void serve_experts_backward(const ExpertParameters& parameters, std::int64_t choices,
                             TokenExchange& exchange);

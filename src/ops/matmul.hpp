@@ -10,7 +10,7 @@ namespace sluice::ops {
 /// Whether a product replaces what is there or is added to it.
 enum class Into : bool { kReplace, kAdd };
 
-/// Of a product that comes to a part of a weight's gradient. To be asked once for it.
+/// The mode of a product that contributes to a part of a weight's gradient. Call it once for each product.
 [[nodiscard]] inline Into into_gradient(const Parameter& weight, std::int64_t part = 0) {
   return adds_to_gradient(weight, part) ? Into::kAdd : Into::kReplace;
 }

@@ -12,14 +12,14 @@
 
 namespace sluice::ops {
 
-/// Of each part of a gradient whether it holds numbers of this step already. If not it holds anything: what
-/// comes first replaces it, so that nobody needs to write zeros there before.
+/// Whether each part of a gradient has been written in this step. A part that has not is uninitialised: its
+/// first contribution overwrites it, so that no zeros need to be written before.
 class GradientInitialized {
  public:
   explicit GradientInitialized(std::int64_t parts) : written_(static_cast<std::size_t>(parts), kYes) {}
-  /// From here on all do, or none.
+  /// Marks all parts as written, or none.
   void set_all(bool written) { std::ranges::fill(written_, written ? kYes : kNo); }
-  /// Whether it has so far; it does from here on.
+  /// Whether the part has been written; marks it as written.
   bool add(std::int64_t part) {
     return std::exchange(written_[static_cast<std::size_t>(part)], kYes) == kYes;
   }
@@ -41,23 +41,23 @@ class GradientInitialized {
 /// contiguous in both; fused expert tensors may have gaps between experts.
 ///
 /// `written` outlives all graphs; it has a part for each expert of a fused expert tensor, else one. Without
-/// it all that comes is added to `grad`.
+/// it every contribution is added to `grad`.
 struct Parameter {
   at::Tensor value;
   at::Tensor grad;
   GradientInitialized* written = nullptr;
 };
 
-/// Whether what comes next to a part of the gradient is added, or replaces what is there. To be asked once by
-/// whoever brings it.
+/// Whether the next contribution to a part of the gradient is added to it or overwrites it. Call it once for
+/// each contribution.
 [[nodiscard]] inline bool adds_to_gradient(const Parameter& weight, std::int64_t part = 0) {
   return weight.written == nullptr || weight.written->add(part);
 }
 
-/// The gradient as something to add to: zeros, if it held nothing of this step. Of weights of one part.
+/// The gradient, to be added to: zeros if nothing of this step was written yet. For weights of one part.
 [[nodiscard]] at::Tensor gradient_to_add_to(const Parameter& weight);
 
-/// Zeros in all parts of the gradient that nothing came to in this step.
+/// Zeros all parts of the gradient that were not written in this step.
 void clear_unwritten_gradient(const Parameter& weight);
 
 /// A small weight as a tensor of the graph that `anchor` belongs to, for formulas written in LibTorch's own

@@ -1,4 +1,4 @@
-// How the tokens of a layer reach the ranks that have their experts, and what becomes of them comes back.
+// The interface by which a layer's tokens are sent to the ranks that own their experts, and the results back.
 #pragma once
 
 #include "base/range.hpp"
@@ -18,10 +18,10 @@ struct ExpertTokens {
   at::Tensor weights;  ///< [N, k] float32
 };
 
-/// Tokens on their way, in memory that belongs to the exchange until the next dispatch.
+/// Tokens that are being received, in memory that belongs to the exchange until the next dispatch.
 struct ArrivingTokens {
   ExpertTokens tokens;
-  Range own;  ///< those that came from this rank, and are there
+  Range own;  ///< those of this rank itself, available at once
 };
 
 class TokenExchange {

@@ -39,7 +39,7 @@ void choose_row(std::vector<float>& probabilities, std::int64_t k, std::int64_t*
   }
 }
 
-/// Of one token's chosen probabilities.
+/// Over one token's choices.
 float sum_of_chosen(const float* probabilities, const std::int64_t* chosen, std::int64_t k) {
   float sum = 0;
   for (std::int64_t slot = 0; slot < k; ++slot) sum += probabilities[chosen[slot]];

@@ -1,5 +1,5 @@
-// Long computations give others a turn, so that messages under way go on while a rank computes: without a
-// thread of its own, MPI moves nothing unless it is called.
+// Long computations poll for progress, so that messages in flight advance while a rank computes: without a
+// progress thread, MPI moves data only inside its calls.
 #pragma once
 
 #include "base/clock.hpp"

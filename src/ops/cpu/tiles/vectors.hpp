@@ -54,7 +54,7 @@ struct Pairs {
   __m512i lower, upper;
 };
 
-/// Of two neighbours of 32 lines of two bytes each.
+/// Interleaves two lines of 32 elements of two bytes.
 SLUICE_TILES inline Pairs pairs_of(__m512i even, __m512i odd) {
   const __m512i lower = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7,
                                          38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
