@@ -114,28 +114,28 @@ class Signal(Failure):
         self.expect_told(job, *parts)
         self.expect_metrics(job, result)
 
-    def test_the_end_of_an_allocation(self):
+    def test_sigterm_to_the_ranks_is_in_the_status(self):
         """Slurm tells the ranks themselves; the mpirun of Open MPI 5, asked to end, kills them without a word."""
         ranks = f"sluice-train run.*{self.directory.name}"
         self.interrupt(lambda _: program.run("pkill", "-TERM", "-f", ranks), "ended by SIGTERM")
 
-    def test_a_user_at_the_keyboard_of_a_single_rank(self):
+    def test_ctrl_c_on_a_single_rank_is_in_the_status(self):
         self.interrupt(lambda rank: os.kill(rank, signal.SIGINT), "ended by SIGINT", ranks=1)
 
-    def test_a_warning_that_nobody_is_there_to_take(self):
+    def test_sigusr1_is_in_the_status(self):
         self.interrupt(lambda launcher: os.kill(launcher, signal.SIGUSR1), "ended by SIGUSR1")
 
-    def test_another_rank_that_was_killed(self):
+    def test_a_killed_rank_is_in_the_status(self):
         job = self.job()
         self.run_job(job, *with_fault("train.step", 1, 4, "kill"))
         self.expect_told(job, "ended by SIGTERM", "another rank has died")
 
-    def test_a_failure_of_another_rank_is_what_stays(self):
+    def test_the_error_of_another_rank_is_kept_in_the_status(self):
         job = self.job()
         self.run_job(job, *with_fault("train.step", 1, 4, "throw"))
         self.assertIn("injected", self.status(job)["message"])
 
-    def test_nobody_reads_its_lines_any_more(self):
+    def test_a_closed_stdout_does_not_end_the_job(self):
         job = self.job()
         self.expect(program.run("sh", "-c", f"{program.SLUICE} run {job} | head -n 1"), 0)
         program.wait_until(lambda: self.status(job)["state"] == "done", "the job to finish")
@@ -182,7 +182,7 @@ class FailingRank(Failure):
     def test_a_read_error_while_training(self):
         self.fail_at("train.step", 2, "io", 74)
 
-    def test_leaving_early_is_no_success(self):
+    def test_a_rank_that_exits_early_fails_the_job(self):
         job = self.job()
         result = self.run_job(job, *with_fault("train.step", 1, 3, "exit0"))
         self.assertNotEqual(result.status, 0, result.output)
@@ -340,7 +340,7 @@ class FullDisk(Failure):
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             self.assertEqual(metrics["train/step"][:].tolist(), [1])
 
-    def test_a_file_that_cannot_be_closed_keeps_no_weights_back(self):
+    def test_weights_are_exported_though_the_metrics_file_cannot_be_closed(self):
         self.expect_export(with_fault("metrics.close", 0, 1, "io"), "after the last row: injected")
 
 

@@ -53,7 +53,7 @@ class Files(Hostile):
             self.expect_bytes_refused(bytes(size), f"it has {size} bytes", "(rule prefix)")
         self.expect_bytes_refused(bytes(8), "(rule valid-json)")
 
-    def test_lengths_that_lie(self):
+    def test_wrong_header_lengths(self):
         size = (FIXTURE / WEIGHTS).stat().st_size
         rest = (FIXTURE / WEIGHTS).read_bytes()[8:]
         for length, rule in [(1, "valid-json"), (size - 7, "header-fits"), (2**63, "header-limit"),
@@ -61,7 +61,7 @@ class Files(Hostile):
             self.expect_bytes_refused(struct.pack("<Q", length) + rest, f"(rule {rule})")
         self.expect_bytes_refused(struct.pack("<Q", 100_000_001), "(rule header-limit)", sparse_to=200_000_000)
 
-    def test_other_things_under_that_name(self):
+    def test_files_of_other_formats(self):
         self.expect_bytes_refused(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "run git lfs pull")
         self.expect_bytes_refused(b"<!DOCTYPE html><html>404</html>", "web page")
         self.expect_bytes_refused(b"PK\x03\x04" + bytes(64), "pickle")
@@ -71,7 +71,7 @@ class Files(Hostile):
         self.expect_bytes_refused(raw[:-1], "(rule offset-range)", "may be cut short")
         self.expect_bytes_refused(raw + b"\0", "(rule no-tail)", "1 bytes after")
 
-    def test_what_is_no_file(self):
+    def test_what_is_not_a_regular_file(self):
         for make, found in [(os.mkfifo, "is a FIFO"), (os.mkdir, "is a directory"),
                             (lambda path: os.symlink("/dev/zero", path), "is a device"),
                             (lambda path: os.symlink("nowhere", path), "No such file")]:
@@ -178,7 +178,7 @@ class Indexes(Hostile):
         with self.subTest(expected=parts):
             return self.expect_refused(model, *parts)
 
-    def test_names_that_lead_elsewhere(self):
+    def test_file_names_outside_the_directory(self):
         for name in ["../x", "/etc/passwd", "a/../../x", "", "."]:
             self.expect_index_refused(lambda names, name=name: names.update({NORM: name}),
                                       "files outside the model directory", f'"{name}"', "Nothing was opened")
@@ -241,7 +241,7 @@ class Configs(Hostile):
         self.expect_config_refused(self.config()[:100], "JSON")
         self.expect_config_refused("[" * 100_000, "nested deeper than 64 levels")
 
-    def test_what_cannot_be_meant(self):
+    def test_values_that_describe_no_model(self):
         self.expect_config_refused(self.config(hidden_size="64"), "hidden_size", "expected")
         self.expect_config_refused(self.config(num_experts_per_tok=9), "num_experts_per_tok", "expected")
         self.expect_config_refused(self.config(model_type="gpt5"), "model_type 'gpt5' is not supported")
