@@ -1,11 +1,11 @@
 #include "ops/experts.hpp"
 
+#include "base/compute_sizes.hpp"
 #include "base/error.hpp"
 #include "ops/cpu/expert_rows.hpp"
 #include "ops/cpu/swiglu_rows.hpp"
 #include "ops/matmul.hpp"
 #include "ops/node.hpp"
-#include "ops/sizes.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>

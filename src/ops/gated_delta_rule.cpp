@@ -1,9 +1,9 @@
 #include "ops/gated_delta_rule.hpp"
 
+#include "base/compute_sizes.hpp"
 #include "base/error.hpp"
 #include "ops/node.hpp"
 #include "ops/runtime/progress_hook.hpp"
-#include "ops/sizes.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>

@@ -1,10 +1,10 @@
 #include "ops/loss.hpp"
 
+#include "base/compute_sizes.hpp"
 #include "base/error.hpp"
 #include "ops/cpu/loss_rows.hpp"
 #include "ops/cpu/token_ids.hpp"
 #include "ops/matmul.hpp"
-#include "ops/sizes.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

@@ -1,9 +1,9 @@
 #include "plan/activation_plan.hpp"
 
 #include "base/bytes.hpp"
+#include "base/compute_sizes.hpp"
 #include "base/dtype.hpp"
 #include "base/round.hpp"
-#include "ops/sizes.hpp"
 #include "plan/exchange_limits.hpp"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ LayerElements delta_net_elements(const ModelConfig& model, std::int64_t length, 
   const LinearAttentionConfig& linear = model.linear_attention;
   const std::int64_t values = linear.value_heads * linear.value_head_dim;
   const std::int64_t mixed = 2 * linear.key_heads * linear.key_head_dim + values;
-  const std::int64_t states = divide_up(length, ops::kDeltaChunkPositions) * values * linear.key_head_dim *
+  const std::int64_t states = divide_up(length, kDeltaChunkPositions) * values * linear.key_head_dim *
                               size_of(DType::kFloat32) / size;
   return {.mixer_kept =
               model.hidden_size + 2 * mixed + 4 * values + 8 * linear.value_heads + divide_up(states, length),
@@ -86,7 +86,7 @@ std::int64_t attention_bytes(const ModelConfig& model, std::int64_t sequences, s
 
 /// One chunk's graph of a delta net, in float32: the others' are not there meanwhile.
 std::int64_t delta_net_bytes(const ModelConfig& model, std::int64_t sequences) {
-  constexpr std::int64_t kChunk = ops::kDeltaChunkPositions;
+  constexpr std::int64_t kChunk = kDeltaChunkPositions;
   const LinearAttentionConfig& linear = model.linear_attention;
   const std::int64_t graph = 8 * kChunk * kChunk +
                              12 * kChunk * (linear.key_head_dim + linear.value_head_dim) +
@@ -119,13 +119,13 @@ std::int64_t exchange_bytes(const ModelConfig& model, std::int64_t size, const T
 std::int64_t expert_bytes(const ModelConfig& model, std::int64_t size, std::int64_t group_tokens) {
   if (model.moe_layer_count() == 0) return 0;
   const std::int64_t slots = group_tokens * model.experts_per_token;
-  return slots * 8 + std::min(ops::kExpertBlockRows, slots) *
+  return slots * 8 + std::min(kExpertBlockRows, slots) *
                          (2 * model.hidden_size + 3 * model.expert_intermediate_size) * size;
 }
 
 /// Logits that are there at once, and the float32 gradient of a group of tokens.
 std::int64_t head_bytes(const ModelConfig& model) {
-  return ops::kKeptLogitBytes + ops::kLossTokens * model.hidden_size * size_of(DType::kFloat32);
+  return kKeptLogitBytes + kLossTokens * model.hidden_size * size_of(DType::kFloat32);
 }
 
 /// A micro-batch on its way through one layer.

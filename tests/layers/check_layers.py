@@ -26,7 +26,7 @@ ALLOWED = {
     "model": ["shard", "manifest", "comm", "io", "base"],
     "weights": BELOW_WEIGHTS,
     "data": ["config", "io", "comm", "base"],
-    "plan": ["data", "model", "shard", "manifest", "config", "ops", "base"],
+    "plan": ["data", "model", "shard", "manifest", "config", "base"],
     "decoder": ["plan", "model", "shard", "manifest", "ops", "base"],
     "load": [*BELOW_LOAD, "config"],
     "export": BELOW_LOAD,

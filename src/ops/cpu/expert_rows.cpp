@@ -1,9 +1,9 @@
 #include "ops/cpu/expert_rows.hpp"
 
+#include "base/compute_sizes.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
 #include "ops/cpu/kernel.hpp"
-#include "ops/sizes.hpp"
 
 #include <algorithm>
 #include <array>

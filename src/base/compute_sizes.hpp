@@ -1,11 +1,11 @@
-// How much at once: sizes that operations work in, and plans of memory count with. Needs no LibTorch.
+// How much is computed at once: sizes that operations work in, and that plans of memory count with.
 #pragma once
 
 #include "base/bytes.hpp"
 
 #include <cstdint>
 
-namespace sluice::ops {
+namespace sluice {
 
 /// Rows that an expert works on at once, at most.
 inline constexpr std::int64_t kExpertBlockRows = 512;
@@ -18,4 +18,4 @@ inline constexpr std::int64_t kKeptLogitBytes = 16 * kMiB;
 /// Tokens that the loss works on at once, at most; of so many it keeps the logits.
 inline constexpr std::int64_t kLossTokens = 1024, kKeptLogitTokens = 512;
 
-}  // namespace sluice::ops
+}  // namespace sluice
