@@ -1,6 +1,7 @@
 #include "decoder/attention_block.hpp"
 
 #include "decoder/block_norm.hpp"
+#include "model/blocks/attention.hpp"
 
 #include <ATen/ops/sigmoid.h>
 
@@ -17,6 +18,18 @@ at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops:
 }
 
 }  // namespace
+
+AttentionParameters attention_parameters(const ModelConfig& config, const LayerViews& layer) {
+  namespace names = blocks::attention;
+  AttentionParameters out{.q_proj = layer[names::kQProj],
+                          .k_proj = layer[names::kKProj],
+                          .v_proj = layer[names::kVProj],
+                          .o_proj = layer[names::kOProj]};
+  if (config.query_key_norm == QueryKeyNorm::kNone) return out;
+  out.q_norm = layer[names::kQNorm];
+  out.k_norm = layer[names::kKNorm];
+  return out;
+}
 
 at::Tensor attention_block(const ModelConfig& config, const AttentionParameters& parameters,
                            const ops::RotaryTable& rotary, const at::Tensor& x,

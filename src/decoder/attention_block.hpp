@@ -2,6 +2,7 @@
 // keys and a gate on the output.
 #pragma once
 
+#include "decoder/parameter_views.hpp"
 #include "model/model_config.hpp"
 #include "ops/attention.hpp"
 #include "ops/linear.hpp"
@@ -17,6 +18,9 @@ struct AttentionParameters {
   ops::Parameter o_proj;              ///< [hidden, heads x head_dim]
   ops::Parameter q_norm{}, k_norm{};  ///< as QueryKeyNorm says; undefined for none
 };
+
+/// The weights of a layer with attention.
+[[nodiscard]] AttentionParameters attention_parameters(const ModelConfig& config, const LayerViews& layer);
 
 /// x [b, L, hidden] -> [b, L, hidden]; tokens attend to themselves and to earlier ones of their document.
 /// `record` as in ops::attention(). Zeros if for the graph alone.

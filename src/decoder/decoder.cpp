@@ -2,80 +2,40 @@
 
 #include "decoder/block_norm.hpp"
 #include "decoder/rotary_frequencies.hpp"
+#include "model/blocks/embedding_and_head.hpp"
+#include "model/blocks/norms.hpp"
 #include "ops/embedding.hpp"
 #include "ops/runtime/compute_device.hpp"
 
-#include <fmt/format.h>
 #include <torch/autograd.h>
 #include <torch/types.h>
 
-#include <string>
-#include <string_view>
+#include <type_traits>
 
 namespace sluice {
 namespace {
 
-/// The views of one layer by the rest of their names.
-class LayerViews {
- public:
-  LayerViews(const ParameterViews& views, int layer) : views_(views), layer_(layer) {}
-  const ops::Parameter& operator[](std::string_view name) const {
-    return views_[fmt::format("model.layers.{}.{}", layer_, name)];
-  }
-
- private:
-  const ParameterViews& views_;
-  int layer_;
-};
-
-AttentionParameters attention_parameters(const ModelConfig& config, const LayerViews& view) {
-  AttentionParameters out{.q_proj = view["self_attn.q_proj.weight"],
-                          .k_proj = view["self_attn.k_proj.weight"],
-                          .v_proj = view["self_attn.v_proj.weight"],
-                          .o_proj = view["self_attn.o_proj.weight"]};
-  if (config.query_key_norm == QueryKeyNorm::kNone) return out;
-  out.q_norm = view["self_attn.q_norm.weight"];
-  out.k_norm = view["self_attn.k_norm.weight"];
-  return out;
-}
-
-DeltaNetParameters delta_net_parameters(const LayerViews& view) {
-  return {.in_proj_qkv = view["linear_attn.in_proj_qkv.weight"],
-          .in_proj_z = view["linear_attn.in_proj_z.weight"],
-          .in_proj_b = view["linear_attn.in_proj_b.weight"],
-          .in_proj_a = view["linear_attn.in_proj_a.weight"],
-          .conv1d = view["linear_attn.conv1d.weight"],
-          .dt_bias = view["linear_attn.dt_bias"],
-          .a_log = view["linear_attn.A_log"],
-          .norm = view["linear_attn.norm.weight"],
-          .out_proj = view["linear_attn.out_proj.weight"]};
-}
-
-DenseMlpParameters swiglu_parameters(const LayerViews& view, const std::string& name) {
-  return {view[name + ".gate_proj.weight"], view[name + ".up_proj.weight"], view[name + ".down_proj.weight"]};
-}
-
-MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& view) {
-  MoeParameters out{view["mlp.gate.weight"],
-                    {view["mlp.experts.gate_up_proj"], view["mlp.experts.down_proj"]}};
-  if (config.shared_expert_intermediate_size > 0)
-    out.shared = {swiglu_parameters(view, "mlp.shared_expert"), view["mlp.shared_expert_gate.weight"]};
-  return out;
-}
-
 LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews& views, std::size_t layer) {
   const LayerViews view(views, static_cast<int>(layer));
   LayerParameters out;
-  out.input_norm = view["input_layernorm.weight"];
-  out.post_attention_norm = view["post_attention_layernorm.weight"];
-  if (config.attention[layer] == AttentionKind::kFull)
-    out.mixer = attention_parameters(config, view);
-  else
-    out.mixer = delta_net_parameters(view);
-  if (config.layers[layer] == MlpKind::kMoe)
-    out.mlp = moe_parameters(config, view);
-  else
-    out.mlp = swiglu_parameters(view, "mlp");
+  out.input_norm = view[blocks::norms::kInput];
+  out.post_attention_norm = view[blocks::norms::kPostAttention];
+  switch (config.attention[layer]) {
+    case AttentionKind::kFull:
+      out.mixer = attention_parameters(config, view);
+      break;
+    case AttentionKind::kLinear:
+      out.mixer = delta_net_parameters(view);
+      break;
+  }
+  switch (config.layers[layer]) {
+    case MlpKind::kDense:
+      out.mlp = dense_mlp_parameters(view);
+      break;
+    case MlpKind::kMoe:
+      out.mlp = moe_parameters(config, view);
+      break;
+  }
   return out;
 }
 
@@ -83,9 +43,9 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
 
 Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t sequence_length)
     : config_(config),
-      embedding_(views["model.embed_tokens.weight"]),
-      final_norm_(views["model.norm.weight"]),
-      head_(views["lm_head.weight"]),
+      embedding_(views[blocks::embedding_and_head::kEmbedding]),
+      final_norm_(views[blocks::norms::kFinal]),
+      head_(views[blocks::embedding_and_head::kHead]),
       rotary_(ops::make_rotary_table(sequence_length, rotary_frequencies(config.rotary),
                                      config.rotary.magnitude)) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer)
@@ -111,11 +71,13 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
                                 ops::AttentionRecord& record, ops::Purpose purpose) const {
   const LayerParameters& p = parameters(index);
   const at::Tensor normalised = block_norm(config_, x, p.input_norm);
-  const auto* attention = std::get_if<AttentionParameters>(&p.mixer);
-  return x + (attention
-                  ? attention_block(config_, *attention, rotary_, normalised, documents, record, purpose)
-                  : delta_net_block(config_, std::get<DeltaNetParameters>(p.mixer), normalised, documents,
-                                    purpose));
+  const auto mix = [&]<class Parameters>(const Parameters& mixer) {
+    if constexpr (std::is_same_v<Parameters, AttentionParameters>)
+      return attention_block(config_, mixer, rotary_, normalised, documents, record, purpose);
+    else
+      return delta_net_block(config_, mixer, normalised, documents, purpose);
+  };
+  return x + std::visit(mix, p.mixer);
 }
 
 at::Tensor Decoder::mlp_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record, RoutingSums& sums,

@@ -1,5 +1,6 @@
 #include "decoder/delta_net_block.hpp"
 
+#include "model/blocks/gated_delta_net.hpp"
 #include "ops/activation.hpp"
 #include "ops/causal_conv.hpp"
 #include "ops/gated_delta_rule.hpp"
@@ -18,6 +19,19 @@ at::Tensor log_decay(const DeltaNetParameters& parameters, const at::Tensor& a) 
 }
 
 }  // namespace
+
+DeltaNetParameters delta_net_parameters(const LayerViews& layer) {
+  namespace names = blocks::gated_delta_net;
+  return {.in_proj_qkv = layer[names::kInProjQkv],
+          .in_proj_z = layer[names::kInProjZ],
+          .in_proj_b = layer[names::kInProjB],
+          .in_proj_a = layer[names::kInProjA],
+          .conv1d = layer[names::kConv1d],
+          .dt_bias = layer[names::kDtBias],
+          .a_log = layer[names::kALog],
+          .norm = layer[names::kNorm],
+          .out_proj = layer[names::kOutProj]};
+}
 
 at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
                            const at::Tensor& x, const ops::Documents& documents, ops::Purpose purpose) {

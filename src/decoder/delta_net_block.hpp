@@ -1,6 +1,7 @@
 // Linear attention of Qwen3-Next and Qwen3.5: a gated delta net.
 #pragma once
 
+#include "decoder/parameter_views.hpp"
 #include "model/model_config.hpp"
 #include "ops/documents.hpp"
 #include "ops/linear.hpp"
@@ -19,6 +20,9 @@ struct DeltaNetParameters {
   ops::Parameter norm;                  ///< [value head size]
   ops::Parameter out_proj;              ///< [hidden, values]
 };
+
+/// The weights of a layer with a delta net.
+[[nodiscard]] DeltaNetParameters delta_net_parameters(const LayerViews& layer);
 
 /// x [b, L, hidden] -> [b, L, hidden]; a token sees itself and earlier ones of its document. Zeros if for the
 /// graph alone.

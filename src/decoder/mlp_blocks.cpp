@@ -1,5 +1,9 @@
 #include "decoder/mlp_blocks.hpp"
 
+#include "model/blocks/dense_mlp.hpp"
+#include "model/blocks/experts.hpp"
+#include "model/blocks/router.hpp"
+#include "model/blocks/shared_expert.hpp"
 #include "ops/activation.hpp"
 #include "ops/router.hpp"
 
@@ -7,14 +11,30 @@
 #include <ATen/ops/sigmoid.h>
 
 namespace sluice {
-
 namespace {
+
+DenseMlpParameters swiglu_parameters(const LayerViews& layer, const blocks::SwigluNames& names) {
+  return {layer[names.gate_proj], layer[names.up_proj], layer[names.down_proj]};
+}
 
 at::Tensor shared_expert(const SharedExpertParameters& parameters, const at::Tensor& x) {
   return at::sigmoid(ops::linear(x, parameters.gate)) * dense_mlp(parameters.mlp, x);
 }
 
 }  // namespace
+
+DenseMlpParameters dense_mlp_parameters(const LayerViews& layer) {
+  return swiglu_parameters(layer, blocks::dense_mlp::kNames);
+}
+
+MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer) {
+  MoeParameters out{layer[blocks::router::kWeight],
+                    {layer[blocks::experts::kGateUpProj], layer[blocks::experts::kDownProj]}};
+  if (blocks::shared_expert::is_in(config))
+    out.shared = {swiglu_parameters(layer, blocks::shared_expert::kNames),
+                  layer[blocks::shared_expert::kGate]};
+  return out;
+}
 
 at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x, ops::Purpose purpose) {
   const at::Tensor hidden =

@@ -1,6 +1,7 @@
 // Feed-forward blocks: dense SwiGLU, and a mixture of SwiGLU experts behind a top-k router.
 #pragma once
 
+#include "decoder/parameter_views.hpp"
 #include "model/model_config.hpp"
 #include "ops/experts.hpp"
 #include "ops/linear.hpp"
@@ -25,6 +26,11 @@ struct MoeParameters {
   ops::ExpertParameters experts;  ///< those that this rank holds
   std::optional<SharedExpertParameters> shared{};
 };
+
+/// The weights of a dense layer.
+[[nodiscard]] DenseMlpParameters dense_mlp_parameters(const LayerViews& layer);
+/// The weights of a layer with experts.
+[[nodiscard]] MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer);
 
 /// Sums of one or more routings: what the load-balancing loss is made of.
 struct RoutingSums {

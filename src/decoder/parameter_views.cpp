@@ -1,6 +1,7 @@
 #include "decoder/parameter_views.hpp"
 
 #include "base/error.hpp"
+#include "model/blocks/block.hpp"
 #include "ops/runtime/compute_device.hpp"
 
 #include <ATen/ops/empty.h>
@@ -93,5 +94,9 @@ void ParameterViews::set_written(int unit, bool written) {
 }
 
 void ParameterViews::clear_unwritten(int unit) { for_each_view(unit, ops::clear_unwritten_gradient); }
+
+const ops::Parameter& LayerViews::operator[](std::string_view name) const {
+  return views_[layer_tensor_name(layer_, name)];
+}
 
 }  // namespace sluice

@@ -55,4 +55,16 @@ class ParameterViews {
   std::vector<ops::Parameter> views_;             ///< one per manifest tensor; empty for computed buffers
 };
 
+/// The views of one layer's tensors, by the names that its blocks give them (model/blocks/). `views` must
+/// outlive it.
+class LayerViews {
+ public:
+  LayerViews(const ParameterViews& views, int layer) : views_(views), layer_(layer) {}
+  [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
+
+ private:
+  const ParameterViews& views_;
+  int layer_;
+};
+
 }  // namespace sluice

@@ -1,13 +1,10 @@
 #include "job/blueprint.hpp"
 
-#include "base/error.hpp"
 #include "base/version.hpp"
 #include "load/streaming_loader.hpp"
-
-#include <fmt/format.h>
+#include "model/agreed_settings.hpp"
 
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace sluice {
@@ -24,49 +21,10 @@ AgreementTopic job_topic(const JobConfig& config) {
   return topic;
 }
 
-std::string_view name_of(QueryKeyNorm norm) {
-  switch (norm) {
-    case QueryKeyNorm::kNone:
-      return "none";
-    case QueryKeyNorm::kPerHead:
-      return "per head";
-    case QueryKeyNorm::kWholeProjection:
-      return "whole projection";
-  }
-  return "?";
-}
-
-std::string scaling_text(const RotaryConfig& rotary) {
-  switch (rotary.scaling) {
-    case RotaryScaling::kNone:
-      return "none";
-    case RotaryScaling::kLinear:
-      return fmt::format("linear, factor {}", rotary.factor);
-    case RotaryScaling::kYarn:
-      return fmt::format("yarn, factor {}, blend from pair {} to {}, magnitude {}", rotary.factor,
-                         rotary.blend_begin, rotary.blend_end, rotary.magnitude);
-  }
-  return "?";
-}
-
-/// What changes the numbers without changing a shape.
 AgreementTopic setting_topic(const ModelConfig& model) {
-  return {"model setting",
-          {{"model_type", model.model_type},
-           {"dtype", std::string(name_of(model.published_dtype))},
-           {"num_attention_heads", fmt::to_string(model.attention_heads)},
-           {"num_key_value_heads", fmt::to_string(model.key_value_heads)},
-           {"head_dim", fmt::to_string(model.head_dim)},
-           {"pad_token_id", fmt::to_string(model.padding_token)},
-           {"rms_norm_eps", fmt::format("{}", model.rms_norm_eps)},
-           {"query_key_norm", std::string(name_of(model.query_key_norm))},
-           {"rope_theta", fmt::format("{}", model.rotary.theta)},
-           {"rope_scaling", scaling_text(model.rotary)},
-           {"initializer_range", fmt::format("{}", model.initializer_range)},
-           {"linear_num_key_heads", fmt::to_string(model.linear_attention.key_heads)},
-           {"linear_num_value_heads", fmt::to_string(model.linear_attention.value_heads)},
-           {"num_experts_per_tok", fmt::to_string(model.experts_per_token)},
-           {"norm_topk_prob", model.normalize_expert_weights ? "true" : "false"}}};
+  AgreementTopic topic{"model setting", {}};
+  for (const Setting& setting : agreed_settings(model)) topic.entries.push_back({setting.key, setting.value});
+  return topic;
 }
 
 AgreementTopic tensor_topic(const ParameterManifest& manifest) {

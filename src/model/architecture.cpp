@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "model/manifest_builder.hpp"
 #include "model/mixtral.hpp"
 #include "model/olmoe.hpp"
 #include "model/qwen3.hpp"
@@ -21,9 +22,9 @@ namespace {
 
 constexpr std::array kArchitectures{
     Architecture{"mixtral", read_mixtral_config, describe_mixtral},
-    Architecture{"olmoe", read_olmoe_config, describe_olmoe},
-    Architecture{"qwen3", read_qwen3_config, describe_qwen3},
-    Architecture{"qwen3_moe", read_qwen3_moe_config, describe_qwen3},
+    Architecture{"olmoe", read_olmoe_config, describe_decoder},
+    Architecture{"qwen3", read_qwen3_config, describe_decoder},
+    Architecture{"qwen3_moe", read_qwen3_moe_config, describe_decoder},
     Architecture{"qwen3_5", read_qwen3_5_config, describe_qwen3_5},
     Architecture{"qwen3_5_text", read_qwen3_5_text_config, describe_qwen3_5_text},
     Architecture{"qwen3_5_moe", read_qwen3_5_moe_config, describe_qwen3_5},

@@ -19,11 +19,7 @@ ModelConfig read_mixtral_config(const ConfigReader& config) {
 }
 
 ParameterManifest describe_mixtral(const ModelConfig& config, DType dtype) {
-  ParameterManifest manifest = describe_decoder(config, dtype, [&](ManifestBuilder& builder, std::size_t) {
-    add_attention(builder, config);
-    add_router(builder, config);
-    add_experts(builder, config);
-  });
+  ParameterManifest manifest = describe_decoder(config, dtype);
   manifest.set_published_experts(kMixtralExperts);
   return manifest;
 }

@@ -10,8 +10,7 @@ namespace sluice {
 
 [[nodiscard]] ModelConfig read_mixtral_config(const ConfigReader& config);
 
-/// Tensors in the order and under the names of transformers' module tree; checkpoints say
-/// `block_sparse_moe.experts.7.w1.weight`.
+/// As describe_decoder(); checkpoints say `block_sparse_moe.experts.7.w1.weight`.
 [[nodiscard]] ParameterManifest describe_mixtral(const ModelConfig& config, DType dtype);
 
 }  // namespace sluice

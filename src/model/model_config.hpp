@@ -77,6 +77,7 @@ struct ModelConfig {
   std::int64_t expert_intermediate_size = 0;
   std::int64_t shared_expert_intermediate_size = 0;  ///< of the expert that every token passes; 0 for none
   bool normalize_expert_weights = false;             ///< norm_topk_prob
+  bool experts_before_router = false;                ///< in the module tree, and so in the manifest
 
   [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
   [[nodiscard]] int moe_layer_count() const;

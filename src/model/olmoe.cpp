@@ -1,7 +1,6 @@
 #include "model/olmoe.hpp"
 
 #include "model/common_config.hpp"
-#include "model/manifest_builder.hpp"
 
 #include <fmt/format.h>
 
@@ -22,14 +21,6 @@ ModelConfig read_olmoe_config(const ConfigReader& config) {
   model.normalize_expert_weights = config.boolean({"norm_topk_prob"}, false);
   std::ranges::fill(model.layers, MlpKind::kMoe);
   return model;
-}
-
-ParameterManifest describe_olmoe(const ModelConfig& config, DType dtype) {
-  return describe_decoder(config, dtype, [&](ManifestBuilder& builder, std::size_t) {
-    add_attention(builder, config);
-    add_router(builder, config);
-    add_experts(builder, config);
-  });
 }
 
 }  // namespace sluice

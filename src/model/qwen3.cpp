@@ -1,7 +1,6 @@
 #include "model/qwen3.hpp"
 
 #include "model/common_config.hpp"
-#include "model/manifest_builder.hpp"
 
 #include <algorithm>
 
@@ -36,19 +35,10 @@ ModelConfig read_qwen3_config(const ConfigReader& config) {
 ModelConfig read_qwen3_moe_config(const ConfigReader& config) {
   ModelConfig model = read_with_width(config, {.key_value_heads = 4});
   read_expert_config(config, "moe_intermediate_size", model);
+  model.experts_before_router = true;
   model.normalize_expert_weights = config.boolean({"norm_topk_prob"}, false);
   choose_moe_layers(config, model);
   return model;
-}
-
-ParameterManifest describe_qwen3(const ModelConfig& config, DType dtype) {
-  return describe_decoder(config, dtype, [&](ManifestBuilder& builder, std::size_t layer) {
-    add_attention(builder, config);
-    if (config.layers[layer] == MlpKind::kDense)
-      return add_swiglu(builder, "mlp", config.intermediate_size, config.hidden_size, Role::kDenseMlp);
-    add_experts(builder, config);
-    add_router(builder, config);
-  });
 }
 
 }  // namespace sluice

@@ -2,7 +2,6 @@
 // RMSNorm. Follows transformers' modeling_qwen3.py and modeling_qwen3_moe.py.
 #pragma once
 
-#include "manifest/manifest.hpp"
 #include "model/config_reader.hpp"
 #include "model/model_config.hpp"
 
@@ -12,8 +11,5 @@ namespace sluice {
 /// num_local_experts).
 [[nodiscard]] ModelConfig read_qwen3_config(const ConfigReader& config);
 [[nodiscard]] ModelConfig read_qwen3_moe_config(const ConfigReader& config);
-
-/// Tensors in the order of transformers' module tree.
-[[nodiscard]] ParameterManifest describe_qwen3(const ModelConfig& config, DType dtype);
 
 }  // namespace sluice

@@ -77,33 +77,6 @@ ModelConfig read_wrapped(const ConfigReader& config, const std::string& text_typ
   return model;
 }
 
-void add_linear_attention(ManifestBuilder& builder, const ModelConfig& c) {
-  const LinearAttentionConfig& linear = c.linear_attention;
-  const std::int64_t values = linear.value_heads * linear.value_head_dim;
-  const std::int64_t mixed = 2 * linear.key_heads * linear.key_head_dim + values;
-  const auto add = [&](const char* name, std::vector<std::int64_t> shape, Role role,
-                       InitialValues initial = InitialValues::kByRole) {
-    builder.add(fmt::format("linear_attn.{}", name), std::move(shape), role, {}, initial);
-  };
-  add("dt_bias", {linear.value_heads}, Role::kLinearAttention, InitialValues::kOnes);
-  add("A_log", {linear.value_heads}, Role::kLinearAttention, InitialValues::kLogOfUniform16);
-  add("conv1d.weight", {mixed, 1, linear.conv_kernel_size}, Role::kLinearAttention);
-  add("norm.weight", {linear.value_head_dim}, Role::kNorm);
-  add("out_proj.weight", {c.hidden_size, values}, Role::kLinearAttention);
-  add("in_proj_qkv.weight", {mixed, c.hidden_size}, Role::kLinearAttention);
-  add("in_proj_z.weight", {values, c.hidden_size}, Role::kLinearAttention);
-  add("in_proj_b.weight", {linear.value_heads, c.hidden_size}, Role::kLinearAttention);
-  add("in_proj_a.weight", {linear.value_heads, c.hidden_size}, Role::kLinearAttention);
-}
-
-void add_moe(ManifestBuilder& builder, const ModelConfig& c) {
-  add_router(builder, c);
-  add_experts(builder, c);
-  add_swiglu(builder, "mlp.shared_expert", c.shared_expert_intermediate_size, c.hidden_size,
-             Role::kSharedExpert);
-  builder.add("mlp.shared_expert_gate.weight", {1, c.hidden_size}, Role::kSharedExpert);
-}
-
 }  // namespace
 
 ModelConfig read_qwen3_5_text_config(const ConfigReader& config) {
@@ -131,17 +104,7 @@ ModelConfig read_qwen3_5_moe_config(const ConfigReader& config) {
 }
 
 ParameterManifest describe_qwen3_5_text(const ModelConfig& config, DType dtype) {
-  ParameterManifest manifest =
-      describe_decoder(config, dtype, [&](ManifestBuilder& builder, std::size_t layer) {
-        if (config.attention[layer] == AttentionKind::kLinear)
-          add_linear_attention(builder, config);
-        else
-          add_attention(builder, config);
-        if (config.layers[layer] == MlpKind::kMoe)
-          add_moe(builder, config);
-        else
-          add_swiglu(builder, "mlp", config.intermediate_size, config.hidden_size, Role::kDenseMlp);
-      });
+  ParameterManifest manifest = describe_decoder(config, dtype);
   manifest.add_foreign_part(ForeignPart::kVisionTower);
   manifest.add_foreign_part(ForeignPart::kMultiTokenPrediction);
   return manifest;

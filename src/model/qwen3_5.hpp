@@ -16,8 +16,8 @@ namespace sluice {
 [[nodiscard]] ModelConfig read_qwen3_5_config(const ConfigReader& config);
 [[nodiscard]] ModelConfig read_qwen3_5_moe_config(const ConfigReader& config);
 
-/// Tensors in the order of transformers' module tree, in the names of the text model. Checkpoints may hold
-/// the vision tower and the multi-token prediction head.
+/// As describe_decoder(), in the names of the text model. Checkpoints may hold the vision tower and the
+/// multi-token prediction head.
 [[nodiscard]] ParameterManifest describe_qwen3_5_text(const ModelConfig& config, DType dtype);
 /// The same tensors, published under `model.language_model.`.
 [[nodiscard]] ParameterManifest describe_qwen3_5(const ModelConfig& config, DType dtype);

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "model/blocks/embedding_and_head.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kHead = "lm_head.weight";
-const std::string kEmbedding = "model.embed_tokens.weight";
+using blocks::embedding_and_head::kEmbedding;
+using blocks::embedding_and_head::kHead;
 
 /// False for a config.json that is missing or not understood.
 bool ties_head(const fs::path& directory) {
@@ -62,7 +63,7 @@ bool is_same(const PublishedDigest& a, const PublishedDigest& b) {
 bool is_spare_head(const PublishedDigest& tensor, const CheckpointContent& here,
                    const CheckpointContent& there) {
   if (tensor.name != kHead || !there.tied) return false;
-  const PublishedDigest* embedding = here.find(kEmbedding);
+  const PublishedDigest* embedding = here.find(std::string(kEmbedding));
   return here.tied || (embedding != nullptr && is_same(tensor, *embedding));
 }
 

@@ -3,11 +3,12 @@
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "model/architecture.hpp"
+#include "model/blocks/layer_blocks.hpp"
 #include "weights/checkpoint_index.hpp"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -56,10 +57,6 @@ Inspection inspect(const fs::path& directory) {
   return out;
 }
 
-std::int64_t count(const std::vector<AttentionKind>& layers, AttentionKind kind) {
-  return std::ranges::count(layers, kind);
-}
-
 std::int64_t published_bytes(const ModelDescription& model) {
   return model.manifest.parameter_count() * size_of(model.config.published_dtype);
 }
@@ -72,15 +69,12 @@ json as_json(const Inspection& i) {
            {"tensors", i.model.manifest.stored_tensors().size()},
            {"dtype", name_of(config.published_dtype)},
            {"bytes", published_bytes(i.model)},
-           {"layers",
-            {{"full_attention", count(config.attention, AttentionKind::kFull)},
-             {"linear_attention", count(config.attention, AttentionKind::kLinear)},
-             {"dense", config.layer_count() - config.moe_layer_count()},
-             {"moe", config.moe_layer_count()}}},
            {"experts", config.experts},
            {"experts_per_token", config.experts_per_token},
            {"tied_embeddings", config.tie_word_embeddings},
            {"structure_hash", i.model.manifest.structure_hash().hex()}};
+  for (const LayerBlock& block : layer_blocks())
+    out["layers"][std::string(block.name)] = block.count_in(config);
   for (const auto& [role, share] : i.roles)
     out["roles"][std::string(role)] = {{"tensors", share.tensors}, {"parameters", share.parameters}};
   if (!i.files) return out;
@@ -91,16 +85,23 @@ json as_json(const Inspection& i) {
   return out;
 }
 
+/// How many layers have each of the blocks that mix tokens, or each of the MLPs.
+std::string layer_counts(const ModelConfig& config, bool mixing_tokens) {
+  std::vector<std::string> counts;
+  for (const LayerBlock& block : layer_blocks())
+    if (block.mixes_tokens() == mixing_tokens)
+      counts.push_back(fmt::format("{} {}", block.count_in(config), block.summary));
+  return fmt::format("{}", fmt::join(counts, ", "));
+}
+
 void print_model(const Inspection& i) {
   const ModelConfig& config = i.model.config;
   console::line("model      {}, {} in {}", config.model_type, format_bytes(published_bytes(i.model)),
                 name_of(config.published_dtype));
   console::line("parameters {}, {} of them active for a token", i.model.manifest.parameter_count(),
                 i.active_parameters);
-  console::line("layers     {}: {} with full attention, {} with linear attention; {} dense, {} with experts",
-                config.layer_count(), count(config.attention, AttentionKind::kFull),
-                count(config.attention, AttentionKind::kLinear),
-                config.layer_count() - config.moe_layer_count(), config.moe_layer_count());
+  console::line("layers     {}: {}; {}", config.layer_count(), layer_counts(config, /*mixing_tokens=*/true),
+                layer_counts(config, /*mixing_tokens=*/false));
   if (config.experts > 0)
     console::line("experts    {} a layer, {} for each token{}", config.experts, config.experts_per_token,
                   config.shared_expert_intermediate_size > 0 ? ", and a shared one" : "");

@@ -1,0 +1,63 @@
+#include "model/blocks/attention.hpp"
+
+#include "base/bytes.hpp"
+#include "base/dtype.hpp"
+#include "model/blocks/norms.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sluice::blocks::attention {
+namespace {
+
+/// For the heads of keys that threads work on at a time: their keys and values packed for matmuls, three
+/// times; the gradients of both in float32. For each thread: the queries that it takes over the keys, and a
+/// panel of scores and gradients. Where there are no matmuls on tiles, for all threads: a tile of scores and
+/// its gradient.
+std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
+  constexpr std::int64_t kManyThreads = 16;  // where their number is left to the machine
+  constexpr std::int64_t kScores = 512 * 512, kQueriesAndPanel = 1216 * kKiB;
+  const std::int64_t workers = pass.threads == 0 ? kManyThreads : pass.threads;
+  const std::int64_t heads = std::min(pass.sequences * config.key_value_heads, workers);
+  return heads * pass.length * config.head_dim *
+             (3 * size_of(DType::kBFloat16) + 2 * size_of(DType::kFloat32)) +
+         std::max(2 * kScores * size_of(DType::kFloat32), workers * kQueriesAndPanel);
+}
+
+}  // namespace
+
+std::vector<BlockTensor> tensors(const ModelConfig& config) {
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t queries = config.attention_heads * config.head_dim;
+  const std::int64_t keys = config.key_value_heads * config.head_dim;
+  std::vector<BlockTensor> out{
+      {kQProj, {config.attention_output_gate ? 2 * queries : queries, hidden}, Role::kAttention},
+      {kKProj, {keys, hidden}, Role::kAttention},
+      {kVProj, {keys, hidden}, Role::kAttention},
+      {kOProj, {hidden, queries}, Role::kAttention}};
+  if (config.query_key_norm == QueryKeyNorm::kNone) return out;
+  const bool is_whole = config.query_key_norm == QueryKeyNorm::kWholeProjection;
+  out.push_back(norms::weight(config, kQNorm, is_whole ? queries : config.head_dim));
+  out.push_back(norms::weight(config, kKNorm, is_whole ? keys : config.head_dim));
+  return out;
+}
+
+std::vector<Setting> settings(const ModelConfig& config) {
+  return {{"num_attention_heads", fmt::to_string(config.attention_heads)},
+          {"num_key_value_heads", fmt::to_string(config.key_value_heads)},
+          {"head_dim", fmt::to_string(config.head_dim)}};
+}
+
+BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
+  const std::int64_t queries = config.attention_heads * config.head_dim;
+  const std::int64_t keys = config.key_value_heads * config.head_dim;
+  const std::int64_t gate = config.attention_output_gate ? 4 * queries : 0;
+  const std::int64_t sums = 2 * config.attention_heads;
+  return {.kept = config.hidden_size + 2 * queries + 3 * keys + gate + sums,
+          .passed = 2 * queries + 2 * keys + gate,
+          .recorded = queries + sums,
+          .working_bytes = working_bytes(config, pass)};
+}
+
+}  // namespace sluice::blocks::attention

@@ -1,0 +1,21 @@
+// Softmax attention of grouped queries; where the model has them with norms of queries and keys, and with a
+// gate on the output. Computed by decoder/attention_block.
+#pragma once
+
+#include "model/blocks/block.hpp"
+
+namespace sluice::blocks::attention {
+
+inline constexpr std::string_view kQProj = "self_attn.q_proj.weight";
+inline constexpr std::string_view kKProj = "self_attn.k_proj.weight";
+inline constexpr std::string_view kVProj = "self_attn.v_proj.weight";
+inline constexpr std::string_view kOProj = "self_attn.o_proj.weight";
+inline constexpr std::string_view kQNorm = "self_attn.q_norm.weight";  ///< unless QueryKeyNorm::kNone
+inline constexpr std::string_view kKNorm = "self_attn.k_norm.weight";
+
+/// With an output gate q_proj has a gate of [head_dim] beside each head's query.
+[[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
+[[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
+[[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
+
+}  // namespace sluice::blocks::attention

@@ -1,0 +1,15 @@
+// The MLP that every token of a layer without experts passes: a SwiGLU. Computed by decoder/mlp_blocks.
+#pragma once
+
+#include "model/blocks/swiglu.hpp"
+
+namespace sluice::blocks::dense_mlp {
+
+inline constexpr SwigluNames kNames{"mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"};
+
+[[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
+/// None: its tensors say it all.
+[[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
+[[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
+
+}  // namespace sluice::blocks::dense_mlp

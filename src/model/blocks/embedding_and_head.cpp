@@ -1,0 +1,37 @@
+#include "model/blocks/embedding_and_head.hpp"
+
+#include "base/compute_sizes.hpp"
+#include "base/dtype.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sluice::blocks::embedding_and_head {
+
+BlockTensor embedding_tensor(const ModelConfig& config) {
+  return {kEmbedding, {config.vocab_size, config.hidden_size}, Role::kEmbedding};
+}
+
+BlockTensor head_tensor(const ModelConfig& config) {
+  BlockTensor head{kHead, {config.vocab_size, config.hidden_size}, Role::kHead};
+  if (config.tie_word_embeddings) head.tied_to = kEmbedding;
+  return head;
+}
+
+std::vector<Setting> settings(const ModelConfig& config) {
+  return {{"pad_token_id", fmt::to_string(config.padding_token)}};
+}
+
+std::int64_t embedding_bytes(const ModelConfig& config, std::int64_t own_tokens, std::int64_t all_tokens,
+                             std::int64_t element_bytes) {
+  return (own_tokens + std::min(all_tokens, config.vocab_size)) * config.hidden_size * element_bytes;
+}
+
+BlockActivations head_activations(const ModelConfig& config) {
+  // Logits that are there at once, and the float32 gradient of a group of tokens.
+  return {.passed = 3 * config.hidden_size,
+          .working_bytes = kKeptLogitBytes + kLossTokens * config.hidden_size * size_of(DType::kFloat32)};
+}
+
+}  // namespace sluice::blocks::embedding_and_head

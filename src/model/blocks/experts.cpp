@@ -1,0 +1,31 @@
+#include "model/blocks/experts.hpp"
+
+#include "base/compute_sizes.hpp"
+
+#include <algorithm>
+
+namespace sluice::blocks::experts {
+namespace {
+
+/// The slots in the order of experts, and one block of rows, in the place of which its gradients come.
+std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
+  const std::int64_t slots = pass.group_tokens * config.experts_per_token;
+  return slots * 8 + std::min(kExpertBlockRows, slots) *
+                         (2 * config.hidden_size + 3 * config.expert_intermediate_size) * pass.element_bytes;
+}
+
+}  // namespace
+
+std::vector<BlockTensor> tensors(const ModelConfig& config) {
+  const std::int64_t width = config.expert_intermediate_size;
+  return {{kGateUpProj, {config.experts, 2 * width, config.hidden_size}, Role::kExpert},
+          {kDownProj, {config.experts, config.hidden_size, width}, Role::kExpert}};
+}
+
+BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
+  return {.kept = 2 * config.hidden_size,
+          .passed = 2 * config.hidden_size,
+          .working_bytes = working_bytes(config, pass)};
+}
+
+}  // namespace sluice::blocks::experts

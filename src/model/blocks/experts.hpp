@@ -1,0 +1,15 @@
+// A layer's routed experts, each a SwiGLU, fused. Computed by ops/experts.
+#pragma once
+
+#include "model/blocks/block.hpp"
+
+namespace sluice::blocks::experts {
+
+inline constexpr std::string_view kGateUpProj = "mlp.experts.gate_up_proj";
+inline constexpr std::string_view kDownProj = "mlp.experts.down_proj";
+
+[[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
+/// Without what tokens take on their way from rank to rank.
+[[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
+
+}  // namespace sluice::blocks::experts

@@ -1,0 +1,50 @@
+#include "model/blocks/layer_blocks.hpp"
+
+#include "base/error.hpp"
+#include "model/blocks/attention.hpp"
+#include "model/blocks/dense_mlp.hpp"
+#include "model/blocks/gated_delta_net.hpp"
+#include "model/blocks/moe.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace sluice {
+namespace {
+
+constexpr std::array kLayerBlocks{
+    LayerBlock{AttentionKind::kFull, "full_attention", "with full attention", blocks::attention::tensors,
+               blocks::attention::settings, blocks::attention::activations},
+    LayerBlock{AttentionKind::kLinear, "linear_attention", "with linear attention",
+               blocks::gated_delta_net::tensors, blocks::gated_delta_net::settings,
+               blocks::gated_delta_net::activations},
+    LayerBlock{MlpKind::kDense, "dense", "dense", blocks::dense_mlp::tensors, blocks::dense_mlp::settings,
+               blocks::dense_mlp::activations},
+    LayerBlock{MlpKind::kMoe, "moe", "with experts", blocks::moe::tensors, blocks::moe::settings,
+               blocks::moe::activations},
+};
+
+template <class Kind>
+const LayerBlock& find_block(Kind kind) {
+  const auto found =
+      std::ranges::find(kLayerBlocks, std::variant<AttentionKind, MlpKind>(kind), &LayerBlock::kind);
+  SLUICE_ASSERT(found != kLayerBlocks.end(), "layer_blocks.cpp lists no block of kind {}",
+                static_cast<int>(kind));
+  return *found;
+}
+
+}  // namespace
+
+std::int64_t LayerBlock::count_in(const ModelConfig& config) const {
+  if (const auto* mixer = std::get_if<AttentionKind>(&kind))
+    return std::ranges::count(config.attention, *mixer);
+  return std::ranges::count(config.layers, std::get<MlpKind>(kind));
+}
+
+std::span<const LayerBlock> layer_blocks() { return kLayerBlocks; }
+
+const LayerBlock& block_of(AttentionKind kind) { return find_block(kind); }
+
+const LayerBlock& block_of(MlpKind kind) { return find_block(kind); }
+
+}  // namespace sluice

@@ -1,0 +1,30 @@
+// Every block that a layer can be made of. A new one is described in a file of this folder, listed in
+// layer_blocks.cpp, and computed in decoder/.
+#pragma once
+
+#include "model/blocks/block.hpp"
+
+#include <span>
+#include <variant>
+
+namespace sluice {
+
+/// A block that mixes a layer's tokens, or its MLP.
+struct LayerBlock {
+  std::variant<AttentionKind, MlpKind> kind;
+  std::string_view name;     ///< of layers that have it, in the JSON of `sluice inspect`
+  std::string_view summary;  ///< the same for people: "3 with full attention"
+  std::vector<BlockTensor> (*tensors)(const ModelConfig& config);
+  std::vector<Setting> (*settings)(const ModelConfig& config);
+  BlockActivations (*activations)(const ModelConfig& config, const PassSize& pass);
+
+  [[nodiscard]] bool mixes_tokens() const { return std::holds_alternative<AttentionKind>(kind); }
+  /// Layers of the model that have it.
+  [[nodiscard]] std::int64_t count_in(const ModelConfig& config) const;
+};
+
+[[nodiscard]] std::span<const LayerBlock> layer_blocks();
+[[nodiscard]] const LayerBlock& block_of(AttentionKind kind);
+[[nodiscard]] const LayerBlock& block_of(MlpKind kind);
+
+}  // namespace sluice

@@ -1,0 +1,15 @@
+// The rotary position embedding: its tables, which every rank computes. Computed by
+// decoder/rotary_frequencies.
+#pragma once
+
+#include "model/blocks/block.hpp"
+
+namespace sluice::blocks::rotary {
+
+inline constexpr std::string_view kFrequencies = "model.rotary_emb.inv_freq";
+inline constexpr std::string_view kOriginalFrequencies = "model.rotary_emb.original_inv_freq";
+
+[[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
+[[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
+
+}  // namespace sluice::blocks::rotary

@@ -1,0 +1,16 @@
+// The three matrices of a SwiGLU, as a dense MLP and a shared expert have them.
+#pragma once
+
+#include "model/blocks/block.hpp"
+
+namespace sluice::blocks {
+
+struct SwigluNames {
+  std::string_view gate_proj, up_proj, down_proj;
+};
+
+/// gate_proj and up_proj [width, hidden], down_proj [hidden, width].
+[[nodiscard]] std::vector<BlockTensor> swiglu_tensors(const SwigluNames& names, std::int64_t width,
+                                                      std::int64_t hidden, Role role);
+
+}  // namespace sluice::blocks
