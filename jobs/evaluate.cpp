@@ -6,8 +6,8 @@
 #include "base/fault.hpp"
 #include "data/batch_source.hpp"
 #include "evaluate_report.hpp"
-#include "job/batch_options.hpp"
 #include "job/job.hpp"
+#include "job/prepare/batch_options.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
 #include "train/evaluator.hpp"
@@ -19,7 +19,8 @@ namespace {
 
 void evaluate(JobContext& context) {
   const JobConfig& config = context.config();
-  BatchSource tokens(context.comm, batch_options(context.blueprint));
+  BatchSource tokens(context.comm,
+                     batch_options(context.config(), context.blueprint.model.config.vocab_size));
   const Weights weights = make_weights(context);
 
   context.comm.set_deadline("step", config.deadline.step_seconds);

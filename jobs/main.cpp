@@ -15,6 +15,7 @@
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,8 @@ using sluice::JobArguments;
 /// What the chosen subcommand will do.
 using Action = std::function<int()>;
 
-void add_job_arguments(CLI::App& command, JobArguments& arguments) {
-  command.add_option("job", arguments.file, "Job file (TOML)")->required();
+void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* file = "Job file (TOML)") {
+  command.add_option("job", arguments.file, file)->required();
   command.add_option("--set", arguments.overrides, "table.key=value; may be repeated")
       ->expected(1)
       ->allow_extra_args(false)
@@ -40,31 +41,40 @@ void add_run(CLI::App& app, JobArguments& arguments, Action& action) {
   command->callback([&] { action = [&] { return sluice::run_command(arguments); }; });
 }
 
-void add_check(CLI::App& app, JobArguments& arguments, int& ranks, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("check", "Check a job file, its model and its plans, without a launch");
-  add_job_arguments(*command, arguments);
-  command->add_option("--ranks", ranks, "Number of ranks to plan for")
+/// A size such as 128.5GB.
+void add_memory(CLI::App& command, std::optional<std::int64_t>& bytes, const std::string& help) {
+  command.add_option_function<std::string>(
+      "--memory",
+      [&bytes](const std::string& text) {
+        bytes = sluice::parse_bytes(text);
+        if (!bytes)
+          throw CLI::ValidationError("--memory",
+                                     "'" + text + "' is no size with its unit, such as 128.5GB or 120GiB");
+      },
+      help);
+}
+
+void add_check(CLI::App& app, sluice::CheckArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "check",
+      "Find all that a run would fail for: job file, model, tokens, memory, weights; without a launch");
+  add_job_arguments(*command, arguments.job);
+  command->add_option("--ranks", arguments.ranks, "Number of ranks to plan for")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->callback([&] { action = [&] { return sluice::check_command(arguments, ranks); }; });
+  add_memory(*command, arguments.memory_bytes,
+             "Memory of one rank, such as 128.5GB; otherwise what this machine has available");
+  command->callback([&] { action = [&] { return sluice::check_command(arguments); }; });
 }
 
 void add_plan(CLI::App& app, sluice::PlanArguments& arguments, Action& action) {
   CLI::App* command = app.add_subcommand("plan", "Memory of each rank, by purpose");
-  add_job_arguments(*command, arguments.job);
+  add_job_arguments(*command, arguments.job,
+                    "Job file (TOML); or a model directory or config.json, to train it with all defaults");
   command->add_option("--ranks", arguments.ranks, "Number of ranks")
       ->required()
       ->check(CLI::Range(1, 1 << 20));
-  command->add_option_function<std::string>(
-      "--memory",
-      [&](const std::string& text) {
-        arguments.memory_bytes = sluice::parse_bytes(text);
-        if (!arguments.memory_bytes)
-          throw CLI::ValidationError("--memory",
-                                     "'" + text + "' is no size with its unit, such as 128.5GB or 120GiB");
-      },
-      "Memory of one rank, such as 128.5GB");
+  add_memory(*command, arguments.memory_bytes, "Memory of one rank, such as 128.5GB");
   command->add_flag("--json", arguments.json, "Print JSON");
   command->callback([&] { action = [&] { return sluice::plan_command(arguments); }; });
 }
@@ -114,13 +124,13 @@ int parse_and_act(int argc, char** argv) {
   app.require_subcommand(1);
   Action action;
   JobArguments job;
-  int ranks = 1;
+  sluice::CheckArguments check;
   sluice::PlanArguments plan;
   sluice::InspectArguments inspect;
   sluice::SynthesizeArguments synthesize;
   sluice::VerifyArguments verify;
   add_run(app, job, action);
-  add_check(app, job, ranks, action);
+  add_check(app, check, action);
   add_plan(app, plan, action);
   add_inspect(app, inspect, action);
   add_synthesize(app, synthesize, action);

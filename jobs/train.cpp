@@ -4,9 +4,11 @@
 
 #include "base/fault.hpp"
 #include "data/batch_source.hpp"
-#include "job/batch_options.hpp"
+#include "job/console.hpp"
 #include "job/export_weights.hpp"
 #include "job/job.hpp"
+#include "job/prepare/batch_options.hpp"
+#include "job/prepare/start_notes.hpp"
 #include "job/prepare/trainer_options.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
@@ -41,7 +43,10 @@ void train(JobContext& context) {
   const JobConfig& config = context.config();
 
   // 1. Tokens, and where weights will go: refused before hours are spent.
-  BatchSource batches(context.comm, batch_options(context.blueprint));
+  BatchSource batches(context.comm,
+                      batch_options(context.config(), context.blueprint.model.config.vocab_size));
+  if (context.is_root())
+    console::line("data      {}", data_text(config, batches.sequence_count(), batches.marks_documents()));
   require_export(context);
 
   // 2. Weights, straight into the shards.

@@ -34,6 +34,8 @@ class BatchSource {
   BatchSource(Communicator& comm, BatchOptions options);
 
   [[nodiscard]] std::int64_t sequence_count() const { return sequence_count_; }
+  /// Whether documents are kept apart: the file or the options say where they begin. Always in an evaluation.
+  [[nodiscard]] bool marks_documents() const { return has_marks_; }
   /// Documents in the file; counted only with TokenFileOptions::keep_rest.
   [[nodiscard]] std::int64_t document_count() const { return document_count_; }
 

@@ -1,10 +1,11 @@
 #include "job/blueprint.hpp"
 
 #include "base/version.hpp"
-#include "load/streaming_loader.hpp"
 #include "model/agreed_settings.hpp"
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace sluice {
@@ -34,11 +35,22 @@ AgreementTopic tensor_topic(const ParameterManifest& manifest) {
   return topic;
 }
 
+/// Its messages name the key and the place from the root on: a relative path depends on where a job starts.
+ModelDescription describe_model_of(const ModelSettings& settings) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(settings.path, error);
+  try {
+    return describe_model(error ? settings.path : absolute.lexically_normal(), settings.dtype);
+  } catch (const Error& e) {
+    fail(e.code(), "model.path: {}", e.what());
+  }
+}
+
 }  // namespace
 
 Blueprint::Blueprint(JobConfig job)
     : config(std::move(job)),
-      model(describe_model(config.model.path, config.model.dtype)),
+      model(describe_model_of(config.model)),
       keys(model.manifest),
       layouts(make_unit_layouts(model.manifest)),
       stages(make_stage_plan(layouts, model.config.tie_word_embeddings)) {}
@@ -46,10 +58,6 @@ Blueprint::Blueprint(JobConfig job)
 ShardPlan Blueprint::shard_plan(int world) const {
   const auto wanted = static_cast<int>(config.parallel.expert_parallel);
   return {layouts, {world, wanted == 0 ? world : wanted}};
-}
-
-std::vector<RankMemory> Blueprint::memory_plan(const ShardPlan& plan, const JobConfig& settings) const {
-  return plan_memory(model.config, plan, stages, settings, LoadOptions().ring_slots);
 }
 
 std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint) {

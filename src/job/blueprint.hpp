@@ -10,6 +10,8 @@
 #include "shard/shard_plan.hpp"
 #include "shard/stage_plan.hpp"
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sluice {
@@ -17,7 +19,8 @@ namespace sluice {
 /// Its parts refer to each other, so it stays where it was made.
 class Blueprint {
  public:
-  /// Describes the model of `config` from its config.json. Errors as describe_model().
+  /// Describes the model of `config` from its config.json. Errors as describe_model(), with the key
+  /// model.path.
   explicit Blueprint(JobConfig config);
   Blueprint(const Blueprint&) = delete;
   Blueprint& operator=(const Blueprint&) = delete;
@@ -31,12 +34,11 @@ class Blueprint {
   /// Cuts the units for `world` ranks. Refers to this blueprint. Errors as ShardPlan.
   [[nodiscard]] ShardPlan shard_plan(int world) const;
 
-  /// What each rank of such a plan will need: as plan_memory(), with the loader's ring.
-  [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan) const {
-    return memory_plan(plan, config);
+  /// What each rank of such a plan will need: as plan_memory().
+  [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan, const Workload& work,
+                                                    std::span<const std::int64_t> staging_bytes) const {
+    return plan_memory(model.config, plan, stages, work, staging_bytes);
   }
-  /// The same with other settings, the model and `plan` being as they are.
-  [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan, const JobConfig& settings) const;
 };
 
 /// What all ranks must agree on: program, job keys, model settings, tensors.

@@ -45,17 +45,22 @@ void choose_how_threads_wait(const JobConfig& config) {
 
 }  // namespace
 
+std::optional<fs::path> find_compute_program(JobKind kind) {
+  const Job& job = find_job(kind);
+  if (job.program.empty()) return std::nullopt;
+  return program_beside_this(job.program);
+}
+
 void exec_compute_program(const JobConfig& config, const JobArguments& arguments) {
-  const Job& job = find_job(config.job.kind);
-  if (job.program.empty()) return;
-  const fs::path program = program_beside_this(job.program);
-  std::vector<std::string> words = run_words(program, arguments);
+  const std::optional<fs::path> program = find_compute_program(config.job.kind);
+  if (!program) return;
+  std::vector<std::string> words = run_words(*program, arguments);
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   choose_how_threads_wait(config);
-  execv(program.c_str(), pointers.data());
-  fail(ExitCode::kInternal, "{}: could not be started: {}", program.string(), std::strerror(errno));
+  execv(program->c_str(), pointers.data());
+  fail(ExitCode::kInternal, "{}: could not be started: {}", program->string(), std::strerror(errno));
 }
 
 }  // namespace sluice

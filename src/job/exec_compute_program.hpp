@@ -4,11 +4,18 @@
 #include "config/job_config.hpp"
 #include "job/commands/commands.hpp"
 
+#include <filesystem>
+#include <optional>
+
 namespace sluice {
 
+/// The program that runs jobs of a kind, or nothing if this one does. Error(kBadConfig) if no program knows
+/// the kind, or if that program does not lie beside this one.
+[[nodiscard]] std::optional<std::filesystem::path> find_compute_program(JobKind kind);
+
 /// If the job's kind runs in another program, replaces this process by that one under the same `run` command,
-/// which keeps its rank: nothing of MPI may have started. Error(kBadConfig) if that program does not lie
-/// beside this one; Error(kInternal) if the system refuses to start it.
+/// which keeps its rank: nothing of MPI may have started. Errors as find_compute_program(); Error(kInternal)
+/// if the system refuses to start it.
 void exec_compute_program(const JobConfig& config, const JobArguments& arguments);
 
 }  // namespace sluice

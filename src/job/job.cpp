@@ -1,5 +1,8 @@
 #include "job/job.hpp"
 
+#include "job/prepare/load_request.hpp"
+#include "job/prepare/workload.hpp"
+
 #include <map>
 
 namespace sluice {
@@ -11,6 +14,12 @@ std::map<JobKind, Job>& registry() {
 }
 
 }  // namespace
+
+std::vector<RankMemory> JobContext::memory_plan() const {
+  Workload work = workload_of(config());
+  work.threads = threads;
+  return blueprint.memory_plan(plan, work, largest_staging(blueprint, plan, nodes));
+}
 
 JobRegistration::JobRegistration(JobKind kind, const Job& job) { registry().emplace(kind, job); }
 

@@ -22,12 +22,8 @@ struct JobContext {
   int threads;              ///< of this rank
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
-  /// What each rank will need with as many threads as this one has.
-  [[nodiscard]] std::vector<RankMemory> memory_plan() const {
-    JobConfig settings = config();
-    settings.parallel.threads = threads;
-    return blueprint.memory_plan(plan, settings);
-  }
+  /// What each rank will need with as many threads as this one has; staging is what it may be at most.
+  [[nodiscard]] std::vector<RankMemory> memory_plan() const;
   [[nodiscard]] bool is_root() const { return comm.rank() == 0; }
 };
 

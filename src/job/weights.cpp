@@ -1,18 +1,14 @@
 #include "job/weights.hpp"
 
 #include "base/bytes.hpp"
+#include "base/clock.hpp"
 #include "base/log.hpp"
-#include "comm/ranks_text.hpp"
-#include "comm/run_together.hpp"
 #include "job/console.hpp"
+#include "job/prepare/load_request.hpp"
+#include "job/prepare/memory_check.hpp"
 #include "job/progress_line.hpp"
-#include "load/load_plan.hpp"
-#include "load/streaming_loader.hpp"
+#include "load/checkpoint_load.hpp"
 #include "shard/initial_values.hpp"
-#include "verify/verify_shards.hpp"
-#include "weights/checkpoint_match.hpp"
-#include "weights/copy_agreement.hpp"
-#include "weights/tied_copies.hpp"
 
 #include <algorithm>
 #include <string>
@@ -40,93 +36,19 @@ void begin(JobContext& context) {
   if (context.is_root()) print_shards(context);
 }
 
-/// What a rank will hold at its peak, as far as the plans know it exactly: activations are an estimate.
-std::int64_t certain_bytes(const RankMemory& memory) {
-  return std::max(memory.load_total(), memory.compute_total() - memory.activations);
-}
-
 /// Fails before the kernel would have to choose a victim. The ranks of a node take from one pool.
-void require_memory(const JobContext& context) {
-  const std::vector<RankMemory> plans = context.memory_plan();
+void require_memory_of_node(const JobContext& context) {
   const int node = context.nodes[static_cast<std::size_t>(context.comm.rank())];
-  std::int64_t needed = 0;
-  std::vector<int> neighbours;
-  for (std::size_t rank = 0; rank < plans.size(); ++rank) {
-    if (context.nodes[rank] != node) continue;
-    needed += certain_bytes(plans[rank]);
-    neighbours.push_back(static_cast<int>(rank));
-  }
-  const bool unified = context.config().load.unified_memory;
-  const std::int64_t available =
-      available_memory_bytes(unified ? MemoryPool::kUnified : MemoryPool::kReclaimable);
-  if (needed > available)
-    fail(
-        ExitCode::kTooLittle,
-        "the machine of {} must hold {} at the peak, and has {} {}: {} too little. Use more machines, or see "
-        "sluice plan for what takes the memory{}",
-        ranks_text(std::move(neighbours)), format_bytes(needed), format_bytes(available),
-        unified ? "free" : "available", format_bytes(needed - available),
-        unified ? "; load.unified_memory counts the page cache as used: sysctl vm.drop_caches=1 empties it"
-                : "");
+  require_memory(context.memory_plan(), context.nodes, node, memory_of_this_machine(context.config().load));
 }
 
-ReaderAssignment assign_readers(const JobContext& context) {
-  switch (context.config().load.readers) {
-    case Readers::kNode:
-      return ReaderAssignment::node(context.nodes);
-    case Readers::kAll:
-      return ReaderAssignment::all(context.comm.size());
-    case Readers::kRank0:
-      break;
-  }
-  return ReaderAssignment::rank0(context.comm.size());
-}
-
-CachePolicy cache_policy(const LoadSettings& load) {
-  const bool leaves_none = load.page_cache == CachePolicy::kAuto && load.unified_memory;
-  return leaves_none ? CachePolicy::kDrop : load.page_cache;
-}
-
-/// Every rank has made the plan by itself; a difference would send bytes to the wrong place.
-void agree_on_plan(Communicator& comm, const LoadPlan& plan) {
-  const std::vector<std::string> digests = comm.all_gather_text(plan.digest().hex());
-  for (int rank = 0; rank < comm.size(); ++rank)
-    SLUICE_ASSERT(digests[static_cast<std::size_t>(rank)] == digests.front(),
-                  "rank {} made another load plan than rank 0", rank);
-}
-
-/// What the files hold and where it belongs; the same on every rank.
-struct Source {
-  CheckpointIndex index;
-  CheckpointMatch match;
-};
-
-Source examine_checkpoint(JobContext& context) {
-  const JobConfig& config = context.config();
-  CheckpointIndex index = share_checkpoint_index(context.comm, config.model.path);
-  CheckpointMatch match = match_checkpoint(index, context.blueprint.keys, config.model.dtype);
-  run_together(context.comm, [&] {
-    if (context.is_root()) require_tied_copies(index, context.blueprint.keys, config.model.path);
-  });
-  if (context.is_root()) {
-    for (const std::string& warning : index.warnings) log::warning("{}", warning);
-    for (const std::string& text : ignored_text(match)) log::info("{}", text);
-  }
-  give_back_free_heap();  // headers of many tensors are megabytes of JSON
-  return {std::move(index), std::move(match)};
-}
-
-/// Collective. What is streamed by whom, agreed on before the first byte is.
-LoadPlan make_plan(JobContext& context, const Source& source) {
-  const JobConfig& config = context.config();
-  LoadPlan plan(source.index, source.match, context.plan,
-                {.arena = config.model.dtype,
-                 .chunk_bytes = config.load.chunk_bytes,
-                 .readers = assign_readers(context),
-                 .discard = config.load.sink == LoadSink::kDiscard});
-  agree_on_plan(context.comm, plan);
-  agree_on_source(context.comm, source.index, config.model.path, plan.readers().readers());
-  return plan;
+/// Collective. How the checkpoint gets into the shards, agreed on by all ranks.
+PlannedLoad plan_load_of(const JobContext& context) {
+  PlannedLoad planned = plan_load(context.comm, load_request(context.blueprint, context.plan, context.nodes));
+  if (!context.is_root()) return planned;
+  for (const std::string& warning : planned.index.warnings) log::warning("{}", warning);
+  for (const std::string& text : ignored_text(planned.match)) log::info("{}", text);
+  return planned;
 }
 
 void print_load(const LoadReport& report, bool unified_memory) {
@@ -147,19 +69,35 @@ void print_load(const LoadReport& report, bool unified_memory) {
                 format_mib(pool));
 }
 
-LoadReport run_plan(JobContext& context, const LoadPlan& plan, ShardArena* arena) {
+void print_verification(const VerifyReport& report) {
+  console::line("verified  {} tensors, {} read again, content {}", report.tensors,
+                format_bytes(report.read_bytes), report.content.hex());
+  if (report.non_finite > 0) log::warning("{} weights are infinite or NaN", report.non_finite);
+}
+
+/// Collective. Runs a load with its progress, and a verification if the job wants one.
+LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena* arena) {
   const JobConfig& config = context.config();
-  ProgressLine progress("load", console::is_terminal());
-  LoadOptions options;
-  options.page_cache = cache_policy(config.load);
-  options.limit_seconds = config.deadline.load_seconds;
-  options.baseline = context.baseline;
-  options.progress = [&](const LoadProgress& p) {
-    console::raw(progress.update(p.done_bytes, p.total_bytes, p.seconds));
+  ProgressLine loading("load", console::is_terminal()), verifying("verify", console::is_terminal());
+  Stopwatch verification;
+  CheckpointLoadOptions options;
+  options.load = load_options(config);
+  options.load.baseline = context.baseline;
+  options.load.progress = [&](const LoadProgress& p) {
+    console::raw(loading.update(p.done_bytes, p.total_bytes, p.seconds));
   };
-  LoadReport report = load_shards(context.comm, plan, config.model.path, arena, options);
-  if (context.is_root()) print_load(report, config.load.unified_memory);
-  return report;
+  options.loaded = [&](const LoadReport& report) {
+    if (context.is_root()) print_load(report, config.load.unified_memory);
+    verification.restart();
+  };
+  if (config.load.verify) options.verify.emplace();
+  if (config.load.verify && context.is_root())
+    options.verify->progress = [&](std::int64_t done, std::int64_t total) {
+      console::raw(verifying.update(done, total, verification.seconds()));
+    };
+  CheckpointLoadReport report = load_checkpoint(context.comm, planned, config.model.path, arena, options);
+  if (report.verify && context.is_root()) print_verification(*report.verify);
+  return std::move(report.load);
 }
 
 /// Memory that this rank may take from now on, if the job sets a limit.
@@ -169,33 +107,13 @@ std::optional<DataGrowthLimit> limit_memory(const JobContext& context, std::int6
   return std::optional<DataGrowthLimit>(std::in_place, arena_bytes + extra);
 }
 
-/// Reads the files once more and compares them with what has arrived.
-void verify(JobContext& context, const LoadPlan& plan, const ShardArena& arena, const Source& source) {
-  ProgressLine progress("verify", console::is_terminal());
-  const Stopwatch watch;
-  VerifyOptions options;
-  options.readers = plan.readers().readers();
-  if (context.is_root())
-    options.progress = [&](std::int64_t done, std::int64_t total) {
-      console::raw(progress.update(done, total, watch.seconds()));
-    };
-  const VerifyReport report =
-      verify_shards(context.comm, arena, source.index, source.match, context.config().model.path, options);
-  if (!context.is_root()) return;
-  console::line("verified  {} tensors, {} read again, content {}", report.tensors,
-                format_bytes(report.read_bytes), report.content.hex());
-  if (report.non_finite > 0) log::warning("{} weights are infinite or NaN", report.non_finite);
-}
-
-Weights load_checkpoint(JobContext& context) {
+Weights load_weights(JobContext& context) {
   const DType dtype = context.config().model.dtype;
   const int rank = context.comm.rank();
   const auto limit = limit_memory(context, context.plan.arena_elements(rank) * size_of(dtype));
-  const Source source = examine_checkpoint(context);
-  const LoadPlan plan = make_plan(context, source);
+  const PlannedLoad planned = plan_load_of(context);
   Weights weights{ShardArena(context.plan, rank, dtype, "weights"), std::nullopt};
-  weights.load = run_plan(context, plan, &weights.arena);
-  if (context.config().load.verify) verify(context, plan, weights.arena, source);
+  weights.load = run_load(context, planned, &weights.arena);
   return weights;
 }
 
@@ -212,17 +130,17 @@ Weights draw_weights(JobContext& context) {
 
 Weights make_weights(JobContext& context) {
   begin(context);
-  require_memory(context);
+  require_memory_of_node(context);
   context.comm.barrier();  // or one rank would find too little where another one has begun to take its part
-  return context.config().model.init == ModelInit::kRandom ? draw_weights(context) : load_checkpoint(context);
+  return context.config().model.init == ModelInit::kRandom ? draw_weights(context) : load_weights(context);
 }
 
 LoadReport stream_weights(JobContext& context) {
   begin(context);
   const auto limit = limit_memory(context, 0);
-  const LoadPlan plan = make_plan(context, examine_checkpoint(context));
+  const PlannedLoad planned = plan_load_of(context);
   if (context.is_root()) console::line("sink      discard: no shard is kept");
-  return run_plan(context, plan, nullptr);
+  return run_load(context, planned, nullptr);
 }
 
 }  // namespace sluice

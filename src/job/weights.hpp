@@ -16,8 +16,8 @@ struct Weights {
 
 /// Collective over the context's communicator. Rank 0 prints what each rank will hold before anything is
 /// allocated, the load's progress, and at the end what it took. Error(kBadData) if the checkpoint is not the
-/// model's; Error(kInternal) if the ranks' plans differ, or if what the job will hold does not fit the
-/// memory that is there.
+/// model's; Error(kInternal) if the ranks' plans differ; Error(kTooLittle) if what the job will hold for
+/// certain does not fit the memory that is there.
 [[nodiscard]] Weights make_weights(JobContext& context);
 
 /// Collective over the context's communicator. The load of load.sink = "discard": every byte is read and

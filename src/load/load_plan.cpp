@@ -70,8 +70,11 @@ void for_each_owner(const ShardPlan& shards, int unit, std::int64_t begin, std::
   }
 }
 
-/// The elements of all arenas that belong to some tensor.
-std::vector<Interval> expected_intervals(const ShardPlan& shards) {
+/// Whether a rank is among those that are asked about: one, or all.
+bool is_asked(std::optional<int> asked, int rank) { return !asked || *asked == rank; }
+
+/// The elements of the arenas of `asked` that belong to some tensor.
+std::vector<Interval> expected_intervals(const ShardPlan& shards, std::optional<int> asked) {
   std::vector<Interval> intervals;
   const auto& units = shards.layouts().units;
   for (int unit = 0; unit < static_cast<int>(units.size()); ++unit) {
@@ -81,7 +84,8 @@ std::vector<Interval> expected_intervals(const ShardPlan& shards) {
                                [&](const Run& run) {
                                  for_each_owner(shards, unit, run.unit_begin, run.count,
                                                 [&](int rank, std::int64_t at, Range part) {
-                                                  intervals.push_back({rank, {at, at + part.count()}});
+                                                  if (is_asked(asked, rank))
+                                                    intervals.push_back({rank, {at, at + part.count()}});
                                                 });
                                });
     }
@@ -167,6 +171,11 @@ std::int64_t LoadPlan::chunk_room(int rank) const {
   return largest == 0 ? 0 : round_up(largest, kBlockBytes) + 2 * kBlockBytes;
 }
 
+int LoadPlan::slots(int rank, int ring_slots) const {
+  const auto reads = std::ssize(reads_by(readers().reader_of(rank)));
+  return static_cast<int>(std::clamp<std::int64_t>(reads, 1, ring_slots));
+}
+
 void LoadPlan::cut_by_owner(const Source& source, Range elements, std::int64_t position,
                             const std::function<void(const Piece&)>& visit) const {
   const TensorHome& home = shards_.layouts().homes[static_cast<std::size_t>(source.tensor)];
@@ -215,14 +224,19 @@ void LoadPlan::transfers_of(const Read& read, std::vector<Transfer>& transfers) 
   });
 }
 
-void LoadPlan::check_coverage() const {
+void LoadPlan::check_coverage() const { check_coverage(std::optional<int>()); }
+
+void LoadPlan::check_coverage(int rank) const { check_coverage(std::optional<int>(rank)); }
+
+void LoadPlan::check_coverage(std::optional<int> asked) const {
   std::vector<Interval> written;
   for (const Read& read : reads_)
     for_each_piece(read, [&](const Piece& piece) {
-      written.push_back({piece.rank, {piece.target, piece.target + piece.count}});
+      if (is_asked(asked, piece.rank))
+        written.push_back({piece.rank, {piece.target, piece.target + piece.count}});
     });
   const std::vector<Interval> have = joined(std::move(written), "load plan");
-  const std::vector<Interval> want = joined(expected_intervals(shards_), "shard plan");
+  const std::vector<Interval> want = joined(expected_intervals(shards_, asked), "shard plan");
   const auto same = [](const Interval& a, const Interval& b) {
     return a.rank == b.rank && a.range.begin == b.range.begin && a.range.end == b.range.end;
   };
@@ -256,6 +270,29 @@ Digest LoadPlan::digest() const {
     }
   }
   return digest_of(out.bytes());
+}
+
+std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlanOptions& options,
+                                         int ring_slots) {
+  const std::int64_t widest = size_of(DType::kFloat32);
+  std::vector<std::int64_t> limits(static_cast<std::size_t>(shards.world()));
+  std::vector<std::int64_t> payload = limits, foreign = limits;  // read by each rank; that it sends on
+  for (int rank = 0; rank < shards.world(); ++rank) {
+    const auto reader = static_cast<std::size_t>(options.readers.reader_of(rank));
+    const std::int64_t bytes = shards.arena_elements(rank) * widest;
+    payload[reader] += bytes;
+    if (!options.readers.is_reader(rank)) foreign[reader] += bytes;
+  }
+  for (int rank = 0; rank < shards.world(); ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const bool reads = options.readers.is_reader(rank);
+    const std::int64_t staged = std::min(options.chunk_bytes, shards.arena_elements(rank) * widest);
+    const std::int64_t read = std::min(options.chunk_bytes, payload[at]);
+    const std::int64_t chunk = round_up(read, LoadPlan::kBlockBytes) + 2 * LoadPlan::kBlockBytes;
+    const std::int64_t slot = reads ? chunk + std::min(options.chunk_bytes, foreign[at]) : staged;
+    limits[at] = ring_slots * round_up(slot, LoadPlan::kBlockBytes);
+  }
+  return limits;
 }
 
 }  // namespace sluice

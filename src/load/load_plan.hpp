@@ -11,12 +11,14 @@
 
 #include "base/bytes.hpp"
 #include "base/digest.hpp"
+#include "base/round.hpp"
 #include "load/reader_assignment.hpp"
 #include "shard/shard_plan.hpp"
 #include "weights/checkpoint_match.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -88,9 +90,11 @@ class LoadPlan {
   /// The same pieces grouped by rank. `transfers` is overwritten and keeps its capacity.
   void transfers_of(const Read& read, std::vector<Transfer>& transfers) const;
 
-  /// Error(kInternal) unless every arena element that belongs to a tensor is written exactly once, and no
-  /// other element is.
+  /// Error(kInternal) unless every element of every arena that belongs to a tensor is written exactly once,
+  /// and no other. Takes as long as making the plan, and 24 bytes for each piece while it looks.
   void check_coverage() const;
+  /// The same for the arena of one rank, and the pieces that it gets: all ranks together prove it all.
+  void check_coverage(int rank) const;
 
   /// Payload bytes, in the files' element types: in total, and as read, kept and sent by one rank.
   [[nodiscard]] std::int64_t read_bytes() const { return read_bytes_; }
@@ -100,11 +104,16 @@ class LoadPlan {
     return readers().is_reader(rank) ? totals(rank).read - totals(rank).payload : 0;
   }
   /// Staging that one read takes: at its reader the read, rounded out to blocks, and the small pieces packed
-  /// for others; elsewhere what is packed or has to be converted. A ring of n slots takes n times as much,
-  /// and nothing else is allocated.
+  /// for others; elsewhere what is packed or has to be converted.
   [[nodiscard]] std::int64_t slot_bytes(int rank) const { return chunk_room(rank) + totals(rank).packed; }
   /// The part of a reader's slot that holds the read itself; whole blocks. 0 elsewhere.
   [[nodiscard]] std::int64_t chunk_room(int rank) const;
+  /// Slots of a rank's ring: `ring_slots`, or one for each read that it takes part in if those are fewer.
+  [[nodiscard]] int slots(int rank, int ring_slots) const;
+  /// All that the load of a rank allocates besides its arena: its slots, in whole blocks.
+  [[nodiscard]] std::int64_t staging_bytes(int rank, int ring_slots) const {
+    return slots(rank, ring_slots) * round_up(slot_bytes(rank), kBlockBytes);
+  }
 
   /// Digest of everything that two ranks must have in common to load together.
   [[nodiscard]] Digest digest() const;
@@ -129,6 +138,7 @@ class LoadPlan {
   void cut_reads();
   void add_up();
   void add_up(const Read& read, const std::vector<Transfer>& transfers);
+  void check_coverage(std::optional<int> rank) const;
   void cut_by_owner(const Source& source, Range elements, std::int64_t position,
                     const std::function<void(const Piece&)>& visit) const;
   [[nodiscard]] const RankTotals& totals(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -141,5 +151,10 @@ class LoadPlan {
   std::vector<RankTotals> ranks_;
   std::int64_t read_bytes_ = 0;
 };
+
+/// What LoadPlan::staging_bytes() is at most on each rank, whatever files the plan is made for: for those
+/// that are not there yet. Element types of up to 4 bytes may have to be converted.
+[[nodiscard]] std::vector<std::int64_t> staging_limits(const ShardPlan& shards,
+                                                       const LoadPlanOptions& options, int ring_slots);
 
 }  // namespace sluice

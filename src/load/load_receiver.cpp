@@ -9,7 +9,7 @@ LoadReceiver::LoadReceiver(const LoadSetting& setting)
       from_(setting.plan.readers().reader_of(setting.rank())),
       reads_(setting.plan.reads_by(from_)),
       writer_(setting.arena),
-      ring_(setting.plan.slot_bytes(setting.rank()), setting.options.ring_slots),
+      ring_(setting.ring()),
       slots_(ring_.slots()) {}
 
 void LoadReceiver::step(std::size_t read) {

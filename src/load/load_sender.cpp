@@ -27,7 +27,7 @@ LoadSender::LoadSender(const LoadSetting& setting)
     : setting_(setting),
       reads_(setting.plan.reads_by(setting.rank())),
       writer_(setting.arena),
-      ring_(setting.plan.slot_bytes(setting.rank()), setting.options.ring_slots),
+      ring_(setting.ring()),
       chunks_(ring_.slots()),
       reader_(setting.plan, setting.directory, setting.options.page_cache, own_place()),
       ahead_(reads_.size(), ring_.slots(), setting.options.reader_threads,

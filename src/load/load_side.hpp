@@ -15,6 +15,28 @@ namespace sluice {
 
 constexpr int kLoadTag = 1;
 
+/// The staging memory of a rank: equal slots, each beginning on a page. A rank that stages nothing has none.
+class StagingRing {
+ public:
+  StagingRing(std::int64_t slot_bytes, int slots)
+      : slot_bytes_(round_up(slot_bytes, LoadPlan::kBlockBytes)),
+        slots_(static_cast<std::size_t>(slots)),
+        block_(slot_bytes == 0 ? MemoryBlock()
+                               : allocate(MemoryKind::kPrivate, slot_bytes_ * slots, "load staging")) {}
+
+  [[nodiscard]] std::size_t slots() const { return slots_; }
+  [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
+  [[nodiscard]] std::span<std::byte> slot(std::size_t i) const {
+    const auto bytes = block_.data() == nullptr ? 0 : static_cast<std::size_t>(slot_bytes_);
+    return {block_.data() + i % slots_ * bytes, bytes};
+  }
+
+ private:
+  std::int64_t slot_bytes_;
+  std::size_t slots_;
+  MemoryBlock block_;
+};
+
 /// What both sides work with.
 struct LoadSetting {
   Communicator& comm;
@@ -23,6 +45,9 @@ struct LoadSetting {
   const std::filesystem::path& directory;
   const LoadOptions& options;
   [[nodiscard]] int rank() const { return comm.rank(); }
+  [[nodiscard]] StagingRing ring() const {
+    return {plan.slot_bytes(rank()), plan.slots(rank(), options.ring_slots)};
+  }
 };
 
 /// Puts pieces where they belong in this rank's arena; nowhere without one.
@@ -46,28 +71,6 @@ class ArenaWriter {
 
  private:
   const ShardArena* arena_;
-};
-
-/// The staging memory of a rank: equal slots, each beginning on a page. A rank that stages nothing has none.
-class StagingRing {
- public:
-  StagingRing(std::int64_t slot_bytes, int slots)
-      : slot_bytes_(round_up(slot_bytes, LoadPlan::kBlockBytes)),
-        slots_(static_cast<std::size_t>(slots)),
-        block_(slot_bytes == 0 ? MemoryBlock()
-                               : allocate(MemoryKind::kPrivate, slot_bytes_ * slots, "load staging")) {}
-
-  [[nodiscard]] std::size_t slots() const { return slots_; }
-  [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
-  [[nodiscard]] std::span<std::byte> slot(std::size_t i) const {
-    const auto bytes = block_.data() == nullptr ? 0 : static_cast<std::size_t>(slot_bytes_);
-    return {block_.data() + i % slots_ * bytes, bytes};
-  }
-
- private:
-  std::int64_t slot_bytes_;
-  std::size_t slots_;
-  MemoryBlock block_;
 };
 
 }  // namespace sluice

@@ -19,9 +19,12 @@ struct LoadProgress {
   double seconds = 0;
 };
 
+/// Slots of a load's ring unless it is told otherwise.
+constexpr int kRingSlots = 4;
+
 struct LoadOptions {
-  int ring_slots = 4;      ///< chunks under way at once; staging is this times LoadPlan::slot_bytes()
-  int reader_threads = 2;  ///< reads under way at once, on a rank that reads
+  int ring_slots = kRingSlots;  ///< chunks under way at once; see LoadPlan::staging_bytes()
+  int reader_threads = 2;       ///< reads under way at once, on a rank that reads
   CachePolicy page_cache = CachePolicy::kAuto;
   double limit_seconds = 900;                           ///< longest wait for a read
   MemorySample baseline{};                              ///< what peak_growth_bytes is counted from

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 namespace sluice {
 namespace {
 
@@ -75,6 +77,8 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   const auto layers = static_cast<std::size_t>(config.integer({"num_hidden_layers"}, {}, 1, kMaxLayers));
   model.layers.assign(layers, MlpKind::kDense);
   model.attention.assign(layers, AttentionKind::kFull);
+  model.max_positions =
+      config.integer({"max_position_embeddings"}, 0, 0, std::numeric_limits<std::int64_t>::max());
   model.rms_norm_eps = config.positive({"rms_norm_eps"}, defaults.rms_norm_eps);
   model.initializer_range = config.positive({"initializer_range"}, 0.02);
   model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, false);

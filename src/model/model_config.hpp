@@ -62,6 +62,7 @@ struct ModelConfig {
   bool attention_output_gate = false;    ///< of full attention
   bool zero_centred_norms = false;       ///< norms multiply with 1 + weight; a delta net's own does not
   std::int64_t intermediate_size = 0;    ///< width of dense feed-forward layers
+  std::int64_t max_positions = 0;        ///< max_position_embeddings; 0 where config.json does not say
   std::vector<MlpKind> layers;           ///< one per layer
   std::vector<AttentionKind> attention;  ///< one per layer
   LinearAttentionConfig linear_attention;

@@ -67,31 +67,30 @@ std::int64_t layer_bytes(const LayerActivations& layer, std::int64_t hidden, std
 
 }  // namespace
 
-ActivationBytes plan_activations(const ModelConfig& model, const JobConfig& job, const TokenLoad& load) {
-  const std::int64_t length = job.data.sequence_length;
-  const std::int64_t size = size_of(job.model.dtype);
+ActivationBytes plan_activations(const ModelConfig& model, const Workload& work, const TokenLoad& load) {
+  const std::int64_t length = work.sequence_length;
+  const std::int64_t size = size_of(work.dtype);
   const std::int64_t hidden = model.hidden_size;
-  const std::int64_t sequences = std::min(load.own_sequences, job.train.micro_batch_sequences);
+  const std::int64_t sequences = std::min(load.own_sequences, work.micro_batch_sequences);
   const std::int64_t tokens = load.own_sequences * length, micro_tokens = sequences * length;
   const std::int64_t group_tokens = load.group_sequences * length;
-  const bool trains = job.job.kind == JobKind::kTrain;
-  const bool keeps_attention = trains && job.train.recompute != Recompute::kAll;
-  const bool keeps_graphs = trains && job.train.recompute == Recompute::kNone;
-  const bool keeps_halves = trains && job.train.recompute == Recompute::kLayer;
+  const bool keeps_attention = work.trains && work.keeps_attention;
+  const bool keeps_graphs = work.trains && work.keeps_graphs;
+  const bool keeps_halves = keeps_attention && !keeps_graphs;
   const PassSize pass{.sequences = sequences,
                       .length = length,
                       .element_bytes = size,
                       .group_tokens = group_tokens,
-                      .threads = job.parallel.threads};
+                      .threads = work.threads};
 
   const BlockActivations of_head = blocks::embedding_and_head::head_activations(model);
   const std::int64_t head = micro_tokens * of_head.passed * size + of_head.working_bytes;
   const std::int64_t embed =
-      blocks::embedding_and_head::embedding_bytes(model, tokens, job.train.batch_sequences * length, size);
-  std::int64_t forward = trains ? embed : std::max(embed, head), backward = head, kept = 0;
+      blocks::embedding_and_head::embedding_bytes(model, tokens, work.batch_tokens(), size);
+  std::int64_t forward = work.trains ? embed : std::max(embed, head), backward = head, kept = 0;
   for (LayerActivations& layer : layer_activations(model, pass)) {
     // A layer's output is the next one's input.
-    if (trains) kept += tokens * (hidden * size + layer.mlp.choice_bytes);
+    if (work.trains) kept += tokens * (hidden * size + layer.mlp.choice_bytes);
     if (keeps_attention) kept += tokens * std::exchange(layer.mixer.recorded, 0) * size;
     if (keeps_halves) kept += tokens * hidden * size;
     if (keeps_graphs)
@@ -105,7 +104,7 @@ ActivationBytes plan_activations(const ModelConfig& model, const JobConfig& job,
   }
   const std::int64_t lasting =
       tokens * hidden * size + kept + exchange_bytes(model, size, load, group_tokens, micro_tokens);
-  return {.forward = lasting + forward, .backward = trains ? lasting + backward : 0};
+  return {.forward = lasting + forward, .backward = work.trains ? lasting + backward : 0};
 }
 
 }  // namespace sluice

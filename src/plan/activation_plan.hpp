@@ -1,8 +1,8 @@
 // What a rank's tokens take while a step is computed. Pure.
 #pragma once
 
-#include "config/job_config.hpp"
 #include "model/model_config.hpp"
+#include "plan/workload.hpp"
 
 #include <cstdint>
 
@@ -21,7 +21,7 @@ struct ActivationBytes {
   std::int64_t backward = 0;  ///< 0 if the job does not train
 };
 
-[[nodiscard]] ActivationBytes plan_activations(const ModelConfig& model, const JobConfig& job,
+[[nodiscard]] ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
                                                const TokenLoad& load);
 
 }  // namespace sluice

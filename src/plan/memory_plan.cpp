@@ -1,6 +1,7 @@
 #include "plan/memory_plan.hpp"
 
 #include "base/bytes.hpp"
+#include "base/error.hpp"
 #include "base/range.hpp"
 #include "plan/activation_plan.hpp"
 #include "plan/optimizer_memory.hpp"
@@ -16,25 +17,40 @@ std::int64_t runtime_bytes(std::int64_t activations) {
 }
 
 /// The first micro-batch is the largest.
-TokenLoad token_load(const ParallelDims& dims, const JobConfig& job, int rank) {
-  const auto sequences = [&](int of) {
-    return equal_part(job.train.batch_sequences, dims.world, of).count();
-  };
+TokenLoad token_load(const ParallelDims& dims, const Workload& work, int rank) {
+  const auto sequences = [&](int of) { return equal_part(work.batch_sequences, dims.world, of).count(); };
   TokenLoad load{.own_sequences = sequences(rank), .group_ranks = dims.expert_parallel, .group_sequences = 0};
   const int first = dims.group(rank) * dims.expert_parallel;
   for (int other = first; other < first + dims.expert_parallel; ++other)
-    load.group_sequences += std::min(sequences(other), job.train.micro_batch_sequences);
+    load.group_sequences += std::min(sequences(other), work.micro_batch_sequences);
   return load;
+}
+
+/// Ids and marks of documents, which a file may turn out to have.
+constexpr std::int64_t kTokenBytes = sizeof(std::int64_t) + 1;
+/// Inputs and targets as micro-batches have them.
+constexpr std::int64_t kTokenPairBytes = 2 * sizeof(std::int64_t);
+/// The loss of a token in an evaluation.
+constexpr std::int64_t kLossBytes = sizeof(double);
+
+/// The tokens of a step, each sequence with one target more than it has inputs, and in an evaluation their
+/// losses: every rank has its own share, and rank 0 the whole batch as well.
+std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequences) {
+  const std::int64_t held = own_sequences + (rank == 0 ? work.batch_sequences : 0);
+  const std::int64_t losses = work.trains ? 0 : held * work.sequence_length * kLossBytes;
+  return held * (work.sequence_length + 1) * kTokenBytes +
+         own_sequences * work.sequence_length * kTokenPairBytes + losses;
 }
 
 }  // namespace
 
-std::array<std::pair<std::string_view, std::int64_t>, 8> RankMemory::parts() const {
+std::array<std::pair<std::string_view, std::int64_t>, 9> RankMemory::parts() const {
   return {{{"weights", weights},
            {"gradients", gradients},
            {"optimizer", optimizer},
            {"gather_buffers", gather_buffers},
            {"gradient_buffer", gradient_buffer},
+           {"batch", batch},
            {"activations", activations},
            {"runtime", runtime},
            {"staging", staging}}};
@@ -49,26 +65,28 @@ std::array<std::pair<std::string_view, std::int64_t>, 4> RankMemory::phases() co
 }
 
 std::vector<RankMemory> plan_memory(const ModelConfig& model, const ShardPlan& plan, const StagePlan& stages,
-                                    const JobConfig& job, int ring_slots) {
-  const std::int64_t size = size_of(job.model.dtype);
-  const bool trains = job.job.kind == JobKind::kTrain;
-  const bool computes = trains || job.job.kind == JobKind::kEvaluate;
+                                    const Workload& work, std::span<const std::int64_t> staging_bytes) {
+  SLUICE_ASSERT(std::ssize(staging_bytes) == plan.world(), "staging of {} ranks, shards for {}",
+                staging_bytes.size(), plan.world());
+  const std::int64_t size = size_of(work.dtype);
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < plan.world(); ++rank) {
     RankMemory& memory = ranks.emplace_back();
     const std::int64_t elements = plan.arena_elements(rank);
-    if (job.load.sink == LoadSink::kShards) memory.weights = elements * size;
-    if (job.model.init == ModelInit::kCheckpoint) memory.staging = ring_slots * job.load.chunk_bytes;
-    if (!computes) continue;
-    const ActivationBytes activations = plan_activations(model, job, token_load(plan.dims(), job, rank));
+    if (work.keeps_weights) memory.weights = elements * size;
+    memory.staging = staging_bytes[static_cast<std::size_t>(rank)];
+    if (!work.computes) continue;
+    const TokenLoad load = token_load(plan.dims(), work, rank);
+    memory.batch = batch_bytes(work, rank, load.own_sequences);
+    const ActivationBytes activations = plan_activations(model, work, load);
     memory.forward_activations = activations.forward;
     memory.activations = std::max(activations.forward, activations.backward);
     memory.gather_buffers =
         (stages.neighbouring_dense_elements(plan, rank) + stages.expert_elements(plan, rank)) * size;
     memory.runtime = runtime_bytes(memory.activations);
-    if (!trains) continue;
+    if (!work.trains) continue;
     memory.gradients = elements * size_of(DType::kFloat32);
-    memory.optimizer = elements * adamw_bytes_per_element(job.model.dtype);
+    memory.optimizer = elements * adamw_bytes_per_element(work.dtype);
     memory.gradient_buffer = stages.gradient_elements(plan, rank) * size_of(DType::kFloat32);
   }
   return ranks;

@@ -9,7 +9,7 @@ import sys
 
 SIDE = ["config", "device", "comm", "io", "ops"]  # each stands on base alone
 BELOW_WEIGHTS = ["model", "shard", "manifest", "io", "comm", "device", "base"]
-BELOW_LOAD = ["weights", *BELOW_WEIGHTS]
+BELOW_EXPORT = ["weights", *BELOW_WEIGHTS]
 BELOW_TRAIN = ["load", "export", "verify", "metrics", "decoder", "plan", "data", "weights", "model", "shard", "manifest",
                *SIDE, "base"]
 
@@ -26,11 +26,11 @@ ALLOWED = {
     "model": ["shard", "manifest", "comm", "io", "base"],
     "weights": BELOW_WEIGHTS,
     "data": ["config", "io", "comm", "base"],
-    "plan": ["data", "model", "shard", "manifest", "config", "base"],
+    "plan": ["model", "shard", "manifest", "base"],
     "decoder": ["plan", "model", "shard", "manifest", "ops", "base"],
-    "load": [*BELOW_LOAD, "config"],
-    "export": BELOW_LOAD,
-    "verify": BELOW_LOAD,
+    "export": BELOW_EXPORT,
+    "verify": BELOW_EXPORT,
+    "load": ["verify", *BELOW_EXPORT, "config"],
     "metrics": ["io", "base"],
     "checkpoint": BELOW_TRAIN,
     "train": ["checkpoint", *BELOW_TRAIN],

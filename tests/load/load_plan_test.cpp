@@ -139,6 +139,12 @@ TEST(LoadPlan, puts_every_byte_where_direct_placement_does) {
     const LoadPlan plan(checkpoint.index, match, shards,
                         {.arena = c.arena, .chunk_bytes = c.chunk_bytes, .readers = c.readers});
     plan.check_coverage();
+    const std::vector<std::int64_t> limits =
+        staging_limits(shards, {.arena = c.arena, .chunk_bytes = c.chunk_bytes, .readers = c.readers}, 3);
+    for (int rank = 0; rank < c.ranks; ++rank) {
+      plan.check_coverage(rank);
+      ASSERT_LE(plan.staging_bytes(rank, 3), limits[static_cast<std::size_t>(rank)]) << "rank " << rank;
+    }
     const auto units =
         place_directly(checkpoint.index, manifest, layouts, c.arena,
                        [&](const CheckpointEntry& entry) { return checkpoint.bytes_of(entry); });
@@ -277,6 +283,25 @@ TEST_F(LoadPlanTest, coverage_check_finds_gaps_and_overlaps) {
   match.entries.back().entry = match.entries.front().entry;
   match.entries.front() = last;
   EXPECT_THAT(test::error_of(check), testing::StartsWith("70: "));
+}
+
+TEST_F(LoadPlanTest, each_rank_finds_the_gaps_of_its_own_arena) {
+  CheckpointMatch match = match_checkpoint(checkpoint_.index, keys_, DType::kBFloat16);
+  match.entries.erase(std::ranges::min_element(match.entries, {}, &MatchedEntry::count));
+  const LoadPlan plan(checkpoint_.index, match, shards_, {.readers = ReaderAssignment::rank0(3)});
+  int found = 0;
+  for (int rank = 0; rank < 3; ++rank)
+    found += test::error_of([&] { plan.check_coverage(rank); }).starts_with("70: ");
+  EXPECT_GE(found, 1);
+  EXPECT_LT(found, 3) << "a norm does not lie on every rank";
+}
+
+TEST_F(LoadPlanTest, a_ring_has_no_more_slots_than_there_are_reads) {
+  const LoadPlan plan = make(ReaderAssignment::all(3), 8 * kMiB);
+  const auto reads = static_cast<int>(plan.reads_by(1).size());
+  EXPECT_EQ(plan.slots(1, reads + 5), reads);
+  EXPECT_EQ(plan.slots(1, 1), 1);
+  EXPECT_EQ(plan.staging_bytes(1, reads + 5), reads * round_up(plan.slot_bytes(1), LoadPlan::kBlockBytes));
 }
 
 TEST(LoadPlan, is_small_and_quick_for_eighteen_thousand_tensors) {

@@ -80,6 +80,11 @@ INSTANTIATE_TEST_SUITE_P(Architectures, PublishedModel,
                            return name;
                          });
 
+TEST(Architecture, the_number_of_positions_is_what_config_json_says_if_it_does) {
+  EXPECT_EQ(describe_text(config_with()).config.max_positions, 0);
+  EXPECT_EQ(describe_text(config_with({{"max_position_embeddings", 40960}})).config.max_positions, 40960);
+}
+
 TEST(Architecture, both_spellings_of_a_key_give_the_same_structure_and_settings) {
   const ModelDescription old_spelling = describe_text(
       config_with({{"torch_dtype", "bfloat16"}, {"rope_scaling", nullptr}, {"rope_theta", 5000000.0}}));

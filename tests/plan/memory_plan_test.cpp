@@ -13,28 +13,23 @@
 namespace sluice {
 namespace {
 
-constexpr int kRingSlots = 3;
+constexpr std::int64_t kStagingBytes = 7 * kMiB;
 
-JobConfig job(DType dtype) {
-  JobConfig config;
-  config.model.dtype = dtype;
-  config.data.sequence_length = 8;
-  config.train.batch_sequences = 5;
-  return config;
-}
+Workload training(DType dtype) { return {.dtype = dtype, .sequence_length = 8, .batch_sequences = 5}; }
 
-std::vector<RankMemory> plan(const test::SmallModel& model, int world, const JobConfig& config,
+std::vector<RankMemory> plan(const test::SmallModel& model, int world, const Workload& work,
                              int expert_parallel = 1) {
   const ShardPlan shards(model.layouts, {.world = world, .expert_parallel = expert_parallel});
   const StagePlan stages = make_stage_plan(model.layouts, model.description.config.tie_word_embeddings);
-  return plan_memory(model.description.config, shards, stages, config, kRingSlots);
+  const std::vector<std::int64_t> staging(static_cast<std::size_t>(world), kStagingBytes);
+  return plan_memory(model.description.config, shards, stages, work, staging);
 }
 
 TEST(MemoryPlan, states_what_the_arenas_take) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const test::SmallModel model(nlohmann::json::object(), dtype);
     const ShardPlan shards(model.layouts, {.world = 3});
-    const std::vector<RankMemory> memory = plan(model, 3, job(dtype));
+    const std::vector<RankMemory> memory = plan(model, 3, training(dtype));
     for (int rank = 0; rank < 3; ++rank) {
       const RankMemory& planned = memory[static_cast<std::size_t>(rank)];
       EXPECT_EQ(planned.weights, ShardArena(shards, rank, dtype, "weights").bytes());
@@ -51,7 +46,7 @@ TEST(MemoryPlan, states_the_gather_slots_and_the_gradient_buffer) {
   // Units: embedding, then dense part and experts of two equal layers, then final.
   const std::int64_t dense = elements(1);
   const std::int64_t experts = elements(2);
-  for (const RankMemory& planned : plan(model, 2, job(DType::kBFloat16))) {
+  for (const RankMemory& planned : plan(model, 2, training(DType::kBFloat16))) {
     EXPECT_EQ(planned.gather_buffers, (dense + std::max({elements(0), dense, elements(5)}) + experts) * 2);
     EXPECT_EQ(planned.gradient_buffer, (dense + experts) * 4);
   }
@@ -61,7 +56,7 @@ TEST(MemoryPlan, experts_that_tokens_travel_to_need_no_buffers) {
   const test::SmallModel model;
   const auto elements = [&](std::size_t unit) { return model.layouts.units[unit].elements(); };
   const std::int64_t largest = std::max({elements(0), elements(1), elements(5)});
-  for (const RankMemory& planned : plan(model, 2, job(DType::kBFloat16), 2)) {
+  for (const RankMemory& planned : plan(model, 2, training(DType::kBFloat16), 2)) {
     EXPECT_EQ(planned.gather_buffers, (elements(1) + largest) * 2);
     EXPECT_EQ(planned.gradient_buffer, (elements(1) + largest) * 4);
   }
@@ -69,68 +64,86 @@ TEST(MemoryPlan, experts_that_tokens_travel_to_need_no_buffers) {
 
 TEST(MemoryPlan, counts_only_what_the_kind_of_job_needs) {
   const test::SmallModel model;
-  JobConfig config = job(DType::kBFloat16);
-  const RankMemory trains = plan(model, 2, config).front();
-  config.job.kind = JobKind::kEvaluate;
-  const RankMemory evaluates = plan(model, 2, config).front();
+  Workload work = training(DType::kBFloat16);
+  const RankMemory trains = plan(model, 2, work).front();
+  work.trains = false;
+  const RankMemory evaluates = plan(model, 2, work).front();
   EXPECT_EQ(evaluates.gather_buffers, trains.gather_buffers);
   EXPECT_EQ(evaluates.gradients + evaluates.optimizer + evaluates.gradient_buffer, 0);
   EXPECT_GT(evaluates.activations, 0);
   EXPECT_LT(evaluates.activations, trains.activations);
-  config.job.kind = JobKind::kLoad;
-  const RankMemory loads = plan(model, 2, config).front();
+  work.computes = false;
+  const RankMemory loads = plan(model, 2, work).front();
   EXPECT_EQ(loads.compute_total(), loads.weights);
+  EXPECT_EQ(loads.batch, 0);
   EXPECT_EQ(loads.peak(), trains.weights + trains.staging);
 }
 
 TEST(MemoryPlan, a_load_that_discards_keeps_no_weights) {
-  JobConfig config = job(DType::kBFloat16);
-  config.job.kind = JobKind::kLoad;
-  config.load.sink = LoadSink::kDiscard;
-  const RankMemory planned = plan(test::SmallModel(), 2, config).front();
+  const Workload work{.computes = false, .trains = false, .keeps_weights = false};
+  const RankMemory planned = plan(test::SmallModel(), 2, work).front();
   EXPECT_EQ(planned.weights, 0);
   EXPECT_EQ(planned.peak(), planned.staging);
 }
 
 TEST(MemoryPlan, one_rank_needs_no_buffers_for_whole_units) {
-  const RankMemory planned = plan(test::SmallModel(), 1, job(DType::kFloat32)).front();
+  const RankMemory planned = plan(test::SmallModel(), 1, training(DType::kFloat32)).front();
   EXPECT_EQ(planned.gather_buffers, 0);
   EXPECT_EQ(planned.gradient_buffer, 0);
 }
 
-TEST(MemoryPlan, staging_is_the_ring_and_drawn_weights_need_none) {
-  const test::SmallModel model;
-  JobConfig config = job(DType::kFloat32);
-  EXPECT_EQ(plan(model, 2, config)[1].staging, kRingSlots * config.load.chunk_bytes);
-  config.model.init = ModelInit::kRandom;
-  EXPECT_EQ(plan(model, 2, config)[1].staging, 0);
+TEST(MemoryPlan, staging_is_what_it_is_given) {
+  EXPECT_EQ(plan(test::SmallModel(), 2, training(DType::kFloat32))[1].staging, kStagingBytes);
+}
+
+TEST(MemoryPlan, rank_0_holds_the_batch_and_every_rank_its_share) {
+  const std::vector<RankMemory> memory = plan(test::SmallModel(), 2, training(DType::kFloat32));
+  // Of 5 sequences of 8 tokens and a target rank 0 has 3 and rank 1 has 2: ids and marks, inputs and targets.
+  EXPECT_EQ(memory[0].batch, (5 + 3) * 9 * 9 + 3 * 8 * 16);
+  EXPECT_EQ(memory[1].batch, 2 * 9 * 9 + 2 * 8 * 16);
+}
+
+TEST(MemoryPlan, an_evaluation_holds_the_losses_of_the_same_tokens) {
+  Workload work = training(DType::kFloat32);
+  const std::vector<RankMemory> trains = plan(test::SmallModel(), 2, work);
+  work.trains = false;
+  const std::vector<RankMemory> evaluates = plan(test::SmallModel(), 2, work);
+  EXPECT_EQ(evaluates[0].batch, trains[0].batch + (5 + 3) * 8 * 8);
+  EXPECT_EQ(evaluates[1].batch, trains[1].batch + 2 * 8 * 8);
+}
+
+TEST(MemoryPlan, what_is_certain_leaves_out_activations) {
+  const RankMemory planned = plan(test::SmallModel(), 2, training(DType::kFloat32)).front();
+  EXPECT_EQ(planned.certain(), planned.compute_total() - planned.activations);
 }
 
 TEST(MemoryPlan, ranks_with_more_sequences_keep_more_activations) {
-  const std::vector<RankMemory> memory = plan(test::SmallModel(), 2, job(DType::kFloat32));
+  const std::vector<RankMemory> memory = plan(test::SmallModel(), 2, training(DType::kFloat32));
   // Of 5 sequences rank 0 has 3 and rank 1 has 2. The third keeps the input of each layer: 8 tokens of 24.
   EXPECT_GE(memory[0].activations, memory[1].activations + 3 * 8 * 24 * 4);
 }
 
 TEST(MemoryPlan, what_is_recomputed_is_not_kept) {
   const test::SmallModel model;
-  const auto activations = [&](Recompute recompute) {
-    JobConfig changed = job(DType::kFloat32);
-    changed.train.recompute = recompute;
-    return plan(model, 2, changed)[0].activations;
+  const auto activations = [&](bool keeps_attention, bool keeps_graphs) {
+    Workload work = training(DType::kFloat32);
+    work.keeps_attention = keeps_attention;
+    work.keeps_graphs = keeps_graphs;
+    return plan(model, 2, work)[0].activations;
   };
-  EXPECT_GT(activations(Recompute::kNone), activations(Recompute::kLayer));
+  const std::int64_t attention = activations(true, false);
+  EXPECT_GT(activations(true, true), attention);
   // Of a second layer what lies between its halves, and its attention's output and sums: 4 heads of 10, for
   // 3 x 8 tokens of 24.
-  EXPECT_GE(activations(Recompute::kLayer), activations(Recompute::kAll) + 24 * (24 + 4 * (10 + 1)) * 4);
+  EXPECT_GE(attention, activations(false, false) + 24 * (24 + 4 * (10 + 1)) * 4);
 }
 
 TEST(MemoryPlan, each_thread_takes_room_for_attention) {
   const test::SmallModel model;
   const auto activations = [&](std::int64_t threads) {
-    JobConfig changed = job(DType::kBFloat16);
-    changed.parallel.threads = threads;
-    return plan(model, 1, changed)[0].activations;
+    Workload work = training(DType::kBFloat16);
+    work.threads = threads;
+    return plan(model, 1, work)[0].activations;
   };
   EXPECT_GT(activations(32), activations(16) + 16 * kMiB);
   EXPECT_EQ(activations(0), activations(16)) << "as many are taken where the machine decides";
@@ -140,14 +153,14 @@ TEST(MemoryPlan, tokens_that_are_sent_one_by_one_take_room_where_they_are_packed
   const test::SmallModel model;
   const auto backward = [&](std::int64_t group_ranks) {
     const TokenLoad load{.own_sequences = 2, .group_ranks = group_ranks, .group_sequences = 8};
-    return plan_activations(model.description.config, job(DType::kBFloat16), load).backward;
+    return plan_activations(model.description.config, training(DType::kBFloat16), load).backward;
   };
   EXPECT_EQ(backward(3), backward(4)) << "a group of few ranks gathers";
   EXPECT_GT(backward(5), backward(4));
 }
 
 TEST(MemoryPlan, totals_are_made_of_the_parts) {
-  const RankMemory planned = plan(test::SmallModel(), 2, job(DType::kBFloat16)).front();
+  const RankMemory planned = plan(test::SmallModel(), 2, training(DType::kBFloat16)).front();
   const auto parts = planned.parts();
   const std::int64_t sum =
       std::accumulate(parts.begin(), parts.end(), std::int64_t{0},

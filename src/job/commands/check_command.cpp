@@ -1,42 +1,41 @@
 #include "base/bytes.hpp"
 #include "data/id_check.hpp"
 #include "data/token_file.hpp"
-#include "job/batch_options.hpp"
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
+#include "job/commands/findings.hpp"
 #include "job/console.hpp"
+#include "job/exec_compute_program.hpp"
 #include "job/export_weights.hpp"
-#include "job/job.hpp"
+#include "job/prepare/batch_options.hpp"
+#include "job/prepare/load_request.hpp"
+#include "job/prepare/memory_check.hpp"
+#include "job/prepare/start_notes.hpp"
+#include "job/prepare/workload.hpp"
 #include "job/run_directory.hpp"
-#include "load/load_plan.hpp"
-#include "weights/checkpoint_match.hpp"
-#include "weights/tied_copies.hpp"
 
-#include <filesystem>
-#include <system_error>
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <numeric>
 
 namespace sluice {
-namespace fs = std::filesystem;
 namespace {
 
-void check_checkpoint(const Blueprint& blueprint, const ShardPlan& shards) {
-  const JobConfig& config = blueprint.config;
-  if (config.model.init == ModelInit::kRandom)
-    return console::line("weights   drawn, model.init = \"random\"");
-  if (!holds_weights(config.model.path))
-    return console::line("weights   none in {}: checked from config.json alone", config.model.path.string());
-  const CheckpointIndex index = read_checkpoint_index(config.model.path);
-  const CheckpointMatch match = match_checkpoint(index, blueprint.keys, config.model.dtype);
-  require_tied_copies(index, blueprint.keys, config.model.path);
-  const LoadPlan plan(index, match, shards,
-                      {.arena = config.model.dtype,
-                       .chunk_bytes = config.load.chunk_bytes,
-                       .readers = ReaderAssignment::rank0(shards.world())});
-  plan.check_coverage();
-  console::line("weights   {} tensors in {} files, {} in {} reads, {} sent by rank 0", index.entries.size(),
-                index.files.size(), format_bytes(plan.read_bytes()), plan.reads().size(),
-                format_bytes(plan.sent_bytes(0)));
-  for (const std::string& text : ignored_text(match)) console::line("          {}", text);
+void print_model(const ModelDescription& model) {
+  console::line("model     {}, {} layers ({} with experts), {} parameters, {} tensors",
+                model.config.model_type, model.config.layer_count(), model.config.moe_layer_count(),
+                model.manifest.parameter_count(), model.manifest.stored_tensors().size());
+  console::line("structure {}", model.manifest.structure_hash().hex());
+}
+
+void check_data(const JobConfig& config, std::int64_t vocab_size) {
+  if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return;
+  const BatchOptions options = batch_options(config, vocab_size);
+  const TokenFile tokens = TokenFile::open(options.tokens, options.file);
+  const IdCheck ids(options.sampler(tokens.sequence_count()), options.steps, config.data.sequence_length);
+  for (std::int64_t piece = 0; piece < ids.pieces(); ++piece) ids.run(tokens, piece);
+  console::line("data      {}", data_text(config, tokens.sequence_count(), tokens.marks_documents()));
 }
 
 void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
@@ -47,40 +46,84 @@ void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
                 format_bytes(plan.file_bytes()), plan.files().size(), blueprint.config.export_.path.string());
 }
 
-void check_data(const Blueprint& blueprint) {
+/// Each rank against `memory_bytes`, or against what this machine has left as if it had it for itself.
+void check_memory(const Blueprint& blueprint, const ShardPlan& shards,
+                  std::optional<std::int64_t> memory_bytes) {
+  const std::vector<int> nodes = separate_nodes(shards.world());
+  const std::vector<RankMemory> ranks =
+      blueprint.memory_plan(shards, workload_of(blueprint.config), largest_staging(blueprint, shards, nodes));
+  MachineMemory machine = memory_of_this_machine(blueprint.config.load);
+  if (memory_bytes) machine = {*memory_bytes, "(--memory)", ""};
+  const auto most = std::ranges::max_element(ranks, {}, &RankMemory::certain);
+  const auto rank = static_cast<int>(most - ranks.begin());
+  require_memory(ranks, nodes, rank, machine);
+  console::line("memory    rank {} needs most: {}; with activations, an estimate, {}, of {} {}", rank,
+                format_bytes(most->certain()), format_bytes(most->peak()), format_bytes(machine.bytes),
+                machine.kind);
+  const std::int64_t all = std::transform_reduce(ranks.begin(), ranks.end(), std::int64_t{0}, std::plus<>(),
+                                                 [](const RankMemory& memory) { return memory.certain(); });
+  if (!memory_bytes && all > machine.bytes)
+    console::line("note      together the {} ranks need {}: more than this machine has for all of them",
+                  ranks.size(), format_bytes(all));
+}
+
+void check_weights(const Blueprint& blueprint, const ShardPlan& shards) {
   const JobConfig& config = blueprint.config;
-  if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return;
-  std::error_code error;
-  if (!fs::exists(config.data.tokens, error) && !error)
-    return console::line("data      {} is not here: not checked", config.data.tokens.string());
-  const BatchOptions options = batch_options(blueprint);
-  const TokenFile tokens = TokenFile::open(options.tokens, options.file);
-  const IdCheck ids(options.sampler(tokens.sequence_count()), options.steps, config.data.sequence_length);
-  for (std::int64_t piece = 0; piece < ids.pieces(); ++piece) ids.run(tokens, piece);
-  console::line("data      {} sequences of {} tokens{}", tokens.sequence_count(), config.data.sequence_length,
-                tokens.marks_documents() ? ", documents kept apart" : "");
+  if (config.model.init == ModelInit::kRandom)
+    return console::line("weights   drawn, model.init = \"random\"");
+  const PlannedLoad planned = plan_load(load_request(blueprint, shards, separate_nodes(shards.world())));
+  const LoadPlan& plan = planned.plan;
+  console::line("weights   {} tensors in {} files, {} in {} reads", planned.index.entries.size(),
+                planned.index.files.size(), format_bytes(plan.read_bytes()), plan.reads().size());
+  for (const int reader : plan.readers().readers())
+    console::line("          rank {} reads {} and sends {}", reader, format_bytes(plan.read_bytes(reader)),
+                  format_bytes(plan.sent_bytes(reader)));
+  for (const std::string& text : ignored_text(planned.match)) console::line("          {}", text);
+}
+
+void print_ranks(const Blueprint& blueprint, const ShardPlan& shards) {
+  for (int rank = 0; rank < shards.world(); ++rank)
+    console::line("rank {:<4} holds {} of weights", rank,
+                  format_bytes(shards.arena_elements(rank) * size_of(blueprint.config.model.dtype)));
+  for (const std::string& note : job_notes(blueprint.config, blueprint.model.config, shards.world()))
+    console::line("note      {}", note);
+}
+
+/// Everything in the order in which a run would come to it.
+Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
+  Findings findings;
+  std::unique_ptr<const Blueprint> blueprint;
+  std::unique_ptr<const ShardPlan> shards;
+  findings.examine([&] { static_cast<void>(find_compute_program(config.job.kind)); });
+  findings.examine([&] {
+    blueprint = std::make_unique<const Blueprint>(config);
+    print_model(blueprint->model);
+    shards = std::make_unique<const ShardPlan>(blueprint->shard_plan(arguments.ranks));
+  });
+  findings.examine([&] { RunDirectory::check(config); });
+  findings.examine([&] {
+    check_data(config,
+               blueprint ? blueprint->model.config.vocab_size : std::numeric_limits<std::int64_t>::max());
+  });
+  if (!shards) return findings;
+  findings.examine([&] { check_written(*blueprint, *shards); });
+  findings.examine([&] { check_memory(*blueprint, *shards, arguments.memory_bytes); });
+  findings.examine([&] { check_weights(*blueprint, *shards); });
+  print_ranks(*blueprint, *shards);
+  return findings;
 }
 
 }  // namespace
 
-int check_command(const JobArguments& arguments, int ranks) {
-  const Blueprint blueprint(load_job_config(arguments.file, arguments.overrides));
-  static_cast<void>(find_job(blueprint.config.job.kind));
-  RunDirectory::check(blueprint.config);
-  const ShardPlan plan = blueprint.shard_plan(ranks);
-  const ModelDescription& model = blueprint.model;
-  console::line("model     {}, {} layers ({} with experts), {} parameters, {} tensors",
-                model.config.model_type, model.config.layer_count(), model.config.moe_layer_count(),
-                model.manifest.parameter_count(), model.manifest.stored_tensors().size());
-  console::line("structure {}", model.manifest.structure_hash().hex());
-  check_checkpoint(blueprint, plan);
-  check_data(blueprint);
-  check_written(blueprint, plan);
-  for (int rank = 0; rank < ranks; ++rank)
-    console::line("rank {:<4} holds {} of weights", rank,
-                  format_bytes(plan.arena_elements(rank) * size_of(blueprint.config.model.dtype)));
-  console::line("{} is fine for {} rank{}", arguments.file.string(), ranks, ranks == 1 ? "" : "s");
-  return 0;
+int check_command(const CheckArguments& arguments) {
+  const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
+  const Findings findings = examine_job(config, arguments);
+  const std::string job = arguments.job.file.string();
+  if (findings.empty())
+    console::line("{} is fine for {} rank{}", job, arguments.ranks, arguments.ranks == 1 ? "" : "s");
+  else
+    console::report("sluice: " + findings.text(job));
+  return static_cast<int>(findings.code());
 }
 
 }  // namespace sluice

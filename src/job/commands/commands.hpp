@@ -18,12 +18,18 @@ struct JobArguments {
 /// Runs a job on all ranks. Collective over the processes that mpirun or srun started.
 [[nodiscard]] int run_command(const JobArguments& arguments);
 
-/// Configuration, manifest, key map and plans for `ranks`, in this process alone; and the checkpoint's
-/// headers, if there are any. No weights, GPU or launch needed.
-int check_command(const JobArguments& arguments, int ranks);
+struct CheckArguments {
+  JobArguments job;
+  int ranks = 1;
+  std::optional<std::int64_t> memory_bytes;  ///< of one rank; else what this machine has left
+};
+/// All that a run would fail for, in this process alone, without GPU or launch: configuration, model, place
+/// of the results, tokens, memory, the weights' headers and the plans. The exit status is that of the first
+/// finding in the order in which a run would meet them.
+int check_command(const CheckArguments& arguments);
 
 struct PlanArguments {
-  JobArguments job;
+  JobArguments job;  ///< its file may be a model directory or a config.json: a training job with all defaults
   int ranks = 1;
   std::optional<std::int64_t> memory_bytes;  ///< of one rank
   bool json = false;

@@ -4,6 +4,7 @@
 #include "job/blueprint.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@ struct FitAdvice {
 };
 
 /// Changes under which no rank of the job needs more than `memory_bytes`, the smallest change of each sort
-/// first. Empty if none is known.
-[[nodiscard]] std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_t memory_bytes);
+/// first. Empty if none is known. `staging_bytes` as plan_memory() takes it.
+[[nodiscard]] std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_t memory_bytes,
+                                            std::span<const std::int64_t> staging_bytes);
 
 }  // namespace sluice

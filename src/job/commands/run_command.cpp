@@ -12,6 +12,7 @@
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/job.hpp"
+#include "job/prepare/start_notes.hpp"
 #include "job/signal_watch.hpp"
 #include "job/threads.hpp"
 
@@ -81,6 +82,14 @@ constexpr unsigned kFailureReporterElectionSeconds = 10;
   MpiEnvironment::abort(failure.code);
 }
 
+void print_notes(const JobContext& context) {
+  if (!context.is_root()) return;
+  const int world = context.comm.size();
+  for (const auto& notes :
+       {launch_notes(world), job_notes(context.config(), context.blueprint.model.config, world)})
+    for (const std::string& note : notes) console::line("note      {}", note);
+}
+
 void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks, SignalWatch& signals) {
   const Job& job = find_job(blueprint.config.job.kind);
   const ShardPlan plan = blueprint.shard_plan(comm.size());
@@ -98,6 +107,7 @@ void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks, 
     JobContext context{blueprint, plan, comm, directory, baseline, find_nodes(comm), threads};
     log::debug("compute   threads: {}, usable cores: {}, ranks that share them: {}", threads, usable_cores(),
                sharing_ranks);
+    print_notes(context);
     job.run(context);
     log::debug("done      after {:.1f} s; highest resident set {}, {} sent, {} received", watch.seconds(),
                format_bytes(peak_resident_bytes()), format_bytes(comm.traffic().sent_bytes),

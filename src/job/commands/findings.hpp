@@ -1,0 +1,29 @@
+// All that is wrong with something, instead of the first of it.
+#pragma once
+
+#include "comm/outcome.hpp"
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+class Findings {
+ public:
+  /// Runs a part of an examination; what it throws is a finding, unless an earlier part found the same.
+  void examine(const std::function<void()>& part);
+
+  [[nodiscard]] bool empty() const { return found_.empty(); }
+  /// Of the first finding; kDone if there is none.
+  [[nodiscard]] ExitCode code() const { return empty() ? ExitCode::kDone : found_.front().code; }
+  /// The findings in the order in which they came, numbered below `title` if there are several.
+  [[nodiscard]] std::string text(std::string_view title) const;
+
+ private:
+  std::vector<Outcome> found_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,21 @@
+#include "job/prepare/batch_options.hpp"
+
+#include <limits>
+
+namespace sluice {
+
+BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
+  const DataSettings& data = config.data;
+  TokenFileOptions file{.sequence_length = data.sequence_length, .vocab_size = vocab_size};
+  if (data.separator_token >= 0) file.separator_token = data.separator_token;
+  const bool evaluates = config.job.kind == JobKind::kEvaluate;
+  file.keep_rest = evaluates;
+  return {.tokens = data.tokens,
+          .file = file,
+          .batch_sequences = config.train.batch_sequences,
+          .order = data.order,
+          .seed = static_cast<std::uint64_t>(data.seed),
+          .steps = evaluates ? std::numeric_limits<std::int64_t>::max() : config.train.steps};
+}
+
+}  // namespace sluice

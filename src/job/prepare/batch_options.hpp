@@ -1,0 +1,14 @@
+// How a job wants its tokens.
+#pragma once
+
+#include "config/job_config.hpp"
+#include "data/batch_source.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+/// From the tables [data] and [train]; an evaluation takes every token once. `vocab_size` is the model's.
+[[nodiscard]] BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size);
+
+}  // namespace sluice

@@ -1,0 +1,66 @@
+#include "job/prepare/load_request.hpp"
+
+#include <numeric>
+
+namespace sluice {
+namespace {
+
+ReaderAssignment assign_readers(Readers readers, std::span<const int> nodes) {
+  const int world = static_cast<int>(nodes.size());
+  switch (readers) {
+    case Readers::kNode:
+      return ReaderAssignment::node(nodes);
+    case Readers::kAll:
+      return ReaderAssignment::all(world);
+    case Readers::kRank0:
+      break;
+  }
+  return ReaderAssignment::rank0(world);
+}
+
+CachePolicy cache_policy(const LoadSettings& load) {
+  const bool leaves_none = load.page_cache == CachePolicy::kAuto && load.unified_memory;
+  return leaves_none ? CachePolicy::kDrop : load.page_cache;
+}
+
+}  // namespace
+
+LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, std::span<const int> nodes) {
+  const JobConfig& config = blueprint.config;
+  return {.directory = config.model.path,
+          .keys = blueprint.keys,
+          .shards = shards,
+          .options = {.arena = config.model.dtype,
+                      .chunk_bytes = config.load.chunk_bytes,
+                      .readers = assign_readers(config.load.readers, nodes),
+                      .discard = config.load.sink == LoadSink::kDiscard}};
+}
+
+LoadOptions load_options(const JobConfig& config) {
+  LoadOptions options;
+  options.page_cache = cache_policy(config.load);
+  options.limit_seconds = config.deadline.load_seconds;
+  return options;
+}
+
+std::vector<int> separate_nodes(int world) {
+  std::vector<int> nodes(static_cast<std::size_t>(world));
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return nodes;
+}
+
+std::vector<std::int64_t> planned_staging(const LoadPlan& plan) {
+  std::vector<std::int64_t> bytes;
+  for (int rank = 0; rank < plan.shards().world(); ++rank)
+    bytes.push_back(plan.staging_bytes(rank, kRingSlots));
+  return bytes;
+}
+
+std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const ShardPlan& shards,
+                                          std::span<const int> nodes) {
+  if (blueprint.config.model.init == ModelInit::kRandom)
+    return std::vector<std::int64_t>(static_cast<std::size_t>(shards.world()), 0);
+  return staging_limits(shards, load_request(blueprint, shards, nodes).options, kRingSlots);
+}
+
+}  // namespace sluice

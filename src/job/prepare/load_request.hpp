@@ -1,0 +1,31 @@
+// What a job's settings mean for its load: the same for `run`, `check` and `plan`.
+#pragma once
+
+#include "job/blueprint.hpp"
+#include "load/checkpoint_load.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// How `model.path` is read into `shards`, which belong to `blueprint`. `nodes`: the node of each rank, for
+/// load.readers = "node".
+[[nodiscard]] LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards,
+                                       std::span<const int> nodes);
+
+/// How such a load runs: page cache and deadline.
+[[nodiscard]] LoadOptions load_options(const JobConfig& config);
+
+/// The nodes of `world` ranks that each have a machine of their own: what a command takes them to have that
+/// cannot ask.
+[[nodiscard]] std::vector<int> separate_nodes(int world);
+
+/// Staging of each rank: what the plan of the load states; or, without a plan, what it may be at most. 0
+/// where the job draws its weights.
+[[nodiscard]] std::vector<std::int64_t> planned_staging(const LoadPlan& plan);
+[[nodiscard]] std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const ShardPlan& shards,
+                                                        std::span<const int> nodes);
+
+}  // namespace sluice

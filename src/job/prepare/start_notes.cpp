@@ -1,0 +1,46 @@
+#include "job/prepare/start_notes.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace sluice {
+
+std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& model, int world) {
+  std::vector<std::string> notes;
+  if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return notes;
+  const std::int64_t sequences = config.train.batch_sequences, length = config.data.sequence_length;
+  if (sequences < world)
+    notes.push_back(fmt::format(
+        "train.batch_sequences is {}, so {} of {} ranks compute no sequence of their own in any step",
+        sequences, world - sequences, world));
+  if (model.max_positions > 0 && length > model.max_positions)
+    notes.push_back(
+        fmt::format("data.sequence_length is {}, and the model's max_position_embeddings {}: "
+                    "it may not have learned later positions",
+                    length, model.max_positions));
+  return notes;
+}
+
+std::vector<std::string> launch_notes(int world) {
+  const char* text = std::getenv("SLURM_NTASKS");
+  const int tasks = text == nullptr ? 1 : std::atoi(text);
+  if (world > 1 || tasks <= 1) return {};
+  return {fmt::format(
+      "this is one rank in a Slurm allocation of {} tasks (SLURM_NTASKS): mpirun, or srun with an MPI type "
+      "that fits (--mpi=pmix), starts them all",
+      tasks)};
+}
+
+std::string data_text(const JobConfig& config, std::int64_t sequences, bool marks_documents) {
+  std::string text = fmt::format("{} sequences of {} tokens{}", sequences, config.data.sequence_length,
+                                 marks_documents ? ", documents kept apart" : "");
+  if (config.job.kind != JobKind::kTrain) return text;
+  const TrainSettings& train = config.train;
+  const double epochs = static_cast<double>(train.steps) * static_cast<double>(train.batch_sequences) /
+                        static_cast<double>(sequences);
+  return text + fmt::format("; {} steps of {} sequences are {:.3g} epochs", train.steps,
+                            train.batch_sequences, epochs);
+}
+
+}  // namespace sluice

@@ -1,0 +1,25 @@
+// What a job will do that its file does not say in so many words.
+#pragma once
+
+#include "config/job_config.hpp"
+#include "model/model_config.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// A line each, for a job on `world` ranks: ranks that get no sequence, sequences longer than the model's
+/// positions.
+[[nodiscard]] std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& model,
+                                                 int world);
+
+/// The same of how this process was started: alone, in a Slurm allocation of several tasks.
+[[nodiscard]] std::vector<std::string> launch_notes(int world);
+
+/// "41 sequences of 48 tokens, documents kept apart; 8 steps of 6 sequences are 1.17 epochs"; an evaluation
+/// has one epoch and does not say so.
+[[nodiscard]] std::string data_text(const JobConfig& config, std::int64_t sequences, bool marks_documents);
+
+}  // namespace sluice

@@ -1,0 +1,29 @@
+#include "job/prepare/workload.hpp"
+
+namespace sluice {
+
+Workload workload_of(const JobConfig& config) {
+  Workload work;
+  set_kind(work, config.job.kind);
+  work.keeps_weights = config.load.sink == LoadSink::kShards;
+  work.dtype = config.model.dtype;
+  work.sequence_length = config.data.sequence_length;
+  work.batch_sequences = config.train.batch_sequences;
+  work.micro_batch_sequences = config.train.micro_batch_sequences;
+  work.threads = config.parallel.threads;
+  set_recompute(work, config.train.recompute);
+  return work;
+}
+
+void set_recompute(Workload& work, Recompute recompute) {
+  work.keeps_attention = recompute != Recompute::kAll;
+  work.keeps_graphs = recompute == Recompute::kNone;
+}
+
+void set_kind(Workload& work, JobKind kind) {
+  work.trains = kind == JobKind::kTrain;
+  work.computes = work.trains || kind == JobKind::kEvaluate;
+  work.keeps_weights = true;
+}
+
+}  // namespace sluice

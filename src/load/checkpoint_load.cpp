@@ -1,0 +1,63 @@
+#include "load/checkpoint_load.hpp"
+
+#include "base/error.hpp"
+#include "base/memory.hpp"
+#include "comm/run_together.hpp"
+#include "weights/copy_agreement.hpp"
+#include "weights/tied_copies.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+PlannedLoad match_and_plan(CheckpointIndex index, const LoadRequest& request) {
+  CheckpointMatch match = match_checkpoint(index, request.keys, request.options.arena);
+  LoadPlan plan(index, match, request.shards, request.options);
+  return {std::move(index), std::move(match), std::move(plan)};
+}
+
+/// Every rank has made the plan by itself; a difference would send bytes to the wrong place.
+void agree_on_plan(Communicator& comm, const LoadPlan& plan) {
+  const std::vector<std::string> digests = comm.all_gather_text(plan.digest().hex());
+  for (int rank = 0; rank < comm.size(); ++rank)
+    SLUICE_ASSERT(digests[static_cast<std::size_t>(rank)] == digests.front(),
+                  "rank {} made another load plan than rank 0", rank);
+}
+
+}  // namespace
+
+PlannedLoad plan_load(const LoadRequest& request) {
+  PlannedLoad planned = match_and_plan(read_checkpoint_index(request.directory), request);
+  require_tied_copies(planned.index, request.keys, request.directory);
+  planned.plan.check_coverage();
+  return planned;
+}
+
+PlannedLoad plan_load(Communicator& comm, const LoadRequest& request) {
+  PlannedLoad planned = match_and_plan(share_checkpoint_index(comm, request.directory), request);
+  run_on_root(comm, [&] { require_tied_copies(planned.index, request.keys, request.directory); });
+  planned.plan.check_coverage(comm.rank());
+  agree_on_plan(comm, planned.plan);
+  agree_on_source(comm, planned.index, request.directory, planned.plan.readers().readers());
+  give_back_free_heap();  // headers of many tensors are megabytes of JSON
+  return planned;
+}
+
+CheckpointLoadReport load_checkpoint(Communicator& comm, const PlannedLoad& planned,
+                                     const std::filesystem::path& directory, ShardArena* weights,
+                                     const CheckpointLoadOptions& options) {
+  CheckpointLoadReport report{load_shards(comm, planned.plan, directory, weights, options.load),
+                              std::nullopt};
+  if (options.loaded) options.loaded(report.load);
+  if (!options.verify) return report;
+  SLUICE_ASSERT(weights != nullptr, "a load that discards has nothing to verify");
+  VerifyOptions verify = *options.verify;
+  verify.readers = planned.plan.readers().readers();
+  report.verify = verify_shards(comm, *weights, planned.index, planned.match, directory, verify);
+  return report;
+}
+
+}  // namespace sluice

@@ -1,0 +1,28 @@
+// What a job does with a model, as far as its memory depends on it.
+#pragma once
+
+#include "base/dtype.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+struct Workload {
+  bool computes = true;            ///< runs the model: trains or evaluates it
+  bool trains = true;              ///< updates it; only a job that computes does
+  bool keeps_weights = true;       ///< false: a load that lets go of every byte where it arrives
+  DType dtype = DType::kBFloat16;  ///< of weights and activations
+
+  std::int64_t sequence_length = 0;        ///< tokens
+  std::int64_t batch_sequences = 0;        ///< of a step, over all ranks
+  std::int64_t micro_batch_sequences = 1;  ///< that a rank computes at once
+  std::int64_t threads = 0;                ///< of a rank; 0 = as many as the machine gives it
+
+  // Of a layer, from forward to backward, besides its input.
+  bool keeps_attention = true;  ///< what attention made, and what lies between the layer's halves
+  bool keeps_graphs = false;    ///< everything, so that nothing is computed again
+
+  [[nodiscard]] std::int64_t batch_tokens() const { return batch_sequences * sequence_length; }
+};
+
+}  // namespace sluice

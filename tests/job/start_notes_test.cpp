@@ -1,0 +1,67 @@
+#include "job/prepare/start_notes.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+namespace sluice {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+JobConfig job(std::int64_t batch, std::int64_t length) {
+  JobConfig config;
+  config.train.batch_sequences = batch;
+  config.data.sequence_length = length;
+  return config;
+}
+
+ModelConfig model(std::int64_t positions) {
+  ModelConfig config;
+  config.max_positions = positions;
+  return config;
+}
+
+TEST(StartNotes, tell_of_ranks_without_a_sequence) {
+  EXPECT_THAT(job_notes(job(3, 8), model(8), 3), IsEmpty());
+  EXPECT_THAT(job_notes(job(3, 8), model(8), 5),
+              ElementsAre(HasSubstr("train.batch_sequences is 3, so 2 of 5 ranks compute no sequence")));
+}
+
+TEST(StartNotes, tell_of_sequences_longer_than_the_models_positions) {
+  EXPECT_THAT(job_notes(job(1, 9), model(8), 1), ElementsAre(AllOf(HasSubstr("data.sequence_length is 9"),
+                                                                   HasSubstr("max_position_embeddings 8"))));
+  EXPECT_THAT(job_notes(job(1, 9), model(0), 1), IsEmpty()) << "not told by the model";
+}
+
+TEST(StartNotes, of_a_job_without_tokens_are_none) {
+  JobConfig config = job(1, 9);
+  config.job.kind = JobKind::kLoad;
+  EXPECT_THAT(job_notes(config, model(8), 5), IsEmpty());
+}
+
+TEST(StartNotes, tell_of_one_rank_in_an_allocation_of_several_tasks) {
+  unsetenv("SLURM_NTASKS");
+  EXPECT_THAT(launch_notes(1), IsEmpty());
+  setenv("SLURM_NTASKS", "1", 1);
+  EXPECT_THAT(launch_notes(1), IsEmpty());
+  setenv("SLURM_NTASKS", "4", 1);
+  EXPECT_THAT(launch_notes(1), ElementsAre(HasSubstr("one rank in a Slurm allocation of 4 tasks")));
+  EXPECT_THAT(launch_notes(4), IsEmpty());
+  unsetenv("SLURM_NTASKS");
+}
+
+TEST(StartNotes, tell_how_many_epochs_a_training_is) {
+  JobConfig config = job(6, 48);
+  config.train.steps = 8;
+  EXPECT_EQ(data_text(config, 41, false),
+            "41 sequences of 48 tokens; 8 steps of 6 sequences are 1.17 epochs");
+  config.job.kind = JobKind::kEvaluate;
+  EXPECT_EQ(data_text(config, 41, true), "41 sequences of 48 tokens, documents kept apart");
+}
+
+}  // namespace
+}  // namespace sluice
