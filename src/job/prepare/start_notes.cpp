@@ -24,7 +24,7 @@ std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& m
 
 std::vector<std::string> launch_notes(int world) {
   const char* text = std::getenv("SLURM_NTASKS");
-  const int tasks = text == nullptr ? 1 : std::atoi(text);
+  const long tasks = text == nullptr ? 1 : std::strtol(text, nullptr, 10);
   if (world > 1 || tasks <= 1) return {};
   return {fmt::format(
       "this is one rank in a Slurm allocation of {} tasks (SLURM_NTASKS): mpirun, or srun with an MPI type "

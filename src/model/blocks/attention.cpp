@@ -17,7 +17,7 @@ namespace {
 /// its gradient.
 std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
   constexpr std::int64_t kManyThreads = 16;  // where their number is left to the machine
-  constexpr std::int64_t kScores = 512 * 512, kQueriesAndPanel = 1216 * kKiB;
+  constexpr std::int64_t kScores = std::int64_t{512} * 512, kQueriesAndPanel = 1216 * kKiB;
   const std::int64_t workers = pass.threads == 0 ? kManyThreads : pass.threads;
   const std::int64_t heads = std::min(pass.sequences * config.key_value_heads, workers);
   return heads * pass.length * config.head_dim *
