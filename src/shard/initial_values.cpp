@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kPieceElements = 64 * 1024;
+constexpr std::int64_t kPieceElements = 64 * std::int64_t{1024};
 
 class ShardFiller {
  public:

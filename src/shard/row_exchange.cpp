@@ -25,7 +25,7 @@ std::vector<Numbers> gather_lists(Communicator& comm, const Numbers& own) {
 
 }  // namespace
 
-RowExchange::RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, Rows rows)
+RowExchange::RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, const Rows& rows)
     : comm_(&mesh.sharers(plan, unit)),
       rank_(static_cast<std::size_t>(comm_->rank())),
       cuts_{0},

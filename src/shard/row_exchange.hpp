@@ -17,7 +17,7 @@ class RowExchange {
   /// Collective over the sharers of `unit`, more than one, which is a table of rows and nothing else; `mesh`
   /// must outlive this. `rows`: those that this rank needs, ascending, each once; those that are not in the
   /// table are ignored.
-  RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, std::vector<std::int64_t> rows);
+  RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, const std::vector<std::int64_t>& rows);
 
   /// Rows that this rank needs.
   [[nodiscard]] const std::vector<std::int64_t>& rows() const { return rows_[rank_]; }

@@ -65,7 +65,7 @@ Range ShardPlan::owned(int unit, int rank) const {
 }
 
 Range ShardPlan::gathered_range(int unit, int rank) const {
-  const auto first = cuts_.begin() + unit * (dims_.world + 1);
+  const auto first = cuts_.begin() + std::ptrdiff_t{unit} * (dims_.world + 1);
   const int begin = shard_of(unit, rank) / sharers(unit) * sharers(unit);
   return {first[begin], first[begin + sharers(unit)]};
 }
@@ -87,7 +87,7 @@ std::vector<std::int64_t> ShardPlan::counts(int unit, int rank) const {
 }
 
 int ShardPlan::owner(int unit, std::int64_t element) const {
-  const auto first = cuts_.begin() + unit * (dims_.world + 1);
+  const auto first = cuts_.begin() + std::ptrdiff_t{unit} * (dims_.world + 1);
   const auto above = std::upper_bound(first, first + dims_.world + 1, element);
   SLUICE_ASSERT(above != first && above != first + dims_.world + 1, "element {} is outside unit {}", element,
                 unit);

@@ -36,7 +36,7 @@ class ArenaDigester {
   }
 
  private:
-  static constexpr std::int64_t kSliceElements = 256 * 1024;
+  static constexpr std::int64_t kSliceElements = 256 * std::int64_t{1024};
 
   void digest_owned(std::size_t i, ByteWriter& fragments) {
     PlacedPart& part = parts_[i];

@@ -39,7 +39,7 @@ fs::path normal(const fs::path& path) {
 
 }  // namespace
 
-StagedDirectory::StagedDirectory(fs::path target, IfTaken if_taken)
+StagedDirectory::StagedDirectory(const fs::path& target, IfTaken if_taken)
     : target_(normal(target)),
       staging_(target_.parent_path() /
                fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid())),

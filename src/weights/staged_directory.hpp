@@ -16,7 +16,7 @@ enum class IfTaken : bool {
 class StagedDirectory {
  public:
   /// Error(kUsage) if `target` is taken, unless another name will do; Error(kIo) if the system refuses.
-  explicit StagedDirectory(std::filesystem::path target, IfTaken if_taken = IfTaken::kRefuse);
+  explicit StagedDirectory(const std::filesystem::path& target, IfTaken if_taken = IfTaken::kRefuse);
   StagedDirectory(const StagedDirectory&) = delete;
   StagedDirectory& operator=(const StagedDirectory&) = delete;
   ~StagedDirectory();

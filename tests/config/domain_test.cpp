@@ -79,7 +79,7 @@ TEST(Bytes, takes_texts_with_a_unit_within_bounds) {
 }
 
 TEST(Bytes, spells_sizes_so_that_they_read_back) {
-  const Bytes bytes{0, 1024 * 1024 * kGiB};
+  const Bytes bytes{0, kGiB * 1024 * 1024};
   for (const std::int64_t size : std::initializer_list<std::int64_t>{
            0, 1, 1000, 1023, 8 * kMiB, 5'000'000'000, kGiB + 1, 1024 * kGiB, (std::int64_t{1} << 50) - 1})
     EXPECT_EQ(bytes.parse(bytes.spell(size)).value, size);
