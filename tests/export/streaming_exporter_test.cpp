@@ -97,7 +97,6 @@ TEST_F(StreamingExporterTest, rounds_to_the_type_of_the_files) {
 
 TEST_F(StreamingExporterTest, copies_what_training_ignores) {
   const fs::path source = directory_ / "source";
-  std::string bytes;
   run_together(test_world(), [&] {
     if (test_world().rank() != 0) return;
     synthesize_checkpoint(keys_, source, {});
