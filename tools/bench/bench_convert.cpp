@@ -1,20 +1,21 @@
 // Conversion between element types against a plain copy of the same bytes, on one thread:
 //
-//   bench_convert [MiB of source in each call, 256] [repeats, 7]
+//   bench_convert [bytes of the source in each call, 256MiB]
 //
-// Rates count what is read and what is written; the best of the repeats. A quarter of the float16 numbers
+// Rates count what is read and what is written; the best of seven calls. A quarter of the float16 numbers
 // are subnormal, so that a conversion that is slow for those shows it.
+#include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/dtype.hpp"
+#include "base/random.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <random>
+#include <optional>
 #include <vector>
 
 namespace {
@@ -25,10 +26,10 @@ constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
 /// Numbers of either sign below 1, as `dtype`.
 std::vector<std::byte> numbers(DType dtype, std::int64_t count) {
-  std::mt19937 engine(1);
-  std::uniform_real_distribution<float> below_one(-1, 1);
   std::vector<float> values(1 << 16);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = below_one(engine) * (i % 4 == 0 ? 5e-5F : 1.0F);
+  RandomStream(1, "numbers").uniform(0, std::ssize(values), values.data());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = (2 * values[i] - 1) * (i % 4 == 0 ? 5e-5F : 1.0F);
   std::vector<std::byte> bytes(static_cast<std::size_t>(count * size_of(dtype)));
   for (std::int64_t done = 0; done < count; done += std::ssize(values))
     convert_elements(values.data(), DType::kFloat32, bytes.data() + done * size_of(dtype), dtype,
@@ -37,9 +38,9 @@ std::vector<std::byte> numbers(DType dtype, std::int64_t count) {
 }
 
 template <class Call>
-double best_seconds(int repeats, Call call) {
+double best_seconds(Call call) {
   double best = 1e9;
-  for (int i = 0; i < repeats; ++i) {
+  for (int i = 0; i < 7; ++i) {
     const Stopwatch watch;
     call();
     best = std::min(best, watch.seconds());
@@ -47,15 +48,14 @@ double best_seconds(int repeats, Call call) {
   return best;
 }
 
-void print_rate(DType from, DType to, std::int64_t source_bytes, int repeats) {
+void print_rate(DType from, DType to, std::int64_t source_bytes) {
   const std::int64_t count = source_bytes / size_of(from);
   const std::int64_t target_bytes = count * size_of(to);
   const std::vector<std::byte> source = numbers(from, count);
   std::vector<std::byte> target(static_cast<std::size_t>(std::max(source_bytes, target_bytes)));
-  const double copy =
-      best_seconds(repeats, [&] { std::memcpy(target.data(), source.data(), source.size()); });
+  const double copy = best_seconds([&] { std::memcpy(target.data(), source.data(), source.size()); });
   const double convert =
-      best_seconds(repeats, [&] { convert_elements(source.data(), from, target.data(), to, count); });
+      best_seconds([&] { convert_elements(source.data(), from, target.data(), to, count); });
   const double copy_rate = static_cast<double>(2 * source_bytes) / copy / 1e9;
   const double rate = static_cast<double>(source_bytes + target_bytes) / convert / 1e9;
   fmt::print("{:>8} to {:8}  {:6.2f} GB/s   memcpy {:6.2f} GB/s   {:.2f}\n", name_of(from), name_of(to), rate,
@@ -65,10 +65,13 @@ void print_rate(DType from, DType to, std::int64_t source_bytes, int repeats) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::int64_t bytes = (argc > 1 ? std::max(1, std::atoi(argv[1])) : 256) * std::int64_t{1} << 20;
-  const int repeats = argc > 2 ? std::max(1, std::atoi(argv[2])) : 7;
+  const std::optional<std::int64_t> bytes = parse_bytes(argc > 1 ? argv[1] : "256MiB");
+  if (!bytes) {
+    fmt::print(stderr, "usage: bench_convert [256MiB]\n");
+    return 64;
+  }
   for (const DType from : kTypes)
     for (const DType to : kTypes)
-      if (from != to) print_rate(from, to, bytes, repeats);
+      if (from != to) print_rate(from, to, *bytes);
   return 0;
 }
