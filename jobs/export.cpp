@@ -14,7 +14,7 @@ void run_export(JobContext& context) {
   require_export(context);
   const Weights weights = make_weights(context);
   if (auto metrics = open_metrics(context, weights.load)) metrics->close();
-  export_weights(context, weights.arena);
+  export_weights(context, ArenaValues(weights.arena));
 }
 
 const JobRegistration kExport(JobKind::kExport, {.run = run_export});

@@ -16,7 +16,7 @@
 #include "train/trainer.hpp"
 #include "train_report.hpp"
 
-#include <cmath>
+#include <cstring>
 #include <optional>
 
 namespace sluice {
@@ -28,14 +28,21 @@ std::optional<DebugDump> open_dump(JobContext& context) {
                    context.directory.new_file(context.config().debug.dump));
 }
 
-/// The first step in pieces, with its logits, loss and gradients written down.
-StepMetrics dumped_step(DebugDump& dump, Trainer& trainer, const Batch& batch, double rate) {
+/// The first step, with its logits, loss and gradients written down.
+StepMetrics dumped_step(DebugDump& dump, Trainer& trainer, const ShardArena& weights, const Batch& batch,
+                        double rate) {
   dump.write_tensor("/logits", trainer.first_logits(batch));
-  const StepMetrics metrics = trainer.compute_gradients(1, batch);
+  ShardArena gradients(weights.plan(), weights.rank(), DType::kFloat32, "gradients for debug.dump");
+  trainer.observe_gradients([&](const GradientPart& sums) {
+    const std::int64_t first = sums.elements.begin - weights.plan().owned(sums.unit, weights.rank()).begin;
+    std::memcpy(gradients.unit_data(sums.unit) + first * size_of(DType::kFloat32), sums.data,
+                static_cast<std::size_t>(sums.elements.count() * size_of(DType::kFloat32)));
+  });
+  const StepMetrics metrics = trainer.step(1, batch, rate);
+  trainer.observe_gradients({});
   dump.write_scalar("/loss", metrics.loss);
   if (!metrics.expert_tokens.empty()) dump.write_scalar("/aux_loss", metrics.aux_loss);
-  dump.write_shards("/grad", trainer.gradients());
-  trainer.update(metrics.grad_norm, rate);
+  dump.write_shards("/grad", ArenaValues(gradients));
   return metrics;
 }
 
@@ -68,8 +75,8 @@ void train(JobContext& context) {
     const Stopwatch watch;
     const Batch batch = batches.batch(step);
     const double rate = schedule.at(step);
-    const StepMetrics metrics =
-        dump && step == 0 ? dumped_step(*dump, trainer, batch, rate) : trainer.step(step + 1, batch, rate);
+    const StepMetrics metrics = dump && step == 0 ? dumped_step(*dump, trainer, weights.arena, batch, rate)
+                                                  : trainer.step(step + 1, batch, rate);
     report.add(step + 1, metrics, rate, watch.seconds());
     context.directory.set_step(step + 1);
   }

@@ -1,6 +1,8 @@
 // What a key of the job file may choose between, for whoever acts on it: one enumeration for each such key.
 #pragma once
 
+#include "base/optimizer_mode.hpp"
+
 #include <cstdint>
 
 namespace sluice {
@@ -31,9 +33,7 @@ enum class Recompute : std::uint8_t {
   kAll,    ///< all of a layer: its input alone is kept
 };
 
-enum class OptimizerKind : std::uint8_t { kAdamW };
-
-enum class StateFormat : std::uint8_t { kFloat32, kBFloat16, kInt8, kFactored };
+enum class OptimizerFit : std::uint8_t { kAsWritten, kAuto };
 
 enum class ScheduleKind : std::uint8_t { kConstant, kCosine, kLinear };
 

@@ -68,8 +68,15 @@ struct OptimizerSettings {
   double eps = 1e-8;
   double weight_decay = 0.1;
   double max_grad_norm = 1.0;  ///< 0 = no clipping
+  ClipRule clip = ClipRule::kGlobal;
   StateFormat state = StateFormat::kFloat32;
-  bool release_gradients = false;
+  MasterFormat master = MasterFormat::kFloat32;
+  GradientMode gradients = GradientMode::kFloat32;
+  bool release_gradients = false;  ///< as read; false in a JobConfig that is done, gradients says it then
+  OptimizerFit fit = OptimizerFit::kAsWritten;
+  std::int64_t seed = 0;
+
+  [[nodiscard]] OptimizerMode mode() const { return {kind, state, master, gradients, clip}; }
 };
 
 struct ScheduleSettings {

@@ -95,6 +95,7 @@ class JobReader {
   void check_contradictions();
   void expect_load_settings();
   void expect_export_settings();
+  void expect_optimizer_settings();
   void expect_result_files();
   void expect_result_file(const std::string& key, const std::filesystem::path& file);
   /// Throws if there was any problem.
@@ -179,6 +180,7 @@ void JobReader::check_contradictions() {
                      c.job.kind == JobKind::kExport ? "export" : "load"));
   expect_load_settings();
   expect_export_settings();
+  expect_optimizer_settings();
   expect(c.schedule.warmup_steps <= c.train.steps, {"schedule.warmup_steps", "train.steps"},
          fmt::format("found {}, expected at most train.steps, which is {}", c.schedule.warmup_steps,
                      c.train.steps));
@@ -227,6 +229,25 @@ void JobReader::expect_export_settings() {
          "found the directory of model.path, expected another");
   expect(!is_same_place(path, c.job.output), {"export.path", "job.output"},
          "found the directory of job.output, expected another");
+}
+
+/// What the optimizer keeps must be of its kind, and of the weights'.
+void JobReader::expect_optimizer_settings() {
+  OptimizerSettings& o = config_.optimizer;
+  expect(!o.release_gradients || !where_.contains("optimizer.gradients") ||
+             o.gradients == GradientMode::kRelease,
+         {"optimizer.release_gradients", "optimizer.gradients"},
+         "found true, expected optimizer.gradients = \"release\" with it, or this key left out");
+  if (std::exchange(o.release_gradients, false)) o.gradients = GradientMode::kRelease;
+  const bool is_adafactor = o.kind == OptimizerKind::kAdafactor;
+  expect(is_adafactor == (o.state == StateFormat::kFactored), {"optimizer.state", "optimizer.kind"},
+         is_adafactor ? "found moments, expected \"factored\", because optimizer.kind is \"adafactor\""
+                      : "found \"factored\", expected \"float32\", \"bfloat16\" or \"int8\", because only "
+                        "optimizer.kind = \"adafactor\" has no moments");
+  expect(
+      config_.model.dtype == DType::kBFloat16 || o.master == MasterFormat::kFloat32,
+      {"optimizer.master", "model.dtype"},
+      "found fewer bits, expected \"float32\", because weights of model.dtype = \"float32\" are their own master");
 }
 
 void JobReader::expect_result_files() {

@@ -151,23 +151,56 @@ Table train_table() {
 
 Table optimizer_table() {
   return TableBuilder("optimizer", &JobConfig::optimizer, "The weight update")
-      .key("kind", &OptimizerSettings::kind, Choice<OptimizerKind>{{{"adamw", OptimizerKind::kAdamW}}},
-           "AdamW with float32 master weights")
+      .key(
+          "kind", &OptimizerSettings::kind,
+          Choice<OptimizerKind>{{{name_of(OptimizerKind::kAdamW), OptimizerKind::kAdamW},
+                                 {name_of(OptimizerKind::kLion), OptimizerKind::kLion},
+                                 {name_of(OptimizerKind::kAdafactor), OptimizerKind::kAdafactor}}},
+          "the update rule: torch.optim.AdamW, Lion, or torch.optim.Adafactor, whose learning rate is relative to the "
+          "size of the weights")
       .key("learning_rate", &OptimizerSettings::learning_rate, Real{0, 100}, "after warm-up")
-      .key("betas", &OptimizerSettings::betas, Betas{}, "decay rates of the two moments")
-      .key("eps", &OptimizerSettings::eps, Real{1e-30, 1}, "added to the root of the second moment")
+      .key("betas", &OptimizerSettings::betas, Betas{}, "decay rates of the moments; Adafactor has its own")
+      .key("eps", &OptimizerSettings::eps, Real{1e-30, 1}, "AdamW's: added to the root of the second moment")
       .key("weight_decay", &OptimizerSettings::weight_decay, Real{0, 100},
            "of tensors with two or more dimensions")
       .key("max_grad_norm", &OptimizerSettings::max_grad_norm, Real{0, 1e9},
-           "global gradient norm above which gradients are scaled down; 0 = never")
-      .key("state", &OptimizerSettings::state,
-           Choice<StateFormat>{{{"float32", StateFormat::kFloat32},
-                                {"bfloat16", StateFormat::kBFloat16, kLater},
-                                {"int8", StateFormat::kInt8, kLater},
-                                {"factored", StateFormat::kFactored, kLater}}},
-           "of the moments")
-      .key("release_gradients", &OptimizerSettings::release_gradients, Flag{kLater},
-           "update each unit right after its reduction, so that no full gradient is kept")
+           "gradient norm above which gradients are scaled down; 0 = never")
+      .key(
+          "clip", &OptimizerSettings::clip,
+          Choice<ClipRule>{{{"global", ClipRule::kGlobal}, {"unit", ClipRule::kUnit}}},
+          "whose norm max_grad_norm bounds: that of all gradients together, or of each matrix by itself, of fused "
+          "experts each expert's; with gradients = \"release\" global costs a second backward pass")
+      .key(
+          "state", &OptimizerSettings::state,
+          Choice<StateFormat>{{{name_of(StateFormat::kFloat32), StateFormat::kFloat32},
+                               {name_of(StateFormat::kBFloat16), StateFormat::kBFloat16},
+                               {name_of(StateFormat::kInt8), StateFormat::kInt8},
+                               {name_of(StateFormat::kFactored), StateFormat::kFactored}}},
+          "of the moments: 4, 2 or 1 bytes each, or Adafactor's row and column means; router, norms and vectors are "
+          "float32 in any case")
+      .key(
+          "master", &OptimizerSettings::master,
+          Choice<MasterFormat>{{{name_of(MasterFormat::kFloat32), MasterFormat::kFloat32},
+                                {name_of(MasterFormat::k24Bit), MasterFormat::k24Bit},
+                                {name_of(MasterFormat::kNone), MasterFormat::kNone}}},
+          "bits kept beside bfloat16 weights: 16 that make them float32, 8, or none; with fewer than 16 weights are "
+          "rounded stochastically")
+      .key(
+          "gradients", &OptimizerSettings::gradients,
+          Choice<GradientMode>{{{name_of(GradientMode::kFloat32), GradientMode::kFloat32},
+                                {name_of(GradientMode::kBFloat16), GradientMode::kBFloat16},
+                                {name_of(GradientMode::kRelease), GradientMode::kRelease}}},
+          "kept until the update in 4 or 2 bytes, or not at all: each layer is updated as soon as its gradient is "
+          "there")
+      .key("release_gradients", &OptimizerSettings::release_gradients, Flag{},
+           "an earlier name: true = gradients = \"release\"")
+      .key(
+          "fit", &OptimizerSettings::fit,
+          Choice<OptimizerFit>{
+              {{"as_written", OptimizerFit::kAsWritten}, {"auto", OptimizerFit::kAuto, kLater}}},
+          "auto chooses state, master and gradients: the first of a list, from all float32 to the smallest, that leaves "
+          "a tenth of each rank's memory free")
+      .key("seed", &OptimizerSettings::seed, Integer{0, kAnyInteger}, "of stochastic rounding")
       .done();
 }
 

@@ -29,7 +29,8 @@ DenseMlpParameters dense_mlp_parameters(const LayerViews& layer) {
 
 MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer) {
   MoeParameters out{layer[blocks::router::kWeight],
-                    {layer[blocks::experts::kGateUpProj], layer[blocks::experts::kDownProj]}};
+                    {layer[blocks::experts::kGateUpProj], layer[blocks::experts::kDownProj],
+                     layer.expert_completion(blocks::experts::kDownProj)}};
   if (blocks::shared_expert::is_in(config))
     out.shared = {swiglu_parameters(layer, blocks::shared_expert::kNames),
                   layer[blocks::shared_expert::kGate]};

@@ -49,30 +49,44 @@ at::Tensor view_of(const c10::Storage& storage, at::ScalarType type, const Place
 }  // namespace
 
 ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
-                               DType dtype)
+                               DType dtype, bool experts_in_turn)
     : manifest_(manifest), layouts_(plan.layouts()), views_(manifest.tensors().size()) {
   for (int unit = 0; unit < static_cast<int>(layouts_.units.size()); ++unit) {
     const FlatLayout& layout = layouts_.units[static_cast<std::size_t>(unit)];
     const std::int64_t held = plan.gathered_range(unit, rank).count();
     values_.push_back(unbound_storage(held * size_of(dtype)));
     gradients_.push_back(unbound_storage(held * size_of(DType::kFloat32)));
+    if (experts_in_turn && layout.kind() == UnitKind::kExperts)
+      completions_[unit] = [this, unit](std::int64_t expert) { consumer_(unit, expert); };
     for (const Placement& placement : layout.placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
       const std::vector<std::int64_t> shape = shape_of(tensor, layout, held);
       const std::vector<std::int64_t> strides = strides_of(tensor, placement);
+      std::vector<std::int64_t> gradient_strides = strides;
+      if (experts_in_turn && layout.kind() == UnitKind::kExperts) gradient_strides.front() = 0;
       views_[static_cast<std::size_t>(placement.tensor)] = {
           view_of(values_.back(), scalar_type(dtype), placement, shape, strides),
-          view_of(gradients_.back(), at::kFloat, placement, shape, strides),
+          view_of(gradients_.back(), at::kFloat, placement, shape, gradient_strides),
           &written_.emplace_back(layout.kind() == UnitKind::kExperts ? shape.front() : 1)};
     }
   }
 }
 
-const ops::Parameter& ParameterViews::operator[](std::string_view name) const {
+const TensorHome& ParameterViews::home_of(std::string_view name) const {
   const auto tensor = manifest_.find(name);
   SLUICE_ASSERT(tensor, "no tensor {} in the manifest", name);
   const TensorHome& home = layouts_.homes[static_cast<std::size_t>(*tensor)];
   SLUICE_ASSERT(home.unit >= 0, "{} has no storage", name);
+  return home;
+}
+
+const ops::ExpertCompletion* ParameterViews::expert_completion(std::string_view name) const {
+  const auto found = completions_.find(home_of(name).unit);
+  return found == completions_.end() ? nullptr : &found->second;
+}
+
+const ops::Parameter& ParameterViews::operator[](std::string_view name) const {
+  const TensorHome& home = home_of(name);
   const FlatLayout& unit = layouts_.units[static_cast<std::size_t>(home.unit)];
   return views_[static_cast<std::size_t>(unit.placements()[static_cast<std::size_t>(home.placement)].tensor)];
 }
@@ -93,10 +107,16 @@ void ParameterViews::set_written(int unit, bool written) {
   for_each_view(unit, [&](const ops::Parameter& view) { view.written->set_all(written); });
 }
 
-void ParameterViews::clear_unwritten(int unit) { for_each_view(unit, ops::clear_unwritten_gradient); }
+void ParameterViews::clear_unwritten(int unit) {
+  for_each_view(unit, [](const ops::Parameter& view) { ops::clear_unwritten_gradient(view); });
+}
 
 const ops::Parameter& LayerViews::operator[](std::string_view name) const {
   return views_[layer_tensor_name(layer_, name)];
+}
+
+const ops::ExpertCompletion* LayerViews::expert_completion(std::string_view name) const {
+  return views_.expert_completion(layer_tensor_name(layer_, name));
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "manifest/manifest.hpp"
+#include "ops/experts.hpp"
 #include "ops/parameter.hpp"
 #include "shard/shard_plan.hpp"
 
@@ -10,7 +11,10 @@
 
 #include <cstddef>
 #include <deque>
+#include <functional>
+#include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -20,8 +24,10 @@ namespace sluice {
 class ParameterViews {
  public:
   /// `manifest` and `plan` must outlive the views. All tensors have the element type `dtype`, gradients
-  /// float32. Fused expert tensors [E, ...] have as many experts as `rank` holds.
-  ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank, DType dtype);
+  /// float32. Fused expert tensors [E, ...] have as many experts as `rank` holds; `experts_in_turn`: their
+  /// gradients all lie in one place, that of one expert.
+  ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank, DType dtype,
+                 bool experts_in_turn = false);
 
   /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
   /// unknown names.
@@ -30,6 +36,12 @@ class ParameterViews {
   void bind(int unit, std::byte* values);
   /// Points a unit's gradients at `gradients` (as many float32).
   void bind_gradients(int unit, float* gradients);
+  /// With experts in turn: whom to call in a backward pass once an expert's gradients are complete, before the
+  /// next one's take their place. `expert` is counted among those that the rank holds.
+  using ExpertConsumer = std::function<void(int unit, std::int64_t expert)>;
+  void take_experts_in_turn(ExpertConsumer consumer) { consumer_ = std::move(consumer); }
+  /// What operations call for the unit of a tensor of experts; null unless they take turns.
+  [[nodiscard]] const ops::ExpertCompletion* expert_completion(std::string_view name) const;
   void unbind(int unit);
   void unbind_gradients(int unit);
 
@@ -40,6 +52,7 @@ class ParameterViews {
   void clear_unwritten(int unit);
 
  private:
+  [[nodiscard]] const TensorHome& home_of(std::string_view name) const;
   /// Calls `visit` with the views of each of a unit's tensors.
   template <class Visit>
   void for_each_view(int unit, Visit visit) const {
@@ -52,7 +65,9 @@ class ParameterViews {
   std::vector<c10::Storage> values_;              ///< one per unit
   std::vector<c10::Storage> gradients_;           ///< one per unit
   std::deque<ops::GradientInitialized> written_;  ///< one per stored tensor
-  std::vector<ops::Parameter> views_;             ///< one per manifest tensor; empty for computed buffers
+  ExpertConsumer consumer_;
+  std::map<int, ops::ExpertCompletion> completions_;  ///< by unit; empty unless experts take turns
+  std::vector<ops::Parameter> views_;                 ///< one per manifest tensor; empty for computed buffers
 };
 
 /// The views of one layer's tensors, by the names that its blocks give them (model/blocks/). `views` must
@@ -61,6 +76,8 @@ class LayerViews {
  public:
   LayerViews(const ParameterViews& views, int layer) : views_(views), layer_(layer) {}
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
+  /// As ParameterViews::expert_completion().
+  [[nodiscard]] const ops::ExpertCompletion* expert_completion(std::string_view name) const;
 
  private:
   const ParameterViews& views_;

@@ -14,7 +14,7 @@ constexpr std::int64_t kDirectBytes = 256 * kKiB;
 
 }  // namespace
 
-ExportWriter::ExportWriter(const ExportPlan& plan, const ShardArena& values, std::filesystem::path directory,
+ExportWriter::ExportWriter(const ExportPlan& plan, const ShardValues& values, std::filesystem::path directory,
                            ExportWriterOptions options)
     : plan_(plan),
       values_(values),
@@ -27,10 +27,11 @@ void ExportWriter::write(int file) {
   path_ = directory_ / layout.name;
   if (values_.rank() == 0) write_header(layout);
   plan_.for_each_piece(file, values_.rank(), [&](const ExportPiece& piece) {
+    const std::byte* values = piece.is_copied() ? nullptr : values_.find(piece.from, piece.dtype);
     if (piece.is_copied())
       copy(piece);
-    else if (piece.dtype == values_.dtype() && piece.bytes >= kDirectBytes)
-      write_directly(piece);
+    else if (values != nullptr && piece.bytes >= kDirectBytes)
+      write_directly(piece, values);
     else
       convert(piece);
   });
@@ -43,11 +44,11 @@ void ExportWriter::write_header(const WeightFile& layout) {
   emit(0, std::as_bytes(std::span(header)));
 }
 
-void ExportWriter::write_directly(const ExportPiece& piece) {
+void ExportWriter::write_directly(const ExportPiece& piece, const std::byte* values) {
   flush();
   for (std::int64_t done = 0; done < piece.bytes;) {
     const std::int64_t bytes = std::min(piece.bytes - done, staging_.bytes());
-    emit(piece.offset + done, {element(piece.from) + done, static_cast<std::size_t>(bytes)});
+    emit(piece.offset + done, {values + done, static_cast<std::size_t>(bytes)});
     done += bytes;
   }
 }
@@ -57,7 +58,7 @@ void ExportWriter::convert(const ExportPiece& piece) {
   for (std::int64_t done = 0; done < piece.count();) {
     const std::span<std::byte> room = room_at(piece.offset + done * size, size);
     const std::int64_t count = std::min(piece.count() - done, std::ssize(room) / size);
-    convert_elements(element(piece.from + done), values_.dtype(), room.data(), piece.dtype, count);
+    values_.read(piece.from + done, count, piece.dtype, room.data());
     staged_ += count * size;
     done += count;
   }

@@ -5,7 +5,7 @@
 #include "device/memory.hpp"
 #include "export/export_plan.hpp"
 #include "io/file.hpp"
-#include "shard/arena.hpp"
+#include "shard/shard_values.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ExportWriterOptions {
 class ExportWriter {
  public:
   /// `plan` and `values` must outlive the writer. Writes into `directory`.
-  ExportWriter(const ExportPlan& plan, const ShardArena& values, std::filesystem::path directory,
+  ExportWriter(const ExportPlan& plan, const ShardValues& values, std::filesystem::path directory,
                ExportWriterOptions options);
 
   /// Writes this rank's pieces of a file, gathered into large writes, and the header on rank 0; then fsyncs.
@@ -40,7 +40,7 @@ class ExportWriter {
 
  private:
   void write_header(const WeightFile& layout);
-  void write_directly(const ExportPiece& piece);
+  void write_directly(const ExportPiece& piece, const std::byte* values);
   void convert(const ExportPiece& piece);
   void copy(const ExportPiece& piece);
   [[nodiscard]] std::span<std::byte> room_at(std::int64_t offset, std::int64_t element_bytes);
@@ -48,13 +48,10 @@ class ExportWriter {
   void emit(std::int64_t offset, std::span<const std::byte> data);
   void turn_window();
   void finish();
-  [[nodiscard]] const std::byte* element(std::int64_t index) const {
-    return values_.data() + index * size_of(values_.dtype());
-  }
   [[nodiscard]] const InputFile& source_file(int file);
 
   const ExportPlan& plan_;
-  const ShardArena& values_;
+  const ShardValues& values_;
   std::filesystem::path directory_;
   ExportWriterOptions options_;
   MemoryBlock staging_;

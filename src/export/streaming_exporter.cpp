@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 class Exporter {
  public:
-  Exporter(Communicator& comm, const ExportPlan& plan, const ShardArena& values, const ExportOptions& options)
+  Exporter(Communicator& comm, const ExportPlan& plan, const ShardValues& values,
+           const ExportOptions& options)
       : comm_(comm), plan_(plan), values_(values), options_(options), growth_(sample_memory()) {}
 
   void run(const fs::path& target) {
@@ -81,7 +82,7 @@ class Exporter {
 
   Communicator& comm_;
   const ExportPlan& plan_;
-  const ShardArena& values_;
+  const ShardValues& values_;
   const ExportOptions& options_;
   GrowthSampler growth_;
   std::optional<StagedDirectory> staged_;  ///< on rank 0
@@ -95,7 +96,7 @@ class Exporter {
 
 }  // namespace
 
-ExportReport export_checkpoint(Communicator& comm, const ExportPlan& plan, const ShardArena& values,
+ExportReport export_checkpoint(Communicator& comm, const ExportPlan& plan, const ShardValues& values,
                                const fs::path& target, const ExportOptions& options) {
   SLUICE_ASSERT(comm.size() == plan.shards().world() && comm.rank() == values.rank() &&
                     &values.plan() == &plan.shards(),

@@ -5,7 +5,7 @@
 #include "base/bytes.hpp"
 #include "comm/communicator.hpp"
 #include "export/export_plan.hpp"
-#include "shard/arena.hpp"
+#include "shard/shard_values.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -45,7 +45,7 @@ struct ExportReport {
 /// rank throws its error and nothing is left behind. If `target` is there and is not an empty directory the
 /// files get another name (IfTaken::kNextName).
 [[nodiscard]] ExportReport export_checkpoint(Communicator& comm, const ExportPlan& plan,
-                                             const ShardArena& values, const std::filesystem::path& target,
+                                             const ShardValues& values, const std::filesystem::path& target,
                                              const ExportOptions& options);
 
 }  // namespace sluice

@@ -52,7 +52,8 @@ Blueprint::Blueprint(JobConfig job)
     : config(std::move(job)),
       model(describe_model_of(config.model)),
       keys(model.manifest),
-      layouts(make_unit_layouts(model.manifest)),
+      layouts(
+          make_unit_layouts(model.manifest, config.optimizer.state == StateFormat::kInt8 ? kStateBlock : 1)),
       stages(make_stage_plan(layouts, model.config.tie_word_embeddings)) {}
 
 ShardPlan Blueprint::shard_plan(int world) const {

@@ -37,7 +37,7 @@ class Blueprint {
   /// What each rank of such a plan will need: as plan_memory().
   [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan, const Workload& work,
                                                     std::span<const std::int64_t> staging_bytes) const {
-    return plan_memory(model.config, plan, stages, work, staging_bytes);
+    return plan_memory(model.config, model.manifest, plan, stages, work, staging_bytes);
   }
 };
 

@@ -181,7 +181,7 @@ void require_export(JobContext& context) {
   try_to_write(context.comm, context.config().export_.path);
 }
 
-void export_weights(JobContext& context, const ShardArena& values) {
+void export_weights(JobContext& context, const ShardValues& values) {
   const JobConfig& config = context.config();
   context.comm.set_deadline("export", config.deadline.load_seconds);
   context.directory.set_status("exporting");

@@ -3,7 +3,7 @@
 
 #include "export/export_plan.hpp"
 #include "job/job.hpp"
-#include "shard/arena.hpp"
+#include "shard/shard_values.hpp"
 
 namespace sluice {
 
@@ -24,6 +24,6 @@ void require_export(JobContext& context);
 /// names where weights were drawn: give float32 master values if there are any, they are rounded here. Rank 0
 /// prints the progress and what it took. After a training a model.path that has changed or gone is a warning:
 /// then what it would add is missing.
-void export_weights(JobContext& context, const ShardArena& values);
+void export_weights(JobContext& context, const ShardValues& values);
 
 }  // namespace sluice

@@ -68,7 +68,11 @@ class Pass {
   /// Gradients of the tokens [N, H] and of their weights [N, k], float32; adds those of the parameters.
   std::pair<at::Tensor, at::Tensor> backward() {
     d_weights_ = at::zeros_like(tokens_.weights);
-    for_each_block([&](const cpu::RowBlock& block) { backward(block); });
+    for_each_block([&](const cpu::RowBlock& block) {
+      complete_before(block.expert);
+      backward(block);
+    });
+    complete_before(parameters_.down.value.size(0));
     return {sums_, d_weights_};
   }
 
@@ -85,7 +89,8 @@ class Pass {
   void for_each_block(Work work) {
     const std::int64_t all = tokens_.x.size(0), experts = parameters_.down.value.size(0);
     const cpu::ExpertRows own = rows(std::array{own_});
-    const bool own_first = own_.count() == all || own.count() >= experts * kRowsApart;
+    const bool is_many = own.count() >= experts * kRowsApart && parameters_.completion == nullptr;
+    const bool own_first = own_.count() == all || is_many;
     if (own_first) work_on(own, work);
     exchange_.finish_dispatch();
     work_on(own_first ? rows(std::array{Range{0, own_.begin}, Range{own_.end, all}})
@@ -102,6 +107,16 @@ class Pass {
     buffers_.emplace(tokens_.x, rows.largest_block(), parameters_.down.value.size(2));
     for (const cpu::RowBlock& block : rows.blocks()) work(block);
     buffers_.reset();
+  }
+
+  /// With experts in turn: the gradients of those before `expert` are complete.
+  void complete_before(std::int64_t expert) {
+    if (parameters_.completion == nullptr) return;
+    for (; completed_ < expert; ++completed_) {
+      clear_unwritten_gradient(parameters_.gate_up, completed_);
+      clear_unwritten_gradient(parameters_.down, completed_);
+      (*parameters_.completion)(completed_);
+    }
   }
 
   /// The rows of the block's tokens, and what the expert's gate and up make of them.
@@ -146,6 +161,7 @@ class Pass {
   const Range own_;
   std::optional<BlockBuffers> buffers_;
   at::Tensor sums_, d_weights_;
+  std::int64_t completed_ = 0;  ///< experts whose gradients are complete
 };
 
 /// The many views of a pass need no graph, nor the half of the time that looking for one takes.
@@ -185,6 +201,7 @@ struct First : node::Function<First> {
                             const Unseen& inputs) {
     node::keep(context, "gate_up", inputs.parameters.gate_up);
     node::keep(context, "down", inputs.parameters.down);
+    node::keep(context, "completion", inputs.parameters.completion);
     node::keep(context, "exchange", inputs.exchange);
     send(inputs.tokens, *inputs.exchange);
     return at::empty({0}, x.options());
@@ -192,7 +209,8 @@ struct First : node::Function<First> {
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list&) {
     auto [d_x, d_weights] =
-        receive_and_run_backward({node::kept(context, "gate_up"), node::kept(context, "down")},
+        receive_and_run_backward({node::kept(context, "gate_up"), node::kept(context, "down"),
+                                  node::kept_pointer<const ExpertCompletion>(context, "completion")},
                                  *node::kept_pointer<TokenExchange>(context, "exchange"));
     return {d_x, d_weights, {}};
   }

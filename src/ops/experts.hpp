@@ -7,15 +7,22 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
 namespace sluice::ops {
 
+/// Called in a backward pass with each expert of this rank in turn, once its gradients are complete.
+using ExpertCompletion = std::function<void(std::int64_t expert)>;
+
 /// The experts of this rank: gate_up [E, 2I, H] (gate rows, then up rows), down [E, H, I].
 struct ExpertParameters {
   Parameter gate_up;
   Parameter down;
+  /// If not null, experts' gradients lie in one place, those of one expert after those of another: a backward pass
+  /// works on each expert once, and calls this before it begins the next. Outlives all graphs.
+  const ExpertCompletion* completion = nullptr;
 };
 
 /// Sum over a token's experts e of weight * down[e] swiglu(gate_up[e] x), for tokens x [T, H].

@@ -29,8 +29,11 @@ at::Tensor gradient_to_add_to(const Parameter& weight) {
 
 void clear_unwritten_gradient(const Parameter& weight) {
   const std::int64_t parts = weight.written->size();
-  for (std::int64_t part = 0; part < parts; ++part)
-    if (!weight.written->add(part)) (parts == 1 ? weight.grad : weight.grad[part]).zero_();
+  for (std::int64_t part = 0; part < parts; ++part) clear_unwritten_gradient(weight, part);
+}
+
+void clear_unwritten_gradient(const Parameter& weight, std::int64_t part) {
+  if (!weight.written->add(part)) (weight.written->size() == 1 ? weight.grad : weight.grad[part]).zero_();
 }
 
 at::Tensor in_graph(const Parameter& weight, const at::Tensor& anchor) {

@@ -59,6 +59,8 @@ struct Parameter {
 
 /// Zeros all parts of the gradient that were not written in this step.
 void clear_unwritten_gradient(const Parameter& weight);
+/// The same of one part.
+void clear_unwritten_gradient(const Parameter& weight, std::int64_t part);
 
 /// A small weight as a tensor of the graph that `anchor` belongs to, for formulas written in LibTorch's own
 /// operations: a copy of `value`, whose gradient goes to `grad`. Part of a graph only if `anchor` is.

@@ -4,7 +4,8 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "plan/activation_plan.hpp"
-#include "plan/optimizer_memory.hpp"
+#include "plan/gradient_memory.hpp"
+#include "plan/optimizer_layout.hpp"
 
 namespace sluice {
 namespace {
@@ -64,11 +65,14 @@ std::array<std::pair<std::string_view, std::int64_t>, 4> RankMemory::phases() co
            {"update", trains ? standing() : 0}}};
 }
 
-std::vector<RankMemory> plan_memory(const ModelConfig& model, const ShardPlan& plan, const StagePlan& stages,
-                                    const Workload& work, std::span<const std::int64_t> staging_bytes) {
+std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterManifest& manifest,
+                                    const ShardPlan& plan, const StagePlan& stages, const Workload& work,
+                                    std::span<const std::int64_t> staging_bytes) {
   SLUICE_ASSERT(std::ssize(staging_bytes) == plan.world(), "staging of {} ranks, shards for {}",
                 staging_bytes.size(), plan.world());
   const std::int64_t size = size_of(work.dtype);
+  const bool experts_in_turn =
+      finishes_experts_in_turn(plan.dims(), work.batch_sequences, work.micro_batch_sequences);
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < plan.world(); ++rank) {
     RankMemory& memory = ranks.emplace_back();
@@ -85,8 +89,8 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ShardPlan& p
         (stages.neighbouring_dense_elements(plan, rank) + stages.expert_elements(plan, rank)) * size;
     memory.runtime = runtime_bytes(memory.activations);
     if (!work.trains) continue;
-    memory.gradients = elements * size_of(DType::kFloat32);
-    memory.optimizer = elements * adamw_bytes_per_element(work.dtype);
+    memory.gradients = plan_gradients(plan, stages, rank, work.optimizer.gradients, experts_in_turn).all();
+    memory.optimizer = OptimizerLayout(manifest, plan, rank, work.optimizer, work.dtype).bytes();
     memory.gradient_buffer = stages.gradient_elements(plan, rank) * size_of(DType::kFloat32);
   }
   return ranks;

@@ -1,6 +1,7 @@
 // What a rank will need, before it is allocated: closed formulas over the plans. Pure.
 #pragma once
 
+#include "manifest/manifest.hpp"
 #include "model/model_config.hpp"
 #include "plan/workload.hpp"
 #include "shard/shard_plan.hpp"
@@ -22,8 +23,8 @@ namespace sluice {
 /// kept layer inputs take. What the process takes before it sees a model comes on top.
 struct RankMemory {
   std::int64_t weights = 0;    ///< the arena
-  std::int64_t gradients = 0;  ///< float32 shards
-  std::int64_t optimizer = 0;  ///< master weights and moments
+  std::int64_t gradients = 0;  ///< shards until the update, or sums of a stage (GradientMemory)
+  std::int64_t optimizer = 0;  ///< OptimizerLayout: what weights lack of their master, and moments
   std::int64_t gather_buffers =
       0;  ///< units of which it owns a shard: of a stage, and the next one's dense part
   std::int64_t gradient_buffer = 0;  ///< float32: a stage, and the one before if that has no experts
@@ -53,8 +54,9 @@ struct RankMemory {
 
 /// One entry per rank of `plan`. `staging_bytes`: the loader's ring on each rank, from LoadPlan where there
 /// are files to plan with; 0 where nothing is loaded.
-[[nodiscard]] std::vector<RankMemory> plan_memory(const ModelConfig& model, const ShardPlan& plan,
-                                                  const StagePlan& stages, const Workload& work,
+[[nodiscard]] std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterManifest& manifest,
+                                                  const ShardPlan& plan, const StagePlan& stages,
+                                                  const Workload& work,
                                                   std::span<const std::int64_t> staging_bytes);
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/dtype.hpp"
+#include "base/optimizer_mode.hpp"
 
 #include <cstdint>
 
@@ -17,6 +18,8 @@ struct Workload {
   std::int64_t batch_sequences = 0;        ///< of a step, over all ranks
   std::int64_t micro_batch_sequences = 1;  ///< that a rank computes at once
   std::int64_t threads = 0;                ///< of a rank; 0 = as many as the machine gives it
+
+  OptimizerMode optimizer{};  ///< what is kept of a job that trains
 
   // Of a layer, from forward to backward, besides its input.
   bool keeps_attention = true;  ///< what attention made, and what lies between the layer's halves

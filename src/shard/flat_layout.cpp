@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace sluice {
@@ -40,18 +41,19 @@ std::string name_of(const UnitKey& key) {
   return fmt::format("layers.{}.{}", key.layer, key.experts ? "experts" : "dense");
 }
 
-std::int64_t row_of(const TensorInfo& tensor) {
-  return tensor.shape.size() >= 2 ? tensor.shape.back() : kAlignment;
+/// Where a tensor may be cut: between rows and blocks alike.
+std::int64_t granule_of(const TensorInfo& tensor, std::int64_t state_block) {
+  return tensor.shape.size() >= 2 ? std::lcm(tensor.shape.back(), state_block) : kAlignment;
 }
 
 /// Plain tensors one after the other.
 FlatLayout lay_out_dense(const UnitKey& key, const std::vector<int>& tensors,
-                         const ParameterManifest& manifest) {
+                         const ParameterManifest& manifest, std::int64_t state_block) {
   std::vector<Placement> placements;
   std::int64_t offset = 0;
   for (const int tensor : tensors) {
     const std::int64_t elements = manifest[tensor].element_count();
-    placements.push_back({tensor, offset, 1, elements, elements, row_of(manifest[tensor])});
+    placements.push_back({tensor, offset, 1, elements, elements, granule_of(manifest[tensor], state_block)});
     offset += round_up(elements, kAlignment);
   }
   return {kind_of(key), key.layer, name_of(key), std::move(placements), offset};
@@ -59,7 +61,7 @@ FlatLayout lay_out_dense(const UnitKey& key, const std::vector<int>& tensors,
 
 /// Fused tensors expert by expert: block e of each lies in stride e.
 FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
-                           const ParameterManifest& manifest) {
+                           const ParameterManifest& manifest, std::int64_t state_block) {
   const std::int64_t experts = manifest[tensors.front()].shape.front();
   std::int64_t stride = 0;
   std::vector<Placement> placements;
@@ -68,7 +70,7 @@ FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
     SLUICE_ASSERT(info.shape.front() == experts, "{} has another number of experts than {}", info.name,
                   manifest[tensors.front()].name);
     const std::int64_t block = info.element_count() / experts;
-    placements.push_back({tensor, stride, experts, block, 0, row_of(info)});
+    placements.push_back({tensor, stride, experts, block, 0, granule_of(info, state_block)});
     stride += round_up(block, kAlignment);
   }
   for (Placement& placement : placements) placement.block_stride = stride;
@@ -117,7 +119,7 @@ std::int64_t UnitLayouts::elements() const {
   return total;
 }
 
-UnitLayouts make_unit_layouts(const ParameterManifest& manifest) {
+UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block) {
   std::map<UnitKey, std::vector<int>> members;
   for (const int tensor : manifest.stored_tensors()) members[unit_of(manifest[tensor])].push_back(tensor);
 
@@ -126,8 +128,8 @@ UnitLayouts make_unit_layouts(const ParameterManifest& manifest) {
   for (const auto& [key, tensors] : members) {
     for (int i = 0; i < static_cast<int>(tensors.size()); ++i)
       layouts.homes[static_cast<std::size_t>(tensors[i])] = {static_cast<int>(layouts.units.size()), i};
-    layouts.units.push_back(key.experts ? lay_out_experts(key, tensors, manifest)
-                                        : lay_out_dense(key, tensors, manifest));
+    layouts.units.push_back(key.experts ? lay_out_experts(key, tensors, manifest, state_block)
+                                        : lay_out_dense(key, tensors, manifest, state_block));
   }
   for (std::size_t i = 0; i < layouts.homes.size(); ++i)
     if (const std::string& owner = manifest.tensors()[i].tied_to; !owner.empty())

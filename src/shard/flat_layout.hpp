@@ -103,6 +103,8 @@ struct UnitLayouts {
 };
 
 /// Groups by role and layer: embedding; per layer its dense part and its experts; final norm with the head.
-[[nodiscard]] UnitLayouts make_unit_layouts(const ParameterManifest& manifest);
+/// Matrices are cut between rows that are also borders of blocks of `state_block` elements, counted from the
+/// matrix's first: then a shard has whole blocks of 8-bit optimizer state (kStateBlock).
+[[nodiscard]] UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block = 1);
 
 }  // namespace sluice

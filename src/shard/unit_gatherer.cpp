@@ -71,6 +71,12 @@ Work UnitGatherer::start(int unit, std::byte* out) {
   return mesh_.sharers(weights_.plan(), unit).all_gather(weights_.unit_data(unit), out, bytes);
 }
 
+void UnitGatherer::drop_next() {
+  Gathering next = std::exchange(next_, {});
+  for (Work& work : next.works) work.wait();
+  dense_.give_back(next.dense);
+}
+
 void UnitGatherer::release() {
   const Gathering gathered = std::exchange(current_, {});
   dense_.give_back(gathered.dense);

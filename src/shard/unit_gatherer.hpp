@@ -33,6 +33,9 @@ class UnitGatherer {
   /// rows of its table are filled in.
   [[nodiscard]] std::vector<std::byte*> gather_rows(const Stage& stage, const RowExchange& rows);
 
+  /// Collective over the world. Ends what begin() began, and drops it: nothing is under way afterwards.
+  void drop_next();
+
   /// Releases what gather() or gather_rows() returned.
   void release();
 

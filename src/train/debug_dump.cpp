@@ -11,11 +11,13 @@ namespace {
 constexpr int kTag = 901;
 
 /// This rank's elements of a tensor, one owned run after the other.
-std::vector<float> owned_elements(const ShardArena& arena, int unit, const Placement& placement) {
+std::vector<float> owned_elements(const ShardValues& values, int unit, const Placement& placement) {
   std::vector<float> out;
-  const auto* values = reinterpret_cast<const float*>(arena.data());
-  arena.plan().for_each_owned_run(unit, placement, arena.rank(), [&](const ShardPlan::OwnedRun& run) {
-    ops::append_values(values + run.arena_begin, run.count, out);
+  values.plan().for_each_owned_run(unit, placement, values.rank(), [&](const ShardPlan::OwnedRun& run) {
+    const std::size_t before = out.size();
+    out.resize(before + static_cast<std::size_t>(run.count));
+    values.read(run.arena_begin, run.count, DType::kFloat32,
+                reinterpret_cast<std::byte*>(out.data() + before));
   });
   return out;
 }
@@ -52,27 +54,27 @@ void DebugDump::write_tensor(const std::string& path, const at::Tensor& tensor) 
   file_->create_dataset(path, DType::kFloat32, tensor.sizes().vec()).write(std::span(elements));
 }
 
-void DebugDump::write_shards(const std::string& group, const ShardArena& arena) {
+void DebugDump::write_shards(const std::string& group, const ShardValues& values) {
   for (const int tensor : manifest_.stored_tensors())
-    write_sharded_tensor(group + "/" + manifest_.wrapped_name(manifest_[tensor].name), tensor, arena);
+    write_sharded_tensor(group + "/" + manifest_.wrapped_name(manifest_[tensor].name), tensor, values);
   flush();
 }
 
-void DebugDump::write_sharded_tensor(const std::string& path, int tensor, const ShardArena& arena) {
-  const UnitLayouts& layouts = arena.plan().layouts();
+void DebugDump::write_sharded_tensor(const std::string& path, int tensor, const ShardValues& values) {
+  const UnitLayouts& layouts = values.plan().layouts();
   const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
   const Placement& placement = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
-  std::vector<float> part = owned_elements(arena, unit, placement);
+  std::vector<float> part = owned_elements(values, unit, placement);
   if (comm_.rank() != 0) {
     comm_.send(part.data(), static_cast<std::int64_t>(part.size() * sizeof(float)), 0, kTag).wait();
     return;
   }
   std::vector<float> whole(static_cast<std::size_t>(manifest_[tensor].element_count()));
-  place(arena.plan(), unit, placement, 0, part.data(), whole.data());
+  place(values.plan(), unit, placement, 0, part.data(), whole.data());
   for (int rank = 1; rank < comm_.size(); ++rank) {
-    part.resize(static_cast<std::size_t>(owned_count(arena.plan(), unit, placement, rank)));
+    part.resize(static_cast<std::size_t>(owned_count(values.plan(), unit, placement, rank)));
     comm_.receive(part.data(), static_cast<std::int64_t>(part.size() * sizeof(float)), rank, kTag).wait();
-    place(arena.plan(), unit, placement, rank, part.data(), whole.data());
+    place(values.plan(), unit, placement, rank, part.data(), whole.data());
   }
   file_->create_dataset(path, DType::kFloat32, manifest_[tensor].shape).write(std::span<const float>(whole));
 }

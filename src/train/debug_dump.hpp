@@ -5,7 +5,7 @@
 #include "comm/communicator.hpp"
 #include "io/hdf5.hpp"
 #include "manifest/manifest.hpp"
-#include "shard/arena.hpp"
+#include "shard/shard_values.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -24,15 +24,15 @@ class DebugDump {
   void write_scalar(const std::string& path, double value);
   void write_tensor(const std::string& path, const at::Tensor& tensor);
 
-  /// Collective over the communicator. Writes every stored tensor of a float32 arena as `group`/NAME. Rank 0
-  /// holds one tensor at a time.
-  void write_shards(const std::string& group, const ShardArena& arena);
+  /// Collective over the communicator. Writes every stored tensor in float32 as `group`/NAME. Rank 0 holds one
+  /// tensor at a time.
+  void write_shards(const std::string& group, const ShardValues& values);
 
   /// Everything so far has reached the kernel.
   void flush();
 
  private:
-  void write_sharded_tensor(const std::string& path, int tensor, const ShardArena& arena);
+  void write_sharded_tensor(const std::string& path, int tensor, const ShardValues& values);
 
   Communicator& comm_;
   const ParameterManifest& manifest_;

@@ -16,21 +16,49 @@ float* floats(std::byte* data) { return reinterpret_cast<float*>(data); }
 }  // namespace
 
 GradientReducer::GradientReducer(const RankMesh& mesh, const StagePlan& stages, ParameterViews& views,
-                                 ShardArena& gradients)
+                                 GradientStore& store, GradientConsumer consumer)
     : mesh_(mesh),
+      stages_(stages),
       views_(views),
-      gradients_(gradients),
-      overlaps_(!stages.reduces_experts(gradients.plan(), gradients.rank())),
-      room_(stages.gradient_elements(gradients.plan(), gradients.rank()) * size_of(DType::kFloat32),
+      store_(store),
+      consumer_(std::move(consumer)),
+      overlaps_(!stages.reduces_experts(store.plan(), store.rank())),
+      room_(stages.gradient_elements(store.plan(), store.rank()) * size_of(DType::kFloat32),
             "gradient buffer"),
-      has_gradient_(gradients.plan().layouts().units.size(), false) {}
+      has_gradient_(store.plan().layouts().units.size(), false) {
+  if (store.has_experts_in_turn())
+    views.take_experts_in_turn([this](int unit, std::int64_t expert) { consume_expert(unit, expert); });
+}
+
+bool GradientReducer::takes_experts_in_turn(int unit) const {
+  return store_.has_experts_in_turn() && store_.plan().has_experts(unit);
+}
+
+/// A tied embedding has gradients of the head first.
+bool GradientReducer::is_final(const Stage& stage, int unit) const {
+  return &stage != &stages_.head || unit != tied_unit(stages_);
+}
+
+void GradientReducer::consume(int unit) {
+  const Range owned = store_.plan().owned(unit, store_.rank());
+  consumer_({unit, owned, reinterpret_cast<const std::byte*>(store_.sums(unit)), DType::kFloat32});
+}
+
+void GradientReducer::consume_expert(int unit, std::int64_t expert) {
+  const std::int64_t elements = store_.plan().layouts().units[static_cast<std::size_t>(unit)].expert_begin(1);
+  const std::int64_t begin = store_.plan().owned(unit, store_.rank()).begin + expert * elements;
+  consumer_({unit,
+             {begin, begin + elements},
+             reinterpret_cast<const std::byte*>(store_.sums(unit)),
+             DType::kFloat32});
+}
 
 std::int64_t GradientReducer::held_elements(int unit) const {
-  return gradients_.plan().gathered_range(unit, gradients_.rank()).count();
+  return store_.plan().gathered_range(unit, store_.rank()).count();
 }
 
 std::int64_t GradientReducer::received_bytes(const Stage& stage) const {
-  return gathered_elements(stage, gradients_.plan(), gradients_.rank()).all() * size_of(DType::kFloat32);
+  return gathered_elements(stage, store_.plan(), store_.rank()).all() * size_of(DType::kFloat32);
 }
 
 void GradientReducer::begin_step() { has_gradient_.assign(has_gradient_.size(), false); }
@@ -39,10 +67,10 @@ void GradientReducer::open(const Stage& stage) {
   open_ = room_.take(received_bytes(stage));
   float* next = floats(open_.data());
   for (const int unit : stage.units) {
-    float* held = in_arena(unit) ? floats(gradients_.unit_data(unit)) : next;
-    views_.set_written(unit, in_arena(unit) && has_gradient_[static_cast<std::size_t>(unit)]);
+    float* held = is_alone(unit) ? store_.sums(unit) : next;
+    views_.set_written(unit, is_alone(unit) && has_gradient_[static_cast<std::size_t>(unit)]);
     views_.bind_gradients(unit, held);
-    if (in_arena(unit)) continue;
+    if (is_alone(unit)) continue;
     clear_gaps(unit, held);
     next += held_elements(unit);
   }
@@ -63,11 +91,13 @@ void GradientReducer::reduce(const Stage& stage) {
   if (rows_ != nullptr) return reduce_rows(stage.units.front());
   float* next = floats(reduced_.data());
   for (const int unit : stage.units) {
-    views_.clear_unwritten(unit);
+    if (!takes_experts_in_turn(unit)) views_.clear_unwritten(unit);
     views_.unbind_gradients(unit);
-    if (!in_arena(unit)) {
-      reductions_.push_back(begin_unit(unit, next));
+    if (!is_alone(unit)) {
+      reductions_.push_back(begin_unit(stage, unit, next));
       next += held_elements(unit);
+    } else if (is_final(stage, unit) && !takes_experts_in_turn(unit)) {
+      consume(unit);
     }
     has_gradient_[static_cast<std::size_t>(unit)] = true;
   }
@@ -77,36 +107,41 @@ void GradientReducer::reduce(const Stage& stage) {
 void GradientReducer::finish() {
   for (Reduction& reduction : reductions_) {
     reduction.work.wait();
-    const auto& [work, part, shard, count] = reduction;
-    if (part != shard) ops::add(part, count, shard);
+    if (reduction.part != reduction.shard) ops::add(reduction.part, reduction.count, reduction.shard);
   }
-  reductions_.clear();
+  // Those that are used now may take collectives of their own, so none of these may be under way.
+  for (const Reduction& reduction : std::exchange(reductions_, {}))
+    if (reduction.is_final) consume(reduction.unit);
   room_.give_back(std::exchange(reduced_, {}));
 }
 
 void GradientReducer::clear_gaps(int unit, float* held) const {
-  const FlatLayout& layout = gradients_.plan().layouts().units[static_cast<std::size_t>(unit)];
+  const FlatLayout& layout = store_.plan().layouts().units[static_cast<std::size_t>(unit)];
   layout.for_each_gap(held_elements(unit),
                       [&](std::int64_t begin, std::int64_t count) { ops::clear(held + begin, count); });
 }
 
-GradientReducer::Reduction GradientReducer::begin_unit(int unit, float* held) {
-  const ShardPlan& plan = gradients_.plan();
-  const Range owned = plan.owned(unit, gradients_.rank());
-  float* const shard = floats(gradients_.unit_data(unit));
+GradientReducer::Reduction GradientReducer::begin_unit(const Stage& stage, int unit, float* held) {
+  const ShardPlan& plan = store_.plan();
+  const Range owned = plan.owned(unit, store_.rank());
+  float* const shard = store_.sums(unit);
   const bool adds = has_gradient_[static_cast<std::size_t>(unit)];
-  float* const part = adds ? held + owned.begin - plan.gathered_range(unit, gradients_.rank()).begin : shard;
-  return {mesh_.sharers(plan, unit).reduce_scatter_sum(held, part, plan.counts(unit, gradients_.rank())),
-          part, shard, owned.count()};
+  float* const part = adds ? held + owned.begin - plan.gathered_range(unit, store_.rank()).begin : shard;
+  return {.work = mesh_.sharers(plan, unit).reduce_scatter_sum(held, part, plan.counts(unit, store_.rank())),
+          .unit = unit,
+          .part = part,
+          .shard = shard,
+          .count = owned.count(),
+          .is_final = is_final(stage, unit)};
 }
 
 void GradientReducer::reduce_rows(int unit) {
-  const int rank = gradients_.rank();
-  float* const shard = floats(gradients_.unit_data(unit));
+  float* const shard = store_.sums(unit);
   if (!has_gradient_[static_cast<std::size_t>(unit)])
-    ops::clear(shard, gradients_.plan().owned(unit, rank).count());
+    ops::clear(shard, store_.plan().owned(unit, store_.rank()).count());
   rows_->add_to(shard, floats(reduced_.data()));
   rows_ = nullptr;
+  consume(unit);
   has_gradient_[static_cast<std::size_t>(unit)] = true;
 }
 

@@ -2,30 +2,36 @@
 #pragma once
 
 #include "decoder/parameter_views.hpp"
-#include "shard/arena.hpp"
 #include "shard/double_ended_buffer.hpp"
 #include "shard/rank_mesh.hpp"
 #include "shard/row_exchange.hpp"
 #include "shard/stage_plan.hpp"
+#include "train/gradient_store.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
 namespace sluice {
 
+/// What becomes of a unit's gradients once they are the step's: this rank's shard of their sums, or with experts in
+/// turn one expert's, in float32.
+using GradientConsumer = std::function<void(const GradientPart& sums)>;
+
 /// Backward writes a stage's gradients to a float32 buffer that is allocated once; reduce() starts to sum
-/// them over the ranks into the gradient arena, overlapped with the backward of the next stage. Where experts
+/// them over the ranks into the store, overlapped with the backward of the next stage. Where experts
 /// are reduced too, a second stage would take too much memory, and reduce() completes at once. A unit may be
 /// reduced more than once in a step (a tied embedding): the sums are added.
 class GradientReducer {
  public:
-  /// `mesh`, `views` and `gradients` must outlive the reducer. Gradients of units that a rank owns alone are
-  /// written to the arena directly.
-  GradientReducer(const RankMesh& mesh, const StagePlan& stages, ParameterViews& views,
-                  ShardArena& gradients);
+  /// `mesh`, `stages`, `views` and `store` must outlive the reducer. Gradients of units that a rank owns alone are
+  /// written to the store directly. `consumer` is called by reduce() and finish(), in the same order on all ranks,
+  /// and for experts in turn while they are computed.
+  GradientReducer(const RankMesh& mesh, const StagePlan& stages, ParameterViews& views, GradientStore& store,
+                  GradientConsumer consumer);
 
-  /// Begins a step: the gradients in the arena are outdated from here on.
+  /// Begins a step: the gradients in the store are outdated from here on.
   void begin_step();
   /// Points the gradient views of a stage's units at memory where the first gradient replaces what is there.
   void open(const Stage& stage);
@@ -33,31 +39,39 @@ class GradientReducer {
   /// returns zeros [rows, hidden] in place of the view. `rows` must fit(), and stay until reduce().
   [[nodiscard]] at::Tensor open_rows(const Stage& stage, const RowExchange& rows);
   /// Collective over the world. Begins to add what open() or open_rows() pointed at received, summed over the
-  /// ranks that hold the same, to the arena; unbinds them. Ends what the last call began.
+  /// ranks that hold the same, to the store; unbinds them. Ends what the last call began.
   void reduce(const Stage& stage);
-  /// Ends what reduce() began: the arena holds the sums.
+  /// Ends what reduce() began: the store holds the sums, or the consumer has had them.
   void finish();
 
  private:
   /// A pending reduction into a unit's shard, or into `part`, which is then added to the shard.
   struct Reduction {
     Work work;
+    int unit;
     float *part, *shard;
     std::int64_t count;
+    bool is_final;  ///< no other stage adds to it
   };
 
-  [[nodiscard]] bool in_arena(int unit) const { return gradients_.plan().sharers(unit) == 1; }
+  [[nodiscard]] bool is_alone(int unit) const { return store_.plan().sharers(unit) == 1; }
+  [[nodiscard]] bool takes_experts_in_turn(int unit) const;
+  [[nodiscard]] bool is_final(const Stage& stage, int unit) const;
+  void consume(int unit);
+  void consume_expert(int unit, std::int64_t expert);
   /// In the buffer other units' numbers lie between the tensors.
   void clear_gaps(int unit, float* held) const;
   [[nodiscard]] std::int64_t held_elements(int unit) const;
   /// Buffer bytes of the units of a stage whose gradients are reduced.
   [[nodiscard]] std::int64_t received_bytes(const Stage& stage) const;
-  [[nodiscard]] Reduction begin_unit(int unit, float* held);
+  [[nodiscard]] Reduction begin_unit(const Stage& stage, int unit, float* held);
   void reduce_rows(int unit);
 
   const RankMesh& mesh_;
+  const StagePlan& stages_;
   ParameterViews& views_;
-  ShardArena& gradients_;
+  GradientStore& store_;
+  GradientConsumer consumer_;
   bool overlaps_;
   DoubleEndedBuffer room_;
   std::span<std::byte> open_, reduced_;  ///< of the stage being computed and of the one being reduced

@@ -16,9 +16,10 @@ namespace sluice {
 
 class StageBinder {
  public:
-  /// Collective over `comm`. All references must outlive the binder. Allocates the gather slots.
+  /// Collective over `comm`. All references must outlive the binder. Allocates the gather slots. `experts_in_turn`
+  /// as in ParameterViews.
   StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-              const ShardArena& weights);
+              const ShardArena& weights, bool experts_in_turn = false);
 
   /// A stage's units, gathered and bound to the views for as long as this lives. Messages under way go on
   /// while this thread computes with them.
@@ -39,10 +40,15 @@ class StageBinder {
     ops::ProgressHook messages_;
   };
 
+  /// Collective over the binder's communicator. Ends the gathering of a next stage that will not be bound: a step is
+  /// given up, and its memory may go.
+  void drop_next() { gatherer_.drop_next(); }
+
   /// Collective over the binder's communicator. The rows of the embedding that these ids (int64) need, if
   /// they are to travel instead of the table.
   [[nodiscard]] std::optional<RowExchange> embedding_rows(std::span<const at::Tensor> ids) const;
 
+  [[nodiscard]] const ShardArena& weights() const { return weights_; }
   [[nodiscard]] const StagePlan& stages() const { return stages_; }
   [[nodiscard]] ParameterViews& views() { return views_; }
   [[nodiscard]] PhaseTimer& timer() { return timer_; }
@@ -51,6 +57,7 @@ class StageBinder {
 
  private:
   Communicator& comm_;
+  const ShardArena& weights_;
   const ShardPlan& plan_;
   RankMesh mesh_;
   StagePlan stages_;

@@ -6,24 +6,40 @@
 #include "ops/runtime/compute_device.hpp"
 #include "train/load_balancing.hpp"
 
+#include <fmt/format.h>
 #include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
+#include <string>
 #include <utility>
 
 namespace sluice {
 namespace {
 
 double sum_of_squares(const ShardArena& shards) {
-  return ops::sum_of_squares(reinterpret_cast<const float*>(shards.data()),
-                             shards.plan().arena_elements(shards.rank()));
+  return ops::sum_of_squares(shards.data(), shards.dtype(), shards.plan().arena_elements(shards.rank()));
 }
 
-at::Tensor gradient(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output) {
-  return torch::autograd::grad({output}, {input}, {d_output}).front();
+at::Tensor gradient(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output,
+                    bool keep_graph = false) {
+  return torch::autograd::grad({output}, {input}, {d_output}, keep_graph).front();
+}
+
+[[noreturn]] void fail_numerics(std::int64_t number, const std::string& found) {
+  fail(
+      ExitCode::kNumerics,
+      "step {}: {}: not finite, so the weights were left as they are. Likely causes: too high a learning rate, or "
+      "weights that are already broken",
+      number, found);
+}
+
+bool takes_experts_in_turn(const TrainerOptions& options, const ShardPlan& plan) {
+  return options.optimizer.mode.gradients != GradientMode::kFloat32 &&
+         finishes_experts_in_turn(plan.dims(), options.batch_sequences, options.micro_batch_sequences);
 }
 
 }  // namespace
@@ -32,13 +48,15 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
                  ShardArena& weights, const TrainerOptions& options)
     : comm_(comm),
       options_(options),
-      binder_(comm, model, manifest, weights),
+      binder_(comm, model, manifest, weights, takes_experts_in_turn(options, weights.plan())),
       stages_(binder_.stages()),
       timer_(binder_.timer()),
       decoder_(model, binder_.views(), options.sequence_length),
-      gradients_(weights.plan(), weights.rank(), DType::kFloat32, "gradient shards"),
-      reducer_(binder_.mesh(), stages_, binder_.views(), gradients_),
-      optimizer_(manifest, weights, options.optimizer),
+      store_(weights.plan(), stages_, weights.rank(), options.optimizer.mode.gradients,
+             takes_experts_in_turn(options, weights.plan())),
+      reducer_(binder_.mesh(), stages_, binder_.views(), store_,
+               [this](const GradientPart& sums) { consume(sums); }),
+      optimizer_(binder_.mesh(), manifest, weights, options.optimizer),
       routing_(model.layers.size()),
       tokens_per_step_(options.batch_sequences * options.sequence_length),
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
@@ -47,6 +65,7 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
 }
 
 StepMetrics Trainer::step(std::int64_t number, const Batch& batch, double learning_rate) {
+  if (releases()) return released_step(number, batch, learning_rate);
   StepMetrics metrics = compute_gradients(number, batch);
   update(metrics.grad_norm, learning_rate);
   metrics.phase_seconds[static_cast<std::size_t>(Phase::kOptimizer)] +=
@@ -55,31 +74,104 @@ StepMetrics Trainer::step(std::int64_t number, const Batch& batch, double learni
 }
 
 StepMetrics Trainer::compute_gradients(std::int64_t number, const Batch& batch) {
+  SLUICE_ASSERT(!releases(), "gradients are released in this mode");
   StepMetrics metrics;
-  static_cast<void>(timer_.take());
-  SLUICE_ASSERT(batch.global_targets > 0, "a batch without targets");
-  std::vector<Pass> passes = split(batch);
-  reducer_.begin_step();
-  forward(passes);
-  reduce_routing(metrics);
-  const double loss_sum = head(passes, 1 / static_cast<double>(batch.global_targets));
-  backward(passes);
-  finish_metrics(loss_sum, batch.global_targets, metrics);
-  require_finite(number, metrics);
+  std::vector<Pass> passes = begin(batch, metrics);
+  const double loss = head(passes, batch, number);
+  backward(passes, /*last=*/true);
+  finish_metrics(loss, number, metrics);
   metrics.phase_seconds = timer_.take();
   return metrics;
 }
 
+StepMetrics Trainer::released_step(std::int64_t number, const Batch& batch, double learning_rate) {
+  StepMetrics metrics;
+  std::vector<Pass> passes = begin(batch, metrics);
+  optimizer_.begin_step(learning_rate);
+  scale_ = 1;
+  if (clips_globally()) {
+    use_ = Use::kNorm;
+    const GradientConsumer observer = std::exchange(observer_, {});
+    const double loss = head(passes, batch, number);
+    backward(passes, /*last=*/false);
+    finish_metrics(loss, number, metrics);
+    scale_ = clip_factor(metrics.grad_norm);
+    observer_ = observer;
+    reducer_.begin_step();
+    for (Pass& pass : passes) pass.hidden = pass.last_hidden;
+  }
+  use_ = Use::kUpdate;
+  squares_ = 0;
+  updated_parts_ = 0;
+  const std::int64_t sent_before = metrics.communicated_bytes;
+  const double loss = head(passes, batch, number);
+  backward(passes, /*last=*/true);
+  finish_metrics(loss, number, metrics);
+  metrics.communicated_bytes += sent_before;
+  metrics.phase_seconds = timer_.take();
+  return metrics;
+}
+
+/// The forward pass of a step.
+std::vector<Trainer::Pass> Trainer::begin(const Batch& batch, StepMetrics& metrics) {
+  static_cast<void>(timer_.take());
+  SLUICE_ASSERT(batch.global_targets > 0, "a batch without targets");
+  std::vector<Pass> passes = split(batch);
+  reducer_.begin_step();
+  squares_ = 0;
+  forward(passes);
+  reduce_routing(metrics);
+  if (releases() && clips_globally())
+    for (Pass& pass : passes) pass.last_hidden = pass.hidden;
+  return passes;
+}
+
+bool Trainer::clips_globally() const {
+  return options_.optimizer.mode.clip == ClipRule::kGlobal && options_.optimizer.max_grad_norm > 0;
+}
+
+/// As torch.nn.utils.clip_grad_norm_.
+double Trainer::clip_factor(double grad_norm) const {
+  return clips_globally() ? std::min(1.0, options_.optimizer.max_grad_norm / (grad_norm + 1e-6)) : 1.0;
+}
+
 void Trainer::update(double grad_norm, double learning_rate) {
   const PhaseTimer::Scope phase(timer_, Phase::kOptimizer);
-  const double limit = options_.max_grad_norm;
-  // As torch.nn.utils.clip_grad_norm_.
-  const double scale = limit > 0 ? std::min(1.0, limit / (grad_norm + 1e-6)) : 1.0;
-  optimizer_.update(gradients_, learning_rate, scale);
+  optimizer_.begin_step(learning_rate);
+  const double scale = clip_factor(grad_norm);
+  for (int unit = 0; unit < optimizer_.layout().units(); ++unit) {
+    const GradientPart gradient = store_.kept(unit);
+    const std::vector<double> squares =
+        optimizer_.clips_matrices() ? optimizer_.matrix_squares(gradient) : std::vector<double>();
+    optimizer_.update(gradient, squares, scale);
+  }
+}
+
+/// What becomes of this rank's sums of a unit, or of one expert.
+void Trainer::consume(const GradientPart& sums) {
+  if (observer_) observer_(sums);
+  if (store_.mode() == GradientMode::kFloat32) return;
+  const PhaseTimer::Scope phase(timer_, Phase::kOptimizer);
+  const std::vector<double> squares = optimizer_.matrix_squares(sums);
+  const double sum = std::accumulate(squares.begin(), squares.end(), 0.0);
+  squares_ += sum;
+  store_.keep(sums);
+  if (!releases() || use_ == Use::kNorm) return;
+  if (!std::isfinite(sum))
+    fail(
+        ExitCode::kNumerics,
+        "step {}: the gradient of {} is not finite. {} Likely causes: too high a learning rate, or weights that are "
+        "already broken",
+        number_, store_.plan().layouts().units[static_cast<std::size_t>(sums.unit)].name(),
+        updated_parts_ == 0
+            ? "No weight was updated in this step."
+            : "Layers above it were updated in this step already, as gradients are released.");
+  optimizer_.update(sums, squares, scale_);
+  ++updated_parts_;
 }
 
 void Trainer::require_finite_weights() {
-  double squares = sum_of_squares(optimizer_.master());
+  double squares = sum_of_squares(binder_.weights());
   comm_.all_reduce_sum(std::span(&squares, 1));
   if (!std::isfinite(squares))
     fail(ExitCode::kNumerics,
@@ -89,7 +181,7 @@ void Trainer::require_finite_weights() {
 std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
   std::vector<Pass> passes;
   for (MicroBatch& micro_batch : split_batch(batch, options_.micro_batch_sequences))
-    passes.push_back({std::move(micro_batch), std::vector<LayerPass>(routing_.size())});
+    passes.push_back({std::move(micro_batch), std::vector<LayerPass>(routing_.size()), {}});
   return passes;
 }
 
@@ -144,31 +236,40 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
   metrics.expert_tokens = std::move(totals.expert_tokens);
 }
 
-double Trainer::head(std::vector<Pass>& passes, double loss_scale) {
+double Trainer::head(std::vector<Pass>& passes, const Batch& batch, std::int64_t number) {
   const StageBinder::GatheredStage bound(binder_, stages_.head, &stages_.layers.back());
   reducer_.open(stages_.head);
-  double loss_sum = 0;
+  double loss = 0;
   {
     const PhaseTimer::Scope phase(timer_, Phase::kBackward);
     for (Pass& pass : passes) {
-      Decoder::Head result = decoder_.head(pass.hidden, pass.targets, loss_scale, /*want_grad=*/true);
-      loss_sum += result.losses.sum().item<double>();
+      Decoder::Head result =
+          decoder_.head(pass.hidden, pass.targets, 1 / static_cast<double>(batch.global_targets),
+                        /*want_grad=*/true);
+      loss += result.losses.sum().item<double>();
       pass.hidden = std::move(result.d_x);
     }
   }
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
+  comm_.all_reduce_sum(std::span(&loss, 1));
+  loss /= static_cast<double>(batch.global_targets);
+  number_ = number;
+  if (!std::isfinite(loss)) {
+    binder_.drop_next();
+    fail_numerics(number, fmt::format("loss {}", loss));
+  }
   reducer_.reduce(stages_.head);
-  return loss_sum;
+  return loss;
 }
 
-void Trainer::backward(std::vector<Pass>& passes) {
+void Trainer::backward(std::vector<Pass>& passes, bool last) {
   for (int layer = decoder_.config().layer_count() - 1; layer >= 0; --layer) {
     const Stage& stage = stages_.layers[static_cast<std::size_t>(layer)];
     const StageBinder::GatheredStage bound(binder_, stage, stages_.before(layer));
     reducer_.open(stage);
     {
       const PhaseTimer::Scope phase(timer_, Phase::kBackward);
-      for (Pass& pass : passes) backward_layer(layer, pass);
+      for (Pass& pass : passes) backward_layer(layer, pass, last);
       for (std::size_t round = passes.size(); round < rounds_; ++round)
         decoder_.participate_without_tokens_backward(layer, binder_.exchange());
     }
@@ -197,10 +298,11 @@ void Trainer::embed_backward(const std::vector<Pass>& passes) {
   reducer_.reduce(stages_.embed);
 }
 
-void Trainer::backward_layer(int index, Pass& pass) {
+void Trainer::backward_layer(int index, Pass& pass, bool last) {
   const at::AutoGradMode grad_mode(true);
-  LayerPass layer = std::exchange(pass.layers[static_cast<std::size_t>(index)], {});
-  pass.hidden = layer.output.defined() ? gradient(layer.output, layer.input, pass.hidden)
+  LayerPass& kept = pass.layers[static_cast<std::size_t>(index)];
+  LayerPass layer = last ? std::exchange(kept, {}) : kept;
+  pass.hidden = layer.output.defined() ? gradient(layer.output, layer.input, pass.hidden, !last)
                                        : recompute_backward(index, pass, layer);
 }
 
@@ -223,25 +325,19 @@ at::Tensor Trainer::recompute_backward(int index, const Pass& pass, LayerPass& l
   return gradient(first_half, input, d_mixed);
 }
 
-void Trainer::finish_metrics(double local_loss_sum, std::int64_t targets, StepMetrics& metrics) {
+void Trainer::finish_metrics(double loss, std::int64_t number, StepMetrics& metrics) {
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   reducer_.finish();
   const std::int64_t sent = binder_.mesh().traffic().sent_bytes;
-  std::array<double, 3> sums{local_loss_sum, sum_of_squares(gradients_),
-                             static_cast<double>(sent - std::exchange(sent_bytes_, sent))};
+  const double squares = store_.mode() == GradientMode::kFloat32 ? sum_of_squares(store_.shards()) : squares_;
+  std::array<double, 2> sums{squares, static_cast<double>(sent - std::exchange(sent_bytes_, sent))};
   comm_.all_reduce_sum(std::span<double>(sums));
-  metrics.communicated_bytes = static_cast<std::int64_t>(sums[2]);
+  metrics.communicated_bytes = static_cast<std::int64_t>(sums[1]);
   metrics.tokens = tokens_per_step_;
-  metrics.loss = sums[0] / static_cast<double>(targets);
-  metrics.grad_norm = std::sqrt(sums[1]);
-}
-
-void Trainer::require_finite(std::int64_t number, const StepMetrics& metrics) {
-  if (std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm)) return;
-  fail(ExitCode::kNumerics,
-       "step {}: loss {} and gradient norm {}: not finite, so the weights were left as they are. Likely "
-       "causes: too high a learning rate, or weights that are already broken",
-       number, metrics.loss, metrics.grad_norm);
+  metrics.loss = loss;
+  metrics.grad_norm = std::sqrt(sums[0]);
+  if (!std::isfinite(metrics.grad_norm))
+    fail_numerics(number, fmt::format("loss {} and gradient norm {}", loss, metrics.grad_norm));
 }
 
 at::Tensor Trainer::first_logits(const Batch& batch) {

@@ -10,9 +10,9 @@
 #include "data/batch_source.hpp"
 #include "decoder/decoder.hpp"
 #include "shard/arena.hpp"
-#include "train/adamw.hpp"
 #include "train/gradient_reducer.hpp"
 #include "train/micro_batch.hpp"
+#include "train/optimizer.hpp"
 #include "train/stage_binder.hpp"
 #include "train/trainer_options.hpp"
 
@@ -36,21 +36,28 @@ struct StepMetrics {
 
 class Trainer {
  public:
-  /// All references but `options` must outlive the trainer; `weights` are trained in place. Allocates gather slots, the
-  /// gradient buffer, the gradient shards and the optimizer's state, and nothing that lasts after that.
+  /// All references but `options` must outlive the trainer; `weights` are trained in place. Allocates gather slots,
+  /// the gradient buffer, gradients and the optimizer's state, and nothing that lasts after that.
   Trainer(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
           ShardArena& weights, const TrainerOptions& options);
 
-  /// Collective over the communicator. compute_gradients() and update().
+  /// Collective over the communicator. One step on this rank's share of the batch, which may be empty; `number` is
+  /// 1 for the first. Error(kNumerics) with the step's number when loss or norm is not finite. Where gradients are
+  /// kept until the update that is found on every rank alike and nothing is updated; where they are released
+  /// (GradientMode::kRelease) the loss is looked at before, each gradient as it is used, and the message says how
+  /// much was updated before. Exact clipping by the global norm then takes a second backward pass.
   StepMetrics step(std::int64_t number, const Batch& batch, double learning_rate);
 
-  /// Collective over the communicator. Forward and backward of this rank's share of the batch (it may be
-  /// empty) of step `number` (from 1); afterwards gradients() holds this rank's shards of the gradient of
-  /// loss + coefficient * aux_loss. Error(kNumerics), on every rank alike and with the step's number, when
-  /// loss or norm is not finite.
+  /// Collective over the communicator. The first part of step(): forward and backward; afterwards gradients() holds
+  /// this rank's shards of the gradient of loss + coefficient * aux_loss. Only where they are kept.
   StepMetrics compute_gradients(std::int64_t number, const Batch& batch);
-  /// Clips by the global norm and updates this rank's shards. No communication.
+  /// The second part: clips and updates this rank's shards. Collective over the communicator with ClipRule::kUnit or
+  /// factored state.
   void update(double grad_norm, double learning_rate);
+
+  /// From now on `observer` sees all gradients of a step, in float32, before they are used: once each, part by part
+  /// of the units.
+  void observe_gradients(GradientConsumer observer) { observer_ = std::move(observer); }
 
   /// Collective over the communicator. Error(kNumerics), on every rank alike, if the last update has made
   /// weights that are not finite; after earlier ones the next step says so.
@@ -60,8 +67,9 @@ class Trainer {
   /// batch, there; undefined on the other ranks.
   [[nodiscard]] at::Tensor first_logits(const Batch& batch);
 
-  [[nodiscard]] const ShardArena& gradients() const { return gradients_; }
-  [[nodiscard]] const AdamW& optimizer() const { return optimizer_; }
+  /// Error(kInternal) where gradients are released.
+  [[nodiscard]] const ShardArena& gradients() const { return store_.shards(); }
+  [[nodiscard]] const Optimizer& optimizer() const { return optimizer_; }
 
  private:
   /// What one micro-batch keeps of one layer's forward pass.
@@ -73,20 +81,31 @@ class Trainer {
   };
   struct Pass : MicroBatch {
     std::vector<LayerPass> layers;
+    at::Tensor last_hidden;  ///< [b, L, hidden] before the head, for a second backward pass
   };
 
+  /// What the gradients of a backward pass are for, where they are released.
+  enum class Use : std::uint8_t { kNorm, kUpdate };
+
+  [[nodiscard]] bool releases() const { return store_.mode() == GradientMode::kRelease; }
+  [[nodiscard]] bool clips_globally() const;
+  [[nodiscard]] double clip_factor(double grad_norm) const;
+  StepMetrics released_step(std::int64_t number, const Batch& batch, double learning_rate);
+  [[nodiscard]] std::vector<Pass> begin(const Batch& batch, StepMetrics& metrics);
+  void consume(const GradientPart& sums);
   [[nodiscard]] std::vector<Pass> split(const Batch& batch) const;
   void forward(std::vector<Pass>& passes);
   void embed(std::vector<Pass>& passes);
   void reduce_routing(StepMetrics& metrics);
-  [[nodiscard]] double head(std::vector<Pass>& passes, double loss_scale);
-  void backward(std::vector<Pass>& passes);
+  /// Forward and backward of the head; returns the loss, which is finite.
+  [[nodiscard]] double head(std::vector<Pass>& passes, const Batch& batch, std::int64_t number);
+  /// `last`: what was kept for this pass is let go.
+  void backward(std::vector<Pass>& passes, bool last);
   void forward_layer(int index, Pass& pass, bool keep_graph);
-  void backward_layer(int index, Pass& pass);
+  void backward_layer(int index, Pass& pass, bool last);
   [[nodiscard]] at::Tensor recompute_backward(int index, const Pass& pass, LayerPass& layer);
   void embed_backward(const std::vector<Pass>& passes);
-  void finish_metrics(double local_loss_sum, std::int64_t targets, StepMetrics& metrics);
-  static void require_finite(std::int64_t number, const StepMetrics& metrics);
+  void finish_metrics(double loss, std::int64_t number, StepMetrics& metrics);
 
   Communicator& comm_;
   TrainerOptions options_;
@@ -94,9 +113,15 @@ class Trainer {
   const StagePlan& stages_;
   PhaseTimer& timer_;
   Decoder decoder_;
-  ShardArena gradients_;
+  GradientStore store_;
   GradientReducer reducer_;
-  AdamW optimizer_;
+  Optimizer optimizer_;
+  GradientConsumer observer_;
+  Use use_ = Use::kUpdate;
+  std::int64_t number_ = 0;  ///< of the step
+  double squares_ = 0;       ///< of this rank's gradients of the step so far, unless all are kept in float32
+  double scale_ = 1;         ///< of gradients that are released
+  std::int64_t updated_parts_ = 0;             ///< in this step, with released gradients
   std::vector<RoutingSums> routing_;           ///< one per layer; undefined tensors in dense ones
   std::optional<RowExchange> embedding_rows_;  ///< of this step, if they travel instead of the table
   std::size_t rounds_ = 0;                     ///< of the rank with the most micro-batches of this step

@@ -1,6 +1,7 @@
 // What a trainer is told of its job. Needs no LibTorch.
 #pragma once
 
+#include "base/optimizer_mode.hpp"
 #include "config/choices.hpp"
 
 #include <array>
@@ -8,11 +9,13 @@
 
 namespace sluice {
 
-/// Loshchilov & Hutter 2019.
-struct AdamWOptions {
-  std::array<double, 2> betas{};  ///< decay rates of the two moments
-  double eps = 0;                 ///< added to the root of the second moment
-  double weight_decay = 0;        ///< of tensors with two or more dimensions
+struct OptimizerOptions {
+  OptimizerMode mode{};
+  std::array<double, 2> betas{0.9, 0.95};  ///< of AdamW and Lion
+  double eps = 1e-8;                       ///< of AdamW: added to the root of the second moment
+  double weight_decay = 0;                 ///< of tensors with two or more dimensions
+  double max_grad_norm = 0;  ///< of all gradients, or with ClipRule::kUnit of a matrix; 0: no clipping
+  std::uint64_t seed = 0;    ///< of stochastic rounding
 };
 
 struct TrainerOptions {
@@ -21,8 +24,7 @@ struct TrainerOptions {
   std::int64_t micro_batch_sequences = 0;  ///< that a rank computes at once
   Recompute recompute = Recompute::kLayer;
   double aux_loss_coefficient = 0;  ///< 0: no load-balancing loss
-  double max_grad_norm = 0;         ///< 0: no clipping
-  AdamWOptions optimizer{};
+  OptimizerOptions optimizer{};
 };
 
 }  // namespace sluice

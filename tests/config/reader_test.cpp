@@ -118,11 +118,33 @@ job.toml: job.output: found nothing, expected a path (run directory, made if mis
 }
 
 TEST(JobConfig, names_what_a_later_version_will_take) {
-  EXPECT_THAT(complaint("[optimizer]\nstate = 'int8'\n"),
-              HasSubstr("\"int8\" is not available in this version"));
-  EXPECT_THAT(complaint("[optimizer]\nrelease_gradients = true\n"),
-              HasSubstr("true is not available in this version"));
+  EXPECT_THAT(complaint("[optimizer]\nfit = 'auto'\n"),
+              HasSubstr("\"auto\" is not available in this version"));
   EXPECT_THAT(complaint("[checkpoint]\nevery_steps = 5\n"), HasSubstr("5 is not available in this version"));
+}
+
+TEST(JobConfig, the_first_name_of_released_gradients_stays_readable) {
+  const JobConfig config =
+      parse_job_config(kMinJob, "job.toml", std::vector<std::string>{"optimizer.release_gradients=true"});
+  EXPECT_EQ(config.optimizer.gradients, GradientMode::kRelease);
+  EXPECT_FALSE(config.optimizer.release_gradients);
+  EXPECT_THAT(
+      complaint("[optimizer]\nrelease_gradients = true\ngradients = 'bfloat16'\n"),
+      HasSubstr("optimizer.release_gradients: found true, expected optimizer.gradients = \"release\""));
+}
+
+TEST(JobConfig, refuses_optimizer_state_that_does_not_go_together) {
+  EXPECT_THAT(complaint("[optimizer]\nkind = 'adafactor'\n"),
+              HasSubstr("optimizer.state: found moments, expected \"factored\""));
+  EXPECT_THAT(
+      complaint("[optimizer]\nkind = 'lion'\nstate = 'factored'\n"),
+      HasSubstr("optimizer.state: found \"factored\", expected \"float32\", \"bfloat16\" or \"int8\""));
+  EXPECT_THAT(complaint("[optimizer]\nmaster = 'none'\n", {"model.dtype=float32"}),
+              HasSubstr("optimizer.master: found fewer bits, expected \"float32\""));
+  EXPECT_EQ(
+      complaint(
+          "[optimizer]\nkind = 'adafactor'\nstate = 'factored'\nmaster = 'none'\ngradients = 'release'\n"),
+      "");
 }
 
 TEST(JobConfig, lists_known_names_where_none_is_near) {

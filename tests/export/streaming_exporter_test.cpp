@@ -34,7 +34,7 @@ class StreamingExporterTest : public testing::Test {
     return {content_of(keys_, layout, dtype), shards_, max_shard_bytes, {0}};
   }
   ExportReport run(const ExportPlan& plan, const ExportOptions& options = {}) const {
-    return export_checkpoint(test_world(), plan, values_, directory_ / "out", options);
+    return export_checkpoint(test_world(), plan, ArenaValues(values_), directory_ / "out", options);
   }
   /// This rank's arena as the files in out/ have it, read by the rank itself.
   [[nodiscard]] std::vector<std::byte> read_back(DType dtype) const {

@@ -1,6 +1,6 @@
 """Logits, loss, every gradient and a training run of a fixture are transformers', at every rank count.
 
-    reference_test.py FIXTURE [Reference | Variants | Experts | LoadBalancing]...
+    reference_test.py FIXTURE [Reference | Variants | Released | Modes | Experts | LoadBalancing]...
 """
 import sys
 import unittest
@@ -60,6 +60,49 @@ class Variants(MicroBatches):
         self.assertLess(abs(losses[0] - losses[1]).max(), 2e-5)
 
 
+class Released(ReferenceTest):
+    """Gradients that are used as soon as they are there."""
+
+    def test_experts_one_by_one_at_three_ranks(self):
+        self.compare(self.train(3, optimizer={"gradients": "release"}))
+
+    def test_a_layer_at_a_time_where_experts_are_gathered(self):
+        self.compare(self.train(2, optimizer={"gradients": "release"}, parallel={"expert_parallel": 1}))
+
+
+class Modes(ReferenceTest):
+    """Optimizer state, master weights and gradients in fewer bytes."""
+
+    def losses(self, name, **optimizer):
+        directory = self.directory
+        self.directory = directory / name
+        self.directory.mkdir()
+        output = self.train(3, model={"dtype": "bfloat16"}, optimizer=optimizer)
+        self.directory = directory
+        with h5py.File(output / "metrics.h5") as metrics:
+            return metrics["train/loss"][:]
+
+    def expect_near_float32(self, kind, exact, modes, **settings):
+        """Of `modes`, each (state, master, gradients, bound): the largest difference of a step's loss."""
+        expected = self.losses(kind, kind=kind, state=exact, **settings)
+        for state, master, gradients, bound in modes:
+            with self.subTest(kind=kind, state=state, master=master):
+                found = self.losses(f"{kind}-{state}-{master}", kind=kind, state=state, master=master, gradients=gradients, **settings)
+                self.assertLess(abs(found - expected).max(), bound, (found, expected))
+
+    def test_adamw(self):
+        self.expect_near_float32("adamw", "float32", [("bfloat16", "float32", "bfloat16", 1e-3), ("int8", "24bit", "release", 3e-3),
+                                                      ("int8", "none", "release", 1e-2)])
+
+    def test_lion_whose_steps_are_signs(self):
+        self.expect_near_float32("lion", "float32", [("bfloat16", "float32", "bfloat16", 1e-2), ("int8", "24bit", "release", 0.08),
+                                                     ("int8", "none", "release", 0.05)], learning_rate=1e-3)
+
+    def test_adafactor(self):
+        # Rounded to nearest, the first small updates move no bfloat16 weight; rounded stochastically they do at once.
+        self.expect_near_float32("adafactor", "factored", [("factored", "24bit", "release", 1e-3), ("factored", "none", "release", 0.05)])
+
+
 class Experts(ReferenceTest):
     """Tokens travel to the experts by default; there are other ways."""
 
@@ -81,7 +124,9 @@ class LoadBalancing(Reference, MicroBatches):
 if __name__ == "__main__":
     FIXTURE, *names = sys.argv[1:]
     with h5py.File(program.FIXTURES / FIXTURE / "reference.h5") as reference:
-        suites = [Reference, Variants] + [Experts, LoadBalancing] * ("train_aux" in reference)
+        suites = [Reference, Variants, Released, Modes] + [Experts, LoadBalancing] * ("train_aux" in reference)
+    if unknown := set(names) - {suite.__name__ for suite in [Reference, Variants, Released, Modes, Experts, LoadBalancing]}:
+        sys.exit(f"no such tests: {', '.join(sorted(unknown))}")
     tests = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(suite)
                                for suite in suites if suite.__name__ in names or not names)
     sys.exit(not unittest.TextTestRunner(verbosity=2).run(tests).wasSuccessful())

@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "model/small_model.hpp"
 #include "plan/activation_plan.hpp"
-#include "train/adamw.hpp"
+#include "plan/optimizer_layout.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::vector<RankMemory> plan(const test::SmallModel& model, int world, const Wor
   const ShardPlan shards(model.layouts, {.world = world, .expert_parallel = expert_parallel});
   const StagePlan stages = make_stage_plan(model.layouts, model.description.config.tie_word_embeddings);
   const std::vector<std::int64_t> staging(static_cast<std::size_t>(world), kStagingBytes);
-  return plan_memory(model.description.config, shards, stages, work, staging);
+  return plan_memory(model.description.config, model.description.manifest, shards, stages, work, staging);
 }
 
 TEST(MemoryPlan, states_what_the_arenas_take) {
@@ -35,7 +35,8 @@ TEST(MemoryPlan, states_what_the_arenas_take) {
       EXPECT_EQ(planned.weights, ShardArena(shards, rank, dtype, "weights").bytes());
       const std::int64_t state = ShardArena(shards, rank, DType::kFloat32, "state").bytes();
       EXPECT_EQ(planned.gradients, state);
-      EXPECT_EQ(planned.optimizer, dtype == DType::kFloat32 ? 2 * state : 3 * state);
+      EXPECT_EQ(planned.optimizer,
+                OptimizerLayout(model.description.manifest, shards, rank, {}, dtype).bytes());
     }
   }
 }

@@ -42,8 +42,8 @@ TEST(DebugDump, writes_shards_as_whole_tensors_and_no_tie_twice) {
   fill(arena);
   const test::TemporaryDirectory directory;
   DebugDump dump(comm, manifest, directory / "dump.h5");
-  dump.write_shards("/grad", arena);
-  dump.write_shards("/train/final", arena);
+  dump.write_shards("/grad", ArenaValues(arena));
+  dump.write_shards("/train/final", ArenaValues(arena));
   if (comm.rank() != 0) return;
   const hdf5::File file = hdf5::File::open(directory / "dump.h5");
   EXPECT_EQ(file.children("/grad").size(), manifest.stored_tensors().size());

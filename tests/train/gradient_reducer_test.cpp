@@ -40,7 +40,7 @@ class GradientReducerTest : public testing::TestWithParam<bool> {
   /// Every element of a stage's tensors has the sum over its sharers of `value` times (rank + 1).
   void expect_sums(const Stage& stage, float value) {
     reducer_.finish();
-    const auto* gradients = reinterpret_cast<const float*>(gradients_.data());
+    const auto* gradients = reinterpret_cast<const float*>(store_.shards().data());
     for (const int unit : stage.units) {
       const int ranks = plan_.sharers(unit) == 1 ? comm_.rank() + 1 : comm_.size() * (comm_.size() + 1) / 2;
       const float sum = value * static_cast<float>(ranks);
@@ -56,10 +56,10 @@ class GradientReducerTest : public testing::TestWithParam<bool> {
   test::SmallModel model_{nlohmann::json::object({{"tie_word_embeddings", true}})};
   ShardPlan plan_{model_.layouts, {.world = comm_.size(), .expert_parallel = GetParam() ? comm_.size() : 1}};
   StagePlan stages_ = make_stage_plan(model_.layouts, true);
-  ShardArena gradients_{plan_, comm_.rank(), DType::kFloat32, "gradients"};
+  GradientStore store_{plan_, stages_, comm_.rank(), GradientMode::kFloat32, false};
   ParameterViews views_{model_.description.manifest, plan_, comm_.rank(), DType::kFloat32};
   RankMesh mesh_{comm_, plan_.dims()};
-  GradientReducer reducer_{mesh_, stages_, views_, gradients_};
+  GradientReducer reducer_{mesh_, stages_, views_, store_, [](const GradientPart&) {}};
 };
 
 TEST_P(GradientReducerTest, sums_over_ranks_in_each_step_anew) {
@@ -120,7 +120,7 @@ TEST_P(GradientReducerTest, of_rows_only_those_with_gradients_travel) {
     EXPECT_LT(comm_.traffic().sent_bytes - before, (rank + 2) * 500);
     const Placement& table = model_.layouts.units[static_cast<std::size_t>(unit)].placements().front();
     const auto sum = static_cast<float>(comm_.size() * (comm_.size() + 1) / 2);
-    const auto* gradients = reinterpret_cast<const float*>(gradients_.data());
+    const auto* gradients = reinterpret_cast<const float*>(store_.shards().data());
     plan_.for_each_owned_run(unit, table, rank, [&](const ShardPlan::OwnedRun& run) {
       for (std::int64_t i = 0; i < run.count; ++i)
         ASSERT_EQ(gradients[run.arena_begin + i], sum + expected((run.tensor_begin + i) / table.granule));

@@ -26,9 +26,8 @@ TrainerOptions small_job(std::int64_t batch_sequences, Recompute recompute = Rec
           .micro_batch_sequences = 2,
           .recompute = recompute,
           .aux_loss_coefficient = 0.1,
-          .max_grad_norm = 1,
           // Updates that depend smoothly on gradients: rounding stays rounding.
-          .optimizer = {.betas = {0.9, 0.95}, .eps = 0.1, .weight_decay = 0.1}};
+          .optimizer = {.betas = {0.9, 0.95}, .eps = 0.1, .weight_decay = 0.1, .max_grad_norm = 1}};
 }
 
 /// A rank's part of a batch that is the same for any number of ranks.
@@ -298,6 +297,58 @@ TEST(Trainer, an_update_that_destroys_weights_is_found_before_they_are_written) 
   training.update(1e40);
   test::expect_error(ExitCode::kNumerics, {"weights that are not finite", "learning rate"},
                      [&] { training.require_finite_weights(); });
+}
+
+/// Weights after three steps with gradients kept in float32, and in the mode given, on the same ranks.
+void expect_trains_as_with_kept_gradients(const nlohmann::json& changes, TrainerOptions job,
+                                          GradientMode gradients, int expert_parallel) {
+  SCOPED_TRACE(testing::Message() << name_of(gradients) << ", groups of " << expert_parallel);
+  const test::SmallModel model(changes);
+  Training kept(test::test_world(), model, job, expert_parallel);
+  job.optimizer.mode.gradients = gradients;
+  Training other(test::test_world(), model, job, expert_parallel);
+  const float tolerance = gradients == GradientMode::kRelease ? 1e-6F : 1e-3F;
+  for (std::int64_t step = 0; step < 3; ++step) {
+    const StepMetrics expected = kept.step(step), found = other.step(step);
+    EXPECT_NEAR(found.loss, expected.loss, tolerance);
+    EXPECT_NEAR(found.grad_norm, expected.grad_norm,
+                (step == 0 ? 1e-5 : 10 * tolerance) * expected.grad_norm);
+    expect_same_elements(other.weights(), kept.weights(), tolerance);
+  }
+}
+
+TEST(Trainer, gradients_that_are_released_or_rounded_train_as_those_that_are_kept) {
+  const int ranks = test::test_world().size();
+  const nlohmann::json tied{
+      {"tie_word_embeddings", true}, {"num_hidden_layers", 3}, {"mlp_only_layers", {1}}};
+  for (const ClipRule clip : {ClipRule::kGlobal, ClipRule::kUnit})
+    for (const std::int64_t sequences : {std::int64_t{1}, std::int64_t{ranks}, std::int64_t{3} * ranks + 1})
+      for (const int expert_parallel : {1, ranks})
+        for (const GradientMode gradients : {GradientMode::kBFloat16, GradientMode::kRelease}) {
+          TrainerOptions job = small_job(sequences);
+          job.optimizer.mode.clip = clip;
+          job.optimizer.max_grad_norm = 0.05;
+          expect_trains_as_with_kept_gradients(nlohmann::json::object(), job, gradients, expert_parallel);
+          expect_trains_as_with_kept_gradients(tied, job, gradients, expert_parallel);
+        }
+}
+
+TEST(Trainer, a_second_backward_pass_finds_the_same_whatever_was_kept_for_it) {
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kLayer, Recompute::kAll})
+    expect_trains_as_with_kept_gradients(test::hybrid_changes(), small_job(4, recompute),
+                                         GradientMode::kRelease, test::test_world().size());
+}
+
+TEST(Trainer, a_gradient_that_is_not_finite_is_never_applied_where_it_is_released) {
+  TrainerOptions job = small_job(4);
+  job.optimizer.mode = {.gradients = GradientMode::kRelease, .clip = ClipRule::kUnit};
+  const test::SmallModel model;
+  Training training(test::test_world(), model, job);
+  const std::size_t bytes = static_cast<std::size_t>(training.weights().bytes());
+  auto* weights = reinterpret_cast<float*>(training.weights().data());
+  std::fill_n(weights, bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+  test::expect_error(ExitCode::kNumerics, {"step 1: loss", "not finite"},
+                     [&] { static_cast<void>(training.step(0)); });
 }
 
 }  // namespace

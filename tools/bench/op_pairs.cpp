@@ -155,17 +155,28 @@ OpPair adamw_pair(std::int64_t) {
   const bench::AdamWTensors shard{zeros(), zeros(), zeros(), at::randn({kShard}, at::kFloat),
                                   at::zeros({kShard}, at::kBFloat16)};
   const ops::AdamWStep step{
-      .lr = 1e-4, .weight_decay = 0.1, .bias_correction1 = 0.1, .bias_correction2 = 0.05, .grad_scale = 0.5};
+      .lr = 1e-4, .weight_decay = 0.1, .bias_correction1 = 0.1, .bias_correction2 = 0.05};
+  constexpr float kGradientScale = 0.5F;
+  const at::Tensor rest = at::zeros({kShard}, at::kShort);
   return {"adamw_update",
           fmt::format("[{}]", kShard),
           {},
           {},
           [=] {
-            ops::adamw_update(shard.master.data_ptr<float>(), shard.m.data_ptr<float>(),
-                              shard.v.data_ptr<float>(), shard.grad.data_ptr<float>(), kShard, step,
-                              shard.weights.data_ptr(), DType::kBFloat16);
+            const auto bytes = [](const at::Tensor& tensor) {
+              return static_cast<std::byte*>(tensor.data_ptr());
+            };
+            const ops::UpdateRun run{.count = kShard,
+                                     .weights = bytes(shard.weights),
+                                     .master = bytes(rest),
+                                     .first = bytes(shard.m),
+                                     .second = bytes(shard.v),
+                                     .gradient = bytes(shard.grad),
+                                     .gradient_scale = kGradientScale,
+                                     .decays = true};
+            ops::adamw_update(std::span(&run, 1), {.weights = DType::kBFloat16}, step);
           },
-          without_graph([=] { bench::adamw_update(shard, step); }),
+          without_graph([=] { bench::adamw_update(shard, step, kGradientScale); }),
           0};
 }
 

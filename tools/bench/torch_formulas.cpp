@@ -115,9 +115,9 @@ at::Tensor gated_delta_rule(const at::Tensor& q_in, const at::Tensor& k_in, cons
   return at::cat(out, -2).transpose(1, 2).to(v_in.scalar_type());
 }
 
-void adamw_update(const AdamWTensors& tensors, const ops::AdamWStep& step) {
+void adamw_update(const AdamWTensors& tensors, const ops::AdamWStep& step, double gradient_scale) {
   auto [master, m, v, grad, weights] = tensors;
-  const at::Tensor g = grad * step.grad_scale;
+  const at::Tensor g = grad * gradient_scale;
   master.mul_(1 - step.lr * step.weight_decay);
   m.lerp_(g, 1 - step.beta1);
   v.mul_(step.beta2).addcmul_(g, g, 1 - step.beta2);

@@ -43,6 +43,6 @@ at::Tensor gated_delta_rule(const at::Tensor& q, const at::Tensor& k, const at::
 struct AdamWTensors {
   at::Tensor master, m, v, grad, weights;
 };
-void adamw_update(const AdamWTensors& tensors, const ops::AdamWStep& step);
+void adamw_update(const AdamWTensors& tensors, const ops::AdamWStep& step, double gradient_scale);
 
 }  // namespace sluice::bench

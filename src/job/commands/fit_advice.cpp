@@ -2,6 +2,7 @@
 
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/workload.hpp"
+#include "plan/optimizer_fit.hpp"
 
 #include <fmt/format.h>
 
@@ -19,16 +20,23 @@ std::int64_t largest_peak(const std::vector<RankMemory>& ranks) {
   return std::ranges::max(ranks, {}, &RankMemory::peak).peak();
 }
 
+/// Fewer bytes a rank the more there are, so the first number that fits is found by halving.
 std::optional<FitAdvice> more_ranks(const Blueprint& blueprint, int ranks, std::int64_t memory_bytes) {
   constexpr int kMaxRanks = 1024;
   const int group = std::max(1, static_cast<int>(blueprint.config.parallel.expert_parallel));
-  for (int world = (ranks / group + 1) * group; world <= kMaxRanks; world += group) {
-    const ShardPlan shards = blueprint.shard_plan(world);
-    const std::int64_t peak = largest_peak(blueprint.memory_plan(
-        shards, workload_of(blueprint.config), largest_staging(blueprint, shards, separate_nodes(world))));
-    if (peak <= memory_bytes) return FitAdvice{fmt::format("{} ranks", world), peak};
+  const auto peak_of = [&](int groups) {
+    const ShardPlan shards = blueprint.shard_plan(groups * group);
+    return largest_peak(
+        blueprint.memory_plan(shards, workload_of(blueprint.config),
+                              largest_staging(blueprint, shards, separate_nodes(shards.world()))));
+  };
+  int too_few = ranks / group, enough = kMaxRanks / group;
+  if (too_few >= enough || peak_of(enough) > memory_bytes) return std::nullopt;
+  while (enough - too_few > 1) {
+    const int middle = too_few + (enough - too_few) / 2;
+    (peak_of(middle) <= memory_bytes ? enough : too_few) = middle;
   }
-  return std::nullopt;
+  return FitAdvice{fmt::format("{} ranks", enough * group), peak_of(enough)};
 }
 
 /// The peak of the rank that needs most, if the job does this.
@@ -44,6 +52,22 @@ std::optional<FitAdvice> more_recomputed(const PeakOf& peak_of, const Workload& 
     set_recompute(changed, recompute);
     const std::int64_t peak = peak_of(changed);
     if (peak < peak_of(work) && peak <= memory_bytes) return FitAdvice{std::string(setting), peak};
+  }
+  return std::nullopt;
+}
+
+/// The first mode of the optimizer that fits, as what to add to the command line.
+std::optional<FitAdvice> smaller_state(const PeakOf& peak_of, const Workload& work,
+                                       std::int64_t memory_bytes) {
+  for (const OptimizerMode& mode : fitting_modes(work.optimizer, work.dtype)) {
+    Workload changed = work;
+    changed.optimizer = mode;
+    const std::int64_t peak = peak_of(changed);
+    if (peak <= memory_bytes)
+      return FitAdvice{
+          fmt::format("--set optimizer.state={} --set optimizer.master={} --set optimizer.gradients={}",
+                      name_of(mode.state), name_of(mode.master), name_of(mode.gradients)),
+          peak};
   }
   return std::nullopt;
 }
@@ -76,6 +100,8 @@ std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_
   };
   const Workload work = workload_of(blueprint.config);
   if (std::optional<FitAdvice> less = more_recomputed(peak_of, work, memory_bytes)) advice.push_back(*less);
+  if (std::optional<FitAdvice> smaller = smaller_state(peak_of, work, memory_bytes))
+    advice.push_back(*smaller);
   add_other_kinds(peak_of, work, memory_bytes, advice);
   return advice;
 }

@@ -47,6 +47,12 @@ nlohmann::json as_json(const std::vector<RankMemory>& ranks, const PlanArguments
   nlohmann::json out{{"parameters", blueprint.model.manifest.parameter_count()},
                      {"structure_hash", blueprint.model.manifest.structure_hash().hex()},
                      {"staging_is_exact", staging.not_exact.empty()}};
+  const OptimizerMode mode = blueprint.config.optimizer.mode();
+  if (blueprint.config.job.kind == JobKind::kTrain)
+    out["mode"] = {{"kind", name_of(mode.kind)},
+                   {"state", name_of(mode.state)},
+                   {"master", name_of(mode.master)},
+                   {"gradients", name_of(mode.gradients)}};
   for (const RankMemory& memory : ranks) {
     nlohmann::json row;
     for (const auto& [name, bytes] : memory.parts()) row[std::string(name) + "_bytes"] = bytes;
@@ -85,7 +91,7 @@ void print_verdict(const std::vector<RankMemory>& ranks, std::int64_t memory_byt
 void print_advice(const std::vector<RankMemory>& ranks, const std::vector<FitAdvice>& advice) {
   const RankMemory& most = *std::ranges::max_element(ranks, {}, &RankMemory::peak);
   if (most.optimizer > 0)
-    console::line("float32 AdamW takes {} of these {}: {} of moments and master weights, {} of gradients.",
+    console::line("The optimizer takes {} of these {}: {} of moments and master weights, {} of gradients.",
                   format_bytes(most.optimizer + most.gradients), format_bytes(most.peak()),
                   format_bytes(most.optimizer), format_bytes(most.gradients));
   console::line("{}",

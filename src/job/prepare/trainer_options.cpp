@@ -8,10 +8,12 @@ TrainerOptions trainer_options(const JobConfig& config) {
           .micro_batch_sequences = config.train.micro_batch_sequences,
           .recompute = config.train.recompute,
           .aux_loss_coefficient = config.train.aux_loss_coefficient,
-          .max_grad_norm = config.optimizer.max_grad_norm,
-          .optimizer = {.betas = config.optimizer.betas,
+          .optimizer = {.mode = config.optimizer.mode(),
+                        .betas = config.optimizer.betas,
                         .eps = config.optimizer.eps,
-                        .weight_decay = config.optimizer.weight_decay}};
+                        .weight_decay = config.optimizer.weight_decay,
+                        .max_grad_norm = config.optimizer.max_grad_norm,
+                        .seed = static_cast<std::uint64_t>(config.optimizer.seed)}};
 }
 
 LearningRateSchedule learning_rate_schedule(const JobConfig& config) {

@@ -11,6 +11,7 @@ Workload workload_of(const JobConfig& config) {
   work.batch_sequences = config.train.batch_sequences;
   work.micro_batch_sequences = config.train.micro_batch_sequences;
   work.threads = config.parallel.threads;
+  work.optimizer = config.optimizer.mode();
   set_recompute(work, config.train.recompute);
   return work;
 }

@@ -1,6 +1,9 @@
-// Flat gradients, float32. Arrays lie on compute_device().
+// Flat gradients, float32 unless said otherwise. Arrays lie on compute_device().
 #pragma once
 
+#include "base/dtype.hpp"
+
+#include <cstddef>
 #include <cstdint>
 
 namespace sluice::ops {
@@ -11,7 +14,12 @@ void clear(float* gradients, std::int64_t n);
 /// sum += part, n elements.
 void add(const float* part, std::int64_t n, float* sum);
 
+/// n elements to the nearest bfloat16, ties to even.
+void round_to_bfloat16(const float* from, std::int64_t n, std::byte* to);
+
 /// Sum of x^2 over n elements, in float64, in an order that does not depend on the number of threads.
 [[nodiscard]] double sum_of_squares(const float* x, std::int64_t n);
+/// The same of kFloat32 or kBFloat16.
+[[nodiscard]] double sum_of_squares(const std::byte* x, DType dtype, std::int64_t n);
 
 }  // namespace sluice::ops

@@ -27,12 +27,4 @@ void set_values(const at::Tensor& out, std::span<const T> values) {
   out.copy_(at::from_blob(const_cast<T*>(values.data()), out.sizes(), c10::CppTypeToScalarType<T>::value));
 }
 
-/// Appends n numbers of an array on compute_device().
-inline void append_values(const float* array, std::int64_t n, std::vector<float>& values) {
-  const std::size_t before = values.size();
-  values.resize(before + static_cast<std::size_t>(n));
-  at::from_blob(values.data() + before, {n}, at::kFloat)
-      .copy_(at::from_blob(const_cast<float*>(array), {n}, compute_options(at::kFloat)));
-}
-
 }  // namespace sluice::ops

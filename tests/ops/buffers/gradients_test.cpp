@@ -38,5 +38,18 @@ TEST(SumOfSquares, is_exact_to_float64_rounding_for_any_number_of_threads) {
   EXPECT_EQ(sum_of_squares(nullptr, 0), 0.0);
 }
 
+TEST(SumOfSquares, reads_bfloat16) {
+  const at::Tensor x = numbers({70000}, at::kBFloat16);
+  EXPECT_NEAR(sum_of_squares(static_cast<const std::byte*>(x.data_ptr()), DType::kBFloat16, x.numel()),
+              x.to(at::kDouble).square().sum().item<double>(), 1e-6);
+}
+
+TEST(RoundToBFloat16, is_that_of_torch) {
+  const at::Tensor x = numbers({70000});
+  at::Tensor rounded = at::empty({70000}, at::kBFloat16);
+  round_to_bfloat16(x.data_ptr<float>(), x.numel(), static_cast<std::byte*>(rounded.data_ptr()));
+  EXPECT_TRUE(rounded.equal(x.to(at::kBFloat16)));
+}
+
 }  // namespace
 }  // namespace sluice::ops

@@ -22,12 +22,5 @@ TEST(HostValues, come_back_into_a_tensor) {
   EXPECT_TRUE(copy.equal(x));
 }
 
-TEST(HostValues, of_an_array_are_appended) {
-  const at::Tensor x = numbers({4});
-  std::vector<float> values{7};
-  append_values(x.data_ptr<float>() + 1, 2, values);
-  EXPECT_THAT(values, testing::ElementsAre(7, x[1].item<float>(), x[2].item<float>()));
-}
-
 }  // namespace
 }  // namespace sluice::ops

@@ -5,75 +5,220 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
+#include <cmath>
+#include <cstring>
+#include <vector>
+
 namespace sluice::ops {
 namespace {
 
 constexpr std::int64_t kCount = 10007;
+constexpr UpdateFormats kFloats{};
+constexpr UpdateFormats kBFloat16Weights{.weights = DType::kBFloat16};
 
-struct State {
-  at::Tensor master = numbers({kCount});
-  at::Tensor m = at::zeros({kCount});
-  at::Tensor v = at::zeros({kCount});
-  void step(const at::Tensor& grad, const AdamWStep& step, void* weights, DType dtype) {
-    adamw_update(master.data_ptr<float>(), m.data_ptr<float>(), v.data_ptr<float>(), grad.data_ptr<float>(),
-                 kCount, step, weights, dtype);
+/// Every way in which state is kept beside bfloat16 weights.
+std::vector<UpdateFormats> all_formats() {
+  std::vector<UpdateFormats> all;
+  for (const DType gradient : {DType::kFloat32, DType::kBFloat16})
+    for (const MasterFormat master : {MasterFormat::kFloat32, MasterFormat::k24Bit, MasterFormat::kNone})
+      for (const StateFormat state : {StateFormat::kFloat32, StateFormat::kBFloat16, StateFormat::kInt8})
+        all.push_back({DType::kBFloat16, gradient, master, state});
+  return all;
+}
+
+std::byte* bytes(at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
+
+/// A matrix with room for its state in any format.
+struct Shard {
+  explicit Shard(const at::Tensor& start, UpdateFormats kept = kFloats)
+      : formats(kept),
+        weights(start.to(kept.weights == DType::kFloat32 ? at::kFloat : at::kBFloat16).clone()) {}
+
+  [[nodiscard]] UpdateRun run(const at::Tensor& gradient, std::int64_t begin = 0, std::int64_t count = -1) {
+    const auto at = [&](at::Tensor& tensor, std::int64_t size) { return bytes(tensor) + begin * size; };
+    const std::int64_t state = formats.state == StateFormat::kFloat32 ? 4
+                               : formats.state == StateFormat::kInt8  ? 1
+                                                                      : 2;
+    return {.count = count < 0 ? weights.numel() - begin : count,
+            .begin = begin,
+            .draws = draws,
+            .weights = at(weights, weights.element_size()),
+            .master = at(master, formats.master == MasterFormat::kFloat32 ? 2 : 1),
+            .first = at(first, state),
+            .second = at(second, state),
+            .first_scales = first_scales.data_ptr<float>() + begin / kStateBlock,
+            .second_scales = second_scales.data_ptr<float>() + begin / kStateBlock,
+            .gradient = static_cast<const std::byte*>(gradient.data_ptr()) + begin * gradient.element_size(),
+            .decays = true};
   }
+  /// Master weights as float32.
+  [[nodiscard]] at::Tensor values() {
+    if (formats.weights == DType::kFloat32) return weights;
+    at::Tensor out = at::empty({weights.numel()}, at::kFloat);
+    read_master(bytes(weights), bytes(master), formats.master, 0, weights.numel(), out.data_ptr<float>());
+    return out;
+  }
+  void adamw(const at::Tensor& gradient, const AdamWStep& step, float scale = 1) {
+    UpdateRun whole = run(gradient);
+    whole.gradient_scale = scale;
+    adamw_update(std::span(&whole, 1), formats, step);
+  }
+
+  UpdateFormats formats;
+  std::uint64_t draws = 5;
+  at::Tensor weights;
+  at::Tensor master = at::zeros({weights.numel()}, at::kShort);
+  at::Tensor first = at::zeros({weights.numel()}, at::kFloat),
+             second = at::zeros({weights.numel()}, at::kFloat);
+  at::Tensor first_scales = at::zeros({weights.numel() / kStateBlock + 1}, at::kFloat);
+  at::Tensor second_scales = at::zeros({weights.numel() / kStateBlock + 1}, at::kFloat);
 };
 
-AdamWStep step_number(int t) {
-  AdamWStep step{1e-2, 0.9, 0.95, 1e-8, 0.1};
+AdamWStep step_number(int t, double rate = 1e-2) {
+  AdamWStep step{rate, 0.9, 0.95, 1e-8, 0.1};
   step.bias_correction1 = 1 - std::pow(step.beta1, t);
   step.bias_correction2 = 1 - std::pow(step.beta2, t);
   return step;
 }
 
+at::Tensor gradient_number(int t, DType dtype = DType::kFloat32) {
+  return numbers({kCount}, at::kFloat, static_cast<std::uint64_t>(t + 10))
+      .to(dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16);
+}
+
 TEST(AdamW, follows_torch_over_several_steps) {
-  State state;
-  const at::Tensor leaf = state.master.clone().requires_grad_();
+  Shard shard(numbers({kCount}));
+  const at::Tensor leaf = shard.weights.clone().requires_grad_();
   torch::optim::AdamW reference({leaf},
                                 torch::optim::AdamWOptions(1e-2).betas({0.9, 0.95}).weight_decay(0.1));
   for (int t = 1; t <= 5; ++t) {
-    const at::Tensor grad = numbers({kCount}, at::kFloat, static_cast<std::uint64_t>(t));
-    AdamWStep step = step_number(t);
-    step.grad_scale = 0.25;
-    leaf.mutable_grad() = grad * 0.25;
+    leaf.mutable_grad() = gradient_number(t) * 0.25;
     reference.step();
-    state.step(grad, step, nullptr, DType::kFloat32);
+    shard.adamw(gradient_number(t), step_number(t), 0.25F);
   }
-  expect_close(state.master, leaf.detach(), 1e-6);
+  expect_close(shard.values(), leaf.detach(), 1e-6);
 }
 
-TEST(AdamW, writes_the_weights_rounded_to_their_dtype) {
-  State state;
-  at::Tensor narrow = at::zeros({kCount}, at::kBFloat16);
-  state.step(numbers({kCount}, at::kFloat, 3), step_number(1), narrow.data_ptr(), DType::kBFloat16);
-  EXPECT_TRUE(narrow.equal(state.master.to(at::kBFloat16)));
-  at::Tensor wide = at::zeros({kCount});
-  state.step(numbers({kCount}, at::kFloat, 3), step_number(2), wide.data_ptr(), DType::kFloat32);
-  EXPECT_TRUE(wide.equal(state.master));
+TEST(AdamW, bfloat16_weights_with_their_missing_bits_are_the_float32_weights_but_for_ties) {
+  const at::Tensor start = numbers({kCount}, at::kBFloat16).to(at::kFloat);
+  Shard wide(start), split(start, kBFloat16Weights);
+  std::int64_t ties = 0;
+  for (int t = 1; t <= 20; ++t) {
+    wide.adamw(gradient_number(t), step_number(t));
+    split.adamw(gradient_number(t), step_number(t));
+    ties += (wide.weights != split.values()).sum().item<std::int64_t>();
+    EXPECT_TRUE(split.weights.equal(wide.weights.to(at::kBFloat16))) << "step " << t;
+    EXPECT_TRUE((wide.weights - split.values()).abs().max().item<float>() <= 1e-6F);
+  }
+  // One in 131,072, but for the first step, which moves all by the rate; each counts in the later steps as well.
+  EXPECT_LE(ties, 20 * kCount / 500);
 }
 
-TEST(AdamW, gives_the_same_numbers_however_a_shard_is_cut) {
-  State whole;
-  State parts;
-  const at::Tensor grad = numbers({kCount}, at::kFloat, 3);
-  whole.step(grad, step_number(1), nullptr, DType::kFloat32);
-  for (std::int64_t begin = 0; begin < kCount; begin += 777) {
-    adamw_update(parts.master.data_ptr<float>() + begin, parts.m.data_ptr<float>() + begin,
-                 parts.v.data_ptr<float>() + begin, grad.data_ptr<float>() + begin,
-                 std::min<std::int64_t>(777, kCount - begin), step_number(1), nullptr, DType::kFloat32);
+TEST(AdamW, state_in_fewer_bits_stays_near_float32) {
+  const at::Tensor start = numbers({kCount}, at::kBFloat16).to(at::kFloat);
+  for (const UpdateFormats& formats : all_formats()) {
+    SCOPED_TRACE(testing::Message() << "state " << static_cast<int>(formats.state) << ", master "
+                                    << static_cast<int>(formats.master));
+    Shard wide(start), narrow(start, formats);
+    for (int t = 1; t <= 20; ++t) {
+      narrow.draws = static_cast<std::uint64_t>(t);
+      wide.adamw(gradient_number(t), step_number(t, 1e-3));
+      narrow.adamw(gradient_number(t, formats.gradient), step_number(t, 1e-3));
+    }
+    const at::Tensor moved = wide.values() - start, moved_narrow = narrow.values() - start;
+    const double along = (moved * moved_narrow).sum().item<double>() / moved.square().sum().item<double>();
+    EXPECT_NEAR(along, 1, 0.02);
   }
-  EXPECT_TRUE(whole.master.equal(parts.master));
 }
 
-TEST(WidenWeights, gives_the_float32_that_a_weight_stands_for) {
-  for (const at::ScalarType dtype : kDTypes) {
-    const at::Tensor weights = numbers({kCount}, dtype);
-    const at::Tensor master = at::zeros({kCount});
-    widen_weights(weights.data_ptr(), dtype == at::kFloat ? DType::kFloat32 : DType::kBFloat16,
-                  master.data_ptr<float>(), kCount);
-    EXPECT_TRUE(master.equal(weights.to(at::kFloat)));
+TEST(AdamW, gives_the_same_bits_however_a_shard_is_cut_and_for_any_number_of_threads) {
+  for (const UpdateFormats& formats : all_formats()) {
+    Shard whole(numbers({kCount}), formats), parts(numbers({kCount}), formats);
+    for (int t = 1; t <= 3; ++t) {
+      const at::Tensor gradient = gradient_number(t, formats.gradient);
+      whole.adamw(gradient, step_number(t));
+      const Threads threads(t);
+      std::vector<UpdateRun> runs;
+      for (std::int64_t begin = 0; begin < kCount; begin += 6 * kStateBlock)
+        runs.push_back(parts.run(gradient, begin, std::min(6 * kStateBlock, kCount - begin)));
+      adamw_update(runs, formats, step_number(t));
+    }
+    EXPECT_TRUE(whole.weights.equal(parts.weights));
+    EXPECT_EQ(std::memcmp(bytes(whole.master), bytes(parts.master), kCount), 0);
+    EXPECT_EQ(std::memcmp(bytes(whole.first), bytes(parts.first), kCount), 0);
+    EXPECT_EQ(std::memcmp(bytes(whole.second), bytes(parts.second), kCount), 0);
+    EXPECT_TRUE(whole.first_scales.equal(parts.first_scales));
   }
+}
+
+/// Weights of all sizes that decay alone, 500 steps of 1e-5 times 0.1.
+double decay_of(const UpdateFormats& formats, bool is_lion) {
+  const at::Tensor start = numbers({kCount}).to(at::kBFloat16).to(at::kFloat);
+  Shard shard(start, formats);
+  const at::Tensor nothing = at::zeros({kCount});
+  for (int t = 1; t <= 500; ++t) {
+    shard.draws = static_cast<std::uint64_t>(t);
+    UpdateRun run = shard.run(nothing);
+    if (is_lion)
+      lion_update(std::span(&run, 1), formats, {.lr = 1e-5, .weight_decay = 0.1});
+    else
+      adamw_update(std::span(&run, 1), formats, step_number(t, 1e-5));
+  }
+  return 1 - (shard.values() * start).sum().item<double>() / start.square().sum().item<double>();
+}
+
+TEST(StochasticRounding, keeps_a_decay_far_below_one_unit) {
+  const double expected = 1 - std::pow(1 - 1e-6, 500);
+  for (const bool is_lion : {false, true})
+    for (const MasterFormat master : {MasterFormat::k24Bit, MasterFormat::kNone})
+      EXPECT_NEAR(
+          decay_of({.weights = DType::kBFloat16, .master = master, .state = StateFormat::kInt8}, is_lion) /
+              expected,
+          1, 0.05)
+          << static_cast<int>(master);
+}
+
+TEST(StochasticRounding, keeps_steps_of_a_millionth) {
+  for (const MasterFormat master : {MasterFormat::k24Bit, MasterFormat::kNone}) {
+    Shard shard(at::full({100000}, 0.75),
+                {.weights = DType::kBFloat16, .master = master, .state = StateFormat::kInt8});
+    const at::Tensor gradient = at::ones({100000});
+    for (int t = 1; t <= 500; ++t) {
+      shard.draws = static_cast<std::uint64_t>(t);
+      AdamWStep step = step_number(t, 1e-6);
+      step.weight_decay = 0;
+      shard.adamw(gradient, step);
+    }
+    EXPECT_NEAR((0.75 - shard.values().to(at::kDouble).mean().item<double>()) / 500e-6, 1, 0.05);
+  }
+}
+
+TEST(SecondMoment, decays_in_bfloat16_though_each_decay_is_below_half_a_unit) {
+  Shard shard(at::zeros({100000}), {.weights = DType::kBFloat16, .state = StateFormat::kBFloat16});
+  AdamWStep step = step_number(1000);
+  step.beta2 = 0.999;
+  shard.adamw(at::ones({100000}), step);
+  const at::Tensor nothing = at::zeros({100000});
+  for (int t = 0; t < 500; ++t) {
+    shard.draws = static_cast<std::uint64_t>(t + 7);
+    shard.adamw(nothing, step);
+  }
+  const at::Tensor second = at::from_blob(shard.second.data_ptr(), {100000}, at::kBFloat16);
+  EXPECT_NEAR(second.to(at::kDouble).mean().item<double>() / (0.001 * std::pow(0.999, 500)), 1, 0.02);
+}
+
+TEST(Lion, follows_its_formula) {
+  Shard shard(numbers({kCount}));
+  at::Tensor weights = shard.weights.clone(), m = at::zeros({kCount});
+  for (int t = 1; t <= 4; ++t) {
+    const at::Tensor gradient = gradient_number(t), g = gradient * 0.5;
+    weights = weights * (1 - 1e-3 * 0.1) - 1e-3 * (m * 0.9 + g * 0.1).sign();
+    m = m * 0.99 + g * 0.01;
+    UpdateRun run = shard.run(gradient);
+    run.gradient_scale = 0.5F;
+    lion_update(std::span(&run, 1), kFloats, {.lr = 1e-3, .weight_decay = 0.1});
+  }
+  expect_close(shard.values(), weights, 1e-6);
 }
 
 }  // namespace

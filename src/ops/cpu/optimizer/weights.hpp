@@ -1,0 +1,51 @@
+// Weights with what more of them is kept, as float32, a few at a time.
+#pragma once
+
+#include "ops/buffers/optimizer.hpp"
+#include "ops/cpu/optimizer/formats.hpp"
+
+#include <cstdint>
+
+namespace sluice::ops::cpu::optimizer {
+
+template <class T>
+T* at_element(std::byte* data, std::int64_t element) {
+  return reinterpret_cast<T*>(data) + element;
+}
+template <class T>
+const T* at_element(const std::byte* data, std::int64_t element) {
+  return reinterpret_cast<const T*>(data) + element;
+}
+
+/// Up to kChunk master weights as float32: where they lie, or in a buffer that save() rounds and writes back.
+class OpenWeights {
+ public:
+  /// Elements [offset, offset + count) of `weights` and `master`, kept as `formats` say.
+  OpenWeights(std::byte* weights, std::byte* master, const UpdateFormats& formats, std::int64_t offset,
+              std::int64_t count);
+  OpenWeights(const OpenWeights&) = delete;
+  OpenWeights& operator=(const OpenWeights&) = delete;
+
+  [[nodiscard]] float* data() { return data_; }
+  /// Whether save() rounds with random bits.
+  [[nodiscard]] bool draws() const {
+    return formats_.weights == DType::kBFloat16 && formats_.master != MasterFormat::kFloat32;
+  }
+  /// `draws`: 32 bits for each element, if draws().
+  void save(const std::uint32_t* draws);
+
+ private:
+  void load();
+
+  std::byte *weights_, *master_;
+  const UpdateFormats& formats_;
+  std::int64_t offset_, count_;
+  float* data_;
+  alignas(64) Floats buffer_;
+};
+
+/// Up to kChunk gradients as float32: where they lie, or in `buffer`.
+[[nodiscard]] const float* open_gradient(const std::byte* gradient, DType dtype, std::int64_t offset,
+                                         std::int64_t count, Floats& buffer);
+
+}  // namespace sluice::ops::cpu::optimizer

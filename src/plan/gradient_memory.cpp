@@ -1,0 +1,47 @@
+#include "plan/gradient_memory.hpp"
+
+#include "base/dtype.hpp"
+#include "base/round.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+bool finishes_experts_in_turn(const ParallelDims& dims, std::int64_t batch_sequences,
+                              std::int64_t micro_batch_sequences) {
+  const bool is_alone = dims.groups() == 1;
+  return is_alone && divide_up(batch_sequences, std::int64_t{dims.world}) <= micro_batch_sequences;
+}
+
+int tied_unit(const StagePlan& stages) {
+  for (const int unit : stages.embed.units)
+    if (std::ranges::find(stages.head.units, unit) != stages.head.units.end()) return unit;
+  return -1;
+}
+
+GradientMemory plan_gradients(const ShardPlan& plan, const StagePlan& stages, int rank, GradientMode mode,
+                              bool experts_in_turn) {
+  constexpr std::int64_t kFloat = 4;
+  GradientMemory memory;
+  if (mode != GradientMode::kRelease)
+    memory.shards = plan.arena_elements(rank) *
+                    size_of(mode == GradientMode::kFloat32 ? DType::kFloat32 : DType::kBFloat16);
+  if (mode == GradientMode::kFloat32) return memory;
+  const int tied = tied_unit(stages);
+  for (int unit = 0; unit < static_cast<int>(plan.layouts().units.size()); ++unit) {
+    const std::int64_t bytes = plan.owned(unit, rank).count() * kFloat;
+    if (unit == tied) {
+      memory.kept = bytes;
+    } else if (!plan.has_experts(unit)) {
+      memory.dense = std::max(memory.dense, bytes);
+    } else if (experts_in_turn) {
+      const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
+      memory.experts = std::max(memory.experts, layout.expert_begin(1) * kFloat);
+    } else {
+      memory.experts = std::max(memory.experts, bytes);
+    }
+  }
+  return memory;
+}
+
+}  // namespace sluice

@@ -1,0 +1,69 @@
+// Where the optimizer's state of every matrix lies on a rank. Pure arithmetic over manifest and shard plan.
+//
+// One block of bytes, unit after unit, in it matrix after matrix in the order of the arena, in it array after
+// array: so the state of a unit, and that of an expert, is one range.
+#pragma once
+
+#include "base/range.hpp"
+#include "plan/optimizer_state.hpp"
+#include "shard/shard_plan.hpp"
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+/// A matrix of a unit that a rank works with, and the part of it that the rank owns.
+struct MatrixState {
+  int tensor = -1;
+  std::int64_t expert = -1;  ///< among all; -1 for plain tensors
+  MatrixShape shape;
+  MasterFormat master = MasterFormat::kFloat32;
+  StateFormat state = StateFormat::kFloat32;
+  bool decays = false;           ///< weight decay: of tensors with two or more dimensions
+  Range owned;                   ///< elements of the matrix; may be empty where several ranks share the unit
+  std::int64_t unit_begin = 0;   ///< first owned element in the unit's buffer
+  std::int64_t arena_begin = 0;  ///< the same in the arenas
+  std::array<std::int64_t, kStateArrays> offsets{};  ///< in bytes, from the block's begin; -1: not kept
+
+  [[nodiscard]] std::int64_t offset(StateArray array) const {
+    return offsets[static_cast<std::size_t>(array)];
+  }
+};
+
+class OptimizerLayout {
+ public:
+  /// Of what `rank` owns. `manifest` and `plan` are needed during the construction alone.
+  OptimizerLayout(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
+                  const OptimizerMode& mode, DType weights);
+
+  /// The parameters of a unit in the order of its buffer: of a dense unit all, of experts those of the rank's
+  /// place; the same list on all ranks that share the unit.
+  [[nodiscard]] const std::vector<MatrixState>& matrices(int unit) const {
+    return units_[static_cast<std::size_t>(unit)];
+  }
+  [[nodiscard]] int units() const { return static_cast<int>(units_.size()); }
+  /// Bytes of a unit's state within the block.
+  [[nodiscard]] Range unit_bytes(int unit) const {
+    return {unit_ends_[static_cast<std::size_t>(unit)], unit_ends_[static_cast<std::size_t>(unit) + 1]};
+  }
+  [[nodiscard]] std::int64_t bytes() const { return unit_ends_.back(); }
+  /// Bytes of one array over all units, without alignment.
+  [[nodiscard]] std::int64_t array_bytes(StateArray array) const {
+    return array_bytes_[static_cast<std::size_t>(array)];
+  }
+
+  static constexpr std::int64_t kAlignment = 64;  ///< of every array, in bytes
+
+ private:
+  void add_matrices(const TensorInfo& tensor, const Placement& placement, const ShardPlan& plan, int unit,
+                    int rank, std::vector<MatrixState>& out) const;
+  void place_state(MatrixState& matrix, const std::vector<StatePart>& parts, std::int64_t& end);
+
+  std::vector<std::vector<MatrixState>> units_;
+  std::vector<std::int64_t> unit_ends_{0};
+  std::array<std::int64_t, kStateArrays> array_bytes_{};
+};
+
+}  // namespace sluice

@@ -1,0 +1,61 @@
+// What an optimizer keeps beside a weight: a description, from which memory is planned, allocated and saved.
+#pragma once
+
+#include "base/dtype.hpp"
+#include "base/optimizer_mode.hpp"
+#include "manifest/manifest.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+enum class StateArray : std::uint8_t {
+  kMaster,       ///< bits of the master weight that the weight lacks
+  kFirst,        ///< first moment
+  kFirstScales,  ///< of a block of 8-bit codes
+  kSecond,       ///< second moment
+  kSecondScales,
+  kRow,     ///< mean of squared gradients over a row
+  kColumn,  ///< the same over a column; of a vector its second moment
+};
+inline constexpr std::size_t kStateArrays = 7;
+[[nodiscard]] std::string_view name_of(StateArray array);
+
+/// What a number of a state array stands for.
+enum class StateGrain : std::uint8_t { kElement, kBlock, kRow, kColumn };
+
+struct StatePart {
+  StateArray array = StateArray::kFirst;
+  DType dtype = DType::kFloat32;
+  StateGrain grain = StateGrain::kElement;
+};
+
+/// A tensor's last two dimensions, or one expert's; a vector is one row.
+struct MatrixShape {
+  std::int64_t rows = 1, columns = 1;
+  [[nodiscard]] bool is_vector() const { return rows == 1; }
+  [[nodiscard]] std::int64_t elements() const { return rows * columns; }
+};
+/// Of fused experts that of one of them. Tensors of which each slice is one row (a convolution's) are vectors.
+[[nodiscard]] MatrixShape matrix_shape(const TensorInfo& tensor);
+
+/// How one tensor's state is kept.
+struct TensorState {
+  MasterFormat master = MasterFormat::kFloat32;
+  StateFormat state = StateFormat::kFloat32;
+  std::vector<StatePart> parts;
+};
+
+/// Router, norms, vectors and other small tensors, less than a thousandth of a model, keep float32 in every
+/// mode. `weights` is the training type; float32 weights are their own master.
+[[nodiscard]] TensorState describe_state(const OptimizerMode& mode, DType weights, const TensorInfo& tensor);
+
+/// Numbers of a part for `elements` of a matrix, which are whole blocks and, where there is a row's state, whole
+/// rows. None for no elements.
+[[nodiscard]] std::int64_t part_count(const StatePart& part, const MatrixShape& matrix,
+                                      std::int64_t elements);
+
+}  // namespace sluice

@@ -1,0 +1,54 @@
+// A rank's numbers at the places of its arena, in whatever form they are kept.
+#pragma once
+
+#include "shard/arena.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice {
+
+class ShardValues {
+ public:
+  virtual ~ShardValues() = default;
+  ShardValues(const ShardValues&) = delete;
+  ShardValues& operator=(const ShardValues&) = delete;
+
+  [[nodiscard]] virtual const ShardPlan& plan() const = 0;
+  [[nodiscard]] virtual int rank() const = 0;
+  /// The element type that holds all of their digits.
+  [[nodiscard]] virtual DType dtype() const = 0;
+  /// Writes the `count` elements from the arena's `begin`-th on as `dtype`, rounded to nearest. They belong to one
+  /// tensor, of fused experts to one expert.
+  virtual void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const = 0;
+  /// Where the elements from `begin` on lie in that type already; null if they do not.
+  [[nodiscard]] virtual const std::byte* find(std::int64_t begin, DType dtype) const = 0;
+
+ protected:
+  ShardValues() = default;
+};
+
+/// An arena's own elements.
+class ArenaValues final : public ShardValues {
+ public:
+  /// `arena` must outlive this.
+  explicit ArenaValues(const ShardArena& arena) : arena_(arena) {}
+
+  [[nodiscard]] const ShardPlan& plan() const override { return arena_.plan(); }
+  [[nodiscard]] int rank() const override { return arena_.rank(); }
+  [[nodiscard]] DType dtype() const override { return arena_.dtype(); }
+  void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override {
+    convert_elements(element(begin), arena_.dtype(), out, dtype, count);
+  }
+  [[nodiscard]] const std::byte* find(std::int64_t begin, DType dtype) const override {
+    return dtype == arena_.dtype() ? element(begin) : nullptr;
+  }
+
+ private:
+  [[nodiscard]] const std::byte* element(std::int64_t index) const {
+    return arena_.data() + index * size_of(arena_.dtype());
+  }
+  const ShardArena& arena_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,46 @@
+#include "train/gradient_store.hpp"
+
+#include "base/error.hpp"
+#include "ops/buffers/gradients.hpp"
+
+namespace sluice {
+
+GradientStore::GradientStore(const ShardPlan& plan, const StagePlan& stages, int rank, GradientMode mode,
+                             bool experts_in_turn)
+    : plan_(plan),
+      rank_(rank),
+      mode_(mode),
+      experts_in_turn_(experts_in_turn && mode != GradientMode::kFloat32),
+      tied_(tied_unit(stages)) {
+  const GradientMemory memory = plan_gradients(plan, stages, rank, mode, experts_in_turn);
+  if (mode != GradientMode::kRelease)
+    shards_.emplace(plan, rank, mode == GradientMode::kFloat32 ? DType::kFloat32 : DType::kBFloat16,
+                    "gradient shards");
+  dense_ = allocate(MemoryKind::kPrivate, memory.dense, "gradients of a stage");
+  experts_ = allocate(MemoryKind::kPrivate, memory.experts, "gradients of experts");
+  kept_ = allocate(MemoryKind::kPrivate, memory.kept, "gradients of the tied embedding");
+}
+
+float* GradientStore::sums(int unit) const {
+  if (mode_ == GradientMode::kFloat32) return reinterpret_cast<float*>(shards_->unit_data(unit));
+  if (unit == tied_) return reinterpret_cast<float*>(kept_.data());
+  return reinterpret_cast<float*>(plan_.has_experts(unit) ? experts_.data() : dense_.data());
+}
+
+void GradientStore::keep(const GradientPart& sums) {
+  if (mode_ != GradientMode::kBFloat16) return;
+  const std::int64_t first = sums.elements.begin - plan_.owned(sums.unit, rank_).begin;
+  ops::round_to_bfloat16(reinterpret_cast<const float*>(sums.data), sums.elements.count(),
+                         shards_->unit_data(sums.unit) + first * size_of(DType::kBFloat16));
+}
+
+GradientPart GradientStore::kept(int unit) const {
+  return {unit, plan_.owned(unit, rank_), shards().unit_data(unit), shards().dtype()};
+}
+
+const ShardArena& GradientStore::shards() const {
+  SLUICE_ASSERT(shards_, "gradients are released in this mode");
+  return *shards_;
+}
+
+}  // namespace sluice

@@ -1,0 +1,175 @@
+#include "train/optimizer.hpp"
+
+#include "base/error.hpp"
+#include "ops/buffers/optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+std::vector<RandomStream> make_streams(const ParameterManifest& manifest, std::uint64_t seed) {
+  std::vector<RandomStream> streams;
+  for (const TensorInfo& tensor : manifest.tensors()) streams.emplace_back(seed, tensor.name);
+  return streams;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, ShardArena& weights,
+                     const OptimizerOptions& options)
+    : mesh_(mesh),
+      weights_(weights),
+      options_(options),
+      layout_(manifest, weights.plan(), weights.rank(), options.mode, weights.dtype()),
+      state_(allocate(MemoryKind::kPrivate, layout_.bytes(), "optimizer state")),
+      streams_(make_streams(manifest, options.seed)) {}
+
+void Optimizer::begin_step(double rate) {
+  rate_ = rate;
+  ++step_;
+}
+
+Optimizer::Matrices Optimizer::matrices_in(const GradientPart& gradient) const {
+  const std::vector<MatrixState>& all = layout_.matrices(gradient.unit);
+  const auto first = std::ranges::lower_bound(all, gradient.elements.begin, {}, &MatrixState::unit_begin);
+  const auto end = std::ranges::lower_bound(all, gradient.elements.end, {}, &MatrixState::unit_begin);
+  // Where ranks share the unit they go through the same list, whoever owns what of it.
+  if (weights_.plan().sharers(gradient.unit) > 1) return all;
+  return {first, end};
+}
+
+std::vector<double> Optimizer::matrix_squares(const GradientPart& gradient) const {
+  std::vector<double> squares;
+  for (const MatrixState& matrix : matrices_in(gradient))
+    squares.push_back(matrix.owned.count() == 0 ? 0
+                                                : ops::sum_of_squares(gradient_of(gradient, matrix),
+                                                                      gradient.dtype, matrix.owned.count()));
+  return squares;
+}
+
+void Optimizer::sum_over_sharers(int unit, std::span<double> values) const {
+  if (weights_.plan().sharers(unit) > 1) mesh_.sharers(weights_.plan(), unit).all_reduce_sum(values);
+}
+
+std::vector<double> Optimizer::scales(int unit, std::span<const double> matrix_squares, double scale,
+                                      std::size_t count) const {
+  if (!clips_matrices()) return std::vector<double>(count, scale);
+  SLUICE_ASSERT(matrix_squares.size() == count, "squares of {} matrices for {}", matrix_squares.size(),
+                count);
+  std::vector<double> scales(matrix_squares.begin(), matrix_squares.end());
+  sum_over_sharers(unit, scales);
+  for (double& value : scales)
+    value = std::min(1.0, options_.max_grad_norm / (scale * std::sqrt(value) + 1e-6)) * scale;
+  return scales;
+}
+
+void Optimizer::update(const GradientPart& gradient, std::span<const double> matrix_squares, double scale) {
+  const Matrices matrices = matrices_in(gradient);
+  const std::vector<double> factors = scales(gradient.unit, matrix_squares, scale, matrices.size());
+  if (options_.mode.state == StateFormat::kFactored)
+    update_factored(gradient, matrices, factors);
+  else
+    update_moments(gradient, matrices, factors);
+}
+
+void Optimizer::update_moments(const GradientPart& gradient, Matrices matrices,
+                               std::span<const double> scales) {
+  std::vector<ops::UpdateRun> large, small;  // small tensors keep float32
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const MatrixState& matrix = matrices[i];
+    if (matrix.owned.count() == 0) continue;
+    const bool is_large = matrix.state == options_.mode.state && matrix.master == options_.mode.master;
+    (is_large ? large : small)
+        .push_back({.count = matrix.owned.count(),
+                    .begin = matrix.owned.begin,
+                    .draws = draws(matrix),
+                    .weights = weights_of(matrix),
+                    .master = array(matrix, StateArray::kMaster),
+                    .first = array(matrix, StateArray::kFirst),
+                    .second = array(matrix, StateArray::kSecond),
+                    .first_scales = reinterpret_cast<float*>(array(matrix, StateArray::kFirstScales)),
+                    .second_scales = reinterpret_cast<float*>(array(matrix, StateArray::kSecondScales)),
+                    .gradient = gradient_of(gradient, matrix),
+                    .gradient_scale = static_cast<float>(scales[i]),
+                    .decays = matrix.decays});
+  }
+  const auto t = static_cast<double>(step_);
+  for (const auto& [runs, master, state] :
+       {std::tuple(&large, options_.mode.master, options_.mode.state),
+        std::tuple(&small, MasterFormat::kFloat32, StateFormat::kFloat32)}) {
+    const ops::UpdateFormats formats{weights_.dtype(), gradient.dtype, master, state};
+    if (options_.mode.kind == OptimizerKind::kLion)
+      ops::lion_update(*runs, formats, {rate_, options_.betas[0], options_.betas[1], options_.weight_decay});
+    else
+      ops::adamw_update(*runs, formats,
+                        {.lr = rate_,
+                         .beta1 = options_.betas[0],
+                         .beta2 = options_.betas[1],
+                         .eps = options_.eps,
+                         .weight_decay = options_.weight_decay,
+                         .bias_correction1 = 1 - std::pow(options_.betas[0], t),
+                         .bias_correction2 = 1 - std::pow(options_.betas[1], t)});
+  }
+}
+
+/// The first owned element of a matrix.
+const std::byte* Optimizer::gradient_of(const GradientPart& gradient, const MatrixState& matrix) {
+  return gradient.data + (matrix.unit_begin - gradient.elements.begin) * size_of(gradient.dtype);
+}
+
+std::uint64_t Optimizer::draws(const MatrixState& matrix) const {
+  constexpr std::uint64_t kMaxExperts = 1 << 20;
+  return streams_[static_cast<std::size_t>(matrix.tensor)].bits(
+      static_cast<std::uint64_t>(step_) * kMaxExperts + static_cast<std::uint64_t>(matrix.expert + 1));
+}
+
+std::byte* Optimizer::array(const MatrixState& matrix, StateArray array) const {
+  const std::int64_t offset = matrix.offset(array);
+  return offset < 0 ? nullptr : state_.data() + offset;
+}
+
+std::byte* Optimizer::weights_of(const MatrixState& matrix) const {
+  return weights_.data() + matrix.arena_begin * size_of(weights_.dtype());
+}
+
+const ShardPlan& Optimizer::Master::plan() const { return optimizer_.weights_.plan(); }
+
+int Optimizer::Master::rank() const { return optimizer_.weights_.rank(); }
+
+DType Optimizer::Master::dtype() const {
+  return optimizer_.options_.mode.master == MasterFormat::kNone ? optimizer_.weights_.dtype()
+                                                                : DType::kFloat32;
+}
+
+const MatrixState& Optimizer::matrix_at(std::int64_t arena_begin) const {
+  // Units lie in the arena in their order, and matrices in their unit's.
+  int unit = layout_.units() - 1;
+  while (unit > 0 && weights_.plan().arena_offset(unit, weights_.rank()) > arena_begin) --unit;
+  const std::vector<MatrixState>& all = layout_.matrices(unit);
+  const auto above = std::ranges::upper_bound(all, arena_begin, {}, &MatrixState::arena_begin);
+  SLUICE_ASSERT(above != all.begin(), "no matrix at element {} of the arena", arena_begin);
+  return *std::prev(above);
+}
+
+void Optimizer::Master::read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const {
+  if (optimizer_.weights_.dtype() == DType::kFloat32 || dtype == DType::kBFloat16)
+    return ArenaValues(optimizer_.weights_).read(begin, count, dtype, out);
+  const MatrixState& matrix = optimizer_.matrix_at(begin);
+  constexpr std::int64_t kPiece = 4096;
+  std::array<float, kPiece> values{};
+  for (std::int64_t done = 0; done < count; done += kPiece) {
+    const std::int64_t first = begin - matrix.arena_begin + done, piece = std::min(kPiece, count - done);
+    ops::read_master(optimizer_.weights_of(matrix), optimizer_.array(matrix, StateArray::kMaster),
+                     matrix.master, first, piece, values.data());
+    convert_elements(values.data(), DType::kFloat32, out + done * size_of(dtype), dtype, piece);
+  }
+}
+
+const std::byte* Optimizer::Master::find(std::int64_t begin, DType dtype) const {
+  return ArenaValues(optimizer_.weights_).find(begin, dtype);
+}
+
+}  // namespace sluice

@@ -1,0 +1,95 @@
+// Updates of a rank's shards, unit by unit, in every mode of keeping state.
+#pragma once
+
+#include "base/random.hpp"
+#include "ops/buffers/adafactor.hpp"
+#include "plan/optimizer_layout.hpp"
+#include "shard/rank_mesh.hpp"
+#include "shard/shard_values.hpp"
+#include "train/trainer_options.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Summed gradients of consecutive elements of a unit's buffer, all of which this rank owns.
+struct GradientPart {
+  int unit = -1;
+  Range elements;
+  const std::byte* data = nullptr;
+  DType dtype = DType::kFloat32;
+};
+
+class Optimizer {
+ public:
+  /// All references must outlive the optimizer. Takes the weights as they are now as master values. Allocates the
+  /// state of OptimizerLayout, and nothing that lasts after that.
+  Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, ShardArena& weights,
+            const OptimizerOptions& options);
+
+  /// From here on updates are those of the next step, at this learning rate.
+  void begin_step(double rate);
+
+  /// Sum of squares of each matrix in the part, of what this rank owns; in the order of the layout.
+  [[nodiscard]] std::vector<double> matrix_squares(const GradientPart& gradient) const;
+
+  /// Updates the weights of the part from its gradients times `scale`, with ClipRule::kUnit each matrix's clipped
+  /// by its own norm, from `matrix_squares` as above (else not read). Collective over the ranks that share the
+  /// unit if there are several and the rule is kUnit or the state factored: then a part is all they own of it.
+  void update(const GradientPart& gradient, std::span<const double> matrix_squares, double scale);
+
+  /// Whether update() needs matrix_squares().
+  [[nodiscard]] bool clips_matrices() const {
+    return options_.mode.clip == ClipRule::kUnit && options_.max_grad_norm > 0;
+  }
+
+  [[nodiscard]] const OptimizerLayout& layout() const { return layout_; }
+  [[nodiscard]] const std::byte* state() const { return state_.data(); }
+  /// The best weights there are. Refers to this optimizer.
+  [[nodiscard]] const ShardValues& master() const { return master_; }
+
+ private:
+  class Master final : public ShardValues {
+   public:
+    explicit Master(const Optimizer& optimizer) : optimizer_(optimizer) {}
+    [[nodiscard]] const ShardPlan& plan() const override;
+    [[nodiscard]] int rank() const override;
+    [[nodiscard]] DType dtype() const override;
+    void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override;
+    [[nodiscard]] const std::byte* find(std::int64_t begin, DType dtype) const override;
+
+   private:
+    const Optimizer& optimizer_;
+  };
+
+  using Matrices = std::span<const MatrixState>;
+  [[nodiscard]] Matrices matrices_in(const GradientPart& gradient) const;
+  [[nodiscard]] const MatrixState& matrix_at(std::int64_t arena_begin) const;
+  [[nodiscard]] std::vector<double> scales(int unit, std::span<const double> matrix_squares, double scale,
+                                           std::size_t count) const;
+  void sum_over_sharers(int unit, std::span<double> values) const;
+  [[nodiscard]] static const std::byte* gradient_of(const GradientPart& gradient, const MatrixState& matrix);
+  [[nodiscard]] std::uint64_t draws(const MatrixState& matrix) const;
+  [[nodiscard]] std::byte* array(const MatrixState& matrix, StateArray array) const;
+  [[nodiscard]] std::byte* weights_of(const MatrixState& matrix) const;
+  void update_moments(const GradientPart& gradient, Matrices matrices, std::span<const double> scales);
+  void update_factored(const GradientPart& gradient, Matrices matrices, std::span<const double> scales);
+  void update_factored_together(const GradientPart& gradient, Matrices matrices,
+                                std::span<const double> scales);
+  [[nodiscard]] ops::FactoredRun factored_run(const GradientPart& gradient, const MatrixState& matrix,
+                                              double scale) const;
+
+  const RankMesh& mesh_;
+  ShardArena& weights_;
+  OptimizerOptions options_;
+  OptimizerLayout layout_;
+  MemoryBlock state_;
+  std::vector<RandomStream> streams_;  ///< one per manifest tensor
+  Master master_{*this};
+  double rate_ = 0;
+  std::int64_t step_ = 0;  ///< 1 for the first
+};
+
+}  // namespace sluice
