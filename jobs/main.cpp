@@ -63,14 +63,14 @@ void add_check(CLI::App& app, sluice::CheckArguments& arguments, Action& action)
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   add_memory(*command, arguments.memory_bytes,
-             "Memory of one rank, such as 128.5GB; otherwise what this machine has available");
+             "Memory of one rank, such as 128.5GB; left out: what this machine has");
   command->callback([&] { action = [&] { return sluice::check_command(arguments); }; });
 }
 
 void add_plan(CLI::App& app, sluice::PlanArguments& arguments, Action& action) {
   CLI::App* command = app.add_subcommand("plan", "Memory of each rank, by purpose");
   add_job_arguments(*command, arguments.job,
-                    "Job file (TOML); or a model directory or config.json, to train it with all defaults");
+                    "Job file, or a model directory or config.json to train with defaults");
   command->add_option("--ranks", arguments.ranks, "Number of ranks")
       ->required()
       ->check(CLI::Range(1, 1 << 20));
