@@ -55,9 +55,7 @@ void add_memory(CLI::App& command, std::optional<std::int64_t>& bytes, const std
 }
 
 void add_check(CLI::App& app, sluice::CheckArguments& arguments, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "check",
-      "Find all that a run would fail for, without a launch");
+  CLI::App* command = app.add_subcommand("check", "Find all that a run would fail for, without a launch");
   add_job_arguments(*command, arguments.job);
   command->add_option("--ranks", arguments.ranks, "Number of ranks to plan for")
       ->check(CLI::Range(1, 1 << 20))

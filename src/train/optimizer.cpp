@@ -1,6 +1,7 @@
 #include "train/optimizer.hpp"
 
 #include "base/error.hpp"
+#include "ops/buffers/gradients.hpp"
 #include "ops/buffers/optimizer.hpp"
 
 #include <algorithm>

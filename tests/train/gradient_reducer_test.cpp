@@ -119,7 +119,8 @@ TEST_P(GradientReducerTest, of_rows_only_those_with_gradients_travel) {
     reducer_.finish();
     EXPECT_LT(comm_.traffic().sent_bytes - before, (rank + 2) * 500);
     const Placement& table = model_.layouts.units[static_cast<std::size_t>(unit)].placements().front();
-    const auto sum = static_cast<float>(comm_.size() * (comm_.size() + 1) / 2);
+    const int ranks = comm_.size() * (comm_.size() + 1) / 2;
+    const auto sum = static_cast<float>(ranks);
     const auto* gradients = reinterpret_cast<const float*>(store_.shards().data());
     plan_.for_each_owned_run(unit, table, rank, [&](const ShardPlan::OwnedRun& run) {
       for (std::int64_t i = 0; i < run.count; ++i)

@@ -22,7 +22,7 @@ at::Tensor in_chunks(const at::Tensor& x, std::int64_t repeats) {
 at::Tensor l2_normalised(const at::Tensor& x) { return x * (x.square().sum(-1, true) + 1e-6).rsqrt(); }
 
 /// (I - lower)^-1 for strictly lower triangular matrices, row after row.
-at::Tensor inverse_of_one_minus(at::Tensor lower) {
+at::Tensor inverse_of_one_minus(const at::Tensor& lower) {
   for (std::int64_t i = 1; i < kChunk; ++i) {
     const at::Tensor row = lower.select(-2, i).narrow(-1, 0, i).clone();
     const at::Tensor above = lower.narrow(-2, 0, i).narrow(-1, 0, i).clone();

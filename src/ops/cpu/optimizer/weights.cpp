@@ -4,16 +4,15 @@ namespace sluice::ops::cpu::optimizer {
 
 OpenWeights::OpenWeights(std::byte* weights, std::byte* master, const UpdateFormats& formats,
                          std::int64_t offset, std::int64_t count)
-    : weights_(weights),
-      master_(master),
-      formats_(formats),
-      offset_(offset),
-      count_(count),
-      data_(formats.weights == DType::kFloat32 ? at_element<float>(weights, offset) : buffer_.data()) {
-  if (formats.weights == DType::kBFloat16) load();
+    : weights_(weights), master_(master), formats_(formats), offset_(offset), count_(count) {
+  if (formats.weights == DType::kFloat32)
+    data_ = at_element<float>(weights, offset);
+  else
+    load();
 }
 
 void OpenWeights::load() {
+  data_ = buffer_.data();
   const auto* rounded = at_element<std::uint16_t>(weights_, offset_);
   switch (formats_.master) {
     case MasterFormat::kFloat32:

@@ -40,7 +40,7 @@ class OpenWeights {
   std::byte *weights_, *master_;
   const UpdateFormats& formats_;
   std::int64_t offset_, count_;
-  float* data_;
+  float* data_ = nullptr;
   alignas(64) Floats buffer_;
 };
 
