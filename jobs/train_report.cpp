@@ -25,11 +25,18 @@ std::string time_left(std::int64_t step, std::int64_t total, double seconds_sinc
   return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
-std::vector<std::int64_t> peaks_of_ranks(Communicator& comm) {
-  std::vector<std::int64_t> peaks(static_cast<std::size_t>(comm.size()), 0);
-  peaks[static_cast<std::size_t>(comm.rank())] = peak_resident_bytes();
-  comm.all_reduce_max(std::span(peaks));
-  return peaks;
+/// Every rank's number, on every rank. Collective over `comm`.
+std::vector<std::int64_t> of_ranks(Communicator& comm, std::int64_t own) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(comm.size()), 0);
+  numbers[static_cast<std::size_t>(comm.rank())] = own;
+  comm.all_reduce_max(std::span(numbers));
+  return numbers;
+}
+
+std::vector<std::int64_t> training_bytes(const std::vector<RankMemory>& planned) {
+  std::vector<std::int64_t> bytes;
+  for (const RankMemory& rank : planned) bytes.push_back(rank.compute_total());
+  return bytes;
 }
 
 /// All at once, as they will compute. Collective over the context's communicator.
@@ -54,6 +61,9 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
     : context_(context),
       flops_per_token_(6 * static_cast<double>(active_parameters(context.blueprint.model))),
       product_rate_(product_rate_of_ranks(context)),
+      planned_(context.memory_plan()),
+      planned_bytes_(training_bytes(planned_)),
+      growth_(context.baseline),
       metrics_(context, load, {.steps = context.config().train.steps}) {
   if (metrics_)
     console::line("compute   {}, float32 by {}, on rank 0; {:.3f} TFLOP/s of matmuls on all ranks",
@@ -68,7 +78,8 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
 }
 
 void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds) {
-  peaks_ = peaks_of_ranks(context_.comm);
+  peaks_ = of_ranks(context_.comm, peak_resident_bytes());
+  growths_ = of_ranks(context_.comm, growth_.peak_bytes());
   const std::vector<double> phases = phases_of_step(metrics.phase_seconds, seconds);
   std::ranges::transform(phases, phase_seconds_, phase_seconds_.begin(), std::plus());
   if (!metrics_) return;
@@ -87,6 +98,8 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.expert_tokens = metrics.expert_tokens;
   row.aux_loss = metrics.aux_loss;
   row.peak_bytes = peaks_;
+  row.planned_bytes = planned_bytes_;
+  row.peak_growth_bytes = growths_;
   metrics_.append(row);
   if (step == 1) since_first_.restart();
   print_step(row);
@@ -115,22 +128,22 @@ void TrainReport::finish() {
   log_phases();
   if (!metrics_) return;
   metrics_.close();
-  const std::vector<RankMemory> planned = context_.memory_plan();
   std::vector<std::vector<std::string>> rows{{"memory"}};
-  for (const auto& [name, bytes] : planned.front().parts())
+  for (const auto& [name, bytes] : planned_.front().parts())
     if (name != "staging") rows.front().emplace_back(name);
-  rows.front().insert(rows.front().end(), {"planned", "measured peak"});
-  for (std::size_t rank = 0; rank < planned.size(); ++rank) {
+  rows.front().insert(rows.front().end(), {"planned", "measured", "process"});
+  for (std::size_t rank = 0; rank < planned_.size(); ++rank) {
     std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{fmt::format("rank {}", rank)});
-    for (const auto& [name, bytes] : planned[rank].parts())
+    for (const auto& [name, bytes] : planned_[rank].parts())
       if (name != "staging") row.push_back(format_mib(bytes));
-    row.push_back(format_mib(planned[rank].compute_total()));
+    row.push_back(format_mib(planned_bytes_[rank]));
+    row.push_back(growths_.empty() ? "-" : format_mib(growths_[rank]));
     row.push_back(peaks_.empty() ? "-" : format_mib(peaks_[rank]));
   }
   console::write_line(console::table(rows));
   console::line(
-      "  (the measured peak is the whole process, with its code and libraries: {} before the model on rank "
-      "0)",
+      "  (measured: peak above what the process took before the model; process: its peak as a whole, with code and "
+      "libraries, {} before the model on rank 0)",
       format_mib(context_.baseline.anonymous_bytes + context_.baseline.file_bytes +
                  context_.baseline.shared_bytes));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/growth_sampler.hpp"
 #include "job/job.hpp"
 #include "job/run_metrics.hpp"
 #include "load/load_report.hpp"
@@ -33,10 +34,14 @@ class TrainReport {
   JobContext& context_;
   double flops_per_token_;  ///< forward and backward, without recomputing
   double product_rate_;     ///< FLOP/s of large products, over all ranks
+  std::vector<RankMemory> planned_;
+  std::vector<std::int64_t> planned_bytes_;  ///< of each rank while it trains
+  GrowthWatch growth_;
   RunMetrics metrics_;
-  Stopwatch since_first_;            ///< since the end of the first step
-  std::vector<std::int64_t> peaks_;  ///< highest resident set of each rank
-  PhaseSeconds phase_seconds_{};     ///< of this rank, over all steps
+  Stopwatch since_first_;              ///< since the end of the first step
+  std::vector<std::int64_t> peaks_;    ///< highest resident set of each rank
+  std::vector<std::int64_t> growths_;  ///< highest growth of each rank
+  PhaseSeconds phase_seconds_{};       ///< of this rank, over all steps
 };
 
 }  // namespace sluice

@@ -4,7 +4,10 @@
 #include "base/clock.hpp"
 #include "base/memory.hpp"
 
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
+#include <thread>
 
 namespace sluice {
 
@@ -14,6 +17,7 @@ class GrowthSampler {
   explicit GrowthSampler(const MemorySample& baseline) : baseline_(baseline) { sample(); }
   /// Cheap: looks every 20 ms, and takes shared memory to be what it was at the last sample().
   void tick();
+  void look();  ///< now
   void sample();
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
   [[nodiscard]] std::int64_t peak_pool_bytes() const { return peak_pool_; }
@@ -25,6 +29,23 @@ class GrowthSampler {
   Stopwatch since_last_;
   std::int64_t peak_ = 0;
   std::int64_t peak_pool_ = 0;
+};
+
+/// The same on a thread of its own, from construction to destruction, for work that cannot look in between.
+class GrowthWatch {
+ public:
+  explicit GrowthWatch(const MemorySample& baseline);
+  /// The highest growth so far. Looks at shared memory, too, if that is ten seconds ago: the kernel walks all page
+  /// tables for it.
+  [[nodiscard]] std::int64_t peak_bytes();
+
+ private:
+  std::mutex mutex_;  ///< guards the sampler
+  GrowthSampler sampler_;
+  Stopwatch since_shared_;
+  int shared_samples_ = 0;
+  std::condition_variable_any wake_;
+  std::jthread thread_;  ///< last: it uses the rest
 };
 
 }  // namespace sluice

@@ -74,6 +74,19 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
         "Peak memory of each rank so far [step, rank]",
         {header.world_size}},
        list(&TrainRow::peak_bytes)},
+      {{"/memory/planned_bytes",
+        DType::kInt64,
+        "B",
+        "Memory of each rank while it trains, as planned before anything was allocated [step, rank]",
+        {header.world_size}},
+       list(&TrainRow::planned_bytes)},
+      {{"/memory/peak_growth_bytes",
+        DType::kInt64,
+        "B",
+        "Peak so far of RssAnon + Pss_Shmem of each rank, above what it was before the job began: what is held "
+        "against planned_bytes [step, rank]",
+        {header.world_size}},
+       list(&TrainRow::peak_growth_bytes)},
   };
   add_phases(header.phases, columns);
   if (header.moe_layers > 0) add_moe(header, columns);

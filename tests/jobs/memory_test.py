@@ -55,13 +55,15 @@ class Memory(JobTest):
             train={"steps": 2, "batch_sequences": ranks} | (train or {}))
         result = mpirun(ranks, program.SLUICE, "run", job)
         self.expect(result, 0)
-        before = float(re.search(r"([\d.]+) MiB before the model", result.output)[1])
-        rows = re.findall(r"rank \d .* ([\d.]+) MiB +([\d.]+) MiB$", result.output, re.MULTILINE)
-        self.assertEqual(len(rows), ranks, result.output)
-        growth = [(float(measured) - before) / float(planned) for planned, measured in rows]
-        self.assertLess(max(growth), 1, result.output)
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
-            return growth[0], metrics["moe/expert_tokens"][0]
+            planned, measured = metrics["memory/planned_bytes"][:], metrics["memory/peak_growth_bytes"][:]
+            tokens = metrics["moe/expert_tokens"][0]
+        self.assertEqual(measured.shape, (len(planned), ranks))
+        self.assertLess((measured / planned).max(), 1, result.output)
+        rows = re.findall(r"rank \d .* ([\d.]+) MiB +([\d.]+) MiB +[\d.]+ MiB$", result.output, re.MULTILINE)
+        self.assertEqual([[round(float(size) * 10) for size in row] for row in rows],
+                         [[round(10 * size / 2**20) for size in row] for row in zip(planned[-1], measured[-1])])
+        return measured[-1][0] / planned[-1][0], tokens
 
     def test_stays_within_the_plan_when_one_rank_gets_all_tokens(self):
         model = self.model()

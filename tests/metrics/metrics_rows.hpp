@@ -37,7 +37,9 @@ inline TrainRow row_of(std::int64_t step) {
                .phase_seconds = {0.1, 0.2},
                .expert_tokens = {},
                .aux_loss = 1.5,
-               .peak_bytes = {step, 10 * step}};
+               .peak_bytes = {step, 10 * step},
+               .planned_bytes = {100, 200},
+               .peak_growth_bytes = {step + 1, step + 2}};
   for (std::int64_t i = 0; i < kMoeLayers * kExperts; ++i) row.expert_tokens.push_back(step * i);
   return row;
 }
