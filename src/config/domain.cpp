@@ -138,6 +138,16 @@ Parsed<std::int64_t> Bytes::parse(const Value& value) const {
 
 Value Bytes::spell(std::int64_t bytes) const { return size_text(bytes); }
 
+Parsed<std::int64_t> BytesOrAuto::parse(const Value& value) const {
+  const auto* text = std::get_if<std::string>(&value);
+  if (text != nullptr && *text == "auto") return {0};
+  return Bytes{low, high}.parse(value);
+}
+
+Value BytesOrAuto::spell(std::int64_t bytes) const { return bytes == 0 ? "auto" : size_text(bytes); }
+
+std::string BytesOrAuto::expected() const { return "\"auto\", or " + Bytes{low, high}.expected(); }
+
 std::string Bytes::expected() const {
   return fmt::format(
       "a size with its unit, such as \"8MiB\" (2^20 B) or \"128.5GB\" (10^9 B), from \"{}\" to \"{}\"",

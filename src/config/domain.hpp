@@ -85,6 +85,16 @@ struct Bytes {
   [[nodiscard]] std::string later() const { return ""; }
 };
 
+/// Byte counts as Bytes, or "auto", which is 0.
+struct BytesOrAuto {
+  std::int64_t low;
+  std::int64_t high;
+  [[nodiscard]] Parsed<std::int64_t> parse(const Value& value) const;
+  [[nodiscard]] Value spell(std::int64_t bytes) const;
+  [[nodiscard]] std::string expected() const;
+  [[nodiscard]] std::string later() const { return ""; }
+};
+
 /// A path of UTF-8 text without control characters.
 struct Path {
   bool may_be_empty = false;

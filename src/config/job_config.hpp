@@ -79,6 +79,10 @@ struct OptimizerSettings {
   [[nodiscard]] OptimizerMode mode() const { return {kind, state, master, gradients, clip}; }
 };
 
+struct MemorySettings {
+  std::int64_t limit_bytes = 0;  ///< of one rank's whole process; 0 = its share of what the node has left
+};
+
 struct ScheduleSettings {
   ScheduleKind kind = ScheduleKind::kConstant;
   std::int64_t warmup_steps = 0;
@@ -122,6 +126,7 @@ struct JobConfig {
   DataSettings data;
   TrainSettings train;
   OptimizerSettings optimizer;
+  MemorySettings memory;
   ScheduleSettings schedule;
   CheckpointSettings checkpoint;
   ExportSettings export_;

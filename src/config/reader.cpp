@@ -240,6 +240,9 @@ void JobReader::expect_optimizer_settings() {
          "found true, expected optimizer.gradients = \"release\" with it, or this key left out");
   if (std::exchange(o.release_gradients, false)) o.gradients = GradientMode::kRelease;
   const bool is_adafactor = o.kind == OptimizerKind::kAdafactor;
+  // What is written for a mode to be chosen says nothing, and is one that the kind has.
+  if (o.fit == OptimizerFit::kAuto && is_adafactor != (o.state == StateFormat::kFactored))
+    o.state = is_adafactor ? StateFormat::kFactored : StateFormat::kFloat32;
   expect(is_adafactor == (o.state == StateFormat::kFactored), {"optimizer.state", "optimizer.kind"},
          is_adafactor ? "found moments, expected \"factored\", because optimizer.kind is \"adafactor\""
                       : "found \"factored\", expected \"float32\", \"bfloat16\" or \"int8\", because only "

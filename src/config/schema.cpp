@@ -11,7 +11,6 @@ namespace {
 constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kPiB = kGiB * 1024 * 1024;
 constexpr double kWeekSeconds = 7 * 24 * 3600;
-constexpr bool kLater = false;
 
 /// Adds the rows of one table: a key, its member of the table's struct, what it may hold, help, unit.
 template <class Settings>
@@ -196,11 +195,20 @@ Table optimizer_table() {
            "an earlier name: true = gradients = \"release\"")
       .key(
           "fit", &OptimizerSettings::fit,
-          Choice<OptimizerFit>{
-              {{"as_written", OptimizerFit::kAsWritten}, {"auto", OptimizerFit::kAuto, kLater}}},
+          Choice<OptimizerFit>{{{"as_written", OptimizerFit::kAsWritten}, {"auto", OptimizerFit::kAuto}}},
           "auto chooses state, master and gradients: the first of a list, from all float32 to the smallest, that leaves "
           "a tenth of each rank's memory free")
       .key("seed", &OptimizerSettings::seed, Integer{0, kAnyInteger}, "of stochastic rounding")
+      .done();
+}
+
+Table memory_table() {
+  return TableBuilder("memory", &JobConfig::memory, "What a rank may take of its node")
+      .key(
+          "limit", &MemorySettings::limit_bytes, BytesOrAuto{64 * kMiB, kPiB},
+          "of one rank's whole process, page cache and code not counted; auto is what the node has left when the job "
+          "starts, divided by its ranks. A job that must take more is refused",
+          "bytes")
       .done();
 }
 
@@ -273,9 +281,9 @@ Table deadline_table() {
 
 const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
-      job_table(),     model_table(),     parallel_table(), load_table(),       data_table(),
-      train_table(),   optimizer_table(), schedule_table(), checkpoint_table(), export_table(),
-      metrics_table(), debug_table(),     deadline_table()};
+      job_table(),    model_table(),     parallel_table(), load_table(),     data_table(),
+      train_table(),  optimizer_table(), memory_table(),   schedule_table(), checkpoint_table(),
+      export_table(), metrics_table(),   debug_table(),    deadline_table()};
   return tables;
 }
 

@@ -16,10 +16,11 @@ struct JobContext {
   const Blueprint& blueprint;
   const ShardPlan& plan;
   Communicator& comm;
-  RunDirectory& directory;  ///< acts on rank 0, does nothing elsewhere
-  MemorySample baseline;    ///< memory before any header, staging or arena exists
-  std::vector<int> nodes;   ///< the node of each rank
-  int threads;              ///< of this rank
+  RunDirectory& directory;                  ///< acts on rank 0, does nothing elsewhere
+  MemorySample baseline;                    ///< memory before any header, staging or arena exists
+  std::vector<int> nodes;                   ///< the node of each rank
+  std::vector<std::int64_t> growth_limits;  ///< bytes that each rank may hold above its baseline
+  int threads;                              ///< of this rank
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
   /// What each rank will need with as many threads as this one has; staging is what it may be at most.

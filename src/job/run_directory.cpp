@@ -141,8 +141,12 @@ void RunDirectory::create(const JobConfig& config) {
     make_directories(result.file.parent_path());
     try_to_create_beside(result.key, result.file);
   }
-  write_text_file(path_ / "job.toml", std::string(kFirstLine) + to_toml(config));
+  set_job(config);
   write_status(nullptr);
+}
+
+void RunDirectory::set_job(const JobConfig& config) const {
+  if (is_root_) write_text_file(path_ / "job.toml", std::string(kFirstLine) + to_toml(config));
 }
 
 void RunDirectory::take_lock() {

@@ -25,6 +25,10 @@ class RunDirectory {
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
+  /// What the job runs by, where the file left something to be chosen: written down in place of the constructor's
+  /// `config`. Error(kIo). Does nothing off rank 0.
+  void set_job(const JobConfig& config) const;
+
   /// Every rank begins its log, logs/rank-NNNNN.log, once rank 0 has constructed this. With job.overwrite it
   /// replaces that of an earlier run, and rank 0 removes the logs of ranks that this job does not have; else
   /// it is appended to. A rank that cannot write there goes on without a log, with a warning.

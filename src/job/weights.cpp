@@ -38,6 +38,8 @@ void begin(JobContext& context) {
 
 /// Fails before the kernel would have to choose a victim. The ranks of a node take from one pool.
 void require_memory_of_node(const JobContext& context) {
+  if (context.config().memory.limit_bytes > 0)
+    require_growth_limits(context.memory_plan(), context.growth_limits);
   const int node = context.nodes[static_cast<std::size_t>(context.comm.rank())];
   require_memory(context.memory_plan(), context.nodes, node, memory_of_this_machine(context.config().load));
 }

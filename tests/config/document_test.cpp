@@ -147,7 +147,7 @@ TEST(Document, canonical_entries_change_with_every_key) {
   for (const Field& field : all_fields())
     if (field.load(least) == field.load(other)) same.insert(field.name());
   EXPECT_EQ(same, (std::set<std::string>{"model.init", "load.sink", "optimizer.kind", "optimizer.state",
-                                         "optimizer.master", "optimizer.release_gradients", "optimizer.fit",
+                                         "optimizer.master", "optimizer.release_gradients", "optimizer.fit", "memory.limit",
                                          "checkpoint.every_steps"}))
       << "keys without a second value in kOther";
   for (const Field& field : all_fields()) {
@@ -200,7 +200,7 @@ TEST(Document, help_has_no_line_that_is_wider_than_asked_for_and_aligns_its_colu
 }
 
 TEST(Document, help_tells_what_this_version_lacks) {
-  EXPECT_THAT(joined(describe_schema(100)), HasSubstr("(not in this version: \"auto\")"));
+  EXPECT_THAT(joined(describe_schema(100)), HasSubstr("(not in this version: 1 and more)"));
 }
 
 }  // namespace

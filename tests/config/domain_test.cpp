@@ -87,6 +87,16 @@ TEST(Bytes, spells_sizes_so_that_they_read_back) {
   EXPECT_EQ(bytes.spell(5'000'000'000), Value("5GB"));
 }
 
+TEST(BytesOrAuto, takes_a_size_or_the_word_that_stands_for_none) {
+  const BytesOrAuto bytes{kMiB, kGiB};
+  EXPECT_EQ(bytes.parse(std::string("auto")).value, 0);
+  EXPECT_EQ(bytes.parse(std::string("8MiB")).value, 8 * kMiB);
+  EXPECT_FALSE(bytes.parse(std::string("8KiB")).value);
+  EXPECT_FALSE(bytes.parse(std::int64_t{0}).value) << "no limit is spelled auto";
+  EXPECT_EQ(bytes.spell(0), Value("auto"));
+  EXPECT_EQ(bytes.spell(8 * kMiB), Value("8MiB"));
+}
+
 TEST(Path, refuses_text_that_a_system_would_cut_or_mangle) {
   const Path path;
   EXPECT_EQ(path.parse(std::string("runs/\xc3\xa4 b")).value, "runs/\xc3\xa4 b");

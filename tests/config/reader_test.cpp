@@ -118,9 +118,13 @@ job.toml: job.output: found nothing, expected a path (run directory, made if mis
 }
 
 TEST(JobConfig, names_what_a_later_version_will_take) {
-  EXPECT_THAT(complaint("[optimizer]\nfit = 'auto'\n"),
-              HasSubstr("\"auto\" is not available in this version"));
   EXPECT_THAT(complaint("[checkpoint]\nevery_steps = 5\n"), HasSubstr("5 is not available in this version"));
+}
+
+TEST(JobConfig, a_state_to_be_chosen_is_one_that_the_kind_has) {
+  const JobConfig job = parse_job_config(
+      kMinJob, "job.toml", std::vector<std::string>{"optimizer.kind=adafactor", "optimizer.fit=auto"});
+  EXPECT_EQ(job.optimizer.state, StateFormat::kFactored);
 }
 
 TEST(JobConfig, the_first_name_of_released_gradients_stays_readable) {

@@ -165,7 +165,9 @@ class Check(JobTest):
         plan = ["qwen3_5_moe, 40 layers (40 with experts), 34660610688 parameters, 693 tensors", "rank 2    holds 23.0"]
         told = check(file, **case)
         self.expect(told, 65, *plan, "2 things are wrong", "1. cannot open ", "2. ", "neither model.safetensors nor")
-        self.expect(check(file, **case, memory="50GB"), 65, "3 things are wrong", "2. the machine of rank ",
+        self.expect(check(file, **case, memory="50GB"), 65, "3 things are wrong", "2. optimizer.fit: ",
+                    "may take 50.00 GB in all", "(exit code 71)")
+        self.expect(check(file, **case, memory="50GB", optimizer__fit="as_written"), 65, "2. the machine of rank ",
                     "has 50.00 GB (--memory)", "(exit code 71)")
         self.expect(check(file, ranks=3, model__path=MODELS / "Qwen3-30B-A3B"), 65, "30532122624 parameters")
 
@@ -272,11 +274,12 @@ class Check(JobTest):
 
 
 class Plan(JobTest):
-    def plan(self, *options):
+    def plan(self, *options, ranks=3):
         """Of a job on three nodes that keeps everything in float32."""
         keys = ["state", "master", "gradients"]
-        return sluice("plan", SOURCE / "configs/qwen3.5-35b-a3b-3-nodes.toml", "--ranks", 3,
-                      f"--set=model.path={MODELS / 'Qwen3-30B-A3B'}", *[f"--set=optimizer.{key}=float32" for key in keys], *options)
+        return sluice("plan", SOURCE / "configs/qwen3.5-35b-a3b-3-nodes.toml", "--ranks", ranks,
+                      f"--set=model.path={MODELS / 'Qwen3-30B-A3B'}",
+                      "--set=optimizer.fit=as_written", *[f"--set=optimizer.{key}=float32" for key in keys], *options)
 
     def test_the_parts_of_each_rank(self):
         result = self.plan("--memory", "128.5GB", "--json")
@@ -323,10 +326,10 @@ class Plan(JobTest):
         file, model = SOURCE / "configs/qwen3.5-35b-a3b-3-nodes.toml", MODELS / "Qwen3.5-35B-A3B"
         words = ["plan", file, "--ranks", 3, f"--set=model.path={model}"]
         told = sluice(*words, "--memory", "128.5GB")
-        self.expect(told, 0, "rank 0: fits, leaving 65.", "rank 2: fits, leaving 65.")
+        self.expect(told, 0, "state int8, master 24bit, gradients bfloat16", "rank 0: fits, leaving 41.", "rank 2: fits, leaving 42.")
         self.assertNotIn("not available", told.output)
         plan = json.loads(sluice(*words, "--memory", "128.5GB", "--json").output)
-        self.assertEqual(plan["mode"], {"kind": "adamw", "state": "int8", "master": "24bit", "gradients": "release"})
+        self.assertEqual(plan["mode"], {"kind": "adamw", "state": "int8", "master": "24bit", "gradients": "bfloat16"})
         for rank in plan["ranks"]:
             self.assertEqual(rank["phases"]["backward_bytes"], rank["peak_bytes"])
             self.assertLess(rank["phases"]["load_bytes"], 23.4e9)
@@ -339,6 +342,22 @@ class Plan(JobTest):
         advice = json.loads(self.plan("--memory", "128.5GB", "--json").output)["would_fit"]
         change = next(option for option in advice if option["change"].startswith("--set optimizer."))
         self.expect(self.plan("--memory", "128.5GB", *change["change"].split()), 0, "rank 0: fits", "rank 2: fits")
+
+    def mode(self, *options):
+        told = json.loads(self.plan("--json", "--set=optimizer.fit=auto", *options).output)
+        return tuple(told["mode"][key] for key in ("state", "master", "gradients"))
+
+    def test_a_mode_is_chosen_by_the_memory_of_a_rank(self):
+        self.assertEqual(self.mode("--memory", "1TB"), ("float32", "float32", "float32"))
+        self.assertEqual(self.mode("--memory", "128.5GB"), ("bfloat16", "float32", "bfloat16"))
+        self.assertEqual(self.mode("--set=memory.limit=80GB"), ("int8", "24bit", "release"))
+        self.assertEqual(self.mode("--memory", "1TB", "--set=memory.limit=80GB"), ("float32", "float32", "float32"))
+        self.expect(self.plan("--memory", "128.5GB", "--set=optimizer.fit=auto"), 0,
+                    "state bfloat16, master float32, gradients bfloat16, chosen by optimizer.fit", "rank 2: fits")
+
+    def test_where_no_mode_of_a_kind_fits_another_kind_is_advised(self):
+        alone = ("--set=optimizer.fit=auto", "--memory", "80GB")
+        self.expect(self.plan(*alone, ranks=1), 0, "rank 0: does not fit", "--set optimizer.kind=adafactor --set optimizer.state=factored")
 
     def test_a_long_job_that_fits_if_less_is_kept(self):
         words = ["--set=data.sequence_length=32768", "--memory"]

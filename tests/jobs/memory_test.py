@@ -85,6 +85,33 @@ class Memory(JobTest):
         taken, _ = self.train(self.shape(CONFIG | many), ranks=1, length=1024, train=tokens, init="random")
         self.assertGreater(taken, 0.9)
 
+    def test_a_mode_is_chosen_that_leaves_a_tenth_of_the_limit_free(self):
+        model = self.shape(CONFIG)
+        job = self.write_job(
+            "fit.toml", model={"path": model, "dtype": "bfloat16", "init": "random"}, optimizer={"fit": "auto"},
+            data={"tokens": FIXTURES / "moby-dick.tokens.h5", "sequence_length": 64}, train={"steps": 1, "batch_sequences": 3})
+        self.expect(mpirun(RANKS, program.SLUICE, "run", job), 0, "optimizer adamw, state float32, master float32, gradients float32")
+        exact = json.loads(sluice("plan", job, "--ranks", RANKS, "--json", "--memory", "1TB").output)["ranks"][0]["peak_bytes"]
+        limit = f"--set=memory.limit={int(exact * 1.05) + (128 << 20)}B"
+        told = mpirun(RANKS, program.SLUICE, "run", job, limit, "--set=job.overwrite=true")
+        self.expect(told, 0, "chosen for")
+        mode = re.search(r"state (\w+), master (\w+), gradients (\w+)", told.output).groups()
+        self.assertNotEqual(mode, ("float32",) * 3)
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            resolved = metrics.attrs["job_toml"]
+            self.assertLess(metrics["memory/planned_bytes"][0].max(), 0.9 * exact)
+        for key, value in zip(("state", "master", "gradients"), mode):
+            self.assertIn(f'{key} = "{value}"', resolved)
+            self.assertIn(f'{key} = "{value}"', (self.output_of(job) / "job.toml").read_text())
+
+    def test_a_job_that_must_take_more_than_its_limit_is_refused(self):
+        job = self.write_job(
+            "limit.toml", model={"path": self.shape(CONFIG), "dtype": "bfloat16", "init": "random"}, memory={"limit": "200MiB"},
+            data={"tokens": FIXTURES / "moby-dick.tokens.h5", "sequence_length": 64}, train={"steps": 1, "batch_sequences": 3})
+        self.expect(mpirun(RANKS, program.SLUICE, "run", job), 71, "memory.limit: rank 0 must hold", "too little")
+        self.expect(mpirun(RANKS, program.SLUICE, "run", job, "--set=optimizer.fit=auto", "--set=memory.limit=150MiB"), 71,
+                    "optimizer.fit: no mode leaves a tenth of every rank's memory free")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -10,6 +10,7 @@
 #include "job/prepare/batch_options.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
+#include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/prepare/workload.hpp"
 #include "job/run_directory.hpp"
@@ -18,6 +19,9 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -57,6 +61,10 @@ void check_memory(const Blueprint& blueprint, const ShardPlan& shards,
   const auto most = std::ranges::max_element(ranks, {}, &RankMemory::certain);
   const auto rank = static_cast<int>(most - ranks.begin());
   require_memory(ranks, nodes, rank, machine);
+  if (blueprint.config.memory.limit_bytes > 0) {
+    const std::int64_t limit = planned_growth_limit(blueprint.config.memory.limit_bytes);
+    require_growth_limits(ranks, std::vector<std::int64_t>(ranks.size(), limit));
+  }
   console::line("memory    rank {} needs most: {}; with activations, an estimate, {}, of {} {}", rank,
                 format_bytes(most->certain()), format_bytes(most->peak()), format_bytes(machine.bytes),
                 machine.kind);
@@ -89,14 +97,32 @@ void print_ranks(const Blueprint& blueprint, const ShardPlan& shards) {
     console::line("note      {}", note);
 }
 
+/// With the mode that the ranks would choose with such memory each.
+FittedJob fitted_job(const JobConfig& config, const CheckArguments& arguments) {
+  if (!chooses_mode(config)) return {config, ""};
+  std::int64_t limit = config.memory.limit_bytes > 0 ? planned_growth_limit(config.memory.limit_bytes)
+                                                     : memory_of_this_machine(config.load).bytes;
+  if (arguments.memory_bytes) limit = *arguments.memory_bytes;
+  const std::vector<std::int64_t> limits(static_cast<std::size_t>(arguments.ranks), limit);
+  FittedJob job = fit_optimizer(config, limits, separate_nodes(arguments.ranks),
+                                static_cast<int>(config.parallel.threads));
+  if (job.lack.empty())
+    console::line("optimizer {}, chosen for {} a rank", mode_text(job.config.optimizer.mode()),
+                  format_bytes(limit));
+  return job;
+}
+
 /// Everything in the order in which a run would come to it.
 Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   Findings findings;
+  std::string lack;  // of memory for any mode of the optimizer
   std::unique_ptr<const Blueprint> blueprint;
   std::unique_ptr<const ShardPlan> shards;
   findings.examine([&] { static_cast<void>(find_compute_program(config.job.kind)); });
   findings.examine([&] {
-    blueprint = std::make_unique<const Blueprint>(config);
+    FittedJob job = fitted_job(config, arguments);
+    lack = std::move(job.lack);
+    blueprint = std::make_unique<const Blueprint>(std::move(job.config));
     print_model(blueprint->model);
     shards = std::make_unique<const ShardPlan>(blueprint->shard_plan(arguments.ranks));
   });
@@ -107,7 +133,10 @@ Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   });
   if (!shards) return findings;
   findings.examine([&] { check_written(*blueprint, *shards); });
-  findings.examine([&] { check_memory(*blueprint, *shards, arguments.memory_bytes); });
+  findings.examine([&] {
+    if (!lack.empty()) fail(ExitCode::kTooLittle, "{}", lack);
+    check_memory(*blueprint, *shards, arguments.memory_bytes);
+  });
   findings.examine([&] { check_weights(*blueprint, *shards); });
   print_ranks(*blueprint, *shards);
   return findings;

@@ -56,20 +56,31 @@ std::optional<FitAdvice> more_recomputed(const PeakOf& peak_of, const Workload& 
   return std::nullopt;
 }
 
-/// The first mode of the optimizer that fits, as what to add to the command line.
-std::optional<FitAdvice> smaller_state(const PeakOf& peak_of, const Workload& work,
+/// The first mode of this kind of optimizer that fits, as what to add to the command line.
+std::optional<FitAdvice> smaller_state(const PeakOf& peak_of, const Workload& work, OptimizerKind kind,
                                        std::int64_t memory_bytes) {
-  for (const OptimizerMode& mode : fitting_modes(work.optimizer, work.dtype)) {
+  OptimizerMode written = work.optimizer;
+  written.kind = kind;
+  const std::string other_kind =
+      kind == work.optimizer.kind ? "" : fmt::format("--set optimizer.kind={} ", name_of(kind));
+  for (const OptimizerMode& mode : fitting_modes(written, work.dtype)) {
     Workload changed = work;
     changed.optimizer = mode;
     const std::int64_t peak = peak_of(changed);
     if (peak <= memory_bytes)
       return FitAdvice{
-          fmt::format("--set optimizer.state={} --set optimizer.master={} --set optimizer.gradients={}",
-                      name_of(mode.state), name_of(mode.master), name_of(mode.gradients)),
+          fmt::format("{}--set optimizer.state={} --set optimizer.master={} --set optimizer.gradients={}",
+                      other_kind, name_of(mode.state), name_of(mode.master), name_of(mode.gradients)),
           peak};
   }
   return std::nullopt;
+}
+
+/// A mode of the same kind, or else of Adafactor, which keeps least and has learning rates of its own.
+std::optional<FitAdvice> smaller_optimizer(const PeakOf& peak_of, const Workload& work,
+                                           std::int64_t memory_bytes) {
+  std::optional<FitAdvice> same = smaller_state(peak_of, work, work.optimizer.kind, memory_bytes);
+  return same ? same : smaller_state(peak_of, work, OptimizerKind::kAdafactor, memory_bytes);
 }
 
 /// What can be done with the model on these ranks where training cannot.
@@ -100,7 +111,7 @@ std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_
   };
   const Workload work = workload_of(blueprint.config);
   if (std::optional<FitAdvice> less = more_recomputed(peak_of, work, memory_bytes)) advice.push_back(*less);
-  if (std::optional<FitAdvice> smaller = smaller_state(peak_of, work, memory_bytes))
+  if (std::optional<FitAdvice> smaller = smaller_optimizer(peak_of, work, memory_bytes))
     advice.push_back(*smaller);
   add_other_kinds(peak_of, work, memory_bytes, advice);
   return advice;

@@ -5,11 +5,14 @@
 #include "job/commands/planned_job.hpp"
 #include "job/console.hpp"
 #include "job/prepare/load_request.hpp"
+#include "job/prepare/memory_check.hpp"
+#include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/workload.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +45,7 @@ Staging plan_staging(const Blueprint& blueprint, const ShardPlan& shards) {
   }
 }
 
-nlohmann::json as_json(const std::vector<RankMemory>& ranks, const PlanArguments& arguments,
+nlohmann::json as_json(const std::vector<RankMemory>& ranks, int world, std::optional<std::int64_t> limit,
                        const Blueprint& blueprint, const Staging& staging) {
   nlohmann::json out{{"parameters", blueprint.model.manifest.parameter_count()},
                      {"structure_hash", blueprint.model.manifest.structure_hash().hex()},
@@ -58,11 +61,11 @@ nlohmann::json as_json(const std::vector<RankMemory>& ranks, const PlanArguments
     for (const auto& [name, bytes] : memory.parts()) row[std::string(name) + "_bytes"] = bytes;
     for (const auto& [name, bytes] : memory.phases()) row["phases"][std::string(name) + "_bytes"] = bytes;
     row["peak_bytes"] = memory.peak();
-    if (arguments.memory_bytes) row["fits"] = memory.peak() <= *arguments.memory_bytes;
+    if (limit) row["fits"] = memory.peak() <= *limit;
     out["ranks"].push_back(row);
   }
-  if (!arguments.memory_bytes || fit(ranks, *arguments.memory_bytes)) return out;
-  for (const FitAdvice& advice : advise(blueprint, arguments.ranks, *arguments.memory_bytes, staging.bytes))
+  if (!limit || fit(ranks, *limit)) return out;
+  for (const FitAdvice& advice : advise(blueprint, world, *limit, staging.bytes))
     out["would_fit"].push_back({{"change", advice.change}, {"peak_bytes", advice.peak_bytes}});
   return out;
 }
@@ -100,27 +103,53 @@ void print_advice(const std::vector<RankMemory>& ranks, const std::vector<FitAdv
     console::line("  {}: {} per rank", option.change, format_bytes(option.peak_bytes));
 }
 
+/// Bytes that a rank may grow by, if it is known: --memory, or else memory.limit.
+std::optional<std::int64_t> growth_limit(const PlanArguments& arguments, const JobConfig& config) {
+  if (arguments.memory_bytes || config.memory.limit_bytes == 0) return arguments.memory_bytes;
+  return planned_growth_limit(config.memory.limit_bytes);
+}
+
+/// The job as it would run, as far as that can be told: with the mode that its ranks would choose.
+JobConfig fitted_job(const PlanArguments& arguments, JobConfig config) {
+  const std::optional<std::int64_t> limit = growth_limit(arguments, config);
+  if (!chooses_mode(config) || !limit) return config;
+  const std::vector<std::int64_t> limits(static_cast<std::size_t>(arguments.ranks), *limit);
+  return fit_optimizer(config, limits, separate_nodes(arguments.ranks),
+                       static_cast<int>(config.parallel.threads))
+      .config;
+}
+
+void print_mode(const JobConfig& config, bool is_chosen) {
+  if (config.job.kind != JobKind::kTrain) return;
+  console::line("  Optimizer: {}{}.", mode_text(config.optimizer.mode()),
+                is_chosen ? ", chosen by optimizer.fit"
+                : chooses_mode(config)
+                    ? "; optimizer.fit chooses by the memory of a rank, which --memory tells"
+                    : "");
+}
+
 }  // namespace
 
 int plan_command(const PlanArguments& arguments) {
-  const Blueprint blueprint(planned_job(arguments.job));
+  const Blueprint blueprint(fitted_job(arguments, planned_job(arguments.job)));
+  const std::optional<std::int64_t> limit = growth_limit(arguments, blueprint.config);
   const ShardPlan plan = blueprint.shard_plan(arguments.ranks);
   const Staging staging = plan_staging(blueprint, plan);
   const std::vector<RankMemory> ranks =
       blueprint.memory_plan(plan, workload_of(blueprint.config), staging.bytes);
   if (arguments.json) {
-    console::write_line(as_json(ranks, arguments, blueprint, staging).dump(2));
+    console::write_line(as_json(ranks, arguments.ranks, limit, blueprint, staging).dump(2));
     return 0;
   }
   console::write_line(as_table(ranks, "bytes per rank", [](const RankMemory& rank) { return rank.parts(); }));
   console::write_line(
       as_table(ranks, "needed at once", [](const RankMemory& rank) { return rank.phases(); }));
   console::line("  The process itself, with its code and libraries, comes on top.");
+  print_mode(blueprint.config, chooses_mode(blueprint.config) && limit.has_value());
   if (!staging.not_exact.empty()) console::line("  Staging is what it may be at most: {}", staging.not_exact);
-  if (!arguments.memory_bytes) return 0;
-  print_verdict(ranks, *arguments.memory_bytes);
-  if (!fit(ranks, *arguments.memory_bytes))
-    print_advice(ranks, advise(blueprint, arguments.ranks, *arguments.memory_bytes, staging.bytes));
+  if (!limit) return 0;
+  print_verdict(ranks, *limit);
+  if (!fit(ranks, *limit)) print_advice(ranks, advise(blueprint, arguments.ranks, *limit, staging.bytes));
   return 0;
 }
 

@@ -12,15 +12,21 @@
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/job.hpp"
+#include "job/prepare/memory_check.hpp"
+#include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/signal_watch.hpp"
 #include "job/threads.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -90,21 +96,41 @@ void print_notes(const JobContext& context) {
     for (const std::string& note : notes) console::line("note      {}", note);
 }
 
-void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks, SignalWatch& signals) {
-  const Job& job = find_job(blueprint.config.job.kind);
-  const ShardPlan plan = blueprint.shard_plan(comm.size());
-  RunDirectory directory(blueprint.config, comm);
+/// The job with the mode of its optimizer, where that is left to be chosen.
+std::optional<Blueprint> choose_mode(const JobConfig& config, std::span<const std::int64_t> limits,
+                                     std::span<const int> nodes, int threads, const RunDirectory& directory,
+                                     bool is_root) {
+  if (!chooses_mode(config)) return std::nullopt;
+  const FittedJob job = fit_optimizer(config, limits, nodes, threads);
+  if (!job.lack.empty()) fail(ExitCode::kTooLittle, "{}", job.lack);
+  directory.set_job(job.config);
+  if (is_root)
+    console::line("optimizer {}, chosen for {} a rank", mode_text(job.config.optimizer.mode()),
+                  format_bytes(std::ranges::min(limits)));
+  return std::optional<Blueprint>(std::in_place, job.config);
+}
+
+void run_job(const Blueprint& written, Communicator& comm, int sharing_ranks, SignalWatch& signals) {
+  const Job& job = find_job(written.config.job.kind);
+  static_cast<void>(written.shard_plan(comm.size()));  // what it refuses leaves no run directory
+  RunDirectory directory(written.config, comm);
   const SignalWatch::SignalCallback on_signal(signals, [&](int number) { directory.set_ended_by(number); });
   try {
     comm.barrier();  // rank 0 has the directory to itself from here on
     directory.begin_log();
     const Stopwatch watch;
     const int threads =
-        threads_per_rank(blueprint.config.parallel.threads, usable_cores(), sharing_ranks, most_threads());
+        threads_per_rank(written.config.parallel.threads, usable_cores(), sharing_ranks, most_threads());
     if (job.start) job.start(threads);
     const MemorySample baseline = take_baseline(comm);
     fault_point("job.baseline", comm.rank());  // a place to look from outside
-    JobContext context{blueprint, plan, comm, directory, baseline, find_nodes(comm), threads};
+    const std::vector<int> nodes = find_nodes(comm);
+    const std::vector<std::int64_t> limits = growth_limits(comm, written.config, nodes, baseline);
+    const std::optional<Blueprint> fitted =
+        choose_mode(written.config, limits, nodes, threads, directory, comm.rank() == 0);
+    const Blueprint& blueprint = fitted ? *fitted : written;
+    const ShardPlan plan = blueprint.shard_plan(comm.size());
+    JobContext context{blueprint, plan, comm, directory, baseline, nodes, limits, threads};
     log::debug("compute   threads: {}, usable cores: {}, ranks that share them: {}", threads, usable_cores(),
                sharing_ranks);
     print_notes(context);
@@ -112,7 +138,7 @@ void run_job(const Blueprint& blueprint, Communicator& comm, int sharing_ranks, 
     log::debug("done      after {:.1f} s; highest resident set {}, {} sent, {} received", watch.seconds(),
                format_bytes(peak_resident_bytes()), format_bytes(comm.traffic().sent_bytes),
                format_bytes(comm.traffic().received_bytes));
-    comm.set_deadline("finish", blueprint.config.deadline.finish_seconds);
+    comm.set_deadline("finish", written.config.deadline.finish_seconds);
     comm.barrier();
   } catch (...) {
     const Outcome failure = current_failure();

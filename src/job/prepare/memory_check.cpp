@@ -5,8 +5,8 @@
 #include "base/memory.hpp"
 #include "comm/ranks_text.hpp"
 
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace sluice {
 
@@ -14,6 +14,35 @@ MachineMemory memory_of_this_machine(const LoadSettings& load) {
   if (!load.unified_memory) return {available_memory_bytes(MemoryPool::kReclaimable), "available", ""};
   return {available_memory_bytes(MemoryPool::kUnified), "free",
           "; load.unified_memory counts the page cache as used: sysctl vm.drop_caches=1 empties it"};
+}
+
+std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& config,
+                                        std::span<const int> nodes, const MemorySample& baseline) {
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  std::vector<std::int64_t> limits(nodes.size(), 0);
+  if (config.memory.limit_bytes > 0)
+    limits[rank] = config.memory.limit_bytes - baseline.anonymous_bytes - baseline.shared_bytes;
+  else
+    limits[rank] = memory_of_this_machine(config.load).bytes / std::ranges::count(nodes, nodes[rank]);
+  limits[rank] = std::max<std::int64_t>(limits[rank], 0);
+  comm.all_reduce_max(std::span(limits));
+  return limits;
+}
+
+std::int64_t planned_growth_limit(std::int64_t memory_limit) {
+  constexpr std::int64_t kProcess = 128 * kMiB;
+  return std::max<std::int64_t>(memory_limit - kProcess, 0);
+}
+
+void require_growth_limits(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank].certain() > growth_limits[rank])
+      fail(
+          ExitCode::kTooLittle,
+          "memory.limit: rank {} must hold {} at the peak, and the limit leaves {} for it beside its program: {} too "
+          "little. See sluice plan for what takes the memory",
+          rank, format_bytes(ranks[rank].certain()), format_bytes(growth_limits[rank]),
+          format_bytes(ranks[rank].certain() - growth_limits[rank]));
 }
 
 void require_memory(std::span<const RankMemory> ranks, std::span<const int> nodes, int node,

@@ -1,0 +1,66 @@
+#include "job/prepare/optimizer_choice.hpp"
+
+#include "base/bytes.hpp"
+#include "job/prepare/load_request.hpp"
+#include "job/prepare/workload.hpp"
+#include "plan/optimizer_fit.hpp"
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+JobConfig with_mode(JobConfig config, const OptimizerMode& mode) {
+  config.optimizer.state = mode.state;
+  config.optimizer.master = mode.master;
+  config.optimizer.gradients = mode.gradients;
+  return config;
+}
+
+/// Of its limit; the rest is left for what no plan counts.
+std::int64_t usable(std::int64_t limit) { return limit - limit / 10; }
+
+/// What the rank lacks that lacks most; "" if none lacks anything.
+std::string find_lack(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits) {
+  std::string lack;
+  std::int64_t most = 0;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::int64_t peak = ranks[rank].peak(), beyond = peak - usable(growth_limits[rank]);
+    if (beyond <= most) continue;
+    most = beyond;
+    lack = fmt::format(
+        "optimizer.fit: no mode leaves a tenth of every rank's memory free. The smallest needs {} on rank {}, which "
+        "may take {} in all. Use more ranks on more machines, or see sluice plan",
+        format_bytes(peak), rank, format_bytes(growth_limits[rank]));
+  }
+  return lack;
+}
+
+}  // namespace
+
+bool chooses_mode(const JobConfig& config) {
+  return config.job.kind == JobKind::kTrain && config.optimizer.fit == OptimizerFit::kAuto;
+}
+
+FittedJob fit_optimizer(const JobConfig& config, std::span<const std::int64_t> growth_limits,
+                        std::span<const int> nodes, int threads) {
+  FittedJob fitted;
+  for (const OptimizerMode& mode : fitting_modes(config.optimizer.mode(), config.model.dtype)) {
+    const Blueprint blueprint(with_mode(config, mode));
+    const ShardPlan shards = blueprint.shard_plan(static_cast<int>(nodes.size()));
+    Workload work = workload_of(blueprint.config);
+    work.threads = threads;
+    const std::vector<RankMemory> ranks =
+        blueprint.memory_plan(shards, work, largest_staging(blueprint, shards, nodes));
+    fitted = {blueprint.config, find_lack(ranks, growth_limits)};
+    if (fitted.lack.empty()) break;
+  }
+  return fitted;
+}
+
+std::string mode_text(const OptimizerMode& mode) {
+  return fmt::format("{}, state {}, master {}, gradients {}", name_of(mode.kind), name_of(mode.state),
+                     name_of(mode.master), name_of(mode.gradients));
+}
+
+}  // namespace sluice

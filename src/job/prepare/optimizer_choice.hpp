@@ -1,0 +1,30 @@
+// Which mode of the optimizer a job with optimizer.fit = "auto" gets.
+#pragma once
+
+#include "config/job_config.hpp"
+#include "job/blueprint.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace sluice {
+
+/// Whether the job leaves state, master and gradients of its optimizer to be chosen.
+[[nodiscard]] bool chooses_mode(const JobConfig& config);
+
+struct FittedJob {
+  JobConfig config;  ///< as it was but for state, master and gradients
+  std::string lack;  ///< why not even the smallest mode, which config has then, leaves enough; "" if it fits
+};
+
+/// The job with the first of fitting_modes() that leaves a tenth of every rank's limit free: `growth_limits` has,
+/// for each rank, the bytes that it may hold above what its process takes before it sees the model. `nodes`: the node
+/// of each rank. `threads` of each rank, 0 as in Workload.
+[[nodiscard]] FittedJob fit_optimizer(const JobConfig& config, std::span<const std::int64_t> growth_limits,
+                                      std::span<const int> nodes, int threads);
+
+/// "adamw, state int8, master 24bit, gradients release".
+[[nodiscard]] std::string mode_text(const OptimizerMode& mode);
+
+}  // namespace sluice
