@@ -26,7 +26,8 @@ void evaluate(JobContext& context) {
   context.comm.set_deadline("step", config.deadline.step_seconds);
   const ModelDescription& model = context.blueprint.model;
   Evaluator evaluator(context.comm, model.config, model.manifest, weights.arena, config.data.sequence_length,
-                      config.train.micro_batch_sequences);
+                      config.train.micro_batch_sequences, weights.offload.get());
+  if (weights.offload) weights.offload->page();
   EvaluateReport report(context, weights.load, tokens);
 
   context.directory.set_status("evaluating");

@@ -62,7 +62,9 @@ void train(JobContext& context) {
   // 3. Everything training needs, allocated once.
   context.comm.set_deadline("step", config.deadline.step_seconds);
   const ModelDescription& model = context.blueprint.model;
-  Trainer trainer(context.comm, model.config, model.manifest, weights.arena, trainer_options(config));
+  Trainer trainer(context.comm, model.config, model.manifest, weights.arena, trainer_options(config),
+                  weights.offload.get());
+  if (weights.offload) weights.offload->page();
   const LearningRateSchedule schedule = learning_rate_schedule(config);
   TrainReport report(context, weights.load);
   std::optional<DebugDump> dump = open_dump(context);
@@ -83,6 +85,7 @@ void train(JobContext& context) {
 
   // 5. What is left of the run, what cost most first.
   report.finish();
+  if (weights.offload) weights.offload->map();
   if (exports_weights(config)) {
     trainer.require_finite_weights();
     export_weights(context, trainer.optimizer().master());

@@ -35,6 +35,9 @@ enum class Recompute : std::uint8_t {
 
 enum class OptimizerFit : std::uint8_t { kAsWritten, kAuto };
 
+/// Where what does not fit goes.
+enum class Offload : std::uint8_t { kNone, kDisk };
+
 enum class ScheduleKind : std::uint8_t { kConstant, kCosine, kLinear };
 
 enum class ExportExperts : std::uint8_t { kSource, kPerExpert, kFused };

@@ -81,6 +81,8 @@ struct OptimizerSettings {
 
 struct MemorySettings {
   std::int64_t limit_bytes = 0;  ///< of one rank's whole process; 0 = its share of what the node has left
+  Offload offload = Offload::kNone;
+  std::filesystem::path offload_path;  ///< "" = job.output
 };
 
 struct ScheduleSettings {

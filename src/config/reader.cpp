@@ -248,6 +248,12 @@ void JobReader::expect_optimizer_settings() {
                       : "found \"factored\", expected \"float32\", \"bfloat16\" or \"int8\", because only "
                         "optimizer.kind = \"adafactor\" has no moments");
   expect(
+      config_.memory.offload == Offload::kNone || config_.job.kind != JobKind::kTrain ||
+          o.fit == OptimizerFit::kAuto || o.gradients == GradientMode::kRelease,
+      {"memory.offload", "optimizer.gradients"},
+      "found \"disk\", expected it with optimizer.gradients = \"release\" (or optimizer.fit = \"auto\"), so that a "
+      "layer is updated while it is in memory");
+  expect(
       config_.model.dtype == DType::kBFloat16 || o.master == MasterFormat::kFloat32,
       {"optimizer.master", "model.dtype"},
       "found fewer bits, expected \"float32\", because weights of model.dtype = \"float32\" are their own master");

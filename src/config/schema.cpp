@@ -209,6 +209,14 @@ Table memory_table() {
           "of one rank's whole process, page cache and code not counted; auto is what the node has left when the job "
           "starts, divided by its ranks. A job that must take more is refused",
           "bytes")
+      .key(
+          "offload", &MemorySettings::offload,
+          Choice<Offload>{{{"none", Offload::kNone}, {"disk", Offload::kDisk}}},
+          "disk keeps what is more than nine tenths of the limit in a file of each rank and reads it layer by layer: "
+          "experts' optimizer state first, then their weights. To train, it needs released gradients")
+      .key(
+          "offload_path", &MemorySettings::offload_path, Path{true},
+          "directory on a local disk for these files, which have no name and vanish with the job; \"\" = job.output")
       .done();
 }
 

@@ -58,7 +58,9 @@ Blueprint::Blueprint(JobConfig job)
 
 ShardPlan Blueprint::shard_plan(int world) const {
   const auto wanted = static_cast<int>(config.parallel.expert_parallel);
-  return {layouts, {world, wanted == 0 ? world : wanted}};
+  return {layouts,
+          {world, wanted == 0 ? world : wanted},
+          config.memory.offload == Offload::kDisk ? ShardAlignment::kPages : ShardAlignment::kLines};
 }
 
 std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint) {

@@ -3,6 +3,7 @@
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/workload.hpp"
 
+#include <algorithm>
 #include <map>
 
 namespace sluice {
@@ -16,7 +17,7 @@ std::map<JobKind, Job>& registry() {
 }  // namespace
 
 std::vector<RankMemory> JobContext::memory_plan() const {
-  Workload work = workload_of(config());
+  Workload work = workload_of(config(), std::ranges::min(growth_limits));
   work.threads = threads;
   return blueprint.memory_plan(plan, work, largest_staging(blueprint, plan, nodes));
 }

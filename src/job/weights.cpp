@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "comm/run_together.hpp"
 #include "job/console.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
@@ -11,12 +12,16 @@
 #include "shard/initial_values.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace sluice {
 namespace {
+
+namespace fs = std::filesystem;
 
 void print_shards(const JobContext& context) {
   const ModelDescription& model = context.blueprint.model;
@@ -109,19 +114,71 @@ std::optional<DataGrowthLimit> limit_memory(const JobContext& context, std::int6
   return std::optional<DataGrowthLimit>(std::in_place, arena_bytes + extra);
 }
 
+fs::path offload_directory(const JobConfig& config) {
+  return config.memory.offload_path.empty() ? config.job.output : config.memory.offload_path;
+}
+
+/// Collective. Each rank makes a file there; the ranks of a node are taken to share a disk.
+void require_disk_room(const JobContext& context, const std::vector<RankMemory>& ranks) {
+  const auto rank = static_cast<std::size_t>(context.comm.rank());
+  std::int64_t needed = 0;
+  for (std::size_t other = 0; other < ranks.size(); ++other)
+    if (context.nodes[other] == context.nodes[rank]) needed += ranks[other].offload.file_bytes();
+  run_together(context.comm, [&] {
+    if (needed == 0) return;
+    const fs::path directory = offload_directory(context.config());
+    std::error_code error;
+    fs::create_directories(directory, error);
+    const fs::space_info space = fs::space(directory, error);
+    if (error)
+      fail(ExitCode::kIo, "memory.offload_path: cannot look at {}: {}", directory.string(), error.message());
+    if (space.available < static_cast<std::uintmax_t>(needed))
+      fail(
+          ExitCode::kIo,
+          "memory.offload_path: the ranks on this machine need {} in {}, which has {} left. Choose another disk, or let "
+          "a larger memory.limit keep more in memory",
+          format_bytes(needed), directory.string(), format_bytes(static_cast<std::int64_t>(space.available)));
+  });
+}
+
+void print_offload(const std::vector<RankMemory>& ranks, const fs::path& directory) {
+  std::string bytes;
+  for (const RankMemory& rank : ranks)
+    bytes += (bytes.empty() ? "" : ", ") + format_bytes(rank.offload.file_bytes());
+  console::line("offload   {} in {}", bytes, directory.string());
+}
+
+/// Collective. The arena, and a file for what of it and of the optimizer's state does not fit.
+Weights allocate_weights(JobContext& context) {
+  const JobConfig& config = context.config();
+  const int rank = context.comm.rank();
+  Weights weights{ShardArena(context.plan, rank, config.model.dtype, "weights"), nullptr, std::nullopt};
+  if (config.memory.offload == Offload::kNone) return weights;
+  const std::vector<RankMemory> ranks = context.memory_plan();
+  require_disk_room(context, ranks);
+  if (context.is_root()) print_offload(ranks, offload_directory(config));
+  const OffloadPlan& plan = ranks[static_cast<std::size_t>(rank)].offload;
+  run_together(context.comm, [&] {
+    if (!plan.units.empty())
+      weights.offload = std::make_unique<OffloadedUnits>(weights.arena, plan, offload_directory(config),
+                                                         config.deadline.step_seconds);
+  });
+  return weights;
+}
+
 Weights load_weights(JobContext& context) {
   const DType dtype = context.config().model.dtype;
   const int rank = context.comm.rank();
   const auto limit = limit_memory(context, context.plan.arena_elements(rank) * size_of(dtype));
   const PlannedLoad planned = plan_load_of(context);
-  Weights weights{ShardArena(context.plan, rank, dtype, "weights"), std::nullopt};
+  Weights weights = allocate_weights(context);
   weights.load = run_load(context, planned, &weights.arena);
   return weights;
 }
 
 Weights draw_weights(JobContext& context) {
   const JobConfig& config = context.config();
-  Weights weights{ShardArena(context.plan, context.comm.rank(), config.model.dtype, "weights"), std::nullopt};
+  Weights weights = allocate_weights(context);
   initialize_shards(weights.arena, context.blueprint.model.manifest,
                     static_cast<float>(context.blueprint.model.config.initializer_range),
                     static_cast<std::uint64_t>(config.model.init_seed));

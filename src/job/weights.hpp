@@ -4,18 +4,22 @@
 #include "job/job.hpp"
 #include "load/load_report.hpp"
 #include "shard/arena.hpp"
+#include "shard/offloaded_units.hpp"
 
+#include <memory>
 #include <optional>
 
 namespace sluice {
 
 struct Weights {
   ShardArena arena;
-  std::optional<LoadReport> load;  ///< nothing if the weights were drawn
+  std::unique_ptr<OffloadedUnits> offload;  ///< null unless some of them lie on a disk; mapped
+  std::optional<LoadReport> load;           ///< nothing if the weights were drawn
 };
 
 /// Collective over the context's communicator. Rank 0 prints what each rank will hold before anything is
-/// allocated, the load's progress, and at the end what it took. Error(kBadData) if the checkpoint is not the
+/// allocated, the load's progress, and at the end what it took. With memory.offload a rank that needs more than it may
+/// hold makes a file for the rest: Error(kIo) if the disk has no room for those of all ranks on its node. Error(kBadData) if the checkpoint is not the
 /// model's; Error(kInternal) if the ranks' plans differ; Error(kTooLittle) if what the job will hold for
 /// certain does not fit the memory that is there.
 [[nodiscard]] Weights make_weights(JobContext& context);

@@ -5,6 +5,7 @@
 #include "base/range.hpp"
 #include "plan/activation_plan.hpp"
 #include "plan/gradient_memory.hpp"
+#include "plan/offload.hpp"
 #include "plan/optimizer_layout.hpp"
 
 namespace sluice {
@@ -43,9 +44,19 @@ std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequen
          own_sequences * work.sequence_length * kTokenPairBytes + losses;
 }
 
+/// Puts on a disk what is too much, if there is one.
+void offload(const ShardPlan& plan, const OptimizerLayout* optimizer, int rank, const Workload& work,
+             RankMemory& memory) {
+  if (!work.offload_above || !work.keeps_weights) return;
+  memory.offload = plan_offload(plan, optimizer, rank, work, memory.peak() - *work.offload_above);
+  memory.weights -= memory.offload.weight_bytes;
+  memory.optimizer -= memory.offload.state_bytes;
+  if (work.computes) memory.offload_buffers = memory.offload.buffer_bytes;
+}
+
 }  // namespace
 
-std::array<std::pair<std::string_view, std::int64_t>, 9> RankMemory::parts() const {
+std::array<std::pair<std::string_view, std::int64_t>, 10> RankMemory::parts() const {
   return {{{"weights", weights},
            {"gradients", gradients},
            {"optimizer", optimizer},
@@ -54,6 +65,7 @@ std::array<std::pair<std::string_view, std::int64_t>, 9> RankMemory::parts() con
            {"batch", batch},
            {"activations", activations},
            {"runtime", runtime},
+           {"offload_buffers", offload_buffers},
            {"staging", staging}}};
 }
 
@@ -79,7 +91,10 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     const std::int64_t elements = plan.arena_elements(rank);
     if (work.keeps_weights) memory.weights = elements * size;
     memory.staging = staging_bytes[static_cast<std::size_t>(rank)];
-    if (!work.computes) continue;
+    if (!work.computes) {
+      offload(plan, nullptr, rank, work, memory);
+      continue;
+    }
     const TokenLoad load = token_load(plan.dims(), work, rank);
     memory.batch = batch_bytes(work, rank, load.own_sequences);
     const ActivationBytes activations = plan_activations(model, work, load);
@@ -88,10 +103,15 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     memory.gather_buffers =
         (stages.neighbouring_dense_elements(plan, rank) + stages.expert_elements(plan, rank)) * size;
     memory.runtime = runtime_bytes(memory.activations);
-    if (!work.trains) continue;
+    if (!work.trains) {
+      offload(plan, nullptr, rank, work, memory);
+      continue;
+    }
     memory.gradients = plan_gradients(plan, stages, rank, work.optimizer.gradients, experts_in_turn).all();
-    memory.optimizer = OptimizerLayout(manifest, plan, rank, work.optimizer, work.dtype).bytes();
+    const OptimizerLayout optimizer(manifest, plan, rank, work.optimizer, work.dtype);
+    memory.optimizer = optimizer.bytes();
     memory.gradient_buffer = stages.gradient_elements(plan, rank) * size_of(DType::kFloat32);
+    offload(plan, &optimizer, rank, work, memory);
   }
   return ranks;
 }

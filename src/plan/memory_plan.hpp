@@ -4,6 +4,7 @@
 #include "manifest/manifest.hpp"
 #include "model/model_config.hpp"
 #include "plan/workload.hpp"
+#include "shard/offload_plan.hpp"
 #include "shard/shard_plan.hpp"
 #include "shard/stage_plan.hpp"
 
@@ -31,7 +32,10 @@ struct RankMemory {
   std::int64_t batch = 0;            ///< token ids of a step, and in an evaluation the losses of its tokens
   std::int64_t activations = 0;      ///< of the phase with the most
   std::int64_t runtime = 0;  ///< what libraries compile and keep once they compute, and gaps in the heap
-  std::int64_t staging = 0;  ///< while loading; gone before what follows is there
+  std::int64_t offload_buffers = 0;  ///< units between memory and disk
+  std::int64_t staging = 0;          ///< while loading; gone before what follows is there
+
+  OffloadPlan offload;  ///< what of weights and optimizer is not counted above, since it lies on a disk
 
   std::int64_t forward_activations = 0;  ///< no part of its own: activations counts it, or backward's
 
@@ -41,14 +45,15 @@ struct RankMemory {
   /// What it will hold at its peak, as far as it is known exactly: activations are an estimate.
   [[nodiscard]] std::int64_t certain() const { return std::max(load_total(), compute_total() - activations); }
   /// Every part with its name, for tables and JSON.
-  [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 9> parts() const;
+  [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 10> parts() const;
   /// What is there at once in each phase of the job; 0 for those it does not have.
   [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 4> phases() const;
 
  private:
   /// What lasts from the first step on.
   [[nodiscard]] std::int64_t standing() const {
-    return weights + gradients + optimizer + gather_buffers + gradient_buffer + batch + runtime;
+    return weights + gradients + optimizer + gather_buffers + gradient_buffer + batch + runtime +
+           offload_buffers;
   }
 };
 

@@ -34,6 +34,7 @@ OptimizerLayout::OptimizerLayout(const ParameterManifest& manifest, const ShardP
       matrix.state = state.state;
       place_state(matrix, state.parts, end);
     }
+    if (plan.has_pages()) end = round_up(end, kPageAlignment);
     unit_ends_.push_back(end);
   }
 }

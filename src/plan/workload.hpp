@@ -5,6 +5,7 @@
 #include "base/optimizer_mode.hpp"
 
 #include <cstdint>
+#include <optional>
 
 namespace sluice {
 
@@ -24,6 +25,9 @@ struct Workload {
   // Of a layer, from forward to backward, besides its input.
   bool keeps_attention = true;  ///< what attention made, and what lies between the layer's halves
   bool keeps_graphs = false;    ///< everything, so that nothing is computed again
+
+  /// Bytes that a rank may hold in all, where a disk takes what is more; nothing where there is none.
+  std::optional<std::int64_t> offload_above{};
 
   [[nodiscard]] std::int64_t batch_tokens() const { return batch_sequences * sequence_length; }
 };

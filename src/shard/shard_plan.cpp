@@ -7,7 +7,8 @@
 
 namespace sluice {
 
-ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims) : layouts_(layouts), dims_(dims) {
+ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignment alignment)
+    : layouts_(layouts), dims_(dims), alignment_(alignment) {
   SLUICE_ASSERT(dims.world >= 1 && dims.expert_parallel >= 1, "no plan for {} ranks in groups of {}",
                 dims.world, dims.expert_parallel);
   if (dims.world % dims.expert_parallel != 0)
@@ -21,7 +22,7 @@ ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims) : layouts_(l
     for (int rank = 0; rank < dims.world; ++rank) {
       std::int64_t& arena = arena_elements_[static_cast<std::size_t>(rank)];
       offsets_.push_back(arena);
-      arena += round_up(owned(unit, rank).count(), kArenaAlignment);
+      arena += round_up(owned(unit, rank).count(), this->alignment());
     }
   }
 }

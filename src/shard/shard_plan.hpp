@@ -24,12 +24,18 @@ struct ParallelDims {
   [[nodiscard]] int place(int rank) const { return rank % expert_parallel; }
 };
 
+/// Where shards begin in an arena, and state in its block.
+enum class ShardAlignment : std::uint8_t {
+  kLines,
+  kPages,  ///< a unit may go to a disk by itself
+};
+
 class ShardPlan {
  public:
   /// Cuts every dense unit into `dims.world` shards as equal as granules allow. Each place of a group gets
   /// whole experts of a layer, their numbers differing by at most one; its replicas get shards of those.
   /// `layouts` must outlive the plan. Error(kBadConfig) if groups do not divide the world.
-  ShardPlan(const UnitLayouts& layouts, ParallelDims dims);
+  ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignment alignment = ShardAlignment::kLines);
 
   [[nodiscard]] int world() const { return dims_.world; }
   [[nodiscard]] const ParallelDims& dims() const { return dims_; }
@@ -43,7 +49,7 @@ class ShardPlan {
   [[nodiscard]] Range gathered_range(int unit, int rank) const;
   /// How many ranks hold the same part, each owning a shard of it. With one, what is held is owned.
   [[nodiscard]] int sharers(int unit) const;
-  /// First element of a rank's shard of a unit inside that rank's arena; aligned to kArenaAlignment elements.
+  /// First element of a rank's shard of a unit inside that rank's arena; aligned to alignment() elements.
   [[nodiscard]] std::int64_t arena_offset(int unit, int rank) const;
   /// Elements of a rank's arena.
   [[nodiscard]] std::int64_t arena_elements(int rank) const;
@@ -66,7 +72,8 @@ class ShardPlan {
   void for_each_owned_run(int unit, const Placement& placement, Range elements, int rank,
                           const std::function<void(const OwnedRun&)>& visit) const;
 
-  static constexpr std::int64_t kArenaAlignment = 32;  ///< elements: 64 bytes of bfloat16
+  [[nodiscard]] std::int64_t alignment() const { return alignment_ == ShardAlignment::kLines ? 32 : 2048; }
+  [[nodiscard]] bool has_pages() const { return alignment_ == ShardAlignment::kPages; }
 
  private:
   /// Number of a rank's shard among those of a unit, in the order of the buffer; and the way back.
@@ -76,6 +83,7 @@ class ShardPlan {
 
   const UnitLayouts& layouts_;
   ParallelDims dims_;
+  ShardAlignment alignment_;
   std::vector<std::int64_t> cuts_;     ///< [unit][world + 1], in the order of the buffer
   std::vector<std::int64_t> offsets_;  ///< [unit][world]
   std::vector<std::int64_t> arena_elements_;

@@ -13,9 +13,9 @@ namespace sluice {
 
 Evaluator::Evaluator(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
                      const ShardArena& weights, std::int64_t sequence_length,
-                     std::int64_t micro_batch_sequences)
+                     std::int64_t micro_batch_sequences, OffloadedUnits* offload)
     : comm_(comm),
-      binder_(comm, model, manifest, weights),
+      binder_(comm, model, manifest, weights, /*experts_in_turn=*/false, offload),
       decoder_(model, binder_.views(), sequence_length),
       micro_batch_sequences_(micro_batch_sequences) {}
 

@@ -17,7 +17,8 @@ class Evaluator {
  public:
   /// All references must outlive the evaluator. Allocates gather slots, and nothing that lasts after that.
   Evaluator(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-            const ShardArena& weights, std::int64_t sequence_length, std::int64_t micro_batch_sequences);
+            const ShardArena& weights, std::int64_t sequence_length, std::int64_t micro_batch_sequences,
+            OffloadedUnits* offload = nullptr);
 
   /// Collective over the communicator. Each rank has its share of a batch, possibly no sequence.
   /// Cross-entropy in nats of every target of the share, [sequences x length]; 0 for a target that begins a

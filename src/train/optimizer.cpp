@@ -20,13 +20,23 @@ std::vector<RandomStream> make_streams(const ParameterManifest& manifest, std::u
 }  // namespace
 
 Optimizer::Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, ShardArena& weights,
-                     const OptimizerOptions& options)
+                     const OptimizerOptions& options, OffloadedUnits* offload)
     : mesh_(mesh),
       weights_(weights),
+      offload_(offload),
       options_(options),
       layout_(manifest, weights.plan(), weights.rank(), options.mode, weights.dtype()),
       state_(allocate(MemoryKind::kPrivate, layout_.bytes(), "optimizer state")),
-      streams_(make_streams(manifest, options.seed)) {}
+      streams_(make_streams(manifest, options.seed)) {
+  if (offload_ == nullptr) return;
+  std::vector<Range> units;
+  for (int unit = 0; unit < layout_.units(); ++unit) units.push_back(layout_.unit_bytes(unit));
+  offload_->add_state(state_.data(), units);
+}
+
+Optimizer::~Optimizer() {
+  if (offload_ != nullptr) offload_->stop();
+}
 
 void Optimizer::begin_step(double rate) {
   rate_ = rate;

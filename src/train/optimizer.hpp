@@ -4,6 +4,7 @@
 #include "base/random.hpp"
 #include "ops/buffers/adafactor.hpp"
 #include "plan/optimizer_layout.hpp"
+#include "shard/offloaded_units.hpp"
 #include "shard/rank_mesh.hpp"
 #include "shard/shard_values.hpp"
 #include "train/trainer_options.hpp"
@@ -25,9 +26,12 @@ struct GradientPart {
 class Optimizer {
  public:
   /// All references must outlive the optimizer. Takes the weights as they are now as master values. Allocates the
-  /// state of OptimizerLayout, and nothing that lasts after that.
+  /// state of OptimizerLayout, and nothing that lasts after that; `offload`, if it is not null, takes some of it.
   Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, ShardArena& weights,
-            const OptimizerOptions& options);
+            const OptimizerOptions& options, OffloadedUnits* offload = nullptr);
+  ~Optimizer();
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
 
   /// From here on updates are those of the next step, at this learning rate.
   void begin_step(double rate);
@@ -83,6 +87,7 @@ class Optimizer {
 
   const RankMesh& mesh_;
   ShardArena& weights_;
+  OffloadedUnits* offload_;
   OptimizerOptions options_;
   OptimizerLayout layout_;
   MemoryBlock state_;

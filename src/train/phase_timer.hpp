@@ -19,10 +19,12 @@ enum class Phase : std::uint8_t {
   kBackward,
   kReduce,
   kOptimizer,
+  kDisk,  ///< waiting for shards that lie there
   kOther
 };
-inline constexpr std::array<std::string_view, 9> kPhaseNames{
-    "gather", "forward", "dispatch", "experts", "combine", "backward", "reduce", "optimizer", "other"};
+inline constexpr std::array<std::string_view, 10> kPhaseNames{
+    "gather",   "forward", "dispatch",  "experts",   "combine",
+    "backward", "reduce",  "optimizer", "disk_wait", "other"};
 using PhaseSeconds = std::array<double, kPhaseNames.size()>;
 
 /// Counts time for one phase at a time; kOther when nothing else was entered.

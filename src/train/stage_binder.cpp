@@ -8,7 +8,7 @@
 namespace sluice {
 
 StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-                         const ShardArena& weights, bool experts_in_turn)
+                         const ShardArena& weights, bool experts_in_turn, OffloadedUnits* offload)
     : comm_(comm),
       weights_(weights),
       plan_(weights.plan()),
@@ -16,7 +16,8 @@ StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const Par
       stages_(make_stage_plan(weights.plan().layouts(), model.tie_word_embeddings)),
       views_(manifest, weights.plan(), weights.rank(), weights.dtype(), experts_in_turn),
       gatherer_(mesh_, weights, stages_),
-      exchange_(mesh_.group(), model.experts, timer_) {}
+      exchange_(mesh_.group(), model.experts, timer_),
+      offload_(offload) {}
 
 std::optional<RowExchange> StageBinder::embedding_rows(std::span<const at::Tensor> ids) const {
   const int unit = stages_.embed.units.front();
@@ -29,6 +30,10 @@ std::optional<RowExchange> StageBinder::embedding_rows(std::span<const at::Tenso
 StageBinder::GatheredStage::GatheredStage(StageBinder& binder, const Stage& stage, const Stage* next,
                                           const RowExchange* rows)
     : binder_(binder), stage_(stage), messages_([&comm = binder.comm_] { comm.advance(); }) {
+  if (binder.offload_ != nullptr) {
+    const PhaseTimer::Scope phase(binder.timer_, Phase::kDisk);
+    binder.offload_->enter(stage);
+  }
   const PhaseTimer::Scope phase(binder.timer_, Phase::kGather);
   const std::vector<std::byte*> units =
       rows != nullptr ? binder.gatherer_.gather_rows(stage, *rows) : binder.gatherer_.gather(stage);
@@ -39,6 +44,7 @@ StageBinder::GatheredStage::GatheredStage(StageBinder& binder, const Stage& stag
 StageBinder::GatheredStage::~GatheredStage() {
   for (const int unit : stage_.units) binder_.views_.unbind(unit);
   binder_.gatherer_.release();
+  if (binder_.offload_ != nullptr) binder_.offload_->leave(stage_);
 }
 
 }  // namespace sluice

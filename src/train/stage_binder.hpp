@@ -4,6 +4,7 @@
 #include "decoder/parameter_views.hpp"
 #include "model/model_config.hpp"
 #include "ops/runtime/progress_hook.hpp"
+#include "shard/offloaded_units.hpp"
 #include "shard/stage_plan.hpp"
 #include "shard/unit_gatherer.hpp"
 #include "train/expert_exchange.hpp"
@@ -18,8 +19,9 @@ class StageBinder {
  public:
   /// Collective over `comm`. All references must outlive the binder. Allocates the gather slots. `experts_in_turn`
   /// as in ParameterViews.
+  /// `offload`, if it is not null, brings the shards of each stage into memory.
   StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-              const ShardArena& weights, bool experts_in_turn = false);
+              const ShardArena& weights, bool experts_in_turn = false, OffloadedUnits* offload = nullptr);
 
   /// A stage's units, gathered and bound to the views for as long as this lives. Messages under way go on
   /// while this thread computes with them.
@@ -39,6 +41,11 @@ class StageBinder {
     const Stage& stage_;
     ops::ProgressHook messages_;
   };
+
+  /// What the stages from here on are bound for.
+  void begin_pass(OffloadedUnits::Pass pass) {
+    if (offload_ != nullptr) offload_->begin_pass(pass);
+  }
 
   /// Collective over the binder's communicator. Ends the gathering of a next stage that will not be bound: a step is
   /// given up, and its memory may go.
@@ -65,6 +72,7 @@ class StageBinder {
   UnitGatherer gatherer_;
   PhaseTimer timer_;
   ExpertExchange exchange_;
+  OffloadedUnits* offload_;
 };
 
 }  // namespace sluice

@@ -45,10 +45,10 @@ bool takes_experts_in_turn(const TrainerOptions& options, const ShardPlan& plan)
 }  // namespace
 
 Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-                 ShardArena& weights, const TrainerOptions& options)
+                 ShardArena& weights, const TrainerOptions& options, OffloadedUnits* offload)
     : comm_(comm),
       options_(options),
-      binder_(comm, model, manifest, weights, takes_experts_in_turn(options, weights.plan())),
+      binder_(comm, model, manifest, weights, takes_experts_in_turn(options, weights.plan()), offload),
       stages_(binder_.stages()),
       timer_(binder_.timer()),
       decoder_(model, binder_.views(), options.sequence_length),
@@ -56,10 +56,11 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
              takes_experts_in_turn(options, weights.plan())),
       reducer_(binder_.mesh(), stages_, binder_.views(), store_,
                [this](const GradientPart& sums) { consume(sums); }),
-      optimizer_(binder_.mesh(), manifest, weights, options.optimizer),
+      optimizer_(binder_.mesh(), manifest, weights, options.optimizer, offload),
       routing_(model.layers.size()),
       tokens_per_step_(options.batch_sequences * options.sequence_length),
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
+  SLUICE_ASSERT(offload == nullptr || releases(), "state on a disk needs released gradients");
   if (model.moe_layer_count() > 0 && options.aux_loss_coefficient != 0)
     probability_grad_ = at::zeros({model.experts}, ops::compute_options(at::kFloat));
 }
@@ -187,6 +188,7 @@ std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
 
 void Trainer::forward(std::vector<Pass>& passes) {
   rounds_ = binder_.exchange().begin(token_counts(passes));
+  binder_.begin_pass(OffloadedUnits::Pass::kForward);
   embed(passes);
   const bool keep_graphs = options_.recompute == Recompute::kNone;
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
@@ -237,6 +239,7 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
 }
 
 double Trainer::head(std::vector<Pass>& passes, const Batch& batch, std::int64_t number) {
+  binder_.begin_pass(use_ == Use::kNorm ? OffloadedUnits::Pass::kNorm : OffloadedUnits::Pass::kUpdate);
   const StageBinder::GatheredStage bound(binder_, stages_.head, &stages_.layers.back());
   reducer_.open(stages_.head);
   double loss = 0;

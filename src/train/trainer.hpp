@@ -37,9 +37,10 @@ struct StepMetrics {
 class Trainer {
  public:
   /// All references but `options` must outlive the trainer; `weights` are trained in place. Allocates gather slots,
-  /// the gradient buffer, gradients and the optimizer's state, and nothing that lasts after that.
+  /// the gradient buffer, gradients and the optimizer's state, and nothing that lasts after that. `offload`, if it is not
+  /// null, has what lies on a disk, and only with released gradients.
   Trainer(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-          ShardArena& weights, const TrainerOptions& options);
+          ShardArena& weights, const TrainerOptions& options, OffloadedUnits* offload = nullptr);
 
   /// Collective over the communicator. One step on this rank's share of the batch, which may be empty; `number` is
   /// 1 for the first. Error(kNumerics) with the step's number when loss or norm is not finite. Where gradients are

@@ -22,7 +22,7 @@ ALLOWED = {
     "io": ["base"],
     "ops": ["base"],
     "manifest": ["base"],
-    "shard": ["manifest", "device", "comm", "base"],
+    "shard": ["manifest", "device", "comm", "io", "base"],
     "model": ["shard", "manifest", "comm", "io", "base"],
     "weights": BELOW_WEIGHTS,
     "data": ["config", "io", "comm", "base"],

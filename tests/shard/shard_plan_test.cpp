@@ -29,7 +29,7 @@ void expect_exact_cover(const ParameterManifest& manifest, int world, int expert
       const Range held = plan.gathered_range(unit, rank);
       ASSERT_TRUE(held.begin <= owned.begin && owned.end <= held.end);
       sum += owned.count();
-      EXPECT_EQ(plan.arena_offset(unit, rank) % ShardPlan::kArenaAlignment, 0);
+      EXPECT_EQ(plan.arena_offset(unit, rank) % plan.alignment(), 0);
       for (std::int64_t i = 0; i < owned.count(); ++i) {
         EXPECT_EQ(plan.owner(unit, owned.begin + i), rank);
         ++arenas[static_cast<std::size_t>(rank)][static_cast<std::size_t>(plan.arena_offset(unit, rank) + i)];

@@ -50,14 +50,22 @@ void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
                 format_bytes(plan.file_bytes()), plan.files().size(), blueprint.config.export_.path.string());
 }
 
+/// Bytes that each rank may grow by: --memory, or memory.limit, or all that this machine has left.
+std::int64_t growth_limit(const JobConfig& config, std::optional<std::int64_t> memory_bytes) {
+  if (memory_bytes) return *memory_bytes;
+  return config.memory.limit_bytes > 0 ? planned_growth_limit(config.memory.limit_bytes)
+                                       : memory_of_this_machine(config.load).bytes;
+}
+
 /// Each rank against `memory_bytes`, or against what this machine has left as if it had it for itself.
 void check_memory(const Blueprint& blueprint, const ShardPlan& shards,
                   std::optional<std::int64_t> memory_bytes) {
   const std::vector<int> nodes = separate_nodes(shards.world());
-  const std::vector<RankMemory> ranks =
-      blueprint.memory_plan(shards, workload_of(blueprint.config), largest_staging(blueprint, shards, nodes));
   MachineMemory machine = memory_of_this_machine(blueprint.config.load);
   if (memory_bytes) machine = {*memory_bytes, "(--memory)", ""};
+  const std::vector<RankMemory> ranks = blueprint.memory_plan(
+      shards, workload_of(blueprint.config, growth_limit(blueprint.config, memory_bytes)),
+      largest_staging(blueprint, shards, nodes));
   const auto most = std::ranges::max_element(ranks, {}, &RankMemory::certain);
   const auto rank = static_cast<int>(most - ranks.begin());
   require_memory(ranks, nodes, rank, machine);
@@ -100,9 +108,7 @@ void print_ranks(const Blueprint& blueprint, const ShardPlan& shards) {
 /// With the mode that the ranks would choose with such memory each.
 FittedJob fitted_job(const JobConfig& config, const CheckArguments& arguments) {
   if (!chooses_mode(config)) return {config, ""};
-  std::int64_t limit = config.memory.limit_bytes > 0 ? planned_growth_limit(config.memory.limit_bytes)
-                                                     : memory_of_this_machine(config.load).bytes;
-  if (arguments.memory_bytes) limit = *arguments.memory_bytes;
+  const std::int64_t limit = growth_limit(config, arguments.memory_bytes);
   const std::vector<std::int64_t> limits(static_cast<std::size_t>(arguments.ranks), limit);
   FittedJob job = fit_optimizer(config, limits, separate_nodes(arguments.ranks),
                                 static_cast<int>(config.parallel.threads));

@@ -27,7 +27,7 @@ std::optional<FitAdvice> more_ranks(const Blueprint& blueprint, int ranks, std::
   const auto peak_of = [&](int groups) {
     const ShardPlan shards = blueprint.shard_plan(groups * group);
     return largest_peak(
-        blueprint.memory_plan(shards, workload_of(blueprint.config),
+        blueprint.memory_plan(shards, workload_of(blueprint.config, memory_bytes),
                               largest_staging(blueprint, shards, separate_nodes(shards.world()))));
   };
   int too_few = ranks / group, enough = kMaxRanks / group;
@@ -109,7 +109,7 @@ std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_
   const PeakOf peak_of = [&](const Workload& work) {
     return largest_peak(blueprint.memory_plan(plan, work, staging_bytes));
   };
-  const Workload work = workload_of(blueprint.config);
+  const Workload work = workload_of(blueprint.config, memory_bytes);
   if (std::optional<FitAdvice> less = more_recomputed(peak_of, work, memory_bytes)) advice.push_back(*less);
   if (std::optional<FitAdvice> smaller = smaller_optimizer(peak_of, work, memory_bytes))
     advice.push_back(*smaller);

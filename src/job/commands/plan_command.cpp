@@ -136,7 +136,7 @@ int plan_command(const PlanArguments& arguments) {
   const ShardPlan plan = blueprint.shard_plan(arguments.ranks);
   const Staging staging = plan_staging(blueprint, plan);
   const std::vector<RankMemory> ranks =
-      blueprint.memory_plan(plan, workload_of(blueprint.config), staging.bytes);
+      blueprint.memory_plan(plan, workload_of(blueprint.config, limit), staging.bytes);
   if (arguments.json) {
     console::write_line(as_json(ranks, arguments.ranks, limit, blueprint, staging).dump(2));
     return 0;

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace sluice {
 namespace {
 
@@ -17,15 +19,12 @@ JobConfig with_mode(JobConfig config, const OptimizerMode& mode) {
   return config;
 }
 
-/// Of its limit; the rest is left for what no plan counts.
-std::int64_t usable(std::int64_t limit) { return limit - limit / 10; }
-
 /// What the rank lacks that lacks most; "" if none lacks anything.
 std::string find_lack(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits) {
   std::string lack;
   std::int64_t most = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const std::int64_t peak = ranks[rank].peak(), beyond = peak - usable(growth_limits[rank]);
+    const std::int64_t peak = ranks[rank].peak(), beyond = peak - usable_bytes(growth_limits[rank]);
     if (beyond <= most) continue;
     most = beyond;
     lack = fmt::format(
@@ -46,9 +45,11 @@ FittedJob fit_optimizer(const JobConfig& config, std::span<const std::int64_t> g
                         std::span<const int> nodes, int threads) {
   FittedJob fitted;
   for (const OptimizerMode& mode : fitting_modes(config.optimizer.mode(), config.model.dtype)) {
+    // What lies on a disk is updated while it is in memory.
+    if (config.memory.offload == Offload::kDisk && mode.gradients != GradientMode::kRelease) continue;
     const Blueprint blueprint(with_mode(config, mode));
     const ShardPlan shards = blueprint.shard_plan(static_cast<int>(nodes.size()));
-    Workload work = workload_of(blueprint.config);
+    Workload work = workload_of(blueprint.config, std::ranges::min(growth_limits));
     work.threads = threads;
     const std::vector<RankMemory> ranks =
         blueprint.memory_plan(shards, work, largest_staging(blueprint, shards, nodes));

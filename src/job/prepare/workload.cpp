@@ -2,7 +2,7 @@
 
 namespace sluice {
 
-Workload workload_of(const JobConfig& config) {
+Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth_limit) {
   Workload work;
   set_kind(work, config.job.kind);
   work.keeps_weights = config.load.sink == LoadSink::kShards;
@@ -13,6 +13,8 @@ Workload workload_of(const JobConfig& config) {
   work.threads = config.parallel.threads;
   work.optimizer = config.optimizer.mode();
   set_recompute(work, config.train.recompute);
+  if (config.memory.offload == Offload::kDisk && growth_limit)
+    work.offload_above = usable_bytes(*growth_limit);
   return work;
 }
 

@@ -4,9 +4,20 @@
 #include "config/job_config.hpp"
 #include "plan/workload.hpp"
 
+#include <cstdint>
+#include <optional>
+
 namespace sluice {
 
-[[nodiscard]] Workload workload_of(const JobConfig& config);
+/// `growth_limit`: bytes that a rank may hold above what its process takes, if known. With memory.offload what is more
+/// than nine tenths of it goes to a disk.
+[[nodiscard]] Workload workload_of(const JobConfig& config,
+                                   std::optional<std::int64_t> growth_limit = std::nullopt);
+
+/// Of such a limit; the rest is left for what no plan counts.
+[[nodiscard]] inline std::int64_t usable_bytes(std::int64_t growth_limit) {
+  return growth_limit - growth_limit / 10;
+}
 
 /// Sets what a Workload keeps from forward to backward.
 void set_recompute(Workload& work, Recompute recompute);

@@ -1,0 +1,321 @@
+#include "io/paged_file.hpp"
+
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "base/fault.hpp"
+#include "base/log.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kPieceBytes = 8 * kMiB;
+
+/// Files there are memory, which is what this is meant to save.
+void require_disk(const fs::path& directory) {
+  struct statfs info {};
+  if (::statfs(directory.c_str(), &info) != 0)
+    fail(ExitCode::kIo, "memory.offload_path: cannot look at {}: {}", directory.string(), errno_text(errno));
+  if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC)
+    fail(ExitCode::kBadConfig,
+         "memory.offload_path: {} lies in memory (tmpfs), expected a directory on a local disk",
+         directory.string());
+}
+
+FileDescriptor open_unnamed(const fs::path& directory) {
+  FileDescriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file.get() >= 0) return file;
+  std::string name =
+      (directory / "sluice-offload-XXXXXX").string();  // where the file system has no unnamed files
+  FileDescriptor named(::mkostemp(name.data(), O_CLOEXEC));
+  if (named.get() < 0)
+    fail(ExitCode::kIo, "memory.offload_path: cannot create a file in {}: {}", directory.string(),
+         errno_text(errno));
+  ::unlink(name.c_str());
+  return named;
+}
+
+/// The same file past the page cache, or through it where the file system has no direct way.
+FileDescriptor open_again(int file) {
+  const std::string path = fmt::format("/proc/self/fd/{}", file);
+  FileDescriptor direct(::open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
+  if (direct.get() >= 0) return direct;
+  return FileDescriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+}
+
+}  // namespace
+
+PagedFile::PagedFile(const fs::path& directory, std::int64_t bytes, int rank, double limit_seconds)
+    : name_(fmt::format("the offload file in {}", directory.string())),
+      rank_(rank),
+      limit_seconds_(limit_seconds),
+      file_bytes_(bytes),
+      budget_(bytes) {
+  create(directory, bytes);
+  reader_ = std::jthread([this](const std::stop_token& stop) { read_loop(stop); });
+  writer_ = std::jthread([this](const std::stop_token& stop) { write_loop(stop); });
+}
+
+void PagedFile::stop() {
+  reader_ = {};
+  writer_ = {};
+}
+
+void PagedFile::create(const fs::path& directory, std::int64_t bytes) {
+  require_disk(directory);
+  file_ = open_unnamed(directory);
+  direct_ = open_again(file_.get());
+  if (direct_.get() < 0) fail(ExitCode::kIo, "cannot open {}: {}", name_, errno_text(errno));
+  int error = ::fallocate(file_.get(), 0, 0, bytes) == 0 ? 0 : errno;
+  if (error == EOPNOTSUPP) error = ::posix_fallocate(file_.get(), 0, bytes);
+  if (error != 0)
+    fail(
+        ExitCode::kIo,
+        "cannot allocate {} for {}: {}. memory.offload_path leads to another disk, and a larger memory.limit keeps more "
+        "in memory",
+        format_bytes(bytes), name_, errno_text(error));
+}
+
+int PagedFile::add(std::span<std::byte> memory) {
+  const auto bytes = static_cast<std::int64_t>(memory.size());
+  SLUICE_ASSERT(reinterpret_cast<std::uintptr_t>(memory.data()) % kAlignment == 0 && bytes % kAlignment == 0,
+                "a region of {} bytes is not aligned", bytes);
+  SLUICE_ASSERT(next_offset_ + bytes <= file_bytes_, "{} bytes do not fit a file of {}", next_offset_ + bytes,
+                file_bytes_);
+  const std::scoped_lock lock(mutex_);
+  regions_.push_back(
+      {.data = memory.data(), .bytes = bytes, .offset = std::exchange(next_offset_, next_offset_ + bytes)});
+  if (is_mapped_) map_region(regions_.back());
+  return static_cast<int>(regions_.size()) - 1;
+}
+
+void PagedFile::map_region(const Region& region) const {
+  void* const place = ::mmap(region.data, static_cast<std::size_t>(region.bytes), PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_FIXED, file_.get(), region.offset);
+  if (place == MAP_FAILED) fail(ExitCode::kIo, "cannot map {}: {}", name_, errno_text(errno));
+}
+
+void PagedFile::unmap_region(const Region& region) const {
+  const auto length = static_cast<std::size_t>(region.bytes);
+  void* const place = ::mmap(region.data, length, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED)
+    log::warning("cannot unmap {}: {}", name_, errno_text(errno));
+  else
+    ::madvise(place, length, MADV_HUGEPAGE);
+}
+
+void PagedFile::map() {
+  finish();
+  const std::scoped_lock lock(mutex_);
+  if (is_mapped_) return;
+  for (Region& region : regions_) {
+    drop(region);
+    map_region(region);
+  }
+  is_mapped_ = true;
+  changed_.notify_all();
+}
+
+void PagedFile::page() {
+  const std::scoped_lock lock(mutex_);
+  rethrow_failure();
+  if (!std::exchange(is_mapped_, false)) return;
+  if (::fdatasync(file_.get()) != 0) fail(ExitCode::kIo, "cannot write {}: {}", name_, errno_text(errno));
+  for (Region& region : regions_) {
+    Digest digest;
+    for (std::int64_t begin = 0; begin < region.bytes; begin += kPieceBytes)
+      digest += digest_of(
+          {region.data + begin, static_cast<std::size_t>(std::min(kPieceBytes, region.bytes - begin))},
+          static_cast<std::uint64_t>(begin));
+    region.digest = digest;
+    unmap_region(region);
+    ::posix_fadvise(file_.get(), region.offset, region.bytes, POSIX_FADV_DONTNEED);
+  }
+}
+
+void PagedFile::set_budget(std::int64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  budget_ = bytes;
+}
+
+void PagedFile::start_reading(Region& region) {
+  if (region.place != Place::kDisk) return;
+  region.place = Place::kComing;
+  reads_.push_back(
+      static_cast<int>(std::ranges::find(regions_, region.data, &Region::data) - regions_.begin()));
+  changed_.notify_all();
+}
+
+void PagedFile::prefetch(int region) {
+  const std::scoped_lock lock(mutex_);
+  start_reading(regions_[static_cast<std::size_t>(region)]);
+}
+
+void PagedFile::acquire(int region) {
+  std::unique_lock lock(mutex_);
+  Region& wanted = regions_[static_cast<std::size_t>(region)];
+  wanted.stays = true;  // if it is on its way out
+  start_reading(wanted);
+  wait(
+      lock, [&] { return wanted.place == Place::kMemory; }, "read");
+  wanted.is_used = true;
+}
+
+void PagedFile::release(int region, bool is_dirty, bool keep) {
+  const std::scoped_lock lock(mutex_);
+  Region& used = regions_[static_cast<std::size_t>(region)];
+  SLUICE_ASSERT(used.is_used, "region {} is not in use", region);
+  used.is_used = false;
+  used.stays = keep;
+  if (is_dirty) {
+    used.place = Place::kLeaving;
+    writes_.push_back(region);
+  } else if (!keep) {
+    drop(used);
+  }
+  changed_.notify_all();
+}
+
+void PagedFile::finish() {
+  std::unique_lock lock(mutex_);
+  if (is_mapped_) return rethrow_failure();
+  for (const int region : std::exchange(reads_, {}))
+    regions_[static_cast<std::size_t>(region)].place = Place::kDisk;
+  wait(
+      lock,
+      [&] {
+        return std::ranges::none_of(regions_, [](const Region& region) {
+          return region.place == Place::kLeaving || region.place == Place::kComing;
+        });
+      },
+      "finish");
+}
+
+std::int64_t PagedFile::read_bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return read_bytes_;
+}
+
+std::int64_t PagedFile::written_bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return written_bytes_;
+}
+
+void PagedFile::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
+                     const char* what) {
+  const auto limit = std::chrono::duration<double>(limit_seconds_);
+  const bool in_time = changed_.wait_for(lock, limit, [&] { return failure_ != nullptr || done(); });
+  rethrow_failure();
+  if (!in_time)
+    fail(ExitCode::kIo, "{} did not {} within {:g} s: the disk does not answer", name_, what, limit_seconds_);
+}
+
+void PagedFile::note_failure() {
+  const std::scoped_lock lock(mutex_);
+  if (!failure_) failure_ = std::current_exception();
+  changed_.notify_all();
+}
+
+void PagedFile::rethrow_failure() const {
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+/// Lets go of a region's memory. With the mutex held.
+void PagedFile::drop(Region& region) {
+  if (region.place == Place::kDisk) return;
+  ::madvise(region.data, static_cast<std::size_t>(region.bytes), MADV_DONTNEED);
+  region.place = Place::kDisk;
+  held_bytes_ -= region.bytes;
+}
+
+/// Piece by piece, each with its own part of the checksum.
+Digest PagedFile::transfer(const Region& region, bool writes) const {
+  Digest digest;
+  for (std::int64_t begin = 0; begin < region.bytes; begin += kPieceBytes) {
+    const std::int64_t end = std::min(begin + kPieceBytes, region.bytes);
+    for (std::int64_t done = begin; done < end;) {
+      const auto count = static_cast<std::size_t>(end - done);
+      const ssize_t moved = writes ? ::pwrite(direct_.get(), region.data + done, count, region.offset + done)
+                                   : ::pread(direct_.get(), region.data + done, count, region.offset + done);
+      if (moved < 0 && errno == EINTR) continue;
+      if (moved <= 0)
+        fail(ExitCode::kIo, "cannot {} {} of {} at byte {}: {}", writes ? "write" : "read",
+             format_bytes(end - done), name_, region.offset + done,
+             moved < 0 ? errno_text(errno) : "it ends there");
+      done += moved;
+    }
+    digest += digest_of({region.data + begin, static_cast<std::size_t>(end - begin)},
+                        static_cast<std::uint64_t>(begin));
+  }
+  return digest;
+}
+
+void PagedFile::read_loop(const std::stop_token& stop) try {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [&] {
+    return !reads_.empty() &&
+           held_bytes_ + regions_[static_cast<std::size_t>(reads_.front())].bytes <= budget_;
+  })) {
+    Region& region = regions_[static_cast<std::size_t>(reads_.front())];
+    reads_.pop_front();
+    held_bytes_ += region.bytes;
+    lock.unlock();
+    fault_point("offload.read", rank_);
+    const Digest digest = transfer(region, /*writes=*/false);
+    lock.lock();
+    if (region.digest && *region.digest != digest)
+      fail(ExitCode::kIo,
+           "{} does not hold what was written at bytes {} to {}: the disk, or its driver, is broken", name_,
+           region.offset, region.offset + region.bytes);
+    read_bytes_ += region.bytes;
+    region.place = Place::kMemory;
+    changed_.notify_all();
+  }
+} catch (...) {
+  note_failure();
+}
+
+void PagedFile::write_loop(const std::stop_token& stop) try {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    changed_.wait_for(lock, stop, std::chrono::milliseconds(500), [&] { return !writes_.empty(); });
+    if (is_mapped_) drop_mapped_pages();
+    if (writes_.empty()) continue;
+    Region& region = regions_[static_cast<std::size_t>(writes_.front())];
+    writes_.pop_front();
+    lock.unlock();
+    fault_point("offload.write", rank_);
+    const Digest digest = transfer(region, /*writes=*/true);
+    lock.lock();
+    region.digest = digest;
+    written_bytes_ += region.bytes;
+    region.place = Place::kMemory;
+    if (!region.stays) drop(region);
+    changed_.notify_all();
+  }
+} catch (...) {
+  note_failure();
+}
+
+/// What was written to the mapped file goes to the disk, and then leaves the page cache.
+void PagedFile::drop_mapped_pages() {
+  if (::fdatasync(file_.get()) != 0) fail(ExitCode::kIo, "cannot write {}: {}", name_, errno_text(errno));
+  for (const Region& region : regions_)
+    ::madvise(region.data, static_cast<std::size_t>(region.bytes), MADV_DONTNEED);
+  ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_DONTNEED);
+}
+
+}  // namespace sluice

@@ -1,0 +1,117 @@
+// Memory of which a file holds what is not in use, so that more can be trained than memory holds.
+#pragma once
+
+#include "base/digest.hpp"
+#include "io/file.hpp"
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sluice {
+
+/// Regions of this process's memory, each with a place in one file that has no name: whatever ends the process, the
+/// file is gone. The addresses stay; what lies there depends on the mode.
+///
+///   mapped (from the start): the file itself, so that all regions can be read and written as they come, while loading
+///           and exporting; twice a second what was written goes to the disk and leaves the page cache
+///   paged:  nothing but the regions in use, read and written directly, past the page cache, by two threads
+///
+/// All but the two threads' work is for one thread of the owner.
+class PagedFile {
+ public:
+  /// Of the regions' addresses and lengths, in bytes.
+  static constexpr std::int64_t kAlignment = 4096;
+
+  /// Allocates a file of `bytes` in `directory`. `limit_seconds`: how long acquire() waits for the disk at most.
+  /// Error(kBadConfig) if the directory lies in memory (tmpfs); Error(kIo) if there is no room or the system refuses.
+  PagedFile(const std::filesystem::path& directory, std::int64_t bytes, int rank, double limit_seconds);
+  PagedFile(const PagedFile&) = delete;
+  PagedFile& operator=(const PagedFile&) = delete;
+
+  /// A region at the next place of the file, zero as long as nobody writes it. `memory` is anonymous, not touched yet,
+  /// and must outlive this, or the call of stop(). Returns the region's number.
+  int add(std::span<std::byte> memory);
+
+  /// Changes the mode. map(): what was released is on the disk first. page(): no region may be in use by others;
+  /// notes a checksum of each, against which every read is held.
+  void map();
+  void page();
+
+  // In paged mode:
+
+  /// What the regions in memory may take together, those under way counted.
+  void set_budget(std::int64_t bytes);
+  /// Begins to read a region, once others leave room, unless it is there.
+  void prefetch(int region);
+  /// Waits until the region is there, and keeps it until release(). Error(kIo) for what the disk refused, also
+  /// earlier and elsewhere, for bytes that are not those written, and after limit_seconds.
+  void acquire(int region);
+  /// `is_dirty`: its memory was written, so the file follows. `keep`: it stays in memory for its next use.
+  void release(int region, bool is_dirty, bool keep);
+  /// Waits until all that was released is written. Error(kIo) as acquire().
+  void finish();
+
+  /// Ends the two threads: no region is touched from here on, and none can be acquired.
+  void stop();
+
+  /// Bytes so far in paged mode.
+  [[nodiscard]] std::int64_t read_bytes() const;
+  [[nodiscard]] std::int64_t written_bytes() const;
+
+ private:
+  enum class Place : std::uint8_t { kDisk, kComing, kMemory, kLeaving };
+  struct Region {
+    std::byte* data = nullptr;
+    std::int64_t bytes = 0;
+    std::int64_t offset = 0;  ///< in the file
+    Place place = Place::kDisk;
+    bool is_used = false;
+    bool stays = false;  ///< once written
+    std::optional<Digest> digest{};  ///< of what the file holds, if it is known
+  };
+
+  void create(const std::filesystem::path& directory, std::int64_t bytes);
+  void map_region(const Region& region) const;
+  void unmap_region(const Region& region) const;
+  void start_reading(Region& region);
+  void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done, const char* what);
+  void read_loop(const std::stop_token& stop);
+  void write_loop(const std::stop_token& stop);
+  void drop_mapped_pages();
+  Digest transfer(const Region& region, bool writes) const;
+  void drop(Region& region);
+  void note_failure();
+  void rethrow_failure() const;
+
+  std::string name_;  ///< for messages
+  int rank_;
+  double limit_seconds_;
+  FileDescriptor file_{-1};    ///< through the page cache, for mappings
+  FileDescriptor direct_{-1};  ///< past it, or a second one through it where there is no such way
+  std::int64_t file_bytes_;
+  std::int64_t next_offset_ = 0;
+  std::int64_t budget_ = 0;
+  bool is_mapped_ = true;
+
+  mutable std::mutex mutex_;  ///< guards what follows, and the regions
+  std::condition_variable_any changed_;
+  std::deque<Region> regions_;
+  std::deque<int> reads_, writes_;
+  std::int64_t held_bytes_ = 0;  ///< of regions in memory, coming or leaving
+  std::int64_t read_bytes_ = 0, written_bytes_ = 0;
+  std::exception_ptr failure_;
+  std::jthread reader_, writer_;  ///< last: they use the rest
+};
+
+}  // namespace sluice

@@ -1,0 +1,83 @@
+#include "plan/offload.hpp"
+
+#include "base/round.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+/// Bytes of a unit of experts.
+struct ExpertsBytes {
+  int unit = -1;
+  std::int64_t weights = 0, state = 0;
+};
+
+std::vector<ExpertsBytes> experts_of(const ShardPlan& shards, const OptimizerLayout* optimizer, int rank,
+                                     DType dtype) {
+  std::vector<ExpertsBytes> all;
+  for (int unit = 0; unit < static_cast<int>(shards.layouts().units.size()); ++unit) {
+    const std::int64_t elements = shards.owned(unit, rank).count();
+    if (!shards.has_experts(unit) || elements == 0) continue;
+    all.push_back({.unit = unit,
+                   .weights = round_up(elements, shards.alignment()) * size_of(dtype),
+                   .state = optimizer == nullptr ? 0 : optimizer->unit_bytes(unit).count()});
+  }
+  return all;
+}
+
+/// Whether the index-th of `all` is among `some` of them, evenly spread; the first and the last one are so only if
+/// all are.
+bool is_among(std::size_t index, std::size_t some, std::size_t all) {
+  return (index + 1) * some / (all + 1) != index * some / (all + 1) || some == all;
+}
+
+OffloadPlan make_plan(const std::vector<ExpertsBytes>& experts, std::size_t units, std::size_t states,
+                      std::size_t weights, const Workload& work) {
+  OffloadPlan plan;
+  plan.units.resize(units);
+  std::int64_t largest = 0, first = 0, last = 0;
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    OffloadedUnit& unit = plan.units[static_cast<std::size_t>(experts[i].unit)];
+    unit.state = experts[i].state > 0 && is_among(i, states, experts.size());
+    unit.weights = is_among(i, weights, experts.size());
+    const std::int64_t weight_bytes = unit.weights ? experts[i].weights : 0,
+                       state_bytes = unit.state ? experts[i].state : 0;
+    plan.weight_bytes += weight_bytes;
+    plan.state_bytes += state_bytes;
+    largest = std::max(largest, weight_bytes + state_bytes);
+    if (unit.any() && first == 0) first = weight_bytes;
+    if (unit.any()) last = weight_bytes;
+  }
+  plan.buffer_bytes = 3 * largest;
+  // Forward and, in a job that trains, backward: what ends a pass is still there when the next one begins.
+  plan.step_read_bytes = plan.weight_bytes;
+  if (!work.trains) return plan;
+  const bool reads_twice = work.optimizer.clip == ClipRule::kGlobal;
+  plan.step_read_bytes = 2 * plan.weight_bytes - first - last + plan.state_bytes;
+  if (reads_twice) plan.step_read_bytes += plan.weight_bytes;
+  plan.step_written_bytes = plan.file_bytes();
+  return plan;
+}
+
+}  // namespace
+
+OffloadPlan plan_offload(const ShardPlan& shards, const OptimizerLayout* optimizer, int rank,
+                         const Workload& work, std::int64_t excess) {
+  if (excess <= 0) return {};
+  const std::vector<ExpertsBytes> experts = experts_of(shards, optimizer, rank, work.dtype);
+  const std::size_t units = shards.layouts().units.size(), all = experts.size();
+  const std::size_t most_states = optimizer == nullptr ? 0 : all;
+  OffloadPlan plan;
+  const auto is_enough = [&](std::size_t states, std::size_t weights) {
+    plan = make_plan(experts, units, states, weights, work);
+    return plan.file_bytes() - plan.buffer_bytes >= excess;
+  };
+  for (std::size_t states = 1; states <= most_states; ++states)
+    if (is_enough(states, 0)) return plan;
+  for (std::size_t weights = 1; weights <= all; ++weights)
+    if (is_enough(most_states, weights)) return plan;
+  return plan;
+}
+
+}  // namespace sluice

@@ -1,0 +1,20 @@
+// What of a rank's shards has to lie on a disk for the rest to fit. Pure.
+#pragma once
+
+#include "base/dtype.hpp"
+#include "plan/optimizer_layout.hpp"
+#include "plan/workload.hpp"
+#include "shard/offload_plan.hpp"
+#include "shard/shard_plan.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+/// Takes at least `excess` bytes from memory, buffers counted, if there are so many: first the optimizer's state of
+/// experts, then their weights, no more layers than it takes and evenly spread, so that the computing of those in
+/// memory hides the reading of the others. `optimizer` is null for a job that does not train.
+[[nodiscard]] OffloadPlan plan_offload(const ShardPlan& shards, const OptimizerLayout* optimizer, int rank,
+                                       const Workload& work, std::int64_t excess);
+
+}  // namespace sluice

@@ -1,0 +1,27 @@
+// Which units of a rank lie on a disk while they are not in use.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+struct OffloadedUnit {
+  bool weights = false;
+  bool state = false;  ///< of the optimizer
+  [[nodiscard]] bool any() const { return weights || state; }
+};
+
+/// Bytes are those of one rank.
+struct OffloadPlan {
+  std::vector<OffloadedUnit> units;  ///< of the shard plan; empty if nothing lies on a disk
+  std::int64_t weight_bytes = 0;
+  std::int64_t state_bytes = 0;
+  std::int64_t buffer_bytes = 0;  ///< memory for three units at once: in use, coming, leaving
+  std::int64_t step_read_bytes = 0;
+  std::int64_t step_written_bytes = 0;
+
+  [[nodiscard]] std::int64_t file_bytes() const { return weight_bytes + state_bytes; }
+};
+
+}  // namespace sluice

@@ -1,0 +1,68 @@
+#include "shard/offloaded_units.hpp"
+
+#include "base/round.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace sluice {
+
+OffloadedUnits::OffloadedUnits(const ShardArena& weights, const OffloadPlan& plan,
+                               const std::filesystem::path& directory, double limit_seconds)
+    : plan_(plan),
+      regions_(plan.units.size()),
+      file_(directory, plan.file_bytes(), weights.rank(), limit_seconds) {
+  file_.set_budget(plan.buffer_bytes);
+  for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
+    if (!plan.units[unit].weights) continue;
+    const auto index = static_cast<int>(unit);
+    const std::int64_t elements = round_up(weights.unit_elements(index), weights.plan().alignment());
+    regions_[unit].weights =
+        file_.add({weights.unit_data(index), static_cast<std::size_t>(elements * size_of(weights.dtype()))});
+  }
+}
+
+void OffloadedUnits::add_state(std::byte* state, const std::vector<Range>& unit_bytes) {
+  for (std::size_t unit = 0; unit < plan_.units.size(); ++unit) {
+    if (!plan_.units[unit].state) continue;
+    const Range bytes = unit_bytes[unit];
+    regions_[unit].state = file_.add({state + bytes.begin, static_cast<std::size_t>(bytes.count())});
+  }
+}
+
+int OffloadedUnits::next_after(int unit) const {
+  const int step = pass_ == Pass::kForward ? 1 : -1,
+            end = pass_ == Pass::kForward ? static_cast<int>(regions_.size()) : -1;
+  for (int next = unit + step; next != end; next += step)
+    if (is_offloaded(next)) return next;
+  return -1;
+}
+
+void OffloadedUnits::enter(const Stage& stage) {
+  for (const int unit : stage.units) {
+    if (!is_offloaded(unit)) continue;
+    const Regions& regions = regions_[static_cast<std::size_t>(unit)];
+    if (regions.weights >= 0) file_.acquire(regions.weights);
+    if (uses_state(regions)) file_.acquire(regions.state);
+  }
+  int next = pass_ == Pass::kForward ? std::ranges::min(stage.units) : std::ranges::max(stage.units);
+  do next = next_after(next);
+  while (std::ranges::find(stage.units, next) != stage.units.end());
+  if (next < 0) return;
+  const Regions& regions = regions_[static_cast<std::size_t>(next)];
+  if (regions.weights >= 0) file_.prefetch(regions.weights);
+  if (uses_state(regions)) file_.prefetch(regions.state);
+}
+
+void OffloadedUnits::leave(const Stage& stage) {
+  for (const int unit : stage.units) {
+    if (!is_offloaded(unit)) continue;
+    const Regions& regions = regions_[static_cast<std::size_t>(unit)];
+    // The last one of a pass is the first of the next, but for the pass that a second one backward follows.
+    const bool keep = pass_ != Pass::kNorm && next_after(unit) < 0;
+    if (regions.weights >= 0) file_.release(regions.weights, pass_ == Pass::kUpdate, keep);
+    if (uses_state(regions)) file_.release(regions.state, /*is_dirty=*/true, /*keep=*/false);
+  }
+}
+
+}  // namespace sluice
