@@ -1,5 +1,6 @@
 #include "ops/buffers/optimizer.hpp"
 
+#include "ops/buffers/update_shards.hpp"
 #include "ops/op_check.hpp"
 
 #include <gtest/gtest.h>
@@ -25,54 +26,6 @@ std::vector<UpdateFormats> all_formats() {
         all.push_back({DType::kBFloat16, gradient, master, state});
   return all;
 }
-
-std::byte* bytes(at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
-
-/// A matrix with room for its state in any format.
-struct Shard {
-  explicit Shard(const at::Tensor& start, UpdateFormats kept = kFloats)
-      : formats(kept),
-        weights(start.to(kept.weights == DType::kFloat32 ? at::kFloat : at::kBFloat16).clone()) {}
-
-  [[nodiscard]] UpdateRun run(const at::Tensor& gradient, std::int64_t begin = 0, std::int64_t count = -1) {
-    const auto at = [&](at::Tensor& tensor, std::int64_t size) { return bytes(tensor) + begin * size; };
-    const std::int64_t state = formats.state == StateFormat::kFloat32 ? 4
-                               : formats.state == StateFormat::kInt8  ? 1
-                                                                      : 2;
-    return {.count = count < 0 ? weights.numel() - begin : count,
-            .begin = begin,
-            .draws = draws,
-            .weights = at(weights, weights.element_size()),
-            .master = at(master, formats.master == MasterFormat::kFloat32 ? 2 : 1),
-            .first = at(first, state),
-            .second = at(second, state),
-            .first_scales = first_scales.data_ptr<float>() + begin / kStateBlock,
-            .second_scales = second_scales.data_ptr<float>() + begin / kStateBlock,
-            .gradient = static_cast<const std::byte*>(gradient.data_ptr()) + begin * gradient.element_size(),
-            .decays = true};
-  }
-  /// Master weights as float32.
-  [[nodiscard]] at::Tensor values() {
-    if (formats.weights == DType::kFloat32) return weights;
-    at::Tensor out = at::empty({weights.numel()}, at::kFloat);
-    read_master(bytes(weights), bytes(master), formats.master, 0, weights.numel(), out.data_ptr<float>());
-    return out;
-  }
-  void adamw(const at::Tensor& gradient, const AdamWStep& step, float scale = 1) {
-    UpdateRun whole = run(gradient);
-    whole.gradient_scale = scale;
-    adamw_update(std::span(&whole, 1), formats, step);
-  }
-
-  UpdateFormats formats;
-  std::uint64_t draws = 5;
-  at::Tensor weights;
-  at::Tensor master = at::zeros({weights.numel()}, at::kShort);
-  at::Tensor first = at::zeros({weights.numel()}, at::kFloat),
-             second = at::zeros({weights.numel()}, at::kFloat);
-  at::Tensor first_scales = at::zeros({weights.numel() / kStateBlock + 1}, at::kFloat);
-  at::Tensor second_scales = at::zeros({weights.numel() / kStateBlock + 1}, at::kFloat);
-};
 
 AdamWStep step_number(int t, double rate = 1e-2) {
   AdamWStep step{rate, 0.9, 0.95, 1e-8, 0.1};
