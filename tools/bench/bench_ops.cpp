@@ -1,17 +1,22 @@
 // Each operation of src/ops against the same formula in LibTorch's own operations, in bfloat16, side by side.
 //
-//   bench_ops [--tokens 512,4096] [--only NAME] [--rounds 9] [--threads N] [--json FILE]       N: all cores
+//   bench_ops [--tokens 512,4096] [--only NAME] [--rounds 9] [--threads N] [--updates ELEMENTS] [--json FILE]
 //
-// Shapes are those of one rank's sequence in the 173 M parameter model of bench_train; the delta rule and its
+// N: all cores. // Shapes are those of one rank's sequence in the 173 M parameter model of bench_train; the delta rule and its
 // convolution have 8 key heads and 16 value heads of 64. "forward" builds no graph, "step" is forward with a
 // graph and backward to inputs and weights (ours add theirs in float32, the formula leaves them in bfloat16).
 // Medians in milliseconds, the two taking turns; the share is that of a 2048^3 product's rate, measured in
 // the same run.
+//
+// With --updates the optimizers' updates in every mode instead, over so many weights: the bytes that they must
+// move, each array once, over the rate of plain passes over memory in the same run, and their cycles an element
+// (of one core, all threads together), with one thread and with N. Best of --rounds: 67108864 and 30 are good.
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "machine_limit.hpp"
 #include "op_pairs.hpp"
 #include "ops/runtime/library.hpp"
+#include "update_rates.hpp"
 
 #include <fmt/core.h>
 #include <torch/types.h>
@@ -23,6 +28,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -40,6 +46,7 @@ struct Arguments {
   std::string only;
   int rounds = 9;
   int threads = static_cast<int>(std::thread::hardware_concurrency());
+  std::int64_t updates = 0;  ///< elements; 0: operations instead
   std::filesystem::path json;
 };
 
@@ -141,19 +148,49 @@ Arguments parse(int argc, char** argv) {
       arguments.rounds = std::max(1, std::atoi(value.c_str()));
     else if (word == "--threads")
       arguments.threads = std::max(1, std::atoi(value.c_str()));
+    else if (word == "--updates")
+      arguments.updates = std::atoll(value.c_str());
     else if (word == "--json")
       arguments.json = value;
     else
-      fail(ExitCode::kUsage,
-           "usage: bench_ops [--tokens 512,4096] [--only NAME] [--rounds 9] [--threads N] [--json FILE]");
+      fail(
+          ExitCode::kUsage,
+          "usage: bench_ops [--tokens 512,4096] [--only NAME] [--rounds 9] [--threads N] [--updates ELEMENTS] "
+          "[--json FILE]");
   }
   for (const std::int64_t tokens : arguments.tokens)
     if (tokens <= 0 || tokens % 64 != 0) fail(ExitCode::kUsage, "--tokens are multiples of 64");
   return arguments;
 }
 
-void run(const Arguments& arguments) {
-  ops::start_library(arguments.threads);
+nlohmann::json as_json(const bench::UpdateRate& rate) {
+  return {{"name", rate.name},
+          {"threads", rate.threads},
+          {"bytes_an_element", rate.bytes},
+          {"seconds", rate.seconds},
+          {"bytes_per_second", rate.bytes_per_second},
+          {"memory_bytes_per_second", rate.memory_rate},
+          {"share", rate.share()},
+          {"cycles_an_element", rate.cycles},
+          {"bar", rate.bar}};
+}
+
+nlohmann::json run_updates(const Arguments& arguments) {
+  fmt::print("{:<42}{:>8}{:>10}{:>10}{:>12}{:>8}{:>7}{:>10}\n", "kind, state / master / gradients", "threads",
+             "bytes", "GB/s", "memory GB/s", "share", "bar", "cycles");
+  nlohmann::json out;
+  for (const int threads : std::set{1, arguments.threads})
+    for (const bench::UpdateRate& rate :
+         bench::measure_updates(threads, arguments.updates, arguments.rounds)) {
+      fmt::print("{:<42}{:>8}{:>10.2f}{:>10.2f}{:>12.2f}{:>6.0f} %{:>5.0f} %{:>10.2f}\n", rate.name,
+                 rate.threads, rate.bytes, rate.bytes_per_second * 1e-9, rate.memory_rate * 1e-9,
+                 rate.share() * 100, rate.bar * 100, rate.cycles);
+      out["updates"].push_back(as_json(rate));
+    }
+  return out;
+}
+
+nlohmann::json run_operations(const Arguments& arguments) {
   double product_rate = bench::best_product_rate();
   fmt::print("product {:.3f} TFLOP/s with {} threads\n", product_rate * 1e-12, arguments.threads);
   fmt::print("{:<21}{:>6}  {:<20}{:>9} {:>9} {:>6}  {:>9} {:>9} {:>6}  share\n", "", "tokens", "first input",
@@ -169,6 +206,12 @@ void run(const Arguments& arguments) {
     }
   }
   out["product_flop_per_second"] = product_rate;
+  return out;
+}
+
+void run(const Arguments& arguments) {
+  ops::start_library(arguments.threads);
+  const nlohmann::json out = arguments.updates > 0 ? run_updates(arguments) : run_operations(arguments);
   if (!arguments.json.empty()) std::ofstream(arguments.json) << out.dump(2) << '\n';
 }
 

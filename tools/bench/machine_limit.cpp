@@ -2,7 +2,6 @@
 
 #include "base/clock.hpp"
 #include "base/round.hpp"
-#include "device/memory.hpp"
 #include "ops/cpu/kernel.hpp"
 #include "ops/matmul.hpp"
 
@@ -12,10 +11,10 @@
 #include <ATen/ops/randn.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace sluice::bench {
 namespace {
@@ -69,26 +68,45 @@ double best_product_rate(std::int64_t n) {
   return 2 * std::pow(static_cast<double>(n), 3) / seconds;
 }
 
+MemoryPasses::MemoryPasses(std::int64_t array_bytes)
+    : elements_(array_bytes / kFloatBytes),
+      block_(allocate(MemoryKind::kPrivate, 4 * (elements_ + kStaggerFloats) * kFloatBytes,
+                      "measuring memory")) {
+  auto* next = reinterpret_cast<float*>(block_.data());
+  std::fill_n(next, 4 * (elements_ + kStaggerFloats), 1.0F);
+  for (float*& array : arrays_) array = std::exchange(next, next + elements_ + kStaggerFloats);
+}
+
+void MemoryPasses::copy() {
+  share_among_threads(elements_, [this](std::int64_t begin, std::int64_t end) {
+    std::memcpy(arrays_[0] + begin, arrays_[1] + begin,
+                static_cast<std::size_t>((end - begin) * kFloatBytes));
+  });
+}
+
+void MemoryPasses::update() {
+  share_among_threads(elements_, [this](std::int64_t begin, std::int64_t end) {
+    bench::update(arrays_[0], arrays_[1], arrays_[2], arrays_[3], begin, end);
+  });
+}
+
 MemoryRates best_memory_rates(int threads, std::int64_t array_bytes) {
   at::set_num_threads(threads);
-  const std::int64_t n = array_bytes / kFloatBytes;
-  const std::int64_t stride = n + kStaggerFloats;
-  const MemoryBlock block = allocate(MemoryKind::kPrivate, 4 * stride * kFloatBytes, "measuring memory");
-  auto* const first = reinterpret_cast<float*>(block.data());
-  std::fill_n(first, 4 * stride, 1.0F);
-  const std::array array{first, first + stride, first + 2 * stride, first + 3 * stride};
-  const double update_seconds = best_seconds([&] {
-    share_among_threads(n, [&](std::int64_t begin, std::int64_t end) {
-      update(array[0], array[1], array[2], array[3], begin, end);
-    });
-  });
-  const double copy_seconds = best_seconds([&] {
-    share_among_threads(n, [&](std::int64_t begin, std::int64_t end) {
-      std::memcpy(array[0] + begin, array[1] + begin, static_cast<std::size_t>((end - begin) * kFloatBytes));
-    });
-  });
-  const auto elements = static_cast<double>(n);
-  return {8 * elements / copy_seconds, 28 * elements / update_seconds};
+  MemoryPasses passes(array_bytes);
+  return {static_cast<double>(passes.copy_bytes()) / best_seconds([&] { passes.copy(); }),
+          static_cast<double>(passes.update_bytes()) / best_seconds([&] { passes.update(); })};
+}
+
+double best_clock_rate() {
+  constexpr std::int64_t kAdditions = 20'000'000;
+  std::uint64_t sum = 0;
+  const auto count = [&] {
+    for (std::int64_t i = 0; i < kAdditions; ++i) {
+      sum += 3;
+      asm volatile("" : "+r"(sum));  // NOLINT(hicpp-no-assembler): or the loop becomes one product
+    }
+  };
+  return static_cast<double>(kAdditions) / best_seconds(count);
 }
 
 }  // namespace sluice::bench

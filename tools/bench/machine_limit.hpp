@@ -1,6 +1,9 @@
 // What the machine can do at best, measured: the rates that limit a training step.
 #pragma once
 
+#include "device/memory.hpp"
+
+#include <array>
 #include <cstdint>
 
 namespace sluice::bench {
@@ -11,15 +14,32 @@ inline constexpr std::int64_t kProductSize = 2048;
 /// the best of several, 2 n^3 FLOP each, of LibTorch's product and of ours into float32.
 [[nodiscard]] double best_product_rate(std::int64_t n = kProductSize);
 
-/// Bytes per second between memory and cores, the best of several passes over arrays of floats.
-struct MemoryRates {
-  double copy = 0;  ///< b = a: 8 bytes an element
-  double update =
-      0;  ///< a, b and c += s * d, as an optimizer does: 28 bytes an element, 16 read and 12 written
+/// Passes over four arrays of floats, allocated as shards are. All threads that LibTorch has share a pass.
+class MemoryPasses {
+ public:
+  explicit MemoryPasses(std::int64_t array_bytes);
+  void copy();    ///< b = a
+  void update();  ///< a, b and c += s * d, as an optimizer does
+
+  [[nodiscard]] std::int64_t copy_bytes() const { return 8 * elements_; }
+  [[nodiscard]] std::int64_t update_bytes() const { return 28 * elements_; }  ///< 16 read and 12 written
+
+ private:
+  std::int64_t elements_;
+  MemoryBlock block_;
+  std::array<float*, 4> arrays_{};
 };
 
-/// Four arrays of `array_bytes` each, allocated as shards are and together far more than the caches hold.
-/// Leaves LibTorch with `threads` threads.
+/// Bytes per second between memory and cores, the best of several passes.
+struct MemoryRates {
+  double copy = 0;
+  double update = 0;
+};
+
+/// Of arrays of `array_bytes` each, together far more than the caches hold. Leaves LibTorch with `threads` threads.
 [[nodiscard]] MemoryRates best_memory_rates(int threads, std::int64_t array_bytes);
+
+/// Cycles per second of a core at work: of a chain of additions that wait for each other. The best of several.
+[[nodiscard]] double best_clock_rate();
 
 }  // namespace sluice::bench
