@@ -1,176 +1,72 @@
 #include "ops/cpu/optimizer/formats.hpp"
 
 #include "ops/cpu/kernel.hpp"
-
-#include <algorithm>
-#include <bit>
-#include <limits>
+#include "ops/cpu/optimizer/format_loops.hpp"
 
 namespace sluice::ops::cpu::optimizer {
-namespace {
 
-std::uint64_t mixed(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
-std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
-float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-
-/// Bits of x >= 0 as an integer, in the order of the numbers: a maximum that vectorises without more.
-std::int32_t magnitude(float x) { return static_cast<std::int32_t>(bits_of(x) & 0x7fffffffU); }
-
-/// To the nearest integer, of |x| < 2^22, without the call that rounding functions are.
-std::int32_t nearest(float x) {
-  constexpr float kShift = 12582912.0F;  // 1.5 * 2^23: the integer part lands in the low bits
-  return std::bit_cast<std::int32_t>(x + kShift) - std::bit_cast<std::int32_t>(kShift);
-}
-
-constexpr float kFirstSteps = 127, kSecondSteps = 255;
-
-float inverse(float scale) { return scale > 0 ? 1 / scale : 0; }
-
-/// Calls block(first element, count, scale's number); compiled into its caller, for the caller's processor.
-template <class Block>
-[[gnu::always_inline]] inline void for_each_block(std::int64_t n, Block block) {
-  const std::int64_t whole = n / kStateBlock;
-  for (std::int64_t b = 0; b < whole; ++b) block(b * kStateBlock, kStateBlock, b);
-  if (n % kStateBlock != 0) block(whole * kStateBlock, n % kStateBlock, whole);
-}
-
-[[gnu::always_inline]] inline float largest_magnitude(const float* x, std::int64_t n) {
-  std::int32_t largest = 0;
-  for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, magnitude(x[i]));
-  return float_of(static_cast<std::uint32_t>(largest));
-}
-
-/// Elements from `begin` on, none beyond 2^32.
-SLUICE_VECTOR_CLONES void draw_within_period(std::uint64_t keys, std::uint32_t begin, std::int64_t n,
-                                             std::uint32_t* out) {
-  const std::uint32_t first = begin + static_cast<std::uint32_t>(keys);
-  const auto second = static_cast<std::uint32_t>(keys >> 32);
-  for (std::int64_t i = 0; i < n; ++i) {
-    std::uint32_t x = first + static_cast<std::uint32_t>(i);
-    x = (x ^ (x >> 16)) * 0x7feb352dU;
-    x = (x ^ (x >> 15) ^ second) * 0x846ca68bU;
-    out[i] = x ^ (x >> 16);
-  }
-}
-
-}  // namespace
-
-void draw(std::uint64_t key, std::int64_t begin, std::int64_t n, std::uint32_t* out) {
-  constexpr std::int64_t kPeriod = std::int64_t{1} << 32;
-  for (const std::int64_t end = begin + n; begin < end;) {
-    const std::int64_t count = std::min(end - begin, kPeriod - begin % kPeriod);
-    const std::uint64_t keys =
-        mixed(key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(begin / kPeriod));
-    draw_within_period(keys, static_cast<std::uint32_t>(begin % kPeriod), count, out);
-    begin += count;
-    out += count;
-  }
+SLUICE_VECTOR_CLONES void draw(std::uint64_t key, std::int64_t begin, std::int64_t n, std::uint32_t* out) {
+  loops::draw(key, begin, n, out);
 }
 
 SLUICE_VECTOR_CLONES void read_bfloat16(const std::uint16_t* from, std::int64_t n, float* to) {
-  for (std::int64_t i = 0; i < n; ++i) to[i] = float_of(std::uint32_t{from[i]} << 16);
+  loops::read_bfloat16(from, n, to);
 }
 
 SLUICE_VECTOR_CLONES void write_bfloat16(const float* from, std::int64_t n, std::uint16_t* to) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::uint32_t bits = bits_of(from[i]);
-    to[i] = static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
-  }
+  loops::write_bfloat16(from, n, to);
 }
 
 SLUICE_VECTOR_CLONES void write_weights_stochastically(const float* from, const std::uint32_t* draws,
                                                        std::int64_t n, std::uint16_t* to) {
-  for (std::int64_t i = 0; i < n; ++i)
-    to[i] = static_cast<std::uint16_t>((bits_of(from[i]) + (draws[i] & 0xffffU)) >> 16);
+  loops::write_weights_stochastically(from, draws, n, to);
 }
 
 SLUICE_VECTOR_CLONES void write_moment_stochastically(const float* from, const std::uint32_t* draws,
                                                       std::int64_t n, std::uint16_t* to) {
-  for (std::int64_t i = 0; i < n; ++i)
-    to[i] = static_cast<std::uint16_t>((bits_of(from[i]) + (draws[i] >> 16)) >> 16);
+  loops::write_moment_stochastically(from, draws, n, to);
 }
 
 SLUICE_VECTOR_CLONES void read_master32(const std::uint16_t* weights, const std::int16_t* rest,
                                         std::int64_t n, float* to) {
-  for (std::int64_t i = 0; i < n; ++i)
-    to[i] = float_of((std::uint32_t{weights[i]} << 16) + static_cast<std::uint32_t>(std::int32_t{rest[i]}));
+  loops::read_master32(weights, rest, n, to);
 }
 
 SLUICE_VECTOR_CLONES void write_master32(const float* from, std::int64_t n, std::uint16_t* weights,
                                          std::int16_t* rest) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::uint32_t bits = bits_of(from[i]);
-    const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-    const auto difference = static_cast<std::int32_t>(bits - (rounded << 16));
-    weights[i] = static_cast<std::uint16_t>(rounded);
-    rest[i] = static_cast<std::int16_t>(std::min(difference, 0x7fff));
-  }
+  loops::write_master32(from, n, weights, rest);
 }
 
 SLUICE_VECTOR_CLONES void read_master24(const std::uint16_t* weights, const std::int8_t* rest, std::int64_t n,
                                         float* to) {
-  for (std::int64_t i = 0; i < n; ++i)
-    to[i] = float_of((std::uint32_t{weights[i]} << 16) +
-                     (static_cast<std::uint32_t>(std::int32_t{rest[i]}) << 8));
+  loops::read_master24(weights, rest, n, to);
 }
 
 SLUICE_VECTOR_CLONES void write_master24(const float* from, const std::uint32_t* draws, std::int64_t n,
                                          std::uint16_t* weights, std::int8_t* rest) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::uint32_t kept = (bits_of(from[i]) + (draws[i] & 0xffU)) >> 8;
-    const std::uint32_t rounded = (kept + 0x80U) >> 8;
-    weights[i] = static_cast<std::uint16_t>(rounded);
-    rest[i] = static_cast<std::int8_t>(kept - (rounded << 8));
-  }
+  loops::write_master24(from, draws, n, weights, rest);
 }
 
 SLUICE_VECTOR_CLONES void read_first_codes(const std::int8_t* codes, const float* scales, std::int64_t n,
                                            float* to) {
-  for_each_block(n, [&](std::int64_t first, std::int64_t count, std::int64_t block) {
-    const float scale = scales[block];
-    for (std::int64_t i = first; i < first + count; ++i) {
-      const auto code = static_cast<float>(codes[i]);
-      to[i] = scale * code / (2 * kFirstSteps - std::abs(code));
-    }
-  });
+  loops::read_first_codes(codes, scales, n, to);
 }
 
 SLUICE_VECTOR_CLONES void write_first_codes(const float* from, std::int64_t n, std::int8_t* codes,
                                             float* scales) {
-  for_each_block(n, [&](std::int64_t first, std::int64_t count, std::int64_t block) {
-    const float scale = largest_magnitude(from + first, count);
-    scales[block] = scale;
-    const float least = std::max(scale, std::numeric_limits<float>::min());  // 0 / 0 where all are 0
-    for (std::int64_t i = first; i < first + count; ++i)
-      codes[i] = static_cast<std::int8_t>(nearest(2 * kFirstSteps * from[i] / (least + std::abs(from[i]))));
-  });
+  loops::find_scales(from, n, scales);
+  loops::write_first_codes(from, n, codes, scales);
 }
 
 SLUICE_VECTOR_CLONES void read_root_codes(const std::uint8_t* codes, const float* scales, std::int64_t n,
                                           float* to) {
-  for_each_block(n, [&](std::int64_t first, std::int64_t count, std::int64_t block) {
-    const float step = scales[block] * (1 / kSecondSteps);
-    for (std::int64_t i = first; i < first + count; ++i) to[i] = static_cast<float>(codes[i]) * step;
-  });
+  loops::read_root_codes(codes, scales, n, to);
 }
 
 SLUICE_VECTOR_CLONES void write_root_codes(const float* from, std::int64_t n, std::uint8_t* codes,
                                            float* scales) {
-  for_each_block(n, [&](std::int64_t first, std::int64_t count, std::int64_t block) {
-    const float scale = largest_magnitude(from + first, count);
-    scales[block] = scale;
-    const float rest = kSecondSteps * inverse(scale);
-    for (std::int64_t i = first; i < first + count; ++i) {
-      const std::int32_t code = nearest(from[i] * rest);
-      const std::int32_t least = from[i] > 0 ? 1 : 0;
-      codes[i] = static_cast<std::uint8_t>(std::max(code, least));
-    }
-  });
+  loops::find_scales(from, n, scales);
+  loops::write_root_codes(from, n, codes, scales);
 }
 
 }  // namespace sluice::ops::cpu::optimizer

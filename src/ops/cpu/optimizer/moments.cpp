@@ -1,15 +1,17 @@
 // AdamW and Lion: formulas of float32 numbers, whatever they are kept in.
 #include "ops/cpu/kernel.hpp"
+#include "ops/cpu/optimizer/block.hpp"
 #include "ops/cpu/optimizer/optimizer.hpp"
 #include "ops/cpu/optimizer/runs.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace sluice::ops::cpu {
 namespace {
 
 using optimizer::Chunk;
-using optimizer::OpenChunk;
+using optimizer::OpenBlock;
 
 void require_formats(std::span<const UpdateRun> runs, const UpdateFormats& formats) {
   SLUICE_ASSERT(formats.weights == DType::kFloat32 || formats.weights == DType::kBFloat16, "weights of {}",
@@ -40,9 +42,8 @@ struct AdamWFactors {
 
 /// `second` holds second moments, or their square roots.
 template <bool kRoots>
-SLUICE_VECTOR_CLONES void adamw(float* weights, float* m, float* second, const float* gradient,
-                                std::int64_t n, const AdamWFactors& factors) {
-  const AdamWFactors f = factors;
+SLUICE_ELEMENT void adamw(float* weights, float* m, float* second, const float* gradient, std::int64_t n,
+                          const AdamWFactors& f) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
     const float g = gradient[i] * f.gradient_scale;
@@ -52,6 +53,28 @@ SLUICE_VECTOR_CLONES void adamw(float* weights, float* m, float* second, const f
     second[i] = kRoots ? root : v;
     const float denominator = root / f.root_correction2 + f.eps;
     weights[i] = weights[i] * f.decay - f.step_size * m[i] / denominator;
+  }
+}
+
+SLUICE_ELEMENT void adamw_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
+                                std::int64_t count, const AdamWFactors& f) {
+  OpenBlock block(run, formats, offset, count, /*has_second=*/true);
+  if (block.has_roots())
+    adamw<true>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
+  else
+    adamw<false>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
+  block.save();
+}
+
+SLUICE_VECTOR_CLONES void adamw_chunk(const Chunk& chunk, const UpdateFormats& formats,
+                                      const AdamWFactors& factors) {
+  const AdamWFactors f = factors;
+  for (std::int64_t begin = 0; begin < chunk.count; begin += optimizer::kBlock) {
+    const std::int64_t count = std::min(optimizer::kBlock, chunk.count - begin);
+    if (count == optimizer::kBlock)
+      adamw_block(*chunk.run, formats, chunk.offset + begin, optimizer::kBlock, f);
+    else
+      adamw_block(*chunk.run, formats, chunk.offset + begin, count, f);
   }
 }
 
@@ -67,9 +90,8 @@ struct LionFactors {
         gradient_scale(run.gradient_scale) {}
 };
 
-SLUICE_VECTOR_CLONES void lion(float* weights, float* m, const float* gradient, std::int64_t n,
-                               const LionFactors& factors) {
-  const LionFactors f = factors;
+SLUICE_ELEMENT void lion(float* weights, float* m, const float* gradient, std::int64_t n,
+                         const LionFactors& f) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
     const float g = gradient[i] * f.gradient_scale;
@@ -80,26 +102,29 @@ SLUICE_VECTOR_CLONES void lion(float* weights, float* m, const float* gradient, 
   }
 }
 
+SLUICE_VECTOR_CLONES void lion_chunk(const Chunk& chunk, const UpdateFormats& formats,
+                                     const LionFactors& factors) {
+  const LionFactors f = factors;
+  for (std::int64_t begin = 0; begin < chunk.count; begin += optimizer::kBlock) {
+    const std::int64_t count = std::min(optimizer::kBlock, chunk.count - begin);
+    OpenBlock block(*chunk.run, formats, chunk.offset + begin, count, /*has_second=*/false);
+    lion(block.weights(), block.first(), block.gradient(), count, f);
+    block.save();
+  }
+}
+
 }  // namespace
 
 void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step) {
   require_formats(runs, formats);
-  optimizer::for_each_chunk(runs, [&](const Chunk& part) {
-    OpenChunk chunk(part, formats, /*has_second=*/true);
-    const AdamWFactors factors(step, *part.run);
-    const auto update = chunk.has_roots() ? adamw<true> : adamw<false>;
-    update(chunk.weights(), chunk.first(), chunk.second(), chunk.gradient(), chunk.count(), factors);
-    chunk.save();
-  });
+  optimizer::for_each_chunk(
+      runs, [&](const Chunk& chunk) { adamw_chunk(chunk, formats, AdamWFactors(step, *chunk.run)); });
 }
 
 void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step) {
   require_formats(runs, formats);
-  optimizer::for_each_chunk(runs, [&](const Chunk& part) {
-    OpenChunk chunk(part, formats, /*has_second=*/false);
-    lion(chunk.weights(), chunk.first(), chunk.gradient(), chunk.count(), LionFactors(step, *part.run));
-    chunk.save();
-  });
+  optimizer::for_each_chunk(
+      runs, [&](const Chunk& chunk) { lion_chunk(chunk, formats, LionFactors(step, *chunk.run)); });
 }
 
 void read_master(const std::byte* weights, const std::byte* master, MasterFormat format, std::int64_t first,
