@@ -44,23 +44,22 @@ void for_each_piece(const FactoredRun& run, std::int64_t row, Visit visit) {
     visit(Piece{row, column, std::min(kChunk, run.columns - column), row * run.columns + column});
 }
 
-/// Adds squares to `sums`; returns their sum.
-SLUICE_VECTOR_CLONES float add_squares(const float* x, float scale, std::int64_t n, float* sums) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float value = x[i] * scale;
-    sums[i] += value * value;
-    sum += value * value;
-  }
-  return sum;
-}
+struct PieceSquares {
+  float gradient = 0, weights = 0;
+};
 
-SLUICE_VECTOR_CLONES float squares_of(const float* x, std::int64_t n) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) sum += x[i] * x[i];
-  return sum;
+/// Sums of squares, which would each wait for its own last addition; the gradient's are added to `columns`, too.
+SLUICE_VECTOR_CLONES PieceSquares piece_squares(const float* gradient, float scale, const float* weights,
+                                                std::int64_t n, float* columns) {
+  float sum = 0, weight_sum = 0;
+#pragma omp simd reduction(+ : sum, weight_sum)
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float value = gradient[i] * scale;
+    columns[i] += value * value;
+    sum += value * value;
+    weight_sum += weights[i] * weights[i];
+  }
+  return {sum, weight_sum};
 }
 
 /// 1 / sqrt(V) of a piece is row_root * column_roots[i], at most 1 / eps1.
@@ -125,10 +124,11 @@ GroupSums sums_of(const FactoredRun& run, const UpdateFormats& formats, double r
     for_each_piece(run, row, [&](const Piece& piece) {
       const float* gradient =
           optimizer::open_gradient(run.gradient, formats.gradient, piece.offset, piece.count, buffer);
-      squares += static_cast<double>(
-          add_squares(gradient, run.gradient_scale, piece.count, partial.data() + piece.column));
       OpenWeights weights(run.weights, run.master, formats, piece.offset, piece.count);
-      out.sums.weight_squares += static_cast<double>(squares_of(weights.data(), piece.count));
+      const PieceSquares sums = piece_squares(gradient, run.gradient_scale, weights.data(), piece.count,
+                                              partial.data() + piece.column);
+      squares += static_cast<double>(sums.gradient);
+      out.sums.weight_squares += static_cast<double>(sums.weights);
     });
     if (!run.is_vector()) {
       const auto mean = static_cast<float>(squares / static_cast<double>(run.columns));
