@@ -42,13 +42,14 @@ void add_run(CLI::App& app, JobArguments& arguments, Action& action) {
 }
 
 /// A size such as 128.5GB.
-void add_memory(CLI::App& command, std::optional<std::int64_t>& bytes, const std::string& help) {
+void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
+              const std::string& help) {
   command.add_option_function<std::string>(
-      "--memory",
-      [&bytes](const std::string& text) {
+      option,
+      [&bytes, option](const std::string& text) {
         bytes = sluice::parse_bytes(text);
         if (!bytes)
-          throw CLI::ValidationError("--memory",
+          throw CLI::ValidationError(option,
                                      "'" + text + "' is no size with its unit, such as 128.5GB or 120GiB");
       },
       help);
@@ -60,8 +61,8 @@ void add_check(CLI::App& app, sluice::CheckArguments& arguments, Action& action)
   command->add_option("--ranks", arguments.ranks, "Number of ranks to plan for")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  add_memory(*command, arguments.memory_bytes,
-             "Memory of one rank, such as 128.5GB; left out: what this machine has");
+  add_size(*command, "--memory", arguments.memory_bytes,
+           "Memory of one rank, such as 128.5GB; left out: what this machine has");
   command->callback([&] { action = [&] { return sluice::check_command(arguments); }; });
 }
 
@@ -72,7 +73,9 @@ void add_plan(CLI::App& app, sluice::PlanArguments& arguments, Action& action) {
   command->add_option("--ranks", arguments.ranks, "Number of ranks")
       ->required()
       ->check(CLI::Range(1, 1 << 20));
-  add_memory(*command, arguments.memory_bytes, "Memory of one rank, such as 128.5GB");
+  add_size(*command, "--memory", arguments.memory_bytes, "Memory of one rank, such as 128.5GB");
+  add_size(*command, "--disk-rate", arguments.disk_rate,
+           "With memory.offload: what a rank's disk reads and writes in a second, such as 2GB");
   command->add_flag("--json", arguments.json, "Print JSON");
   command->callback([&] { action = [&] { return sluice::plan_command(arguments); }; });
 }

@@ -7,7 +7,7 @@ import checkpoint
 import h5py
 import numpy
 import program
-from program import FIXTURES, JobTest, mpirun, sluice
+from program import FIXTURES, JobTest, mpirun, sluice, with_fault
 
 RANKS, LENGTH, CHOICES = 3, 2048, 2
 CONFIG = {  # 22 M parameters; were the rows of an expert not taken in blocks, they would need 150 MB more
@@ -111,6 +111,84 @@ class Memory(JobTest):
         self.expect(mpirun(RANKS, program.SLUICE, "run", job), 71, "memory.limit: rank 0 must hold", "too little")
         self.expect(mpirun(RANKS, program.SLUICE, "run", job, "--set=optimizer.fit=auto", "--set=memory.limit=150MiB"), 71,
                     "optimizer.fit: no mode leaves a tenth of every rank's memory free")
+
+
+class Disk(JobTest):
+    """Experts, and what the optimizer keeps for them, on a disk."""
+
+    LIMIT = {"memory": {"offload": "disk", "limit": "300MiB"}}
+
+    def job(self, name, **changes):
+        shape = self.directory / "shape"
+        shape.mkdir(exist_ok=True)
+        (shape / "config.json").write_text(json.dumps(CONFIG | {"num_experts": 64, "num_hidden_layers": 8, "moe_intermediate_size": 256}))
+        return self.write_job(
+            f"{name}.toml", model={"path": shape, "dtype": "bfloat16", "init": "random"},
+            optimizer={"state": "int8", "master": "24bit", "gradients": "release"},
+            data={"tokens": FIXTURES / "moby-dick.tokens.h5", "sequence_length": 64}, train={"steps": 3, "batch_sequences": 3},
+            export={"at_end": True, "path": self.directory / f"{name}-trained"}, **changes)
+
+    def losses(self, job):
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            return metrics["train/loss"][:].tolist(), metrics["train/phase_seconds/disk_wait"][:].sum()
+
+    def on_disk(self, output):
+        return [float(size) for size in re.findall(r"([\d.]+) MB", re.search("^offload .*$", output, re.MULTILINE)[0])]
+
+    def test_it_trains_loads_and_exports_the_same_bits_as_memory(self):
+        memory, disk = self.job("memory"), self.job("disk", **self.LIMIT)
+        self.expect(mpirun(RANKS, program.SLUICE, "run", memory), 0)
+        result = mpirun(RANKS, program.SLUICE, "run", disk)
+        self.expect(result, 0)
+        self.assertGreater(min(self.on_disk(result.output)), 10)
+        self.assertEqual(self.losses(memory)[0], self.losses(disk)[0])
+        self.assertEqual(self.losses(memory)[1], 0)
+        self.assertGreater(self.losses(disk)[1], 0)
+        with h5py.File(self.output_of(disk) / "metrics.h5") as metrics:
+            self.assertLess((metrics["memory/peak_growth_bytes"][:] / metrics["memory/planned_bytes"][:]).max(), 1)
+        trained = [self.directory / f"{name}-trained" for name in ("memory", "disk")]
+        self.expect(sluice("verify", *trained), 0)
+        # The checkpoint streams to the disk in the same way, and an evaluation reads it from there.
+        words = ["--set", f"model.path={trained[0]}", "--set=model.init=checkpoint", "--set=job.kind=evaluate",
+                 "--set=job.overwrite=true", f"--set=export.path={self.directory / 'none'}", "--set=load.verify=true", "--set=memory.limit=205MiB"]
+        losses = []
+        for job in (memory, disk):
+            result = mpirun(RANKS, program.SLUICE, "run", job, *words)
+            self.expect(result, 0, "verified ")
+            losses.append(re.search(r"loss [\d.]+", result.output)[0])
+        self.assertGreater(min(self.on_disk(result.output)), 1)
+        self.assertEqual(*losses)
+
+    def test_plan_says_what_lies_there_and_what_a_step_moves(self):
+        job = self.job("plan", memory={"offload": "disk"})
+        plan = json.loads(sluice("plan", job, "--ranks", RANKS, "--memory", "200MB", "--disk-rate", "1GB", "--json").output)
+        for rank in plan["ranks"]:
+            disk = rank["disk"]
+            self.assertTrue(rank["fits"])
+            self.assertEqual(disk["step_written_bytes"], disk["weights_bytes"] + disk["optimizer_bytes"])
+            self.assertEqual(disk["step_seconds"], max(disk["step_read_bytes"], disk["step_written_bytes"]) / 1e9)
+        self.expect(sluice("plan", job, "--ranks", RANKS, "--memory", "200MB"), 0, "on disk", "written a step")
+        self.expect(sluice("plan", job, "--ranks", RANKS, "--memory", "200MB", "--set=memory.offload=none"), 0,
+                    "does not fit", "--set memory.offload=disk --set optimizer.gradients=release")
+
+    def test_what_the_disk_refuses_ends_the_job_and_leaves_nothing(self):
+        for site in ("offload.read", "offload.write"):
+            job = self.job(site, memory=self.LIMIT["memory"] | {"offload_path": self.directory / "scratch"})
+            result = mpirun(RANKS, *with_fault(site, 1, 2, "io"), "run", job)
+            self.expect(result, 74, f"at {site}")
+            self.assertEqual(list((self.directory / "scratch").iterdir()), [])
+
+    def test_a_rank_that_is_killed_leaves_nothing(self):
+        job = self.job("killed", memory=self.LIMIT["memory"] | {"offload_path": self.directory / "scratch"})
+        result = mpirun(RANKS, *with_fault("offload.write", 2, 3, "kill"), "run", job)
+        self.assertNotEqual(result.status, 0)
+        self.assertEqual(list((self.directory / "scratch").iterdir()), [])
+
+    def test_places_that_are_no_disk_or_have_no_room_are_refused(self):
+        job = self.job("shm", memory=self.LIMIT["memory"] | {"offload_path": "/dev/shm"})
+        self.expect(mpirun(RANKS, program.SLUICE, "run", job), 78, "memory.offload_path", "/dev/shm lies in memory")
+        job = self.job("kept", memory={"offload": "disk"})
+        self.expect(sluice("check", job, "--set=optimizer.gradients=float32"), 78, "memory.offload", 'optimizer.gradients = "release"')
 
 
 if __name__ == "__main__":

@@ -2,14 +2,17 @@
 
 #include "data/share_of.hpp"
 #include "model/small_model.hpp"
+#include "plan/offload.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -42,13 +45,19 @@ Batch share_of_batch(const TrainerOptions& job, const Communicator& comm, std::i
 /// A trainer on the ranks of a communicator, with its weights.
 class Training {
  public:
+  /// With `offload_directory` all experts, and their state, lie on a disk there.
   Training(Communicator& comm, const test::SmallModel& model, const TrainerOptions& job,
-           int expert_parallel = 1)
+           int expert_parallel = 1, const std::filesystem::path& offload_directory = {})
       : comm_(comm),
         job_(job),
-        plan_(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
-        weights_(drawn(plan_, comm.rank(), model.description.manifest)),
-        trainer_(comm, model.description.config, model.description.manifest, weights_, job_) {}
+        plan_(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel},
+              offload_directory.empty() ? ShardAlignment::kLines : ShardAlignment::kPages),
+        weights_(plan_, comm.rank(), DType::kFloat32, "weights"),
+        offload_(offload(model.description.manifest, offload_directory)),
+        trainer_(comm, model.description.config, model.description.manifest, drawn(model), job_,
+                 offload_.get()) {
+    if (offload_) offload_->page();
+  }
 
   StepMetrics gradients_of(const Batch& whole) {
     return trainer_.compute_gradients(1, test::share_of(whole, comm_));
@@ -60,6 +69,12 @@ class Training {
     return trainer_.step(index + 1, share_of_batch(job_, comm_, index), kRate);
   }
   [[nodiscard]] ShardArena& weights() { return weights_; }
+  /// Where they can be read and, between steps, kept so.
+  ShardArena& mapped_weights() {
+    if (offload_) offload_->map();
+    return weights_;
+  }
+  [[nodiscard]] std::int64_t disk_reads() const { return offload_ ? offload_->file().read_bytes() : 0; }
   /// Routers find all experts equally probable.
   void silence_routers(const ParameterManifest& manifest) {
     const UnitLayouts& layouts = plan_.layouts();
@@ -75,16 +90,25 @@ class Training {
   [[nodiscard]] const ShardArena& gradients() const { return trainer_.gradients(); }
 
  private:
-  static ShardArena drawn(const ShardPlan& plan, int rank, const ParameterManifest& manifest) {
-    ShardArena weights(plan, rank, DType::kFloat32, "weights");
-    initialize_shards(weights, manifest, 0.2F, 7);
-    return weights;
+  ShardArena& drawn(const test::SmallModel& model) {
+    initialize_shards(weights_, model.description.manifest, 0.2F, 7);
+    return weights_;
+  }
+  std::unique_ptr<OffloadedUnits> offload(const ParameterManifest& manifest,
+                                          const std::filesystem::path& directory) {
+    if (directory.empty()) return nullptr;
+    const OptimizerLayout state(manifest, plan_, comm_.rank(), job_.optimizer.mode, DType::kFloat32);
+    const Workload work{.dtype = DType::kFloat32, .optimizer = job_.optimizer.mode};
+    const OffloadPlan plan =
+        plan_offload(plan_, &state, comm_.rank(), work, std::numeric_limits<std::int64_t>::max());
+    return std::make_unique<OffloadedUnits>(weights_, plan, directory, /*limit_seconds=*/60);
   }
 
   Communicator& comm_;
   const TrainerOptions job_;
   const ShardPlan plan_;
   ShardArena weights_;
+  std::unique_ptr<OffloadedUnits> offload_;
   Trainer trainer_;
 };
 
@@ -349,6 +373,40 @@ TEST(Trainer, a_gradient_that_is_not_finite_is_never_applied_where_it_is_release
   std::fill_n(weights, bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
   test::expect_error(ExitCode::kNumerics, {"step 1: loss", "not finite"},
                      [&] { static_cast<void>(training.step(0)); });
+}
+
+void expect_trains_from_a_disk_as_from_memory(const TrainerOptions& job, int expert_parallel) {
+  SCOPED_TRACE(testing::Message() << name_of(job.optimizer.mode.kind) << ", groups of " << expert_parallel);
+  const test::SmallModel model(nlohmann::json{{"num_hidden_layers", 4}, {"mlp_only_layers", {1}}});
+  Training in_memory(test::test_world(), model, job, expert_parallel);
+  const test::TemporaryDirectory directory;
+  Training on_disk(test::test_world(), model, job, expert_parallel, directory.path());
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "the file has no name";
+  for (std::int64_t step = 0; step < 3; ++step) {
+    const StepMetrics expected = in_memory.step(step), found = on_disk.step(step);
+    EXPECT_EQ(found.loss, expected.loss);
+    EXPECT_EQ(found.grad_norm, expected.grad_norm);
+  }
+  EXPECT_GT(on_disk.disk_reads(), 0);
+  expect_same_elements(on_disk.mapped_weights(), in_memory.weights(), /*tolerance=*/0);
+}
+
+TEST(Trainer, what_lies_on_a_disk_is_trained_bit_for_bit_as_in_memory) {
+  const int ranks = test::test_world().size();
+  for (const OptimizerMode& mode :
+       {OptimizerMode{.gradients = GradientMode::kRelease},
+        OptimizerMode{.state = StateFormat::kBFloat16, .gradients = GradientMode::kRelease},
+        OptimizerMode{.kind = OptimizerKind::kAdafactor,
+        .state = StateFormat::kFactored,
+        .gradients = GradientMode::kRelease,
+        .clip = ClipRule::kUnit}})
+    for (const std::int64_t sequences : {std::int64_t{1}, std::int64_t{3} * ranks + 1})
+      for (const int expert_parallel : {1, ranks}) {
+        TrainerOptions job = small_job(sequences);
+        job.optimizer.mode = mode;
+        job.optimizer.max_grad_norm = 0.05;
+        expect_trains_from_a_disk_as_from_memory(job, expert_parallel);
+      }
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ struct PlanArguments {
   JobArguments job;  ///< its file may be a model directory or a config.json: a training job with all defaults
   int ranks = 1;
   std::optional<std::int64_t> memory_bytes;  ///< of one rank
+  std::optional<std::int64_t> disk_rate;     ///< bytes that a rank's disk reads or writes in a second
   bool json = false;
 };
 /// Bytes per rank for each purpose, and whether they fit.

@@ -83,6 +83,18 @@ std::optional<FitAdvice> smaller_optimizer(const PeakOf& peak_of, const Workload
   return same ? same : smaller_state(peak_of, work, OptimizerKind::kAdafactor, memory_bytes);
 }
 
+/// Released gradients, and the rest on a disk, if the mode as written would do with them.
+std::optional<FitAdvice> use_of_a_disk(const PeakOf& peak_of, const Workload& work,
+                                       std::int64_t memory_bytes) {
+  if (work.offload_above) return std::nullopt;
+  Workload changed = work;
+  changed.optimizer.gradients = GradientMode::kRelease;
+  changed.offload_above = usable_bytes(memory_bytes);
+  const std::int64_t peak = peak_of(changed);
+  if (peak > memory_bytes) return std::nullopt;
+  return FitAdvice{"--set memory.offload=disk --set optimizer.gradients=release", peak};
+}
+
 /// What can be done with the model on these ranks where training cannot.
 void add_other_kinds(const PeakOf& peak_of, const Workload& work, std::int64_t memory_bytes,
                      std::vector<FitAdvice>& advice) {
@@ -113,6 +125,7 @@ std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_
   if (std::optional<FitAdvice> less = more_recomputed(peak_of, work, memory_bytes)) advice.push_back(*less);
   if (std::optional<FitAdvice> smaller = smaller_optimizer(peak_of, work, memory_bytes))
     advice.push_back(*smaller);
+  if (std::optional<FitAdvice> disk = use_of_a_disk(peak_of, work, memory_bytes)) advice.push_back(*disk);
   add_other_kinds(peak_of, work, memory_bytes, advice);
   return advice;
 }

@@ -45,8 +45,41 @@ Staging plan_staging(const Blueprint& blueprint, const ShardPlan& shards) {
   }
 }
 
+/// What a step takes at least to read and write: at the same time, each at the disk's rate.
+double disk_seconds(const OffloadPlan& offload, std::int64_t disk_rate) {
+  return static_cast<double>(std::max(offload.step_read_bytes, offload.step_written_bytes)) /
+         static_cast<double>(disk_rate);
+}
+
+nlohmann::json disk_json(const OffloadPlan& offload, std::optional<std::int64_t> disk_rate) {
+  nlohmann::json out{{"weights_bytes", offload.weight_bytes},
+                     {"optimizer_bytes", offload.state_bytes},
+                     {"step_read_bytes", offload.step_read_bytes},
+                     {"step_written_bytes", offload.step_written_bytes}};
+  if (disk_rate) out["step_seconds"] = disk_seconds(offload, *disk_rate);
+  return out;
+}
+
+/// Where something lies on a disk: how much, and what a step moves.
+void print_disk(const std::vector<RankMemory>& ranks, std::optional<std::int64_t> disk_rate) {
+  std::vector<std::vector<std::string>> rows{
+      {"on disk", "weights", "optimizer", "read a step", "written a step"}};
+  if (disk_rate) rows.front().emplace_back("seconds a step");
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const OffloadPlan& offload = ranks[rank].offload;
+    if (offload.file_bytes() == 0) continue;
+    std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{fmt::format("rank {}", rank)});
+    for (const std::int64_t bytes :
+         {offload.weight_bytes, offload.state_bytes, offload.step_read_bytes, offload.step_written_bytes})
+      row.push_back(format_bytes(bytes));
+    if (disk_rate) row.push_back(fmt::format("{:.2f}", disk_seconds(offload, *disk_rate)));
+  }
+  if (rows.size() > 1) console::write_line(console::table(rows));
+}
+
 nlohmann::json as_json(const std::vector<RankMemory>& ranks, int world, std::optional<std::int64_t> limit,
-                       const Blueprint& blueprint, const Staging& staging) {
+                       std::optional<std::int64_t> disk_rate, const Blueprint& blueprint,
+                       const Staging& staging) {
   nlohmann::json out{{"parameters", blueprint.model.manifest.parameter_count()},
                      {"structure_hash", blueprint.model.manifest.structure_hash().hex()},
                      {"staging_is_exact", staging.not_exact.empty()}};
@@ -61,6 +94,7 @@ nlohmann::json as_json(const std::vector<RankMemory>& ranks, int world, std::opt
     for (const auto& [name, bytes] : memory.parts()) row[std::string(name) + "_bytes"] = bytes;
     for (const auto& [name, bytes] : memory.phases()) row["phases"][std::string(name) + "_bytes"] = bytes;
     row["peak_bytes"] = memory.peak();
+    if (memory.offload.file_bytes() > 0) row["disk"] = disk_json(memory.offload, disk_rate);
     if (limit) row["fits"] = memory.peak() <= *limit;
     out["ranks"].push_back(row);
   }
@@ -138,12 +172,14 @@ int plan_command(const PlanArguments& arguments) {
   const std::vector<RankMemory> ranks =
       blueprint.memory_plan(plan, workload_of(blueprint.config, limit), staging.bytes);
   if (arguments.json) {
-    console::write_line(as_json(ranks, arguments.ranks, limit, blueprint, staging).dump(2));
+    console::write_line(
+        as_json(ranks, arguments.ranks, limit, arguments.disk_rate, blueprint, staging).dump(2));
     return 0;
   }
   console::write_line(as_table(ranks, "bytes per rank", [](const RankMemory& rank) { return rank.parts(); }));
   console::write_line(
       as_table(ranks, "needed at once", [](const RankMemory& rank) { return rank.phases(); }));
+  print_disk(ranks, arguments.disk_rate);
   console::line("  The process itself, with its code and libraries, comes on top.");
   print_mode(blueprint.config, chooses_mode(blueprint.config) && limit.has_value());
   if (!staging.not_exact.empty()) console::line("  Staging is what it may be at most: {}", staging.not_exact);
