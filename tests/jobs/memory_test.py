@@ -149,7 +149,10 @@ class Disk(JobTest):
         trained = [self.directory / f"{name}-trained" for name in ("memory", "disk")]
         self.expect(sluice("verify", *trained), 0)
         # The checkpoint streams to the disk in the same way, and an evaluation reads it from there.
-        words = ["--set", f"model.path={trained[0]}", "--set=model.init=checkpoint", "--set=job.kind=evaluate",
+        few = self.directory / "few.h5"
+        with h5py.File(few, "w") as file:
+            file["tokens"] = numpy.arange(20 * 64, dtype="int32") % 97
+        words = ["--set", f"model.path={trained[0]}", f"--set=data.tokens={few}", "--set=model.init=checkpoint", "--set=job.kind=evaluate",
                  "--set=job.overwrite=true", f"--set=export.path={self.directory / 'none'}", "--set=load.verify=true", "--set=memory.limit=205MiB"]
         losses = []
         for job in (memory, disk):
