@@ -54,9 +54,10 @@ cat >$build/vector.hpp <<'END'
 #pragma pop_macro("_GLIBCXX20_CONSTEXPR")
 #endif
 END
-# -fno-openmp: clang has no omp.h of its own here. Deprecated is what GCC's own std::stable_sort calls.
+# -fno-openmp: clang has no omp.h of its own here. Deprecated is what GCC's own std::stable_sort calls. The build's flags name
+# warnings that only GCC has.
 options=(-p "$build" --quiet --extra-arg-before=-include"$PWD/$build/vector.hpp" --extra-arg=-fno-openmp
-  --extra-arg=-Wno-deprecated-declarations)
+  --extra-arg=-Wno-deprecated-declarations --extra-arg=-Wno-unknown-warning-option)
 
 # tidy_one FILE: its findings, in one piece. One header's findings come with every file that includes it.
 tidy_one() {
