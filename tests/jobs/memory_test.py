@@ -71,7 +71,8 @@ class Memory(JobTest):
             taken, tokens = self.train(model, expert_parallel)
             everything = [RANKS * LENGTH] * CHOICES + [0] * (CONFIG["num_experts"] - CHOICES)
             self.assertEqual(tokens.tolist(), [everything] * CONFIG["num_hidden_layers"])
-            self.assertGreater(taken, 0.8)  # rank 0, with all the tokens, takes most of what was planned
+            # Rank 0, with all the tokens, takes most of what was planned. Other numbers of rows would compile more kernels.
+            self.assertGreater(taken, 0.7)
 
     def test_stays_within_the_plan_when_graphs_are_kept(self):
         taken, _ = self.train(self.shape(HYBRID), train={"recompute": "none"}, init="random")
