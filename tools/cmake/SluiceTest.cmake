@@ -71,7 +71,11 @@ function(sluice_test name)
   cmake_parse_arguments(arg "" "" "LIBRARIES" ${ARGN})
   sluice_test_program(${name} SOURCES ${arg_UNPARSED_ARGUMENTS} LIBRARIES ${arg_LIBRARIES} GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 120 ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT}")
+  set(limit 120)
+  if(SLUICE_SANITIZE)
+    set(limit 360)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${limit} ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT}")
 endfunction()
 
 # sluice_mpi_test(NAME file... RANKS n... LIBRARIES lib...): a GoogleTest program with tests/support's main, run once for
