@@ -255,7 +255,7 @@ class Check(JobTest):
 
     def test_every_file_of_configs_is_tested_here(self):
         files = {path.name for path in (SOURCE / "configs").glob("*.toml")}
-        self.assertEqual(files, {"quickstart.toml", "qwen3.5-35b-a3b-3-nodes.toml"})
+        self.assertEqual(files, {"quickstart.toml", "qwen3.5-35b-a3b-1-node-disk.toml", "qwen3.5-35b-a3b-3-nodes.toml"})
 
     def test_published_models_have_their_published_size(self):
         for name in ["Qwen3-30B-A3B", "Qwen3-8B", "Qwen3-32B"]:
@@ -321,6 +321,17 @@ class Plan(JobTest):
 
     def test_what_is_left(self):
         self.expect(self.plan("--memory", "1TB"), 0, "rank 2: fits, leaving ")
+
+    def test_the_case_on_one_node_with_a_disk(self):
+        told = sluice("plan", SOURCE / "configs/qwen3.5-35b-a3b-1-node-disk.toml", "--ranks", 1, "--memory", "128.5GB",
+                      "--disk-rate", "3GB", "--json", f"--set=model.path={MODELS / 'Qwen3.5-35B-A3B'}")
+        self.expect(told, 0)
+        rank = json.loads(told.output)["ranks"][0]
+        self.assertTrue(rank["fits"])
+        self.assertLess(rank["peak_bytes"], 0.9 * 128.5e9)
+        self.assertEqual(rank["disk"]["weights_bytes"], 0)
+        self.assertLess(rank["disk"]["optimizer_bytes"], 100e9)
+        self.assertLess(rank["disk"]["step_seconds"], 30)
 
     def test_the_case_of_three_nodes(self):
         file, model = SOURCE / "configs/qwen3.5-35b-a3b-3-nodes.toml", MODELS / "Qwen3.5-35B-A3B"
