@@ -97,12 +97,12 @@ int PagedFile::add(std::span<std::byte> memory) {
   const std::scoped_lock lock(mutex_);
   regions_.push_back(
       {.data = memory.data(), .bytes = bytes, .offset = std::exchange(next_offset_, next_offset_ + bytes)});
-  if (is_mapped_) map_region(regions_.back());
+  if (is_mapped_) map_region(regions_.back(), PROT_READ | PROT_WRITE);
   return static_cast<int>(regions_.size()) - 1;
 }
 
-void PagedFile::map_region(const Region& region) const {
-  void* const place = ::mmap(region.data, static_cast<std::size_t>(region.bytes), PROT_READ | PROT_WRITE,
+void PagedFile::map_region(const Region& region, int protection) const {
+  void* const place = ::mmap(region.data, static_cast<std::size_t>(region.bytes), protection,
                              MAP_SHARED | MAP_FIXED, file_.get(), region.offset);
   if (place == MAP_FAILED) fail(ExitCode::kIo, "cannot map {}: {}", name_, errno_text(errno));
 }
@@ -123,7 +123,7 @@ void PagedFile::map() {
   if (is_mapped_) return;
   for (Region& region : regions_) {
     drop(region);
-    map_region(region);
+    map_region(region, PROT_READ);
   }
   is_mapped_ = true;
   changed_.notify_all();
@@ -135,15 +135,19 @@ void PagedFile::page() {
   if (!std::exchange(is_mapped_, false)) return;
   if (::fdatasync(file_.get()) != 0) fail(ExitCode::kIo, "cannot write {}: {}", name_, errno_text(errno));
   for (Region& region : regions_) {
-    Digest digest;
-    for (std::int64_t begin = 0; begin < region.bytes; begin += kPieceBytes)
-      digest += digest_of(
-          {region.data + begin, static_cast<std::size_t>(std::min(kPieceBytes, region.bytes - begin))},
-          static_cast<std::uint64_t>(begin));
-    region.digest = digest;
+    if (!region.digest) region.digest = digest_of_memory(region);
     unmap_region(region);
     ::posix_fadvise(file_.get(), region.offset, region.bytes, POSIX_FADV_DONTNEED);
   }
+}
+
+Digest PagedFile::digest_of_memory(const Region& region) {
+  Digest digest;
+  for (std::int64_t begin = 0; begin < region.bytes; begin += kPieceBytes)
+    digest += digest_of(
+        {region.data + begin, static_cast<std::size_t>(std::min(kPieceBytes, region.bytes - begin))},
+        static_cast<std::uint64_t>(begin));
+  return digest;
 }
 
 void PagedFile::set_budget(std::int64_t bytes) {

@@ -23,8 +23,9 @@ namespace sluice {
 /// Regions of this process's memory, each with a place in one file that has no name: whatever ends the process, the
 /// file is gone. The addresses stay; what lies there depends on the mode.
 ///
-///   mapped (from the start): the file itself, so that all regions can be read and written as they come, while loading
-///           and exporting; twice a second what was written goes to the disk and leaves the page cache
+///   mapped: the file itself, so that all regions can be read as they come, while saving and exporting, and from the start
+///           to the first page() also written, while loading; twice a second what was written goes to the disk and
+///           leaves the page cache
 ///   paged:  nothing but the regions in use, read and written directly, past the page cache, by two threads
 ///
 /// All but the two threads' work is for one thread of the owner.
@@ -43,8 +44,8 @@ class PagedFile {
   /// and must outlive this, or the call of stop(). Returns the region's number.
   int add(std::span<std::byte> memory);
 
-  /// Changes the mode. map(): what was released is on the disk first. page(): no region may be in use by others;
-  /// notes a checksum of each, against which every read is held.
+  /// Changes the mode. map(): what was released is on the disk first. page(): no region may be in use by others; the
+  /// first time it notes a checksum of each, against which every read is held.
   void map();
   void page();
 
@@ -77,18 +78,20 @@ class PagedFile {
     std::int64_t offset = 0;  ///< in the file
     Place place = Place::kDisk;
     bool is_used = false;
-    bool stays = false;  ///< once written
+    bool stays = false;              ///< once written
     std::optional<Digest> digest{};  ///< of what the file holds, if it is known
   };
 
   void create(const std::filesystem::path& directory, std::int64_t bytes);
-  void map_region(const Region& region) const;
+  void map_region(const Region& region, int protection) const;
   void unmap_region(const Region& region) const;
   void start_reading(Region& region);
   void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done, const char* what);
   void read_loop(const std::stop_token& stop);
   void write_loop(const std::stop_token& stop);
   void drop_mapped_pages();
+  /// The sum of those of the pieces in which a region travels.
+  static Digest digest_of_memory(const Region& region);
   Digest transfer(const Region& region, bool writes) const;
   void drop(Region& region);
   void note_failure();
