@@ -30,7 +30,7 @@ def draw_curves(losses_axes, percent_axes, curves, begin):
 
 def draw(parts, branch_step, path):
     """`parts`: {"scratch" or "branch": {mode: losses}}; of each kind the mode of the most bytes comes first."""
-    figure, grid = pyplot.subplots(2, len(parts), figsize=(6.5 * len(parts), 7), dpi=100, squeeze=False, sharex=True,
+    figure, grid = pyplot.subplots(2, len(parts), figsize=(6.5 * len(parts), 7), dpi=80, squeeze=False, sharex=True,
                                    constrained_layout=True)
     for (losses_axes, percent_axes), (part, curves) in zip(grid.T, parts.items()):
         draw_curves(losses_axes, percent_axes, curves, branch_step if part == "branch" else 0)
