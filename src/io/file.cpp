@@ -36,10 +36,7 @@ bool is_bad_path(int error_number) {
 }
 
 void sync_directory_of(const std::filesystem::path& path) {
-  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
-  const FileDescriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
-    fail(ExitCode::kIo, "cannot write the directory {} to disk: {}", parent.string(), errno_text(errno));
+  sync_directory(path.has_parent_path() ? path.parent_path() : ".");
 }
 
 /// mincore() tells the truth about files that the process owns or may write, and calls all pages of others
@@ -52,6 +49,12 @@ bool tells_residency(const std::filesystem::path& path, int descriptor) {
 }
 
 }  // namespace
+
+void sync_directory(const std::filesystem::path& path) {
+  const FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
+    fail(ExitCode::kIo, "cannot write the directory {} to disk: {}", path.string(), errno_text(errno));
+}
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
   std::swap(value_, other.value_);

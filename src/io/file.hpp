@@ -98,6 +98,9 @@ class OutputFile {
   FileDescriptor descriptor_;
 };
 
+/// Makes the names in a directory durable. Error(kIo) if the system refuses.
+void sync_directory(const std::filesystem::path& path);
+
 /// The whole of a small text file. Error(kBadData) if it is missing or longer than `limit_bytes`.
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::int64_t limit_bytes);
 

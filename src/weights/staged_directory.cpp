@@ -4,22 +4,17 @@
 #include "base/log.hpp"
 #include "io/file.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <cerrno>
+#include <random>
+#include <string>
 #include <system_error>
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-void sync_directory(const fs::path& path) {
-  const FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
-    fail(ExitCode::kIo, "cannot sync the directory {}: {}", path.string(), errno_text(errno));
-}
 
 /// What runs that were killed could not remove. Another run may still be writing there, so it is only named.
 void name_leftovers(const fs::path& target) {
@@ -31,6 +26,16 @@ void name_leftovers(const fs::path& target) {
                    entry.path().string());
 }
 
+/// A new directory, ".NAME.`word`-RANDOM" beside a target. Made here or not at all: one that is there belongs to
+/// another process, whatever its number.
+fs::path create_directory_beside(const fs::path& target, std::string_view word) {
+  for (;;) {
+    const fs::path path = name_beside(target, word);
+    if (::mkdir(path.c_str(), 0777) == 0) return path;
+    if (errno != EEXIST) fail(ExitCode::kIo, "cannot create {}: {}", path.string(), errno_text(errno));
+  }
+}
+
 /// "a/b/" and "a/b" name the same target; a name is needed to stage beside.
 fs::path normal(const fs::path& path) {
   const fs::path whole = fs::absolute(path).lexically_normal();
@@ -39,18 +44,21 @@ fs::path normal(const fs::path& path) {
 
 }  // namespace
 
+fs::path name_beside(const fs::path& target, std::string_view word) {
+  std::random_device random;
+  return target.parent_path() /
+         fmt::format(".{}.{}-{:08x}{:08x}", target.filename().string(), word, random(), random());
+}
+
 StagedDirectory::StagedDirectory(const fs::path& target, IfTaken if_taken)
-    : target_(normal(target)),
-      staging_(target_.parent_path() /
-               fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid())),
-      if_taken_(if_taken) {
+    : target_(normal(target)), if_taken_(if_taken) {
   if (if_taken_ == IfTaken::kRefuse && !is_free(target_))
     fail(ExitCode::kUsage, "{} is already there; choose another name or remove it", target_.string());
   name_leftovers(target_);
   std::error_code error;
   fs::create_directories(target_.parent_path(), error);
-  if (!error) fs::create_directory(staging_, error);
-  if (error) fail(ExitCode::kIo, "cannot create {}: {}", staging_.string(), error.message());
+  if (error) fail(ExitCode::kIo, "cannot create {}: {}", target_.parent_path().string(), error.message());
+  staging_ = create_directory_beside(target_, "partial");
 }
 
 bool StagedDirectory::is_free(const fs::path& target) {

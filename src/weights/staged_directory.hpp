@@ -2,8 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 namespace sluice {
+
+/// ".NAME.`word`-RANDOM" in the directory of `target`: hidden, with 64 random bits, so that no other process, here or on
+/// another machine, uses the same.
+[[nodiscard]] std::filesystem::path name_beside(const std::filesystem::path& target, std::string_view word);
 
 /// What becomes of a directory whose name is taken, by more than an empty directory.
 enum class IfTaken : bool {
@@ -11,7 +16,7 @@ enum class IfTaken : bool {
   kNextName,  ///< "name-1" or the first that is free: what is written cost too much to be thrown away
 };
 
-/// Collects files under a temporary name beside the target; commit() gives the directory its name. Without
+/// Collects files under a temporary name of its own making beside the target; commit() gives the directory its name. Without
 /// commit() the destructor removes everything.
 class StagedDirectory {
  public:
