@@ -41,6 +41,17 @@ void add_run(CLI::App& app, JobArguments& arguments, Action& action) {
   command->callback([&] { action = [&] { return sluice::run_command(arguments); }; });
 }
 
+void add_launch(CLI::App& app, sluice::LaunchArguments& arguments, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("launch", "Run a job under mpirun; Ctrl-C once lets it save and end with 75");
+  add_job_arguments(*command, arguments.job);
+  command->add_option("-n,--ranks", arguments.ranks, "Number of ranks")
+      ->required()
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("options", arguments.launcher_options, "Options of mpirun, behind --");
+  command->callback([&] { action = [&] { return sluice::launch_command(arguments); }; });
+}
+
 /// A size such as 128.5GB.
 void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
               const std::string& help) {
@@ -108,6 +119,26 @@ void add_verify(CLI::App& app, sluice::VerifyArguments& arguments, Action& actio
   command->callback([&] { action = [&] { return sluice::verify_command(arguments); }; });
 }
 
+/// "checkpoint ls RUN" and its like.
+void add_checkpoint(CLI::App& app, sluice::CheckpointArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand("checkpoint", "Saved steps of a run: list, verify, export");
+  command->require_subcommand(1);
+  const auto add = [&](const char* name, const char* help, int (*run)(const sluice::CheckpointArguments&)) {
+    CLI::App* part = command->add_subcommand(name, help);
+    part->add_option("run", arguments.run, "Run directory, its checkpoint.path, or one saved step")
+        ->required();
+    part->callback([&arguments, &action, run] { action = [&arguments, run] { return run(arguments); }; });
+    return part;
+  };
+  add("ls", "List the saved steps, and whether they are whole", sluice::checkpoint_list_command);
+  add("verify", "Read every byte of them", sluice::checkpoint_verify_command)
+      ->add_option("--step", arguments.step, "Of this step alone");
+  CLI::App* part =
+      add("export", "Write a Hugging Face directory from one of them", sluice::checkpoint_export_command);
+  part->add_option("out_dir", arguments.output, "Directory to create")->required();
+  part->add_option("--step", arguments.step, "Which; left out: the newest");
+}
+
 /// What to tell of a first word that is no command, or "".
 std::string unknown_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
@@ -125,17 +156,21 @@ int parse_and_act(int argc, char** argv) {
   app.require_subcommand(1);
   Action action;
   JobArguments job;
+  sluice::LaunchArguments launch;
   sluice::CheckArguments check;
   sluice::PlanArguments plan;
   sluice::InspectArguments inspect;
   sluice::SynthesizeArguments synthesize;
   sluice::VerifyArguments verify;
+  sluice::CheckpointArguments checkpoint;
   add_run(app, job, action);
+  add_launch(app, launch, action);
   add_check(app, check, action);
   add_plan(app, plan, action);
   add_inspect(app, inspect, action);
   add_synthesize(app, synthesize, action);
   add_verify(app, verify, action);
+  add_checkpoint(app, checkpoint, action);
   const std::string first = argc > 1 ? argv[1] : "";
   if (first == "help" && argc == 2) {
     std::cout << app.help() << std::flush;
@@ -156,7 +191,7 @@ int parse_and_act(int argc, char** argv) {
   }
   const int status = action();
   // A job's results are files; of all else what is printed is the result.
-  if (!app.got_subcommand("run")) sluice::console::require_written();
+  if (!app.got_subcommand("run") && !app.got_subcommand("launch")) sluice::console::require_written();
   return status;
 }
 

@@ -2,7 +2,9 @@
 //
 //   mpirun -np 3 sluice run job.toml
 
+#include "base/error.hpp"
 #include "base/fault.hpp"
+#include "base/log.hpp"
 #include "data/batch_source.hpp"
 #include "job/console.hpp"
 #include "job/export_weights.hpp"
@@ -10,6 +12,7 @@
 #include "job/prepare/batch_options.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/prepare/trainer_options.hpp"
+#include "job/training_state.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
 #include "train/debug_dump.hpp"
@@ -17,6 +20,7 @@
 #include "train_report.hpp"
 
 #include <cstring>
+#include <functional>
 #include <optional>
 
 namespace sluice {
@@ -46,6 +50,26 @@ StepMetrics dumped_step(DebugDump& dump, Trainer& trainer, const ShardArena& wei
   return metrics;
 }
 
+/// All that this rank keeps from step to step.
+std::vector<StateSpan> list_training_state(const JobContext& context, Trainer& trainer,
+                                           const ShardArena& weights) {
+  Optimizer& optimizer = trainer.optimizer();
+  return list_state(context.blueprint.model.manifest, weights,
+                    {&optimizer.layout(), context.config().optimizer.mode(), optimizer.state()});
+}
+
+/// Numbers that are not finite are found on all ranks alike, and before anything is updated unless gradients are
+/// released: then what was trained up to there is saved before the job ends.
+StepMetrics saving_before_failure(const JobConfig& config, const std::function<StepMetrics()>& step,
+                                  const std::function<void()>& save) {
+  try {
+    return step();
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kNumerics && config.optimizer.gradients != GradientMode::kRelease) save();
+    throw;
+  }
+}
+
 void train(JobContext& context) {
   const JobConfig& config = context.config();
 
@@ -55,32 +79,53 @@ void train(JobContext& context) {
   if (context.is_root())
     console::line("data      {}", data_text(config, batches.sequence_count(), batches.marks_documents()));
   require_export(context);
+  TrainingState state(context, batches.sequence_count(), batches.sample_digest());
 
   // 2. Weights, straight into the shards.
-  Weights weights = make_weights(context);
+  Weights weights = state.resumes() ? make_empty_weights(context) : make_weights(context);
 
   // 3. Everything training needs, allocated once.
   context.comm.set_deadline("step", config.deadline.step_seconds);
   const ModelDescription& model = context.blueprint.model;
   Trainer trainer(context.comm, model.config, model.manifest, weights.arena, trainer_options(config),
                   weights.offload.get());
+  const auto list = [&] {
+    if (weights.offload) weights.offload->map();
+    trainer.require_finite_weights();  // nothing else is worth saving
+    return list_training_state(context, trainer, weights.arena);
+  };
+  if (state.resumes()) {
+    state.restore(list_training_state(context, trainer, weights.arena));
+    trainer.optimizer().set_steps(state.steps_done());
+  }
   if (weights.offload) weights.offload->page();
   const LearningRateSchedule schedule = learning_rate_schedule(config);
   TrainReport report(context, weights.load);
-  std::optional<DebugDump> dump = open_dump(context);
+  std::optional<DebugDump> dump = state.resumes() ? std::nullopt : open_dump(context);
+  if (state.resumes() && !config.debug.dump.empty() && context.is_root())
+    log::warning(
+        "debug.dump is not written: it begins with a first step, and this run goes on from a later one");
 
   // 4. Steps.
   context.directory.set_status("training");
-  for (std::int64_t step = 0; step < config.train.steps; ++step) {
+  for (std::int64_t step = state.steps_done(); step < config.train.steps; ++step) {
     fault_point("train.step", context.comm.rank());
     context.comm.set_deadline("step", config.deadline.step_seconds);
     const Stopwatch watch;
     const Batch batch = batches.batch(step);
     const double rate = schedule.at(step);
-    const StepMetrics metrics = dump && step == 0 ? dumped_step(*dump, trainer, weights.arena, batch, rate)
-                                                  : trainer.step(step + 1, batch, rate);
+    const auto make_step = [&] {
+      return dump && step == 0 ? dumped_step(*dump, trainer, weights.arena, batch, rate)
+                               : trainer.step(step + 1, batch, rate);
+    };
+    const StepMetrics metrics = saving_before_failure(config, make_step, [&] { state.save(step, list); });
     report.add(step + 1, metrics, rate, watch.seconds());
     context.directory.set_step(step + 1);
+    const bool ends = state.after_step(step + 1, list);
+    if (weights.offload) weights.offload->page();
+    if (!ends) continue;
+    context.ending = ExitCode::kResumable;
+    return report.finish();
   }
 
   // 5. What is left of the run, what cost most first.
@@ -91,6 +136,7 @@ void train(JobContext& context) {
     export_weights(context, trainer.optimizer().master());
   }
   if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
+  state.require_saved();
 }
 
 void run_train(JobContext& context) {

@@ -15,13 +15,13 @@
 namespace sluice {
 namespace {
 
-/// Of the steps after `step`, at the mean rate since the end of the first one, which also compiles kernels
+/// Of the steps after `step`, at the mean rate since the end of this run's first one, which also compiles kernels
 /// and takes its memory: "1:02:03" in h:mm:ss, or "?" after the first step.
-std::string time_left(std::int64_t step, std::int64_t total, double seconds_since_first) {
+std::string time_left(std::int64_t step, std::int64_t first, std::int64_t total, double seconds_since_first) {
   if (step == total) return "0:00:00";
-  if (step < 2) return "?";
+  if (step <= first) return "?";
   const auto seconds = static_cast<std::int64_t>(
-      std::ceil(seconds_since_first / static_cast<double>(step - 1) * static_cast<double>(total - step)));
+      std::ceil(seconds_since_first / static_cast<double>(step - first) * static_cast<double>(total - step)));
   return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
@@ -101,20 +101,23 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.planned_bytes = planned_bytes_;
   row.peak_growth_bytes = growths_;
   metrics_.append(row);
-  if (step == 1) since_first_.restart();
+  if (first_step_ == 0) {
+    first_step_ = step;
+    since_first_.restart();
+  }
   print_step(row);
 }
 
 void TrainReport::print_step(const TrainRow& row) const {
   const JobConfig& config = context_.config();
   const std::int64_t total = config.train.steps;
-  if (row.step % config.metrics.log_every != 0 && row.step != 1 && row.step != total) return;
+  if (row.step % config.metrics.log_every != 0 && row.step != first_step_ && row.step != total) return;
   console::line(
       "step {}/{}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} %)  "
       "peak {}  left {}",
       row.step, total, row.loss, row.grad_norm, row.learning_rate, row.tokens_per_second,
       row.model_flops_per_second / 1e12, 100 * row.mfu, format_mib(*std::ranges::max_element(row.peak_bytes)),
-      time_left(row.step, total, since_first_.seconds()));
+      time_left(row.step, first_step_, total, since_first_.seconds()));
 }
 
 void TrainReport::log_phases() const {

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <charconv>
+#include <system_error>
+#include <utility>
+
 namespace sluice {
 
 std::string Digest::hex() const { return fmt::format("{:016x}{:016x}", high, low); }
@@ -11,6 +15,18 @@ Digest& Digest::operator+=(const Digest& other) {
   low += other.low;
   high += other.high + (low < other.low ? 1 : 0);
   return *this;
+}
+
+std::optional<Digest> digest_from_hex(std::string_view text) {
+  constexpr std::size_t kDigits = 16;
+  if (text.size() != 2 * kDigits) return std::nullopt;
+  Digest digest;
+  for (const auto& [part, half] :
+       {std::pair(text.substr(0, kDigits), &digest.high), std::pair(text.substr(kDigits), &digest.low)}) {
+    const auto [end, error] = std::from_chars(part.data(), part.data() + kDigits, *half, 16);
+    if (error != std::errc() || end != part.data() + kDigits) return std::nullopt;
+  }
+  return digest.hex() == text ? std::optional(digest) : std::nullopt;
 }
 
 Digest digest_of(std::string_view text) {

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ struct Digest {
   /// Sum modulo 2^128: digests of parts that add up in any order.
   Digest& operator+=(const Digest& other);
 };
+
+/// The digest whose hex() this is; nothing for another text.
+[[nodiscard]] std::optional<Digest> digest_from_hex(std::string_view text);
 
 /// XXH3-128 of the bytes of `text`.
 [[nodiscard]] Digest digest_of(std::string_view text);

@@ -40,6 +40,9 @@ enum class Offload : std::uint8_t { kNone, kDisk };
 
 enum class ScheduleKind : std::uint8_t { kConstant, kCosine, kLinear };
 
+/// What a training run does when its state could not be saved.
+enum class SaveFailure : std::uint8_t { kContinue, kStop };
+
 enum class ExportExperts : std::uint8_t { kSource, kPerExpert, kFused };
 
 }  // namespace sluice

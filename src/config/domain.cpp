@@ -108,6 +108,24 @@ std::string Integer::expected() const {
   return fmt::format("an integer from {} to {}", low, high);
 }
 
+Parsed<std::int64_t> NamedInteger::parse(const Value& value) const {
+  for (const Name& name : names)
+    if (value == Value(std::string(name.name))) return {name.value};
+  return Integer{low, high}.parse(value);
+}
+
+Value NamedInteger::spell(std::int64_t number) const {
+  for (const Name& name : names)
+    if (name.value == number) return std::string(name.name);
+  return number;
+}
+
+std::string NamedInteger::expected() const {
+  std::string text;
+  for (const Name& name : names) text += fmt::format("\"{}\", ", name.name);
+  return text + "or " + Integer{low, high}.expected();
+}
+
 Parsed<double> Real::parse(const Value& value) const {
   const std::optional<double> number = number_in(value);
   if (!number || !(*number >= low && *number <= high)) return {};

@@ -55,6 +55,21 @@ struct Integer {
   [[nodiscard]] std::string later() const { return later_text; }
 };
 
+/// Integers in [low, high], or one of a few words, each of which stands for an integer outside.
+struct NamedInteger {
+  struct Name {
+    std::string_view name;
+    std::int64_t value;
+  };
+  std::vector<Name> names;
+  std::int64_t low;
+  std::int64_t high;
+  [[nodiscard]] Parsed<std::int64_t> parse(const Value& value) const;
+  [[nodiscard]] Value spell(std::int64_t number) const;
+  [[nodiscard]] std::string expected() const;
+  [[nodiscard]] std::string later() const { return ""; }
+};
+
 /// Finite numbers in [low, high]; integers count as numbers.
 struct Real {
   double low;

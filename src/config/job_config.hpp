@@ -92,7 +92,17 @@ struct ScheduleSettings {
 };
 
 struct CheckpointSettings {
-  std::int64_t every_steps = 0;  ///< 0 = never
+  static constexpr std::int64_t kResumeNewest = -1, kResumeNever = -2;
+
+  std::int64_t every_steps = 0;         ///< 0 = never
+  double every_minutes = 30;            ///< 0 = never
+  std::int64_t keep = 2;                ///< saved steps, the newest ones
+  std::int64_t keep_every = 0;          ///< besides those whose number it divides; 0 = none
+  std::filesystem::path path;           ///< "" = "checkpoints" in the run directory
+  std::int64_t resume = kResumeNewest;  ///< or a step
+  SaveFailure on_failure = SaveFailure::kContinue;
+
+  [[nodiscard]] bool saves() const { return every_steps > 0 || every_minutes > 0; }
 };
 
 struct ExportSettings {
@@ -116,6 +126,7 @@ struct DeadlineSettings {
   double setup_seconds = 600;
   double load_seconds = 900;
   double step_seconds = 600;
+  double save_seconds = 600;
   double finish_seconds = 60;
 };
 

@@ -220,7 +220,7 @@ void JobReader::expect_export_settings() {
       c.job.kind != JobKind::kTrain || c.export_.at_end || c.export_.path.empty(),
       {"export.path", "export.at_end", "job.kind"},
       "found a directory, expected export.at_end = true with it, because training writes no weights without");
-  if (!by_kind && !c.export_.at_end) return;
+  if (!by_kind && (c.job.kind != JobKind::kTrain || !c.export_.at_end)) return;
   const std::filesystem::path path = plain(c.export_.path);
   expect(!path.empty(), {"export.path", "job.kind", "export.at_end"},
          fmt::format("found nothing, expected a directory to write, because {}",

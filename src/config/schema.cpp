@@ -235,9 +235,29 @@ Table schedule_table() {
 }
 
 Table checkpoint_table() {
-  return TableBuilder("checkpoint", &JobConfig::checkpoint, "Saved training state")
-      .key("every_steps", &CheckpointSettings::every_steps, Integer{0, 0, 1, "1 and more"}, "0 = never",
-           "steps")
+  return TableBuilder("checkpoint", &JobConfig::checkpoint,
+                      "Saved training state; with both intervals 0 none is saved, at the end neither")
+      .key("every_steps", &CheckpointSettings::every_steps, Integer{0, 1'000'000'000},
+           "save after every so many steps; 0 = not by steps", "steps")
+      .key("every_minutes", &CheckpointSettings::every_minutes, Real{0, kWeekSeconds / 60},
+           "save when so much time has passed since the last save; 0 = not by time", "min")
+      .key("keep", &CheckpointSettings::keep, Integer{1, 1'000'000},
+           "newest saved steps that are kept; the disk must have room for one more")
+      .key("keep_every", &CheckpointSettings::keep_every, Integer{0, 1'000'000'000},
+           "keep saved steps that this number divides as well, for ever; 0 = none", "steps")
+      .key("path", &CheckpointSettings::path, Path{true},
+           "directory of the saved steps, which all ranks see; \"\" = checkpoints in job.output")
+      .key("resume", &CheckpointSettings::resume,
+           NamedInteger{
+               {{"auto", CheckpointSettings::kResumeNewest}, {"never", CheckpointSettings::kResumeNever}},
+               0,
+               1'000'000'000},
+           "go on from the newest saved step if there is one, begin anew, or go on from that step")
+      .key(
+          "on_failure", &CheckpointSettings::on_failure,
+          Choice<SaveFailure>{{{"continue", SaveFailure::kContinue}, {"stop", SaveFailure::kStop}}},
+          "when a step cannot be saved: train on with a warning and try again, or end the job; earlier saved "
+          "steps stay in both")
       .done();
 }
 
@@ -281,6 +301,8 @@ Table deadline_table() {
            "s")
       .key("step_seconds", &DeadlineSettings::step_seconds, seconds,
            "for any one exchange of a training step", "s")
+      .key("save_seconds", &DeadlineSettings::save_seconds, seconds,
+           "for any one exchange while training state is saved or restored", "s")
       .key("finish_seconds", &DeadlineSettings::finish_seconds, seconds, "for the end of the job", "s")
       .done();
 }

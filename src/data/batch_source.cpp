@@ -2,12 +2,14 @@
 
 #include "base/byte_stream.hpp"
 #include "base/checked.hpp"
+#include "base/digest.hpp"
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "comm/root_exchange.hpp"
 #include "comm/run_together.hpp"
 #include "data/id_check.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <span>
 #include <string>
@@ -48,6 +50,16 @@ void BatchSource::check_ids() {
   const IdCheck check(options_.sampler(sequence_count_), options_.steps, options_.file.sequence_length);
   for (std::int64_t piece = 0; piece < check.pieces(); ++piece)
     run_on_root(comm_, [&] { check.run(*file_, piece); });
+}
+
+std::string BatchSource::sample_digest() {
+  return share_from_root(comm_, [&] {
+    constexpr std::int64_t kMost = 16;
+    std::vector<std::int64_t> sequences =
+        options_.sampler(sequence_count_).at(0, std::min(kMost, options_.batch_sequences));
+    const Batch sample = read(sequences);
+    return digest_of(std::as_bytes(std::span(sample.ids)), 0).hex();
+  });
 }
 
 Batch BatchSource::batch(std::int64_t step) {

@@ -39,6 +39,9 @@ class BatchSource {
   /// Documents in the file; counted only with TokenFileOptions::keep_rest.
   [[nodiscard]] std::int64_t document_count() const { return document_count_; }
 
+  /// Collective over the communicator. Digest of up to 16 sequences of the first batch, to know the file by.
+  [[nodiscard]] std::string sample_digest();
+
   /// Collective over the communicator. This rank's share of the batch of `step`, possibly no sequence. Rank 0
   /// holds the global batch meanwhile (8 bytes a token, 9 with documents), the others their share alone. A
   /// bad id found by rank 0 is thrown on every rank; Error(kBadData) if no token of the batch has another of

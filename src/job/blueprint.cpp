@@ -1,6 +1,7 @@
 #include "job/blueprint.hpp"
 
 #include "base/version.hpp"
+#include "checkpoint/step_directory.hpp"
 #include "model/agreed_settings.hpp"
 
 #include <filesystem>
@@ -46,10 +47,16 @@ ModelDescription describe_model_of(const ModelSettings& settings) {
   }
 }
 
+/// With the step that model.path means if it names a run.
+JobConfig with_model_directory(JobConfig config) {
+  config.model.path = model_directory_of(config.model.path);
+  return config;
+}
+
 }  // namespace
 
 Blueprint::Blueprint(JobConfig job)
-    : config(std::move(job)),
+    : config(with_model_directory(std::move(job))),
       model(describe_model_of(config.model)),
       keys(model.manifest),
       layouts(

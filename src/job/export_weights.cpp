@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
 #include "export/export_tensors.hpp"
 #include "export/streaming_exporter.hpp"
@@ -84,7 +85,8 @@ struct Written {
 Written plan_with_source(JobContext& context, DType shards) {
   const ModelSettings& model = context.config().model;
   std::optional<CheckpointIndex> source;
-  if (model.init == ModelInit::kCheckpoint) source = share_checkpoint_index(context.comm, model.path);
+  if (model.init == ModelInit::kCheckpoint && !is_saved_step(model.path))
+    source = share_checkpoint_index(context.comm, model.path);
   const ExportContent content = content_of_job(context.blueprint, source ? &*source : nullptr);
   if (context.is_root()) warn_of_rounding(content, shards);
   return {make_plan(context.blueprint, context.plan, content),
@@ -116,25 +118,6 @@ void require_space(const fs::path& target, std::int64_t bytes) {
   if (error || space.available >= static_cast<std::uintmax_t>(bytes)) return;
   fail(ExitCode::kIo, "export.path: {} would hold {}, and the file system of {} has {} free", target.string(),
        format_bytes(bytes), place.string(), format_bytes(static_cast<std::int64_t>(space.available)));
-}
-
-/// Collective. Makes what the export will make, a directory that all ranks write into, and removes it.
-void try_to_write(Communicator& comm, const fs::path& target) {
-  std::optional<StagedDirectory> trial;
-  run_together(comm, [&] {
-    if (comm.rank() == 0) trial.emplace(target);
-  });
-  const fs::path directory = comm.broadcast_text(trial ? trial->path().string() : "", 0);
-  run_together(comm, [&] {
-    const fs::path file = directory / fmt::format("rank-{}", comm.rank());
-    try {
-      OutputFile::create(file).close();
-    } catch (const Error& error) {
-      fail(error.code(),
-           "export.path: {}. Every rank writes its shards there, so all must see what rank 0 made",
-           error.what());
-    }
-  });
 }
 
 void print_export(const ExportPlan& plan, const ExportReport& report) {
@@ -178,7 +161,7 @@ void require_export(JobContext& context) {
   run_together(context.comm, [&] {
     if (context.is_root()) static_cast<void>(check_export(context.blueprint, context.plan));
   });
-  try_to_write(context.comm, context.config().export_.path);
+  require_shared_directory(context.comm, "export.path", context.config().export_.path);
 }
 
 void export_weights(JobContext& context, const ShardValues& values) {

@@ -5,6 +5,7 @@
 #include "comm/communicator.hpp"
 #include "job/blueprint.hpp"
 #include "job/run_directory.hpp"
+#include "job/signal_watch.hpp"
 
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ struct JobContext {
   std::vector<int> nodes;                   ///< the node of each rank
   std::vector<std::int64_t> growth_limits;  ///< bytes that each rank may hold above its baseline
   int threads;                              ///< of this rank
+  SignalWatch& signals;
+  ExitCode ending = ExitCode::kDone;  ///< if nothing fails: kDone or kResumable, alike on all ranks
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
   /// What each rank will need with as many threads as this one has; staging is what it may be at most.

@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "job/resume_point.hpp"
 #include "job/signal_watch.hpp"
 #include "job/target_place.hpp"
 
@@ -54,6 +55,20 @@ void remove_logs_of_other_ranks(const fs::path& directory, int world_size) {
   if (error) log::warning("logs of an earlier run in {}: {}", directory.string(), error.message());
 }
 
+/// "metrics.0002.h5" for "metrics.h5" and 2.
+fs::path segment_of(const fs::path& file, int number) {
+  fs::path segment = file;
+  return segment.replace_filename(
+      fmt::format("{}.{:04}{}", file.stem().string(), number, file.extension().string()));
+}
+
+void remove_segments(const fs::path& file) {
+  std::error_code error;
+  for (int number = 1; fs::remove(segment_of(file, number), error); ++number) {
+  }
+  if (error) fail(ExitCode::kIo, "cannot replace the segments of {}: {}", file.string(), error.message());
+}
+
 /// Begins every job file that is written here, and no other.
 constexpr std::string_view kFirstLine = "# Written by sluice: the job with every key.\n";
 
@@ -75,7 +90,7 @@ std::vector<Result> results_of(const JobConfig& config) {
 void require_no_results(const JobConfig& config) {
   if (config.job.overwrite) return;
   for (const Result& result : results_of(config))
-    if (fs::exists(result.file))
+    if (fs::exists(result.file) && !continues_run(config))
       fail(ExitCode::kBadConfig,
            "job.output: {} is left from an earlier run; give this run another job.output, or set "
            "job.overwrite = true to replace it",
@@ -101,6 +116,7 @@ void require_no_other_job_file(const fs::path& file) {
 
 void RunDirectory::check(const JobConfig& config) {
   require_creatable("job.output", config.job.output / "status.json");
+  static_cast<void>(find_resume_point(config, [](const std::string&) {}));
   require_no_results(config);
   require_no_other_job_file(config.job.output / "job.toml");
   for (const Result& result : results_of(config)) require_creatable(result.key, result.file);
@@ -135,6 +151,8 @@ void RunDirectory::begin_log() const {
 void RunDirectory::create(const JobConfig& config) {
   make_directories(path_);
   take_lock();
+  static_cast<void>(
+      find_resume_point(config, [](const std::string&) {}));  // or job.toml would be the wrong one
   require_no_results(config);
   require_no_other_job_file(path_ / "job.toml");
   for (const Result& result : results_of(config)) {  // now, not after hours of loading
@@ -167,23 +185,37 @@ fs::path RunDirectory::new_file(const fs::path& name) const {
   return file(name);
 }
 
+fs::path RunDirectory::new_segment(const fs::path& name) const {
+  fs::path next = new_file(name);
+  std::error_code error;
+  if (is_root_ && overwrites_) remove_segments(next);
+  for (int number = 1; is_root_ && fs::exists(next, error); ++number) next = segment_of(file(name), number);
+  return next;
+}
+
 void RunDirectory::set_status(const std::string& state) noexcept {
   const std::lock_guard lock(mutex_);
   state_ = state;
-  if (is_root_) try_write_status(nullptr);
+  if (is_root_) try_write_status(end_ ? &*end_ : nullptr);
 }
 
 void RunDirectory::set_step(std::int64_t step) noexcept {
   constexpr double kSeconds = 10;
   const std::lock_guard lock(mutex_);
   step_ = step;
-  if (is_root_ && since_status_.seconds() >= kSeconds) try_write_status(nullptr);
+  if (is_root_ && since_status_.seconds() >= kSeconds) try_write_status(end_ ? &*end_ : nullptr);
 }
 
-void RunDirectory::set_done() noexcept {
+void RunDirectory::set_saved(std::int64_t step) noexcept {
   const std::lock_guard lock(mutex_);
-  state_ = "done";
-  const Outcome none{};
+  saved_step_ = step;
+  if (is_root_) try_write_status(end_ ? &*end_ : nullptr);
+}
+
+void RunDirectory::set_done(ExitCode ending) noexcept {
+  const std::lock_guard lock(mutex_);
+  state_ = ending == ExitCode::kResumable ? "saved" : "done";
+  const Outcome none{ending, ending == ExitCode::kResumable ? "ended by a signal; run again to go on" : ""};
   if (is_root_) try_write_status(&none);
 }
 
@@ -197,14 +229,13 @@ void RunDirectory::set_failed(const Outcome& failure) noexcept {
 
 void RunDirectory::set_ended_by(int signal_number) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!is_root_ || state_ == "done" || tells_of_failure()) return;
+  if (!is_root_ || state_ == "done" || state_ == "saved" || tells_of_failure()) return;
   state_ = "failed";
-  const Outcome end{
-      static_cast<ExitCode>(128 + signal_number),
-      fmt::format("ended by {}: from the scheduler or a user, or from the launcher because another "
-                  "rank has died",
-                  signal_name(signal_number))};
-  try_write_status(&end);
+  end_ = {static_cast<ExitCode>(128 + signal_number),
+          fmt::format("ended by {}: from the scheduler or a user, or from the launcher because another "
+                      "rank has died",
+                      signal_name(signal_number))};
+  try_write_status(&*end_);
 }
 
 /// Whether a rank has written how the job ended.
@@ -229,6 +260,7 @@ void RunDirectory::write_status(const Outcome* end) const {
   nlohmann::json status{{"state", state_},           {"host", host_name()}, {"pid", getpid()},
                         {"world_size", world_size_}, {"started", started_}, {"updated", utc_now()}};
   if (step_ > 0) status["step"] = step_;
+  if (saved_step_ > 0) status["saved_step"] = saved_step_;
   if (end) status["exit_code"] = static_cast<int>(end->code);
   if (end && !end->text.empty()) status["message"] = end->text;
   write_text_file(path_ / "status.json",

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
 
 namespace sluice {
@@ -18,9 +19,9 @@ namespace sluice {
 class RunDirectory {
  public:
   /// Rank 0 creates the directory, takes its lock and writes job.toml and status.json. Error(kBadConfig) if
-  /// another job holds the lock, or if an earlier run left results and job.overwrite is false; Error(kIo) if
-  /// the system refuses. Results of an earlier run stay until new_file(): this job may yet find that it
-  /// cannot run.
+  /// another job holds the lock, or if an earlier run left results that this job neither goes on from
+  /// (job/resume_point.hpp) nor may overwrite; Error(kIo) if the system refuses. Results of an earlier run stay
+  /// until new_file(): this job may yet find that it cannot run.
   RunDirectory(const JobConfig& config, const Communicator& comm);
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -41,12 +42,18 @@ class RunDirectory {
   /// job.overwrite allows it.
   [[nodiscard]] std::filesystem::path new_file(const std::filesystem::path& name) const;
 
+  /// The next free name of a file that goes on in segments: metrics.h5, metrics.0001.h5, and so on. With job.overwrite the
+  /// first, after those of an earlier run were removed.
+  [[nodiscard]] std::filesystem::path new_segment(const std::filesystem::path& name) const;
+
   /// What the job does now. That it cannot be written down is a warning, here and below.
   void set_status(const std::string& state) noexcept;
   /// The last step that is done; written down every few seconds, and with what comes next.
   void set_step(std::int64_t step) noexcept;
-  /// How the job ended; a failure from any rank that sees the directory.
-  void set_done() noexcept;
+  /// The last step that was saved.
+  void set_saved(std::int64_t step) noexcept;
+  /// How the job ended, by kDone or kResumable; a failure from any rank that sees the directory.
+  void set_done(ExitCode ending = ExitCode::kDone) noexcept;
   void set_failed(const Outcome& failure) noexcept;
   /// That a signal ends the job, unless a rank's failure is written down already, after which the launcher
   /// ends the others. From any thread, as all of these.
@@ -70,7 +77,9 @@ class RunDirectory {
   int world_size_;
   std::string started_;
   std::string state_ = "starting";
-  std::int64_t step_ = 0;  ///< 0: none yet
+  std::int64_t step_ = 0;        ///< 0: none yet
+  std::int64_t saved_step_ = 0;  ///< 0: none yet
+  std::optional<Outcome> end_;   ///< what a signal will make of the job, unless it still saves its state
   Stopwatch since_status_;
   FileDescriptor lock_{-1};
 };

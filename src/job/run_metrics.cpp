@@ -37,7 +37,7 @@ std::optional<MetricsWriter> open_metrics(JobContext& context, const std::option
   header.moe_layers = model.config.moe_layer_count();
   header.experts = model.config.experts;
   std::optional<MetricsWriter> writer(std::in_place,
-                                      context.directory.new_file(context.config().metrics.file), header);
+                                      context.directory.new_segment(context.config().metrics.file), header);
   if (load) writer->write_load(load_table(*load));
   return writer;
 }

@@ -71,13 +71,35 @@ SignalWatch::~SignalWatch() {
 void SignalWatch::run() {
   constexpr unsigned kSeconds = 5;  // longer than mpirun waits between SIGTERM and SIGKILL
   int number = 0;
-  while (sigwait(&signals_, &number) != 0) {
-  }
-  if (number == stop_signal()) return;
+  do {
+    while (sigwait(&signals_, &number) != 0) {
+    }
+    if (number == stop_signal()) return;
+  } while (take_as_request(number));
   const std::lock_guard lock(mutex_);
   exit_within(kSeconds, static_cast<ExitCode>(128 + number));
   if (say_) say_(number);
   let_happen(number);
+}
+
+/// Whether the job goes on for now.
+bool SignalWatch::take_as_request(int number) {
+  const std::lock_guard lock(mutex_);
+  const bool asks = number == SIGTERM || number == SIGINT || number == SIGUSR1;
+  if (!asks || !can_stop_ || requested_ != 0) return false;
+  requested_ = number;
+  if (say_) say_(number);
+  return true;
+}
+
+SignalWatch::StopRequest::StopRequest(SignalWatch& watch) : watch_(watch) {
+  const std::lock_guard lock(watch_.mutex_);
+  watch_.can_stop_ = true;
+}
+
+SignalWatch::StopRequest::~StopRequest() {
+  const std::lock_guard lock(watch_.mutex_);
+  watch_.can_stop_ = false;
 }
 
 SignalWatch::SignalCallback::SignalCallback(SignalWatch& watch, std::function<void(int)> say)

@@ -1,8 +1,10 @@
-// Writes to status.json that a signal ended the job.
+// What signals do to a job: the first one asks it to save and end, if it can; any other ends it, with a line in
+// status.json.
 #pragma once
 
 #include <signal.h>
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -35,13 +37,32 @@ class SignalWatch {
     SignalWatch& watch_;
   };
 
+  /// While it lives, the first of SIGTERM, SIGINT and SIGUSR1 is only noted, and told to the callback: the job finishes its
+  /// step, saves and ends. The next one acts as ever.
+  class StopRequest {
+   public:
+    explicit StopRequest(SignalWatch& watch);
+    ~StopRequest();
+    StopRequest(const StopRequest&) = delete;
+    StopRequest& operator=(const StopRequest&) = delete;
+
+    /// The signal that arrived at this rank; 0: none.
+    [[nodiscard]] int number() const { return watch_.requested_; }
+
+   private:
+    SignalWatch& watch_;
+  };
+
  private:
   void run();
+  [[nodiscard]] bool take_as_request(int number);
 
   const sigset_t signals_;
   sigset_t mask_before_;
   std::mutex mutex_;
   std::function<void(int)> say_;  ///< guarded by mutex_
+  bool can_stop_ = false;         ///< guarded by mutex_
+  std::atomic<int> requested_ = 0;
   std::thread thread_;
 };
 

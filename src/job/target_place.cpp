@@ -1,11 +1,14 @@
 #include "job/target_place.hpp"
 
 #include "base/error.hpp"
+#include "comm/run_together.hpp"
 #include "io/file.hpp"
+#include "weights/staged_directory.hpp"
 
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <system_error>
 
 namespace sluice {
@@ -39,6 +42,23 @@ void try_to_create_beside(std::string_view key, const fs::path& target) {
   }
   std::error_code ignored;
   fs::remove(trial, ignored);
+}
+
+void require_shared_directory(Communicator& comm, std::string_view key, const fs::path& target) {
+  std::optional<StagedDirectory> trial;
+  run_together(comm, [&] {
+    if (comm.rank() == 0) trial.emplace(target);
+  });
+  const fs::path directory = comm.broadcast_text(trial ? trial->path().string() : "", 0);
+  run_together(comm, [&] {
+    const fs::path file = directory / fmt::format("rank-{}", comm.rank());
+    try {
+      OutputFile::create(file).close();
+    } catch (const Error& error) {
+      fail(error.code(), "{}: {}. Every rank writes its shards there, so all must see what rank 0 made", key,
+           error.what());
+    }
+  });
 }
 
 }  // namespace sluice

@@ -1,6 +1,8 @@
 // Checks that results can be written, before the job computes them.
 #pragma once
 
+#include "comm/communicator.hpp"
+
 #include <filesystem>
 #include <string_view>
 
@@ -16,5 +18,9 @@ void require_creatable(std::string_view key, const std::filesystem::path& target
 /// Creates a file beside `target`, whose directory is there, and removes it again. Error(kIo), naming `key`,
 /// if the system refuses.
 void try_to_create_beside(std::string_view key, const std::filesystem::path& target);
+
+/// Collective over `comm`. Makes and removes again what a job will make for `target`: a directory beside it that all ranks
+/// write into. Error(kIo) with the key if a rank cannot.
+void require_shared_directory(Communicator& comm, std::string_view key, const std::filesystem::path& target);
 
 }  // namespace sluice

@@ -51,7 +51,7 @@ void require_memory_of_node(const JobContext& context) {
 
 /// Collective. How the checkpoint gets into the shards, agreed on by all ranks.
 PlannedLoad plan_load_of(const JobContext& context) {
-  PlannedLoad planned = plan_load(context.comm, load_request(context.blueprint, context.plan, context.nodes));
+  PlannedLoad planned = plan_weights(context.comm, context.blueprint, context.plan, context.nodes);
   if (!context.is_root()) return planned;
   for (const std::string& warning : planned.index.warnings) log::warning("{}", warning);
   for (const std::string& text : ignored_text(planned.match)) log::info("{}", text);
@@ -185,12 +185,22 @@ Weights draw_weights(JobContext& context) {
   return weights;
 }
 
-}  // namespace
-
-Weights make_weights(JobContext& context) {
+/// Collective.
+void begin_with_memory(JobContext& context) {
   begin(context);
   require_memory_of_node(context);
   context.comm.barrier();  // or one rank would find too little where another one has begun to take its part
+}
+
+}  // namespace
+
+Weights make_empty_weights(JobContext& context) {
+  begin_with_memory(context);
+  return allocate_weights(context);
+}
+
+Weights make_weights(JobContext& context) {
+  begin_with_memory(context);
   return context.config().model.init == ModelInit::kRandom ? draw_weights(context) : load_weights(context);
 }
 

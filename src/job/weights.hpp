@@ -24,6 +24,9 @@ struct Weights {
 /// certain does not fit the memory that is there.
 [[nodiscard]] Weights make_weights(JobContext& context);
 
+/// Collective over the context's communicator. The same without values, which saved state will bring.
+[[nodiscard]] Weights make_empty_weights(JobContext& context);
+
 /// Collective over the context's communicator. The load of load.sink = "discard": every byte is read and
 /// travels as it would, and is let go where it arrives. No rank holds more than its staging.
 LoadReport stream_weights(JobContext& context);

@@ -13,10 +13,14 @@
 namespace sluice {
 namespace {
 
+PlannedLoad make_plan(MatchedCheckpoint source, const LoadRequest& request) {
+  LoadPlan plan(source.index, source.match, request.shards, request.options);
+  return {std::move(source.index), std::move(source.match), std::move(plan)};
+}
+
 PlannedLoad match_and_plan(CheckpointIndex index, const LoadRequest& request) {
   CheckpointMatch match = match_checkpoint(index, request.keys, request.options.arena);
-  LoadPlan plan(index, match, request.shards, request.options);
-  return {std::move(index), std::move(match), std::move(plan)};
+  return make_plan({std::move(index), std::move(match)}, request);
 }
 
 /// Every rank has made the plan by itself; a difference would send bytes to the wrong place.
@@ -25,6 +29,14 @@ void agree_on_plan(Communicator& comm, const LoadPlan& plan) {
   for (int rank = 0; rank < comm.size(); ++rank)
     SLUICE_ASSERT(digests[static_cast<std::size_t>(rank)] == digests.front(),
                   "rank {} made another load plan than rank 0", rank);
+}
+
+/// Collective. What is left to do of a plan that every rank has made.
+void agree_on_load(Communicator& comm, const PlannedLoad& planned, const LoadRequest& request) {
+  planned.plan.check_coverage(comm.rank());
+  agree_on_plan(comm, planned.plan);
+  agree_on_source(comm, planned.index, request.directory, planned.plan.readers().readers());
+  give_back_free_heap();  // headers of many tensors are megabytes of JSON
 }
 
 }  // namespace
@@ -39,10 +51,19 @@ PlannedLoad plan_load(const LoadRequest& request) {
 PlannedLoad plan_load(Communicator& comm, const LoadRequest& request) {
   PlannedLoad planned = match_and_plan(share_checkpoint_index(comm, request.directory), request);
   run_on_root(comm, [&] { require_tied_copies(planned.index, request.keys, request.directory); });
-  planned.plan.check_coverage(comm.rank());
-  agree_on_plan(comm, planned.plan);
-  agree_on_source(comm, planned.index, request.directory, planned.plan.readers().readers());
-  give_back_free_heap();  // headers of many tensors are megabytes of JSON
+  agree_on_load(comm, planned, request);
+  return planned;
+}
+
+PlannedLoad plan_load(const LoadRequest& request, MatchedCheckpoint source) {
+  PlannedLoad planned = make_plan(std::move(source), request);
+  planned.plan.check_coverage();
+  return planned;
+}
+
+PlannedLoad plan_load(Communicator& comm, const LoadRequest& request, MatchedCheckpoint source) {
+  PlannedLoad planned = make_plan(std::move(source), request);
+  agree_on_load(comm, planned, request);
   return planned;
 }
 

@@ -31,6 +31,12 @@ struct PlannedLoad {
   LoadPlan plan;
 };
 
+/// A source of weights that needs no matching: which parts of which files are which ranges of tensors.
+struct MatchedCheckpoint {
+  CheckpointIndex index;
+  CheckpointMatch match;
+};
+
 /// The plan of a load, in this process alone, from the headers of the files; proves that every rank gets all
 /// that it owns, once. Error(kBadData) or Error(kIo) as read_checkpoint_index(), match_checkpoint() and
 /// require_tied_copies().
@@ -39,6 +45,10 @@ struct PlannedLoad {
 /// Collective over `comm`. The same, from headers that rank 0 reads, the same on every rank: each proves what
 /// it gets itself. Error(kInternal) too if the plans differ, or if readers have different files.
 [[nodiscard]] PlannedLoad plan_load(Communicator& comm, const LoadRequest& request);
+
+/// The same of a source that is matched already, with `comm` the same on every rank.
+[[nodiscard]] PlannedLoad plan_load(const LoadRequest& request, MatchedCheckpoint source);
+[[nodiscard]] PlannedLoad plan_load(Communicator& comm, const LoadRequest& request, MatchedCheckpoint source);
 
 struct CheckpointLoadOptions {
   LoadOptions load{};

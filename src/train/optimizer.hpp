@@ -51,6 +51,9 @@ class Optimizer {
 
   [[nodiscard]] const OptimizerLayout& layout() const { return layout_; }
   [[nodiscard]] const std::byte* state() const { return state_.data(); }
+  [[nodiscard]] std::byte* state() { return state_.data(); }
+  /// That so many steps have been made, of which state and weights were restored.
+  void set_steps(std::int64_t steps) { step_ = steps; }
   /// The best weights there are. Refers to this optimizer.
   [[nodiscard]] const ShardValues& master() const { return master_; }
 

@@ -71,6 +71,7 @@ class Trainer {
   /// Error(kInternal) where gradients are released.
   [[nodiscard]] const ShardArena& gradients() const { return store_.shards(); }
   [[nodiscard]] const Optimizer& optimizer() const { return optimizer_; }
+  [[nodiscard]] Optimizer& optimizer() { return optimizer_; }
 
  private:
   /// What one micro-batch keeps of one layer's forward pass.

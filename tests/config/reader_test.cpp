@@ -117,8 +117,17 @@ job.toml:19:3: data: found an array of tables, expected a table
 job.toml: job.output: found nothing, expected a path (run directory, made if missing; relative to the current working directory))");
 }
 
-TEST(JobConfig, names_what_a_later_version_will_take) {
-  EXPECT_THAT(complaint("[checkpoint]\nevery_steps = 5\n"), HasSubstr("5 is not available in this version"));
+TEST(JobConfig, resumes_from_the_newest_step_from_none_or_from_one) {
+  const auto resume = [](const std::string& value) {
+    return parse_job_config(kMinJob, "job.toml", std::vector<std::string>{"checkpoint.resume=" + value})
+        .checkpoint.resume;
+  };
+  EXPECT_EQ(resume("auto"), CheckpointSettings::kResumeNewest);
+  EXPECT_EQ(resume("never"), CheckpointSettings::kResumeNever);
+  EXPECT_EQ(resume("100"), 100);
+  EXPECT_THAT(
+      complaint("[checkpoint]\nresume = 'latest'\n"),
+      HasSubstr("checkpoint.resume: found \"latest\", expected \"auto\", \"never\", or an integer from 0"));
 }
 
 TEST(JobConfig, a_state_to_be_chosen_is_one_that_the_kind_has) {

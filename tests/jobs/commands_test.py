@@ -161,7 +161,7 @@ class Check(JobTest):
 
     def test_the_case_of_three_nodes(self):
         file = "qwen3.5-35b-a3b-3-nodes.toml"
-        case = {"ranks": 3, "model__path": MODELS / "Qwen3.5-35B-A3B"}
+        case = {"ranks": 3, "model__path": MODELS / "Qwen3.5-35B-A3B", "checkpoint__every_minutes": 0}
         plan = ["qwen3_5_moe, 40 layers (40 with experts), 34660610688 parameters, 693 tensors", "rank 2    holds 23.0"]
         told = check(file, **case)
         self.expect(told, 65, *plan, "2 things are wrong", "1. cannot open ", "2. ", "neither model.safetensors nor")
@@ -169,17 +169,17 @@ class Check(JobTest):
                     "may take 50.00 GB in all", "(exit code 71)")
         self.expect(check(file, **case, memory="50GB", optimizer__fit="as_written"), 65, "2. the machine of rank ",
                     "has 50.00 GB (--memory)", "(exit code 71)")
-        self.expect(check(file, ranks=3, model__path=MODELS / "Qwen3-30B-A3B"), 65, "30532122624 parameters")
+        self.expect(check(file, ranks=3, model__path=MODELS / "Qwen3-30B-A3B", checkpoint__every_minutes=0), 65, "30532122624 parameters")
 
     def test_what_the_job_would_be_refused_for(self):
-        job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 1}))
+        job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 1}, checkpoint={"every_minutes": 0}))
         self.expect(sluice("run", job), 0)
         self.expect(sluice("check", job), 78, "left from an earlier run")
         self.expect(sluice("check", job, "--set", "job.overwrite=true"), 0)
         self.expect(sluice("check", job, "--set", f"job.output={job}/run"), 74, "job.output", "is not a directory")
 
     def test_all_that_is_wrong_in_the_order_in_which_a_run_would_meet_it(self):
-        job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 1}))
+        job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 1}, checkpoint={"every_minutes": 0}))
         self.expect(sluice("run", job), 0)
         wrong = ["--set", "data.tokens=none.h5", "--set", f"model.path={MODELS / 'Qwen3-8B'}", "--memory", "1MB"]
         told = sluice("check", job, *wrong)
@@ -194,7 +194,7 @@ class Check(JobTest):
                 ("weights", 65, "neither model.safetensors nor", {"model": {"path": self.bare_config(TINY)}}),
                 ("memory", 71, "must hold", {"model": {"path": self.bare_config(TINY | {"num_hidden_layers": 9000,
                                                                                        "vocab_size": 1 << 30})}})]:
-            job = self.write_job(f"{name}.toml", **reference_job("qwen3-moe-tiny", **changes))
+            job = self.write_job(f"{name}.toml", **reference_job("qwen3-moe-tiny", checkpoint={"every_minutes": 0}, **changes))
             for command in ("check", "run"):
                 with self.subTest(name=name, command=command):
                     self.expect(sluice(command, job), status, said)

@@ -36,8 +36,8 @@ class Failure(JobTest):
         return self.job(job={"kind": "load"}, data={"tokens": ""})
 
     def job(self, name="job.toml", **changes):
-        """Loads in about a dozen chunks."""
-        defaults = {"debug": {"dump": ""}, "load": {"chunk": "64KiB"}}
+        """Loads in about a dozen chunks, and saves nothing."""
+        defaults = {"debug": {"dump": ""}, "load": {"chunk": "64KiB"}, "checkpoint": {"every_minutes": 0}}
         return self.write_job(name, **reference_job(FIXTURE, **defaults | changes))
 
     def run_job(self, job, *start, arguments=()):

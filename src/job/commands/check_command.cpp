@@ -1,4 +1,5 @@
 #include "base/bytes.hpp"
+#include "base/log.hpp"
 #include "data/id_check.hpp"
 #include "data/token_file.hpp"
 #include "job/blueprint.hpp"
@@ -11,8 +12,10 @@
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/optimizer_choice.hpp"
+#include "job/prepare/save_plan.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/prepare/workload.hpp"
+#include "job/resume_point.hpp"
 #include "job/run_directory.hpp"
 
 #include <algorithm>
@@ -57,6 +60,21 @@ std::int64_t growth_limit(const JobConfig& config, std::optional<std::int64_t> m
                                        : memory_of_this_machine(config.load).bytes;
 }
 
+void check_saves(const Blueprint& blueprint, const ShardPlan& shards) {
+  const JobConfig& config = blueprint.config;
+  if (config.job.kind != JobKind::kTrain) return;
+  const std::vector<int> nodes = separate_nodes(shards.world());
+  const std::int64_t bytes = saved_step_bytes(
+      blueprint.memory_plan(shards, workload_of(config), largest_staging(blueprint, shards, nodes)));
+  console::line("saves     {}", save_text(config, bytes));
+  if (config.checkpoint.saves()) require_room_for_steps(config, bytes);
+  const auto found = find_resume_point(config, [](const std::string& text) { log::warning("{}", text); });
+  if (!found) return;
+  console::line("resume    from step {}: {}", found->step.step, found->path.string());
+  for (const ChangedKey& change : changed_keys(found->step.job, config))
+    console::line("          {} is {}, and was {}", change.key, change.now, change.before);
+}
+
 /// Each rank against `memory_bytes`, or against what this machine has left as if it had it for itself.
 void check_memory(const Blueprint& blueprint, const ShardPlan& shards,
                   std::optional<std::int64_t> memory_bytes) {
@@ -87,7 +105,7 @@ void check_weights(const Blueprint& blueprint, const ShardPlan& shards) {
   const JobConfig& config = blueprint.config;
   if (config.model.init == ModelInit::kRandom)
     return console::line("weights   drawn, model.init = \"random\"");
-  const PlannedLoad planned = plan_load(load_request(blueprint, shards, separate_nodes(shards.world())));
+  const PlannedLoad planned = plan_weights(blueprint, shards, separate_nodes(shards.world()));
   const LoadPlan& plan = planned.plan;
   console::line("weights   {} tensors in {} files, {} in {} reads", planned.index.entries.size(),
                 planned.index.files.size(), format_bytes(plan.read_bytes()), plan.reads().size());
@@ -126,7 +144,7 @@ Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   std::unique_ptr<const ShardPlan> shards;
   findings.examine([&] { static_cast<void>(find_compute_program(config.job.kind)); });
   findings.examine([&] {
-    FittedJob job = fitted_job(config, arguments);
+    FittedJob job = fitted_job(with_saved_mode(config), arguments);
     lack = std::move(job.lack);
     blueprint = std::make_unique<const Blueprint>(std::move(job.config));
     print_model(blueprint->model);
@@ -139,6 +157,7 @@ Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   });
   if (!shards) return findings;
   findings.examine([&] { check_written(*blueprint, *shards); });
+  findings.examine([&] { check_saves(*blueprint, *shards); });
   findings.examine([&] {
     if (!lack.empty()) fail(ExitCode::kTooLittle, "{}", lack);
     check_memory(*blueprint, *shards, arguments.memory_bytes);

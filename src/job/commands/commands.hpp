@@ -18,6 +18,15 @@ struct JobArguments {
 /// Runs a job on all ranks. Collective over the processes that mpirun or srun started.
 [[nodiscard]] int run_command(const JobArguments& arguments);
 
+struct LaunchArguments {
+  JobArguments job;
+  int ranks = 1;
+  std::vector<std::string> launcher_options;  ///< of mpirun
+};
+/// Runs a job under mpirun (or the launcher that the variable MPIRUN names) and returns the job's exit status. The first SIGINT
+/// or SIGTERM lets the job finish its step and save; the second is passed on as it is.
+int launch_command(const LaunchArguments& arguments);
+
 struct CheckArguments {
   JobArguments job;
   int ranks = 1;
@@ -62,5 +71,17 @@ struct VerifyArguments {
 /// that both hold the same, whatever their layout and files. Needs no config.json. Error(kBadData), after the
 /// summary, if a value is not finite or the two differ.
 int verify_command(const VerifyArguments& arguments);
+
+struct CheckpointArguments {
+  std::filesystem::path run;         ///< a run's directory, one of saved steps, or a step
+  std::optional<std::int64_t> step;  ///< else all of them, or to export the newest
+  std::filesystem::path output;      ///< to export to
+};
+/// The saved steps of a run and whether they are whole: Error(kBadData) if there are none; the exit status of one that is not.
+int checkpoint_list_command(const CheckpointArguments& arguments);
+/// Reads every byte of them: Error(kBadData), after all were read, if one is not what was saved.
+int checkpoint_verify_command(const CheckpointArguments& arguments);
+/// Writes a Hugging Face directory from the weights of a step, in a few buffers of some MiB.
+int checkpoint_export_command(const CheckpointArguments& arguments);
 
 }  // namespace sluice

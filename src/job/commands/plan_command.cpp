@@ -1,4 +1,5 @@
 #include "base/bytes.hpp"
+#include "checkpoint/step_directory.hpp"
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/fit_advice.hpp"
@@ -7,6 +8,7 @@
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/optimizer_choice.hpp"
+#include "job/prepare/save_plan.hpp"
 #include "job/prepare/workload.hpp"
 
 #include <nlohmann/json.hpp>
@@ -36,9 +38,9 @@ Staging plan_staging(const Blueprint& blueprint, const ShardPlan& shards) {
   const ModelSettings& model = blueprint.config.model;
   if (model.init == ModelInit::kRandom) return staging;
   staging.not_exact = fmt::format("there are no weights in {} to plan with", model.path.string());
-  if (!holds_weights(model.path)) return staging;
+  if (!holds_weights(model.path) && !is_saved_step(model.path)) return staging;
   try {
-    return {planned_staging(plan_load(load_request(blueprint, shards, nodes)).plan), ""};
+    return {planned_staging(plan_weights(blueprint, shards, nodes).plan), ""};
   } catch (const Error& error) {
     staging.not_exact = error.what();
     return staging;
@@ -83,6 +85,7 @@ nlohmann::json as_json(const std::vector<RankMemory>& ranks, int world, std::opt
   nlohmann::json out{{"parameters", blueprint.model.manifest.parameter_count()},
                      {"structure_hash", blueprint.model.manifest.structure_hash().hex()},
                      {"staging_is_exact", staging.not_exact.empty()}};
+  if (blueprint.config.job.kind == JobKind::kTrain) out["saved_step_bytes"] = saved_step_bytes(ranks);
   const OptimizerMode mode = blueprint.config.optimizer.mode();
   if (blueprint.config.job.kind == JobKind::kTrain)
     out["mode"] = {{"kind", name_of(mode.kind)},
@@ -182,6 +185,10 @@ int plan_command(const PlanArguments& arguments) {
   print_disk(ranks, arguments.disk_rate);
   console::line("  The process itself, with its code and libraries, comes on top.");
   print_mode(blueprint.config, chooses_mode(blueprint.config) && limit.has_value());
+  if (blueprint.config.job.kind == JobKind::kTrain && blueprint.config.checkpoint.saves())
+    console::line("  A saved step takes {} on the disk, and {} of them and one in the making {}.",
+                  format_bytes(saved_step_bytes(ranks)), blueprint.config.checkpoint.keep,
+                  format_bytes((blueprint.config.checkpoint.keep + 1) * saved_step_bytes(ranks)));
   if (!staging.not_exact.empty()) console::line("  Staging is what it may be at most: {}", staging.not_exact);
   if (!limit) return 0;
   print_verdict(ranks, *limit);

@@ -15,6 +15,7 @@
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/start_notes.hpp"
+#include "job/resume_point.hpp"
 #include "job/signal_watch.hpp"
 #include "job/threads.hpp"
 
@@ -54,7 +55,8 @@ Attempt prepare(const JobArguments& arguments) {
   Attempt attempt;
   try {
     require_readable_again(arguments.file);
-    attempt.config = std::make_unique<JobConfig>(load_job_config(arguments.file, arguments.overrides));
+    attempt.config =
+        std::make_unique<JobConfig>(with_saved_mode(load_job_config(arguments.file, arguments.overrides)));
     exec_compute_program(*attempt.config, arguments);
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
   } catch (...) {
@@ -110,10 +112,12 @@ std::optional<Blueprint> choose_mode(const JobConfig& config, std::span<const st
   return std::optional<Blueprint>(std::in_place, job.config);
 }
 
-void run_job(const Blueprint& written, Communicator& comm, int sharing_ranks, SignalWatch& signals) {
+/// Returns how the job has ended.
+ExitCode run_job(const Blueprint& written, Communicator& comm, int sharing_ranks, SignalWatch& signals) {
   const Job& job = find_job(written.config.job.kind);
   static_cast<void>(written.shard_plan(comm.size()));  // what it refuses leaves no run directory
   RunDirectory directory(written.config, comm);
+  ExitCode ending = ExitCode::kDone;
   const SignalWatch::SignalCallback on_signal(signals, [&](int number) { directory.set_ended_by(number); });
   try {
     comm.barrier();  // rank 0 has the directory to itself from here on
@@ -130,11 +134,12 @@ void run_job(const Blueprint& written, Communicator& comm, int sharing_ranks, Si
         choose_mode(written.config, limits, nodes, threads, directory, comm.rank() == 0);
     const Blueprint& blueprint = fitted ? *fitted : written;
     const ShardPlan plan = blueprint.shard_plan(comm.size());
-    JobContext context{blueprint, plan, comm, directory, baseline, nodes, limits, threads};
+    JobContext context{blueprint, plan, comm, directory, baseline, nodes, limits, threads, signals};
     log::debug("compute   threads: {}, usable cores: {}, ranks that share them: {}", threads, usable_cores(),
                sharing_ranks);
     print_notes(context);
     job.run(context);
+    ending = context.ending;
     log::debug("done      after {:.1f} s; highest resident set {}, {} sent, {} received", watch.seconds(),
                format_bytes(peak_resident_bytes()), format_bytes(comm.traffic().sent_bytes),
                format_bytes(comm.traffic().received_bytes));
@@ -146,7 +151,8 @@ void run_job(const Blueprint& written, Communicator& comm, int sharing_ranks, Si
     directory.set_failed(failure);
     throw;
   }
-  directory.set_done();
+  directory.set_done(ending);
+  return ending;
 }
 
 }  // namespace
@@ -159,6 +165,7 @@ int run_command(const JobArguments& arguments) {
   MpiEnvironment mpi(setup_seconds);
   Communicator& comm = mpi.world();
   log::set_rank(comm.rank(), comm.size());
+  ExitCode ending = ExitCode::kDone;
   try {
     comm.set_deadline("setup", setup_seconds);
     const AgreementResult agreed = agree_on_job(comm, attempt);
@@ -167,12 +174,12 @@ int run_command(const JobArguments& arguments) {
       if (comm.rank() == 0) console::report(agreed.report);
       return static_cast<int>(agreed.code);
     }
-    run_job(*attempt.blueprint, comm, mpi.sharing_ranks(), signals);
+    ending = run_job(*attempt.blueprint, comm, mpi.sharing_ranks(), signals);
   } catch (...) {
     end_job(mpi, current_failure());
   }
   mpi.finalize(attempt.config->deadline.finish_seconds);
-  return static_cast<int>(ExitCode::kDone);
+  return static_cast<int>(ending);
 }
 
 }  // namespace sluice

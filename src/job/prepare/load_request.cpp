@@ -1,6 +1,11 @@
 #include "job/prepare/load_request.hpp"
 
+#include "checkpoint/saved_weights.hpp"
+#include "checkpoint/step_directory.hpp"
+#include "comm/run_together.hpp"
+
 #include <numeric>
+#include <string>
 
 namespace sluice {
 namespace {
@@ -34,6 +39,25 @@ LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, st
                       .chunk_bytes = config.load.chunk_bytes,
                       .readers = assign_readers(config.load.readers, nodes),
                       .discard = config.load.sink == LoadSink::kDiscard}};
+}
+
+PlannedLoad plan_weights(const Blueprint& blueprint, const ShardPlan& shards, std::span<const int> nodes) {
+  const LoadRequest request = load_request(blueprint, shards, nodes);
+  if (!is_saved_step(request.directory)) return plan_load(request);
+  return plan_load(request, saved_weights(read_saved_step(request.directory), request.directory,
+                                          blueprint.model.manifest, request.options.arena));
+}
+
+PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint, const ShardPlan& shards,
+                         std::span<const int> nodes) {
+  const LoadRequest request = load_request(blueprint, shards, nodes);
+  const std::string text = share_from_root(comm, [&] {
+    return is_saved_step(request.directory) ? to_manifest(read_saved_step(request.directory)) : "";
+  });
+  if (text.empty()) return plan_load(comm, request);
+  const SavedStep step = parse_manifest(text, request.directory.string());
+  return plan_load(comm, request,
+                   saved_weights(step, request.directory, blueprint.model.manifest, request.options.arena));
 }
 
 LoadOptions load_options(const JobConfig& config) {

@@ -15,6 +15,14 @@ namespace sluice {
 [[nodiscard]] LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards,
                                        std::span<const int> nodes);
 
+/// The plan of that load, of a Hugging Face directory or of a saved step. Errors as plan_load(), and Error(kBadData) for a
+/// step that is not whole.
+[[nodiscard]] PlannedLoad plan_weights(const Blueprint& blueprint, const ShardPlan& shards,
+                                       std::span<const int> nodes);
+/// Collective over `comm`. The same, from what rank 0 reads.
+[[nodiscard]] PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint,
+                                       const ShardPlan& shards, std::span<const int> nodes);
+
 /// How such a load runs: page cache and deadline.
 [[nodiscard]] LoadOptions load_options(const JobConfig& config);
 

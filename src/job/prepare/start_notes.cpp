@@ -9,6 +9,10 @@ namespace sluice {
 std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& model, int world) {
   std::vector<std::string> notes;
   if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return notes;
+  if (config.job.kind == JobKind::kTrain && !config.checkpoint.saves() && !config.export_.at_end)
+    notes.push_back(
+        "this job neither saves its state nor exports its weights: what it trains is lost when it ends. "
+        "checkpoint.every_minutes, checkpoint.every_steps or export.at_end keep it");
   const std::int64_t sequences = config.train.batch_sequences, length = config.data.sequence_length;
   if (sequences < world)
     notes.push_back(fmt::format(

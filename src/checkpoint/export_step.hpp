@@ -1,0 +1,29 @@
+// A Hugging Face directory written from a saved step, in one process and bounded memory.
+#pragma once
+
+#include "checkpoint/saved_step.hpp"
+#include "export/export_plan.hpp"
+#include "manifest/manifest.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+
+namespace sluice {
+
+struct ExportStepRequest {
+  const SavedStep& step;
+  std::filesystem::path directory;  ///< of the step
+  const ParameterManifest& manifest;
+  const ExportPlan& plan;                             ///< of shards of one rank
+  std::filesystem::path source;                       ///< directory that plan.source_files() are in
+  std::span<const std::filesystem::path> companions;  ///< files that go along
+  std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};  ///< may be empty
+};
+
+/// Writes `target`, which appears whole or not at all, from the step's weights, each block of which is proven. Holds a few
+/// buffers of some MiB. Error(kUsage) if `target` is taken; Error(kBadData) if the step is not what was saved.
+void export_step(const ExportStepRequest& request, const std::filesystem::path& target);
+
+}  // namespace sluice

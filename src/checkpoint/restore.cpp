@@ -1,0 +1,158 @@
+#include "checkpoint/restore.hpp"
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/fault.hpp"
+#include "base/round.hpp"
+#include "base/text.hpp"
+#include "checkpoint/block_reader.hpp"
+#include "comm/run_together.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kReadRoundBytes = 256 * kMiB;
+
+/// An entry of a step with its file.
+struct Source {
+  int file = 0;
+  const SavedEntry* entry = nullptr;
+};
+
+using ArrayName = std::pair<std::string_view, std::string_view>;  ///< tensor and array
+
+/// The entries of each array, in the order of its numbers.
+std::map<ArrayName, std::vector<Source>> sources_of(const SavedStep& step) {
+  std::map<ArrayName, std::vector<Source>> sources;
+  for (std::size_t file = 0; file < step.files.size(); ++file)
+    for (const SavedEntry& entry : step.files[file].entries)
+      sources[{entry.tensor, entry.array}].push_back({static_cast<int>(file), &entry});
+  for (auto& [name, list] : sources)
+    std::ranges::sort(list, {}, [](const Source& source) { return source.entry->numbers.begin; });
+  return sources;
+}
+
+/// Plans the copies of one span after the other.
+class Planner {
+ public:
+  Planner(const SavedStep& step, const std::filesystem::path& directory, const ParameterManifest& manifest)
+      : directory_(directory), manifest_(manifest), sources_(sources_of(step)) {
+    for (const auto& [name, list] : sources_)
+      for (std::size_t i = 1; i < list.size(); ++i)
+        if (list[i].entry->numbers.begin < list[i - 1].entry->numbers.end)
+          fail(ExitCode::kBadData, "{} holds number {} of {} of {} twice", directory.string(),
+               list[i].entry->numbers.begin, name.second, printable(name.first));
+  }
+
+  void add(const StateSpan& span) {
+    const std::string& tensor = manifest_[span.tensor].name;
+    const auto found = sources_.find({tensor, span.array});
+    std::int64_t at = span.numbers.begin;
+    if (found != sources_.end()) {
+      const std::vector<Source>& list = found->second;
+      auto source =
+          std::ranges::upper_bound(list, at, {}, [](const Source& s) { return s.entry->numbers.begin; });
+      if (source != list.begin()) --source;
+      for (; at < span.numbers.end && source != list.end(); ++source) at = add_part(span, *source, at);
+    }
+    if (at < span.numbers.end)
+      fail(ExitCode::kBadData, "{} does not hold {} of {} from number {} on", directory_.string(), span.array,
+           tensor, at);
+  }
+
+  std::vector<RestoreCopy> done() {
+    std::ranges::sort(copies_, {},
+                      [](const RestoreCopy& copy) { return std::tuple(copy.file, copy.offset); });
+    return std::move(copies_);
+  }
+
+ private:
+  /// Takes what an entry has of a span from number `at` on; returns the first number after it.
+  std::int64_t add_part(const StateSpan& span, const Source& source, std::int64_t at) {
+    const SavedEntry& entry = *source.entry;
+    if (entry.numbers.begin > at || entry.numbers.end <= at) return at;
+    if (entry.dtype != span.dtype)
+      fail(ExitCode::kBadData, "{} holds {} of {} in {}, expected {}", directory_.string(), entry.array,
+           entry.tensor, name_of(entry.dtype), name_of(span.dtype));
+    const std::int64_t end = std::min(entry.numbers.end, span.numbers.end), size = size_of(span.dtype);
+    copies_.push_back({source.file, entry.offset + (at - entry.numbers.begin) * size, (end - at) * size,
+                       span.data + (at - span.numbers.begin) * size});
+    return end;
+  }
+
+  const std::filesystem::path& directory_;
+  const ParameterManifest& manifest_;
+  std::map<ArrayName, std::vector<Source>> sources_;
+  std::vector<RestoreCopy> copies_;
+};
+
+/// Carries out copies in order, some bytes at a time.
+class Restorer {
+ public:
+  Restorer(const SavedStep& step, const std::filesystem::path& directory, std::vector<RestoreCopy> copies,
+           int rank)
+      : step_(step), directory_(directory), copies_(std::move(copies)), rank_(rank) {}
+
+  void run(std::int64_t bytes) {
+    while (bytes > 0 && next_ < copies_.size()) {
+      fault_point("checkpoint.read", rank_);
+      const RestoreCopy& copy = copies_[next_];
+      if (copy.file != open_) {
+        reader_.reset();
+        reader_.emplace(directory_, step_.files[static_cast<std::size_t>(copy.file)]);
+        open_ = copy.file;
+      }
+      const std::int64_t count = std::min(bytes, copy.bytes - done_);
+      reader_->read(copy.offset + done_, {copy.to + done_, static_cast<std::size_t>(count)});
+      bytes -= count;
+      done_ += count;
+      if (done_ < copy.bytes) continue;
+      ++next_;
+      done_ = 0;
+    }
+  }
+
+ private:
+  const SavedStep& step_;
+  const std::filesystem::path& directory_;
+  const std::vector<RestoreCopy> copies_;
+  int rank_;
+  std::size_t next_ = 0;
+  std::int64_t done_ = 0;  ///< bytes of the next copy
+  int open_ = -1;
+  std::optional<BlockReader> reader_;
+};
+
+}  // namespace
+
+std::vector<RestoreCopy> plan_restore(const SavedStep& step, const std::filesystem::path& directory,
+                                      const ParameterManifest& manifest, std::span<const StateSpan> state) {
+  Planner planner(step, directory, manifest);
+  for (const StateSpan& span : state) planner.add(span);
+  return planner.done();
+}
+
+RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
+                           const ParameterManifest& manifest, std::span<const StateSpan> state) {
+  const Stopwatch watch;
+  std::vector<RestoreCopy> copies;
+  run_together(comm, [&] { copies = plan_restore(step, directory, manifest, state); });
+  const std::int64_t bytes =
+      std::accumulate(copies.begin(), copies.end(), std::int64_t{0},
+                      [](std::int64_t sum, const RestoreCopy& copy) { return sum + copy.bytes; });
+  std::int64_t rounds = divide_up(bytes, kReadRoundBytes);
+  comm.all_reduce_max(std::span(&rounds, 1));
+  Restorer restorer(step, directory, std::move(copies), comm.rank());
+  for (; rounds > 0; --rounds) run_together(comm, [&] { restorer.run(kReadRoundBytes); });
+  return {bytes, watch.seconds()};
+}
+
+}  // namespace sluice

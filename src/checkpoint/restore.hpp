@@ -1,0 +1,43 @@
+// Brings saved state back into the memory of ranks, however they divide the model now.
+#pragma once
+
+#include "checkpoint/saved_step.hpp"
+#include "checkpoint/state_spans.hpp"
+#include "comm/communicator.hpp"
+#include "manifest/manifest.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Bytes of one saved file for one place in a rank's memory.
+struct RestoreCopy {
+  int file = 0;  ///< of SavedStep::files
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+  std::byte* to = nullptr;
+};
+
+/// What a rank reads, file by file and front to back, so that it meets each block once. Error(kBadData) naming the tensor and
+/// the numbers that the step does not hold, holds twice, or holds in another type.
+[[nodiscard]] std::vector<RestoreCopy> plan_restore(const SavedStep& step,
+                                                    const std::filesystem::path& directory,
+                                                    const ParameterManifest& manifest,
+                                                    std::span<const StateSpan> state);
+
+struct RestoreReport {
+  std::int64_t bytes = 0;  ///< that this rank has taken over
+  double seconds = 0;
+};
+
+/// Collective over `comm`. Every rank reads from `directory` what `state` needs of it, and no more than the blocks around
+/// it, each proven by its digest. Holds one block of kDigestBlockBytes and the table of what is read. If one rank fails
+/// every rank throws its error, and `state` holds part of what was there.
+RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
+                           const ParameterManifest& manifest, std::span<const StateSpan> state);
+
+}  // namespace sluice

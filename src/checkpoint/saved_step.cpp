@@ -1,0 +1,197 @@
+#include "checkpoint/saved_step.hpp"
+
+#include "base/error.hpp"
+#include "base/round.hpp"
+#include "base/text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kFormat = 1;
+constexpr std::size_t kHexDigits = 32;
+
+/// A JSON object with the name of its file, for messages.
+class Reader {
+ public:
+  Reader(const json& object, const std::string& name) : object_(object), name_(name) {
+    if (!object.is_object()) reject("found something else where an object belongs");
+  }
+
+  [[noreturn]] void reject(const std::string& found) const {
+    fail(ExitCode::kBadData, "{} is not the manifest of a saved step: {}", name_, found);
+  }
+
+  [[nodiscard]] const json& at(const char* key) const {
+    const auto found = object_.find(key);
+    if (found == object_.end()) reject(fmt::format("\"{}\" is missing", key));
+    return *found;
+  }
+
+  [[nodiscard]] std::int64_t integer(const char* key) const { return integer(key, at(key)); }
+  [[nodiscard]] std::int64_t integer(const char* key, const json& value) const {
+    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMost)
+      reject(fmt::format("\"{}\" is {}, expected an integer that is not negative", key,
+                         printable(value.dump())));
+    return value.get<std::int64_t>();
+  }
+
+  [[nodiscard]] std::string text(const char* key) const {
+    const json& value = at(key);
+    if (!value.is_string())
+      reject(fmt::format("\"{}\" is {}, expected a string", key, printable(value.dump())));
+    return value.get<std::string>();
+  }
+
+  [[nodiscard]] const json& array(const char* key) const {
+    const json& value = at(key);
+    if (!value.is_array()) reject(fmt::format("\"{}\" is no array", key));
+    return value;
+  }
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  const json& object_;
+  const std::string& name_;
+};
+
+json to_json(const SavedFile& file) {
+  json entries = json::array();
+  for (const SavedEntry& entry : file.entries)
+    entries.push_back({{"tensor", entry.tensor},
+                       {"array", entry.array},
+                       {"dtype", safetensors_name(entry.dtype)},
+                       {"numbers", {entry.numbers.begin, entry.numbers.end}},
+                       {"offset", entry.offset}});
+  std::string blocks;
+  for (const Digest& digest : file.blocks) blocks += digest.hex();
+  return {{"name", file.name}, {"bytes", file.bytes}, {"entries", std::move(entries)}, {"blocks", blocks}};
+}
+
+SavedEntry entry_from(const Reader& in, std::int64_t file_bytes) {
+  SavedEntry entry{in.text("tensor"), in.text("array"), {}, {}, in.integer("offset")};
+  const std::optional<DType> dtype = dtype_from_safetensors(in.text("dtype"));
+  if (!dtype) in.reject(fmt::format("there is no dtype {}", printable(in.text("dtype"))));
+  entry.dtype = *dtype;
+  const json& numbers = in.array("numbers");
+  if (numbers.size() != 2) in.reject("\"numbers\" are not two");
+  entry.numbers = {in.integer("numbers", numbers[0]), in.integer("numbers", numbers[1])};
+  const bool fits = entry.numbers.begin <= entry.numbers.end && entry.offset <= file_bytes &&
+                    entry.numbers.count() <= (file_bytes - entry.offset) / size_of(entry.dtype);
+  if (!fits)
+    in.reject(fmt::format("{} of {} does not lie in its file", entry.array, printable(entry.tensor)));
+  return entry;
+}
+
+SavedFile file_from(const Reader& in) {
+  SavedFile file{in.text("name"), in.integer("bytes"), {}, {}};
+  if (file.name.empty() || file.name == "." || file.name == ".." ||
+      file.name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
+    in.reject(fmt::format("{} is no name of a file in its directory", printable(file.name)));
+  for (const json& entry : in.array("entries"))
+    file.entries.push_back(entry_from(Reader(entry, in.name()), file.bytes));
+  const std::string blocks = in.text("blocks");
+  const auto count = static_cast<std::size_t>(divide_up(file.bytes, kDigestBlockBytes));
+  if (blocks.size() % kHexDigits != 0 || blocks.size() / kHexDigits != count)
+    in.reject(
+        fmt::format("{} has digests of another number of blocks than its {} bytes", file.name, file.bytes));
+  for (std::size_t at = 0; at < blocks.size(); at += kHexDigits) {
+    const std::optional<Digest> digest = digest_from_hex(std::string_view(blocks).substr(at, kHexDigits));
+    if (!digest) in.reject(fmt::format("a digest of {} is no digest", file.name));
+    file.blocks.push_back(*digest);
+  }
+  return file;
+}
+
+SavedStep step_from(const Reader& in) {
+  if (const std::int64_t format = in.integer("format"); format != kFormat)
+    in.reject(fmt::format("its format is {}, and this version reads {}", format, kFormat));
+  SavedStep step;
+  step.step = in.integer("step");
+  step.saved = in.text("saved");
+  step.version = in.text("version");
+  step.structure_hash = in.text("structure_hash");
+  const std::int64_t world = in.integer("world_size");
+  if (world < 1 || world > std::numeric_limits<int>::max()) in.reject("\"world_size\" is out of range");
+  step.world_size = static_cast<int>(world);
+  const json& keys = in.at("job");
+  if (!keys.is_object()) in.reject("\"job\" is no object");
+  for (const auto& [key, value] : keys.items()) {
+    if (!value.is_string()) in.reject(fmt::format("\"job\" has no text for {}", printable(key)));
+    step.job.push_back({key, value.get<std::string>()});
+  }
+  const Reader data(in.at("data"), in.name());
+  step.sequences = data.integer("sequences");
+  step.data_digest = data.text("digest");
+  for (const json& file : in.array("files")) step.files.push_back(file_from(Reader(file, in.name())));
+  return step;
+}
+
+/// The manifest's own digest covers the text of "content" as it stands in the file.
+constexpr std::string_view kBegin = R"({"content":)", kMiddle = R"(,"digest":")", kEnd = "\"}\n";
+
+}  // namespace
+
+std::int64_t SavedStep::bytes() const {
+  return std::accumulate(files.begin(), files.end(), std::int64_t{0},
+                         [](std::int64_t sum, const SavedFile& file) { return sum + file.bytes; });
+}
+
+std::string SavedStep::key(std::string_view name) const {
+  const auto found = std::ranges::find(job, name, &ConfigEntry::key);
+  return found == job.end() ? "" : found->value;
+}
+
+std::string to_manifest(const SavedStep& step) {
+  json keys = json::object();
+  for (const ConfigEntry& entry : step.job) keys[entry.key] = entry.value;
+  json files = json::array();
+  for (const SavedFile& file : step.files) files.push_back(to_json(file));
+  const json content{{"format", kFormat},
+                     {"step", step.step},
+                     {"saved", step.saved},
+                     {"version", step.version},
+                     {"structure_hash", step.structure_hash},
+                     {"world_size", step.world_size},
+                     {"job", std::move(keys)},
+                     {"data", {{"sequences", step.sequences}, {"digest", step.data_digest}}},
+                     {"files", std::move(files)}};
+  const std::string text = content.dump();
+  return fmt::format("{}{}{}{}{}", kBegin, text, kMiddle, digest_of(text).hex(), kEnd);
+}
+
+SavedStep parse_manifest(std::string_view text, const std::string& name) {
+  const auto reject = [&](std::string_view found) {
+    fail(ExitCode::kBadData, "{} is not the manifest of a saved step: {}", name, found);
+  };
+  const std::size_t frame = kBegin.size() + kMiddle.size() + kHexDigits + kEnd.size();
+  if (text.size() < frame || !text.starts_with(kBegin) || !text.ends_with(kEnd))
+    reject("it does not begin and end as one, so it was cut or is something else");
+  const std::string_view content = text.substr(kBegin.size(), text.size() - frame);
+  const std::string_view rest = text.substr(kBegin.size() + content.size());
+  if (!rest.starts_with(kMiddle) || rest.substr(kMiddle.size(), kHexDigits) != digest_of(content).hex())
+    reject("its digest is not that of its content, so it was changed after it was written");
+  const json parsed = json::parse(content, nullptr, /*allow_exceptions=*/false);
+  if (parsed.is_discarded()) reject("it is no JSON");
+  return step_from(Reader(parsed, name));
+}
+
+std::string to_text(const SavedFile& file) { return to_json(file).dump(); }
+
+SavedFile saved_file_from(std::string_view text) {
+  const std::string name = "what a rank tells of its file";
+  const json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return file_from(Reader(parsed, name));
+}
+
+}  // namespace sluice

@@ -1,0 +1,86 @@
+#include "checkpoint/saved_weights.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "checkpoint/state_spans.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace sluice {
+namespace {
+
+class Collector {
+ public:
+  Collector(const ParameterManifest& manifest, DType arena, MatchedCheckpoint& out)
+      : manifest_(manifest), arena_(arena), out_(out) {}
+
+  void add(const SavedFile& file) {
+    const auto number = static_cast<int>(out_.index.files.size());
+    out_.index.files.push_back({file.name, file.bytes});
+    for (const SavedEntry& entry : file.entries)
+      if (entry.array == kWeightsArray) add(entry, number);
+  }
+
+  /// Every stored tensor once and whole.
+  void check() const {
+    std::vector<MatchedEntry> sorted = out_.match.entries;
+    std::ranges::sort(sorted, {},
+                      [](const MatchedEntry& entry) { return std::tuple(entry.tensor, entry.begin); });
+    auto at = sorted.begin();
+    for (const int tensor : manifest_.stored_tensors()) {
+      std::int64_t end = 0;
+      for (; at != sorted.end() && at->tensor == tensor && at->begin == end; ++at) end += at->count;
+      if (end != manifest_[tensor].element_count() || (at != sorted.end() && at->tensor == tensor))
+        fail(ExitCode::kBadData, "{}: the weights of {} are not there once and whole (up to element {})",
+             out_.index.directory, manifest_[tensor].name, end);
+    }
+  }
+
+ private:
+  void add(const SavedEntry& entry, int file) {
+    const std::optional<int> tensor = manifest_.find(entry.tensor);
+    if (!tensor || !manifest_[*tensor].tied_to.empty())
+      fail(ExitCode::kBadData, "{}: {} is no tensor of this model", out_.index.directory,
+           printable(entry.tensor));
+    const TensorInfo& info = manifest_[*tensor];
+    if (entry.numbers.end > info.element_count() || !is_convertible(entry.dtype, arena_))
+      fail(ExitCode::kBadData, "{}: {} is saved up to element {} in {}, expected {} elements of {}",
+           out_.index.directory, info.name, entry.numbers.end, name_of(entry.dtype), info.element_count(),
+           name_of(arena_));
+    const std::int64_t block =
+        info.role == Role::kExpert ? info.element_count() / info.shape.front() : info.element_count();
+    for (std::int64_t begin = entry.numbers.begin; begin < entry.numbers.end;) {
+      const std::int64_t end = std::min(entry.numbers.end, (begin / block + 1) * block);
+      const std::int64_t size = size_of(entry.dtype);
+      out_.match.entries.push_back(
+          {static_cast<int>(out_.index.entries.size()), *tensor, begin, end - begin, 0});
+      out_.index.entries.push_back({fmt::format("{}[{}:{}]", entry.tensor, begin, end),
+                                    file,
+                                    entry.dtype,
+                                    {end - begin},
+                                    entry.offset + (begin - entry.numbers.begin) * size,
+                                    (end - begin) * size});
+      begin = end;
+    }
+  }
+
+  const ParameterManifest& manifest_;
+  DType arena_;
+  MatchedCheckpoint& out_;
+};
+
+}  // namespace
+
+MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::path& directory,
+                                const ParameterManifest& manifest, DType arena) {
+  MatchedCheckpoint weights;
+  weights.index.directory = directory.string();
+  Collector collector(manifest, arena, weights);
+  for (const SavedFile& file : step.files)
+    if (!file.entries.empty()) collector.add(file);
+  collector.check();
+  return weights;
+}
+
+}  // namespace sluice

@@ -1,0 +1,88 @@
+#include "checkpoint/state_spans.hpp"
+
+#include "base/round.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace sluice {
+namespace {
+
+void list_weights(const ParameterManifest& manifest, const ShardArena& weights, std::vector<StateSpan>& out) {
+  const std::vector<FlatLayout>& units = weights.plan().layouts().units;
+  for (const int tensor : manifest.stored_tensors()) {
+    const int unit = weights.plan().layouts().homes[static_cast<std::size_t>(tensor)].unit;
+    const Placement& placement = units[static_cast<std::size_t>(unit)].placement_of(tensor);
+    weights.plan().for_each_owned_run(unit, placement, weights.rank(), [&](const ShardPlan::OwnedRun& run) {
+      out.push_back({.tensor = tensor,
+                     .array = kWeightsArray,
+                     .dtype = weights.dtype(),
+                     .numbers = {run.tensor_begin, run.tensor_begin + run.count},
+                     .data = weights.data() + run.arena_begin * size_of(weights.dtype())});
+    });
+  }
+}
+
+/// The numbers of a part that belong to what a rank owns of a matrix, counted over its tensor.
+Range numbers_of(const StatePart& part, const MatrixState& matrix) {
+  const std::int64_t before = std::max<std::int64_t>(matrix.expert, 0);  // matrices of the tensor
+  std::int64_t whole = 0, first = 0;
+  switch (part.grain) {
+    case StateGrain::kElement:
+      whole = matrix.shape.elements();
+      first = matrix.owned.begin;
+      break;
+    case StateGrain::kBlock:
+      whole = divide_up(matrix.shape.elements(), kStateBlock);
+      first = matrix.owned.begin / kStateBlock;
+      break;
+    case StateGrain::kRow:
+      whole = matrix.shape.rows;
+      first = matrix.owned.begin / matrix.shape.columns;
+      break;
+    case StateGrain::kColumn:  // of a vector its elements, of a matrix all columns on each rank that has rows
+      whole = matrix.shape.columns;
+      first = matrix.shape.is_vector() ? matrix.owned.begin : 0;
+      break;
+  }
+  const std::int64_t begin = before * whole + first;
+  return {begin, begin + part_count(part, matrix.shape, matrix.owned.count())};
+}
+
+void list_matrix(const TensorInfo& tensor, const MatrixState& matrix, DType weights,
+                 const OptimizerBlock& optimizer, std::vector<StateSpan>& out) {
+  for (const StatePart& part : describe_state(optimizer.mode, weights, tensor).parts) {
+    const bool is_shared = part.grain == StateGrain::kColumn && !matrix.shape.is_vector();
+    out.push_back({.tensor = matrix.tensor,
+                   .array = name_of(part.array),
+                   .dtype = part.dtype,
+                   .numbers = numbers_of(part, matrix),
+                   .data = optimizer.block + matrix.offset(part.array),
+                   .is_copy = is_shared && matrix.owned.begin > 0});
+  }
+}
+
+/// Weights first, then the state in the order of StateArray.
+int order_of(std::string_view array) {
+  for (std::size_t i = 0; i < kStateArrays; ++i)
+    if (name_of(static_cast<StateArray>(i)) == array) return static_cast<int>(i) + 1;
+  return 0;
+}
+
+}  // namespace
+
+std::vector<StateSpan> list_state(const ParameterManifest& manifest, const ShardArena& weights,
+                                  const OptimizerBlock& optimizer) {
+  std::vector<StateSpan> spans;
+  list_weights(manifest, weights, spans);
+  for (int unit = 0; optimizer.layout != nullptr && unit < optimizer.layout->units(); ++unit)
+    for (const MatrixState& matrix : optimizer.layout->matrices(unit))
+      if (matrix.owned.count() > 0)
+        list_matrix(manifest[matrix.tensor], matrix, weights.dtype(), optimizer, spans);
+  std::ranges::sort(spans, {}, [](const StateSpan& span) {
+    return std::tuple(span.tensor, order_of(span.array), span.numbers.begin);
+  });
+  return spans;
+}
+
+}  // namespace sluice

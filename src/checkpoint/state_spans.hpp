@@ -1,0 +1,44 @@
+// What a rank keeps of its model while it trains, as ranges of logical tensors: the one form in which weights and the
+// optimizer's state are saved and restored, whatever the layout of shards.
+//
+// A tensor has several arrays of numbers: "weights", and those of the optimizer's state that describe_state() names. The
+// numbers of an array are counted over the whole tensor: elements row-major; or matrix after matrix (a fused tensor has
+// one for each expert) its blocks, rows or columns.
+#pragma once
+
+#include "plan/optimizer_layout.hpp"
+#include "shard/arena.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+inline constexpr std::string_view kWeightsArray = "weights";
+
+/// Consecutive numbers of one array of a tensor, in this rank's memory.
+struct StateSpan {
+  int tensor = -1;         ///< of the manifest
+  std::string_view array;  ///< kWeightsArray, or name_of(StateArray)
+  DType dtype = DType::kFloat32;
+  Range numbers;  ///< of the whole tensor's array
+  std::byte* data = nullptr;
+  bool is_copy = false;  ///< other ranks keep the same numbers, and one of them saves them
+
+  [[nodiscard]] std::int64_t bytes() const { return numbers.count() * size_of(dtype); }
+};
+
+/// An optimizer's state on this rank: `block` is laid out as `layout` says. Null without an optimizer.
+struct OptimizerBlock {
+  const OptimizerLayout* layout = nullptr;
+  OptimizerMode mode{};
+  std::byte* block = nullptr;
+};
+
+/// All that the rank of `weights` keeps, ordered by tensor, array and numbers. Refers to the memory of both.
+[[nodiscard]] std::vector<StateSpan> list_state(const ParameterManifest& manifest, const ShardArena& weights,
+                                                const OptimizerBlock& optimizer);
+
+}  // namespace sluice

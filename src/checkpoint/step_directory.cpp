@@ -1,0 +1,112 @@
+#include "checkpoint/step_directory.hpp"
+
+#include "base/error.hpp"
+#include "base/fault.hpp"
+#include "io/file.hpp"
+#include "weights/staged_directory.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <ranges>
+#include <system_error>
+
+namespace sluice {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kPrefix = "step-";
+constexpr std::int64_t kLargestManifest = 1 * kGiB;
+
+std::optional<std::int64_t> step_of(const std::string& name) {
+  std::int64_t step = -1;
+  if (name.starts_with(kPrefix))
+    std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+  if (step < 0 || step_name(step) != name) return std::nullopt;
+  return step;
+}
+
+}  // namespace
+
+fs::path checkpoint_directory(const JobConfig& config) {
+  return config.checkpoint.path.empty() ? config.job.output / "checkpoints" : config.checkpoint.path;
+}
+
+std::string step_name(std::int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
+
+std::vector<StepPlace> list_steps(const fs::path& directory) {
+  std::vector<StepPlace> steps;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error))
+    if (const auto step = step_of(entry.path().filename().string())) steps.push_back({*step, entry.path()});
+  std::ranges::sort(steps, {}, &StepPlace::step);
+  return steps;
+}
+
+bool is_saved_step(const fs::path& directory) {
+  std::error_code error;
+  return fs::exists(directory / kManifestFile, error);
+}
+
+SavedStep read_saved_step(const fs::path& directory) {
+  const fs::path manifest = directory / kManifestFile;
+  SavedStep step = parse_manifest(read_text_file(manifest, kLargestManifest), manifest.string());
+  for (const SavedFile& file : step.files) {
+    const std::int64_t bytes = InputFile::open(directory / file.name).size_bytes();
+    if (bytes != file.bytes)
+      fail(ExitCode::kBadData, "{} has {} bytes, and {} when it was saved", (directory / file.name).string(),
+           bytes, file.bytes);
+  }
+  return step;
+}
+
+std::optional<FoundStep> newest_step(const fs::path& directory,
+                                     const std::function<void(const std::string&)>& on_broken) {
+  const std::vector<StepPlace> steps = list_steps(directory);
+  std::string last;
+  for (const StepPlace& place : steps | std::views::reverse) {
+    try {
+      return FoundStep{place.path, read_saved_step(place.path)};
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kBadData) throw;
+      last = error.what();
+      on_broken(last);
+    }
+  }
+  if (steps.empty()) return std::nullopt;
+  fail(
+      ExitCode::kBadData,
+      "{} holds {} saved step{} and none is whole: {}. checkpoint.resume = \"never\" with another job.output begins "
+      "anew",
+      directory.string(), steps.size(), steps.size() == 1 ? "" : "s", last);
+}
+
+fs::path model_directory_of(const fs::path& path) {
+  std::error_code error;
+  if (fs::exists(path / "config.json", error)) return path;
+  for (const fs::path& directory : {path / "checkpoints", path})
+    if (const auto found = newest_step(directory, [](const std::string&) {})) return found->path;
+  return path;
+}
+
+void remove_step(const fs::path& path) {
+  fault_point("checkpoint.remove", 0);
+  const fs::path aside = name_beside(path, "removed");
+  std::error_code error;
+  fs::rename(path, aside, error);
+  if (!error) sync_directory(path.parent_path());
+  fault_point("checkpoint.remove", 0);
+  if (!error) fs::remove_all(aside, error);
+  if (error) fail(ExitCode::kIo, "cannot remove {}: {}", path.string(), error.message());
+}
+
+std::vector<StepPlace> steps_to_remove(const std::vector<StepPlace>& steps, std::int64_t keep,
+                                       std::int64_t keep_every) {
+  std::vector<StepPlace> out;
+  for (const StepPlace& place : steps.size() > static_cast<std::size_t>(keep)
+                                    ? std::span(steps).first(steps.size() - static_cast<std::size_t>(keep))
+                                    : std::span<const StepPlace>())
+    if (keep_every == 0 || place.step % keep_every != 0) out.push_back(place);
+  return out;
+}
+
+}  // namespace sluice

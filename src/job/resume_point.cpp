@@ -1,0 +1,111 @@
+#include "job/resume_point.hpp"
+
+#include "base/error.hpp"
+#include "io/file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <system_error>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What saved numbers mean, and which tokens come next.
+constexpr std::array<std::string_view, 9> kFixedKeys{
+    "model.dtype",    "data.sequence_length", "data.seed",
+    "data.order",     "data.separator_token", "train.batch_sequences",
+    "optimizer.kind", "optimizer.state",      "optimizer.master"};
+
+/// What optimizer.fit = "auto" chooses.
+constexpr std::array<std::string_view, 3> kChosenKeys{"optimizer.state", "optimizer.master",
+                                                      "optimizer.gradients"};
+
+bool is_in(std::span<const std::string_view> keys, std::string_view key) {
+  return std::ranges::find(keys, key) != keys.end();
+}
+
+void require_same_training(const FoundStep& found, const JobConfig& config) {
+  std::vector<std::string> refused;
+  for (const ChangedKey& change : changed_keys(found.step.job, config))
+    if (!change.is_allowed)
+      refused.push_back(fmt::format("\n  {} is {}, and was {}", change.key, change.now, change.before));
+  if (refused.empty()) return;
+  fail(
+      ExitCode::kBadConfig,
+      "checkpoint.resume: {} was saved by a training that this job cannot go on with:{}\nGive the keys their values "
+      "again, or give this job another job.output, or begin anew with job.overwrite = true",
+      found.path.string(), fmt::join(refused, ""));
+}
+
+FoundStep named_step(const fs::path& directory, std::int64_t step) {
+  const fs::path path = directory / step_name(step);
+  std::error_code error;
+  if (fs::exists(path, error)) return {path, read_saved_step(path)};
+  std::vector<std::string> there;
+  for (const StepPlace& place : list_steps(directory)) there.push_back(fmt::format("{}", place.step));
+  fail(ExitCode::kBadConfig,
+       "checkpoint.resume: found {}, expected a step that is saved in {}, which holds {}", step,
+       directory.string(), there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", ")));
+}
+
+bool begins_anew(const JobConfig& config) {
+  const std::int64_t resume = config.checkpoint.resume;
+  return config.job.kind != JobKind::kTrain || resume == CheckpointSettings::kResumeNever ||
+         (config.job.overwrite && resume == CheckpointSettings::kResumeNewest);
+}
+
+/// Whether the copy of the earlier run's job is that of this training.
+bool is_same_job(const JobConfig& config) {
+  constexpr std::int64_t kMostBytes = kMiB;
+  try {
+    const fs::path file = config.job.output / "job.toml";
+    const JobConfig before = parse_job_config(read_text_file(file, kMostBytes), file.string());
+    return std::ranges::all_of(changed_keys(canonical_entries(before), config), &ChangedKey::is_allowed);
+  } catch (const Error&) {
+    return false;  // another program's, or another version's
+  }
+}
+
+}  // namespace
+
+std::vector<ChangedKey> changed_keys(std::span<const ConfigEntry> before, const JobConfig& now) {
+  std::vector<ChangedKey> changes;
+  for (const ConfigEntry& entry : canonical_entries(now)) {
+    const auto was = std::ranges::find(before, entry.key, &ConfigEntry::key);
+    if (was == before.end() || was->value == entry.value || entry.key == "optimizer.fit") continue;
+    if (now.optimizer.fit == OptimizerFit::kAuto && is_in(kChosenKeys, entry.key)) continue;
+    changes.push_back({entry.key, was->value, entry.value, !is_in(kFixedKeys, entry.key)});
+  }
+  return changes;
+}
+
+std::optional<FoundStep> find_resume_point(const JobConfig& config,
+                                           const std::function<void(const std::string&)>& on_broken) {
+  if (begins_anew(config)) return std::nullopt;
+  const fs::path directory = checkpoint_directory(config);
+  const bool is_named = config.checkpoint.resume != CheckpointSettings::kResumeNewest;
+  std::optional<FoundStep> found =
+      is_named ? named_step(directory, config.checkpoint.resume) : newest_step(directory, on_broken);
+  if (found) require_same_training(*found, config);
+  return found;
+}
+
+JobConfig with_saved_mode(JobConfig config) {
+  if (config.optimizer.fit != OptimizerFit::kAuto) return config;
+  const auto found = find_resume_point(config, [](const std::string&) {});
+  if (!found) return config;
+  std::vector<std::string> overrides{"optimizer.fit=\"as_written\""};
+  for (const std::string_view key : kChosenKeys)
+    overrides.push_back(fmt::format("{}={}", key, found->step.key(key)));
+  return parse_job_config(to_toml(config), found->path.string(), overrides);
+}
+
+bool continues_run(const JobConfig& config) {
+  if (find_resume_point(config, [](const std::string&) {})) return true;
+  return !begins_anew(config) && config.checkpoint.saves() && is_same_job(config);
+}
+
+}  // namespace sluice

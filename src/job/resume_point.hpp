@@ -1,0 +1,40 @@
+// Where a training job goes on that was started again.
+#pragma once
+
+#include "checkpoint/step_directory.hpp"
+#include "config/job_config.hpp"
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// The saved step that a job resumes from, in this process alone; nothing if it begins anew: it does not train, nothing is
+/// saved, or checkpoint.resume or job.overwrite say so. `on_broken` is told of each newer step that is not whole.
+/// Error(kBadConfig) if the step that checkpoint.resume names is not there, or if the job differs from the saved one in a
+/// key that training cannot go on with; Error(kBadData) as newest_step().
+[[nodiscard]] std::optional<FoundStep> find_resume_point(
+    const JobConfig& config, const std::function<void(const std::string&)>& on_broken);
+
+/// Whether results in the run directory are of this very job: it resumes from a saved step, or it was ended before it had
+/// saved one and begins anew.
+[[nodiscard]] bool continues_run(const JobConfig& config);
+
+/// The job with the optimizer's mode that the step it resumes from was saved in, if the job leaves the mode to be chosen: state
+/// of another would be another training. Errors as find_resume_point().
+[[nodiscard]] JobConfig with_saved_mode(JobConfig config);
+
+/// A key whose value differs between two jobs.
+struct ChangedKey {
+  std::string key;
+  std::string before;
+  std::string now;
+  bool is_allowed = true;  ///< training can go on with the new value
+};
+/// In schema order; keys that `before` does not have are not looked at, and with optimizer.fit = "auto" none that it chooses.
+[[nodiscard]] std::vector<ChangedKey> changed_keys(std::span<const ConfigEntry> before, const JobConfig& now);
+
+}  // namespace sluice

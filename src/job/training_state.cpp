@@ -1,0 +1,214 @@
+#include "job/training_state.hpp"
+
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/version.hpp"
+#include "checkpoint/restore.hpp"
+#include "comm/run_together.hpp"
+#include "job/console.hpp"
+#include "job/prepare/save_plan.hpp"
+#include "job/resume_point.hpp"
+#include "job/target_place.hpp"
+#include "weights/staged_directory.hpp"
+#include "weights/weight_files.hpp"
+
+#include <algorithm>
+#include <array>
+#include <ranges>
+#include <system_error>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+void warn(const std::string& text) { log::warning("{}", text); }
+
+}  // namespace
+
+TrainingState::TrainingState(JobContext& context, std::int64_t sequences, std::string data_digest)
+    : context_(context),
+      settings_(context.config().checkpoint),
+      directory_(checkpoint_directory(context.config())),
+      sequences_(sequences),
+      data_digest_(std::move(data_digest)) {
+  std::optional<FoundStep> found;
+  run_on_root(context_.comm, [&] { found = find_resume_point(context_.config(), warn); });
+  share(found);
+  if (settings_.saves()) require_place();
+  if (context_.is_root()) print_plan();
+  if (settings_.saves()) stop_.emplace(context_.signals);
+}
+
+/// Collective. What rank 0 has found, on every rank.
+void TrainingState::share(const std::optional<FoundStep>& found) {
+  Communicator& comm = context_.comm;
+  const std::string path = comm.broadcast_text(found ? found->path.string() : "", 0);
+  found_.reset();
+  if (!path.empty()) {
+    const std::string manifest = comm.broadcast_text(found ? to_manifest(found->step) : "", 0);
+    found_ = {path, parse_manifest(manifest, path)};
+    check_same_training();
+  }
+  saved_step_ = steps_done();
+  superseded_.clear();
+  if (!context_.is_root()) return;
+  for (const StepPlace& place : list_steps(directory_))
+    if (!found_ || place.step > steps_done()) superseded_.push_back(place.path);
+}
+
+void TrainingState::check_same_training() const {
+  const std::string structure = context_.blueprint.model.manifest.structure_hash().hex();
+  if (found_->step.structure_hash != structure)
+    fail(ExitCode::kBadConfig,
+         "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path {}",
+         found_->path.string(), found_->step.structure_hash, structure);
+  if (found_->step.sequences != sequences_ || found_->step.data_digest != data_digest_)
+    fail(
+        ExitCode::kBadData,
+        "data.tokens: {} has changed since {} was saved: it has {} sequences with digest {}, and had {} with {}",
+        context_.config().data.tokens.string(), found_->path.string(), sequences_, data_digest_,
+        found_->step.sequences, found_->step.data_digest);
+}
+
+/// Collective. Found out now, and not after hours.
+void TrainingState::require_place() const {
+  run_on_root(context_.comm,
+              [&] { require_room_for_steps(context_.config(), saved_step_bytes(context_.memory_plan())); });
+  require_shared_directory(context_.comm, "checkpoint.path", directory_ / "trial");
+}
+
+void TrainingState::print_plan() const {
+  console::line("saves     {}", save_text(context_.config(), saved_step_bytes(context_.memory_plan())));
+  if (found_) print_changes();
+  name_leftovers();
+  if (!found_ && !superseded_.empty())
+    log::warning(
+        "{} saved steps of an earlier training in {} are not resumed; they go when this one saves its first step",
+        superseded_.size(), directory_.string());
+}
+
+/// What killed runs left of steps in the making or on their way out.
+void TrainingState::name_leftovers() const {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory_, error))
+    if (entry.path().filename().string().starts_with(".step-"))
+      log::warning("{} is no saved step, but what is left of one: it can be removed", entry.path().string());
+}
+
+void TrainingState::print_changes() const {
+  console::line("resume    from step {}, saved {} by {} ranks: {}", found_->step.step, found_->step.saved,
+                found_->step.world_size, found_->path.string());
+  for (const ChangedKey& change : changed_keys(found_->step.job, context_.config()))
+    console::line("          {} is {}, and was {}", change.key, change.now, change.before);
+}
+
+void TrainingState::restore(std::span<const StateSpan> state) {
+  const ParameterManifest& manifest = context_.blueprint.model.manifest;
+  context_.comm.set_deadline("restore", context_.config().deadline.save_seconds);
+  for (;;) {
+    try {
+      const RestoreReport report = restore_step(context_.comm, found_->step, found_->path, manifest, state);
+      log::debug("restore   {} in {:.2f} s", format_bytes(report.bytes), report.seconds);
+      if (context_.is_root())
+        console::line("restored  step {}: {} on rank 0 in {:.2f} s", steps_done(), format_bytes(report.bytes),
+                      report.seconds);
+      break;
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kBadData || settings_.resume >= 0) throw;
+      fall_back(error.what());
+    }
+  }
+  context_.directory.set_saved(saved_step_);
+  since_save_.restart();
+}
+
+/// Collective. To the newest whole step before the one that could not be restored; Error(kBadData) if there is none.
+void TrainingState::fall_back(const std::string& reason) {
+  std::optional<FoundStep> older;
+  run_on_root(context_.comm, [&] {
+    const std::vector<StepPlace> steps = list_steps(directory_);
+    for (const StepPlace& place : steps | std::views::reverse) {
+      if (place.step >= steps_done()) continue;
+      const Outcome outcome = outcome_of([&] { older = {place.path, read_saved_step(place.path)}; });
+      if (!outcome.failed()) break;
+    }
+    if (!older) fail(ExitCode::kBadData, "{}; there is no older saved step", reason);
+    log::warning("{}\n  Step {} is taken instead", reason, older->step.step);
+  });
+  share(older);
+}
+
+bool TrainingState::after_step(std::int64_t step, const ListState& state) {
+  if (!settings_.saves()) return false;
+  const bool by_steps = settings_.every_steps > 0 && step % settings_.every_steps == 0;
+  const bool by_time = context_.is_root() && settings_.every_minutes > 0 &&
+                       since_save_.seconds() >= settings_.every_minutes * 60;
+  std::array<std::int64_t, 2> asked{stop_->number(), by_time ? 1 : 0};
+  context_.comm.all_reduce_max(asked);
+  const bool is_last = step == context_.config().train.steps;
+  if (by_steps || is_last || asked[0] != 0 || asked[1] != 0) save(step, state);
+  if (asked[0] == 0 || is_last) return false;
+  require_saved();
+  if (context_.is_root())
+    console::line("ended     by {} after step {}, which is saved: run again to go on",
+                  signal_name(static_cast<int>(asked[0])), step);
+  return true;
+}
+
+void TrainingState::save(std::int64_t step, const ListState& state) {
+  if (!settings_.saves() || step == saved_step_) return;
+  context_.comm.set_deadline("save", context_.config().deadline.save_seconds);
+  try {
+    save_now(step, state);
+    failure_.clear();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kIo || settings_.on_failure == SaveFailure::kStop) throw;
+    failure_ = error.what();
+    if (context_.is_root())
+      log::warning(
+          "STEP {} COULD NOT BE SAVED. The run goes on and will try again; the last saved step is {}: {}",
+          step, saved_step_ == 0 ? "none" : fmt::format("{}", saved_step_), failure_);
+  }
+  since_save_.restart();
+}
+
+void TrainingState::save_now(std::int64_t step, const ListState& state) {
+  const std::vector<StateSpan> spans = state();
+  SaveRequest request{.directory = directory_,
+                      .manifest = context_.blueprint.model.manifest,
+                      .state = spans,
+                      .description = describe(step),
+                      .keep = settings_.keep,
+                      .keep_every = settings_.keep_every,
+                      .superseded = superseded_};
+  if (context_.is_root()) request.companions = companion_files(context_.config().model.path);
+  const SaveReport report = save_step(context_.comm, request);
+  saved_step_ = step;
+  superseded_.clear();
+  context_.directory.set_saved(step);
+  if (context_.is_root())
+    console::line("saved     step {}: {} in {:.2f} s", step, format_bytes(report.bytes), report.seconds);
+}
+
+SavedStep TrainingState::describe(std::int64_t step) const {
+  return {.step = step,
+          .saved = utc_now(),
+          .version = std::string(version()),
+          .structure_hash = context_.blueprint.model.manifest.structure_hash().hex(),
+          .world_size = context_.comm.size(),
+          .job = canonical_entries(context_.config()),
+          .sequences = sequences_,
+          .data_digest = data_digest_,
+          .files = {}};
+}
+
+void TrainingState::require_saved() const {
+  if (!failure_.empty())
+    fail(ExitCode::kIo, "the last step could not be saved, and the last one that was is {}: {}",
+         saved_step_ == 0 ? "none" : fmt::format("step {}", saved_step_), failure_);
+}
+
+}  // namespace sluice

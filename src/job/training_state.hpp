@@ -1,0 +1,73 @@
+// Saves a training job's state now and then, and brings it back when the job is started again.
+#pragma once
+
+#include "base/clock.hpp"
+#include "checkpoint/save.hpp"
+#include "checkpoint/state_spans.hpp"
+#include "checkpoint/step_directory.hpp"
+#include "job/job.hpp"
+#include "job/signal_watch.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+class TrainingState {
+ public:
+  /// This rank's state as it is now.
+  using ListState = std::function<std::vector<StateSpan>()>;
+
+  /// Collective over the context's communicator. Finds the step to resume from, and if steps will be saved tries whether every
+  /// rank can write where they go and whether there is room for them; rank 0 prints what will be saved. `sequences` and
+  /// `data_digest` are those of the tokens. Error(kBadConfig) as find_resume_point(), or for another model than the saved
+  /// one; Error(kBadData) if the tokens are not those of the saved training; Error(kIo) if nothing can be saved.
+  TrainingState(JobContext& context, std::int64_t sequences, std::string data_digest);
+
+  [[nodiscard]] bool resumes() const { return found_.has_value(); }
+  /// Steps behind the state: 0 for a new training.
+  [[nodiscard]] std::int64_t steps_done() const { return found_ ? found_->step.step : 0; }
+
+  /// Collective. Fills `state` from the saved step, or from an older one where its bytes are not what was saved, unless the
+  /// job names the step.
+  void restore(std::span<const StateSpan> state);
+
+  /// Collective; after each step. Saves if it is time to, if it was the last step, or if a signal asks the job to end. True:
+  /// it shall end now. Error(kIo) if saving fails and the job is to stop for that; else a failure is a warning.
+  [[nodiscard]] bool after_step(std::int64_t step, const ListState& state);
+
+  /// Collective. Saves that many steps, unless that is done or nothing is to be saved.
+  void save(std::int64_t step, const ListState& state);
+
+  /// Error(kIo) if the last attempt to save failed.
+  void require_saved() const;
+
+ private:
+  void share(const std::optional<FoundStep>& found);
+  void check_same_training() const;
+  void require_place() const;
+  void print_plan() const;
+  void print_changes() const;
+  void name_leftovers() const;
+  void fall_back(const std::string& reason);
+  [[nodiscard]] SavedStep describe(std::int64_t step) const;
+  void save_now(std::int64_t step, const ListState& state);
+
+  JobContext& context_;
+  const CheckpointSettings& settings_;
+  std::filesystem::path directory_;
+  std::int64_t sequences_;
+  std::string data_digest_;
+  std::optional<FoundStep> found_;
+  std::vector<std::filesystem::path> superseded_;  ///< on rank 0
+  std::optional<SignalWatch::StopRequest> stop_;   ///< while steps can be saved
+  std::int64_t saved_step_ = 0;
+  Stopwatch since_save_;
+  std::string failure_;  ///< of the last attempt to save, or ""
+};
+
+}  // namespace sluice

@@ -1,0 +1,181 @@
+#include "checkpoint/restore.hpp"
+#include "checkpoint/save.hpp"
+#include "checkpoint/saved_weights.hpp"
+#include "checkpoint/step_directory.hpp"
+#include "load/streaming_loader.hpp"
+#include "model/small_model.hpp"
+#include "support/expect_error.hpp"
+#include "support/mpi_test.hpp"
+#include "support/shared_directory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using test::test_world;
+
+/// Weights and state on the ranks of a communicator.
+class State {
+ public:
+  State(Communicator& comm, const test::SmallModel& model, const UnitLayouts& layouts,
+        const OptimizerMode& mode, DType dtype, int expert_parallel)
+      : manifest_(model.description.manifest),
+        plan_(layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
+        weights_(plan_, comm.rank(), dtype, "weights"),
+        layout_(manifest_, plan_, comm.rank(), mode, dtype),
+        block_(allocate(MemoryKind::kPrivate, layout_.bytes(), "state")),
+        spans_(list_state(manifest_, weights_, {&layout_, mode, block_.data()})) {}
+
+  /// Each byte from what it is of, the same for any number of ranks.
+  static std::byte byte_of(const StateSpan& span, std::int64_t index) {
+    const std::int64_t at = span.numbers.begin * size_of(span.dtype) + index;
+    return static_cast<std::byte>(span.tensor * 31 + std::ssize(span.array) * 17 + at * 7 + at / 251);
+  }
+  void fill() {
+    for (const StateSpan& span : spans_)
+      for (std::int64_t i = 0; i < span.bytes(); ++i) span.data[i] = byte_of(span, i);
+  }
+  [[nodiscard]] std::int64_t wrong_bytes() const {
+    std::int64_t wrong = 0;
+    for (const StateSpan& span : spans_)
+      for (std::int64_t i = 0; i < span.bytes(); ++i) wrong += span.data[i] == byte_of(span, i) ? 0 : 1;
+    return wrong;
+  }
+  [[nodiscard]] const std::vector<StateSpan>& spans() const { return spans_; }
+  [[nodiscard]] ShardArena& weights() { return weights_; }
+  [[nodiscard]] const ShardPlan& plan() const { return plan_; }
+
+ private:
+  const ParameterManifest& manifest_;
+  ShardPlan plan_;
+  ShardArena weights_;
+  OptimizerLayout layout_;
+  MemoryBlock block_;
+  std::vector<StateSpan> spans_;
+};
+
+SaveRequest request_of(const std::filesystem::path& directory, const test::SmallModel& model,
+                       const State& state, std::int64_t step) {
+  return {.directory = directory,
+          .manifest = model.description.manifest,
+          .state = state.spans(),
+          .description = {.step = step, .world_size = test_world().size()}};
+}
+
+std::vector<OptimizerMode> modes_to_save() {
+  return {{OptimizerKind::kAdamW, StateFormat::kFloat32, MasterFormat::kFloat32},
+          {OptimizerKind::kAdamW, StateFormat::kInt8, MasterFormat::k24Bit},
+          {OptimizerKind::kLion, StateFormat::kBFloat16, MasterFormat::kNone},
+          {OptimizerKind::kAdafactor, StateFormat::kFactored, MasterFormat::k24Bit}};
+}
+
+TEST(SaveAndRestore, moves_every_byte_between_numbers_of_ranks_and_layouts_of_experts) {
+  for (const auto& changes : {nlohmann::json::object(), test::hybrid_changes()})
+    for (const OptimizerMode& mode : modes_to_save()) {
+      const test::SmallModel model(changes);
+      const UnitLayouts layouts =
+          make_unit_layouts(model.description.manifest, mode.state == StateFormat::kInt8 ? kStateBlock : 1);
+      const test::SharedDirectory directory;
+      const std::filesystem::path path = directory / "steps";
+      State saved(test_world(), model, layouts, mode, DType::kBFloat16, test_world().size());
+      saved.fill();
+      save_step(test_world(), request_of(path, model, saved, 1));
+      const std::filesystem::path step = path / step_name(1);
+      for (int size = 1; size <= test_world().size(); ++size) {
+        const auto part = test_world().split(test_world().rank() < size ? 0 : 1, test_world().rank());
+        if (test_world().rank() >= size) continue;
+        for (const int expert_parallel : {1, size}) {
+          State restored(*part, model, layouts, mode, DType::kBFloat16, expert_parallel);
+          restore_step(*part, read_saved_step(step), step, model.description.manifest, restored.spans());
+          EXPECT_EQ(restored.wrong_bytes(), 0) << size << " ranks";
+        }
+      }
+    }
+}
+
+TEST(SaveAndRestore, gives_the_loader_the_weights) {
+  const test::SmallModel model;
+  const test::SharedDirectory directory;
+  const std::filesystem::path path = directory / "steps";
+  const OptimizerMode mode{OptimizerKind::kAdamW, StateFormat::kFloat32, MasterFormat::kFloat32};
+  State saved(test_world(), model, model.layouts, mode, DType::kBFloat16, test_world().size());
+  saved.fill();
+  save_step(test_world(), request_of(path, model, saved, 1));
+  const std::filesystem::path step = path / step_name(1);
+  const MatchedCheckpoint weights =
+      saved_weights(read_saved_step(step), step, model.description.manifest, DType::kBFloat16);
+  State loaded(test_world(), model, model.layouts, mode, DType::kBFloat16, 1);
+  const LoadPlan plan(weights.index, weights.match, loaded.plan(),
+                      {DType::kBFloat16, 8 * kMiB, ReaderAssignment::rank0(test_world().size())});
+  plan.check_coverage();
+  static_cast<void>(load_shards(test_world(), plan, step, &loaded.weights(), {}));
+  std::int64_t wrong = 0;
+  for (const StateSpan& span : loaded.spans())
+    for (std::int64_t i = 0; span.array == kWeightsArray && i < span.bytes(); ++i)
+      wrong += span.data[i] == State::byte_of(span, i) ? 0 : 1;
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(SaveAndRestore, names_the_tensor_in_a_block_that_was_changed) {
+  const test::SmallModel model;
+  const test::SharedDirectory directory;
+  const std::filesystem::path path = directory / "steps";
+  const OptimizerMode mode{OptimizerKind::kAdamW, StateFormat::kFloat32, MasterFormat::kFloat32};
+  State state(test_world(), model, model.layouts, mode, DType::kFloat32, 1);
+  save_step(test_world(), request_of(path, model, state, 1));
+  const std::filesystem::path step = path / step_name(1);
+  if (test_world().rank() == 0) {
+    std::fstream file(step / "rank-00000.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end);
+    file.put('x');
+  }
+  test_world().barrier();
+  const auto restore = [&] {
+    restore_step(test_world(), read_saved_step(step), step, model.description.manifest, state.spans());
+  };
+  test::expect_error(ExitCode::kBadData, {"rank-00000.safetensors: bytes 0 to "}, restore);
+  test::expect_error(ExitCode::kBadData, {"are not what was saved"}, restore);
+}
+
+TEST(SaveAndRestore, refuses_a_step_that_lacks_numbers) {
+  const test::SmallModel model;
+  const OptimizerMode mode{OptimizerKind::kAdamW, StateFormat::kFloat32, MasterFormat::kFloat32};
+  State state(test_world(), model, model.layouts, mode, DType::kFloat32, 1);
+  const auto plan = [&](const SavedStep& step) {
+    static_cast<void>(plan_restore(step, "step", model.description.manifest, state.spans()));
+  };
+  SavedStep step;
+  test::expect_error(ExitCode::kBadData, {"step does not hold weights of "}, [&] { plan(step); });
+  SavedEntry entry{"a", "weights", DType::kFloat32, {0, 10}, 0};
+  step.files.push_back({"file", 100, {entry, entry}, {}});
+  test::expect_error(ExitCode::kBadData, {"step holds number 0 of weights of a twice"}, [&] { plan(step); });
+}
+
+TEST(SaveAndRestore, keeps_as_many_steps_as_asked_and_replaces_others) {
+  const test::SmallModel model;
+  const test::SharedDirectory directory;
+  const std::filesystem::path path = directory / "steps";
+  const OptimizerMode mode{OptimizerKind::kAdamW, StateFormat::kFloat32, MasterFormat::kFloat32};
+  State state(test_world(), model, model.layouts, mode, DType::kFloat32, 1);
+  for (const std::int64_t step : {1, 2, 3, 3}) {
+    SaveRequest request = request_of(path, model, state, step);
+    save_step(test_world(), request);
+  }
+  test_world().barrier();
+  EXPECT_EQ(list_steps(path).size(), 2);
+  test_world().barrier();
+  SaveRequest request = request_of(path, model, state, 1);
+  request.superseded = {path / step_name(2), path / step_name(3)};
+  save_step(test_world(), request);
+  EXPECT_EQ(list_steps(path).size(), 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path), {}), 1);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,78 @@
+"""A training that was ended goes on as if it had not been: the same bits on as many ranks, the same losses on others."""
+import unittest
+
+from program import mpirun
+from saving import STEPS, SavingTest
+
+
+class Same(SavingTest):
+    def expect_same_bits(self, ranks=3, **changes):
+        whole, cut = self.job("whole.toml", **changes), self.job("cut.toml", **changes)
+        self.run_job(whole, ranks)
+        self.assertNotEqual(mpirun(ranks, *self.stop_at(5), "run", cut).status, 0)
+        self.assertEqual(self.steps(cut), [2, 4])
+        result = self.run_job(cut, ranks)
+        self.expect(result, 0, "resume    from step 4", f"step 5/{STEPS}")
+        self.assertEqual(self.steps(cut), [2, 4, 6, 8])
+        self.expect_same_files(self.step(whole, STEPS), self.step(cut, STEPS))
+        self.assertEqual(self.losses(cut), self.losses(whole))
+
+
+class SameRanks(Same):
+    def test_one_rank(self):
+        self.expect_same_bits(ranks=1)
+
+    def test_two_ranks_in_bfloat16(self):
+        self.expect_same_bits(ranks=2, model={"dtype": "bfloat16"})
+
+    def test_three_ranks(self):
+        self.expect_same_bits()
+
+    def test_gathered_experts(self):
+        self.expect_same_bits(parallel={"expert_parallel": 1})
+
+    def test_shuffled_tokens(self):
+        self.expect_same_bits(data={"order": "shuffle", "seed": 3}, train={"batch_sequences": 4})
+
+
+class Modes(Same):
+    """Of the optimizer."""
+
+    def test_int8_state_with_24_bits_of_master(self):
+        self.expect_same_bits(model={"dtype": "bfloat16"}, optimizer={"state": "int8", "master": "24bit", "gradients": "release"})
+
+    def test_state_of_experts_on_a_disk(self):
+        self.expect_same_bits(model={"dtype": "bfloat16"}, optimizer={"gradients": "release"}, memory={"offload": "disk", "limit": "130MiB"})
+
+    def test_bfloat16_state_without_master(self):
+        self.expect_same_bits(model={"dtype": "bfloat16"}, optimizer={"state": "bfloat16", "master": "none"})
+
+    def test_lion(self):
+        self.expect_same_bits(optimizer={"kind": "lion"})
+
+    def test_adafactor(self):
+        self.expect_same_bits(optimizer={"kind": "adafactor", "state": "factored", "learning_rate": 1e-2})
+
+
+class OtherRanks(SavingTest):
+    def expect_same_losses(self, **changes):
+        whole, cut = self.whole(**changes), self.job("cut.toml", **changes)
+        for ranks, steps in ((3, 2), (2, 4), (1, 6), (3, STEPS)):
+            self.run_job(cut, ranks, ["--set", f"train.steps={steps}"])
+        expected, found = self.losses(whole), self.losses(cut)
+        self.assertEqual(list(found), list(expected))
+        for step, loss in expected.items():
+            self.assertAlmostEqual(found[step], loss, delta=1e-4)
+
+    def test_routed_experts(self):
+        self.expect_same_losses()
+
+    def test_gathered_experts(self):
+        self.expect_same_losses(parallel={"expert_parallel": 1})
+
+    def test_adafactor(self):
+        self.expect_same_losses(optimizer={"kind": "adafactor", "state": "factored", "learning_rate": 1e-2})
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,53 @@
+"""Jobs whose training state is saved, and what they leave."""
+import h5py
+from program import JobTest, SLUICE, mpirun, reference_job, with_fault
+
+FIXTURE = "qwen3-moe-tiny"
+STEPS = 8
+
+
+class SavingTest(JobTest):
+    def job(self, name="job.toml", **changes):
+        defaults = {"debug": {"dump": ""}, "checkpoint": {"every_steps": 2, "keep": 10}, "train": {"steps": STEPS},
+                    "optimizer": {"eps": 1e-3}}
+        for table, keys in changes.items():
+            defaults[table] = defaults.get(table, {}) | keys
+        return self.write_job(name, **reference_job(FIXTURE, **defaults))
+
+    def run_job(self, job, ranks=3, arguments=(), start=(SLUICE,), status=0):
+        result = mpirun(ranks, *start, "run", job, *arguments)
+        self.assertEqual(result.status, status, result.output)
+        return result
+
+    def stop_at(self, step):
+        """Words that end a run after that step as the scheduler does, as far as the run can tell."""
+        return with_fault("train.step", "*", step + 1, "kill")
+
+    def checkpoints(self, job):
+        return self.output_of(job) / "checkpoints"
+
+    def step(self, job, number):
+        return self.checkpoints(job) / f"step-{number:08}"
+
+    def steps(self, job):
+        return sorted(int(path.name.removeprefix("step-")) for path in self.checkpoints(job).glob("step-*"))
+
+    def losses(self, job):
+        """Of the run, its segments joined."""
+        found = {}
+        for path in sorted(self.output_of(job).glob("metrics*.h5"), key=lambda path: (len(path.name), path.name)):
+            with h5py.File(path) as file:
+                steps, losses = file["train/step"][:], file["train/loss"][:]
+            found = {step: loss for step, loss in found.items() if not len(steps) or step < steps[0]}
+            found |= dict(zip(steps.tolist(), losses.tolist()))
+        return found
+
+    def expect_same_files(self, one, other):
+        for path in sorted(one.glob("*.safetensors")):
+            self.assertEqual(path.read_bytes(), (other / path.name).read_bytes(), path.name)
+
+    def whole(self, **changes):
+        """A run that nothing has ended."""
+        job = self.job("whole.toml", **changes)
+        self.run_job(job)
+        return job

@@ -1,0 +1,314 @@
+"""Whatever happens to a save, a whole step is left, and the run goes on from it to the same bits."""
+import os
+import shutil
+import signal
+import unittest
+
+import h5py
+import program
+from program import SLUICE, mpirun, sluice, start_mpirun, with_fault
+from saving import SavingTest
+
+LAUNCH = ["env", *(f"{name}_ALLOW_RUN_AS_ROOT{confirm}=1" for name in ("OMPI", "PRTE") for confirm in ("", "_CONFIRM"))]
+
+
+class Killed(SavingTest):
+    """By SIGKILL, at every write of the second save; the first step goes when the second is there."""
+
+    CHANGES = {"train": {"steps": 4}, "checkpoint": {"every_steps": 2, "keep": 1}}
+    # Site and pass: before each call that changes the disk, on each rank that makes it.
+    PLACES = [*((site, rank, 2) for site in ("checkpoint.create", "checkpoint.write", "checkpoint.sync") for rank in range(3)),
+              *(("checkpoint.manifest", 0, nth) for nth in (3, 4)), *(("checkpoint.commit", 0, nth) for nth in (3, 4)),
+              *(("checkpoint.remove", 0, nth) for nth in (1, 2))]
+
+    def test_at_every_write(self):
+        whole = self.whole(**self.CHANGES)
+        for number, place in enumerate(self.PLACES):
+            with self.subTest(place=place):
+                job = self.job(f"job-{number}.toml", **self.CHANGES)
+                result = mpirun(3, *with_fault(*place, "kill"), "run", job)
+                self.assertNotEqual(result.status, 0)
+                self.assertIn("injected fault", result.output)
+                self.expect(sluice("checkpoint", "verify", self.output_of(job)), 0)
+                self.assertTrue(self.steps(job))
+                self.run_job(job)
+                self.expect_same_files(self.step(whole, 4), self.step(job, 4))
+                self.assertEqual(self.losses(job), self.losses(whole))
+
+
+class Refused(SavingTest):
+    """By the system."""
+
+    def test_training_goes_on_and_tries_again(self):
+        job = self.job(train={"steps": 6})
+        result = mpirun(3, *with_fault("checkpoint.write", 1, 2, "io"), "run", job)
+        self.expect(result, 0, "STEP 4 COULD NOT BE SAVED", "the last saved step is 2", "step 6/6")
+        self.assertEqual(self.steps(job), [2, 6])
+        self.assertEqual(sorted(path.name for path in self.checkpoints(job).iterdir()), ["step-00000002", "step-00000006"])
+
+    def test_the_run_ends_if_it_is_to_stop(self):
+        job = self.job(train={"steps": 6}, checkpoint={"on_failure": "stop"})
+        result = mpirun(3, *with_fault("checkpoint.write", 1, 2, "io"), "run", job)
+        self.expect(result, 74, "injected")
+        self.assertEqual(self.steps(job), [2])
+
+    def test_a_last_step_that_was_not_saved_is_an_error(self):
+        job = self.job(train={"steps": 4})
+        result = mpirun(3, *with_fault("checkpoint.manifest", 0, 3, "io"), "run", job)
+        self.expect(result, 74, "the last step could not be saved, and the last one that was is step 2")
+        self.assertEqual(self.steps(job), [2])
+        self.run_job(job)
+        self.assertEqual(self.steps(job), [2, 4])
+
+    def test_a_full_disk_leaves_the_steps_before(self):
+        """Files may not become as long as those of a rank."""
+        job = self.job(train={"steps": 2})
+        self.run_job(job)
+        before = {path.name: path.read_bytes() for path in self.step(job, 2).iterdir()}
+        limited = ["sh", "-c", f"ulimit -f 1000; exec {SLUICE} \"$@\"", "sluice"]
+        result = self.run_job(job, 3, ["--set", "train.steps=4"], start=limited, status=74)
+        self.expect(result, 74, "STEP 4 COULD NOT BE SAVED", "File too large")
+        self.assertEqual(self.steps(job), [2])
+        self.assertEqual({path.name: path.read_bytes() for path in self.step(job, 2).iterdir()}, before)
+
+    def test_a_place_that_cannot_be_written(self):
+        file = self.directory / "file"
+        file.write_text("")
+        job = self.job(checkpoint={"path": file / "steps"})
+        for command in ("check", "run"):
+            self.expect(sluice(command, job), 74, "checkpoint.path", "is not a directory")
+
+    def test_a_disk_without_room(self):
+        job = self.job(checkpoint={"keep": 1000000})
+        for command in ("check", "run"):
+            self.expect(sluice(command, job), 74, "1000000 saved steps and one in the making take 4.35 TB more")
+
+
+class Broken(SavingTest):
+    """Steps that are not what was saved."""
+
+    def setUp(self):
+        super().setUp()
+        self.saved = self.job(train={"steps": 4})
+        self.run_job(self.saved)
+
+    def expect_older(self, *parts):
+        result = self.run_job(self.saved, arguments=["--set", "train.steps=6"])
+        self.expect(result, 0, "step 3/6", *parts)
+        self.expect(sluice("checkpoint", "verify", self.output_of(self.saved)), 0)
+        self.assertEqual(self.steps(self.saved), [2, 4, 6])
+
+    def test_a_changed_byte(self):
+        path = self.step(self.saved, 4) / "rank-00001.safetensors"
+        with open(path, "r+b") as file:
+            file.seek(100000)
+            file.write(b"broken")
+        listed = sluice("checkpoint", "verify", self.output_of(self.saved))
+        self.expect(listed, 65, "step 2: ", "rank-00001.safetensors: bytes 0 to", "are not what was saved")
+        self.expect_older("are not what was saved", "Step 2 is taken instead")
+
+    def test_a_file_that_is_missing(self):
+        (self.step(self.saved, 4) / "rank-00002.safetensors").unlink()
+        self.expect(sluice("checkpoint", "ls", self.output_of(self.saved)), 65, "whole", "rank-00002.safetensors")
+        self.expect_older("rank-00002.safetensors")
+
+    def test_a_file_that_is_too_short(self):
+        os.truncate(self.step(self.saved, 4) / "rank-00000.safetensors", 1000)
+        self.expect_older("has 1000 bytes")
+
+    def test_a_file_of_another_step(self):
+        shutil.copy(self.step(self.saved, 2) / "rank-00000.safetensors", self.step(self.saved, 4))
+        self.expect_older("are not what was saved")
+
+    def test_a_manifest_of_something_else(self):
+        (self.step(self.saved, 4) / "manifest.json").write_text("{}")
+        self.expect_older("is not the manifest of a saved step")
+
+    def test_no_step_that_is_whole(self):
+        for step in (2, 4):
+            (self.step(self.saved, step) / "manifest.json").unlink()
+        result = self.run_job(self.saved, status=65)
+        self.expect(result, 65, "holds 2 saved steps and none is whole", "manifest.json")
+        self.expect(sluice("check", self.saved), 65, "none is whole")
+
+
+class Changed(SavingTest):
+    """Jobs that are not those that saved."""
+
+    def setUp(self):
+        super().setUp()
+        self.saved = self.job(train={"steps": 2})
+        self.run_job(self.saved)
+
+    def test_keys_that_may_change_are_listed(self):
+        result = self.run_job(self.saved, arguments=["--set", "train.steps=3", "--set", "optimizer.learning_rate=0.5"])
+        self.expect(result, 0, "train.steps is 3, and was 2", "optimizer.learning_rate is 0.5, and was", "step 3/3")
+
+    def test_keys_that_may_not_change_are_refused(self):
+        job_toml = (self.output_of(self.saved) / "job.toml").read_text()
+        changes = ["--set", "data.seed=5", "--set", "train.batch_sequences=3", "--set", "train.steps=3"]
+        for result in (sluice("check", self.saved, *changes), self.run_job(self.saved, arguments=changes, status=78)):
+            self.expect(result, 78, "data.seed is 5, and was 0", "train.batch_sequences is 3, and was 6")
+            self.assertNotIn("train.steps is", result.output)
+        self.assertEqual((self.output_of(self.saved) / "job.toml").read_text(), job_toml)
+
+    def test_a_mode_that_may_be_chosen_stays_the_saved_one(self):
+        job = self.job("mode.toml", train={"steps": 2}, model={"dtype": "bfloat16"}, optimizer={"state": "int8", "master": "24bit"})
+        self.run_job(job)
+        result = self.run_job(job, arguments=["--set", "optimizer.fit=auto", "--set", "optimizer.state=float32", "--set", "train.steps=3"])
+        self.expect(result, 0, "resume    from step 2", "step 3/3")
+        self.assertIn('state = "int8"', (self.output_of(job) / "job.toml").read_text())
+
+    def test_another_model(self):
+        result = self.run_job(self.saved, arguments=["--set", f"model.path={program.FIXTURES / 'olmoe-tiny'}"], status=78)
+        self.expect(result, 78, "was saved of another model")
+
+    def test_other_tokens(self):
+        with h5py.File(self.directory / "tokens.h5", "w") as file:
+            file["tokens"] = [7] * 500
+        result = self.run_job(self.saved, arguments=["--set", f"data.tokens={self.directory}/tokens.h5"], status=65)
+        self.expect(result, 65, "data.tokens: ", "has changed since")
+
+    def test_a_named_step(self):
+        result = self.run_job(self.saved, arguments=["--set", "checkpoint.resume=7"], status=78)
+        self.expect(result, 78, "checkpoint.resume: found 7, expected a step that is saved in", "which holds 2")
+        self.run_job(self.saved, arguments=["--set", "train.steps=6"])
+        self.assertEqual(self.steps(self.saved), [2, 4, 6])
+        result = self.run_job(self.saved, arguments=["--set", "checkpoint.resume=2", "--set", "train.steps=3"])
+        self.expect(result, 0, "resume    from step 2")
+        self.assertEqual(self.steps(self.saved), [2, 3])  # later ones are of another course
+
+    def test_a_finished_run_has_nothing_left_to_do(self):
+        self.expect(self.run_job(self.saved), 0, "resume    from step 2")
+        self.assertEqual(self.steps(self.saved), [2])
+
+    def test_results_stay_unless_they_may_be_overwritten(self):
+        self.expect(self.run_job(self.saved, arguments=["--set", "checkpoint.resume=never"], status=78), 78, "left from an earlier run")
+        result = self.run_job(self.saved, arguments=["--set", "job.overwrite=true", "--set", "train.steps=3"])
+        self.expect(result, 0, "1 saved steps of an earlier training", "step 1/3")
+        self.assertEqual(self.steps(self.saved), [2, 3])
+        self.assertEqual(list(self.losses(self.saved)), [1, 2, 3])
+
+    def test_a_job_that_was_ended_before_its_first_save_begins_again(self):
+        job = self.job("early.toml", train={"steps": 2})
+        mpirun(3, *self.stop_at(1), "run", job)
+        self.assertEqual(self.steps(job), [])
+        self.run_job(job)
+        self.assertEqual(list(self.losses(job)), [1, 2])
+        self.assertTrue((self.output_of(job) / "metrics.0001.h5").exists())
+
+    def test_a_job_that_keeps_nothing_says_so(self):
+        job = self.job("lost.toml", checkpoint={"every_steps": 0, "every_minutes": 0}, train={"steps": 1})
+        for result in (sluice("check", job), sluice("run", job)):
+            self.expect(result, 0, "neither saves its state nor exports its weights", "saves     no training state")
+        self.assertFalse(self.checkpoints(job).exists())
+
+
+class Ended(SavingTest):
+    """By a signal: the step is finished and saved."""
+
+    ENDLESS = {"train": {"steps": 100000}, "checkpoint": {"every_steps": 0, "every_minutes": 30}}
+
+    def start(self, words, job):
+        running = program.Program(words)
+        self.addCleanup(running.stop)
+        program.wait_until(lambda: "step 3/" in running.output(), "the third step", limit=60)
+        return running
+
+    def expect_saved(self, job, result):
+        self.expect(result, 75, "which is saved: run again to go on")
+        step, = self.steps(job)
+        self.assertGreaterEqual(step, 3)
+        self.expect(sluice("checkpoint", "verify", self.output_of(job)), 0)
+        again = self.run_job(job, arguments=["--set", f"train.steps={step + 1}"])
+        self.expect(again, 0, f"resume    from step {step}", f"step {step + 1}/{step + 1}")
+
+    def test_sigusr1_to_mpirun(self):
+        job = self.job(**self.ENDLESS)
+        running = self.start([program.MPIRUN, "-np", 3, SLUICE, "run", job], job)
+        running.process.send_signal(signal.SIGUSR1)
+        self.expect_saved(job, running.finish(60))
+
+    def test_sigterm_to_one_rank(self):
+        job = self.job(**self.ENDLESS)
+        running = self.start([program.MPIRUN, "-np", 3, SLUICE, "run", job], job)
+        ranks = program.run("pgrep", "-f", f"sluice-train run.*{self.directory.name}").output.split()
+        os.kill(int(ranks[-1]), signal.SIGTERM)
+        self.expect_saved(job, running.finish(60))
+
+    def test_numbers_that_are_not_finite(self):
+        """What was trained before that step is kept."""
+        job = self.job(train={"steps": 40}, optimizer={"learning_rate": 100.0, "weight_decay": 100.0}, checkpoint={"every_steps": 0})
+        result = self.run_job(job, status=76)
+        step, = self.steps(job)
+        self.expect(result, 76, f"saved     step {step}", f"step {step + 1}: ")
+        self.expect(self.run_job(job, status=76), 76, f"resume    from step {step}")
+
+    def launch(self, job, words=(SLUICE,)):
+        flags = ["--bind-to", "none", "--oversubscribe"] if (program.open_mpi_version() or 5) < 5 else ["--map-by", ":OVERSUBSCRIBE"]
+        return self.start([*LAUNCH, *words, "launch", "-n", 3, job, "--", *flags], job)
+
+    def test_ctrl_c_once_under_launch(self):
+        job = self.job(**self.ENDLESS)
+        running = self.launch(job)
+        running.process.send_signal(signal.SIGINT)
+        self.expect_saved(job, running.finish(60))
+
+    def test_ctrl_c_twice_under_launch(self):
+        job = self.job(**self.ENDLESS)
+        running = self.launch(job, with_fault("checkpoint.create", "*", 1, "delay"))
+        running.process.send_signal(signal.SIGINT)
+        program.wait_until(lambda: "injected fault" in running.output(), "the save to begin")
+        running.process.send_signal(signal.SIGINT)
+        result = running.finish(60)
+        self.assertNotIn(result.status, (0, 75), result.output)
+        self.assertEqual(self.steps(job), [])
+
+    def test_launch_returns_the_code_of_the_job(self):
+        job = self.job(train={"steps": 1})
+        self.expect(program.run(*LAUNCH, SLUICE, "launch", "-n", 1, job), 0, "step 1/1")
+        self.expect(program.run(*LAUNCH, SLUICE, "launch", "-n", 1, job, "--set", "data.tokens=none.h5"), 65, "none.h5")
+
+
+class Used(SavingTest):
+    """By other commands and jobs."""
+
+    def setUp(self):
+        super().setUp()
+        self.target = self.directory / "trained"
+        self.saved = self.job(train={"steps": 2}, model={"dtype": "bfloat16"}, export={"at_end": True, "path": self.target})
+        self.run_job(self.saved)
+        self.run = self.output_of(self.saved)
+
+    def test_the_list_of_steps(self):
+        for place in (self.run, self.checkpoints(self.saved), self.step(self.saved, 2)):
+            self.expect(sluice("checkpoint", "ls", place), 0, "whole", " 3 ")
+        self.expect(sluice("checkpoint", "ls", self.directory), 65, "there are no saved steps")
+
+    def test_an_export_is_what_the_run_would_export(self):
+        self.expect(sluice("checkpoint", "export", self.run, self.directory / "out"), 0, "export    step 2")
+        self.expect(sluice("verify", self.directory / "out", self.target), 0)
+        self.expect(sluice("checkpoint", "export", self.run, self.directory / "out"), 64, "is already there")
+        self.expect(sluice("checkpoint", "export", self.run, self.directory / "other", "--step", 3), 64, "no saved step 3")
+
+    def evaluate(self, name, path):
+        job = self.job(name, job={"kind": "evaluate"}, model={"path": path, "dtype": "bfloat16"})
+        result = self.run_job(job, 2)
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            return metrics["evaluate/total_loss"][0], result.output
+
+    def test_an_evaluation_of_a_run(self):
+        expected, _ = self.evaluate("exported.toml", self.target)
+        for name, path in (("run.toml", self.run), ("step.toml", self.step(self.saved, 2))):
+            self.assertEqual(self.evaluate(name, path)[0], expected)
+
+    def test_a_load_with_every_reader_is_verified(self):
+        for readers in ("rank0", "node", "all"):
+            job = self.job(f"{readers}.toml", job={"kind": "load"}, data={"tokens": ""}, model={"path": self.run},
+                           load={"readers": readers, "verify": True})
+            self.expect(sluice("check", job), 0)
+            self.expect(self.run_job(job, 2), 0, "verified")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
