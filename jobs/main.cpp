@@ -86,7 +86,7 @@ void add_plan(CLI::App& app, sluice::PlanArguments& arguments, Action& action) {
       ->check(CLI::Range(1, 1 << 20));
   add_size(*command, "--memory", arguments.memory_bytes, "Memory of one rank, such as 128.5GB");
   add_size(*command, "--disk-rate", arguments.disk_rate,
-           "With memory.offload: what a rank's disk reads and writes in a second, such as 2GB");
+           "Bytes a second of a rank's disk, for memory.offload, such as 2GB");
   command->add_flag("--json", arguments.json, "Print JSON");
   command->callback([&] { action = [&] { return sluice::plan_command(arguments); }; });
 }
