@@ -23,8 +23,10 @@ std::optional<Digest> digest_from_hex(std::string_view text) {
   Digest digest;
   for (const auto& [part, half] :
        {std::pair(text.substr(0, kDigits), &digest.high), std::pair(text.substr(kDigits), &digest.low)}) {
-    const auto [end, error] = std::from_chars(part.data(), part.data() + kDigits, *half, 16);
-    if (error != std::errc() || end != part.data() + kDigits) return std::nullopt;
+    const char* const first = part.data();
+    const char* const last = first + kDigits;
+    const auto [end, error] = std::from_chars(first, last, *half, 16);
+    if (error != std::errc() || end != last) return std::nullopt;
   }
   return digest.hex() == text ? std::optional(digest) : std::nullopt;
 }

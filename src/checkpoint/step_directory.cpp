@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ranges>
 #include <system_error>
 
 namespace sluice {
@@ -63,9 +62,9 @@ std::optional<FoundStep> newest_step(const fs::path& directory,
                                      const std::function<void(const std::string&)>& on_broken) {
   const std::vector<StepPlace> steps = list_steps(directory);
   std::string last;
-  for (const StepPlace& place : steps | std::views::reverse) {
+  for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
     try {
-      return FoundStep{place.path, read_saved_step(place.path)};
+      return FoundStep{it->path, read_saved_step(it->path)};
     } catch (const Error& error) {
       if (error.code() != ExitCode::kBadData) throw;
       last = error.what();

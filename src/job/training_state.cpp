@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <system_error>
 #include <utility>
 
@@ -130,9 +129,9 @@ void TrainingState::fall_back(const std::string& reason) {
   std::optional<FoundStep> older;
   run_on_root(context_.comm, [&] {
     const std::vector<StepPlace> steps = list_steps(directory_);
-    for (const StepPlace& place : steps | std::views::reverse) {
-      if (place.step >= steps_done()) continue;
-      const Outcome outcome = outcome_of([&] { older = {place.path, read_saved_step(place.path)}; });
+    for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
+      if (it->step >= steps_done()) continue;
+      const Outcome outcome = outcome_of([&] { older = {it->path, read_saved_step(it->path)}; });
       if (!outcome.failed()) break;
     }
     if (!older) fail(ExitCode::kBadData, "{}; there is no older saved step", reason);
