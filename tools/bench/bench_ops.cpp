@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -128,10 +129,19 @@ nlohmann::json as_json(const Row& row) {
           {"share_of_product_rate", row.share}};
 }
 
+std::int64_t number_in(const std::string& text) {
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || number < 1)
+    fail(ExitCode::kUsage, "'{}' is no number from 1 on", text);
+  return number;
+}
+
 std::vector<std::int64_t> numbers_in(const std::string& text) {
   std::vector<std::int64_t> values;
   std::istringstream stream(text);
-  for (std::string word; std::getline(stream, word, ',');) values.push_back(std::atoll(word.c_str()));
+  for (std::string word; std::getline(stream, word, ',');) values.push_back(number_in(word));
   return values;
 }
 
@@ -145,11 +155,11 @@ Arguments parse(int argc, char** argv) {
     else if (word == "--only")
       arguments.only = value;
     else if (word == "--rounds")
-      arguments.rounds = std::max(1, std::atoi(value.c_str()));
+      arguments.rounds = static_cast<int>(number_in(value));
     else if (word == "--threads")
-      arguments.threads = std::max(1, std::atoi(value.c_str()));
+      arguments.threads = static_cast<int>(number_in(value));
     else if (word == "--updates")
-      arguments.updates = std::atoll(value.c_str());
+      arguments.updates = number_in(value);
     else if (word == "--json")
       arguments.json = value;
     else
