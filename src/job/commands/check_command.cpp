@@ -55,9 +55,8 @@ void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
 
 /// Bytes that each rank may grow by: --memory, or memory.limit, or all that this machine has left.
 std::int64_t growth_limit(const JobConfig& config, std::optional<std::int64_t> memory_bytes) {
-  if (memory_bytes) return *memory_bytes;
-  return config.memory.limit_bytes > 0 ? planned_growth_limit(config.memory.limit_bytes)
-                                       : memory_of_this_machine(config.load).bytes;
+  if (const auto told = told_growth_limit(config, memory_bytes)) return *told;
+  return memory_of_this_machine(config.load).bytes;
 }
 
 void check_saves(const Blueprint& blueprint, const ShardPlan& shards) {

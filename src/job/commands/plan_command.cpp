@@ -140,15 +140,9 @@ void print_advice(const std::vector<RankMemory>& ranks, const std::vector<FitAdv
     console::line("  {}: {} per rank", option.change, format_bytes(option.peak_bytes));
 }
 
-/// Bytes that a rank may grow by, if it is known: --memory, or else memory.limit.
-std::optional<std::int64_t> growth_limit(const PlanArguments& arguments, const JobConfig& config) {
-  if (arguments.memory_bytes || config.memory.limit_bytes == 0) return arguments.memory_bytes;
-  return planned_growth_limit(config.memory.limit_bytes);
-}
-
 /// The job as it would run, as far as that can be told: with the mode that its ranks would choose.
 JobConfig fitted_job(const PlanArguments& arguments, JobConfig config) {
-  const std::optional<std::int64_t> limit = growth_limit(arguments, config);
+  const std::optional<std::int64_t> limit = told_growth_limit(config, arguments.memory_bytes);
   if (!chooses_mode(config) || !limit) return config;
   const std::vector<std::int64_t> limits(static_cast<std::size_t>(arguments.ranks), *limit);
   return fit_optimizer(config, limits, separate_nodes(arguments.ranks),
@@ -169,7 +163,7 @@ void print_mode(const JobConfig& config, bool is_chosen) {
 
 int plan_command(const PlanArguments& arguments) {
   const Blueprint blueprint(fitted_job(arguments, planned_job(arguments.job)));
-  const std::optional<std::int64_t> limit = growth_limit(arguments, blueprint.config);
+  const std::optional<std::int64_t> limit = told_growth_limit(blueprint.config, arguments.memory_bytes);
   const ShardPlan plan = blueprint.shard_plan(arguments.ranks);
   const Staging staging = plan_staging(blueprint, plan);
   const std::vector<RankMemory> ranks =

@@ -34,6 +34,12 @@ std::int64_t planned_growth_limit(std::int64_t memory_limit) {
   return std::max<std::int64_t>(memory_limit - kProcess, 0);
 }
 
+std::optional<std::int64_t> told_growth_limit(const JobConfig& config,
+                                              std::optional<std::int64_t> memory_bytes) {
+  if (memory_bytes || config.memory.limit_bytes == 0) return memory_bytes;
+  return planned_growth_limit(config.memory.limit_bytes);
+}
+
 void require_growth_limits(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank].certain() > growth_limits[rank])

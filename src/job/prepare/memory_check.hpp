@@ -7,6 +7,7 @@
 #include "plan/memory_plan.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ struct MachineMemory {
 /// Of a process that has not begun: what is left of `memory_limit` bytes for it to grow by. What a process takes
 /// before it sees a model is known once it runs; this is what it takes on an ordinary machine.
 [[nodiscard]] std::int64_t planned_growth_limit(std::int64_t memory_limit);
+
+/// The limit that a command plans with which cannot ask the ranks: `memory_bytes` if it was given, or of memory.limit;
+/// nothing if neither says.
+[[nodiscard]] std::optional<std::int64_t> told_growth_limit(const JobConfig& config,
+                                                            std::optional<std::int64_t> memory_bytes);
 
 /// Error(kTooLittle) if a rank will for certain grow by more than its limit; each has an entry for every rank.
 void require_growth_limits(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits);
