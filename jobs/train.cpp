@@ -50,12 +50,15 @@ StepMetrics dumped_step(DebugDump& dump, Trainer& trainer, const ShardArena& wei
   return metrics;
 }
 
-/// All that this rank keeps from step to step.
+/// All that this rank keeps from step to step, in the order in which units are updated.
 std::vector<StateSpan> list_training_state(const JobContext& context, Trainer& trainer,
                                            const ShardArena& weights) {
   Optimizer& optimizer = trainer.optimizer();
-  return list_state(context.blueprint.model.manifest, weights,
-                    {&optimizer.layout(), context.config().optimizer.mode(), optimizer.state()});
+  std::vector<StateSpan> state =
+      list_state(context.blueprint.model.manifest, weights,
+                 {&optimizer.layout(), context.config().optimizer.mode(), optimizer.state()});
+  if (context.config().optimizer.gradients == GradientMode::kRelease) order_backward(state);
+  return state;
 }
 
 /// Numbers that are not finite are found on all ranks alike, and before anything is updated unless gradients are
@@ -69,6 +72,15 @@ StepMetrics saving_before_failure(const JobConfig& config, const std::function<S
     throw;
   }
 }
+
+/// Before weights and optimizer go, of which a thread may still be saving something.
+struct SavesEnd {
+  TrainingState& state;
+  explicit SavesEnd(TrainingState& of) : state(of) {}
+  ~SavesEnd() { state.give_up(); }
+  SavesEnd(const SavesEnd&) = delete;
+  SavesEnd& operator=(const SavesEnd&) = delete;
+};
 
 void train(JobContext& context) {
   const JobConfig& config = context.config();
@@ -98,6 +110,8 @@ void train(JobContext& context) {
     state.restore(list_training_state(context, trainer, weights.arena));
     trainer.optimizer().set_steps(state.steps_done());
   }
+  trainer.optimizer().before_update([&](int unit) { state.before_update(unit); });
+  const SavesEnd saves_end{state};
   if (weights.offload) weights.offload->page();
   const LearningRateSchedule schedule = learning_rate_schedule(config);
   TrainReport report(context, weights.load);

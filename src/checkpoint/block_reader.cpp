@@ -30,15 +30,15 @@ BlockReader::BlockReader(const std::filesystem::path& directory, const SavedFile
     : file_(file),
       in_(open_file(directory / file.name, file.bytes)),
       staging_(allocate(MemoryKind::kPrivate,
-                        std::min(kDigestBlockBytes, std::max<std::int64_t>(file.bytes, 1)),
+                        std::min(kSavedBlockBytes, std::max<std::int64_t>(file.bytes, 1)),
                         "staging of a saved step")) {}
 
 void BlockReader::read(std::int64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
-    const std::int64_t block = offset / kDigestBlockBytes, inside = offset % kDigestBlockBytes;
+    const std::int64_t block = offset / kSavedBlockBytes, inside = offset % kSavedBlockBytes;
     if (block != loaded_) load(block);
     const auto count =
-        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), kDigestBlockBytes - inside));
+        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), kSavedBlockBytes - inside));
     std::memcpy(out.data(), staging_.data() + inside, count);
     offset += static_cast<std::int64_t>(count);
     out = out.subspan(count);
@@ -51,8 +51,8 @@ void BlockReader::verify() {
 
 void BlockReader::load(std::int64_t block) {
   loaded_ = -1;
-  const std::int64_t begin = block * kDigestBlockBytes;
-  const std::int64_t bytes = std::min(kDigestBlockBytes, file_.bytes - begin);
+  const std::int64_t begin = block * kSavedBlockBytes;
+  const std::int64_t bytes = std::min(kSavedBlockBytes, file_.bytes - begin);
   const std::span<std::byte> data(staging_.data(), static_cast<std::size_t>(bytes));
   const bool was_cached = in_.is_cached(begin);
   in_.read_at(begin, data);

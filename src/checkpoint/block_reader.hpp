@@ -15,7 +15,7 @@ namespace sluice {
 class BlockReader {
  public:
   /// `file`, which must outlive the reader, in `directory`. Error(kBadData) if it is missing or has another length.
-  /// Holds one block of kDigestBlockBytes. What was not in the page cache before does not stay there.
+  /// Holds one block of kSavedBlockBytes. What was not in the page cache before does not stay there.
   BlockReader(const std::filesystem::path& directory, const SavedFile& file);
 
   /// Fills `out` from byte `offset` on. Error(kBadData) naming the file, the block and what lies in it if the block is not

@@ -15,7 +15,7 @@ namespace sluice {
 
 class BlockWriter {
  public:
-  /// Creates `path`; `rank` is for fault points alone. Holds one block of kDigestBlockBytes.
+  /// Creates `path`; `rank` is for fault points alone. Holds one block of kSavedBlockBytes.
   BlockWriter(const std::filesystem::path& path, int rank);
 
   /// Appends. What fills a block goes to the system, from `data` itself where it holds one.

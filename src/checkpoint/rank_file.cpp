@@ -19,7 +19,7 @@ std::string entry_name(const SavedEntry& entry) {
 std::string rank_file_name(int rank) { return fmt::format("rank-{:05}.safetensors", rank); }
 
 RankFileWriter::RankFileWriter(const ParameterManifest& manifest, std::span<const StateSpan> spans, int rank)
-    : spans_(spans), rank_(rank) {
+    : rank_(rank) {
   file_.name = rank_file_name(rank);
   for (const StateSpan& span : spans) add(manifest, span);
   std::vector<SafetensorsEntry> tensors;
@@ -49,19 +49,6 @@ void RankFileWriter::add(const ParameterManifest& manifest, const StateSpan& spa
 void RankFileWriter::create(const std::filesystem::path& directory) {
   out_.emplace(directory / file_.name, rank_);
   out_->append(std::as_bytes(std::span(header_)));
-}
-
-void RankFileWriter::write(std::int64_t bytes) {
-  while (bytes > 0 && next_ < spans_.size()) {
-    const StateSpan& span = spans_[next_];
-    const std::int64_t count = span.is_copy ? 0 : std::min(bytes, span.bytes() - next_bytes_);
-    if (count > 0) out_->append({span.data + next_bytes_, static_cast<std::size_t>(count)});
-    bytes -= count;
-    next_bytes_ += count;
-    if (!span.is_copy && next_bytes_ < span.bytes()) continue;
-    ++next_;
-    next_bytes_ = 0;
-  }
 }
 
 SavedFile RankFileWriter::close() {

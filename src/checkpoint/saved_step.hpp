@@ -15,7 +15,7 @@
 namespace sluice {
 
 /// Files have a digest for every so many bytes, which are read and proven as a whole.
-inline constexpr std::int64_t kDigestBlockBytes = 4 * kMiB;
+inline constexpr std::int64_t kSavedBlockBytes = 4 * kMiB;
 inline constexpr std::string_view kManifestFile = "manifest.json";
 
 /// Numbers [numbers.begin, numbers.end) of an array of a logical tensor, from byte `offset` of a file on.
@@ -33,7 +33,7 @@ struct SavedFile {
   std::string name;  ///< in the step's directory
   std::int64_t bytes = 0;
   std::vector<SavedEntry> entries;  ///< by offset; none in files that only go along
-  std::vector<Digest> blocks;       ///< of each kDigestBlockBytes
+  std::vector<Digest> blocks;       ///< of each kSavedBlockBytes
 };
 
 struct SavedStep {

@@ -3,6 +3,7 @@
 #include "base/round.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 namespace sluice {
@@ -15,6 +16,7 @@ void list_weights(const ParameterManifest& manifest, const ShardArena& weights, 
     const Placement& placement = units[static_cast<std::size_t>(unit)].placement_of(tensor);
     weights.plan().for_each_owned_run(unit, placement, weights.rank(), [&](const ShardPlan::OwnedRun& run) {
       out.push_back({.tensor = tensor,
+                     .unit = unit,
                      .array = kWeightsArray,
                      .dtype = weights.dtype(),
                      .numbers = {run.tensor_begin, run.tensor_begin + run.count},
@@ -49,11 +51,12 @@ Range numbers_of(const StatePart& part, const MatrixState& matrix) {
   return {begin, begin + part_count(part, matrix.shape, matrix.owned.count())};
 }
 
-void list_matrix(const TensorInfo& tensor, const MatrixState& matrix, DType weights,
+void list_matrix(const TensorInfo& tensor, const MatrixState& matrix, int unit, DType weights,
                  const OptimizerBlock& optimizer, std::vector<StateSpan>& out) {
   for (const StatePart& part : describe_state(optimizer.mode, weights, tensor).parts) {
     const bool is_shared = part.grain == StateGrain::kColumn && !matrix.shape.is_vector();
     out.push_back({.tensor = matrix.tensor,
+                   .unit = unit,
                    .array = name_of(part.array),
                    .dtype = part.dtype,
                    .numbers = numbers_of(part, matrix),
@@ -78,11 +81,15 @@ std::vector<StateSpan> list_state(const ParameterManifest& manifest, const Shard
   for (int unit = 0; optimizer.layout != nullptr && unit < optimizer.layout->units(); ++unit)
     for (const MatrixState& matrix : optimizer.layout->matrices(unit))
       if (matrix.owned.count() > 0)
-        list_matrix(manifest[matrix.tensor], matrix, weights.dtype(), optimizer, spans);
+        list_matrix(manifest[matrix.tensor], matrix, unit, weights.dtype(), optimizer, spans);
   std::ranges::sort(spans, {}, [](const StateSpan& span) {
-    return std::tuple(span.tensor, order_of(span.array), span.numbers.begin);
+    return std::tuple(span.unit, span.tensor, order_of(span.array), span.numbers.begin);
   });
   return spans;
+}
+
+void order_backward(std::vector<StateSpan>& spans) {
+  std::ranges::stable_sort(spans, std::greater(), &StateSpan::unit);
 }
 
 }  // namespace sluice

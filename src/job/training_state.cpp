@@ -145,10 +145,15 @@ bool TrainingState::after_step(std::int64_t step, const ListState& state) {
   const bool by_steps = settings_.every_steps > 0 && step % settings_.every_steps == 0;
   const bool by_time = context_.is_root() && settings_.every_minutes > 0 &&
                        since_save_.seconds() >= settings_.every_minutes * 60;
-  std::array<std::int64_t, 2> asked{stop_->number(), by_time ? 1 : 0};
+  const bool is_writing = save_ && !save_->is_written();
+  std::array<std::int64_t, 3> asked{stop_->number(), by_time ? 1 : 0, is_writing ? 1 : 0};
   context_.comm.all_reduce_max(asked);
   const bool is_last = step == context_.config().train.steps;
-  if (by_steps || is_last || asked[0] != 0 || asked[1] != 0) save(step, state);
+  if (save_ && asked[2] == 0) finish_save();
+  if (is_last || asked[0] != 0)
+    save(step, state);
+  else if (by_steps || asked[1] != 0)
+    begin_save(step, state);
   if (asked[0] == 0 || is_last) return false;
   require_saved();
   if (context_.is_root())
@@ -158,12 +163,19 @@ bool TrainingState::after_step(std::int64_t step, const ListState& state) {
 }
 
 void TrainingState::save(std::int64_t step, const ListState& state) {
+  if (settings_.saves() && save_) finish_save();
   if (!settings_.saves() || step == saved_step_) return;
+  begin_save(step, state);
+  if (save_) finish_save();
+}
+
+void TrainingState::attempt(std::int64_t step, const std::function<void()>& act) {
   context_.comm.set_deadline("save", context_.config().deadline.save_seconds);
   try {
-    save_now(step, state);
+    act();
     failure_.clear();
   } catch (const Error& error) {
+    save_.reset();
     if (error.code() != ExitCode::kIo || settings_.on_failure == SaveFailure::kStop) throw;
     failure_ = error.what();
     if (context_.is_root())
@@ -171,25 +183,43 @@ void TrainingState::save(std::int64_t step, const ListState& state) {
           "STEP {} COULD NOT BE SAVED. The run goes on and will try again; the last saved step is {}: {}",
           step, saved_step_ == 0 ? "none" : fmt::format("{}", saved_step_), failure_);
   }
-  since_save_.restart();
 }
 
-void TrainingState::save_now(std::int64_t step, const ListState& state) {
-  const std::vector<StateSpan> spans = state();
-  SaveRequest request{.directory = directory_,
-                      .manifest = context_.blueprint.model.manifest,
-                      .state = spans,
-                      .description = describe(step),
-                      .keep = settings_.keep,
-                      .keep_every = settings_.keep_every,
-                      .superseded = superseded_};
-  if (context_.is_root()) request.companions = companion_files(context_.config().model.path);
-  const SaveReport report = save_step(context_.comm, request);
-  saved_step_ = step;
+/// Collective. A save that is still under way is waited for first.
+void TrainingState::begin_save(std::int64_t step, const ListState& state) {
+  if (save_) finish_save();
+  since_save_.restart();
+  attempt(step, [&] {
+    SaveRequest request{.directory = directory_,
+                        .manifest = context_.blueprint.model.manifest,
+                        .state = state(),
+                        .description = describe(step),
+                        .keep = settings_.keep,
+                        .keep_every = settings_.keep_every,
+                        .superseded = superseded_,
+                        .limit_seconds = context_.config().deadline.save_seconds};
+    if (context_.is_root()) request.companions = companion_files(context_.config().model.path);
+    saving_step_ = step;
+    save_ = std::make_unique<StepSave>(context_.comm, std::move(request));
+  });
+  // What lies on a disk moves in and out of memory while it is used, so it is saved before it is.
+  if (save_ && context_.config().memory.offload == Offload::kDisk) finish_save();
+}
+
+void TrainingState::finish_save() {
+  attempt(saving_step_, [&] {
+    report_saved(save_->finish());
+    save_.reset();
+  });
+}
+
+void TrainingState::report_saved(const SaveReport& report) {
+  saved_step_ = saving_step_;
   superseded_.clear();
-  context_.directory.set_saved(step);
+  context_.directory.set_saved(saved_step_);
   if (context_.is_root())
-    console::line("saved     step {}: {} in {:.2f} s", step, format_bytes(report.bytes), report.seconds);
+    console::line("saved     step {}: {} in {:.2f} s, of which {:.2f} s were waited for", saved_step_,
+                  format_bytes(report.bytes), report.seconds, report.waited_seconds);
 }
 
 SavedStep TrainingState::describe(std::int64_t step) const {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,12 +37,21 @@ class TrainingState {
   /// job names the step.
   void restore(std::span<const StateSpan> state);
 
-  /// Collective; after each step. Saves if it is time to, if it was the last step, or if a signal asks the job to end. True:
-  /// it shall end now. Error(kIo) if saving fails and the job is to stop for that; else a failure is a warning.
+  /// Collective; after each step. Saves if it was the last step, or if a signal asks the job to end; begins to save, beside the
+  /// steps that follow, if it is time to. True: the job shall end now. Error(kIo) if saving fails and the job is to stop for
+  /// that; else a failure is a warning.
   [[nodiscard]] bool after_step(std::int64_t step, const ListState& state);
+
+  /// Before a unit is updated, from after_step() on: it may still have to be saved as it is.
+  void before_update(int unit) {
+    if (save_) save_->keep(unit);
+  }
 
   /// Collective. Saves that many steps, unless that is done or nothing is to be saved.
   void save(std::int64_t step, const ListState& state);
+
+  /// Gives up what is being saved: the memory of the state may go.
+  void give_up() { save_.reset(); }
 
   /// Error(kIo) if the last attempt to save failed.
   void require_saved() const;
@@ -55,7 +65,11 @@ class TrainingState {
   void name_leftovers() const;
   void fall_back(const std::string& reason);
   [[nodiscard]] SavedStep describe(std::int64_t step) const;
-  void save_now(std::int64_t step, const ListState& state);
+  /// Collective. Calls `act`; what becomes of a failure to save the step is the same for all of its parts.
+  void attempt(std::int64_t step, const std::function<void()>& act);
+  void begin_save(std::int64_t step, const ListState& state);
+  void finish_save();
+  void report_saved(const SaveReport& report);
 
   JobContext& context_;
   const CheckpointSettings& settings_;
@@ -66,6 +80,8 @@ class TrainingState {
   std::vector<std::filesystem::path> superseded_;  ///< on rank 0
   std::optional<SignalWatch::StopRequest> stop_;   ///< while steps can be saved
   std::int64_t saved_step_ = 0;
+  std::unique_ptr<StepSave> save_;  ///< under way
+  std::int64_t saving_step_ = 0;    ///< its step
   Stopwatch since_save_;
   std::string failure_;  ///< of the last attempt to save, or ""
 };

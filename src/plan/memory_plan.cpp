@@ -52,6 +52,17 @@ std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequen
          own_sequences * work.sequence_length * kTokenPairBytes + losses;
 }
 
+/// What saving takes besides what is saved: a block, and beside training the largest unit. What lies on a disk is saved before
+/// training goes on.
+std::int64_t save_buffers(const ShardPlan& plan, const OptimizerLayout& optimizer, int rank,
+                          const Workload& work) {
+  std::int64_t largest = 0;
+  for (int unit = 0; unit < optimizer.units() && !work.offload_above; ++unit)
+    largest = std::max<std::int64_t>(
+        largest, plan.owned(unit, rank).count() * size_of(work.dtype) + optimizer.unit_bytes(unit).count());
+  return work.save_staging_bytes > 0 ? work.save_staging_bytes + largest : 0;
+}
+
 /// Puts on a disk what is too much, if there is one.
 void offload(const ShardPlan& plan, const OptimizerLayout* optimizer, int rank, const Workload& work,
              RankMemory& memory) {
@@ -64,7 +75,7 @@ void offload(const ShardPlan& plan, const OptimizerLayout* optimizer, int rank, 
 
 }  // namespace
 
-std::array<std::pair<std::string_view, std::int64_t>, 10> RankMemory::parts() const {
+std::array<std::pair<std::string_view, std::int64_t>, 11> RankMemory::parts() const {
   return {{{"weights", weights},
            {"gradients", gradients},
            {"optimizer", optimizer},
@@ -74,6 +85,7 @@ std::array<std::pair<std::string_view, std::int64_t>, 10> RankMemory::parts() co
            {"activations", activations},
            {"runtime", runtime},
            {"offload_buffers", offload_buffers},
+           {"save_buffers", save_buffers},
            {"staging", staging}}};
 }
 
@@ -119,6 +131,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     const OptimizerLayout optimizer(manifest, plan, rank, work.optimizer, work.dtype);
     memory.optimizer = optimizer.bytes();
     memory.gradient_buffer = stages.gradient_elements(plan, rank) * size_of(DType::kFloat32);
+    memory.save_buffers = save_buffers(plan, optimizer, rank, work);
     offload(plan, &optimizer, rank, work, memory);
   }
   return ranks;

@@ -33,6 +33,7 @@ struct RankMemory {
   std::int64_t activations = 0;      ///< of the phase with the most
   std::int64_t runtime = 0;  ///< what libraries compile and keep once they compute, and gaps in the heap
   std::int64_t offload_buffers = 0;  ///< units between memory and disk
+  std::int64_t save_buffers = 0;     ///< a unit that is updated while it is saved, and a block of the file
   std::int64_t staging = 0;          ///< while loading; gone before what follows is there
 
   OffloadPlan offload;  ///< what of weights and optimizer is not counted above, since it lies on a disk
@@ -45,7 +46,7 @@ struct RankMemory {
   /// What it will hold at its peak, as far as it is known exactly: activations are an estimate.
   [[nodiscard]] std::int64_t certain() const { return std::max(load_total(), compute_total() - activations); }
   /// Every part with its name, for tables and JSON.
-  [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 10> parts() const;
+  [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 11> parts() const;
   /// What is there at once in each phase of the job; 0 for those it does not have.
   [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 4> phases() const;
 
@@ -53,7 +54,7 @@ struct RankMemory {
   /// What lasts from the first step on.
   [[nodiscard]] std::int64_t standing() const {
     return weights + gradients + optimizer + gather_buffers + gradient_buffer + batch + runtime +
-           offload_buffers;
+           offload_buffers + save_buffers;
   }
 };
 

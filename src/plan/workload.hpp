@@ -20,7 +20,8 @@ struct Workload {
   std::int64_t micro_batch_sequences = 1;  ///< that a rank computes at once
   std::int64_t threads = 0;                ///< of a rank; 0 = as many as the machine gives it
 
-  OptimizerMode optimizer{};  ///< what is kept of a job that trains
+  OptimizerMode optimizer{};            ///< what is kept of a job that trains
+  std::int64_t save_staging_bytes = 0;  ///< of a file that it is saved to; 0 = it is not saved
 
   // Of a layer, from forward to backward, besides its input.
   bool keeps_attention = true;  ///< what attention made, and what lies between the layer's halves

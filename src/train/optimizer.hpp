@@ -10,7 +10,9 @@
 #include "train/trainer_options.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -32,6 +34,9 @@ class Optimizer {
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
+
+  /// From now on `observer` is called with each unit before its weights and state are changed, part by part.
+  void before_update(std::function<void(int unit)> observer) { before_update_ = std::move(observer); }
 
   /// From here on updates are those of the next step, at this learning rate.
   void begin_step(double rate);
@@ -96,6 +101,7 @@ class Optimizer {
   MemoryBlock state_;
   std::vector<RandomStream> streams_;  ///< one per manifest tensor
   Master master_{*this};
+  std::function<void(int unit)> before_update_;
   double rate_ = 0;
   std::int64_t step_ = 0;  ///< 1 for the first
 };

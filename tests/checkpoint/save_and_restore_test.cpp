@@ -64,7 +64,7 @@ SaveRequest request_of(const std::filesystem::path& directory, const test::Small
                        const State& state, std::int64_t step) {
   return {.directory = directory,
           .manifest = model.description.manifest,
-          .state = state.spans(),
+          .state = {state.spans().begin(), state.spans().end()},
           .description = {.step = step, .world_size = test_world().size()}};
 }
 
@@ -97,6 +97,40 @@ TEST(SaveAndRestore, moves_every_byte_between_numbers_of_ranks_and_layouts_of_ex
         }
       }
     }
+}
+
+TEST(SaveAndRestore, saves_what_was_there_at_the_beginning_while_units_change) {
+  const OptimizerMode mode{OptimizerKind::kAdamW, StateFormat::kInt8, MasterFormat::k24Bit};
+  const test::SmallModel model;
+  const UnitLayouts layouts = make_unit_layouts(model.description.manifest, kStateBlock);
+  for (const bool backward : {false, true}) {
+    const test::SharedDirectory directory;
+    const std::filesystem::path path = directory / "steps";
+    State state(test_world(), model, layouts, mode, DType::kBFloat16, 1);
+    state.fill();
+    SaveRequest request = request_of(path, model, state, 1);
+    if (backward) order_backward(request.state);
+    const std::vector<StateSpan> spans = request.state;
+    StepSave save(test_world(), std::move(request));
+    for (const StateSpan& span : spans) {
+      save.keep(span.unit);
+      std::memset(span.data, 0x5a, static_cast<std::size_t>(span.bytes()));
+    }
+    static_cast<void>(save.finish());
+    restore_step(test_world(), read_saved_step(path / step_name(1)), path / step_name(1),
+                 model.description.manifest, state.spans());
+    EXPECT_EQ(state.wrong_bytes(), 0);
+  }
+}
+
+TEST(SaveAndRestore, leaves_nothing_of_a_step_that_is_given_up) {
+  const OptimizerMode mode{OptimizerKind::kAdamW, StateFormat::kFloat32, MasterFormat::kFloat32};
+  const test::SmallModel model;
+  const test::SharedDirectory directory;
+  State state(test_world(), model, model.layouts, mode, DType::kBFloat16, 1);
+  { const StepSave save(test_world(), request_of(directory / "steps", model, state, 1)); }
+  test_world().barrier();
+  EXPECT_TRUE(std::filesystem::is_empty(directory / "steps"));
 }
 
 TEST(SaveAndRestore, gives_the_loader_the_weights) {

@@ -46,11 +46,11 @@ class Memory(JobTest):
                 tensors[name] = numpy.zeros_like(values)
         return checkpoint.write(self.directory / "model", tensors, shape)
 
-    def train(self, model, expert_parallel=0, ranks=RANKS, length=LENGTH, train=None, **how):
+    def train(self, model, expert_parallel=0, ranks=RANKS, length=LENGTH, train=None, save_steps=0, **how):
         """No rank takes more than was planned. Returns what rank 0 took of it, and the tokens of each expert."""
         job = self.write_job(
             f"{expert_parallel}.toml", model={"path": model, "dtype": "bfloat16"} | how,
-            parallel={"expert_parallel": expert_parallel},
+            parallel={"expert_parallel": expert_parallel}, checkpoint={"every_steps": save_steps, "every_minutes": 0},
             data={"tokens": FIXTURES / "moby-dick.tokens.h5", "sequence_length": length},
             train={"steps": 2, "batch_sequences": ranks} | (train or {}))
         result = mpirun(ranks, program.SLUICE, "run", job)
@@ -85,6 +85,11 @@ class Memory(JobTest):
         tokens = {"steps": 1, "batch_sequences": 16, "micro_batch_sequences": 16}
         taken, _ = self.train(self.shape(CONFIG | many), ranks=1, length=1024, train=tokens, init="random")
         self.assertGreater(taken, 0.9)
+
+    def test_stays_within_the_plan_while_it_saves_beside_training(self):
+        few = {"train": {"steps": 4}, "length": 256, "init": "random", "save_steps": 1}
+        taken, _ = self.train(self.shape(CONFIG | {"num_hidden_layers": 6}), **few)
+        self.assertGreater(taken, 0.8)
 
     def test_a_mode_is_chosen_that_leaves_a_tenth_of_the_limit_free(self):
         model = self.shape(CONFIG)

@@ -36,6 +36,28 @@ class Killed(SavingTest):
                 self.assertEqual(self.losses(job), self.losses(whole))
 
 
+class Beside(SavingTest):
+    """Steps that are saved while training goes on."""
+
+    CHANGES = {"optimizer": {"eps": 1e-3}, "checkpoint": {"every_steps": 1, "keep": 10}}
+
+    def expect_steps_of_runs_that_end_with_them(self, **optimizer):
+        changes = self.CHANGES | {"optimizer": self.CHANGES["optimizer"] | optimizer}
+        beside = self.job("beside.toml", train={"steps": 4}, **changes)
+        self.run_job(beside)
+        self.assertEqual(self.steps(beside), [1, 2, 3, 4])
+        for last in (1, 3):
+            ends = self.job(f"ends-{last}.toml", train={"steps": last}, **changes | {"checkpoint": {"every_steps": 100}})
+            self.run_job(ends)
+            self.expect_same_files(self.step(ends, last), self.step(beside, last))
+
+    def test_are_as_they_were_before_the_next_update(self):
+        self.expect_steps_of_runs_that_end_with_them()
+
+    def test_are_as_they_were_where_gradients_are_released(self):
+        self.expect_steps_of_runs_that_end_with_them(gradients="release", clip="unit", state="int8")
+
+
 class Refused(SavingTest):
     """By the system."""
 

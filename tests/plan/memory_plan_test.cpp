@@ -160,6 +160,21 @@ TEST(MemoryPlan, tokens_that_are_sent_one_by_one_take_room_where_they_are_packed
   EXPECT_GT(backward(5), backward(4));
 }
 
+TEST(MemoryPlan, a_unit_is_kept_twice_while_it_is_saved) {
+  const test::SmallModel model;
+  Workload work = training(DType::kBFloat16);
+  const RankMemory without = plan(model, 1, work)[0];
+  EXPECT_EQ(without.save_buffers, 0);
+  work.save_staging_bytes = kMiB;
+  const RankMemory with = plan(model, 1, work)[0];
+  const std::int64_t state = with.weights + with.optimizer, unit = with.save_buffers - kMiB;
+  EXPECT_GE(unit * std::ssize(model.layouts.units), state);
+  EXPECT_LT(unit, state);
+  EXPECT_EQ(with.peak(), without.peak() + with.save_buffers);
+  work.offload_above = with.peak();
+  EXPECT_EQ(plan(model, 1, work)[0].save_buffers, kMiB) << "what may lie on a disk is not saved beside training";
+}
+
 TEST(MemoryPlan, totals_are_made_of_the_parts) {
   const RankMemory planned = plan(test::SmallModel(), 2, training(DType::kBFloat16)).front();
   const auto parts = planned.parts();

@@ -1,5 +1,7 @@
 #include "job/prepare/workload.hpp"
 
+#include "checkpoint/save.hpp"
+
 namespace sluice {
 
 Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth_limit) {
@@ -12,6 +14,7 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
   work.micro_batch_sequences = config.train.micro_batch_sequences;
   work.threads = config.parallel.threads;
   work.optimizer = config.optimizer.mode();
+  if (config.checkpoint.saves()) work.save_staging_bytes = kSaveStagingBytes;
   set_recompute(work, config.train.recompute);
   if (config.memory.offload == Offload::kDisk && growth_limit)
     work.offload_above = usable_bytes(*growth_limit);

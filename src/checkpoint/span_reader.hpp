@@ -1,0 +1,69 @@
+// Reads a rank's state once, front to back, on one thread, while another changes it unit after unit.
+#pragma once
+
+#include "checkpoint/state_spans.hpp"
+#include "device/memory.hpp"
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// A unit that is to change before it was read is copied first, one unit at a time: so the bytes that are read are those
+/// of one moment, and take at most the largest unit more.
+class SpanReader {
+ public:
+  /// `spans` have each unit's together, best in the order in which units change. Nothing is read for `limit_seconds` while
+  /// keep() waits: that is its Error(kIo).
+  SpanReader(std::vector<StateSpan> spans, double limit_seconds);
+
+  // For the thread that reads.
+
+  /// Calls `use` with the next bytes, at most `bytes` of them; false: there are none left, or stop() was called.
+  bool next(std::int64_t bytes, const std::function<void(std::span<const std::byte>)>& use);
+
+  // For the other thread.
+
+  /// Before the unit changes. Waits until the unit before, if it had to be copied, is read.
+  void keep(int unit);
+  /// Nothing more will be read: keep() has nothing to do.
+  void stop();
+  [[nodiscard]] bool stopped();
+
+ private:
+  /// The spans of a unit: [begin, end) of spans_.
+  struct Unit {
+    std::size_t begin = 0, end = 0;
+  };
+
+  [[nodiscard]] bool is_read(const Unit& unit) const { return stopped_ || next_ >= unit.end; }
+  [[nodiscard]] bool is_copied(const Unit& unit) const { return copied_end_ == unit.end; }
+  void copy(const Unit& unit);
+  /// Waits for `condition`, as long as reading goes on meanwhile.
+  void wait_for(std::unique_lock<std::mutex>& lock, const std::function<bool()>& condition);
+
+  std::vector<StateSpan> spans_;
+  std::vector<Unit> units_;  ///< by number; empty: nothing is kept of it here
+  double limit_seconds_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t next_ = 0;         ///< span to be read
+  std::int64_t next_bytes_ = 0;  ///< of it that are read
+  std::int64_t reads_ = 0;
+  bool is_reading_ = false;     ///< without the lock
+  bool wants_to_copy_ = false;  ///< the reader lets the other thread in
+  bool stopped_ = false;
+  MemoryBlock copy_;            ///< of the unit whose spans end with copied_end_
+  std::size_t copied_end_ = 0;  ///< 0 for none
+};
+
+/// Bytes of the unit that takes most.
+[[nodiscard]] std::int64_t largest_unit_bytes(std::span<const StateSpan> spans);
+
+}  // namespace sluice
