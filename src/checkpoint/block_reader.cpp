@@ -1,15 +1,20 @@
 #include "checkpoint/block_reader.hpp"
 
+#include "base/digest.hpp"
 #include "base/error.hpp"
+#include "base/round.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 namespace sluice {
 namespace {
 
 InputFile open_file(const std::filesystem::path& path, std::int64_t bytes) {
-  InputFile file = InputFile::open(path);
+  std::optional<InputFile> direct = InputFile::open_direct(path);
+  InputFile file = direct ? std::move(*direct) : InputFile::open(path);
   if (file.size_bytes() != bytes)
     fail(ExitCode::kBadData, "{} has {} bytes, and {} when it was saved", path.string(), file.size_bytes(),
          bytes);
@@ -26,12 +31,26 @@ std::string content_at(const SavedFile& file, Range bytes) {
 
 }  // namespace
 
+BlockFile::BlockFile(const std::filesystem::path& directory, const SavedFile& file)
+    : file_(file), in_(open_file(directory / file.name, file.bytes)) {}
+
+void BlockFile::load(std::int64_t block, std::span<std::byte> out) const {
+  const std::int64_t begin = block * kSavedBlockBytes;
+  const std::int64_t bytes = std::min(kSavedBlockBytes, file_.bytes - begin);
+  // A direct read takes whole blocks of the disk, and ends with the file.
+  in_.read_at_least(bytes, begin,
+                    out.first(static_cast<std::size_t>(round_up(bytes, InputFile::kBlockBytes))));
+  in_.drop_cache(begin, bytes);
+  if (digest_of(out.first(static_cast<std::size_t>(bytes)), 0) !=
+      file_.blocks[static_cast<std::size_t>(block)])
+    fail(ExitCode::kBadData, "{}: bytes {} to {}{}, are not what was saved", in_.path().string(), begin,
+         begin + bytes, content_at(file_, {begin, begin + bytes}));
+}
+
 BlockReader::BlockReader(const std::filesystem::path& directory, const SavedFile& file)
-    : file_(file),
-      in_(open_file(directory / file.name, file.bytes)),
-      staging_(allocate(MemoryKind::kPrivate,
-                        std::min(kSavedBlockBytes, std::max<std::int64_t>(file.bytes, 1)),
-                        "staging of a saved step")) {}
+    : blocks_(std::ssize(file.blocks)),
+      file_(directory, file),
+      staging_(allocate(MemoryKind::kPrivate, kSavedBlockBytes, "staging of a saved step")) {}
 
 void BlockReader::read(std::int64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
@@ -46,20 +65,12 @@ void BlockReader::read(std::int64_t offset, std::span<std::byte> out) {
 }
 
 void BlockReader::verify() {
-  for (std::int64_t block = 0; block < std::ssize(file_.blocks); ++block) load(block);
+  for (std::int64_t block = 0; block < blocks_; ++block) load(block);
 }
 
 void BlockReader::load(std::int64_t block) {
   loaded_ = -1;
-  const std::int64_t begin = block * kSavedBlockBytes;
-  const std::int64_t bytes = std::min(kSavedBlockBytes, file_.bytes - begin);
-  const std::span<std::byte> data(staging_.data(), static_cast<std::size_t>(bytes));
-  const bool was_cached = in_.is_cached(begin);
-  in_.read_at(begin, data);
-  if (!was_cached) in_.drop_cache(begin, bytes);
-  if (digest_of(data, 0) != file_.blocks[static_cast<std::size_t>(block)])
-    fail(ExitCode::kBadData, "{}: bytes {} to {}{}, are not what was saved", in_.path().string(), begin,
-         begin + bytes, content_at(file_, {begin, begin + bytes}));
+  file_.load(block, {staging_.data(), static_cast<std::size_t>(kSavedBlockBytes)});
   loaded_ = block;
 }
 

@@ -2,13 +2,13 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/fault.hpp"
 #include "base/round.hpp"
 #include "base/text.hpp"
-#include "checkpoint/block_reader.hpp"
+#include "checkpoint/block_stream.hpp"
 #include "comm/run_together.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -94,24 +94,30 @@ class Planner {
   std::vector<RestoreCopy> copies_;
 };
 
+/// The blocks that copies need, in their order.
+std::vector<BlockPlace> blocks_of(std::span<const RestoreCopy> copies) {
+  std::vector<BlockPlace> blocks;
+  for (const RestoreCopy& copy : copies)
+    for (std::int64_t block = copy.offset / kSavedBlockBytes;
+         block * kSavedBlockBytes < copy.offset + copy.bytes; ++block)
+      if (const BlockPlace place{copy.file, block}; blocks.empty() || blocks.back() != place)
+        blocks.push_back(place);
+  return blocks;
+}
+
 /// Carries out copies in order, some bytes at a time.
 class Restorer {
  public:
-  Restorer(const SavedStep& step, const std::filesystem::path& directory, std::vector<RestoreCopy> copies,
-           int rank)
-      : step_(step), directory_(directory), copies_(std::move(copies)), rank_(rank) {}
+  Restorer(BlockStream& blocks, std::vector<RestoreCopy> copies)
+      : blocks_(blocks), copies_(std::move(copies)) {}
 
   void run(std::int64_t bytes) {
     while (bytes > 0 && next_ < copies_.size()) {
-      fault_point("checkpoint.read", rank_);
       const RestoreCopy& copy = copies_[next_];
-      if (copy.file != open_) {
-        reader_.reset();
-        reader_.emplace(directory_, step_.files[static_cast<std::size_t>(copy.file)]);
-        open_ = copy.file;
-      }
-      const std::int64_t count = std::min(bytes, copy.bytes - done_);
-      reader_->read(copy.offset + done_, {copy.to + done_, static_cast<std::size_t>(count)});
+      const std::int64_t offset = copy.offset + done_, inside = offset % kSavedBlockBytes;
+      const std::int64_t count = std::min(copy.bytes - done_, kSavedBlockBytes - inside);
+      std::memcpy(copy.to + done_, blocks_.block({copy.file, offset / kSavedBlockBytes}) + inside,
+                  static_cast<std::size_t>(count));
       bytes -= count;
       done_ += count;
       if (done_ < copy.bytes) continue;
@@ -121,14 +127,10 @@ class Restorer {
   }
 
  private:
-  const SavedStep& step_;
-  const std::filesystem::path& directory_;
+  BlockStream& blocks_;
   const std::vector<RestoreCopy> copies_;
-  int rank_;
   std::size_t next_ = 0;
   std::int64_t done_ = 0;  ///< bytes of the next copy
-  int open_ = -1;
-  std::optional<BlockReader> reader_;
 };
 
 }  // namespace
@@ -141,7 +143,8 @@ std::vector<RestoreCopy> plan_restore(const SavedStep& step, const std::filesyst
 }
 
 RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
-                           const ParameterManifest& manifest, std::span<const StateSpan> state) {
+                           const ParameterManifest& manifest, std::span<const StateSpan> state,
+                           double limit_seconds) {
   const Stopwatch watch;
   std::vector<RestoreCopy> copies;
   run_together(comm, [&] { copies = plan_restore(step, directory, manifest, state); });
@@ -150,7 +153,9 @@ RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std:
                       [](std::int64_t sum, const RestoreCopy& copy) { return sum + copy.bytes; });
   std::int64_t rounds = divide_up(bytes, kReadRoundBytes);
   comm.all_reduce_max(std::span(&rounds, 1));
-  Restorer restorer(step, directory, std::move(copies), comm.rank());
+  std::optional<BlockStream> blocks;
+  run_together(comm, [&] { blocks.emplace(step, directory, blocks_of(copies), comm.rank(), limit_seconds); });
+  Restorer restorer(*blocks, std::move(copies));
   for (; rounds > 0; --rounds) run_together(comm, [&] { restorer.run(kReadRoundBytes); });
   return {bytes, watch.seconds()};
 }

@@ -109,7 +109,8 @@ void TrainingState::restore(std::span<const StateSpan> state) {
   context_.comm.set_deadline("restore", context_.config().deadline.save_seconds);
   for (;;) {
     try {
-      const RestoreReport report = restore_step(context_.comm, found_->step, found_->path, manifest, state);
+      const RestoreReport report = restore_step(context_.comm, found_->step, found_->path, manifest, state,
+                                                context_.config().deadline.save_seconds);
       log::debug("restore   {} in {:.2f} s", format_bytes(report.bytes), report.seconds);
       if (context_.is_root())
         console::line("restored  step {}: {} on rank 0 in {:.2f} s", steps_done(), format_bytes(report.bytes),

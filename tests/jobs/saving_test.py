@@ -87,7 +87,8 @@ class Refused(SavingTest):
         job = self.job(train={"steps": 2})
         self.run_job(job)
         before = {path.name: path.read_bytes() for path in self.step(job, 2).iterdir()}
-        limited = ["sh", "-c", f"ulimit -f 1000; exec {SLUICE} \"$@\"", "sluice"]
+        # Shared memory of Open MPI 5 is a file too.
+        limited = ["env", "OMPI_MCA_btl=self,tcp", "sh", "-c", f"ulimit -f 1000; exec {SLUICE} \"$@\"", "sluice"]
         result = self.run_job(job, 3, ["--set", "train.steps=4"], start=limited, status=74)
         self.expect(result, 74, "STEP 4 COULD NOT BE SAVED", "File too large")
         self.assertEqual(self.steps(job), [2])

@@ -1,0 +1,72 @@
+#include "checkpoint/block_stream.hpp"
+
+#include "base/fault.hpp"
+
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+class Arrival final : public Pollable {
+ public:
+  Arrival(ReadAhead& ahead, std::size_t read) : ahead_(ahead), read_(read) {}
+  bool test() override { return ahead_.is_ready(read_); }
+  [[nodiscard]] std::string missing() const override { return "the disk"; }
+
+ private:
+  ReadAhead& ahead_;
+  std::size_t read_;
+};
+
+}  // namespace
+
+BlockStream::BlockStream(const SavedStep& step, const std::filesystem::path& directory,
+                         std::vector<BlockPlace> blocks, int rank, double limit_seconds)
+    : step_(step),
+      directory_(directory),
+      blocks_(std::move(blocks)),
+      limit_{"restore", limit_seconds},
+      rank_(rank),
+      ring_(allocate(MemoryKind::kPrivate, kSlots * kSavedBlockBytes, "blocks of a saved step")),
+      ahead_(blocks_.size(), kSlots, kThreads,
+             [this](std::size_t read, std::size_t slot) { fill(read, slot); }) {}
+
+const std::byte* BlockStream::block(const BlockPlace& place) {
+  if (!is_open_) wait_for_current();
+  while (blocks_[current_] != place) {
+    ahead_.release();
+    ++current_;
+    wait_for_current();
+  }
+  return slot(current_ % kSlots).data();
+}
+
+void BlockStream::wait_for_current() {
+  Arrival arrival(ahead_, current_);
+  wait_for(arrival, limit_, {"read", static_cast<std::int64_t>(current_) + 1, rank_});
+  is_open_ = true;
+}
+
+std::span<std::byte> BlockStream::slot(std::size_t index) const {
+  constexpr auto kBytes = static_cast<std::size_t>(kSavedBlockBytes);
+  return {ring_.data() + index * kBytes, kBytes};
+}
+
+/// On the threads.
+void BlockStream::fill(std::size_t read, std::size_t index) {
+  fault_point("checkpoint.read", rank_);
+  const BlockPlace& place = blocks_[read];
+  open(place.file)->load(place.block, slot(index));
+}
+
+/// On the threads. Two that are in different files open them in turn, which is seldom.
+std::shared_ptr<const BlockFile> BlockStream::open(int file) {
+  const std::lock_guard lock(mutex_);
+  if (file != open_file_)
+    file_ = std::make_shared<BlockFile>(directory_, step_.files[static_cast<std::size_t>(file)]);
+  open_file_ = file;
+  return file_;
+}
+
+}  // namespace sluice
