@@ -10,9 +10,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -97,6 +100,39 @@ TEST(SaveAndRestore, moves_every_byte_between_numbers_of_ranks_and_layouts_of_ex
         }
       }
     }
+}
+
+TEST(SaveAndRestore, comes_back_from_fewer_ranks_as_it_went) {
+  for (const OptimizerMode& mode : modes_to_save()) {
+    const test::SmallModel model;
+    const UnitLayouts layouts =
+        make_unit_layouts(model.description.manifest, mode.state == StateFormat::kInt8 ? kStateBlock : 1);
+    const test::SharedDirectory directory;
+    const std::filesystem::path path = directory / "steps";
+    State first(test_world(), model, layouts, mode, DType::kBFloat16, test_world().size());
+    first.fill();
+    save_step(test_world(), request_of(path, model, first, 1));
+    const bool takes_part = test_world().rank() < std::max(1, test_world().size() - 1);
+    if (const auto fewer = test_world().split(takes_part ? 0 : 1, test_world().rank()); takes_part) {
+      State between(*fewer, model, layouts, mode, DType::kBFloat16, 1);
+      restore_step(*fewer, read_saved_step(path / step_name(1)), path / step_name(1),
+                   model.description.manifest, between.spans());
+      SaveRequest second = request_of(path, model, between, 2);
+      second.keep = 3;
+      save_step(*fewer, std::move(second));
+    }
+    test_world().barrier();
+    State last(test_world(), model, layouts, mode, DType::kBFloat16, test_world().size());
+    restore_step(test_world(), read_saved_step(path / step_name(2)), path / step_name(2),
+                 model.description.manifest, last.spans());
+    EXPECT_EQ(last.wrong_bytes(), 0);
+    SaveRequest third = request_of(path, model, last, 3);
+    third.keep = 3;
+    save_step(test_world(), std::move(third));
+    const std::string file = "rank-0000" + std::to_string(test_world().rank()) + ".safetensors";
+    EXPECT_EQ(read_text_file(path / step_name(1) / file, kGiB),
+              read_text_file(path / step_name(3) / file, kGiB));
+  }
 }
 
 TEST(SaveAndRestore, saves_what_was_there_at_the_beginning_while_units_change) {

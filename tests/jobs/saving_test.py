@@ -1,4 +1,5 @@
 """Whatever happens to a save, a whole step is left, and the run goes on from it to the same bits."""
+import json
 import os
 import shutil
 import signal
@@ -6,8 +7,8 @@ import unittest
 
 import h5py
 import program
-from program import SLUICE, mpirun, sluice, start_mpirun, with_fault
-from saving import SavingTest
+from program import FIXTURES, SLUICE, mpirun, sluice, start_mpirun, with_fault
+from saving import FIXTURE, SavingTest
 
 LAUNCH = ["env", *(f"{name}_ALLOW_RUN_AS_ROOT{confirm}=1" for name in ("OMPI", "PRTE") for confirm in ("", "_CONFIRM"))]
 
@@ -83,12 +84,15 @@ class Refused(SavingTest):
         self.assertEqual(self.steps(job), [2, 4])
 
     def test_a_full_disk_leaves_the_steps_before(self):
-        """Files may not become as long as those of a rank."""
-        job = self.job(train={"steps": 2})
+        """Files may not become as long as those of a rank, but longer than what Open MPI 5 shares as a file."""
+        shape = self.directory / "shape"
+        shape.mkdir()
+        config = json.loads((FIXTURES / FIXTURE / "config.json").read_text()) | {"hidden_size": 256, "vocab_size": 32768}
+        (shape / "config.json").write_text(json.dumps(config))
+        job = self.job(model={"path": shape, "init": "random"}, train={"steps": 2})
         self.run_job(job)
         before = {path.name: path.read_bytes() for path in self.step(job, 2).iterdir()}
-        # Shared memory of Open MPI 5 is a file too.
-        limited = ["env", "OMPI_MCA_btl=self,tcp", "sh", "-c", f"ulimit -f 1000; exec {SLUICE} \"$@\"", "sluice"]
+        limited = ["bash", "-c", f"ulimit -f $((48 << 10)); exec {SLUICE} \"$@\"", "sluice"]
         result = self.run_job(job, 3, ["--set", "train.steps=4"], start=limited, status=74)
         self.expect(result, 74, "STEP 4 COULD NOT BE SAVED", "File too large")
         self.assertEqual(self.steps(job), [2])
