@@ -1,6 +1,7 @@
 // What a rank trains on in a step.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -11,6 +12,7 @@ enum class TokenMark : std::uint8_t {
   kInside,
   kBegins,   ///< the first of a document: nothing before it may be seen, nor predict it
   kPadding,  ///< no token: fills up a last sequence
+  kMasked,   ///< inside, and not to be learnt: seen by others, but no target
 };
 
 /// Consecutive sequences of a global batch. Each rank has an equal_part() of them, in rank order.
@@ -22,8 +24,15 @@ struct Batch {
   /// [sequences, length + 1], or empty if each sequence is one document. Column 0 is kBegins only where a
   /// document begins that is not the last target of the sequence before.
   std::vector<TokenMark> marks{};
-  /// Targets of the whole global batch, on every rank: those that begin no document.
+  /// Targets of the whole global batch, on every rank: those that begin no document and are not masked.
   std::int64_t global_targets = 0;
+  /// Whether a sequence may have several documents; else marks are for targets alone.
+  bool separates_documents = true;
+
+  /// What the sum of losses is divided by: the targets, or 1 in a batch without any, whose mean is 0.
+  [[nodiscard]] double loss_divisor() const {
+    return static_cast<double>(std::max<std::int64_t>(1, global_targets));
+  }
 };
 
 /// Targets in a batch; `global_targets` of a batch that is whole.

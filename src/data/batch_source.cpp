@@ -36,12 +36,14 @@ BatchSource::BatchSource(Communicator& comm, BatchOptions options)
     out.number(file_->sequence_count());
     out.number(options_.file.keep_rest ? file_->count_documents() : 0);
     out.number(file_->marks_documents());
+    out.number(file_->masks_targets());
     return out.take();
   });
   ByteReader in(found);
   sequence_count_ = in.number();
   document_count_ = in.number();
-  has_marks_ = in.number() != 0 || options_.file.keep_rest;
+  marks_documents_ = in.number() != 0 || options_.file.keep_rest;
+  masks_targets_ = in.number() != 0;
   check_ids();
 }
 
@@ -58,13 +60,15 @@ std::string BatchSource::sample_digest() {
     std::vector<std::int64_t> sequences =
         options_.sampler(sequence_count_).at(0, std::min(kMost, options_.batch_sequences));
     const Batch sample = read(sequences);
-    return digest_of(std::as_bytes(std::span(sample.ids)), 0).hex();
+    const Digest ids = digest_of(std::as_bytes(std::span(sample.ids)), 0);
+    if (!masks_targets_) return ids.hex();
+    return digest_of(ids.hex() + digest_of(std::as_bytes(std::span(sample.marks)), 0).hex()).hex();
   });
 }
 
 Batch BatchSource::batch(std::int64_t step) {
   Batch own = share(options_.sampler(sequence_count_).batch(step));
-  if (own.global_targets == 0)
+  if (own.global_targets == 0 && !masks_targets_)
     fail(ExitCode::kBadData,
          "{}: in the batch of step {} every document is one token long, so there is nothing to predict. Is "
          "data.separator_token, or document_starts, what it should be?",
@@ -93,7 +97,8 @@ Batch BatchSource::share(const std::vector<std::int64_t>& sequences) {
   own.global_targets = ByteReader(targets).number();
   const std::vector<std::int64_t> counts = tokens_of_ranks(std::ssize(sequences), length + 1, comm_.size());
   own.ids = scatter_from_root(comm_, whole.ids, counts);
-  if (has_marks_) own.marks = scatter_from_root(comm_, whole.marks, counts);
+  own.separates_documents = marks_documents_;
+  if (has_marks()) own.marks = scatter_from_root(comm_, whole.marks, counts);
   return own;
 }
 
@@ -101,13 +106,13 @@ Batch BatchSource::read(const std::vector<std::int64_t>& sequences) const {
   const auto width = checked_cast<std::size_t>(options_.file.sequence_length + 1);
   Batch whole{std::ssize(sequences), options_.file.sequence_length};
   whole.ids.resize(sequences.size() * width);
-  if (has_marks_) whole.marks.resize(whole.ids.size());
+  if (has_marks()) whole.marks.resize(whole.ids.size());
   std::span<std::int64_t> ids(whole.ids);
   std::span<TokenMark> marks(whole.marks);
   for (const std::int64_t sequence : sequences) {
-    file_->read_sequence(sequence, ids.first(width), marks.first(has_marks_ ? width : 0));
+    file_->read_sequence(sequence, ids.first(width), marks.first(has_marks() ? width : 0));
     ids = ids.subspan(width);
-    marks = marks.subspan(has_marks_ ? width : 0);
+    marks = marks.subspan(has_marks() ? width : 0);
   }
   return whole;
 }

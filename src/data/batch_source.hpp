@@ -35,7 +35,9 @@ class BatchSource {
 
   [[nodiscard]] std::int64_t sequence_count() const { return sequence_count_; }
   /// Whether documents are kept apart: the file or the options say where they begin. Always in an evaluation.
-  [[nodiscard]] bool marks_documents() const { return has_marks_; }
+  [[nodiscard]] bool marks_documents() const { return marks_documents_; }
+  /// Whether the file says which tokens are targets.
+  [[nodiscard]] bool masks_targets() const { return masks_targets_; }
   /// Documents in the file; counted only with TokenFileOptions::keep_rest.
   [[nodiscard]] std::int64_t document_count() const { return document_count_; }
 
@@ -45,7 +47,7 @@ class BatchSource {
   /// Collective over the communicator. This rank's share of the batch of `step`, possibly no sequence. Rank 0
   /// holds the global batch meanwhile (8 bytes a token, 9 with documents), the others their share alone. A
   /// bad id found by rank 0 is thrown on every rank; Error(kBadData) if no token of the batch has another of
-  /// its document behind it.
+  /// its document behind it, unless the file masks targets: then a batch may be without any.
   [[nodiscard]] Batch batch(std::int64_t step);
 
   /// Collective over the communicator, and as costly. This rank's share of sequences [first, first + count).
@@ -54,6 +56,7 @@ class BatchSource {
  private:
   [[nodiscard]] Batch share(const std::vector<std::int64_t>& sequences);
   [[nodiscard]] Batch read(const std::vector<std::int64_t>& sequences) const;
+  [[nodiscard]] bool has_marks() const { return marks_documents_ || masks_targets_; }
   void check_ids();
 
   Communicator& comm_;
@@ -61,7 +64,8 @@ class BatchSource {
   std::optional<TokenFile> file_;  ///< rank 0 alone
   std::int64_t sequence_count_ = 0;
   std::int64_t document_count_ = 0;
-  bool has_marks_ = false;
+  bool marks_documents_ = false;
+  bool masks_targets_ = false;
 };
 
 }  // namespace sluice

@@ -89,6 +89,7 @@ TokenFile::TokenFile(hdf5::File file, hdf5::Dataset tokens, const TokenFileOptio
       sequence_count_(count_sequences(file_, tokens_.shape(), options)) {
   check_separator(file_, options);
   if (DocumentStarts::are_in(file_)) starts_.emplace(file_, token_count_);
+  if (LossMask::is_in(file_)) mask_.emplace(file_, tokens_.shape());
 }
 
 TokenFile TokenFile::open(const std::filesystem::path& path, const TokenFileOptions& options) {
@@ -109,14 +110,13 @@ void TokenFile::read_sequence(std::int64_t index, std::span<std::int64_t> ids,
   const std::int64_t first = first_token(index);
   const std::int64_t there = std::min(std::ssize(ids), token_count_ - first);
   const std::span<std::int64_t> read = ids.first(static_cast<std::size_t>(there));
-  if (is_stream_)
-    tokens_.read<std::int64_t>({{first}, {there}}, read);
-  else
-    tokens_.read<std::int64_t>({{index, 0}, {1, there}}, read);
+  const hdf5::Box box = is_stream_ ? hdf5::Box{{first}, {there}} : hdf5::Box{{index, 0}, {1, there}};
+  tokens_.read<std::int64_t>(box, read);
   require_known(first, read);
   std::ranges::fill(ids.subspan(read.size()), 0);
   if (marks.empty()) return;
   mark(index, read, marks.first(read.size()));
+  if (mask_) mask_->mark(box, marks.first(read.size()));
   std::ranges::fill(marks.subspan(read.size()), TokenMark::kPadding);
 }
 

@@ -1,9 +1,10 @@
 // Token ids in an HDF5 file: dataset `tokens`, any integer type, a stream [n] or rows [sequences, length +
-// 1], and perhaps `document_starts`.
+// 1], and perhaps `document_starts` and `loss_mask`.
 #pragma once
 
 #include "data/batch.hpp"
 #include "data/document_starts.hpp"
+#include "data/loss_mask.hpp"
 #include "io/hdf5.hpp"
 
 #include <cstdint>
@@ -34,6 +35,8 @@ class TokenFile {
 
   /// Whether anything says where documents begin.
   [[nodiscard]] bool marks_documents() const { return starts_ || options_.separator_token; }
+  /// Whether the file says which tokens are targets.
+  [[nodiscard]] bool masks_targets() const { return mask_.has_value(); }
 
   /// Reads the whole file: as many as read_sequence() marks. Without marks of its own a stream is one
   /// document, and a row is.
@@ -61,6 +64,7 @@ class TokenFile {
   std::int64_t token_count_;
   std::int64_t sequence_count_;
   std::optional<DocumentStarts> starts_;
+  std::optional<LossMask> mask_;
 };
 
 }  // namespace sluice

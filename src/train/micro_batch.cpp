@@ -22,6 +22,8 @@ at::Tensor rows_of(const Batch& batch, const std::vector<T>& values, std::int64_
       .to(ops::compute_device());
 }
 
+at::Scalar mark_of(TokenMark mark) { return static_cast<int>(mark); }
+
 }  // namespace
 
 std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences) {
@@ -34,7 +36,13 @@ std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences) 
     added.targets = ids.narrow(1, 1, batch.length).contiguous();
     if (batch.marks.empty()) continue;
     const at::Tensor marks = rows_of(batch, batch.marks, first, count);
-    added.documents = ops::documents_from(marks.narrow(1, 0, batch.length));
+    if (batch.separates_documents) {
+      const at::Tensor inputs = marks.narrow(1, 0, batch.length);
+      // Of padding every token is alone.
+      added.documents = ops::documents_from(inputs.eq(mark_of(TokenMark::kBegins))
+                                                .logical_or_(inputs.eq(mark_of(TokenMark::kPadding)))
+                                                .to(at::kByte));
+    }
     added.targets = added.targets.masked_fill(marks.narrow(1, 1, batch.length) != 0, ops::kNoTarget);
   }
   return micro_batches;

@@ -116,7 +116,6 @@ StepMetrics Trainer::released_step(std::int64_t number, const Batch& batch, doub
 /// The forward pass of a step.
 std::vector<Trainer::Pass> Trainer::begin(const Batch& batch, StepMetrics& metrics) {
   static_cast<void>(timer_.take());
-  SLUICE_ASSERT(batch.global_targets > 0, "a batch without targets");
   std::vector<Pass> passes = split(batch);
   reducer_.begin_step();
   squares_ = 0;
@@ -246,16 +245,15 @@ double Trainer::head(std::vector<Pass>& passes, const Batch& batch, std::int64_t
   {
     const PhaseTimer::Scope phase(timer_, Phase::kBackward);
     for (Pass& pass : passes) {
-      Decoder::Head result =
-          decoder_.head(pass.hidden, pass.targets, 1 / static_cast<double>(batch.global_targets),
-                        /*want_grad=*/true);
+      Decoder::Head result = decoder_.head(pass.hidden, pass.targets, 1 / batch.loss_divisor(),
+                                           /*want_grad=*/true);
       loss += result.losses.sum().item<double>();
       pass.hidden = std::move(result.d_x);
     }
   }
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   comm_.all_reduce_sum(std::span(&loss, 1));
-  loss /= static_cast<double>(batch.global_targets);
+  loss /= batch.loss_divisor();
   number_ = number;
   if (!std::isfinite(loss)) {
     binder_.drop_next();

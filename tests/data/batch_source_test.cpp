@@ -26,14 +26,17 @@ auto on_rank_0(const std::vector<T>& elements) {
   return testing::Eq(test_world().rank() == 0 ? elements : std::vector<T>());
 }
 
-/// A file that only rank 0 has: a stream 0, 1, 2, …
-std::filesystem::path stream(const TemporaryDirectory& directory, std::int64_t tokens) {
+/// A file that only rank 0 has: a stream 0, 1, 2, …, perhaps with a loss_mask.
+std::filesystem::path stream(const TemporaryDirectory& directory, std::int64_t tokens,
+                             const std::vector<std::int64_t>& mask = {}) {
   const std::filesystem::path path = directory / "tokens.h5";
   if (test_world().rank() != 0) return path;
   std::vector<std::int64_t> ids(static_cast<std::size_t>(tokens));
   std::iota(ids.begin(), ids.end(), std::int64_t{0});
   hdf5::File file = hdf5::File::create(path);
   file.create_dataset("/tokens", DType::kInt32, {tokens}).write(std::span<const std::int64_t>(ids));
+  if (!mask.empty())
+    file.create_dataset("/loss_mask", DType::kInt8, {tokens}).write(std::span<const std::int64_t>(mask));
   file.close();
   return path;
 }
@@ -110,6 +113,29 @@ TEST(BatchSource, gives_every_token_once_for_an_evaluation) {
   const auto inside = TokenMark::kInside, padding = TokenMark::kPadding;
   EXPECT_THAT(gather_to_root(test_world(), std::span(batch.marks)),
               on_rank_0(std::vector{inside, inside, inside, inside, inside, inside, inside, padding}));
+}
+
+TEST(BatchSource, leaves_masked_tokens_out_of_the_targets) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = stream(directory, 13, {1, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0});
+  BatchSource source(test_world(), options(path, 1, 100));
+  EXPECT_TRUE(source.masks_targets());
+  EXPECT_FALSE(source.marks_documents());
+  EXPECT_FALSE(source.batch(0).separates_documents);
+  std::vector<std::int64_t> targets;
+  for (int step = 0; step < 4; ++step) targets.push_back(source.batch(step).global_targets);
+  EXPECT_THAT(targets, testing::ElementsAre(1, 3, 0, 0));
+}
+
+TEST(BatchSource, knows_a_file_by_its_mask_too) {
+  const auto digest = [&](const std::vector<std::int64_t>& mask) {
+    const TemporaryDirectory directory;
+    return BatchSource(test_world(), options(stream(directory, 7, mask), 1, 100)).sample_digest();
+  };
+  const std::string without = digest({}), all = digest({1, 1, 1, 1, 1, 1, 1}),
+                    some = digest({1, 0, 1, 1, 1, 1, 1});
+  EXPECT_NE(without, all);
+  EXPECT_NE(all, some);
 }
 
 TEST(BatchSource, sends_each_rank_its_own_sequences_alone) {

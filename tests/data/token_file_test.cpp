@@ -16,11 +16,13 @@ constexpr std::int64_t kVocabulary = 100;
 constexpr TokenMark kIn = TokenMark::kInside;
 constexpr TokenMark kNew = TokenMark::kBegins;
 constexpr TokenMark kPad = TokenMark::kPadding;
+constexpr TokenMark kMasked = TokenMark::kMasked;
 
 /// A file whose `tokens` has that shape and counts from 0, and perhaps with document_starts.
 std::filesystem::path write_tokens(const TemporaryDirectory& directory, DType dtype,
                                    const std::vector<std::int64_t>& shape,
-                                   const std::vector<std::int64_t>& starts = {}) {
+                                   const std::vector<std::int64_t>& starts = {},
+                                   const std::vector<std::int64_t>& mask = {}) {
   const std::filesystem::path path = directory / "tokens.h5";
   hdf5::File file = hdf5::File::create(path);
   std::vector<std::int64_t> ids(static_cast<std::size_t>(
@@ -30,6 +32,9 @@ std::filesystem::path write_tokens(const TemporaryDirectory& directory, DType dt
   if (!starts.empty())
     file.create_dataset("/document_starts", DType::kInt64, {std::ssize(starts)})
         .write(std::span<const std::int64_t>(starts));
+  if (!mask.empty())
+    file.create_dataset("/loss_mask", DType::kUInt8, {std::ssize(mask)})
+        .write(std::span<const std::int64_t>(mask));
   file.close();
   return path;
 }
@@ -246,6 +251,28 @@ TEST(TokenFile, reads_text_tokenised_with_python) {
   const TokenFile file = open_file(SLUICE_FIXTURES "/moby-dick.tokens.h5", 64, 1 << 20);
   EXPECT_GT(file.sequence_count(), 100);
   EXPECT_EQ(sequence(file, 0, 64).back(), sequence(file, 1, 64).front());
+}
+
+TEST(TokenFile, masks_tokens_inside_documents) {
+  const TemporaryDirectory directory;
+  const TokenFile file =
+      open_file(write_tokens(directory, DType::kUInt8, {7}, {0, 5}, {0, 1, 0, 1, 1, 0, 1}), 3);
+  EXPECT_TRUE(file.masks_targets());
+  EXPECT_THAT(marks(file, 0, 3), testing::ElementsAre(kNew, kIn, kMasked, kIn));
+  EXPECT_THAT(marks(file, 1, 3), testing::ElementsAre(kIn, kIn, kNew, kIn));
+}
+
+TEST(TokenFile, refuses_a_mask_of_other_tokens) {
+  const TemporaryDirectory directory;
+  expect_refused(write_tokens(directory, DType::kUInt8, {7}, {}, {0, 1, 0}), 3,
+                 {"'loss_mask'", "has the shape [3]", "for each of the tokens [7]"});
+}
+
+TEST(TokenFile, names_the_place_of_a_mask_that_is_neither_0_nor_1) {
+  const TemporaryDirectory directory;
+  const TokenFile file = open_file(write_tokens(directory, DType::kUInt8, {7}, {}, {1, 1, 1, 1, 1, 7, 1}), 3);
+  EXPECT_THAT(marks(file, 0, 3), testing::ElementsAre(kNew, kIn, kIn, kIn));
+  expect_error(ExitCode::kBadData, {"loss_mask[5]", " is 7"}, [&] { marks(file, 1, 3); });
 }
 
 }  // namespace

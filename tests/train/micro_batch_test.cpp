@@ -32,5 +32,14 @@ TEST(MicroBatch, a_token_has_no_target_in_the_next_document) {
   EXPECT_TRUE(pieces[0].documents.first.equal(row({0, 0, 2, 2})));
 }
 
+TEST(MicroBatch, a_masked_token_is_no_target_and_stays_in_its_document) {
+  Batch batch{1, 4, {1, 2, 3, 4, 5}, {kNew, TokenMark::kMasked, kIn, TokenMark::kMasked, kIn}};
+  const std::vector<MicroBatch> pieces = split_batch(batch, 1);
+  EXPECT_TRUE(pieces[0].targets.equal(row({ops::kNoTarget, 3, ops::kNoTarget, 5})));
+  EXPECT_TRUE(pieces[0].documents.first.equal(row({0, 0, 0, 0})));
+  batch.separates_documents = false;
+  EXPECT_FALSE(split_batch(batch, 1)[0].documents.packed());
+}
+
 }  // namespace
 }  // namespace sluice

@@ -298,6 +298,54 @@ TEST(Trainer, packed_documents_stay_apart_in_the_recurrent_state_too) {
   expect_documents_alone(test::hybrid_changes(), Recompute::kLayer);
 }
 
+/// A batch whose targets at positions of one parity alone are learnt.
+Batch half_masked(const TrainerOptions& job, std::int64_t parity) {
+  Batch batch{job.batch_sequences, kSequenceLength};
+  for (std::int64_t i = 0; i < batch.sequences * (kSequenceLength + 1); ++i) {
+    batch.ids.push_back((i * i + 5 * i) % 29);
+    batch.marks.push_back(i % 2 == parity ? TokenMark::kInside : TokenMark::kMasked);
+  }
+  batch.separates_documents = false;
+  batch.global_targets = count_targets(batch);
+  return batch;
+}
+
+TEST(Trainer, masked_targets_count_neither_in_the_loss_nor_in_its_mean) {
+  const test::SmallModel model;
+  TrainerOptions job = small_job(2, Recompute::kLayer);
+  job.aux_loss_coefficient = 0;
+  Batch whole = half_masked(job, 0);
+  whole.marks.clear();
+  whole.global_targets = count_targets(whole);
+  Training all(test::test_world(), model, job);
+  const double loss = all.gradients_of(whole).loss;
+  double sum = 0;
+  ShardArena gradients(all.gradients().plan(), test::test_world().rank(), DType::kFloat32, "sum");
+  std::memset(gradients.data(), 0, static_cast<std::size_t>(gradients.bytes()));
+  for (const std::int64_t parity : {0, 1}) {
+    const Batch half = half_masked(job, parity);
+    const double share = half.loss_divisor() / whole.loss_divisor();
+    Training part(test::test_world(), model, job);
+    sum += share * part.gradients_of(half).loss;
+    add(gradients, part.gradients(), share);
+  }
+  EXPECT_NEAR(loss, sum, 1e-6);
+  expect_same_elements(all.gradients(), gradients, 1e-5F);
+}
+
+TEST(Trainer, a_step_without_any_target_moves_nothing) {
+  const test::SmallModel model;
+  TrainerOptions job = small_job(2, Recompute::kLayer);
+  job.aux_loss_coefficient = 0;
+  Batch batch = half_masked(job, 0);
+  std::ranges::fill(batch.marks, TokenMark::kMasked);
+  batch.global_targets = count_targets(batch);
+  Training training(test::test_world(), model, job);
+  const StepMetrics metrics = training.gradients_of(batch);
+  EXPECT_EQ(metrics.loss, 0);
+  EXPECT_EQ(metrics.grad_norm, 0);
+}
+
 TEST(Trainer, broken_weights_on_one_rank_end_the_step_on_all_and_are_left_alone) {
   Communicator& comm = test::test_world();
   const test::SmallModel model;

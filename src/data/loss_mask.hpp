@@ -1,0 +1,30 @@
+// Which tokens of a token file are to be learnt: dataset `loss_mask`, any integer type, of the shape of `tokens`.
+#pragma once
+
+#include "data/batch.hpp"
+#include "io/hdf5.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+class LossMask {
+ public:
+  [[nodiscard]] static bool is_in(const hdf5::File& file);
+
+  /// Error(kBadData) if it holds no integers, has another shape than `tokens`, or was not written to its end.
+  LossMask(const hdf5::File& file, const std::vector<std::int64_t>& tokens);
+
+  /// Sets marks[i] from kInside to kMasked where token i of those that `tokens` names in the dataset is 0. Error(kBadData)
+  /// naming a place that holds neither 0 nor 1.
+  void mark(const hdf5::Box& tokens, std::span<TokenMark> marks) const;
+
+ private:
+  hdf5::Dataset mask_;
+  std::string file_name_;
+};
+
+}  // namespace sluice
