@@ -3,6 +3,8 @@
 #include "base/error.hpp"
 #include "io/file.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>

@@ -57,6 +57,9 @@ PROCESSORS = ("ops/cpu/",)
 KNOW_PROCESSORS = ("src/ops/", "tests/ops/", "tools/bench/")
 LOOPING = re.compile(r"\bdata_ptr<|\bparallel_for\b")
 
+# Newer versions of fmt do not bring it with <fmt/format.h>.
+JOINING, RANGES = "fmt::join", "<fmt/ranges.h>"
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 COMMENT_OR_LITERAL = re.compile(
     r'''R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|//[^\n]*|/\*.*?\*/''', re.DOTALL)
@@ -99,6 +102,10 @@ def check_text(folder, text):
         reason = include and wrong_include(folder, include[1], include[2])
         if reason:
             yield number, reason
+    if RANGES not in text:
+        for number, line in enumerate(without_literals(text).splitlines(), start=1):
+            if JOINING in line:
+                yield number, f"{JOINING} needs {RANGES}"
     if folder not in MAY_PRINT:
         for number, line in enumerate(without_literals(text).splitlines(), start=1):
             printing = PRINTING.search(line)

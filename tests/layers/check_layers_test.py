@@ -93,6 +93,12 @@ class CheckLayersTest(unittest.TestCase):
         self.write("src/ops/norm.cpp", loop)
         self.assertEqual([line.split(": ")[0] for line in self.violations()], ["src/ops/norm.cpp:1", "src/ops/norm.cpp:2"])
 
+    def test_lists_are_joined_with_the_header_for_them(self):
+        joins = 'auto text = fmt::format("{}", fmt::join(list, ", "));\n'
+        self.write("src/base/text.cpp", "#include <fmt/ranges.h>\n" + joins)
+        self.write("src/io/file.cpp", joins)
+        self.assert_one("src/io/file.cpp:1:", "<fmt/ranges.h>")
+
     def test_the_table_has_no_cycle(self):
         order = list(check_layers.ALLOWED)
         for folder, below in check_layers.ALLOWED.items():

@@ -5,6 +5,8 @@
 #include "checkpoint/step_directory.hpp"
 #include "job/target_place.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 #include <system_error>
