@@ -2,7 +2,9 @@
 
 #include "decoder/block_norm.hpp"
 #include "model/blocks/attention.hpp"
+#include "ops/cached_attention.hpp"
 
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/sigmoid.h>
 
 #include <cmath>
@@ -15,6 +17,39 @@ at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops:
   if (config.query_key_norm == QueryKeyNorm::kNone) return x;
   if (config.query_key_norm == QueryKeyNorm::kPerHead) return block_norm(config, x, weight);
   return block_norm(config, x.flatten(2), weight).view(x.sizes());
+}
+
+double scale_of(const ModelConfig& config) { return 1 / std::sqrt(static_cast<double>(config.head_dim)); }
+
+/// What tokens bring to attention: [b, L, heads, head_dim]; no gate where the model has none.
+struct Heads {
+  at::Tensor queries, keys, values, gate;
+};
+
+/// Of x [b, L, hidden].
+Heads project(const ModelConfig& config, const AttentionParameters& parameters,
+              const ops::RotaryTable& rotary, const at::Tensor& x) {
+  const at::Tensor tokens = x.reshape({-1, config.hidden_size});
+  const auto project = [&](const ops::Parameter& weight, std::int64_t heads) {
+    return ops::linear(tokens, weight).view({x.size(0), x.size(1), heads, -1});
+  };
+  const at::Tensor projected = project(parameters.q_proj, config.attention_heads);
+  const bool gated = config.attention_output_gate;
+  const at::Tensor queries =
+      normalised(config, gated ? projected.narrow(3, 0, config.head_dim) : projected, parameters.q_norm);
+  const at::Tensor keys =
+      normalised(config, project(parameters.k_proj, config.key_value_heads), parameters.k_norm);
+  const at::Tensor values = project(parameters.v_proj, config.key_value_heads);
+  return {ops::apply_rotary(queries, rotary), ops::apply_rotary(keys, rotary), values,
+          gated ? projected.narrow(3, config.head_dim, config.head_dim) : at::Tensor()};
+}
+
+/// What the block makes of `mixed`, the attention of these heads: [b * L, hidden].
+at::Tensor output(const ModelConfig& config, const AttentionParameters& parameters, const Heads& heads,
+                  at::Tensor mixed, ops::Purpose purpose) {
+  if (heads.gate.defined()) mixed = mixed * at::sigmoid(heads.gate);
+  return ops::linear(mixed.reshape({-1, config.attention_heads * config.head_dim}), parameters.o_proj,
+                     purpose);
 }
 
 }  // namespace
@@ -35,26 +70,30 @@ at::Tensor attention_block(const ModelConfig& config, const AttentionParameters&
                            const ops::RotaryTable& rotary, const at::Tensor& x,
                            const ops::Documents& documents, ops::AttentionRecord& record,
                            ops::Purpose purpose) {
-  const std::int64_t sequences = x.size(0);
-  const std::int64_t length = x.size(1);
-  const at::Tensor tokens = x.reshape({sequences * length, config.hidden_size});
-  const auto project = [&](const ops::Parameter& weight, std::int64_t heads) {
-    return ops::linear(tokens, weight).view({sequences, length, heads, -1});
-  };
-  const at::Tensor projected = project(parameters.q_proj, config.attention_heads);
-  const bool gated = config.attention_output_gate;
-  const at::Tensor queries =
-      normalised(config, gated ? projected.narrow(3, 0, config.head_dim) : projected, parameters.q_norm);
-  const at::Tensor keys =
-      normalised(config, project(parameters.k_proj, config.key_value_heads), parameters.k_norm);
-  const at::Tensor values = project(parameters.v_proj, config.key_value_heads);
-  const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim));
-  at::Tensor mixed = ops::attention(ops::apply_rotary(queries, rotary), ops::apply_rotary(keys, rotary),
-                                    values, scale, documents, &record);
-  if (gated) mixed = mixed * at::sigmoid(projected.narrow(3, config.head_dim, config.head_dim));
-  return ops::linear(mixed.reshape({sequences * length, config.attention_heads * config.head_dim}),
-                     parameters.o_proj, purpose)
-      .view({sequences, length, config.hidden_size});
+  const Heads heads = project(config, parameters, rotary, x);
+  const at::Tensor mixed =
+      ops::attention(heads.queries, heads.keys, heads.values, scale_of(config), documents, &record);
+  return output(config, parameters, heads, mixed, purpose).view({x.size(0), x.size(1), config.hidden_size});
+}
+
+at::Tensor cached_attention_block(const ModelConfig& config, const AttentionParameters& parameters,
+                                  const ops::RotaryTable& rotary, const at::Tensor& x,
+                                  std::span<const SequencePart> parts, AttentionCache& cache) {
+  const Heads heads = project(config, parameters, rotary, x.unsqueeze(0));
+  at::Tensor mixed = at::empty_like(heads.queries);
+  std::int64_t row = 0;
+  for (const SequencePart& part : parts) {
+    const auto of_part = [&](const at::Tensor& tokens) { return tokens[0].narrow(0, row, part.tokens); };
+    const auto in_cache = [&](const at::Tensor& all, std::int64_t begin) {
+      return all[part.slot].narrow(0, begin, part.end() - begin);
+    };
+    in_cache(cache.keys, part.begin).copy_(of_part(heads.keys));
+    in_cache(cache.values, part.begin).copy_(of_part(heads.values));
+    of_part(mixed).copy_(ops::cached_attention(of_part(heads.queries), in_cache(cache.keys, 0),
+                                               in_cache(cache.values, 0), scale_of(config)));
+    row += part.tokens;
+  }
+  return output(config, parameters, heads, mixed, ops::Purpose::kOutput);
 }
 
 }  // namespace sluice

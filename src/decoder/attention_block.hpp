@@ -3,11 +3,14 @@
 #pragma once
 
 #include "decoder/parameter_views.hpp"
+#include "decoder/sequence_cache.hpp"
 #include "model/model_config.hpp"
 #include "ops/attention.hpp"
 #include "ops/linear.hpp"
 #include "ops/parameter.hpp"
 #include "ops/rotary.hpp"
+
+#include <span>
 
 namespace sluice {
 
@@ -28,5 +31,12 @@ struct AttentionParameters {
                                          const ops::RotaryTable& rotary, const at::Tensor& x,
                                          const ops::Documents& documents, ops::AttentionRecord& record,
                                          ops::Purpose purpose = ops::Purpose::kOutput);
+
+/// The same for the newest tokens x [T, hidden] of some sequences, whose keys and values go to `cache`, where those of
+/// earlier ones are: [T, hidden]. `rotary` has a row for each token. No graph.
+[[nodiscard]] at::Tensor cached_attention_block(const ModelConfig& config,
+                                                const AttentionParameters& parameters,
+                                                const ops::RotaryTable& rotary, const at::Tensor& x,
+                                                std::span<const SequencePart> parts, AttentionCache& cache);
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include "decoder/rotary_frequencies.hpp"
 #include "model/blocks/embedding_and_head.hpp"
 #include "model/blocks/norms.hpp"
+#include "ops/buffers/host_values.hpp"
 #include "ops/embedding.hpp"
 #include "ops/runtime/compute_device.hpp"
 
@@ -78,6 +79,26 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
       return delta_net_block(config_, mixer, normalised, documents, purpose);
   };
   return x + std::visit(mix, p.mixer);
+}
+
+at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
+                                const ops::RotaryTable& rotary, SequenceCache& cache) const {
+  const LayerParameters& p = parameters(index);
+  const at::Tensor normalised = block_norm(config_, x, p.input_norm);
+  const auto mix = [&]<class Parameters>(const Parameters& mixer) {
+    if constexpr (std::is_same_v<Parameters, AttentionParameters>)
+      return cached_attention_block(config_, mixer, rotary, normalised, parts, cache.attention(index));
+    else
+      return cached_delta_net_block(config_, mixer, normalised, parts, cache.delta_net(index));
+  };
+  return x + std::visit(mix, p.mixer);
+}
+
+ops::RotaryTable Decoder::rotary_rows(std::span<const SequencePart> parts) const {
+  std::vector<std::int64_t> positions;
+  for (const SequencePart& part : parts)
+    for (std::int64_t position = part.begin; position < part.end(); ++position) positions.push_back(position);
+  return ops::rotary_rows(rotary_, ops::tensor_of<std::int64_t>(positions));
 }
 
 at::Tensor Decoder::mlp_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record, RoutingSums& sums,

@@ -6,6 +6,7 @@
 #include "decoder/delta_net_block.hpp"
 #include "decoder/mlp_blocks.hpp"
 #include "decoder/parameter_views.hpp"
+#include "decoder/sequence_cache.hpp"
 #include "model/model_config.hpp"
 #include "ops/documents.hpp"
 #include "ops/embedding.hpp"
@@ -13,6 +14,7 @@
 #include "ops/rotary.hpp"
 
 #include <cstdint>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -53,6 +55,13 @@ class Decoder {
                                        ops::AttentionRecord& record,
                                        ops::Purpose purpose = ops::Purpose::kOutput) const;
 
+  /// The first half for the newest tokens x [T, hidden] of some sequences, of which `cache` knows the earlier ones:
+  /// [T, hidden]. `rotary`: rotary_rows() of these parts. No graph.
+  [[nodiscard]] at::Tensor token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
+                                       const ops::RotaryTable& rotary, SequenceCache& cache) const;
+  /// A row for each token of the parts.
+  [[nodiscard]] ops::RotaryTable rotary_rows(std::span<const SequencePart> parts) const;
+
   /// The second half: mixed [b, L, hidden] plus what each token is fed to becomes. Collective as moe_block(),
   /// where the layer has one; arguments as there, with `d_out` [b, L, hidden]. For a pass that is given this
   /// one, which is for the graph alone, the result holds nothing of use.
@@ -85,7 +94,7 @@ class Decoder {
   [[nodiscard]] Head head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,
                           bool want_grad) const;
 
-  /// Logits [L, vocabulary] float32 of one sequence x [L, hidden]; for dumps.
+  /// Logits [L, vocabulary] float32 of a few tokens x [L, hidden].
   [[nodiscard]] at::Tensor logits(const at::Tensor& x) const;
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }

@@ -6,8 +6,11 @@
 #include "ops/gated_delta_rule.hpp"
 #include "ops/norm.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softplus.h>
+
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -16,6 +19,48 @@ namespace {
 at::Tensor log_decay(const DeltaNetParameters& parameters, const at::Tensor& a) {
   const at::Tensor rate = ops::in_graph(parameters.a_log, a).to(at::kFloat).exp();
   return -rate * at::softplus(a.to(at::kFloat) + ops::in_graph(parameters.dt_bias, a));
+}
+
+/// What tokens x [b, L, hidden] bring: [b, L, ...].
+struct Projections {
+  at::Tensor mixed;  ///< queries, keys and values before the convolution
+  at::Tensor log_decay, beta;
+};
+
+Projections project(const ModelConfig& config, const DeltaNetParameters& parameters, const at::Tensor& x) {
+  const at::Tensor tokens = x.reshape({-1, config.hidden_size});
+  const auto project = [&](const ops::Parameter& weight) {
+    return ops::linear(tokens, weight).view({x.size(0), x.size(1), -1});
+  };
+  return {project(parameters.in_proj_qkv), log_decay(parameters, project(parameters.in_proj_a)),
+          at::sigmoid(project(parameters.in_proj_b).to(at::kFloat))};
+}
+
+/// `mixed`: as of `in`, after the convolution.
+ops::DeltaRuleInputs rule_inputs(const ModelConfig& config, const Projections& in, const at::Tensor& mixed) {
+  const LinearAttentionConfig& linear = config.linear_attention;
+  const std::int64_t keys = linear.key_heads * linear.key_head_dim;
+  const std::int64_t values = linear.value_heads * linear.value_head_dim;
+  const auto heads = [&](std::int64_t begin, std::int64_t width, std::int64_t count) {
+    return mixed.narrow(2, begin, width).unflatten(2, {count, -1});
+  };
+  return {.q = heads(0, keys, linear.key_heads),
+          .k = heads(keys, keys, linear.key_heads),
+          .v = heads(2 * keys, values, linear.value_heads),
+          .log_decay = in.log_decay,
+          .beta = in.beta};
+}
+
+/// What the block makes of `out`, the rule's result for tokens x: [b * L, hidden].
+at::Tensor output(const ModelConfig& config, const DeltaNetParameters& parameters, const at::Tensor& x,
+                  const at::Tensor& out, ops::Purpose purpose) {
+  const LinearAttentionConfig& linear = config.linear_attention;
+  const at::Tensor tokens = x.reshape({-1, config.hidden_size});
+  const at::Tensor normalised = ops::rms_norm(out, parameters.norm, config.rms_norm_eps);
+  const at::Tensor gated =
+      ops::swiglu(ops::linear(tokens, parameters.in_proj_z),
+                  normalised.view({tokens.size(0), linear.value_heads * linear.value_head_dim}));
+  return ops::linear(gated, parameters.out_proj, purpose);
 }
 
 }  // namespace
@@ -35,33 +80,31 @@ DeltaNetParameters delta_net_parameters(const LayerViews& layer) {
 
 at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
                            const at::Tensor& x, const ops::Documents& documents, ops::Purpose purpose) {
-  const LinearAttentionConfig& linear = config.linear_attention;
-  const std::int64_t sequences = x.size(0);
-  const std::int64_t length = x.size(1);
-  const std::int64_t keys = linear.key_heads * linear.key_head_dim;
-  const std::int64_t values = linear.value_heads * linear.value_head_dim;
-  const at::Tensor tokens = x.reshape({sequences * length, config.hidden_size});
-  const auto project = [&](const ops::Parameter& weight) {
-    return ops::linear(tokens, weight).view({sequences, length, -1});
-  };
+  const Projections in = project(config, parameters, x);
+  const at::Tensor mixed = ops::causal_conv_silu(in.mixed, parameters.conv1d, documents);
+  const at::Tensor out = ops::gated_delta_rule(rule_inputs(config, in, mixed), documents);
+  return output(config, parameters, x, out, purpose).view({x.size(0), x.size(1), config.hidden_size});
+}
 
-  const at::Tensor mixed =
-      ops::causal_conv_silu(project(parameters.in_proj_qkv), parameters.conv1d, documents);
-  const auto heads = [&](std::int64_t begin, std::int64_t width, std::int64_t count) {
-    return mixed.narrow(2, begin, width).unflatten(2, {count, -1});
-  };
-  const at::Tensor out =
-      ops::gated_delta_rule({.q = heads(0, keys, linear.key_heads),
-                             .k = heads(keys, keys, linear.key_heads),
-                             .v = heads(2 * keys, values, linear.value_heads),
-                             .log_decay = log_decay(parameters, project(parameters.in_proj_a)),
-                             .beta = at::sigmoid(project(parameters.in_proj_b).to(at::kFloat))},
-                            documents);
-
-  const at::Tensor normalised = ops::rms_norm(out, parameters.norm, config.rms_norm_eps);
-  const at::Tensor gated =
-      ops::swiglu(ops::linear(tokens, parameters.in_proj_z), normalised.view({sequences * length, values}));
-  return ops::linear(gated, parameters.out_proj, purpose).view({sequences, length, config.hidden_size});
+at::Tensor cached_delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
+                                  const at::Tensor& x, std::span<const SequencePart> parts,
+                                  DeltaNetCache& cache) {
+  std::vector<at::Tensor> outs;
+  std::int64_t row = 0;
+  for (const auto& [slots, length] : batches_of(parts)) {
+    const std::int64_t sequences = slots.size(0);
+    const at::Tensor tokens =
+        x.narrow(0, row, sequences * length).view({sequences, length, config.hidden_size});
+    at::Tensor window = cache.window.index_select(0, slots), state = cache.state.index_select(0, slots);
+    const Projections in = project(config, parameters, tokens);
+    const at::Tensor mixed = ops::continue_causal_conv_silu(in.mixed, parameters.conv1d, window);
+    const at::Tensor out = ops::continue_gated_delta_rule(rule_inputs(config, in, mixed), state);
+    cache.window.index_copy_(0, slots, window);
+    cache.state.index_copy_(0, slots, state);
+    outs.push_back(output(config, parameters, tokens, out, ops::Purpose::kOutput));
+    row += sequences * length;
+  }
+  return outs.size() == 1 ? outs.front() : at::cat(outs);
 }
 
 }  // namespace sluice

@@ -2,10 +2,13 @@
 #pragma once
 
 #include "decoder/parameter_views.hpp"
+#include "decoder/sequence_cache.hpp"
 #include "model/model_config.hpp"
 #include "ops/documents.hpp"
 #include "ops/linear.hpp"
 #include "ops/parameter.hpp"
+
+#include <span>
 
 namespace sluice {
 
@@ -29,5 +32,11 @@ struct DeltaNetParameters {
 [[nodiscard]] at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
                                          const at::Tensor& x, const ops::Documents& documents,
                                          ops::Purpose purpose = ops::Purpose::kOutput);
+
+/// The same for the newest tokens x [T, hidden] of some sequences, from the states in `cache` to those behind them:
+/// [T, hidden]. No graph.
+[[nodiscard]] at::Tensor cached_delta_net_block(const ModelConfig& config,
+                                                const DeltaNetParameters& parameters, const at::Tensor& x,
+                                                std::span<const SequencePart> parts, DeltaNetCache& cache);
 
 }  // namespace sluice

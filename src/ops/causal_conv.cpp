@@ -4,6 +4,7 @@
 #include "ops/cpu/causal_conv.hpp"
 #include "ops/node.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 
 namespace sluice::ops {
@@ -38,6 +39,16 @@ at::Tensor causal_conv_silu(const at::Tensor& x, const Parameter& weight, const 
   SLUICE_ASSERT(x.dim() == 3 && weight.value.dim() == 3 && weight.value.size(0) == x.size(2),
                 "filters for {} channels on {}", weight.value.size(0), x.size(-1));
   return CausalConvSilu::apply(x.contiguous(), weight, documents);
+}
+
+at::Tensor continue_causal_conv_silu(const at::Tensor& x, const Parameter& weight, at::Tensor& window) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t before = window.size(1), count = x.size(1);
+  SLUICE_ASSERT(before == weight.value.size(2) - 1, "{} inputs before, and filters of {}", before,
+                weight.value.size(2));
+  const at::Tensor all = at::cat({window, x}, 1);
+  window = all.narrow(1, count, before).contiguous();
+  return causal_conv_silu(all, weight).narrow(1, before, count);
 }
 
 }  // namespace sluice::ops

@@ -11,4 +11,9 @@ namespace sluice::ops {
 [[nodiscard]] at::Tensor causal_conv_silu(const at::Tensor& x, const Parameter& weight,
                                           const Documents& documents = {});
 
+/// The same of sequences that go on: before x [b, n, C] come `window` [b, K - 1, C], the last inputs so far (zeros at first),
+/// which become those behind it. For its result alone: no graph.
+[[nodiscard]] at::Tensor continue_causal_conv_silu(const at::Tensor& x, const Parameter& weight,
+                                                   at::Tensor& window);
+
 }  // namespace sluice::ops

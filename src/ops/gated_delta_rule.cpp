@@ -97,6 +97,21 @@ ChunkResult run_chunk(const Inputs& inputs, const at::Tensor& document, const at
   return {out.transpose(1, 2).to(v_in.scalar_type()), after};
 }
 
+/// All chunks, from `state` to the one behind them. Adds the state before each to `states`, if it is not null.
+at::Tensor run_chunks(const Inputs& inputs, const Documents& documents, at::Tensor& state,
+                      node::variable_list* states) {
+  const at::Tensor& v = inputs[2];
+  at::Tensor out = at::empty_like(v);
+  for (std::int64_t begin = 0; begin < v.size(1); begin += kDeltaChunkPositions) {
+    if (states != nullptr) states->push_back(state);
+    ChunkResult result = run_chunk(chunk_of(inputs, begin), chunk_of(documents, begin), state);
+    out.narrow(1, begin, result.out.size(1)).copy_(result.out);
+    state = std::move(result.state);
+    poll_progress();
+  }
+  return out;
+}
+
 /// A tensor that begins a graph of its own.
 at::Tensor leaf(const at::Tensor& x) { return x.detach().requires_grad_(true); }
 
@@ -123,16 +138,9 @@ struct GatedDeltaRule : node::Function<GatedDeltaRule> {
                             const at::Tensor& v, const at::Tensor& log_decay, const at::Tensor& beta,
                             const Documents& documents, bool keep) {
     const Inputs inputs{q, k, v, log_decay, beta};
-    at::Tensor out = at::empty_like(v);
     at::Tensor state = at::zeros({v.size(0), v.size(2), k.size(3), v.size(3)}, v.options().dtype(at::kFloat));
     node::variable_list kept(inputs.begin(), inputs.end());
-    for (std::int64_t begin = 0; begin < v.size(1); begin += kDeltaChunkPositions) {
-      if (keep) kept.push_back(state);
-      ChunkResult result = run_chunk(chunk_of(inputs, begin), chunk_of(documents, begin), state);
-      out.narrow(1, begin, result.out.size(1)).copy_(result.out);
-      state = std::move(result.state);
-      poll_progress();
-    }
+    at::Tensor out = run_chunks(inputs, documents, state, keep ? &kept : nullptr);
     if (keep) context->save_for_backward(kept);
     node::keep(context, documents);
     return out;
@@ -160,14 +168,24 @@ struct GatedDeltaRule : node::Function<GatedDeltaRule> {
   }
 };
 
+void require_shared_heads(const DeltaRuleInputs& in) {
+  SLUICE_ASSERT(in.q.sizes() == in.k.sizes() && in.v.size(2) % in.k.size(2) == 0,
+                "{} value heads cannot share {} key heads", in.v.size(2), in.k.size(2));
+}
+
 }  // namespace
 
 at::Tensor gated_delta_rule(const DeltaRuleInputs& in, const Documents& documents) {
-  SLUICE_ASSERT(in.q.sizes() == in.k.sizes() && in.v.size(2) % in.k.size(2) == 0,
-                "{} value heads cannot share {} key heads", in.v.size(2), in.k.size(2));
+  require_shared_heads(in);
   const bool keep = node::wants_graph(in.q) || node::wants_graph(in.k) || node::wants_graph(in.v) ||
                     node::wants_graph(in.log_decay) || node::wants_graph(in.beta);
   return GatedDeltaRule::apply(in.q, in.k, in.v, in.log_decay, in.beta, documents, keep);
+}
+
+at::Tensor continue_gated_delta_rule(const DeltaRuleInputs& in, at::Tensor& state) {
+  const at::NoGradGuard no_grad;
+  require_shared_heads(in);
+  return run_chunks({in.q, in.k, in.v, in.log_decay, in.beta}, {}, state, nullptr);
 }
 
 }  // namespace sluice::ops

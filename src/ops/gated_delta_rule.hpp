@@ -20,4 +20,8 @@ struct DeltaRuleInputs {
 /// makes one chunk's graph at a time.
 [[nodiscard]] at::Tensor gated_delta_rule(const DeltaRuleInputs& inputs, const Documents& documents = {});
 
+/// The same of sequences that go on from `state` [b, hv, dk, dv] float32 (zeros at first), which becomes the state behind
+/// them. For its result alone: no graph.
+[[nodiscard]] at::Tensor continue_gated_delta_rule(const DeltaRuleInputs& inputs, at::Tensor& state);
+
 }  // namespace sluice::ops

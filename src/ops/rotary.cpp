@@ -7,6 +7,7 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/outer.h>
 
 namespace sluice::ops {
@@ -44,6 +45,10 @@ at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table) {
                 "a rotary table of {} positions and {} angles for {} positions and heads of {}",
                 table.cos.size(0), table.cos.size(1), x.size(1), x.size(3));
   return Rotary::apply(x.contiguous(), table);
+}
+
+RotaryTable rotary_rows(const RotaryTable& table, const at::Tensor& positions) {
+  return {at::index_select(table.cos, 0, positions), at::index_select(table.sin, 0, positions)};
 }
 
 }  // namespace sluice::ops

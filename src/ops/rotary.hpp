@@ -23,4 +23,7 @@ struct RotaryTable {
 /// to x's dtype, as transformers does it.
 [[nodiscard]] at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table);
 
+/// The table's rows at `positions` [n] (int64), for tokens x [1, n, heads, d] at these places.
+[[nodiscard]] RotaryTable rotary_rows(const RotaryTable& table, const at::Tensor& positions);
+
 }  // namespace sluice::ops

@@ -34,8 +34,9 @@ ALLOWED = {
     "metrics": ["io", "base"],
     "checkpoint": BELOW_TRAIN,
     "train": ["checkpoint", *BELOW_TRAIN],
+    "generate": ["train", "decoder", "plan", "model", "shard", "manifest", "ops", "comm", "base"],
     "job": ["train", "checkpoint", *(folder for folder in BELOW_TRAIN if folder not in ("ops", "decoder"))],
-    "jobs": ["job", "train", "checkpoint", *BELOW_TRAIN],
+    "jobs": ["job", "generate", "train", "checkpoint", *BELOW_TRAIN],
 }
 
 # (foreign library, its headers, the folders that may include them)
@@ -45,7 +46,7 @@ FOREIGN = [
     ("NCCL", re.compile(r"nccl"), {"comm"}),
     ("CUDA", re.compile(r"cuda|cublas|driver_types\.h$"), {"device", "comm"}),
     ("HDF5", re.compile(r"hdf5|H5\w+\.h"), {"io"}),
-    ("LibTorch", re.compile(r"(torch|ATen|c10|caffe2)/"), {"ops", "decoder", "train", "jobs"}),
+    ("LibTorch", re.compile(r"(torch|ATen|c10|caffe2)/"), {"ops", "decoder", "train", "generate", "jobs"}),
 ]
 
 PRINTING = re.compile(r"\bstd::(cout|cerr|clog|print|println)\b|\b(?:v?f?printf|f?puts|putchar)\s*\(|\bfmt::print(ln)?\b")

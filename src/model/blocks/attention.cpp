@@ -60,4 +60,8 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
           .working_bytes = working_bytes(config, pass)};
 }
 
+BlockCache cache(const ModelConfig& config, std::int64_t element_bytes) {
+  return {.position_bytes = 2 * config.key_value_heads * config.head_dim * element_bytes};
+}
+
 }  // namespace sluice::blocks::attention

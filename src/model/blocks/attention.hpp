@@ -18,4 +18,7 @@ inline constexpr std::string_view kKNorm = "self_attn.k_norm.weight";
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 [[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
 
+/// Keys and values of each token.
+[[nodiscard]] BlockCache cache(const ModelConfig& config, std::int64_t element_bytes);
+
 }  // namespace sluice::blocks::attention

@@ -51,4 +51,10 @@ struct BlockActivations {
   BlockActivations& operator+=(const BlockActivations& other);
 };
 
+/// What a block remembers of a sequence that is to go on, so that its earlier tokens need not be computed again.
+struct BlockCache {
+  std::int64_t position_bytes = 0;  ///< of each token of it
+  std::int64_t sequence_bytes = 0;  ///< however long it is
+};
+
 }  // namespace sluice

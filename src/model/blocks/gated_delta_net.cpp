@@ -66,4 +66,11 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
           .working_bytes = working_bytes(linear, pass)};
 }
 
+BlockCache cache(const ModelConfig& config, std::int64_t element_bytes) {
+  const LinearAttentionConfig& linear = config.linear_attention;
+  const auto [values, mixed] = widths(linear);
+  return {.sequence_bytes = (linear.conv_kernel_size - 1) * mixed * element_bytes +
+                            values * linear.key_head_dim * size_of(DType::kFloat32)};
+}
+
 }  // namespace sluice::blocks::gated_delta_net

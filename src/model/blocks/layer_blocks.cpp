@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::array kLayerBlocks{
     LayerBlock{AttentionKind::kFull, "full_attention", "with full attention", blocks::attention::tensors,
-               blocks::attention::settings, blocks::attention::activations},
+               blocks::attention::settings, blocks::attention::activations, blocks::attention::cache},
     LayerBlock{AttentionKind::kLinear, "linear_attention", "with linear attention",
                blocks::gated_delta_net::tensors, blocks::gated_delta_net::settings,
-               blocks::gated_delta_net::activations},
+               blocks::gated_delta_net::activations, blocks::gated_delta_net::cache},
     LayerBlock{MlpKind::kDense, "dense", "dense", blocks::dense_mlp::tensors, blocks::dense_mlp::settings,
                blocks::dense_mlp::activations},
     LayerBlock{MlpKind::kMoe, "moe", "with experts", blocks::moe::tensors, blocks::moe::settings,

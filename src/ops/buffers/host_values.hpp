@@ -4,6 +4,7 @@
 #include "ops/runtime/compute_device.hpp"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <cstddef>
@@ -25,6 +26,14 @@ template <class T>
 template <class T>
 void set_values(const at::Tensor& out, std::span<const T> values) {
   out.copy_(at::from_blob(const_cast<T*>(values.data()), out.sizes(), c10::CppTypeToScalarType<T>::value));
+}
+
+/// A tensor [n] of these values.
+template <class T>
+[[nodiscard]] at::Tensor tensor_of(std::span<const T> values) {
+  at::Tensor out = at::empty({std::ssize(values)}, compute_options(c10::CppTypeToScalarType<T>::value));
+  set_values(out, values);
+  return out;
 }
 
 }  // namespace sluice::ops

@@ -1,0 +1,79 @@
+#include "decoder/sequence_cache.hpp"
+
+#include "ops/buffers/host_values.hpp"
+#include "ops/runtime/compute_device.hpp"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace sluice {
+namespace {
+
+AttentionCache attention_cache(const ModelConfig& config, std::int64_t slots, std::int64_t positions,
+                               at::ScalarType type) {
+  const std::vector<std::int64_t> shape{slots, positions, config.key_value_heads, config.head_dim};
+  return {at::zeros(shape, ops::compute_options(type)), at::zeros(shape, ops::compute_options(type))};
+}
+
+DeltaNetCache delta_net_cache(const LinearAttentionConfig& linear, std::int64_t slots, at::ScalarType type) {
+  const std::int64_t mixed =
+      2 * linear.key_heads * linear.key_head_dim + linear.value_heads * linear.value_head_dim;
+  return {at::zeros({slots, linear.conv_kernel_size - 1, mixed}, ops::compute_options(type)),
+          at::zeros({slots, linear.value_heads, linear.key_head_dim, linear.value_head_dim},
+                    ops::compute_options(at::kFloat))};
+}
+
+std::int64_t bytes_of(const at::Tensor& tensor) {
+  return tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
+}
+
+}  // namespace
+
+SequenceCache::SequenceCache(const ModelConfig& config, std::int64_t slots, std::int64_t positions,
+                             DType dtype)
+    : positions_(positions) {
+  const at::ScalarType type = dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
+  for (const AttentionKind kind : config.attention) {
+    if (kind == AttentionKind::kFull)
+      layers_.emplace_back(attention_cache(config, slots, positions, type));
+    else
+      layers_.emplace_back(delta_net_cache(config.linear_attention, slots, type));
+  }
+}
+
+void SequenceCache::clear(std::int64_t slot) {
+  for (auto& layer : layers_) {
+    if (auto* cache = std::get_if<DeltaNetCache>(&layer)) {
+      cache->window[slot].zero_();
+      cache->state[slot].zero_();
+    }
+  }
+}
+
+std::int64_t SequenceCache::bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& layer : layers_) {
+    if (const auto* attention = std::get_if<AttentionCache>(&layer))
+      bytes += bytes_of(attention->keys) + bytes_of(attention->values);
+    else
+      bytes += bytes_of(std::get<DeltaNetCache>(layer).window) + bytes_of(std::get<DeltaNetCache>(layer).state);
+  }
+  return bytes;
+}
+
+std::vector<SequenceBatch> batches_of(std::span<const SequencePart> parts) {
+  std::vector<SequenceBatch> batches;
+  for (std::size_t first = 0; first < parts.size();) {
+    std::vector<std::int64_t> slots;
+    std::size_t next = first;
+    for (; next < parts.size() && parts[next].tokens == parts[first].tokens; ++next)
+      slots.push_back(parts[next].slot);
+    batches.push_back({ops::tensor_of<std::int64_t>(slots), parts[first].tokens});
+    first = next;
+  }
+  return batches;
+}
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+// What a model remembers of sequences that go on: keys and values of attention, states of linear attention.
+#pragma once
+
+#include "base/dtype.hpp"
+#include "model/model_config.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+namespace sluice {
+
+/// Consecutive tokens of a sequence, in a pass over the newest tokens of some: rows follow one another in the order of
+/// the parts. A sequence has one part of a pass at most.
+struct SequencePart {
+  std::int64_t slot = 0;    ///< of the sequence, in the cache
+  std::int64_t begin = 0;   ///< the position of the first; all before it are in the cache
+  std::int64_t tokens = 0;  ///< at least 1
+
+  [[nodiscard]] std::int64_t end() const { return begin + tokens; }
+};
+
+/// Of one layer with attention: [slots, positions, key heads, head_dim].
+struct AttentionCache {
+  at::Tensor keys, values;
+};
+
+/// Of one layer with a delta net.
+struct DeltaNetCache {
+  at::Tensor window;  ///< [slots, taps - 1, 2 keys + values]: the last inputs of the convolution
+  at::Tensor state;   ///< [slots, value heads, key head size, value head size] float32
+};
+
+/// Allocated once, for `slots` sequences of at most `positions` tokens.
+class SequenceCache {
+ public:
+  SequenceCache(const ModelConfig& config, std::int64_t slots, std::int64_t positions, DType dtype);
+
+  /// A sequence begins anew in this slot.
+  void clear(std::int64_t slot);
+
+  [[nodiscard]] AttentionCache& attention(int layer) {
+    return std::get<AttentionCache>(layers_[static_cast<std::size_t>(layer)]);
+  }
+  [[nodiscard]] DeltaNetCache& delta_net(int layer) {
+    return std::get<DeltaNetCache>(layers_[static_cast<std::size_t>(layer)]);
+  }
+  [[nodiscard]] std::int64_t positions() const { return positions_; }
+  /// As cache_bytes() of the plan.
+  [[nodiscard]] std::int64_t bytes() const;
+
+ private:
+  std::int64_t positions_;
+  std::vector<std::variant<AttentionCache, DeltaNetCache>> layers_;
+};
+
+/// Consecutive parts that have as many tokens each, so that they can be computed as one batch.
+struct SequenceBatch {
+  at::Tensor slots;         ///< [n] int64
+  std::int64_t tokens = 0;  ///< of each
+};
+[[nodiscard]] std::vector<SequenceBatch> batches_of(std::span<const SequencePart> parts);
+
+}  // namespace sluice

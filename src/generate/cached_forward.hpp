@@ -1,0 +1,65 @@
+// The forward pass of sequences that go on, over sharded weights: only the newest tokens are computed.
+//
+// Each rank has sequences of its own, with their keys, values and states; the weights are gathered and released stage by
+// stage, and the tokens travel to their experts, as in training. So no rank ever holds the model, and what the caches
+// take is divided by the ranks. The other way, all ranks computing the same tokens over dense weights that each holds
+// whole, would spare the gathering, but a rank would hold the dense part of the model, and the work would not be shared.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "decoder/decoder.hpp"
+#include "decoder/sequence_cache.hpp"
+#include "shard/arena.hpp"
+#include "train/stage_binder.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// The newest tokens of one sequence.
+struct NewTokens {
+  std::int64_t slot = 0;  ///< of the sequence
+  std::vector<std::int64_t> ids;
+};
+
+class CachedForward {
+ public:
+  /// Collective over `comm`. References must outlive this. Room for `slots` sequences on this rank, of at most `positions`
+  /// tokens; allocates the cache and gather slots, and nothing that lasts after that.
+  CachedForward(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
+                const ShardArena& weights, std::int64_t slots, std::int64_t positions,
+                OffloadedUnits* offload = nullptr);
+
+  /// Whose logits are wanted: of the last token of each sequence, or of all.
+  enum class Wanted : bool { kLast, kAll };
+
+  /// Collective over the communicator. Appends tokens to sequences of this rank, possibly to none; a sequence occurs once at most.
+  /// Returns logits [rows, vocabulary] float32 of the tokens that would follow the wanted ones. Error(kNumerics), on every
+  /// rank alike, if one of any rank is not finite; Error(kBadData) for an id outside the vocabulary.
+  [[nodiscard]] at::Tensor append(std::span<const NewTokens> parts, Wanted wanted = Wanted::kLast);
+
+  /// The next tokens that are appended to a slot begin a sequence.
+  void clear(std::int64_t slot);
+  /// Tokens of the slot's sequence.
+  [[nodiscard]] std::int64_t length(std::int64_t slot) const {
+    return lengths_[static_cast<std::size_t>(slot)];
+  }
+  [[nodiscard]] std::int64_t slots() const { return std::ssize(lengths_); }
+  [[nodiscard]] std::int64_t positions() const { return cache_.positions(); }
+  [[nodiscard]] Communicator& comm() const { return comm_; }
+
+ private:
+  [[nodiscard]] at::Tensor embed(const at::Tensor& ids);
+  [[nodiscard]] at::Tensor layers(at::Tensor hidden, std::span<const SequencePart> parts);
+  [[nodiscard]] at::Tensor head(const at::Tensor& hidden, std::span<const SequencePart> parts, Wanted wanted);
+
+  Communicator& comm_;
+  StageBinder binder_;
+  Decoder decoder_;
+  SequenceCache cache_;
+  std::vector<std::int64_t> lengths_;  ///< by slot
+};
+
+}  // namespace sluice

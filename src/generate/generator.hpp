@@ -1,0 +1,51 @@
+// Answers to prompts: each rank takes its share of them, some at a time, begun and finished independently.
+#pragma once
+
+#include "generate/cached_forward.hpp"
+#include "generate/token_sampler.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+struct GenerationRequest {
+  std::int64_t number = 0;           ///< names the draws of its answer
+  std::vector<std::int64_t> prompt;  ///< at least one token
+};
+
+struct GenerationOptions {
+  SamplerOptions sampler;
+  std::int64_t max_tokens = 256;         ///< of an answer
+  std::vector<std::int64_t> end_tokens;  ///< any of them ends an answer, and is not part of it
+  std::int64_t pass_tokens = 512;        ///< that a rank takes through the model at once, at most
+};
+
+/// Why an answer ended.
+enum class Ending : std::uint8_t {
+  kEndToken,
+  kMaxTokens,
+  kPositions,  ///< no position is left in the cache
+  kStopped,    ///< by whoever listens
+};
+
+struct Generation {
+  std::size_t request = 0;  ///< its place among the requests
+  std::vector<std::int64_t> tokens;
+  Ending ending = Ending::kEndToken;
+};
+
+/// Called on the rank that has the prompt with each token of its answer. Returns whether that was the last.
+using TokenListener = std::function<bool(std::size_t request, std::int64_t token)>;
+/// Called on rank 0 when an answer is done, in the order in which they end.
+using GenerationConsumer = std::function<void(const Generation& generation)>;
+
+/// Collective over the communicator of `forward`, with the same requests on every rank: prompt i belongs to rank i modulo
+/// their number. Prompts must leave a position for an answer. `listener` may be empty.
+void generate(CachedForward& forward, std::span<const GenerationRequest> requests,
+              const GenerationOptions& options, const TokenListener& listener,
+              const GenerationConsumer& consumer);
+
+}  // namespace sluice

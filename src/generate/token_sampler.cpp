@@ -1,0 +1,101 @@
+#include "generate/token_sampler.hpp"
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+constexpr float kRuledOut = -std::numeric_limits<float>::infinity();
+
+/// e^(logit - the largest), and their sum.
+struct Powers {
+  std::vector<double> values;
+  double sum = 0;
+};
+
+Powers powers_of(std::span<const float> logits) {
+  const double largest = *std::ranges::max_element(logits);
+  Powers powers;
+  powers.values.reserve(logits.size());
+  for (const float logit : logits) powers.sum += powers.values.emplace_back(std::exp(logit - largest));
+  return powers;
+}
+
+/// In [0, 1), of 53 bits.
+double unit_number(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+/// The first token at which the sum of the probabilities passes `place` of all.
+std::int64_t token_at(std::span<const float> logits, double place) {
+  const Powers powers = powers_of(logits);
+  double left = place * powers.sum;
+  std::int64_t last = 0;
+  for (std::size_t token = 0; token < logits.size(); ++token) {
+    if (powers.values[token] == 0) continue;
+    last = static_cast<std::int64_t>(token);
+    left -= powers.values[token];
+    if (left < 0) break;
+  }
+  return last;
+}
+
+}  // namespace
+
+void penalize_repetition(std::span<float> logits, std::span<const std::int64_t> seen, double penalty) {
+  const auto factor = static_cast<float>(penalty);
+  for (const std::int64_t token : std::set<std::int64_t>(seen.begin(), seen.end())) {
+    SLUICE_ASSERT(token >= 0 && token < std::ssize(logits), "token {} of {}", token, logits.size());
+    float& logit = logits[static_cast<std::size_t>(token)];
+    logit = logit < 0 ? logit * factor : logit / factor;
+  }
+}
+
+void keep_top_k(std::span<float> logits, std::int64_t k) {
+  if (k >= std::ssize(logits)) return;
+  std::vector<float> sorted(logits.begin(), logits.end());
+  const auto last = sorted.begin() + (k - 1);
+  std::nth_element(sorted.begin(), last, sorted.end(), std::greater<>());
+  std::ranges::replace_if(logits, [least = *last](float logit) { return logit < least; }, kRuledOut);
+}
+
+void keep_top_p(std::span<float> logits, double p) {
+  const Powers powers = powers_of(logits);
+  std::vector<std::size_t> tokens;
+  for (std::size_t token = 0; token < logits.size(); ++token)
+    if (powers.values[token] > 0) tokens.push_back(token);
+  std::ranges::stable_sort(tokens, {}, [&](std::size_t token) { return logits[token]; });
+  double below = 0;
+  for (const std::size_t token : std::span(tokens).first(tokens.size() - 1)) {
+    below += powers.values[token] / powers.sum;
+    if (below > 1 - p) break;
+    logits[token] = kRuledOut;
+  }
+}
+
+void keep_min_p(std::span<float> logits, double p) {
+  const float least = *std::ranges::max_element(logits) + static_cast<float>(std::log(p));
+  std::ranges::replace_if(logits, [least](float logit) { return logit < least; }, kRuledOut);
+}
+
+std::int64_t TokenSampler::next(std::span<float> logits, std::span<const std::int64_t> seen,
+                           std::int64_t position) const {
+  if (options_.repetition_penalty != 1) penalize_repetition(logits, seen, options_.repetition_penalty);
+  if (options_.temperature == 0) return std::ranges::max_element(logits) - logits.begin();
+  for (float& logit : logits) logit /= static_cast<float>(options_.temperature);
+  if (options_.top_k > 0) keep_top_k(logits, options_.top_k);
+  if (options_.top_p < 1) keep_top_p(logits, options_.top_p);
+  if (options_.min_p > 0) keep_min_p(logits, options_.min_p);
+  const RandomStream draws(options_.seed, fmt::format("generate {}", number_));
+  return token_at(logits, unit_number(draws.bits(static_cast<std::uint64_t>(position))));
+}
+
+}  // namespace sluice

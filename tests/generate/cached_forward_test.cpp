@@ -1,0 +1,132 @@
+#include "generate/cached_forward.hpp"
+
+#include "generate/generator.hpp"
+#include "generate/loaded_model.hpp"
+#include "io/hdf5.hpp"
+#include "ops/buffers/host_values.hpp"
+#include "support/mpi_test.hpp"
+#include "train/trainer.hpp"
+
+#include <ATen/ops/cat.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t kPrompt = 8;  ///< as make_generation.py
+constexpr double kTolerance = 2e-4;
+
+std::filesystem::path fixture(const std::string& name) { return std::filesystem::path(SLUICE_FIXTURES) / name; }
+
+/// What transformers has generated.
+struct Reference {
+  explicit Reference(const std::string& model) {
+    const hdf5::File file = hdf5::File::open(fixture("generation.h5"));
+    tokens = file.dataset(model + "/tokens").read<std::int64_t>();
+    logits = file.dataset(model + "/logits").read<float>();
+    vocabulary = std::ssize(logits) / count();
+  }
+  [[nodiscard]] std::int64_t count() const { return std::ssize(tokens) - static_cast<std::int64_t>(kPrompt); }
+  [[nodiscard]] std::vector<std::int64_t> prompt() const { return {tokens.begin(), tokens.begin() + kPrompt}; }
+  /// Of the i-th token behind the prompt.
+  [[nodiscard]] std::span<const float> row(std::int64_t i) const {
+    return std::span(logits).subspan(static_cast<std::size_t>(i * vocabulary), static_cast<std::size_t>(vocabulary));
+  }
+
+  std::vector<std::int64_t> tokens;
+  std::vector<float> logits;
+  std::int64_t vocabulary = 0;
+};
+
+double largest_difference(std::span<const float> a, std::span<const float> b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - b[i]));
+  return largest;
+}
+
+class CachedForwardOfModel : public testing::TestWithParam<std::string> {
+ protected:
+  /// Calls visit(expert_parallel) for gathered and routed experts.
+  template <class Visit>
+  static void for_each_layout(Visit visit) {
+    const int world = test::test_world().size();
+    for (const int expert_parallel : {1, world})
+      if (expert_parallel == 1 || world > 1) visit(expert_parallel);
+  }
+};
+
+TEST_P(CachedForwardOfModel, finds_the_logits_of_transformers_token_by_token) {
+  const Reference expected(GetParam());
+  Communicator& comm = test::test_world();
+  for_each_layout([&](int expert_parallel) {
+    const test::LoadedModel model(comm, fixture(GetParam()), expert_parallel);
+    CachedForward forward(comm, model.description.config, model.description.manifest, model.weights, 1,
+                          std::ssize(expected.tokens));
+    const bool has_tokens = comm.rank() == comm.size() - 1;  // the others take part without
+    double largest = 0;
+    for (std::int64_t i = 0; i < expected.count(); ++i) {
+      std::vector<NewTokens> parts;
+      if (has_tokens) parts.push_back({0, {expected.tokens[kPrompt - 1 + static_cast<std::size_t>(i)]}});
+      if (has_tokens && i == 0) parts.front().ids = expected.prompt();
+      const at::Tensor logits = forward.append(parts);
+      if (has_tokens)
+        largest = std::max(largest, largest_difference(ops::host_values<float>(logits), expected.row(i)));
+    }
+    EXPECT_LT(largest, kTolerance) << "groups of " << expert_parallel;
+  });
+}
+
+TEST_P(CachedForwardOfModel, finds_the_logits_of_a_whole_pass_however_the_tokens_come) {
+  const Reference reference(GetParam());
+  Communicator& comm = test::test_world();
+  constexpr std::int64_t kLength = 100;
+  for_each_layout([&](int expert_parallel) {
+    test::LoadedModel model(comm, fixture(GetParam()), expert_parallel);
+    const ModelDescription& description = model.description;
+    Trainer trainer(comm, description.config, description.manifest, model.weights,
+                    {.sequence_length = kLength, .batch_sequences = 1, .micro_batch_sequences = 1});
+    Batch batch{comm.rank() == 0 ? 1 : 0, kLength};
+    if (comm.rank() == 0) batch.ids.assign(reference.tokens.begin(), reference.tokens.begin() + kLength + 1);
+    const at::Tensor whole = trainer.first_logits(batch);
+
+    // Two sequences beside each other, the first in pieces, the second a token longer each time.
+    CachedForward forward(comm, description.config, description.manifest, model.weights, 2, kLength);
+    std::vector<at::Tensor> found;
+    std::int64_t begin = 0;
+    for (std::int64_t count : {1, 30, 2, 65, 1, 1}) {
+      std::vector<NewTokens> parts;
+      const auto ids = [&](std::int64_t first, std::int64_t n) {
+        return std::vector<std::int64_t>(reference.tokens.begin() + first, reference.tokens.begin() + first + n);
+      };
+      if (comm.rank() == 0) {
+        parts.push_back({1, ids(5, std::min<std::int64_t>(count, 3))});
+        parts.push_back({0, ids(begin, count)});
+      }
+      const at::Tensor logits = forward.append(parts, CachedForward::Wanted::kAll);
+      if (comm.rank() == 0) found.push_back(logits.narrow(0, logits.size(0) - count, count));
+      begin += count;
+    }
+    if (comm.rank() != 0) return;
+    EXPECT_LT(largest_difference(ops::host_values<float>(at::cat(found)), ops::host_values<float>(whole)),
+              kTolerance)
+        << "groups of " << expert_parallel;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, CachedForwardOfModel,
+                         testing::Values("mixtral-tiny", "olmoe-tiny", "qwen3-moe-mixed", "qwen3-moe-tiny",
+                                         "qwen3-tiny-tied", "qwen3-tiny-yarn", "qwen3_5-moe-tiny",
+                                         "qwen3_5-moe-vlm", "qwen3_5-tiny"),
+                         [](const auto& instance) {
+                           std::string name = instance.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace sluice

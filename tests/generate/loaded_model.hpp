@@ -1,0 +1,39 @@
+// A model of tests/fixtures, loaded into the shards of a communicator's ranks.
+#pragma once
+
+#include "load/checkpoint_load.hpp"
+#include "model/architecture.hpp"
+#include "shard/arena.hpp"
+
+#include <filesystem>
+
+namespace sluice::test {
+
+/// In float32. Stays where it was made.
+struct LoadedModel {
+  /// Collective over `comm`.
+  LoadedModel(Communicator& comm, const std::filesystem::path& directory, int expert_parallel)
+      : description(describe_model(directory, DType::kFloat32)),
+        keys(description.manifest),
+        layouts(make_unit_layouts(description.manifest)),
+        plan(layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
+        weights(plan, comm.rank(), DType::kFloat32, "weights") {
+    const LoadRequest request{.directory = directory,
+                              .keys = keys,
+                              .shards = plan,
+                              .options = {.arena = DType::kFloat32,
+                                          .chunk_bytes = 8 << 20,
+                                          .readers = ReaderAssignment::rank0(comm.size())}};
+    load_checkpoint(comm, plan_load(comm, request), directory, &weights, {});
+  }
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+
+  const ModelDescription description;
+  const KeyMap keys;
+  const UnitLayouts layouts;
+  const ShardPlan plan;
+  ShardArena weights;
+};
+
+}  // namespace sluice::test
