@@ -86,14 +86,21 @@ void keep_min_p(std::span<float> logits, double p) {
   std::ranges::replace_if(logits, [least](float logit) { return logit < least; }, kRuledOut);
 }
 
+void keep_tokens(std::span<float> logits, std::span<const std::int64_t> seen, const SamplerOptions& options) {
+  if (options.repetition_penalty != 1) penalize_repetition(logits, seen, options.repetition_penalty);
+  for (float& logit : logits) logit /= static_cast<float>(options.temperature);
+  if (options.top_k > 0) keep_top_k(logits, options.top_k);
+  if (options.top_p < 1) keep_top_p(logits, options.top_p);
+  if (options.min_p > 0) keep_min_p(logits, options.min_p);
+}
+
 std::int64_t TokenSampler::next(std::span<float> logits, std::span<const std::int64_t> seen,
                            std::int64_t position) const {
-  if (options_.repetition_penalty != 1) penalize_repetition(logits, seen, options_.repetition_penalty);
-  if (options_.temperature == 0) return std::ranges::max_element(logits) - logits.begin();
-  for (float& logit : logits) logit /= static_cast<float>(options_.temperature);
-  if (options_.top_k > 0) keep_top_k(logits, options_.top_k);
-  if (options_.top_p < 1) keep_top_p(logits, options_.top_p);
-  if (options_.min_p > 0) keep_min_p(logits, options_.min_p);
+  if (options_.temperature == 0) {
+    if (options_.repetition_penalty != 1) penalize_repetition(logits, seen, options_.repetition_penalty);
+    return std::ranges::max_element(logits) - logits.begin();
+  }
+  keep_tokens(logits, seen, options_);
   const RandomStream draws(options_.seed, fmt::format("generate {}", number_));
   return token_at(logits, unit_number(draws.bits(static_cast<std::uint64_t>(position))));
 }

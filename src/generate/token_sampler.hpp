@@ -27,6 +27,9 @@ void keep_top_p(std::span<float> logits, double p);
 /// Keeps those with at least `p` times the probability of the most probable one.
 void keep_min_p(std::span<float> logits, double p);
 
+/// All of it, in that order, with the temperature (above 0) behind the penalty.
+void keep_tokens(std::span<float> logits, std::span<const std::int64_t> seen, const SamplerOptions& options);
+
 /// The tokens of one answer.
 class TokenSampler {
  public:

@@ -2,7 +2,7 @@
 
 #include "generate/generator.hpp"
 #include "generate/loaded_model.hpp"
-#include "io/hdf5.hpp"
+#include "generate/reference.hpp"
 #include "ops/buffers/host_values.hpp"
 #include "support/mpi_test.hpp"
 #include "train/trainer.hpp"
@@ -16,30 +16,9 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t kPrompt = 8;  ///< as make_generation.py
 constexpr double kTolerance = 2e-4;
 
-std::filesystem::path fixture(const std::string& name) { return std::filesystem::path(SLUICE_FIXTURES) / name; }
-
-/// What transformers has generated.
-struct Reference {
-  explicit Reference(const std::string& model) {
-    const hdf5::File file = hdf5::File::open(fixture("generation.h5"));
-    tokens = file.dataset(model + "/tokens").read<std::int64_t>();
-    logits = file.dataset(model + "/logits").read<float>();
-    vocabulary = std::ssize(logits) / count();
-  }
-  [[nodiscard]] std::int64_t count() const { return std::ssize(tokens) - static_cast<std::int64_t>(kPrompt); }
-  [[nodiscard]] std::vector<std::int64_t> prompt() const { return {tokens.begin(), tokens.begin() + kPrompt}; }
-  /// Of the i-th token behind the prompt.
-  [[nodiscard]] std::span<const float> row(std::int64_t i) const {
-    return std::span(logits).subspan(static_cast<std::size_t>(i * vocabulary), static_cast<std::size_t>(vocabulary));
-  }
-
-  std::vector<std::int64_t> tokens;
-  std::vector<float> logits;
-  std::int64_t vocabulary = 0;
-};
+using test::fixture;
 
 double largest_difference(std::span<const float> a, std::span<const float> b) {
   EXPECT_EQ(a.size(), b.size());
@@ -61,7 +40,7 @@ class CachedForwardOfModel : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(CachedForwardOfModel, finds_the_logits_of_transformers_token_by_token) {
-  const Reference expected(GetParam());
+  const test::GenerationReference expected(GetParam());
   Communicator& comm = test::test_world();
   for_each_layout([&](int expert_parallel) {
     const test::LoadedModel model(comm, fixture(GetParam()), expert_parallel);
@@ -71,7 +50,7 @@ TEST_P(CachedForwardOfModel, finds_the_logits_of_transformers_token_by_token) {
     double largest = 0;
     for (std::int64_t i = 0; i < expected.count(); ++i) {
       std::vector<NewTokens> parts;
-      if (has_tokens) parts.push_back({0, {expected.tokens[kPrompt - 1 + static_cast<std::size_t>(i)]}});
+      if (has_tokens) parts.push_back({0, {expected.tokens[test::kPrompt - 1 + static_cast<std::size_t>(i)]}});
       if (has_tokens && i == 0) parts.front().ids = expected.prompt();
       const at::Tensor logits = forward.append(parts);
       if (has_tokens)
@@ -82,7 +61,7 @@ TEST_P(CachedForwardOfModel, finds_the_logits_of_transformers_token_by_token) {
 }
 
 TEST_P(CachedForwardOfModel, finds_the_logits_of_a_whole_pass_however_the_tokens_come) {
-  const Reference reference(GetParam());
+  const test::GenerationReference reference(GetParam());
   Communicator& comm = test::test_world();
   constexpr std::int64_t kLength = 100;
   for_each_layout([&](int expert_parallel) {
@@ -118,15 +97,7 @@ TEST_P(CachedForwardOfModel, finds_the_logits_of_a_whole_pass_however_the_tokens
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, CachedForwardOfModel,
-                         testing::Values("mixtral-tiny", "olmoe-tiny", "qwen3-moe-mixed", "qwen3-moe-tiny",
-                                         "qwen3-tiny-tied", "qwen3-tiny-yarn", "qwen3_5-moe-tiny",
-                                         "qwen3_5-moe-vlm", "qwen3_5-tiny"),
-                         [](const auto& instance) {
-                           std::string name = instance.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Fixtures, CachedForwardOfModel, test::generated_models(), test::name_of_model);
 
 }  // namespace
 }  // namespace sluice

@@ -1,0 +1,118 @@
+#include "generate/generator.hpp"
+
+#include "generate/loaded_model.hpp"
+#include "generate/reference.hpp"
+#include "support/mpi_test.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+namespace sluice {
+namespace {
+
+using Answers = std::map<std::size_t, Generation>;
+
+/// A model on all ranks, with room for some sequences on each.
+struct Model {
+  Model(const std::string& name, std::int64_t slots, std::int64_t positions, int expert_parallel = 1)
+      : comm(test::test_world()),
+        model(comm, test::fixture(name), expert_parallel),
+        forward(comm, model.description.config, model.description.manifest, model.weights, slots, positions) {}
+
+  /// On rank 0.
+  [[nodiscard]] Answers answers(const std::vector<GenerationRequest>& requests, const GenerationOptions& options,
+                                const TokenListener& listener = {}) {
+    Answers found;
+    generate(forward, requests, options, listener, [&](const Generation& one) { found[one.request] = one; });
+    return found;
+  }
+
+  Communicator& comm;
+  test::LoadedModel model;
+  CachedForward forward;
+};
+
+class GreedyText : public testing::TestWithParam<std::string> {};
+
+/// Where the two best logits lie closer than rounding may part them either is right: then that of transformers is taken up.
+TEST_P(GreedyText, is_that_of_transformers) {
+  const test::GenerationReference reference(GetParam());
+  constexpr float kClose = 2e-4F;
+  for (const int expert_parallel : {1, test::test_world().size()}) {
+    Model model(GetParam(), 1, std::ssize(reference.tokens), expert_parallel);
+    std::int64_t parted = 0;
+    for (std::int64_t known = 0; known < reference.count();) {
+      std::vector<std::int64_t> prompt(reference.tokens.begin(),
+                                       reference.tokens.begin() + test::kPrompt + known);
+      const Answers found =
+          model.answers({{0, prompt}}, {.max_tokens = reference.count() - known, .pass_tokens = 64});
+      std::int64_t differs = reference.count();  // where, on rank 0
+      if (model.comm.rank() == 0) {
+        const std::vector<std::int64_t>& tokens = found.at(0).tokens;
+        ASSERT_EQ(std::ssize(tokens), reference.count() - known);
+        differs = std::mismatch(tokens.begin(), tokens.end(), reference.tokens.begin() + std::ssize(prompt)).first -
+                  tokens.begin() + known;
+      }
+      model.comm.broadcast(&differs, sizeof differs, 0).wait();
+      if (differs == reference.count()) break;
+      ASSERT_LT(reference.lead(differs), kClose) << "token " << differs;
+      ++parted;
+      known = differs + 1;
+    }
+    EXPECT_LE(parted, reference.count() / 100);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, GreedyText, test::generated_models(), test::name_of_model);
+
+std::vector<GenerationRequest> some_prompts() {
+  std::vector<GenerationRequest> prompts;
+  for (std::int64_t i = 0; i < 7; ++i) {
+    prompts.push_back({i, {}});
+    for (std::int64_t token = 0; token <= 3 * i; ++token) prompts.back().prompt.push_back((7 * i + 11 * token) % 500);
+  }
+  return prompts;
+}
+
+TEST(Generator, an_answer_is_the_same_in_any_company) {
+  for (const double temperature : {0.0, 0.9}) {
+    const GenerationOptions options{.sampler = {.temperature = temperature, .top_k = 50, .seed = 3},
+                                    .max_tokens = 20,
+                                    .pass_tokens = 16};
+    Model together("qwen3_5-moe-tiny", 2, 60), alone("qwen3_5-moe-tiny", 1, 60);
+    const Answers found = together.answers(some_prompts(), options);
+    for (std::size_t i = 0; i < some_prompts().size(); ++i) {
+      const Answers expected = alone.answers({some_prompts()[i]}, options);
+      if (together.comm.rank() != 0) continue;
+      EXPECT_EQ(found.at(i).tokens, expected.at(0).tokens) << i;
+      EXPECT_EQ(found.at(i).ending, Ending::kMaxTokens);
+    }
+  }
+}
+
+TEST(Generator, answers_end_where_they_must) {
+  Model model("qwen3-tiny-tied", 2, 20);
+  const std::vector<GenerationRequest> prompts{{0, {1, 2, 3}}, {1, {4, 5}}};
+  const Answers whole = model.answers(prompts, {.max_tokens = 10});
+  std::int64_t end = model.comm.rank() == 0 ? whole.at(0).tokens[4] : 0;
+  model.comm.broadcast(&end, sizeof end, 0).wait();
+  const Answers ended = model.answers(prompts, {.max_tokens = 10, .end_tokens = {end}});
+  const Answers stopped = model.answers(prompts, {.max_tokens = 10}, [](std::size_t request, std::int64_t) {
+    return request == 1;
+  });
+  const Answers full = model.answers(prompts, {.max_tokens = 100});
+  if (model.comm.rank() != 0) return;
+  const std::vector<std::int64_t>& tokens = whole.at(0).tokens;
+  EXPECT_EQ(ended.at(0).tokens, std::vector<std::int64_t>(tokens.begin(), std::ranges::find(tokens, end)));
+  EXPECT_EQ(ended.at(0).ending, Ending::kEndToken);
+  EXPECT_EQ(stopped.at(0).tokens, tokens);
+  EXPECT_EQ(stopped.at(1).tokens.size(), 1U);
+  EXPECT_EQ(stopped.at(1).ending, Ending::kStopped);
+  EXPECT_EQ(full.at(0).tokens.size(), 20U - 3 + 1) << "the last token needs no position";
+  EXPECT_EQ(full.at(0).ending, Ending::kPositions);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,61 @@
+// What transformers generates from the models of tests/fixtures: generation.h5, written by make_generation.py there.
+#pragma once
+
+#include "io/hdf5.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sluice::test {
+
+inline constexpr std::size_t kPrompt = 8;  ///< as make_generation.py
+
+inline std::filesystem::path fixture(const std::string& name) {
+  return std::filesystem::path(SLUICE_FIXTURES) / name;
+}
+
+/// What transformers has generated.
+struct GenerationReference {
+  explicit GenerationReference(const std::string& model) {
+    const hdf5::File file = hdf5::File::open(fixture("generation.h5"));
+    tokens = file.dataset(model + "/tokens").read<std::int64_t>();
+    logits = file.dataset(model + "/logits").read<float>();
+    vocabulary = std::ssize(logits) / count();
+  }
+  [[nodiscard]] std::int64_t count() const { return std::ssize(tokens) - static_cast<std::int64_t>(kPrompt); }
+  [[nodiscard]] std::vector<std::int64_t> prompt() const { return {tokens.begin(), tokens.begin() + kPrompt}; }
+  /// Of the i-th token behind the prompt.
+  [[nodiscard]] std::span<const float> row(std::int64_t i) const {
+    return std::span(logits).subspan(static_cast<std::size_t>(i * vocabulary), static_cast<std::size_t>(vocabulary));
+  }
+  /// Of its best logit over the next one.
+  [[nodiscard]] float lead(std::int64_t i) const {
+    std::vector<float> best(2);
+    std::ranges::partial_sort_copy(row(i), best, std::greater<>());
+    return best[0] - best[1];
+  }
+
+  std::vector<std::int64_t> tokens;
+  std::vector<float> logits;
+  std::int64_t vocabulary = 0;
+};
+
+/// The models that it has.
+inline auto generated_models() {
+  return testing::Values("mixtral-tiny", "olmoe-tiny", "qwen3-moe-mixed", "qwen3-moe-tiny", "qwen3-tiny-tied",
+                         "qwen3-tiny-yarn", "qwen3_5-moe-tiny", "qwen3_5-moe-vlm", "qwen3_5-tiny");
+}
+inline std::string name_of_model(const testing::TestParamInfo<std::string>& instance) {
+  std::string name = instance.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+}  // namespace sluice::test
