@@ -9,6 +9,7 @@ namespace {
 
 const JobRegistration kTrain(JobKind::kTrain, {.program = "sluice-train"});
 const JobRegistration kEvaluate(JobKind::kEvaluate, {.program = "sluice-train"});
+const JobRegistration kGenerate(JobKind::kGenerate, {.program = "sluice-train"});
 const VersionLine kBlas([]() -> std::string {
   return "BLAS: sluice-train --version names the one that it computes with";
 });

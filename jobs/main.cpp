@@ -139,6 +139,44 @@ void add_checkpoint(CLI::App& app, sluice::CheckpointArguments& arguments, Actio
   part->add_option("--step", arguments.step, "Which; left out: the newest");
 }
 
+/// An option whose value becomes that of a key of [generate].
+void add_setting(CLI::App& command, std::vector<std::string>& settings, const std::string& option,
+                 const std::string& key, const std::string& help) {
+  command.add_option_function<std::string>(
+      option, [&settings, key](const std::string& value) { settings.push_back(key + "=" + value); }, help);
+}
+
+void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand("generate", "Answer prompts, under mpirun or srun, or alone as one rank");
+  command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
+  auto* ids = command->add_option("--prompt-tokens", arguments.prompt_tokens, "Ids such as 5,17,42; may be repeated")
+                  ->expected(1)
+                  ->allow_extra_args(false)
+                  ->take_all();
+  command->add_option("--prompts", arguments.prompts, "JSONL file of prompts")->excludes(ids);
+  auto* tokens = command->add_flag("--print-tokens", arguments.print_tokens, "Print the new ids alone");
+  command->add_flag("--json", arguments.json, "Print an object for each answer")->excludes(tokens);
+  const auto setting = [&](const char* option, const char* key, const char* help) {
+    add_setting(*command, arguments.settings, option, key, help);
+  };
+  setting("--max-tokens", "generate.max_tokens", "Tokens of an answer, at most");
+  setting("--temperature", "generate.temperature", "0, unless it is given: the most probable token each time");
+  setting("--top-k", "generate.top_k", "Draw from the k most probable tokens");
+  setting("--top-p", "generate.top_p", "Draw from those that together are as probable as this");
+  setting("--min-p", "generate.min_p", "Draw from those this times as probable as the first");
+  setting("--repetition-penalty", "generate.repetition_penalty", "Of tokens that are there already");
+  setting("--seed", "generate.seed", "Of the draws");
+  setting("--dtype", "model.dtype", "bfloat16 or float32");
+  command->add_flag_callback(
+      "--ignore-eos", [&] { arguments.settings.emplace_back("generate.ignore_eos=true"); },
+      "Go on behind the model's end-of-text token");
+  command->add_option("--set", arguments.overrides, "table.key=value of a job file; may be repeated")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command->callback([&] { action = [&] { return sluice::generate_command(arguments); }; });
+}
+
 /// What to tell of a first word that is no command, or "".
 std::string unknown_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
@@ -163,6 +201,8 @@ int parse_and_act(int argc, char** argv) {
   sluice::SynthesizeArguments synthesize;
   sluice::VerifyArguments verify;
   sluice::CheckpointArguments checkpoint;
+  sluice::GenerateArguments generate;
+  generate.words.assign(argv + 1, argv + argc);
   add_run(app, job, action);
   add_launch(app, launch, action);
   add_check(app, check, action);
@@ -171,6 +211,7 @@ int parse_and_act(int argc, char** argv) {
   add_synthesize(app, synthesize, action);
   add_verify(app, verify, action);
   add_checkpoint(app, checkpoint, action);
+  add_generate(app, generate, action);
   const std::string first = argc > 1 ? argv[1] : "";
   if (first == "help" && argc == 2) {
     std::cout << app.help() << std::flush;

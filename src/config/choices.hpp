@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-enum class JobKind : std::uint8_t { kTrain, kLoad, kExport, kEvaluate };
+enum class JobKind : std::uint8_t { kTrain, kLoad, kExport, kEvaluate, kGenerate };
 
 enum class ModelInit : std::uint8_t { kCheckpoint, kRandom };
 

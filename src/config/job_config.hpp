@@ -112,6 +112,23 @@ struct ExportSettings {
   ExportExperts experts = ExportExperts::kSource;
 };
 
+struct GenerateSettings {
+  std::filesystem::path prompts;                    ///< "" unless the job answers prompts
+  std::filesystem::path output = "answers.jsonl";  ///< relative to the run directory
+  std::int64_t max_tokens = 256;                    ///< of an answer
+  std::int64_t positions = 2048;                    ///< of prompt and answer together
+  std::int64_t sequences = 8;                       ///< answered at once, over all ranks
+  std::int64_t pass_tokens = 512;                   ///< of a rank
+  double temperature = 0;
+  std::int64_t top_k = 0;
+  double top_p = 1;
+  double min_p = 0;
+  double repetition_penalty = 1;
+  std::int64_t seed = 0;
+  bool chat = false;
+  bool ignore_eos = false;
+};
+
 struct MetricsSettings {
   std::filesystem::path file = "metrics.h5";  ///< relative to the run directory
   std::int64_t log_every = 1;                 ///< steps between two printed ones
@@ -143,6 +160,7 @@ struct JobConfig {
   ScheduleSettings schedule;
   CheckpointSettings checkpoint;
   ExportSettings export_;
+  GenerateSettings generate;
   MetricsSettings metrics;
   DebugSettings debug;
   DeadlineSettings deadline;

@@ -175,7 +175,10 @@ void JobReader::check_contradictions() {
       !reads_tokens || !c.data.tokens.empty(), {"data.tokens", "job.kind"},
       fmt::format("found nothing, expected an HDF5 file with the dataset tokens, because job.kind is \"{}\"",
                   trains ? "train" : "evaluate"));
-  expect(reads_tokens || c.model.init == ModelInit::kCheckpoint, {"model.init", "job.kind"},
+  const bool generates = c.job.kind == JobKind::kGenerate;
+  expect(!generates || !c.generate.prompts.empty(), {"generate.prompts", "job.kind"},
+         "found nothing, expected a JSONL file of prompts, because job.kind is \"generate\"");
+  expect(reads_tokens || generates || c.model.init == ModelInit::kCheckpoint, {"model.init", "job.kind"},
          fmt::format("found \"random\", expected \"checkpoint\", because job.kind is \"{}\"",
                      c.job.kind == JobKind::kExport ? "export" : "load"));
   expect_load_settings();
@@ -262,6 +265,7 @@ void JobReader::expect_optimizer_settings() {
 void JobReader::expect_result_files() {
   const JobConfig& c = config_;
   expect_result_file("metrics.file", c.metrics.file);
+  expect_result_file("generate.output", c.generate.output);
   if (c.debug.dump.empty()) return;
   expect_result_file("debug.dump", c.debug.dump);
   const std::filesystem::path dump = place_of(c.job.output / c.debug.dump);

@@ -50,9 +50,10 @@ Table job_table() {
            Choice<JobKind>{{{"train", JobKind::kTrain},
                             {"load", JobKind::kLoad},
                             {"export", JobKind::kExport},
-                            {"evaluate", JobKind::kEvaluate}}},
-           "train, load the weights only and report, load them and write them out again, or say how well the "
-           "model predicts the tokens")
+                            {"evaluate", JobKind::kEvaluate},
+                            {"generate", JobKind::kGenerate}}},
+           "train, load the weights only and report, load them and write them out again, say how well the "
+           "model predicts the tokens, or answer prompts")
       .key("output", &JobSettings::output, Path{},
            "run directory, made if missing; relative to the current working directory")
       .key("overwrite", &JobSettings::overwrite, Flag{},
@@ -276,6 +277,36 @@ Table export_table() {
       .done();
 }
 
+Table generate_table() {
+  return TableBuilder("generate", &JobConfig::generate, "Answers to prompts")
+      .key("prompts", &GenerateSettings::prompts, Path{true},
+           "JSONL file, needed to generate: a prompt a line, an object with prompt (text), tokens (ids) or messages "
+           "(with chat = true), and an id if you like")
+      .key("output", &GenerateSettings::output, Path{},
+           "JSONL file of the answers, in the order in which they end; relative to the run directory")
+      .key("max_tokens", &GenerateSettings::max_tokens, Integer{1, 1 << 20}, "of an answer", "tokens")
+      .key("positions", &GenerateSettings::positions, Integer{2, 1 << 20},
+           "of prompt and answer together, for which memory is taken", "tokens")
+      .key("sequences", &GenerateSettings::sequences, Integer{1, 1 << 20},
+           "prompts that are answered at once, over all ranks; more cost memory for their keys and values")
+      .key("pass_tokens", &GenerateSettings::pass_tokens, Integer{1, 1 << 20},
+           "tokens of prompts that a rank takes through the model at once", "tokens")
+      .key("temperature", &GenerateSettings::temperature, Real{0, 100},
+           "logits are divided by it; 0 = always the most probable token")
+      .key("top_k", &GenerateSettings::top_k, Integer{0, 1 << 30}, "draw from the k most probable tokens; 0 = all")
+      .key("top_p", &GenerateSettings::top_p, Real{1e-9, 1},
+           "draw from the most probable tokens that together are as probable as this; 1 = all")
+      .key("min_p", &GenerateSettings::min_p, Real{0, 1},
+           "draw from tokens at least this times as probable as the most probable one; 0 = all")
+      .key("repetition_penalty", &GenerateSettings::repetition_penalty, Real{0.01, 100},
+           "positive logits of tokens that are there already are divided by it, others multiplied; 1 = none")
+      .key("seed", &GenerateSettings::seed, Integer{0, kAnyInteger}, "of the draws")
+      .key("chat", &GenerateSettings::chat, Flag{}, "put prompts into the model's chat template")
+      .key("ignore_eos", &GenerateSettings::ignore_eos, Flag{},
+           "take the model's end-of-text token for any other, so that answers have max_tokens")
+      .done();
+}
+
 Table metrics_table() {
   return TableBuilder("metrics", &JobConfig::metrics, "Numbers of the run")
       .key("file", &MetricsSettings::file, Path{}, "HDF5 file; relative to the run directory")
@@ -313,7 +344,7 @@ const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
       job_table(),    model_table(),     parallel_table(), load_table(),     data_table(),
       train_table(),  optimizer_table(), memory_table(),   schedule_table(), checkpoint_table(),
-      export_table(), metrics_table(),   debug_table(),    deadline_table()};
+      export_table(), generate_table(), metrics_table(),   debug_table(),    deadline_table()};
   return tables;
 }
 

@@ -20,11 +20,21 @@ void write_to(std::FILE* stream, std::string_view text) {
   std::fflush(stream);
 }
 
+/// Where lines go.
+std::FILE*& lines() {
+  static std::FILE* stream = stdout;
+  return stream;
+}
+
 }  // namespace
 
-void write_line(std::string_view text) { write_to(stdout, std::string(text) + "\n"); }
+void keep_stdout_for_results() { lines() = stderr; }
 
-void raw(std::string_view text) { write_to(stdout, text); }
+void result(std::string_view text) { write_to(stdout, text); }
+
+void write_line(std::string_view text) { write_to(lines(), std::string(text) + "\n"); }
+
+void raw(std::string_view text) { write_to(lines(), text); }
 
 void require_written() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)

@@ -11,6 +11,11 @@
 
 namespace sluice::console {
 
+/// From here on lines and progress go to stderr: stdout is for results alone.
+void keep_stdout_for_results();
+/// Part of a result, to stdout, at once.
+void result(std::string_view text);
+
 /// One line to stdout, at once.
 void write_line(std::string_view text);
 template <class... Args>

@@ -27,13 +27,6 @@ fs::path program_beside_this(std::string_view name) {
   return program;
 }
 
-std::vector<std::string> run_words(const fs::path& program, const JobArguments& arguments) {
-  std::vector<std::string> words{program.string(), "run"};
-  for (const std::string& change : arguments.overrides) words.insert(words.end(), {"--set", change});
-  words.insert(words.end(), {"--", arguments.file.string()});
-  return words;
-}
-
 /// OpenMP's threads wait for the next piece of work on their cores for some milliseconds before they sleep:
 /// to wake one takes longer than many a piece. Where cores are shared they would take them from threads that
 /// have work. Read when the program loads, so it cannot wait for MPI to tell how many ranks there are.
@@ -51,10 +44,18 @@ std::optional<fs::path> find_compute_program(JobKind kind) {
   return program_beside_this(job.program);
 }
 
-void exec_compute_program(const JobConfig& config, const JobArguments& arguments) {
+std::vector<std::string> run_words(const JobArguments& arguments) {
+  std::vector<std::string> words{"run"};
+  for (const std::string& change : arguments.overrides) words.insert(words.end(), {"--set", change});
+  words.insert(words.end(), {"--", arguments.file.string()});
+  return words;
+}
+
+void exec_compute_program(const JobConfig& config, const std::vector<std::string>& arguments) {
   const std::optional<fs::path> program = find_compute_program(config.job.kind);
   if (!program) return;
-  std::vector<std::string> words = run_words(*program, arguments);
+  std::vector<std::string> words{program->string()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);

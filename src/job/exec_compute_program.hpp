@@ -6,6 +6,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -13,9 +15,12 @@ namespace sluice {
 /// the kind, or if that program does not lie beside this one.
 [[nodiscard]] std::optional<std::filesystem::path> find_compute_program(JobKind kind);
 
-/// If the job's kind runs in another program, replaces this process by that one under the same `run` command,
-/// which keeps its rank: nothing of MPI may have started. Errors as find_compute_program(); Error(kInternal)
-/// if the system refuses to start it.
-void exec_compute_program(const JobConfig& config, const JobArguments& arguments);
+/// If the job's kind runs in another program, replaces this process by that one with the same command line `words`
+/// (without the program), which keeps its rank: nothing of MPI may have started. Errors as find_compute_program();
+/// Error(kInternal) if the system refuses to start it.
+void exec_compute_program(const JobConfig& config, const std::vector<std::string>& words);
+
+/// The words of `run` with these arguments.
+[[nodiscard]] std::vector<std::string> run_words(const JobArguments& arguments);
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include "base/memory.hpp"
 #include "comm/communicator.hpp"
 #include "job/blueprint.hpp"
+#include "job/generate_request.hpp"
 #include "job/run_directory.hpp"
 #include "job/signal_watch.hpp"
 
@@ -24,6 +25,8 @@ struct JobContext {
   int threads;                              ///< of this rank
   SignalWatch& signals;
   ExitCode ending = ExitCode::kDone;  ///< if nothing fails: kDone or kResumable, alike on all ranks
+
+  const GenerateRequest* request = nullptr;  ///< of the command line that runs the job; null for a job file
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
   /// What each rank will need with as many threads as this one has; staging is what it may be at most.

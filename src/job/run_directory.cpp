@@ -125,7 +125,7 @@ void RunDirectory::check(const JobConfig& config) {
 RunDirectory::RunDirectory(const JobConfig& config, const Communicator& comm)
     : path_(config.job.output),
       rank_(comm.rank()),
-      is_root_(comm.rank() == 0),
+      is_root_(comm.rank() == 0 && !config.job.output.empty()),
       overwrites_(config.job.overwrite),
       world_size_(comm.size()),
       started_(utc_now()) {
@@ -133,6 +133,7 @@ RunDirectory::RunDirectory(const JobConfig& config, const Communicator& comm)
 }
 
 void RunDirectory::begin_log() const {
+  if (path_.empty()) return;
   const fs::path directory = path_ / "logs";
   const fs::path file = directory / log_name(rank_);
   std::error_code error;
@@ -224,7 +225,7 @@ void RunDirectory::set_failed(const Outcome& failure) noexcept {
   state_ = "failed";
   // Rank 0 will be ended with the job, so the failing rank writes, if it sees the directory.
   std::error_code error;
-  if (is_root_ || fs::exists(path_ / "status.json", error)) try_write_status(&failure);
+  if (is_root_ || (!path_.empty() && fs::exists(path_ / "status.json", error))) try_write_status(&failure);
 }
 
 void RunDirectory::set_ended_by(int signal_number) noexcept {

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "plan/activation_plan.hpp"
+#include "plan/answer_memory.hpp"
 #include "plan/gradient_memory.hpp"
 #include "plan/offload.hpp"
 #include "plan/optimizer_layout.hpp"
@@ -26,8 +27,10 @@ std::int64_t runtime_bytes(std::int64_t activations) {
   return kLargeKernels + std::max(kMin, kFixed + activations / 100 * kGapsPercent);
 }
 
-/// The first micro-batch is the largest.
+/// The first micro-batch is the largest. Of answers each rank takes one row of tokens through the model at a time.
 TokenLoad token_load(const ParallelDims& dims, const Workload& work, int rank) {
+  if (work.answers)
+    return {.own_sequences = 1, .group_ranks = dims.expert_parallel, .group_sequences = dims.expert_parallel};
   const auto sequences = [&](int of) { return equal_part(work.batch_sequences, dims.world, of).count(); };
   TokenLoad load{.own_sequences = sequences(rank), .group_ranks = dims.expert_parallel, .group_sequences = 0};
   const int first = dims.group(rank) * dims.expert_parallel;
@@ -46,6 +49,7 @@ constexpr std::int64_t kLossBytes = sizeof(double);
 /// The tokens of a step, each sequence with one target more than it has inputs, and in an evaluation their
 /// losses: every rank has its own share, and rank 0 the whole batch as well.
 std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequences) {
+  if (work.answers) return work.answers->sequences * work.answers->positions * std::int64_t{sizeof(std::int64_t)};
   const std::int64_t held = own_sequences + (rank == 0 ? work.batch_sequences : 0);
   const std::int64_t losses = work.trains ? 0 : held * work.sequence_length * kLossBytes;
   return held * (work.sequence_length + 1) * kTokenBytes +
@@ -75,13 +79,14 @@ void offload(const ShardPlan& plan, const OptimizerLayout* optimizer, int rank, 
 
 }  // namespace
 
-std::array<std::pair<std::string_view, std::int64_t>, 11> RankMemory::parts() const {
+std::array<std::pair<std::string_view, std::int64_t>, 12> RankMemory::parts() const {
   return {{{"weights", weights},
            {"gradients", gradients},
            {"optimizer", optimizer},
            {"gather_buffers", gather_buffers},
            {"gradient_buffer", gradient_buffer},
            {"batch", batch},
+           {"cache", cache},
            {"activations", activations},
            {"runtime", runtime},
            {"offload_buffers", offload_buffers},
@@ -117,7 +122,12 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     }
     const TokenLoad load = token_load(plan.dims(), work, rank);
     memory.batch = batch_bytes(work, rank, load.own_sequences);
-    const ActivationBytes activations = plan_activations(model, work, load);
+    ActivationBytes activations = plan_activations(model, work, load);
+    if (work.answers) {
+      const AnswerMemory answers = plan_answers(model, *work.answers, plan.world(), work.dtype);
+      memory.cache = answers.cache;
+      activations.forward += answers.activations;
+    }
     memory.forward_activations = activations.forward;
     memory.activations = std::max(activations.forward, activations.backward);
     memory.gather_buffers =

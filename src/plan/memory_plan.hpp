@@ -30,6 +30,7 @@ struct RankMemory {
       0;  ///< units of which it owns a shard: of a stage, and the next one's dense part
   std::int64_t gradient_buffer = 0;  ///< float32: a stage, and the one before if that has no experts
   std::int64_t batch = 0;            ///< token ids of a step, and in an evaluation the losses of its tokens
+  std::int64_t cache = 0;            ///< keys, values and states of sequences that are answered
   std::int64_t activations = 0;      ///< of the phase with the most
   std::int64_t runtime = 0;  ///< what libraries compile and keep once they compute, and gaps in the heap
   std::int64_t offload_buffers = 0;  ///< units between memory and disk
@@ -46,14 +47,14 @@ struct RankMemory {
   /// What it will hold at its peak, as far as it is known exactly: activations are an estimate.
   [[nodiscard]] std::int64_t certain() const { return std::max(load_total(), compute_total() - activations); }
   /// Every part with its name, for tables and JSON.
-  [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 11> parts() const;
+  [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 12> parts() const;
   /// What is there at once in each phase of the job; 0 for those it does not have.
   [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 4> phases() const;
 
  private:
   /// What lasts from the first step on.
   [[nodiscard]] std::int64_t standing() const {
-    return weights + gradients + optimizer + gather_buffers + gradient_buffer + batch + runtime +
+    return weights + gradients + optimizer + gather_buffers + gradient_buffer + batch + cache + runtime +
            offload_buffers + save_buffers;
   }
 };

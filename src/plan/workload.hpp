@@ -23,6 +23,13 @@ struct Workload {
   OptimizerMode optimizer{};            ///< what is kept of a job that trains
   std::int64_t save_staging_bytes = 0;  ///< of a file that it is saved to; 0 = it is not saved
 
+  /// A job that answers prompts: what is there of them at once.
+  struct Answers {
+    std::int64_t sequences = 0;  ///< over all ranks
+    std::int64_t positions = 0;  ///< of each: prompt and answer
+  };
+  std::optional<Answers> answers{};  ///< sequence_length then is what a rank takes through the model at once
+
   // Of a layer, from forward to backward, besides its input.
   bool keeps_attention = true;  ///< what attention made, and what lies between the layer's halves
   bool keeps_graphs = false;    ///< everything, so that nothing is computed again

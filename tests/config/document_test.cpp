@@ -64,6 +64,21 @@ offload_path = "scratch"
 kind = "linear"
 warmup_steps = 3
 final_factor = 0.1
+[generate]
+prompts = "p.jsonl"
+output = "o.jsonl"
+max_tokens = 5
+positions = 99
+sequences = 2
+pass_tokens = 64
+temperature = 0.5
+top_k = 3
+top_p = 0.9
+min_p = 0.1
+repetition_penalty = 1.1
+seed = 4
+chat = true
+ignore_eos = true
 [export]
 path = "out"
 max_shard_size = "1234567891B"

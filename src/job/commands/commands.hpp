@@ -27,6 +27,19 @@ struct LaunchArguments {
 /// or SIGTERM lets the job finish its step and save; the second is passed on as it is.
 int launch_command(const LaunchArguments& arguments);
 
+struct GenerateArguments {
+  std::filesystem::path source;         ///< model directory, run, directory of saved steps, or a step
+  std::vector<std::string> prompt_tokens;  ///< each "5,17,42"
+  std::filesystem::path prompts;        ///< a JSONL file
+  bool print_tokens = false;
+  bool json = false;
+  std::vector<std::string> settings;   ///< "generate.top_k=5", of options
+  std::vector<std::string> overrides;  ///< of --set
+  std::vector<std::string> words;      ///< this command line, without the program
+};
+/// Answers prompts with a model. Collective over the processes that mpirun or srun started, as run_command().
+[[nodiscard]] int generate_command(const GenerateArguments& arguments);
+
 struct CheckArguments {
   JobArguments job;
   int ranks = 1;

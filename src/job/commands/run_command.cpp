@@ -8,6 +8,7 @@
 #include "comm/outcome.hpp"
 #include "comm/watchdog.hpp"
 #include "job/baseline.hpp"
+#include "job/commands/attempt.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
@@ -32,13 +33,6 @@
 namespace sluice {
 namespace {
 
-/// What this rank made of the job file and the model, or why it could not.
-struct Attempt {
-  std::unique_ptr<const JobConfig> config;
-  std::unique_ptr<const Blueprint> blueprint;
-  Outcome outcome;
-};
-
 /// The file is read more than once on each rank: by the program that computes too.
 void require_readable_again(const std::filesystem::path& file) {
   std::error_code error;
@@ -57,7 +51,7 @@ Attempt prepare(const JobArguments& arguments) {
     require_readable_again(arguments.file);
     attempt.config =
         std::make_unique<JobConfig>(with_saved_mode(load_job_config(arguments.file, arguments.overrides)));
-    exec_compute_program(*attempt.config, arguments);
+    exec_compute_program(*attempt.config, run_words(arguments));
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
   } catch (...) {
     attempt.outcome = current_failure();
@@ -113,7 +107,8 @@ std::optional<Blueprint> choose_mode(const JobConfig& config, std::span<const st
 }
 
 /// Returns how the job has ended.
-ExitCode run_job(const Blueprint& written, Communicator& comm, int sharing_ranks, SignalWatch& signals) {
+ExitCode run_job(const Attempt& attempt, Communicator& comm, int sharing_ranks, SignalWatch& signals) {
+  const Blueprint& written = *attempt.blueprint;
   const Job& job = find_job(written.config.job.kind);
   static_cast<void>(written.shard_plan(comm.size()));  // what it refuses leaves no run directory
   RunDirectory directory(written.config, comm);
@@ -135,6 +130,7 @@ ExitCode run_job(const Blueprint& written, Communicator& comm, int sharing_ranks
     const Blueprint& blueprint = fitted ? *fitted : written;
     const ShardPlan plan = blueprint.shard_plan(comm.size());
     JobContext context{blueprint, plan, comm, directory, baseline, nodes, limits, threads, signals};
+    context.request = attempt.request.get();
     log::debug("compute   threads: {}, usable cores: {}, ranks that share them: {}", threads, usable_cores(),
                sharing_ranks);
     print_notes(context);
@@ -157,9 +153,7 @@ ExitCode run_job(const Blueprint& written, Communicator& comm, int sharing_ranks
 
 }  // namespace
 
-int run_command(const JobArguments& arguments) {
-  SignalWatch signals;
-  const Attempt attempt = prepare(arguments);
+int run_attempt(const Attempt& attempt, SignalWatch& signals) {
   const double setup_seconds =
       attempt.config ? attempt.config->deadline.setup_seconds : DeadlineSettings().setup_seconds;
   MpiEnvironment mpi(setup_seconds);
@@ -174,12 +168,17 @@ int run_command(const JobArguments& arguments) {
       if (comm.rank() == 0) console::report(agreed.report);
       return static_cast<int>(agreed.code);
     }
-    ending = run_job(*attempt.blueprint, comm, mpi.sharing_ranks(), signals);
+    ending = run_job(attempt, comm, mpi.sharing_ranks(), signals);
   } catch (...) {
     end_job(mpi, current_failure());
   }
   mpi.finalize(attempt.config->deadline.finish_seconds);
   return static_cast<int>(ending);
+}
+
+int run_command(const JobArguments& arguments) {
+  SignalWatch signals;
+  return run_attempt(prepare(arguments), signals);
 }
 
 }  // namespace sluice

@@ -12,6 +12,12 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
   work.sequence_length = config.data.sequence_length;
   work.batch_sequences = config.train.batch_sequences;
   work.micro_batch_sequences = config.train.micro_batch_sequences;
+  if (config.job.kind == JobKind::kGenerate) {
+    work.sequence_length = config.generate.pass_tokens;
+    work.batch_sequences = config.generate.sequences;  // of so many ranks at most
+    work.micro_batch_sequences = 1;
+    work.answers = {config.generate.sequences, config.generate.positions};
+  }
   work.threads = config.parallel.threads;
   work.optimizer = config.optimizer.mode();
   if (config.checkpoint.saves()) work.save_staging_bytes = kSaveStagingBytes;
@@ -28,7 +34,7 @@ void set_recompute(Workload& work, Recompute recompute) {
 
 void set_kind(Workload& work, JobKind kind) {
   work.trains = kind == JobKind::kTrain;
-  work.computes = work.trains || kind == JobKind::kEvaluate;
+  work.computes = work.trains || kind == JobKind::kEvaluate || kind == JobKind::kGenerate;
   work.keeps_weights = true;
 }
 

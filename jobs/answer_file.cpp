@@ -1,0 +1,101 @@
+#include "answer_file.hpp"
+
+#include "base/digest.hpp"
+#include "base/error.hpp"
+#include "io/file.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::int64_t kMostBytes = std::int64_t{16} << 30;
+
+std::string_view name_of(Ending ending) {
+  switch (ending) {
+    case Ending::kEndToken:
+      return "end_token";
+    case Ending::kMaxTokens:
+      return "max_tokens";
+    case Ending::kPositions:
+      return "positions";
+    case Ending::kStopped:
+      break;
+  }
+  return "stop";
+}
+
+/// Every key that changes answers.
+std::string settings_of(const JobConfig& config) {
+  constexpr std::array<std::string_view, 4> kOther{"generate.output", "generate.prompts", "generate.sequences",
+                                                   "generate.pass_tokens"};
+  std::string text;
+  for (const ConfigEntry& entry : canonical_entries(config)) {
+    const bool counts = entry.key.starts_with("generate.") || entry.key.starts_with("model.");
+    if (counts && std::ranges::find(kOther, entry.key) == kOther.end())
+      text += entry.key + "=" + entry.value + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+json to_json(const Prompt& prompt, const Generation& answer) {
+  return {{"id", json::parse(prompt.id)},
+          {"prompt_tokens", prompt.tokens.size()},
+          {"tokens", answer.tokens},
+          {"ending", name_of(answer.ending)}};
+}
+
+AnswerFile::AnswerFile(const JobContext& context, const std::vector<Prompt>& prompts)
+    : prompts_(prompts),
+      path_(context.directory.new_file(context.config().generate.output)),
+      settings_(settings_of(context.config())) {
+  read_earlier();
+  file_.open(path_, std::ios::app);
+  if (!file_) fail(ExitCode::kIo, "generate.output: cannot write {}: {}", path_.string(), errno_text(errno));
+}
+
+std::string AnswerFile::digest_of_prompt(std::size_t prompt) const {
+  return digest_of(fmt::format("{}{}\n{}", settings_, prompt, fmt::join(prompts_[prompt].tokens, ","))).hex();
+}
+
+void AnswerFile::read_earlier() {
+  std::error_code error;
+  if (!fs::exists(path_, error)) return;
+  const std::string text = read_text_file(path_, kMostBytes);
+  std::size_t whole = 0;  // bytes of whole lines
+  for (std::size_t end = 0; (end = text.find('\n', whole)) != std::string::npos; whole = end + 1) {
+    const json line = json::parse(text.substr(whole, end - whole), nullptr, /*allow_exceptions=*/false);
+    const json number = line.is_object() ? line.value("prompt", json()) : json();
+    const bool is_ours = number.is_number_unsigned() && number.get<std::size_t>() < prompts_.size() &&
+                         line.value("job", "") == digest_of_prompt(number.get<std::size_t>());
+    if (!is_ours)
+      fail(ExitCode::kBadConfig,
+           "generate.output: {} holds answers to other prompts, or of another model or other settings; give this job "
+           "another job.output, or set job.overwrite = true to replace them",
+           path_.string());
+    answered_.insert(number.get<std::size_t>());
+  }
+  if (whole < text.size()) fs::resize_file(path_, whole);
+}
+
+void AnswerFile::append(std::size_t prompt, json answer) {
+  answer["prompt"] = prompt;
+  answer["job"] = digest_of_prompt(prompt);
+  file_ << answer.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
+  if (!file_) fail(ExitCode::kIo, "generate.output: cannot write {}: {}", path_.string(), errno_text(errno));
+}
+
+}  // namespace sluice

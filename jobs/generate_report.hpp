@@ -1,0 +1,48 @@
+// Prompts on their way into a generation, and its answers on their way out.
+#pragma once
+
+#include "answer_file.hpp"
+#include "base/clock.hpp"
+#include "generate/generator.hpp"
+#include "job/job.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+class GenerateReport {
+ public:
+  /// Collective over the job's ranks. The prompts are those of the command line, or of generate.prompts, which rank 0 reads;
+  /// those that an earlier run has answered are left out. Error(kBadData) for one that cannot be answered.
+  GenerateReport(JobContext& context, std::int64_t positions);
+
+  /// The same on every rank.
+  [[nodiscard]] const std::vector<GenerationRequest>& requests() const { return requests_; }
+  /// On the rank of the request. Returns whether its answer is to end here.
+  [[nodiscard]] bool take_token(std::size_t request, std::int64_t token);
+  /// On rank 0.
+  void take_answer(const Generation& answer);
+  /// How many there were, and how fast.
+  void finish();
+
+ private:
+  void read_requests();
+  void print(std::size_t prompt, const Generation& answer) const;
+  void print_in_order(std::size_t prompt, const Generation& answer);
+
+  JobContext& context_;
+  std::vector<Prompt> prompts_;             ///< on rank 0
+  std::vector<GenerationRequest> requests_;  ///< their numbers are places of prompts
+  std::optional<AnswerFile> file_;           ///< on rank 0, of a job file
+  std::map<std::size_t, Generation> waiting_;  ///< for those of earlier prompts, which are printed before
+  std::size_t next_ = 0;                       ///< to print
+  Stopwatch watch_;
+  double first_token_seconds_ = 0;
+  std::int64_t tokens_ = 0, answers_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,93 @@
+#include "base/error.hpp"
+#include "checkpoint/step_directory.hpp"
+#include "config/domain.hpp"
+#include "job/commands/attempt.hpp"
+#include "job/commands/commands.hpp"
+#include "job/console.hpp"
+#include "job/exec_compute_program.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A string as TOML spells it.
+std::string toml_string(const std::string& text) { return toml_text(Value(text)); }
+
+/// The model directory that `source` means, if there is one.
+fs::path find_model(const fs::path& source) {
+  std::error_code error;
+  if (!fs::exists(source, error)) fail(ExitCode::kBadData, "{}: there is no such model, run or checkpoint", source.string());
+  fs::path directory = model_directory_of(source);
+  if (fs::exists(directory / "config.json", error)) return directory;
+  if (fs::exists(source / "job.toml", error))
+    fail(ExitCode::kBadData,
+         "{}: the run has saved no step to generate from; checkpoint.every_steps and checkpoint.every_minutes say when one "
+         "is saved",
+         source.string());
+  fail(ExitCode::kBadData,
+       "{}: found neither a config.json nor saved steps, expected a model's directory, a run's, or a saved step",
+       source.string());
+}
+
+std::vector<Prompt> prompts_of(const GenerateArguments& arguments) {
+  if (!arguments.prompts.empty()) return read_prompts(arguments.prompts);
+  std::vector<Prompt> prompts;
+  for (const std::string& ids : arguments.prompt_tokens)
+    prompts.push_back({fmt::to_string(prompts.size()), parse_token_ids(ids)});
+  if (prompts.empty())
+    fail(ExitCode::kUsage, "nothing to answer: give --prompt-tokens or --prompts");
+  return prompts;
+}
+
+AnswerForm form_of(const GenerateArguments& arguments) {
+  if (arguments.json) return AnswerForm::kJson;
+  return arguments.print_tokens ? AnswerForm::kTokens : AnswerForm::kText;
+}
+
+/// The job that answers these prompts, with room for just them.
+JobConfig job_of(const GenerateArguments& arguments, const fs::path& model, const std::vector<Prompt>& prompts) {
+  const auto longest = std::ranges::max_element(
+      prompts, {}, [](const Prompt& prompt) { return prompt.tokens.size(); });
+  std::vector<std::string> overrides{"job.kind=generate", "job.output=none", "generate.prompts=none",
+                                     "model.path=" + toml_string(model.string()),
+                                     fmt::format("generate.sequences={}", std::min<std::size_t>(prompts.size(), 8))};
+  overrides.insert(overrides.end(), arguments.settings.begin(), arguments.settings.end());
+  overrides.insert(overrides.end(), arguments.overrides.begin(), arguments.overrides.end());
+  JobConfig config = parse_job_config("", "sluice generate", overrides);
+  config.generate.positions = std::ssize(longest->tokens) + config.generate.max_tokens;
+  config.job.output.clear();  // there is none
+  if (config.memory.offload_path.empty()) config.memory.offload_path = fs::temp_directory_path();
+  return config;
+}
+
+Attempt prepare(const GenerateArguments& arguments) {
+  Attempt attempt;
+  try {
+    GenerateRequest request{prompts_of(arguments), form_of(arguments)};
+    attempt.config =
+        std::make_unique<JobConfig>(job_of(arguments, find_model(arguments.source), request.prompts));
+    exec_compute_program(*attempt.config, arguments.words);
+    attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
+    const ModelConfig& model = attempt.blueprint->model.config;
+    require_answerable(request.prompts, model, usable_positions(model, attempt.config->generate.positions));
+    attempt.request = std::make_unique<GenerateRequest>(std::move(request));
+  } catch (...) {
+    attempt.outcome = current_failure();
+  }
+  return attempt;
+}
+
+}  // namespace
+
+int generate_command(const GenerateArguments& arguments) {
+  console::keep_stdout_for_results();
+  SignalWatch signals;
+  return run_attempt(prepare(arguments), signals);
+}
+
+}  // namespace sluice

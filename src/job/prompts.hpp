@@ -1,0 +1,37 @@
+// Prompts, as a file or a command line gives them, and as a model takes them.
+#pragma once
+
+#include "model/model_config.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+struct Prompt {
+  std::string id;                    ///< JSON: as its file names it, or else its number, from 0
+  std::vector<std::int64_t> tokens;  ///< ids
+};
+
+/// "5,17,42" as ids. Error(kUsage).
+[[nodiscard]] std::vector<std::int64_t> parse_token_ids(std::string_view text);
+
+/// The prompts of a JSONL file: objects with "tokens", and perhaps an "id". Error(kIo) if it cannot be read; Error(kBadData) with
+/// the line of the first that is none.
+[[nodiscard]] std::vector<Prompt> read_prompts(const std::filesystem::path& file);
+
+/// Error(kBadData) for a prompt without tokens, with an id that the vocabulary lacks, or with as many tokens as `positions`, so
+/// that no answer can follow.
+void require_answerable(const std::vector<Prompt>& prompts, const ModelConfig& model, std::int64_t positions);
+
+/// Positions that a model has, of so many that are wanted.
+[[nodiscard]] std::int64_t usable_positions(const ModelConfig& model, std::int64_t wanted);
+
+/// The tokens that end a text, as generation_config.json or else config.json in a model's directory says; none if neither does.
+/// Error(kBadData) for what is no JSON.
+[[nodiscard]] std::vector<std::int64_t> read_end_tokens(const std::filesystem::path& directory);
+
+}  // namespace sluice

@@ -1,0 +1,30 @@
+#include "plan/answer_memory.hpp"
+
+#include "base/round.hpp"
+#include "model/blocks/layer_blocks.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+std::int64_t answer_slots(std::int64_t sequences, int world) { return divide_up(sequences, std::int64_t{world}); }
+
+AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& answers, int world, DType dtype) {
+  // Logits of each in the dtype and in float32, and of one what choosing a token takes: copies, powers, an order.
+  constexpr std::int64_t kChoiceBytes = 32;
+  // A layer's states as they are taken from the cache, as they are changed, and between.
+  constexpr std::int64_t kStateCopies = 4;
+  const std::int64_t slots = answer_slots(answers.sequences, world);
+  AnswerMemory memory;
+  std::int64_t largest_state = 0;
+  for (const AttentionKind kind : model.attention) {
+    const BlockCache cache = block_of(kind).cache(model, size_of(dtype));
+    memory.cache += slots * (answers.positions * cache.position_bytes + cache.sequence_bytes);
+    largest_state = std::max(largest_state, cache.sequence_bytes);
+  }
+  memory.activations = slots * (model.vocab_size * 2 * size_of(DType::kFloat32) + kStateCopies * largest_state) +
+                       model.vocab_size * kChoiceBytes;
+  return memory;
+}
+
+}  // namespace sluice
