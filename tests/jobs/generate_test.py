@@ -1,0 +1,160 @@
+"""sluice generate and job.kind = "generate": the tokens are transformers', wherever they come from."""
+import json
+import subprocess
+import sys
+import unittest
+
+import h5py
+
+import program
+from program import FIXTURES, JobTest, SLUICE, mpirun, reference_job, sluice
+
+PROMPT, TOKENS = 8, 40  # as make_generation.py; ids to compare
+
+
+def expected_ids(fixture):
+    """A prompt and what transformers makes of it."""
+    with h5py.File(FIXTURES / "generation.h5") as file:
+        ids = file[fixture]["tokens"][: PROMPT + TOKENS].tolist()
+    return ids[:PROMPT], ids[PROMPT:]
+
+
+def words(ids):
+    return ",".join(map(str, ids))
+
+
+class GenerateTest(JobTest):
+    def stdout_of(self, ranks, *arguments, status=0):
+        """What the program prints as its result."""
+        launcher = [] if ranks == 1 else [str(program.MPIRUN), "-np", str(ranks)]
+        ran = subprocess.run([*launcher, SLUICE, "generate", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+        self.assertEqual(ran.returncode, status, ran.stdout + ran.stderr)
+        return ran.stdout
+
+
+class Commands(GenerateTest):
+    def test_prints_the_ids_of_transformers_at_any_rank_count(self):
+        for fixture in ("qwen3-moe-tiny", "qwen3_5-moe-tiny"):
+            prompt, answer = expected_ids(fixture)
+            for ranks, layout in ((1, 0), (2, 0), (3, 0), (3, 1)):
+                printed = self.stdout_of(ranks, FIXTURES / fixture, "--prompt-tokens", words(prompt), "--max-tokens", TOKENS,
+                                         "--dtype", "float32", "--print-tokens", "--set", f"parallel.expert_parallel={layout}")
+                self.assertEqual(printed, words(answer) + "\n")
+
+    def test_drawn_ids_depend_on_the_seed_and_not_on_the_ranks(self):
+        model = FIXTURES / "olmoe-tiny"
+        prompts = ["--prompt-tokens", "5,17,42", "--prompt-tokens", "9"]
+        drawn = [self.stdout_of(ranks, model, *prompts, "--max-tokens", 12, "--dtype", "float32", "--temperature", 0.9, "--top-p",
+                                0.9, "--seed", seed, "--json") for ranks, seed in ((1, 3), (3, 3), (1, 4))]
+        self.assertEqual(drawn[0], drawn[1])
+        self.assertNotEqual(drawn[0], drawn[2])
+        answers = [json.loads(line) for line in drawn[0].splitlines()]
+        self.assertEqual([answer["id"] for answer in answers], [0, 1])
+        self.assertEqual([answer["prompt_tokens"] for answer in answers], [3, 1])
+        self.assertEqual({answer["ending"] for answer in answers}, {"max_tokens"})
+
+    def test_experts_may_lie_on_a_disk(self):
+        prompt, answer = expected_ids("qwen3-moe-tiny")
+        printed = self.stdout_of(2, FIXTURES / "qwen3-moe-tiny", "--prompt-tokens", words(prompt), "--max-tokens", TOKENS, "--dtype",
+                                 "float32", "--print-tokens", "--set", "memory.offload=disk", "--set", "memory.limit=190MiB")
+        self.assertEqual(printed, words(answer) + "\n")
+
+    def test_takes_a_run_and_a_saved_step(self):
+        fixture = "qwen3-moe-tiny"
+        job = self.write_job(**reference_job(fixture, debug={"dump": ""}, train={"steps": 4}, checkpoint={"every_steps": 2}))
+        self.expect(sluice("run", job), 0)
+        run = self.output_of(job)
+        exported = self.directory / "exported"
+        self.expect(sluice("checkpoint", "export", run, exported), 0)
+        options = ["--prompt-tokens", "5,17,42", "--max-tokens", 20, "--dtype", "float32", "--print-tokens"]
+        found = [self.stdout_of(2, source, *options) for source in (run, run / "checkpoints/step-00000004", exported)]
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(found[0], found[2])
+        self.assertNotEqual(found[0], self.stdout_of(1, FIXTURES / fixture, *options))
+
+    def test_the_end_token_ends_an_answer_unless_it_is_ignored(self):
+        model = self.directory / "model"
+        model.mkdir()
+        for file in (FIXTURES / "qwen3-moe-tiny").iterdir():
+            if file.name not in ("generation_config.json", "reference.h5"):
+                (model / file.name).symlink_to(file)
+        prompt, answer = expected_ids("qwen3-moe-tiny")
+        (model / "generation_config.json").write_text(json.dumps({"eos_token_id": [511, answer[9]]}))
+        options = [model, "--prompt-tokens", words(prompt), "--max-tokens", TOKENS, "--dtype", "float32", "--json"]
+        ended = json.loads(self.stdout_of(1, *options))
+        self.assertEqual(ended["tokens"], answer[: answer.index(answer[9])])
+        self.assertEqual(ended["ending"], "end_token")
+        self.assertEqual(json.loads(self.stdout_of(1, *options, "--ignore-eos"))["tokens"], answer)
+
+    def test_bad_input_has_one_clear_error(self):
+        model = FIXTURES / "qwen3-tiny-yarn"
+        for status, part, arguments in (
+                (64, "expected token ids such as 5,17,42", [model, "--prompt-tokens", "5,x"]),
+                (64, "nothing to answer", [model]),
+                (65, "the token id 600, but the model's vocabulary ends at 511", [model, "--prompt-tokens", "5,600"]),
+                (65, "prompt 0 has 64 tokens, and a sequence at most 64", [model, "--prompt-tokens", words(range(64))]),
+                (65, "there is no such model", [self.directory / "nothing", "--prompt-tokens", 5]),
+                (65, "neither a config.json nor saved steps", [self.directory, "--prompt-tokens", 5]),
+                (78, "expected a number from 0 to 100", [model, "--prompt-tokens", 5, "--temperature", -1]),
+                (64, "--max-token", [model, "--prompt-tokens", 5, "--max-token", 1])):
+            result = sluice("generate", *arguments)
+            self.expect(result, status, part)
+            self.assertLessEqual(len(result.output.strip().splitlines()), 2, result.output)
+        (self.directory / "job.toml").write_text("")
+        self.expect(mpirun(2, SLUICE, "generate", self.directory, "--prompt-tokens", 5), 65, "the run has saved no step")
+
+
+class Jobs(GenerateTest):
+    def write_prompts(self, count):
+        path = self.directory / "prompts.jsonl"
+        prompts = [{"id": f"p{i}", "tokens": [(7 * i + j) % 500 for j in range(1 + i % 5)]} for i in range(count)]
+        path.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+        return path
+
+    def job(self, prompts, name="job.toml", **changes):
+        generate = {"prompts": prompts, "max_tokens": 15, "positions": 30, "sequences": 4, "temperature": 0.7}
+        return self.write_job(name, job={"kind": "generate"}, model={"path": FIXTURES / "qwen3_5-moe-tiny", "dtype": "float32"},
+                              generate=generate | changes)
+
+    def answers(self, job):
+        lines = (self.output_of(job) / "answers.jsonl").read_text().splitlines()
+        return {answer["prompt"]: answer for answer in map(json.loads, lines)}
+
+    def test_goes_on_where_an_earlier_run_has_ended(self):
+        job = self.job(self.write_prompts(11))
+        self.expect(mpirun(3, SLUICE, "run", job), 0, "answered 11 prompts")
+        whole = self.answers(job)
+        self.assertEqual([whole[i]["id"] for i in range(11)], [f"p{i}" for i in range(11)])
+        file = self.output_of(job) / "answers.jsonl"
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text("".join(lines[:4]) + lines[4][:20])
+        self.expect(mpirun(2, SLUICE, "run", job), 0, "4 of 11 prompts by an earlier run", "answered 7 prompts")
+        self.assertEqual(self.answers(job), whole)
+        self.expect(sluice("run", job), 0, "11 of 11 prompts by an earlier run")
+        self.assertEqual(self.answers(job), whole)
+
+    def test_does_not_mix_answers_of_other_settings(self):
+        job = self.job(self.write_prompts(2))
+        self.expect(sluice("run", job), 0)
+        self.expect(sluice("run", job, "--set", "generate.seed=1"), 78, "generate.output", "job.overwrite = true")
+        self.expect(sluice("run", job, "--set", "generate.seed=1", "--set", "job.overwrite=true"), 0, "answered 2 prompts")
+
+    def test_prompts_are_checked_before_the_weights_are_read(self):
+        prompts = self.directory / "bad.jsonl"
+        prompts.write_text('{"tokens": [1]}\n{"tokens": "x"}\n')
+        self.expect(sluice("run", self.job(prompts)), 65, "bad.jsonl:2", "expected an array of token ids")
+        self.expect(sluice("run", self.job(self.directory / "none.jsonl", "other.toml")), 65, "none.jsonl")
+
+    def test_memory_is_planned_and_checked(self):
+        job = self.job(self.write_prompts(2))
+        self.expect(sluice("check", job, "--ranks", 2), 0, "is fine")
+        planned = {}
+        for sequences in (4, 8):
+            told = sluice("plan", job, "--ranks", 2, "--json", "--set", f"generate.sequences={sequences}")
+            self.expect(told, 0)
+            planned[sequences] = json.loads(told.output)["ranks"][0]["cache_bytes"]
+        self.assertEqual(planned[8], 2 * planned[4])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
