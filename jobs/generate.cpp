@@ -4,46 +4,44 @@
 
 #include "generate/generator.hpp"
 #include "generate_report.hpp"
+#include "generation.hpp"
 #include "job/job.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
 #include "plan/answer_memory.hpp"
 
+#include <optional>
+
 namespace sluice {
 namespace {
-
-GenerationOptions options_of(const JobContext& context) {
-  const GenerateSettings& settings = context.config().generate;
-  GenerationOptions options;
-  options.sampler = {.temperature = settings.temperature,
-                     .top_k = settings.top_k,
-                     .top_p = settings.top_p,
-                     .min_p = settings.min_p,
-                     .repetition_penalty = settings.repetition_penalty,
-                     .seed = static_cast<std::uint64_t>(settings.seed)};
-  options.max_tokens = settings.max_tokens;
-  options.pass_tokens = settings.pass_tokens;
-  if (!settings.ignore_eos) options.end_tokens = read_end_tokens(context.config().model.path);
-  return options;
-}
 
 void generate_answers(JobContext& context) {
   const JobConfig& config = context.config();
   const ModelDescription& model = context.blueprint.model;
   const std::int64_t positions = usable_positions(model.config, config.generate.positions);
-  const GenerationOptions options = options_of(context);
+  const GenerationOptions options = generation_options(config);
   GenerateReport report(context, positions);
   const Weights weights = make_weights(context);
 
   context.comm.set_deadline("step", config.deadline.step_seconds);
-  CachedForward forward(context.comm, model.config, model.manifest, weights.arena,
-                        answer_slots(config.generate.sequences, context.comm.size()), positions,
-                        weights.offload.get());
+  StageBinder binder(context.comm, model.config, model.manifest, weights.arena, /*experts_in_turn=*/false,
+                     weights.offload.get());
+  CachedForward forward(binder, model.config, answer_slots(config.generate.sequences, context.comm.size()),
+                        positions);
   if (weights.offload) weights.offload->page();
   context.directory.set_status("generating");
-  generate(forward, report.requests(), options,
-           [&](std::size_t request, std::int64_t token) { return report.take_token(request, token); },
-           [&](const Generation& answer) { report.take_answer(answer); });
+  // Answers to a job file's prompts are kept, so that it can go on; those to a command line's are not.
+  std::optional<SignalWatch::StopRequest> stop;
+  if (context.request == nullptr) stop.emplace(context.signals);
+  const bool all = generate(
+      forward, report.requests(), options,
+      [&](std::size_t request, std::int64_t token) { return report.take_token(request, token); },
+      [&](const Generation& answer) { report.take_answer(answer); },
+      [&] {
+        context.comm.set_deadline("step", config.deadline.step_seconds);
+        return stop && stop->number() != 0;
+      });
+  if (!all) context.ending = ExitCode::kResumable;
   report.finish();
 }
 

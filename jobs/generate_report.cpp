@@ -1,6 +1,6 @@
 #include "generate_report.hpp"
 
-#include "comm/run_together.hpp"
+#include "generation.hpp"
 #include "job/console.hpp"
 
 #include <fmt/ranges.h>
@@ -8,42 +8,23 @@
 #include <utility>
 
 namespace sluice {
-namespace {
-
-using nlohmann::json;
-
-/// As text for other ranks, and back.
-json to_json(const std::vector<GenerationRequest>& requests) {
-  json out = json::array();
-  for (const GenerationRequest& request : requests) out.push_back({request.number, request.prompt});
-  return out;
-}
-
-std::vector<GenerationRequest> requests_from(const json& list) {
-  std::vector<GenerationRequest> out;
-  for (const json& request : list) out.push_back({request[0], request[1]});
-  return out;
-}
-
-}  // namespace
-
 GenerateReport::GenerateReport(JobContext& context, std::int64_t positions) : context_(context) {
-  const std::string text = share_from_root(context.comm, [&] {
+  requests_ = share_requests(context.comm, [&] {
     const GenerateRequest* request = context.request;
     prompts_ = request != nullptr ? request->prompts : read_prompts(context.config().generate.prompts);
     require_answerable(prompts_, context.blueprint.model.config, positions);
     if (request == nullptr) file_.emplace(context, prompts_);
-    read_requests();
-    return to_json(requests_).dump();
+    return open_requests();
   });
-  requests_ = requests_from(json::parse(text));
   if (context.is_root() && requests_.size() < prompts_.size())
     console::line("answered  {} of {} prompts by an earlier run", prompts_.size() - requests_.size(), prompts_.size());
 }
 
-void GenerateReport::read_requests() {
+std::vector<GenerationRequest> GenerateReport::open_requests() const {
+  std::vector<GenerationRequest> open;
   for (std::size_t i = 0; i < prompts_.size(); ++i)
-    if (!file_ || !file_->is_answered(i)) requests_.push_back({static_cast<std::int64_t>(i), prompts_[i].tokens});
+    if (!file_ || !file_->is_answered(i)) open.push_back({static_cast<std::int64_t>(i), prompts_[i].tokens});
+  return open;
 }
 
 bool GenerateReport::take_token(std::size_t, std::int64_t) {
@@ -56,7 +37,7 @@ void GenerateReport::take_answer(const Generation& answer) {
   ++answers_;
   tokens_ += std::ssize(answer.tokens);
   if (file_)
-    file_->append(prompt, sluice::to_json(prompts_[prompt], answer));
+    file_->append(prompt, to_json(prompts_[prompt], answer));
   else
     print_in_order(prompt, answer);
 }
@@ -71,7 +52,7 @@ void GenerateReport::print_in_order(std::size_t prompt, const Generation& answer
 
 void GenerateReport::print(std::size_t prompt, const Generation& answer) const {
   if (context_.request->form == AnswerForm::kJson)
-    console::result(sluice::to_json(prompts_[prompt], answer).dump() + "\n");
+    console::result(to_json(prompts_[prompt], answer).dump() + "\n");
   else
     console::result(fmt::format("{}\n", fmt::join(answer.tokens, ",")));
 }

@@ -30,7 +30,8 @@ class GenerateReport {
   void finish();
 
  private:
-  void read_requests();
+  /// On rank 0: what is not answered yet.
+  [[nodiscard]] std::vector<GenerationRequest> open_requests() const;
   void print(std::size_t prompt, const Generation& answer) const;
   void print_in_order(std::size_t prompt, const Generation& answer);
 

@@ -18,6 +18,7 @@
 #include "train/debug_dump.hpp"
 #include "train/trainer.hpp"
 #include "train_report.hpp"
+#include "train_samples.hpp"
 
 #include <cstring>
 #include <functional>
@@ -115,6 +116,7 @@ void train(JobContext& context) {
   if (weights.offload) weights.offload->page();
   const LearningRateSchedule schedule = learning_rate_schedule(config);
   TrainReport report(context, weights.load);
+  TrainSamples samples(context, trainer, state.steps_done());
   std::optional<DebugDump> dump = state.resumes() ? std::nullopt : open_dump(context);
   if (state.resumes() && !config.debug.dump.empty() && context.is_root())
     log::warning(
@@ -137,6 +139,7 @@ void train(JobContext& context) {
     context.directory.set_step(step + 1);
     const bool ends = state.after_step(step + 1, list);
     if (weights.offload) weights.offload->page();
+    samples.after_step(step + 1);
     if (!ends) continue;
     context.ending = ExitCode::kResumable;
     return report.finish();

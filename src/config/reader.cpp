@@ -176,8 +176,10 @@ void JobReader::check_contradictions() {
       fmt::format("found nothing, expected an HDF5 file with the dataset tokens, because job.kind is \"{}\"",
                   trains ? "train" : "evaluate"));
   const bool generates = c.job.kind == JobKind::kGenerate;
-  expect(!generates || !c.generate.prompts.empty(), {"generate.prompts", "job.kind"},
-         "found nothing, expected a JSONL file of prompts, because job.kind is \"generate\"");
+  const bool answers = generates || (trains && c.generate.every_steps > 0);
+  expect(!answers || !c.generate.prompts.empty(), {"generate.prompts", "job.kind", "generate.every_steps"},
+         fmt::format("found nothing, expected a JSONL file of prompts, because {}",
+                     generates ? "job.kind is \"generate\"" : "generate.every_steps is not 0"));
   expect(reads_tokens || generates || c.model.init == ModelInit::kCheckpoint, {"model.init", "job.kind"},
          fmt::format("found \"random\", expected \"checkpoint\", because job.kind is \"{}\"",
                      c.job.kind == JobKind::kExport ? "export" : "load"));

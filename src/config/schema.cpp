@@ -280,10 +280,12 @@ Table export_table() {
 Table generate_table() {
   return TableBuilder("generate", &JobConfig::generate, "Answers to prompts")
       .key("prompts", &GenerateSettings::prompts, Path{true},
-           "JSONL file, needed to generate: a prompt a line, an object with prompt (text), tokens (ids) or messages "
+           "JSONL file, needed to generate, or while training with every_steps: a prompt a line, an object with prompt (text), tokens (ids) or messages "
            "(with chat = true), and an id if you like")
       .key("output", &GenerateSettings::output, Path{},
            "JSONL file of the answers, in the order in which they end; relative to the run directory")
+      .key("every_steps", &GenerateSettings::every_steps, Integer{0, 1'000'000'000},
+           "while training, answer the prompts after every so many steps; 0 = never", "steps")
       .key("max_tokens", &GenerateSettings::max_tokens, Integer{1, 1 << 20}, "of an answer", "tokens")
       .key("positions", &GenerateSettings::positions, Integer{2, 1 << 20},
            "of prompt and answer together, for which memory is taken", "tokens")

@@ -28,13 +28,11 @@ at::Tensor last_rows(std::span<const SequencePart> parts) {
 
 }  // namespace
 
-CachedForward::CachedForward(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-                             const ShardArena& weights, std::int64_t slots, std::int64_t positions,
-                             OffloadedUnits* offload)
-    : comm_(comm),
-      binder_(comm, model, manifest, weights, /*experts_in_turn=*/false, offload),
-      decoder_(model, binder_.views(), positions),
-      cache_(model, slots, positions, weights.dtype()),
+CachedForward::CachedForward(StageBinder& binder, const ModelConfig& model, std::int64_t slots,
+                             std::int64_t positions)
+    : binder_(binder),
+      decoder_(model, binder.views(), positions),
+      cache_(model, slots, positions, binder.weights().dtype()),
       lengths_(static_cast<std::size_t>(slots), 0) {}
 
 void CachedForward::clear(std::int64_t slot) {
@@ -44,6 +42,7 @@ void CachedForward::clear(std::int64_t slot) {
 
 at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted) {
   const at::NoGradGuard no_grad;
+  binder_.begin_pass(OffloadedUnits::Pass::kForward);
   std::vector<SequencePart> parts;
   for (const NewTokens& part : news) {
     std::int64_t& length = lengths_[static_cast<std::size_t>(part.slot)];
@@ -53,7 +52,7 @@ at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted)
   }
   at::Tensor logits = head(layers(embed(ids_of(news)), parts), parts, wanted);
   std::int64_t broken = at::isfinite(logits).all().item<bool>() ? 0 : 1;
-  comm_.all_reduce_sum(std::span(&broken, 1));
+  comm().all_reduce_sum(std::span(&broken, 1));
   if (broken > 0)
     fail(ExitCode::kNumerics, "a logit is not finite. Likely cause: weights that are broken");
   return logits;

@@ -26,11 +26,9 @@ struct NewTokens {
 
 class CachedForward {
  public:
-  /// Collective over `comm`. References must outlive this. Room for `slots` sequences on this rank, of at most `positions`
-  /// tokens; allocates the cache and gather slots, and nothing that lasts after that.
-  CachedForward(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-                const ShardArena& weights, std::int64_t slots, std::int64_t positions,
-                OffloadedUnits* offload = nullptr);
+  /// `binder`, which must outlive this, may be that of a trainer, between its steps. Room for `slots` sequences on this rank,
+  /// of at most `positions` tokens; allocates the cache, and nothing that lasts after that but what experts exchange.
+  CachedForward(StageBinder& binder, const ModelConfig& model, std::int64_t slots, std::int64_t positions);
 
   /// Whose logits are wanted: of the last token of each sequence, or of all.
   enum class Wanted : bool { kLast, kAll };
@@ -48,15 +46,14 @@ class CachedForward {
   }
   [[nodiscard]] std::int64_t slots() const { return std::ssize(lengths_); }
   [[nodiscard]] std::int64_t positions() const { return cache_.positions(); }
-  [[nodiscard]] Communicator& comm() const { return comm_; }
+  [[nodiscard]] Communicator& comm() const { return binder_.comm(); }
 
  private:
   [[nodiscard]] at::Tensor embed(const at::Tensor& ids);
   [[nodiscard]] at::Tensor layers(at::Tensor hidden, std::span<const SequencePart> parts);
   [[nodiscard]] at::Tensor head(const at::Tensor& hidden, std::span<const SequencePart> parts, Wanted wanted);
 
-  Communicator& comm_;
-  StageBinder binder_;
+  StageBinder& binder_;
   Decoder decoder_;
   SequenceCache cache_;
   std::vector<std::int64_t> lengths_;  ///< by slot

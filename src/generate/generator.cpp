@@ -134,19 +134,23 @@ void unpack(std::span<const std::int64_t> numbers, const GenerationConsumer& con
 
 }  // namespace
 
-void generate(CachedForward& forward, std::span<const GenerationRequest> requests,
+bool generate(CachedForward& forward, std::span<const GenerationRequest> requests,
               const GenerationOptions& options, const TokenListener& listener,
-              const GenerationConsumer& consumer) {
+              const GenerationConsumer& consumer, const StopQuestion& stops) {
   Answering answering(forward, requests, options, listener);
   for (bool goes_on = !requests.empty(); goes_on;) {
     const std::vector<Generation> done = answering.pass();
-    std::array<std::int64_t, 2> counts{answering.is_done() ? 0 : 1, std::ssize(done)};
+    std::array<std::int64_t, 3> counts{answering.is_done() ? 0 : 1, std::ssize(done), stops && stops() ? 1 : 0};
     forward.comm().all_reduce_sum(std::span(counts));
-    goes_on = counts[0] > 0;
-    if (counts[1] == 0) continue;
-    const std::vector<std::int64_t> own = packed(done);
-    unpack(gather_to_root(forward.comm(), std::span<const std::int64_t>(own)), consumer);
+    const auto [unfinished, found, stopping] = counts;
+    goes_on = unfinished > 0;
+    if (found > 0) {
+      const std::vector<std::int64_t> own = packed(done);
+      unpack(gather_to_root(forward.comm(), std::span<const std::int64_t>(own)), consumer);
+    }
+    if (goes_on && stopping > 0) return false;
   }
+  return true;
 }
 
 }  // namespace sluice

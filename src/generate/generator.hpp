@@ -42,10 +42,14 @@ using TokenListener = std::function<bool(std::size_t request, std::int64_t token
 /// Called on rank 0 when an answer is done, in the order in which they end.
 using GenerationConsumer = std::function<void(const Generation& generation)>;
 
+/// Called on every rank after each pass; once it returns true on one, no answer goes on, and those that have begun are dropped.
+using StopQuestion = std::function<bool()>;
+
 /// Collective over the communicator of `forward`, with the same requests on every rank: prompt i belongs to rank i modulo
-/// their number. Prompts must leave a position for an answer. `listener` may be empty.
-void generate(CachedForward& forward, std::span<const GenerationRequest> requests,
+/// their number. Prompts must leave a position for an answer. `listener` and `stops` may be empty. Returns whether all were
+/// answered.
+bool generate(CachedForward& forward, std::span<const GenerationRequest> requests,
               const GenerationOptions& options, const TokenListener& listener,
-              const GenerationConsumer& consumer);
+              const GenerationConsumer& consumer, const StopQuestion& stops = {});
 
 }  // namespace sluice

@@ -29,7 +29,7 @@ std::int64_t runtime_bytes(std::int64_t activations) {
 
 /// The first micro-batch is the largest. Of answers each rank takes one row of tokens through the model at a time.
 TokenLoad token_load(const ParallelDims& dims, const Workload& work, int rank) {
-  if (work.answers)
+  if (work.answers && !work.trains)
     return {.own_sequences = 1, .group_ranks = dims.expert_parallel, .group_sequences = dims.expert_parallel};
   const auto sequences = [&](int of) { return equal_part(work.batch_sequences, dims.world, of).count(); };
   TokenLoad load{.own_sequences = sequences(rank), .group_ranks = dims.expert_parallel, .group_sequences = 0};
@@ -49,7 +49,8 @@ constexpr std::int64_t kLossBytes = sizeof(double);
 /// The tokens of a step, each sequence with one target more than it has inputs, and in an evaluation their
 /// losses: every rank has its own share, and rank 0 the whole batch as well.
 std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequences) {
-  if (work.answers) return work.answers->sequences * work.answers->positions * std::int64_t{sizeof(std::int64_t)};
+  if (work.answers && !work.trains)
+    return work.answers->sequences * work.answers->positions * std::int64_t{sizeof(std::int64_t)};
   const std::int64_t held = own_sequences + (rank == 0 ? work.batch_sequences : 0);
   const std::int64_t losses = work.trains ? 0 : held * work.sequence_length * kLossBytes;
   return held * (work.sequence_length + 1) * kTokenBytes +

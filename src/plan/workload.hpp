@@ -28,7 +28,9 @@ struct Workload {
     std::int64_t sequences = 0;  ///< over all ranks
     std::int64_t positions = 0;  ///< of each: prompt and answer
   };
-  std::optional<Answers> answers{};  ///< sequence_length then is what a rank takes through the model at once
+  /// Of a job that does not train sequence_length then is what a rank takes through the model at once; between the steps of one
+  /// that does a rank takes no more than a micro-batch.
+  std::optional<Answers> answers{};
 
   // Of a layer, from forward to backward, besides its input.
   bool keeps_attention = true;  ///< what attention made, and what lies between the layer's halves

@@ -55,6 +55,7 @@ class StageBinder {
   /// they are to travel instead of the table.
   [[nodiscard]] std::optional<RowExchange> embedding_rows(std::span<const at::Tensor> ids) const;
 
+  [[nodiscard]] Communicator& comm() const { return comm_; }
   [[nodiscard]] const ShardArena& weights() const { return weights_; }
   [[nodiscard]] const StagePlan& stages() const { return stages_; }
   [[nodiscard]] ParameterViews& views() { return views_; }

@@ -70,6 +70,8 @@ class Trainer {
 
   /// Error(kInternal) where gradients are released.
   [[nodiscard]] const ShardArena& gradients() const { return store_.shards(); }
+  /// For passes between steps.
+  [[nodiscard]] StageBinder& binder() { return binder_; }
   [[nodiscard]] const Optimizer& optimizer() const { return optimizer_; }
   [[nodiscard]] Optimizer& optimizer() { return optimizer_; }
 

@@ -67,6 +67,7 @@ final_factor = 0.1
 [generate]
 prompts = "p.jsonl"
 output = "o.jsonl"
+every_steps = 7
 max_tokens = 5
 positions = 99
 sequences = 2

@@ -44,8 +44,8 @@ TEST_P(CachedForwardOfModel, finds_the_logits_of_transformers_token_by_token) {
   Communicator& comm = test::test_world();
   for_each_layout([&](int expert_parallel) {
     const test::LoadedModel model(comm, fixture(GetParam()), expert_parallel);
-    CachedForward forward(comm, model.description.config, model.description.manifest, model.weights, 1,
-                          std::ssize(expected.tokens));
+    StageBinder binder(comm, model.description.config, model.description.manifest, model.weights);
+    CachedForward forward(binder, model.description.config, 1, std::ssize(expected.tokens));
     const bool has_tokens = comm.rank() == comm.size() - 1;  // the others take part without
     double largest = 0;
     for (std::int64_t i = 0; i < expected.count(); ++i) {
@@ -74,7 +74,7 @@ TEST_P(CachedForwardOfModel, finds_the_logits_of_a_whole_pass_however_the_tokens
     const at::Tensor whole = trainer.first_logits(batch);
 
     // Two sequences beside each other, the first in pieces, the second a token longer each time.
-    CachedForward forward(comm, description.config, description.manifest, model.weights, 2, kLength);
+    CachedForward forward(trainer.binder(), description.config, 2, kLength);
     std::vector<at::Tensor> found;
     std::int64_t begin = 0;
     for (std::int64_t count : {1, 30, 2, 65, 1, 1}) {

@@ -19,7 +19,8 @@ struct Model {
   Model(const std::string& name, std::int64_t slots, std::int64_t positions, int expert_parallel = 1)
       : comm(test::test_world()),
         model(comm, test::fixture(name), expert_parallel),
-        forward(comm, model.description.config, model.description.manifest, model.weights, slots, positions) {}
+        binder(comm, model.description.config, model.description.manifest, model.weights),
+        forward(binder, model.description.config, slots, positions) {}
 
   /// On rank 0.
   [[nodiscard]] Answers answers(const std::vector<GenerationRequest>& requests, const GenerationOptions& options,
@@ -31,6 +32,7 @@ struct Model {
 
   Communicator& comm;
   test::LoadedModel model;
+  StageBinder binder;
   CachedForward forward;
 };
 
@@ -112,6 +114,18 @@ TEST(Generator, answers_end_where_they_must) {
   EXPECT_EQ(stopped.at(1).ending, Ending::kStopped);
   EXPECT_EQ(full.at(0).tokens.size(), 20U - 3 + 1) << "the last token needs no position";
   EXPECT_EQ(full.at(0).ending, Ending::kPositions);
+}
+
+TEST(Generator, ends_on_all_ranks_when_one_is_asked_to) {
+  Model model("qwen3-tiny-tied", 2, 20);
+  std::size_t answered = 0;
+  std::int64_t passes = 0;
+  const bool is_done = generate(
+      model.forward, some_prompts(), {.max_tokens = 5}, {}, [&](const Generation&) { ++answered; },
+      [&] { return ++passes == 3 && model.comm.rank() == model.comm.size() - 1; });
+  EXPECT_FALSE(is_done);
+  EXPECT_EQ(passes, 3);
+  EXPECT_EQ(answered, 0U);
 }
 
 }  // namespace

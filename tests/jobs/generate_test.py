@@ -156,5 +156,42 @@ class Jobs(GenerateTest):
         self.assertEqual(planned[8], 2 * planned[4])
 
 
+class Training(GenerateTest):
+    def job(self, name, prompts, **changes):
+        tables = reference_job("qwen3-moe-tiny", debug={"dump": ""}, train={"steps": 6}, checkpoint={"every_steps": 4})
+        tables["generate"] = {"prompts": prompts, "max_tokens": 10, "positions": 40, "temperature": 0.9} | changes
+        return self.write_job(name, **tables)
+
+    def test_samples_change_not_one_bit_of_the_training(self):
+        prompts = self.directory / "prompts.jsonl"
+        prompts.write_text('{"tokens": [5, 17, 42]}\n{"id": "b", "tokens": [1]}\n')
+        plain, sampled = self.job("plain.toml", prompts), self.job("sampled.toml", prompts, every_steps=2)
+        losses, weights = [], []
+        for job in (plain, sampled):
+            self.expect(mpirun(2, SLUICE, "run", job), 0)
+            with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+                losses.append(metrics["train/loss"][:].tolist())
+            exported = self.directory / f"{job.stem}-weights"
+            self.expect(sluice("checkpoint", "export", self.output_of(job), exported), 0)
+            weights.append((exported / "model.safetensors").read_bytes())
+        self.assertEqual(losses[0], losses[1])
+        self.assertEqual(weights[0], weights[1])
+        samples = [json.loads(line) for line in (self.output_of(sampled) / "answers.jsonl").read_text().splitlines()]
+        self.assertEqual([(sample["step"], sample["id"]) for sample in sorted(samples, key=lambda s: (s["step"], str(s["id"])))],
+                         [(2, 0), (2, "b"), (4, 0), (4, "b"), (6, 0), (6, "b")])
+        saved = self.stdout_of(2, self.output_of(sampled), "--prompt-tokens", "5,17,42", "--max-tokens", 10, "--temperature", 0.9,
+                               "--dtype", "float32", "--print-tokens")
+        at_end = next(sample for sample in samples if sample["step"] == 6 and sample["id"] == 0)
+        self.assertEqual(saved, words(at_end["tokens"]) + "\n")
+        self.assertFalse((self.output_of(plain) / "answers.jsonl").exists())
+
+    def test_what_samples_take_is_planned(self):
+        prompts = self.directory / "prompts.jsonl"
+        told = [sluice("plan", self.job("job.toml", prompts, every_steps=every), "--ranks", 2, "--json") for every in (0, 2)]
+        planned = [json.loads(one.output)["ranks"][0] for one in told]
+        self.assertEqual(planned[0]["cache_bytes"], 0)
+        self.assertEqual(planned[1]["cache_bytes"], 4 * 3 * 40 * 2 * 2 * 32 * 4, "sequences, layers, positions, k and v, heads, width")
+
+
 if __name__ == "__main__":
     sys.exit(unittest.main(verbosity=2))

@@ -18,6 +18,8 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
     work.micro_batch_sequences = 1;
     work.answers = {config.generate.sequences, config.generate.positions};
   }
+  if (work.trains && config.generate.every_steps > 0)
+    work.answers = {config.generate.sequences, config.generate.positions};
   work.threads = config.parallel.threads;
   work.optimizer = config.optimizer.mode();
   if (config.checkpoint.saves()) work.save_staging_bytes = kSaveStagingBytes;

@@ -1,0 +1,38 @@
+#include "generation.hpp"
+
+#include "comm/run_together.hpp"
+#include "job/prompts.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace sluice {
+
+GenerationOptions generation_options(const JobConfig& config) {
+  const GenerateSettings& settings = config.generate;
+  GenerationOptions options;
+  options.sampler = {.temperature = settings.temperature,
+                     .top_k = settings.top_k,
+                     .top_p = settings.top_p,
+                     .min_p = settings.min_p,
+                     .repetition_penalty = settings.repetition_penalty,
+                     .seed = static_cast<std::uint64_t>(settings.seed)};
+  options.max_tokens = settings.max_tokens;
+  options.pass_tokens = settings.pass_tokens;
+  if (!settings.ignore_eos) options.end_tokens = read_end_tokens(config.model.path);
+  return options;
+}
+
+std::vector<GenerationRequest> share_requests(Communicator& comm,
+                                              const std::function<std::vector<GenerationRequest>()>& make) {
+  using nlohmann::json;
+  const std::string text = share_from_root(comm, [&] {
+    json list = json::array();
+    for (const GenerationRequest& request : make()) list.push_back({request.number, request.prompt});
+    return list.dump();
+  });
+  std::vector<GenerationRequest> requests;
+  for (const json& request : json::parse(text)) requests.push_back({request[0], request[1]});
+  return requests;
+}
+
+}  // namespace sluice

@@ -1,0 +1,71 @@
+#include "train_samples.hpp"
+
+#include "answer_file.hpp"
+#include "base/error.hpp"
+#include "generation.hpp"
+#include "io/file.hpp"
+#include "job/console.hpp"
+#include "plan/answer_memory.hpp"
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <utility>
+
+namespace sluice {
+
+TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t steps_done) : context_(context) {
+  const JobConfig& config = context.config();
+  if (config.generate.every_steps == 0) return;
+  const ModelConfig& model = context.blueprint.model.config;
+  const std::int64_t positions = usable_positions(model, config.generate.positions);
+  options_ = generation_options(config);
+  // No more than the plan has counted for a step.
+  options_.pass_tokens = std::min(options_.pass_tokens, config.data.sequence_length * config.train.micro_batch_sequences);
+  requests_ = share_requests(context.comm, [&] {
+    prompts_ = read_prompts(config.generate.prompts);
+    require_answerable(prompts_, model, positions);
+    keep_samples_until(steps_done);
+    std::vector<GenerationRequest> requests;
+    for (const Prompt& prompt : prompts_) requests.push_back({std::ssize(requests), prompt.tokens});
+    return requests;
+  });
+  forward_ = std::make_unique<CachedForward>(trainer.binder(), model,
+                                             answer_slots(config.generate.sequences, context.comm.size()), positions);
+}
+
+void TrainSamples::keep_samples_until(std::int64_t step) const {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
+  const std::filesystem::path file = context_.directory.new_file(context_.config().generate.output);
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return;
+  std::string kept;
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line) && std::ssize(kept) < kMostBytes;) {
+    const auto sample = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (sample.is_object() && sample.value("step", step + 1) <= step) kept += line + "\n";
+  }
+  write_text_file(file, kept);
+}
+
+void TrainSamples::after_step(std::int64_t step) {
+  if (forward_ == nullptr || step % context_.config().generate.every_steps != 0) return;
+  static_cast<void>(
+      generate(*forward_, requests_, options_, {}, [&](const Generation& answer) { take(step, answer); }));
+}
+
+void TrainSamples::take(std::int64_t step, const Generation& answer) const {
+  const Prompt& prompt = prompts_[answer.request];
+  console::line("sample    step {}  prompt {}: {}", step, prompt.id, fmt::join(answer.tokens, ","));
+  nlohmann::json sample = to_json(prompt, answer);
+  sample["step"] = step;
+  const std::filesystem::path file = context_.directory.file(context_.config().generate.output);
+  std::ofstream out(file, std::ios::app);
+  out << sample.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+  if (!out) fail(ExitCode::kIo, "generate.output: cannot write {}: {}", file.string(), errno_text(errno));
+}
+
+}  // namespace sluice

@@ -1,0 +1,36 @@
+// What a model that is being trained answers to a few prompts, every so many steps.
+#pragma once
+
+#include "generate/generator.hpp"
+#include "job/job.hpp"
+#include "job/prompts.hpp"
+#include "train/trainer.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace sluice {
+
+class TrainSamples {
+ public:
+  /// Collective over the context's communicator. Rank 0 reads generate.prompts, if generate.every_steps is not 0; without, this
+  /// takes no memory. Of an earlier run's samples those of steps behind `steps_done` are taken away.
+  TrainSamples(JobContext& context, Trainer& trainer, std::int64_t steps_done);
+
+  /// Collective over the context's communicator, between steps: answers the prompts if it is time. A line is printed for each,
+  /// and written to generate.output. Nothing that training reads is changed.
+  void after_step(std::int64_t step);
+
+ private:
+  void keep_samples_until(std::int64_t step) const;
+  void take(std::int64_t step, const Generation& answer) const;
+
+  JobContext& context_;
+  std::vector<Prompt> prompts_;  ///< on rank 0
+  std::vector<GenerationRequest> requests_;
+  GenerationOptions options_;
+  std::unique_ptr<CachedForward> forward_;  ///< null if there are no samples
+};
+
+}  // namespace sluice
