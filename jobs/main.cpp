@@ -49,6 +49,7 @@ void add_launch(CLI::App& app, sluice::LaunchArguments& arguments, Action& actio
       ->required()
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("options", arguments.launcher_options, "Options of mpirun, behind --");
+  command->footer("\nIn place of a job file: generate and its arguments.");
   command->callback([&] { action = [&] { return sluice::launch_command(arguments); }; });
 }
 
@@ -187,7 +188,19 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
                      near.empty() ? "" : ". Did you mean " + near + "?");
 }
 
+/// Of "launch ... generate SOURCE ... -- ..." the words of the command that ranks are to run, without those behind --. Only the
+/// name is left of them, in place of a job file.
+std::vector<std::string> take_rank_command(std::vector<std::string>& words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  const auto name = std::find(words.begin(), end, "generate");
+  if (words.empty() || words.front() != "launch" || name == end) return {};
+  std::vector<std::string> command(name, end);
+  words.erase(name + 1, end);
+  return command;
+}
+
 int parse_and_act(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
   CLI::App app("Sluice loads and trains large mixture-of-experts models on machines where memory is short.",
                "sluice");
   app.set_version_flag("--version", sluice::versions_text);
@@ -202,7 +215,8 @@ int parse_and_act(int argc, char** argv) {
   sluice::VerifyArguments verify;
   sluice::CheckpointArguments checkpoint;
   sluice::GenerateArguments generate;
-  generate.words.assign(argv + 1, argv + argc);
+  launch.command = take_rank_command(words);
+  generate.words = launch.command.empty() ? words : launch.command;
   add_run(app, job, action);
   add_launch(app, launch, action);
   add_check(app, check, action);
@@ -212,8 +226,8 @@ int parse_and_act(int argc, char** argv) {
   add_verify(app, verify, action);
   add_checkpoint(app, checkpoint, action);
   add_generate(app, generate, action);
-  const std::string first = argc > 1 ? argv[1] : "";
-  if (first == "help" && argc == 2) {
+  const std::string first = words.empty() ? "" : words.front();
+  if (first == "help" && words.size() == 1) {
     std::cout << app.help() << std::flush;
     sluice::console::require_written();
     return 0;
@@ -223,7 +237,13 @@ int parse_and_act(int argc, char** argv) {
     return static_cast<int>(sluice::ExitCode::kUsage);
   }
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> reversed(generate.words.rbegin(), generate.words.rend());
+    app.parse(reversed);  // what ranks will be told is refused here, once
+    if (!launch.command.empty()) {
+      app.clear();
+      reversed.assign(words.rbegin(), words.rend());
+      app.parse(reversed);
+    }
   } catch (const CLI::ParseError& e) {
     const int status = app.exit(e) == 0 ? 0 : static_cast<int>(sluice::ExitCode::kUsage);
     std::cout.flush();

@@ -53,6 +53,13 @@ class Commands(GenerateTest):
         self.assertEqual([answer["prompt_tokens"] for answer in answers], [3, 1])
         self.assertEqual({answer["ending"] for answer in answers}, {"max_tokens"})
 
+    def test_launch_starts_it_on_ranks(self):
+        prompt, answer = expected_ids("qwen3-moe-tiny")
+        asked = ["generate", FIXTURES / "qwen3-moe-tiny", "--prompt-tokens", words(prompt), "--max-tokens", TOKENS, "--dtype",
+                 "float32", "--print-tokens"]
+        self.expect(sluice("launch", "-n", 3, *asked, "--", "--oversubscribe"), 0, words(answer) + "\n")
+        self.expect(sluice("launch", "-n", 3, *asked, "--prompt", "--", "--oversubscribe"), 64, "--prompt")
+
     def test_experts_may_lie_on_a_disk(self):
         prompt, answer = expected_ids("qwen3-moe-tiny")
         printed = self.stdout_of(2, FIXTURES / "qwen3-moe-tiny", "--prompt-tokens", words(prompt), "--max-tokens", TOKENS, "--dtype",

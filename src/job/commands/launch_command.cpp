@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "comm/outcome.hpp"
 #include "job/commands/commands.hpp"
+#include "job/exec_compute_program.hpp"
 #include "job/signal_watch.hpp"
 
 #include <fcntl.h>
@@ -21,16 +22,16 @@ namespace fs = std::filesystem;
 
 constexpr std::array kPassedOn{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-/// mpirun -np N OPTIONS... THIS_PROGRAM run JOB --set...
+/// mpirun -np N OPTIONS... THIS_PROGRAM run --set... -- JOB
 std::vector<std::string> launcher_words(const LaunchArguments& arguments) {
   const char* launcher = std::getenv("MPIRUN");
   std::vector<std::string> words{launcher == nullptr ? "mpirun" : launcher, "-np",
                                  fmt::format("{}", arguments.ranks)};
   words.insert(words.end(), arguments.launcher_options.begin(), arguments.launcher_options.end());
   words.push_back(fs::read_symlink("/proc/self/exe").string());
-  words.emplace_back("run");
-  for (const std::string& change : arguments.job.overrides) words.insert(words.end(), {"--set", change});
-  words.insert(words.end(), {"--", arguments.job.file.string()});
+  const std::vector<std::string> command =
+      arguments.command.empty() ? run_words(arguments.job) : arguments.command;
+  words.insert(words.end(), command.begin(), command.end());
   return words;
 }
 
