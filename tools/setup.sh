@@ -11,9 +11,9 @@ packages=(
   libtorch-dev libopenblas0-openmp libopenblas-openmp-dev libopenblas-dev libdnnl-dev
   libopenmpi-dev openmpi-bin
   libhdf5-dev hdf5-tools
-  libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libxxhash-dev
+  libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libxxhash-dev libpcre2-dev
   libgtest-dev libgmock-dev
-  python3 python3-h5py python3-matplotlib python3-numpy util-linux-extra
+  python3 python3-h5py python3-jinja2 python3-matplotlib python3-numpy util-linux-extra
 )
 wanted=()  # installed where this Debian has them
 case ${1-} in

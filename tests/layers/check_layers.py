@@ -10,7 +10,7 @@ import sys
 SIDE = ["config", "device", "comm", "io", "ops"]  # each stands on base alone
 BELOW_WEIGHTS = ["model", "shard", "manifest", "io", "comm", "device", "base"]
 BELOW_EXPORT = ["weights", *BELOW_WEIGHTS]
-BELOW_TRAIN = ["load", "export", "verify", "metrics", "decoder", "plan", "data", "weights", "model", "shard", "manifest",
+BELOW_TRAIN = ["load", "export", "verify", "metrics", "decoder", "plan", "data", "text", "weights", "model", "shard", "manifest",
                *SIDE, "base"]
 
 # folder: the folders it may include, besides itself. The order of the keys is the order of the layers, lowest first.
@@ -25,6 +25,7 @@ ALLOWED = {
     "shard": ["manifest", "device", "comm", "io", "base"],
     "model": ["shard", "manifest", "comm", "io", "base"],
     "weights": BELOW_WEIGHTS,
+    "text": ["io", "base"],
     "data": ["config", "io", "comm", "base"],
     "plan": ["model", "shard", "manifest", "base"],
     "decoder": ["plan", "model", "shard", "manifest", "ops", "base"],
@@ -46,6 +47,7 @@ FOREIGN = [
     ("NCCL", re.compile(r"nccl"), {"comm"}),
     ("CUDA", re.compile(r"cuda|cublas|driver_types\.h$"), {"device", "comm"}),
     ("HDF5", re.compile(r"hdf5|H5\w+\.h"), {"io"}),
+    ("pcre2", re.compile(r"pcre2"), {"text"}),
     ("LibTorch", re.compile(r"(torch|ATen|c10|caffe2)/"), {"ops", "decoder", "train", "generate", "jobs"}),
 ]
 

@@ -7,6 +7,8 @@ find_package(spdlog CONFIG REQUIRED)
 find_package(tomlplusplus CONFIG REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 add_library(sluice::xxhash ALIAS PkgConfig::XXHASH)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+add_library(sluice::pcre2 ALIAS PkgConfig::PCRE2)
 
 find_path(SLUICE_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
 find_path(SLUICE_CLI11_INCLUDE CLI/CLI.hpp REQUIRED)

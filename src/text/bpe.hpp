@@ -1,0 +1,123 @@
+// Byte pair encoding (Sennrich, Haddow, Birch 2016), as the model "BPE" of tokenizer.json has it.
+#pragma once
+
+#include "text/added_tokens.hpp"
+#include "text/json_node.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace sluice::text {
+
+/// The bytes that a token of a byte-level vocabulary is written for, one character for each; nothing if it is written
+/// otherwise.
+[[nodiscard]] std::optional<std::string> bytes_of_byte_level(std::string_view token);
+
+class Bpe;
+
+/// What a thread keeps while it encodes: room for the word at work, and the tokens of words that it has met. Belongs to one
+/// Bpe; a bounded number of bytes but for the longest word.
+class BpeScratch {
+ public:
+  BpeScratch();
+
+ private:
+  friend class Bpe;
+  /// A part of a word, in a list of its neighbours.
+  struct Symbol {
+    TokenId id;           ///< -1: joined to the one before
+    std::int32_t before;  ///< -1: none
+    std::int32_t behind;  ///< -1: none
+  };
+  struct Candidate {
+    std::uint32_t rank;
+    std::int32_t at;  ///< of the first of the two
+    TokenId joined;
+    [[nodiscard]] bool operator>(const Candidate& other) const {
+      return rank != other.rank ? rank > other.rank : at > other.at;
+    }
+  };
+  static constexpr std::size_t kWordBytes = 27;
+  static constexpr std::size_t kWordTokens = 8;
+  struct Entry {
+    std::array<char, kWordBytes> word;
+    std::uint8_t word_bytes = 0;  ///< 0: an empty entry
+    std::uint8_t token_count;
+    std::array<TokenId, kWordTokens> tokens;
+  };
+  std::vector<TokenId> initial_;  ///< tokens of single characters, before any merge
+  std::vector<Symbol> symbols_;
+  std::vector<Candidate> heap_;
+  std::vector<Entry> entries_;
+};
+
+/// A vocabulary and its merges. Immutable.
+class Bpe {
+ public:
+  /// `node` is "model" of a document; `byte_level`: words come as bytes, and tokens are written as ByteLevel writes them.
+  /// Error(kBadData) for another model than BPE, ids or merges that do not fit, and settings that are not supported
+  /// (dropout, prefixes and suffixes of words).
+  Bpe(const JsonNode& node, bool byte_level);
+
+  /// Appends the tokens of a word. Characters that nothing stands for become the unknown token, or are left out where the
+  /// model has none, as in the tokenizers library.
+  void encode(std::string_view word, BpeScratch& scratch, std::vector<TokenId>& out) const;
+
+  /// The token that is written so in the file.
+  [[nodiscard]] std::optional<TokenId> id_of(std::string_view token) const;
+  /// How the token is written in the file, by id; empty where there is none.
+  [[nodiscard]] const std::vector<std::string>& tokens() const { return tokens_; }
+
+  /// Whether no merge joins two such characters and every character has a token, so that words of characters may be cut
+  /// between them.
+  [[nodiscard]] bool may_cut_between(char32_t first, char32_t second) const;
+
+ private:
+  static constexpr std::uint64_t kNoPair = ~std::uint64_t{0};
+  struct Merge {
+    std::uint64_t pair = kNoPair;  ///< first << 32 | second
+    std::uint32_t rank = 0;
+    TokenId joined = 0;
+  };
+  void read_vocabulary(const JsonNode& node);
+  void read_merges(const JsonNode& node);
+  void add_merge(TokenId first, TokenId second, std::uint32_t rank, TokenId joined);
+  void read_unknown(const JsonNode& node);
+  void read_neighbours();
+  [[nodiscard]] std::size_t slot_of(std::uint64_t pair) const;
+  [[nodiscard]] std::optional<TokenId> character_id(std::string_view character) const;
+  [[nodiscard]] const Merge* find_merge(TokenId first, TokenId second) const;
+
+  [[nodiscard]] std::size_t cut_end(std::string_view word) const;
+  void encode_cut(std::string_view part, BpeScratch& scratch, std::vector<TokenId>& out) const;
+  void encode_new(std::string_view part, BpeScratch& scratch, std::vector<TokenId>& out) const;
+  void take_characters(std::string_view part, std::vector<TokenId>& initial) const;
+  void merge_short(std::span<const TokenId> initial, std::vector<TokenId>& out) const;
+  void merge_long(BpeScratch& scratch, std::vector<TokenId>& out) const;
+  void push_candidate(BpeScratch& scratch, std::int32_t first) const;
+
+  bool byte_level_ = false;
+  bool byte_fallback_ = false;
+  bool fuse_unknown_ = false;
+  bool ignore_merges_ = false;
+  std::optional<TokenId> unknown_;
+  std::unordered_map<std::string, TokenId> ids_;  ///< by how they are written
+  std::unordered_map<std::string, TokenId>
+      words_;  ///< by the text they stand for, where words are looked up whole
+  std::vector<std::string> tokens_;
+  std::array<TokenId, 256> byte_ids_{};  ///< of single bytes; -1: none
+  std::unordered_map<char32_t, TokenId> character_ids_;
+  std::vector<Merge> merges_;  ///< a hash table: a power of two entries, some of them empty
+  bool may_cut_ = false;
+  std::unordered_set<std::uint64_t>
+      neighbours_;  ///< pairs of characters, first << 32 | second, that merges bring together
+};
+
+}  // namespace sluice::text

@@ -1,0 +1,41 @@
+// The normalizer of a tokenizer: what becomes of a text before it is split.
+#pragma once
+
+#include "text/json_node.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::text {
+
+class Normalizer {
+ public:
+  Normalizer() = default;  ///< changes nothing
+  /// NFC, Prepend, Replace (of a text) or a Sequence of them. Error(kBadData) for any other, by name.
+  explicit Normalizer(const JsonNode& node);
+
+  [[nodiscard]] bool changes_nothing() const { return steps_.empty(); }
+  /// `begins`: whether the text is a beginning, before which Prepend puts its text, and not what continues a text
+  /// that was cut.
+  [[nodiscard]] std::string apply(std::string_view text, bool begins = true) const;
+  /// Whether nothing happens across, or to, a line break between two ASCII letters or digits.
+  [[nodiscard]] bool keeps_line_breaks() const;
+
+ private:
+  struct Step {
+    enum class Kind { kCompose, kPrepend, kReplace } kind;
+    std::string pattern;
+    std::string content;
+  };
+  void add(const JsonNode& node);
+  std::vector<Step> steps_;
+};
+
+/// `text` with every occurrence of `pattern`, which is not empty, from the left replaced.
+[[nodiscard]] std::string replaced(std::string_view text, std::string_view pattern, std::string_view content);
+
+/// The text of a pattern {"String": …} at the key "pattern" of `node`; Error(kBadData) for another pattern.
+[[nodiscard]] std::string literal_pattern(const JsonNode& node);
+
+}  // namespace sluice::text

@@ -1,0 +1,71 @@
+// The pre-tokenizer: cuts a normalized text into words, which are then encoded one by one.
+#pragma once
+
+#include "text/json_node.hpp"
+#include "text/matcher.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::text {
+
+/// Words of a text, in order. Some steps change their text; `owned` then holds it.
+struct Words {
+  std::vector<std::string_view> views;
+  std::deque<std::string> owned;
+  std::vector<std::string_view> next;  ///< room for the step at work
+  void clear();
+};
+
+class PreTokenizer {
+ public:
+  PreTokenizer() = default;  ///< a text is one word
+  /// Split, ByteLevel (the last step), Metaspace, Digits or a Sequence of them. Error(kBadData) for any other, by name.
+  explicit PreTokenizer(const JsonNode& node);
+
+  /// Appends the words of `text`, which must outlive them. `at_start`: whether it begins the input, as Metaspace may ask;
+  /// `begins`: whether it begins at all, and is not what continues a text that was cut.
+  void split(std::string_view text, bool at_start, bool begins, Words& words) const;
+
+  /// Whether any step looks at more of a text than its blanks.
+  [[nodiscard]] bool has_patterns() const;
+  /// Whether words are taken as bytes.
+  [[nodiscard]] bool is_byte_level() const { return is_byte_level_; }
+  /// Whether a text may be cut after any line break between two ASCII letters or digits, and has the same words.
+  [[nodiscard]] bool splits_at_line_breaks() const;
+
+ private:
+  enum class Behavior : std::uint8_t {
+    kRemoved,
+    kIsolated,
+    kMergedWithPrevious,
+    kMergedWithNext,
+    kContiguous
+  };
+  enum class Prefix : std::uint8_t { kNever, kFirst, kAlways };
+  struct Step {
+    enum class Kind : std::uint8_t { kSplit, kBlankPrefix, kMetaspace } kind;
+    std::shared_ptr<const Matcher> matcher = nullptr;
+    Behavior behavior = Behavior::kIsolated;
+    bool invert = false;
+    std::string replacement = "";  ///< of blanks, for Metaspace
+    Prefix prefix = Prefix::kAlways;
+    bool splits = true;
+  };
+
+  void add(const JsonNode& node);
+  void add_split(const JsonNode& node);
+  void add_byte_level(const JsonNode& node);
+  void add_metaspace(const JsonNode& node);
+  static void split_by(const Step& step, std::string_view word, std::vector<std::string_view>& out);
+  static void split_metaspace(const Step& step, std::string_view word, bool prefixed, Words& words);
+
+  std::vector<Step> steps_;
+  bool is_byte_level_ = false;
+};
+
+}  // namespace sluice::text

@@ -1,0 +1,129 @@
+// A tokenizer as Hugging Face publishes it: tokenizer.json.
+//
+//   const auto tokenizer = text::Tokenizer::load("models/Qwen3-30B-A3B");
+//   std::vector<text::TokenId> ids = tokenizer.encode("Call me Ishmael.");
+//   std::string text = tokenizer.decode(ids);
+//
+// Ids equal those of the tokenizers library for the families that it is published with: byte-level BPE (Qwen, Llama 3,
+// OLMoE, GPT-2) and BPE of characters with bytes for the others (Mixtral). What is not understood is refused by name.
+#pragma once
+
+#include "base/digest.hpp"
+#include "text/added_tokens.hpp"
+#include "text/bpe.hpp"
+#include "text/normalizer.hpp"
+#include "text/pre_tokenizer.hpp"
+#include "text/token_decoder.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::text {
+
+/// Whether the tokens that the post-processor puts around a text are wanted, such as a begin-of-text.
+enum class Frame : bool { kLeaveOut, kAdd };
+/// What becomes of special tokens in decoded text.
+enum class Specials : bool { kLeaveOut, kKeep };
+
+/// Immutable: all calls are safe from several threads.
+class Tokenizer {
+ public:
+  /// Reads tokenizer.json in a directory. Error(kBadData) if it is missing, broken, or asks for what is not supported.
+  [[nodiscard]] static Tokenizer load(const std::filesystem::path& directory);
+  /// The same from its text; messages call it `name`.
+  [[nodiscard]] static Tokenizer parse(std::string_view json, const std::string& name);
+
+  /// Bytes that are no UTF-8 are read as U+FFFD. An Encoder does the same faster for many texts.
+  [[nodiscard]] std::vector<TokenId> encode(std::string_view text, Frame frame = Frame::kAdd) const;
+  /// Ids that no token has are left out.
+  [[nodiscard]] std::string decode(std::span<const TokenId> ids,
+                                   Specials specials = Specials::kLeaveOut) const;
+
+  /// The token that is written so, added or of the vocabulary.
+  [[nodiscard]] std::optional<TokenId> id_of(std::string_view token) const;
+  /// One more than the greatest id.
+  [[nodiscard]] TokenId id_count() const { return static_cast<TokenId>(texts_.size()); }
+  [[nodiscard]] bool is_special(TokenId id) const;
+  /// Of the bytes of tokenizer.json.
+  [[nodiscard]] const Digest& digest() const { return digest_; }
+  /// What the post-processor puts before and behind a text.
+  [[nodiscard]] const std::vector<TokenId>& frame_before() const { return frame_before_; }
+  [[nodiscard]] const std::vector<TokenId>& frame_behind() const { return frame_behind_; }
+
+  /// The last place in `text` behind `from` where a text may be cut: the tokens of the two parts, the second of which is
+  /// encoded as a continuation, are those of the whole. 0 if there is none.
+  [[nodiscard]] std::size_t last_cut(std::string_view text) const;
+
+ private:
+  friend class Encoder;
+  friend class StreamDecoder;
+  Tokenizer(const JsonNode& document, const Digest& digest);
+  void add_tokens(const JsonNode& document);
+  void read_frame(const JsonNode& node);
+  void read_template(const JsonNode& node);
+  [[nodiscard]] std::vector<TokenId> template_ids(const JsonNode& node, const JsonNode& piece) const;
+  [[nodiscard]] bool keeps_line_breaks() const;
+
+  Normalizer normalizer_;
+  PreTokenizer pre_tokenizer_;
+  Bpe bpe_;
+  DecoderRules decoder_;
+  AddedTokenFinder raw_tokens_;
+  AddedTokenFinder normalized_tokens_;
+  std::vector<AddedToken> added_;
+  std::vector<std::string> texts_;  ///< how tokens are written, by id; empty where there is none
+  std::vector<bool> is_special_;    ///< by id
+  std::vector<TokenId> frame_before_;
+  std::vector<TokenId> frame_behind_;
+  Digest digest_;
+  bool may_cut_ = false;
+};
+
+/// Whether a text is a beginning or goes on behind a cut.
+enum class Continues : bool { kNo, kYes };
+
+/// Encodes text after text, and keeps the tokens of words that it has met. One for each thread; `tokenizer` must outlive it.
+class Encoder {
+ public:
+  explicit Encoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+
+  /// Appends the tokens of a text without its frame. Returns how many parts of it were no UTF-8 and were read as U+FFFD.
+  std::int64_t append(std::string_view text, std::vector<TokenId>& ids, Continues continues = Continues::kNo);
+
+ private:
+  void append_valid(std::string_view text, Continues continues, std::vector<TokenId>& ids);
+  void append_normalized(std::string_view text, bool at_start, bool begins, std::vector<TokenId>& ids);
+
+  const Tokenizer* tokenizer_;
+  BpeScratch scratch_;
+  Words words_;
+  std::vector<TextPart> parts_;
+  std::vector<TextPart> normalized_parts_;
+  std::string repaired_;
+};
+
+/// Decodes token by token; never hands out half a character. What it hands out is decode() of all of them. `tokenizer` must
+/// outlive it.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer, Specials specials = Specials::kLeaveOut)
+      : tokenizer_(&tokenizer), specials_(specials), joiner_(tokenizer.decoder_) {}
+
+  /// The text that is certain after one more token; often "".
+  [[nodiscard]] std::string add(TokenId id);
+  /// What is left at the end.
+  [[nodiscard]] std::string finish() { return joiner_.finish(); }
+
+ private:
+  const Tokenizer* tokenizer_;
+  Specials specials_;
+  TokenTextJoiner joiner_;
+};
+
+}  // namespace sluice::text

@@ -1,0 +1,120 @@
+// How a Tokenizer is read from its file; tokenizer.cpp works with it.
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "io/file.hpp"
+#include "text/tokenizer.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+namespace sluice::text {
+namespace {
+
+constexpr std::int64_t kMostFileBytes = std::int64_t{256} << 20;
+
+template <class Part>
+Part part_of(const JsonNode& document, const char* key) {
+  return document.has(key) ? Part(document.object(key)) : Part();
+}
+
+}  // namespace
+
+Tokenizer Tokenizer::load(const std::filesystem::path& directory) {
+  const std::filesystem::path path = directory / "tokenizer.json";
+  if (!std::filesystem::exists(path))
+    fail(ExitCode::kBadData,
+         "{} is missing: a tokenizer is read from the file that Hugging Face publishes under this name "
+         "(tokenizer.model and vocab.json are other formats of it)",
+         path.string());
+  return parse(read_text_file(path, kMostFileBytes), path.string());
+}
+
+Tokenizer Tokenizer::parse(std::string_view json, const std::string& name) {
+  return {JsonNode::parse(json, name), digest_of(json)};
+}
+
+Tokenizer::Tokenizer(const JsonNode& document, const Digest& digest)
+    : normalizer_(part_of<Normalizer>(document, "normalizer")),
+      pre_tokenizer_(part_of<PreTokenizer>(document, "pre_tokenizer")),
+      bpe_(document.object("model"), pre_tokenizer_.is_byte_level()),
+      decoder_(DecoderRules::read(document.object("decoder"))),
+      texts_(bpe_.tokens()),
+      digest_(digest) {
+  add_tokens(document);
+  if (document.has("post_processor")) read_frame(document.object("post_processor"));
+  may_cut_ = keeps_line_breaks();
+}
+
+void Tokenizer::add_tokens(const JsonNode& document) {
+  added_ = read_added_tokens(document);
+  std::unordered_set<std::string> specials;
+  for (const AddedToken& token : added_) {
+    const std::optional<TokenId> known = bpe_.id_of(token.content);
+    if (known && *known != token.id)
+      fail(ExitCode::kBadData, "{}: the added token '{}' has the id {}, and {} in the vocabulary",
+           document.name(), printable(token.content), token.id, *known);
+    const auto index = static_cast<std::size_t>(token.id);
+    if (index >= texts_.size()) texts_.resize(index + 1);
+    if (!texts_[index].empty() && texts_[index] != token.content)
+      fail(ExitCode::kBadData, "{}: the added token '{}' has the id {} of '{}'", document.name(),
+           printable(token.content), token.id, printable(texts_[index]));
+    texts_[index] = token.content;
+    if (token.special) specials.insert(token.content);
+    if (token.normalized)
+      normalized_tokens_.add(normalizer_.apply(token.content), token);
+    else
+      raw_tokens_.add(token.content, token);
+  }
+  is_special_.resize(texts_.size());
+  for (std::size_t id = 0; id < texts_.size(); ++id) is_special_[id] = specials.contains(texts_[id]);
+}
+
+void Tokenizer::read_frame(const JsonNode& node) {
+  const std::string type = node.type();
+  if (type == "Sequence")
+    for (const JsonNode& step : node.items("processors")) read_frame(step);
+  else if (type == "TemplateProcessing")
+    read_template(node);
+  else if (type != "ByteLevel")  // which touches offsets alone
+    node.refuse("type", "one of the supported post-processors: TemplateProcessing, ByteLevel, Sequence");
+}
+
+void Tokenizer::read_template(const JsonNode& node) {
+  if (!frame_before_.empty() || !frame_behind_.empty()) node.refuse("type", "one TemplateProcessing");
+  bool is_behind = false;
+  for (const JsonNode& piece : node.items("single")) {
+    if (piece.has("Sequence")) {
+      if (std::exchange(is_behind, true)) node.refuse("single", "the text once");
+      continue;
+    }
+    const std::vector<TokenId> ids = template_ids(node, piece);
+    std::vector<TokenId>& side = is_behind ? frame_behind_ : frame_before_;
+    side.insert(side.end(), ids.begin(), ids.end());
+  }
+  if (!is_behind) node.refuse("single", "the text once");
+}
+
+std::vector<TokenId> Tokenizer::template_ids(const JsonNode& node, const JsonNode& piece) const {
+  const std::string name = piece.object("SpecialToken").text("id");
+  const JsonNode special = node.object("special_tokens").object(name.c_str());
+  std::vector<TokenId> ids;
+  if (!special.has("ids") || !special.value()["ids"].is_array()) special.refuse("ids", "a list of token ids");
+  for (const auto& id : special.value()["ids"]) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(texts_.size()))
+      special.refuse("ids", "ids of tokens");
+    ids.push_back(id.get<TokenId>());
+  }
+  return ids;
+}
+
+/// Whether nothing that comes before the words depends on both sides of a line break between letters or digits.
+bool Tokenizer::keeps_line_breaks() const {
+  return raw_tokens_.keeps_line_breaks() && normalized_tokens_.keeps_line_breaks() &&
+         normalizer_.keeps_line_breaks() &&
+         (pre_tokenizer_.splits_at_line_breaks() || !pre_tokenizer_.has_patterns());
+}
+
+}  // namespace sluice::text

@@ -1,0 +1,24 @@
+// Tables of the Unicode Character Database, generated; unicode.hpp is what reads them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace sluice::text::data {
+
+/// One step of a canonical decomposition.
+struct Decomposition {
+  char32_t code;
+  char32_t first;
+  char32_t second;  ///< 0: none
+  bool composes;    ///< first and second become `code` again
+};
+
+/// (first code point << 5 | general category), ascending. Unicode 16.0.
+extern const std::array<std::uint32_t, 4099> kCategoryRuns;
+/// (first code point << 8 | canonical combining class), ascending. Unicode 9.0.
+extern const std::array<std::uint32_t, 496> kCombiningRuns;
+/// Ascending by code, without Hangul. Unicode 9.0.
+extern const std::array<Decomposition, 2060> kDecompositions;
+
+}  // namespace sluice::text::data
