@@ -51,11 +51,13 @@ std::string settings_of(const JobConfig& config) {
 
 }  // namespace
 
-json to_json(const Prompt& prompt, const Generation& answer) {
-  return {{"id", json::parse(prompt.id)},
-          {"prompt_tokens", prompt.tokens.size()},
-          {"tokens", answer.tokens},
-          {"ending", name_of(answer.ending)}};
+json to_json(const Prompt& prompt, const Generation& answer, const std::optional<std::string>& text) {
+  json out{{"id", json::parse(prompt.id)},
+           {"prompt_tokens", prompt.tokens.size()},
+           {"tokens", answer.tokens},
+           {"ending", name_of(answer.ending)}};
+  if (text) out["text"] = *text;
+  return out;
 }
 
 AnswerFile::AnswerFile(const JobContext& context, const std::vector<Prompt>& prompts)

@@ -30,6 +30,7 @@ void generate_answers(JobContext& context) {
                         positions);
   if (weights.offload) weights.offload->page();
   context.directory.set_status("generating");
+  report.begin();
   // Answers to a job file's prompts are kept, so that it can go on; those to a command line's are not.
   std::optional<SignalWatch::StopRequest> stop;
   if (context.request == nullptr) stop.emplace(context.signals);

@@ -9,9 +9,16 @@
 
 namespace sluice {
 GenerateReport::GenerateReport(JobContext& context, std::int64_t positions) : context_(context) {
+  const GenerateRequest* request = context.request;
+  if (request != nullptr) {
+    tokenizer_ = request->tokenizer;
+    stops_ = request->stops;
+  }
   requests_ = share_requests(context.comm, [&] {
-    const GenerateRequest* request = context.request;
-    prompts_ = request != nullptr ? request->prompts : read_prompts(context.config().generate.prompts);
+    const JobConfig& config = context.config();
+    prompts_ = request != nullptr ? request->prompts : read_prompts(config.generate.prompts);
+    if (request == nullptr) tokenizer_ = find_tokenizer(config.model.path);
+    encode_prompts(prompts_, tokenizer_.get(), config.model.path);
     require_answerable(prompts_, context.blueprint.model.config, positions);
     if (request == nullptr) file_.emplace(context, prompts_);
     return open_requests();
@@ -27,9 +34,26 @@ std::vector<GenerationRequest> GenerateReport::open_requests() const {
   return open;
 }
 
-bool GenerateReport::take_token(std::size_t, std::int64_t) {
+std::optional<std::string> GenerateReport::text_of(const Generation& answer) const {
+  if (tokenizer_ == nullptr) return std::nullopt;
+  return answer_text(*tokenizer_, stops_, answer.tokens);
+}
+
+/// One answer goes to the terminal as it comes.
+bool GenerateReport::streams() const {
+  return context_.is_root() && requests_.size() == 1 && tokenizer_ != nullptr && context_.request != nullptr &&
+         context_.request->form == AnswerForm::kText;
+}
+
+bool GenerateReport::take_token(std::size_t request, std::int64_t token) {
   if (first_token_seconds_ == 0) first_token_seconds_ = watch_.seconds();
-  return false;
+  if (stops_.empty() && !streams()) return false;
+  AnswerText& text = texts_.try_emplace(request, *tokenizer_, stops_).first->second;
+  const std::string more = text.add(token);
+  if (streams()) console::result(more);
+  if (!text.has_stopped()) return false;
+  texts_.erase(request);
+  return true;
 }
 
 void GenerateReport::take_answer(const Generation& answer) {
@@ -37,7 +61,7 @@ void GenerateReport::take_answer(const Generation& answer) {
   ++answers_;
   tokens_ += std::ssize(answer.tokens);
   if (file_)
-    file_->append(prompt, to_json(prompts_[prompt], answer));
+    file_->append(prompt, to_json(prompts_[prompt], answer, text_of(answer)));
   else
     print_in_order(prompt, answer);
 }
@@ -50,11 +74,17 @@ void GenerateReport::print_in_order(std::size_t prompt, const Generation& answer
   }
 }
 
-void GenerateReport::print(std::size_t prompt, const Generation& answer) const {
-  if (context_.request->form == AnswerForm::kJson)
-    console::result(to_json(prompts_[prompt], answer).dump() + "\n");
-  else
+void GenerateReport::print(std::size_t prompt, const Generation& answer) {
+  if (context_.request->form == AnswerForm::kJson) {
+    console::result(to_json(prompts_[prompt], answer, text_of(answer)).dump() + "\n");
+  } else if (context_.request->form == AnswerForm::kTokens || tokenizer_ == nullptr) {
     console::result(fmt::format("{}\n", fmt::join(answer.tokens, ",")));
+  } else if (streams()) {
+    const auto rest = texts_.find(answer.request);
+    console::result((rest == texts_.end() ? "" : rest->second.finish()) + "\n");
+  } else {
+    console::result(fmt::format("--- {}\n{}\n", prompts_[prompt].id, *text_of(answer)));
+  }
 }
 
 void GenerateReport::finish() {

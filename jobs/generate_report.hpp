@@ -5,9 +5,11 @@
 #include "base/clock.hpp"
 #include "generate/generator.hpp"
 #include "job/job.hpp"
+#include "job/model_text.hpp"
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +24,8 @@ class GenerateReport {
 
   /// The same on every rank.
   [[nodiscard]] const std::vector<GenerationRequest>& requests() const { return requests_; }
+  /// The time begins.
+  void begin() { watch_.restart(); }
   /// On the rank of the request. Returns whether its answer is to end here.
   [[nodiscard]] bool take_token(std::size_t request, std::int64_t token);
   /// On rank 0.
@@ -32,12 +36,18 @@ class GenerateReport {
  private:
   /// On rank 0: what is not answered yet.
   [[nodiscard]] std::vector<GenerationRequest> open_requests() const;
-  void print(std::size_t prompt, const Generation& answer) const;
+  /// Of an answer; nothing without a tokenizer.
+  [[nodiscard]] std::optional<std::string> text_of(const Generation& answer) const;
+  [[nodiscard]] bool streams() const;
+  void print(std::size_t prompt, const Generation& answer);
   void print_in_order(std::size_t prompt, const Generation& answer);
 
   JobContext& context_;
   std::vector<Prompt> prompts_;             ///< on rank 0
   std::vector<GenerationRequest> requests_;  ///< their numbers are places of prompts
+  std::shared_ptr<const text::Tokenizer> tokenizer_;  ///< null where nobody needs it
+  std::vector<std::string> stops_;
+  std::map<std::size_t, AnswerText> texts_;  ///< of requests under way on this rank, where stops or streaming need them
   std::optional<AnswerFile> file_;           ///< on rank 0, of a job file
   std::map<std::size_t, Generation> waiting_;  ///< for those of earlier prompts, which are printed before
   std::size_t next_ = 0;                       ///< to print

@@ -150,11 +150,15 @@ void add_setting(CLI::App& command, std::vector<std::string>& settings, const st
 void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
   CLI::App* command = app.add_subcommand("generate", "Answer prompts, under mpirun or srun, or alone as one rank");
   command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
-  auto* ids = command->add_option("--prompt-tokens", arguments.prompt_tokens, "Ids such as 5,17,42; may be repeated")
-                  ->expected(1)
-                  ->allow_extra_args(false)
-                  ->take_all();
-  command->add_option("--prompts", arguments.prompts, "JSONL file of prompts")->excludes(ids);
+  const auto texts = [&](const char* option, std::vector<std::string>& values, const char* help) {
+    return command->add_option(option, values, help)->expected(1)->allow_extra_args(false)->take_all();
+  };
+  auto* prompt = texts("--prompt", arguments.texts, "A text; may be repeated");
+  auto* ids = texts("--prompt-tokens", arguments.prompt_tokens, "Ids such as 5,17,42; may be repeated");
+  command->add_option("--prompts", arguments.prompts, "File of prompts: a text a line, or JSONL")
+      ->excludes(prompt)
+      ->excludes(ids);
+  texts("--stop", arguments.stops, "Text that ends an answer; may be repeated");
   auto* tokens = command->add_flag("--print-tokens", arguments.print_tokens, "Print the new ids alone");
   command->add_flag("--json", arguments.json, "Print an object for each answer")->excludes(tokens);
   const auto setting = [&](const char* option, const char* key, const char* help) {
@@ -171,10 +175,7 @@ void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& a
   command->add_flag_callback(
       "--ignore-eos", [&] { arguments.settings.emplace_back("generate.ignore_eos=true"); },
       "Go on behind the model's end-of-text token");
-  command->add_option("--set", arguments.overrides, "table.key=value of a job file; may be repeated")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
+  texts("--set", arguments.overrides, "table.key=value of a job file; may be repeated");
   command->callback([&] { action = [&] { return sluice::generate_command(arguments); }; });
 }
 

@@ -2,6 +2,7 @@
 
 #include "answer_file.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "generation.hpp"
 #include "io/file.hpp"
 #include "job/console.hpp"
@@ -27,6 +28,8 @@ TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t s
   options_.pass_tokens = std::min(options_.pass_tokens, config.data.sequence_length * config.train.micro_batch_sequences);
   requests_ = share_requests(context.comm, [&] {
     prompts_ = read_prompts(config.generate.prompts);
+    tokenizer_ = find_tokenizer(config.model.path);
+    encode_prompts(prompts_, tokenizer_.get(), config.model.path);
     require_answerable(prompts_, model, positions);
     keep_samples_until(steps_done);
     std::vector<GenerationRequest> requests;
@@ -59,8 +62,10 @@ void TrainSamples::after_step(std::int64_t step) {
 
 void TrainSamples::take(std::int64_t step, const Generation& answer) const {
   const Prompt& prompt = prompts_[answer.request];
-  console::line("sample    step {}  prompt {}: {}", step, prompt.id, fmt::join(answer.tokens, ","));
-  nlohmann::json sample = to_json(prompt, answer);
+  const auto text = tokenizer_ ? std::optional(answer_text(*tokenizer_, {}, answer.tokens)) : std::nullopt;
+  console::line("sample    step {}  prompt {}: {}", step, prompt.id,
+                text ? printable(*text) : fmt::format("{}", fmt::join(answer.tokens, ",")));
+  nlohmann::json sample = to_json(prompt, answer, text);
   sample["step"] = step;
   const std::filesystem::path file = context_.directory.file(context_.config().generate.output);
   std::ofstream out(file, std::ios::app);

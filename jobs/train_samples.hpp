@@ -3,7 +3,7 @@
 
 #include "generate/generator.hpp"
 #include "job/job.hpp"
-#include "job/prompts.hpp"
+#include "job/model_text.hpp"
 #include "train/trainer.hpp"
 
 #include <cstdint>
@@ -27,7 +27,8 @@ class TrainSamples {
   void take(std::int64_t step, const Generation& answer) const;
 
   JobContext& context_;
-  std::vector<Prompt> prompts_;  ///< on rank 0
+  std::vector<Prompt> prompts_;                       ///< on rank 0
+  std::shared_ptr<const text::Tokenizer> tokenizer_;  ///< there too; null if the model has none
   std::vector<GenerationRequest> requests_;
   GenerationOptions options_;
   std::unique_ptr<CachedForward> forward_;  ///< null if there are no samples

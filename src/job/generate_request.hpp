@@ -2,8 +2,11 @@
 #pragma once
 
 #include "job/prompts.hpp"
+#include "text/tokenizer.hpp"
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -16,7 +19,9 @@ enum class AnswerForm : std::uint8_t {
 };
 
 struct GenerateRequest {
-  std::vector<Prompt> prompts;
+  std::vector<Prompt> prompts;              ///< with their tokens
+  std::vector<std::string> stops{};         ///< texts: the first of them ends an answer, and is not part of it
+  std::shared_ptr<const text::Tokenizer> tokenizer{};  ///< null where the model has none, or none is needed
   AnswerForm form = AnswerForm::kText;
 };
 

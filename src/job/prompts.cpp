@@ -32,11 +32,17 @@ std::optional<std::vector<std::int64_t>> ids_in(const json& value) {
 Prompt prompt_of(const std::string& line, std::size_t number, const std::string& place) {
   const json object = parse_json(line);
   if (!object.is_object())
-    fail(ExitCode::kBadData, "{}: found {}, expected a JSON object with \"tokens\"", place, printable(line.substr(0, 40)));
-  Prompt prompt{object.contains("id") ? object["id"].dump() : fmt::format("{}", number), {}};
+    fail(ExitCode::kBadData, "{}: found {}, expected a JSON object with \"prompt\" or \"tokens\"", place,
+         printable(line.substr(0, 40)));
+  Prompt prompt{object.contains("id") ? object["id"].dump() : fmt::format("{}", number)};
+  const json text = object.value("prompt", json());
   const auto ids = ids_in(object.value("tokens", json()));
-  if (!ids) fail(ExitCode::kBadData, "{}: found no \"tokens\", expected an array of token ids", place);
-  prompt.tokens = *ids;
+  if (text.is_string() == ids.has_value())
+    fail(ExitCode::kBadData, "{}: expected one of \"prompt\", a text, and \"tokens\", an array of token ids", place);
+  if (ids)
+    prompt.tokens = *ids;
+  else
+    prompt.text = text.get<std::string>();
   return prompt;
 }
 
@@ -69,6 +75,7 @@ std::vector<std::int64_t> parse_token_ids(std::string_view text) {
 
 std::vector<Prompt> read_prompts(const fs::path& file) {
   const std::string text = read_text_file(file, kMostPromptBytes);
+  const bool is_jsonl = file.extension() == ".jsonl";
   std::vector<Prompt> prompts;
   std::size_t line_number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -77,7 +84,10 @@ std::vector<Prompt> read_prompts(const fs::path& file) {
     begin = end + 1;
     ++line_number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    prompts.push_back(prompt_of(line, prompts.size(), fmt::format("{}:{}", file.string(), line_number)));
+    if (is_jsonl)
+      prompts.push_back(prompt_of(line, prompts.size(), fmt::format("{}:{}", file.string(), line_number)));
+    else
+      prompts.push_back({fmt::format("{}", prompts.size()), line.substr(0, line.find_last_not_of('\r') + 1)});
   }
   if (prompts.empty()) fail(ExitCode::kBadData, "{}: found no prompt", file.string());
   return prompts;

@@ -12,15 +12,16 @@
 namespace sluice {
 
 struct Prompt {
-  std::string id;                    ///< JSON: as its file names it, or else its number, from 0
-  std::vector<std::int64_t> tokens;  ///< ids
+  std::string id;                      ///< JSON: as its file names it, or else its number, from 0
+  std::string text{};                  ///< if it has no tokens yet
+  std::vector<std::int64_t> tokens{};  ///< ids
 };
 
 /// "5,17,42" as ids. Error(kUsage).
 [[nodiscard]] std::vector<std::int64_t> parse_token_ids(std::string_view text);
 
-/// The prompts of a JSONL file: objects with "tokens", and perhaps an "id". Error(kIo) if it cannot be read; Error(kBadData) with
-/// the line of the first that is none.
+/// The prompts of a file. If its name ends on .jsonl a line is an object with "prompt" (a text) or "tokens" (ids), and perhaps an
+/// "id"; else a line is a text. Error(kBadData) if it cannot be read, or with the line of the first that is no prompt.
 [[nodiscard]] std::vector<Prompt> read_prompts(const std::filesystem::path& file);
 
 /// Error(kBadData) for a prompt without tokens, with an id that the vocabulary lacks, or with as many tokens as `positions`, so

@@ -30,8 +30,10 @@ int launch_command(const LaunchArguments& arguments);
 
 struct GenerateArguments {
   std::filesystem::path source;         ///< model directory, run, directory of saved steps, or a step
-  std::vector<std::string> prompt_tokens;  ///< each "5,17,42"
-  std::filesystem::path prompts;        ///< a JSONL file
+  std::vector<std::string> texts;          ///< prompts
+  std::vector<std::string> prompt_tokens;  ///< more, each "5,17,42"
+  std::filesystem::path prompts;        ///< a file of them, as read_prompts()
+  std::vector<std::string> stops;       ///< texts that end an answer
   bool print_tokens = false;
   bool json = false;
   std::vector<std::string> settings;   ///< "generate.top_k=5", of options

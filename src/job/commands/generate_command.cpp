@@ -5,6 +5,7 @@
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
+#include "job/model_text.hpp"
 
 #include <algorithm>
 #include <system_error>
@@ -37,10 +38,11 @@ fs::path find_model(const fs::path& source) {
 std::vector<Prompt> prompts_of(const GenerateArguments& arguments) {
   if (!arguments.prompts.empty()) return read_prompts(arguments.prompts);
   std::vector<Prompt> prompts;
+  for (const std::string& text : arguments.texts) prompts.push_back({fmt::to_string(prompts.size()), text});
   for (const std::string& ids : arguments.prompt_tokens)
-    prompts.push_back({fmt::to_string(prompts.size()), parse_token_ids(ids)});
+    prompts.push_back({fmt::to_string(prompts.size()), "", parse_token_ids(ids)});
   if (prompts.empty())
-    fail(ExitCode::kUsage, "nothing to answer: give --prompt-tokens or --prompts");
+    fail(ExitCode::kUsage, "nothing to answer: give --prompt, --prompt-tokens or --prompts");
   return prompts;
 }
 
@@ -49,32 +51,53 @@ AnswerForm form_of(const GenerateArguments& arguments) {
   return arguments.print_tokens ? AnswerForm::kTokens : AnswerForm::kText;
 }
 
-/// The job that answers these prompts, with room for just them.
-JobConfig job_of(const GenerateArguments& arguments, const fs::path& model, const std::vector<Prompt>& prompts) {
-  const auto longest = std::ranges::max_element(
-      prompts, {}, [](const Prompt& prompt) { return prompt.tokens.size(); });
+/// The job that answers them.
+JobConfig job_of(const GenerateArguments& arguments, const fs::path& model) {
   std::vector<std::string> overrides{"job.kind=generate", "job.output=none", "generate.prompts=none",
-                                     "model.path=" + toml_string(model.string()),
-                                     fmt::format("generate.sequences={}", std::min<std::size_t>(prompts.size(), 8))};
+                                     "model.path=" + toml_string(model.string())};
   overrides.insert(overrides.end(), arguments.settings.begin(), arguments.settings.end());
   overrides.insert(overrides.end(), arguments.overrides.begin(), arguments.overrides.end());
   JobConfig config = parse_job_config("", "sluice generate", overrides);
-  config.generate.positions = std::ssize(longest->tokens) + config.generate.max_tokens;
   config.job.output.clear();  // there is none
   if (config.memory.offload_path.empty()) config.memory.offload_path = fs::temp_directory_path();
   return config;
 }
 
+/// The prompts with their tokens, by the tokenizer of the model.
+GenerateRequest request_of(const GenerateArguments& arguments, const fs::path& model) {
+  GenerateRequest request{prompts_of(arguments), arguments.stops, nullptr, form_of(arguments)};
+  const bool has_texts = std::ranges::any_of(request.prompts, &std::vector<std::int64_t>::empty, &Prompt::tokens);
+  if (has_texts || !request.stops.empty() || request.form != AnswerForm::kTokens)
+    request.tokenizer = find_tokenizer(model);
+  if (!request.stops.empty() && request.tokenizer == nullptr)
+    fail(ExitCode::kBadData, "{}: found no tokenizer.json, which --stop needs", model.string());
+  if (std::ranges::find(request.stops, "") != request.stops.end())
+    fail(ExitCode::kUsage, "--stop: found \"\", expected a text");
+  encode_prompts(request.prompts, request.tokenizer.get(), model);
+  return request;
+}
+
+/// Room for these prompts and their answers, and no more.
+void make_room(GenerateSettings& settings, const std::vector<Prompt>& prompts) {
+  std::size_t longest = 0;
+  for (const Prompt& prompt : prompts) longest = std::max(longest, prompt.tokens.size());
+  settings.positions = static_cast<std::int64_t>(longest) + settings.max_tokens;
+  settings.sequences = std::min(settings.sequences, std::ssize(prompts));
+}
+
 Attempt prepare(const GenerateArguments& arguments) {
   Attempt attempt;
   try {
-    GenerateRequest request{prompts_of(arguments), form_of(arguments)};
-    attempt.config =
-        std::make_unique<JobConfig>(job_of(arguments, find_model(arguments.source), request.prompts));
-    exec_compute_program(*attempt.config, arguments.words);
+    const fs::path model = find_model(arguments.source);
+    JobConfig config = job_of(arguments, model);
+    exec_compute_program(config, arguments.words);
+    GenerateRequest request = request_of(arguments, model);
+    make_room(config.generate, request.prompts);
+    attempt.config = std::make_unique<JobConfig>(std::move(config));
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
-    const ModelConfig& model = attempt.blueprint->model.config;
-    require_answerable(request.prompts, model, usable_positions(model, attempt.config->generate.positions));
+    const ModelConfig& described = attempt.blueprint->model.config;
+    require_answerable(request.prompts, described,
+                       usable_positions(described, attempt.config->generate.positions));
     attempt.request = std::make_unique<GenerateRequest>(std::move(request));
   } catch (...) {
     attempt.outcome = current_failure();
