@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -24,9 +25,9 @@ void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokeniz
 /// The text of an answer as its tokens come: never half a character, and nothing from the first stop on.
 class AnswerText {
  public:
-  /// `tokenizer` and `stops` must outlive this.
-  AnswerText(const text::Tokenizer& tokenizer, const std::vector<std::string>& stops)
-      : decoder_(tokenizer), stops_(stops) {}
+  /// `tokenizer` must outlive this.
+  AnswerText(const text::Tokenizer& tokenizer, std::vector<std::string> stops)
+      : decoder_(tokenizer), stops_(std::move(stops)) {}
 
   /// What is certain after one more token: what may yet become a stop is held back.
   [[nodiscard]] std::string add(std::int64_t token);
@@ -38,7 +39,7 @@ class AnswerText {
   [[nodiscard]] std::string certain(const std::string& more);
 
   text::StreamDecoder decoder_;
-  const std::vector<std::string>& stops_;
+  std::vector<std::string> stops_;
   std::string waiting_;
   bool has_stopped_ = false;
 };

@@ -1,5 +1,6 @@
 """sluice generate and job.kind = "generate": the tokens are transformers', wherever they come from."""
 import json
+import shutil
 import subprocess
 import sys
 import unittest
@@ -111,6 +112,49 @@ class Commands(GenerateTest):
         self.expect(mpirun(2, SLUICE, "generate", self.directory, "--prompt-tokens", 5), 65, "the run has saved no step")
 
 
+class Texts(GenerateTest):
+    def setUp(self):
+        super().setUp()
+        config = json.loads((FIXTURES / "qwen3-moe-tiny/config.json").read_text()) | {"vocab_size": 2048}
+        (self.directory / "config").mkdir()
+        (self.directory / "config/config.json").write_text(json.dumps(config))
+        self.model = self.directory / "model"
+        self.expect(sluice("synthesize", self.directory / "config", self.model), 0)
+        shutil.copy(FIXTURES / "tokenizers/qwen3/tokenizer.json", self.model)
+        self.options = ["--max-tokens", 40, "--dtype", "float32", "--temperature", 1]
+
+    def test_what_streams_is_the_text_of_the_tokens(self):
+        asked = [self.model, "--prompt", "Call me Ishmael.", *self.options]
+        streamed = self.stdout_of(1, *asked)
+        answer = json.loads(self.stdout_of(2, *asked, "--json"))
+        self.assertEqual(streamed, answer["text"] + "\n")
+        self.assertEqual(words(answer["tokens"]) + "\n", self.stdout_of(1, *asked, "--print-tokens"))
+
+    def test_a_stop_ends_an_answer_on_the_rank_that_has_it(self):
+        asked = [self.model, "--prompt", "Call me Ishmael.", "--prompt", "Some years ago", *self.options]
+        plain = [json.loads(line)["text"] for line in self.stdout_of(2, *asked, "--json").splitlines()]
+        stop = plain[1][10:14]
+        stopped = [json.loads(line) for line in self.stdout_of(2, *asked, "--json", "--stop", stop).splitlines()]
+        self.assertEqual([answer["text"] for answer in stopped], [text.split(stop)[0] for text in plain])
+        self.assertEqual(stopped[1]["ending"], "stop")
+        printed = self.stdout_of(1, *asked, "--stop", stop)
+        self.assertEqual(printed, "".join(f"--- {i}\n{answer['text']}\n" for i, answer in enumerate(stopped)))
+
+    def test_prompts_come_from_files_too(self):
+        lines, objects = self.directory / "prompts.txt", self.directory / "prompts.jsonl"
+        lines.write_text("Call me Ishmael.\n\nSome years ago\n")
+        objects.write_text('{"prompt": "Call me Ishmael."}\n{"prompt": "Some years ago"}\n')
+        found = [self.stdout_of(1, self.model, "--prompts", file, *self.options) for file in (lines, objects)]
+        self.assertEqual(found[0], found[1])
+        self.assertIn("--- 1\n", found[0])
+
+    def test_text_needs_a_tokenizer(self):
+        bare = FIXTURES / "qwen3-moe-tiny"
+        self.expect(sluice("generate", bare, "--prompt", "Call"), 65, "found no tokenizer.json, which a prompt of text needs")
+        self.expect(sluice("generate", bare, "--prompt-tokens", 1, "--stop", "x"), 65, "found no tokenizer.json, which --stop needs")
+        self.expect(sluice("generate", self.model, "--prompt", "x", "--stop", ""), 64, "--stop")
+
+
 class Jobs(GenerateTest):
     def write_prompts(self, count):
         path = self.directory / "prompts.jsonl"
@@ -149,7 +193,7 @@ class Jobs(GenerateTest):
     def test_prompts_are_checked_before_the_weights_are_read(self):
         prompts = self.directory / "bad.jsonl"
         prompts.write_text('{"tokens": [1]}\n{"tokens": "x"}\n')
-        self.expect(sluice("run", self.job(prompts)), 65, "bad.jsonl:2", "expected an array of token ids")
+        self.expect(sluice("run", self.job(prompts)), 65, "bad.jsonl:2", "an array of token ids")
         self.expect(sluice("run", self.job(self.directory / "none.jsonl", "other.toml")), 65, "none.jsonl")
 
     def test_memory_is_planned_and_checked(self):
