@@ -5,6 +5,7 @@
 set -euo pipefail
 
 launcher=${MPIRUN:-mpirun}
+unset MPIRUN  # which may be this script: it would call itself for ever
 command -v "$launcher" >/dev/null || { echo "mpirun.sh: '$launcher' not found; run tools/setup.sh" >&2; exit 1; }
 
 flags=()
