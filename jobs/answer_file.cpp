@@ -38,8 +38,8 @@ std::string_view name_of(Ending ending) {
 
 /// Every key that changes answers.
 std::string settings_of(const JobConfig& config) {
-  constexpr std::array<std::string_view, 4> kOther{"generate.output", "generate.prompts", "generate.sequences",
-                                                   "generate.pass_tokens"};
+  constexpr std::array<std::string_view, 4> kOther{"generate.output", "generate.prompts",
+                                                   "generate.sequences", "generate.pass_tokens"};
   std::string text;
   for (const ConfigEntry& entry : canonical_entries(config)) {
     const bool counts = entry.key.starts_with("generate.") || entry.key.starts_with("model.");
@@ -84,10 +84,11 @@ void AnswerFile::read_earlier() {
     const bool is_ours = number.is_number_unsigned() && number.get<std::size_t>() < prompts_.size() &&
                          line.value("job", "") == digest_of_prompt(number.get<std::size_t>());
     if (!is_ours)
-      fail(ExitCode::kBadConfig,
-           "generate.output: {} holds answers to other prompts, or of another model or other settings; give this job "
-           "another job.output, or set job.overwrite = true to replace them",
-           path_.string());
+      fail(
+          ExitCode::kBadConfig,
+          "generate.output: {} holds answers to other prompts, or of another model or other settings; give this job "
+          "another job.output, or set job.overwrite = true to replace them",
+          path_.string());
     answered_.insert(number.get<std::size_t>());
   }
   if (whole < text.size()) fs::resize_file(path_, whole);

@@ -16,7 +16,8 @@
 namespace sluice {
 
 /// What is told of an answer: "id", "prompt_tokens", "tokens", "text" where there is a tokenizer, "ending".
-[[nodiscard]] nlohmann::json to_json(const Prompt& prompt, const Generation& answer, const std::optional<std::string>& text);
+[[nodiscard]] nlohmann::json to_json(const Prompt& prompt, const Generation& answer,
+                                     const std::optional<std::string>& text);
 
 /// On rank 0.
 class AnswerFile {

@@ -25,8 +25,10 @@ void evaluate(JobContext& context) {
 
   context.comm.set_deadline("step", config.deadline.step_seconds);
   const ModelDescription& model = context.blueprint.model;
-  Evaluator evaluator(context.comm, model.config, model.manifest, weights.arena, config.data.sequence_length,
-                      config.train.micro_batch_sequences, weights.offload.get());
+  StageBinder binder(context.comm, model.config, model.manifest, weights.arena, /*experts_in_turn=*/false,
+                     weights.offload.get());
+  Evaluator evaluator(context.comm, model.config, binder, config.data.sequence_length,
+                      config.train.micro_batch_sequences);
   if (weights.offload) weights.offload->page();
   EvaluateReport report(context, weights.load, tokens);
 

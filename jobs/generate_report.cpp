@@ -24,7 +24,8 @@ GenerateReport::GenerateReport(JobContext& context, std::int64_t positions) : co
     return open_requests();
   });
   if (context.is_root() && requests_.size() < prompts_.size())
-    console::line("answered  {} of {} prompts by an earlier run", prompts_.size() - requests_.size(), prompts_.size());
+    console::line("answered  {} of {} prompts by an earlier run", prompts_.size() - requests_.size(),
+                  prompts_.size());
 }
 
 std::vector<GenerationRequest> GenerateReport::open_requests() const {
@@ -41,8 +42,8 @@ std::optional<std::string> GenerateReport::text_of(const Generation& answer) con
 
 /// One answer goes to the terminal as it comes.
 bool GenerateReport::streams() const {
-  return context_.is_root() && requests_.size() == 1 && tokenizer_ != nullptr && context_.request != nullptr &&
-         context_.request->form == AnswerForm::kText;
+  return context_.is_root() && requests_.size() == 1 && tokenizer_ != nullptr &&
+         context_.request != nullptr && context_.request->form == AnswerForm::kText;
 }
 
 bool GenerateReport::take_token(std::size_t request, std::int64_t token) {

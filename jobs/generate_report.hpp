@@ -43,12 +43,13 @@ class GenerateReport {
   void print_in_order(std::size_t prompt, const Generation& answer);
 
   JobContext& context_;
-  std::vector<Prompt> prompts_;             ///< on rank 0
-  std::vector<GenerationRequest> requests_;  ///< their numbers are places of prompts
+  std::vector<Prompt> prompts_;                       ///< on rank 0
+  std::vector<GenerationRequest> requests_;           ///< their numbers are places of prompts
   std::shared_ptr<const text::Tokenizer> tokenizer_;  ///< null where nobody needs it
   std::vector<std::string> stops_;
-  std::map<std::size_t, AnswerText> texts_;  ///< of requests under way on this rank, where stops or streaming need them
-  std::optional<AnswerFile> file_;           ///< on rank 0, of a job file
+  std::map<std::size_t, AnswerText>
+      texts_;  ///< of requests under way on this rank, where stops or streaming need them
+  std::optional<AnswerFile> file_;             ///< on rank 0, of a job file
   std::map<std::size_t, Generation> waiting_;  ///< for those of earlier prompts, which are printed before
   std::size_t next_ = 0;                       ///< to print
   Stopwatch watch_;

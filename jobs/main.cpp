@@ -148,7 +148,8 @@ void add_setting(CLI::App& command, std::vector<std::string>& settings, const st
 }
 
 void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
-  CLI::App* command = app.add_subcommand("generate", "Answer prompts, under mpirun or srun, or alone as one rank");
+  CLI::App* command =
+      app.add_subcommand("generate", "Answer prompts, under mpirun or srun, or alone as one rank");
   command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
   const auto texts = [&](const char* option, std::vector<std::string>& values, const char* help) {
     return command->add_option(option, values, help)->expected(1)->allow_extra_args(false)->take_all();
@@ -165,7 +166,8 @@ void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& a
     add_setting(*command, arguments.settings, option, key, help);
   };
   setting("--max-tokens", "generate.max_tokens", "Tokens of an answer, at most");
-  setting("--temperature", "generate.temperature", "0, unless it is given: the most probable token each time");
+  setting("--temperature", "generate.temperature",
+          "0, unless it is given: the most probable token each time");
   setting("--top-k", "generate.top_k", "Draw from the k most probable tokens");
   setting("--top-p", "generate.top_p", "Draw from those that together are as probable as this");
   setting("--min-p", "generate.min_p", "Draw from those this times as probable as the first");

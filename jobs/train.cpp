@@ -6,6 +6,7 @@
 #include "base/fault.hpp"
 #include "base/log.hpp"
 #include "data/batch_source.hpp"
+#include "held_out.hpp"
 #include "job/console.hpp"
 #include "job/export_weights.hpp"
 #include "job/job.hpp"
@@ -91,6 +92,7 @@ void train(JobContext& context) {
                       batch_options(context.config(), context.blueprint.model.config.vocab_size));
   if (context.is_root())
     console::line("data      {}", data_text(config, batches.sequence_count(), batches.marks_documents()));
+  HeldOut held_out(context);
   require_export(context);
   TrainingState state(context, batches.sequence_count(), batches.sample_digest());
 
@@ -115,7 +117,7 @@ void train(JobContext& context) {
   const SavesEnd saves_end{state};
   if (weights.offload) weights.offload->page();
   const LearningRateSchedule schedule = learning_rate_schedule(config);
-  TrainReport report(context, weights.load);
+  TrainReport report(context, weights.load, held_out.files());
   TrainSamples samples(context, trainer, state.steps_done());
   std::optional<DebugDump> dump = state.resumes() ? std::nullopt : open_dump(context);
   if (state.resumes() && !config.debug.dump.empty() && context.is_root())
@@ -135,9 +137,11 @@ void train(JobContext& context) {
                                : trainer.step(step + 1, batch, rate);
     };
     const StepMetrics metrics = saving_before_failure(config, make_step, [&] { state.save(step, list); });
-    report.add(step + 1, metrics, rate, watch.seconds());
+    const double seconds = watch.seconds();
+    const HeldOutLoss loss = held_out.after_step(step + 1, trainer.binder());
+    report.add(step + 1, metrics, rate, seconds, loss.files);
     context.directory.set_step(step + 1);
-    const bool ends = state.after_step(step + 1, list);
+    const bool ends = state.after_step(step + 1, list, loss.all);
     if (weights.offload) weights.offload->page();
     samples.after_step(step + 1);
     if (!ends) continue;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -55,16 +56,25 @@ std::vector<double> phases_of_step(const PhaseSeconds& phases, double step_secon
   return out;
 }
 
+/// "  held out 4.12345, 3.98765", or nothing.
+std::string held_out_text(const std::vector<double>& losses) {
+  std::string text;
+  for (const double loss : losses)
+    if (!std::isnan(loss)) text += fmt::format("{}{:.5f}", text.empty() ? "  held out " : ", ", loss);
+  return text;
+}
+
 }  // namespace
 
-TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& load)
+TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& load,
+                         std::int64_t held_out_files)
     : context_(context),
       flops_per_token_(6 * static_cast<double>(active_parameters(context.blueprint.model))),
       product_rate_(product_rate_of_ranks(context)),
       planned_(context.memory_plan()),
       planned_bytes_(training_bytes(planned_)),
       growth_(context.baseline),
-      metrics_(context, load, {.steps = context.config().train.steps}) {
+      metrics_(context, load, {.steps = context.config().train.steps, .held_out_files = held_out_files}) {
   if (metrics_)
     console::line("compute   {}, float32 by {}, on rank 0; {:.3f} TFLOP/s of matmuls on all ranks",
                   ops::means_text(), ops::blas_text(), product_rate_ / 1e12);
@@ -77,7 +87,8 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
         ops::thread_count());
 }
 
-void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds) {
+void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds,
+                      std::vector<double> held_out) {
   peaks_ = of_ranks(context_.comm, peak_resident_bytes());
   growths_ = of_ranks(context_.comm, growth_.peak_bytes());
   const std::vector<double> phases = phases_of_step(metrics.phase_seconds, seconds);
@@ -97,6 +108,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.phase_seconds = phases;
   row.expert_tokens = metrics.expert_tokens;
   row.aux_loss = metrics.aux_loss;
+  row.held_out_loss = std::move(held_out);
   row.peak_bytes = peaks_;
   row.planned_bytes = planned_bytes_;
   row.peak_growth_bytes = growths_;
@@ -111,11 +123,14 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
 void TrainReport::print_step(const TrainRow& row) const {
   const JobConfig& config = context_.config();
   const std::int64_t total = config.train.steps;
-  if (row.step % config.metrics.log_every != 0 && row.step != first_step_ && row.step != total) return;
+  const std::string held_out = held_out_text(row.held_out_loss);
+  if (row.step % config.metrics.log_every != 0 && row.step != first_step_ && row.step != total &&
+      held_out.empty())
+    return;
   console::line(
-      "step {}/{}  loss {:.5f}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} %)  "
+      "step {}/{}  loss {:.5f}{}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} %)  "
       "peak {}  left {}",
-      row.step, total, row.loss, row.grad_norm, row.learning_rate, row.tokens_per_second,
+      row.step, total, row.loss, held_out, row.grad_norm, row.learning_rate, row.tokens_per_second,
       row.model_flops_per_second / 1e12, 100 * row.mfu, format_mib(*std::ranges::max_element(row.peak_bytes)),
       time_left(row.step, first_step_, total, since_first_.seconds()));
 }

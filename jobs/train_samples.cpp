@@ -18,14 +18,16 @@
 
 namespace sluice {
 
-TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t steps_done) : context_(context) {
+TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t steps_done)
+    : context_(context) {
   const JobConfig& config = context.config();
   if (config.generate.every_steps == 0) return;
   const ModelConfig& model = context.blueprint.model.config;
   const std::int64_t positions = usable_positions(model, config.generate.positions);
   options_ = generation_options(config);
   // No more than the plan has counted for a step.
-  options_.pass_tokens = std::min(options_.pass_tokens, config.data.sequence_length * config.train.micro_batch_sequences);
+  options_.pass_tokens =
+      std::min(options_.pass_tokens, config.data.sequence_length * config.train.micro_batch_sequences);
   requests_ = share_requests(context.comm, [&] {
     prompts_ = read_prompts(config.generate.prompts);
     tokenizer_ = find_tokenizer(config.model.path);
@@ -36,8 +38,8 @@ TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t s
     for (const Prompt& prompt : prompts_) requests.push_back({std::ssize(requests), prompt.tokens});
     return requests;
   });
-  forward_ = std::make_unique<CachedForward>(trainer.binder(), model,
-                                             answer_slots(config.generate.sequences, context.comm.size()), positions);
+  forward_ = std::make_unique<CachedForward>(
+      trainer.binder(), model, answer_slots(config.generate.sequences, context.comm.size()), positions);
 }
 
 void TrainSamples::keep_samples_until(std::int64_t step) const {

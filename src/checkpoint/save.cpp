@@ -163,6 +163,7 @@ SaveReport StepSave::finish() {
   SaveReport report;
   run_on_root(comm_, [&] { report.bytes = publish(files); });
   run_on_root(comm_, [&] { prune(); });
+  report.best = request_.description.best;
   report.seconds = since_begin_.seconds();
   report.waited_seconds = waited_seconds_ + watch.seconds();
   return report;
@@ -202,8 +203,8 @@ std::int64_t StepSave::publish(const std::vector<std::string>& files) {
 void StepSave::prune() const {
   for (const fs::path& path : request_.superseded)
     if (path != target_ && !StagedDirectory::is_free(path)) remove_step(path);
-  for (const StepPlace& place :
-       steps_to_remove(list_steps(request_.directory), request_.keep, request_.keep_every))
+  for (const StepPlace& place : steps_to_remove(list_steps(request_.directory), request_.keep,
+                                                request_.keep_every, request_.description.best.step))
     remove_step(place.path);
 }
 

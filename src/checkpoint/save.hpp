@@ -35,6 +35,7 @@ struct SaveReport {
   std::int64_t bytes = 0;     ///< of all files
   double seconds = 0;         ///< from the beginning to the end
   double waited_seconds = 0;  ///< of them, that this rank did nothing else
+  HeldOutStep best{};         ///< as the step's description says
 };
 
 /// A step that is being written, on a thread of each rank, while training goes on: a unit that is to be updated before it was

@@ -58,6 +58,14 @@ class Reader {
     return value;
   }
 
+  [[nodiscard]] double real(const char* key) const {
+    const json& value = at(key);
+    if (!value.is_number())
+      reject(fmt::format("\"{}\" is {}, expected a number", key, printable(value.dump())));
+    return value.get<double>();
+  }
+
+  [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
@@ -133,6 +141,10 @@ SavedStep step_from(const Reader& in) {
   const Reader data(in.at("data"), in.name());
   step.sequences = data.integer("sequences");
   step.data_digest = data.text("digest");
+  if (in.has("best")) {
+    const Reader best(in.at("best"), in.name());
+    step.best = {best.integer("step"), best.real("loss")};
+  }
   for (const json& file : in.array("files")) step.files.push_back(file_from(Reader(file, in.name())));
   return step;
 }
@@ -157,15 +169,16 @@ std::string to_manifest(const SavedStep& step) {
   for (const ConfigEntry& entry : step.job) keys[entry.key] = entry.value;
   json files = json::array();
   for (const SavedFile& file : step.files) files.push_back(to_json(file));
-  const json content{{"format", kFormat},
-                     {"step", step.step},
-                     {"saved", step.saved},
-                     {"version", step.version},
-                     {"structure_hash", step.structure_hash},
-                     {"world_size", step.world_size},
-                     {"job", std::move(keys)},
-                     {"data", {{"sequences", step.sequences}, {"digest", step.data_digest}}},
-                     {"files", std::move(files)}};
+  json content{{"format", kFormat},
+               {"step", step.step},
+               {"saved", step.saved},
+               {"version", step.version},
+               {"structure_hash", step.structure_hash},
+               {"world_size", step.world_size},
+               {"job", std::move(keys)},
+               {"data", {{"sequences", step.sequences}, {"digest", step.data_digest}}},
+               {"files", std::move(files)}};
+  if (step.best.step > 0) content["best"] = {{"step", step.best.step}, {"loss", step.best.loss}};
   const std::string text = content.dump();
   return fmt::format("{}{}{}{}{}", kBegin, text, kMiddle, digest_of(text).hex(), kEnd);
 }

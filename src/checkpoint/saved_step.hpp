@@ -36,6 +36,12 @@ struct SavedFile {
   std::vector<Digest> blocks;       ///< of each kSavedBlockBytes
 };
 
+/// A loss on tokens that are held out, and the step that has it.
+struct HeldOutStep {
+  std::int64_t step = 0;  ///< 0: none
+  double loss = 0;
+};
+
 struct SavedStep {
   std::int64_t step = 0;  ///< updates that have been made
   std::string saved{};    ///< time of day, UTC
@@ -45,6 +51,7 @@ struct SavedStep {
   std::vector<ConfigEntry> job{};  ///< every key
   std::int64_t sequences = 0;      ///< in the token file
   std::string data_digest{};       ///< of some of them
+  HeldOutStep best{};              ///< of the saved steps so far, this one included
   std::vector<SavedFile> files{};
 
   [[nodiscard]] std::int64_t bytes() const;

@@ -99,12 +99,12 @@ void remove_step(const fs::path& path) {
 }
 
 std::vector<StepPlace> steps_to_remove(const std::vector<StepPlace>& steps, std::int64_t keep,
-                                       std::int64_t keep_every) {
+                                       std::int64_t keep_every, std::int64_t best) {
   std::vector<StepPlace> out;
   for (const StepPlace& place : steps.size() > static_cast<std::size_t>(keep)
                                     ? std::span(steps).first(steps.size() - static_cast<std::size_t>(keep))
                                     : std::span<const StepPlace>())
-    if (keep_every == 0 || place.step % keep_every != 0) out.push_back(place);
+    if ((keep_every == 0 || place.step % keep_every != 0) && place.step != best) out.push_back(place);
   return out;
 }
 

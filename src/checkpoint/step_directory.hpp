@@ -50,8 +50,9 @@ struct FoundStep {
 /// Takes a step away: under its name it is there whole or not at all, whenever that ends.
 void remove_step(const std::filesystem::path& path);
 
-/// Steps that go when `newest` has been saved: all but the last `keep`, and those divisible by `keep_every` (0: none).
+/// Steps that go when the newest has been saved: all but the last `keep`, those divisible by `keep_every` (0: none), and
+/// `best`.
 [[nodiscard]] std::vector<StepPlace> steps_to_remove(const std::vector<StepPlace>& steps, std::int64_t keep,
-                                                     std::int64_t keep_every);
+                                                     std::int64_t keep_every, std::int64_t best = 0);
 
 }  // namespace sluice

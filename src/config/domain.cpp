@@ -74,6 +74,11 @@ std::string toml_text(const Value& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
   if (const auto* real = std::get_if<double>(&value)) return real_text(*real);
   if (const auto* text = std::get_if<std::string>(&value)) return string_text(*text);
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    std::vector<std::string> quoted;
+    for (const std::string& text : *texts) quoted.push_back(string_text(text));
+    return fmt::format("[{}]", fmt::join(quoted, ", "));
+  }
   const auto* numbers = std::get_if<std::vector<double>>(&value);
   SLUICE_ASSERT(numbers != nullptr, "a value of no kind has no text");
   return array_text(*numbers);
@@ -177,6 +182,33 @@ Parsed<std::filesystem::path> Path::parse(const Value& value) const {
   if (text == nullptr || (text->empty() && !may_be_empty)) return {};
   if (printable(*text, text->size()) != *text) return {};
   return {std::filesystem::path(*text)};
+}
+
+Parsed<std::vector<std::filesystem::path>> Paths::parse(const Value& value) const {
+  std::vector<std::string> texts;
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    if (!text->empty()) texts = {*text};
+  } else if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
+    texts = *list;
+  } else if (const auto* numbers = std::get_if<std::vector<double>>(&value);
+             numbers == nullptr || !numbers->empty()) {
+    return {};  // an empty list holds no numbers either
+  }
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& text : texts) {
+    const Parsed<std::filesystem::path> path = Path().parse(text);
+    if (!path.value) return {};
+    paths.push_back(*path.value);
+  }
+  return {paths};
+}
+
+Value Paths::spell(const std::vector<std::filesystem::path>& paths) const {
+  if (paths.empty()) return std::string();
+  if (paths.size() == 1) return paths.front().string();
+  std::vector<std::string> texts;
+  for (const std::filesystem::path& path : paths) texts.push_back(path.string());
+  return texts;
 }
 
 }  // namespace sluice

@@ -15,7 +15,8 @@ namespace sluice {
 
 /// A TOML value as far as job files use them; monostate is any other kind (date, table, mixed array), which
 /// no domain takes.
-using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<double>>;
+using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<double>,
+                           std::vector<std::string>>;
 
 /// `value` in TOML's spelling, numbers with as many digits as bring them back exactly. Requires a value.
 [[nodiscard]] std::string toml_text(const Value& value);
@@ -116,6 +117,14 @@ struct Path {
   [[nodiscard]] Parsed<std::filesystem::path> parse(const Value& value) const;
   [[nodiscard]] Value spell(const std::filesystem::path& path) const { return path.string(); }
   [[nodiscard]] std::string expected() const { return may_be_empty ? "a path, or \"\" for none" : "a path"; }
+  [[nodiscard]] std::string later() const { return ""; }
+};
+
+/// One path as Path has it, or a list of some; "" and [] are none.
+struct Paths {
+  [[nodiscard]] Parsed<std::vector<std::filesystem::path>> parse(const Value& value) const;
+  [[nodiscard]] Value spell(const std::vector<std::filesystem::path>& paths) const;
+  [[nodiscard]] std::string expected() const { return "a path or a list of paths, or \"\" for none"; }
   [[nodiscard]] std::string later() const { return ""; }
 };
 

@@ -180,6 +180,9 @@ void JobReader::check_contradictions() {
   expect(!answers || !c.generate.prompts.empty(), {"generate.prompts", "job.kind", "generate.every_steps"},
          fmt::format("found nothing, expected a JSONL file of prompts, because {}",
                      generates ? "job.kind is \"generate\"" : "generate.every_steps is not 0"));
+  expect(c.evaluate.every_steps == 0 || !trains || !c.evaluate.tokens.empty(),
+         {"evaluate.tokens", "evaluate.every_steps"},
+         "found nothing, expected token files, because evaluate.every_steps is not 0");
   expect(reads_tokens || generates || c.model.init == ModelInit::kCheckpoint, {"model.init", "job.kind"},
          fmt::format("found \"random\", expected \"checkpoint\", because job.kind is \"{}\"",
                      c.job.kind == JobKind::kExport ? "export" : "load"));

@@ -277,11 +277,22 @@ Table export_table() {
       .done();
 }
 
+Table evaluate_table() {
+  return TableBuilder("evaluate", &JobConfig::evaluate, "Loss on other tokens while training")
+      .key(
+          "tokens", &EvaluateSettings::tokens, Paths{},
+          "token files that are held out, one or a list: their loss is told, and nothing is learnt from them")
+      .key("every_steps", &EvaluateSettings::every_steps, Integer{0, 1'000'000'000},
+           "while training, evaluate after every so many steps and after the last one; 0 = never", "steps")
+      .done();
+}
+
 Table generate_table() {
   return TableBuilder("generate", &JobConfig::generate, "Answers to prompts")
-      .key("prompts", &GenerateSettings::prompts, Path{true},
-           "JSONL file, needed to generate, or while training with every_steps: a prompt a line, an object with prompt (text), tokens (ids) or messages "
-           "(with chat = true), and an id if you like")
+      .key(
+          "prompts", &GenerateSettings::prompts, Path{true},
+          "JSONL file, needed to generate, or while training with every_steps: a prompt a line, an object with prompt (text), tokens (ids) or messages "
+          "(with chat = true), and an id if you like")
       .key("output", &GenerateSettings::output, Path{},
            "JSONL file of the answers, in the order in which they end; relative to the run directory")
       .key("every_steps", &GenerateSettings::every_steps, Integer{0, 1'000'000'000},
@@ -295,7 +306,8 @@ Table generate_table() {
            "tokens of prompts that a rank takes through the model at once", "tokens")
       .key("temperature", &GenerateSettings::temperature, Real{0, 100},
            "logits are divided by it; 0 = always the most probable token")
-      .key("top_k", &GenerateSettings::top_k, Integer{0, 1 << 30}, "draw from the k most probable tokens; 0 = all")
+      .key("top_k", &GenerateSettings::top_k, Integer{0, 1 << 30},
+           "draw from the k most probable tokens; 0 = all")
       .key("top_p", &GenerateSettings::top_p, Real{1e-9, 1},
            "draw from the most probable tokens that together are as probable as this; 1 = all")
       .key("min_p", &GenerateSettings::min_p, Real{0, 1},
@@ -344,9 +356,10 @@ Table deadline_table() {
 
 const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
-      job_table(),    model_table(),     parallel_table(), load_table(),     data_table(),
-      train_table(),  optimizer_table(), memory_table(),   schedule_table(), checkpoint_table(),
-      export_table(), generate_table(), metrics_table(),   debug_table(),    deadline_table()};
+      job_table(),      model_table(),      parallel_table(),  load_table(),
+      data_table(),     train_table(),      optimizer_table(), memory_table(),
+      schedule_table(), checkpoint_table(), evaluate_table(),  export_table(),
+      generate_table(), metrics_table(),    debug_table(),     deadline_table()};
   return tables;
 }
 

@@ -37,6 +37,10 @@ std::optional<double> number_in(const toml::node& node) {
 
 Value array_value(const toml::array& array) {
   std::vector<double> numbers;
+  std::vector<std::string> texts;
+  for (const toml::node& node : array)
+    if (const auto* text = node.as_string()) texts.push_back(text->get());
+  if (!texts.empty()) return std::ssize(texts) == std::ssize(array) ? Value(texts) : Value();
   for (const toml::node& node : array) {
     const std::optional<double> number = number_in(node);
     if (!number) return {};
@@ -57,7 +61,7 @@ Value value_of(const toml::node& node) {
 std::string found_text(const toml::node& node, const Value& value) {
   if (node.is_table()) return "a table";
   if (node.is_array_of_tables()) return "an array of tables";
-  if (node.is_array() && value.index() == 0) return "an array of other things than numbers";
+  if (node.is_array() && value.index() == 0) return "an array of other things than numbers, or than texts";
   if (value.index() == 0) return "a date or time";
   return printable(toml_text(value), 80);
 }

@@ -19,8 +19,8 @@ enum class AnswerForm : std::uint8_t {
 };
 
 struct GenerateRequest {
-  std::vector<Prompt> prompts;              ///< with their tokens
-  std::vector<std::string> stops{};         ///< texts: the first of them ends an answer, and is not part of it
+  std::vector<Prompt> prompts;       ///< with their tokens
+  std::vector<std::string> stops{};  ///< texts: the first of them ends an answer, and is not part of it
   std::shared_ptr<const text::Tokenizer> tokenizer{};  ///< null where the model has none, or none is needed
   AnswerForm form = AnswerForm::kText;
 };

@@ -38,7 +38,8 @@ Prompt prompt_of(const std::string& line, std::size_t number, const std::string&
   const json text = object.value("prompt", json());
   const auto ids = ids_in(object.value("tokens", json()));
   if (text.is_string() == ids.has_value())
-    fail(ExitCode::kBadData, "{}: expected one of \"prompt\", a text, and \"tokens\", an array of token ids", place);
+    fail(ExitCode::kBadData, "{}: expected one of \"prompt\", a text, and \"tokens\", an array of token ids",
+         place);
   if (ids)
     prompt.tokens = *ids;
   else
@@ -66,7 +67,8 @@ std::vector<std::int64_t> parse_token_ids(std::string_view text) {
     std::int64_t id = 0;
     const auto [end, error] = std::from_chars(at, text.data() + text.size(), id);
     if (error != std::errc() || id < 0 || (end != text.data() + text.size() && *end != ','))
-      fail(ExitCode::kUsage, "--prompt-tokens: found {}, expected token ids such as 5,17,42", printable(std::string(text)));
+      fail(ExitCode::kUsage, "--prompt-tokens: found {}, expected token ids such as 5,17,42",
+           printable(std::string(text)));
     ids.push_back(id);
     at = end;
   }
@@ -93,14 +95,15 @@ std::vector<Prompt> read_prompts(const fs::path& file) {
   return prompts;
 }
 
-void require_answerable(const std::vector<Prompt>& prompts, const ModelConfig& model, std::int64_t positions) {
+void require_answerable(const std::vector<Prompt>& prompts, const ModelConfig& model,
+                        std::int64_t positions) {
   for (const Prompt& prompt : prompts) {
     if (prompt.tokens.empty()) fail(ExitCode::kBadData, "prompt {} has no tokens", prompt.id);
-    const auto bad = std::ranges::find_if(
-        prompt.tokens, [&](std::int64_t id) { return id < 0 || id >= model.vocab_size; });
+    const auto bad = std::ranges::find_if(prompt.tokens,
+                                          [&](std::int64_t id) { return id < 0 || id >= model.vocab_size; });
     if (bad != prompt.tokens.end())
-      fail(ExitCode::kBadData, "prompt {} has the token id {}, but the model's vocabulary ends at {}", prompt.id, *bad,
-           model.vocab_size - 1);
+      fail(ExitCode::kBadData, "prompt {} has the token id {}, but the model's vocabulary ends at {}",
+           prompt.id, *bad, model.vocab_size - 1);
     if (std::ssize(prompt.tokens) >= positions)
       fail(ExitCode::kBadData,
            "prompt {} has {} tokens, and a sequence at most {}, prompt and answer together: as many as "

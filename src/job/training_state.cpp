@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <system_error>
 #include <utility>
 
@@ -52,6 +53,7 @@ void TrainingState::share(const std::optional<FoundStep>& found) {
     check_same_training();
   }
   saved_step_ = steps_done();
+  best_ = found_ ? found_->step.best : HeldOutStep{};
   superseded_.clear();
   if (!context_.is_root()) return;
   for (const StepPlace& place : list_steps(directory_))
@@ -141,7 +143,8 @@ void TrainingState::fall_back(const std::string& reason) {
   share(older);
 }
 
-bool TrainingState::after_step(std::int64_t step, const ListState& state) {
+bool TrainingState::after_step(std::int64_t step, const ListState& state, double held_out_loss) {
+  newest_ = std::isnan(held_out_loss) ? HeldOutStep{} : HeldOutStep{step, held_out_loss};
   if (!settings_.saves()) return false;
   const bool by_steps = settings_.every_steps > 0 && step % settings_.every_steps == 0;
   const bool by_time = context_.is_root() && settings_.every_minutes > 0 &&
@@ -216,14 +219,18 @@ void TrainingState::finish_save() {
 
 void TrainingState::report_saved(const SaveReport& report) {
   saved_step_ = saving_step_;
+  best_ = report.best;
   superseded_.clear();
   context_.directory.set_saved(saved_step_);
   if (context_.is_root())
-    console::line("saved     step {}: {} in {:.2f} s, of which {:.2f} s were waited for", saved_step_,
-                  format_bytes(report.bytes), report.seconds, report.waited_seconds);
+    console::line(
+        "saved     step {}: {} in {:.2f} s, of which {:.2f} s were waited for{}", saved_step_,
+        format_bytes(report.bytes), report.seconds, report.waited_seconds,
+        best_.step == saved_step_ ? fmt::format("; the best so far, held out {:.5f}", best_.loss) : "");
 }
 
 SavedStep TrainingState::describe(std::int64_t step) const {
+  const bool is_better = newest_.step == step && (best_.step == 0 || newest_.loss < best_.loss);
   return {.step = step,
           .saved = utc_now(),
           .version = std::string(version()),
@@ -232,6 +239,7 @@ SavedStep TrainingState::describe(std::int64_t step) const {
           .job = canonical_entries(context_.config()),
           .sequences = sequences_,
           .data_digest = data_digest_,
+          .best = is_better ? newest_ : best_,
           .files = {}};
 }
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,8 +40,9 @@ class TrainingState {
 
   /// Collective; after each step. Saves if it was the last step, or if a signal asks the job to end; begins to save, beside the
   /// steps that follow, if it is time to. True: the job shall end now. Error(kIo) if saving fails and the job is to stop for
-  /// that; else a failure is a warning.
-  [[nodiscard]] bool after_step(std::int64_t step, const ListState& state);
+  /// that; else a failure is a warning. `held_out_loss`, NaN if there is none, makes the saved step with the least one stay.
+  [[nodiscard]] bool after_step(std::int64_t step, const ListState& state,
+                                double held_out_loss = std::numeric_limits<double>::quiet_NaN());
 
   /// Before a unit is updated, from after_step() on: it may still have to be saved as it is.
   void before_update(int unit) {
@@ -82,6 +84,8 @@ class TrainingState {
   std::int64_t saved_step_ = 0;
   std::unique_ptr<StepSave> save_;  ///< under way
   std::int64_t saving_step_ = 0;    ///< its step
+  HeldOutStep best_;                ///< of the steps that are saved
+  HeldOutStep newest_;              ///< the last step, if it was evaluated
   Stopwatch since_save_;
   std::string failure_;  ///< of the last attempt to save, or ""
 };

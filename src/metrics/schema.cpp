@@ -40,6 +40,17 @@ void add_moe(const MetricsHeader& header, std::vector<StepColumn>& columns) {
                      scalar(&TrainRow::aux_loss)});
 }
 
+void add_held_out(const MetricsHeader& header, std::vector<StepColumn>& columns) {
+  columns.push_back(
+      {{"/train/held_out_loss",
+        DType::kFloat64,
+        "nat/token",
+        "Mean cross-entropy of each file of evaluate.tokens [step, file] after the step; NaN where it was not "
+        "evaluated",
+        {header.held_out_files}},
+       list(&TrainRow::held_out_loss)});
+}
+
 }  // namespace
 
 std::vector<StepColumn> step_columns(const MetricsHeader& header) {
@@ -90,6 +101,7 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
   };
   add_phases(header.phases, columns);
   if (header.moe_layers > 0) add_moe(header, columns);
+  if (header.held_out_files > 0) add_held_out(header, columns);
   columns.push_back({{"/train/step", DType::kInt64, "steps",
                       "Number of the step, from 1. Written after all other columns of its row"},
                      scalar(&TrainRow::step)});

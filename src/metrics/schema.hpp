@@ -21,7 +21,8 @@ struct MetricsHeader {
   std::vector<std::string> phases;  ///< names below /train/phase_seconds
   std::int64_t moe_layers = 0;      ///< 0: no /moe
   std::int64_t experts = 0;
-  std::int64_t documents = 0;  ///< that will be evaluated; 0: no /evaluate
+  std::int64_t documents = 0;       ///< that will be evaluated; 0: no /evaluate
+  std::int64_t held_out_files = 0;  ///< evaluated while training; 0: no /train/held_out_loss
 };
 
 /// One step.
@@ -39,6 +40,7 @@ struct TrainRow {
   std::vector<double> phase_seconds;        ///< in the order of MetricsHeader::phases
   std::vector<std::int64_t> expert_tokens;  ///< [moe layers, experts]; empty without MoE layers
   double aux_loss = 0;
+  std::vector<double> held_out_loss{};          ///< [files]; NaN in steps without an evaluation
   std::vector<std::int64_t> peak_bytes;         ///< [ranks]
   std::vector<std::int64_t> planned_bytes;      ///< [ranks]
   std::vector<std::int64_t> peak_growth_bytes;  ///< [ranks]

@@ -7,9 +7,12 @@
 
 namespace sluice {
 
-std::int64_t answer_slots(std::int64_t sequences, int world) { return divide_up(sequences, std::int64_t{world}); }
+std::int64_t answer_slots(std::int64_t sequences, int world) {
+  return divide_up(sequences, std::int64_t{world});
+}
 
-AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& answers, int world, DType dtype) {
+AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& answers, int world,
+                          DType dtype) {
   // Logits of each in the dtype and in float32, and of one what choosing a token takes: copies, powers, an order.
   constexpr std::int64_t kChoiceBytes = 32;
   // A layer's states as they are taken from the cache, as they are changed, and between.
@@ -22,8 +25,9 @@ AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& ans
     memory.cache += slots * (answers.positions * cache.position_bytes + cache.sequence_bytes);
     largest_state = std::max(largest_state, cache.sequence_bytes);
   }
-  memory.activations = slots * (model.vocab_size * 2 * size_of(DType::kFloat32) + kStateCopies * largest_state) +
-                       model.vocab_size * kChoiceBytes;
+  memory.activations =
+      slots * (model.vocab_size * 2 * size_of(DType::kFloat32) + kStateCopies * largest_state) +
+      model.vocab_size * kChoiceBytes;
   return memory;
 }
 

@@ -52,7 +52,7 @@ std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequen
   if (work.answers && !work.trains)
     return work.answers->sequences * work.answers->positions * std::int64_t{sizeof(std::int64_t)};
   const std::int64_t held = own_sequences + (rank == 0 ? work.batch_sequences : 0);
-  const std::int64_t losses = work.trains ? 0 : held * work.sequence_length * kLossBytes;
+  const std::int64_t losses = work.trains && !work.evaluates ? 0 : held * work.sequence_length * kLossBytes;
   return held * (work.sequence_length + 1) * kTokenBytes +
          own_sequences * work.sequence_length * kTokenPairBytes + losses;
 }

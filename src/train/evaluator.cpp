@@ -11,11 +11,10 @@
 
 namespace sluice {
 
-Evaluator::Evaluator(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-                     const ShardArena& weights, std::int64_t sequence_length,
-                     std::int64_t micro_batch_sequences, OffloadedUnits* offload)
+Evaluator::Evaluator(Communicator& comm, const ModelConfig& model, StageBinder& binder,
+                     std::int64_t sequence_length, std::int64_t micro_batch_sequences)
     : comm_(comm),
-      binder_(comm, model, manifest, weights, /*experts_in_turn=*/false, offload),
+      binder_(binder),
       decoder_(model, binder_.views(), sequence_length),
       micro_batch_sequences_(micro_batch_sequences) {}
 
@@ -44,6 +43,7 @@ std::vector<double> Evaluator::losses(const Batch& share) {
 
 void Evaluator::forward(std::vector<MicroBatch>& micro_batches) {
   const std::size_t rounds = binder_.exchange().begin(token_counts(micro_batches));
+  binder_.begin_pass(OffloadedUnits::Pass::kForward);
   const StagePlan& stages = binder_.stages();
   {
     const std::optional<RowExchange> rows = binder_.embedding_rows(inputs_of(micro_batches));

@@ -15,10 +15,10 @@ namespace sluice {
 
 class Evaluator {
  public:
-  /// All references must outlive the evaluator. Allocates gather slots, and nothing that lasts after that.
-  Evaluator(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-            const ShardArena& weights, std::int64_t sequence_length, std::int64_t micro_batch_sequences,
-            OffloadedUnits* offload = nullptr);
+  /// All references must outlive the evaluator. `binder` may be a trainer's, between its steps. Allocates nothing that
+  /// lasts.
+  Evaluator(Communicator& comm, const ModelConfig& model, StageBinder& binder, std::int64_t sequence_length,
+            std::int64_t micro_batch_sequences);
 
   /// Collective over the communicator. Each rank has its share of a batch, possibly no sequence.
   /// Cross-entropy in nats of every target of the share, [sequences x length]; 0 for a target that begins a
@@ -29,7 +29,7 @@ class Evaluator {
   void forward(std::vector<MicroBatch>& micro_batches);
 
   Communicator& comm_;
-  StageBinder binder_;
+  StageBinder& binder_;
   Decoder decoder_;
   std::int64_t micro_batch_sequences_;
 };

@@ -51,6 +51,12 @@ TEST(SavedStep, comes_back_from_its_manifest) {
   EXPECT_EQ(step.key("train.steps"), "100");
   EXPECT_EQ(step.files.front().entries.front().numbers.end, 24);
   EXPECT_EQ(step.bytes(), 100);
+  EXPECT_EQ(step.best.step, 0);
+  SavedStep evaluated = some_step();
+  evaluated.best = {40, 2.5};
+  const SavedStep again = parse_manifest(to_manifest(evaluated), "manifest.json");
+  EXPECT_EQ(again.best.step, 40);
+  EXPECT_EQ(again.best.loss, 2.5);
 }
 
 TEST(SavedStep, notices_every_changed_byte_of_its_manifest) {

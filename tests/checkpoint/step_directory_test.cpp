@@ -56,6 +56,8 @@ TEST(StepDirectory, keeps_the_last_steps_and_every_so_many) {
   for (const std::int64_t step : {10, 20, 25, 30, 40}) steps.push_back({step, ""});
   EXPECT_EQ(numbers(steps_to_remove(steps, 2, 0)), (std::vector<std::int64_t>{10, 20, 25}));
   EXPECT_EQ(numbers(steps_to_remove(steps, 1, 20)), (std::vector<std::int64_t>{10, 25, 30}));
+  EXPECT_EQ(numbers(steps_to_remove(steps, 2, 0, 20)), (std::vector<std::int64_t>{10, 25}))
+      << "the best one stays";
   EXPECT_TRUE(steps_to_remove(steps, 5, 0).empty());
   EXPECT_TRUE(steps_to_remove(steps, 9, 0).empty());
 }

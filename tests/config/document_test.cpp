@@ -41,6 +41,9 @@ sequence_length = 7
 seed = 1
 order = "sequential"
 separator_token = 3
+[evaluate]
+tokens = ["a.h5", "b c.h5"]
+every_steps = 5
 [train]
 steps = 3
 batch_sequences = 1

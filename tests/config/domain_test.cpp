@@ -117,5 +117,18 @@ TEST(Choice, knows_available_later_and_unknown_words) {
   EXPECT_EQ(choice.later(), "\"three\"");
 }
 
+TEST(Domain, one_path_or_a_list_of_them) {
+  using List = std::vector<std::filesystem::path>;
+  EXPECT_EQ(Paths().parse(std::string("a b")).value, List{"a b"});
+  EXPECT_EQ(Paths().parse(std::vector<std::string>{"a", "b"}).value, (List{"a", "b"}));
+  EXPECT_EQ(Paths().parse(std::string()).value, List());
+  EXPECT_EQ(Paths().parse(std::vector<double>()).value, List()) << "an empty list has no kind";
+  EXPECT_FALSE(Paths().parse(std::vector<std::string>{"a", ""}).value);
+  EXPECT_FALSE(Paths().parse(std::vector<double>{1}).value);
+  for (const List& paths : {List(), List{"a"}, List{"a", "b"}})
+    EXPECT_EQ(Paths().parse(Paths().spell(paths)).value, paths);
+  EXPECT_EQ(toml_text(Paths().spell({"a", "\"b\""})), R"(["a", "\"b\""])");
+}
+
 }  // namespace
 }  // namespace sluice

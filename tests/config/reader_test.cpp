@@ -99,8 +99,9 @@ x = 1
 )",
                                  {"optimizer.learning_rat=1"});
   EXPECT_EQ(result.code, ExitCode::kBadConfig);
-  EXPECT_EQ(result.text,
-            R"(job.toml:2:1: job.kind: found "evaluation", expected "train", "load", "export", "evaluate" or "generate"
+  EXPECT_EQ(
+      result.text,
+      R"(job.toml:2:1: job.kind: found "evaluation", expected "train", "load", "export", "evaluate" or "generate"
 job.toml:3:1: job.outptu: unknown key, did you mean "output"?
 job.toml:5:1: model.path: found "", expected a path
 job.toml:6:1: model.dtype: found "float16", expected "bfloat16" or "float32"
@@ -108,7 +109,7 @@ job.toml:7:2: optimiser: unknown table, did you mean "optimizer"?
 job.toml:10:1: train.steps: found "10", expected an integer from 1 to 1000000000
 job.toml:11:1: train.learning_rate: unknown key, did you mean optimizer.learning_rate?
 job.toml:12:1: train.batch_sequences: found 0, expected an integer from 1 to 1048576
-job.toml:13:1: train.recompute: found an array of other things than numbers, expected "layer", "none" or "all"
+job.toml:13:1: train.recompute: found ["layer"], expected "layer", "none" or "all"
 job.toml:15:1: parallel.expert_parallel: found -3, expected an integer from 0 to 65536
 job.toml:17:1: load.chunk: found "8 parsecs", expected a size with its unit, such as "8MiB" (2^20 B) or "128.5GB" (10^9 B), from "64KiB" to "1GiB"
 job.toml:18:1: load.verify: found "yes", expected true or false

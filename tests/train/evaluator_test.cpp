@@ -34,7 +34,8 @@ struct Evaluation {
       : comm(ranks),
         plan(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
         weights(plan, comm.rank(), DType::kFloat32, "weights"),
-        evaluator(comm, model.description.config, model.description.manifest, weights, kLength, 2) {
+        binder(comm, model.description.config, model.description.manifest, weights),
+        evaluator(comm, model.description.config, binder, kLength, 2) {
     initialize_shards(weights, model.description.manifest, 0.2F, 7);
   }
   /// Of every target of the batch, on rank 0.
@@ -46,6 +47,7 @@ struct Evaluation {
   Communicator& comm;
   const ShardPlan plan;
   ShardArena weights;
+  StageBinder binder;
   Evaluator evaluator;
 };
 

@@ -18,4 +18,12 @@ BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
           .steps = evaluates ? std::numeric_limits<std::int64_t>::max() : config.train.steps};
 }
 
+BatchOptions held_out_options(const JobConfig& config, const std::filesystem::path& tokens,
+                              std::int64_t vocab_size) {
+  JobConfig evaluation = config;
+  evaluation.job.kind = JobKind::kEvaluate;
+  evaluation.data.tokens = tokens;
+  return batch_options(evaluation, vocab_size);
+}
+
 }  // namespace sluice
