@@ -105,6 +105,16 @@ struct CheckpointSettings {
   [[nodiscard]] bool saves() const { return every_steps > 0 || every_minutes > 0; }
 };
 
+/// What is done about numbers that have gone wrong.
+struct GuardSettings {
+  OnNonFinite on_nonfinite = OnNonFinite::kStop;
+  OnSpike on_spike = OnSpike::kWarn;
+  double spike_factor = 3;           ///< of the median of the losses before
+  std::int64_t spike_window = 32;    ///< steps of that median
+  std::int64_t most_left_out = 10;   ///< steps in a row
+  std::int64_t compare_every = 100;  ///< steps; 0 = never
+};
+
 struct ExportSettings {
   std::filesystem::path path;
   bool at_end = false;
@@ -143,7 +153,8 @@ struct DebugSettings {
 struct DeadlineSettings {
   double setup_seconds = 600;
   double load_seconds = 900;
-  double step_seconds = 600;
+  double step_seconds = 120;
+  double evaluate_seconds = 600;
   double save_seconds = 600;
   double finish_seconds = 60;
 };
@@ -160,6 +171,7 @@ struct JobConfig {
   MemorySettings memory;
   ScheduleSettings schedule;
   CheckpointSettings checkpoint;
+  GuardSettings guard;
   ExportSettings export_;
   GenerateSettings generate;
   MetricsSettings metrics;

@@ -33,6 +33,9 @@ class TrainingState {
   /// Steps behind the state: 0 for a new training.
   [[nodiscard]] std::int64_t steps_done() const { return found_ ? found_->step.step : 0; }
 
+  /// The last step that was saved, or resumed from; 0: none.
+  [[nodiscard]] std::int64_t saved_step() const { return saved_step_; }
+
   /// Collective. Fills `state` from the saved step, or from an older one where its bytes are not what was saved, unless the
   /// job names the step.
   void restore(std::span<const StateSpan> state);
