@@ -23,6 +23,13 @@
 #include <vector>
 
 namespace sluice {
+
+/// Of external linkage, so that a stack has its name.
+[[noreturn, gnu::noinline]] void spin_for_ever();
+void spin_for_ever() {
+  for (std::atomic<std::uint64_t> turns = 0;;) turns.fetch_add(1);
+}
+
 namespace {
 
 constexpr int kEveryRank = -2;
@@ -46,11 +53,6 @@ Fault fault_from_environment() {
   if (parts.size() != 4) return {};
   const int rank = parts[1] == "*" ? kEveryRank : number(parts[1]);
   return {parts[0], rank, number(parts[2]), parts[2].ends_with('+'), parts[3]};
-}
-
-/// Where a stack shows it.
-[[noreturn]] void spin_for_ever() {
-  for (std::atomic<std::uint64_t> turns = 0;;) turns.fetch_add(1);
 }
 
 void spoil(const std::string& action, std::span<std::byte> data) {
