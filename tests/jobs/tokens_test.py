@@ -147,8 +147,8 @@ class Sizes(Tokens):
 class Damaged(Tokens):
     def test_is_refused_or_read_but_ends_in_time(self):
         """Some of these crash the library, some make it run for ever; whatever it is, the job is told."""
-        with h5py.File(self.path, "w", libver="latest") as file:
-            file.create_dataset("tokens", data=self.ids(), chunks=(100,), maxshape=(None, ), compression="gzip")
+        with h5py.File(self.path, "w") as file:
+            file.create_dataset("tokens", data=self.ids(), chunks=(100,), maxshape=(None,), compression="gzip")
             file.create_dataset("document_starts", data=numpy.arange(0, COUNT, 400), chunks=(2,), maxshape=(None,))
         sound = self.path.read_bytes()
         chance = random.Random(24)
@@ -161,7 +161,7 @@ class Damaged(Tokens):
             result = self.check()
             self.assertIn(result.status, (0, 65, 78), result.output)
             statuses.append(result.status)
-        self.assertIn(65, statuses)
+        self.assertEqual(set(statuses) & {0, 65}, {0, 65})
 
     def test_is_refused_by_a_job_as_well(self):
         self.path.write_bytes((FIXTURES / "qwen3-moe-tiny/reference.h5").read_bytes()[:3000])

@@ -16,6 +16,7 @@
 #include "job/job.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/optimizer_choice.hpp"
+#include "job/prepare/process_limits.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/resume_point.hpp"
 #include "job/signal_watch.hpp"
@@ -49,6 +50,7 @@ void require_readable_again(const std::filesystem::path& file) {
 Attempt prepare(const JobArguments& arguments) {
   Attempt attempt;
   try {
+    require_descriptors();
     require_readable_again(arguments.file);
     attempt.config =
         std::make_unique<JobConfig>(with_saved_mode(load_job_config(arguments.file, arguments.overrides)));
