@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-TrainGuard::TrainGuard(JobContext& context, Trainer& trainer, const TrainingState& saved)
+TrainGuard::TrainGuard(JobContext& context, Trainer& trainer, TrainingState& saved)
     : context_(context), trainer_(trainer), saved_(saved), guard_(step_guard_options(context.config())) {}
 
 void TrainGuard::after_step(std::int64_t step, const StepMetrics& metrics, double learning_rate,
@@ -38,6 +38,7 @@ void TrainGuard::after_left_out(std::int64_t step, const StepMetrics& metrics,
                                 const TrainingState::ListState& state) {
   const bool rewinds =
       metrics.left_out == LeftOut::kSpike && context_.config().guard.on_spike == OnSpike::kRewind;
+  if (rewinds) saved_.settle();
   const std::int64_t saved = saved_.saved_step();
   if (context_.is_root())
     log::warning("step {}: UPDATE LEFT OUT: {}{}", step, metrics.finding,

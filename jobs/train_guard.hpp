@@ -13,7 +13,7 @@ namespace sluice {
 class TrainGuard {
  public:
   /// All but the options must outlive it.
-  TrainGuard(JobContext& context, Trainer& trainer, const TrainingState& saved);
+  TrainGuard(JobContext& context, Trainer& trainer, TrainingState& saved);
 
   /// For Trainer::step().
   [[nodiscard]] double largest_loss() const { return guard_.largest_loss(); }
@@ -34,7 +34,7 @@ class TrainGuard {
 
   JobContext& context_;
   Trainer& trainer_;
-  const TrainingState& saved_;
+  TrainingState& saved_;
   StepGuard guard_;
 };
 

@@ -53,6 +53,11 @@ class TrainingState {
   /// Collective. Saves that many steps, unless that is done or nothing is to be saved.
   void save(std::int64_t step, const ListState& state);
 
+  /// Collective. Waits for what is being saved: then the state may be replaced.
+  void settle() {
+    if (save_) finish_save();
+  }
+
   /// Gives up what is being saved: the memory of the state may go.
   void give_up() { save_.reset(); }
 
