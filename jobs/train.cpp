@@ -17,7 +17,7 @@
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
 #include "train/debug_dump.hpp"
-#include "train/step_limit.hpp"
+#include "train/guard/step_limit.hpp"
 #include "train/trainer.hpp"
 #include "train_guard.hpp"
 #include "train_report.hpp"

@@ -4,7 +4,7 @@
 #include "base/log.hpp"
 #include "job/prepare/trainer_options.hpp"
 #include "job/rewind.hpp"
-#include "train/rank_comparison.hpp"
+#include "train/guard/rank_comparison.hpp"
 
 #include <span>
 

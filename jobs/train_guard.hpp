@@ -3,7 +3,7 @@
 
 #include "job/job.hpp"
 #include "job/training_state.hpp"
-#include "train/step_guard.hpp"
+#include "train/guard/step_guard.hpp"
 #include "train/trainer.hpp"
 
 #include <cstdint>

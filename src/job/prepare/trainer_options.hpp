@@ -3,7 +3,7 @@
 
 #include "config/job_config.hpp"
 #include "train/learning_rate.hpp"
-#include "train/step_guard.hpp"
+#include "train/guard/step_guard.hpp"
 #include "train/trainer_options.hpp"
 
 namespace sluice {

@@ -1,9 +1,11 @@
-#include "train/rank_comparison.hpp"
+#include "train/guard/rank_comparison.hpp"
 
 #include "base/digest.hpp"
 #include "base/error.hpp"
 #include "comm/agreement.hpp"
 #include "comm/agreement_differences.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "train/step_guard.hpp"
+#include "train/guard/step_guard.hpp"
 
 #include "support/expect_error.hpp"
 

@@ -1,7 +1,7 @@
 // How long a training step may take before it counts as stuck.
 #pragma once
 
-#include "train/recent_median.hpp"
+#include "train/guard/recent_median.hpp"
 
 namespace sluice {
 

@@ -1,4 +1,4 @@
-#include "train/step_limit.hpp"
+#include "train/guard/step_limit.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/rank_comparison.hpp"
+#include "train/guard/rank_comparison.hpp"
 
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"

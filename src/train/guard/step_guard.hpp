@@ -2,7 +2,7 @@
 #pragma once
 
 #include "config/choices.hpp"
-#include "train/recent_median.hpp"
+#include "train/guard/recent_median.hpp"
 
 #include <cstdint>
 #include <string>
