@@ -123,13 +123,13 @@ struct ExportSettings {
 };
 
 struct GenerateSettings {
-  std::filesystem::path prompts;                    ///< "" unless the job answers prompts
+  std::filesystem::path prompts;                   ///< "" unless the job answers prompts
   std::filesystem::path output = "answers.jsonl";  ///< relative to the run directory
-  std::int64_t every_steps = 0;                     ///< of a training; 0 = never
-  std::int64_t max_tokens = 256;                    ///< of an answer
-  std::int64_t positions = 2048;                    ///< of prompt and answer together
-  std::int64_t sequences = 8;                       ///< answered at once, over all ranks
-  std::int64_t pass_tokens = 512;                   ///< of a rank
+  std::int64_t every_steps = 0;                    ///< of a training; 0 = never
+  std::int64_t max_tokens = 256;                   ///< of an answer
+  std::int64_t positions = 2048;                   ///< of prompt and answer together
+  std::int64_t sequences = 8;                      ///< answered at once, over all ranks
+  std::int64_t pass_tokens = 512;                  ///< of a rank
   double temperature = 0;
   std::int64_t top_k = 0;
   double top_p = 1;

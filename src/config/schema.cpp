@@ -302,9 +302,10 @@ Table export_table() {
 
 Table generate_table() {
   return TableBuilder("generate", &JobConfig::generate, "Answers to prompts")
-      .key("prompts", &GenerateSettings::prompts, Path{true},
-           "JSONL file, needed to generate, or while training with every_steps: a prompt a line, an object with prompt (text), tokens (ids) or messages "
-           "(with chat = true), and an id if you like")
+      .key(
+          "prompts", &GenerateSettings::prompts, Path{true},
+          "JSONL file, needed to generate, or while training with every_steps: a prompt a line, an object with prompt (text), tokens (ids) or messages "
+          "(with chat = true), and an id if you like")
       .key("output", &GenerateSettings::output, Path{},
            "JSONL file of the answers, in the order in which they end; relative to the run directory")
       .key("every_steps", &GenerateSettings::every_steps, Integer{0, 1'000'000'000},
@@ -318,7 +319,8 @@ Table generate_table() {
            "tokens of prompts that a rank takes through the model at once", "tokens")
       .key("temperature", &GenerateSettings::temperature, Real{0, 100},
            "logits are divided by it; 0 = always the most probable token")
-      .key("top_k", &GenerateSettings::top_k, Integer{0, 1 << 30}, "draw from the k most probable tokens; 0 = all")
+      .key("top_k", &GenerateSettings::top_k, Integer{0, 1 << 30},
+           "draw from the k most probable tokens; 0 = all")
       .key("top_p", &GenerateSettings::top_p, Real{1e-9, 1},
            "draw from the most probable tokens that together are as probable as this; 1 = all")
       .key("min_p", &GenerateSettings::min_p, Real{0, 1},
@@ -372,10 +374,9 @@ Table deadline_table() {
 
 const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
-      job_table(),   model_table(),     parallel_table(), load_table(),     data_table(),
-      train_table(), optimizer_table(), memory_table(),   schedule_table(), checkpoint_table(),
-      guard_table(), export_table(),    generate_table(), metrics_table(),  debug_table(),
-      deadline_table()};
+      job_table(),       model_table(),   parallel_table(), load_table(),       data_table(),  train_table(),
+      optimizer_table(), memory_table(),  schedule_table(), checkpoint_table(), guard_table(), export_table(),
+      generate_table(),  metrics_table(), debug_table(),    deadline_table()};
   return tables;
 }
 

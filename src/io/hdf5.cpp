@@ -101,12 +101,15 @@ void require_hard_link(hid_t file, const std::string& path, const Doing& doing) 
   std::string target(info.u.val_size, '\0');
   check(H5Lget_val(file, path.c_str(), target.data(), target.size(), H5P_DEFAULT), doing);
   const char *name = nullptr, *object = nullptr;
-  if (info.type == H5L_TYPE_EXTERNAL && H5Lunpack_elink_val(target.data(), target.size(), nullptr, &name, &object) >= 0)
+  if (info.type == H5L_TYPE_EXTERNAL &&
+      H5Lunpack_elink_val(target.data(), target.size(), nullptr, &name, &object) >= 0)
     target = fmt::format("{} in the file {}", object, name);
-  fail(ExitCode::kBadData,
-       "{} of {} is {} link, to {}; links are not followed: name the file that holds the data, and give the dataset its "
-       "name there",
-       path, doing.file, info.type == H5L_TYPE_EXTERNAL ? "an external" : "a symbolic", printable(target.c_str(), 200));
+  fail(
+      ExitCode::kBadData,
+      "{} of {} is {} link, to {}; links are not followed: name the file that holds the data, and give the dataset its "
+      "name there",
+      path, doing.file, info.type == H5L_TYPE_EXTERNAL ? "an external" : "a symbolic",
+      printable(target.c_str(), 200));
 }
 
 Handle link_properties(const Doing& doing) {

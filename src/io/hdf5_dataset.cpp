@@ -141,9 +141,11 @@ std::filesystem::path place_of(const std::string& source, const std::string& fil
 /// One part of a virtual dataset: what is wrong with it, or "". `elements` grows by those it covers.
 std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elements, const Doing& doing) {
   const std::string source = name_in(
-      [&](char* text, std::size_t size) { return H5Pget_virtual_filename(creation, part, text, size); }, doing);
+      [&](char* text, std::size_t size) { return H5Pget_virtual_filename(creation, part, text, size); },
+      doing);
   const std::string dataset = name_in(
-      [&](char* text, std::size_t size) { return H5Pget_virtual_dsetname(creation, part, text, size); }, doing);
+      [&](char* text, std::size_t size) { return H5Pget_virtual_dsetname(creation, part, text, size); },
+      doing);
   if (source.find('%') != std::string::npos || dataset.find('%') != std::string::npos)
     return fmt::format("its source {} stands for any number of files", printable(source));
   const Handle target = own<H5Sclose>(H5Pget_virtual_vspace(creation, part), doing);
@@ -154,7 +156,8 @@ std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elem
   elements += covered;
   const std::filesystem::path place = place_of(source, std::string(doing.file));
   std::error_code error;
-  if (!std::filesystem::exists(place, error)) return fmt::format("its sources {} are not there", printable(source));
+  if (!std::filesystem::exists(place, error))
+    return fmt::format("its sources {} are not there", printable(source));
   const Dataset data = File::open(place).dataset(dataset.starts_with('/') ? dataset : "/" + dataset);
   if (data.is_virtual()) return fmt::format("its source {} is virtual as well", printable(source));
   std::array<hsize_t, H5S_MAX_RANK> begin{}, last{};
@@ -165,7 +168,8 @@ std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elem
       return fmt::format("its source {} ends too early: {} has the shape {}", printable(source), dataset,
                          shape_text(shape));
   const std::string reason = data.unreadable_reason();
-  return reason.empty() ? "" : fmt::format("its source {} cannot be read whole: {}", printable(source), reason);
+  return reason.empty() ? ""
+                        : fmt::format("its source {} cannot be read whole: {}", printable(source), reason);
 }
 
 std::string unreadable_parts(hid_t creation, std::int64_t all_elements, const Doing& doing) {
@@ -175,9 +179,9 @@ std::string unreadable_parts(hid_t creation, std::int64_t all_elements, const Do
   for (std::size_t part = 0; part < count; ++part)
     if (const std::string reason = unreadable_part(creation, part, elements, doing); !reason.empty())
       return "it is virtual, and " + reason;
-  return elements >= all_elements
-             ? ""
-             : fmt::format("it is virtual, and only {} of its {} elements have a source", elements, all_elements);
+  return elements >= all_elements ? ""
+                                  : fmt::format("it is virtual, and only {} of its {} elements have a source",
+                                                elements, all_elements);
 }
 
 std::string external_storage(hid_t creation, const Doing& doing) {
@@ -186,8 +190,9 @@ std::string external_storage(hid_t creation, const Doing& doing) {
   off_t offset = 0;
   hsize_t size = 0;
   check(H5Pget_external(creation, 0, name.size() - 1, name.data(), &offset, &size), doing);
-  return fmt::format("its data lies in other files, the first of them {}, which are not opened; copy it with h5repack",
-                     printable(name.data()));
+  return fmt::format(
+      "its data lies in other files, the first of them {}, which are not opened; copy it with h5repack",
+      printable(name.data()));
 }
 
 }  // namespace
@@ -217,19 +222,22 @@ bool Dataset::is_virtual() const {
 std::string Dataset::unreadable_reason() const {
   const Doing doing{ExitCode::kBadData, "examine", name_, file_};
   const std::optional<std::int64_t> elements = try_count(shape());
-  if (!elements) return fmt::format("its shape {} has more elements than can be counted", shape_text(shape()));
+  if (!elements)
+    return fmt::format("its shape {} has more elements than can be counted", shape_text(shape()));
   if (*elements == 0) return "";
   const Handle creation = own<H5Pclose>(H5Dget_create_plist(handle_.id()), doing);
   switch (check(H5Pget_layout(creation.id()), doing)) {
     case H5D_CHUNKED:
-      if (std::string chunks = too_large_chunks(handle_.id(), creation.id(), doing); !chunks.empty()) return chunks;
+      if (std::string chunks = too_large_chunks(handle_.id(), creation.id(), doing); !chunks.empty())
+        return chunks;
       return missing_chunks(handle_.id(), creation.id(), shape(), doing);
     case H5D_VIRTUAL:
       return unreadable_parts(creation.id(), *elements, doing);
     default:
       break;
   }
-  if (std::string other_files = external_storage(creation.id(), doing); !other_files.empty()) return other_files;
+  if (std::string other_files = external_storage(creation.id(), doing); !other_files.empty())
+    return other_files;
   H5D_space_status_t status = H5D_SPACE_STATUS_ALLOCATED;
   check(H5Dget_space_status(handle_.id(), &status), doing);
   return status == H5D_SPACE_STATUS_ALLOCATED

@@ -57,7 +57,8 @@ void limit(int resource, rlim_t most) {
 
 /// What the child is, and what may be said of it: no handler of ours speaks of its end.
 void become_a_trial(const TrialLimits& limits, std::int64_t address_space) {
-  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGXCPU}) std::signal(number, SIG_DFL);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGXCPU})
+    std::signal(number, SIG_DFL);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_CPU, static_cast<rlim_t>(limits.seconds) + 1);
@@ -109,9 +110,10 @@ std::string all_of(int pipe) {
 }
 
 [[noreturn]] void refuse(const std::string& file, const std::string& found) {
-  fail(ExitCode::kBadData,
-       "{} is damaged, or made to do harm: the library that reads it {}. It was tried in a process of its own",
-       file, found);
+  fail(
+      ExitCode::kBadData,
+      "{} is damaged, or made to do harm: the library that reads it {}. It was tried in a process of its own",
+      file, found);
 }
 
 }  // namespace

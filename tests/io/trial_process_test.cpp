@@ -32,21 +32,19 @@ TEST(TrialProcess, survives_a_crash) {
 TEST(TrialProcess, ends_what_has_no_end) {
   const Stopwatch watch;
   test::expect_error(ExitCode::kBadData, {"t.h5 is damaged", "did not come to an end within 0.3 s"}, [] {
-    try_in_child(
-        "t.h5",
-        [] {
-          for (std::atomic<int> turns = 0;;) turns.fetch_add(1);
-        },
-        {.seconds = 0.3});
+    try_in_child("t.h5",
+                 [] {
+                   for (std::atomic<int> turns = 0;;) turns.fetch_add(1);
+                 },
+                 {.seconds = 0.3});
   });
   EXPECT_LT(watch.seconds(), 5);
 }
 
 TEST(TrialProcess, gives_no_memory_without_end) {
   test::expect_error(ExitCode::kBadData, {"t.h5 is damaged", "wanted more than 64 MiB"}, [] {
-    try_in_child(
-        "t.h5", [] { const std::unique_ptr<char[]> taken(new char[std::size_t{1} << 33]{}); },
-        {.extra_bytes = 64 << 20});
+    try_in_child("t.h5", [] { const std::unique_ptr<char[]> taken(new char[std::size_t{1} << 33]{}); },
+                 {.extra_bytes = 64 << 20});
   });
 }
 

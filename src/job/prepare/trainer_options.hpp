@@ -2,8 +2,8 @@
 #pragma once
 
 #include "config/job_config.hpp"
-#include "train/learning_rate.hpp"
 #include "train/guard/step_guard.hpp"
+#include "train/learning_rate.hpp"
 #include "train/trainer_options.hpp"
 
 namespace sluice {
