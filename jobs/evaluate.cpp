@@ -23,7 +23,7 @@ void evaluate(JobContext& context) {
                      batch_options(context.config(), context.blueprint.model.config.vocab_size));
   const Weights weights = make_weights(context);
 
-  context.comm.set_deadline("step", config.deadline.step_seconds);
+  context.comm.set_deadline("evaluate", config.deadline.evaluate_seconds);
   const ModelDescription& model = context.blueprint.model;
   StageBinder binder(context.comm, model.config, model.manifest, weights.arena, /*experts_in_turn=*/false,
                      weights.offload.get());
@@ -36,7 +36,7 @@ void evaluate(JobContext& context) {
   const std::int64_t end = tokens.sequence_count();
   for (std::int64_t first = 0; first < end; first += config.train.batch_sequences) {
     fault_point("evaluate.step", context.comm.rank());
-    context.comm.set_deadline("step", config.deadline.step_seconds);
+    context.comm.set_deadline("evaluate", config.deadline.evaluate_seconds);
     const Batch batch = tokens.sequences(first, std::min(config.train.batch_sequences, end - first));
     report.add(batch, evaluator.losses(batch));
   }

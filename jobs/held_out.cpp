@@ -23,7 +23,6 @@ HeldOutLoss HeldOut::after_step(std::int64_t step, StageBinder& binder) {
   HeldOutLoss out;
   out.files.assign(sources_.size(), out.all);
   if (sources_.empty() || (step % config.evaluate.every_steps != 0 && step != config.train.steps)) return out;
-  context_.comm.set_deadline("evaluate", config.deadline.step_seconds);
   Sum all;
   for (std::size_t file = 0; file < sources_.size(); ++file) {
     const Sum sum = evaluate(sources_[file], binder);
@@ -43,6 +42,7 @@ HeldOut::Sum HeldOut::evaluate(BatchSource& source, StageBinder& binder) const {
   const std::int64_t end = source.sequence_count(), batch_sequences = config.train.batch_sequences;
   for (std::int64_t first = 0; first < end; first += batch_sequences) {
     fault_point("evaluate.step", context_.comm.rank());
+    context_.comm.set_deadline("evaluate", config.deadline.evaluate_seconds);
     const Batch batch = source.sequences(first, std::min(batch_sequences, end - first));
     const std::vector<double> losses = evaluator.losses(batch);
     sums[0] = std::accumulate(losses.begin(), losses.end(), sums[0]);

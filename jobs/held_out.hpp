@@ -12,10 +12,12 @@
 
 namespace sluice {
 
-/// Mean cross-entropy in nats, the same on every rank; NaN where nothing was evaluated.
+inline constexpr double kNotEvaluated = std::numeric_limits<double>::quiet_NaN();
+
+/// Mean cross-entropy in nats, the same on every rank; kNotEvaluated where nothing was.
 struct HeldOutLoss {
-  std::vector<double> files;                              ///< of each of evaluate.tokens
-  double all = std::numeric_limits<double>::quiet_NaN();  ///< over the targets of all files
+  std::vector<double> files;   ///< of each of evaluate.tokens
+  double all = kNotEvaluated;  ///< over the targets of all files
 };
 
 class HeldOut {

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "base/log.hpp"
+#include "comm/outcome.hpp"
 #include "data/batch_source.hpp"
 #include "held_out.hpp"
 #include "job/console.hpp"
@@ -17,10 +18,14 @@
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
 #include "train/debug_dump.hpp"
+#include "train/guard/step_limit.hpp"
 #include "train/trainer.hpp"
+#include "train_guard.hpp"
 #include "train_report.hpp"
 #include "train_samples.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -63,6 +68,23 @@ std::vector<StateSpan> list_training_state(const JobContext& context, Trainer& t
   return state;
 }
 
+/// What made the step fail is what the job ends with.
+void save_if_sound(const std::function<void()>& save) {
+  const Outcome outcome = outcome_of(save);
+  if (outcome.failed()) log::warning("nothing is saved: {}", outcome.text);
+}
+
+/// The slowest disk that a step may be waiting for.
+constexpr double kSlowDiskBytesPerSecond = 100e6;
+
+/// What the plan says that a step waits for its disk, on the rank that waits longest.
+double planned_disk_seconds(const JobContext& context) {
+  std::int64_t bytes = 0;
+  for (const RankMemory& rank : context.memory_plan())
+    bytes = std::max({bytes, rank.offload.step_read_bytes, rank.offload.step_written_bytes});
+  return static_cast<double>(bytes) / kSlowDiskBytesPerSecond;
+}
+
 /// Numbers that are not finite are found on all ranks alike, and before anything is updated unless gradients are
 /// released: then what was trained up to there is saved before the job ends.
 StepMetrics saving_before_failure(const JobConfig& config, const std::function<StepMetrics()>& step,
@@ -70,7 +92,8 @@ StepMetrics saving_before_failure(const JobConfig& config, const std::function<S
   try {
     return step();
   } catch (const Error& error) {
-    if (error.code() == ExitCode::kNumerics && config.optimizer.gradients != GradientMode::kRelease) save();
+    if (error.code() == ExitCode::kNumerics && config.optimizer.gradients != GradientMode::kRelease)
+      save_if_sound(save);
     throw;
   }
 }
@@ -100,7 +123,8 @@ void train(JobContext& context) {
   Weights weights = state.resumes() ? make_empty_weights(context) : make_weights(context);
 
   // 3. Everything training needs, allocated once.
-  context.comm.set_deadline("step", config.deadline.step_seconds);
+  StepLimit limit(config.deadline.step_seconds, planned_disk_seconds(context));
+  context.comm.set_deadline("step", limit.seconds());
   const ModelDescription& model = context.blueprint.model;
   Trainer trainer(context.comm, model.config, model.manifest, weights.arena, trainer_options(config),
                   weights.offload.get());
@@ -117,6 +141,7 @@ void train(JobContext& context) {
   const SavesEnd saves_end{state};
   if (weights.offload) weights.offload->page();
   const LearningRateSchedule schedule = learning_rate_schedule(config);
+  TrainGuard guard(context, trainer, state);
   TrainReport report(context, weights.load, held_out.files());
   TrainSamples samples(context, trainer, state.steps_done());
   std::optional<DebugDump> dump = state.resumes() ? std::nullopt : open_dump(context);
@@ -128,20 +153,23 @@ void train(JobContext& context) {
   context.directory.set_status("training");
   for (std::int64_t step = state.steps_done(); step < config.train.steps; ++step) {
     fault_point("train.step", context.comm.rank());
-    context.comm.set_deadline("step", config.deadline.step_seconds);
+    context.comm.set_deadline("step", limit.seconds());
     const Stopwatch watch;
     const Batch batch = batches.batch(step);
     const double rate = schedule.at(step);
     const auto make_step = [&] {
       return dump && step == 0 ? dumped_step(*dump, trainer, weights.arena, batch, rate)
-                               : trainer.step(step + 1, batch, rate);
+                               : trainer.step(step + 1, batch, rate, guard.largest_loss());
     };
     const StepMetrics metrics = saving_before_failure(config, make_step, [&] { state.save(step, list); });
     const double seconds = watch.seconds();
+    limit.add(seconds);
     const HeldOutLoss loss = held_out.after_step(step + 1, trainer.binder());
     report.add(step + 1, metrics, rate, seconds, loss.files);
     context.directory.set_step(step + 1);
-    const bool ends = state.after_step(step + 1, list, loss.all);
+    guard.after_step(step + 1, metrics, rate, list);
+    const bool ends =
+        state.after_step(step + 1, list, metrics.left_out == LeftOut::kNo ? loss.all : kNotEvaluated);
     if (weights.offload) weights.offload->page();
     samples.after_step(step + 1);
     if (!ends) continue;
@@ -150,6 +178,7 @@ void train(JobContext& context) {
   }
 
   // 5. What is left of the run, what cost most first.
+  guard.finish();
   report.finish();
   if (weights.offload) weights.offload->map();
   if (exports_weights(config)) {

@@ -109,6 +109,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.expert_tokens = metrics.expert_tokens;
   row.aux_loss = metrics.aux_loss;
   row.held_out_loss = std::move(held_out);
+  row.left_out = metrics.left_out == LeftOut::kNo ? 0 : 1;
   row.peak_bytes = peaks_;
   row.planned_bytes = planned_bytes_;
   row.peak_growth_bytes = growths_;
@@ -125,14 +126,15 @@ void TrainReport::print_step(const TrainRow& row) const {
   const std::int64_t total = config.train.steps;
   const std::string held_out = held_out_text(row.held_out_loss);
   if (row.step % config.metrics.log_every != 0 && row.step != first_step_ && row.step != total &&
-      held_out.empty())
+      held_out.empty() && row.left_out == 0)
     return;
   console::line(
       "step {}/{}  loss {:.5f}{}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} %)  "
-      "peak {}  left {}",
+      "peak {}  left {}{}",
       row.step, total, row.loss, held_out, row.grad_norm, row.learning_rate, row.tokens_per_second,
       row.model_flops_per_second / 1e12, 100 * row.mfu, format_mib(*std::ranges::max_element(row.peak_bytes)),
-      time_left(row.step, first_step_, total, since_first_.seconds()));
+      time_left(row.step, first_step_, total, since_first_.seconds()),
+      row.left_out != 0 ? "  UPDATE LEFT OUT" : "");
 }
 
 void TrainReport::log_phases() const {

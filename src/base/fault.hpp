@@ -2,18 +2,20 @@
 // run programs of the same objects and one more, which sets it (tests/support/fault_injection.cpp).
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string_view>
 
 namespace sluice {
 
-using FaultHook = void (*)(std::string_view site, int rank);
+using FaultHook = void (*)(std::string_view site, int rank, std::span<std::byte> data);
 
 /// What fault points call: set before main by whoever links it in, or null.
 inline FaultHook fault_hook = nullptr;
 
-/// `rank` passes through `site`; throws or ends the process if the hook does.
-inline void fault_point(std::string_view site, int rank) {
-  if (fault_hook != nullptr) fault_hook(site, rank);
+/// `rank` passes through `site`; throws or ends the process if the hook does. `data`: what the hook may spoil there.
+inline void fault_point(std::string_view site, int rank, std::span<std::byte> data = {}) {
+  if (fault_hook != nullptr) fault_hook(site, rank, data);
 }
 
 }  // namespace sluice

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -56,26 +57,49 @@ std::int64_t cgroup_cache_bytes(const fs::path& group) {
   return bytes;
 }
 
-/// What one cgroup's limit leaves.
+/// What one cgroup's limit leaves. Version 1 has other names, and as no limit a number that no machine reaches.
 std::int64_t left_in_cgroup(const fs::path& group, MemoryPool pool) {
-  const std::int64_t limit = cgroup_number(group / "memory.max", kNoLimit);
-  if (limit == kNoLimit) return kNoLimit;
+  constexpr std::int64_t kVersion1NoLimit = std::int64_t{1} << 62;
+  const std::int64_t limit =
+      cgroup_number(group / "memory.max", cgroup_number(group / "memory.limit_in_bytes", kNoLimit));
+  if (limit >= kVersion1NoLimit) return kNoLimit;
   const std::int64_t cache = pool == MemoryPool::kReclaimable ? cgroup_cache_bytes(group) : 0;
-  return limit - cgroup_number(group / "memory.current", 0) + cache;
+  return limit - cgroup_number(group / "memory.current", cgroup_number(group / "memory.usage_in_bytes", 0)) +
+         cache;
 }
 
-const fs::path kCgroups = "/sys/fs/cgroup";
+struct Cgroup {
+  fs::path group;
+  fs::path root;
+};
 
-/// The directory of this process's cgroup; in a container that shows only its own group, the root.
-fs::path own_cgroup() {
-  std::ifstream in("/proc/self/cgroup");
-  for (std::string line; std::getline(in, line);)
-    if (constexpr std::string_view kVersion2 = "0::/"; line.starts_with(kVersion2))
-      return kCgroups / line.substr(kVersion2.size());
-  return kCgroups;
+/// The directories of the cgroups that may limit a process's memory, by its /proc/PID/cgroup: lines "0::/a/b" of version
+/// 2, and "7:memory:/a/b" of version 1, whose controllers have a tree each. In a container that shows only its own
+/// group, that is the root.
+std::vector<Cgroup> cgroups_of(const fs::path& list, const fs::path& mount) {
+  std::vector<Cgroup> groups{{mount, mount}};
+  std::ifstream in(list);
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    std::string controllers(1, ',');
+    controllers.append(line, first + 1, second - first - 1).push_back(',');
+    const fs::path path = fs::path(line.substr(second + 1)).relative_path();
+    if (controllers == ",,") groups.push_back({mount / path, mount});
+    if (controllers.find(",memory,") != std::string::npos)
+      groups.push_back({mount / "memory" / path, mount / "memory"});
+  }
+  return groups;
 }
 
 }  // namespace
+
+std::int64_t cgroup_available_bytes_of(const fs::path& list, const fs::path& mount, MemoryPool pool) {
+  std::int64_t available = kNoLimit;
+  for (const Cgroup& own : cgroups_of(list, mount))
+    available = std::min(available, cgroup_available_bytes(own.group, own.root, pool));
+  return available;
+}
 
 MemorySample sample_memory() {
   MemorySample sample;
@@ -98,7 +122,7 @@ std::int64_t peak_resident_bytes() {
 std::int64_t available_memory_bytes(MemoryPool pool) {
   std::int64_t available = 0;
   read_fields("/proc/meminfo", {{pool == MemoryPool::kUnified ? "MemFree" : "MemAvailable", &available}});
-  available = std::min(available, cgroup_available_bytes(own_cgroup(), kCgroups, pool));
+  available = std::min(available, cgroup_available_bytes_of("/proc/self/cgroup", "/sys/fs/cgroup", pool));
   return std::max<std::int64_t>(available, 0);
 }
 

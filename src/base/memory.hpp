@@ -38,8 +38,8 @@ enum class MemoryPool {
   kUnified,  ///< MemFree: CPU and GPU share one memory, and the GPU's part of the kernel takes no cache back
 };
 
-/// Memory that the machine has left, lowered to what the process's cgroup (version 2) and those above it
-/// allow, in bytes.
+/// Memory that the machine has left, lowered to what the process's cgroups (of version 1 or 2) and those above
+/// them allow, in bytes.
 [[nodiscard]] std::int64_t available_memory_bytes(MemoryPool pool = MemoryPool::kReclaimable);
 
 /// What the limits of a cgroup's directory and of those above it, up to `root`, leave, in bytes; the largest
@@ -47,6 +47,11 @@ enum class MemoryPool {
 /// back.
 [[nodiscard]] std::int64_t cgroup_available_bytes(const std::filesystem::path& group,
                                                   const std::filesystem::path& root, MemoryPool pool);
+
+/// The same for all cgroups that may limit the memory of the process whose /proc/PID/cgroup is `list`; `mount`: where the
+/// system shows cgroups.
+[[nodiscard]] std::int64_t cgroup_available_bytes_of(const std::filesystem::path& list,
+                                                     const std::filesystem::path& mount, MemoryPool pool);
 
 /// Gives the system back what the heap holds but nobody uses, such as after parsing a large text.
 void give_back_free_heap();

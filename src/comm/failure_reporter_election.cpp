@@ -21,9 +21,6 @@ constexpr double kDelaySeconds = 1;
 constexpr int kMaxDelays = 4;
 constexpr auto kPause = std::chrono::milliseconds(5);
 
-using Flag = std::atomic<int>;
-static_assert(Flag::is_always_lock_free, "shared between processes");
-
 using Name = std::array<char, 64>;
 
 /// A name that no other job on the machine has; empty if memory of that name cannot be made.
@@ -33,20 +30,20 @@ Name make_shared_memory() {
   fmt::format_to_n(name.data(), name.size() - 1, "/sluice-{}-{}", getpid(), ticks);
   const int descriptor = shm_open(name.data(), O_RDWR | O_CREAT | O_EXCL, 0600);
   if (descriptor < 0) return {};
-  const bool sized = ftruncate(descriptor, sizeof(Flag)) == 0;
+  const bool sized = ftruncate(descriptor, sizeof(NodeFlags)) == 0;
   close(descriptor);
   if (sized) return name;
   shm_unlink(name.data());
   return {};
 }
 
-/// Null if it cannot be opened. New memory is zero, which is an unset flag.
-Flag* open_flag(const Name& name) {
+/// Null if it cannot be opened. New memory is zero, as flags are at first.
+NodeFlags* open_flags(const Name& name) {
   const int descriptor = shm_open(name.data(), O_RDWR, 0);
   if (descriptor < 0) return nullptr;
-  void* const memory = mmap(nullptr, sizeof(Flag), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  void* const memory = mmap(nullptr, sizeof(NodeFlags), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   close(descriptor);
-  return memory == MAP_FAILED ? nullptr : static_cast<Flag*>(memory);
+  return memory == MAP_FAILED ? nullptr : static_cast<NodeFlags*>(memory);
 }
 
 }  // namespace
@@ -57,23 +54,27 @@ FailureReporterElection::FailureReporterElection(MPI_Comm node, int rank) : rank
   Name name = place == 0 ? make_shared_memory() : Name{};
   check_mpi(MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, node), "MPI_Bcast");
   if (name.front() == '\0') return;
-  reported_ = open_flag(name);
+  flags_ = open_flags(name);
   check_mpi(MPI_Barrier(node), "MPI_Barrier");
   if (place == 0) shm_unlink(name.data());
 }
 
 FailureReporterElection::~FailureReporterElection() {
-  if (reported_ != nullptr) munmap(static_cast<void*>(reported_), sizeof(Flag));
+  if (flags_ != nullptr) munmap(static_cast<void*>(flags_), sizeof(NodeFlags));
 }
 
 bool FailureReporterElection::take() const noexcept {
   const Stopwatch waited;
   const double delay = kDelaySeconds * std::min(rank_, kMaxDelays);
   while (waited.seconds() < delay) {
-    if (reported_ != nullptr && reported_->load() != 0) return false;
+    if (flags_ != nullptr && flags_->reported != 0) return false;
     std::this_thread::sleep_for(kPause);
   }
-  return reported_ == nullptr || reported_->exchange(1) == 0;
+  return flags_ == nullptr || flags_->reported.exchange(1) == 0;
+}
+
+bool FailureReporterElection::record() const noexcept {
+  return flags_ == nullptr || flags_->recorded.exchange(1) == 0;
 }
 
 }  // namespace sluice

@@ -1,9 +1,9 @@
 // When several ranks fail together, one of them is elected to report.
 #pragma once
 
-#include <mpi.h>
+#include "comm/node_flags.hpp"
 
-#include <atomic>
+#include <mpi.h>
 
 namespace sluice {
 
@@ -22,9 +22,15 @@ class FailureReporterElection {
   /// True if this rank is to report. Takes up to four seconds.
   [[nodiscard]] bool take() const noexcept;
 
+  /// True for the first rank of the machine that asks: what happened to it is the cause of the job's end.
+  [[nodiscard]] bool record() const noexcept;
+
+  /// Null without shared memory.
+  [[nodiscard]] NodeFlags* flags() const { return flags_; }
+
  private:
   int rank_;
-  std::atomic<int>* reported_ = nullptr;  ///< shared by the ranks of the machine; null without shared memory
+  NodeFlags* flags_ = nullptr;  ///< shared by the ranks of the machine; null without shared memory
 };
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "comm/watchdog.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -55,21 +56,43 @@ class Backoff {
   SteadyClock::time_point quiet_since_ = SteadyClock::now();
 };
 
+/// Time in which this process ran.
+class ActiveTime {
+ public:
+  /// Often.
+  double seconds() {
+    const double now = watch_.seconds();
+    if (now - last_ > kSuspendedSeconds) suspended_ += now - last_;
+    last_ = now;
+    return now - suspended_;
+  }
+
+ private:
+  Stopwatch watch_;
+  double last_ = 0, suspended_ = 0;
+};
+
+[[noreturn]] void give_up(const Pollable& work, const WaitLimit& limit, const Operation& operation,
+                          double seconds) {
+  const std::string missing = work.missing();
+  Watchdog::locate_ranks();
+  fail(ExitCode::kInternal, "{}: {} #{} on rank {} waited {:.1f} s, its limit, for {}", limit.section,
+       operation.name, operation.sequence, operation.rank, seconds, missing);
+}
+
 }  // namespace
 
 void wait_for(Pollable& work, const WaitLimit& limit, const Operation& operation) {
   Backoff backoff;
-  const Stopwatch waited;
-  double next_notice = kFirstNoticeSeconds;
+  ActiveTime waited;
+  double next_notice = kNoticeSeconds;
   while (!work.test()) {
     const double seconds = waited.seconds();
-    if (seconds >= limit.seconds)
-      fail(ExitCode::kInternal, "{}: {} #{} on rank {} waited {:.1f} s, its limit, for {}", limit.section,
-           operation.name, operation.sequence, operation.rank, seconds, work.missing());
+    if (seconds >= limit.seconds) give_up(work, limit, operation, seconds);
     if (seconds >= next_notice) {
-      log::warning("still in {} for {:.0f} s: {} #{} waits for {} (limit {:.0f} s)", limit.section, seconds,
-                   operation.name, operation.sequence, work.missing(), limit.seconds);
-      next_notice *= 2;
+      log::warning("still in {} for {:.0f} s, waiting for {}: {} #{} (limit {:.0f} s)", limit.section,
+                   seconds, work.missing(), operation.name, operation.sequence, limit.seconds);
+      next_notice += kNoticeSeconds;
     }
     backoff.pause();
   }

@@ -6,8 +6,10 @@
 
 namespace sluice {
 
-/// A wait is first logged after this time, and again each time it has doubled.
-inline constexpr double kFirstNoticeSeconds = 10;
+/// A wait is logged each time it has lasted this much longer.
+inline constexpr double kNoticeSeconds = 10;
+/// A process that has not run for so long was suspended, and that time does not count against limits.
+inline constexpr double kSuspendedSeconds = 2;
 
 /// How long a wait may last, and the part of the job it belongs to ("load", "step").
 struct WaitLimit {
@@ -33,8 +35,8 @@ class Pollable {
 };
 
 /// Polls until finished, sleeping between polls in proportion to the time waited so far (5 % up to 1 ms, then
-/// 1 % up to 5 ms): short waits end quickly and long ones leave the core to others. Logs a line after 10 s,
-/// and again each time the wait has doubled; Error(kInternal) when the limit passes.
+/// 1 % up to 5 ms): short waits end quickly and long ones leave the core to others. Logs a line every 10 s. When the limit
+/// passes every rank of this machine says where it is (comm/watchdog.hpp), then Error(kInternal).
 void wait_for(Pollable& work, const WaitLimit& limit, const Operation& operation);
 
 }  // namespace sluice

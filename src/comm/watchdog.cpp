@@ -1,19 +1,30 @@
 #include "comm/watchdog.hpp"
 
 #include "base/log.hpp"
+#include "comm/position.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <utility>
 
 namespace sluice {
 namespace {
 
-constexpr unsigned kSignalCallbackSeconds = 3;
+constexpr unsigned kSignalCallbackSeconds = 3, kStallSeconds = 10;
+constexpr double kTickSeconds = 0.1, kLocateSeconds = 2;
+constexpr std::size_t kShownOperations = 16;
+
+/// Where a rank that neither waits nor begins anything for so long is stuck. Elsewhere it may read or write for hours.
+constexpr std::array<std::string_view, 3> kComputing{"start", "step", "evaluate"};
+
+std::atomic<Watchdog*> the_watchdog{nullptr};
 
 std::atomic<int> alarm_exit_status{static_cast<int>(ExitCode::kInternal)};
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -42,10 +53,13 @@ void exit_within(unsigned seconds, ExitCode code) noexcept {
   alarm(seconds);
 }
 
-Watchdog::Watchdog(double first_notice_seconds)
-    : first_notice_(first_notice_seconds), rank_text_(rank_from_environment()), thread_([this] { run(); }) {}
+Watchdog::Watchdog(double notice_seconds)
+    : notice_seconds_(notice_seconds), rank_text_(rank_from_environment()), thread_([this] { run(); }) {
+  the_watchdog = this;
+}
 
 Watchdog::~Watchdog() {
+  the_watchdog = nullptr;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -59,24 +73,88 @@ void Watchdog::set_rank(int rank) {
   rank_text_ = fmt::format("rank {}", rank);
 }
 
+void Watchdog::share(NodeFlags* flags, int ranks) {
+  const std::lock_guard lock(mutex_);
+  flags_ = flags == nullptr ? &own_flags_ : flags;
+  ranks_ = flags == nullptr ? 1 : ranks;
+}
+
+void Watchdog::set_section(std::string_view section, double limit_seconds) {
+  const std::lock_guard lock(mutex_);
+  section_ = section;
+  section_limit_ = std::ranges::find(kComputing, section) == kComputing.end() ? 0 : limit_seconds;
+}
+
+void Watchdog::on_stall(std::function<void(const Outcome&)> last_words) {
+  const std::lock_guard lock(mutex_);
+  last_words_ = std::move(last_words);
+}
+
 void Watchdog::run() {
   std::unique_lock lock(mutex_);
+  Stopwatch since_look;
   while (!stopping_) {
-    if (!armed_) {
-      changed_.wait(lock);
-    } else if (deadline_.passed()) {
-      explain_and_exit();
-    } else {
-      if (waited_.seconds() >= next_notice_) notice();
-      changed_.wait_for(lock, Seconds(std::min(deadline_.seconds_left(), next_notice_ - waited_.seconds())));
-    }
+    changed_.wait_for(lock, Seconds(kTickSeconds));
+    look(since_look.seconds());
+    since_look.restart();
   }
 }
 
-void Watchdog::notice() {
-  log::warning("still in {} on {} for {:.0f} s: another rank is missing or stuck (limit {:.0f} s)",
-               deadline_.section(), rank_text_, waited_.seconds(), deadline_.limit_seconds());
-  next_notice_ *= 2;
+void Watchdog::look(double slept) {
+  if (slept > kSuspendedSeconds) {
+    suspended_ += slept;
+    position::forgive(slept);
+  }
+  if (flags_.load()->stalled != 0 && !std::exchange(is_located_, true)) locate();
+  if (armed_)
+    look_at_call();
+  else if (section_limit_ > 0)
+    look_at_section();
+}
+
+void Watchdog::look_at_call() {
+  const double waited = waited_.seconds() - suspended_;
+  if (waited >= call_limit_) explain_and_exit();
+  if (waited < next_notice_) return;
+  log::warning("still in {} on {} for {:.0f} s: another rank is missing or stuck (limit {:.0f} s)", call_,
+               rank_text_, waited, call_limit_);
+  next_notice_ += notice_seconds_;
+}
+
+void Watchdog::look_at_section() {
+  // The wait of an operation has the same limit and knows more: it comes first.
+  constexpr double kLater = 0.5;
+  const double seconds = position::seconds_since_progress();
+  if (seconds >= section_limit_ + kLater) end_stalled(seconds);
+}
+
+/// Into stderr and the rank's log.
+void Watchdog::locate() noexcept {
+  try {
+    std::string stack;
+    for (const std::string& line : stack_.lines()) stack += "\n    " + line;
+    log::error(
+        "{} is in {}; {:.1f} s have passed since then\n  last operations, newest first: {}\n  stack: {}",
+        rank_text_, position::short_text(), position::seconds_since_progress(),
+        position::operations_text(kShownOperations), stack.empty() ? "the thread does not answer" : stack);
+    log::debug("last operations, newest first: {}", position::operations_text(position::kRemembered));
+  } catch (...) {
+    // Nobody is left to tell.
+  }
+  ++flags_.load()->located;
+}
+
+void Watchdog::await_locations() noexcept {
+  const Stopwatch waited;
+  while (flags_.load()->located < ranks_ && waited.seconds() < kLocateSeconds)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+void Watchdog::locate_ranks() noexcept {
+  Watchdog* const watchdog = the_watchdog;
+  if (watchdog == nullptr) return;
+  watchdog->flags_.load()->stalled = 1;
+  watchdog->await_locations();
 }
 
 void Watchdog::explain_and_exit() noexcept {
@@ -84,7 +162,30 @@ void Watchdog::explain_and_exit() noexcept {
   try {
     log::error(
         "{} on {} has not returned within {:.1f} s: another rank is missing or stuck; this rank gives up",
-        deadline_.section(), rank_text_, deadline_.limit_seconds());
+        call_, rank_text_, call_limit_);
+  } catch (...) {
+    // Nobody is left to tell; the exit status still says it.
+    _exit(static_cast<int>(ExitCode::kInternal));
+  }
+  _exit(static_cast<int>(ExitCode::kInternal));
+}
+
+void Watchdog::end_stalled(double seconds) noexcept {
+  exit_within(kStallSeconds, ExitCode::kInternal);
+  try {
+    flags_.load()->stalled = 1;
+    if (!std::exchange(is_located_, true)) locate();
+    await_locations();
+    const Outcome outcome{
+        ExitCode::kInternal,
+        fmt::format(
+            "{}: {} has computed for {:.1f} s without an end, longer than its limit of {:g} s, after {}. It is "
+            "stuck, or far slower than all before; its stack is above",
+            section_, rank_text_, seconds, section_limit_, position::operations_text(1))};
+    if (last_words_)
+      last_words_(outcome);
+    else
+      log::error("{}", outcome.text);
   } catch (...) {
     // Nobody is left to tell; the exit status still says it.
     _exit(static_cast<int>(ExitCode::kInternal));
@@ -94,17 +195,19 @@ void Watchdog::explain_and_exit() noexcept {
 
 Watchdog::Guard::Guard(Watchdog& watchdog, std::string call, double limit_seconds) : watchdog_(watchdog) {
   const std::lock_guard lock(watchdog_.mutex_);
-  SLUICE_ASSERT(!watchdog_.armed_, "{} is guarded while {} is", call, watchdog_.deadline_.section());
-  watchdog_.deadline_ = Deadline(std::move(call), limit_seconds);
+  SLUICE_ASSERT(!watchdog_.armed_, "{} is guarded while {} is", call, watchdog_.call_);
+  watchdog_.call_ = std::move(call);
+  watchdog_.call_limit_ = limit_seconds;
   watchdog_.armed_ = true;
-  watchdog_.waited_ = {};
-  watchdog_.next_notice_ = watchdog_.first_notice_;
-  watchdog_.changed_.notify_all();
+  watchdog_.waited_.restart();
+  watchdog_.suspended_ = 0;
+  watchdog_.next_notice_ = watchdog_.notice_seconds_;
 }
 
 Watchdog::Guard::~Guard() {
   const std::lock_guard lock(watchdog_.mutex_);
   watchdog_.armed_ = false;
+  position::forgive(watchdog_.waited_.seconds());
 }
 
 }  // namespace sluice

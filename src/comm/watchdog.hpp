@@ -1,13 +1,20 @@
-// A limit on calls that can only block: MPI's start, split, free and finalize.
+// A thread that looks at the one that works: limits on calls that can only block, MPI's start, split, free and finalize,
+// and on computing without end; and says where this rank is when a limit passes here or elsewhere on the machine.
 #pragma once
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "comm/node_flags.hpp"
+#include "comm/outcome.hpp"
+#include "comm/thread_stack.hpp"
 #include "comm/wait.hpp"
 
+#include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace sluice {
@@ -16,19 +23,30 @@ namespace sluice {
 /// words of a process: a write to a full pipe or a call into a broken library may never return.
 void exit_within(unsigned seconds, ExitCode code) noexcept;
 
-/// One thread that ends the process with kInternal when a guarded call takes longer than its limit; long
-/// before, it says that it waits. Make it early: its thread belongs to the memory a process has before it
-/// does anything.
+/// One in a process, made by the thread that works. Ends the process with kInternal when a guarded call takes longer than its
+/// limit, or when the rank makes no progress (comm/position.hpp) for that long in a section in which it is never right to
+/// compute so long; long before, it says that a call waits. Time in which the process does not run, as while it is
+/// suspended, does not count. Make it early: its thread belongs to the memory a process has before it does anything.
 class Watchdog {
  public:
-  /// Speaks of a call first after `first_notice_seconds`.
-  explicit Watchdog(double first_notice_seconds = kFirstNoticeSeconds);
+  /// Speaks of a call first after `notice_seconds`, and again each time as much has passed.
+  explicit Watchdog(double notice_seconds = kNoticeSeconds);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
   /// Names this rank in the message.
   void set_rank(int rank);
+  /// Where the `ranks` of this machine ask each other where they are; null: nowhere.
+  void share(NodeFlags* flags, int ranks);
+  /// The rank is in that section from here on. "start", "step" and "evaluate" limit the time without progress.
+  void set_section(std::string_view section, double limit_seconds);
+  /// Called on this thread, before the process ends, with what is known of a rank that computes for too long.
+  void on_stall(std::function<void(const Outcome&)> last_words);
+
+  /// Every rank of the machine says where it is: its section, its last operations, the stack of the thread that works.
+  /// Returns once they have, or after two seconds. The first time only; does nothing without a watchdog.
+  static void locate_ranks() noexcept;
 
   /// Watches from its making to its end. One at a time.
   class Guard {
@@ -44,18 +62,36 @@ class Watchdog {
 
  private:
   void run();
-  void notice();
+  void look(double slept);
+  void look_at_call();
+  void look_at_section();
+  void locate() noexcept;
+  void await_locations() noexcept;
   [[noreturn]] void explain_and_exit() noexcept;
+  [[noreturn]] void end_stalled(double seconds) noexcept;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
+  // The call that is guarded.
   bool armed_ = false;
-  Deadline deadline_{"", 0};
-  double first_notice_;
+  std::string call_;
+  double call_limit_ = 0;
+  double notice_seconds_;
   Stopwatch waited_;        ///< since the guarded call began
+  double suspended_ = 0;    ///< of that time, s
   double next_notice_ = 0;  ///< of that time, s
+  // The section.
+  std::string section_;
+  double section_limit_ = 0;  ///< 0: none
+  std::function<void(const Outcome&)> last_words_;
+  // All ranks.
+  NodeFlags own_flags_;
+  std::atomic<NodeFlags*> flags_{&own_flags_};
+  std::atomic<int> ranks_{1};
+  bool is_located_ = false;
   std::string rank_text_;
+  ThreadStack stack_;
   std::thread thread_;
 };
 

@@ -43,6 +43,12 @@ enum class ScheduleKind : std::uint8_t { kConstant, kCosine, kLinear };
 /// What a training run does when its state could not be saved.
 enum class SaveFailure : std::uint8_t { kContinue, kStop };
 
+/// What a step does whose loss or gradients are not finite.
+enum class OnNonFinite : std::uint8_t { kStop, kSkip };
+
+/// What a step does whose loss is far above those before.
+enum class OnSpike : std::uint8_t { kWarn, kSkip, kRewind };
+
 enum class ExportExperts : std::uint8_t { kSource, kPerExpert, kFused };
 
 }  // namespace sluice

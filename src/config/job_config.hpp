@@ -110,6 +110,16 @@ struct EvaluateSettings {
   std::int64_t every_steps = 0;               ///< of a training; 0 = never
 };
 
+/// What is done about numbers that have gone wrong.
+struct GuardSettings {
+  OnNonFinite on_nonfinite = OnNonFinite::kStop;
+  OnSpike on_spike = OnSpike::kWarn;
+  double spike_factor = 3;           ///< of the median of the losses before
+  std::int64_t spike_window = 32;    ///< steps of that median
+  std::int64_t most_left_out = 10;   ///< steps in a row
+  std::int64_t compare_every = 100;  ///< steps; 0 = never
+};
+
 struct ExportSettings {
   std::filesystem::path path;
   bool at_end = false;
@@ -148,7 +158,8 @@ struct DebugSettings {
 struct DeadlineSettings {
   double setup_seconds = 600;
   double load_seconds = 900;
-  double step_seconds = 600;
+  double step_seconds = 120;
+  double evaluate_seconds = 600;
   double save_seconds = 600;
   double finish_seconds = 60;
 };
@@ -166,6 +177,7 @@ struct JobConfig {
   ScheduleSettings schedule;
   CheckpointSettings checkpoint;
   EvaluateSettings evaluate;
+  GuardSettings guard;
   ExportSettings export_;
   GenerateSettings generate;
   MetricsSettings metrics;

@@ -262,6 +262,29 @@ Table checkpoint_table() {
       .done();
 }
 
+Table guard_table() {
+  return TableBuilder("guard", &JobConfig::guard, "Numbers that go wrong while training")
+      .key(
+          "on_nonfinite", &GuardSettings::on_nonfinite,
+          Choice<OnNonFinite>{{{"stop", OnNonFinite::kStop}, {"skip", OnNonFinite::kSkip}}},
+          "when loss or gradients of a step are NaN or infinite: end the job, or leave that step's update out and go "
+          "on with the next batch; with gradients = \"release\" and clip = \"unit\" layers above the first such gradient "
+          "keep their update")
+      .key(
+          "on_spike", &GuardSettings::on_spike,
+          Choice<OnSpike>{{{"warn", OnSpike::kWarn}, {"skip", OnSpike::kSkip}, {"rewind", OnSpike::kRewind}}},
+          "when a step's loss is above spike_factor times the median of the steps before: only say so, leave its "
+          "update out, or take the last saved step's weights and go on with the next batch")
+      .key("spike_factor", &GuardSettings::spike_factor, Real{1, 1e9}, "of the median of the losses before")
+      .key("spike_window", &GuardSettings::spike_window, Integer{1, 100000},
+           "steps of this start whose losses make that median; there is no spike before so many", "steps")
+      .key("most_left_out", &GuardSettings::most_left_out, Integer{0, 1'000'000},
+           "updates in a row that may be left out or rewound before the job ends", "steps")
+      .key("compare_every", &GuardSettings::compare_every, Integer{0, 1'000'000'000},
+           "compare what must be equal on all ranks after every such step; 0 = never", "steps")
+      .done();
+}
+
 Table export_table() {
   return TableBuilder("export", &JobConfig::export_, "A Hugging Face directory written from the shards")
       .key("path", &ExportSettings::path, Path{true},
@@ -344,8 +367,13 @@ Table deadline_table() {
            "from launch to the agreement of all ranks", "s")
       .key("load_seconds", &DeadlineSettings::load_seconds, seconds, "for any one exchange while loading",
            "s")
-      .key("step_seconds", &DeadlineSettings::step_seconds, seconds,
-           "for any one exchange of a training step", "s")
+      .key(
+          "step_seconds", &DeadlineSettings::step_seconds, seconds,
+          "least limit of a training step; it is larger where ten times the run's median step or its disk takes longer, "
+          "and five times as large for the first step",
+          "s")
+      .key("evaluate_seconds", &DeadlineSettings::evaluate_seconds, seconds, "for one batch of an evaluation",
+           "s")
       .key("save_seconds", &DeadlineSettings::save_seconds, seconds,
            "for any one exchange while training state is saved or restored", "s")
       .key("finish_seconds", &DeadlineSettings::finish_seconds, seconds, "for the end of the job", "s")
@@ -356,10 +384,10 @@ Table deadline_table() {
 
 const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
-      job_table(),      model_table(),      parallel_table(),  load_table(),
-      data_table(),     train_table(),      optimizer_table(), memory_table(),
-      schedule_table(), checkpoint_table(), evaluate_table(),  export_table(),
-      generate_table(), metrics_table(),    debug_table(),     deadline_table()};
+      job_table(),      model_table(),     parallel_table(), load_table(),     data_table(),
+      train_table(),    optimizer_table(), memory_table(),   schedule_table(), checkpoint_table(),
+      evaluate_table(), guard_table(),     export_table(),   generate_table(), metrics_table(),
+      debug_table(),    deadline_table()};
   return tables;
 }
 

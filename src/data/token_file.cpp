@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/trial_process.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -61,6 +62,7 @@ std::int64_t count_sequences(const hdf5::File& file, const std::vector<std::int6
        kDataset, file.name(), shape_text(shape));
 }
 
+/// Known to be one: open_tokens() has refused what has none.
 std::int64_t product(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
@@ -94,6 +96,16 @@ TokenFile::TokenFile(hdf5::File file, hdf5::Dataset tokens, const TokenFileOptio
 
 TokenFile TokenFile::open(const std::filesystem::path& path, const TokenFileOptions& options) {
   SLUICE_ASSERT(options.sequence_length > 0, "a sequence of {} tokens", options.sequence_length);
+  try_in_child(path.string(), [&] {
+    const TokenFile file = open_here(path, options);
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(options.sequence_length + 1));
+    for (const std::int64_t sequence : {std::int64_t{0}, file.sequence_count() - 1})
+      static_cast<void>(file.read_any(sequence, ids));
+  });
+  return open_here(path, options);
+}
+
+TokenFile TokenFile::open_here(const std::filesystem::path& path, const TokenFileOptions& options) {
   hdf5::File file = hdf5::File::open(path);
   hdf5::Dataset tokens = open_tokens(file);
   return TokenFile(std::move(file), std::move(tokens), options);
@@ -107,17 +119,27 @@ void TokenFile::read_sequence(std::int64_t index, std::span<std::int64_t> ids,
                               std::span<TokenMark> marks) const {
   SLUICE_ASSERT(0 <= index && index < sequence_count_, "sequence {} of {}", index, sequence_count_);
   SLUICE_ASSERT(std::ssize(ids) == options_.sequence_length + 1, "room for {} ids", ids.size());
-  const std::int64_t first = first_token(index);
-  const std::int64_t there = std::min(std::ssize(ids), token_count_ - first);
-  const std::span<std::int64_t> read = ids.first(static_cast<std::size_t>(there));
-  const hdf5::Box box = is_stream_ ? hdf5::Box{{first}, {there}} : hdf5::Box{{index, 0}, {1, there}};
-  tokens_.read<std::int64_t>(box, read);
-  require_known(first, read);
+  const std::span<const std::int64_t> read = read_any(index, ids);
+  require_known(first_token(index), read);
   std::ranges::fill(ids.subspan(read.size()), 0);
   if (marks.empty()) return;
   mark(index, read, marks.first(read.size()));
-  if (mask_) mask_->mark(box, marks.first(read.size()));
+  if (mask_) mask_->mark(box_of(index), marks.first(read.size()));
   std::ranges::fill(marks.subspan(read.size()), TokenMark::kPadding);
+}
+
+/// What there is of a sequence: the last one may end early.
+hdf5::Box TokenFile::box_of(std::int64_t index) const {
+  const std::int64_t first = first_token(index);
+  const std::int64_t there = std::min(options_.sequence_length + 1, token_count_ - first);
+  return is_stream_ ? hdf5::Box{{first}, {there}} : hdf5::Box{{index, 0}, {1, there}};
+}
+
+std::span<const std::int64_t> TokenFile::read_any(std::int64_t index, std::span<std::int64_t> ids) const {
+  const hdf5::Box box = box_of(index);
+  const std::span<std::int64_t> read = ids.first(static_cast<std::size_t>(box.count.back()));
+  tokens_.read<std::int64_t>(box, read);
+  return read;
 }
 
 void TokenFile::check_ids(std::int64_t first, std::int64_t count) const {

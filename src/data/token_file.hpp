@@ -25,6 +25,7 @@ struct TokenFileOptions {
 
 class TokenFile {
  public:
+  /// Looks at the file in a process of its own first (io/trial_process.hpp): the library may fail on it in every way.
   /// Error(kBadData) if the file or dataset is missing, not written to its end, holds no integers, is too
   /// short for one sequence, or has rows that are not sequence_length + 1 long; if the file has broken
   /// document_starts, or has any and the options name a separator too.
@@ -53,6 +54,11 @@ class TokenFile {
 
  private:
   TokenFile(hdf5::File file, hdf5::Dataset tokens, const TokenFileOptions& options);
+  /// open(), without the trial.
+  static TokenFile open_here(const std::filesystem::path& path, const TokenFileOptions& options);
+  [[nodiscard]] hdf5::Box box_of(std::int64_t index) const;
+  /// What there is of a sequence, whatever its ids.
+  [[nodiscard]] std::span<const std::int64_t> read_any(std::int64_t index, std::span<std::int64_t> ids) const;
   [[nodiscard]] std::int64_t first_token(std::int64_t index) const;
   void require_known(std::int64_t first_token, std::span<const std::int64_t> ids) const;
   void mark(std::int64_t index, std::span<const std::int64_t> ids, std::span<TokenMark> marks) const;

@@ -227,7 +227,7 @@ std::string read_text_file(const std::filesystem::path& path, std::int64_t limit
   return text;
 }
 
-void write_text_file(const std::filesystem::path& path, std::string_view text) {
+void write_text_file(const std::filesystem::path& path, std::string_view text, Durability durability) {
   std::filesystem::path temporary = path;
   temporary += ".tmp-" + std::to_string(::getpid());
   std::error_code ignored;
@@ -235,14 +235,14 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
   try {
     OutputFile file = OutputFile::create(temporary);
     file.write_at(0, std::as_bytes(std::span(text)));
-    file.close();
+    if (durability == Durability::kDisk) file.close();
     if (::rename(temporary.c_str(), path.c_str()) != 0)
       fail(ExitCode::kIo, "cannot rename {} to {}: {}", temporary.string(), path.string(), errno_text(errno));
   } catch (...) {
     std::filesystem::remove(temporary, ignored);
     throw;
   }
-  sync_directory_of(path);
+  if (durability == Durability::kDisk) sync_directory_of(path);
 }
 
 }  // namespace sluice

@@ -104,8 +104,12 @@ void sync_directory(const std::filesystem::path& path);
 /// The whole of a small text file. Error(kBadData) if it is missing or longer than `limit_bytes`.
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::int64_t limit_bytes);
 
-/// Writes a small file so that readers see the old or the new content, never a mixture (temporary name,
+/// How far bytes have come when a call returns: a crash of the machine loses what only the kernel has.
+enum class Durability : std::uint8_t { kKernel, kDisk };
+
+/// Writes a small file so that readers see the old or the new content, never a mixture (temporary name, with kDisk
 /// fsync, rename).
-void write_text_file(const std::filesystem::path& path, std::string_view text);
+void write_text_file(const std::filesystem::path& path, std::string_view text,
+                     Durability durability = Durability::kDisk);
 
 }  // namespace sluice

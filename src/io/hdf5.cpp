@@ -1,6 +1,7 @@
 #include "io/hdf5.hpp"
 
 #include "base/checked.hpp"
+#include "base/text.hpp"
 #include "io/file.hpp"
 #include "io/hdf5_check.hpp"
 
@@ -90,6 +91,25 @@ Handle open_dataset(hid_t file, const std::string& path, const Doing& doing) {
         doing);
   dataset = {};  // whoever opens it first says what the cache is
   return open(access.id());
+}
+
+/// Other links lead to files that nobody has looked at: opening one may wait for ever.
+void require_hard_link(hid_t file, const std::string& path, const Doing& doing) {
+  H5L_info_t info{};
+  check(H5Lget_info(file, path.c_str(), &info, H5P_DEFAULT), doing);
+  if (info.type == H5L_TYPE_HARD) return;
+  std::string target(info.u.val_size, '\0');
+  check(H5Lget_val(file, path.c_str(), target.data(), target.size(), H5P_DEFAULT), doing);
+  const char *name = nullptr, *object = nullptr;
+  if (info.type == H5L_TYPE_EXTERNAL &&
+      H5Lunpack_elink_val(target.data(), target.size(), nullptr, &name, &object) >= 0)
+    target = fmt::format("{} in the file {}", object, name);
+  fail(
+      ExitCode::kBadData,
+      "{} of {} is {} link, to {}; links are not followed: name the file that holds the data, and give the dataset its "
+      "name there",
+      path, doing.file, info.type == H5L_TYPE_EXTERNAL ? "an external" : "a symbolic",
+      printable(target.c_str(), 200));
 }
 
 Handle link_properties(const Doing& doing) {
@@ -183,6 +203,7 @@ std::vector<std::string> File::children(const std::string& group) const {
 Dataset File::dataset(const std::string& path) const {
   if (!exists(path)) fail(ExitCode::kBadData, "{} has no dataset {}", name_, path);
   const Doing doing{ExitCode::kBadData, "open the dataset", path, name_};
+  require_hard_link(handle_.id(), path, doing);
   return Dataset(name_, path, open_dataset(handle_.id(), path, doing));
 }
 

@@ -67,9 +67,11 @@ class Dataset {
   [[nodiscard]] std::vector<std::int64_t> shape() const;
   [[nodiscard]] bool is_integer() const;
   [[nodiscard]] bool is_floating() const;
-  /// What cannot be read, in words; empty if all can: parts that were never written and files that a virtual
-  /// dataset takes its data from, for which HDF5 reads fill values without an error; and filters that are not
-  /// there.
+  /// Whether other datasets hold what this one shows.
+  [[nodiscard]] bool is_virtual() const;
+  /// What cannot be read, in words; empty if all can: parts that were never written, and of a virtual dataset those that
+  /// have no source or one that cannot be read whole, for all of which HDF5 reads fill values without an error; filters
+  /// that are not there; compressed chunks that are too large; data in files of another format.
   [[nodiscard]] std::string unreadable_reason() const;
 
   /// Reads a box, row-major, converted by HDF5 (out-of-range integers are clipped). `out` has the box's
@@ -111,6 +113,7 @@ class File {
   /// Names of what a group holds, in alphabetical order.
   [[nodiscard]] std::vector<std::string> children(const std::string& group) const;
 
+  /// Error(kBadData) also if `path` is a link into another file, or one by name.
   [[nodiscard]] Dataset dataset(const std::string& path) const;
   /// Groups on the way are made. An empty shape is a scalar.
   Dataset create_dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape,

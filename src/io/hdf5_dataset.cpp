@@ -1,3 +1,4 @@
+#include "base/bytes.hpp"
 #include "base/checked.hpp"
 #include "base/round.hpp"
 #include "base/text.hpp"
@@ -6,20 +7,25 @@
 
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 namespace sluice::hdf5 {
 namespace {
 
-std::int64_t element_count(const std::vector<std::int64_t>& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) {
-    const std::optional<std::int64_t> product = multiply(count, size);
-    SLUICE_ASSERT(product, "shape {} has too many elements", shape_text(shape));
-    count = *product;
-  }
+/// Nothing if there are more than can be counted.
+std::optional<std::int64_t> try_count(const std::vector<std::int64_t>& shape) {
+  std::optional<std::int64_t> count = 1;
+  for (const std::int64_t size : shape)
+    if (count) count = multiply(*count, size);
   return count;
+}
+
+std::int64_t element_count(const std::vector<std::int64_t>& shape) {
+  const std::optional<std::int64_t> count = try_count(shape);
+  SLUICE_ASSERT(count, "shape {} has too many elements", shape_text(shape));
+  return *count;
 }
 
 Box whole(std::vector<std::int64_t> shape) {
@@ -96,6 +102,27 @@ std::string missing_chunks(hid_t dataset, hid_t creation, const std::vector<std:
       expected - there, expected);
 }
 
+/// Of one chunk, as it is in memory.
+std::int64_t chunk_bytes(hid_t dataset, hid_t creation, const Doing& doing) {
+  std::array<hsize_t, H5S_MAX_RANK> sizes{};
+  const int rank = check(H5Pget_chunk(creation, H5S_MAX_RANK, sizes.data()), doing);
+  const Handle type = own<H5Tclose>(H5Dget_type(dataset), doing);
+  std::size_t bytes = H5Tget_size(type.id());  // a chunk has less than 4 GiB
+  for (int i = 0; i < rank; ++i) bytes *= sizes[static_cast<std::size_t>(i)];
+  return static_cast<std::int64_t>(bytes);
+}
+
+/// A chunk that no cache holds is unpacked again for every row that is read of it.
+std::string too_large_chunks(hid_t dataset, hid_t creation, const Doing& doing) {
+  constexpr std::int64_t kMostBytes = 64 * kMiB;
+  const std::int64_t bytes = chunk_bytes(dataset, creation, doing);
+  if (check(H5Pget_nfilters(creation), doing) == 0 || bytes <= kMostBytes) return "";
+  return fmt::format(
+      "its compressed chunks hold {} each, and at most {} can be unpacked at a time. Write it in smaller ones: h5py's "
+      "create_dataset(\"tokens\", data=ids, chunks=(1 << 20,), compression=\"gzip\"), or h5repack -l CHUNK=1048576",
+      format_bytes(bytes), format_bytes(kMostBytes));
+}
+
 template <class Get>
 std::string name_in(const Get& get, const Doing& doing) {
   std::string name(static_cast<std::size_t>(check(get(nullptr, 0), doing)), '\0');
@@ -103,27 +130,69 @@ std::string name_in(const Get& get, const Doing& doing) {
   return name;
 }
 
-/// Whether a source of a virtual dataset can be there: HDF5 looks beside the file that names it, then in the
-/// working directory. Names with a % stand for many files.
-bool may_be_there(const std::string& source, const std::string& file) {
+/// Where HDF5 finds the source of a virtual dataset: beside the file that names it, then in the working directory.
+std::filesystem::path place_of(const std::string& source, const std::string& file) {
+  if (source == ".") return file;
   std::error_code error;
-  return source == "." || source.find('%') != std::string::npos ||
-         std::filesystem::exists(std::filesystem::path(file).parent_path() / source, error) ||
-         std::filesystem::exists(source, error);
+  const std::filesystem::path beside = std::filesystem::path(file).parent_path() / source;
+  return std::filesystem::exists(beside, error) ? beside : std::filesystem::path(source);
 }
 
-std::string missing_sources(hid_t creation, const Doing& doing) {
+/// One part of a virtual dataset: what is wrong with it, or "". `elements` grows by those it covers.
+std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elements, const Doing& doing) {
+  const std::string source = name_in(
+      [&](char* text, std::size_t size) { return H5Pget_virtual_filename(creation, part, text, size); },
+      doing);
+  const std::string dataset = name_in(
+      [&](char* text, std::size_t size) { return H5Pget_virtual_dsetname(creation, part, text, size); },
+      doing);
+  if (source.find('%') != std::string::npos || dataset.find('%') != std::string::npos)
+    return fmt::format("its source {} stands for any number of files", printable(source));
+  const Handle target = own<H5Sclose>(H5Pget_virtual_vspace(creation, part), doing);
+  const Handle taken = own<H5Sclose>(H5Pget_virtual_srcspace(creation, part), doing);
+  const hssize_t covered = H5Sget_select_npoints(target.id());
+  if (covered <= 0 || H5Sget_select_npoints(taken.id()) != covered)
+    return fmt::format("its source {} is mapped without an end", printable(source));
+  elements += covered;
+  const std::filesystem::path place = place_of(source, std::string(doing.file));
+  std::error_code error;
+  if (!std::filesystem::exists(place, error))
+    return fmt::format("its sources {} are not there", printable(source));
+  const Dataset data = File::open(place).dataset(dataset.starts_with('/') ? dataset : "/" + dataset);
+  if (data.is_virtual()) return fmt::format("its source {} is virtual as well", printable(source));
+  std::array<hsize_t, H5S_MAX_RANK> begin{}, last{};
+  check(H5Sget_select_bounds(taken.id(), begin.data(), last.data()), doing);
+  const std::vector<std::int64_t> shape = data.shape();
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (last[i] >= static_cast<hsize_t>(shape[i]))
+      return fmt::format("its source {} ends too early: {} has the shape {}", printable(source), dataset,
+                         shape_text(shape));
+  const std::string reason = data.unreadable_reason();
+  return reason.empty() ? ""
+                        : fmt::format("its source {} cannot be read whole: {}", printable(source), reason);
+}
+
+std::string unreadable_parts(hid_t creation, std::int64_t all_elements, const Doing& doing) {
   std::size_t count = 0;
   check(H5Pget_virtual_count(creation, &count), doing);
-  std::vector<std::string> missing;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string source = name_in(
-        [&](char* text, std::size_t size) { return H5Pget_virtual_filename(creation, i, text, size); },
-        doing);
-    if (!may_be_there(source, std::string(doing.file))) missing.push_back(printable(source));
-  }
-  if (missing.empty()) return "";
-  return fmt::format("it is virtual, and its sources {} are not there", join_some(missing));
+  std::int64_t elements = 0;
+  for (std::size_t part = 0; part < count; ++part)
+    if (const std::string reason = unreadable_part(creation, part, elements, doing); !reason.empty())
+      return "it is virtual, and " + reason;
+  return elements >= all_elements ? ""
+                                  : fmt::format("it is virtual, and only {} of its {} elements have a source",
+                                                elements, all_elements);
+}
+
+std::string external_storage(hid_t creation, const Doing& doing) {
+  if (check(H5Pget_external_count(creation), doing) == 0) return "";
+  std::array<char, 256> name{};
+  off_t offset = 0;
+  hsize_t size = 0;
+  check(H5Pget_external(creation, 0, name.size() - 1, name.data(), &offset, &size), doing);
+  return fmt::format(
+      "its data lies in other files, the first of them {}, which are not opened; copy it with h5repack",
+      printable(name.data()));
 }
 
 }  // namespace
@@ -144,18 +213,31 @@ bool Dataset::is_floating() const {
   return class_of(handle_.id(), {ExitCode::kBadData, "read the type of", name_, file_}) == H5T_FLOAT;
 }
 
+bool Dataset::is_virtual() const {
+  const Doing doing{ExitCode::kBadData, "examine", name_, file_};
+  const Handle creation = own<H5Pclose>(H5Dget_create_plist(handle_.id()), doing);
+  return check(H5Pget_layout(creation.id()), doing) == H5D_VIRTUAL;
+}
+
 std::string Dataset::unreadable_reason() const {
   const Doing doing{ExitCode::kBadData, "examine", name_, file_};
-  if (element_count(shape()) == 0) return "";
+  const std::optional<std::int64_t> elements = try_count(shape());
+  if (!elements)
+    return fmt::format("its shape {} has more elements than can be counted", shape_text(shape()));
+  if (*elements == 0) return "";
   const Handle creation = own<H5Pclose>(H5Dget_create_plist(handle_.id()), doing);
   switch (check(H5Pget_layout(creation.id()), doing)) {
     case H5D_CHUNKED:
+      if (std::string chunks = too_large_chunks(handle_.id(), creation.id(), doing); !chunks.empty())
+        return chunks;
       return missing_chunks(handle_.id(), creation.id(), shape(), doing);
     case H5D_VIRTUAL:
-      return missing_sources(creation.id(), doing);
+      return unreadable_parts(creation.id(), *elements, doing);
     default:
       break;
   }
+  if (std::string other_files = external_storage(creation.id(), doing); !other_files.empty())
+    return other_files;
   H5D_space_status_t status = H5D_SPACE_STATUS_ALLOCATED;
   check(H5Dget_space_status(handle_.id(), &status), doing);
   return status == H5D_SPACE_STATUS_ALLOCATED

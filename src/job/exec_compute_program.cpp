@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "job/job.hpp"
+#include "job/prepare/process_limits.hpp"
 #include "job/threads.hpp"
 
 #include <unistd.h>
@@ -59,6 +60,8 @@ void exec_compute_program(const JobConfig& config, const std::vector<std::string
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  require_room_for_libraries(process_limits(), threads_per_rank(config.parallel.threads, usable_cores(),
+                                                                announced_local_ranks(), most_threads()));
   choose_how_threads_wait(config);
   execv(program->c_str(), pointers.data());
   fail(ExitCode::kInternal, "{}: could not be started: {}", program->string(), std::strerror(errno));

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
+#include <limits>
 #include <system_error>
 #include <vector>
 
@@ -34,6 +35,9 @@ std::string host_name() {
   gethostname(name.data(), name.size() - 1);
   return name.data();
 }
+
+/// Exit codes of ends by a signal begin here.
+constexpr int kFirstSignalCode = 128, kAnyCode = std::numeric_limits<int>::max();
 
 fs::path log_name(int rank) { return fmt::format("rank-{:05}.log", rank); }
 
@@ -225,39 +229,42 @@ void RunDirectory::set_failed(const Outcome& failure) noexcept {
   state_ = "failed";
   // Rank 0 will be ended with the job, so the failing rank writes, if it sees the directory.
   std::error_code error;
+  if (tells_of_failure(kFirstSignalCode)) return;  // the first one is the cause; a signal may follow from it
   if (is_root_ || (!path_.empty() && fs::exists(path_ / "status.json", error))) try_write_status(&failure);
 }
 
-void RunDirectory::set_ended_by(int signal_number) noexcept {
+void RunDirectory::set_ended_by(int signal_number, const std::string& cause) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!is_root_ || state_ == "done" || state_ == "saved" || tells_of_failure()) return;
+  if (!is_root_ || state_ == "done" || state_ == "saved" || tells_of_failure(kAnyCode)) return;
   state_ = "failed";
   end_ = {static_cast<ExitCode>(128 + signal_number),
-          fmt::format("ended by {}: from the scheduler or a user, or from the launcher because another "
-                      "rank has died",
-                      signal_name(signal_number))};
-  try_write_status(&*end_);
+          fmt::format("ended by {}: {}", signal_name(signal_number),
+                      cause.empty()
+                          ? "from the scheduler or a user, or from the launcher because another rank has died"
+                          : cause)};
+  try_write_status(&*end_, Durability::kKernel);
 }
 
-/// Whether a rank has written how the job ended.
-bool RunDirectory::tells_of_failure() const noexcept try {
+/// Whether a rank has written how the job failed, with a code below that one.
+bool RunDirectory::tells_of_failure(int code_limit) const noexcept try {
   std::ifstream file(path_ / "status.json");
   const auto status = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  return status.is_object() && status.value("state", "") == "failed";
+  return status.is_object() && status.value("state", "") == "failed" &&
+         status.value("exit_code", 0) < code_limit;
 } catch (const std::exception&) {
   return false;  // another program's file
 }
 
-void RunDirectory::try_write_status(const Outcome* end) noexcept {
+void RunDirectory::try_write_status(const Outcome* end, Durability durability) noexcept {
   try {
     since_status_ = {};
-    write_status(end);
+    write_status(end, durability);
   } catch (const std::exception& e) {
     log::warning("status.json: {}", e.what());
   }
 }
 
-void RunDirectory::write_status(const Outcome* end) const {
+void RunDirectory::write_status(const Outcome* end, Durability durability) const {
   nlohmann::json status{{"state", state_},           {"host", host_name()}, {"pid", getpid()},
                         {"world_size", world_size_}, {"started", started_}, {"updated", utc_now()}};
   if (step_ > 0) status["step"] = step_;
@@ -265,7 +272,7 @@ void RunDirectory::write_status(const Outcome* end) const {
   if (end) status["exit_code"] = static_cast<int>(end->code);
   if (end && !end->text.empty()) status["message"] = end->text;
   write_text_file(path_ / "status.json",
-                  status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+                  status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", durability);
 }
 
 }  // namespace sluice

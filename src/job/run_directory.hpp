@@ -56,8 +56,9 @@ class RunDirectory {
   void set_done(ExitCode ending = ExitCode::kDone) noexcept;
   void set_failed(const Outcome& failure) noexcept;
   /// That a signal ends the job, unless a rank's failure is written down already, after which the launcher
-  /// ends the others. From any thread, as all of these.
-  void set_ended_by(int signal_number) noexcept;
+  /// ends the others; `cause` if it is known. From any thread, as all of these. Not proof against a crash of the
+  /// machine, as the other endings are: what sent the signal may not leave the time.
+  void set_ended_by(int signal_number, const std::string& cause = "") noexcept;
 
   /// What the constructor would refuse, as far as it can be told without a trace; for sluice check.
   static void check(const JobConfig& config);
@@ -65,9 +66,9 @@ class RunDirectory {
  private:
   void create(const JobConfig& config);
   void take_lock();
-  [[nodiscard]] bool tells_of_failure() const noexcept;
-  void write_status(const Outcome* end) const;
-  void try_write_status(const Outcome* end) noexcept;
+  [[nodiscard]] bool tells_of_failure(int code_limit) const noexcept;
+  void write_status(const Outcome* end, Durability durability = Durability::kDisk) const;
+  void try_write_status(const Outcome* end, Durability durability = Durability::kDisk) noexcept;
 
   std::mutex mutex_;  ///< guards what the status tells
   std::filesystem::path path_;

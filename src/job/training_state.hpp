@@ -34,6 +34,9 @@ class TrainingState {
   /// Steps behind the state: 0 for a new training.
   [[nodiscard]] std::int64_t steps_done() const { return found_ ? found_->step.step : 0; }
 
+  /// The last step that was saved, or resumed from; 0: none.
+  [[nodiscard]] std::int64_t saved_step() const { return saved_step_; }
+
   /// Collective. Fills `state` from the saved step, or from an older one where its bytes are not what was saved, unless the
   /// job names the step.
   void restore(std::span<const StateSpan> state);
@@ -51,6 +54,11 @@ class TrainingState {
 
   /// Collective. Saves that many steps, unless that is done or nothing is to be saved.
   void save(std::int64_t step, const ListState& state);
+
+  /// Collective. Waits for what is being saved: then the state may be replaced.
+  void settle() {
+    if (save_) finish_save();
+  }
 
   /// Gives up what is being saved: the memory of the state may go.
   void give_up() { save_.reset(); }

@@ -9,6 +9,7 @@
 #include "job/prepare/memory_check.hpp"
 #include "job/progress_line.hpp"
 #include "load/checkpoint_load.hpp"
+#include "shard/finite_check.hpp"
 #include "shard/initial_values.hpp"
 
 #include <algorithm>
@@ -107,6 +108,21 @@ LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena*
   return std::move(report.load);
 }
 
+/// Collective. Every number that is computed with such a weight is as bad. What lies on a disk is not read again for it.
+void require_finite(JobContext& context, const Weights& weights) {
+  const JobKind kind = context.config().job.kind;
+  if (weights.offload || (kind != JobKind::kTrain && kind != JobKind::kEvaluate)) return;
+  const std::string first =
+      first_of_ranks(context.comm, find_non_finite(weights.arena, context.blueprint.model.manifest));
+  if (first.empty()) return;
+  const std::string model = context.config().model.path.string();
+  fail(
+      ExitCode::kBadData,
+      "{}: NaN or infinity in the weights, first in {}; whatever is computed with them is the same. `sluice verify {}` "
+      "lists them all",
+      model, first, model);
+}
+
 /// Memory that this rank may take from now on, if the job sets a limit.
 std::optional<DataGrowthLimit> limit_memory(const JobContext& context, std::int64_t arena_bytes) {
   const std::int64_t extra = context.config().load.memory_limit_bytes;
@@ -173,6 +189,7 @@ Weights load_weights(JobContext& context) {
   const PlannedLoad planned = plan_load_of(context);
   Weights weights = allocate_weights(context);
   weights.load = run_load(context, planned, &weights.arena);
+  require_finite(context, weights);
   return weights;
 }
 

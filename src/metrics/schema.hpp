@@ -41,6 +41,7 @@ struct TrainRow {
   std::vector<std::int64_t> expert_tokens;  ///< [moe layers, experts]; empty without MoE layers
   double aux_loss = 0;
   std::vector<double> held_out_loss{};          ///< [files]; NaN in steps without an evaluation
+  std::int64_t left_out = 0;                    ///< 1: no update was made
   std::vector<std::int64_t> peak_bytes;         ///< [ranks]
   std::vector<std::int64_t> planned_bytes;      ///< [ranks]
   std::vector<std::int64_t> peak_growth_bytes;  ///< [ranks]

@@ -32,11 +32,14 @@ TokenLoad token_load(const ParallelDims& dims, const Workload& work, int rank) {
   if (work.answers && !work.trains)
     return {.own_sequences = 1, .group_ranks = dims.expert_parallel, .group_sequences = dims.expert_parallel};
   const auto sequences = [&](int of) { return equal_part(work.batch_sequences, dims.world, of).count(); };
-  TokenLoad load{.own_sequences = sequences(rank), .group_ranks = dims.expert_parallel, .group_sequences = 0};
-  const int first = dims.group(rank) * dims.expert_parallel;
-  for (int other = first; other < first + dims.expert_parallel; ++other)
-    load.group_sequences += std::min(sequences(other), work.micro_batch_sequences);
-  return load;
+  // The first ranks have one sequence more than the others, or all have as many.
+  const std::int64_t least = sequences(dims.world - 1), with_more = work.batch_sequences - least * dims.world;
+  const std::int64_t first = std::int64_t{dims.group(rank)} * dims.expert_parallel;
+  const std::int64_t more = std::clamp<std::int64_t>(with_more - first, 0, dims.expert_parallel);
+  return {.own_sequences = sequences(rank),
+          .group_ranks = dims.expert_parallel,
+          .group_sequences = more * std::min(least + 1, work.micro_batch_sequences) +
+                             (dims.expert_parallel - more) * std::min(least, work.micro_batch_sequences)};
 }
 
 /// Ids and marks of documents, which a file may turn out to have.

@@ -18,9 +18,9 @@ OptimizerLayout::OptimizerLayout(const ParameterManifest& manifest, const ShardP
                                  const OptimizerMode& mode, DType weights) {
   const std::vector<FlatLayout>& layouts = plan.layouts().units;
   std::int64_t end = 0;
+  std::vector<TensorState> states(manifest.tensors().size());
   for (int unit = 0; unit < static_cast<int>(layouts.size()); ++unit) {
     std::vector<MatrixState>& matrices = units_.emplace_back();
-    std::vector<TensorState> states(manifest.tensors().size());
     for (const Placement& placement : layouts[static_cast<std::size_t>(unit)].placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
       if (tensor.kind != TensorKind::kParameter) continue;
@@ -47,12 +47,13 @@ void OptimizerLayout::add_matrices(const TensorInfo& tensor, const Placement& pl
   const bool has_experts = plan.has_experts(unit);  // the rank holds some of them, else all of the tensor
   const std::int64_t first = has_experts ? held.begin / placement.block_stride : 0;
   const std::int64_t blocks = has_experts ? held.count() / placement.block_stride : placement.blocks;
+  const auto shape = matrix_shape(tensor);
   for (std::int64_t block = first; block < first + blocks; ++block) {
     const std::int64_t begin = placement.offset + block * placement.block_stride;
     const Range part = overlap(owned, {begin, begin + placement.block_elements});
     out.push_back({.tensor = placement.tensor,
                    .expert = has_experts ? block : -1,
-                   .shape = matrix_shape(tensor),
+                   .shape = shape,
                    .decays = tensor.shape.size() >= 2,
                    .owned = {part.begin - begin, part.end - begin},
                    .unit_begin = part.count() > 0 ? part.begin : begin,

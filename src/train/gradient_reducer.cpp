@@ -1,6 +1,7 @@
 #include "train/gradient_reducer.hpp"
 
 #include "base/error.hpp"
+#include "base/fault.hpp"
 #include "ops/buffers/gradients.hpp"
 #include "ops/runtime/compute_device.hpp"
 
@@ -39,6 +40,13 @@ bool GradientReducer::is_final(const Stage& stage, int unit) const {
   return &stage != &stages_.head || unit != tied_unit(stages_);
 }
 
+/// A place for a test to make a gradient wrong on one rank.
+void GradientReducer::spoil_if_tested(int unit, float* gradients) const {
+  const auto bytes = static_cast<std::size_t>(held_elements(unit) * size_of(DType::kFloat32));
+  if (!takes_experts_in_turn(unit))
+    fault_point("train.gradient", store_.rank(), {reinterpret_cast<std::byte*>(gradients), bytes});
+}
+
 void GradientReducer::consume(int unit) {
   const Range owned = store_.plan().owned(unit, store_.rank());
   consumer_({unit, owned, reinterpret_cast<const std::byte*>(store_.sums(unit)), DType::kFloat32});
@@ -47,6 +55,8 @@ void GradientReducer::consume(int unit) {
 void GradientReducer::consume_expert(int unit, std::int64_t expert) {
   const std::int64_t elements = store_.plan().layouts().units[static_cast<std::size_t>(unit)].expert_begin(1);
   const std::int64_t begin = store_.plan().owned(unit, store_.rank()).begin + expert * elements;
+  fault_point("train.expert_gradient", store_.rank(),
+              {reinterpret_cast<std::byte*>(store_.sums(unit)), sizeof(float)});
   consumer_({unit,
              {begin, begin + elements},
              reinterpret_cast<const std::byte*>(store_.sums(unit)),
@@ -61,7 +71,11 @@ std::int64_t GradientReducer::received_bytes(const Stage& stage) const {
   return gathered_elements(stage, store_.plan(), store_.rank()).all() * size_of(DType::kFloat32);
 }
 
-void GradientReducer::begin_step() { has_gradient_.assign(has_gradient_.size(), false); }
+void GradientReducer::begin_step() {
+  has_gradient_.assign(has_gradient_.size(), false);
+  room_.give_back(std::exchange(open_, {}));  // of a step that was given up
+  rows_ = nullptr;
+}
 
 void GradientReducer::open(const Stage& stage) {
   open_ = room_.take(received_bytes(stage));
@@ -93,6 +107,7 @@ void GradientReducer::reduce(const Stage& stage) {
   for (const int unit : stage.units) {
     if (!takes_experts_in_turn(unit)) views_.clear_unwritten(unit);
     views_.unbind_gradients(unit);
+    spoil_if_tested(unit, is_alone(unit) ? store_.sums(unit) : next);
     if (!is_alone(unit)) {
       reductions_.push_back(begin_unit(stage, unit, next));
       next += held_elements(unit);

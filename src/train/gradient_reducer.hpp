@@ -31,7 +31,8 @@ class GradientReducer {
   GradientReducer(const RankMesh& mesh, const StagePlan& stages, ParameterViews& views, GradientStore& store,
                   GradientConsumer consumer);
 
-  /// Begins a step: the gradients in the store are outdated from here on.
+  /// Begins a step: the gradients in the store are outdated from here on, and what a step that was given up has
+  /// opened is let go.
   void begin_step();
   /// Points the gradient views of a stage's units at memory where the first gradient replaces what is there.
   void open(const Stage& stage);
@@ -57,6 +58,7 @@ class GradientReducer {
   [[nodiscard]] bool is_alone(int unit) const { return store_.plan().sharers(unit) == 1; }
   [[nodiscard]] bool takes_experts_in_turn(int unit) const;
   [[nodiscard]] bool is_final(const Stage& stage, int unit) const;
+  void spoil_if_tested(int unit, float* gradients) const;
   void consume(int unit);
   void consume_expert(int unit, std::int64_t expert);
   /// In the buffer other units' numbers lie between the tensors.

@@ -59,6 +59,7 @@ class Optimizer {
   [[nodiscard]] std::byte* state() { return state_.data(); }
   /// That so many steps have been made, of which state and weights were restored.
   void set_steps(std::int64_t steps) { step_ = steps; }
+  [[nodiscard]] std::int64_t steps() const { return step_; }
   /// The best weights there are. Refers to this optimizer.
   [[nodiscard]] const ShardValues& master() const { return master_; }
 

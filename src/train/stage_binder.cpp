@@ -1,5 +1,6 @@
 #include "train/stage_binder.hpp"
 
+#include "comm/position.hpp"
 #include "ops/embedding.hpp"
 
 #include <cstddef>
@@ -30,6 +31,7 @@ std::optional<RowExchange> StageBinder::embedding_rows(std::span<const at::Tenso
 StageBinder::GatheredStage::GatheredStage(StageBinder& binder, const Stage& stage, const Stage* next,
                                           const RowExchange* rows)
     : binder_(binder), stage_(stage), messages_([&comm = binder.comm_] { comm.advance(); }) {
+  position::begin("stage", stage.units.front());
   if (binder.offload_ != nullptr) {
     const PhaseTimer::Scope phase(binder.timer_, Phase::kDisk);
     binder.offload_->enter(stage);

@@ -6,6 +6,7 @@
 #include "ops/runtime/compute_device.hpp"
 #include "train/load_balancing.hpp"
 
+#include <ATen/ops/isfinite.h>
 #include <fmt/format.h>
 #include <torch/autograd.h>
 #include <torch/types.h>
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -30,12 +32,12 @@ at::Tensor gradient(const at::Tensor& output, const at::Tensor& input, const at:
 }
 
 [[noreturn]] void fail_numerics(std::int64_t number, const std::string& found) {
-  fail(
-      ExitCode::kNumerics,
-      "step {}: {}: not finite, so the weights were left as they are. Likely causes: too high a learning rate, or "
-      "weights that are already broken",
-      number, found);
+  fail(ExitCode::kNumerics,
+       "step {}: {}. Likely causes: too high a learning rate, or weights that are already broken", number,
+       found);
 }
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 bool takes_experts_in_turn(const TrainerOptions& options, const ShardPlan& plan) {
   return options.optimizer.mode.gradients != GradientMode::kFloat32 &&
@@ -47,6 +49,8 @@ bool takes_experts_in_turn(const TrainerOptions& options, const ShardPlan& plan)
 Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
                  ShardArena& weights, const TrainerOptions& options, OffloadedUnits* offload)
     : comm_(comm),
+      manifest_(manifest),
+      has_weights_(offload == nullptr),
       options_(options),
       binder_(comm, model, manifest, weights, takes_experts_in_turn(options, weights.plan()), offload),
       stages_(binder_.stages()),
@@ -65,56 +69,81 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
     probability_grad_ = at::zeros({model.experts}, ops::compute_options(at::kFloat));
 }
 
-StepMetrics Trainer::step(std::int64_t number, const Batch& batch, double learning_rate) {
-  if (releases()) return released_step(number, batch, learning_rate);
-  StepMetrics metrics = compute_gradients(number, batch);
+StepMetrics Trainer::step(std::int64_t number, const Batch& batch, double learning_rate,
+                          double largest_loss) {
+  optimizer_.set_steps(number -
+                       1);  // not updates: then a run that is resumed after one was left out is the same
+  return releases() ? released_step(number, batch, learning_rate, largest_loss)
+                    : kept_step(number, batch, learning_rate, largest_loss);
+}
+
+StepMetrics Trainer::kept_step(std::int64_t number, const Batch& batch, double learning_rate,
+                               double largest_loss) {
+  StepMetrics metrics = compute_gradients(number, batch, largest_loss);
+  if (metrics.left_out != LeftOut::kNo) return metrics;
   update(metrics.grad_norm, learning_rate);
   metrics.phase_seconds[static_cast<std::size_t>(Phase::kOptimizer)] +=
       timer_.take()[static_cast<std::size_t>(Phase::kOptimizer)];
   return metrics;
 }
 
-StepMetrics Trainer::compute_gradients(std::int64_t number, const Batch& batch) {
+StepMetrics Trainer::compute_gradients(std::int64_t number, const Batch& batch, double largest_loss) {
   SLUICE_ASSERT(!releases(), "gradients are released in this mode");
   StepMetrics metrics;
-  std::vector<Pass> passes = begin(batch, metrics);
-  const double loss = head(passes, batch, number);
-  backward(passes, /*last=*/true);
-  finish_metrics(loss, number, metrics);
+  std::vector<Pass> passes = begin(number, batch, largest_loss, metrics);
+  if (head(passes, batch, metrics)) {
+    backward(passes, /*last=*/true);
+    finish_metrics(metrics);
+  }
   metrics.phase_seconds = timer_.take();
   return metrics;
 }
 
-StepMetrics Trainer::released_step(std::int64_t number, const Batch& batch, double learning_rate) {
+StepMetrics Trainer::released_step(std::int64_t number, const Batch& batch, double learning_rate,
+                                   double largest_loss) {
   StepMetrics metrics;
-  std::vector<Pass> passes = begin(batch, metrics);
+  std::vector<Pass> passes = begin(number, batch, largest_loss, metrics);
   optimizer_.begin_step(learning_rate);
   scale_ = 1;
-  if (clips_globally()) {
-    use_ = Use::kNorm;
-    const GradientConsumer observer = std::exchange(observer_, {});
-    const double loss = head(passes, batch, number);
-    backward(passes, /*last=*/false);
-    finish_metrics(loss, number, metrics);
-    scale_ = clip_factor(metrics.grad_norm);
-    observer_ = observer;
-    reducer_.begin_step();
-    for (Pass& pass : passes) pass.hidden = pass.last_hidden;
-  }
-  use_ = Use::kUpdate;
-  squares_ = 0;
-  updated_parts_ = 0;
-  const std::int64_t sent_before = metrics.communicated_bytes;
-  const double loss = head(passes, batch, number);
-  backward(passes, /*last=*/true);
-  finish_metrics(loss, number, metrics);
-  metrics.communicated_bytes += sent_before;
+  if (!clips_globally() || find_norm(passes, batch, metrics)) update_along_backward(passes, batch, metrics);
   metrics.phase_seconds = timer_.take();
   return metrics;
+}
+
+/// A backward pass for the norm alone. False if the update is left out.
+bool Trainer::find_norm(std::vector<Pass>& passes, const Batch& batch, StepMetrics& metrics) {
+  use_ = Use::kNorm;
+  const GradientConsumer observer = std::exchange(observer_, {});
+  if (head(passes, batch, metrics)) {
+    backward(passes, /*last=*/false);
+    finish_metrics(metrics);
+  }
+  observer_ = observer;
+  scale_ = clip_factor(metrics.grad_norm);
+  reducer_.begin_step();
+  for (Pass& pass : passes) pass.hidden = pass.last_hidden;
+  return metrics.left_out == LeftOut::kNo;
+}
+
+void Trainer::update_along_backward(std::vector<Pass>& passes, const Batch& batch, StepMetrics& metrics) {
+  use_ = Use::kUpdate;
+  squares_ = 0;
+  const std::int64_t sent_before = metrics.communicated_bytes;
+  if (!head(passes, batch, metrics)) return;
+  backward(passes, /*last=*/true);
+  finish_metrics(metrics);
+  metrics.communicated_bytes += sent_before;
 }
 
 /// The forward pass of a step.
-std::vector<Trainer::Pass> Trainer::begin(const Batch& batch, StepMetrics& metrics) {
+std::vector<Trainer::Pass> Trainer::begin(std::int64_t number, const Batch& batch, double largest_loss,
+                                          StepMetrics& metrics) {
+  number_ = number;
+  largest_loss_ = largest_loss;
+  non_finite_ = {};
+  gives_up_ = false;
+  updated_parts_ = 0;
+  metrics.tokens = tokens_per_step_;
   static_cast<void>(timer_.take());
   std::vector<Pass> passes = split(batch);
   reducer_.begin_step();
@@ -155,17 +184,21 @@ void Trainer::consume(const GradientPart& sums) {
   const std::vector<double> squares = optimizer_.matrix_squares(sums);
   const double sum = std::accumulate(squares.begin(), squares.end(), 0.0);
   squares_ += sum;
+  if (!std::isfinite(sum) && !non_finite_.found())
+    non_finite_ = find_non_finite(store_.plan(), manifest_, sums.unit, sums.elements, sums.data, sums.dtype,
+                                  UnitOrder::kBackward);
   store_.keep(sums);
-  if (!releases() || use_ == Use::kNorm) return;
-  if (!std::isfinite(sum))
-    fail(
-        ExitCode::kNumerics,
-        "step {}: the gradient of {} is not finite. {} Likely causes: too high a learning rate, or weights that are "
-        "already broken",
-        number_, store_.plan().layouts().units[static_cast<std::size_t>(sums.unit)].name(),
-        updated_parts_ == 0
-            ? "No weight was updated in this step."
-            : "Layers above it were updated in this step already, as gradients are released.");
+  if (releases() && use_ == Use::kUpdate) update_released(sums, squares);
+}
+
+/// Unless a gradient so far was not finite: of this rank, or of any before the last unit that ranks share.
+void Trainer::update_released(const GradientPart& sums, std::span<const double> squares) {
+  if (store_.plan().sharers(sums.unit) > 1) {  // which come in the same order on all ranks
+    std::array<std::int64_t, 1> found{non_finite_.found() ? 1 : 0};
+    comm_.all_reduce_max(found);
+    gives_up_ = found[0] != 0;
+  }
+  if (gives_up_ || non_finite_.found()) return;
   optimizer_.update(sums, squares, scale_);
   ++updated_parts_;
 }
@@ -173,9 +206,12 @@ void Trainer::consume(const GradientPart& sums) {
 void Trainer::require_finite_weights() {
   double squares = sum_of_squares(binder_.weights());
   comm_.all_reduce_sum(std::span(&squares, 1));
-  if (!std::isfinite(squares))
-    fail(ExitCode::kNumerics,
-         "the last update has made weights that are not finite. Likely cause: too high a learning rate");
+  if (std::isfinite(squares)) return;
+  const std::string first = first_of_ranks(comm_, find_non_finite(binder_.weights(), manifest_));
+  fail(
+      ExitCode::kNumerics,
+      "the last update has made weights that are not finite, first in {}. Likely cause: too high a learning rate",
+      first);
 }
 
 std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
@@ -237,7 +273,7 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
   metrics.expert_tokens = std::move(totals.expert_tokens);
 }
 
-double Trainer::head(std::vector<Pass>& passes, const Batch& batch, std::int64_t number) {
+bool Trainer::head(std::vector<Pass>& passes, const Batch& batch, StepMetrics& metrics) {
   binder_.begin_pass(use_ == Use::kNorm ? OffloadedUnits::Pass::kNorm : OffloadedUnits::Pass::kUpdate);
   const StageBinder::GatheredStage bound(binder_, stages_.head, &stages_.layers.back());
   reducer_.open(stages_.head);
@@ -253,14 +289,45 @@ double Trainer::head(std::vector<Pass>& passes, const Batch& batch, std::int64_t
   }
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   comm_.all_reduce_sum(std::span(&loss, 1));
-  loss /= batch.loss_divisor();
-  number_ = number;
-  if (!std::isfinite(loss)) {
-    binder_.drop_next();
-    fail_numerics(number, fmt::format("loss {}", loss));
+  metrics.loss = loss / batch.loss_divisor();
+  if (std::isfinite(metrics.loss) && metrics.loss <= largest_loss_) {
+    reducer_.reduce(stages_.head);
+    return true;
   }
-  reducer_.reduce(stages_.head);
-  return loss;
+  binder_.drop_next();
+  refuse_loss(passes, metrics);
+  return false;
+}
+
+/// Collective. The step ends before its backward pass.
+void Trainer::refuse_loss(const std::vector<Pass>& passes, StepMetrics& metrics) {
+  metrics.grad_norm = kNan;
+  if (std::isfinite(metrics.loss)) {
+    metrics.left_out = LeftOut::kSpike;
+    metrics.finding = fmt::format("loss {:.5g} is above {:.5g}", metrics.loss, largest_loss_);
+    return;
+  }
+  metrics.left_out = LeftOut::kNonFinite;
+  const std::string weight =
+      has_weights_ ? first_of_ranks(comm_, find_non_finite(binder_.weights(), manifest_)) : "";
+  metrics.finding = fmt::format("loss {} is not finite, first in {}, so the weights were left as they are",
+                                metrics.loss, weight.empty() ? first_broken_activation(passes) : weight);
+  if (!weight.empty() || options_.on_nonfinite == OnNonFinite::kStop) fail_numerics(number_, metrics.finding);
+}
+
+/// Collective. What layers took in was kept for the backward pass.
+std::string Trainer::first_broken_activation(const std::vector<Pass>& passes) {
+  const std::int64_t layers = decoder_.config().layer_count();
+  std::array<std::int64_t, 1> before_first{-layers};
+  for (const Pass& pass : passes)
+    for (std::int64_t layer = 0; layer < -before_first[0]; ++layer)
+      if (!at::isfinite(pass.layers[static_cast<std::size_t>(layer)].input).all().item<bool>())
+        before_first[0] = -layer;
+  comm_.all_reduce_max(before_first);
+  const std::int64_t first = -before_first[0];
+  if (first == 0) return "the embedding";
+  return first < layers ? fmt::format("the output of layer {}", first - 1)
+                        : "the output of the last layer or of the head";
 }
 
 void Trainer::backward(std::vector<Pass>& passes, bool last) {
@@ -326,7 +393,7 @@ at::Tensor Trainer::recompute_backward(int index, const Pass& pass, LayerPass& l
   return gradient(first_half, input, d_mixed);
 }
 
-void Trainer::finish_metrics(double loss, std::int64_t number, StepMetrics& metrics) {
+void Trainer::finish_metrics(StepMetrics& metrics) {
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   reducer_.finish();
   const std::int64_t sent = binder_.mesh().traffic().sent_bytes;
@@ -334,11 +401,27 @@ void Trainer::finish_metrics(double loss, std::int64_t number, StepMetrics& metr
   std::array<double, 2> sums{squares, static_cast<double>(sent - std::exchange(sent_bytes_, sent))};
   comm_.all_reduce_sum(std::span<double>(sums));
   metrics.communicated_bytes = static_cast<std::int64_t>(sums[1]);
-  metrics.tokens = tokens_per_step_;
-  metrics.loss = loss;
   metrics.grad_norm = std::sqrt(sums[0]);
-  if (!std::isfinite(metrics.grad_norm))
-    fail_numerics(number, fmt::format("loss {} and gradient norm {}", loss, metrics.grad_norm));
+  if (!std::isfinite(metrics.grad_norm)) refuse_gradients(metrics);
+}
+
+/// Collective.
+void Trainer::refuse_gradients(StepMetrics& metrics) {
+  const NonFinite own = store_.mode() == GradientMode::kFloat32
+                            ? find_non_finite(store_.shards(), manifest_, UnitOrder::kBackward)
+                            : non_finite_;
+  const std::string first = first_of_ranks(comm_, own);
+  std::array<std::int64_t, 1> updated{updated_parts_};
+  comm_.all_reduce_max(updated);
+  metrics.left_out = LeftOut::kNonFinite;
+  metrics.finding = fmt::format(
+      "loss {} and gradient norm {}: not finite, first in the gradient of {}, so {}", metrics.loss,
+      metrics.grad_norm, first,
+      updated[0] == 0
+          ? "the weights were left as they are"
+          : "that and all below it were left as they are; layers above it were updated in this step "
+            "already, as gradients are released");
+  if (options_.on_nonfinite == OnNonFinite::kStop) fail_numerics(number_, metrics.finding);
 }
 
 at::Tensor Trainer::first_logits(const Batch& batch) {

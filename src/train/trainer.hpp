@@ -10,6 +10,7 @@
 #include "data/batch_source.hpp"
 #include "decoder/decoder.hpp"
 #include "shard/arena.hpp"
+#include "shard/finite_check.hpp"
 #include "train/gradient_reducer.hpp"
 #include "train/micro_batch.hpp"
 #include "train/optimizer.hpp"
@@ -17,10 +18,16 @@
 #include "train/trainer_options.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace sluice {
+
+/// Why a step has made no update.
+enum class LeftOut : std::uint8_t { kNo, kNonFinite, kSpike };
 
 /// Results of a step; the same on every rank, but for the phases.
 struct StepMetrics {
@@ -32,6 +39,8 @@ struct StepMetrics {
       0;  ///< sent by all ranks together, up to the last reduction of this count
   std::vector<std::int64_t> expert_tokens;  ///< [MoE layers x experts]: tokens times k that chose each expert
   PhaseSeconds phase_seconds{};
+  LeftOut left_out = LeftOut::kNo;
+  std::string finding{};  ///< why: "loss nan, first in the output of layer 2", or ""
 };
 
 class Trainer {
@@ -43,15 +52,21 @@ class Trainer {
           ShardArena& weights, const TrainerOptions& options, OffloadedUnits* offload = nullptr);
 
   /// Collective over the communicator. One step on this rank's share of the batch, which may be empty; `number` is
-  /// 1 for the first. Error(kNumerics) with the step's number when loss or norm is not finite. Where gradients are
-  /// kept until the update that is found on every rank alike and nothing is updated; where they are released
-  /// (GradientMode::kRelease) the loss is looked at before, each gradient as it is used, and the message says how
-  /// much was updated before. Exact clipping by the global norm then takes a second backward pass.
-  StepMetrics step(std::int64_t number, const Batch& batch, double learning_rate);
+  /// 1 for the first. Exact clipping by the global norm takes a second backward pass where gradients are released.
+  ///
+  /// Leaves the update out, on every rank alike, if the loss is above `largest_loss`, or if loss or gradients are not
+  /// finite and the options say kSkip; with kStop, or if weights are not finite, that is Error(kNumerics) with the
+  /// step's number and the first such tensor. It is known before anything is updated, except where gradients are released
+  /// without a global norm: there each is looked at before its own update, no rank updates what comes after the first
+  /// one that is not finite, and what came before stays updated.
+  StepMetrics step(std::int64_t number, const Batch& batch, double learning_rate,
+                   double largest_loss = std::numeric_limits<double>::infinity());
 
   /// Collective over the communicator. The first part of step(): forward and backward; afterwards gradients() holds
-  /// this rank's shards of the gradient of loss + coefficient * aux_loss. Only where they are kept.
-  StepMetrics compute_gradients(std::int64_t number, const Batch& batch);
+  /// this rank's shards of the gradient of loss + coefficient * aux_loss, unless the update is to be left out. Only where
+  /// they are kept.
+  StepMetrics compute_gradients(std::int64_t number, const Batch& batch,
+                                double largest_loss = std::numeric_limits<double>::infinity());
   /// The second part: clips and updates this rank's shards. Collective over the communicator with ClipRule::kUnit or
   /// factored state.
   void update(double grad_norm, double learning_rate);
@@ -94,24 +109,35 @@ class Trainer {
   [[nodiscard]] bool releases() const { return store_.mode() == GradientMode::kRelease; }
   [[nodiscard]] bool clips_globally() const;
   [[nodiscard]] double clip_factor(double grad_norm) const;
-  StepMetrics released_step(std::int64_t number, const Batch& batch, double learning_rate);
-  [[nodiscard]] std::vector<Pass> begin(const Batch& batch, StepMetrics& metrics);
+  StepMetrics kept_step(std::int64_t number, const Batch& batch, double learning_rate, double largest_loss);
+  StepMetrics released_step(std::int64_t number, const Batch& batch, double learning_rate,
+                            double largest_loss);
+  void update_released(const GradientPart& sums, std::span<const double> squares);
+  [[nodiscard]] bool find_norm(std::vector<Pass>& passes, const Batch& batch, StepMetrics& metrics);
+  void update_along_backward(std::vector<Pass>& passes, const Batch& batch, StepMetrics& metrics);
+  [[nodiscard]] std::vector<Pass> begin(std::int64_t number, const Batch& batch, double largest_loss,
+                                        StepMetrics& metrics);
   void consume(const GradientPart& sums);
   [[nodiscard]] std::vector<Pass> split(const Batch& batch) const;
   void forward(std::vector<Pass>& passes);
   void embed(std::vector<Pass>& passes);
   void reduce_routing(StepMetrics& metrics);
-  /// Forward and backward of the head; returns the loss, which is finite.
-  [[nodiscard]] double head(std::vector<Pass>& passes, const Batch& batch, std::int64_t number);
+  /// Forward and backward of the head, and the loss. False if the step ends here: its update is left out.
+  [[nodiscard]] bool head(std::vector<Pass>& passes, const Batch& batch, StepMetrics& metrics);
+  void refuse_loss(const std::vector<Pass>& passes, StepMetrics& metrics);
+  [[nodiscard]] std::string first_broken_activation(const std::vector<Pass>& passes);
+  void refuse_gradients(StepMetrics& metrics);
   /// `last`: what was kept for this pass is let go.
   void backward(std::vector<Pass>& passes, bool last);
   void forward_layer(int index, Pass& pass, bool keep_graph);
   void backward_layer(int index, Pass& pass, bool last);
   [[nodiscard]] at::Tensor recompute_backward(int index, const Pass& pass, LayerPass& layer);
   void embed_backward(const std::vector<Pass>& passes);
-  void finish_metrics(double loss, std::int64_t number, StepMetrics& metrics);
+  void finish_metrics(StepMetrics& metrics);
 
   Communicator& comm_;
+  const ParameterManifest& manifest_;
+  bool has_weights_;  ///< in memory all the time
   TrainerOptions options_;
   StageBinder binder_;
   const StagePlan& stages_;
@@ -123,8 +149,11 @@ class Trainer {
   GradientConsumer observer_;
   Use use_ = Use::kUpdate;
   std::int64_t number_ = 0;  ///< of the step
-  double squares_ = 0;       ///< of this rank's gradients of the step so far, unless all are kept in float32
-  double scale_ = 1;         ///< of gradients that are released
+  double largest_loss_ = 0;  ///< whose update is made
+  NonFinite non_finite_;   ///< this rank's first gradient of the step that is, unless all are kept in float32
+  bool gives_up_ = false;  ///< a rank has found one: no more updates in this step
+  double squares_ = 0;     ///< of this rank's gradients of the step so far, unless all are kept in float32
+  double scale_ = 1;       ///< of gradients that are released
   std::int64_t updated_parts_ = 0;             ///< in this step, with released gradients
   std::vector<RoutingSums> routing_;           ///< one per layer; undefined tensors in dense ones
   std::optional<RowExchange> embedding_rows_;  ///< of this step, if they travel instead of the table

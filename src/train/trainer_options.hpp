@@ -25,6 +25,7 @@ struct TrainerOptions {
   Recompute recompute = Recompute::kLayer;
   double aux_loss_coefficient = 0;  ///< 0: no load-balancing loss
   OptimizerOptions optimizer{};
+  OnNonFinite on_nonfinite = OnNonFinite::kStop;
 };
 
 }  // namespace sluice

@@ -17,16 +17,6 @@ TEST(Stopwatch, measures_and_restarts) {
   EXPECT_LT(watch.seconds(), first);
 }
 
-TEST(Deadline, passes_after_its_limit) {
-  const Deadline past("load", 0);
-  EXPECT_TRUE(past.passed());
-  EXPECT_LE(past.seconds_left(), 0);
-  const Deadline future("load", 3600);
-  EXPECT_FALSE(future.passed());
-  EXPECT_GT(future.seconds_left(), 3000);
-  EXPECT_EQ(future.section(), "load");
-}
-
 TEST(UtcNow, is_an_iso_8601_time) { EXPECT_THAT(utc_now(), testing::MatchesRegex("20..-..-..T..:..:..Z")); }
 
 }  // namespace

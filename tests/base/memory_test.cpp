@@ -119,6 +119,24 @@ TEST(Memory, limits_of_all_cgroups_above_count) {
   EXPECT_EQ(left("other"), std::numeric_limits<std::int64_t>::max());
 }
 
+TEST(Memory, cgroups_of_version_1_count_as_well) {
+  const test::TemporaryDirectory root;
+  const std::filesystem::path group = root.path() / "memory/slurm/job_7";
+  std::filesystem::create_directories(group);
+  std::ofstream(root.path() / "list") << "9:cpu,cpuacct:/slurm\n7:memory:/slurm/job_7\n0::/\n";
+  const auto left = [&](MemoryPool pool) {
+    return cgroup_available_bytes_of(root.path() / "list", root.path(), pool);
+  };
+  std::ofstream(group / "memory.limit_in_bytes") << "9223372036854771712\n";
+  EXPECT_EQ(left(MemoryPool::kUnified), std::numeric_limits<std::int64_t>::max())
+      << "what says that there is none";
+  std::ofstream(group / "memory.limit_in_bytes") << kGiB << '\n';
+  std::ofstream(group / "memory.usage_in_bytes") << kGiB - 30 * kMiB << '\n';
+  std::ofstream(group / "memory.stat") << "cache 7\ninactive_file " << 20 * kMiB << '\n';
+  EXPECT_EQ(left(MemoryPool::kUnified), 30 * kMiB);
+  EXPECT_EQ(left(MemoryPool::kReclaimable), 50 * kMiB);
+}
+
 TEST(Memory, page_cache_counts_as_used_on_unified_memory) {
   const std::int64_t free = available_memory_bytes(MemoryPool::kUnified);
   EXPECT_GT(free, 0);

@@ -1,8 +1,12 @@
 #include "comm/watchdog.hpp"
 
+#include "comm/position.hpp"
+
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
 
@@ -28,6 +32,54 @@ TEST(WatchdogDeathTest, lets_calls_pass_that_end_in_time) {
     std::_Exit(0);
   };
   EXPECT_EXIT(calls_then_work(), testing::ExitedWithCode(0), "^$");
+}
+
+[[noreturn]] void spin() {
+  for (std::atomic<int> turns = 0;;) turns.fetch_add(1);
+}
+
+TEST(WatchdogDeathTest, ends_a_rank_that_computes_without_end_and_says_where_it_is) {
+  const auto stuck = [] {
+    Watchdog watchdog;
+    watchdog.set_rank(3);
+    position::enter("step");
+    position::begin("all_reduce", 12);
+    watchdog.set_section("step", 0.3);
+    spin();
+  };
+  EXPECT_EXIT(
+      stuck(), testing::ExitedWithCode(static_cast<int>(ExitCode::kInternal)),
+      "rank 3 is in section step, after all_reduce #12(.|\n)*newest first: all_reduce #12(.|\n)*stack: \n"
+      "(.|\n)*step: rank 3 has computed for 0.[0-9] s without an end, longer than its limit of 0.3 s");
+}
+
+TEST(WatchdogDeathTest, tells_the_job_before_it_ends_a_rank) {
+  const auto stuck = [] {
+    Watchdog watchdog;
+    watchdog.on_stall([](const Outcome& outcome) {
+      static_cast<void>(std::fprintf(stderr, "told: %s\n", outcome.text.c_str()));
+    });
+    position::enter("evaluate");
+    watchdog.set_section("evaluate", 0.1);
+    spin();
+  };
+  EXPECT_EXIT(stuck(), testing::ExitedWithCode(static_cast<int>(ExitCode::kInternal)),
+              "told: evaluate: rank");
+}
+
+TEST(WatchdogDeathTest, lets_ranks_compute_that_begin_operations_or_load) {
+  const auto busy = [] {
+    Watchdog watchdog;
+    watchdog.set_section("step", 0.3);
+    for (int i = 0; i < 8; ++i) {
+      position::begin("stage", i);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    watchdog.set_section("load", 0.1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(busy(), testing::ExitedWithCode(0), "^$");
 }
 
 }  // namespace

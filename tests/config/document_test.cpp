@@ -95,6 +95,13 @@ keep_every = 70
 path = "saved"
 resume = 14
 on_failure = "stop"
+[guard]
+on_nonfinite = "skip"
+on_spike = "rewind"
+spike_factor = 10
+spike_window = 5
+most_left_out = 3
+compare_every = 2
 [metrics]
 file = "m.h5"
 log_every = 7
@@ -105,6 +112,7 @@ setup_seconds = 1
 load_seconds = 0.1
 save_seconds = 7
 step_seconds = 3.5
+evaluate_seconds = 5
 finish_seconds = 4
 )";
 

@@ -162,7 +162,7 @@ TEST(PagedFile, what_the_disk_refuses_is_an_error_at_the_next_use) {
     pages.file().page();
     static std::string_view failing;
     failing = site;
-    fault_hook = [](std::string_view at, int) {
+    fault_hook = [](std::string_view at, int, std::span<std::byte>) {
       if (at == failing) fail(ExitCode::kIo, "refused at {}", at);
     };
     test::expect_error(ExitCode::kIo, {"refused at"}, [&] {

@@ -186,6 +186,22 @@ TEST_F(RunDirectoryTest, a_signal_is_how_the_job_ended_unless_a_rank_had_failed_
   EXPECT_EQ(status()["message"], "loss nan");
 }
 
+TEST_F(RunDirectoryTest, the_first_failure_is_the_cause) {
+  RunDirectory directory(config_, comm_);
+  directory.set_failed({ExitCode::kNumerics, "loss nan"});
+  directory.set_failed({ExitCode::kInternal, "step: rank 2 is missing"});
+  directory.set_ended_by(SIGTERM);
+  if (!is_root_) return;
+  EXPECT_EQ(status()["message"], "loss nan");
+}
+
+TEST_F(RunDirectoryTest, a_signal_is_told_with_the_crash_that_it_follows_from) {
+  RunDirectory directory(config_, comm_);
+  directory.set_ended_by(SIGTERM, "rank 1 crashed with signal 11");
+  if (!is_root_) return;
+  EXPECT_EQ(status()["message"], "ended by SIGTERM: rank 1 crashed with signal 11");
+}
+
 TEST_F(RunDirectoryTest, a_signal_is_told_though_the_status_is_not_as_we_write_it) {
   RunDirectory directory(config_, comm_);
   if (!is_root_) return;

@@ -302,6 +302,12 @@ class Plan(JobTest):
         self.assertFalse(plan["staging_is_exact"])
         self.expect(self.plan(), 0, "Staging is what it may be at most: there are no weights in")
 
+    def test_any_number_of_ranks_is_planned_at_once(self):
+        job = self.write_job(**reference_job("qwen3-moe-tiny"))
+        result = sluice("plan", job, "--ranks", 65536)
+        self.expect(result, 0, "rank 65535 ")
+        self.assertLess(result.seconds, 2 * program.prompt_seconds() / 10)
+
     def test_what_is_lacking(self):
         result = self.plan("--memory", "128.5GB")
         self.expect(result, 0)

@@ -1,14 +1,21 @@
 // The hook of the programs in bin/faults: SLUICE_FAULT=site:rank:nth:action makes the nth pass of that rank, or of every rank
 // (*), through that site fail; an nth of "3+" means the third and all later ones. Actions: throw (Error, kInternal), io (Error,
-// kIo), exit0 (leave at once with 0), kill (SIGKILL), stop (SIGSTOP), delay (2 s).
+// kIo), exit0 (leave at once with 0), kill (SIGKILL), abort, crash (SIGSEGV), stop (SIGSTOP), spin (for ever), delay (2 s); and
+// of the data at a site nan (its first float32) and flip (a bit of its first byte).
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "base/log.hpp"
 
 #include <unistd.h>
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -16,6 +23,13 @@
 #include <vector>
 
 namespace sluice {
+
+/// Of external linkage, so that a stack has its name.
+[[noreturn, gnu::noinline]] void spin_for_ever();
+void spin_for_ever() {
+  for (std::atomic<std::uint64_t> turns = 0;;) turns.fetch_add(1);
+}
+
 namespace {
 
 constexpr int kEveryRank = -2;
@@ -41,7 +55,15 @@ Fault fault_from_environment() {
   return {parts[0], rank, number(parts[2]), parts[2].ends_with('+'), parts[3]};
 }
 
-void fail_where_asked(std::string_view site, int rank) {
+void spoil(const std::string& action, std::span<std::byte> data) {
+  if (action == "nan" && data.size() >= sizeof(float)) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    std::memcpy(data.data(), &nan, sizeof nan);
+  }
+  if (action == "flip" && !data.empty()) data.front() ^= std::byte{1};
+}
+
+void fail_where_asked(std::string_view site, int rank, std::span<std::byte> data) {
   static Fault fault = fault_from_environment();
   if (fault.site != site || (fault.rank != rank && fault.rank != kEveryRank)) return;
   ++fault.passes;
@@ -51,6 +73,10 @@ void fail_where_asked(std::string_view site, int rank) {
   if (fault.action == "io") fail(ExitCode::kIo, "injected read error at {}", site);
   if (fault.action == "exit0") _exit(0);
   if (fault.action == "kill") raise(SIGKILL);
+  if (fault.action == "abort") std::abort();
+  if (fault.action == "crash") raise(SIGSEGV);
+  if (fault.action == "spin") spin_for_ever();
+  spoil(fault.action, data);
   if (fault.action == "stop") raise(SIGSTOP);
   if (fault.action == "delay") std::this_thread::sleep_for(std::chrono::seconds(2));
 }

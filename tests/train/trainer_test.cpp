@@ -1,5 +1,6 @@
 #include "train/trainer.hpp"
 
+#include "base/fault.hpp"
 #include "data/share_of.hpp"
 #include "model/small_model.hpp"
 #include "plan/offload.hpp"
@@ -7,14 +8,18 @@
 #include "support/mpi_test.hpp"
 #include "support/temporary_directory.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace sluice {
@@ -65,8 +70,8 @@ class Training {
   void update(double rate) { trainer_.update(/*grad_norm=*/0, rate); }
   void require_finite_weights() { trainer_.require_finite_weights(); }
   /// From 0.
-  StepMetrics step(std::int64_t index) {
-    return trainer_.step(index + 1, share_of_batch(job_, comm_, index), kRate);
+  StepMetrics step(std::int64_t index, double largest_loss = std::numeric_limits<double>::infinity()) {
+    return trainer_.step(index + 1, share_of_batch(job_, comm_, index), kRate, largest_loss);
   }
   [[nodiscard]] ShardArena& weights() { return weights_; }
   /// Where they can be read and, between steps, kept so.
@@ -356,7 +361,8 @@ TEST(Trainer, broken_weights_on_one_rank_end_the_step_on_all_and_are_left_alone)
         std::numeric_limits<float>::quiet_NaN();
   const ShardArena& weights = training.weights();
   const std::vector<std::byte> before(weights.data(), weights.data() + weights.bytes());
-  test::expect_error(ExitCode::kNumerics, {"step 8: loss", "not finite", "learning rate"},
+  test::expect_error(ExitCode::kNumerics,
+                     {"step 8: loss", "not finite, first in ", " on rank", "learning rate"},
                      [&] { static_cast<void>(training.step(7)); });
   EXPECT_EQ(std::memcmp(weights.data(), before.data(), before.size()), 0);
 }
@@ -367,7 +373,7 @@ TEST(Trainer, an_update_that_destroys_weights_is_found_before_they_are_written) 
   static_cast<void>(training.step(0));
   training.require_finite_weights();
   training.update(1e40);
-  test::expect_error(ExitCode::kNumerics, {"weights that are not finite", "learning rate"},
+  test::expect_error(ExitCode::kNumerics, {"weights that are not finite, first in ", "learning rate"},
                      [&] { training.require_finite_weights(); });
 }
 
@@ -421,6 +427,128 @@ TEST(Trainer, a_gradient_that_is_not_finite_is_never_applied_where_it_is_release
   std::fill_n(weights, bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
   test::expect_error(ExitCode::kNumerics, {"step 1: loss", "not finite"},
                      [&] { static_cast<void>(training.step(0)); });
+}
+
+/// While it lives, one rank's gradient of a unit is NaN: of the first step's `unit`-th in the order of the backward pass.
+class BrokenGradient {
+ public:
+  BrokenGradient(int rank, int unit) {
+    broken_rank_ = rank;
+    passes_left_ = unit;
+    fault_hook = [](std::string_view site, int at_rank, std::span<std::byte> data) {
+      if (site != "train.gradient" || at_rank != broken_rank_ || passes_left_-- != 0) return;
+      const float nan = std::numeric_limits<float>::quiet_NaN();
+      std::memcpy(data.data(), &nan, sizeof nan);
+    };
+  }
+  ~BrokenGradient() { fault_hook = nullptr; }
+  BrokenGradient(const BrokenGradient&) = delete;
+  BrokenGradient& operator=(const BrokenGradient&) = delete;
+
+ private:
+  static inline int broken_rank_ = 0;
+  static inline int passes_left_ = 0;
+};
+
+std::vector<std::byte> bytes_of(const ShardArena& shards) {
+  return {shards.data(), shards.data() + shards.bytes()};
+}
+
+bool is_finite(const ShardArena& weights) {
+  const auto* values = reinterpret_cast<const float*>(weights.data());
+  return std::all_of(values, values + weights.bytes() / static_cast<std::int64_t>(sizeof(float)),
+                     [](float value) { return std::isfinite(value); });
+}
+
+TEST(Trainer, leaves_out_the_update_of_a_step_whose_gradient_is_not_finite_on_one_rank_and_goes_on) {
+  Communicator& comm = test::test_world();
+  const test::SmallModel model;
+  for (const GradientMode gradients :
+       {GradientMode::kFloat32, GradientMode::kBFloat16, GradientMode::kRelease})
+    for (const int expert_parallel : {1, comm.size()}) {
+      SCOPED_TRACE(testing::Message() << name_of(gradients) << ", groups of " << expert_parallel);
+      TrainerOptions job = small_job(5);
+      job.optimizer.mode.gradients = gradients;
+      job.on_nonfinite = OnNonFinite::kSkip;
+      Training training(comm, model, job, expert_parallel);
+      const std::vector<std::byte> before = bytes_of(training.weights());
+      {
+        const BrokenGradient broken(comm.size() - 1, 1);
+        const StepMetrics metrics = training.step(0);
+        EXPECT_EQ(metrics.left_out, LeftOut::kNonFinite);
+        EXPECT_THAT(metrics.finding, testing::HasSubstr("first in the gradient of model.layers."));
+        EXPECT_THAT(metrics.finding, testing::HasSubstr("left as they are"));
+        EXPECT_TRUE(std::isfinite(metrics.loss));
+      }
+      EXPECT_EQ(bytes_of(training.weights()), before);
+      EXPECT_EQ(training.step(1).left_out, LeftOut::kNo);
+      EXPECT_NE(bytes_of(training.weights()), before);
+    }
+}
+
+TEST(Trainer, ends_on_all_ranks_with_the_tensor_where_it_is_told_to_stop) {
+  Communicator& comm = test::test_world();
+  const test::SmallModel model;
+  Training training(comm, model, small_job(5));
+  const BrokenGradient broken(0, 1);
+  test::expect_error(ExitCode::kNumerics,
+                     {"step 1: loss", "gradient norm nan", "first in the gradient of model.layers."},
+                     [&] { static_cast<void>(training.step(0)); });
+}
+
+TEST(Trainer, updates_nothing_behind_a_gradient_that_is_not_finite_where_units_are_clipped_and_released) {
+  Communicator& comm = test::test_world();
+  const test::SmallModel model;
+  for (const int expert_parallel : {1, comm.size()}) {
+    TrainerOptions job = small_job(5);
+    job.optimizer.mode = {.gradients = GradientMode::kRelease, .clip = ClipRule::kUnit};
+    job.on_nonfinite = OnNonFinite::kSkip;
+    Training training(comm, model, job, expert_parallel);
+    const std::vector<std::byte> before = bytes_of(training.weights());
+    {
+      const BrokenGradient broken(comm.size() - 1, 1);
+      const StepMetrics metrics = training.step(0);
+      EXPECT_EQ(metrics.left_out, LeftOut::kNonFinite);
+      EXPECT_THAT(metrics.finding, testing::HasSubstr("layers above it were updated in this step already"));
+    }
+    EXPECT_TRUE(is_finite(training.weights()));
+    // The embedding is the first unit of the arena and the last of the backward pass.
+    const auto embedding = static_cast<std::size_t>(training.weights().unit_elements(0)) * sizeof(float);
+    EXPECT_EQ(std::memcmp(training.weights().data(), before.data(), embedding), 0);
+    EXPECT_EQ(training.step(1).left_out, LeftOut::kNo);
+    EXPECT_TRUE(is_finite(training.weights()));
+  }
+}
+
+TEST(Trainer, leaves_out_the_update_of_a_step_whose_loss_is_too_large_in_every_mode) {
+  const test::SmallModel model;
+  for (const GradientMode gradients : {GradientMode::kFloat32, GradientMode::kRelease})
+    for (const ClipRule clip : {ClipRule::kGlobal, ClipRule::kUnit}) {
+      TrainerOptions job = small_job(5);
+      job.optimizer.mode.gradients = gradients;
+      job.optimizer.mode.clip = clip;
+      Training training(test::test_world(), model, job);
+      const std::vector<std::byte> before = bytes_of(training.weights());
+      const StepMetrics spike = training.step(0, /*largest_loss=*/0.5);
+      EXPECT_EQ(spike.left_out, LeftOut::kSpike);
+      EXPECT_GT(spike.loss, 0.5);
+      EXPECT_EQ(bytes_of(training.weights()), before);
+      EXPECT_EQ(training.step(0, 100).left_out, LeftOut::kNo);
+    }
+}
+
+TEST(Trainer, goes_on_from_a_disk_after_an_update_was_left_out_as_from_memory) {
+  const test::SmallModel model(nlohmann::json{{"num_hidden_layers", 4}, {"mlp_only_layers", {1}}});
+  TrainerOptions job = small_job(5);
+  job.optimizer.mode.gradients = GradientMode::kRelease;
+  Training in_memory(test::test_world(), model, job);
+  const test::TemporaryDirectory directory;
+  Training on_disk(test::test_world(), model, job, 1, directory.path());
+  for (std::int64_t step = 0; step < 4; ++step) {
+    const double largest = step == 1 ? 0.5 : 100;
+    EXPECT_EQ(in_memory.step(step, largest).loss, on_disk.step(step, largest).loss);
+  }
+  expect_same_elements(on_disk.mapped_weights(), in_memory.weights(), /*tolerance=*/0);
 }
 
 void expect_trains_from_a_disk_as_from_memory(const TrainerOptions& job, int expert_parallel) {

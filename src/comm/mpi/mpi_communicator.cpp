@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "comm/mpi/check.hpp"
+#include "comm/position.hpp"
 
 #include <array>
 #include <cstring>
@@ -62,11 +63,24 @@ void copy_own(const std::byte* from, std::byte* to, std::int64_t bytes) {
 MpiCommunicator::MpiCommunicator(MPI_Comm parent, std::shared_ptr<Watchdog> watchdog, WaitLimit limit,
                                  std::int64_t message_limit_bytes, std::shared_ptr<Background> background)
     : watchdog_(std::move(watchdog)),
-      limit_(std::make_shared<const WaitLimit>(std::move(limit))),
+      limit_(std::make_shared<WaitLimit>(std::move(limit))),
       message_limit_bytes_(message_limit_bytes),
       background_(std::move(background)) {
-  SLUICE_ASSERT(message_limit_bytes > 0 && message_limit_bytes <= std::numeric_limits<int>::max(),
-                "a message of {} bytes", message_limit_bytes);
+  duplicate(parent);
+}
+
+MpiCommunicator::MpiCommunicator(MPI_Comm parent, const MpiCommunicator& whole)
+    : watchdog_(whole.watchdog_),
+      limit_(whole.limit_),
+      is_part_(true),
+      message_limit_bytes_(whole.message_limit_bytes_),
+      background_(whole.background_) {
+  duplicate(parent);
+}
+
+void MpiCommunicator::duplicate(MPI_Comm parent) {
+  SLUICE_ASSERT(message_limit_bytes_ > 0 && message_limit_bytes_ <= std::numeric_limits<int>::max(),
+                "a message of {} bytes", message_limit_bytes_);
   const Watchdog::Guard guard(*watchdog_, "MPI_Comm_dup", limit_->seconds);
   check_mpi(MPI_Comm_dup(parent, &messages_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_dup(parent, &collectives_), "MPI_Comm_dup");
@@ -84,7 +98,13 @@ MpiCommunicator::~MpiCommunicator() {
 }
 
 void MpiCommunicator::set_deadline(std::string_view section, double limit_seconds) {
-  limit_ = std::make_shared<const WaitLimit>(WaitLimit{std::string(section), limit_seconds});
+  if (is_part_) {
+    limit_ = std::make_shared<WaitLimit>(WaitLimit{std::string(section), limit_seconds});
+    return;
+  }
+  *limit_ = {std::string(section), limit_seconds};
+  position::enter(section);
+  watchdog_->set_section(section, limit_seconds);
 }
 
 void MpiCommunicator::advance() { background_->advance_all(); }
@@ -96,8 +116,7 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
     const Watchdog::Guard guard(*watchdog_, "MPI_Comm_split", limit_->seconds);
     check_mpi(MPI_Comm_split(collectives_, color, key, &part), "MPI_Comm_split");
   }
-  auto result =
-      std::make_unique<MpiCommunicator>(part, watchdog_, *limit_, message_limit_bytes_, background_);
+  auto result = std::make_unique<MpiCommunicator>(part, *this);
   const Watchdog::Guard guard(*watchdog_, "MPI_Comm_free", limit_->seconds);
   check_mpi(MPI_Comm_free(&part), "MPI_Comm_free");
   return result;
@@ -109,6 +128,7 @@ MpiCommunicator::Collective MpiCommunicator::begin(Kind kind) {
   const int index = static_cast<int>(kind);
   const int number = static_cast<int>(collective_count_ % numbered_tags_);
   ++collective_count_;
+  position::begin(kNames[static_cast<std::size_t>(index)], collective_count_);
   return {{kNames[static_cast<std::size_t>(index)], collective_count_, rank_}, number * kKinds + index};
 }
 
@@ -132,14 +152,16 @@ Work MpiCommunicator::send(const void* data, std::int64_t bytes, int to, int tag
   check_host_memory(stream);
   MpiRequests requests(messages_, message_limit_bytes_);
   send_counted(requests, data, bytes, to, tag);
-  return work(std::move(requests), {"send", ++message_count_, rank_});
+  position::begin("send", ++message_count_);
+  return work(std::move(requests), {"send", message_count_, rank_});
 }
 
 Work MpiCommunicator::receive(void* data, std::int64_t bytes, int from, int tag, StreamHandle stream) {
   check_host_memory(stream);
   MpiRequests requests(messages_, message_limit_bytes_);
   receive_counted(requests, data, bytes, from, tag);
-  return work(std::move(requests), {"receive", ++message_count_, rank_});
+  position::begin("receive", ++message_count_);
+  return work(std::move(requests), {"receive", message_count_, rank_});
 }
 
 void MpiCommunicator::barrier() {

@@ -33,6 +33,8 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator(MPI_Comm parent, std::shared_ptr<Watchdog> watchdog, WaitLimit limit,
                   std::int64_t message_limit_bytes,
                   std::shared_ptr<Background> background = std::make_shared<Background>());
+  /// One that was split from `whole`, and whose deadline stays that of `whole` until it gets its own.
+  MpiCommunicator(MPI_Comm parent, const MpiCommunicator& whole);
   ~MpiCommunicator() override;
 
   [[nodiscard]] int rank() const override { return rank_; }
@@ -59,6 +61,9 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] std::string broadcast_text(std::string_view text, int root) override;
 
  private:
+  /// Collective over `parent`.
+  void duplicate(MPI_Comm parent);
+
   /// The kinds of collectives; kKinds tags are used by each number.
   enum class Kind : int { kBarrier, kBroadcast, kAllGather, kAllToAll, kReduceScatter, kAllReduce };
   static constexpr int kKinds = 6;
@@ -85,7 +90,8 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm messages_ = MPI_COMM_NULL;     ///< send and receive, with the caller's tags
   MPI_Comm collectives_ = MPI_COMM_NULL;  ///< collectives, with ours
   std::shared_ptr<Watchdog> watchdog_;
-  std::shared_ptr<const WaitLimit> limit_;
+  std::shared_ptr<WaitLimit> limit_;  ///< that of the communicator this was split from, until it gets its own
+  bool is_part_ = false;
   std::int64_t message_limit_bytes_;
   std::shared_ptr<Background> background_;
   int rank_ = 0;

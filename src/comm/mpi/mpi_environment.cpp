@@ -1,6 +1,7 @@
 #include "comm/mpi/mpi_environment.hpp"
 
 #include "base/log.hpp"
+#include "comm/crash_report.hpp"
 #include "comm/failure_reporter_election.hpp"
 #include "comm/mpi/check.hpp"
 #include "comm/mpi/mpi_communicator.hpp"
@@ -16,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -79,6 +81,8 @@ MpiEnvironment::MpiEnvironment(double limit_seconds)
 }
 
 MpiEnvironment::~MpiEnvironment() {
+  watchdog_->share(nullptr, 1);
+  set_crash_rank(-1, 0, nullptr);
   if (std::uncaught_exceptions() > exceptions_at_start_) return;
   try {
     finalize();
@@ -101,10 +105,29 @@ void MpiEnvironment::find_local_ranks() {
   check_mpi(MPI_Comm_size(node, &local_size_), "MPI_Comm_size");
   sharing_ranks_ = count_sharing_ranks(node, local_size_);
   failure_reporter_ = std::make_unique<FailureReporterElection>(node, world_->rank());
+  watchdog_->share(failure_reporter_->flags(), local_size_);
+  set_crash_rank(world_->rank(), world_->size(), failure_reporter_->flags());
   check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
 }
 
 bool MpiEnvironment::elect_failure_reporter() const noexcept { return failure_reporter_->take(); }
+
+bool MpiEnvironment::claim_cause() const noexcept { return failure_reporter_->record(); }
+
+bool MpiEnvironment::has_cause() const noexcept {
+  const NodeFlags* const flags = failure_reporter_->flags();
+  return flags != nullptr && flags->recorded != 0;
+}
+
+std::string MpiEnvironment::crash_text() const {
+  const NodeFlags* const flags = failure_reporter_->flags();
+  const int crash = flags == nullptr ? 0 : flags->crashed.load();
+  return crash == 0 ? "" : fmt::format("rank {} crashed with signal {}", crash / 256 - 1, crash % 256);
+}
+
+void MpiEnvironment::on_stall(std::function<void(const Outcome&)> last_words) {
+  watchdog_->on_stall(std::move(last_words));
+}
 
 void MpiEnvironment::finalize(double limit_seconds) {
   if (finalized_) return;

@@ -3,8 +3,10 @@
 
 #include "base/error.hpp"
 #include "comm/communicator.hpp"
+#include "comm/outcome.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -43,6 +45,17 @@ class MpiEnvironment {
   /// When several ranks fail together the lowest one reports: true on that rank, after up to four seconds.
   /// The others then only wait for its abort().
   [[nodiscard]] bool elect_failure_reporter() const noexcept;
+
+  /// True for the first rank of this machine that asks: what it knows is the cause of the job's end, and goes into
+  /// status.json.
+  [[nodiscard]] bool claim_cause() const noexcept;
+  /// Whether a rank of this machine has asked. From any thread.
+  [[nodiscard]] bool has_cause() const noexcept;
+  /// "rank 1 crashed with signal 11" if one of this machine has, else "". From any thread.
+  [[nodiscard]] std::string crash_text() const;
+  /// What to do with the cause if this rank computes beyond its limit, and so is ended by the watchdog's thread, which calls
+  /// this; it may not return.
+  void on_stall(std::function<void(const Outcome&)> last_words);
 
   /// Ends MPI. Nothing of MPI may be used afterwards; does nothing the second time. `limit_seconds` replaces
   /// the limit of construction.

@@ -3,6 +3,7 @@
 #include "base/fault.hpp"
 #include "base/log.hpp"
 #include "base/memory.hpp"
+#include "comm/crash_report.hpp"
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/nodes.hpp"
 #include "comm/outcome.hpp"
@@ -15,6 +16,7 @@
 #include "job/job.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/optimizer_choice.hpp"
+#include "job/prepare/process_limits.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/resume_point.hpp"
 #include "job/signal_watch.hpp"
@@ -48,6 +50,7 @@ void require_readable_again(const std::filesystem::path& file) {
 Attempt prepare(const JobArguments& arguments) {
   Attempt attempt;
   try {
+    require_descriptors();
     require_readable_again(arguments.file);
     attempt.config =
         std::make_unique<JobConfig>(with_saved_mode(load_job_config(arguments.file, arguments.overrides)));
@@ -71,6 +74,11 @@ constexpr unsigned kSilenceSeconds = 30;
 /// How long writing down or printing a failure may take, into pipes and file systems that may never answer.
 constexpr unsigned kFailureReporterElectionSeconds = 10;
 
+void report_failure(const Communicator& comm, const Outcome& failure) {
+  console::report(fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  {}",
+                              comm.rank(), comm.size(), static_cast<int>(failure.code), failure.text));
+}
+
 [[noreturn]] void end_job(MpiEnvironment& mpi, const Outcome& failure) {
   if (!mpi.elect_failure_reporter()) {
     exit_within(kSilenceSeconds + kFailureReporterElectionSeconds, failure.code);
@@ -78,9 +86,7 @@ constexpr unsigned kFailureReporterElectionSeconds = 10;
     MpiEnvironment::abort(failure.code);
   }
   exit_within(kFailureReporterElectionSeconds, failure.code);
-  const Communicator& comm = mpi.world();
-  console::report(fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  {}",
-                              comm.rank(), comm.size(), static_cast<int>(failure.code), failure.text));
+  report_failure(mpi.world(), failure);
   MpiEnvironment::abort(failure.code);
 }
 
@@ -107,20 +113,31 @@ std::optional<Blueprint> choose_mode(const JobConfig& config, std::span<const st
 }
 
 /// Returns how the job has ended.
-ExitCode run_job(const Attempt& attempt, Communicator& comm, int sharing_ranks, SignalWatch& signals) {
+ExitCode run_job(const Attempt& attempt, MpiEnvironment& mpi, SignalWatch& signals) {
   const Blueprint& written = *attempt.blueprint;
+  Communicator& comm = mpi.world();
   const Job& job = find_job(written.config.job.kind);
   static_cast<void>(written.shard_plan(comm.size()));  // what it refuses leaves no run directory
   RunDirectory directory(written.config, comm);
   ExitCode ending = ExitCode::kDone;
-  const SignalWatch::SignalCallback on_signal(signals, [&](int number) { directory.set_ended_by(number); });
+  const SignalWatch::SignalCallback on_signal(signals, [&](int number) {
+    if (!mpi.has_cause()) directory.set_ended_by(number, mpi.crash_text());
+  });
+  mpi.on_stall([&](const Outcome& failure) {
+    if (mpi.claim_cause()) directory.set_failed(failure);
+    if (mpi.elect_failure_reporter()) report_failure(mpi.world(), failure);
+  });
   try {
     comm.barrier();  // rank 0 has the directory to itself from here on
     directory.begin_log();
     const Stopwatch watch;
-    const int threads =
-        threads_per_rank(written.config.parallel.threads, usable_cores(), sharing_ranks, most_threads());
-    if (job.start) job.start(threads);
+    const int threads = threads_per_rank(written.config.parallel.threads, usable_cores(), mpi.sharing_ranks(),
+                                         most_threads());
+    if (job.start) {
+      comm.set_deadline("start", written.config.deadline.setup_seconds);
+      job.start(threads);
+      comm.set_deadline("setup", written.config.deadline.setup_seconds);
+    }
     const MemorySample baseline = take_baseline(comm);
     fault_point("job.baseline", comm.rank());  // a place to look from outside
     const std::vector<int> nodes = find_nodes(comm);
@@ -132,7 +149,7 @@ ExitCode run_job(const Attempt& attempt, Communicator& comm, int sharing_ranks, 
     JobContext context{blueprint, plan, comm, directory, baseline, nodes, limits, threads, signals};
     context.request = attempt.request.get();
     log::debug("compute   threads: {}, usable cores: {}, ranks that share them: {}", threads, usable_cores(),
-               sharing_ranks);
+               mpi.sharing_ranks());
     print_notes(context);
     job.run(context);
     ending = context.ending;
@@ -144,7 +161,7 @@ ExitCode run_job(const Attempt& attempt, Communicator& comm, int sharing_ranks, 
   } catch (...) {
     const Outcome failure = current_failure();
     exit_within(kFailureReporterElectionSeconds, failure.code);
-    directory.set_failed(failure);
+    if (mpi.claim_cause()) directory.set_failed(failure);
     throw;
   }
   directory.set_done(ending);
@@ -154,6 +171,7 @@ ExitCode run_job(const Attempt& attempt, Communicator& comm, int sharing_ranks, 
 }  // namespace
 
 int run_attempt(const Attempt& attempt, SignalWatch& signals) {
+  install_crash_report();
   const double setup_seconds =
       attempt.config ? attempt.config->deadline.setup_seconds : DeadlineSettings().setup_seconds;
   MpiEnvironment mpi(setup_seconds);
@@ -168,7 +186,7 @@ int run_attempt(const Attempt& attempt, SignalWatch& signals) {
       if (comm.rank() == 0) console::report(agreed.report);
       return static_cast<int>(agreed.code);
     }
-    ending = run_job(attempt, comm, mpi.sharing_ranks(), signals);
+    ending = run_job(attempt, mpi, signals);
   } catch (...) {
     end_job(mpi, current_failure());
   }

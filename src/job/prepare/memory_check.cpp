@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "comm/ranks_text.hpp"
+#include "job/prepare/process_limits.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -24,7 +25,7 @@ std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& con
     limits[rank] = config.memory.limit_bytes - baseline.anonymous_bytes - baseline.shared_bytes;
   else
     limits[rank] = memory_of_this_machine(config.load).bytes / std::ranges::count(nodes, nodes[rank]);
-  limits[rank] = std::max<std::int64_t>(limits[rank], 0);
+  limits[rank] = std::max<std::int64_t>(std::min(limits[rank], left_of_limits(process_limits())), 0);
   comm.all_reduce_max(std::span(limits));
   return limits;
 }

@@ -13,7 +13,15 @@ TrainerOptions trainer_options(const JobConfig& config) {
                         .eps = config.optimizer.eps,
                         .weight_decay = config.optimizer.weight_decay,
                         .max_grad_norm = config.optimizer.max_grad_norm,
-                        .seed = static_cast<std::uint64_t>(config.optimizer.seed)}};
+                        .seed = static_cast<std::uint64_t>(config.optimizer.seed)},
+          .on_nonfinite = config.guard.on_nonfinite};
+}
+
+StepGuardOptions step_guard_options(const JobConfig& config) {
+  return {.on_spike = config.guard.on_spike,
+          .spike_factor = config.guard.spike_factor,
+          .window = config.guard.spike_window,
+          .most_left_out = config.guard.most_left_out};
 }
 
 LearningRateSchedule learning_rate_schedule(const JobConfig& config) {

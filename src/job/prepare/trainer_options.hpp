@@ -2,15 +2,19 @@
 #pragma once
 
 #include "config/job_config.hpp"
+#include "train/guard/step_guard.hpp"
 #include "train/learning_rate.hpp"
 #include "train/trainer_options.hpp"
 
 namespace sluice {
 
-/// From the tables [data], [train] and [optimizer].
+/// From the tables [data], [train], [optimizer] and [guard].
 [[nodiscard]] TrainerOptions trainer_options(const JobConfig& config);
 
 /// From the tables [schedule], [train] and [optimizer].
 [[nodiscard]] LearningRateSchedule learning_rate_schedule(const JobConfig& config);
+
+/// From the table [guard].
+[[nodiscard]] StepGuardOptions step_guard_options(const JobConfig& config);
 
 }  // namespace sluice

@@ -1,0 +1,71 @@
+#include "train_guard.hpp"
+
+#include "base/fault.hpp"
+#include "base/log.hpp"
+#include "job/prepare/trainer_options.hpp"
+#include "job/rewind.hpp"
+#include "train/guard/rank_comparison.hpp"
+
+#include <span>
+
+namespace sluice {
+
+TrainGuard::TrainGuard(JobContext& context, Trainer& trainer, TrainingState& saved)
+    : context_(context), trainer_(trainer), saved_(saved), guard_(step_guard_options(context.config())) {}
+
+void TrainGuard::after_step(std::int64_t step, const StepMetrics& metrics, double learning_rate,
+                            const TrainingState::ListState& state) {
+  if (metrics.left_out != LeftOut::kNo) {
+    after_left_out(step, metrics, state);
+  } else {
+    warn_of_spike(step, metrics.loss);
+    guard_.add_update(metrics.loss);
+  }
+  const std::int64_t every = context_.config().guard.compare_every;
+  if (every > 0 && step % every == 0) compare(step, metrics, learning_rate);
+}
+
+void TrainGuard::warn_of_spike(std::int64_t step, double loss) const {
+  if (loss > guard_.spike_limit() && context_.is_root())
+    log::warning(
+        "step {}: loss {:.5g} is a spike: above {:.5g}, which is guard.spike_factor = {:g} times the median of the last "
+        "{} steps. Its update was made (guard.on_spike = \"warn\")",
+        step, loss, guard_.spike_limit(), context_.config().guard.spike_factor,
+        context_.config().guard.spike_window);
+}
+
+void TrainGuard::after_left_out(std::int64_t step, const StepMetrics& metrics,
+                                const TrainingState::ListState& state) {
+  const bool rewinds =
+      metrics.left_out == LeftOut::kSpike && context_.config().guard.on_spike == OnSpike::kRewind;
+  if (rewinds) saved_.settle();
+  const std::int64_t saved = saved_.saved_step();
+  if (context_.is_root())
+    log::warning("step {}: UPDATE LEFT OUT: {}{}", step, metrics.finding,
+                 !rewinds     ? ""
+                 : saved == 0 ? ". There is no saved step to rewind to"
+                              : fmt::format(". Rewinding to step {}, and on behind this batch", saved));
+  guard_.add_left_out(step, metrics.finding);
+  if (rewinds && saved > 0) rewind_to(context_, saved, state());
+}
+
+void TrainGuard::compare(std::int64_t step, const StepMetrics& metrics, double learning_rate) {
+  CommonValues values{.step = step,
+                      .updates = trainer_.optimizer().steps(),
+                      .learning_rate = learning_rate,
+                      .loss = metrics.loss,
+                      .aux_loss = metrics.aux_loss,
+                      .grad_norm = metrics.grad_norm,
+                      .expert_tokens = metrics.expert_tokens};
+  fault_point("train.compared", context_.comm.rank(),
+              std::as_writable_bytes(std::span(&values.learning_rate, 1)));
+  require_same_on_all_ranks(context_.comm, values);
+}
+
+void TrainGuard::finish() const {
+  if (guard_.left_out() > 0 && context_.is_root())
+    log::warning("updates of this run that were left out: {}; see /train/left_out in the metrics file",
+                 guard_.left_out());
+}
+
+}  // namespace sluice

@@ -1,0 +1,41 @@
+// What a training run does about steps that went wrong: [guard] of the job file.
+#pragma once
+
+#include "job/job.hpp"
+#include "job/training_state.hpp"
+#include "train/guard/step_guard.hpp"
+#include "train/trainer.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+class TrainGuard {
+ public:
+  /// All but the options must outlive it.
+  TrainGuard(JobContext& context, Trainer& trainer, TrainingState& saved);
+
+  /// For Trainer::step().
+  [[nodiscard]] double largest_loss() const { return guard_.largest_loss(); }
+
+  /// Collective over the context's communicator; after each step, before it is saved. Says what is wrong with it, and if it was
+  /// a spike and the job says so, fills `state` from the last saved step; without one the update was left out and that is
+  /// all. Error(kNumerics) after too many such steps in a row; Error(kInternal) if the ranks do not have the same numbers.
+  void after_step(std::int64_t step, const StepMetrics& metrics, double learning_rate,
+                  const TrainingState::ListState& state);
+
+  /// Says how many updates were left out.
+  void finish() const;
+
+ private:
+  void warn_of_spike(std::int64_t step, double loss) const;
+  void after_left_out(std::int64_t step, const StepMetrics& metrics, const TrainingState::ListState& state);
+  void compare(std::int64_t step, const StepMetrics& metrics, double learning_rate);
+
+  JobContext& context_;
+  Trainer& trainer_;
+  TrainingState& saved_;
+  StepGuard guard_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,91 @@
+#include "comm/crash_report.hpp"
+
+#include "comm/position.hpp"
+
+#include <execinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+
+namespace sluice {
+namespace {
+
+struct Crash {
+  int number;
+  const char* name;
+};
+constexpr std::array<Crash, 5> kCrashes{
+    {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"}, {SIGABRT, "SIGABRT"}}};
+constexpr unsigned kCrashSeconds = 5;  // a full pipe may never take the text
+constexpr std::size_t kStackBytes = 64 * 1024;
+
+std::atomic<int> own_rank{-1}, rank_count{0};
+std::atomic<NodeFlags*> node_flags{nullptr};
+std::atomic<bool> is_crashing{false};
+
+const char* name_of_signal(int number) {
+  const auto* const found = std::ranges::find(kCrashes, number, &Crash::number);
+  return found == kCrashes.end() ? "a signal" : found->name;
+}
+
+void print_block(int number) {
+  std::array<char, 160> where{};
+  position::write_short(where.data(), where.size());
+  std::array<char, 400> text{};
+  const int length =
+      std::snprintf(text.data(), text.size(),
+                    "sluice: rank %d of %d crashed with %s in %s, so the job ends. This is a fault of the "
+                    "program or of the machine. Its stack:\n",
+                    own_rank.load(), rank_count.load(), name_of_signal(number), where.data());
+  const auto bytes = std::min(static_cast<std::size_t>(std::max(length, 0)), text.size() - 1);
+  if (::write(STDERR_FILENO, text.data(), bytes) < 0) return;
+  std::array<void*, 64> frames{};
+  const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
+  backtrace_symbols_fd(frames.data(), count, STDERR_FILENO);
+}
+
+void on_crash(int number) {
+  if (!is_crashing.exchange(true)) {
+    alarm(kCrashSeconds);
+    if (NodeFlags* const flags = node_flags) {
+      flags->crashed = 256 * (own_rank + 1) + number;
+      flags->reported = 1;
+    }
+    print_block(number);
+  }
+  ::signal(number, SIG_DFL);
+  ::raise(number);  // when this handler returns
+}
+
+}  // namespace
+
+void install_crash_report() {
+  static std::array<std::byte, kStackBytes> stack;  // what crashes may have none left
+  stack_t alternative{};
+  alternative.ss_sp = stack.data();
+  alternative.ss_size = stack.size();
+  sigaltstack(&alternative, nullptr);
+  std::array<void*, 1> frame{};
+  backtrace(frame.data(), 1);  // loads what it needs now
+  for (const Crash& crash : kCrashes) {
+    struct sigaction action {};
+    if (sigaction(crash.number, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
+    action = {};
+    action.sa_handler = on_crash;
+    action.sa_flags = SA_ONSTACK;
+    sigaction(crash.number, &action, nullptr);
+  }
+}
+
+void set_crash_rank(int rank, int size, NodeFlags* flags) {
+  own_rank = rank;
+  rank_count = size;
+  node_flags = flags;
+}
+
+}  // namespace sluice

@@ -1,0 +1,18 @@
+// What the ranks of one machine tell each other when MPI can no longer be used. Lies in memory that they share.
+#pragma once
+
+#include <atomic>
+
+namespace sluice {
+
+/// All zero at first.
+struct NodeFlags {
+  std::atomic<int> reported{0};  ///< a rank has explained the end of the job
+  std::atomic<int> recorded{0};  ///< a rank writes the cause into the run directory
+  std::atomic<int> stalled{0};   ///< a limit has passed: every rank is to say where it is
+  std::atomic<int> located{0};   ///< ranks that have
+  std::atomic<int> crashed{0};   ///< 256 * (rank + 1) + signal of a rank that crashed
+};
+static_assert(std::atomic<int>::is_always_lock_free, "shared between processes");
+
+}  // namespace sluice

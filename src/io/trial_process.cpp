@@ -1,0 +1,149 @@
+#include "io/trial_process.hpp"
+
+#include "base/byte_stream.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "io/file.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <string_view>
+#include <thread>
+
+namespace sluice {
+namespace {
+
+struct Finding {
+  ExitCode code = ExitCode::kDone;
+  std::string text{};
+};
+
+Finding finding_of(const std::function<void()>& look) {
+  try {
+    look();
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::kBadData, ""};
+  } catch (const std::exception& error) {
+    return {ExitCode::kInternal, error.what()};
+  }
+  return {};
+}
+
+std::int64_t address_space_bytes() {
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+void limit(int resource, rlim_t most) {
+  rlimit found{};
+  if (getrlimit(static_cast<__rlimit_resource>(resource), &found) != 0) return;
+  found.rlim_cur = std::min(found.rlim_cur, most);
+  setrlimit(static_cast<__rlimit_resource>(resource), &found);
+}
+
+/// What the child is, and what may be said of it: no handler of ours speaks of its end.
+void become_a_trial(const TrialLimits& limits, std::int64_t address_space) {
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGXCPU})
+    std::signal(number, SIG_DFL);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_CPU, static_cast<rlim_t>(limits.seconds) + 1);
+  limit(RLIMIT_AS, static_cast<rlim_t>(address_space + limits.extra_bytes));
+}
+
+[[noreturn]] void run_child(int pipe, const std::function<void()>& look) {
+  const Finding finding = finding_of(look);
+  ByteWriter out;
+  out.number(static_cast<std::int64_t>(finding.code));
+  out.text(finding.text);
+  std::string_view rest = out.bytes();
+  while (!rest.empty()) {
+    const ssize_t put = ::write(pipe, rest.data(), rest.size());
+    if (put <= 0) break;
+    rest.remove_prefix(static_cast<std::size_t>(put));
+  }
+  ::_exit(0);
+}
+
+/// Waits for the child to end; kills it when the time is over. Its status, as waitpid() has it.
+int await(pid_t child, double seconds, bool& was_late) {
+  const Stopwatch waited;
+  int status = 0;
+  auto pause = std::chrono::microseconds(200);
+  for (;;) {
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child || (ended < 0 && errno != EINTR)) return status;
+    if (waited.seconds() > seconds) break;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::microseconds(20'000));
+  }
+  was_late = true;
+  ::kill(child, SIGKILL);
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+std::string all_of(int pipe) {
+  std::string text;
+  std::array<char, 4096> room{};
+  for (;;) {
+    const ssize_t got = ::read(pipe, room.data(), room.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(room.data(), static_cast<std::size_t>(got));
+  }
+}
+
+[[noreturn]] void refuse(const std::string& file, const std::string& found) {
+  fail(
+      ExitCode::kBadData,
+      "{} is damaged, or made to do harm: the library that reads it {}. It was tried in a process of its own",
+      file, found);
+}
+
+}  // namespace
+
+void try_in_child(const std::string& file, const std::function<void()>& look, const TrialLimits& limits) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    fail(ExitCode::kTooLittle, "cannot look at {}: no pipe: {}", file, errno_text(errno));
+  const FileDescriptor from_child(ends[0]);
+  FileDescriptor to_parent(ends[1]);
+  const std::int64_t address_space = address_space_bytes();
+  const pid_t child = ::fork();
+  if (child < 0) fail(ExitCode::kTooLittle, "cannot look at {}: no process: {}", file, errno_text(errno));
+  if (child == 0) {
+    become_a_trial(limits, address_space);
+    run_child(to_parent.get(), look);
+  }
+  to_parent = FileDescriptor(-1);
+  bool was_late = false;
+  const int status = await(child, limits.seconds, was_late);
+  if (was_late) refuse(file, fmt::format("did not come to an end within {:g} s", limits.seconds));
+  if (WIFSIGNALED(status)) refuse(file, fmt::format("crashed ({})", ::strsignal(WTERMSIG(status))));
+  const std::string answer = all_of(from_child.get());
+  if (answer.empty()) refuse(file, "ended the process");
+  ByteReader in(answer);
+  const auto code = static_cast<ExitCode>(in.number());
+  const std::string text = in.text();
+  if (code == ExitCode::kDone) return;
+  if (text.empty()) refuse(file, fmt::format("wanted more than {} MiB of memory", limits.extra_bytes >> 20));
+  throw Error(code, text);
+}
+
+}  // namespace sluice

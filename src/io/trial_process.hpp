@@ -1,0 +1,21 @@
+// A first look at a user's file, where it can do no harm.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace sluice {
+
+struct TrialLimits {
+  double seconds = 30;
+  std::int64_t extra_bytes = std::int64_t{1} << 30;  ///< of address space, above what the process has
+};
+
+/// Calls `look` in a child process. A library that a file makes crash, wait or run for ever, or take memory without end, does
+/// it there: then Error(kBadData) says so of `file`, within the limits. An Error of `look` is thrown here as well, and
+/// nothing else of what it does is seen here. Error(kTooLittle) if the system gives no process. Only the calling thread
+/// exists in the child: `look` neither logs nor waits for others.
+void try_in_child(const std::string& file, const std::function<void()>& look, const TrialLimits& limits = {});
+
+}  // namespace sluice

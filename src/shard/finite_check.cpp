@@ -1,0 +1,98 @@
+#include "shard/finite_check.hpp"
+
+#include "base/byte_stream.hpp"
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+/// Of all exponent bits, as in NaN and infinity.
+template <class Bits>
+constexpr Bits kExponent = sizeof(Bits) == 2 ? Bits{0x7f80} : static_cast<Bits>(0x7f800000U);
+
+template <class Bits>
+bool is_bad(Bits bits) {
+  return (bits & kExponent<Bits>) == kExponent<Bits>;
+}
+
+/// Index of the first bad number; -1 for none. By pieces, which compilers turn into vectors.
+template <class Bits>
+std::int64_t first_bad(const std::byte* data, std::int64_t count) {
+  constexpr std::int64_t kPiece = 4096;
+  const auto* const bits = reinterpret_cast<const Bits*>(data);
+  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
+    const std::int64_t end = std::min(count, begin + kPiece);
+    unsigned bad = 0;
+    for (std::int64_t i = begin; i < end; ++i) bad |= static_cast<unsigned>(is_bad(bits[i]));
+    if (bad != 0) return std::find_if(bits + begin, bits + end, is_bad<Bits>) - bits;
+  }
+  return -1;
+}
+
+std::int64_t first_bad(const std::byte* data, std::int64_t count, DType dtype) {
+  SLUICE_ASSERT(dtype == DType::kFloat32 || dtype == DType::kBFloat16, "weights of {}", name_of(dtype));
+  return dtype == DType::kFloat32 ? first_bad<std::uint32_t>(data, count)
+                                  : first_bad<std::uint16_t>(data, count);
+}
+
+}  // namespace
+
+NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manifest, int unit, Range elements,
+                          const std::byte* data, DType dtype, UnitOrder order) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 44;  // of a unit, to order places by units first
+  NonFinite first;
+  for (const Placement& placement : plan.layouts().units[static_cast<std::size_t>(unit)].placements())
+    for (std::int64_t block = 0; block < placement.blocks; ++block) {
+      const std::int64_t block_begin = placement.offset + block * placement.block_stride;
+      const std::int64_t begin = std::max(block_begin, elements.begin);
+      const std::int64_t end = std::min(block_begin + placement.block_elements, elements.end);
+      if (begin >= end) continue;
+      const std::int64_t bad =
+          first_bad(data + (begin - elements.begin) * size_of(dtype), end - begin, dtype);
+      const std::int64_t place = (order == UnitOrder::kForward ? unit : -unit) * kMostElements + begin + bad;
+      if (bad < 0 || (first.found() && first.place < place)) continue;
+      const std::string& name = manifest[placement.tensor].name;
+      first = {place, placement.blocks == 1 ? name : fmt::format("{} (expert {})", name, block)};
+    }
+  return first;
+}
+
+NonFinite find_non_finite(const ShardArena& shards, const ParameterManifest& manifest, UnitOrder order) {
+  const ShardPlan& plan = shards.plan();
+  const int units = static_cast<int>(plan.layouts().units.size());
+  for (int i = 0; i < units; ++i) {
+    const int unit = order == UnitOrder::kForward ? i : units - 1 - i;
+    NonFinite found = find_non_finite(plan, manifest, unit, plan.owned(unit, shards.rank()),
+                                      shards.unit_data(unit), shards.dtype(), order);
+    if (found.found()) return found;
+  }
+  return {};
+}
+
+std::string first_of_ranks(Communicator& comm, const NonFinite& own) {
+  std::array<std::int64_t, 1> count{own.found() ? 1 : 0};
+  comm.all_reduce_sum(std::span<std::int64_t>(count));
+  if (count[0] == 0) return "";
+  ByteWriter out;
+  out.number(own.place);
+  out.text(own.name);
+  NonFinite first;
+  int rank_of_first = -1, rank = 0;
+  for (const std::string& text : comm.all_gather_text(out.bytes())) {
+    ByteReader in(text);
+    NonFinite found{in.number(), in.text()};
+    if (found.found() && (rank_of_first < 0 || found.place < first.place)) {
+      first = std::move(found);
+      rank_of_first = rank;
+    }
+    ++rank;
+  }
+  return fmt::format("{} on rank {}", first.name, rank_of_first);
+}
+
+}  // namespace sluice

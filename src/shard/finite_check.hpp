@@ -1,0 +1,38 @@
+// Which tensor holds a number that is NaN or infinite.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "manifest/manifest.hpp"
+#include "shard/arena.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace sluice {
+
+/// The order in which units are looked at: that of the forward pass, or that of the backward pass, in which gradients go
+/// wrong.
+enum class UnitOrder : std::uint8_t { kForward, kBackward };
+
+/// A tensor with such a number; no name if there is none.
+struct NonFinite {
+  std::int64_t place = -1;  ///< orders findings: by units, and within a unit by elements of its buffer
+  std::string name{};       ///< "model.layers.0.mlp.gate.weight", of fused experts with the expert's number
+  [[nodiscard]] bool found() const { return !name.empty(); }
+};
+
+/// The first one among elements of a unit's buffer, of type bfloat16 or float32, which begin at `data`. What lies
+/// between tensors does not count.
+[[nodiscard]] NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manifest, int unit,
+                                        Range elements, const std::byte* data, DType dtype,
+                                        UnitOrder order = UnitOrder::kForward);
+/// The first one in a rank's arena.
+[[nodiscard]] NonFinite find_non_finite(const ShardArena& shards, const ParameterManifest& manifest,
+                                        UnitOrder order = UnitOrder::kForward);
+
+/// Collective over `comm`. Of the findings of all ranks the first by place, with its rank: "NAME on rank 1"; "" without
+/// any.
+[[nodiscard]] std::string first_of_ranks(Communicator& comm, const NonFinite& own);
+
+}  // namespace sluice

@@ -1,0 +1,38 @@
+#include "train/guard/step_guard.hpp"
+
+#include "base/error.hpp"
+
+#include <cstddef>
+#include <limits>
+
+namespace sluice {
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+StepGuard::StepGuard(const StepGuardOptions& options)
+    : options_(options), losses_(static_cast<std::size_t>(options.window)) {}
+
+double StepGuard::spike_limit() const {
+  return losses_.is_full() ? options_.spike_factor * losses_.value() : kNoLimit;
+}
+
+double StepGuard::largest_loss() const {
+  return options_.on_spike == OnSpike::kWarn ? kNoLimit : spike_limit();
+}
+
+void StepGuard::add_update(double loss) {
+  losses_.add(loss);
+  in_a_row_ = 0;
+}
+
+void StepGuard::add_left_out(std::int64_t step, const std::string& reason) {
+  ++left_out_;
+  if (++in_a_row_ <= options_.most_left_out) return;
+  fail(
+      ExitCode::kNumerics,
+      "step {}: {}. guard.most_left_out = {}: so many updates in a row were left out before this one, and leaving "
+      "out more will not help. Likely causes: too high a learning rate, or broken data",
+      step, reason, options_.most_left_out);
+}
+
+}  // namespace sluice

@@ -1,0 +1,45 @@
+// Which losses are spikes, and how many updates may be left out.
+#pragma once
+
+#include "config/choices.hpp"
+#include "train/guard/recent_median.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace sluice {
+
+struct StepGuardOptions {
+  OnSpike on_spike = OnSpike::kWarn;
+  double spike_factor = 3;
+  std::int64_t window = 32;
+  std::int64_t most_left_out = 10;
+};
+
+/// Knows the losses of the steps so far, which are the same on every rank, and so decides alike on every rank. A loss is a
+/// spike if it is above `spike_factor` times the median of the last `window` losses of steps whose update was made; before
+/// so many there is none.
+class StepGuard {
+ public:
+  explicit StepGuard(const StepGuardOptions& options);
+
+  /// The largest loss that is no spike; infinity while there is no median.
+  [[nodiscard]] double spike_limit() const;
+  /// The largest loss whose update is made.
+  [[nodiscard]] double largest_loss() const;
+
+  /// A step whose update was made.
+  void add_update(double loss);
+  /// One whose update was left out, with the reason. Error(kNumerics) if it is one too many in a row.
+  void add_left_out(std::int64_t step, const std::string& reason);
+
+  [[nodiscard]] std::int64_t left_out() const { return left_out_; }
+
+ private:
+  StepGuardOptions options_;
+  RecentMedian losses_;
+  std::int64_t left_out_ = 0;
+  std::int64_t in_a_row_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,56 @@
+#include "job/prepare/process_limits.hpp"
+
+#include "base/bytes.hpp"
+#include "support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sys/resource.h>
+#include <cstdio>
+#include <cstdlib>
+
+namespace sluice {
+namespace {
+
+TEST(ProcessLimits, are_none_unless_somebody_sets_some) { require_room_for_libraries({}, 64); }
+
+TEST(ProcessLimits, that_are_too_small_for_the_libraries_are_refused_with_their_numbers) {
+  test::expect_error(ExitCode::kTooLittle,
+                     {"50.00 MB of data (ulimit -d, prlimit --data)", "with 1 thread before", "too little"},
+                     [] { require_room_for_libraries({.data_bytes = 50'000'000}, 1); });
+  test::expect_error(ExitCode::kTooLittle,
+                     {"1.02 GB of address space (ulimit -v, prlimit --as)", "with 2 threads"},
+                     [] { require_room_for_libraries({.address_space_bytes = 1024 * 1000 * 1000}, 2); });
+}
+
+TEST(ProcessLimits, that_are_large_enough_for_few_threads_may_be_too_small_for_many) {
+  require_room_for_libraries({.data_bytes = kGiB}, 2);
+  test::expect_error(ExitCode::kTooLittle, {"with 16 threads"},
+                     [] { require_room_for_libraries({.data_bytes = kGiB}, 16); });
+}
+
+TEST(ProcessLimits, leave_what_the_process_does_not_have_yet) {
+  EXPECT_EQ(left_of_limits({}), std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(left_of_limits({.data_bytes = 1}), 0);
+  const std::int64_t left = left_of_limits({.data_bytes = 64 * kGiB});
+  EXPECT_GT(left, 32 * kGiB);
+  EXPECT_LT(left, 64 * kGiB);
+}
+
+TEST(ProcessLimitsDeathTest, too_few_descriptors_are_named) {
+  const auto with_few = [] {
+    const rlimit few{32, 32};
+    setrlimit(RLIMIT_NOFILE, &few);
+    try {
+      require_descriptors();
+    } catch (const Error& error) {
+      static_cast<void>(std::fprintf(stderr, "%s\n", error.what()));
+      std::_Exit(static_cast<int>(error.code()));
+    }
+  };
+  EXPECT_EXIT(with_few(), testing::ExitedWithCode(71),
+              "may open 32 files at a time .ulimit -n., and .* at least 64");
+}
+
+}  // namespace
+}  // namespace sluice
