@@ -124,6 +124,7 @@ void train(JobContext& context) {
 
   // 4. Steps.
   context.directory.set_status("training");
+  state.begin_steps();
   for (std::int64_t step = state.steps_done(); step < config.train.steps; ++step) {
     fault_point("train.step", context.comm.rank());
     context.comm.set_deadline("step", config.deadline.step_seconds);
@@ -136,7 +137,6 @@ void train(JobContext& context) {
     };
     const StepMetrics metrics = saving_before_failure(config, make_step, [&] { state.save(step, list); });
     report.add(step + 1, metrics, rate, watch.seconds());
-    context.directory.set_step(step + 1);
     const bool ends = state.after_step(step + 1, list);
     if (weights.offload) weights.offload->page();
     samples.after_step(step + 1);
@@ -146,6 +146,7 @@ void train(JobContext& context) {
   }
 
   // 5. What is left of the run, what cost most first.
+  state.end_steps();
   report.finish();
   if (weights.offload) weights.offload->map();
   if (exports_weights(config)) {

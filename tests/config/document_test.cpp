@@ -92,6 +92,7 @@ keep_every = 70
 path = "saved"
 resume = 14
 on_failure = "stop"
+margin_seconds = 90
 [metrics]
 file = "m.h5"
 log_every = 7

@@ -43,6 +43,39 @@ struct GenerateArguments {
 /// Answers prompts with a model. Collective over the processes that mpirun or srun started, as run_command().
 [[nodiscard]] int generate_command(const GenerateArguments& arguments);
 
+struct SubmitArguments {
+  JobArguments job;
+  bool with_mpirun = false;                 ///< instead of srun
+  bool dry_run = false;                     ///< print the script and the command, and change nothing
+  bool test_only = false;                   ///< let Slurm say whether and when it would start the job
+  std::vector<std::string> sbatch_options;  ///< they replace those of the script
+};
+/// Writes a script for the job into its run directory and calls sbatch. Error(kBadConfig) for a job file that is not right,
+/// Error(kUsage) if there is no sbatch; else sbatch's exit status.
+int submit_command(const SubmitArguments& arguments);
+
+struct RequeueArguments {
+  JobArguments job;
+  int limit = 3;  ///< restarts in a row that have saved no later step
+};
+/// For scripts that Slurm runs, after a job has ended with kResumable: puts the Slurm job back into the queue, unless Slurm does
+/// that itself, somebody has cancelled it, or restarting brings nothing. The exit status is kDone but in the last case.
+int requeue_command(const RequeueArguments& arguments);
+
+struct StatusArguments {
+  std::vector<std::filesystem::path> runs;
+  bool json = false;
+};
+/// How far runs are, running and ended ones. Error(kBadData) for a directory that is none of a run.
+int status_command(const StatusArguments& arguments);
+
+struct MergeArguments {
+  std::filesystem::path run;     ///< a run's directory, or the first of its metrics files
+  std::filesystem::path output;  ///< a new file
+};
+/// Joins the metrics files of a run that was resumed.
+int metrics_merge_command(const MergeArguments& arguments);
+
 struct CheckArguments {
   JobArguments job;
   int ranks = 1;

@@ -113,7 +113,12 @@ ExitCode run_job(const Attempt& attempt, Communicator& comm, int sharing_ranks, 
   static_cast<void>(written.shard_plan(comm.size()));  // what it refuses leaves no run directory
   RunDirectory directory(written.config, comm);
   ExitCode ending = ExitCode::kDone;
-  const SignalWatch::SignalCallback on_signal(signals, [&](int number) { directory.set_ended_by(number); });
+  const SignalWatch::SignalCallback on_signal(signals, [&](int number, ExitCode code) {
+    directory.set_ended_by(number, code);
+    if (code == ExitCode::kResumable && comm.rank() == 0)
+      console::line("ended     by {}: all that was trained is saved; run again to go on",
+                    signal_name(number));
+  });
   try {
     comm.barrier();  // rank 0 has the directory to itself from here on
     directory.begin_log();
@@ -148,12 +153,14 @@ ExitCode run_job(const Attempt& attempt, Communicator& comm, int sharing_ranks, 
     throw;
   }
   directory.set_done(ending);
+  signals.set_exit_code(ending);
   return ending;
 }
 
 }  // namespace
 
 int run_attempt(const Attempt& attempt, SignalWatch& signals) {
+  if (attempt.config && has_saved_steps(*attempt.config)) signals.set_exit_code(ExitCode::kResumable);
   const double setup_seconds =
       attempt.config ? attempt.config->deadline.setup_seconds : DeadlineSettings().setup_seconds;
   MpiEnvironment mpi(setup_seconds);
@@ -164,13 +171,16 @@ int run_attempt(const Attempt& attempt, SignalWatch& signals) {
     comm.set_deadline("setup", setup_seconds);
     const AgreementResult agreed = agree_on_job(comm, attempt);
     if (agreed.code != ExitCode::kDone) {
+      signals.set_exit_code(agreed.code);
       exit_within(kFailureReporterElectionSeconds, agreed.code);
       if (comm.rank() == 0) console::report(agreed.report);
       return static_cast<int>(agreed.code);
     }
     ending = run_job(attempt, comm, mpi.sharing_ranks(), signals);
   } catch (...) {
-    end_job(mpi, current_failure());
+    const Outcome failure = current_failure();
+    signals.set_exit_code(failure.code);
+    end_job(mpi, failure);
   }
   mpi.finalize(attempt.config->deadline.finish_seconds);
   return static_cast<int>(ending);
