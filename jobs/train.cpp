@@ -123,8 +123,8 @@ void train(JobContext& context) {
         "debug.dump is not written: it begins with a first step, and this run goes on from a later one");
 
   // 4. Steps.
-  context.directory.set_status("training");
   state.begin_steps();
+  context.directory.set_status("training");
   for (std::int64_t step = state.steps_done(); step < config.train.steps; ++step) {
     fault_point("train.step", context.comm.rank());
     context.comm.set_deadline("step", config.deadline.step_seconds);
