@@ -181,6 +181,43 @@ void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& a
   command->callback([&] { action = [&] { return sluice::generate_command(arguments); }; });
 }
 
+void add_submit(CLI::App& app, sluice::SubmitArguments& arguments, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("submit", "Write a job script into the run directory and call sbatch");
+  add_job_arguments(*command, arguments.job);
+  command->add_flag("--mpirun", arguments.with_mpirun, "Start ranks with mpirun instead of srun");
+  command->add_flag("--dry-run", arguments.dry_run, "Print the script and the command, and do nothing");
+  command->add_flag("--test-only", arguments.test_only, "Let Slurm say when it would start the job");
+  command->add_option("options", arguments.sbatch_options, "Options of sbatch, behind --");
+  command->callback([&] { action = [&] { return sluice::submit_command(arguments); }; });
+}
+
+void add_requeue(CLI::App& app, sluice::RequeueArguments& arguments, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("requeue", "For job scripts: requeue a Slurm job that ended with 75");
+  add_job_arguments(*command, arguments.job);
+  command->add_option("--limit", arguments.limit, "Restarts in a row that may save no later step")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  command->callback([&] { action = [&] { return sluice::requeue_command(arguments); }; });
+}
+
+void add_status(CLI::App& app, sluice::StatusArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand("status", "Step, loss, tokens/s, time left and last save of runs");
+  command->add_option("runs", arguments.runs, "Run directories")->required();
+  command->add_flag("--json", arguments.json, "Print JSON");
+  command->callback([&] { action = [&] { return sluice::status_command(arguments); }; });
+}
+
+void add_metrics(CLI::App& app, sluice::MergeArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand("metrics", "Metrics files of a run");
+  command->require_subcommand(1);
+  CLI::App* part = command->add_subcommand("merge", "Join the metrics files of a run that was resumed");
+  part->add_option("run", arguments.run, "Run directory, or the first of its metrics files")->required();
+  part->add_option("-o,--output", arguments.output, "File to write, which may not be there yet")->required();
+  part->callback([&] { action = [&] { return sluice::metrics_merge_command(arguments); }; });
+}
+
 /// What to tell of a first word that is no command, or "".
 std::string unknown_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
@@ -218,6 +255,10 @@ int parse_and_act(int argc, char** argv) {
   sluice::VerifyArguments verify;
   sluice::CheckpointArguments checkpoint;
   sluice::GenerateArguments generate;
+  sluice::SubmitArguments submit;
+  sluice::RequeueArguments requeue;
+  sluice::StatusArguments status_of;
+  sluice::MergeArguments merge;
   launch.command = take_rank_command(words);
   generate.words = launch.command.empty() ? words : launch.command;
   add_run(app, job, action);
@@ -229,6 +270,10 @@ int parse_and_act(int argc, char** argv) {
   add_verify(app, verify, action);
   add_checkpoint(app, checkpoint, action);
   add_generate(app, generate, action);
+  add_submit(app, submit, action);
+  add_requeue(app, requeue, action);
+  add_status(app, status_of, action);
+  add_metrics(app, merge, action);
   const std::string first = words.empty() ? "" : words.front();
   if (first == "help" && words.size() == 1) {
     std::cout << app.help() << std::flush;

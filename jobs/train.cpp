@@ -150,6 +150,7 @@ void train(JobContext& context) {
         "debug.dump is not written: it begins with a first step, and this run goes on from a later one");
 
   // 4. Steps.
+  state.begin_steps();
   context.directory.set_status("training");
   for (std::int64_t step = state.steps_done(); step < config.train.steps; ++step) {
     fault_point("train.step", context.comm.rank());
@@ -166,7 +167,6 @@ void train(JobContext& context) {
     limit.add(seconds);
     const HeldOutLoss loss = held_out.after_step(step + 1, trainer.binder());
     report.add(step + 1, metrics, rate, seconds, loss.files);
-    context.directory.set_step(step + 1);
     guard.after_step(step + 1, metrics, rate, list);
     const bool ends =
         state.after_step(step + 1, list, metrics.left_out == LeftOut::kNo ? loss.all : kNotEvaluated);
@@ -179,6 +179,7 @@ void train(JobContext& context) {
 
   // 5. What is left of the run, what cost most first.
   guard.finish();
+  state.end_steps();
   report.finish();
   if (weights.offload) weights.offload->map();
   if (exports_weights(config)) {

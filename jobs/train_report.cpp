@@ -7,7 +7,6 @@
 #include "ops/runtime/library.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -17,13 +16,11 @@ namespace sluice {
 namespace {
 
 /// Of the steps after `step`, at the mean rate since the end of this run's first one, which also compiles kernels
-/// and takes its memory: "1:02:03" in h:mm:ss, or "?" after the first step.
-std::string time_left(std::int64_t step, std::int64_t first, std::int64_t total, double seconds_since_first) {
-  if (step == total) return "0:00:00";
-  if (step <= first) return "?";
-  const auto seconds = static_cast<std::int64_t>(
-      std::ceil(seconds_since_first / static_cast<double>(step - first) * static_cast<double>(total - step)));
-  return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+/// and takes its memory; -1 after the first step.
+double seconds_left(std::int64_t step, std::int64_t first, std::int64_t total, double seconds_since_first) {
+  if (step == total) return 0;
+  if (step <= first) return -1;
+  return seconds_since_first / static_cast<double>(step - first) * static_cast<double>(total - step);
 }
 
 /// Every rank's number, on every rank. Collective over `comm`.
@@ -118,6 +115,13 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
     first_step_ = step;
     since_first_.restart();
   }
+  progress_ = {
+      .step = step,
+      .steps = context_.config().train.steps,
+      .loss = row.loss,
+      .tokens_per_second = row.tokens_per_second,
+      .seconds_left = seconds_left(step, first_step_, context_.config().train.steps, since_first_.seconds())};
+  context_.directory.set_progress(progress_);
   print_step(row);
 }
 
@@ -133,8 +137,7 @@ void TrainReport::print_step(const TrainRow& row) const {
       "peak {}  left {}{}",
       row.step, total, row.loss, held_out, row.grad_norm, row.learning_rate, row.tokens_per_second,
       row.model_flops_per_second / 1e12, 100 * row.mfu, format_mib(*std::ranges::max_element(row.peak_bytes)),
-      time_left(row.step, first_step_, total, since_first_.seconds()),
-      row.left_out != 0 ? "  UPDATE LEFT OUT" : "");
+      console::time_text(progress_.seconds_left), row.left_out != 0 ? "  UPDATE LEFT OUT" : "");
 }
 
 void TrainReport::log_phases() const {

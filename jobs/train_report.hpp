@@ -40,8 +40,9 @@ class TrainReport {
   std::vector<std::int64_t> planned_bytes_;  ///< of each rank while it trains
   GrowthWatch growth_;
   RunMetrics metrics_;
-  std::int64_t first_step_ = 0;        ///< of this run, which may have been resumed; 0: none yet
-  Stopwatch since_first_;              ///< since the end of the first step
+  std::int64_t first_step_ = 0;  ///< of this run, which may have been resumed; 0: none yet
+  Stopwatch since_first_;        ///< since the end of the first step
+  RunProgress progress_;
   std::vector<std::int64_t> peaks_;    ///< highest resident set of each rank
   std::vector<std::int64_t> growths_;  ///< highest growth of each rank
   PhaseSeconds phase_seconds_{};       ///< of this rank, over all steps

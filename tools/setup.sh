@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs what building and running need, from Debian's own archive (Debian 12, 13 or sid).
 #   tools/setup.sh          what the build, the tests and the plots need
-#   tools/setup.sh --dev    also clang, clang-format, libFuzzer, shellcheck and, where Debian has this version, clang-tidy 22 for
-#                           tools/test.sh
+#   tools/setup.sh --dev    also clang, clang-format, libFuzzer, shellcheck, Slurm and, where Debian has this version, clang-tidy 22
+#                           for tools/test.sh
 # Asks for nothing and changes nothing when all packages are there.
 set -euo pipefail
 
@@ -18,7 +18,7 @@ packages=(
 wanted=()  # installed where this Debian has them
 case ${1-} in
   "") ;;
-  --dev) packages+=(clang clang-format libclang-rt-dev shellcheck) wanted+=(clang-tidy-22) ;;
+  --dev) packages+=(clang clang-format libclang-rt-dev shellcheck) wanted+=(clang-tidy-22 slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge) ;;
   *) echo "usage: tools/setup.sh [--dev]" >&2; exit 64 ;;
 esac
 

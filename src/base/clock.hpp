@@ -1,4 +1,4 @@
-// Time on the steady clock: stopwatches. Wall time never decides anything.
+// Time on the steady clock: stopwatches and deadlines. Wall time never decides anything.
 #pragma once
 
 #include <chrono>
@@ -16,6 +16,19 @@ class Stopwatch {
 
  private:
   SteadyClock::time_point start_ = SteadyClock::now();
+};
+
+/// A point in time, some seconds from now.
+class Deadline {
+ public:
+  explicit Deadline(double seconds)
+      : end_(SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(Seconds(seconds))) {}
+
+  [[nodiscard]] bool passed() const { return SteadyClock::now() >= end_; }
+  [[nodiscard]] double seconds_left() const { return Seconds(end_ - SteadyClock::now()).count(); }
+
+ private:
+  SteadyClock::time_point end_;
 };
 
 /// "2026-11-21T15:04:05Z", for files and logs.

@@ -101,6 +101,8 @@ struct CheckpointSettings {
   std::filesystem::path path;           ///< "" = "checkpoints" in the run directory
   std::int64_t resume = kResumeNewest;  ///< or a step
   SaveFailure on_failure = SaveFailure::kContinue;
+  double margin_seconds =
+      60;  ///< between a last save and the end of a Slurm allocation; 0 = its end is not asked for
 
   [[nodiscard]] bool saves() const { return every_steps > 0 || every_minutes > 0; }
 };

@@ -1,6 +1,7 @@
 // From entries to a JobConfig, gathering every problem before giving up.
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/expand.hpp"
 #include "config/schema.hpp"
 #include "config/toml_source.hpp"
 
@@ -14,6 +15,7 @@
 #include <set>
 #include <system_error>
 #include <utility>
+#include <variant>
 
 namespace sluice {
 namespace {
@@ -138,7 +140,16 @@ void JobReader::take_table(const Entry& entry) {
 void JobReader::take_value(const Field& field, const Entry& entry) {
   const std::string name = field.name();
   where_[name] = entry.where;
-  const Stored stored = field.store(entry.value, config_);
+  Value value = entry.value;
+  if (auto* path = std::get_if<std::string>(&value); field.is_path && path != nullptr) {
+    ExpandedPath expanded = expand_path(*path);
+    if (!expanded.problem.empty()) {
+      refused_.insert(name);
+      return problem(entry.where, fmt::format("{}: found {}, but {}", name, entry.found, expanded.problem));
+    }
+    *path = std::move(expanded.path);
+  }
+  const Stored stored = field.store(value, config_);
   if (stored == Stored::kYes) {
     refused_.erase(name);
     return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 namespace sluice {
@@ -22,7 +23,8 @@ class TableBuilder {
   template <class T, class Domain>
   TableBuilder& key(const char* key, T Settings::*member, const Domain& domain, const char* help,
                     const char* unit = "") {
-    Field field{table_.name, key, unit, help, domain.expected(), domain.later(), false, {}, {}};
+    Field field{table_.name, key, unit, help, domain.expected(), domain.later(), std::is_same_v<Domain, Path>,
+                false,       {},  {}};
     field.load = [domain, settings = settings_, member](const JobConfig& config) {
       return domain.spell(config.*settings.*member);
     };
@@ -259,6 +261,11 @@ Table checkpoint_table() {
           Choice<SaveFailure>{{{"continue", SaveFailure::kContinue}, {"stop", SaveFailure::kStop}}},
           "when a step cannot be saved: train on with a warning and try again, or end the job; earlier saved "
           "steps stay in both")
+      .key(
+          "margin_seconds", &CheckpointSettings::margin_seconds, Real{0, kWeekSeconds},
+          "a Slurm job saves and ends with 75 when its allocation has so much left beyond one more step and a save; 0 = "
+          "the end is not asked for",
+          "s")
       .done();
 }
 

@@ -20,6 +20,7 @@ struct Field {
   std::string help;       ///< what the key does, and what a larger value costs
   std::string expected;   ///< the values it takes, in words
   std::string later;      ///< known values that this version refuses, "" if none
+  bool is_path = false;   ///< its value is a path, in which variables are expanded before it is stored
   bool required = false;  ///< the struct's initial value is not a value that the key takes
 
   std::function<Stored(const Value&, JobConfig&)> store;  ///< leaves the config alone unless kYes

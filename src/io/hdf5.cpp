@@ -263,6 +263,13 @@ void File::set_attribute(const std::string& path, const std::string& name, std::
   write_attribute(handle_.id(), path, name, H5T_STD_I64LE, H5T_NATIVE_INT64, std::nullopt, &value, name_);
 }
 
+void File::change_attribute(const std::string& path, const std::string& name, std::int64_t value) {
+  const std::string object = path + "@" + name;
+  const Doing doing{ExitCode::kIo, "write the attribute", object, name_};
+  const Handle attribute = open_attribute(handle_.id(), path, name, doing);
+  check(H5Awrite(attribute.id(), H5T_NATIVE_INT64, &value), doing);
+}
+
 std::string File::text_attribute(const std::string& path, const std::string& name) const {
   const std::string object = path + "@" + name;
   const Doing doing{ExitCode::kBadData, "read the attribute", object, name_};

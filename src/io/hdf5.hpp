@@ -127,6 +127,8 @@ class File {
   void set_attribute(const std::string& path, const std::string& name, std::span<const std::int64_t> values);
   void set_attribute(const std::string& path, const std::string& name, std::span<const double> values);
   void set_attribute(const std::string& path, const std::string& name, std::int64_t value);
+  /// Another number in an attribute that holds one.
+  void change_attribute(const std::string& path, const std::string& name, std::int64_t value);
   [[nodiscard]] std::string text_attribute(const std::string& path, const std::string& name) const;
   template <Element T>
   [[nodiscard]] std::vector<T> attribute(const std::string& path, const std::string& name) const;

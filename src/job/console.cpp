@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -59,6 +61,12 @@ std::size_t text_columns() {
 }
 
 void report(std::string_view text) { write_to(stderr, std::string(text) + "\n"); }
+
+std::string time_text(double seconds) {
+  if (!(seconds >= 0)) return "?";
+  const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
 
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;

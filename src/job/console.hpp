@@ -33,6 +33,9 @@ void require_written();
 /// The one explanation of a job that ends: to stderr, in one write.
 void report(std::string_view text);
 
+/// "1:02:03" in h:mm:ss, rounded up; "?" for less than nothing.
+[[nodiscard]] std::string time_text(double seconds);
+
 /// Rows of cells with a header, columns aligned: the first to the left, others to the right.
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows);
 

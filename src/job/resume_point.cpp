@@ -95,6 +95,10 @@ std::optional<FoundStep> find_resume_point(const JobConfig& config,
   return found;
 }
 
+bool has_saved_steps(const JobConfig& config) {
+  return !begins_anew(config) && !list_steps(checkpoint_directory(config)).empty();
+}
+
 JobConfig with_saved_mode(JobConfig config) {
   if (config.optimizer.fit != OptimizerFit::kAuto) return config;
   const auto found = find_resume_point(config, [](const std::string&) {});

@@ -23,6 +23,9 @@ namespace sluice {
 /// saved one and begins anew.
 [[nodiscard]] bool continues_run(const JobConfig& config);
 
+/// Whether there are steps that the job would go on from, by their names alone.
+[[nodiscard]] bool has_saved_steps(const JobConfig& config);
+
 /// The job with the optimizer's mode that the step it resumes from was saved in, if the job leaves the mode to be chosen: state
 /// of another would be another training. Errors as find_resume_point().
 [[nodiscard]] JobConfig with_saved_mode(JobConfig config);

@@ -6,6 +6,7 @@
 #include "job/resume_point.hpp"
 #include "job/signal_watch.hpp"
 #include "job/target_place.hpp"
+#include "metrics/segments.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -59,16 +60,9 @@ void remove_logs_of_other_ranks(const fs::path& directory, int world_size) {
   if (error) log::warning("logs of an earlier run in {}: {}", directory.string(), error.message());
 }
 
-/// "metrics.0002.h5" for "metrics.h5" and 2.
-fs::path segment_of(const fs::path& file, int number) {
-  fs::path segment = file;
-  return segment.replace_filename(
-      fmt::format("{}.{:04}{}", file.stem().string(), number, file.extension().string()));
-}
-
 void remove_segments(const fs::path& file) {
   std::error_code error;
-  for (int number = 1; fs::remove(segment_of(file, number), error); ++number) {
+  for (int number = 1; fs::remove(metrics_segment(file, number), error); ++number) {
   }
   if (error) fail(ExitCode::kIo, "cannot replace the segments of {}: {}", file.string(), error.message());
 }
@@ -194,7 +188,8 @@ fs::path RunDirectory::new_segment(const fs::path& name) const {
   fs::path next = new_file(name);
   std::error_code error;
   if (is_root_ && overwrites_) remove_segments(next);
-  for (int number = 1; is_root_ && fs::exists(next, error); ++number) next = segment_of(file(name), number);
+  for (int number = 1; is_root_ && fs::exists(next, error); ++number)
+    next = metrics_segment(file(name), number);
   return next;
 }
 
@@ -204,16 +199,19 @@ void RunDirectory::set_status(const std::string& state) noexcept {
   if (is_root_) try_write_status(end_ ? &*end_ : nullptr);
 }
 
-void RunDirectory::set_step(std::int64_t step) noexcept {
+void RunDirectory::set_progress(const RunProgress& progress) noexcept {
   constexpr double kSeconds = 10;
   const std::lock_guard lock(mutex_);
-  step_ = step;
-  if (is_root_ && since_status_.seconds() >= kSeconds) try_write_status(end_ ? &*end_ : nullptr);
+  const bool is_first = progress_.step == 0;
+  progress_ = progress;
+  if (is_root_ && (is_first || since_status_.seconds() >= kSeconds))
+    try_write_status(end_ ? &*end_ : nullptr);
 }
 
-void RunDirectory::set_saved(std::int64_t step) noexcept {
+void RunDirectory::set_saved(std::int64_t step, const std::string& when) noexcept {
   const std::lock_guard lock(mutex_);
   saved_step_ = step;
+  saved_ = when;
   if (is_root_) try_write_status(end_ ? &*end_ : nullptr);
 }
 
@@ -233,15 +231,21 @@ void RunDirectory::set_failed(const Outcome& failure) noexcept {
   if (is_root_ || (!path_.empty() && fs::exists(path_ / "status.json", error))) try_write_status(&failure);
 }
 
-void RunDirectory::set_ended_by(int signal_number, const std::string& cause) noexcept {
+void RunDirectory::set_ended_by(int signal_number, ExitCode code, const std::string& cause) noexcept {
   const std::lock_guard lock(mutex_);
   if (!is_root_ || state_ == "done" || state_ == "saved" || tells_of_failure(kAnyCode)) return;
-  state_ = "failed";
-  end_ = {static_cast<ExitCode>(128 + signal_number),
-          fmt::format("ended by {}: {}", signal_name(signal_number),
-                      cause.empty()
-                          ? "from the scheduler or a user, or from the launcher because another rank has died"
-                          : cause)};
+  if (code == ExitCode::kResumable) {
+    state_ = "saved";
+    end_ = {code, fmt::format("ended by {} while all that was trained is saved; run again to go on",
+                              signal_name(signal_number))};
+  } else {
+    state_ = "failed";
+    end_ = {code,
+            fmt::format("ended by {}: {}", signal_name(signal_number),
+                        cause.empty() ? "from the scheduler or a user, or from the launcher because another "
+                                        "rank has died"
+                                      : cause)};
+  }
   try_write_status(&*end_, Durability::kKernel);
 }
 
@@ -267,8 +271,17 @@ void RunDirectory::try_write_status(const Outcome* end, Durability durability) n
 void RunDirectory::write_status(const Outcome* end, Durability durability) const {
   nlohmann::json status{{"state", state_},           {"host", host_name()}, {"pid", getpid()},
                         {"world_size", world_size_}, {"started", started_}, {"updated", utc_now()}};
-  if (step_ > 0) status["step"] = step_;
-  if (saved_step_ > 0) status["saved_step"] = saved_step_;
+  if (progress_.step > 0) {
+    status["step"] = progress_.step;
+    status["steps"] = progress_.steps;
+    status["loss"] = progress_.loss;
+    status["tokens_per_second"] = progress_.tokens_per_second;
+    if (progress_.seconds_left >= 0) status["seconds_left"] = progress_.seconds_left;
+  }
+  if (saved_step_ > 0) {
+    status["saved_step"] = saved_step_;
+    status["saved"] = saved_;
+  }
   if (end) status["exit_code"] = static_cast<int>(end->code);
   if (end && !end->text.empty()) status["message"] = end->text;
   write_text_file(path_ / "status.json",

@@ -16,6 +16,15 @@
 
 namespace sluice {
 
+/// How far a training is.
+struct RunProgress {
+  std::int64_t step = 0;  ///< the last one that is done; 0: none yet
+  std::int64_t steps = 0;
+  double loss = 0;
+  double tokens_per_second = 0;
+  double seconds_left = -1;  ///< -1: not known yet
+};
+
 class RunDirectory {
  public:
   /// Of a job without job.output nothing is written anywhere. Rank 0 creates the directory, takes its lock and writes job.toml and status.json. Error(kBadConfig) if
@@ -48,17 +57,17 @@ class RunDirectory {
 
   /// What the job does now. That it cannot be written down is a warning, here and below.
   void set_status(const std::string& state) noexcept;
-  /// The last step that is done; written down every few seconds, and with what comes next.
-  void set_step(std::int64_t step) noexcept;
-  /// The last step that was saved.
-  void set_saved(std::int64_t step) noexcept;
+  /// Written down after the first step of this run, then every few seconds, and with what comes next.
+  void set_progress(const RunProgress& progress) noexcept;
+  /// The last step that was saved, and when.
+  void set_saved(std::int64_t step, const std::string& when = utc_now()) noexcept;
   /// How the job ended, by kDone or kResumable; a failure from any rank that sees the directory.
   void set_done(ExitCode ending = ExitCode::kDone) noexcept;
   void set_failed(const Outcome& failure) noexcept;
-  /// That a signal ends the job, unless a rank's failure is written down already, after which the launcher
+  /// That a signal ends the job with this code, unless a rank's failure is written down already, after which the launcher
   /// ends the others; `cause` if it is known. From any thread, as all of these. Not proof against a crash of the
   /// machine, as the other endings are: what sent the signal may not leave the time.
-  void set_ended_by(int signal_number, const std::string& cause = "") noexcept;
+  void set_ended_by(int signal_number, ExitCode code, const std::string& cause = "") noexcept;
 
   /// What the constructor would refuse, as far as it can be told without a trace; for sluice check.
   static void check(const JobConfig& config);
@@ -78,8 +87,9 @@ class RunDirectory {
   int world_size_;
   std::string started_;
   std::string state_ = "starting";
-  std::int64_t step_ = 0;        ///< 0: none yet
+  RunProgress progress_;
   std::int64_t saved_step_ = 0;  ///< 0: none yet
+  std::string saved_;            ///< when
   std::optional<Outcome> end_;   ///< what a signal will make of the job, unless it still saves its state
   Stopwatch since_status_;
   FileDescriptor lock_{-1};

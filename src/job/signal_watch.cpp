@@ -9,6 +9,11 @@
 namespace sluice {
 namespace {
 
+/// A preempted step gets SIGTERM from slurmd and from srun, which was told to end as well.
+constexpr double kSameRequestSeconds = 3;
+
+constexpr int kNoStepEnded = -1;
+
 /// Ends the watch; no program sends it.
 int stop_signal() { return SIGRTMIN; }
 
@@ -69,32 +74,63 @@ SignalWatch::~SignalWatch() {
 }
 
 void SignalWatch::run() {
-  constexpr unsigned kSeconds = 5;  // longer than mpirun waits between SIGTERM and SIGKILL
-  int number = 0;
-  do {
-    while (sigwait(&signals_, &number) != 0) {
-    }
+  for (;;) {
+    const int number = next_signal();
     if (number == stop_signal()) return;
-  } while (take_as_request(number));
+    if (number == kNoStepEnded) {
+      set_exit_code(ExitCode::kInternal);
+      end(SIGTERM);
+    }
+    if (!take_as_request(number)) end(number);
+  }
+}
+
+/// Or kNoStepEnded, where the step that SIGTERM let go on has not ended in time.
+int SignalWatch::next_signal() {
+  for (;;) {
+    const timespec pause{0, 100'000'000};
+    const bool waits_for_step = requested_ == SIGTERM && !answered_;
+    siginfo_t ignored;
+    const int number =
+        waits_for_step ? sigtimedwait(&signals_, &ignored, &pause) : sigwaitinfo(&signals_, &ignored);
+    if (number > 0) return number;
+    if (waits_for_step && !answered_ && since_request_.seconds() > patience_seconds_) return kNoStepEnded;
+  }
+}
+
+void SignalWatch::end(int number) {
+  constexpr unsigned kSeconds = 5;  // longer than mpirun waits between SIGTERM and SIGKILL
   const std::lock_guard lock(mutex_);
-  exit_within(kSeconds, static_cast<ExitCode>(128 + number));
-  if (say_) say_(number);
+  const auto code = exit_code_.value_or(static_cast<ExitCode>(128 + number));
+  exit_within(kSeconds, code);
+  if (say_) say_(number, code);
+  if (exit_code_) ::_exit(static_cast<int>(code));
   let_happen(number);
+  ::_exit(static_cast<int>(code));
+}
+
+void SignalWatch::set_exit_code(std::optional<ExitCode> code) {
+  const std::lock_guard lock(mutex_);
+  exit_code_ = code;
 }
 
 /// Whether the job goes on for now.
 bool SignalWatch::take_as_request(int number) {
   const std::lock_guard lock(mutex_);
   const bool asks = number == SIGTERM || number == SIGINT || number == SIGUSR1;
-  if (!asks || !can_stop_ || requested_ != 0) return false;
+  if (!asks || !can_stop_) return false;
+  if (requested_ != 0)
+    return number == SIGTERM && requested_ == SIGTERM && since_request_.seconds() < kSameRequestSeconds;
   requested_ = number;
-  if (say_) say_(number);
+  since_request_.restart();
+  if (say_) say_(number, static_cast<ExitCode>(128 + number));
   return true;
 }
 
 SignalWatch::StopRequest::StopRequest(SignalWatch& watch) : watch_(watch) {
   const std::lock_guard lock(watch_.mutex_);
   watch_.can_stop_ = true;
+  watch_.exit_code_.reset();
 }
 
 SignalWatch::StopRequest::~StopRequest() {
@@ -102,7 +138,7 @@ SignalWatch::StopRequest::~StopRequest() {
   watch_.can_stop_ = false;
 }
 
-SignalWatch::SignalCallback::SignalCallback(SignalWatch& watch, std::function<void(int)> say)
+SignalWatch::SignalCallback::SignalCallback(SignalWatch& watch, std::function<void(int, ExitCode)> say)
     : watch_(watch) {
   const std::lock_guard lock(watch_.mutex_);
   watch_.say_ = std::move(say);

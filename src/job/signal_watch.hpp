@@ -2,11 +2,15 @@
 // status.json.
 #pragma once
 
+#include "base/clock.hpp"
+#include "base/error.hpp"
+
 #include <signal.h>
 
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace sluice {
@@ -24,11 +28,16 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// Called on the watch's thread, with the signal's number. Only as long as the returned object lives, whose
+  /// From now on a signal that ends the process ends it at once with this code, so that a launcher that ends the ranks of a job
+  /// does not make another ending of it; nothing: as by default, with 128 and the signal's number. Once all that was trained is
+  /// saved, that code is kResumable.
+  void set_exit_code(std::optional<ExitCode> code);
+
+  /// Called on the watch's thread, with the signal's number and what the process will end with. Only as long as the returned object lives, whose
   /// destructor waits for a call under way.
   class SignalCallback {
    public:
-    SignalCallback(SignalWatch& watch, std::function<void(int)> say);
+    SignalCallback(SignalWatch& watch, std::function<void(int, ExitCode)> say);
     ~SignalCallback();
     SignalCallback(const SignalCallback&) = delete;
     SignalCallback& operator=(const SignalCallback&) = delete;
@@ -38,7 +47,8 @@ class SignalWatch {
   };
 
   /// While it lives, the first of SIGTERM, SIGINT and SIGUSR1 is only noted, and told to the callback: the job finishes its
-  /// step, saves and ends. The next one acts as ever.
+  /// step, saves and ends. The next one acts as ever, but for a SIGTERM right after a SIGTERM. srun sends SIGTERM as well to the ranks that a dead one has left behind,
+  /// which wait for it in vain: where no step ends within a patience after that signal, the process ends with kInternal.
   class StopRequest {
    public:
     explicit StopRequest(SignalWatch& watch);
@@ -49,20 +59,31 @@ class SignalWatch {
     /// The signal that arrived at this rank; 0: none.
     [[nodiscard]] int number() const { return watch_.requested_; }
 
+    /// What a step may take, on the watch's clock.
+    void set_patience(double seconds) { watch_.patience_seconds_ = seconds; }
+    /// All ranks have ended the step that was under way: none is dead.
+    void answer() { watch_.answered_ = true; }
+
    private:
     SignalWatch& watch_;
   };
 
  private:
   void run();
+  [[nodiscard]] int next_signal();
   [[nodiscard]] bool take_as_request(int number);
+  [[noreturn]] void end(int number);
 
   const sigset_t signals_;
   sigset_t mask_before_;
   std::mutex mutex_;
-  std::function<void(int)> say_;  ///< guarded by mutex_
-  bool can_stop_ = false;         ///< guarded by mutex_
+  std::function<void(int, ExitCode)> say_;  ///< guarded by mutex_
+  bool can_stop_ = false;                   ///< guarded by mutex_
+  std::optional<ExitCode> exit_code_;       ///< guarded by mutex_
   std::atomic<int> requested_ = 0;
+  Stopwatch since_request_;  ///< used by the watch's thread
+  std::atomic<double> patience_seconds_ = 0;
+  std::atomic<bool> answered_ = false;
   std::thread thread_;
 };
 

@@ -24,6 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Between SIGTERM and the end of the step that was under way.
+constexpr double kLeastPatienceSeconds = 5, kFirstPatienceSeconds = 30;
+
 void warn(const std::string& text) { log::warning("{}", text); }
 
 }  // namespace
@@ -39,7 +42,27 @@ TrainingState::TrainingState(JobContext& context, std::int64_t sequences, std::s
   share(found);
   if (settings_.saves()) require_place();
   if (context_.is_root()) print_plan();
-  if (settings_.saves()) stop_.emplace(context_.signals);
+}
+
+void TrainingState::begin_steps() {
+  if (!settings_.saves()) return context_.signals.set_exit_code({});
+  context_.comm.barrier();  // or one rank's signal would end it while another trains already
+  if (context_.is_root() && settings_.margin_seconds > 0) find_allocation();
+  stop_.emplace(context_.signals);
+  stop_->set_patience(kFirstPatienceSeconds);
+  since_step_.restart();
+}
+
+void TrainingState::find_allocation() {
+  allocation_.emplace();
+  if (const std::optional<double> left = allocation_->seconds_left())
+    console::line("time      the Slurm allocation ends in {:.0f} min; the job saves and ends before it",
+                  *left / 60);
+}
+
+void TrainingState::end_steps() {
+  stop_.reset();
+  if (saved_step_ == context_.config().train.steps) context_.signals.set_exit_code(ExitCode::kResumable);
 }
 
 /// Collective. What rank 0 has found, on every rank.
@@ -123,7 +146,7 @@ void TrainingState::restore(std::span<const StateSpan> state) {
       fall_back(error.what());
     }
   }
-  context_.directory.set_saved(saved_step_);
+  context_.directory.set_saved(saved_step_, found_->step.saved);
   since_save_.restart();
 }
 
@@ -146,23 +169,41 @@ void TrainingState::fall_back(const std::string& reason) {
 bool TrainingState::after_step(std::int64_t step, const ListState& state, double held_out_loss) {
   newest_ = std::isnan(held_out_loss) ? HeldOutStep{} : HeldOutStep{step, held_out_loss};
   if (!settings_.saves()) return false;
+  longest_step_ = std::max(longest_step_, since_step_.seconds());
+  stop_->set_patience(std::max(kLeastPatienceSeconds, 2 * longest_step_));
+  since_step_.restart();
   const bool by_steps = settings_.every_steps > 0 && step % settings_.every_steps == 0;
   const bool by_time = context_.is_root() && settings_.every_minutes > 0 &&
                        since_save_.seconds() >= settings_.every_minutes * 60;
   const bool is_writing = save_ && !save_->is_written();
-  std::array<std::int64_t, 3> asked{stop_->number(), by_time ? 1 : 0, is_writing ? 1 : 0};
+  const int allocation_ends = this->allocation_ends() ? 1 : 0;
+  std::array<std::int64_t, 4> asked{stop_->number(), by_time ? 1 : 0, is_writing ? 1 : 0, allocation_ends};
   context_.comm.all_reduce_max(asked);
+  if (asked[0] != 0) stop_->answer();
   const bool is_last = step == context_.config().train.steps;
   if (save_ && asked[2] == 0) finish_save();
-  if (is_last || asked[0] != 0)
+  const bool ends = asked[0] != 0 || asked[3] != 0;
+  if (is_last || ends)
     save(step, state);
   else if (by_steps || asked[1] != 0)
     begin_save(step, state);
-  if (asked[0] == 0 || is_last) return false;
+  if (!ends || is_last) return false;
   require_saved();
   if (context_.is_root())
-    console::line("ended     by {} after step {}, which is saved: run again to go on",
-                  signal_name(static_cast<int>(asked[0])), step);
+    console::line(
+        "ended     by {} after step {}, which is saved: run again to go on",
+        asked[0] != 0 ? signal_name(static_cast<int>(asked[0])) : "the end of the allocation, which is near,",
+        step);
+  return true;
+}
+
+/// Whether another step and its save might not end before the allocation does. Rank 0's answer; false on others.
+bool TrainingState::allocation_ends() {
+  const double needed = settings_.margin_seconds + 2 * longest_step_ + 2 * longest_save_;
+  if (!allocation_ || !allocation_->ends_within(needed)) return false;
+  if (*allocation_->seconds_left() < longest_save_)
+    log::warning("the allocation ends in {:.0f} s, and a save has taken {:.0f} s: it may not end in time",
+                 *allocation_->seconds_left(), longest_save_);
   return true;
 }
 
@@ -220,6 +261,7 @@ void TrainingState::finish_save() {
 void TrainingState::report_saved(const SaveReport& report) {
   saved_step_ = saving_step_;
   best_ = report.best;
+  longest_save_ = std::max(longest_save_, report.seconds);
   superseded_.clear();
   context_.directory.set_saved(saved_step_);
   if (context_.is_root())

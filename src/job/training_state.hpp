@@ -7,6 +7,7 @@
 #include "checkpoint/step_directory.hpp"
 #include "job/job.hpp"
 #include "job/signal_watch.hpp"
+#include "job/slurm/allocation.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -41,6 +42,11 @@ class TrainingState {
   /// job names the step.
   void restore(std::span<const StateSpan> state);
 
+  /// Collective; before the first step and after the last. Between them a signal lets the step end and saves it; outside, where
+  /// nothing is trained that is not saved, it ends the job at once.
+  void begin_steps();
+  void end_steps();
+
   /// Collective; after each step. Saves if it was the last step, or if a signal asks the job to end; begins to save, beside the
   /// steps that follow, if it is time to. True: the job shall end now. Error(kIo) if saving fails and the job is to stop for
   /// that; else a failure is a warning. `held_out_loss`, NaN if there is none, makes the saved step with the least one stay.
@@ -74,6 +80,8 @@ class TrainingState {
   void print_changes() const;
   void name_leftovers() const;
   void fall_back(const std::string& reason);
+  void find_allocation();
+  [[nodiscard]] bool allocation_ends();
   [[nodiscard]] SavedStep describe(std::int64_t step) const;
   /// Collective. Calls `act`; what becomes of a failure to save the step is the same for all of its parts.
   void attempt(std::int64_t step, const std::function<void()>& act);
@@ -90,10 +98,14 @@ class TrainingState {
   std::vector<std::filesystem::path> superseded_;  ///< on rank 0
   std::optional<SignalWatch::StopRequest> stop_;   ///< while steps can be saved
   std::int64_t saved_step_ = 0;
-  std::unique_ptr<StepSave> save_;  ///< under way
-  std::int64_t saving_step_ = 0;    ///< its step
-  HeldOutStep best_;                ///< of the steps that are saved
-  HeldOutStep newest_;              ///< the last step, if it was evaluated
+  std::unique_ptr<StepSave> save_;        ///< under way
+  std::int64_t saving_step_ = 0;          ///< its step
+  HeldOutStep best_;                      ///< of the steps that are saved
+  HeldOutStep newest_;                    ///< the last step, if it was evaluated
+  std::optional<Allocation> allocation_;  ///< on rank 0, where its end matters
+  double longest_save_ = 0;               ///< s
+  Stopwatch since_step_;
+  double longest_step_ = 0;  ///< s, with what was saved in it
   Stopwatch since_save_;
   std::string failure_;  ///< of the last attempt to save, or ""
 };

@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "base/version.hpp"
 
 #include <unistd.h>
@@ -17,6 +18,7 @@ namespace sluice {
 namespace {
 
 constexpr std::int64_t kFormatVersion = 1;
+constexpr const char* kRows = "rows";
 
 std::filesystem::path unfinished_name(const std::filesystem::path& path) {
   std::filesystem::path name = path;
@@ -47,6 +49,7 @@ void write_root_attributes(hdf5::File& file, const MetricsHeader& header) {
   file.set_attribute("/", "world_size", std::int64_t{header.world_size});
   file.set_attribute("/", "created", utc_now());
   file.set_attribute("/", "host", host_name());
+  file.set_attribute("/", kRows, std::int64_t{0});
 }
 
 MetricValues unknown_values(DType dtype, int ranks) {
@@ -129,6 +132,17 @@ void MetricsWriter::append(const TrainRow& row) {
   std::vector<MetricValues> values;
   for (const StepColumn& column : step_columns_) values.push_back(column.values(row));
   steps_->append(file_, 1, values);
+  tell_rows();
+}
+
+/// For readers of a file that grows. The row is there whether this succeeds or not, and the next one tries again.
+void MetricsWriter::tell_rows() noexcept {
+  try {
+    file_.change_attribute("/", kRows, steps_->rows());
+    file_.flush();
+  } catch (const Error& error) {
+    log::debug("{}", error.what());
+  }
 }
 
 void MetricsWriter::append(const std::vector<EvaluationRow>& documents) {

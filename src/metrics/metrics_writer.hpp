@@ -40,6 +40,7 @@ class MetricsWriter {
  private:
   void create_steps(const MetricsHeader& header);
   void create_load(int world_size);
+  void tell_rows() noexcept;
   void create_evaluation(std::int64_t documents);
 
   hdf5::File file_;

@@ -95,6 +95,7 @@ keep_every = 70
 path = "saved"
 resume = 14
 on_failure = "stop"
+margin_seconds = 90
 [guard]
 on_nonfinite = "skip"
 on_spike = "rewind"

@@ -81,7 +81,7 @@ TEST_F(RunDirectoryTest, logs_of_an_earlier_run_with_more_ranks_go_if_it_is_over
 TEST_F(RunDirectoryTest, status_tells_how_far_the_job_is) {
   RunDirectory directory(config_, comm_);
   directory.set_status("training");
-  directory.set_step(12);
+  directory.set_progress({.step = 12, .steps = 20});
   directory.set_status("exporting");
   if (!is_root_) return;
   EXPECT_EQ(status()["state"], "exporting");
@@ -176,13 +176,13 @@ TEST_F(RunDirectoryTest, a_look_leaves_no_trace) {
 TEST_F(RunDirectoryTest, a_signal_is_how_the_job_ended_unless_a_rank_had_failed_before) {
   RunDirectory directory(config_, comm_);
   directory.set_status("training");
-  directory.set_ended_by(SIGTERM);
+  directory.set_ended_by(SIGTERM, static_cast<ExitCode>(128 + SIGTERM));
   if (!is_root_) return;
   EXPECT_EQ(status()["state"], "failed");
   EXPECT_EQ(status()["exit_code"], 128 + SIGTERM);
   EXPECT_THAT(status()["message"].get<std::string>(), testing::StartsWith("ended by SIGTERM"));
   directory.set_failed({ExitCode::kNumerics, "loss nan"});
-  directory.set_ended_by(SIGTERM);
+  directory.set_ended_by(SIGTERM, static_cast<ExitCode>(128 + SIGTERM));
   EXPECT_EQ(status()["message"], "loss nan");
 }
 
@@ -190,14 +190,14 @@ TEST_F(RunDirectoryTest, the_first_failure_is_the_cause) {
   RunDirectory directory(config_, comm_);
   directory.set_failed({ExitCode::kNumerics, "loss nan"});
   directory.set_failed({ExitCode::kInternal, "step: rank 2 is missing"});
-  directory.set_ended_by(SIGTERM);
+  directory.set_ended_by(SIGTERM, static_cast<ExitCode>(128 + SIGTERM));
   if (!is_root_) return;
   EXPECT_EQ(status()["message"], "loss nan");
 }
 
 TEST_F(RunDirectoryTest, a_signal_is_told_with_the_crash_that_it_follows_from) {
   RunDirectory directory(config_, comm_);
-  directory.set_ended_by(SIGTERM, "rank 1 crashed with signal 11");
+  directory.set_ended_by(SIGTERM, static_cast<ExitCode>(128 + SIGTERM), "rank 1 crashed with signal 11");
   if (!is_root_) return;
   EXPECT_EQ(status()["message"], "ended by SIGTERM: rank 1 crashed with signal 11");
 }
@@ -206,7 +206,7 @@ TEST_F(RunDirectoryTest, a_signal_is_told_though_the_status_is_not_as_we_write_i
   RunDirectory directory(config_, comm_);
   if (!is_root_) return;
   std::ofstream(config_.job.output / "status.json") << R"({"state": 3})";
-  directory.set_ended_by(SIGTERM);
+  directory.set_ended_by(SIGTERM, static_cast<ExitCode>(128 + SIGTERM));
   EXPECT_EQ(status()["state"], "failed");
 }
 

@@ -17,8 +17,8 @@ TEST(SignalWatchDeathTest, a_signal_runs_its_callback_and_then_ends_the_process)
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
     const auto die = [&] {
       SignalWatch watch;
-      const SignalWatch::SignalCallback words(watch,
-                                              [](int n) { std::fprintf(stderr, "got %s", signal_name(n)); });
+      const SignalWatch::SignalCallback words(
+          watch, [](int n, ExitCode) { std::fprintf(stderr, "got %s", signal_name(n)); });
       ::kill(::getpid(), number);
       std::this_thread::sleep_for(std::chrono::seconds(20));
     };
@@ -30,7 +30,7 @@ TEST(SignalWatchDeathTest, a_signal_without_a_callback_ends_the_process) {
   const auto die = [] {
     SignalWatch watch;
     {
-      const SignalWatch::SignalCallback words(watch, [](int) { std::fprintf(stderr, "spoken"); });
+      const SignalWatch::SignalCallback words(watch, [](int, ExitCode) { std::fprintf(stderr, "spoken"); });
     }
     ::kill(::getpid(), SIGTERM);
     std::this_thread::sleep_for(std::chrono::seconds(20));
@@ -42,12 +42,60 @@ TEST(SignalWatchDeathTest, what_is_ignored_stays_ignored) {
   const auto live = [] {
     ::signal(SIGHUP, SIG_IGN);  // as nohup does
     SignalWatch watch;
-    const SignalWatch::SignalCallback words(watch, [](int) { std::fprintf(stderr, "spoken"); });
+    const SignalWatch::SignalCallback words(watch, [](int, ExitCode) { std::fprintf(stderr, "spoken"); });
     ::kill(::getpid(), SIGHUP);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::_Exit(3);
   };
   EXPECT_EXIT(live(), testing::ExitedWithCode(3), "^$");
+}
+
+TEST(SignalWatchDeathTest, an_exit_code_that_is_set_takes_the_place_of_the_signal) {
+  const auto die = [] {
+    SignalWatch watch;
+    watch.set_exit_code(ExitCode::kResumable);
+    const SignalWatch::SignalCallback words(
+        watch, [](int, ExitCode code) { std::fprintf(stderr, "ends with %d", static_cast<int>(code)); });
+    ::kill(::getpid(), SIGTERM);
+    std::this_thread::sleep_for(std::chrono::seconds(20));
+  };
+  EXPECT_EXIT(die(), testing::ExitedWithCode(75), "ends with 75");
+}
+
+TEST(SignalWatchDeathTest, a_request_is_noted_once_and_the_next_signal_ends_the_process) {
+  const auto die = [] {
+    SignalWatch watch;
+    watch.set_exit_code(ExitCode::kResumable);
+    SignalWatch::StopRequest request(watch);
+    request.set_patience(20);
+    ::kill(::getpid(), SIGTERM);
+    while (request.number() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ::kill(::getpid(), SIGTERM);  // as srun does right after slurmd
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::fprintf(stderr, "noted %s", signal_name(request.number()));
+    ::kill(::getpid(), SIGINT);
+    std::this_thread::sleep_for(std::chrono::seconds(20));
+  };
+  EXPECT_EXIT(die(), testing::KilledBySignal(SIGINT), "noted SIGTERM");
+}
+
+TEST(SignalWatchDeathTest, a_term_that_no_step_answers_in_its_time_ends_the_process) {
+  for (const bool answers : {false, true}) {
+    const auto die = [&] {
+      SignalWatch watch;
+      SignalWatch::StopRequest request(watch);
+      request.set_patience(0.2);
+      ::kill(::getpid(), SIGTERM);
+      while (request.number() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (answers) request.answer();
+      std::this_thread::sleep_for(std::chrono::seconds(answers ? 1 : 20));
+      std::_Exit(3);
+    };
+    if (answers)
+      EXPECT_EXIT(die(), testing::ExitedWithCode(3), "");
+    else
+      EXPECT_EXIT(die(), testing::ExitedWithCode(70), "");
+  }
 }
 
 TEST(SignalWatch, gives_signals_back) {

@@ -22,18 +22,18 @@ struct LaunchArguments {
   JobArguments job;
   int ranks = 1;
   std::vector<std::string> launcher_options;  ///< of mpirun
-  std::vector<std::string> command{};         ///< that ranks run in place of the job: {"generate", "models/m", ...}
+  std::vector<std::string> command{};  ///< that ranks run in place of the job: {"generate", "models/m", ...}
 };
 /// Runs a job under mpirun (or the launcher that the variable MPIRUN names) and returns the job's exit status. The first SIGINT
 /// or SIGTERM lets the job finish its step and save; the second is passed on as it is.
 int launch_command(const LaunchArguments& arguments);
 
 struct GenerateArguments {
-  std::filesystem::path source;         ///< model directory, run, directory of saved steps, or a step
+  std::filesystem::path source;            ///< model directory, run, directory of saved steps, or a step
   std::vector<std::string> texts;          ///< prompts
   std::vector<std::string> prompt_tokens;  ///< more, each "5,17,42"
-  std::filesystem::path prompts;        ///< a file of them, as read_prompts()
-  std::vector<std::string> stops;       ///< texts that end an answer
+  std::filesystem::path prompts;           ///< a file of them, as read_prompts()
+  std::vector<std::string> stops;          ///< texts that end an answer
   bool print_tokens = false;
   bool json = false;
   std::vector<std::string> settings;   ///< "generate.top_k=5", of options
@@ -42,6 +42,39 @@ struct GenerateArguments {
 };
 /// Answers prompts with a model. Collective over the processes that mpirun or srun started, as run_command().
 [[nodiscard]] int generate_command(const GenerateArguments& arguments);
+
+struct SubmitArguments {
+  JobArguments job;
+  bool with_mpirun = false;                 ///< instead of srun
+  bool dry_run = false;                     ///< print the script and the command, and change nothing
+  bool test_only = false;                   ///< let Slurm say whether and when it would start the job
+  std::vector<std::string> sbatch_options;  ///< they replace those of the script
+};
+/// Writes a script for the job into its run directory and calls sbatch. Error(kBadConfig) for a job file that is not right,
+/// Error(kUsage) if there is no sbatch; else sbatch's exit status.
+int submit_command(const SubmitArguments& arguments);
+
+struct RequeueArguments {
+  JobArguments job;
+  int limit = 3;  ///< restarts in a row that have saved no later step
+};
+/// For scripts that Slurm runs, after a job has ended with kResumable: puts the Slurm job back into the queue, unless Slurm does
+/// that itself, somebody has cancelled it, or restarting brings nothing. The exit status is kDone but in the last case.
+int requeue_command(const RequeueArguments& arguments);
+
+struct StatusArguments {
+  std::vector<std::filesystem::path> runs;
+  bool json = false;
+};
+/// How far runs are, running and ended ones. Error(kBadData) for a directory that is none of a run.
+int status_command(const StatusArguments& arguments);
+
+struct MergeArguments {
+  std::filesystem::path run;     ///< a run's directory, or the first of its metrics files
+  std::filesystem::path output;  ///< a new file
+};
+/// Joins the metrics files of a run that was resumed.
+int metrics_merge_command(const MergeArguments& arguments);
 
 struct CheckArguments {
   JobArguments job;

@@ -120,8 +120,12 @@ ExitCode run_job(const Attempt& attempt, MpiEnvironment& mpi, SignalWatch& signa
   static_cast<void>(written.shard_plan(comm.size()));  // what it refuses leaves no run directory
   RunDirectory directory(written.config, comm);
   ExitCode ending = ExitCode::kDone;
-  const SignalWatch::SignalCallback on_signal(signals, [&](int number) {
-    if (!mpi.has_cause()) directory.set_ended_by(number, mpi.crash_text());
+  const SignalWatch::SignalCallback on_signal(signals, [&](int number, ExitCode code) {
+    if (mpi.has_cause()) return;
+    directory.set_ended_by(number, code, mpi.crash_text());
+    if (code == ExitCode::kResumable && comm.rank() == 0)
+      console::line("ended     by {}: all that was trained is saved; run again to go on",
+                    signal_name(number));
   });
   mpi.on_stall([&](const Outcome& failure) {
     if (mpi.claim_cause()) directory.set_failed(failure);
@@ -165,6 +169,7 @@ ExitCode run_job(const Attempt& attempt, MpiEnvironment& mpi, SignalWatch& signa
     throw;
   }
   directory.set_done(ending);
+  signals.set_exit_code(ending);
   return ending;
 }
 
@@ -172,6 +177,7 @@ ExitCode run_job(const Attempt& attempt, MpiEnvironment& mpi, SignalWatch& signa
 
 int run_attempt(const Attempt& attempt, SignalWatch& signals) {
   install_crash_report();
+  if (attempt.config && has_saved_steps(*attempt.config)) signals.set_exit_code(ExitCode::kResumable);
   const double setup_seconds =
       attempt.config ? attempt.config->deadline.setup_seconds : DeadlineSettings().setup_seconds;
   MpiEnvironment mpi(setup_seconds);
@@ -182,13 +188,16 @@ int run_attempt(const Attempt& attempt, SignalWatch& signals) {
     comm.set_deadline("setup", setup_seconds);
     const AgreementResult agreed = agree_on_job(comm, attempt);
     if (agreed.code != ExitCode::kDone) {
+      signals.set_exit_code(agreed.code);
       exit_within(kFailureReporterElectionSeconds, agreed.code);
       if (comm.rank() == 0) console::report(agreed.report);
       return static_cast<int>(agreed.code);
     }
     ending = run_job(attempt, mpi, signals);
   } catch (...) {
-    end_job(mpi, current_failure());
+    const Outcome failure = current_failure();
+    signals.set_exit_code(failure.code);
+    end_job(mpi, failure);
   }
   mpi.finalize(attempt.config->deadline.finish_seconds);
   return static_cast<int>(ending);

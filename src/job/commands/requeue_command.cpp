@@ -1,0 +1,109 @@
+#include "base/error.hpp"
+#include "checkpoint/step_directory.hpp"
+#include "comm/outcome.hpp"
+#include "config/job_config.hpp"
+#include "io/file.hpp"
+#include "job/commands/commands.hpp"
+#include "job/console.hpp"
+#include "job/slurm/child_program.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kSlurmSeconds = 60;
+
+/// What earlier restarts of one Slurm job have brought; requeues.json in the run directory.
+struct Restarts {
+  std::string job;
+  std::int64_t count = 0;
+  std::int64_t without_progress = 0;
+  std::int64_t saved_step = 0;
+};
+
+Restarts read_restarts(const fs::path& file, const std::string& job) {
+  constexpr std::int64_t kMostBytes = 64 * kKiB;
+  try {
+    const auto record = nlohmann::json::parse(read_text_file(file, kMostBytes));
+    if (record.at("slurm_job") == job)
+      return {job, record.at("count"), record.at("without_progress"), record.at("saved_step")};
+  } catch (const Error&) {
+    // There is none: the job has not been requeued before.
+  } catch (const nlohmann::json::exception&) {
+    // Another program's.
+  }
+  return {job, 0, 0, -1};
+}
+
+void write_restarts(const fs::path& file, const Restarts& restarts) {
+  const nlohmann::json record{{"slurm_job", restarts.job},
+                              {"count", restarts.count},
+                              {"without_progress", restarts.without_progress},
+                              {"saved_step", restarts.saved_step}};
+  write_text_file(file, record.dump(2) + "\n");
+}
+
+/// "RUNNING" of "... JobState=RUNNING Reason=None ..."
+std::string field_of(const std::string& text, const std::string& name) {
+  const std::string begin = " " + name + "=";
+  const std::size_t found = text.find(begin);
+  if (found == std::string::npos) return "";
+  const std::size_t first = found + begin.size();
+  return text.substr(first, text.find_first_of(" \n", first) - first);
+}
+
+/// Why Slurm shall not be asked to requeue the job, or "". A job that Slurm preempts without grace is back in its queue already, and
+/// one that was cancelled is not to come back; both are being completed. So is one that has run into its limit, which is to.
+std::string reason_to_leave(const std::string& job) {
+  const auto answer = run_program({"scontrol", "show", "job", job, "--oneliner"}, kSlurmSeconds);
+  if (!answer || answer->status != 0) return "";  // asking to requeue will tell
+  const std::string state = field_of(answer->output, "JobState");
+  if (state == "RUNNING" || field_of(answer->output, "Reason") == "TimeLimit") return "";
+  return fmt::format(
+      "Slurm is ending it (state {}): what it preempts it requeues by itself, and what was cancelled ends",
+      state);
+}
+
+}  // namespace
+
+int requeue_command(const RequeueArguments& arguments) {
+  const char* const job = std::getenv("SLURM_JOB_ID");
+  if (job == nullptr)
+    fail(ExitCode::kUsage,
+         "sluice requeue is for scripts that Slurm runs; the variable SLURM_JOB_ID is not set");
+  const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
+  if (const std::string reason = reason_to_leave(job); !reason.empty()) {
+    console::line("job {} is not requeued: {}", job, reason);
+    return 0;
+  }
+  const fs::path file = config.job.output / "requeues.json";
+  const std::vector<StepPlace> steps = list_steps(checkpoint_directory(config));
+  const std::int64_t saved = steps.empty() ? 0 : steps.back().step;
+  Restarts restarts = read_restarts(file, job);
+  restarts.without_progress = saved > restarts.saved_step ? 0 : restarts.without_progress + 1;
+  restarts.saved_step = saved;
+  ++restarts.count;
+  if (restarts.without_progress >= arguments.limit)
+    fail(
+        ExitCode::kResumable,
+        "job {} is not requeued: {} restarts in a row have saved no step after step {}. Its time limit must have room for "
+        "loading, a step and a save beside checkpoint.margin_seconds; submit it again to go on",
+        job, arguments.limit, saved);
+  write_restarts(file, restarts);
+  // Slurm ends this process, too, as soon as it is asked.
+  console::line("job {} is requeued, the {}. time; step {} is saved", job, restarts.count, saved);
+  const auto answer = run_program({"scontrol", "requeue", job}, kSlurmSeconds);
+  if (!answer || answer->status != 0)
+    fail(ExitCode::kIo, "job {} could not be requeued: {}; submit it again to go on", job,
+         answer ? answer->output : "scontrol did not answer");
+  return 0;
+}
+
+}  // namespace sluice

@@ -1,0 +1,87 @@
+#include "job/slurm/allocation.hpp"
+
+#include "job/slurm/child_program.hpp"
+
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+std::optional<double> number_in(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !(number >= 0)) return std::nullopt;
+  return number;
+}
+
+/// What SLURM_JOB_END_TIME says: seconds since 1970.
+std::optional<double> announced_seconds_left() {
+  const char* const text = std::getenv("SLURM_JOB_END_TIME");
+  const std::optional<double> end = text == nullptr ? std::nullopt : number_in(text);
+  if (!end) return std::nullopt;
+  return *end - Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+std::optional<double> parse_slurm_time(std::string_view text) {
+  double days = 0;
+  if (const std::size_t dash = text.find('-'); dash != std::string_view::npos) {
+    const std::optional<double> number = number_in(text.substr(0, dash));
+    if (!number) return std::nullopt;
+    days = *number;
+    text.remove_prefix(dash + 1);
+  }
+  double seconds = 0;
+  int parts = 0;
+  for (;; ++parts) {
+    const std::size_t colon = text.find(':');
+    const std::optional<double> number = number_in(text.substr(0, colon));
+    if (!number || parts == 3) return std::nullopt;
+    seconds = 60 * seconds + *number;
+    if (colon == std::string_view::npos) break;
+    text.remove_prefix(colon + 1);
+  }
+  if (parts == 0) return std::nullopt;
+  return days * 24 * 3600 + seconds;
+}
+
+Allocation::Allocation() {
+  if (const std::optional<double> left = announced_seconds_left())
+    end_.emplace(*left);
+  else
+    static_cast<void>(ask());
+}
+
+/// Whether Slurm has answered.
+bool Allocation::ask() {
+  constexpr double kSeconds = 10;
+  const char* const job = std::getenv("SLURM_JOB_ID");
+  if (job == nullptr) return false;
+  since_asked_.emplace();
+  const std::optional<ProgramResult> answer =
+      run_program({"squeue", "--noheader", "--format=%L", std::string("--jobs=") + job}, kSeconds);
+  if (!answer || answer->status != 0) return false;
+  const std::string_view line = std::string_view(answer->output).substr(0, answer->output.find('\n'));
+  end_.reset();
+  if (const std::optional<double> left = parse_slurm_time(line)) end_.emplace(*left);
+  return true;
+}
+
+std::optional<double> Allocation::seconds_left() const {
+  if (!end_) return std::nullopt;
+  return end_->seconds_left();
+}
+
+bool Allocation::ends_within(double seconds) {
+  constexpr double kPause = 60;
+  const auto seems_to = [&] { return end_ && end_->seconds_left() <= seconds; };
+  if (seems_to() && (!since_asked_ || since_asked_->seconds() > kPause)) static_cast<void>(ask());
+  return seems_to();
+}
+
+}  // namespace sluice
