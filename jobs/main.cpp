@@ -15,6 +15,7 @@
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -102,6 +103,49 @@ void add_synthesize(CLI::App& app, sluice::SynthesizeArguments& arguments, Actio
   command->add_flag("--sparse", arguments.sparse,
                     "Leave holes instead of numbers: every weight reads as zero");
   command->callback([&] { action = [&] { return sluice::synthesize_command(arguments); }; });
+}
+
+/// An option with one word of a few.
+template <class Value>
+CLI::Option* add_choice(CLI::App& command, const std::string& option, Value& value,
+                        const std::map<std::string, Value>& words, const std::string& help) {
+  return command.add_option(option, value, help)
+      ->transform(CLI::Transformer(words, CLI::ignore_case))
+      ->check(CLI::IsMember(words));
+}
+
+void add_tokenize(CLI::App& app, sluice::corpus::TokenizeOptions& options, Action& action) {
+  using namespace sluice::corpus;
+  CLI::App* command = app.add_subcommand("tokenize", "Turn text, JSONL and chats into a file of tokens");
+  command->add_option("model_dir", options.model, "Directory with tokenizer.json and config.json")
+      ->required();
+  command->add_option("inputs", options.sources, "Files: text, or JSONL (.jsonl, .ndjson)")->required();
+  command->add_option("-o,--output", options.output, "HDF5 file to create")->required();
+  command
+      ->add_option("--holdout", options.holdout_share, "Share of documents for OUT.holdout.h5, such as 0.02")
+      ->check(CLI::Range(0.0, 0.9));
+  add_choice(*command, "--format", options.format,
+             {{"auto", Format::kByName}, {"text", Format::kText}, {"jsonl", Format::kJsonLines}},
+             "auto (by name), text, jsonl");
+  add_choice(*command, "--documents", options.documents,
+             {{"eot", Documents::kEndOfText}, {"file", Documents::kFile}, {"blank", Documents::kBlank}},
+             "A text file's documents end at: eot (the end token), file (its end), blank (blank lines)");
+  command->add_option("--field", options.line.field, "Key of the text in JSONL; left out: a chat, or 'text'");
+  command->add_option("--eos", options.end_token, "Token that ends a document; left out: the model's");
+  command->add_flag("!--no-eos", options.adds_end_token, "Add no such token");
+  add_choice(*command, "--loss", options.loss,
+             {{"assistant", Loss::kAssistant}, {"all", Loss::kAll}, {"last", Loss::kLast}},
+             "What counts in a chat: assistant (its messages), all, last (message)");
+  add_choice(*command, "--tools", options.line.keeps_tools, {{"keep", true}, {"drop", false}},
+             "Tools and calls of chats: keep, drop");
+  add_choice(*command, "--reasoning", options.line.keeps_reasoning, {{"keep", true}, {"drop", false}},
+             "Reasoning in chats: keep, drop");
+  add_choice(*command, "--bad-lines", options.bad_lines,
+             {{"error", BadLines::kError}, {"skip", BadLines::kSkip}},
+             "Lines that cannot be read: error, skip");
+  command->add_option("--threads", options.threads, "Threads; left out: all cores")
+      ->check(CLI::Range(1, 1024));
+  command->callback([&] { action = [&] { return sluice::tokenize_command(options); }; });
 }
 
 void add_inspect(CLI::App& app, sluice::InspectArguments& arguments, Action& action) {
@@ -216,6 +260,8 @@ int parse_and_act(int argc, char** argv) {
   sluice::InspectArguments inspect;
   sluice::SynthesizeArguments synthesize;
   sluice::VerifyArguments verify;
+  sluice::corpus::TokenizeOptions tokenize;
+  tokenize.threads = 0;
   sluice::CheckpointArguments checkpoint;
   sluice::GenerateArguments generate;
   launch.command = take_rank_command(words);
@@ -227,6 +273,7 @@ int parse_and_act(int argc, char** argv) {
   add_inspect(app, inspect, action);
   add_synthesize(app, synthesize, action);
   add_verify(app, verify, action);
+  add_tokenize(app, tokenize, action);
   add_checkpoint(app, checkpoint, action);
   add_generate(app, generate, action);
   const std::string first = words.empty() ? "" : words.front();

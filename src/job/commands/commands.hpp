@@ -2,6 +2,8 @@
 // Error for what goes wrong; run_command alone reports failures by itself, since other ranks are involved.
 #pragma once
 
+#include "corpus/tokenize.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -70,6 +72,9 @@ struct SynthesizeArguments {
   bool sparse = false;
 };
 int synthesize_command(const SynthesizeArguments& arguments);
+
+/// Texts and conversations to a token file. Returns 0, or 128 + a signal's number if one ended it, with nothing written.
+int tokenize_command(corpus::TokenizeOptions options);
 
 struct InspectArguments {
   std::filesystem::path model;  ///< a directory, or its config.json
