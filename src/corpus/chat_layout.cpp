@@ -15,7 +15,7 @@
 namespace sluice::corpus {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 /// ChatML as models are published with it.
 constexpr std::array<std::string_view, 2> kChatMl = {

@@ -12,7 +12,7 @@
 namespace sluice::corpus {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // templates print objects in the order of their keys
 
 constexpr std::array<std::string_view, 3> kReasoning = {"reasoning_content", "thinking", "reasoning"};
 /// Names of who speaks in ShareGPT's form, and the roles of chat templates.

@@ -20,10 +20,10 @@ struct LineOptions {
 };
 
 struct Conversation {
-  std::shared_ptr<const nlohmann::json>
-      messages;  ///< a list of objects with a role, as chat templates take them
-  std::shared_ptr<const nlohmann::json> tools;  ///< a list, or null
-  std::vector<bool> is_trained;                 ///< of each message: no "train": false
+  std::shared_ptr<const nlohmann::ordered_json>
+      messages;  ///< objects with a role; keys in the order of the file, as templates print them
+  std::shared_ptr<const nlohmann::ordered_json> tools;  ///< a list, or null
+  std::vector<bool> is_trained;                         ///< of each message: no "train": false
 };
 
 struct Line {
