@@ -191,6 +191,24 @@ void add_setting(CLI::App& command, std::vector<std::string>& settings, const st
       option, [&settings, key](const std::string& value) { settings.push_back(key + "=" + value); }, help);
 }
 
+/// How tokens are chosen, and with what numbers.
+void add_answer_settings(CLI::App& command, sluice::GenerateArguments& arguments) {
+  const auto setting = [&](const char* option, const char* key, const char* help) {
+    add_setting(command, arguments.settings, option, key, help);
+  };
+  setting("--max-tokens", "generate.max_tokens", "Tokens of an answer, at most");
+  setting("--temperature", "generate.temperature", "0, unless it is given: the most probable token each time");
+  setting("--top-k", "generate.top_k", "Draw from the k most probable tokens");
+  setting("--top-p", "generate.top_p", "Draw from those that together are as probable as this");
+  setting("--min-p", "generate.min_p", "Draw from those this times as probable as the first");
+  setting("--repetition-penalty", "generate.repetition_penalty", "Of tokens that are there already");
+  setting("--seed", "generate.seed", "Of the draws");
+  setting("--dtype", "model.dtype", "bfloat16 or float32");
+  command.add_flag_callback(
+      "--ignore-eos", [&] { arguments.settings.emplace_back("generate.ignore_eos=true"); },
+      "Go on behind the model's end-of-text token");
+}
+
 void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
   CLI::App* command =
       app.add_subcommand("generate", "Answer prompts, under mpirun or srun, or alone as one rank");
@@ -203,26 +221,29 @@ void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& a
   command->add_option("--prompts", arguments.prompts, "File of prompts: a text a line, or JSONL")
       ->excludes(prompt)
       ->excludes(ids);
+  command->add_flag("--chat", arguments.chat, "Prompts are what a user says: lays them out by the model's chat template");
   texts("--stop", arguments.stops, "Text that ends an answer; may be repeated");
   auto* tokens = command->add_flag("--print-tokens", arguments.print_tokens, "Print the new ids alone");
   command->add_flag("--json", arguments.json, "Print an object for each answer")->excludes(tokens);
-  const auto setting = [&](const char* option, const char* key, const char* help) {
-    add_setting(*command, arguments.settings, option, key, help);
-  };
-  setting("--max-tokens", "generate.max_tokens", "Tokens of an answer, at most");
-  setting("--temperature", "generate.temperature",
-          "0, unless it is given: the most probable token each time");
-  setting("--top-k", "generate.top_k", "Draw from the k most probable tokens");
-  setting("--top-p", "generate.top_p", "Draw from those that together are as probable as this");
-  setting("--min-p", "generate.min_p", "Draw from those this times as probable as the first");
-  setting("--repetition-penalty", "generate.repetition_penalty", "Of tokens that are there already");
-  setting("--seed", "generate.seed", "Of the draws");
-  setting("--dtype", "model.dtype", "bfloat16 or float32");
-  command->add_flag_callback(
-      "--ignore-eos", [&] { arguments.settings.emplace_back("generate.ignore_eos=true"); },
-      "Go on behind the model's end-of-text token");
+  add_answer_settings(*command, arguments);
   texts("--set", arguments.overrides, "table.key=value of a job file; may be repeated");
   command->callback([&] { action = [&] { return sluice::generate_command(arguments); }; });
+}
+
+void add_chat(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("chat", "Talk with a model in the terminal, under mpirun or srun, or alone as one rank");
+  command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
+  command->add_option("--system", arguments.system, "What the model is told before the conversation");
+  add_answer_settings(*command, arguments);
+  command->add_option("--set", arguments.overrides, "table.key=value of a job file; may be repeated")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command->callback([&] {
+    arguments.is_conversation = true;
+    action = [&] { return sluice::generate_command(arguments); };
+  });
 }
 
 /// What to tell of a first word that is no command, or "".
@@ -276,6 +297,7 @@ int parse_and_act(int argc, char** argv) {
   add_tokenize(app, tokenize, action);
   add_checkpoint(app, checkpoint, action);
   add_generate(app, generate, action);
+  add_chat(app, generate, action);
   const std::string first = words.empty() ? "" : words.front();
   if (first == "help" && words.size() == 1) {
     std::cout << app.help() << std::flush;

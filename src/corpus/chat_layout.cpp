@@ -46,6 +46,9 @@ class ChatMlLayout : public ChatLayout {
     }
     return out;
   }
+  [[nodiscard]] std::string lay_out_prompt(const Conversation& conversation) override {
+    return lay_out(conversation, /*wants_answers=*/false).text + "<|im_start|>assistant\n";
+  }
 
  private:
   std::string name_;
@@ -56,10 +59,7 @@ class JinjaLayout : public ChatLayout {
   explicit JinjaLayout(ChatTemplate chat_template) : template_(std::move(chat_template)) {}
 
   [[nodiscard]] LaidOut lay_out(const Conversation& conversation, bool wants_answers) override {
-    if (!helper_) start();
-    const json request = {
-        {"messages", *conversation.messages}, {"tools", *conversation.tools}, {"wants_spans", wants_answers}};
-    const json answer = ask(request.dump());
+    const json answer = render(conversation, wants_answers, /*is_prompt=*/false);
     LaidOut out;
     out.text = answer["text"].get<std::string>();
     for (const json& span : answer["spans"])
@@ -67,8 +67,20 @@ class JinjaLayout : public ChatLayout {
           {span[0].get<std::int64_t>(), span[1].get<std::int64_t>(), span[2].get<std::int64_t>()});
     return out;
   }
+  [[nodiscard]] std::string lay_out_prompt(const Conversation& conversation) override {
+    return render(conversation, /*wants_answers=*/false, /*is_prompt=*/true)["text"].get<std::string>();
+  }
 
  private:
+  json render(const Conversation& conversation, bool wants_answers, bool is_prompt) {
+    if (!helper_) start();
+    const json request = {{"messages", *conversation.messages},
+                          {"tools", *conversation.tools},
+                          {"wants_spans", wants_answers},
+                          {"is_prompt", is_prompt}};
+    return ask(request.dump());
+  }
+
   void start() {
     helper_.emplace(
         std::vector<std::string>{"/usr/bin/python3", "-I", "-X", "utf8", "-c", std::string(kRenderChat)});

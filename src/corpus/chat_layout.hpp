@@ -40,6 +40,8 @@ class ChatLayout {
   /// `wants_answers`: whether the spans are needed. Error(kBadData) if the template refuses the conversation, in words that
   /// follow "FILE:LINE: ", with the line of the template.
   [[nodiscard]] virtual LaidOut lay_out(const Conversation& conversation, bool wants_answers) = 0;
+  /// The same with what the template puts before an answer, which is to follow (add_generation_prompt).
+  [[nodiscard]] virtual std::string lay_out_prompt(const Conversation& conversation) = 0;
 };
 
 /// ChatML, if the template is the one that this is published as; else Python's Jinja in a process of its own, which is started

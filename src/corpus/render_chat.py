@@ -1,7 +1,7 @@
 """Lays conversations out by a model's chat template; `sluice tokenize` starts it and speaks JSON lines with it.
 
 First line in: {"template": text, "tokens": {"bos_token": text, ...}}; out: {} or an error.
-Then for each {"messages": [...], "tools": [...] or null, "wants_spans": bool}: {"text": text, "spans": [[begin, end, message], ...]}, the bytes of text
+Then for each {"messages": [...], "tools": [...] or null, "wants_spans": bool, "is_prompt": bool}: {"text": text, "spans": [[begin, end, message], ...]}, the bytes of text
 that each assistant message is answerable for. An error is {"error": text, "line": line of the template or 0}.
 
 The environment is the one that transformers gives to templates, which are untrusted: sandboxed, with its filters, functions
@@ -95,7 +95,7 @@ class Layout:
     def lay_out(self, conversation):
         messages = [with_reasoning_names(message) for message in conversation["messages"]]
         tools = conversation["tools"]
-        text, marked = cut_marks(self.render(messages, tools))
+        text, marked = cut_marks(self.render(messages, tools, conversation["is_prompt"]))
         if not conversation["wants_spans"]:
             return {"text": text, "spans": []}
         answers = [index for index, message in enumerate(messages) if message.get("role") == "assistant"]

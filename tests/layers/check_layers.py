@@ -37,8 +37,8 @@ ALLOWED = {
     "checkpoint": BELOW_TRAIN,
     "train": ["checkpoint", *BELOW_TRAIN],
     "generate": ["train", "decoder", "plan", "model", "shard", "manifest", "ops", "comm", "base"],
-    "job": ["train", "checkpoint", "text", *(folder for folder in BELOW_TRAIN if folder not in ("ops", "decoder"))],
-    "jobs": ["job", "generate", "train", "checkpoint", "text", *BELOW_TRAIN],
+    "job": ["train", "checkpoint", *(folder for folder in BELOW_TRAIN if folder not in ("ops", "decoder"))],
+    "jobs": ["job", "generate", "train", "checkpoint", *BELOW_TRAIN],
 }
 
 # (foreign library, its headers, the folders that may include them)

@@ -36,6 +36,9 @@ struct GenerateArguments {
   std::vector<std::string> prompt_tokens;  ///< more, each "5,17,42"
   std::filesystem::path prompts;        ///< a file of them, as read_prompts()
   std::vector<std::string> stops;       ///< texts that end an answer
+  bool chat = false;                    ///< prompts are what a user says
+  bool is_conversation = false;         ///< they are read from standard input, and answered one by one
+  std::string system;                   ///< of a conversation
   bool print_tokens = false;
   bool json = false;
   std::vector<std::string> settings;   ///< "generate.top_k=5", of options
