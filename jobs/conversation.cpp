@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-using json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
 /// Standard input, line by line, without waiting for long.
 class Lines {
@@ -79,14 +79,14 @@ class Conversation {
 
  private:
   void begin() {
-    messages_ = json::array();
+    messages_ = Json::array();
     if (!request_.system.empty()) messages_.push_back({{"role", "system"}, {"content", request_.system}});
   }
 
   const GenerateRequest& request_;
   ChatEncoder encoder_;
   std::int64_t positions_;
-  json messages_;
+  Json messages_;
 };
 
 /// Waits for what the user says. Each of its waits is short, so that ranks without a terminal meet it within their deadline. Its tokens;
@@ -99,10 +99,10 @@ std::optional<std::vector<std::int64_t>> wait_for_user(JobContext& context, Line
       std::string line;
       const Lines::Found found = lines.next(line);
       if (found == Lines::Found::kEnd) return "end";
-      return found == Lines::Found::kNothing || line.empty() ? "" : json(conversation->say(line)).dump();
+      return found == Lines::Found::kNothing || line.empty() ? "" : Json(conversation->say(line)).dump();
     });
     if (text == "end") return std::nullopt;
-    if (!text.empty() && text != "[]") return json::parse(text).get<std::vector<std::int64_t>>();
+    if (!text.empty() && text != "[]") return Json::parse(text).get<std::vector<std::int64_t>>();
   }
 }
 

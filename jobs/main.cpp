@@ -107,11 +107,14 @@ void add_synthesize(CLI::App& app, sluice::SynthesizeArguments& arguments, Actio
 
 /// An option with one word of a few.
 template <class Value>
-CLI::Option* add_choice(CLI::App& command, const std::string& option, Value& value,
-                        const std::map<std::string, Value>& words, const std::string& help) {
-  return command.add_option(option, value, help)
-      ->transform(CLI::Transformer(words, CLI::ignore_case))
-      ->check(CLI::IsMember(words));
+void add_choice(CLI::App& command, const std::string& option, Value& value,
+                const std::map<std::string, Value>& words, const std::string& help) {
+  std::vector<std::string> names;
+  for (const auto& [name, meaning] : words) names.push_back(name);
+  command
+      .add_option_function<std::string>(
+          option, [&value, words](const std::string& word) { value = words.at(word); }, help)
+      ->check(CLI::IsMember(names));
 }
 
 void add_tokenize(CLI::App& app, sluice::corpus::TokenizeOptions& options, Action& action) {

@@ -15,7 +15,7 @@
 namespace sluice::corpus {
 namespace {
 
-using json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
 
 /// ChatML as models are published with it.
 constexpr std::array<std::string_view, 2> kChatMl = {
@@ -30,7 +30,7 @@ class ChatMlLayout : public ChatLayout {
   [[nodiscard]] LaidOut lay_out(const Conversation& conversation, bool wants_answers) override {
     LaidOut out;
     for (std::size_t i = 0; i < conversation.messages->size(); ++i) {
-      const json& message = (*conversation.messages)[i];
+      const Json& message = (*conversation.messages)[i];
       const auto content = message.find("content");
       if (content == message.end() || !content->is_string())
         fail(ExitCode::kBadData,
@@ -59,10 +59,10 @@ class JinjaLayout : public ChatLayout {
   explicit JinjaLayout(ChatTemplate chat_template) : template_(std::move(chat_template)) {}
 
   [[nodiscard]] LaidOut lay_out(const Conversation& conversation, bool wants_answers) override {
-    const json answer = render(conversation, wants_answers, /*is_prompt=*/false);
+    const Json answer = render(conversation, wants_answers, /*is_prompt=*/false);
     LaidOut out;
     out.text = answer["text"].get<std::string>();
-    for (const json& span : answer["spans"])
+    for (const Json& span : answer["spans"])
       out.answers.push_back(
           {span[0].get<std::int64_t>(), span[1].get<std::int64_t>(), span[2].get<std::int64_t>()});
     return out;
@@ -72,9 +72,9 @@ class JinjaLayout : public ChatLayout {
   }
 
  private:
-  json render(const Conversation& conversation, bool wants_answers, bool is_prompt) {
+  Json render(const Conversation& conversation, bool wants_answers, bool is_prompt) {
     if (!helper_) start();
-    const json request = {{"messages", *conversation.messages},
+    const Json request = {{"messages", *conversation.messages},
                           {"tools", *conversation.tools},
                           {"wants_spans", wants_answers},
                           {"is_prompt", is_prompt}};
@@ -84,12 +84,12 @@ class JinjaLayout : public ChatLayout {
   void start() {
     helper_.emplace(
         std::vector<std::string>{"/usr/bin/python3", "-I", "-X", "utf8", "-c", std::string(kRenderChat)});
-    const json settings = {{"template", template_.text}, {"tokens", template_.tokens}};
+    const Json settings = {{"template", template_.text}, {"tokens", template_.tokens}};
     ask(settings.dump());
   }
 
   /// What the helper says to a request; its errors are thrown.
-  json ask(const std::string& request) {
+  Json ask(const std::string& request) {
     std::optional<std::string> text;
     try {
       text =
@@ -105,7 +105,7 @@ class JinjaLayout : public ChatLayout {
           "the program that lays out chat templates ended: it needs /usr/bin/python3 with Jinja (package python3-jinja2) and up "
           "to 4 GiB of memory");
     }
-    json answer = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+    Json answer = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
     if (!answer.is_object())
       fail(ExitCode::kBadData, "{}: what the template made is no text", template_.name);
     if (!answer.contains("error")) return answer;

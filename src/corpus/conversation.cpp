@@ -12,7 +12,7 @@
 namespace sluice::corpus {
 namespace {
 
-using json = nlohmann::ordered_json;  // templates print objects in the order of their keys
+using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
 
 constexpr std::array<std::string_view, 3> kReasoning = {"reasoning_content", "thinking", "reasoning"};
 /// Names of who speaks in ShareGPT's form, and the roles of chat templates.
@@ -30,23 +30,23 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kSpeakers
 constexpr std::array<std::string_view, 6> kRoles = {"system", "user",     "assistant",
                                                     "tool",   "function", "developer"};
 
-json parsed(std::string_view line) {
+Json parsed(std::string_view line) {
   constexpr int kMaxDepth = 64;  // what prints and frees a value recurses once a level
-  const auto limit_depth = [&](int depth, json::parse_event_t, const json&) {
+  const auto limit_depth = [&](int depth, Json::parse_event_t, const Json&) {
     if (depth > kMaxDepth) fail(ExitCode::kBadData, "values nested deeper than {} levels", kMaxDepth);
     return true;
   };
   try {
-    json document = json::parse(line, limit_depth);
+    Json document = Json::parse(line, limit_depth);
     if (!document.is_object())
       fail(ExitCode::kBadData, "found a JSON {}, expected an object", document.type_name());
     return document;
-  } catch (const json::exception& e) {
+  } catch (const Json::exception& e) {
     fail(ExitCode::kBadData, "is not valid JSON ({}); was the file cut short?", printable(e.what(), 160));
   }
 }
 
-std::string text_at(const json& object, const std::string& key) {
+std::string text_at(const Json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) {
     std::vector<std::string> keys;
@@ -58,19 +58,19 @@ std::string text_at(const json& object, const std::string& key) {
   return found->get<std::string>();
 }
 
-json message_of_speaker(const json& turn) {
+Json message_of_speaker(const Json& turn) {
   const std::string speaker = text_at(turn, "from");
   const auto found =
       std::ranges::find(kSpeakers, speaker, &std::pair<std::string_view, std::string_view>::first);
   if (found == kSpeakers.end())
     fail(ExitCode::kBadData, "'from' is '{}', expected human, gpt, system or tool", printable(speaker));
-  json message = {{"role", found->second}, {"content", text_at(turn, "value")}};
+  Json message = {{"role", found->second}, {"content", text_at(turn, "value")}};
   for (const auto& [key, value] : turn.items())
     if (key != "from" && key != "value") message[key] = value;
   return message;
 }
 
-void check_message(const json& message, std::size_t index) {
+void check_message(const Json& message, std::size_t index) {
   if (!message.is_object())
     fail(ExitCode::kBadData, "message {} is a JSON {}, expected an object", index + 1, message.type_name());
   const std::string role = text_at(message, "role");
@@ -83,49 +83,49 @@ void check_message(const json& message, std::size_t index) {
 }
 
 /// A list of messages in either spelling.
-json messages_of(const json& list, std::string_view key) {
+Json messages_of(const Json& list, std::string_view key) {
   if (!list.is_array() || list.empty())
     fail(ExitCode::kBadData, "'{}' is {}, expected a list of messages", key,
          list.is_array() ? "an empty list" : std::string("a JSON ") + list.type_name());
-  json messages = json::array();
-  for (const json& turn : list)
+  Json messages = Json::array();
+  for (const Json& turn : list)
     messages.push_back(turn.is_object() && turn.contains("from") ? message_of_speaker(turn) : turn);
   return messages;
 }
 
 /// Texts are what a user asks and an assistant answers.
-json prompt_and_completion(const json& document) {
+Json prompt_and_completion(const Json& document) {
   const auto side = [&](const char* key, const char* role) {
-    const json& value = document[key];
-    return value.is_string() ? json::array({{{"role", role}, {"content", value}}}) : messages_of(value, key);
+    const Json& value = document[key];
+    return value.is_string() ? Json::array({{{"role", role}, {"content", value}}}) : messages_of(value, key);
   };
-  json messages = side("prompt", "user");
-  for (json& message : side("completion", "assistant")) messages.push_back(std::move(message));
+  Json messages = side("prompt", "user");
+  for (Json& message : side("completion", "assistant")) messages.push_back(std::move(message));
   return messages;
 }
 
-std::optional<json> messages_in(const json& document) {
+std::optional<Json> messages_in(const Json& document) {
   for (const char* key : {"messages", "conversations"})
     if (document.contains(key)) return messages_of(document[key], key);
   if (document.contains("prompt") && document.contains("completion")) return prompt_and_completion(document);
   return std::nullopt;
 }
 
-json tools_of(const json& document) {
+Json tools_of(const Json& document) {
   const auto found = document.find("tools");
   if (found == document.end() || found->is_null()) return nullptr;
   // Some keep the list as a text, since its schemas differ from line to line.
-  json tools = found->is_string()
-                   ? json::parse(found->get<std::string>(), nullptr, /*allow_exceptions=*/false)
+  Json tools = found->is_string()
+                   ? Json::parse(found->get<std::string>(), nullptr, /*allow_exceptions=*/false)
                    : *found;
   if (!tools.is_array()) fail(ExitCode::kBadData, "'tools' is no list");
-  return tools.empty() ? json() : tools;
+  return tools.empty() ? Json() : tools;
 }
 
-Conversation conversation_of(json messages, const json& document, const LineOptions& options) {
+Conversation conversation_of(Json messages, const Json& document, const LineOptions& options) {
   Conversation made;
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    json& message = messages[i];
+    Json& message = messages[i];
     check_message(message, i);
     const auto train = message.find("train");
     if (train != message.end() && !train->is_boolean())
@@ -138,17 +138,17 @@ Conversation conversation_of(json messages, const json& document, const LineOpti
     for (const std::string_view key : kReasoning)
       if (!options.keeps_reasoning) message.erase(std::string(key));
   }
-  made.messages = std::make_shared<const json>(std::move(messages));
-  made.tools = std::make_shared<const json>(options.keeps_tools ? tools_of(document) : json());
+  made.messages = std::make_shared<const Json>(std::move(messages));
+  made.tools = std::make_shared<const Json>(options.keeps_tools ? tools_of(document) : Json());
   return made;
 }
 
 }  // namespace
 
 Line read_line(std::string_view line, const LineOptions& options) {
-  const json document = parsed(line);
+  const Json document = parsed(line);
   if (!options.field.empty()) return {.text = text_at(document, options.field), .conversation = {}};
-  if (std::optional<json> messages = messages_in(document))
+  if (std::optional<Json> messages = messages_in(document))
     return {.text = "", .conversation = conversation_of(std::move(*messages), document, options)};
   return {.text = text_at(document, "text"), .conversation = {}};
 }

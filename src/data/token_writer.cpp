@@ -33,6 +33,12 @@ void TokenWriter::Column<T>::flush() {
   waiting_.clear();
 }
 
+template <class T>
+void TokenWriter::Column<T>::finish() {
+  flush();
+  const hdf5::Dataset released = std::move(dataset_);
+}
+
 TokenWriter::TokenWriter(const std::filesystem::path& path, const std::string& shown_name, bool with_mask)
     : file_(hdf5::File::create(path, shown_name)),
       tokens_(growing(file_, "/tokens", DType::kInt32)),
@@ -55,9 +61,9 @@ void TokenWriter::append(std::span<const std::int32_t> tokens, std::span<const s
 }
 
 hdf5::File& TokenWriter::finish() {
-  tokens_.flush();
-  starts_.flush();
-  if (mask_) mask_->flush();
+  tokens_.finish();
+  starts_.finish();
+  if (mask_) mask_->finish();
   return file_;
 }
 

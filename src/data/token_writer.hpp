@@ -22,7 +22,8 @@ class TokenWriter {
   void begin_document();
   /// Appends tokens; `mask` has one value for each, or is empty where there is no `loss_mask`. Error(kIo).
   void append(std::span<const std::int32_t> tokens, std::span<const std::int32_t> mask);
-  /// Writes what is left in memory, and the lengths. For attributes the file is open until close(). Error(kIo).
+  /// Writes what is left in memory; nothing can be appended any more. For attributes the file is open until close().
+  /// Error(kIo).
   hdf5::File& finish();
   void close() { file_.close(); }
 
@@ -40,6 +41,8 @@ class TokenWriter {
     Column(hdf5::Dataset dataset) : dataset_(std::move(dataset)) {}
     void append(std::span<const T> values);
     void flush();
+    /// Flushes, and lets go of the dataset.
+    void finish();
     [[nodiscard]] std::int64_t count() const { return written_ + static_cast<std::int64_t>(waiting_.size()); }
 
    private:

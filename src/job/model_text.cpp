@@ -16,7 +16,7 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;  // templates print objects in the order of their keys
+using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
 
 bool has_tokenizer(const fs::path& directory) {
   std::error_code error;
@@ -68,7 +68,7 @@ void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokeniz
       continue;
     }
     if (!chat) chat.emplace(*tokenizer, model);
-    if (prompt.messages.empty()) prompt.messages = json::array({{{"role", "user"}, {"content", prompt.text}}}).dump();
+    if (prompt.messages.empty()) prompt.messages = Json::array({{{"role", "user"}, {"content", prompt.text}}}).dump();
     prompt.tokens = chat->encode(prompt.messages);
   }
 }
@@ -84,8 +84,8 @@ ChatEncoder::ChatEncoder(const text::Tokenizer& tokenizer, const fs::path& model
 }
 
 std::vector<std::int64_t> ChatEncoder::encode(const std::string& messages) {
-  const corpus::Conversation conversation{std::make_shared<const json>(json::parse(messages)),
-                                          std::make_shared<const json>(nullptr),
+  const corpus::Conversation conversation{std::make_shared<const Json>(Json::parse(messages)),
+                                          std::make_shared<const Json>(nullptr),
                                           {}};
   // The template writes the tokens that stand around a text itself.
   return wide(tokenizer_.encode(layout_->lay_out_prompt(conversation), text::Frame::kLeaveOut));
