@@ -48,7 +48,7 @@ TEST(TokenizerFile, what_is_not_understood_is_refused_by_name) {
   changed["decoder"] = {{"type", "WordPiece"}};
   expect_refused(changed, {"decoder", "WordPiece", "ByteLevel"});
   changed["decoder"] = nullptr;
-  expect_refused(changed, {"decoder", "nothing"});
+  expect_refused(changed, {"decoder", "null"});
 }
 
 TEST(TokenizerFile, broken_content_is_one_clear_error) {
