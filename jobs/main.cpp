@@ -194,8 +194,14 @@ void add_setting(CLI::App& command, std::vector<std::string>& settings, const st
       option, [&settings, key](const std::string& value) { settings.push_back(key + "=" + value); }, help);
 }
 
+/// An option with a text, each time that it is given.
+CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values, const char* help) {
+  return command.add_option(option, values, help)->expected(1)->allow_extra_args(false)->take_all();
+}
+
 /// How tokens are chosen, and with what numbers.
 void add_answer_settings(CLI::App& command, sluice::GenerateArguments& arguments) {
+  add_texts(command, "--stop", arguments.stops, "Text that ends an answer; may be repeated");
   const auto setting = [&](const char* option, const char* key, const char* help) {
     add_setting(command, arguments.settings, option, key, help);
   };
@@ -210,26 +216,22 @@ void add_answer_settings(CLI::App& command, sluice::GenerateArguments& arguments
   command.add_flag_callback(
       "--ignore-eos", [&] { arguments.settings.emplace_back("generate.ignore_eos=true"); },
       "Go on behind the model's end-of-text token");
+  add_texts(command, "--set", arguments.overrides, "table.key=value of a job file; may be repeated");
 }
 
 void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
   CLI::App* command =
       app.add_subcommand("generate", "Answer prompts, under mpirun or srun, or alone as one rank");
   command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
-  const auto texts = [&](const char* option, std::vector<std::string>& values, const char* help) {
-    return command->add_option(option, values, help)->expected(1)->allow_extra_args(false)->take_all();
-  };
-  auto* prompt = texts("--prompt", arguments.texts, "A text; may be repeated");
-  auto* ids = texts("--prompt-tokens", arguments.prompt_tokens, "Ids such as 5,17,42; may be repeated");
+  auto* prompt = add_texts(*command, "--prompt", arguments.texts, "A text; may be repeated");
+  auto* ids = add_texts(*command, "--prompt-tokens", arguments.prompt_tokens, "Ids such as 5,17,42; may be repeated");
   command->add_option("--prompts", arguments.prompts, "File of prompts: a text a line, or JSONL")
       ->excludes(prompt)
       ->excludes(ids);
   command->add_flag("--chat", arguments.chat, "Prompts are what a user says: lays them out by the model's chat template");
-  texts("--stop", arguments.stops, "Text that ends an answer; may be repeated");
   auto* tokens = command->add_flag("--print-tokens", arguments.print_tokens, "Print the new ids alone");
   command->add_flag("--json", arguments.json, "Print an object for each answer")->excludes(tokens);
   add_answer_settings(*command, arguments);
-  texts("--set", arguments.overrides, "table.key=value of a job file; may be repeated");
   command->callback([&] { action = [&] { return sluice::generate_command(arguments); }; });
 }
 
@@ -239,10 +241,6 @@ void add_chat(CLI::App& app, sluice::GenerateArguments& arguments, Action& actio
   command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
   command->add_option("--system", arguments.system, "What the model is told before the conversation");
   add_answer_settings(*command, arguments);
-  command->add_option("--set", arguments.overrides, "table.key=value of a job file; may be repeated")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
   command->callback([&] {
     arguments.is_conversation = true;
     action = [&] { return sluice::generate_command(arguments); };
