@@ -57,7 +57,9 @@ class Lines {
 class Conversation {
  public:
   Conversation(const JobContext& context, std::int64_t positions)
-      : request_(*context.request), encoder_(*request_.tokenizer, context.config().model.path), positions_(positions) {
+      : request_(*context.request),
+        encoder_(*request_.tokenizer, context.config().model.path),
+        positions_(positions) {
     begin();
   }
 

@@ -47,7 +47,8 @@ void generate_answers(JobContext& context) {
   context.comm.set_deadline("step", config.deadline.step_seconds);
   StageBinder binder(context.comm, model, context.blueprint.model.manifest, weights.arena,
                      /*experts_in_turn=*/false, weights.offload.get());
-  CachedForward forward(binder, model, answer_slots(config.generate.sequences, context.comm.size()), positions);
+  CachedForward forward(binder, model, answer_slots(config.generate.sequences, context.comm.size()),
+                        positions);
   if (weights.offload) weights.offload->page();
   context.directory.set_status("generating");
   if (is_conversation) return converse(context, forward, options);

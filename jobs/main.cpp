@@ -195,7 +195,8 @@ void add_setting(CLI::App& command, std::vector<std::string>& settings, const st
 }
 
 /// An option with a text, each time that it is given.
-CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values, const char* help) {
+CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values,
+                       const char* help) {
   return command.add_option(option, values, help)->expected(1)->allow_extra_args(false)->take_all();
 }
 
@@ -206,7 +207,8 @@ void add_answer_settings(CLI::App& command, sluice::GenerateArguments& arguments
     add_setting(command, arguments.settings, option, key, help);
   };
   setting("--max-tokens", "generate.max_tokens", "Tokens of an answer, at most");
-  setting("--temperature", "generate.temperature", "0, unless it is given: the most probable token each time");
+  setting("--temperature", "generate.temperature",
+          "0, unless it is given: the most probable token each time");
   setting("--top-k", "generate.top_k", "Draw from the k most probable tokens");
   setting("--top-p", "generate.top_p", "Draw from those that together are as probable as this");
   setting("--min-p", "generate.min_p", "Draw from those this times as probable as the first");
@@ -224,11 +226,13 @@ void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& a
       app.add_subcommand("generate", "Answer prompts, under mpirun or srun, or alone as one rank");
   command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
   auto* prompt = add_texts(*command, "--prompt", arguments.texts, "A text; may be repeated");
-  auto* ids = add_texts(*command, "--prompt-tokens", arguments.prompt_tokens, "Ids such as 5,17,42; may be repeated");
+  auto* ids =
+      add_texts(*command, "--prompt-tokens", arguments.prompt_tokens, "Ids such as 5,17,42; may be repeated");
   command->add_option("--prompts", arguments.prompts, "File of prompts: a text a line, or JSONL")
       ->excludes(prompt)
       ->excludes(ids);
-  command->add_flag("--chat", arguments.chat, "Prompts are what a user says: lays them out by the model's chat template");
+  command->add_flag("--chat", arguments.chat,
+                    "Prompts are what a user says: lays them out by the model's chat template");
   auto* tokens = command->add_flag("--print-tokens", arguments.print_tokens, "Print the new ids alone");
   command->add_flag("--json", arguments.json, "Print an object for each answer")->excludes(tokens);
   add_answer_settings(*command, arguments);
@@ -236,8 +240,8 @@ void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& a
 }
 
 void add_chat(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("chat", "Talk with a model in the terminal, under mpirun or srun, or alone as one rank");
+  CLI::App* command = app.add_subcommand(
+      "chat", "Talk with a model in the terminal, under mpirun or srun, or alone as one rank");
   command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
   command->add_option("--system", arguments.system, "What the model is told before the conversation");
   add_answer_settings(*command, arguments);

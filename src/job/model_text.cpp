@@ -62,13 +62,15 @@ void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokeniz
            model.string());
     if (kind == PromptKind::kPlain && !prompt.messages.empty())
       fail(ExitCode::kBadData,
-           "prompt {} is a conversation, which generate.chat = true, or --chat, lays out for the model", prompt.id);
+           "prompt {} is a conversation, which generate.chat = true, or --chat, lays out for the model",
+           prompt.id);
     if (kind == PromptKind::kPlain) {
       prompt.tokens = wide(tokenizer->encode(prompt.text));
       continue;
     }
     if (!chat) chat.emplace(*tokenizer, model);
-    if (prompt.messages.empty()) prompt.messages = Json::array({{{"role", "user"}, {"content", prompt.text}}}).dump();
+    if (prompt.messages.empty())
+      prompt.messages = Json::array({{{"role", "user"}, {"content", prompt.text}}}).dump();
     prompt.tokens = chat->encode(prompt.messages);
   }
 }
@@ -76,17 +78,17 @@ void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokeniz
 ChatEncoder::ChatEncoder(const text::Tokenizer& tokenizer, const fs::path& model) : tokenizer_(tokenizer) {
   const corpus::ChatTemplate found = corpus::read_chat_template(text_directory(model));
   if (found.text.empty())
-    fail(ExitCode::kBadData,
-         "{}: found no chat template, neither in chat_template.jinja nor in tokenizer_config.json; without one a model takes "
-         "plain prompts alone",
-         model.string());
+    fail(
+        ExitCode::kBadData,
+        "{}: found no chat template, neither in chat_template.jinja nor in tokenizer_config.json; without one a model takes "
+        "plain prompts alone",
+        model.string());
   layout_ = corpus::make_chat_layout(found);
 }
 
 std::vector<std::int64_t> ChatEncoder::encode(const std::string& messages) {
-  const corpus::Conversation conversation{std::make_shared<const Json>(Json::parse(messages)),
-                                          std::make_shared<const Json>(nullptr),
-                                          {}};
+  const corpus::Conversation conversation{
+      std::make_shared<const Json>(Json::parse(messages)), std::make_shared<const Json>(nullptr), {}};
   // The template writes the tokens that stand around a text itself.
   return wide(tokenizer_.encode(layout_->lay_out_prompt(conversation), text::Frame::kLeaveOut));
 }

@@ -39,8 +39,10 @@ Prompt prompt_of(const std::string& line, std::size_t number, const std::string&
   const auto ids = ids_in(object.value("tokens", json()));
   const bool is_chat = object.contains("messages") && object["messages"].is_array();
   if (text.is_string() + ids.has_value() + is_chat != 1)
-    fail(ExitCode::kBadData,
-         "{}: expected one of \"prompt\", a text, \"messages\", a conversation, and \"tokens\", an array of token ids", place);
+    fail(
+        ExitCode::kBadData,
+        "{}: expected one of \"prompt\", a text, \"messages\", a conversation, and \"tokens\", an array of token ids",
+        place);
   if (ids)
     prompt.tokens = *ids;
   else if (is_chat)

@@ -13,7 +13,8 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& keys, const a
   const at::NoGradGuard no_grad;
   SLUICE_ASSERT(q.dim() == 3 && keys.sizes() == values.sizes() && q.size(0) <= keys.size(0) &&
                     q.size(1) % keys.size(1) == 0,
-                "{} queries of {} heads over {} keys of {}", q.size(0), q.size(1), keys.size(0), keys.size(1));
+                "{} queries of {} heads over {} keys of {}", q.size(0), q.size(1), keys.size(0),
+                keys.size(1));
   if (q.size(0) == keys.size(0) && q.size(0) > 1)  // a sequence's beginning: nothing is there before it
     return attention(q.unsqueeze(0), keys.unsqueeze(0), values.unsqueeze(0), scale).squeeze(0);
   const at::Tensor queries = q.contiguous();

@@ -68,7 +68,8 @@ TEST(AnswerText, holds_back_what_may_become_a_stop_and_no_more) {
 }
 
 TEST(AnswerText, never_holds_half_a_character) {
-  for (const std::string& piece : pieces("é日🙂 𝔘", {"🙂 x"})) EXPECT_EQ(valid_utf8_prefix(piece), piece.size());
+  for (const std::string& piece : pieces("é日🙂 𝔘", {"🙂 x"}))
+    EXPECT_EQ(valid_utf8_prefix(piece), piece.size());
 }
 
 TEST(EncodePrompts, texts_need_a_tokenizer_and_ids_do_not) {
@@ -78,7 +79,8 @@ TEST(EncodePrompts, texts_need_a_tokenizer_and_ids_do_not) {
   EXPECT_EQ(prompts[1].tokens, (std::vector<std::int64_t>{5, 6}));
   std::vector<Prompt> ids{{"0", "", {5, 6}}}, texts{{"0", "one"}};
   encode_prompts(ids, nullptr, "m");
-  test::expect_error(ExitCode::kBadData, {"m: found no tokenizer.json"}, [&] { encode_prompts(texts, nullptr, "m"); });
+  test::expect_error(ExitCode::kBadData, {"m: found no tokenizer.json"},
+                     [&] { encode_prompts(texts, nullptr, "m"); });
 }
 
 TEST(FindTokenizer, is_null_where_there_is_none) {

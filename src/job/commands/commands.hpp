@@ -24,21 +24,21 @@ struct LaunchArguments {
   JobArguments job;
   int ranks = 1;
   std::vector<std::string> launcher_options;  ///< of mpirun
-  std::vector<std::string> command{};         ///< that ranks run in place of the job: {"generate", "models/m", ...}
+  std::vector<std::string> command{};  ///< that ranks run in place of the job: {"generate", "models/m", ...}
 };
 /// Runs a job under mpirun (or the launcher that the variable MPIRUN names) and returns the job's exit status. The first SIGINT
 /// or SIGTERM lets the job finish its step and save; the second is passed on as it is.
 int launch_command(const LaunchArguments& arguments);
 
 struct GenerateArguments {
-  std::filesystem::path source;         ///< model directory, run, directory of saved steps, or a step
+  std::filesystem::path source;            ///< model directory, run, directory of saved steps, or a step
   std::vector<std::string> texts;          ///< prompts
   std::vector<std::string> prompt_tokens;  ///< more, each "5,17,42"
-  std::filesystem::path prompts;        ///< a file of them, as read_prompts()
-  std::vector<std::string> stops;       ///< texts that end an answer
-  bool chat = false;                    ///< prompts are what a user says
-  bool is_conversation = false;         ///< they are read from standard input, and answered one by one
-  std::string system;                   ///< of a conversation
+  std::filesystem::path prompts;           ///< a file of them, as read_prompts()
+  std::vector<std::string> stops;          ///< texts that end an answer
+  bool chat = false;                       ///< prompts are what a user says
+  bool is_conversation = false;            ///< they are read from standard input, and answered one by one
+  std::string system;                      ///< of a conversation
   bool print_tokens = false;
   bool json = false;
   std::vector<std::string> settings;   ///< "generate.top_k=5", of options

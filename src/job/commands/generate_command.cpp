@@ -22,17 +22,20 @@ std::string toml_string(const std::string& text) { return toml_text(Value(text))
 /// The model directory that `source` means, if there is one.
 fs::path find_model(const fs::path& source) {
   std::error_code error;
-  if (!fs::exists(source, error)) fail(ExitCode::kBadData, "{}: there is no such model, run or checkpoint", source.string());
+  if (!fs::exists(source, error))
+    fail(ExitCode::kBadData, "{}: there is no such model, run or checkpoint", source.string());
   fs::path directory = model_directory_of(source);
   if (fs::exists(directory / "config.json", error)) return directory;
   if (fs::exists(source / "job.toml", error))
-    fail(ExitCode::kBadData,
-         "{}: the run has saved no step to generate from; checkpoint.every_steps and checkpoint.every_minutes say when one "
-         "is saved",
-         source.string());
-  fail(ExitCode::kBadData,
-       "{}: found neither a config.json nor saved steps, expected a model's directory, a run's, or a saved step",
-       source.string());
+    fail(
+        ExitCode::kBadData,
+        "{}: the run has saved no step to generate from; checkpoint.every_steps and checkpoint.every_minutes say when one "
+        "is saved",
+        source.string());
+  fail(
+      ExitCode::kBadData,
+      "{}: found neither a config.json nor saved steps, expected a model's directory, a run's, or a saved step",
+      source.string());
 }
 
 std::vector<Prompt> prompts_of(const GenerateArguments& arguments) {
@@ -71,7 +74,8 @@ GenerateRequest request_of(const GenerateArguments& arguments, const fs::path& m
   request.stops = arguments.stops;
   request.form = form_of(arguments);
   if (!request.is_conversation) request.prompts = prompts_of(arguments);
-  const bool has_texts = std::ranges::any_of(request.prompts, &std::vector<std::int64_t>::empty, &Prompt::tokens);
+  const bool has_texts =
+      std::ranges::any_of(request.prompts, &std::vector<std::int64_t>::empty, &Prompt::tokens);
   if (has_texts || !request.stops.empty() || request.form != AnswerForm::kTokens)
     request.tokenizer = find_tokenizer(model);
   if (!request.stops.empty() && request.tokenizer == nullptr)
