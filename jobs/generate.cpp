@@ -2,6 +2,7 @@
 //
 //   mpirun -np 3 sluice run job.toml --set job.kind=generate --set generate.prompts=prompts.jsonl
 
+#include "conversation.hpp"
 #include "generate/generator.hpp"
 #include "generate_report.hpp"
 #include "generation.hpp"
@@ -15,21 +16,8 @@
 namespace sluice {
 namespace {
 
-void generate_answers(JobContext& context) {
-  const JobConfig& config = context.config();
-  const ModelDescription& model = context.blueprint.model;
-  const std::int64_t positions = usable_positions(model.config, config.generate.positions);
-  const GenerationOptions options = generation_options(config);
-  GenerateReport report(context, positions);
-  const Weights weights = make_weights(context);
-
-  context.comm.set_deadline("step", config.deadline.step_seconds);
-  StageBinder binder(context.comm, model.config, model.manifest, weights.arena, /*experts_in_turn=*/false,
-                     weights.offload.get());
-  CachedForward forward(binder, model.config, answer_slots(config.generate.sequences, context.comm.size()),
-                        positions);
-  if (weights.offload) weights.offload->page();
-  context.directory.set_status("generating");
+void answer_prompts(JobContext& context, CachedForward& forward, const GenerationOptions& options,
+                    GenerateReport& report) {
   report.begin();
   // Answers to a job file's prompts are kept, so that it can go on; those to a command line's are not.
   std::optional<SignalWatch::StopRequest> stop;
@@ -39,11 +27,32 @@ void generate_answers(JobContext& context) {
       [&](std::size_t request, std::int64_t token) { return report.take_token(request, token); },
       [&](const Generation& answer) { report.take_answer(answer); },
       [&] {
-        context.comm.set_deadline("step", config.deadline.step_seconds);
+        context.comm.set_deadline("step", context.config().deadline.step_seconds);
         return stop && stop->number() != 0;
       });
   if (!all) context.ending = ExitCode::kResumable;
   report.finish();
+}
+
+void generate_answers(JobContext& context) {
+  const JobConfig& config = context.config();
+  const ModelConfig& model = context.blueprint.model.config;
+  const std::int64_t positions = usable_positions(model, config.generate.positions);
+  const GenerationOptions options = generation_options(config);
+  const bool is_conversation = context.request != nullptr && context.request->is_conversation;
+  std::optional<GenerateReport> report;
+  if (!is_conversation) report.emplace(context, positions);
+  const Weights weights = make_weights(context);
+
+  context.comm.set_deadline("step", config.deadline.step_seconds);
+  StageBinder binder(context.comm, model, context.blueprint.model.manifest, weights.arena,
+                     /*experts_in_turn=*/false, weights.offload.get());
+  CachedForward forward(binder, model, answer_slots(config.generate.sequences, context.comm.size()),
+                        positions);
+  if (weights.offload) weights.offload->page();
+  context.directory.set_status("generating");
+  if (is_conversation) return converse(context, forward, options);
+  answer_prompts(context, forward, options, *report);
 }
 
 void run_generate(JobContext& context) {

@@ -18,7 +18,8 @@ GenerateReport::GenerateReport(JobContext& context, std::int64_t positions) : co
     const JobConfig& config = context.config();
     prompts_ = request != nullptr ? request->prompts : read_prompts(config.generate.prompts);
     if (request == nullptr) tokenizer_ = find_tokenizer(config.model.path);
-    encode_prompts(prompts_, tokenizer_.get(), config.model.path);
+    encode_prompts(prompts_, tokenizer_.get(), config.model.path,
+                   config.generate.chat ? PromptKind::kChat : PromptKind::kPlain);
     require_answerable(prompts_, context.blueprint.model.config, positions);
     if (request == nullptr) file_.emplace(context, prompts_);
     return open_requests();

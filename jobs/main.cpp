@@ -15,6 +15,7 @@
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -104,6 +105,52 @@ void add_synthesize(CLI::App& app, sluice::SynthesizeArguments& arguments, Actio
   command->callback([&] { action = [&] { return sluice::synthesize_command(arguments); }; });
 }
 
+/// An option with one word of a few.
+template <class Value>
+void add_choice(CLI::App& command, const std::string& option, Value& value,
+                const std::map<std::string, Value>& words, const std::string& help) {
+  std::vector<std::string> names;
+  for (const auto& [name, meaning] : words) names.push_back(name);
+  command
+      .add_option_function<std::string>(
+          option, [&value, words](const std::string& word) { value = words.at(word); }, help)
+      ->check(CLI::IsMember(names));
+}
+
+void add_tokenize(CLI::App& app, sluice::corpus::TokenizeOptions& options, Action& action) {
+  using namespace sluice::corpus;
+  CLI::App* command = app.add_subcommand("tokenize", "Turn text, JSONL and chats into a file of tokens");
+  command->add_option("model_dir", options.model, "Directory with tokenizer.json and config.json")
+      ->required();
+  command->add_option("inputs", options.sources, "Files: text, or JSONL (.jsonl, .ndjson)")->required();
+  command->add_option("-o,--output", options.output, "HDF5 file to create")->required();
+  command
+      ->add_option("--holdout", options.holdout_share, "Share of documents for OUT.holdout.h5, such as 0.02")
+      ->check(CLI::Range(0.0, 0.9));
+  add_choice(*command, "--format", options.format,
+             {{"auto", Format::kByName}, {"text", Format::kText}, {"jsonl", Format::kJsonLines}},
+             "auto (by name), text, jsonl");
+  add_choice(*command, "--documents", options.documents,
+             {{"eot", Documents::kEndOfText}, {"file", Documents::kFile}, {"blank", Documents::kBlank}},
+             "A text file's documents end at: eot (the end token), file (its end), blank (blank lines)");
+  command->add_option("--field", options.line.field, "Key of the text in JSONL; left out: a chat, or 'text'");
+  command->add_option("--eos", options.end_token, "Token that ends a document; left out: the model's");
+  command->add_flag("!--no-eos", options.adds_end_token, "Add no such token");
+  add_choice(*command, "--loss", options.loss,
+             {{"assistant", Loss::kAssistant}, {"all", Loss::kAll}, {"last", Loss::kLast}},
+             "What counts in a chat: assistant (its messages), all, last (message)");
+  add_choice(*command, "--tools", options.line.keeps_tools, {{"keep", true}, {"drop", false}},
+             "Tools and calls of chats: keep, drop");
+  add_choice(*command, "--reasoning", options.line.keeps_reasoning, {{"keep", true}, {"drop", false}},
+             "Reasoning in chats: keep, drop");
+  add_choice(*command, "--bad-lines", options.bad_lines,
+             {{"error", BadLines::kError}, {"skip", BadLines::kSkip}},
+             "Lines that cannot be read: error, skip");
+  command->add_option("--threads", options.threads, "Threads; left out: all cores")
+      ->check(CLI::Range(1, 1024));
+  command->callback([&] { action = [&] { return sluice::tokenize_command(options); }; });
+}
+
 void add_inspect(CLI::App& app, sluice::InspectArguments& arguments, Action& action) {
   CLI::App* command = app.add_subcommand("inspect", "Parameters, tensors, layers and bytes of a model");
   command->add_option("model_dir", arguments.model, "Hugging Face directory, or a config.json")->required();
@@ -147,23 +194,17 @@ void add_setting(CLI::App& command, std::vector<std::string>& settings, const st
       option, [&settings, key](const std::string& value) { settings.push_back(key + "=" + value); }, help);
 }
 
-void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("generate", "Answer prompts, under mpirun or srun, or alone as one rank");
-  command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
-  const auto texts = [&](const char* option, std::vector<std::string>& values, const char* help) {
-    return command->add_option(option, values, help)->expected(1)->allow_extra_args(false)->take_all();
-  };
-  auto* prompt = texts("--prompt", arguments.texts, "A text; may be repeated");
-  auto* ids = texts("--prompt-tokens", arguments.prompt_tokens, "Ids such as 5,17,42; may be repeated");
-  command->add_option("--prompts", arguments.prompts, "File of prompts: a text a line, or JSONL")
-      ->excludes(prompt)
-      ->excludes(ids);
-  texts("--stop", arguments.stops, "Text that ends an answer; may be repeated");
-  auto* tokens = command->add_flag("--print-tokens", arguments.print_tokens, "Print the new ids alone");
-  command->add_flag("--json", arguments.json, "Print an object for each answer")->excludes(tokens);
+/// An option with a text, each time that it is given.
+CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values,
+                       const char* help) {
+  return command.add_option(option, values, help)->expected(1)->allow_extra_args(false)->take_all();
+}
+
+/// How tokens are chosen, and with what numbers.
+void add_answer_settings(CLI::App& command, sluice::GenerateArguments& arguments) {
+  add_texts(command, "--stop", arguments.stops, "Text that ends an answer; may be repeated");
   const auto setting = [&](const char* option, const char* key, const char* help) {
-    add_setting(*command, arguments.settings, option, key, help);
+    add_setting(command, arguments.settings, option, key, help);
   };
   setting("--max-tokens", "generate.max_tokens", "Tokens of an answer, at most");
   setting("--temperature", "generate.temperature",
@@ -174,10 +215,27 @@ void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& a
   setting("--repetition-penalty", "generate.repetition_penalty", "Of tokens that are there already");
   setting("--seed", "generate.seed", "Of the draws");
   setting("--dtype", "model.dtype", "bfloat16 or float32");
-  command->add_flag_callback(
+  command.add_flag_callback(
       "--ignore-eos", [&] { arguments.settings.emplace_back("generate.ignore_eos=true"); },
       "Go on behind the model's end-of-text token");
-  texts("--set", arguments.overrides, "table.key=value of a job file; may be repeated");
+  add_texts(command, "--set", arguments.overrides, "table.key=value of a job file; may be repeated");
+}
+
+void add_generate(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("generate", "Answer prompts, under mpirun or srun, or alone as one rank");
+  command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
+  auto* prompt = add_texts(*command, "--prompt", arguments.texts, "A text; may be repeated");
+  auto* ids =
+      add_texts(*command, "--prompt-tokens", arguments.prompt_tokens, "Ids such as 5,17,42; may be repeated");
+  command->add_option("--prompts", arguments.prompts, "File of prompts: a text a line, or JSONL")
+      ->excludes(prompt)
+      ->excludes(ids);
+  command->add_flag("--chat", arguments.chat,
+                    "Prompts are what a user says: lays them out by the model's chat template");
+  auto* tokens = command->add_flag("--print-tokens", arguments.print_tokens, "Print the new ids alone");
+  command->add_flag("--json", arguments.json, "Print an object for each answer")->excludes(tokens);
+  add_answer_settings(*command, arguments);
   command->callback([&] { action = [&] { return sluice::generate_command(arguments); }; });
 }
 
@@ -218,6 +276,18 @@ void add_metrics(CLI::App& app, sluice::MergeArguments& arguments, Action& actio
   part->callback([&] { action = [&] { return sluice::metrics_merge_command(arguments); }; });
 }
 
+void add_chat(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "chat", "Talk with a model in the terminal, under mpirun or srun, or alone as one rank");
+  command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
+  command->add_option("--system", arguments.system, "What the model is told before the conversation");
+  add_answer_settings(*command, arguments);
+  command->callback([&] {
+    arguments.is_conversation = true;
+    action = [&] { return sluice::generate_command(arguments); };
+  });
+}
+
 /// What to tell of a first word that is no command, or "".
 std::string unknown_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
@@ -253,6 +323,8 @@ int parse_and_act(int argc, char** argv) {
   sluice::InspectArguments inspect;
   sluice::SynthesizeArguments synthesize;
   sluice::VerifyArguments verify;
+  sluice::corpus::TokenizeOptions tokenize;
+  tokenize.threads = 0;
   sluice::CheckpointArguments checkpoint;
   sluice::GenerateArguments generate;
   sluice::SubmitArguments submit;
@@ -268,12 +340,14 @@ int parse_and_act(int argc, char** argv) {
   add_inspect(app, inspect, action);
   add_synthesize(app, synthesize, action);
   add_verify(app, verify, action);
+  add_tokenize(app, tokenize, action);
   add_checkpoint(app, checkpoint, action);
   add_generate(app, generate, action);
   add_submit(app, submit, action);
   add_requeue(app, requeue, action);
   add_status(app, status_of, action);
   add_metrics(app, merge, action);
+  add_chat(app, generate, action);
   const std::string first = words.empty() ? "" : words.front();
   if (first == "help" && words.size() == 1) {
     std::cout << app.help() << std::flush;

@@ -31,7 +31,8 @@ TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t s
   requests_ = share_requests(context.comm, [&] {
     prompts_ = read_prompts(config.generate.prompts);
     tokenizer_ = find_tokenizer(config.model.path);
-    encode_prompts(prompts_, tokenizer_.get(), config.model.path);
+    encode_prompts(prompts_, tokenizer_.get(), config.model.path,
+                   config.generate.chat ? PromptKind::kChat : PromptKind::kPlain);
     require_answerable(prompts_, model, positions);
     keep_samples_until(steps_done);
     std::vector<GenerationRequest> requests;

@@ -58,7 +58,8 @@ std::int64_t SequenceCache::bytes() const {
     if (const auto* attention = std::get_if<AttentionCache>(&layer))
       bytes += bytes_of(attention->keys) + bytes_of(attention->values);
     else
-      bytes += bytes_of(std::get<DeltaNetCache>(layer).window) + bytes_of(std::get<DeltaNetCache>(layer).state);
+      bytes +=
+          bytes_of(std::get<DeltaNetCache>(layer).window) + bytes_of(std::get<DeltaNetCache>(layer).state);
   }
   return bytes;
 }

@@ -53,8 +53,7 @@ at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted)
   at::Tensor logits = head(layers(embed(ids_of(news)), parts), parts, wanted);
   std::int64_t broken = at::isfinite(logits).all().item<bool>() ? 0 : 1;
   comm().all_reduce_sum(std::span(&broken, 1));
-  if (broken > 0)
-    fail(ExitCode::kNumerics, "a logit is not finite. Likely cause: weights that are broken");
+  if (broken > 0) fail(ExitCode::kNumerics, "a logit is not finite. Likely cause: weights that are broken");
   return logits;
 }
 
@@ -78,8 +77,8 @@ at::Tensor CachedForward::layers(at::Tensor hidden, std::span<const SequencePart
     RoutingSums unused = decoder_.no_routing(layer);
     RoutingRecord record;
     if (hidden.defined())
-      hidden = decoder_.mlp_sublayer(layer, decoder_.token_mixer(layer, hidden, parts, rotary, cache_), record,
-                                     unused, {}, binder_.exchange());
+      hidden = decoder_.mlp_sublayer(layer, decoder_.token_mixer(layer, hidden, parts, rotary, cache_),
+                                     record, unused, {}, binder_.exchange());
     for (std::size_t round = tokens.size(); round < rounds; ++round)
       decoder_.participate_without_tokens(layer, binder_.exchange());
   }
@@ -88,7 +87,8 @@ at::Tensor CachedForward::layers(at::Tensor hidden, std::span<const SequencePart
 
 at::Tensor CachedForward::head(const at::Tensor& hidden, std::span<const SequencePart> parts, Wanted wanted) {
   const StageBinder::GatheredStage bound(binder_, binder_.stages().head, nullptr);
-  if (!hidden.defined()) return at::empty({0, decoder_.config().vocab_size}, ops::compute_options(at::kFloat));
+  if (!hidden.defined())
+    return at::empty({0, decoder_.config().vocab_size}, ops::compute_options(at::kFloat));
   return decoder_.logits(wanted == Wanted::kAll ? hidden : hidden.index_select(0, last_rows(parts)));
 }
 

@@ -38,7 +38,8 @@ class Answering {
   /// is done on this rank.
   [[nodiscard]] std::vector<Generation> pass();
   [[nodiscard]] bool is_done() const {
-    return next_ >= requests_.size() && std::ranges::none_of(slots_, [](const auto& s) { return s.has_value(); });
+    return next_ >= requests_.size() &&
+           std::ranges::none_of(slots_, [](const auto& s) { return s.has_value(); });
   }
 
  private:
@@ -60,8 +61,8 @@ void Answering::fill_slots() {
     if (slots_[slot]) continue;
     const GenerationRequest& request = requests_[next_];
     const std::int64_t tokens = std::ssize(request.prompt);
-    SLUICE_ASSERT(tokens > 0 && tokens < forward_.positions(), "a prompt of {} tokens for {} positions", tokens,
-                  forward_.positions());
+    SLUICE_ASSERT(tokens > 0 && tokens < forward_.positions(), "a prompt of {} tokens for {} positions",
+                  tokens, forward_.positions());
     forward_.clear(static_cast<std::int64_t>(slot));
     slots_[slot] = Sequence{next_, TokenSampler(options_.sampler, request.number), request.prompt, tokens};
     next_ += static_cast<std::size_t>(forward_.comm().size());
@@ -76,7 +77,8 @@ std::vector<NewTokens> Answering::new_tokens() const {
     const std::vector<std::int64_t>& tokens = slots_[slot]->tokens;
     const std::int64_t begin = forward_.length(static_cast<std::int64_t>(slot));
     const std::int64_t count = std::min(left, std::ssize(tokens) - begin);
-    parts.push_back({static_cast<std::int64_t>(slot), {tokens.begin() + begin, tokens.begin() + begin + count}});
+    parts.push_back(
+        {static_cast<std::int64_t>(slot), {tokens.begin() + begin, tokens.begin() + begin + count}});
     left -= count;
   }
   return parts;
@@ -100,7 +102,8 @@ std::vector<Generation> Answering::pass() {
   std::vector<Generation> done;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     std::optional<Sequence>& sequence = slots_[static_cast<std::size_t>(parts[i].slot)];
-    if (forward_.length(parts[i].slot) < std::ssize(sequence->tokens)) continue;  // more of the prompt is to come
+    if (forward_.length(parts[i].slot) < std::ssize(sequence->tokens))
+      continue;  // more of the prompt is to come
     std::vector<float> row = ops::host_values<float>(logits[static_cast<std::int64_t>(i)]);
     const std::optional<Ending> ending = extend(*sequence, row);
     if (!ending) continue;
@@ -116,8 +119,9 @@ std::vector<Generation> Answering::pass() {
 std::vector<std::int64_t> packed(std::span<const Generation> generations) {
   std::vector<std::int64_t> numbers;
   for (const Generation& generation : generations) {
-    numbers.insert(numbers.end(), {static_cast<std::int64_t>(generation.request),
-                                   static_cast<std::int64_t>(generation.ending), std::ssize(generation.tokens)});
+    numbers.insert(numbers.end(),
+                   {static_cast<std::int64_t>(generation.request),
+                    static_cast<std::int64_t>(generation.ending), std::ssize(generation.tokens)});
     numbers.insert(numbers.end(), generation.tokens.begin(), generation.tokens.end());
   }
   return numbers;
@@ -127,7 +131,9 @@ void unpack(std::span<const std::int64_t> numbers, const GenerationConsumer& con
   while (!numbers.empty()) {
     const auto count = static_cast<std::size_t>(numbers[2]);
     const std::span<const std::int64_t> tokens = numbers.subspan(3, count);
-    consumer({static_cast<std::size_t>(numbers[0]), {tokens.begin(), tokens.end()}, static_cast<Ending>(numbers[1])});
+    consumer({static_cast<std::size_t>(numbers[0]),
+              {tokens.begin(), tokens.end()},
+              static_cast<Ending>(numbers[1])});
     numbers = numbers.subspan(3 + count);
   }
 }
@@ -140,7 +146,8 @@ bool generate(CachedForward& forward, std::span<const GenerationRequest> request
   Answering answering(forward, requests, options, listener);
   for (bool goes_on = !requests.empty(); goes_on;) {
     const std::vector<Generation> done = answering.pass();
-    std::array<std::int64_t, 3> counts{answering.is_done() ? 0 : 1, std::ssize(done), stops && stops() ? 1 : 0};
+    std::array<std::int64_t, 3> counts{answering.is_done() ? 0 : 1, std::ssize(done),
+                                       stops && stops() ? 1 : 0};
     forward.comm().all_reduce_sum(std::span(counts));
     const auto [unfinished, found, stopping] = counts;
     goes_on = unfinished > 0;

@@ -18,9 +18,9 @@ struct GenerationRequest {
 
 struct GenerationOptions {
   SamplerOptions sampler{};
-  std::int64_t max_tokens = 256;         ///< of an answer
+  std::int64_t max_tokens = 256;           ///< of an answer
   std::vector<std::int64_t> end_tokens{};  ///< any of them ends an answer, and is not part of it
-  std::int64_t pass_tokens = 512;        ///< that a rank takes through the model at once, at most
+  std::int64_t pass_tokens = 512;          ///< that a rank takes through the model at once, at most
 };
 
 /// Why an answer ended.

@@ -64,7 +64,8 @@ void keep_top_k(std::span<float> logits, std::int64_t k) {
   std::vector<float> sorted(logits.begin(), logits.end());
   const auto last = sorted.begin() + (k - 1);
   std::nth_element(sorted.begin(), last, sorted.end(), std::greater<>());
-  std::ranges::replace_if(logits, [least = *last](float logit) { return logit < least; }, kRuledOut);
+  std::ranges::replace_if(
+      logits, [least = *last](float logit) { return logit < least; }, kRuledOut);
 }
 
 void keep_top_p(std::span<float> logits, double p) {
@@ -83,7 +84,8 @@ void keep_top_p(std::span<float> logits, double p) {
 
 void keep_min_p(std::span<float> logits, double p) {
   const float least = *std::ranges::max_element(logits) + static_cast<float>(std::log(p));
-  std::ranges::replace_if(logits, [least](float logit) { return logit < least; }, kRuledOut);
+  std::ranges::replace_if(
+      logits, [least](float logit) { return logit < least; }, kRuledOut);
 }
 
 void keep_tokens(std::span<float> logits, std::span<const std::int64_t> seen, const SamplerOptions& options) {
@@ -95,7 +97,7 @@ void keep_tokens(std::span<float> logits, std::span<const std::int64_t> seen, co
 }
 
 std::int64_t TokenSampler::next(std::span<float> logits, std::span<const std::int64_t> seen,
-                           std::int64_t position) const {
+                                std::int64_t position) const {
   if (options_.temperature == 0) {
     if (options_.repetition_penalty != 1) penalize_repetition(logits, seen, options_.repetition_penalty);
     return std::ranges::max_element(logits) - logits.begin();

@@ -23,6 +23,8 @@ struct GenerateRequest {
   std::vector<std::string> stops{};  ///< texts: the first of them ends an answer, and is not part of it
   std::shared_ptr<const text::Tokenizer> tokenizer{};  ///< null where the model has none, or none is needed
   AnswerForm form = AnswerForm::kText;
+  bool is_conversation = false;  ///< prompts come from standard input, one after the answer to another
+  std::string system{};          ///< of a conversation: what comes before its first message; "" for nothing
 };
 
 }  // namespace sluice

@@ -2,8 +2,12 @@
 
 #include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"
+#include "corpus/model_tokens.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -12,6 +16,7 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
 
 bool has_tokenizer(const fs::path& directory) {
   std::error_code error;
@@ -24,6 +29,13 @@ fs::path first_model_of(const fs::path& step) {
   return path.size() < 2 ? fs::path() : fs::path(path.substr(1, path.size() - 2));
 }
 
+/// Where a model's tokenizer and template are.
+fs::path text_directory(const fs::path& model) {
+  return !has_tokenizer(model) && is_saved_step(model) ? first_model_of(model) : model;
+}
+
+std::vector<std::int64_t> wide(const std::vector<text::TokenId>& ids) { return {ids.begin(), ids.end()}; }
+
 /// Bytes at the end of `text` that a stop may begin with.
 std::size_t begun(std::string_view text, std::string_view stop) {
   for (std::size_t count = std::min(text.size(), stop.size() - 1); count > 0; --count)
@@ -34,22 +46,51 @@ std::size_t begun(std::string_view text, std::string_view stop) {
 }  // namespace
 
 std::shared_ptr<const text::Tokenizer> find_tokenizer(const fs::path& model) {
-  fs::path directory = model;
-  if (!has_tokenizer(directory) && is_saved_step(model)) directory = first_model_of(model);
+  const fs::path directory = text_directory(model);
   if (!has_tokenizer(directory)) return nullptr;
   return std::make_shared<const text::Tokenizer>(text::Tokenizer::load(directory));
 }
 
-void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokenizer, const fs::path& model) {
+void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokenizer, const fs::path& model,
+                    PromptKind kind) {
+  std::optional<ChatEncoder> chat;
   for (Prompt& prompt : prompts) {
-    if (!prompt.tokens.empty() || prompt.text.empty()) continue;
+    if (!prompt.tokens.empty()) continue;
     if (tokenizer == nullptr)
       fail(ExitCode::kBadData,
            "{}: found no tokenizer.json, which a prompt of text needs; prompts of token ids do without",
            model.string());
-    const std::vector<text::TokenId> ids = tokenizer->encode(prompt.text);
-    prompt.tokens.assign(ids.begin(), ids.end());
+    if (kind == PromptKind::kPlain && !prompt.messages.empty())
+      fail(ExitCode::kBadData,
+           "prompt {} is a conversation, which generate.chat = true, or --chat, lays out for the model",
+           prompt.id);
+    if (kind == PromptKind::kPlain) {
+      prompt.tokens = wide(tokenizer->encode(prompt.text));
+      continue;
+    }
+    if (!chat) chat.emplace(*tokenizer, model);
+    if (prompt.messages.empty())
+      prompt.messages = Json::array({{{"role", "user"}, {"content", prompt.text}}}).dump();
+    prompt.tokens = chat->encode(prompt.messages);
   }
+}
+
+ChatEncoder::ChatEncoder(const text::Tokenizer& tokenizer, const fs::path& model) : tokenizer_(tokenizer) {
+  const corpus::ChatTemplate found = corpus::read_chat_template(text_directory(model));
+  if (found.text.empty())
+    fail(
+        ExitCode::kBadData,
+        "{}: found no chat template, neither in chat_template.jinja nor in tokenizer_config.json; without one a model takes "
+        "plain prompts alone",
+        model.string());
+  layout_ = corpus::make_chat_layout(found);
+}
+
+std::vector<std::int64_t> ChatEncoder::encode(const std::string& messages) {
+  const corpus::Conversation conversation{
+      std::make_shared<const Json>(Json::parse(messages)), std::make_shared<const Json>(nullptr), {}};
+  // The template writes the tokens that stand around a text itself.
+  return wide(tokenizer_.encode(layout_->lay_out_prompt(conversation), text::Frame::kLeaveOut));
 }
 
 std::string AnswerText::certain(const std::string& more) {

@@ -1,6 +1,7 @@
 // The tokenizer of a model, and prompts of text by it.
 #pragma once
 
+#include "corpus/chat_layout.hpp"
 #include "job/prompts.hpp"
 #include "text/tokenizer.hpp"
 
@@ -18,9 +19,26 @@ namespace sluice {
 /// none. Errors as text::Tokenizer::load().
 [[nodiscard]] std::shared_ptr<const text::Tokenizer> find_tokenizer(const std::filesystem::path& model);
 
-/// Gives tokens to those that are texts. Error(kBadData) if there are any and `tokenizer`, that of `model`, is null.
+/// Whether prompts are what the model's text goes on from, or what a user says in a conversation with it.
+enum class PromptKind : bool { kPlain, kChat };
+
+/// Gives tokens to those that have none yet, in a chat laid out by the model's chat template. Error(kBadData) if `tokenizer`, that
+/// of `model`, is null and one is needed, for a chat if the model has no template, or if that refuses the conversation.
 void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokenizer,
-                    const std::filesystem::path& model);
+                    const std::filesystem::path& model, PromptKind kind = PromptKind::kPlain);
+
+/// Turns conversations into tokens by a model's chat template.
+class ChatEncoder {
+ public:
+  /// `tokenizer` is the one of `model`, and must outlive this. Error(kBadData) if the model has no template.
+  ChatEncoder(const text::Tokenizer& tokenizer, const std::filesystem::path& model);
+  /// Of a list of messages, as JSON, and what the template puts before the answer that is to follow.
+  [[nodiscard]] std::vector<std::int64_t> encode(const std::string& messages);
+
+ private:
+  const text::Tokenizer& tokenizer_;
+  std::unique_ptr<corpus::ChatLayout> layout_;
+};
 
 /// The text of an answer as its tokens come: never half a character, and nothing from the first stop on.
 class AnswerText {

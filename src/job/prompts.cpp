@@ -37,11 +37,16 @@ Prompt prompt_of(const std::string& line, std::size_t number, const std::string&
   Prompt prompt{object.contains("id") ? object["id"].dump() : fmt::format("{}", number)};
   const json text = object.value("prompt", json());
   const auto ids = ids_in(object.value("tokens", json()));
-  if (text.is_string() == ids.has_value())
-    fail(ExitCode::kBadData, "{}: expected one of \"prompt\", a text, and \"tokens\", an array of token ids",
-         place);
+  const bool is_chat = object.contains("messages") && object["messages"].is_array();
+  if (text.is_string() + ids.has_value() + is_chat != 1)
+    fail(
+        ExitCode::kBadData,
+        "{}: expected one of \"prompt\", a text, \"messages\", a conversation, and \"tokens\", an array of token ids",
+        place);
   if (ids)
     prompt.tokens = *ids;
+  else if (is_chat)
+    prompt.messages = nlohmann::ordered_json::parse(line)["messages"].dump();
   else
     prompt.text = text.get<std::string>();
   return prompt;

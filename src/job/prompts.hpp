@@ -15,13 +15,14 @@ struct Prompt {
   std::string id;                      ///< JSON: as its file names it, or else its number, from 0
   std::string text{};                  ///< if it has no tokens yet
   std::vector<std::int64_t> tokens{};  ///< ids
+  std::string messages{};              ///< JSON: a conversation that is to go on, in place of a text
 };
 
 /// "5,17,42" as ids. Error(kUsage).
 [[nodiscard]] std::vector<std::int64_t> parse_token_ids(std::string_view text);
 
-/// The prompts of a file. If its name ends on .jsonl a line is an object with "prompt" (a text) or "tokens" (ids), and perhaps an
-/// "id"; else a line is a text. Error(kBadData) if it cannot be read, or with the line of the first that is no prompt.
+/// The prompts of a file. If its name ends on .jsonl a line is an object with "prompt" (a text), "messages" (a conversation) or
+/// "tokens" (ids), and perhaps an "id"; else a line is a text. Error(kBadData) if it cannot be read, or with the line of the first that is no prompt.
 [[nodiscard]] std::vector<Prompt> read_prompts(const std::filesystem::path& file);
 
 /// Error(kBadData) for a prompt without tokens, with an id that the vocabulary lacks, or with as many tokens as `positions`, so

@@ -17,6 +17,9 @@ AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& ans
   constexpr std::int64_t kChoiceBytes = 32;
   // A layer's states as they are taken from the cache, as they are changed, and between.
   constexpr std::int64_t kStateCopies = 4;
+  // Queries of a long prompt's pass with rows for all earlier ones, and what attention makes of them.
+  constexpr std::int64_t kQueryCopies = 3;
+  const std::int64_t queries = answers.positions * model.attention_heads * model.head_dim * size_of(dtype);
   const std::int64_t slots = answer_slots(answers.sequences, world);
   AnswerMemory memory;
   std::int64_t largest_state = 0;
@@ -27,7 +30,7 @@ AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& ans
   }
   memory.activations =
       slots * (model.vocab_size * 2 * size_of(DType::kFloat32) + kStateCopies * largest_state) +
-      model.vocab_size * kChoiceBytes;
+      model.vocab_size * kChoiceBytes + kQueryCopies * queries;
   return memory;
 }
 

@@ -60,6 +60,12 @@ std::optional<TokenId> Bpe::character_id(std::string_view character) const {
   return found->second;
 }
 
+std::size_t Bpe::bytes_of(TokenId id) const {
+  const std::string& token = tokens_[static_cast<std::size_t>(id)];
+  if (byte_level_) return bytes_of_byte_level(token).value_or(token).size();
+  return byte_fallback_ && std::ranges::find(byte_ids_, id) != byte_ids_.end() ? 1 : token.size();
+}
+
 bool Bpe::may_cut_between(char32_t first, char32_t second) const {
   return may_cut_ && !neighbours_.contains(std::uint64_t{first} << 32 | second);
 }

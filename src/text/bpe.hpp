@@ -75,6 +75,9 @@ class Bpe {
   /// How the token is written in the file, by id; empty where there is none.
   [[nodiscard]] const std::vector<std::string>& tokens() const { return tokens_; }
 
+  /// Bytes of a word that the token stands for.
+  [[nodiscard]] std::size_t bytes_of(TokenId id) const;
+
   /// Whether no merge joins two such characters and every character has a token, so that words of characters may be cut
   /// between them.
   [[nodiscard]] bool may_cut_between(char32_t first, char32_t second) const;

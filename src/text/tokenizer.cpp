@@ -64,12 +64,15 @@ void Encoder::append_valid(std::string_view text, Continues continues, std::vect
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const TextPart& part = parts_[i];
     const bool begins = i > 0 || continues == Continues::kNo;
-    if (part.id >= 0)
+    part_ = i;
+    if (part.id >= 0) {
       ids.push_back(part.id);
-    else if (normalizer.changes_nothing())
+      note_place(0, part.text.size());
+    } else if (normalizer.changes_nothing()) {
       append_normalized(part.text, i == 0, begins, ids);
-    else
+    } else {
       append_normalized(normalizer.apply(part.text, begins), i == 0, begins, ids);
+    }
   }
 }
 
@@ -81,11 +84,17 @@ void Encoder::append_normalized(std::string_view text, bool at_start, bool begin
     const TextPart& part = normalized_parts_[i];
     if (part.id >= 0) {
       ids.push_back(part.id);
+      note_place(static_cast<std::size_t>(part.text.data() - text.data()),
+                 static_cast<std::size_t>(part.text.data() - text.data()) + part.text.size());
       continue;
     }
     words_.clear();
     tokenizer_->pre_tokenizer_.split(part.text, at_start && i == 0, begins || i > 0, words_);
-    for (const std::string_view word : words_.views) tokenizer_->bpe_.encode(word, scratch_, ids);
+    for (const std::string_view word : words_.views) {
+      const std::size_t before = ids.size();
+      tokenizer_->bpe_.encode(word, scratch_, ids);
+      if (places_) note_word(text, word, std::span(ids).subspan(before));
+    }
   }
 }
 

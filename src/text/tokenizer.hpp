@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice::text {
@@ -96,7 +97,22 @@ class Encoder {
   /// Appends the tokens of a text without its frame. Returns how many parts of it were no UTF-8 and were read as U+FFFD.
   std::int64_t append(std::string_view text, std::vector<TokenId>& ids, Continues continues = Continues::kNo);
 
+  /// The same for well-formed UTF-8, with a value for each token: 1 if any of its bytes lies in one of `spans`, [begin, end) in
+  /// bytes of `text` at beginnings of characters; else 0. Error(kBadData) for a tokenizer whose pre-tokenizer changes a text.
+  void append_marked(std::string_view text, std::span<const std::pair<std::size_t, std::size_t>> spans,
+                     std::vector<TokenId>& ids, std::vector<std::int32_t>& marks);
+
  private:
+  /// Where a token stands: bytes of a normalized part, or of the whole text if it is an added token.
+  struct Place {
+    std::size_t part;
+    std::size_t begin;
+    std::size_t end;
+  };
+  void note_place(std::size_t begin, std::size_t end);
+  void note_word(std::string_view text, std::string_view word, std::span<const TokenId> ids);
+  [[nodiscard]] std::size_t place_in_part(std::size_t part, std::size_t at) const;
+
   void append_valid(std::string_view text, Continues continues, std::vector<TokenId>& ids);
   void append_normalized(std::string_view text, bool at_start, bool begins, std::vector<TokenId>& ids);
 
@@ -106,6 +122,8 @@ class Encoder {
   std::vector<TextPart> parts_;
   std::vector<TextPart> normalized_parts_;
   std::string repaired_;
+  std::vector<Place>* places_ = nullptr;  ///< null: nobody asks for them
+  std::size_t part_ = 0;                  ///< the one at work
 };
 
 /// Decodes token by token; never hands out half a character. What it hands out is decode() of all of them. `tokenizer` must

@@ -4,6 +4,7 @@
 #include "generate/loaded_model.hpp"
 #include "generate/reference.hpp"
 #include "ops/buffers/host_values.hpp"
+#include "plan/answer_memory.hpp"
 #include "support/mpi_test.hpp"
 #include "train/trainer.hpp"
 
@@ -50,7 +51,8 @@ TEST_P(CachedForwardOfModel, finds_the_logits_of_transformers_token_by_token) {
     double largest = 0;
     for (std::int64_t i = 0; i < expected.count(); ++i) {
       std::vector<NewTokens> parts;
-      if (has_tokens) parts.push_back({0, {expected.tokens[test::kPrompt - 1 + static_cast<std::size_t>(i)]}});
+      if (has_tokens)
+        parts.push_back({0, {expected.tokens[test::kPrompt - 1 + static_cast<std::size_t>(i)]}});
       if (has_tokens && i == 0) parts.front().ids = expected.prompt();
       const at::Tensor logits = forward.append(parts);
       if (has_tokens)
@@ -80,7 +82,8 @@ TEST_P(CachedForwardOfModel, finds_the_logits_of_a_whole_pass_however_the_tokens
     for (std::int64_t count : {1, 30, 2, 65, 1, 1}) {
       std::vector<NewTokens> parts;
       const auto ids = [&](std::int64_t first, std::int64_t n) {
-        return std::vector<std::int64_t>(reference.tokens.begin() + first, reference.tokens.begin() + first + n);
+        return std::vector<std::int64_t>(reference.tokens.begin() + first,
+                                         reference.tokens.begin() + first + n);
       };
       if (comm.rank() == 0) {
         parts.push_back({1, ids(5, std::min<std::int64_t>(count, 3))});
@@ -95,6 +98,14 @@ TEST_P(CachedForwardOfModel, finds_the_logits_of_a_whole_pass_however_the_tokens
               kTolerance)
         << "groups of " << expert_parallel;
   });
+}
+
+TEST_P(CachedForwardOfModel, the_plan_counts_what_its_cache_takes) {
+  const ModelConfig model = describe_model(fixture(GetParam()), DType::kBFloat16).config;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const AnswerMemory planned = plan_answers(model, {.sequences = 7, .positions = 33}, 3, dtype);
+    EXPECT_EQ(SequenceCache(model, answer_slots(7, 3), 33, dtype).bytes(), planned.cache);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, CachedForwardOfModel, test::generated_models(), test::name_of_model);

@@ -23,8 +23,8 @@ struct Model {
         forward(binder, model.description.config, slots, positions) {}
 
   /// On rank 0.
-  [[nodiscard]] Answers answers(const std::vector<GenerationRequest>& requests, const GenerationOptions& options,
-                                const TokenListener& listener = {}) {
+  [[nodiscard]] Answers answers(const std::vector<GenerationRequest>& requests,
+                                const GenerationOptions& options, const TokenListener& listener = {}) {
     Answers found;
     generate(forward, requests, options, listener, [&](const Generation& one) { found[one.request] = one; });
     return found;
@@ -54,8 +54,9 @@ TEST_P(GreedyText, is_that_of_transformers) {
       if (model.comm.rank() == 0) {
         const std::vector<std::int64_t>& tokens = found.at(0).tokens;
         ASSERT_EQ(std::ssize(tokens), reference.count() - known);
-        differs = std::mismatch(tokens.begin(), tokens.end(), reference.tokens.begin() + std::ssize(prompt)).first -
-                  tokens.begin() + known;
+        differs =
+            std::mismatch(tokens.begin(), tokens.end(), reference.tokens.begin() + std::ssize(prompt)).first -
+            tokens.begin() + known;
       }
       model.comm.broadcast(&differs, sizeof differs, 0).wait();
       if (differs == reference.count()) break;
@@ -73,16 +74,16 @@ std::vector<GenerationRequest> some_prompts() {
   std::vector<GenerationRequest> prompts;
   for (std::int64_t i = 0; i < 7; ++i) {
     prompts.push_back({i, {}});
-    for (std::int64_t token = 0; token <= 3 * i; ++token) prompts.back().prompt.push_back((7 * i + 11 * token) % 500);
+    for (std::int64_t token = 0; token <= 3 * i; ++token)
+      prompts.back().prompt.push_back((7 * i + 11 * token) % 500);
   }
   return prompts;
 }
 
 TEST(Generator, an_answer_is_the_same_in_any_company) {
   for (const double temperature : {0.0, 0.9}) {
-    const GenerationOptions options{.sampler = {.temperature = temperature, .top_k = 50, .seed = 3},
-                                    .max_tokens = 20,
-                                    .pass_tokens = 16};
+    const GenerationOptions options{
+        .sampler = {.temperature = temperature, .top_k = 50, .seed = 3}, .max_tokens = 20, .pass_tokens = 16};
     Model together("qwen3_5-moe-tiny", 2, 60), alone("qwen3_5-moe-tiny", 1, 60);
     const Answers found = together.answers(some_prompts(), options);
     for (std::size_t i = 0; i < some_prompts().size(); ++i) {
@@ -101,9 +102,8 @@ TEST(Generator, answers_end_where_they_must) {
   std::int64_t end = model.comm.rank() == 0 ? whole.at(0).tokens[4] : 0;
   model.comm.broadcast(&end, sizeof end, 0).wait();
   const Answers ended = model.answers(prompts, {.max_tokens = 10, .end_tokens = {end}});
-  const Answers stopped = model.answers(prompts, {.max_tokens = 10}, [](std::size_t request, std::int64_t) {
-    return request == 1;
-  });
+  const Answers stopped = model.answers(prompts, {.max_tokens = 10},
+                                        [](std::size_t request, std::int64_t) { return request == 1; });
   const Answers full = model.answers(prompts, {.max_tokens = 100});
   if (model.comm.rank() != 0) return;
   const std::vector<std::int64_t>& tokens = whole.at(0).tokens;

@@ -30,10 +30,13 @@ struct GenerationReference {
     vocabulary = std::ssize(logits) / count();
   }
   [[nodiscard]] std::int64_t count() const { return std::ssize(tokens) - static_cast<std::int64_t>(kPrompt); }
-  [[nodiscard]] std::vector<std::int64_t> prompt() const { return {tokens.begin(), tokens.begin() + kPrompt}; }
+  [[nodiscard]] std::vector<std::int64_t> prompt() const {
+    return {tokens.begin(), tokens.begin() + kPrompt};
+  }
   /// Of the i-th token behind the prompt.
   [[nodiscard]] std::span<const float> row(std::int64_t i) const {
-    return std::span(logits).subspan(static_cast<std::size_t>(i * vocabulary), static_cast<std::size_t>(vocabulary));
+    return std::span(logits).subspan(static_cast<std::size_t>(i * vocabulary),
+                                     static_cast<std::size_t>(vocabulary));
   }
   /// Of its best logit over the next one.
   [[nodiscard]] float lead(std::int64_t i) const {

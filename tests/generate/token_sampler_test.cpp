@@ -47,7 +47,8 @@ class SamplerReference : public testing::Test {
   std::vector<float> logits_ = read<float>("logits");
   std::vector<std::int64_t> seen_ = read<std::int64_t>("seen"), top_k_ = read<std::int64_t>("top_k");
   std::vector<double> top_p_ = read<double>("top_p"), min_p_ = read<double>("min_p"),
-                      penalty_ = read<double>("repetition_penalty"), temperature_ = read<double>("temperature");
+                      penalty_ = read<double>("repetition_penalty"),
+                      temperature_ = read<double>("temperature");
 };
 
 TEST_F(SamplerReference, top_k_keeps_what_transformers_keeps) {

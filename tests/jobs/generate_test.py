@@ -148,6 +148,40 @@ class Texts(GenerateTest):
         self.assertEqual(found[0], found[1])
         self.assertIn("--- 1\n", found[0])
 
+    def add_template(self):
+        chats = FIXTURES / "chats/qwen3"
+        shutil.copy(chats / "plain.jinja", self.model / "chat_template.jinja")
+        shutil.copy(chats / "tokenizer_config.json", self.model)
+
+    def test_a_chat_is_laid_out_by_the_models_template(self):
+        self.add_template()
+        laid_out = "<|im_start|>user\nWho is Ahab?<|im_end|>\n<|im_start|>assistant\n"
+        expected = self.stdout_of(1, self.model, "--prompt", laid_out, *self.options)
+        self.assertEqual(self.stdout_of(1, self.model, "--chat", "--prompt", "Who is Ahab?", *self.options), expected)
+        prompts = self.directory / "chat.jsonl"
+        prompts.write_text(json.dumps({"messages": [{"role": "user", "content": "Who is Ahab?"}]}) + "\n")
+        self.assertEqual(self.stdout_of(1, self.model, "--chat", "--prompts", prompts, *self.options), expected)
+        self.expect(sluice("generate", self.model, "--prompts", prompts), 65, "prompt 0 is a conversation", "--chat")
+
+    def test_a_conversation_goes_on_with_what_was_said(self):
+        self.add_template()
+        for ranks in (1, 2):
+            launcher = [] if ranks == 1 else [str(program.MPIRUN), "-np", str(ranks)]
+            talk = subprocess.run([*launcher, SLUICE, "chat", str(self.model), "--system", "Be brief.", *map(str, self.options), "--stop", "e"],
+                                  input="Who is Ahab?\n\nAnd Ishmael?", capture_output=True, text=True, timeout=120)
+            self.assertEqual(talk.returncode, 0, talk.stderr)
+            if ranks == 1:
+                first = talk.stdout
+            self.assertEqual(talk.stdout, first)
+        said = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWho is Ahab?<|im_end|>\n<|im_start|>assistant\n"
+        answer = self.stdout_of(1, self.model, "--prompt", said, *self.options, "--stop", "e")
+        self.assertTrue(first.startswith(answer), (first, answer))
+        self.assertGreater(len(first), len(answer))
+
+    def test_a_chat_needs_a_template(self):
+        for command in (["generate", self.model, "--chat", "--prompt", "x"], ["chat", self.model]):
+            self.expect(sluice(*command), 65, "found no chat template")
+
     def test_text_needs_a_tokenizer(self):
         bare = FIXTURES / "qwen3-moe-tiny"
         self.expect(sluice("generate", bare, "--prompt", "Call"), 65, "found no tokenizer.json, which a prompt of text needs")

@@ -10,7 +10,7 @@ import sys
 SIDE = ["config", "device", "comm", "io", "ops"]  # each stands on base alone
 BELOW_WEIGHTS = ["model", "shard", "manifest", "io", "comm", "device", "base"]
 BELOW_EXPORT = ["weights", *BELOW_WEIGHTS]
-BELOW_TRAIN = ["load", "export", "verify", "metrics", "decoder", "plan", "data", "text", "weights", "model", "shard", "manifest",
+BELOW_TRAIN = ["load", "export", "verify", "metrics", "decoder", "plan", "corpus", "data", "text", "weights", "model", "shard", "manifest",
                *SIDE, "base"]
 
 # folder: the folders it may include, besides itself. The order of the keys is the order of the layers, lowest first.
@@ -27,6 +27,7 @@ ALLOWED = {
     "weights": BELOW_WEIGHTS,
     "text": ["io", "base"],
     "data": ["config", "io", "comm", "base"],
+    "corpus": ["text", "data", "weights", "io", "base"],
     "plan": ["model", "shard", "manifest", "base"],
     "decoder": ["plan", "model", "shard", "manifest", "ops", "base"],
     "export": BELOW_EXPORT,
@@ -36,8 +37,8 @@ ALLOWED = {
     "checkpoint": BELOW_TRAIN,
     "train": ["checkpoint", *BELOW_TRAIN],
     "generate": ["train", "decoder", "plan", "model", "shard", "manifest", "ops", "comm", "base"],
-    "job": ["train", "checkpoint", "text", *(folder for folder in BELOW_TRAIN if folder not in ("ops", "decoder"))],
-    "jobs": ["job", "generate", "train", "checkpoint", "text", *BELOW_TRAIN],
+    "job": ["train", "checkpoint", *(folder for folder in BELOW_TRAIN if folder not in ("ops", "decoder"))],
+    "jobs": ["job", "generate", "train", "checkpoint", *BELOW_TRAIN],
 }
 
 # (foreign library, its headers, the folders that may include them)

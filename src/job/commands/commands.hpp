@@ -2,6 +2,8 @@
 // Error for what goes wrong; run_command alone reports failures by itself, since other ranks are involved.
 #pragma once
 
+#include "corpus/tokenize.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -34,6 +36,9 @@ struct GenerateArguments {
   std::vector<std::string> prompt_tokens;  ///< more, each "5,17,42"
   std::filesystem::path prompts;           ///< a file of them, as read_prompts()
   std::vector<std::string> stops;          ///< texts that end an answer
+  bool chat = false;                       ///< prompts are what a user says
+  bool is_conversation = false;            ///< they are read from standard input, and answered one by one
+  std::string system;                      ///< of a conversation
   bool print_tokens = false;
   bool json = false;
   std::vector<std::string> settings;   ///< "generate.top_k=5", of options
@@ -103,6 +108,9 @@ struct SynthesizeArguments {
   bool sparse = false;
 };
 int synthesize_command(const SynthesizeArguments& arguments);
+
+/// Texts and conversations to a token file. Returns 0, or 128 + a signal's number if one ended it, with nothing written.
+int tokenize_command(corpus::TokenizeOptions options);
 
 struct InspectArguments {
   std::filesystem::path model;  ///< a directory, or its config.json

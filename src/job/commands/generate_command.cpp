@@ -68,7 +68,12 @@ JobConfig job_of(const GenerateArguments& arguments, const fs::path& model) {
 
 /// The prompts with their tokens, by the tokenizer of the model.
 GenerateRequest request_of(const GenerateArguments& arguments, const fs::path& model) {
-  GenerateRequest request{prompts_of(arguments), arguments.stops, nullptr, form_of(arguments)};
+  GenerateRequest request;
+  request.is_conversation = arguments.is_conversation;
+  request.system = arguments.system;
+  request.stops = arguments.stops;
+  request.form = form_of(arguments);
+  if (!request.is_conversation) request.prompts = prompts_of(arguments);
   const bool has_texts =
       std::ranges::any_of(request.prompts, &std::vector<std::int64_t>::empty, &Prompt::tokens);
   if (has_texts || !request.stops.empty() || request.form != AnswerForm::kTokens)
@@ -77,12 +82,21 @@ GenerateRequest request_of(const GenerateArguments& arguments, const fs::path& m
     fail(ExitCode::kBadData, "{}: found no tokenizer.json, which --stop needs", model.string());
   if (std::ranges::find(request.stops, "") != request.stops.end())
     fail(ExitCode::kUsage, "--stop: found \"\", expected a text");
-  encode_prompts(request.prompts, request.tokenizer.get(), model);
+  if (request.is_conversation && request.tokenizer == nullptr)
+    fail(ExitCode::kBadData, "{}: found no tokenizer.json, which a conversation needs", model.string());
+  if (request.is_conversation) static_cast<void>(ChatEncoder(*request.tokenizer, model));
+  encode_prompts(request.prompts, request.tokenizer.get(), model,
+                 arguments.chat ? PromptKind::kChat : PromptKind::kPlain);
   return request;
 }
 
-/// Room for these prompts and their answers, and no more.
-void make_room(GenerateSettings& settings, const std::vector<Prompt>& prompts) {
+/// Room for these prompts and their answers, and no more; or for a conversation.
+void make_room(GenerateSettings& settings, const GenerateRequest& request) {
+  if (request.is_conversation) {
+    settings.sequences = 1;
+    return;
+  }
+  const std::vector<Prompt>& prompts = request.prompts;
   std::size_t longest = 0;
   for (const Prompt& prompt : prompts) longest = std::max(longest, prompt.tokens.size());
   settings.positions = static_cast<std::int64_t>(longest) + settings.max_tokens;
@@ -96,7 +110,7 @@ Attempt prepare(const GenerateArguments& arguments) {
     JobConfig config = job_of(arguments, model);
     exec_compute_program(config, arguments.words);
     GenerateRequest request = request_of(arguments, model);
-    make_room(config.generate, request.prompts);
+    make_room(config.generate, request);
     attempt.config = std::make_unique<JobConfig>(std::move(config));
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
     const ModelConfig& described = attempt.blueprint->model.config;

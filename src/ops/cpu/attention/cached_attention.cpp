@@ -62,17 +62,18 @@ void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Ten
   const std::int64_t queries = q.size(0), heads = keys.size(1), width = q.size(2), tokens = keys.size(0);
   const std::int64_t group = q.size(1) / heads;
   kernel::dispatch(q, [&]<class T>(T) {
-    at::parallel_for(0, queries * heads, kernel::grain(tokens * width), [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float> scores(static_cast<std::size_t>(tokens)), mean(static_cast<std::size_t>(width));
-      for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t query = item / heads, head = item % heads;
-        const KeyHead<T> over{keys.data_ptr<T>() + head * width, values.data_ptr<T>() + head * width,
-                              keys.stride(0), width};
-        const std::int64_t first = (query * heads + head) * group * width;
-        attend(q.data_ptr<T>() + first, group, over, tokens - queries + query + 1, static_cast<float>(scale),
-               scores.data(), mean.data(), out.data_ptr<T>() + first);
-      }
-    });
+    at::parallel_for(
+        0, queries * heads, kernel::grain(tokens * width), [&](std::int64_t begin, std::int64_t end) {
+          std::vector<float> scores(static_cast<std::size_t>(tokens)), mean(static_cast<std::size_t>(width));
+          for (std::int64_t item = begin; item < end; ++item) {
+            const std::int64_t query = item / heads, head = item % heads;
+            const KeyHead<T> over{keys.data_ptr<T>() + head * width, values.data_ptr<T>() + head * width,
+                                  keys.stride(0), width};
+            const std::int64_t first = (query * heads + head) * group * width;
+            attend(q.data_ptr<T>() + first, group, over, tokens - queries + query + 1,
+                   static_cast<float>(scale), scores.data(), mean.data(), out.data_ptr<T>() + first);
+          }
+        });
   });
   poll_progress();
 }

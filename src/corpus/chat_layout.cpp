@@ -1,0 +1,134 @@
+#include "corpus/chat_layout.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "corpus/helper_process.hpp"
+#include "corpus/render_chat.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace sluice::corpus {
+namespace {
+
+using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
+
+/// ChatML as models are published with it.
+constexpr std::array<std::string_view, 2> kChatMl = {
+    R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})",
+    R"({% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})",
+};
+
+class ChatMlLayout : public ChatLayout {
+ public:
+  explicit ChatMlLayout(std::string name) : name_(std::move(name)) {}
+
+  [[nodiscard]] LaidOut lay_out(const Conversation& conversation, bool wants_answers) override {
+    LaidOut out;
+    for (std::size_t i = 0; i < conversation.messages->size(); ++i) {
+      const Json& message = (*conversation.messages)[i];
+      const auto content = message.find("content");
+      if (content == message.end() || !content->is_string())
+        fail(ExitCode::kBadData,
+             "{}: line 1: message {} has no text as its 'content', and ChatML knows nothing else", name_,
+             i + 1);
+      const auto& role = message["role"].get_ref<const std::string&>();
+      out.text += "<|im_start|>" + role + "\n";
+      const auto begin = static_cast<std::int64_t>(out.text.size());
+      out.text += content->get_ref<const std::string&>() + "<|im_end|>\n";
+      if (wants_answers && role == "assistant")
+        out.answers.push_back(
+            {begin, static_cast<std::int64_t>(out.text.size()), static_cast<std::int64_t>(i)});
+    }
+    return out;
+  }
+  [[nodiscard]] std::string lay_out_prompt(const Conversation& conversation) override {
+    return lay_out(conversation, /*wants_answers=*/false).text + "<|im_start|>assistant\n";
+  }
+
+ private:
+  std::string name_;
+};
+
+class JinjaLayout : public ChatLayout {
+ public:
+  explicit JinjaLayout(ChatTemplate chat_template) : template_(std::move(chat_template)) {}
+
+  [[nodiscard]] LaidOut lay_out(const Conversation& conversation, bool wants_answers) override {
+    const Json answer = render(conversation, wants_answers, /*is_prompt=*/false);
+    LaidOut out;
+    out.text = answer["text"].get<std::string>();
+    for (const Json& span : answer["spans"])
+      out.answers.push_back(
+          {span[0].get<std::int64_t>(), span[1].get<std::int64_t>(), span[2].get<std::int64_t>()});
+    return out;
+  }
+  [[nodiscard]] std::string lay_out_prompt(const Conversation& conversation) override {
+    return render(conversation, /*wants_answers=*/false, /*is_prompt=*/true)["text"].get<std::string>();
+  }
+
+ private:
+  Json render(const Conversation& conversation, bool wants_answers, bool is_prompt) {
+    if (!helper_) start();
+    const Json request = {{"messages", *conversation.messages},
+                          {"tools", *conversation.tools},
+                          {"wants_spans", wants_answers},
+                          {"is_prompt", is_prompt}};
+    return ask(request.dump());
+  }
+
+  void start() {
+    helper_.emplace(
+        std::vector<std::string>{"/usr/bin/python3", "-I", "-X", "utf8", "-c", std::string(kRenderChat)});
+    const Json settings = {{"template", template_.text}, {"tokens", template_.tokens}};
+    ask(settings.dump());
+  }
+
+  /// What the helper says to a request; its errors are thrown.
+  Json ask(const std::string& request) {
+    std::optional<std::string> text;
+    try {
+      text =
+          helper_->ask(request, template_.deadline_seconds, template_.name + ": laying out a conversation");
+    } catch (...) {
+      helper_.reset();  // the next conversation has a new one
+      throw;
+    }
+    if (!text) {
+      helper_.reset();
+      fail(
+          ExitCode::kTooLittle,
+          "the program that lays out chat templates ended: it needs /usr/bin/python3 with Jinja (package python3-jinja2) and up "
+          "to 4 GiB of memory");
+    }
+    Json answer = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+    if (!answer.is_object())
+      fail(ExitCode::kBadData, "{}: what the template made is no text", template_.name);
+    if (!answer.contains("error")) return answer;
+    const auto line = answer["line"].get<std::int64_t>();
+    fail(ExitCode::kBadData, "{}{}: {}", template_.name,
+         line > 0 ? fmt::format(": line {} of the template", line) : "",
+         printable(answer["error"].get<std::string>(), 500));
+  }
+
+  ChatTemplate template_;
+  std::optional<HelperProcess> helper_;
+};
+
+}  // namespace
+
+std::unique_ptr<ChatLayout> make_chat_layout(const ChatTemplate& chat_template) {
+  for (const std::string_view known : kChatMl)
+    if (chat_template.text == known) return std::make_unique<ChatMlLayout>(chat_template.name);
+  return make_jinja_layout(chat_template);
+}
+
+std::unique_ptr<ChatLayout> make_jinja_layout(const ChatTemplate& chat_template) {
+  return std::make_unique<JinjaLayout>(chat_template);
+}
+
+}  // namespace sluice::corpus

@@ -1,0 +1,54 @@
+// Conversations as text, laid out by a model's chat template.
+#pragma once
+
+#include "corpus/conversation.hpp"
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::corpus {
+
+/// Bytes [begin, end) that an assistant is answerable for.
+struct AnswerSpan {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t message = -1;  ///< from 0; -1: not known
+};
+
+struct LaidOut {
+  std::string text;
+  std::vector<AnswerSpan> answers;  ///< in order
+};
+
+struct ChatTemplate {
+  std::string name;                           ///< the file it is from, in messages
+  std::string text;                           ///< in Jinja's language; "": there is none
+  std::map<std::string, std::string> tokens;  ///< "bos_token", …
+  double deadline_seconds = 60;               ///< for one conversation
+};
+
+/// Lays out one conversation after another. Not for several threads at once.
+class ChatLayout {
+ public:
+  virtual ~ChatLayout() = default;
+  /// `wants_answers`: whether the spans are needed. Error(kBadData) if the template refuses the conversation, in words that
+  /// follow "FILE:LINE: ", with the line of the template.
+  [[nodiscard]] virtual LaidOut lay_out(const Conversation& conversation, bool wants_answers) = 0;
+  /// The same with what the template puts before an answer, which is to follow (add_generation_prompt).
+  [[nodiscard]] virtual std::string lay_out_prompt(const Conversation& conversation) = 0;
+};
+
+/// ChatML, if the template is the one that this is published as; else Python's Jinja in a process of its own, which is started
+/// with the first conversation. Error(kBadData) for a template that is none; Error(kTooLittle) if there is no Python with
+/// Jinja.
+[[nodiscard]] std::unique_ptr<ChatLayout> make_chat_layout(const ChatTemplate& chat_template);
+/// The same, always by Jinja.
+[[nodiscard]] std::unique_ptr<ChatLayout> make_jinja_layout(const ChatTemplate& chat_template);
+
+}  // namespace sluice::corpus

@@ -1,0 +1,97 @@
+#include "corpus/document_encoder.hpp"
+
+#include "base/error.hpp"
+#include "text/unicode.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::corpus {
+
+DocumentEncoder::DocumentEncoder(const text::Tokenizer& tokenizer, const EncodingOptions& options)
+    : options_(&options), encoder_(tokenizer) {}
+
+EncodedPiece DocumentEncoder::encode(const Piece& piece) {
+  EncodedPiece out;
+  out.is_text_file = !piece.is_json;
+  out.begins = piece.begins;
+  out.ends = piece.ends;
+  out.source = piece.source;
+  out.line = piece.line;
+  if (!piece.is_json) {
+    out.repairs =
+        encoder_.append(piece.bytes, out.ids, piece.begins ? text::Continues::kNo : text::Continues::kYes);
+    return out;
+  }
+  try {
+    encode_line(piece, out);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadData) throw;
+    out.ids.clear();
+    out.mask.clear();
+    out.fault = error.what();
+  }
+  return out;
+}
+
+void DocumentEncoder::encode_line(const Piece& piece, EncodedPiece& out) {
+  std::string bytes;
+  out.repairs = text::append_repaired(bytes, piece.bytes);
+  const Line line = read_line(bytes, options_->line);
+  out.is_conversation = line.conversation.has_value();
+  if (line.conversation)
+    encode_conversation(*line.conversation, out);
+  else
+    encoder_.append(line.text, out.ids);
+}
+
+void DocumentEncoder::encode_conversation(const Conversation& conversation, EncodedPiece& out) {
+  if (options_->chat_template.text.empty())
+    fail(
+        ExitCode::kBadData,
+        "is a conversation, and the model has no chat template: neither chat_template.jinja nor chat_template in "
+        "tokenizer_config.json");
+  if (!options_->wants_mask)
+    fail(ExitCode::kBadData,
+         "is a conversation, but no file has one in its first line; put it into a file of its own");
+  if (!layout_) layout_ = make_chat_layout(options_->chat_template);
+  const bool all_are_trained =
+      std::ranges::find(conversation.is_trained, false) == conversation.is_trained.end();
+  const bool counts_everything = options_->loss == Loss::kAll && all_are_trained;
+  const LaidOut laid_out = layout_->lay_out(conversation, !counts_everything);
+  if (counts_everything) {
+    encoder_.append(laid_out.text, out.ids);
+    out.mask.assign(out.ids.size(), 1);
+    return;
+  }
+  std::vector<std::pair<std::size_t, std::size_t>> spans;
+  for (const AnswerSpan& span : chosen(conversation, laid_out.answers))
+    spans.emplace_back(static_cast<std::size_t>(span.begin), static_cast<std::size_t>(span.end));
+  encoder_.append_marked(laid_out.text, spans, out.ids, out.mask);
+  if (options_->loss == Loss::kAll)
+    for (std::int32_t& value : out.mask) value = 1 - value;  // the spans were those that do not count
+}
+
+/// The answers that count; of `all` those that do not.
+std::vector<AnswerSpan> DocumentEncoder::chosen(const Conversation& conversation,
+                                                const std::vector<AnswerSpan>& answers) const {
+  if (answers.empty()) return answers;
+  const std::vector<AnswerSpan> considered =
+      options_->loss == Loss::kLast ? std::vector<AnswerSpan>{answers.back()} : answers;
+  const bool all_are_trained =
+      std::ranges::find(conversation.is_trained, false) == conversation.is_trained.end();
+  std::vector<AnswerSpan> spans;
+  for (const AnswerSpan& span : considered) {
+    if (span.message < 0 && !all_are_trained)
+      fail(
+          ExitCode::kBadData,
+          "has messages with \"train\": false, and the chat template marks another number of answers than there are messages of "
+          "assistants");
+    const bool is_trained =
+        span.message < 0 || conversation.is_trained[static_cast<std::size_t>(span.message)];
+    if (is_trained == (options_->loss != Loss::kAll)) spans.push_back(span);
+  }
+  return spans;
+}
+
+}  // namespace sluice::corpus

@@ -1,0 +1,98 @@
+#include "corpus/document_writer.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+
+namespace sluice::corpus {
+
+DocumentWriter::DocumentWriter(const text::Tokenizer& tokenizer, const DocumentFrame& frame,
+                               StagedTokenFile& output, StagedTokenFile* holdout, double holdout_share)
+    : tokenizer_(&tokenizer),
+      frame_(frame),
+      output_(&output),
+      holdout_(holdout),
+      holdout_share_(holdout_share),
+      has_mask_(output.writer().has_mask()),
+      draw_(0, "holdout") {}
+
+void DocumentWriter::require_known(std::span<const text::TokenId> ids) const {
+  const auto unknown = std::ranges::find_if(ids, [&](text::TokenId id) { return id >= frame_.vocab_size; });
+  if (unknown == ids.end()) return;
+  const text::TokenId id = *unknown;
+  fail(
+      ExitCode::kBadData,
+      "the text has the token '{}', whose id is {}, but by config.json the model knows the ids 0 to {}; is tokenizer.json another "
+      "model's?",
+      tokenizer_->decode(std::span(&id, 1), text::Specials::kKeep), id, frame_.vocab_size - 1);
+}
+
+/// The first token of a document is there: it is no empty one.
+void DocumentWriter::begin() {
+  // 53 bits are what a double holds of a number in [0, 1).
+  const double drawn = static_cast<double>(draw_.bits(static_cast<std::uint64_t>(document_)) >> 11) * 0x1p-53;
+  writer_ = &(holdout_ != nullptr && drawn < holdout_share_ ? holdout_ : output_)->writer();
+  writer_->begin_document();
+  has_tokens_ = true;
+}
+
+void DocumentWriter::put(std::span<const text::TokenId> ids, std::span<const std::int32_t> mask) {
+  if (ids.empty()) return;
+  require_known(ids);
+  if (has_mask_ && mask.empty()) {
+    ones_.assign(ids.size(), 1);
+    mask = ones_;
+  }
+  writer_->append(ids, has_mask_ ? mask : std::span<const std::int32_t>());
+  last_ = ids.back();
+}
+
+/// Tokens of a document that is no conversation, whose template would say how it begins.
+void DocumentWriter::put_framed(std::span<const text::TokenId> ids) {
+  if (ids.empty()) return;
+  if (!has_tokens_) {
+    begin();
+    // A text may be written with its begin-of-text.
+    if (const auto& before = tokenizer_->frame_before(); !before.empty() && ids.front() != before.front())
+      put(before, {});
+  }
+  put(ids, {});
+}
+
+void DocumentWriter::end(bool is_framed) {
+  if (has_tokens_ && is_framed) {
+    put(tokenizer_->frame_behind(), {});
+    if (frame_.end && last_ != *frame_.end) put(std::span(&*frame_.end, 1), {});
+  }
+  if (!has_tokens_) ++empty_documents_;
+  has_tokens_ = false;
+  last_ = -1;
+  ++document_;
+}
+
+void DocumentWriter::write(const EncodedPiece& piece) {
+  std::span<const text::TokenId> ids = piece.ids;
+  if (piece.is_conversation) {
+    if (!ids.empty()) {
+      begin();
+      put(ids, piece.mask);
+    }
+    return end(/*is_framed=*/false);
+  }
+  while (piece.is_text_file && frame_.separator) {
+    const auto found = std::ranges::find(ids, *frame_.separator);
+    if (found == ids.end()) break;
+    const auto count = static_cast<std::size_t>(found - ids.begin());
+    put_framed(ids.first(count));
+    end(/*is_framed=*/true);
+    ids = ids.subspan(count + 1);
+    was_split_ = true;
+  }
+  put_framed(ids);
+  if (!piece.ends) return;
+  // A file that ends with the end-of-text token has no other document behind it.
+  if (has_tokens_ || !was_split_) end(/*is_framed=*/true);
+  was_split_ = false;
+}
+
+}  // namespace sluice::corpus

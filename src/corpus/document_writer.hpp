@@ -1,0 +1,57 @@
+// Documents, piece by piece, into one of two token files.
+#pragma once
+
+#include "base/random.hpp"
+#include "corpus/document_encoder.hpp"
+#include "corpus/staged_token_file.hpp"
+#include "corpus/tokenize.hpp"
+#include "text/tokenizer.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sluice::corpus {
+
+/// What documents get beside their own tokens.
+struct DocumentFrame {
+  std::optional<text::TokenId> end;        ///< behind each document, unless it ends so already
+  std::optional<text::TokenId> separator;  ///< ends a document where it stands in a text file
+  std::int64_t vocab_size = 0;             ///< ids must be below
+};
+
+class DocumentWriter {
+ public:
+  /// All must outlive it; `holdout` may be null.
+  DocumentWriter(const text::Tokenizer& tokenizer, const DocumentFrame& frame, StagedTokenFile& output,
+                 StagedTokenFile* holdout, double holdout_share);
+
+  /// The next piece, which has no fault. Error(kBadData) for an id that the model does not know.
+  void write(const EncodedPiece& piece);
+  [[nodiscard]] std::int64_t empty_documents() const { return empty_documents_; }
+
+ private:
+  void begin();
+  void end(bool is_framed);
+  void put(std::span<const text::TokenId> ids, std::span<const std::int32_t> mask);
+  void put_framed(std::span<const text::TokenId> ids);
+  void require_known(std::span<const text::TokenId> ids) const;
+
+  const text::Tokenizer* tokenizer_;
+  DocumentFrame frame_;
+  StagedTokenFile* output_;
+  StagedTokenFile* holdout_;
+  double holdout_share_;
+  bool has_mask_;
+  RandomStream draw_;
+  std::int64_t document_ = 0;      ///< the number of the one at work, empty ones counted
+  bool has_tokens_ = false;        ///< of the one at work
+  bool was_split_ = false;         ///< the text file at work, at a separator
+  text::TokenId last_ = -1;        ///< its last token
+  TokenWriter* writer_ = nullptr;  ///< of the one at work
+  std::int64_t empty_documents_ = 0;
+  std::vector<std::int32_t> ones_;
+};
+
+}  // namespace sluice::corpus

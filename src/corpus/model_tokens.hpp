@@ -1,0 +1,26 @@
+// What a model's directory says about its tokens beside tokenizer.json.
+#pragma once
+
+#include "corpus/chat_layout.hpp"
+#include "text/tokenizer.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace sluice::corpus {
+
+/// vocab_size of config.json: ids of the model's embedding. Error(kBadData) if there is none.
+[[nodiscard]] std::int64_t read_vocab_size(const std::filesystem::path& directory);
+
+/// The token that ends a document: `wanted` if it is one, else eos_token of tokenizer_config.json, else eos_token_id of config.json
+/// (the first of a list). Error(kUsage) if `wanted` is no token, Error(kBadData) if nothing says one.
+[[nodiscard]] text::TokenId read_end_token(const std::filesystem::path& directory,
+                                           const text::Tokenizer& tokenizer, const std::string& wanted);
+
+/// chat_template.jinja, or chat_template of tokenizer_config.json (the one named "default" of several); its text is empty if there is
+/// none. With the special tokens that tokenizer_config.json names.
+[[nodiscard]] ChatTemplate read_chat_template(const std::filesystem::path& directory);
+
+}  // namespace sluice::corpus

@@ -1,0 +1,87 @@
+// Files of text, cut into documents, in constant memory.
+#pragma once
+
+#include "io/file.hpp"
+#include "text/tokenizer.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice::corpus {
+
+/// Where a document of a text file ends, beside the file's end.
+enum class Documents {
+  kFile,       ///< nowhere
+  kBlank,      ///< at blank lines
+  kEndOfText,  ///< at the end-of-text token, where the text has it
+};
+
+/// What a file holds.
+enum class Format {
+  kByName,  ///< JSONL if its name ends in .jsonl or .ndjson, else text
+  kText,
+  kJsonLines,
+};
+
+/// A document, or a part of one too long for memory.
+struct Piece {
+  std::string bytes;  ///< of text, or a line of JSON
+  bool is_json = false;
+  bool begins = true;      ///< a document; else it goes on with the piece before
+  bool ends = true;        ///< a document
+  std::size_t source = 0;  ///< which file
+  std::int64_t line = 1;   ///< of the file, at which it begins
+};
+
+/// Pieces that are encoded together, about a megabyte; bytes of the sources up to their end.
+struct Batch {
+  std::vector<Piece> pieces;
+  std::int64_t bytes_read = 0;
+};
+
+/// Reads files one after another. Not for several threads at once.
+class SourceReader {
+ public:
+  /// Error(kBadData) if a file is missing or no regular file. `tokenizer` must outlive the reader.
+  SourceReader(std::vector<std::filesystem::path> paths, Format format, Documents documents,
+               const text::Tokenizer& tokenizer);
+
+  /// The next pieces; nothing behind the last file. Error(kBadData) for a document, or a line, that is too long for memory and
+  /// cannot be cut.
+  [[nodiscard]] std::optional<Batch> next();
+  [[nodiscard]] std::int64_t total_bytes() const { return total_bytes_; }
+
+ private:
+  [[nodiscard]] bool fill();
+  void open(std::size_t source);
+  void take_lines(bool at_end, Batch& batch);
+  void take_paragraphs(bool at_end, Batch& batch);
+  void take_text(bool at_end, Batch& batch);
+  void cut_long(Batch& batch);
+  void put(std::size_t bytes, bool ends, Batch& batch);
+  void drop(std::size_t bytes);
+  void require_room(std::string_view what) const;
+  [[nodiscard]] std::string_view left() const { return std::string_view(buffer_).substr(begin_); }
+
+  std::vector<std::filesystem::path> paths_;
+  Format format_;
+  Documents documents_;
+  const text::Tokenizer* tokenizer_;
+  std::int64_t total_bytes_ = 0;
+
+  std::optional<InputFile> file_;
+  std::size_t source_ = 0;  ///< of file_
+  bool is_json_ = false;
+  std::int64_t offset_ = 0;       ///< read of file_
+  std::int64_t read_before_ = 0;  ///< bytes of the files before it
+  std::string buffer_;            ///< what was read and is not handed out: from begin_ on
+  std::size_t begin_ = 0;
+  std::int64_t line_ = 1;         ///< of begin_
+  bool is_inside_ = false;        ///< a document whose first pieces are handed out
+  std::size_t cut_again_at_ = 0;  ///< bytes left at which a cut is worth another look
+};
+
+}  // namespace sluice::corpus

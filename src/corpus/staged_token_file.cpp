@@ -1,0 +1,38 @@
+#include "corpus/staged_token_file.hpp"
+
+#include "base/error.hpp"
+#include "io/file.hpp"
+#include "weights/staged_directory.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace sluice::corpus {
+namespace fs = std::filesystem;
+
+StagedTokenFile::StagedTokenFile(const fs::path& target, bool with_mask) : target_(target) {
+  if (target.filename().empty()) fail(ExitCode::kUsage, "'{}' is no name for a file", target.string());
+  if (fs::exists(fs::symlink_status(target)))
+    fail(ExitCode::kUsage, "{} is there already; remove it, or choose another name", target.string());
+  staging_ = name_beside(target, "tokens");
+  writer_.emplace(staging_, target.string(), with_mask);
+}
+
+StagedTokenFile::~StagedTokenFile() {
+  writer_.reset();
+  std::error_code ignored;
+  if (!staging_.empty()) fs::remove(staging_, ignored);
+}
+
+void StagedTokenFile::commit() {
+  // Unlike a rename, a link replaces nothing.
+  if (::link(staging_.c_str(), target_.c_str()) != 0)
+    fail(ExitCode::kIo, "{} cannot be given its name: {}", target_.string(), errno_text(errno));
+  fs::remove(staging_);
+  staging_.clear();
+  sync_directory(target_.has_parent_path() ? target_.parent_path() : ".");
+}
+
+}  // namespace sluice::corpus

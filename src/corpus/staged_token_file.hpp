@@ -1,0 +1,32 @@
+// A token file that appears whole under its name, or not at all.
+#pragma once
+
+#include "data/token_writer.hpp"
+
+#include <filesystem>
+#include <optional>
+
+namespace sluice::corpus {
+
+class StagedTokenFile {
+ public:
+  /// Writes beside `target` under a hidden name. Error(kUsage) if `target` is there; Error(kIo) if its directory is not, or the
+  /// system refuses.
+  StagedTokenFile(const std::filesystem::path& target, bool with_mask);
+  StagedTokenFile(const StagedTokenFile&) = delete;
+  StagedTokenFile& operator=(const StagedTokenFile&) = delete;
+  ~StagedTokenFile();  ///< removes what has no name yet
+
+  [[nodiscard]] TokenWriter& writer() { return *writer_; }
+  [[nodiscard]] const std::filesystem::path& target() const { return target_; }
+  [[nodiscard]] const std::filesystem::path& staging() const { return staging_; }
+  /// Gives the finished, closed file its name. Error(kIo) if the system refuses, or something has that name by now.
+  void commit();
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path staging_;
+  std::optional<TokenWriter> writer_;
+};
+
+}  // namespace sluice::corpus

@@ -1,0 +1,60 @@
+// Texts and conversations to token files.
+#pragma once
+
+#include "corpus/document_encoder.hpp"
+#include "corpus/source_reader.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace sluice::corpus {
+
+/// What becomes of a line that cannot be read.
+enum class BadLines { kError, kSkip };
+
+struct TokenizeOptions {
+  std::filesystem::path model;  ///< with tokenizer.json and config.json
+  std::vector<std::filesystem::path> sources;
+  std::filesystem::path output;
+  double holdout_share = 0;  ///< of the documents, chosen by their number; into holdout_path(output)
+  Format format = Format::kByName;
+  Documents documents = Documents::kEndOfText;
+  LineOptions line;
+  Loss loss = Loss::kAssistant;
+  std::string end_token;  ///< "": the model's
+  bool adds_end_token = true;
+  BadLines bad_lines = BadLines::kError;
+  int threads = 1;
+  std::function<void(std::int64_t done, std::int64_t total)> progress = [](std::int64_t, std::int64_t) {
+  };  ///< bytes
+  std::function<bool()> stops = [] {
+    return false;
+  };  ///< asked now and then: true ends the work, with nothing written
+};
+
+struct TokenizeReport {
+  std::int64_t tokens = 0;  ///< in the output
+  std::int64_t documents = 0;
+  std::int64_t holdout_tokens = 0;
+  std::int64_t holdout_documents = 0;
+  std::int64_t targets = 0;  ///< tokens that count in the loss, of both files, if there is a mask
+  bool has_mask = false;
+  std::int64_t empty_documents = 0;  ///< left out
+  std::int64_t repairs = 0;          ///< parts that were no UTF-8, read as U+FFFD
+  std::int64_t bad_line_count = 0;
+  std::vector<std::string> bad_lines;  ///< the first of them, "FILE:LINE: reason"
+  bool is_stopped = false;
+};
+
+/// "moby.holdout.h5" for "moby.h5".
+[[nodiscard]] std::filesystem::path holdout_path(const std::filesystem::path& output);
+
+/// Reads the sources and writes the output, and the held-out documents if a share is asked for. The same sources, tokenizer and
+/// options make the same files, whatever the number of threads. Files appear whole, or not at all. Error(kUsage) if an output is
+/// there already; Error(kBadData) for a source or model that cannot be used, and for bad lines unless they are to be skipped.
+[[nodiscard]] TokenizeReport tokenize(const TokenizeOptions& options);
+
+}  // namespace sluice::corpus

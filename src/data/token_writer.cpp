@@ -1,0 +1,70 @@
+#include "data/token_writer.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// Rows of a chunk, and of what waits in memory: 1 MiB of tokens.
+constexpr std::int64_t kBlockRows = 256 * std::int64_t{1024};
+
+hdf5::Dataset growing(hdf5::File& file, const char* path, DType dtype) {
+  return file.create_dataset(path, dtype, {0}, {.block_rows = kBlockRows, .holes = true});
+}
+
+}  // namespace
+
+template <class T>
+void TokenWriter::Column<T>::append(std::span<const T> values) {
+  waiting_.insert(waiting_.end(), values.begin(), values.end());
+  if (std::ssize(waiting_) >= kBlockRows) flush();
+}
+
+template <class T>
+void TokenWriter::Column<T>::flush() {
+  if (waiting_.empty()) return;
+  const std::int64_t count = std::ssize(waiting_);
+  dataset_.set_rows(written_ + count);
+  dataset_.write<T>({{written_}, {count}}, std::span<const T>(waiting_));
+  written_ += count;
+  waiting_.clear();
+}
+
+template <class T>
+void TokenWriter::Column<T>::finish() {
+  flush();
+  const hdf5::Dataset released = std::move(dataset_);
+}
+
+TokenWriter::TokenWriter(const std::filesystem::path& path, const std::string& shown_name, bool with_mask)
+    : file_(hdf5::File::create(path, shown_name)),
+      tokens_(growing(file_, "/tokens", DType::kInt32)),
+      starts_(growing(file_, "/document_starts", DType::kInt64)) {
+  if (with_mask) mask_.emplace(growing(file_, "/loss_mask", DType::kUInt8));
+}
+
+void TokenWriter::begin_document() {
+  const std::int64_t start = token_count();
+  starts_.append({&start, 1});
+}
+
+void TokenWriter::append(std::span<const std::int32_t> tokens, std::span<const std::int32_t> mask) {
+  SLUICE_ASSERT(mask.size() == (mask_ ? tokens.size() : 0), "{} tokens and {} values of a mask",
+                tokens.size(), mask.size());
+  tokens_.append(tokens);
+  if (!mask_) return;
+  mask_->append(mask);
+  targets_ += std::ranges::count(mask, 1);
+}
+
+hdf5::File& TokenWriter::finish() {
+  tokens_.finish();
+  starts_.finish();
+  if (mask_) mask_->finish();
+  return file_;
+}
+
+}  // namespace sluice

@@ -1,0 +1,61 @@
+// Writes a token file: what token_file.hpp reads.
+#pragma once
+
+#include "io/hdf5.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// A file that is written from front to back in constant memory. All calls from one thread, as of all HDF5.
+class TokenWriter {
+ public:
+  /// Creates the file: `tokens` (int32), `document_starts` (int64) and, if wanted, `loss_mask` (uint8: 1 for a token that counts as
+  /// a target). Messages call it `shown_name`. Error(kIo) if it is there or cannot be.
+  TokenWriter(const std::filesystem::path& path, const std::string& shown_name, bool with_mask);
+
+  /// The next tokens begin a document.
+  void begin_document();
+  /// Appends tokens; `mask` has one value for each, or is empty where there is no `loss_mask`. Error(kIo).
+  void append(std::span<const std::int32_t> tokens, std::span<const std::int32_t> mask);
+  /// Writes what is left in memory; nothing can be appended any more. For attributes the file is open until close().
+  /// Error(kIo).
+  hdf5::File& finish();
+  void close() { file_.close(); }
+
+  [[nodiscard]] bool has_mask() const { return mask_.has_value(); }
+  [[nodiscard]] std::int64_t token_count() const { return tokens_.count(); }
+  [[nodiscard]] std::int64_t document_count() const { return starts_.count(); }
+  /// Tokens whose mask is 1.
+  [[nodiscard]] std::int64_t target_count() const { return targets_; }
+
+ private:
+  /// A dataset that grows, and what of it is still in memory.
+  template <class T>
+  class Column {
+   public:
+    Column(hdf5::Dataset dataset) : dataset_(std::move(dataset)) {}
+    void append(std::span<const T> values);
+    void flush();
+    /// Flushes, and lets go of the dataset.
+    void finish();
+    [[nodiscard]] std::int64_t count() const { return written_ + static_cast<std::int64_t>(waiting_.size()); }
+
+   private:
+    hdf5::Dataset dataset_;
+    std::vector<T> waiting_;
+    std::int64_t written_ = 0;
+  };
+
+  hdf5::File file_;
+  Column<std::int32_t> tokens_;
+  Column<std::int64_t> starts_;
+  std::optional<Column<std::int32_t>> mask_;
+  std::int64_t targets_ = 0;
+};
+
+}  // namespace sluice

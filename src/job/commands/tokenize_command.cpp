@@ -1,0 +1,54 @@
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "corpus/tokenize.hpp"
+#include "job/commands/commands.hpp"
+#include "job/console.hpp"
+#include "job/progress_line.hpp"
+#include "job/signal_watch.hpp"
+#include "job/threads.hpp"
+
+namespace sluice {
+namespace {
+
+void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& options, double seconds) {
+  console::line("{}: {} tokens in {} documents, {:.1f} s", options.output.string(), report.tokens,
+                report.documents, seconds);
+  if (options.holdout_share > 0)
+    console::line("{}: {} tokens in {} documents, held out", corpus::holdout_path(options.output).string(),
+                  report.holdout_tokens, report.holdout_documents);
+  if (report.has_mask) console::line("{} tokens count in the loss", report.targets);
+  if (report.empty_documents > 0) console::line("{} empty documents left out", report.empty_documents);
+  if (report.repairs > 0)
+    log::warning("{} places are no UTF-8 and were read as U+FFFD; are the sources in another encoding?",
+                 report.repairs);
+  if (report.bad_line_count > 0)
+    log::warning("{} bad lines left out:{}{}", report.bad_line_count,
+                 lines_of_some(report.bad_lines, report.bad_lines.size()),
+                 report.bad_line_count > std::ssize(report.bad_lines) ? "\n    and more" : "");
+}
+
+}  // namespace
+
+int tokenize_command(corpus::TokenizeOptions options) {
+  if (options.threads == 0) options.threads = usable_cores();
+  SignalWatch watch;
+  SignalWatch::StopRequest stop(watch);
+  options.stops = [&] { return stop.number() != 0; };
+  const Stopwatch clock;
+  ProgressLine progress("tokenize", console::is_terminal());
+  options.progress = [&](std::int64_t done, std::int64_t total) {
+    console::raw(progress.update(done, total, clock.seconds()));
+  };
+  const corpus::TokenizeReport report = corpus::tokenize(options);
+  if (report.is_stopped) {
+    console::report(
+        fmt::format("sluice: {} ended the work; nothing was written", signal_name(stop.number())));
+    return 128 + stop.number();
+  }
+  tell(report, options, clock.seconds());
+  return 0;
+}
+
+}  // namespace sluice
