@@ -146,7 +146,7 @@ void SourceReader::cut_long(Batch& batch) {
   if (left().size() < std::max(kBatch_bytes, cut_again_at_)) return;
   if (const std::size_t cut = tokenizer_->last_cut(left())) return put(cut, /*ends=*/false, batch);
   cut_again_at_ = 2 * left().size();
-  require_room("a document without a line break at which its tokenizer lets it be cut");
+  require_room("a document without a place at which its tokenizer lets it be cut");
 }
 
 }  // namespace sluice::corpus

@@ -8,10 +8,6 @@
 namespace sluice::text {
 namespace {
 
-bool is_ascii_word(char byte) {
-  return ('a' <= byte && byte <= 'z') || ('A' <= byte && byte <= 'Z') || ('0' <= byte && byte <= '9');
-}
-
 bool touches_word_before(std::string_view text, std::size_t at) {
   return at > 0 && has(character_before(text, at).code, kWord);
 }
@@ -121,11 +117,19 @@ void AddedTokenFinder::split(std::string_view text, std::vector<TextPart>& parts
   if (done < text.size()) parts.push_back({text.substr(done)});
 }
 
-bool AddedTokenFinder::keeps_line_breaks() const {
-  return std::ranges::none_of(tokens_, [](const AddedToken& token) {
-    const std::size_t line_break = token.content.find('\n');
-    const bool lies_across = line_break != std::string::npos && line_break + 1 < token.content.size();
-    return lies_across || (token.lstrip && is_ascii_word(token.content[0]));
+bool AddedTokenFinder::allows_cuts() const {
+  const auto lies_across = [](const std::string& content) {
+    for (std::size_t i = 0; i < content.size(); ++i) {
+      if (content[i] == '\n' && i + 1 < content.size()) return true;
+      if (content[i] == ' ' && i > 0 && content[i - 1] != ' ') return true;
+    }
+    return false;
+  };
+  return std::ranges::none_of(tokens_, [&](const AddedToken& token) {
+    const bool takes_line_break = token.lstrip && has(character_at(token.content, 0).code, kLetter | kNumber);
+    const bool takes_blank =
+        token.rstrip && has(character_before(token.content, token.content.size()).code, kLetter);
+    return takes_line_break || takes_blank || lies_across(token.content);
   });
 }
 

@@ -44,9 +44,9 @@ class AddedTokenFinder {
   /// Appends the parts of `text`, in order.
   void split(std::string_view text, std::vector<TextPart>& parts) const;
 
-  /// Whether a text may be cut behind a line break with an ASCII letter or digit on both sides: no token lies across, and
-  /// none that begins there takes the line break.
-  [[nodiscard]] bool keeps_line_breaks() const;
+  /// Whether a text may be cut as Cuts has it (matcher.hpp): no token lies across such a place, or takes blanks from its other
+  /// side.
+  [[nodiscard]] bool allows_cuts() const;
 
  private:
   struct Node {

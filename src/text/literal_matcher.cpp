@@ -17,7 +17,7 @@ class LiteralMatcher : public Matcher {
     if (found == std::string_view::npos) return {text.size(), text.size()};
     return {found, found + text_.size()};
   }
-  [[nodiscard]] bool splits_at_line_breaks() const override { return false; }
+  [[nodiscard]] Cuts cuts() const override { return Cuts::kNowhere; }
 
  private:
   std::string text_;
@@ -34,7 +34,7 @@ class DigitMatcher : public Matcher {
     }
     return {from, from};
   }
-  [[nodiscard]] bool splits_at_line_breaks() const override { return false; }
+  [[nodiscard]] Cuts cuts() const override { return Cuts::kNowhere; }
 };
 
 }  // namespace

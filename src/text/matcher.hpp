@@ -9,6 +9,13 @@
 
 namespace sluice::text {
 
+/// Places at which a text has the same pieces whole and cut in two.
+enum class Cuts {
+  kNowhere,
+  kSingleLineBreaks,  ///< behind a '\n' between a character that is no blank and a letter or number; before a ' ' between letters
+  kLineBreaks,  ///< also behind several '\r' and '\n' there
+};
+
 /// A pattern of a tokenizer. Const calls are safe from several threads.
 class Matcher {
  public:
@@ -19,9 +26,8 @@ class Matcher {
   [[nodiscard]] virtual std::pair<std::size_t, std::size_t> find(std::string_view text,
                                                                  std::size_t from) const = 0;
 
-  /// Whether pieces end and begin, whatever else the text holds, on both sides of a line break that stands between two
-  /// ASCII letters or digits.
-  [[nodiscard]] virtual bool splits_at_line_breaks() const = 0;
+  /// Where a text may be cut, whatever else it holds.
+  [[nodiscard]] virtual Cuts cuts() const = 0;
 };
 
 /// The pattern that ByteLevel splits by (GPT-2's).

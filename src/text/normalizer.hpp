@@ -19,7 +19,7 @@ class Normalizer {
   /// `begins`: whether the text is a beginning, before which Prepend puts its text, and not what continues a text
   /// that was cut.
   [[nodiscard]] std::string apply(std::string_view text, bool begins = true) const;
-  /// Whether nothing happens across, or to, a line break between two ASCII letters or digits.
+  /// Whether nothing happens across, or to, a line break.
   [[nodiscard]] bool keeps_line_breaks() const;
 
  private:

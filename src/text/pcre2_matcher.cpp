@@ -93,7 +93,7 @@ class Pcre2Matcher : public Matcher {
     }
     return none;
   }
-  [[nodiscard]] bool splits_at_line_breaks() const override { return false; }
+  [[nodiscard]] Cuts cuts() const override { return Cuts::kNowhere; }
 
  private:
   /// The compiled code first, and where that comes to a limit, the interpreter, whose stack is larger.

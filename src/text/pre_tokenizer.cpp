@@ -88,11 +88,14 @@ void PreTokenizer::add_metaspace(const JsonNode& node) {
   steps_.back().behavior = Behavior::kMergedWithNext;
 }
 
-bool PreTokenizer::splits_at_line_breaks() const {
-  return !steps_.empty() && std::ranges::all_of(steps_, [](const Step& step) {
-    return step.kind == Step::Kind::kSplit && step.behavior == Behavior::kIsolated &&
-           step.matcher->splits_at_line_breaks();
-  });
+Cuts PreTokenizer::cuts() const {
+  if (steps_.empty()) return Cuts::kNowhere;
+  Cuts cuts = Cuts::kLineBreaks;
+  for (const Step& step : steps_) {
+    const bool isolates = step.kind == Step::Kind::kSplit && step.behavior == Behavior::kIsolated;
+    cuts = std::min(cuts, isolates ? step.matcher->cuts() : Cuts::kNowhere);
+  }
+  return cuts;
 }
 
 bool PreTokenizer::has_patterns() const {

@@ -35,8 +35,8 @@ class PreTokenizer {
   [[nodiscard]] bool has_patterns() const;
   /// Whether words are taken as bytes.
   [[nodiscard]] bool is_byte_level() const { return is_byte_level_; }
-  /// Whether a text may be cut after any line break between two ASCII letters or digits, and has the same words.
-  [[nodiscard]] bool splits_at_line_breaks() const;
+  /// Where a text may be cut and has the same words.
+  [[nodiscard]] Cuts cuts() const;
 
  private:
   enum class Behavior : std::uint8_t {

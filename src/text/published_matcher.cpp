@@ -152,7 +152,9 @@ class PublishedMatcher : public Matcher {
     if (from == text.size()) return {from, from};
     return {from, Scan(rules_, text, from).end()};
   }
-  [[nodiscard]] bool splits_at_line_breaks() const override { return true; }
+  [[nodiscard]] Cuts cuts() const override {
+    return rules_.takes_line_breaks ? Cuts::kLineBreaks : Cuts::kSingleLineBreaks;
+  }
 
  private:
   const Rules& rules_;

@@ -32,20 +32,6 @@ bool Tokenizer::is_special(TokenId id) const {
   return id >= 0 && id < id_count() && is_special_[static_cast<std::size_t>(id)];
 }
 
-std::size_t Tokenizer::last_cut(std::string_view text) const {
-  if (!may_cut_ || text.size() < 3) return 0;
-  const auto is_word = [](char c) {
-    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9');
-  };
-  for (std::size_t at = text.rfind('\n', text.size() - 2); at != std::string_view::npos && at > 0;
-       at = text.rfind('\n', at - 1)) {
-    const auto behind = static_cast<unsigned char>(text[at + 1]);
-    if (!is_word(text[at - 1]) || !is_word(text[at + 1])) continue;
-    if (pre_tokenizer_.splits_at_line_breaks() || bpe_.may_cut_between('\n', behind)) return at + 1;
-  }
-  return 0;
-}
-
 std::int64_t Encoder::append(std::string_view text, std::vector<TokenId>& ids, Continues continues) {
   if (valid_utf8_prefix(text) == text.size()) {
     append_valid(text, continues, ids);

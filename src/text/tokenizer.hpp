@@ -57,7 +57,7 @@ class Tokenizer {
   [[nodiscard]] const std::vector<TokenId>& frame_before() const { return frame_before_; }
   [[nodiscard]] const std::vector<TokenId>& frame_behind() const { return frame_behind_; }
 
-  /// The last place in `text` behind `from` where a text may be cut: the tokens of the two parts, the second of which is
+  /// The last place in `text` where it may be cut: the tokens of the two parts, the second of which is
   /// encoded as a continuation, are those of the whole. 0 if there is none.
   [[nodiscard]] std::size_t last_cut(std::string_view text) const;
 
@@ -69,7 +69,9 @@ class Tokenizer {
   void read_frame(const JsonNode& node);
   void read_template(const JsonNode& node);
   [[nodiscard]] std::vector<TokenId> template_ids(const JsonNode& node, const JsonNode& piece) const;
-  [[nodiscard]] bool keeps_line_breaks() const;
+  [[nodiscard]] bool allows_cuts() const;
+  [[nodiscard]] bool may_cut_behind_line_break(std::string_view text, std::size_t at) const;
+  [[nodiscard]] bool may_cut_before_blank(std::string_view text, std::size_t at) const;
 
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;

@@ -45,7 +45,7 @@ Tokenizer::Tokenizer(const JsonNode& document, const Digest& digest)
       digest_(digest) {
   add_tokens(document);
   if (document.has("post_processor")) read_frame(document.object("post_processor"));
-  may_cut_ = keeps_line_breaks();
+  may_cut_ = allows_cuts();
 }
 
 void Tokenizer::add_tokens(const JsonNode& document) {
@@ -110,11 +110,12 @@ std::vector<TokenId> Tokenizer::template_ids(const JsonNode& node, const JsonNod
   return ids;
 }
 
-/// Whether nothing that comes before the words depends on both sides of a line break between letters or digits.
-bool Tokenizer::keeps_line_breaks() const {
-  return raw_tokens_.keeps_line_breaks() && normalized_tokens_.keeps_line_breaks() &&
-         normalizer_.keeps_line_breaks() &&
-         (pre_tokenizer_.splits_at_line_breaks() || !pre_tokenizer_.has_patterns());
+/// Whether nothing that comes before the words depends on both sides of a cut.
+bool Tokenizer::allows_cuts() const {
+  const bool words_do = pre_tokenizer_.cuts() != Cuts::kNowhere ||
+                        (!pre_tokenizer_.has_patterns() && !pre_tokenizer_.is_byte_level());
+  return raw_tokens_.allows_cuts() && normalized_tokens_.allows_cuts() && normalizer_.keeps_line_breaks() &&
+         words_do;
 }
 
 }  // namespace sluice::text

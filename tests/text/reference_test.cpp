@@ -60,17 +60,23 @@ TEST_P(Family, a_text_that_is_cut_has_the_same_tokens) {
     return;
   }
   Encoder encoder(tokenizer_);
-  for (const std::string text :
-       {"one\ntwo three\n4 five's\n6seven\n\nx", "  a\nb <|im_end|>c\nd\u0301 e\n1", "a\nb\nc\nd"}) {
-    const std::size_t cut = tokenizer_.last_cut(text);
-    ASSERT_GT(cut, 0U);
-    std::vector<TokenId> whole;
-    std::vector<TokenId> parts;
-    encoder.append(text, whole);
-    encoder.append(std::string_view(text).substr(0, cut), parts);
-    encoder.append(std::string_view(text).substr(cut), parts, Continues::kYes);
-    EXPECT_EQ(parts, whole) << text;
-  }
+  const std::vector<std::string> texts = {
+      "one\ntwo three\n4 five's\n6seven\n\nx and so on", "  a\nb <|im_end|>c\nd\u0301 e\n1 2 \n3",
+      "a\r\nb\r\n\r\nc\r\nd and\r\nmore", "\u3002\n\u7b2c\u4e00\n\u4e2d \u3000\n\u6587 \u4e2d\n"};
+  std::size_t cuts = 0;
+  for (const std::string& text : texts)
+    for (std::size_t end = text.size(); end > 0; --end) {
+      const std::size_t cut = tokenizer_.last_cut(std::string_view(text).substr(0, end));
+      if (cut == 0) continue;
+      ++cuts;
+      std::vector<TokenId> whole;
+      std::vector<TokenId> parts;
+      encoder.append(text, whole);
+      encoder.append(std::string_view(text).substr(0, cut), parts);
+      encoder.append(std::string_view(text).substr(cut), parts, Continues::kYes);
+      EXPECT_EQ(parts, whole) << text << "\ncut at " << cut;
+    }
+  EXPECT_GT(cuts, 20U);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Family,
