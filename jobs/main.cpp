@@ -132,7 +132,7 @@ void add_tokenize(CLI::App& app, sluice::corpus::TokenizeOptions& options, Actio
              "auto (by name), text, jsonl");
   add_choice(*command, "--documents", options.documents,
              {{"eot", Documents::kEndOfText}, {"file", Documents::kFile}, {"blank", Documents::kBlank}},
-             "A text file's documents end at: eot (the end token), file (its end), blank (blank lines)");
+             "Where a text's documents end: eot (end token), file, blank (line)");
   command->add_option("--field", options.line.field, "Key of the text in JSONL; left out: a chat, or 'text'");
   command->add_option("--eos", options.end_token, "Token that ends a document; left out: the model's");
   command->add_flag("!--no-eos", options.adds_end_token, "Add no such token");
