@@ -87,7 +87,7 @@ void HelperProcess::end() {
 std::optional<std::string> HelperProcess::ask(std::string_view line, double deadline_seconds,
                                               std::string_view what) {
   if (process_ < 0) return std::nullopt;
-  const Deadline deadline(std::string(what), deadline_seconds);
+  const Deadline deadline(deadline_seconds);
   const auto give_up = [&] {
     end();
     fail(ExitCode::kBadData, "{} took more than {} s", what, deadline_seconds);
