@@ -1,8 +1,8 @@
 #include "conversation.hpp"
 
 #include "comm/run_together.hpp"
+#include "job/answers/model_text.hpp"
 #include "job/console.hpp"
-#include "job/model_text.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -4,8 +4,8 @@
 #include "answer_file.hpp"
 #include "base/clock.hpp"
 #include "generate/generator.hpp"
+#include "job/answers/model_text.hpp"
 #include "job/job.hpp"
-#include "job/model_text.hpp"
 
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 #include "generation.hpp"
 
 #include "comm/run_together.hpp"
-#include "job/prompts.hpp"
+#include "job/answers/prompts.hpp"
 
 #include <nlohmann/json.hpp>
 

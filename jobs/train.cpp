@@ -14,7 +14,7 @@
 #include "job/prepare/batch_options.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/prepare/trainer_options.hpp"
-#include "job/training_state.hpp"
+#include "job/saving/training_state.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
 #include "train/debug_dump.hpp"

@@ -3,7 +3,7 @@
 #include "base/fault.hpp"
 #include "base/log.hpp"
 #include "job/prepare/trainer_options.hpp"
-#include "job/rewind.hpp"
+#include "job/saving/rewind.hpp"
 #include "train/guard/rank_comparison.hpp"
 
 #include <span>

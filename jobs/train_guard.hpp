@@ -2,7 +2,7 @@
 #pragma once
 
 #include "job/job.hpp"
-#include "job/training_state.hpp"
+#include "job/saving/training_state.hpp"
 #include "train/guard/step_guard.hpp"
 #include "train/trainer.hpp"
 

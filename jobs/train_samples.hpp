@@ -2,8 +2,8 @@
 #pragma once
 
 #include "generate/generator.hpp"
+#include "job/answers/model_text.hpp"
 #include "job/job.hpp"
-#include "job/model_text.hpp"
 #include "train/trainer.hpp"
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 
 #include "base/memory.hpp"
 #include "comm/communicator.hpp"
+#include "job/answers/generate_request.hpp"
 #include "job/blueprint.hpp"
-#include "job/generate_request.hpp"
 #include "job/run_directory.hpp"
 #include "job/signal_watch.hpp"
 

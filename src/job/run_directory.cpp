@@ -3,7 +3,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
-#include "job/resume_point.hpp"
+#include "job/saving/resume_point.hpp"
 #include "job/signal_watch.hpp"
 #include "job/target_place.hpp"
 #include "metrics/segments.hpp"

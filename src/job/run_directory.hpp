@@ -29,7 +29,7 @@ class RunDirectory {
  public:
   /// Of a job without job.output nothing is written anywhere. Rank 0 creates the directory, takes its lock and writes job.toml and status.json. Error(kBadConfig) if
   /// another job holds the lock, or if an earlier run left results that this job neither goes on from
-  /// (job/resume_point.hpp) nor may overwrite; Error(kIo) if the system refuses. Results of an earlier run stay
+  /// (job/saving/resume_point.hpp) nor may overwrite; Error(kIo) if the system refuses. Results of an earlier run stay
   /// until new_file(): this job may yet find that it cannot run.
   RunDirectory(const JobConfig& config, const Communicator& comm);
   RunDirectory(const RunDirectory&) = delete;

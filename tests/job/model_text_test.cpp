@@ -1,4 +1,4 @@
-#include "job/model_text.hpp"
+#include "job/answers/model_text.hpp"
 
 #include "base/text.hpp"
 #include "support/expect_error.hpp"

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "comm/outcome.hpp"
+#include "job/answers/generate_request.hpp"
 #include "job/blueprint.hpp"
-#include "job/generate_request.hpp"
 #include "job/signal_watch.hpp"
 
 #include <memory>

@@ -15,8 +15,8 @@
 #include "job/prepare/save_plan.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/prepare/workload.hpp"
-#include "job/resume_point.hpp"
 #include "job/run_directory.hpp"
+#include "job/saving/resume_point.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,11 +1,11 @@
 #include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "config/domain.hpp"
+#include "job/answers/model_text.hpp"
 #include "job/commands/attempt.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
-#include "job/model_text.hpp"
 
 #include <algorithm>
 #include <system_error>

@@ -18,7 +18,7 @@
 #include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/process_limits.hpp"
 #include "job/prepare/start_notes.hpp"
-#include "job/resume_point.hpp"
+#include "job/saving/resume_point.hpp"
 #include "job/signal_watch.hpp"
 #include "job/threads.hpp"
 

@@ -1,7 +1,7 @@
 // What a command line asks of a model, beside the settings of [generate].
 #pragma once
 
-#include "job/prompts.hpp"
+#include "job/answers/prompts.hpp"
 #include "text/tokenizer.hpp"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "job/resume_point.hpp"
+#include "job/saving/resume_point.hpp"
 
 #include "base/error.hpp"
 #include "io/file.hpp"

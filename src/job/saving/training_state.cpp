@@ -1,4 +1,4 @@
-#include "job/training_state.hpp"
+#include "job/saving/training_state.hpp"
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
@@ -8,7 +8,7 @@
 #include "comm/run_together.hpp"
 #include "job/console.hpp"
 #include "job/prepare/save_plan.hpp"
-#include "job/resume_point.hpp"
+#include "job/saving/resume_point.hpp"
 #include "job/target_place.hpp"
 #include "weights/staged_directory.hpp"
 #include "weights/weight_files.hpp"

@@ -1,4 +1,4 @@
-#include "job/rewind.hpp"
+#include "job/saving/rewind.hpp"
 
 #include "base/bytes.hpp"
 #include "checkpoint/restore.hpp"

@@ -1,4 +1,4 @@
-#include "job/model_text.hpp"
+#include "job/answers/model_text.hpp"
 
 #include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"

@@ -1,4 +1,4 @@
-#include "job/prompts.hpp"
+#include "job/answers/prompts.hpp"
 
 #include "base/error.hpp"
 #include "base/text.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "corpus/chat_layout.hpp"
-#include "job/prompts.hpp"
+#include "job/answers/prompts.hpp"
 #include "text/tokenizer.hpp"
 
 #include <cstdint>
