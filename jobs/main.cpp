@@ -277,8 +277,7 @@ void add_metrics(CLI::App& app, sluice::MergeArguments& arguments, Action& actio
 }
 
 void add_chat(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "chat", "Talk with a model in the terminal, under mpirun or srun, or alone as one rank");
+  CLI::App* command = app.add_subcommand("chat", "Talk with a model in the terminal, with or without mpirun");
   command->add_option("source", arguments.source, "Model directory, run, or saved step")->required();
   command->add_option("--system", arguments.system, "What the model is told before the conversation");
   add_answer_settings(*command, arguments);

@@ -138,6 +138,15 @@ std::filesystem::path place_of(const std::string& source, const std::string& fil
   return std::filesystem::exists(beside, error) ? beside : std::filesystem::path(source);
 }
 
+/// Whether a dataset of that shape has what is selected of it.
+bool reaches(hid_t selection, const std::vector<std::int64_t>& shape, const Doing& doing) {
+  std::array<hsize_t, H5S_MAX_RANK> begin{}, last{};
+  check(H5Sget_select_bounds(selection, begin.data(), last.data()), doing);
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (last[i] >= static_cast<hsize_t>(shape[i])) return false;
+  return true;
+}
+
 /// One part of a virtual dataset: what is wrong with it, or "". `elements` grows by those it covers.
 std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elements, const Doing& doing) {
   const std::string source = name_in(
@@ -151,7 +160,9 @@ std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elem
   const Handle target = own<H5Sclose>(H5Pget_virtual_vspace(creation, part), doing);
   const Handle taken = own<H5Sclose>(H5Pget_virtual_srcspace(creation, part), doing);
   const hssize_t covered = H5Sget_select_npoints(target.id());
-  if (covered <= 0 || H5Sget_select_npoints(taken.id()) != covered)
+  // Of a source that is taken whole the file does not say the shape.
+  const bool takes_all = H5Sget_select_type(taken.id()) == H5S_SEL_ALL;
+  if (covered <= 0 || (!takes_all && H5Sget_select_npoints(taken.id()) != covered))
     return fmt::format("its source {} is mapped without an end", printable(source));
   elements += covered;
   const std::filesystem::path place = place_of(source, std::string(doing.file));
@@ -160,13 +171,10 @@ std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elem
     return fmt::format("its sources {} are not there", printable(source));
   const Dataset data = File::open(place).dataset(dataset.starts_with('/') ? dataset : "/" + dataset);
   if (data.is_virtual()) return fmt::format("its source {} is virtual as well", printable(source));
-  std::array<hsize_t, H5S_MAX_RANK> begin{}, last{};
-  check(H5Sget_select_bounds(taken.id(), begin.data(), last.data()), doing);
   const std::vector<std::int64_t> shape = data.shape();
-  for (std::size_t i = 0; i < shape.size(); ++i)
-    if (last[i] >= static_cast<hsize_t>(shape[i]))
-      return fmt::format("its source {} ends too early: {} has the shape {}", printable(source), dataset,
-                         shape_text(shape));
+  if (takes_all ? element_count(shape) < covered : !reaches(taken.id(), shape, doing))
+    return fmt::format("its source {} ends too early: {} has the shape {}", printable(source), dataset,
+                       shape_text(shape));
   const std::string reason = data.unreadable_reason();
   return reason.empty() ? ""
                         : fmt::format("its source {} cannot be read whole: {}", printable(source), reason);
