@@ -97,7 +97,7 @@ void AnswerFile::read_earlier() {
 void AnswerFile::append(std::size_t prompt, json answer) {
   answer["prompt"] = prompt;
   answer["job"] = digest_of_prompt(prompt);
-  file_ << answer.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
+  file_ << answer.dump(-1, ' ', false, json::error_handler_t::replace) << '\n' << std::flush;
   if (!file_) fail(ExitCode::kIo, "generate.output: cannot write {}: {}", path_.string(), errno_text(errno));
 }
 

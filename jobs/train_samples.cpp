@@ -72,7 +72,7 @@ void TrainSamples::take(std::int64_t step, const Generation& answer) const {
   sample["step"] = step;
   const std::filesystem::path file = context_.directory.file(context_.config().generate.output);
   std::ofstream out(file, std::ios::app);
-  out << sample.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+  out << sample.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
   if (!out) fail(ExitCode::kIo, "generate.output: cannot write {}: {}", file.string(), errno_text(errno));
 }
 

@@ -22,7 +22,7 @@ struct Crash {
 constexpr std::array<Crash, 5> kCrashes{
     {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"}, {SIGABRT, "SIGABRT"}}};
 constexpr unsigned kCrashSeconds = 5;  // a full pipe may never take the text
-constexpr std::size_t kStackBytes = 64 * 1024;
+constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
 
 std::atomic<int> own_rank{-1}, rank_count{0};
 std::atomic<NodeFlags*> node_flags{nullptr};

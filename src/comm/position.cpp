@@ -36,7 +36,7 @@ void enter(std::string_view name) {
   const int next = 1 - section.load();
   Name& text = sections[static_cast<std::size_t>(next)];
   text.fill('\0');
-  std::copy_n(name.data(), std::min(name.size(), text.size() - 1), text.data());
+  name.copy(text.data(), text.size() - 1);
   section = next;
   progress_at = now();
 }

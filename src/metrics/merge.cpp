@@ -63,7 +63,7 @@ std::vector<std::string> row_datasets(const hdf5::File& file) {
        {std::string("/train"), phases, std::string("/moe"), std::string("/memory")}) {
     if (!file.exists(group)) continue;
     for (const std::string& name : file.children(group))
-      if (const std::string path = group + "/" + name; path != phases && !is_former_name(path))
+      if (const std::string path = fmt::format("{}/{}", group, name); path != phases && !is_former_name(path))
         paths.push_back(path);
   }
   return paths;

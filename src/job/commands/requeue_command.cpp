@@ -30,16 +30,14 @@ struct Restarts {
 
 Restarts read_restarts(const fs::path& file, const std::string& job) {
   constexpr std::int64_t kMostBytes = 64 * kKiB;
-  try {
+  Restarts restarts{job, 0, 0, -1};
+  // Without the file the job has not been requeued before; one that cannot be read is another program's.
+  static_cast<void>(outcome_of([&] {
     const auto record = nlohmann::json::parse(read_text_file(file, kMostBytes));
     if (record.at("slurm_job") == job)
-      return {job, record.at("count"), record.at("without_progress"), record.at("saved_step")};
-  } catch (const Error&) {
-    // There is none: the job has not been requeued before.
-  } catch (const nlohmann::json::exception&) {
-    // Another program's.
-  }
-  return {job, 0, 0, -1};
+      restarts = {job, record.at("count"), record.at("without_progress"), record.at("saved_step")};
+  }));
+  return restarts;
 }
 
 void write_restarts(const fs::path& file, const Restarts& restarts) {
