@@ -21,9 +21,9 @@ constexpr char32_t kSyllableCount = kLeadCount * kVowelCount * kTrailCount;
 void append_decomposed(std::u32string& out, char32_t code) {
   if (code - kSyllables < kSyllableCount) {
     const char32_t index = code - kSyllables;
-    out += kLeads + index / (kVowelCount * kTrailCount);
-    out += kVowels + index / kTrailCount % kVowelCount;
-    if (index % kTrailCount != 0) out += kTrails + index % kTrailCount;
+    out.push_back(kLeads + index / (kVowelCount * kTrailCount));
+    out.push_back(kVowels + index / kTrailCount % kVowelCount);
+    if (index % kTrailCount != 0) out.push_back(kTrails + index % kTrailCount);
     return;
   }
   const auto found = std::ranges::lower_bound(data::kDecompositions, code, {}, &data::Decomposition::code);

@@ -112,7 +112,7 @@ std::string TokenTextJoiner::add_bytes(std::string_view bytes) {
 
 /// The text of the bytes that wait; U+FFFD for each of them if together they are no text.
 std::string TokenTextJoiner::take_byte_run() {
-  const std::string run = std::exchange(waiting_, {});
+  std::string run = std::exchange(waiting_, {});
   if (valid_utf8_prefix(run) == run.size()) return run;
   std::string out;
   for (std::size_t i = 0; i < run.size(); ++i) out += kReplacement;
