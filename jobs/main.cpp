@@ -187,6 +187,24 @@ void add_checkpoint(CLI::App& app, sluice::CheckpointArguments& arguments, Actio
   part->add_option("--step", arguments.step, "Which; left out: the newest");
 }
 
+void add_report(CLI::App& app, sluice::ReportArguments& arguments, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("report", "Write one HTML page that shows runs: loss, speed, memory, experts");
+  command->add_option("run", arguments.runs, "Run directories, which may still be running")->required();
+  command->add_option("-o,--output", arguments.output,
+                      "File to write; left out: report.html in the first run");
+  command->callback([&] { action = [&] { return sluice::report_command(arguments); }; });
+}
+
+void add_top(CLI::App& app, sluice::TopArguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand("top", "Watch a run: loss, tokens/s, memory, experts");
+  command->add_option("run", arguments.run, "Run directory")->required();
+  command->add_option("--every", arguments.seconds, "Seconds between two looks")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  command->callback([&] { action = [&] { return sluice::top_command(arguments); }; });
+}
+
 /// An option whose value becomes that of a key of [generate].
 void add_setting(CLI::App& command, std::vector<std::string>& settings, const std::string& option,
                  const std::string& key, const std::string& help) {
@@ -267,13 +285,26 @@ void add_status(CLI::App& app, sluice::StatusArguments& arguments, Action& actio
   command->callback([&] { action = [&] { return sluice::status_command(arguments); }; });
 }
 
-void add_metrics(CLI::App& app, sluice::MergeArguments& arguments, Action& action) {
+/// "metrics merge RUN" and its like.
+void add_metrics(CLI::App& app, sluice::MergeArguments& arguments, sluice::MetricsExportArguments& exporting,
+                 Action& action) {
   CLI::App* command = app.add_subcommand("metrics", "Metrics files of a run");
   command->require_subcommand(1);
   CLI::App* part = command->add_subcommand("merge", "Join the metrics files of a run that was resumed");
   part->add_option("run", arguments.run, "Run directory, or the first of its metrics files")->required();
   part->add_option("-o,--output", arguments.output, "File to write, which may not be there yet")->required();
   part->callback([&] { action = [&] { return sluice::metrics_merge_command(arguments); }; });
+  part = command->add_subcommand("export", "Write them in another format");
+  part->add_option("run", exporting.run, "Run directory")->required();
+  CLI::Option_group* format = part->add_option_group("format");
+  format->add_flag("--csv", exporting.csv, "A line a step, a column for each number");
+  format->add_flag("--jsonl", exporting.jsonl, "An object a step");
+  format->add_flag("--tensorboard", exporting.tensorboard, "An event file, in a directory");
+  format->require_option(1);
+  part->add_option(
+      "-o,--output", exporting.output,
+      "File or directory to write; left out: metrics.csv, metrics.jsonl or tensorboard in the run");
+  part->callback([&] { action = [&] { return sluice::metrics_export_command(arguments); }; });
 }
 
 void add_chat(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {
@@ -330,6 +361,9 @@ int parse_and_act(int argc, char** argv) {
   sluice::RequeueArguments requeue;
   sluice::StatusArguments status_of;
   sluice::MergeArguments merge;
+  sluice::ReportArguments report;
+  sluice::MetricsExportArguments metrics_export;
+  sluice::TopArguments top;
   launch.command = take_rank_command(words);
   generate.words = launch.command.empty() ? words : launch.command;
   add_run(app, job, action);
@@ -345,8 +379,10 @@ int parse_and_act(int argc, char** argv) {
   add_submit(app, submit, action);
   add_requeue(app, requeue, action);
   add_status(app, status_of, action);
-  add_metrics(app, merge, action);
+  add_metrics(app, merge, metrics_export, action);
   add_chat(app, generate, action);
+  add_report(app, report, action);
+  add_top(app, top, action);
   const std::string first = words.empty() ? "" : words.front();
   if (first == "help" && words.size() == 1) {
     std::cout << app.help() << std::flush;

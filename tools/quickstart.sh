@@ -1,7 +1,8 @@
 #!/bin/bash
 # From a fresh clone to a model that writes in one command: packages, build, a random Mixture-of-Experts checkpoint of about
 # 63 M parameters, a book made into tokens with a part held out, training over 3 ranks, the trained model exported and
-# evaluated on the part that it has not seen, a few sentences from it, and a plot.
+# evaluated on the part that it has not seen, a few sentences from it, a page that
+# shows the run, and a plot.
 #   tools/quickstart.sh [--set table.key=value]...     further words go to `sluice run`
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -60,9 +61,13 @@ step "what it writes after 'Call me Ishmael.'"
 step "plot"
 tools/plot_metrics "$run/metrics.h5" -o "$run/metrics.png" || fail "the plot failed; the numbers are in $run/metrics.h5"
 
+step "report"
+"$sluice" report "$run" || fail "the report could not be written; the numbers are in $run/metrics.h5"
+
 cat <<END
 
 Done in $SECONDS s.
+  report    file://$PWD/$run/report.html     a page for a browser: loss, speed, memory, experts
   plot      $run/metrics.png     loss, tokens per second, gradient norm, learning rate
   numbers   $run/metrics.h5      h5dump -n 1 $run/metrics.h5 lists them with their units
   job       $run/job.toml        every setting of this run

@@ -34,10 +34,11 @@ ALLOWED = {
     "verify": BELOW_EXPORT,
     "load": ["verify", *BELOW_EXPORT, "config"],
     "metrics": ["io", "base"],
+    "report": ["metrics", "io", "base"],
     "checkpoint": BELOW_TRAIN,
     "train": ["checkpoint", *BELOW_TRAIN],
     "generate": ["train", "decoder", "plan", "model", "shard", "manifest", "ops", "comm", "base"],
-    "job": ["train", "checkpoint", *(folder for folder in BELOW_TRAIN if folder not in ("ops", "decoder"))],
+    "job": ["train", "checkpoint", "report", *(folder for folder in BELOW_TRAIN if folder not in ("ops", "decoder"))],
     "jobs": ["job", "generate", "train", "checkpoint", *BELOW_TRAIN],
 }
 

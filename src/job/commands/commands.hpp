@@ -141,4 +141,26 @@ int checkpoint_verify_command(const CheckpointArguments& arguments);
 /// Writes a Hugging Face directory from the weights of a step, in a few buffers of some MiB.
 int checkpoint_export_command(const CheckpointArguments& arguments);
 
+struct ReportArguments {
+  std::vector<std::filesystem::path> runs;  ///< directories
+  std::filesystem::path output;             ///< "": report.html in the first of them
+};
+/// Writes one HTML page of runs of trainings, which may still go on: Error(kBadData) if one has no metrics.
+int report_command(const ReportArguments& arguments);
+
+struct MetricsExportArguments {
+  std::filesystem::path run;
+  bool csv = false, jsonl = false, tensorboard = false;  ///< one of them
+  std::filesystem::path output;  ///< "": in the run: metrics.csv, metrics.jsonl, tensorboard/
+};
+/// Writes the metrics of a training in another format: Error(kBadData) if it has none.
+int metrics_export_command(const MetricsExportArguments& arguments);
+
+struct TopArguments {
+  std::filesystem::path run;
+  double seconds = 2;  ///< between two looks
+};
+/// Shows where a run is, from its files alone: on a terminal again and again until the job has ended, elsewhere once.
+int top_command(const TopArguments& arguments);
+
 }  // namespace sluice

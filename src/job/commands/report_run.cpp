@@ -1,0 +1,137 @@
+#include "job/commands/report_run.hpp"
+
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "checkpoint/step_directory.hpp"
+#include "io/file.hpp"
+#include "job/commands/run_files.hpp"
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+std::string name_of(const fs::path& directory) {
+  const fs::path whole = fs::absolute(directory).lexically_normal();
+  return printable((whole.has_filename() ? whole : whole.parent_path()).filename().string());
+}
+
+/// Text of a value; "" for none.
+std::string text_of(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() ? "" : json_text(*found);
+}
+
+void add_status(const RunFiles& files, Facts& facts) {
+  const std::map<std::string, std::string> status = files.status();
+  for (const auto& [key, label] : {std::pair{"state", "state"},
+                                   {"message", "message"},
+                                   {"exit_code", "exit code"},
+                                   {"started", "started"},
+                                   {"updated", "updated"}})
+    if (const auto found = status.find(key); found != status.end()) facts.emplace_back(label, found->second);
+}
+
+void add_metrics_facts(const JoinedMetrics& metrics, Facts& facts) {
+  facts.emplace_back("steps", fmt::format("{} to {}", metrics.steps().front(), metrics.steps().back()));
+  if (const auto files = metrics.segment_starts().size(); files > 1)
+    facts.emplace_back("metrics files", fmt::format("{}", files));
+  if (const JoinedColumn* left_out = metrics.find("train/left_out"); left_out != nullptr) {
+    const std::vector<double> rows = metrics.read(*left_out, 0, metrics.rows());
+    facts.emplace_back("updates left out", fmt::format("{}", std::ranges::count(rows, 1.0)));
+  }
+  if (const JoinedColumn* ranks = metrics.find("memory/peak_bytes"); ranks != nullptr)
+    facts.emplace_back("ranks", fmt::format("{}", ranks->elements()));
+  for (const auto& [key, label] : {std::pair{"host", "host of rank 0"},
+                                   {"program", "program"},
+                                   {"version", "version"},
+                                   {"git_revision", "revision"},
+                                   {"structure_hash", "structure hash"}})
+    if (const std::string text = metrics.text(key); !text.empty()) facts.emplace_back(label, text);
+}
+
+void add_job_facts(const JobConfig& config, Facts& facts) {
+  facts.emplace_back("model", config.model.path.string());
+  facts.emplace_back("tokens", config.data.tokens.string());
+  facts.emplace_back("a step", fmt::format("{} sequences of {} tokens", config.train.batch_sequences,
+                                           config.data.sequence_length));
+}
+
+std::vector<std::string> checkpoint_row(const StepPlace& place) {
+  try {
+    const SavedStep step = read_saved_step(place.path);
+    return {fmt::format("{}", place.step), step.saved, fmt::format("{}", step.world_size),
+            format_bytes(step.bytes()), "whole"};
+  } catch (const Error& error) {
+    return {fmt::format("{}", place.step), "-", "-", "-", error.what()};
+  }
+}
+
+/// A line of the file of answers that a training has added to; nothing of another form.
+std::optional<ReportSample> sample_of(const std::string& line) {
+  const json sample = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!sample.is_object() || !sample.contains("step") || !sample["step"].is_number_integer())
+    return std::nullopt;
+  const std::string text = text_of(sample, "text");
+  return ReportSample{sample["step"].get<std::int64_t>(), text_of(sample, "id"),
+                      sample.contains("text") ? text : text_of(sample, "tokens")};
+}
+
+std::vector<ReportSample> read_samples(const fs::path& file) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
+  std::vector<ReportSample> samples;
+  std::error_code error;
+  if (!fs::exists(file, error)) return samples;
+  const std::string text = read_text_file(file, kMostBytes);
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    if (auto sample = sample_of(text.substr(begin, end - begin))) samples.push_back(std::move(*sample));
+  return samples;
+}
+
+/// Does one part; what it throws becomes a note.
+template <class Part>
+void noting(std::vector<std::string>& notes, Part part) {
+  try {
+    part();
+  } catch (const Error& error) {
+    notes.emplace_back(error.what());
+  }
+}
+
+}  // namespace
+
+ReportRun read_report_run(const fs::path& directory) {
+  const RunFiles files = find_run_files(directory);
+  ReportRun run{name_of(directory), files.metrics()};
+  if (!files.job_refusal.empty()) run.notes.push_back(files.job_refusal);
+  noting(run.notes, [&] { add_status(files, run.facts); });
+  add_metrics_facts(run.metrics, run.facts);
+  if (files.config) {
+    add_job_facts(*files.config, run.facts);
+    for (const fs::path& file : files.config->evaluate.tokens)
+      run.held_out_files.push_back(printable(file.filename().string()));
+  }
+  run.job = run.metrics.text("job_toml");
+  noting(run.notes, [&] {
+    for (const StepPlace& place : list_steps(files.checkpoints()))
+      run.checkpoints.push_back(checkpoint_row(place));
+  });
+  noting(run.notes, [&] { run.samples = read_samples(files.answers()); });
+  return run;
+}
+
+}  // namespace sluice

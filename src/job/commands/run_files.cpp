@@ -1,0 +1,73 @@
+#include "job/commands/run_files.hpp"
+
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "checkpoint/step_directory.hpp"
+#include "io/file.hpp"
+#include "metrics/segments.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <system_error>
+#include <vector>
+
+namespace sluice {
+namespace fs = std::filesystem;
+
+std::string json_text(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>()
+                           : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+fs::path RunFiles::answers() const {
+  return directory / (config ? config->generate.output : GenerateSettings().output);
+}
+
+fs::path RunFiles::checkpoints() const {
+  // job.output is the directory's name when the run began: it may have been moved since.
+  if (config && !config->checkpoint.path.empty()) return checkpoint_directory(*config);
+  return directory / "checkpoints";
+}
+
+std::map<std::string, std::string> RunFiles::status() const {
+  const fs::path file = directory / "status.json";
+  std::error_code error;
+  if (!fs::exists(file, error)) return {};
+  const auto status = nlohmann::json::parse(read_text_file(file, kMiB), nullptr, /*allow_exceptions=*/false);
+  if (!status.is_object()) fail(ExitCode::kBadData, "{}: expected a JSON object", file.string());
+  std::map<std::string, std::string> values;
+  for (const auto& [key, value] : status.items()) values[key] = json_text(value);
+  return values;
+}
+
+fs::path RunFiles::metrics_file() const {
+  return directory / (config ? config->metrics.file : MetricsSettings().file);
+}
+
+JoinedMetrics RunFiles::metrics() const {
+  const std::vector<fs::path> segments = existing_segments(metrics_file());
+  if (segments.empty())
+    fail(ExitCode::kBadData, "{}: there is no such file; expected the directory of a run that has metrics",
+         metrics_file().string());
+  JoinedMetrics metrics(segments);
+  if (metrics.rows() == 0)
+    fail(ExitCode::kBadData, "{}: there are no rows of steps yet", metrics_file().string());
+  return metrics;
+}
+
+RunFiles find_run_files(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error))
+    fail(ExitCode::kBadData, "{}: there is no such directory; expected that of a run", directory.string());
+  RunFiles files{directory};
+  const fs::path job = directory / "job.toml";
+  if (!fs::exists(job, error)) return files;
+  try {
+    files.config = load_job_config(job);
+  } catch (const Error& refusal) {
+    files.job_refusal = refusal.what();
+  }
+  return files;
+}
+
+}  // namespace sluice

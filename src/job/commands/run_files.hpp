@@ -1,0 +1,38 @@
+// Where the files of a run lie, by its copy of the job.
+#pragma once
+
+#include "config/job_config.hpp"
+#include "report/joined_metrics.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace sluice {
+
+struct RunFiles {
+  std::filesystem::path directory;
+  /// job.toml. Nothing where there is none, or none that this version reads: then files are taken to have their usual names.
+  std::optional<JobConfig> config{};
+  std::string job_refusal{};  ///< why it is not read, or ""
+
+  [[nodiscard]] std::filesystem::path answers() const;
+  [[nodiscard]] std::filesystem::path checkpoints() const;
+  /// Values of status.json by key, as text; none where there is no such file. Error(kBadData) if it is no JSON object.
+  [[nodiscard]] std::map<std::string, std::string> status() const;
+  /// The first of them.
+  [[nodiscard]] std::filesystem::path metrics_file() const;
+  /// With at least one row. Error(kBadData).
+  [[nodiscard]] JoinedMetrics metrics() const;
+};
+
+/// A text without its quotes, any other value as JSON.
+[[nodiscard]] std::string json_text(const nlohmann::json& value);
+
+/// Error(kBadData) if there is no such directory.
+[[nodiscard]] RunFiles find_run_files(const std::filesystem::path& directory);
+
+}  // namespace sluice

@@ -1,0 +1,199 @@
+#include "report/joined_metrics.hpp"
+
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "metrics/schema.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+constexpr const char* kStep = "/train/step";
+constexpr const char* kPhases = "/train/phase_seconds";
+
+// A file may claim any size: no row of ours is larger, and no run has more steps.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 24, kMostRows = std::int64_t{1} << 26;
+
+/// Without a last row that was never finished. Error(kBadData) unless they ascend.
+std::vector<std::int64_t> read_steps(const hdf5::File& file) {
+  if (!file.exists("/train") || !file.exists(kStep))
+    fail(ExitCode::kBadData, "{} has no dataset {}: it is not the metrics file of a training", file.name(),
+         kStep);
+  const hdf5::Dataset dataset = file.dataset(kStep);
+  const Shape shape = dataset.shape();
+  if (shape.size() != 1 || !dataset.is_integer() || shape[0] > kMostRows)
+    fail(ExitCode::kBadData, "{}: {} has the shape {}; expected one whole number for each step", file.name(),
+         kStep, shape_text(shape));
+  if (const std::string reason = dataset.unreadable_reason(); !reason.empty())
+    fail(ExitCode::kBadData, "{}: {} cannot be read: {}", file.name(), kStep, reason);
+  std::vector<std::int64_t> steps = dataset.read<std::int64_t>();
+  while (!steps.empty() && steps.back() == 0) steps.pop_back();
+  if (std::ranges::adjacent_find(steps, std::greater_equal<>()) != steps.end())
+    fail(ExitCode::kBadData, "{}: the numbers in {} do not ascend", file.name(), kStep);
+  return steps;
+}
+
+bool is_former_name(const std::string& path) {
+  const std::vector<FormerName> names = former_names();
+  return std::ranges::find(names, path, &FormerName::path) != names.end();
+}
+
+/// Names go into headers of tables as they are.
+bool is_column_name(const std::string& name) {
+  return !name.empty() &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
+}
+
+Shape row_shape_of(const hdf5::File& file, const std::string& path, const hdf5::Dataset& dataset,
+                   std::int64_t rows) {
+  Shape shape = dataset.shape();
+  if (shape.empty() || shape[0] < rows || (!dataset.is_integer() && !dataset.is_floating()))
+    fail(ExitCode::kBadData, "{}: {} has the shape {}; expected a row of numbers for each of {} steps",
+         file.name(), path, shape_text(shape), rows);
+  shape.erase(shape.begin());
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) {
+    elements = size > kMostElements ? size : elements * size;
+    if (elements > kMostElements)
+      fail(ExitCode::kBadData, "{}: a row of {} has the shape {}, more than a run can have", file.name(),
+           path, shape_text(shape));
+  }
+  return shape;
+}
+
+}  // namespace
+
+std::int64_t JoinedColumn::elements() const {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  return count;
+}
+
+JoinedMetrics::JoinedMetrics(std::span<const std::filesystem::path> segments) {
+  for (const std::filesystem::path& path : segments) open(path);
+  find_columns();
+}
+
+void JoinedMetrics::open(const std::filesystem::path& path) {
+  Segment segment{hdf5::File::open(path)};
+  const std::vector<std::int64_t> steps = read_steps(segment.file);
+  // Steps that this segment begins with or goes past were trained again.
+  if (!steps.empty()) steps_.erase(std::ranges::lower_bound(steps_, steps.front()), steps_.end());
+  for (Segment& earlier : segments_)
+    earlier.kept = std::clamp<std::int64_t>(rows() - earlier.first, 0, earlier.kept);
+  segment.first = rows();
+  segment.kept = std::ssize(steps);
+  steps_.insert(steps_.end(), steps.begin(), steps.end());
+  segments_.push_back(std::move(segment));
+}
+
+void JoinedMetrics::find_columns() {
+  for (const Segment& segment : segments_)
+    for (const char* group : {"/train", kPhases, "/moe", "/memory"})
+      if (segment.kept > 0 && segment.file.exists(group)) add_columns(segment, group);
+  std::ranges::sort(columns_, {}, &JoinedColumn::name);
+}
+
+void JoinedMetrics::add_columns(const Segment& segment, const std::string& group) {
+  for (const std::string& name : segment.file.children(group)) {
+    const std::string path = fmt::format("{}/{}", group, name);
+    if (!is_column_name(name))
+      fail(ExitCode::kBadData, "{}: {} in {} is no name of a column", segment.file.name(), printable(name),
+           group);
+    if (path == kPhases || path == kStep || is_former_name(path)) continue;
+    const hdf5::Dataset dataset = segment.file.dataset(path);
+    Shape shape = row_shape_of(segment.file, path, dataset, segment.kept);
+    const auto known = std::ranges::find(columns_, path.substr(1), &JoinedColumn::name);
+    if (known == columns_.end()) {
+      columns_.push_back({path.substr(1), std::move(shape), dataset.is_integer(),
+                          segment.file.text_attribute(path, "units")});
+      continue;
+    }
+    if (shape.size() == 1 && known->shape.size() == 1)
+      known->shape[0] = std::max(known->shape[0], shape[0]);  // another number of ranks
+    else if (shape != known->shape)
+      fail(ExitCode::kBadData, "{}: a row of {} has the shape {}, and {} in an earlier segment",
+           segment.file.name(), path, shape_text(shape), shape_text(known->shape));
+  }
+}
+
+const JoinedColumn* JoinedMetrics::find(std::string_view name) const {
+  const auto found = std::ranges::find(columns_, name, &JoinedColumn::name);
+  return found == columns_.end() ? nullptr : &*found;
+}
+
+const JoinedMetrics::Segment& JoinedMetrics::segment_of(std::int64_t row) const {
+  const auto holds = [row](const Segment& segment) {
+    return row >= segment.first && row < segment.first + segment.kept;
+  };
+  return *std::ranges::find_if(segments_, holds);
+}
+
+std::vector<double> JoinedMetrics::read(const JoinedColumn& column, std::int64_t first,
+                                        std::int64_t count) const {
+  SLUICE_ASSERT(first >= 0 && count >= 0 && first + count <= rows(), "rows {} + {} of {}", first, count,
+                rows());
+  const std::int64_t width = column.elements();
+  std::vector<double> values(static_cast<std::size_t>(count * width),
+                             std::numeric_limits<double>::quiet_NaN());
+  for (std::int64_t done = 0; done < count;) {
+    const Segment& segment = segment_of(first + done);
+    const std::int64_t row = first + done - segment.first;
+    const std::int64_t part = std::min(count - done, segment.kept - row);
+    read_part(segment, column, row, part,
+              std::span(values).subspan(static_cast<std::size_t>(done * width),
+                                        static_cast<std::size_t>(part * width)));
+    done += part;
+  }
+  return values;
+}
+
+void JoinedMetrics::read_part(const Segment& segment, const JoinedColumn& column, std::int64_t row,
+                              std::int64_t count, std::span<double> out) const {
+  const std::string path = "/" + column.name;
+  if (!segment.file.exists(path)) return;
+  const hdf5::Dataset dataset = segment.file.dataset(path);
+  hdf5::Box box{Shape(column.shape.size() + 1, 0), dataset.shape()};
+  box.begin[0] = row;
+  box.count[0] = count;
+  const std::int64_t width = std::ssize(out) / count;
+  const std::int64_t own = column.shape.size() == 1 ? box.count[1] : width;
+  if (own == width) return dataset.read<double>(box, out);
+  std::vector<double> narrow(static_cast<std::size_t>(count * own));
+  dataset.read<double>(box, std::span(narrow));
+  for (std::int64_t i = 0; i < count; ++i)
+    std::copy_n(narrow.begin() + i * own, own, out.begin() + i * width);
+}
+
+std::int64_t JoinedMetrics::rows_of_piece(const JoinedColumn& column) {
+  return std::max<std::int64_t>(1, 4 * kMiB / 8 / std::max<std::int64_t>(1, column.elements()));
+}
+
+std::string JoinedMetrics::text(const std::string& attribute) const try {
+  return segments_.back().file.text_attribute("/", attribute);
+} catch (const Error&) {
+  return "";
+}
+
+std::string JoinedMetrics::created(std::int64_t row) const try {
+  return segment_of(row).file.text_attribute("/", "created");
+} catch (const Error&) {
+  return "";
+}
+
+std::vector<std::int64_t> JoinedMetrics::segment_starts() const {
+  std::vector<std::int64_t> starts;
+  for (const Segment& segment : segments_)
+    if (segment.kept > 0) starts.push_back(segment.first);
+  return starts;
+}
+
+}  // namespace sluice

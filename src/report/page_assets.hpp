@@ -1,0 +1,10 @@
+// page.css and page.js, which CMake puts into the program.
+#pragma once
+
+#include <string_view>
+
+namespace sluice {
+
+extern const std::string_view kPageStyle, kPageScript;
+
+}  // namespace sluice
