@@ -304,7 +304,7 @@ void add_metrics(CLI::App& app, sluice::MergeArguments& arguments, sluice::Metri
   part->add_option(
       "-o,--output", exporting.output,
       "File or directory to write; left out: metrics.csv, metrics.jsonl or tensorboard in the run");
-  part->callback([&] { action = [&] { return sluice::metrics_export_command(arguments); }; });
+  part->callback([&] { action = [&] { return sluice::metrics_export_command(exporting); }; });
 }
 
 void add_chat(CLI::App& app, sluice::GenerateArguments& arguments, Action& action) {

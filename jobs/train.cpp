@@ -113,8 +113,7 @@ void train(JobContext& context) {
   // 1. Tokens, and where weights will go: refused before hours are spent.
   BatchSource batches(context.comm,
                       batch_options(context.config(), context.blueprint.model.config.vocab_size));
-  if (context.is_root())
-    console::line("data      {}", data_text(config, batches.sequence_count(), batches.marks_documents()));
+  if (context.is_root()) console::line("data      {}", data_text(config, batches.facts()));
   HeldOut held_out(context);
   require_export(context);
   TrainingState state(context, batches.sequence_count(), batches.sample_digest());

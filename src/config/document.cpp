@@ -3,23 +3,21 @@
 #include "config/schema.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 namespace sluice {
 namespace {
 
-std::string default_text(const Field& field) {
-  return field.required ? "required" : toml_text(field.load(JobConfig{}));
+std::string default_text(const KeyInfo& key) { return key.required ? "required" : key.initial; }
+
+std::string help_text(const KeyInfo& key) {
+  return key.later.empty() ? key.help : fmt::format("{} (not in this version: {})", key.help, key.later);
 }
 
-std::string help_text(const Field& field) {
-  return field.later.empty() ? field.help
-                             : fmt::format("{} (not in this version: {})", field.help, field.later);
-}
-
-std::string values_text(const Field& field) {
-  return field.unit.empty() ? field.expected : fmt::format("{} ({})", field.expected, field.unit);
+std::string values_text(const KeyInfo& key) {
+  return key.unit.empty() ? key.expected : fmt::format("{} ({})", key.expected, key.unit);
 }
 
 std::size_t longest_key() {
@@ -31,7 +29,7 @@ std::size_t longest_key() {
 
 /// A key in the first column, and in the second, of which `width` counts both, its default with the values
 /// that it takes, then its meaning.
-std::string entry_text(const Field& field, std::size_t key_width, std::size_t width) {
+std::string entry_text(const KeyInfo& field, std::size_t key_width, std::size_t width) {
   constexpr std::size_t kGap = 2;
   const std::size_t column = kGap + key_width + kGap;
   std::string out;
@@ -42,12 +40,44 @@ std::string entry_text(const Field& field, std::size_t key_width, std::size_t wi
   return out;
 }
 
+/// The values of one key in all tables of a list.
+std::string column_text(const Rows& rows, const std::string& key) {
+  std::vector<std::string> values;
+  for (const std::vector<Cell>& row : rows)
+    for (const Cell& cell : row)
+      if (cell.key == key) values.push_back(toml_text(cell.value));
+  return fmt::format("[{}]", fmt::join(values, ", "));
+}
+
+void append_entries(const Field& field, const JobConfig& config, std::vector<ConfigEntry>& entries) {
+  const Value value = field.load(config);
+  if (field.columns.empty()) entries.push_back({field.name(), toml_text(value)});
+  for (const ListKey& column : field.columns)
+    entries.push_back({field.name() + "." + column.key, column_text(std::get<Rows>(value), column.key)});
+}
+
+std::string markdown_row(const KeyInfo& key) {
+  return fmt::format("| `{}` | {} | {} | {} | {} |\n", key.key,
+                     key.required ? "required" : fmt::format("`{}`", default_text(key)), key.expected,
+                     key.unit, help_text(key));
+}
+
+std::string markdown_head(const std::string& name, const std::string& help) {
+  return fmt::format(
+      "### `{}`\n\n{}.\n\n| key | default | values | unit | meaning |\n| --- | --- | --- | --- | --- |\n",
+      name, help);
+}
+
+std::string list_name(const Field& field) { return fmt::format("[[{}]]", field.name()); }
+
+std::string list_help(const Field& field) { return fmt::format("A table of the list {}", field.name()); }
+
 }  // namespace
 
 std::vector<ConfigEntry> canonical_entries(const JobConfig& config) {
   std::vector<ConfigEntry> entries;
   for (const Table& table : schema())
-    for (const Field& field : table.fields) entries.push_back({field.name(), toml_text(field.load(config))});
+    for (const Field& field : table.fields) append_entries(field, config, entries);
   return entries;
 }
 
@@ -70,6 +100,11 @@ std::string describe_schema(std::size_t width) {
     for (const std::string& line : wrapped(fmt::format("[{}]  {}", table.name, table.help), width))
       out += line + '\n';
     for (const Field& field : table.fields) out += entry_text(field, key_width, width);
+    for (const Field& field : table.fields) {
+      if (field.columns.empty()) continue;
+      out += fmt::format("\n{}  {}\n", list_name(field), list_help(field));
+      for (const ListKey& column : field.columns) out += entry_text(column, key_width, width);
+    }
   }
   return out;
 }
@@ -77,14 +112,15 @@ std::string describe_schema(std::size_t width) {
 std::string schema_markdown() {
   std::string out;
   for (const Table& table : schema()) {
-    out += fmt::format(
-        "{}### `[{}]`\n\n{}.\n\n| key | default | values | unit | meaning |\n| --- | --- | --- | --- | --- "
-        "|\n",
-        out.empty() ? "" : "\n", table.name, table.help);
-    for (const Field& field : table.fields)
-      out += fmt::format("| `{}` | {} | {} | {} | {} |\n", field.key,
-                         field.required ? "required" : fmt::format("`{}`", default_text(field)),
-                         field.expected, field.unit, help_text(field));
+    if (!out.empty()) out += '\n';
+    out += markdown_head(fmt::format("[{}]", table.name), table.help);
+    for (const Field& field : table.fields) out += markdown_row(field);
+    for (const Field& field : table.fields) {
+      if (field.columns.empty()) continue;
+      out += '\n';
+      out += markdown_head(list_name(field), list_help(field));
+      for (const ListKey& column : field.columns) out += markdown_row(column);
+    }
   }
   return out;
 }

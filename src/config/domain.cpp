@@ -41,6 +41,17 @@ std::string array_text(const std::vector<double>& numbers) {
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
+/// As inline tables.
+std::string rows_text(const Rows& rows) {
+  std::vector<std::string> tables;
+  for (const std::vector<Cell>& row : rows) {
+    std::vector<std::string> cells;
+    for (const Cell& cell : row) cells.push_back(fmt::format("{} = {}", cell.key, toml_text(cell.value)));
+    tables.push_back(fmt::format("{{{}}}", fmt::join(cells, ", ")));
+  }
+  return fmt::format("[{}]", fmt::join(tables, ", "));
+}
+
 /// The number in a TOML integer or float.
 std::optional<double> number_in(const Value& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
@@ -79,6 +90,7 @@ std::string toml_text(const Value& value) {
     for (const std::string& text : *texts) quoted.push_back(string_text(text));
     return fmt::format("[{}]", fmt::join(quoted, ", "));
   }
+  if (const auto* rows = std::get_if<Rows>(&value)) return rows_text(*rows);
   const auto* numbers = std::get_if<std::vector<double>>(&value);
   SLUICE_ASSERT(numbers != nullptr, "a value of no kind has no text");
   return array_text(*numbers);

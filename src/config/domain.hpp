@@ -13,10 +13,20 @@
 
 namespace sluice {
 
+struct Cell;
+/// Tables of a list, [[data.source]], as their keys and values.
+using Rows = std::vector<std::vector<Cell>>;
+
 /// A TOML value as far as job files use them; monostate is any other kind (date, table, mixed array), which
 /// no domain takes.
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<double>,
-                           std::vector<std::string>>;
+                           std::vector<std::string>, Rows>;
+
+struct Cell {
+  std::string key;
+  Value value;
+  bool operator==(const Cell&) const = default;
+};
 
 /// `value` in TOML's spelling, numbers with as many digits as bring them back exactly. Requires a value.
 [[nodiscard]] std::string toml_text(const Value& value);

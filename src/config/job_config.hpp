@@ -45,8 +45,15 @@ struct LoadSettings {
   std::int64_t memory_limit_bytes = 0;  ///< growth above the shard allowed while loading; 0 = no limit
 };
 
+/// A token file of a mixture.
+struct SourceSettings {
+  std::filesystem::path tokens;
+  double weight = 1;
+};
+
 struct DataSettings {
-  std::filesystem::path tokens;  ///< "" unless the job trains or evaluates
+  std::filesystem::path tokens;        ///< "" unless the job trains or evaluates, or trains on sources
+  std::vector<SourceSettings> source;  ///< of a training
   std::int64_t sequence_length = 512;
   std::int64_t seed = 0;
   DataOrder order = DataOrder::kShuffle;
@@ -203,7 +210,8 @@ struct ConfigEntry {
   bool operator==(const ConfigEntry&) const = default;
 };
 
-/// Every key with its value in one spelling, in schema order: what ranks compare.
+/// Every key with its value in one spelling, in schema order: what ranks compare. A list of tables gives an entry for each of
+/// their keys, with the values of all: data.source.weight.
 [[nodiscard]] std::vector<ConfigEntry> canonical_entries(const JobConfig& config);
 
 /// The resolved job file: every key with its value. Parses back to the same job.

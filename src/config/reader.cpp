@@ -8,10 +8,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -30,12 +32,16 @@ std::string quoted_names(const std::vector<std::string>& names) {
   return quoted_list(std::vector<std::string_view>(names.begin(), names.end()));
 }
 
-/// "did you mean [optimizer]?", or the list of all tables where none is near.
+/// "did you mean "optimizer"?", or the list of all names where none is near.
+std::string near_or_all(const std::string& name, const std::vector<std::string>& names) {
+  const std::string near = nearest(name, names);
+  return near.empty() ? "expected " + quoted_names(names) : fmt::format("did you mean \"{}\"?", near);
+}
+
 std::string table_hint(const std::string& name) {
   std::vector<std::string> names;
   for (const Table& table : schema()) names.push_back(table.name);
-  const std::string near = nearest(name, names);
-  return near.empty() ? "expected " + quoted_names(names) : fmt::format("did you mean \"{}\"?", near);
+  return near_or_all(name, names);
 }
 
 /// Looks for the key in other tables first: a key in the wrong table is the more common slip.
@@ -44,8 +50,17 @@ std::string key_hint(const Table& table, const std::string& key) {
     if (find_field(other, key) != nullptr) return fmt::format("did you mean {}.{}?", other.name, key);
   std::vector<std::string> keys;
   for (const Field& field : table.fields) keys.push_back(field.key);
-  const std::string near = nearest(key, keys);
-  return near.empty() ? "expected " + quoted_names(keys) : fmt::format("did you mean \"{}\"?", near);
+  return near_or_all(key, keys);
+}
+
+std::string column_hint(const Field& field, const std::string& key) {
+  std::vector<std::string> keys;
+  for (const ListKey& column : field.columns) keys.push_back(column.key);
+  return near_or_all(key, keys);
+}
+
+std::string missing_text(const KeyInfo& key, const std::string& name) {
+  return fmt::format("{}: found nothing, expected {} ({})", name, key.expected, key.help);
 }
 
 /// One spelling of "a/b", "./a/b" and "a/b/".
@@ -106,6 +121,11 @@ class JobReader {
  private:
   void take_table(const Entry& entry);
   void take_value(const Field& field, const Entry& entry);
+  [[nodiscard]] std::optional<Value> value_of(const KeyInfo& key, const std::string& name,
+                                              const Entry& entry);
+  [[nodiscard]] std::optional<Rows> rows_of(const Field& field, const Entry& entry);
+  [[nodiscard]] std::vector<Cell> cells_of(const Field& field, const std::string& name, const EntryRow& row);
+  void refuse(const KeyInfo& key, const std::string& name, const Entry& entry, Stored stored);
   void problem(const std::string& where, const std::string& text) {
     problems_.push_back(where + ": " + text);
   }
@@ -140,33 +160,75 @@ void JobReader::take_table(const Entry& entry) {
 void JobReader::take_value(const Field& field, const Entry& entry) {
   const std::string name = field.name();
   where_[name] = entry.where;
-  Value value = entry.value;
-  if (auto* path = std::get_if<std::string>(&value); field.is_path && path != nullptr) {
-    ExpandedPath expanded = expand_path(*path);
-    if (!expanded.problem.empty()) {
-      refused_.insert(name);
-      return problem(entry.where, fmt::format("{}: found {}, but {}", name, entry.found, expanded.problem));
-    }
-    *path = std::move(expanded.path);
-  }
-  const Stored stored = field.store(value, config_);
-  if (stored == Stored::kYes) {
-    refused_.erase(name);
-    return;
-  }
   refused_.insert(name);
+  std::optional<Value> value;
+  if (field.columns.empty() || entry.rows.empty())
+    value = value_of(field, name, entry);
+  else
+    value = rows_of(field, entry);
+  if (!value) return;  // reported
+  const Stored stored = field.store(*value, config_);
+  if (stored != Stored::kYes) return refuse(field, name, entry, stored);
+  refused_.erase(name);
+}
+
+/// With variables in a path expanded; none, with its problem reported, if they cannot be.
+std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& name, const Entry& entry) {
+  Value value = entry.value;
+  auto* path = std::get_if<std::string>(&value);
+  if (!key.is_path || path == nullptr) return value;
+  ExpandedPath expanded = expand_path(*path);
+  if (!expanded.problem.empty()) {
+    problem(entry.where, fmt::format("{}: found {}, but {}", name, entry.found, expanded.problem));
+    return std::nullopt;
+  }
+  *path = std::move(expanded.path);
+  return value;
+}
+
+/// None, with every problem reported, if one of the tables has any.
+std::optional<Rows> JobReader::rows_of(const Field& field, const Entry& entry) {
+  const std::size_t problems = problems_.size();
+  Rows rows;
+  for (const EntryRow& row : entry.rows)
+    rows.push_back(cells_of(field, fmt::format("{}[{}]", field.name(), rows.size()), row));
+  if (problems_.size() > problems) return std::nullopt;
+  return rows;
+}
+
+std::vector<Cell> JobReader::cells_of(const Field& field, const std::string& name, const EntryRow& row) {
+  std::vector<Cell> cells;
+  for (const Entry& entry : row.cells) {
+    const std::string cell_name = name + "." + printable(entry.key);
+    const auto column = std::ranges::find(field.columns, entry.key, &ListKey::key);
+    if (column == field.columns.end()) {
+      problem(entry.where, fmt::format("{}: unknown key, {}", cell_name, column_hint(field, entry.key)));
+      continue;
+    }
+    const std::optional<Value> value = value_of(*column, cell_name, entry);
+    if (!value) continue;
+    const Stored stored = column->check(*value);
+    if (stored != Stored::kYes) refuse(*column, cell_name, entry, stored);
+    cells.push_back({entry.key, *value});
+  }
+  for (const ListKey& column : field.columns)
+    if (column.required && std::ranges::find(row.cells, column.key, &Entry::key) == row.cells.end())
+      problem(row.where, missing_text(column, name + "." + column.key));
+  return cells;
+}
+
+void JobReader::refuse(const KeyInfo& key, const std::string& name, const Entry& entry, Stored stored) {
   const std::string later = stored == Stored::kNotAvailable
                                 ? fmt::format("; {} is not available in this version", entry.found)
                                 : "";
-  problem(entry.where, fmt::format("{}: found {}, expected {}{}", name, entry.found, field.expected, later));
+  problem(entry.where, fmt::format("{}: found {}, expected {}{}", name, entry.found, key.expected, later));
 }
 
 void JobReader::check_required() {
   for (const Table& table : schema())
     for (const Field& field : table.fields)
       if (field.required && !where_.contains(field.name()))
-        problem(file_name_,
-                fmt::format("{}: found nothing, expected {} ({})", field.name(), field.expected, field.help));
+        problem(file_name_, missing_text(field, field.name()));
 }
 
 void JobReader::expect(bool holds, std::initializer_list<std::string> keys, const std::string& text) {
@@ -183,9 +245,14 @@ void JobReader::check_contradictions() {
   const bool trains = c.job.kind == JobKind::kTrain;
   const bool reads_tokens = trains || c.job.kind == JobKind::kEvaluate;
   expect(
-      !reads_tokens || !c.data.tokens.empty(), {"data.tokens", "job.kind"},
-      fmt::format("found nothing, expected an HDF5 file with the dataset tokens, because job.kind is \"{}\"",
-                  trains ? "train" : "evaluate"));
+      !reads_tokens || !c.data.tokens.empty() || (trains && !c.data.source.empty()),
+      {"data.tokens", "job.kind", "data.source"},
+      fmt::format(
+          "found nothing, expected an HDF5 file with the dataset tokens, because job.kind is \"{}\"{}",
+          trains ? "train" : "evaluate", c.data.source.empty() ? "" : "; data.source is for training alone"));
+  expect(!trains || c.data.tokens.empty() || c.data.source.empty(), {"data.source", "data.tokens"},
+         "found together with data.tokens, expected one of them: data.tokens = \"\" trains on the sources, "
+         "data.source = [] on that file alone");
   const bool generates = c.job.kind == JobKind::kGenerate;
   const bool answers = generates || (trains && c.generate.every_steps > 0);
   expect(!answers || !c.generate.prompts.empty(), {"generate.prompts", "job.kind", "generate.every_steps"},
@@ -306,6 +373,9 @@ void JobReader::expect_result_file(const std::string& key, const std::filesystem
                      file.string(), first));
   expect(c.data.tokens.empty() || place != place_of(c.data.tokens), {key, "data.tokens"},
          "found the file of data.tokens, expected another");
+  expect(std::ranges::none_of(c.data.source,
+                              [&](const SourceSettings& s) { return place == place_of(s.tokens); }),
+         {key, "data.source"}, "found a file of data.source, expected another");
   expect(!is_outside || !is_at_or_below(place, place_of(c.model.path)), {key, "model.path"},
          "found a file in the directory of model.path, expected another");
 }

@@ -1,9 +1,10 @@
 #include "config/schema.hpp"
 
+#include "config/table_list.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 #include <utility>
 
 namespace sluice {
@@ -23,8 +24,12 @@ class TableBuilder {
   template <class T, class Domain>
   TableBuilder& key(const char* key, T Settings::*member, const Domain& domain, const char* help,
                     const char* unit = "") {
-    Field field{table_.name, key, unit, help, domain.expected(), domain.later(), std::is_same_v<Domain, Path>,
-                false,       {},  {}};
+    Field field{key_info(key, domain, help, unit, domain.spell(JobConfig().*settings_.*member)),
+                table_.name,
+                {},
+                {},
+                {}};
+    if constexpr (requires { domain.columns(); }) field.columns = domain.columns();
     field.load = [domain, settings = settings_, member](const JobConfig& config) {
       return domain.spell(config.*settings.*member);
     };
@@ -33,8 +38,6 @@ class TableBuilder {
       if (parsed.value) config.*settings.*member = *parsed.value;
       return parsed.value ? Stored::kYes : parsed.later ? Stored::kNotAvailable : Stored::kRefused;
     };
-    JobConfig initial;
-    field.required = field.store(field.load(initial), initial) != Stored::kYes;
     table_.fields.push_back(std::move(field));
     return *this;
   }
@@ -114,12 +117,22 @@ Table load_table() {
       .done();
 }
 
+TableList<SourceSettings> source_list() {
+  return TableList<SourceSettings>()
+      .column("tokens", &SourceSettings::tokens, Path{},
+              "HDF5 file as in data.tokens, which begins anew when all of its sequences were taken")
+      .column("weight", &SourceSettings::weight, Real{1e-6, 1e6},
+              "its share of the sequences of training, relative to the other sources'");
+}
+
 Table data_table() {
   return TableBuilder("data", &JobConfig::data, "The tokens to train on")
-      .key("tokens", &DataSettings::tokens, Path{true},
-           "HDF5 file with the dataset tokens, needed to train and to evaluate; relative to the current "
-           "working "
-           "directory")
+      .key(
+          "tokens", &DataSettings::tokens, Path{true},
+          "HDF5 file with the dataset tokens, needed to train, unless there are sources, and to evaluate; relative to "
+          "the current working directory")
+      .key("source", &DataSettings::source, source_list(),
+           "token files that are mixed while training, each a table [[data.source]], in place of tokens")
       .key("sequence_length", &DataSettings::sequence_length, Integer{1, 1 << 20}, "of one sequence",
            "tokens")
       .key("seed", &DataSettings::seed, Integer{0, kAnyInteger}, "of the shuffle")

@@ -13,8 +13,8 @@ namespace sluice {
 
 enum class Stored { kYes, kNotAvailable, kRefused };
 
-struct Field {
-  std::string table;
+/// What is told of a key.
+struct KeyInfo {
   std::string key;
   std::string unit;       ///< "" where the number is a plain count or there is none
   std::string help;       ///< what the key does, and what a larger value costs
@@ -22,6 +22,17 @@ struct Field {
   std::string later;      ///< known values that this version refuses, "" if none
   bool is_path = false;   ///< its value is a path, in which variables are expanded before it is stored
   bool required = false;  ///< the struct's initial value is not a value that the key takes
+  std::string initial;    ///< that value as TOML
+};
+
+/// A key of the tables in a list.
+struct ListKey : KeyInfo {
+  std::function<Stored(const Value&)> check;  ///< whether it takes the value
+};
+
+struct Field : KeyInfo {
+  std::string table;
+  std::vector<ListKey> columns;  ///< of a list of tables; else none
 
   std::function<Stored(const Value&, JobConfig&)> store;  ///< leaves the config alone unless kYes
   std::function<Value(const JobConfig&)> load;            ///< the canonical spelling

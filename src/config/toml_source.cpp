@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -66,45 +67,74 @@ std::string found_text(const toml::node& node, const Value& value) {
   return printable(toml_text(value), 80);
 }
 
-/// An entry and its place, for putting entries back in file order: toml++ sorts keys by name.
+/// How a message names a place.
+using NamePlace = std::function<std::string(const toml::source_position&)>;
+
+bool is_before(const toml::source_position& a, const toml::source_position& b) {
+  return std::tuple(a.line, a.column) < std::tuple(b.line, b.column);
+}
+
+/// The keys of a table in file order: toml++ sorts them by name.
+std::vector<std::pair<const toml::key*, const toml::node*>> in_file_order(const toml::table& table) {
+  std::vector<std::pair<const toml::key*, const toml::node*>> keys;
+  for (const auto& [key, node] : table) keys.emplace_back(&key, &node);
+  std::ranges::stable_sort(keys, [](const auto& a, const auto& b) {
+    return is_before(a.first->source().begin, b.first->source().begin);
+  });
+  return keys;
+}
+
+Entry entry_of(const toml::node& node, std::string where, std::string table, std::string key,
+               const NamePlace& name_place) {
+  Value value = value_of(node);
+  std::string found = found_text(node, value);
+  Entry entry{std::move(where), std::move(table), std::move(key), std::move(value), std::move(found)};
+  const toml::array* array = node.as_array();
+  if (array == nullptr || !array->is_array_of_tables()) return entry;
+  for (const toml::node& element : *array) {
+    const toml::table& row = *element.as_table();
+    EntryRow& out = entry.rows.emplace_back(EntryRow{name_place(row.source().begin), {}});
+    for (const auto& [cell_key, cell] : in_file_order(row))
+      out.cells.push_back(entry_of(*cell, name_place(cell_key->source().begin), "",
+                                   std::string(cell_key->str()), name_place));
+  }
+  return entry;
+}
+
+/// An entry and its place, for putting entries of all tables in file order.
 struct Placed {
   toml::source_position position;
   Entry entry;
 };
 
-Placed placed(const toml::key& key, const toml::node& node, std::string table, std::string name) {
-  Value value = value_of(node);
-  std::string found = found_text(node, value);
-  return {key.source().begin, {"", std::move(table), std::move(name), std::move(value), std::move(found)}};
-}
-
-std::vector<Placed> flatten(const toml::table& root) {
+std::vector<Placed> flatten(const toml::table& root, const NamePlace& name_place) {
   std::vector<Placed> entries;
+  const auto add = [&](const toml::key& key, const toml::node& node, std::string table, std::string name) {
+    const toml::source_position& place = key.source().begin;
+    entries.push_back(
+        {place, entry_of(node, name_place(place), std::move(table), std::move(name), name_place)});
+  };
   for (const auto& [table_key, table_node] : root) {
     const std::string table(table_key.str());
-    entries.push_back(placed(table_key, table_node, table, ""));
+    add(table_key, table_node, table, "");
     if (const toml::table* keys = table_node.as_table())
-      for (const auto& [key, node] : *keys)
-        entries.push_back(placed(key, node, table, std::string(key.str())));
+      for (const auto& [key, node] : *keys) add(key, node, table, std::string(key.str()));
   }
-  std::ranges::stable_sort(entries, {}, [](const Placed& placed) {
-    return std::tuple(placed.position.line, placed.position.column);
-  });
+  std::ranges::stable_sort(entries, is_before, &Placed::position);
   return entries;
 }
 
-/// The value in "value = TEXT", or nothing if that is not TOML of exactly one key. No key takes a date, so
+/// What "value = TEXT" gives the key, or nothing if that is not TOML of exactly one key. No key takes a date, so
 /// what looks like one is a name.
-std::optional<std::pair<Value, std::string>> parse_value(const std::string& text) {
+std::optional<Entry> parse_value(const std::string& where, const std::string& table, const std::string& key,
+                                 const std::string& text) {
   if (std::ranges::count(text, '.') > kMaxDotsPerLine) return std::nullopt;
   try {
-    const toml::table table = toml::parse("value = " + text);
-    if (table.size() != 1) return std::nullopt;
-    const toml::node& node = table.begin()->second;
+    const toml::table parsed = toml::parse("value = " + text);
+    if (parsed.size() != 1) return std::nullopt;
+    const toml::node& node = parsed.begin()->second;
     if (node.is_date() || node.is_time() || node.is_date_time()) return std::nullopt;
-    Value value = value_of(node);
-    std::string found = found_text(node, value);
-    return std::pair(std::move(value), std::move(found));
+    return entry_of(node, where, table, key, [&](const toml::source_position&) { return where; });
   } catch (const toml::parse_error&) {
     return std::nullopt;
   }
@@ -123,10 +153,10 @@ std::vector<Entry> parse_toml(std::string_view text, const std::string& file_nam
   refuse_deep_keys(text, file_name);
   std::vector<Entry> entries;
   try {
-    for (Placed& item : flatten(toml::parse(text))) {
-      item.entry.where = fmt::format("{}:{}:{}", file_name, item.position.line, item.position.column);
-      entries.push_back(std::move(item.entry));
-    }
+    const NamePlace name_place = [&](const toml::source_position& place) {
+      return fmt::format("{}:{}:{}", file_name, place.line, place.column);
+    };
+    for (Placed& item : flatten(toml::parse(text), name_place)) entries.push_back(std::move(item.entry));
   } catch (const toml::parse_error& error) {
     const toml::source_position at = error.source().begin;
     fail(ExitCode::kBadConfig, "{}:{}:{}: {}", file_name, at.line, at.column,
@@ -145,8 +175,8 @@ std::vector<Entry> parse_override(const std::string& assignment) {
   const std::string key = without_blanks(assignment.substr(dot + 1, equals - dot - 1));
   const std::string text = without_blanks(assignment.substr(equals + 1));
   Entry entry{where, table, key, {}, "nothing after the ="};
-  if (auto parsed = parse_value(text)) {
-    std::tie(entry.value, entry.found) = std::move(*parsed);
+  if (std::optional<Entry> parsed = parse_value(where, table, key, text)) {
+    entry = std::move(*parsed);
   } else if (!text.empty()) {
     entry.value = text;
     entry.found = printable(toml_text(entry.value), 80);

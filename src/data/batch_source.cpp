@@ -7,10 +7,10 @@
 #include "base/range.hpp"
 #include "comm/root_exchange.hpp"
 #include "comm/run_together.hpp"
-#include "data/id_check.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,86 +31,115 @@ std::vector<std::int64_t> tokens_of_ranks(std::int64_t sequences, std::int64_t w
 BatchSource::BatchSource(Communicator& comm, BatchOptions options)
     : comm_(comm), options_(std::move(options)) {
   const std::string found = share_from_root(comm_, [&] {
-    file_ = TokenFile::open(options_.tokens, options_.file);
+    files_.emplace(options_);
     ByteWriter out;
-    out.number(file_->sequence_count());
-    out.number(options_.file.keep_rest ? file_->count_documents() : 0);
-    out.number(file_->marks_documents());
-    out.number(file_->masks_targets());
+    for (const SourceFacts& facts : files_->facts())
+      for (const std::int64_t number : {facts.sequences, facts.documents, std::int64_t{facts.marks_documents},
+                                        std::int64_t{facts.masks_targets}})
+        out.number(number);
     return out.take();
   });
   ByteReader in(found);
-  sequence_count_ = in.number();
-  document_count_ = in.number();
-  marks_documents_ = in.number() != 0 || options_.file.keep_rest;
-  masks_targets_ = in.number() != 0;
+  for (std::size_t source = 0; source < options_.sources.size(); ++source) {
+    SourceFacts& facts = facts_.emplace_back();
+    facts.sequences = in.number();
+    facts.documents = in.number();
+    facts.marks_documents = in.number() != 0;
+    facts.masks_targets = in.number() != 0;
+  }
+  marks_documents_ = options_.file.keep_rest || std::ranges::any_of(facts_, &SourceFacts::marks_documents);
+  masks_targets_ = std::ranges::any_of(facts_, &SourceFacts::masks_targets);
+  mixture_.emplace(options_.mixture(facts_));
   check_ids();
+}
+
+std::int64_t BatchSource::sequence_count() const { return mixture_->sequences(); }
+
+std::int64_t BatchSource::document_count() const {
+  std::int64_t documents = 0;
+  for (const SourceFacts& facts : facts_) documents += facts.documents;
+  return documents;
 }
 
 /// An outcome after each piece: the others' wait is for one of them, not for all of a large file.
 void BatchSource::check_ids() {
-  const IdCheck check(options_.sampler(sequence_count_), options_.steps, options_.file.sequence_length);
-  for (std::int64_t piece = 0; piece < check.pieces(); ++piece)
-    run_on_root(comm_, [&] { check.run(*file_, piece); });
+  const std::string pieces = share_from_root(comm_, [&] {
+    ByteWriter out;
+    out.number(files_->check_pieces());
+    return out.take();
+  });
+  for (std::int64_t piece = 0, end = ByteReader(pieces).number(); piece < end; ++piece)
+    run_on_root(comm_, [&] { files_->check_ids(piece); });
 }
 
 std::string BatchSource::sample_digest() {
   return share_from_root(comm_, [&] {
-    constexpr std::int64_t kMost = 16;
-    std::vector<std::int64_t> sequences =
-        options_.sampler(sequence_count_).at(0, std::min(kMost, options_.batch_sequences));
-    const Batch sample = read(sequences);
-    const Digest ids = digest_of(std::as_bytes(std::span(sample.ids)), 0);
-    if (!masks_targets_) return ids.hex();
-    return digest_of(ids.hex() + digest_of(std::as_bytes(std::span(sample.marks)), 0).hex()).hex();
+    if (facts_.size() == 1) return sample_of(0);
+    std::string all;
+    for (std::size_t source = 0; source < facts_.size(); ++source)
+      all += fmt::format("{} {}\n", facts_[source].sequences, sample_of(source));
+    return digest_of(all).hex();
   });
 }
 
+std::string BatchSource::sample_of(std::size_t source) const {
+  constexpr std::int64_t kMost = 16;
+  std::vector<Mixture::Place> places;
+  for (const std::int64_t sequence :
+       mixture_->sampler(source).at(0, std::min(kMost, options_.batch_sequences)))
+    places.push_back({source, sequence});
+  const Batch sample = read(places);
+  const Digest ids = digest_of(std::as_bytes(std::span(sample.ids)), 0);
+  if (!facts_[source].masks_targets) return ids.hex();
+  return digest_of(ids.hex() + digest_of(std::as_bytes(std::span(sample.marks)), 0).hex()).hex();
+}
+
 Batch BatchSource::batch(std::int64_t step) {
-  Batch own = share(options_.sampler(sequence_count_).batch(step));
+  Batch own = share(mixture_->batch(step));
   if (own.global_targets == 0 && !masks_targets_)
     fail(ExitCode::kBadData,
          "{}: in the batch of step {} every document is one token long, so there is nothing to predict. Is "
          "data.separator_token, or document_starts, what it should be?",
-         options_.tokens.string(), step + 1);
+         options_.names(), step + 1);
   return own;
 }
 
 Batch BatchSource::sequences(std::int64_t first, std::int64_t count) {
-  SLUICE_ASSERT(0 <= first && 0 < count && first + count <= sequence_count_, "sequences {} to {} of {}",
-                first, first + count, sequence_count_);
-  std::vector<std::int64_t> sequences(static_cast<std::size_t>(count));
-  std::iota(sequences.begin(), sequences.end(), first);
-  return share(sequences);
+  SLUICE_ASSERT(facts_.size() == 1, "{} files to read from front to back", facts_.size());
+  SLUICE_ASSERT(0 <= first && 0 < count && first + count <= sequence_count(), "sequences {} to {} of {}",
+                first, first + count, sequence_count());
+  std::vector<Mixture::Place> places;
+  for (std::int64_t sequence = first; sequence < first + count; ++sequence) places.push_back({0, sequence});
+  return share(places);
 }
 
-Batch BatchSource::share(const std::vector<std::int64_t>& sequences) {
+Batch BatchSource::share(const std::vector<Mixture::Place>& places) {
   Batch whole;  // on rank 0
   const std::string targets = share_from_root(comm_, [&] {
-    whole = read(sequences);
+    whole = read(places);
     ByteWriter out;
     out.number(count_targets(whole));
     return out.take();
   });
   const std::int64_t length = options_.file.sequence_length;
-  Batch own{equal_part(std::ssize(sequences), comm_.size(), comm_.rank()).count(), length};
+  Batch own{equal_part(std::ssize(places), comm_.size(), comm_.rank()).count(), length};
   own.global_targets = ByteReader(targets).number();
-  const std::vector<std::int64_t> counts = tokens_of_ranks(std::ssize(sequences), length + 1, comm_.size());
+  const std::vector<std::int64_t> counts = tokens_of_ranks(std::ssize(places), length + 1, comm_.size());
   own.ids = scatter_from_root(comm_, whole.ids, counts);
   own.separates_documents = marks_documents_;
   if (has_marks()) own.marks = scatter_from_root(comm_, whole.marks, counts);
   return own;
 }
 
-Batch BatchSource::read(const std::vector<std::int64_t>& sequences) const {
+Batch BatchSource::read(const std::vector<Mixture::Place>& places) const {
   const auto width = checked_cast<std::size_t>(options_.file.sequence_length + 1);
-  Batch whole{std::ssize(sequences), options_.file.sequence_length};
-  whole.ids.resize(sequences.size() * width);
+  Batch whole{std::ssize(places), options_.file.sequence_length};
+  whole.ids.resize(places.size() * width);
   if (has_marks()) whole.marks.resize(whole.ids.size());
   std::span<std::int64_t> ids(whole.ids);
   std::span<TokenMark> marks(whole.marks);
-  for (const std::int64_t sequence : sequences) {
-    file_->read_sequence(sequence, ids.first(width), marks.first(has_marks() ? width : 0));
+  for (const Mixture::Place& place : places) {
+    files_->read_sequence(place, ids.first(width), marks.first(has_marks() ? width : 0));
     ids = ids.subspan(width);
     marks = marks.subspan(has_marks() ? width : 0);
   }

@@ -26,13 +26,11 @@ void check_runs(const TokenFile& file, const std::vector<std::int64_t>& sorted) 
 
 }  // namespace
 
-IdCheck::IdCheck(Sampler sampler, std::int64_t steps, std::int64_t length)
+IdCheck::IdCheck(const Sampler& sampler, std::int64_t positions, std::int64_t length)
     : sampler_(sampler),
-      count_(sampler.sequences()),
-      all_(steps >= divide_up(sampler.sequences(), sampler.batch_sequences())),
-      piece_sequences_(sequences_of_piece(length)) {
-  if (!all_) count_ = steps * sampler.batch_sequences();
-}
+      count_(std::min(positions, sampler.sequences())),
+      all_(positions >= sampler.sequences()),
+      piece_sequences_(sequences_of_piece(length)) {}
 
 std::int64_t IdCheck::pieces() const { return divide_up(count_, piece_sequences_); }
 

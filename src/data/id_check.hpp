@@ -11,9 +11,9 @@ namespace sluice {
 
 class IdCheck {
  public:
-  /// Checks the sequences, of `length` tokens each, in the first `steps` batches of `sampler`; each sequence
-  /// once if the batches cover all of them.
-  IdCheck(Sampler sampler, std::int64_t steps, std::int64_t length);
+  /// Checks the sequences, of `length` tokens each, at the first `positions` of `sampler`; each sequence once if
+  /// these cover all of them.
+  IdCheck(const Sampler& sampler, std::int64_t positions, std::int64_t length);
 
   /// The work comes in pieces of at most 64 Mi tokens, so that whoever waits for it can be told between them.
   [[nodiscard]] std::int64_t pieces() const;

@@ -40,6 +40,7 @@ tokens = "t.h5"
 sequence_length = 7
 seed = 1
 order = "sequential"
+source = [{tokens = "u.h5", weight = 2.5}, {tokens = "v w.h5"}]
 separator_token = 3
 [evaluate]
 tokens = ["a.h5", "b c.h5"]
@@ -174,14 +175,16 @@ TEST(Document, canonical_entries_list_every_key_in_one_spelling) {
   const JobConfig bytes = parse_job_config(kMinJob + "[load]\nchunk = \"1048576B\"\n", "b.toml");
   const std::vector<ConfigEntry> entries = canonical_entries(strings);
   EXPECT_EQ(entries, canonical_entries(bytes));
-  ASSERT_EQ(entries.size(), all_fields().size());
+  std::size_t keys = 0;
+  for (const Field& field : all_fields()) keys += field.columns.empty() ? 1 : field.columns.size();
+  ASSERT_EQ(entries.size(), keys);
   EXPECT_EQ(entries[0].key, "job.kind");
   EXPECT_EQ(entries[0].value, "\"train\"");
 }
 
 TEST(Document, canonical_entries_change_with_every_key) {
   // No change of one key contradicts the others of this job.
-  const std::vector<std::string> settings{"job.kind=evaluate", "export.at_end=true", "export.path=trained"};
+  const std::vector<std::string> settings{"job.kind=export", "export.at_end=true", "export.path=trained"};
   const JobConfig least = parse_job_config(kMinJob, "job.toml", settings);
   const JobConfig other = parse_job_config(kOther, "job.toml");
   std::set<std::string> same;
@@ -219,7 +222,22 @@ TEST(Document, help_and_markdown_list_every_key) {
     EXPECT_THAT(joined(help), HasSubstr(" " + joined(field.help)));
     EXPECT_THAT(joined(help), HasSubstr("; " + joined(field.expected)));
     EXPECT_THAT(markdown, HasSubstr("| `" + field.key + "` |"));
+    for (const ListKey& column : field.columns) {
+      EXPECT_THAT(help, HasSubstr("\n[[" + field.name() + "]]  "));
+      EXPECT_THAT(joined(help), HasSubstr(" " + joined(column.help)));
+      EXPECT_THAT(markdown, HasSubstr("### `[[" + field.name() + "]]`"));
+      EXPECT_THAT(markdown, HasSubstr("| `" + column.key + "` |"));
+    }
   }
+}
+
+TEST(Document, a_list_of_tables_is_one_entry_for_each_of_its_keys) {
+  const JobConfig config = parse_job_config(kOther, "job.toml");
+  std::vector<ConfigEntry> entries;
+  for (const ConfigEntry& entry : canonical_entries(config))
+    if (entry.key.starts_with("data.source")) entries.push_back(entry);
+  EXPECT_EQ(entries, (std::vector<ConfigEntry>{{"data.source.tokens", "[\"u.h5\", \"v w.h5\"]"},
+                                               {"data.source.weight", "[2.5, 1.0]"}}));
 }
 
 TEST(Document, help_has_no_line_that_is_wider_than_asked_for_and_aligns_its_columns) {

@@ -286,6 +286,72 @@ TEST(JobConfig, needs_tokens_only_to_train) {
   EXPECT_EQ(refusal(text, {"job.kind=load"}).code, ExitCode::kDone);
 }
 
+/// A job without data.tokens.
+const std::string kNoTokens = "[job]\noutput = 'r'\n[model]\npath = 'm'\n";
+
+TEST(JobConfig, takes_a_list_of_tables_in_each_of_tomls_spellings) {
+  const std::string header =
+      kNoTokens + "[[data.source]]\ntokens = 'a'\nweight = 2\n[[data.source]]\ntokens = 'b'\n";
+  const std::string inline_list =
+      kNoTokens + "[data]\nsource = [{tokens = 'a', weight = 2.0}, {tokens = 'b'}]\n";
+  const JobConfig config = parse_job_config(header, "job.toml");
+  ASSERT_EQ(config.data.source.size(), 2U);
+  EXPECT_EQ(config.data.source[0].tokens, "a");
+  EXPECT_EQ(config.data.source[0].weight, 2.0);
+  EXPECT_EQ(config.data.source[1].tokens, "b");
+  EXPECT_EQ(config.data.source[1].weight, 1.0);
+  EXPECT_EQ(to_toml(parse_job_config(inline_list, "job.toml")), to_toml(config));
+  const JobConfig set =
+      parse_job_config(kNoTokens, "job.toml",
+                       std::vector<std::string>{"data.source=[{tokens = 'a', weight = 2}, {tokens = 'b'}]"});
+  EXPECT_EQ(to_toml(set), to_toml(config));
+  const JobConfig none =
+      parse_job_config(header, "job.toml", std::vector<std::string>{"data.source=[]", "data.tokens=t"});
+  EXPECT_TRUE(none.data.source.empty());
+}
+
+TEST(JobConfig, names_the_place_of_every_problem_in_a_list_of_tables) {
+  EXPECT_EQ(refusal(kNoTokens + R"([[data.source]]
+tokens = "a"
+wieght = 2
+[[data.source]]
+weight = 0
+[[data.source]]
+tokens = "${"
+weight = "much"
+)")
+                .text,
+            R"(job.toml:7:1: data.source[0].wieght: unknown key, did you mean "weight"?
+job.toml:9:1: data.source[1].weight: found 0, expected a number from 1e-06 to 1e+06
+job.toml:8:1: data.source[1].tokens: found nothing, expected a path (HDF5 file as in data.tokens, which begins anew when all of its sequences were taken)
+job.toml:11:1: data.source[2].tokens: found "${", but ${ has no } behind it
+job.toml:12:1: data.source[2].weight: found "much", expected a number from 1e-06 to 1e+06)");
+  EXPECT_EQ(
+      refusal(kNoTokens, {"data.source=[{tokens='a', weight=-1}]"}).text,
+      "--set data.source=[{tokens='a', weight=-1}]: data.source[0].weight: found -1, expected a number from 1e-06 "
+      "to 1e+06");
+  EXPECT_EQ(
+      refusal(kNoTokens, {"data.source=a.h5"}).text,
+      "--set data.source=a.h5: data.source: found \"a.h5\", expected a list of tables with the keys tokens, weight");
+  EXPECT_THAT(refusal(kNoTokens, {"train.steps=[{a = 1}]", "data.tokens=t"}).text,
+              HasSubstr("train.steps: found an array of tables, expected an integer"));
+}
+
+TEST(JobConfig, trains_on_one_file_or_on_sources) {
+  const std::string sources = "[[data.source]]\ntokens = 'a'\n";
+  EXPECT_EQ(refusal(kNoTokens + sources).text, "");
+  EXPECT_THAT(complaint("[[data.source]]\ntokens = 'a'\n"),
+              StartsWith("job.toml:7:8: data.source: found together with data.tokens, expected one of them"));
+  EXPECT_EQ(complaint("[[data.source]]\ntokens = 'a'\n", {"job.kind=evaluate"}), "") << "of data.tokens";
+  EXPECT_THAT(
+      refusal(kNoTokens + sources, {"job.kind=evaluate"}).text,
+      HasSubstr(
+          "data.tokens: found nothing, expected an HDF5 file with the dataset tokens, because job.kind is "
+          "\"evaluate\"; data.source is for training alone"));
+  EXPECT_THAT(refusal(kNoTokens + sources, {"job.output=.", "metrics.file=a"}).text,
+              HasSubstr("metrics.file: found a file of data.source, expected another"));
+}
+
 TEST(JobConfig, allows_micro_batches_above_the_batch) {
   EXPECT_EQ(complaint("[train]\nbatch_sequences = 2\nmicro_batch_sequences = 8\n"), "");
 }

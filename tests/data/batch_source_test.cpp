@@ -43,7 +43,7 @@ std::filesystem::path stream(const TemporaryDirectory& directory, std::int64_t t
 
 BatchOptions options(const std::filesystem::path& path, std::int64_t batch_sequences,
                      std::int64_t vocabulary) {
-  return {.tokens = path,
+  return {.sources = {{path}},
           .file = {.sequence_length = kLength, .vocab_size = vocabulary},
           .batch_sequences = batch_sequences,
           .order = DataOrder::kSequential,
@@ -125,6 +125,57 @@ TEST(BatchSource, leaves_masked_tokens_out_of_the_targets) {
   std::vector<std::int64_t> targets;
   for (int step = 0; step < 4; ++step) targets.push_back(source.batch(step).global_targets);
   EXPECT_THAT(targets, testing::ElementsAre(1, 3, 0, 0));
+}
+
+TEST(BatchSource, mixes_files_as_the_mixture_says) {
+  const TemporaryDirectory directory, another;
+  const std::filesystem::path masked = stream(directory, 13, std::vector<std::int64_t>(13, 0));
+  BatchOptions mixed = options(masked, 5, 100);
+  mixed.sources = {{masked, 1}, {stream(another, 100), 3}};
+  mixed.order = DataOrder::kShuffle;
+  BatchSource source(test_world(), mixed);
+  EXPECT_EQ(source.sequence_count(), 4 + 33);
+  EXPECT_TRUE(source.masks_targets());
+  const Mixture mixture({{4, 1}, {33, 3}}, 5, DataOrder::kShuffle, 0);
+  for (std::int64_t step = 0; step < 10; ++step) {
+    std::vector<std::int64_t> first_ids;
+    std::int64_t targets = 0;
+    for (const Mixture::Place& place : mixture.batch(step)) {
+      first_ids.push_back(place.sequence * kLength);
+      targets += place.source == 1 ? kLength : 0;
+    }
+    const Batch batch = source.batch(step);
+    EXPECT_EQ(batch.global_targets, targets) << "of the file without a mask alone";
+    const Range share = equal_part(5, test_world().size(), test_world().rank());
+    ASSERT_EQ(batch.sequences, share.count());
+    for (std::int64_t i = share.begin; i < share.end; ++i)
+      EXPECT_EQ(batch.ids[static_cast<std::size_t>((i - share.begin) * (kLength + 1))],
+                first_ids[static_cast<std::size_t>(i)]);
+  }
+}
+
+TEST(BatchSource, knows_several_files_by_all_of_them_and_their_order) {
+  const TemporaryDirectory directory, another;
+  const std::filesystem::path one = stream(directory, 40), two = stream(another, 43);
+  const auto digest = [&](const std::vector<TokenSource>& sources) {
+    BatchOptions mixed = options(one, 2, 100);
+    mixed.sources = sources;
+    return BatchSource(test_world(), mixed).sample_digest();
+  };
+  const std::string both = digest({{one}, {two}});
+  EXPECT_NE(both, digest({{two}, {one}}));
+  EXPECT_NE(both, digest({{one}, {one}}));
+  EXPECT_EQ(both, digest({{one, 5}, {two, 0.1}})) << "weights are keys of the job";
+}
+
+TEST(BatchSource, a_bad_id_that_a_later_file_will_give_is_an_error_before_the_first_step) {
+  const TemporaryDirectory directory, another;
+  BatchOptions mixed = options(stream(directory, 10), 2, 50);
+  mixed.sources.push_back({stream(another, 100), 1});  // token 50 is the last one of sequence 16
+  mixed.steps = 15;
+  EXPECT_NO_THROW(BatchSource(test_world(), mixed));
+  mixed.steps = 20;
+  expect_error(ExitCode::kBadData, {"tokens[", "0 to 49"}, [&] { BatchSource(test_world(), mixed); });
 }
 
 TEST(BatchSource, knows_a_file_by_its_mask_too) {

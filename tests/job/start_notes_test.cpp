@@ -57,10 +57,21 @@ TEST(StartNotes, tell_of_one_rank_in_an_allocation_of_several_tasks) {
 TEST(StartNotes, tell_how_many_epochs_a_training_is) {
   JobConfig config = job(6, 48);
   config.train.steps = 8;
-  EXPECT_EQ(data_text(config, 41, false),
+  EXPECT_EQ(data_text(config, {{.sequences = 41}}),
             "41 sequences of 48 tokens; 8 steps of 6 sequences are 1.17 epochs");
   config.job.kind = JobKind::kEvaluate;
-  EXPECT_EQ(data_text(config, 41, true), "41 sequences of 48 tokens, documents kept apart");
+  EXPECT_EQ(data_text(config, {{.sequences = 41, .marks_documents = true}}),
+            "41 sequences of 48 tokens, documents kept apart");
+}
+
+TEST(StartNotes, tell_the_share_and_the_epochs_of_each_source) {
+  JobConfig config = job(6, 48);
+  config.train.steps = 100;
+  config.data.source = {{"a.h5", 3}, {"b.h5", 1}};
+  EXPECT_EQ(data_text(config, {{.sequences = 900, .marks_documents = true}, {.sequences = 50}}),
+            "2 sources with 950 sequences of 48 tokens, documents kept apart; 100 steps of 6 sequences\n"
+            "          a.h5: 900 sequences, 75 % of those taken, 0.5 epochs\n"
+            "          b.h5: 50 sequences, 25 % of those taken, 3 epochs");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "base/bytes.hpp"
 #include "base/log.hpp"
-#include "data/id_check.hpp"
-#include "data/token_file.hpp"
+#include "data/source_files.hpp"
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/findings.hpp"
@@ -39,10 +38,9 @@ void print_model(const ModelDescription& model) {
 void check_data(const JobConfig& config, std::int64_t vocab_size) {
   if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return;
   const BatchOptions options = batch_options(config, vocab_size);
-  const TokenFile tokens = TokenFile::open(options.tokens, options.file);
-  const IdCheck ids(options.sampler(tokens.sequence_count()), options.steps, config.data.sequence_length);
-  for (std::int64_t piece = 0; piece < ids.pieces(); ++piece) ids.run(tokens, piece);
-  console::line("data      {}", data_text(config, tokens.sequence_count(), tokens.marks_documents()));
+  const SourceFiles files(options);
+  for (std::int64_t piece = 0; piece < files.check_pieces(); ++piece) files.check_ids(piece);
+  console::line("data      {}", data_text(config, files.facts()));
 }
 
 void check_written(const Blueprint& blueprint, const ShardPlan& shards) {

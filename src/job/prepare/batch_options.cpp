@@ -1,6 +1,8 @@
 #include "job/prepare/batch_options.hpp"
 
 #include <limits>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -10,7 +12,12 @@ BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
   if (data.separator_token >= 0) file.separator_token = data.separator_token;
   const bool evaluates = config.job.kind == JobKind::kEvaluate;
   file.keep_rest = evaluates;
-  return {.tokens = data.tokens,
+  std::vector<TokenSource> sources;
+  if (evaluates || data.source.empty())
+    sources.push_back({data.tokens});
+  else
+    for (const SourceSettings& source : data.source) sources.push_back({source.tokens, source.weight});
+  return {.sources = std::move(sources),
           .file = file,
           .batch_sequences = config.train.batch_sequences,
           .order = data.order,

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// From the tables [data] and [train]; an evaluation takes every token once. `vocab_size` is the model's.
+/// From the tables [data] and [train]; an evaluation takes every token of data.tokens once. `vocab_size` is the model's.
 [[nodiscard]] BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size);
 
 /// Of a file that is evaluated while the job trains: every token once.

@@ -1,7 +1,11 @@
 #include "job/prepare/start_notes.hpp"
 
+#include "job/prepare/batch_options.hpp"
+
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 
 namespace sluice {
@@ -36,15 +40,26 @@ std::vector<std::string> launch_notes(int world) {
       tasks)};
 }
 
-std::string data_text(const JobConfig& config, std::int64_t sequences, bool marks_documents) {
+std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& facts) {
+  std::int64_t sequences = 0;
+  for (const SourceFacts& source : facts) sequences += source.sequences;
+  const bool marks_documents = std::ranges::any_of(facts, &SourceFacts::marks_documents);
   std::string text = fmt::format("{} sequences of {} tokens{}", sequences, config.data.sequence_length,
                                  marks_documents ? ", documents kept apart" : "");
   if (config.job.kind != JobKind::kTrain) return text;
   const TrainSettings& train = config.train;
-  const double epochs = static_cast<double>(train.steps) * static_cast<double>(train.batch_sequences) /
-                        static_cast<double>(sequences);
-  return text + fmt::format("; {} steps of {} sequences are {:.3g} epochs", train.steps,
-                            train.batch_sequences, epochs);
+  const std::string taken = fmt::format("; {} steps of {} sequences", train.steps, train.batch_sequences);
+  const auto positions = static_cast<double>(train.steps * train.batch_sequences);
+  if (facts.size() == 1)
+    return text + taken + fmt::format(" are {:.3g} epochs", positions / static_cast<double>(sequences));
+  std::string lines = fmt::format("{} sources with {}{}", facts.size(), text, taken);
+  const std::vector<std::int64_t> of_source = batch_options(config, 0).taken_in_all(facts);
+  for (std::size_t i = 0; i < facts.size(); ++i)
+    lines += fmt::format("\n          {}: {} sequences, {:.3g} % of those taken, {:.3g} epochs",
+                         config.data.source[i].tokens.string(), facts[i].sequences,
+                         100 * static_cast<double>(of_source[i]) / positions,
+                         static_cast<double>(of_source[i]) / static_cast<double>(facts[i].sequences));
+  return lines;
 }
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "config/job_config.hpp"
+#include "data/batch_options.hpp"
 #include "model/model_config.hpp"
 
 #include <cstdint>
@@ -19,7 +20,8 @@ namespace sluice {
 [[nodiscard]] std::vector<std::string> launch_notes(int world);
 
 /// "41 sequences of 48 tokens, documents kept apart; 8 steps of 6 sequences are 1.17 epochs"; an evaluation
-/// has one epoch and does not say so.
-[[nodiscard]] std::string data_text(const JobConfig& config, std::int64_t sequences, bool marks_documents);
+/// has one epoch and does not say so. A training on several files tells of each, in a line of its own, its
+/// sequences, its share of those that the steps take, and its epochs.
+[[nodiscard]] std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& facts);
 
 }  // namespace sluice

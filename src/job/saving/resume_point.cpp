@@ -16,10 +16,16 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What saved numbers mean, and which tokens come next.
-constexpr std::array<std::string_view, 9> kFixedKeys{
-    "model.dtype",    "data.sequence_length", "data.seed",
-    "data.order",     "data.separator_token", "train.batch_sequences",
-    "optimizer.kind", "optimizer.state",      "optimizer.master"};
+constexpr std::array<std::string_view, 10> kFixedKeys{"model.dtype",
+                                                      "data.sequence_length",
+                                                      "data.seed",
+                                                      "data.order",
+                                                      "data.separator_token",
+                                                      "data.source.weight",
+                                                      "train.batch_sequences",
+                                                      "optimizer.kind",
+                                                      "optimizer.state",
+                                                      "optimizer.master"};
 
 /// What optimizer.fit = "auto" chooses.
 constexpr std::array<std::string_view, 3> kChosenKeys{"optimizer.state", "optimizer.master",

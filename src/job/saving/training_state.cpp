@@ -13,6 +13,8 @@
 #include "weights/staged_directory.hpp"
 #include "weights/weight_files.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,6 +30,14 @@ namespace fs = std::filesystem;
 constexpr double kLeastPatienceSeconds = 5, kFirstPatienceSeconds = 30;
 
 void warn(const std::string& text) { log::warning("{}", text); }
+
+std::string changed_tokens(const DataSettings& data) {
+  if (data.source.empty()) return fmt::format("data.tokens: {} has changed", data.tokens.string());
+  std::vector<std::string> files;
+  for (const SourceSettings& source : data.source) files.push_back(source.tokens.string());
+  return fmt::format("data.source: of the {} files {} one has changed, or their order has", files.size(),
+                     fmt::join(files, ", "));
+}
 
 }  // namespace
 
@@ -90,11 +100,9 @@ void TrainingState::check_same_training() const {
          "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path {}",
          found_->path.string(), found_->step.structure_hash, structure);
   if (found_->step.sequences != sequences_ || found_->step.data_digest != data_digest_)
-    fail(
-        ExitCode::kBadData,
-        "data.tokens: {} has changed since {} was saved: it has {} sequences with digest {}, and had {} with {}",
-        context_.config().data.tokens.string(), found_->path.string(), sequences_, data_digest_,
-        found_->step.sequences, found_->step.data_digest);
+    fail(ExitCode::kBadData, "{} since {} was saved: {} sequences with digest {}, and there were {} with {}",
+         changed_tokens(context_.config().data), found_->path.string(), sequences_, data_digest_,
+         found_->step.sequences, found_->step.data_digest);
 }
 
 /// Collective. Found out now, and not after hours.

@@ -1,0 +1,24 @@
+#include "data/batch_options.hpp"
+
+namespace sluice {
+
+Mixture BatchOptions::mixture(const std::vector<SourceFacts>& facts) const {
+  std::vector<Mixture::Source> mixed;
+  for (std::size_t i = 0; i < facts.size(); ++i) mixed.push_back({facts[i].sequences, sources[i].weight});
+  return {std::move(mixed), batch_sequences, order, seed};
+}
+
+std::vector<std::int64_t> BatchOptions::taken_in_all(const std::vector<SourceFacts>& facts) const {
+  if (!file.keep_rest) return mixture(facts).taken(steps * batch_sequences);
+  std::vector<std::int64_t> all;
+  for (const SourceFacts& source : facts) all.push_back(source.sequences);
+  return all;
+}
+
+std::string BatchOptions::names() const {
+  std::string names;
+  for (const TokenSource& source : sources) names += (names.empty() ? "" : ", ") + source.tokens.string();
+  return names;
+}
+
+}  // namespace sluice

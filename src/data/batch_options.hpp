@@ -1,0 +1,44 @@
+// What a job wants of its tokens, and what their files turn out to hold.
+#pragma once
+
+#include "config/choices.hpp"
+#include "data/mixture.hpp"
+#include "data/token_file.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct TokenSource {
+  std::filesystem::path tokens;
+  double weight = 1;
+};
+
+/// Of one token file.
+struct SourceFacts {
+  std::int64_t sequences = 0;
+  std::int64_t documents = 0;  ///< counted only with TokenFileOptions::keep_rest
+  bool marks_documents = false;
+  bool masks_targets = false;
+};
+
+struct BatchOptions {
+  std::vector<TokenSource> sources;
+  TokenFileOptions file;  ///< of each; with keep_rest documents are counted, and marked in any case
+  std::int64_t batch_sequences = 0;  ///< global, over all ranks
+  DataOrder order = DataOrder::kShuffle;
+  std::uint64_t seed = 0;
+  std::int64_t steps = 0;  ///< batches that will be asked for
+
+  /// The order in which such files are read.
+  [[nodiscard]] Mixture mixture(const std::vector<SourceFacts>& facts) const;
+  /// Sequences of each file that are read in all: with keep_rest each once, else those of the steps.
+  [[nodiscard]] std::vector<std::int64_t> taken_in_all(const std::vector<SourceFacts>& facts) const;
+  /// "a.h5", "a.h5, b.h5"
+  [[nodiscard]] std::string names() const;
+};
+
+}  // namespace sluice

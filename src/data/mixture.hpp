@@ -1,0 +1,65 @@
+// Which sequences of which source a step trains on: a function of the step number alone, as with Sampler.
+#pragma once
+
+#include "base/random.hpp"
+#include "config/choices.hpp"
+#include "data/sampler.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+/// The n-th sequence that a source gives, from 0, has the time (n + u) / weight, with u in [0, 1) drawn by seed, source and n; all
+/// sources' sequences follow each other in the order of their times. So up to any position each source has its share to
+/// within a sequence for each source, its next sequence is found by counting, and no table is kept.
+class Mixture {
+ public:
+  struct Source {
+    std::int64_t sequences;  ///< at least 1
+    double weight;           ///< positive
+  };
+  /// A sequence of a source.
+  struct Place {
+    std::size_t source;
+    std::int64_t sequence;
+    bool operator==(const Place&) const = default;
+  };
+
+  /// At least one source. A source's own order is a Sampler's; of the first one that of `seed`, so that a mixture of one source is
+  /// that source.
+  Mixture(std::vector<Source> sources, std::int64_t batch_sequences, DataOrder order, std::uint64_t seed);
+
+  /// Sequences at positions [begin, end) of the endless row.
+  [[nodiscard]] std::vector<Place> at(std::int64_t begin, std::int64_t end) const;
+  /// Those of the global batch of `step`, from 0.
+  [[nodiscard]] std::vector<Place> batch(std::int64_t step) const;
+
+  /// Of each source, how many sequences lie before a position: its cursor.
+  [[nodiscard]] std::vector<std::int64_t> taken(std::int64_t position) const;
+
+  [[nodiscard]] const Sampler& sampler(std::size_t source) const { return samplers_[source]; }
+  /// Of all sources together.
+  [[nodiscard]] std::int64_t sequences() const;
+
+ private:
+  /// The n-th sequence of a source, and when.
+  struct Turn {
+    double time;
+    std::size_t source;
+    std::int64_t number;
+  };
+  [[nodiscard]] double time_of(std::size_t source, std::int64_t number) const;
+  [[nodiscard]] std::int64_t first_from(std::size_t source, double time) const;
+  /// Turns that cover the positions [begin, end), in order; the number of the first one's position is `first`.
+  [[nodiscard]] std::vector<Turn> turns(std::int64_t begin, std::int64_t end, std::int64_t& first) const;
+
+  std::vector<Source> sources_;
+  std::int64_t batch_sequences_;
+  double all_weights_ = 0;
+  std::vector<Sampler> samplers_;        ///< of each source, as fractions_
+  std::vector<RandomStream> fractions_;  ///< u of each sequence
+};
+
+}  // namespace sluice
