@@ -17,7 +17,8 @@ struct LayerBlock {
   std::vector<BlockTensor> (*tensors)(const ModelConfig& config);
   std::vector<Setting> (*settings)(const ModelConfig& config);
   BlockActivations (*activations)(const ModelConfig& config, const PassSize& pass);
-  BlockCache (*cache)(const ModelConfig& config, std::int64_t element_bytes) = nullptr;  ///< null: remembers nothing
+  BlockCache (*cache)(const ModelConfig& config,
+                      std::int64_t element_bytes) = nullptr;  ///< null: remembers nothing
 
   [[nodiscard]] bool mixes_tokens() const { return std::holds_alternative<AttentionKind>(kind); }
   /// Layers of the model that have it.
