@@ -18,7 +18,8 @@ class Status(SavingTest):
     def test_of_ended_runs(self):
         done, killed = self.job("done.toml", train={"steps": 3}), self.job("killed.toml")
         self.run_job(done, 1)
-        self.assertNotEqual(program.mpirun(1, *self.stop_at(3), "run", killed).status, 0)
+        # The second save waits for the first one, so that is on the disk for certain, and the second is not.
+        self.assertNotEqual(program.mpirun(1, *self.stop_at(4), "run", killed).status, 0)
         first, second = self.status(done, killed)
         self.assertEqual((first["state"], first["step"], first["steps"], first["saved_step"]), ("done", 3, 3, 3))
         self.assertEqual(first["loss"], self.losses(done)[3])
