@@ -9,7 +9,7 @@ class Same(SavingTest):
     def expect_same_bits(self, ranks=3, **changes):
         whole, cut = self.job("whole.toml", **changes), self.job("cut.toml", **changes)
         self.run_job(whole, ranks)
-        self.assertNotEqual(mpirun(ranks, *self.stop_at(5), "run", cut).status, 0)
+        self.assertNotEqual(mpirun(ranks, *self.stop_at(6), "run", cut).status, 0)
         self.assertEqual(self.steps(cut), [2, 4])
         result = self.run_job(cut, ranks)
         self.expect(result, 0, "resume    from step 4", f"step 5/{STEPS}")
