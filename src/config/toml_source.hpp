@@ -9,9 +9,16 @@
 
 namespace sluice {
 
+struct Entry;
+
+/// A table in an array, its keys in file order.
+struct EntryRow {
+  std::string where;
+  std::vector<Entry> cells;
+};
+
 /// What stands at one place of a job file. A table gives an entry of its own, with an empty key, before those
 /// of its keys.
-struct EntryRow;
 struct Entry {
   std::string where;  ///< "job.toml:3:1", or "--set a.b=c"
   std::string table;
@@ -19,12 +26,6 @@ struct Entry {
   Value value;
   std::string found;             ///< the value in words for a message: "\"node\"", "5", "a date", "a table"
   std::vector<EntryRow> rows{};  ///< of an array of tables, whose `value` is none
-};
-
-/// A table in an array, its keys in file order.
-struct EntryRow {
-  std::string where;
-  std::vector<Entry> cells;
 };
 
 /// Entries of a TOML text in file order. Error(kBadConfig) with file:line:column for text that is not TOML.

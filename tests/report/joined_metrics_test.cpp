@@ -60,7 +60,7 @@ TEST(JoinedMetrics, leaves_out_a_last_row_that_was_never_finished) {
 
 /// A file whose datasets say what they like.
 void write_file(const std::filesystem::path& path, const std::vector<std::int64_t>& steps,
-                const std::string& column, std::vector<std::int64_t> shape) {
+                const std::string& column, const std::vector<std::int64_t>& shape) {
   hdf5::File file = hdf5::File::create(path);
   file.create_dataset("/train/step", DType::kInt64, {std::ssize(steps)}).write(std::span(steps));
   std::int64_t elements = 1;

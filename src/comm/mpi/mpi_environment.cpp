@@ -23,7 +23,7 @@
 namespace sluice {
 namespace {
 
-constexpr unsigned kAbortSeconds = 5;
+constexpr unsigned kExitSeconds = 5;
 
 /// Our wishes to Open MPI where the user has none.
 void set_library_defaults() {
@@ -138,7 +138,7 @@ void MpiEnvironment::finalize(double limit_seconds) {
 }
 
 void MpiEnvironment::abort(ExitCode code) noexcept {
-  exit_within(kAbortSeconds, code);
+  exit_within(kExitSeconds, code);
   // MPI_Abort writes to stderr; a reader that has left must not turn the status into SIGPIPE's.
   std::signal(SIGPIPE, SIG_IGN);
   if (mpi_is_running()) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
