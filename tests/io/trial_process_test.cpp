@@ -8,8 +8,8 @@
 
 #include <atomic>
 #include <csignal>
-#include <memory>
 #include <thread>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -43,7 +43,7 @@ TEST(TrialProcess, ends_what_has_no_end) {
 
 TEST(TrialProcess, gives_no_memory_without_end) {
   test::expect_error(ExitCode::kBadData, {"t.h5 is damaged", "wanted more than 64 MiB"}, [] {
-    try_in_child("t.h5", [] { const std::unique_ptr<char[]> taken(new char[std::size_t{1} << 33]{}); },
+    try_in_child("t.h5", [] { const std::vector<char> taken(std::size_t{1} << 33); },
                  {.extra_bytes = 64 << 20});
   });
 }
