@@ -42,7 +42,12 @@ TEST(TrialProcess, ends_what_has_no_end) {
 }
 
 TEST(TrialProcess, gives_no_memory_without_end) {
-  test::expect_error(ExitCode::kBadData, {"t.h5 is damaged", "wanted more than 64 MiB"}, [] {
+#ifdef SLUICE_ADDRESS_SANITIZER
+  constexpr const char* kFound = "ended the process";  // it does, where others throw
+#else
+  constexpr const char* kFound = "wanted more than 64 MiB";
+#endif
+  test::expect_error(ExitCode::kBadData, {"t.h5 is damaged", kFound}, [] {
     try_in_child("t.h5", [] { const std::vector<char> taken(std::size_t{1} << 33); },
                  {.extra_bytes = 64 << 20});
   });

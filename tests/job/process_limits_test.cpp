@@ -32,9 +32,10 @@ TEST(ProcessLimits, that_are_large_enough_for_few_threads_may_be_too_small_for_m
 TEST(ProcessLimits, leave_what_the_process_does_not_have_yet) {
   EXPECT_EQ(left_of_limits({}), std::numeric_limits<std::int64_t>::max());
   EXPECT_EQ(left_of_limits({.data_bytes = 1}), 0);
-  const std::int64_t left = left_of_limits({.data_bytes = 64 * kGiB});
-  EXPECT_GT(left, 32 * kGiB);
-  EXPECT_LT(left, 64 * kGiB);
+  constexpr std::int64_t kMuch = kGiB << 20;  // AddressSanitizer reserves terabytes
+  const std::int64_t left = left_of_limits({.data_bytes = kMuch});
+  EXPECT_GT(left, kMuch / 2);
+  EXPECT_LT(left, kMuch);
 }
 
 TEST(ProcessLimitsDeathTest, too_few_descriptors_are_named) {
