@@ -19,8 +19,8 @@ namespace sluice {
 /// Its parts refer to each other, so it stays where it was made.
 class Blueprint {
  public:
-  /// Describes the model of `config` from its config.json, with the newest saved step as model.path if that names a run. Errors as describe_model(), with the key
-  /// model.path.
+  /// Describes the model of `config` from its config.json, with the newest saved step as model.path if that names a run.
+  /// Errors as describe_model(), with the key model.path.
   explicit Blueprint(JobConfig config);
   Blueprint(const Blueprint&) = delete;
   Blueprint& operator=(const Blueprint&) = delete;
