@@ -50,11 +50,6 @@ void drop_replaced_rows(std::vector<Segment>& segments) {
   }
 }
 
-bool is_former_name(const std::string& path) {
-  const std::vector<FormerName> names = former_names();
-  return std::ranges::find(names, path, &FormerName::path) != names.end();
-}
-
 /// Where datasets of rows are. Each has a column "step" or is read beside it.
 std::vector<std::string> row_datasets(const hdf5::File& file) {
   const std::string phases = "/train/phase_seconds";

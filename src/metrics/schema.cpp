@@ -1,5 +1,6 @@
 #include "metrics/schema.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace sluice {
@@ -114,6 +115,11 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
 
 std::vector<FormerName> former_names() {
   return {{"/train/product_rate_share", "/train/mfu"}, {"/train/moved_bytes", "/train/communicated_bytes"}};
+}
+
+bool is_former_name(const std::string& path) {
+  const std::vector<FormerName> names = former_names();
+  return std::ranges::find(names, path, &FormerName::path) != names.end();
 }
 
 std::vector<LoadColumn> load_columns() {

@@ -91,6 +91,7 @@ struct FormerName {
   std::string target;
 };
 [[nodiscard]] std::vector<FormerName> former_names();
+[[nodiscard]] bool is_former_name(const std::string& path);
 
 /// All columns of such a run. /train/step is the last: its length is the number of complete rows.
 [[nodiscard]] std::vector<StepColumn> step_columns(const MetricsHeader& header);

@@ -41,11 +41,6 @@ std::vector<std::int64_t> read_steps(const hdf5::File& file) {
   return steps;
 }
 
-bool is_former_name(const std::string& path) {
-  const std::vector<FormerName> names = former_names();
-  return std::ranges::find(names, path, &FormerName::path) != names.end();
-}
-
 /// Names go into headers of tables as they are.
 bool is_column_name(const std::string& name) {
   return !name.empty() &&
