@@ -26,6 +26,7 @@ LossMask::LossMask(const hdf5::File& file, const std::vector<std::int64_t>& toke
 }
 
 void LossMask::mark(const hdf5::Box& tokens, std::span<TokenMark> marks) const {
+  SLUICE_ASSERT(!tokens.begin.empty(), "tokens in no dimension");
   std::vector<std::int64_t> values(marks.size());
   mask_.read<std::int64_t>(tokens, values);
   for (std::size_t i = 0; i < values.size(); ++i) {
