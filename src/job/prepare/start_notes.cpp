@@ -40,25 +40,47 @@ std::vector<std::string> launch_notes(int world) {
       tasks)};
 }
 
+namespace {
+
+/// "500 documents packed 98.7 % full, 3 longer ones split"
+std::string packing_text(const JobConfig& config, const SourceFacts& source) {
+  const auto inputs = static_cast<double>(source.packed_sequences * config.data.sequence_length);
+  std::string text = fmt::format("{} documents packed {:.1f} % full", source.documents,
+                                 100 * static_cast<double>(source.packed_inputs) / inputs);
+  if (source.long_documents == 0) return text;
+  const LongDocuments rule = config.data.long_documents;
+  return fmt::format("{}, {} longer ones {}", text, source.long_documents,
+                     rule == LongDocuments::kSplit ? "split"
+                     : rule == LongDocuments::kCut ? "cut"
+                                                   : "left out");
+}
+
+}  // namespace
+
 std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& facts) {
   std::int64_t sequences = 0;
   for (const SourceFacts& source : facts) sequences += source.sequences;
   const bool marks_documents = std::ranges::any_of(facts, &SourceFacts::marks_documents);
-  std::string text = fmt::format("{} sequences of {} tokens{}", sequences, config.data.sequence_length,
-                                 marks_documents ? ", documents kept apart" : "");
+  const bool is_packed = std::ranges::any_of(facts, &SourceFacts::is_packed);
+  std::string text =
+      fmt::format("{}{} sequences of {} tokens{}", is_packed ? "about " : "", sequences,
+                  config.data.sequence_length, marks_documents ? ", documents kept apart" : "");
   if (config.job.kind != JobKind::kTrain) return text;
   const TrainSettings& train = config.train;
   const std::string taken = fmt::format("; {} steps of {} sequences", train.steps, train.batch_sequences);
   const auto positions = static_cast<double>(train.steps * train.batch_sequences);
   if (facts.size() == 1)
-    return text + taken + fmt::format(" are {:.3g} epochs", positions / static_cast<double>(sequences));
+    return text + taken + fmt::format(" are {:.3g} epochs", positions / static_cast<double>(sequences)) +
+           (is_packed ? "\n          " + packing_text(config, facts.front()) : "");
   std::string lines = fmt::format("{} sources with {}{}", facts.size(), text, taken);
   const std::vector<std::int64_t> of_source = batch_options(config, 0).taken_in_all(facts);
-  for (std::size_t i = 0; i < facts.size(); ++i)
+  for (std::size_t i = 0; i < facts.size(); ++i) {
     lines += fmt::format("\n          {}: {} sequences, {:.3g} % of those taken, {:.3g} epochs",
                          config.data.source[i].tokens.string(), facts[i].sequences,
                          100 * static_cast<double>(of_source[i]) / positions,
                          static_cast<double>(of_source[i]) / static_cast<double>(facts[i].sequences));
+    if (is_packed) lines += "; " + packing_text(config, facts[i]);
+  }
   return lines;
 }
 
