@@ -88,9 +88,8 @@ TEST(StartNotes, tell_how_full_packed_sequences_are) {
   config.data.source = {{"a.h5", 3}, {"b.h5", 1}};
   EXPECT_THAT(
       data_text(config, {packed, packed}),
-      HasSubstr(
-          "b.h5: 96 sequences, 25 % of those taken, 0.125 epochs; 500 documents packed 95.0 % full, 3 longer "
-          "ones left out"));
+      HasSubstr("b.h5: 96 sequences, 25 % of those taken, 0.125 epochs; 500 documents packed 95.0 % full; "
+                "longer than a sequence: 3, left out"));
 }
 
 }  // namespace

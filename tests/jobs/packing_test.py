@@ -139,8 +139,8 @@ class Documents(PackingTest):
     def test_that_are_longer_than_a_sequence(self):
         path = self.write_documents("long.h5", [10, 100, 48, 49, 20])
         job = self.job(data=PACKED | {"tokens": path}, train={"steps": 1, "batch_sequences": 5})
-        for rule, text, sequences in (("split", "packed 94.2 % full, 2 longer ones split", 5), ("cut", "packed 90.6 % full, 2 longer ones cut", 4),
-                                      ("leave_out", "packed 81.2 % full, 2 longer ones left out", 2)):
+        for rule, text, sequences in (("split", "packed 94.2 % full; longer than a sequence: 2, split", 5), ("cut", "packed 90.6 % full; longer than a sequence: 2, cut", 4),
+                                      ("leave_out", "packed 81.2 % full; longer than a sequence: 2, left out", 2)):
             with self.subTest(rule=rule):
                 arguments = ["--set", f"data.long_documents={rule}", "--set", f"train.batch_sequences={sequences}", "--set", "job.overwrite=true"]
                 for command in (lambda: sluice("check", job, *arguments), lambda: self.run_job(job, 2, arguments)):

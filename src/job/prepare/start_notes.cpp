@@ -9,6 +9,32 @@
 #include <cstdlib>
 
 namespace sluice {
+namespace {
+
+const char* fate_of(LongDocuments rule) {
+  switch (rule) {
+    case LongDocuments::kSplit:
+      return "split";
+    case LongDocuments::kCut:
+      return "cut";
+    case LongDocuments::kLeaveOut:
+      break;
+  }
+  return "left out";
+}
+
+/// "500 documents packed 98.7 % full; longer than a sequence: 3, split"
+std::string packing_text(const DataSettings& data, const SourceFacts& source) {
+  const std::int64_t inputs = std::max<std::int64_t>(1, source.packed_sequences) * data.sequence_length;
+  std::string text =
+      fmt::format("{} documents packed {:.1f} % full", source.documents,
+                  100 * static_cast<double>(source.packed_inputs) / static_cast<double>(inputs));
+  if (source.long_documents == 0) return text;
+  return fmt::format("{}; longer than a sequence: {}, {}", text, source.long_documents,
+                     fate_of(data.long_documents));
+}
+
+}  // namespace
 
 std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& model, int world) {
   std::vector<std::string> notes;
@@ -40,23 +66,6 @@ std::vector<std::string> launch_notes(int world) {
       tasks)};
 }
 
-namespace {
-
-/// "500 documents packed 98.7 % full, 3 longer ones split"
-std::string packing_text(const JobConfig& config, const SourceFacts& source) {
-  const auto inputs = static_cast<double>(source.packed_sequences * config.data.sequence_length);
-  std::string text = fmt::format("{} documents packed {:.1f} % full", source.documents,
-                                 100 * static_cast<double>(source.packed_inputs) / inputs);
-  if (source.long_documents == 0) return text;
-  const LongDocuments rule = config.data.long_documents;
-  return fmt::format("{}, {} longer ones {}", text, source.long_documents,
-                     rule == LongDocuments::kSplit ? "split"
-                     : rule == LongDocuments::kCut ? "cut"
-                                                   : "left out");
-}
-
-}  // namespace
-
 std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& facts) {
   std::int64_t sequences = 0;
   for (const SourceFacts& source : facts) sequences += source.sequences;
@@ -71,7 +80,7 @@ std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& f
   const auto positions = static_cast<double>(train.steps * train.batch_sequences);
   if (facts.size() == 1)
     return text + taken + fmt::format(" are {:.3g} epochs", positions / static_cast<double>(sequences)) +
-           (is_packed ? "\n          " + packing_text(config, facts.front()) : "");
+           (is_packed ? "\n          " + packing_text(config.data, facts.front()) : "");
   std::string lines = fmt::format("{} sources with {}{}", facts.size(), text, taken);
   const std::vector<std::int64_t> of_source = batch_options(config, 0).taken_in_all(facts);
   for (std::size_t i = 0; i < facts.size(); ++i) {
@@ -79,7 +88,7 @@ std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& f
                          config.data.source[i].tokens.string(), facts[i].sequences,
                          100 * static_cast<double>(of_source[i]) / positions,
                          static_cast<double>(of_source[i]) / static_cast<double>(facts[i].sequences));
-    if (is_packed) lines += "; " + packing_text(config, facts[i]);
+    if (is_packed) lines += "; " + packing_text(config.data, facts[i]);
   }
   return lines;
 }
