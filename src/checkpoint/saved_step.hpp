@@ -5,6 +5,7 @@
 #include "base/dtype.hpp"
 #include "base/range.hpp"
 #include "config/job_config.hpp"
+#include "data/pack_position.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -48,10 +49,11 @@ struct SavedStep {
   std::string version{};  ///< of the program
   std::string structure_hash{};
   int world_size = 1;
-  std::vector<ConfigEntry> job{};  ///< every key
-  std::int64_t sequences = 0;      ///< in the token file
-  std::string data_digest{};       ///< of some of them
-  HeldOutStep best{};              ///< of the saved steps so far, this one included
+  std::vector<ConfigEntry> job{};       ///< every key
+  std::int64_t sequences = 0;           ///< in the token file
+  std::string data_digest{};            ///< of some of them
+  std::vector<PackPosition> packing{};  ///< of each source, if documents are packed
+  HeldOutStep best{};                   ///< of the saved steps so far, this one included
   std::vector<SavedFile> files{};
 
   [[nodiscard]] std::int64_t bytes() const;

@@ -42,6 +42,9 @@ seed = 1
 order = "sequential"
 source = [{tokens = "u.h5", weight = 2.5}, {tokens = "v w.h5"}]
 separator_token = 3
+pack = true
+pack_window = 77
+long_documents = "cut"
 [evaluate]
 tokens = ["a.h5", "b c.h5"]
 every_steps = 5
