@@ -28,7 +28,7 @@ class Collector {
     std::ranges::sort(sorted, {},
                       [](const MatchedEntry& entry) { return std::tuple(entry.tensor, entry.begin); });
     auto at = sorted.begin();
-    for (const int tensor : manifest_.stored_tensors()) {
+    for (const int tensor : manifest_.checkpoint_tensors()) {
       std::int64_t end = 0;
       for (; at != sorted.end() && at->tensor == tensor && at->begin == end; ++at) end += at->count;
       if (end != manifest_[tensor].element_count() || (at != sorted.end() && at->tensor == tensor))
