@@ -19,10 +19,10 @@ bool means(std::string_view target, const TensorInfo& tensor) {
   if (target == "all-linear")
     return tensor.role != Role::kHead && tensor.role != Role::kRouter && tensor.role != Role::kExpert;
   if (target.find_first_of("*?") != std::string_view::npos) return matches_pattern(target, tensor.name);
-  constexpr std::string_view kWeight = ".weight";
+  constexpr std::string_view kEnd = ".weight";
   const std::string_view name = tensor.name;
   return is_end_of(target, name) ||
-         (name.ends_with(kWeight) && is_end_of(target, name.substr(0, name.size() - kWeight.size())));
+         (name.ends_with(kEnd) && is_end_of(target, name.substr(0, name.size() - kEnd.size())));
 }
 
 }  // namespace
