@@ -43,7 +43,8 @@ std::optional<DebugDump> open_dump(JobContext& context) {
 StepMetrics dumped_step(DebugDump& dump, Trainer& trainer, const ShardArena& weights, const Batch& batch,
                         double rate) {
   dump.write_tensor("/logits", trainer.first_logits(batch));
-  ShardArena gradients(weights.plan(), weights.rank(), DType::kFloat32, "gradients for debug.dump");
+  ShardArena gradients(weights.plan(), weights.rank(), DType::kFloat32, "gradients for debug.dump",
+                       ShardArena::Units::kTrained);
   trainer.observe_gradients([&](const GradientPart& sums) {
     const std::int64_t first = sums.elements.begin - weights.plan().owned(sums.unit, weights.rank()).begin;
     std::memcpy(gradients.unit_data(sums.unit) + first * size_of(DType::kFloat32), sums.data,

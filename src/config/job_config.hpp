@@ -66,6 +66,21 @@ struct TrainSettings {
   std::int64_t micro_batch_sequences = 1;  ///< per rank
   Recompute recompute = Recompute::kLayer;
   double aux_loss_coefficient = 0.001;
+  std::vector<std::string> freeze;  ///< patterns of tensor names
+};
+
+/// Low-rank adapters that are trained in place of the weights.
+struct LoraSettings {
+  std::int64_t rank = 0;  ///< 0 = none, unless there is a start
+  double alpha = 0;       ///< 0 = the rank
+  double dropout = 0;
+  std::vector<std::string> targets{"all-linear"};
+  bool rslora = false;
+  std::int64_t seed = 0;        ///< of A, and of dropout
+  std::filesystem::path start;  ///< directory of an adapter to begin with; "" = from zero
+
+  bool operator==(const LoraSettings&) const = default;
+  [[nodiscard]] bool trains() const { return rank > 0 || !start.empty(); }
 };
 
 struct OptimizerSettings {
@@ -181,6 +196,7 @@ struct JobConfig {
   LoadSettings load;
   DataSettings data;
   TrainSettings train;
+  LoraSettings lora;
   OptimizerSettings optimizer;
   MemorySettings memory;
   ScheduleSettings schedule;

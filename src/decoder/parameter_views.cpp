@@ -56,7 +56,7 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
     const std::int64_t held = plan.gathered_range(unit, rank).count();
     values_.push_back(unbound_storage(held * size_of(dtype)));
     gradients_.push_back(unbound_storage(held * size_of(DType::kFloat32)));
-    if (experts_in_turn && layout.kind() == UnitKind::kExperts)
+    if (experts_in_turn && layout.kind() == UnitKind::kExperts && layout.is_trained())
       completions_[unit] = [this, unit](std::int64_t expert) { consumer_(unit, expert); };
     for (const Placement& placement : layout.placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
@@ -66,7 +66,8 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
       if (experts_in_turn && layout.kind() == UnitKind::kExperts) gradient_strides.front() = 0;
       views_[static_cast<std::size_t>(placement.tensor)] = {
           view_of(values_.back(), scalar_type(dtype), placement, shape, strides),
-          view_of(gradients_.back(), at::kFloat, placement, shape, gradient_strides),
+          layout.is_trained() ? view_of(gradients_.back(), at::kFloat, placement, shape, gradient_strides)
+                              : at::Tensor(),
           &written_.emplace_back(layout.kind() == UnitKind::kExperts ? shape.front() : 1)};
     }
   }

@@ -65,9 +65,11 @@ std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequen
 std::int64_t save_buffers(const ShardPlan& plan, const OptimizerLayout& optimizer, int rank,
                           const Workload& work) {
   std::int64_t largest = 0;
-  for (int unit = 0; unit < optimizer.units() && !work.offload_above; ++unit)
+  for (int unit = 0; unit < optimizer.units() && !work.offload_above; ++unit) {
+    if (!plan.is_trained(unit)) continue;
     largest = std::max<std::int64_t>(
         largest, plan.owned(unit, rank).count() * size_of(work.dtype) + optimizer.unit_bytes(unit).count());
+  }
   return work.save_staging_bytes > 0 ? work.save_staging_bytes + largest : 0;
 }
 

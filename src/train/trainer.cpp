@@ -22,8 +22,9 @@
 namespace sluice {
 namespace {
 
+/// Of trained units.
 double sum_of_squares(const ShardArena& shards) {
-  return ops::sum_of_squares(shards.data(), shards.dtype(), shards.plan().arena_elements(shards.rank()));
+  return ops::sum_of_squares(shards.data(), shards.dtype(), shards.plan().trained_elements(shards.rank()));
 }
 
 at::Tensor gradient(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output,
@@ -62,6 +63,7 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
                [this](const GradientPart& sums) { consume(sums); }),
       optimizer_(binder_.mesh(), manifest, weights, options.optimizer, offload),
       routing_(model.layers.size()),
+      lowest_layer_(stages_.lowest_trained_layer(weights.plan())),
       tokens_per_step_(options.batch_sequences * options.sequence_length),
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
   SLUICE_ASSERT(offload == nullptr || releases(), "state on a disk needs released gradients");
@@ -169,6 +171,7 @@ void Trainer::update(double grad_norm, double learning_rate) {
   optimizer_.begin_step(learning_rate);
   const double scale = clip_factor(grad_norm);
   for (int unit = 0; unit < optimizer_.layout().units(); ++unit) {
+    if (!store_.plan().is_trained(unit)) continue;
     const GradientPart gradient = store_.kept(unit);
     const std::vector<double> squares =
         optimizer_.clips_matrices() ? optimizer_.matrix_squares(gradient) : std::vector<double>();
@@ -249,6 +252,7 @@ void Trainer::embed(std::vector<Pass>& passes) {
 }
 
 void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
+  if (index < lowest_layer_) keep_graph = false;
   const at::AutoGradMode grad_mode(keep_graph);
   LayerPass& layer = pass.layers[static_cast<std::size_t>(index)];
   layer.input = pass.hidden.detach().requires_grad_(keep_graph);
@@ -260,6 +264,7 @@ void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
   if (options_.recompute == Recompute::kLayer) layer.mixed = mixed;
   if (options_.recompute == Recompute::kAll) layer.record.attention = {};
   pass.hidden = output.detach();
+  if (index < lowest_layer_) layer = {};  // no gradient comes down to it
 }
 
 void Trainer::reduce_routing(StepMetrics& metrics) {
@@ -275,7 +280,8 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
 
 bool Trainer::head(std::vector<Pass>& passes, const Batch& batch, StepMetrics& metrics) {
   binder_.begin_pass(use_ == Use::kNorm ? OffloadedUnits::Pass::kNorm : OffloadedUnits::Pass::kUpdate);
-  const StageBinder::GatheredStage bound(binder_, stages_.head, &stages_.layers.back());
+  const bool goes_on = lowest_layer_ < decoder_.config().layer_count();
+  const StageBinder::GatheredStage bound(binder_, stages_.head, goes_on ? &stages_.layers.back() : nullptr);
   reducer_.open(stages_.head);
   double loss = 0;
   {
@@ -320,20 +326,21 @@ std::string Trainer::first_broken_activation(const std::vector<Pass>& passes) {
   const std::int64_t layers = decoder_.config().layer_count();
   std::array<std::int64_t, 1> before_first{-layers};
   for (const Pass& pass : passes)
-    for (std::int64_t layer = 0; layer < -before_first[0]; ++layer)
+    for (std::int64_t layer = std::max(lowest_layer_, 0); layer < -before_first[0]; ++layer)
       if (!at::isfinite(pass.layers[static_cast<std::size_t>(layer)].input).all().item<bool>())
         before_first[0] = -layer;
   comm_.all_reduce_max(before_first);
   const std::int64_t first = -before_first[0];
   if (first == 0) return "the embedding";
+  if (first == lowest_layer_) return fmt::format("the output of layer {} or one below it", first - 1);
   return first < layers ? fmt::format("the output of layer {}", first - 1)
                         : "the output of the last layer or of the head";
 }
 
 void Trainer::backward(std::vector<Pass>& passes, bool last) {
-  for (int layer = decoder_.config().layer_count() - 1; layer >= 0; --layer) {
+  for (int layer = decoder_.config().layer_count() - 1; layer >= std::max(lowest_layer_, 0); --layer) {
     const Stage& stage = stages_.layers[static_cast<std::size_t>(layer)];
-    const StageBinder::GatheredStage bound(binder_, stage, stages_.before(layer));
+    const StageBinder::GatheredStage bound(binder_, stage, layer > lowest_layer_ ? stages_.before(layer) : nullptr);
     reducer_.open(stage);
     {
       const PhaseTimer::Scope phase(timer_, Phase::kBackward);
@@ -344,7 +351,7 @@ void Trainer::backward(std::vector<Pass>& passes, bool last) {
     const PhaseTimer::Scope phase(timer_, Phase::kReduce);
     reducer_.reduce(stage);
   }
-  embed_backward(passes);
+  if (lowest_layer_ < 0) embed_backward(passes);
 }
 
 void Trainer::embed_backward(const std::vector<Pass>& passes) {

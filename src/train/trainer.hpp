@@ -159,6 +159,7 @@ class Trainer {
   std::optional<RowExchange> embedding_rows_;  ///< of this step, if they travel instead of the table
   std::size_t rounds_ = 0;                     ///< of the rank with the most micro-batches of this step
   at::Tensor probability_grad_;                ///< [experts] float32; undefined without load-balancing loss
+  int lowest_layer_;                           ///< that training changes; -1 for the embedding
   std::int64_t tokens_per_step_;
   std::int64_t sent_bytes_;  ///< by this rank, at the end of the last step
 };

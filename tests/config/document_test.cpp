@@ -51,6 +51,15 @@ batch_sequences = 1
 micro_batch_sequences = 2
 recompute = "none"
 aux_loss_coefficient = 0.3333333333333333
+freeze = ["*.norm.*", "lm_head.weight"]
+[lora]
+rank = 8
+alpha = 16
+dropout = 0.05
+targets = ["q_proj", "*.experts.*"]
+rslora = true
+seed = 2
+start = "adapter"
 [optimizer]
 learning_rate = 1
 gradients = "bfloat16"
