@@ -1,7 +1,7 @@
 // Choice of experts for each token.
 #pragma once
 
-#include "ops/parameter.hpp"
+#include "ops/adapters/low_rank.hpp"
 
 #include <cstdint>
 
@@ -23,8 +23,8 @@ struct RouterOptions {
 /// equal ones the lower index. `chosen` [T, k], if defined, is the choice of an earlier pass that this one
 /// repeats. `probability_grad` [E] float32, if defined, is added to the gradient of every token's
 /// probabilities: the part of a load-balancing loss. It is read during backward, so it may be filled in after
-/// the forward pass.
-[[nodiscard]] Routing route(const at::Tensor& x, const Parameter& w, const RouterOptions& options,
+/// the forward pass. A change of w has no dropout.
+[[nodiscard]] Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options,
                             const at::Tensor& chosen = {}, const at::Tensor& probability_grad = {});
 
 }  // namespace sluice::ops

@@ -160,7 +160,8 @@ const MatrixState& Optimizer::matrix_at(std::int64_t arena_begin) const {
   // Trained units lie in the arena in their order, and matrices in their unit's.
   const ShardPlan& plan = weights_.plan();
   int unit = layout_.units() - 1;
-  while (unit > 0 && (!plan.is_trained(unit) || plan.arena_offset(unit, weights_.rank()) > arena_begin)) --unit;
+  while (unit > 0 && (!plan.is_trained(unit) || plan.arena_offset(unit, weights_.rank()) > arena_begin))
+    --unit;
   const std::vector<MatrixState>& all = layout_.matrices(unit);
   const auto above = std::ranges::upper_bound(all, arena_begin, {}, &MatrixState::arena_begin);
   SLUICE_ASSERT(above != all.begin(), "no matrix at element {} of the arena", arena_begin);

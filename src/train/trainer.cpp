@@ -1,6 +1,7 @@
 #include "train/trainer.hpp"
 
 #include "base/error.hpp"
+#include "base/range.hpp"
 #include "ops/buffers/gradients.hpp"
 #include "ops/embedding.hpp"
 #include "ops/runtime/compute_device.hpp"
@@ -56,7 +57,8 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       binder_(comm, model, manifest, weights, takes_experts_in_turn(options, weights.plan()), offload),
       stages_(binder_.stages()),
       timer_(binder_.timer()),
-      decoder_(model, binder_.views(), options.sequence_length),
+      dropout_{options.adapter_dropout, options.adapter_seed},
+      decoder_(model, binder_.views(), options.sequence_length, &dropout_),
       store_(weights.plan(), stages_, weights.rank(), options.optimizer.mode.gradients,
              takes_experts_in_turn(options, weights.plan())),
       reducer_(binder_.mesh(), stages_, binder_.views(), store_,
@@ -141,6 +143,7 @@ void Trainer::update_along_backward(std::vector<Pass>& passes, const Batch& batc
 std::vector<Trainer::Pass> Trainer::begin(std::int64_t number, const Batch& batch, double largest_loss,
                                           StepMetrics& metrics) {
   number_ = number;
+  dropout_.step = number;
   largest_loss_ = largest_loss;
   non_finite_ = {};
   gives_up_ = false;
@@ -219,8 +222,13 @@ void Trainer::require_finite_weights() {
 
 std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
   std::vector<Pass> passes;
-  for (MicroBatch& micro_batch : split_batch(batch, options_.micro_batch_sequences))
-    passes.push_back({std::move(micro_batch), std::vector<LayerPass>(routing_.size()), {}});
+  std::int64_t token =
+      equal_part_begin(options_.batch_sequences, comm_.size(), comm_.rank()) * options_.sequence_length;
+  for (MicroBatch& micro_batch : split_batch(batch, options_.micro_batch_sequences)) {
+    const std::int64_t tokens = micro_batch.inputs.numel();
+    passes.push_back({std::move(micro_batch), token, std::vector<LayerPass>(routing_.size()), {}});
+    token += tokens;
+  }
   return passes;
 }
 
@@ -253,6 +261,7 @@ void Trainer::embed(std::vector<Pass>& passes) {
 
 void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
   if (index < lowest_layer_) keep_graph = false;
+  dropout_.first_token = pass.first_token;
   const at::AutoGradMode grad_mode(keep_graph);
   LayerPass& layer = pass.layers[static_cast<std::size_t>(index)];
   layer.input = pass.hidden.detach().requires_grad_(keep_graph);
@@ -287,6 +296,7 @@ bool Trainer::head(std::vector<Pass>& passes, const Batch& batch, StepMetrics& m
   {
     const PhaseTimer::Scope phase(timer_, Phase::kBackward);
     for (Pass& pass : passes) {
+      dropout_.first_token = pass.first_token;
       Decoder::Head result = decoder_.head(pass.hidden, pass.targets, 1 / batch.loss_divisor(),
                                            /*want_grad=*/true);
       loss += result.losses.sum().item<double>();
@@ -340,7 +350,8 @@ std::string Trainer::first_broken_activation(const std::vector<Pass>& passes) {
 void Trainer::backward(std::vector<Pass>& passes, bool last) {
   for (int layer = decoder_.config().layer_count() - 1; layer >= std::max(lowest_layer_, 0); --layer) {
     const Stage& stage = stages_.layers[static_cast<std::size_t>(layer)];
-    const StageBinder::GatheredStage bound(binder_, stage, layer > lowest_layer_ ? stages_.before(layer) : nullptr);
+    const StageBinder::GatheredStage bound(binder_, stage,
+                                           layer > lowest_layer_ ? stages_.before(layer) : nullptr);
     reducer_.open(stage);
     {
       const PhaseTimer::Scope phase(timer_, Phase::kBackward);
@@ -375,6 +386,7 @@ void Trainer::embed_backward(const std::vector<Pass>& passes) {
 
 void Trainer::backward_layer(int index, Pass& pass, bool last) {
   const at::AutoGradMode grad_mode(true);
+  dropout_.first_token = pass.first_token;
   LayerPass& kept = pass.layers[static_cast<std::size_t>(index)];
   LayerPass layer = last ? std::exchange(kept, {}) : kept;
   pass.hidden = layer.output.defined() ? gradient(layer.output, layer.input, pass.hidden, !last)
@@ -432,12 +444,14 @@ void Trainer::refuse_gradients(StepMetrics& metrics) {
 }
 
 at::Tensor Trainer::first_logits(const Batch& batch) {
+  const double rate = std::exchange(dropout_.rate, 0);
   Batch first = batch;
   first.sequences = comm_.rank() == 0 ? 1 : 0;
   SLUICE_ASSERT(first.sequences <= batch.sequences, "rank 0 has no sequence");
   std::vector<Pass> passes = split(first);
   forward(passes);
   const StageBinder::GatheredStage bound(binder_, stages_.head, nullptr);
+  dropout_.rate = rate;
   return passes.empty() ? at::Tensor() : decoder_.logits(passes.front().hidden[0]);
 }
 

@@ -99,6 +99,7 @@ class Trainer {
     SavedForRecompute record;
   };
   struct Pass : MicroBatch {
+    std::int64_t first_token = 0;  ///< among those of the step over all ranks
     std::vector<LayerPass> layers;
     at::Tensor last_hidden;  ///< [b, L, hidden] before the head, for a second backward pass
   };
@@ -142,6 +143,7 @@ class Trainer {
   StageBinder binder_;
   const StagePlan& stages_;
   PhaseTimer& timer_;
+  ops::Dropout dropout_;
   Decoder decoder_;
   GradientStore store_;
   GradientReducer reducer_;
