@@ -20,7 +20,7 @@ namespace sluice {
 class Blueprint {
  public:
   /// Describes the model of `config` from its config.json, with the newest saved step as model.path if that names a run.
-  /// Errors as describe_model(), with the key model.path.
+  /// Errors as describe_model(), with the key model.path; Error(kBadConfig) as described_adapters() and freeze_parameters().
   explicit Blueprint(JobConfig config);
   Blueprint(const Blueprint&) = delete;
   Blueprint& operator=(const Blueprint&) = delete;

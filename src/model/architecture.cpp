@@ -68,7 +68,7 @@ ModelDescription describe_model_text(std::string_view config_json, const std::st
   const Architecture& architecture = find_architecture(reader);
   if (reader.has("auto_map"))
     log::info("{}: auto_map is ignored: no code from a model directory is ever run", name);
-  ModelDescription description{architecture.read_config(reader), {}};
+  ModelDescription description{architecture.read_config(reader), {}, {}};
   description.config.model_type = architecture.model_type;
   description.manifest = architecture.describe(description.config, dtype);
   require_sane_size(description.manifest, name);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/dtype.hpp"
+#include "manifest/adapter.hpp"
 #include "manifest/manifest.hpp"
 #include "model/config_reader.hpp"
 #include "model/model_config.hpp"
@@ -25,7 +26,8 @@ struct Architecture {
 
 struct ModelDescription {
   ModelConfig config;
-  ParameterManifest manifest;
+  ParameterManifest manifest;     ///< with the tensors of the adapters, if there are any
+  AdapterDescription adapters{};  ///< none as config.json has it
 };
 
 /// Parameters that a token meets: all but the experts that its routers leave out.

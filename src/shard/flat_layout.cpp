@@ -55,7 +55,8 @@ FlatLayout lay_out_dense(const UnitKey& key, const std::vector<int>& tensors,
   std::int64_t offset = 0;
   for (const int tensor : tensors) {
     const std::int64_t elements = manifest[tensor].element_count();
-    placements.push_back({tensor, offset, 1, elements, elements, granule_of(manifest[tensor], state_block)});
+    placements.push_back({tensor, offset, 1, elements, elements, granule_of(manifest[tensor], state_block),
+                          !manifest[tensor].adapts.empty()});
     offset += round_up(elements, kAlignment);
   }
   return {kind_of(key), key.layer, name_of(key), std::move(placements), offset, !key.frozen};
@@ -72,7 +73,8 @@ FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
     SLUICE_ASSERT(info.shape.front() == experts, "{} has another number of experts than {}", info.name,
                   manifest[tensors.front()].name);
     const std::int64_t block = info.element_count() / experts;
-    placements.push_back({tensor, stride, experts, block, 0, granule_of(info, state_block)});
+    placements.push_back(
+        {tensor, stride, experts, block, 0, granule_of(info, state_block), !info.adapts.empty()});
     stride += round_up(block, kAlignment);
   }
   for (Placement& placement : placements) placement.block_stride = stride;
