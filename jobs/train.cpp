@@ -23,6 +23,7 @@
 #include "train_guard.hpp"
 #include "train_report.hpp"
 #include "train_samples.hpp"
+#include "verify/arena_digest.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -108,6 +109,11 @@ struct SavesEnd {
   SavesEnd& operator=(const SavesEnd&) = delete;
 };
 
+/// Which a saved step does not hold.
+bool has_frozen_weights(const ParameterManifest& manifest) {
+  return manifest.trained_tensors().size() < manifest.stored_tensors().size();
+}
+
 void train(JobContext& context) {
   const JobConfig& config = context.config();
 
@@ -120,7 +126,10 @@ void train(JobContext& context) {
   TrainingState state(context, batches.sequence_count(), batches.sample_digest());
 
   // 2. Weights, straight into the shards.
-  Weights weights = state.resumes() ? make_empty_weights(context) : make_weights(context);
+  const bool has_base = has_frozen_weights(context.blueprint.model.manifest);
+  Weights weights = state.resumes() && !has_base ? make_empty_weights(context) : make_weights(context);
+  if (has_base && (state.resumes() || config.checkpoint.saves()))
+    state.set_base(digest_of_frozen(context.comm, weights.arena, context.blueprint.model.manifest).hex());
 
   // 3. Everything training needs, allocated once.
   StepLimit limit(config.deadline.step_seconds, planned_disk_seconds(context));

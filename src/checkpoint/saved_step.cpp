@@ -141,6 +141,7 @@ SavedStep step_from(const Reader& in) {
   const Reader data(in.at("data"), in.name());
   step.sequences = data.integer("sequences");
   step.data_digest = data.text("digest");
+  if (in.has("base")) step.base_digest = Reader(in.at("base"), in.name()).text("digest");
   if (in.has("best")) {
     const Reader best(in.at("best"), in.name());
     step.best = {best.integer("step"), best.real("loss")};
@@ -178,6 +179,7 @@ std::string to_manifest(const SavedStep& step) {
                {"job", std::move(keys)},
                {"data", {{"sequences", step.sequences}, {"digest", step.data_digest}}},
                {"files", std::move(files)}};
+  if (!step.base_digest.empty()) content["base"] = {{"digest", step.base_digest}};
   if (step.best.step > 0) content["best"] = {{"step", step.best.step}, {"loss", step.best.loss}};
   const std::string text = content.dump();
   return fmt::format("{}{}{}{}{}", kBegin, text, kMiddle, digest_of(text).hex(), kEnd);

@@ -51,7 +51,9 @@ struct SavedStep {
   std::vector<ConfigEntry> job{};  ///< every key
   std::int64_t sequences = 0;      ///< in the token file
   std::string data_digest{};       ///< of some of them
-  HeldOutStep best{};              ///< of the saved steps so far, this one included
+  std::string
+      base_digest{};   ///< of the weights that are frozen, which the step does not hold; "" without any
+  HeldOutStep best{};  ///< of the saved steps so far, this one included
   std::vector<SavedFile> files{};
 
   [[nodiscard]] std::int64_t bytes() const;

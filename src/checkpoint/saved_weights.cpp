@@ -74,6 +74,11 @@ class Collector {
 
 MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::path& directory,
                                 const ParameterManifest& manifest, DType arena) {
+  if (!step.base_digest.empty())
+    fail(
+        ExitCode::kBadData,
+        "{}: holds what was trained alone, and no frozen weights, so it is no model by itself; those are in {}",
+        directory.string(), step.key("model.path"));
   MatchedCheckpoint weights;
   weights.index.directory = directory.string();
   Collector collector(manifest, arena, weights);

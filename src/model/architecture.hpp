@@ -32,6 +32,8 @@ struct ModelDescription {
 
 /// Parameters that a token meets: all but the experts that its routers leave out.
 [[nodiscard]] std::int64_t active_parameters(const ModelDescription& model);
+/// Those of them that are trained.
+[[nodiscard]] std::int64_t active_trained_parameters(const ModelDescription& model);
 
 /// Reads `directory`/config.json. Every tensor has element type `dtype`. Error(kBadData) if the file is
 /// missing or broken, the architecture is not known, or a setting is one that we would compute wrongly.

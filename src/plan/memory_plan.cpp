@@ -146,6 +146,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     memory.gradients = plan_gradients(plan, stages, rank, work.optimizer.gradients, experts_in_turn).all();
     const OptimizerLayout optimizer(manifest, plan, rank, work.optimizer, work.dtype);
     memory.optimizer = optimizer.bytes();
+    memory.saved = plan.trained_elements(rank) * size + optimizer.bytes();
     memory.gradient_buffer = stages.gradient_elements(plan, rank) * size_of(DType::kFloat32);
     memory.save_buffers = save_buffers(plan, optimizer, rank, work);
     offload(plan, &optimizer, rank, work, memory);

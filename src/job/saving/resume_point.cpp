@@ -16,13 +16,18 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What saved numbers mean, and which tokens come next.
-constexpr std::array<std::string_view, 10> kFixedKeys{"model.dtype",
+constexpr std::array<std::string_view, 15> kFixedKeys{"model.dtype",
                                                       "data.sequence_length",
                                                       "data.seed",
                                                       "data.order",
                                                       "data.separator_token",
                                                       "data.source.weight",
                                                       "train.batch_sequences",
+                                                      "train.freeze",
+                                                      "lora.rank",
+                                                      "lora.alpha",
+                                                      "lora.targets",
+                                                      "lora.rslora",
                                                       "optimizer.kind",
                                                       "optimizer.state",
                                                       "optimizer.master"};
