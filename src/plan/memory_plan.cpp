@@ -116,6 +116,8 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
   const std::int64_t size = size_of(work.dtype);
   const bool experts_in_turn =
       finishes_experts_in_turn(plan.dims(), work.batch_sequences, work.micro_batch_sequences);
+  const TrainedParts trained =
+      trained_parts(manifest, work.trains ? stages.lowest_trained_layer(plan) : -1, work.drops_inputs);
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < plan.world(); ++rank) {
     RankMemory& memory = ranks.emplace_back();
@@ -128,7 +130,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     }
     const TokenLoad load = token_load(plan.dims(), work, rank);
     memory.batch = batch_bytes(work, rank, load.own_sequences);
-    ActivationBytes activations = plan_activations(model, work, load);
+    ActivationBytes activations = plan_activations(model, work, load, trained);
     if (work.answers) {
       const AnswerMemory answers = plan_answers(model, *work.answers, plan.world(), work.dtype);
       memory.cache = answers.cache;
