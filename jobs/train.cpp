@@ -9,6 +9,7 @@
 #include "data/batch_source.hpp"
 #include "held_out.hpp"
 #include "job/console.hpp"
+#include "job/export_adapter.hpp"
 #include "job/export_weights.hpp"
 #include "job/job.hpp"
 #include "job/prepare/batch_options.hpp"
@@ -191,11 +192,12 @@ void train(JobContext& context) {
   state.end_steps();
   report.finish();
   if (weights.offload) weights.offload->map();
+  // Before adapters are merged with the weights.
+  if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
   if (exports_weights(config)) {
     trainer.require_finite_weights();
-    export_weights(context, trainer.optimizer().master());
+    export_model(context, trainer.optimizer().master(), weights.arena);
   }
-  if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
   state.require_saved();
 }
 

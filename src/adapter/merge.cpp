@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <vector>
 
 namespace sluice {
@@ -139,6 +141,18 @@ class Merger {
 };
 
 }  // namespace
+
+void require_mergeable(const ParameterManifest& manifest) {
+  for (const TensorInfo& tensor : manifest.tensors()) {
+    const auto weight = tensor.adapts.empty() ? std::nullopt : manifest.find(tensor.adapts);
+    if (!weight || manifest[*weight].tied_to.empty()) continue;
+    fail(
+        ExitCode::kBadConfig,
+        "export.adapters: found \"merge\", expected \"keep\", because {} is adapted and shares its storage with {}, "
+        "which would change with it",
+        tensor.adapts, manifest[*weight].tied_to);
+  }
+}
 
 void merge_adapters(Communicator& comm, const ParameterManifest& manifest, const ShardValues& adapters,
                     ShardArena& arena, std::int64_t staging_bytes) {

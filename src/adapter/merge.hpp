@@ -11,7 +11,11 @@
 
 namespace sluice {
 
-/// Collective over `comm`. Adds scale * B A to the weights in `arena` of every adapter in `manifest`: worked out in float32
+/// Error(kBadConfig) if a weight has an adapter and shares its storage with another one that has none: a head tied to the
+/// embedding.
+void require_mergeable(const ParameterManifest& manifest);
+
+/// Collective over `comm`, for a manifest that is mergeable. Adds scale * B A to the weights in `arena` of every adapter in `manifest`: worked out in float32
 /// and rounded once to the arena's type. `adapters` holds this rank's shards of A and B, in any training type; they stay
 /// as they are, so that whoever goes on computing with both would count them twice. Holds some `staging_bytes`, and A of
 /// one weight or expert.

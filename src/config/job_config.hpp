@@ -28,6 +28,7 @@ struct ModelSettings {
   DType dtype = DType::kBFloat16;
   ModelInit init = ModelInit::kCheckpoint;
   std::int64_t init_seed = 0;
+  std::filesystem::path adapter;  ///< directory of an adapter to compute with; "" = none. Training has lora.start
 };
 
 struct ParallelSettings {
@@ -149,6 +150,7 @@ struct ExportSettings {
   bool at_end = false;
   std::int64_t max_shard_bytes = 5'000'000'000;
   ExportExperts experts = ExportExperts::kSource;
+  ExportAdapters adapters = ExportAdapters::kKeep;
 };
 
 struct GenerateSettings {

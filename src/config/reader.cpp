@@ -309,6 +309,9 @@ void JobReader::expect_export_settings() {
       {"export.path", "export.at_end", "job.kind"},
       "found a directory, expected export.at_end = true with it, because training writes no weights without");
   if (!by_kind && (c.job.kind != JobKind::kTrain || !c.export_.at_end)) return;
+  expect(c.export_.adapters == ExportAdapters::kKeep || c.lora.trains() || !c.model.adapter.empty(),
+         {"export.adapters", "lora.rank", "lora.start", "model.adapter"},
+         "found \"merge\", expected \"keep\", because the job has no adapter");
   const std::filesystem::path path = plain(c.export_.path);
   expect(!path.empty(), {"export.path", "job.kind", "export.at_end"},
          fmt::format("found nothing, expected a directory to write, because {}",
@@ -322,6 +325,8 @@ void JobReader::expect_export_settings() {
 void JobReader::expect_lora_settings() {
   const LoraSettings& lora = config_.lora;
   if (config_.job.kind != JobKind::kTrain) return;
+  expect(config_.model.adapter.empty(), {"model.adapter", "job.kind"},
+         "found a directory, expected none, because training begins with the adapter of lora.start");
   expect(
       lora.trains() || lora == LoraSettings(), {"lora.rank", "lora.start"},
       "found 0, expected at least 1, because other keys of [lora] are there; without adapters leave all of them out");

@@ -78,6 +78,9 @@ Table model_table() {
           Choice<ModelInit>{{{"checkpoint", ModelInit::kCheckpoint}, {"random", ModelInit::kRandom}}},
           "read the weights, or draw them; random needs config.json alone and is the same for any rank count")
       .key("init_seed", &ModelSettings::init_seed, Integer{0, kAnyInteger}, "of random weights")
+      .key(
+          "adapter", &ModelSettings::adapter, Path{true},
+          "directory of an adapter, as PEFT saves it, that the model computes with; to train one there is lora.start")
       .done();
 }
 
@@ -161,9 +164,10 @@ Table train_table() {
            "too; none keeps all activations")
       .key("aux_loss_coefficient", &TrainSettings::aux_loss_coefficient, Real{0, 100},
            "weight of the load-balancing loss; 0 leaves it out")
-      .key("freeze", &TrainSettings::freeze, Texts{},
-           "patterns of tensor names (* and ?) that are not trained: they cost no gradient and no state, and below the "
-           "lowest layer that is trained there is no backward pass")
+      .key(
+          "freeze", &TrainSettings::freeze, Texts{},
+          "patterns of tensor names (* and ?) that are not trained: they cost no gradient and no state, and below the "
+          "lowest layer that is trained there is no backward pass")
       .done();
 }
 
@@ -180,10 +184,12 @@ Table lora_table() {
            "the weights that are adapted: all-linear (attention, linear attention, dense and shared experts' "
            "projections), module names as PEFT takes them, or patterns of tensor names (* and ?)")
       .key("rslora", &LoraSettings::rslora, Flag{}, "multiply by alpha / sqrt(rank) instead")
-      .key("seed", &LoraSettings::seed, Integer{0, kAnyInteger}, "of the values it begins with, and of dropout")
-      .key("start", &LoraSettings::start, Path{true},
-           "directory of an adapter, as PEFT saves it, to begin with: its rank, alpha and targets then hold; \"\" = from "
-           "zero")
+      .key("seed", &LoraSettings::seed, Integer{0, kAnyInteger},
+           "of the values it begins with, and of dropout")
+      .key(
+          "start", &LoraSettings::start, Path{true},
+          "directory of an adapter, as PEFT saves it, to begin with: its rank, alpha and targets then hold; \"\" = from "
+          "zero")
       .done();
 }
 
@@ -340,6 +346,10 @@ Table export_table() {
                                   {"per_expert", ExportExperts::kPerExpert},
                                   {"fused", ExportExperts::kFused}}},
            "names of expert tensors: as in model.path, one tensor per expert, or one per layer")
+      .key(
+          "adapters", &ExportSettings::adapters,
+          Choice<ExportAdapters>{{{"keep", ExportAdapters::kKeep}, {"merge", ExportAdapters::kMerge}}},
+          "write an adapter alone, as a directory that PEFT opens, or the model with it merged into its weights")
       .done();
 }
 
@@ -427,10 +437,10 @@ Table deadline_table() {
 
 const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
-      job_table(),      model_table(),     parallel_table(), load_table(),     data_table(),
-      train_table(), lora_table(),    optimizer_table(), memory_table(),   schedule_table(), checkpoint_table(),
-      evaluate_table(), guard_table(),     export_table(),   generate_table(), metrics_table(),
-      debug_table(),    deadline_table()};
+      job_table(),        model_table(),    parallel_table(),  load_table(),   data_table(),
+      train_table(),      lora_table(),     optimizer_table(), memory_table(), schedule_table(),
+      checkpoint_table(), evaluate_table(), guard_table(),     export_table(), generate_table(),
+      metrics_table(),    debug_table(),    deadline_table()};
   return tables;
 }
 

@@ -1,5 +1,6 @@
 #include "job/weights.hpp"
 
+#include "adapter/adapter_load.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
@@ -185,8 +186,11 @@ Weights allocate_weights(JobContext& context) {
   return weights;
 }
 
-/// Without communication.
-void draw_adapters(JobContext& context, ShardArena& arena) {
+/// Collective if they come from a directory.
+void make_adapters(JobContext& context, ShardArena& arena) {
+  if (const auto& adapter = context.blueprint.adapter)
+    return load_adapter(context.comm, *adapter, context.blueprint.model.manifest, arena,
+                        context.config().load.chunk_bytes);
   const auto seed = static_cast<std::uint64_t>(context.config().lora.seed);
   const TensorValues values = [=](const TensorInfo& tensor, std::int64_t begin, std::int64_t count,
                                   float* out) { initial_values(tensor, 0, seed, begin, count, out); };
@@ -200,7 +204,7 @@ Weights load_weights(JobContext& context) {
   const PlannedLoad planned = plan_load_of(context);
   Weights weights = allocate_weights(context);
   weights.load = run_load(context, planned, &weights.arena);
-  draw_adapters(context, weights.arena);
+  make_adapters(context, weights.arena);
   require_finite(context, weights);
   return weights;
 }
@@ -211,7 +215,7 @@ Weights draw_weights(JobContext& context) {
   initialize_shards(weights.arena, context.blueprint.model.manifest,
                     static_cast<float>(context.blueprint.model.config.initializer_range),
                     static_cast<std::uint64_t>(config.model.init_seed));
-  draw_adapters(context, weights.arena);
+  make_adapters(context, weights.arena);
   return weights;
 }
 

@@ -25,6 +25,7 @@ overwrite = true
 path = "/models/a b"
 dtype = "float32"
 init_seed = 9223372036854775807
+adapter = "adapter"
 [parallel]
 expert_parallel = 2
 threads = 3
@@ -97,6 +98,7 @@ ignore_eos = true
 path = "out"
 max_shard_size = "1234567891B"
 experts = "fused"
+adapters = "merge"
 [checkpoint]
 every_steps = 7
 every_minutes = 2.5

@@ -5,9 +5,42 @@
 #include "manifest/adapter_targets.hpp"
 #include "manifest/name_pattern.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <string_view>
 
 namespace sluice {
+namespace {
+
+const std::filesystem::path& adapter_directory(const JobConfig& config) {
+  return config.job.kind == JobKind::kTrain ? config.lora.start : config.model.adapter;
+}
+
+/// lora.rank beside lora.start is superfluous, or a mistake.
+void require_rank(const PeftAdapter& adapter, std::int64_t rank) {
+  const std::vector<AdaptedTensor>& tensors = adapter.adapters.tensors;
+  if (rank == 0 || std::ranges::find(tensors, rank, &AdaptedTensor::rank) != tensors.end()) return;
+  fail(ExitCode::kBadConfig, "lora.rank: found {}, expected {} or 0, because that is the rank of {}", rank,
+       tensors.front().rank, adapter.file.string());
+}
+
+}  // namespace
+
+bool has_adapter_directory(const JobConfig& config) { return !adapter_directory(config).empty(); }
+
+PeftAdapter read_adapter(const JobConfig& config, const ParameterManifest& manifest) {
+  const bool trains = config.job.kind == JobKind::kTrain;
+  const std::string_view key = trains ? "lora.start" : "model.adapter";
+  try {
+    PeftAdapter adapter = read_peft_adapter(adapter_directory(config), manifest);
+    if (trains) require_rank(adapter, config.lora.rank);
+    return adapter;
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kBadConfig) throw;
+    fail(error.code(), "{}: {}", key, error.what());
+  }
+}
 
 AdapterDescription described_adapters(const JobConfig& config, const ParameterManifest& manifest) {
   const LoraSettings& lora = config.lora;
