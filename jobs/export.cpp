@@ -1,7 +1,10 @@
-// job.kind = "export": loads the checkpoint and writes it out again, cut and named as [export] says.
+// job.kind = "export": loads the checkpoint and writes it out again, cut and named as [export] says; with an adapter
+// that, or both as one model.
 //
 //   mpirun -np 3 sluice run job.toml --set job.kind=export --set export.path=out
 
+#include "adapter/adapter_load.hpp"
+#include "job/export_adapter.hpp"
 #include "job/export_weights.hpp"
 #include "job/job.hpp"
 #include "job/run_metrics.hpp"
@@ -10,11 +13,22 @@
 namespace sluice {
 namespace {
 
+/// The job's adapter in float32, whatever the weights are in.
+ShardArena load_float32_adapter(JobContext& context) {
+  ShardArena adapter(context.plan, context.comm.rank(), DType::kFloat32, "adapter",
+                     ShardArena::Units::kTrained);
+  load_adapter(context.comm, *context.blueprint.adapter, context.blueprint.model.manifest, adapter,
+               context.config().load.chunk_bytes);
+  return adapter;
+}
+
 void run_export(JobContext& context) {
   require_export(context);
-  const Weights weights = make_weights(context);
+  Weights weights = make_weights(context);
   if (auto metrics = open_metrics(context, weights.load)) metrics->close();
-  export_weights(context, ArenaValues(weights.arena));
+  if (!context.blueprint.adapter) return export_weights(context, ArenaValues(weights.arena));
+  const ShardArena adapter = load_float32_adapter(context);
+  export_model(context, ArenaValues(adapter), weights.arena);
 }
 
 const JobRegistration kExport(JobKind::kExport, {.run = run_export});

@@ -233,6 +233,7 @@ void add_answer_settings(CLI::App& command, sluice::GenerateArguments& arguments
   setting("--repetition-penalty", "generate.repetition_penalty", "Of tokens that are there already");
   setting("--seed", "generate.seed", "Of the draws");
   setting("--dtype", "model.dtype", "bfloat16 or float32");
+  setting("--adapter", "model.adapter", "Directory of an adapter of the model, as PEFT saves it");
   command.add_flag_callback(
       "--ignore-eos", [&] { arguments.settings.emplace_back("generate.ignore_eos=true"); },
       "Go on behind the model's end-of-text token");

@@ -9,6 +9,7 @@
 #include "data/batch_source.hpp"
 #include "held_out.hpp"
 #include "job/console.hpp"
+#include "job/export_adapter.hpp"
 #include "job/export_weights.hpp"
 #include "job/job.hpp"
 #include "job/prepare/batch_options.hpp"
@@ -24,6 +25,7 @@
 #include "train_guard.hpp"
 #include "train_report.hpp"
 #include "train_samples.hpp"
+#include "verify/arena_digest.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -44,7 +46,8 @@ std::optional<DebugDump> open_dump(JobContext& context) {
 StepMetrics dumped_step(DebugDump& dump, Trainer& trainer, const ShardArena& weights, const Batch& batch,
                         double rate) {
   dump.write_tensor("/logits", trainer.first_logits(batch));
-  ShardArena gradients(weights.plan(), weights.rank(), DType::kFloat32, "gradients for debug.dump");
+  ShardArena gradients(weights.plan(), weights.rank(), DType::kFloat32, "gradients for debug.dump",
+                       ShardArena::Units::kTrained);
   trainer.observe_gradients([&](const GradientPart& sums) {
     const std::int64_t first = sums.elements.begin - weights.plan().owned(sums.unit, weights.rank()).begin;
     std::memcpy(gradients.unit_data(sums.unit) + first * size_of(DType::kFloat32), sums.data,
@@ -108,6 +111,11 @@ struct SavesEnd {
   SavesEnd& operator=(const SavesEnd&) = delete;
 };
 
+/// Which a saved step does not hold.
+bool has_frozen_weights(const ParameterManifest& manifest) {
+  return manifest.trained_tensors().size() < manifest.stored_tensors().size();
+}
+
 void train(JobContext& context) {
   const JobConfig& config = context.config();
 
@@ -120,7 +128,10 @@ void train(JobContext& context) {
   TrainingState state(context, batches);
 
   // 2. Weights, straight into the shards.
-  Weights weights = state.resumes() ? make_empty_weights(context) : make_weights(context);
+  const bool has_base = has_frozen_weights(context.blueprint.model.manifest);
+  Weights weights = state.resumes() && !has_base ? make_empty_weights(context) : make_weights(context);
+  if (has_base && (state.resumes() || config.checkpoint.saves()))
+    state.set_base(digest_of_frozen(context.comm, weights.arena, context.blueprint.model.manifest).hex());
 
   // 3. Everything training needs, allocated once.
   StepLimit limit(config.deadline.step_seconds, planned_disk_seconds(context));
@@ -182,11 +193,12 @@ void train(JobContext& context) {
   state.end_steps();
   report.finish();
   if (weights.offload) weights.offload->map();
+  // Before adapters are merged with the weights.
+  if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
   if (exports_weights(config)) {
     trainer.require_finite_weights();
-    export_weights(context, trainer.optimizer().master());
+    export_model(context, trainer.optimizer().master(), weights.arena);
   }
-  if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
   state.require_saved();
 }
 

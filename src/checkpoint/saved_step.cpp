@@ -146,6 +146,7 @@ SavedStep step_from(const Reader& in) {
       const Reader position(source, in.name());
       step.packing.push_back({position.integer("window"), position.integer("given")});
     }
+  if (in.has("base")) step.base_digest = Reader(in.at("base"), in.name()).text("digest");
   if (in.has("best")) {
     const Reader best(in.at("best"), in.name());
     step.best = {best.integer("step"), best.real("loss")};
@@ -185,6 +186,7 @@ std::string to_manifest(const SavedStep& step) {
                {"files", std::move(files)}};
   for (const PackPosition& position : step.packing)
     content["data"]["packing"].push_back({{"window", position.window}, {"given", position.given}});
+  if (!step.base_digest.empty()) content["base"] = {{"digest", step.base_digest}};
   if (step.best.step > 0) content["best"] = {{"step", step.best.step}, {"loss", step.best.loss}};
   const std::string text = content.dump();
   return fmt::format("{}{}{}{}{}", kBegin, text, kMiddle, digest_of(text).hex(), kEnd);

@@ -53,6 +53,7 @@ struct SavedStep {
   std::int64_t sequences = 0;           ///< in the token file
   std::string data_digest{};            ///< of some of them
   std::vector<PackPosition> packing{};  ///< of each source, if documents are packed
+  std::string base_digest{};  ///< of the frozen weights, which the step does not hold; "" without any
   HeldOutStep best{};                   ///< of the saved steps so far, this one included
   std::vector<SavedFile> files{};
 

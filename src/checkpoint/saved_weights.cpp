@@ -28,7 +28,7 @@ class Collector {
     std::ranges::sort(sorted, {},
                       [](const MatchedEntry& entry) { return std::tuple(entry.tensor, entry.begin); });
     auto at = sorted.begin();
-    for (const int tensor : manifest_.stored_tensors()) {
+    for (const int tensor : manifest_.checkpoint_tensors()) {
       std::int64_t end = 0;
       for (; at != sorted.end() && at->tensor == tensor && at->begin == end; ++at) end += at->count;
       if (end != manifest_[tensor].element_count() || (at != sorted.end() && at->tensor == tensor))
@@ -74,6 +74,11 @@ class Collector {
 
 MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::path& directory,
                                 const ParameterManifest& manifest, DType arena) {
+  if (!step.base_digest.empty())
+    fail(
+        ExitCode::kBadData,
+        "{}: holds what was trained alone, and no frozen weights, so it is no model by itself; those are in {}",
+        directory.string(), step.key("model.path"));
   MatchedCheckpoint weights;
   weights.index.directory = directory.string();
   Collector collector(manifest, arena, weights);

@@ -11,7 +11,7 @@ namespace {
 
 void list_weights(const ParameterManifest& manifest, const ShardArena& weights, std::vector<StateSpan>& out) {
   const std::vector<FlatLayout>& units = weights.plan().layouts().units;
-  for (const int tensor : manifest.stored_tensors()) {
+  for (const int tensor : manifest.trained_tensors()) {
     const int unit = weights.plan().layouts().homes[static_cast<std::size_t>(tensor)].unit;
     const Placement& placement = units[static_cast<std::size_t>(unit)].placement_of(tensor);
     weights.plan().for_each_owned_run(unit, placement, weights.rank(), [&](const ShardPlan::OwnedRun& run) {

@@ -38,7 +38,7 @@ struct OptimizerBlock {
   std::byte* block = nullptr;
 };
 
-/// All that the rank of `weights` keeps, ordered by unit, tensor, array and numbers. Refers to the memory of both.
+/// All that the rank of `weights` keeps and that training changes, ordered by unit, tensor, array and numbers. Refers to the memory of both.
 [[nodiscard]] std::vector<StateSpan> list_state(const ParameterManifest& manifest, const ShardArena& weights,
                                                 const OptimizerBlock& optimizer);
 

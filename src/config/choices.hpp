@@ -53,5 +53,6 @@ enum class OnNonFinite : std::uint8_t { kStop, kSkip };
 enum class OnSpike : std::uint8_t { kWarn, kSkip, kRewind };
 
 enum class ExportExperts : std::uint8_t { kSource, kPerExpert, kFused };
+enum class ExportAdapters : std::uint8_t { kKeep, kMerge };
 
 }  // namespace sluice

@@ -196,7 +196,7 @@ Parsed<std::filesystem::path> Path::parse(const Value& value) const {
   return {std::filesystem::path(*text)};
 }
 
-Parsed<std::vector<std::filesystem::path>> Paths::parse(const Value& value) const {
+Parsed<std::vector<std::string>> Texts::parse(const Value& value) const {
   std::vector<std::string> texts;
   if (const auto* text = std::get_if<std::string>(&value)) {
     if (!text->empty()) texts = {*text};
@@ -206,8 +206,22 @@ Parsed<std::vector<std::filesystem::path>> Paths::parse(const Value& value) cons
              numbers == nullptr || !numbers->empty()) {
     return {};  // an empty list holds no numbers either
   }
+  for (const std::string& text : texts)
+    if (text.empty() || printable(text, text.size()) != text) return {};
+  return {texts};
+}
+
+Value Texts::spell(const std::vector<std::string>& texts) const {
+  if (texts.empty()) return std::string();
+  if (texts.size() == 1) return texts.front();
+  return texts;
+}
+
+Parsed<std::vector<std::filesystem::path>> Paths::parse(const Value& value) const {
+  const Parsed<std::vector<std::string>> texts = Texts().parse(value);
+  if (!texts.value) return {};
   std::vector<std::filesystem::path> paths;
-  for (const std::string& text : texts) {
+  for (const std::string& text : *texts.value) {
     const Parsed<std::filesystem::path> path = Path().parse(text);
     if (!path.value) return {};
     paths.push_back(*path.value);
@@ -216,11 +230,9 @@ Parsed<std::vector<std::filesystem::path>> Paths::parse(const Value& value) cons
 }
 
 Value Paths::spell(const std::vector<std::filesystem::path>& paths) const {
-  if (paths.empty()) return std::string();
-  if (paths.size() == 1) return paths.front().string();
   std::vector<std::string> texts;
   for (const std::filesystem::path& path : paths) texts.push_back(path.string());
-  return texts;
+  return Texts().spell(texts);
 }
 
 }  // namespace sluice

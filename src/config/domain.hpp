@@ -138,6 +138,14 @@ struct Paths {
   [[nodiscard]] std::string later() const { return ""; }
 };
 
+/// One text without control characters, or a list of some; "" and [] are none.
+struct Texts {
+  [[nodiscard]] Parsed<std::vector<std::string>> parse(const Value& value) const;
+  [[nodiscard]] Value spell(const std::vector<std::string>& texts) const;
+  [[nodiscard]] std::string expected() const { return "a text or a list of texts, or \"\" for none"; }
+  [[nodiscard]] std::string later() const { return ""; }
+};
+
 /// "\"a\", \"b\" or \"c\""
 [[nodiscard]] std::string quoted_list(const std::vector<std::string_view>& names);
 

@@ -28,6 +28,7 @@ struct ModelSettings {
   DType dtype = DType::kBFloat16;
   ModelInit init = ModelInit::kCheckpoint;
   std::int64_t init_seed = 0;
+  std::filesystem::path adapter;  ///< directory of an adapter to compute with; "" = none. Training has lora.start
 };
 
 struct ParallelSettings {
@@ -69,6 +70,21 @@ struct TrainSettings {
   std::int64_t micro_batch_sequences = 1;  ///< per rank
   Recompute recompute = Recompute::kLayer;
   double aux_loss_coefficient = 0.001;
+  std::vector<std::string> freeze;  ///< patterns of tensor names
+};
+
+/// Low-rank adapters that are trained in place of the weights.
+struct LoraSettings {
+  std::int64_t rank = 0;  ///< 0 = none, unless there is a start
+  double alpha = 0;       ///< 0 = the rank
+  double dropout = 0;
+  std::vector<std::string> targets{"all-linear"};
+  bool rslora = false;
+  std::int64_t seed = 0;        ///< of A, and of dropout
+  std::filesystem::path start;  ///< directory of an adapter to begin with; "" = from zero
+
+  bool operator==(const LoraSettings&) const = default;
+  [[nodiscard]] bool trains() const { return rank > 0 || !start.empty(); }
 };
 
 struct OptimizerSettings {
@@ -137,6 +153,7 @@ struct ExportSettings {
   bool at_end = false;
   std::int64_t max_shard_bytes = 5'000'000'000;
   ExportExperts experts = ExportExperts::kSource;
+  ExportAdapters adapters = ExportAdapters::kKeep;
 };
 
 struct GenerateSettings {
@@ -184,6 +201,7 @@ struct JobConfig {
   LoadSettings load;
   DataSettings data;
   TrainSettings train;
+  LoraSettings lora;
   OptimizerSettings optimizer;
   MemorySettings memory;
   ScheduleSettings schedule;

@@ -112,6 +112,7 @@ class JobReader {
   void check_contradictions();
   void expect_load_settings();
   void expect_export_settings();
+  void expect_lora_settings();
   void expect_optimizer_settings();
   void expect_result_files();
   void expect_result_file(const std::string& key, const std::filesystem::path& file);
@@ -266,6 +267,7 @@ void JobReader::check_contradictions() {
                      c.job.kind == JobKind::kExport ? "export" : "load"));
   expect_load_settings();
   expect_export_settings();
+  expect_lora_settings();
   expect_optimizer_settings();
   expect(c.schedule.warmup_steps <= c.train.steps, {"schedule.warmup_steps", "train.steps"},
          fmt::format("found {}, expected at most train.steps, which is {}", c.schedule.warmup_steps,
@@ -307,6 +309,9 @@ void JobReader::expect_export_settings() {
       {"export.path", "export.at_end", "job.kind"},
       "found a directory, expected export.at_end = true with it, because training writes no weights without");
   if (!by_kind && (c.job.kind != JobKind::kTrain || !c.export_.at_end)) return;
+  expect(c.export_.adapters == ExportAdapters::kKeep || c.lora.trains() || !c.model.adapter.empty(),
+         {"export.adapters", "lora.rank", "lora.start", "model.adapter"},
+         "found \"merge\", expected \"keep\", because the job has no adapter");
   const std::filesystem::path path = plain(c.export_.path);
   expect(!path.empty(), {"export.path", "job.kind", "export.at_end"},
          fmt::format("found nothing, expected a directory to write, because {}",
@@ -315,6 +320,21 @@ void JobReader::expect_export_settings() {
          "found the directory of model.path, expected another");
   expect(!is_same_place(path, c.job.output), {"export.path", "job.output"},
          "found the directory of job.output, expected another");
+}
+
+void JobReader::expect_lora_settings() {
+  const LoraSettings& lora = config_.lora;
+  if (config_.job.kind != JobKind::kTrain) return;
+  expect(config_.model.adapter.empty(), {"model.adapter", "job.kind"},
+         "found a directory, expected none, because training begins with the adapter of lora.start");
+  expect(
+      lora.trains() || lora == LoraSettings(), {"lora.rank", "lora.start"},
+      "found 0, expected at least 1, because other keys of [lora] are there; without adapters leave all of them out");
+  if (!lora.trains()) return;
+  expect(!lora.targets.empty() || !lora.start.empty(), {"lora.targets", "lora.rank", "lora.start"},
+         "found nothing, expected \"all-linear\", names of modules, or patterns of tensor names");
+  expect(config_.train.freeze.empty(), {"train.freeze", "lora.rank", "lora.start"},
+         "found patterns, expected none, because with adapters every weight of the model is frozen");
 }
 
 /// What the optimizer keeps must be of its kind, and of the weights'.

@@ -78,6 +78,9 @@ Table model_table() {
           Choice<ModelInit>{{{"checkpoint", ModelInit::kCheckpoint}, {"random", ModelInit::kRandom}}},
           "read the weights, or draw them; random needs config.json alone and is the same for any rank count")
       .key("init_seed", &ModelSettings::init_seed, Integer{0, kAnyInteger}, "of random weights")
+      .key(
+          "adapter", &ModelSettings::adapter, Path{true},
+          "directory of an adapter, as PEFT saves it, that the model computes with; to train one there is lora.start")
       .done();
 }
 
@@ -175,6 +178,32 @@ Table train_table() {
            "too; none keeps all activations")
       .key("aux_loss_coefficient", &TrainSettings::aux_loss_coefficient, Real{0, 100},
            "weight of the load-balancing loss; 0 leaves it out")
+      .key(
+          "freeze", &TrainSettings::freeze, Texts{},
+          "patterns of tensor names (* and ?) that are not trained: they cost no gradient and no state, and below the "
+          "lowest layer that is trained there is no backward pass")
+      .done();
+}
+
+Table lora_table() {
+  return TableBuilder("lora", &JobConfig::lora,
+                      "Low-rank adapters (LoRA), which are trained in place of the weights")
+      .key("rank", &LoraSettings::rank, Integer{0, 1 << 16},
+           "of each adapter, in fused experts of each expert's; 0 = no adapters, the weights are trained")
+      .key("alpha", &LoraSettings::alpha, Real{0, 1e6},
+           "what an adapter adds is multiplied by alpha / rank; 0 = alpha is the rank")
+      .key("dropout", &LoraSettings::dropout, Real{0, 0.99},
+           "of what goes into an adapter; none where routers or routed experts are adapted")
+      .key("targets", &LoraSettings::targets, Texts{},
+           "the weights that are adapted: all-linear (attention, linear attention, dense and shared experts' "
+           "projections), module names as PEFT takes them, or patterns of tensor names (* and ?)")
+      .key("rslora", &LoraSettings::rslora, Flag{}, "multiply by alpha / sqrt(rank) instead")
+      .key("seed", &LoraSettings::seed, Integer{0, kAnyInteger},
+           "of the values it begins with, and of dropout")
+      .key(
+          "start", &LoraSettings::start, Path{true},
+          "directory of an adapter, as PEFT saves it, to begin with: its rank, alpha and targets then hold; \"\" = from "
+          "zero")
       .done();
 }
 
@@ -331,6 +360,10 @@ Table export_table() {
                                   {"per_expert", ExportExperts::kPerExpert},
                                   {"fused", ExportExperts::kFused}}},
            "names of expert tensors: as in model.path, one tensor per expert, or one per layer")
+      .key(
+          "adapters", &ExportSettings::adapters,
+          Choice<ExportAdapters>{{{"keep", ExportAdapters::kKeep}, {"merge", ExportAdapters::kMerge}}},
+          "write an adapter alone, as a directory that PEFT opens, or the model with it merged into its weights")
       .done();
 }
 
@@ -418,10 +451,10 @@ Table deadline_table() {
 
 const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
-      job_table(),      model_table(),     parallel_table(), load_table(),     data_table(),
-      train_table(),    optimizer_table(), memory_table(),   schedule_table(), checkpoint_table(),
-      evaluate_table(), guard_table(),     export_table(),   generate_table(), metrics_table(),
-      debug_table(),    deadline_table()};
+      job_table(),        model_table(),    parallel_table(),  load_table(),   data_table(),
+      train_table(),      lora_table(),     optimizer_table(), memory_table(), schedule_table(),
+      checkpoint_table(), evaluate_table(), guard_table(),     export_table(), generate_table(),
+      metrics_table(),    debug_table(),    deadline_table()};
   return tables;
 }
 

@@ -30,7 +30,7 @@ struct Heads {
 Heads project(const ModelConfig& config, const AttentionParameters& parameters,
               const ops::RotaryTable& rotary, const at::Tensor& x) {
   const at::Tensor tokens = x.reshape({-1, config.hidden_size});
-  const auto project = [&](const ops::Parameter& weight, std::int64_t heads) {
+  const auto project = [&](const ops::Weight& weight, std::int64_t heads) {
     return ops::linear(tokens, weight).view({x.size(0), x.size(1), heads, -1});
   };
   const at::Tensor projected = project(parameters.q_proj, config.attention_heads);
@@ -56,10 +56,10 @@ at::Tensor output(const ModelConfig& config, const AttentionParameters& paramete
 
 AttentionParameters attention_parameters(const ModelConfig& config, const LayerViews& layer) {
   namespace names = blocks::attention;
-  AttentionParameters out{.q_proj = layer[names::kQProj],
-                          .k_proj = layer[names::kKProj],
-                          .v_proj = layer[names::kVProj],
-                          .o_proj = layer[names::kOProj]};
+  AttentionParameters out{.q_proj = layer.weight(names::kQProj),
+                          .k_proj = layer.weight(names::kKProj),
+                          .v_proj = layer.weight(names::kVProj),
+                          .o_proj = layer.weight(names::kOProj)};
   if (config.query_key_norm == QueryKeyNorm::kNone) return out;
   out.q_norm = layer[names::kQNorm];
   out.k_norm = layer[names::kKNorm];

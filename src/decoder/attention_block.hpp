@@ -16,9 +16,9 @@ namespace sluice {
 
 /// Weights of one layer's attention; shapes as in the manifest.
 struct AttentionParameters {
-  ops::Parameter q_proj;  ///< [heads x head_dim, hidden]; with a gate each head's query, then its gate
-  ops::Parameter k_proj, v_proj;      ///< [key heads x head_dim, hidden]
-  ops::Parameter o_proj;              ///< [hidden, heads x head_dim]
+  ops::Weight q_proj;          ///< [heads x head_dim, hidden]; with a gate each head's query, then its gate
+  ops::Weight k_proj, v_proj;  ///< [key heads x head_dim, hidden]
+  ops::Weight o_proj;          ///< [hidden, heads x head_dim]
   ops::Parameter q_norm{}, k_norm{};  ///< as QueryKeyNorm says; undefined for none
 };
 

@@ -16,8 +16,9 @@
 namespace sluice {
 namespace {
 
-LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews& views, std::size_t layer) {
-  const LayerViews view(views, static_cast<int>(layer));
+LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews& views, std::size_t layer,
+                                 const ops::Dropout* dropout) {
+  const LayerViews view(views, static_cast<int>(layer), dropout);
   LayerParameters out;
   out.input_norm = view[blocks::norms::kInput];
   out.post_attention_norm = view[blocks::norms::kPostAttention];
@@ -42,15 +43,16 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
 
 }  // namespace
 
-Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t sequence_length)
+Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t sequence_length,
+                 const ops::Dropout* dropout)
     : config_(config),
       embedding_(views[blocks::embedding_and_head::kEmbedding]),
       final_norm_(views[blocks::norms::kFinal]),
-      head_(views[blocks::embedding_and_head::kHead]),
+      head_(views.weight(blocks::embedding_and_head::kHead, dropout)),
       rotary_(ops::make_rotary_table(sequence_length, rotary_frequencies(config.rotary),
                                      config.rotary.magnitude)) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer)
-    layers_.push_back(layer_parameters(config, views, layer));
+    layers_.push_back(layer_parameters(config, views, layer, dropout));
 }
 
 at::Tensor Decoder::embed(const at::Tensor& ids) const {

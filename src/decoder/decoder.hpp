@@ -38,8 +38,10 @@ class Decoder {
  public:
   /// Views are taken from `views`, whose units must be bound whenever a function here uses them: the
   /// embedding's for embed(), a layer's dense and expert units for layer() and its backward, the final unit's
-  /// (and with tied embeddings the embedding's) for head(). `sequence_length` bounds the positions.
-  Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t sequence_length);
+  /// (and with tied embeddings the embedding's) for head(). `sequence_length` bounds the positions. `dropout`, if not null, is
+  /// that of low-rank changes, and must outlive the decoder and all graphs.
+  Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t sequence_length,
+          const ops::Dropout* dropout = nullptr);
 
   /// ids [b, L] int64 -> [b, L, hidden].
   [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const;
@@ -105,7 +107,8 @@ class Decoder {
   }
 
   ModelConfig config_;
-  ops::Parameter embedding_, final_norm_, head_;
+  ops::Parameter embedding_, final_norm_;
+  ops::Weight head_;
   std::vector<LayerParameters> layers_;
   ops::RotaryTable rotary_;
 };

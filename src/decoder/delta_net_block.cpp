@@ -29,7 +29,7 @@ struct Projections {
 
 Projections project(const ModelConfig& config, const DeltaNetParameters& parameters, const at::Tensor& x) {
   const at::Tensor tokens = x.reshape({-1, config.hidden_size});
-  const auto project = [&](const ops::Parameter& weight) {
+  const auto project = [&](const ops::Weight& weight) {
     return ops::linear(tokens, weight).view({x.size(0), x.size(1), -1});
   };
   return {project(parameters.in_proj_qkv), log_decay(parameters, project(parameters.in_proj_a)),
@@ -67,15 +67,15 @@ at::Tensor output(const ModelConfig& config, const DeltaNetParameters& parameter
 
 DeltaNetParameters delta_net_parameters(const LayerViews& layer) {
   namespace names = blocks::gated_delta_net;
-  return {.in_proj_qkv = layer[names::kInProjQkv],
-          .in_proj_z = layer[names::kInProjZ],
-          .in_proj_b = layer[names::kInProjB],
-          .in_proj_a = layer[names::kInProjA],
+  return {.in_proj_qkv = layer.weight(names::kInProjQkv),
+          .in_proj_z = layer.weight(names::kInProjZ),
+          .in_proj_b = layer.weight(names::kInProjB),
+          .in_proj_a = layer.weight(names::kInProjA),
           .conv1d = layer[names::kConv1d],
           .dt_bias = layer[names::kDtBias],
           .a_log = layer[names::kALog],
           .norm = layer[names::kNorm],
-          .out_proj = layer[names::kOutProj]};
+          .out_proj = layer.weight(names::kOutProj)};
 }
 
 at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,

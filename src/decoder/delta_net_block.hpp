@@ -15,13 +15,13 @@ namespace sluice {
 /// Weights of one layer's delta net, with `keys` = key heads x their size and `values` likewise; shapes as in
 /// the manifest.
 struct DeltaNetParameters {
-  ops::Parameter in_proj_qkv;           ///< [2 keys + values, hidden]
-  ops::Parameter in_proj_z;             ///< [values, hidden]
-  ops::Parameter in_proj_b, in_proj_a;  ///< [value heads, hidden]
-  ops::Parameter conv1d;                ///< [2 keys + values, 1, taps]
-  ops::Parameter dt_bias, a_log;        ///< [value heads]
-  ops::Parameter norm;                  ///< [value head size]
-  ops::Parameter out_proj;              ///< [hidden, values]
+  ops::Weight in_proj_qkv;           ///< [2 keys + values, hidden]
+  ops::Weight in_proj_z;             ///< [values, hidden]
+  ops::Weight in_proj_b, in_proj_a;  ///< [value heads, hidden]
+  ops::Parameter conv1d;             ///< [2 keys + values, 1, taps]
+  ops::Parameter dt_bias, a_log;     ///< [value heads]
+  ops::Parameter norm;               ///< [value head size]
+  ops::Weight out_proj;              ///< [hidden, values]
 };
 
 /// The weights of a layer with a delta net.

@@ -14,7 +14,13 @@ namespace sluice {
 namespace {
 
 DenseMlpParameters swiglu_parameters(const LayerViews& layer, const blocks::SwigluNames& names) {
-  return {layer[names.gate_proj], layer[names.up_proj], layer[names.down_proj]};
+  return {layer.weight(names.gate_proj), layer.weight(names.up_proj), layer.weight(names.down_proj)};
+}
+
+/// Of the unit that is trained.
+const ops::ExpertCompletion* expert_completion(const LayerViews& layer) {
+  const auto* of_down = layer.expert_completion(blocks::experts::kDownProj);
+  return of_down != nullptr ? of_down : layer.expert_completion(blocks::experts::kGateUpProj);
 }
 
 at::Tensor shared_expert(const SharedExpertParameters& parameters, const at::Tensor& x) {
@@ -39,12 +45,12 @@ DenseMlpParameters dense_mlp_parameters(const LayerViews& layer) {
 }
 
 MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer) {
-  MoeParameters out{layer[blocks::router::kWeight],
-                    {layer[blocks::experts::kGateUpProj], layer[blocks::experts::kDownProj],
-                     layer.expert_completion(blocks::experts::kDownProj)}};
+  MoeParameters out{layer.weight(blocks::router::kWeight),
+                    {layer.weight(blocks::experts::kGateUpProj), layer.weight(blocks::experts::kDownProj),
+                     expert_completion(layer)}};
   if (blocks::shared_expert::is_in(config))
     out.shared = {swiglu_parameters(layer, blocks::shared_expert::kNames),
-                  layer[blocks::shared_expert::kGate]};
+                  layer.weight(blocks::shared_expert::kGate)};
   return out;
 }
 

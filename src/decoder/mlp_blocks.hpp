@@ -11,18 +11,18 @@
 namespace sluice {
 
 struct DenseMlpParameters {
-  ops::Parameter gate_proj, up_proj;  ///< [intermediate, hidden]
-  ops::Parameter down_proj;           ///< [hidden, intermediate]
+  ops::Weight gate_proj, up_proj;  ///< [intermediate, hidden]
+  ops::Weight down_proj;           ///< [hidden, intermediate]
 };
 
 /// An expert that every token passes, weighed by the sigmoid of its gate.
 struct SharedExpertParameters {
   DenseMlpParameters mlp;
-  ops::Parameter gate;  ///< [1, hidden]
+  ops::Weight gate;  ///< [1, hidden]
 };
 
 struct MoeParameters {
-  ops::Parameter router;          ///< [experts, hidden]
+  ops::Weight router;             ///< [experts, hidden]
   ops::ExpertParameters experts;  ///< those that this rank holds
   std::optional<SharedExpertParameters> shared{};
 };

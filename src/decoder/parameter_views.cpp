@@ -1,6 +1,7 @@
 #include "decoder/parameter_views.hpp"
 
 #include "base/error.hpp"
+#include "manifest/adapter.hpp"
 #include "model/blocks/block.hpp"
 #include "ops/runtime/compute_device.hpp"
 
@@ -56,7 +57,7 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
     const std::int64_t held = plan.gathered_range(unit, rank).count();
     values_.push_back(unbound_storage(held * size_of(dtype)));
     gradients_.push_back(unbound_storage(held * size_of(DType::kFloat32)));
-    if (experts_in_turn && layout.kind() == UnitKind::kExperts)
+    if (experts_in_turn && layout.kind() == UnitKind::kExperts && layout.is_trained())
       completions_[unit] = [this, unit](std::int64_t expert) { consumer_(unit, expert); };
     for (const Placement& placement : layout.placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
@@ -66,7 +67,8 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
       if (experts_in_turn && layout.kind() == UnitKind::kExperts) gradient_strides.front() = 0;
       views_[static_cast<std::size_t>(placement.tensor)] = {
           view_of(values_.back(), scalar_type(dtype), placement, shape, strides),
-          view_of(gradients_.back(), at::kFloat, placement, shape, gradient_strides),
+          layout.is_trained() ? view_of(gradients_.back(), at::kFloat, placement, shape, gradient_strides)
+                              : at::Tensor(),
           &written_.emplace_back(layout.kind() == UnitKind::kExperts ? shape.front() : 1)};
     }
   }
@@ -81,8 +83,20 @@ const TensorHome& ParameterViews::home_of(std::string_view name) const {
 }
 
 const ops::ExpertCompletion* ParameterViews::expert_completion(std::string_view name) const {
-  const auto found = completions_.find(home_of(name).unit);
+  const std::string a = adapter_names(name).a;
+  const auto found = completions_.find(home_of(manifest_.find(a) ? a : name).unit);
   return found == completions_.end() ? nullptr : &found->second;
+}
+
+ops::Weight ParameterViews::weight(std::string_view name, const ops::Dropout* dropout) const {
+  const AdapterNames names = adapter_names(name);
+  const auto a = manifest_.find(names.a);
+  if (!a) return (*this)[name];
+  return {(*this)[name], ops::LowRank{.a = (*this)[names.a],
+                                      .b = (*this)[names.b],
+                                      .scale = manifest_[*a].scale,
+                                      .dropout = dropout,
+                                      .stream = *a}};
 }
 
 const ops::Parameter& ParameterViews::operator[](std::string_view name) const {
@@ -113,6 +127,10 @@ void ParameterViews::clear_unwritten(int unit) {
 
 const ops::Parameter& LayerViews::operator[](std::string_view name) const {
   return views_[layer_tensor_name(layer_, name)];
+}
+
+ops::Weight LayerViews::weight(std::string_view name) const {
+  return views_.weight(layer_tensor_name(layer_, name), dropout_);
 }
 
 const ops::ExpertCompletion* LayerViews::expert_completion(std::string_view name) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "manifest/manifest.hpp"
+#include "ops/adapters/low_rank.hpp"
 #include "ops/experts.hpp"
 #include "ops/parameter.hpp"
 #include "shard/shard_plan.hpp"
@@ -32,6 +33,10 @@ class ParameterViews {
   /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
   /// unknown names.
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
+  /// The same of a weight that tokens are multiplied with, with its low-rank change if the manifest has one. `dropout`
+  /// of that, null for none, must outlive all graphs.
+  [[nodiscard]] ops::Weight weight(std::string_view name, const ops::Dropout* dropout) const;
+
   /// Points a unit's values at `values` (what the rank holds, in the dtype), which stays the caller's.
   void bind(int unit, std::byte* values);
   /// Points a unit's gradients at `gradients` (as many float32).
@@ -40,7 +45,7 @@ class ParameterViews {
   /// next one's take their place. `expert` is counted among those that the rank holds.
   using ExpertConsumer = std::function<void(int unit, std::int64_t expert)>;
   void take_experts_in_turn(ExpertConsumer consumer) { consumer_ = std::move(consumer); }
-  /// What operations call for the unit of a tensor of experts; null unless they take turns.
+  /// What operations call for the trained unit of a tensor of experts, or of its change; null unless they take turns.
   [[nodiscard]] const ops::ExpertCompletion* expert_completion(std::string_view name) const;
   void unbind(int unit);
   void unbind_gradients(int unit);
@@ -74,14 +79,18 @@ class ParameterViews {
 /// outlive it.
 class LayerViews {
  public:
-  LayerViews(const ParameterViews& views, int layer) : views_(views), layer_(layer) {}
+  LayerViews(const ParameterViews& views, int layer, const ops::Dropout* dropout = nullptr)
+      : views_(views), layer_(layer), dropout_(dropout) {}
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
+  /// As ParameterViews::weight().
+  [[nodiscard]] ops::Weight weight(std::string_view name) const;
   /// As ParameterViews::expert_completion().
   [[nodiscard]] const ops::ExpertCompletion* expert_completion(std::string_view name) const;
 
  private:
   const ParameterViews& views_;
   int layer_;
+  const ops::Dropout* dropout_;
 };
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include "base/version.hpp"
 #include "checkpoint/step_directory.hpp"
+#include "job/prepare/trained_parameters.hpp"
 #include "model/agreed_settings.hpp"
 
 #include <filesystem>
@@ -47,6 +48,24 @@ ModelDescription describe_model_of(const ModelSettings& settings) {
   }
 }
 
+/// What the job computes with: the model, with adapters or with frozen parameters if it asks for them.
+ModelDescription described(const JobConfig& config, const std::optional<PeftAdapter>& adapter) {
+  ModelDescription model = describe_model_of(config.model);
+  model.adapters = adapter ? adapter->adapters : described_adapters(config, model.manifest);
+  if (config.job.kind == JobKind::kTrain) require_no_dropout(model.adapters, model.manifest);
+  if (model.adapters.empty())
+    freeze_parameters(config, model.manifest);
+  else
+    add_adapters(model.manifest, model.adapters);
+  return model;
+}
+
+/// The headers of an adapter's directory, if the job has one.
+std::optional<PeftAdapter> adapter_of(const JobConfig& config) {
+  if (!has_adapter_directory(config)) return std::nullopt;
+  return read_adapter(config, describe_model_of(config.model).manifest);
+}
+
 /// With the step that model.path means if it names a run.
 JobConfig with_model_directory(JobConfig config) {
   config.model.path = model_directory_of(config.model.path);
@@ -57,7 +76,8 @@ JobConfig with_model_directory(JobConfig config) {
 
 Blueprint::Blueprint(JobConfig job)
     : config(with_model_directory(std::move(job))),
-      model(describe_model_of(config.model)),
+      adapter(adapter_of(config)),
+      model(described(config, adapter)),
       keys(model.manifest),
       layouts(
           make_unit_layouts(model.manifest, config.optimizer.state == StateFormat::kInt8 ? kStateBlock : 1)),

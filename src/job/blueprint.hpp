@@ -2,6 +2,7 @@
 // Pure but for reading config.json.
 #pragma once
 
+#include "adapter/peft_adapter.hpp"
 #include "comm/agreement.hpp"
 #include "config/job_config.hpp"
 #include "manifest/key_map.hpp"
@@ -11,6 +12,7 @@
 #include "shard/stage_plan.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,12 +22,15 @@ namespace sluice {
 class Blueprint {
  public:
   /// Describes the model of `config` from its config.json, with the newest saved step as model.path if that names a run.
-  /// Errors as describe_model(), with the key model.path.
+  /// Errors as describe_model(), with the key model.path, and as read_adapter(), described_adapters() and
+  /// freeze_parameters().
   explicit Blueprint(JobConfig config);
   Blueprint(const Blueprint&) = delete;
   Blueprint& operator=(const Blueprint&) = delete;
 
   const JobConfig config;
+  const std::optional<PeftAdapter>
+      adapter;  ///< the directory whose values the adapters of `model` have, if there is one
   const ModelDescription model;
   const KeyMap keys;
   const UnitLayouts layouts;

@@ -1,14 +1,17 @@
 #include "job/export_weights.hpp"
 
+#include "adapter/merge.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
+#include "export/export_plan.hpp"
 #include "export/export_tensors.hpp"
 #include "export/streaming_exporter.hpp"
 #include "io/file.hpp"
 #include "job/console.hpp"
+#include "job/export_adapter.hpp"
 #include "job/progress_line.hpp"
 #include "job/target_place.hpp"
 #include "weights/checkpoint_match.hpp"
@@ -134,26 +137,40 @@ void print_export(const ExportPlan& plan, const ExportReport& report) {
                 report.directory.string());
 }
 
+ExportSize size_of_adapter(const Blueprint& blueprint) {
+  return {2 * std::ssize(blueprint.model.adapters.tensors), adapter_bytes(blueprint), 1};
+}
+
+ExportSize size_of_model(const Blueprint& blueprint, const ShardPlan& shards) {
+  const JobConfig& config = blueprint.config;
+  require_mergeable(blueprint.model.manifest);
+  std::optional<CheckpointIndex> source;
+  if (config.model.init == ModelInit::kCheckpoint && holds_weights(config.model.path))
+    source = read_checkpoint_index(config.model.path);
+  const ExportPlan plan =
+      make_plan(blueprint, shards, content_of_job(blueprint, source ? &*source : nullptr));
+  plan.check_coverage();
+  for (const fs::path& companion : companion_files(config.model.path))
+    static_cast<void>(InputFile::open(companion));
+  return {plan.tensor_count(), plan.file_bytes(), static_cast<int>(plan.files().size())};
+}
+
 }  // namespace
 
 bool exports_weights(const JobConfig& config) {
   return config.job.kind == JobKind::kExport || (config.job.kind == JobKind::kTrain && config.export_.at_end);
 }
 
-ExportPlan check_export(const Blueprint& blueprint, const ShardPlan& shards) {
+ExportSize check_export(const Blueprint& blueprint, const ShardPlan& shards) {
   const JobConfig& config = blueprint.config;
   if (!StagedDirectory::is_free(config.export_.path))
     fail(ExitCode::kBadConfig, "export.path: {} is already there; choose another name or remove it",
          config.export_.path.string());
-  std::optional<CheckpointIndex> source;
-  if (config.model.init == ModelInit::kCheckpoint && holds_weights(config.model.path))
-    source = read_checkpoint_index(config.model.path);
-  ExportPlan plan = make_plan(blueprint, shards, content_of_job(blueprint, source ? &*source : nullptr));
+  const ExportSize size =
+      exports_adapter(blueprint) ? size_of_adapter(blueprint) : size_of_model(blueprint, shards);
   require_creatable("export.path", config.export_.path);
-  require_space(config.export_.path, plan.file_bytes());
-  for (const fs::path& companion : companion_files(config.model.path))
-    static_cast<void>(InputFile::open(companion));
-  return plan;
+  require_space(config.export_.path, size.bytes);
+  return size;
 }
 
 void require_export(JobContext& context) {

@@ -1,19 +1,26 @@
 // A Hugging Face directory written from the shards.
 #pragma once
 
-#include "export/export_plan.hpp"
 #include "job/job.hpp"
 #include "shard/shard_values.hpp"
+
+#include <cstdint>
 
 namespace sluice {
 
 /// Whether a job ends with an export.
 [[nodiscard]] bool exports_weights(const JobConfig& config);
 
+struct ExportSize {
+  std::int64_t tensors = 0;
+  std::int64_t bytes = 0;  ///< of all files
+  int files = 0;           ///< with weights
+};
+
 /// What such a job will write, worked out in this process alone from the headers in model.path, or from
 /// config.json where there are no weights or the job draws its own. Error(kBadConfig) if export.path is
-/// taken; Error(kIo) if it cannot be made or its file system has too little space.
-[[nodiscard]] ExportPlan check_export(const Blueprint& blueprint, const ShardPlan& shards);
+/// taken, or if adapters cannot be merged; Error(kIo) if it cannot be made or its file system has too little space.
+[[nodiscard]] ExportSize check_export(const Blueprint& blueprint, const ShardPlan& shards);
 
 /// Collective over the context's communicator. The same, done by rank 0 before hours are spent, and a trial:
 /// every rank writes a file beside export.path, which is removed again. Nothing if the job exports nothing.

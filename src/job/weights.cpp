@@ -1,5 +1,6 @@
 #include "job/weights.hpp"
 
+#include "adapter/adapter_load.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
@@ -33,6 +34,9 @@ void print_shards(const JobContext& context) {
   console::line("model     {} with {:.3f} M parameters in {}, structure {}", model.config.model_type,
                 static_cast<double>(model.manifest.parameter_count()) / 1e6,
                 name_of(context.config().model.dtype), model.manifest.structure_hash().hex());
+  if (const std::int64_t trained = model.manifest.trained_parameter_count();
+      trained < model.manifest.parameter_count())
+    console::line("trained   {:.3f} M of them", static_cast<double>(trained) / 1e6);
   console::line("shards    {}", shards);
 }
 
@@ -182,6 +186,17 @@ Weights allocate_weights(JobContext& context) {
   return weights;
 }
 
+/// Collective if they come from a directory.
+void make_adapters(JobContext& context, ShardArena& arena) {
+  if (const auto& adapter = context.blueprint.adapter)
+    return load_adapter(context.comm, *adapter, context.blueprint.model.manifest, arena,
+                        context.config().load.chunk_bytes);
+  const auto seed = static_cast<std::uint64_t>(context.config().lora.seed);
+  const TensorValues values = [=](const TensorInfo& tensor, std::int64_t begin, std::int64_t count,
+                                  float* out) { initial_values(tensor, 0, seed, begin, count, out); };
+  fill_adapters(arena, context.blueprint.model.manifest, values);
+}
+
 Weights load_weights(JobContext& context) {
   const DType dtype = context.config().model.dtype;
   const int rank = context.comm.rank();
@@ -189,6 +204,7 @@ Weights load_weights(JobContext& context) {
   const PlannedLoad planned = plan_load_of(context);
   Weights weights = allocate_weights(context);
   weights.load = run_load(context, planned, &weights.arena);
+  make_adapters(context, weights.arena);
   require_finite(context, weights);
   return weights;
 }
@@ -199,6 +215,7 @@ Weights draw_weights(JobContext& context) {
   initialize_shards(weights.arena, context.blueprint.model.manifest,
                     static_cast<float>(context.blueprint.model.config.initializer_range),
                     static_cast<std::uint64_t>(config.model.init_seed));
+  make_adapters(context, weights.arena);
   return weights;
 }
 

@@ -73,13 +73,13 @@ void for_each_owner(const ShardPlan& shards, int unit, std::int64_t begin, std::
 /// Whether a rank is among those that are asked about: one, or all.
 bool is_asked(std::optional<int> asked, int rank) { return !asked || *asked == rank; }
 
-/// The elements of the arenas of `asked` that belong to some tensor.
+/// The elements of the arenas of `asked` that belong to some tensor of a checkpoint.
 std::vector<Interval> expected_intervals(const ShardPlan& shards, std::optional<int> asked) {
   std::vector<Interval> intervals;
   const auto& units = shards.layouts().units;
   for (int unit = 0; unit < static_cast<int>(units.size()); ++unit) {
     for (const Placement& placement : units[static_cast<std::size_t>(unit)].placements()) {
-      if (placement.block_elements == 0) continue;
+      if (placement.block_elements == 0 || placement.is_adapter) continue;
       FlatLayout::for_each_run(placement, 0, placement.blocks * placement.block_elements,
                                [&](const Run& run) {
                                  for_each_owner(shards, unit, run.unit_begin, run.count,

@@ -143,6 +143,7 @@ std::variant<KeyTarget, IgnoredKey, UnknownKey> KeyMap::resolve(std::string_view
     const TensorInfo& info = manifest_[*tensor];
     if (!info.tied_to.empty()) return IgnoredKey{"copy of a tied tensor", true, {}};
     if (info.kind == TensorKind::kComputedBuffer) return IgnoredKey{"computed buffer", true, {}};
+    if (!info.adapts.empty()) return UnknownKey{};  // a checkpoint of the model has none
     return KeyTarget{*tensor, 0, info.shape};
   }
   if (const auto key = parse_expert_key(name))
@@ -154,7 +155,7 @@ std::variant<KeyTarget, IgnoredKey, UnknownKey> KeyMap::resolve(std::string_view
 
 std::vector<PublishedTensor> KeyMap::published(ExpertLayout layout) const {
   std::vector<PublishedTensor> out;
-  for (const int tensor : manifest_.stored_tensors()) {
+  for (const int tensor : manifest_.checkpoint_tensors()) {
     const TensorInfo& info = manifest_[tensor];
     if (info.role != Role::kExpert || layout == ExpertLayout::kFused) {
       out.push_back({info.name, {tensor, 0, info.shape}});

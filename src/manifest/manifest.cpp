@@ -84,6 +84,12 @@ std::string ParameterManifest::published_name(std::string name) const {
   return spelled(wrapped_name(std::move(name)), published_experts_);
 }
 
+void ParameterManifest::freeze(int index) {
+  TensorInfo& tensor = tensors_[static_cast<std::size_t>(index)];
+  tensor.frozen = true;
+  if (!tensor.tied_to.empty()) freeze(*find(tensor.tied_to));
+}
+
 std::int64_t ParameterManifest::parameter_count() const {
   std::int64_t count = 0;
   for (const TensorInfo& tensor : tensors_)
@@ -91,11 +97,34 @@ std::int64_t ParameterManifest::parameter_count() const {
   return count;
 }
 
-std::vector<int> ParameterManifest::stored_tensors() const {
+std::int64_t ParameterManifest::trained_parameter_count() const {
+  std::int64_t count = 0;
+  for (const int tensor : trained_tensors())
+    if ((*this)[tensor].kind == TensorKind::kParameter) count += (*this)[tensor].element_count();
+  return count;
+}
+
+template <class Holds>
+std::vector<int> ParameterManifest::stored_tensors_that(Holds holds) const {
   std::vector<int> stored;
-  for (int i = 0; i < static_cast<int>(tensors_.size()); ++i)
-    if ((*this)[i].kind != TensorKind::kComputedBuffer && (*this)[i].tied_to.empty()) stored.push_back(i);
+  for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
+    const TensorInfo& tensor = (*this)[i];
+    if (tensor.kind != TensorKind::kComputedBuffer && tensor.tied_to.empty() && holds(tensor))
+      stored.push_back(i);
+  }
   return stored;
+}
+
+std::vector<int> ParameterManifest::stored_tensors() const {
+  return stored_tensors_that([](const TensorInfo&) { return true; });
+}
+
+std::vector<int> ParameterManifest::checkpoint_tensors() const {
+  return stored_tensors_that([](const TensorInfo& tensor) { return tensor.adapts.empty(); });
+}
+
+std::vector<int> ParameterManifest::trained_tensors() const {
+  return stored_tensors_that([](const TensorInfo& tensor) { return !tensor.frozen; });
 }
 
 std::string ParameterManifest::canonical_value(const TensorInfo& tensor) {
@@ -103,6 +132,8 @@ std::string ParameterManifest::canonical_value(const TensorInfo& tensor) {
       fmt::format("{} {} {} {} layer {}", shape_text(tensor.shape), sluice::name_of(tensor.dtype),
                   sluice::name_of(tensor.role), name_of(tensor.kind), tensor.layer);
   if (!tensor.tied_to.empty()) text += " tied to " + tensor.tied_to;
+  if (tensor.frozen) text += " frozen";
+  if (!tensor.adapts.empty()) text += fmt::format(" adapts {} times {}", tensor.adapts, tensor.scale);
   return text;
 }
 

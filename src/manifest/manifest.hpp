@@ -30,7 +30,7 @@ enum class Role : std::uint8_t {
 [[nodiscard]] std::string_view name_of(Role role);
 
 enum class TensorKind : std::uint8_t {
-  kParameter,         ///< trained
+  kParameter,         ///< trained, unless it is frozen
   kPersistentBuffer,  ///< in the checkpoint, not trained; sent like a parameter
   kComputedBuffer,    ///< never in the checkpoint; every rank computes it
 };
@@ -40,7 +40,8 @@ enum class InitialValues : std::uint8_t {
   kByRole,  ///< ones for norms, else normal numbers
   kZeros,
   kOnes,
-  kLogOfUniform16,  ///< log u for u uniform in (0, 16)
+  kLogOfUniform16,    ///< log u for u uniform in (0, 16)
+  kUniformByColumns,  ///< uniform within 1 / sqrt(columns): Kaiming's (He et al. 2015) with a = sqrt(5)
 };
 
 /// Elements of a tensor of that shape: 1 for a scalar.
@@ -55,6 +56,9 @@ struct TensorInfo {
   TensorKind kind = TensorKind::kParameter;
   std::string tied_to;  ///< name of the tensor whose storage this one shares; empty for none
   InitialValues initial = InitialValues::kByRole;
+  bool frozen = false;   ///< as it was loaded: no gradient, no state; of a tied tensor its owner's counts
+  std::string adapts{};  ///< name of the tensor that this one is part of a low-rank change of; empty for none
+  double scale = 1;      ///< of that change
 
   [[nodiscard]] std::int64_t element_count() const { return sluice::element_count(shape); }
 };
@@ -67,6 +71,9 @@ class ParameterManifest {
   /// Appends. Error(kInternal) for a name that is already there or a tie to an unknown tensor or another
   /// shape.
   void add(TensorInfo tensor);
+
+  /// Freezes a tensor, or the one whose storage it shares.
+  void freeze(int index);
 
   void add_foreign_part(ForeignPart part) { foreign_parts_.push_back(part); }
   [[nodiscard]] bool has_foreign_part(ForeignPart part) const;
@@ -89,8 +96,14 @@ class ParameterManifest {
 
   /// Elements of all parameters, ties counted once.
   [[nodiscard]] std::int64_t parameter_count() const;
-  /// Tensors that own storage and come from a checkpoint (parameters and persistent buffers, ties left out).
+  /// Elements of those that are trained.
+  [[nodiscard]] std::int64_t trained_parameter_count() const;
+  /// Tensors that own storage (parameters and persistent buffers, ties left out).
   [[nodiscard]] std::vector<int> stored_tensors() const;
+  /// Those of them that a checkpoint of the model has: all but adapters.
+  [[nodiscard]] std::vector<int> checkpoint_tensors() const;
+  /// Those that change in training.
+  [[nodiscard]] std::vector<int> trained_tensors() const;
 
   /// One line a tensor: everything that must be equal on all ranks. Value part of an agreement entry.
   [[nodiscard]] static std::string canonical_value(const TensorInfo& tensor);
@@ -98,6 +111,9 @@ class ParameterManifest {
   [[nodiscard]] Digest structure_hash() const;
 
  private:
+  template <class Holds>
+  [[nodiscard]] std::vector<int> stored_tensors_that(Holds holds) const;
+
   std::vector<TensorInfo> tensors_;
   std::unordered_map<std::string, int> index_;
   std::vector<ForeignPart> foreign_parts_;

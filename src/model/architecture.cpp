@@ -55,6 +55,18 @@ void require_sane_size(const ParameterManifest& manifest, const std::string& nam
   }
 }
 
+std::int64_t active_of(const ModelDescription& model, const std::vector<int>& tensors) {
+  std::int64_t active = 0;
+  for (const int index : tensors) {
+    const TensorInfo& tensor = model.manifest[index];
+    if (tensor.kind != TensorKind::kParameter) continue;
+    active += tensor.role == Role::kExpert
+                  ? tensor.element_count() / model.config.experts * model.config.experts_per_token
+                  : tensor.element_count();
+  }
+  return active;
+}
+
 }  // namespace
 
 int ModelConfig::moe_layer_count() const {
@@ -68,7 +80,7 @@ ModelDescription describe_model_text(std::string_view config_json, const std::st
   const Architecture& architecture = find_architecture(reader);
   if (reader.has("auto_map"))
     log::info("{}: auto_map is ignored: no code from a model directory is ever run", name);
-  ModelDescription description{architecture.read_config(reader), {}};
+  ModelDescription description{architecture.read_config(reader), {}, {}};
   description.config.model_type = architecture.model_type;
   description.manifest = architecture.describe(description.config, dtype);
   require_sane_size(description.manifest, name);
@@ -76,12 +88,11 @@ ModelDescription describe_model_text(std::string_view config_json, const std::st
 }
 
 std::int64_t active_parameters(const ModelDescription& model) {
-  std::int64_t active = model.manifest.parameter_count();
-  for (const TensorInfo& tensor : model.manifest.tensors())
-    if (tensor.role == Role::kExpert)
-      active -= tensor.element_count() / model.config.experts *
-                (model.config.experts - model.config.experts_per_token);
-  return active;
+  return active_of(model, model.manifest.stored_tensors());
+}
+
+std::int64_t active_trained_parameters(const ModelDescription& model) {
+  return active_of(model, model.manifest.trained_tensors());
 }
 
 ModelDescription describe_model(const std::filesystem::path& directory, DType dtype) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/dtype.hpp"
+#include "manifest/adapter.hpp"
 #include "manifest/manifest.hpp"
 #include "model/config_reader.hpp"
 #include "model/model_config.hpp"
@@ -25,11 +26,14 @@ struct Architecture {
 
 struct ModelDescription {
   ModelConfig config;
-  ParameterManifest manifest;
+  ParameterManifest manifest;     ///< with the tensors of the adapters, if there are any
+  AdapterDescription adapters{};  ///< none as config.json has it
 };
 
 /// Parameters that a token meets: all but the experts that its routers leave out.
 [[nodiscard]] std::int64_t active_parameters(const ModelDescription& model);
+/// Those of them that are trained.
+[[nodiscard]] std::int64_t active_trained_parameters(const ModelDescription& model);
 
 /// Reads `directory`/config.json. Every tensor has element type `dtype`. Error(kBadData) if the file is
 /// missing or broken, the architecture is not known, or a setting is one that we would compute wrongly.

@@ -2,6 +2,7 @@
 
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
+#include "ops/adapters/low_rank_product.hpp"
 #include "ops/cpu/expert_rows.hpp"
 #include "ops/cpu/swiglu_rows.hpp"
 #include "ops/matmul.hpp"
@@ -19,10 +20,37 @@
 namespace sluice::ops {
 namespace {
 
-/// d_out^T inputs to one expert's gradient of a fused weight, if it has one.
-void bring_gradient(const Parameter& fused, std::int64_t expert, const at::Tensor& d_out,
+/// out = inputs times the transpose of one expert's matrix of a fused weight.
+void multiply(const Weight& fused, std::int64_t expert, const at::Tensor& inputs, const at::Tensor& out) {
+  ops::matmul(out, inputs, fused.base.value[expert].t());
+  if (fused.change) LowRankProduct(*fused.change, expert).add_to(out, inputs);
+}
+
+/// d_inputs = d_out times one expert's matrix.
+void multiply_gradient(const Weight& fused, std::int64_t expert, const at::Tensor& d_out,
+                       const at::Tensor& d_inputs) {
+  ops::matmul(d_inputs, d_out, fused.base.value[expert]);
+  if (!fused.change) return;
+  const LowRankProduct change(*fused.change, expert);
+  change.add_input_gradient(change.reduced_gradient(d_out), d_inputs);
+}
+
+/// d_out^T inputs to one expert's gradient of a fused weight, if it has one, or to those of its change.
+void bring_gradient(const Weight& fused, std::int64_t expert, const at::Tensor& d_out,
                     const at::Tensor& inputs) {
-  if (fused.grad.defined()) ops::matmul(fused.grad[expert], d_out.t(), inputs, into_gradient(fused, expert));
+  const Parameter& base = fused.base;
+  if (base.grad.defined()) ops::matmul(base.grad[expert], d_out.t(), inputs, into_gradient(base, expert));
+  if (fused.change) LowRankProduct(*fused.change, expert).bring_gradients(inputs, d_out);
+}
+
+void clear_unwritten_expert(const Weight& fused, std::int64_t expert) {
+  const auto clear = [&](const Parameter& parameter) {
+    if (parameter.grad.defined()) clear_unwritten_gradient(parameter, expert);
+  };
+  clear(fused.base);
+  if (!fused.change) return;
+  clear(fused.change->a);
+  clear(fused.change->b);
 }
 
 /// What one block of rows passes through, allocated once for all blocks of a pass.
@@ -72,7 +100,7 @@ class Pass {
       complete_before(block.expert);
       backward(block);
     });
-    complete_before(parameters_.down.value.size(0));
+    complete_before(expert_count());
     return {sums_, d_weights_};
   }
 
@@ -87,7 +115,7 @@ class Pass {
   /// Own tokens first, while those of others travel, if they are many.
   template <class Work>
   void for_each_block(Work work) {
-    const std::int64_t all = tokens_.x.size(0), experts = parameters_.down.value.size(0);
+    const std::int64_t all = tokens_.x.size(0), experts = expert_count();
     const cpu::ExpertRows own = rows(std::array{own_});
     const bool is_many = own.count() >= experts * kRowsApart && parameters_.completion == nullptr;
     const bool own_first = own_.count() == all || is_many;
@@ -98,13 +126,15 @@ class Pass {
             work);
   }
 
+  [[nodiscard]] std::int64_t expert_count() const { return parameters_.down.base.value.size(0); }
+
   [[nodiscard]] cpu::ExpertRows rows(std::span<const Range> tokens) const {
-    return {tokens_.experts, exchange_.first_expert(), parameters_.down.value.size(0), tokens};
+    return {tokens_.experts, exchange_.first_expert(), expert_count(), tokens};
   }
 
   template <class Work>
   void work_on(const cpu::ExpertRows& rows, Work work) {
-    buffers_.emplace(tokens_.x, rows.largest_block(), parameters_.down.value.size(2));
+    buffers_.emplace(tokens_.x, rows.largest_block(), parameters_.down.base.value.size(2));
     for (const cpu::RowBlock& block : rows.blocks()) work(block);
     buffers_.reset();
   }
@@ -113,8 +143,8 @@ class Pass {
   void complete_before(std::int64_t expert) {
     if (parameters_.completion == nullptr) return;
     for (; completed_ < expert; ++completed_) {
-      clear_unwritten_gradient(parameters_.gate_up, completed_);
-      clear_unwritten_gradient(parameters_.down, completed_);
+      clear_unwritten_expert(parameters_.gate_up, completed_);
+      clear_unwritten_expert(parameters_.down, completed_);
       (*parameters_.completion)(completed_);
     }
   }
@@ -127,7 +157,7 @@ class Pass {
   Entered enter(const cpu::RowBlock& block) {
     const Entered entered{buffers_->inputs(block.padded), buffers_->gate_up(block.padded)};
     cpu::take_rows(tokens_.x, block, tokens_.experts.size(1), entered.inputs);
-    ops::matmul(entered.gate_up, entered.inputs, parameters_.gate_up.value[block.expert].t());
+    multiply(parameters_.gate_up, block.expert, entered.inputs, entered.gate_up);
     return entered;
   }
 
@@ -136,7 +166,7 @@ class Pass {
     const at::Tensor activation = buffers_->activation(block.padded);
     cpu::swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
     const at::Tensor outputs = buffers_->outputs(block.padded);
-    ops::matmul(outputs, activation, parameters_.down.value[block.expert].t());
+    multiply(parameters_.down, block.expert, activation, outputs);
     cpu::add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
@@ -145,13 +175,13 @@ class Pass {
     const at::Tensor d_outputs = buffers_->outputs(block.padded);
     cpu::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
     const at::Tensor activation = buffers_->activation(block.padded);
-    ops::matmul(activation, d_outputs, parameters_.down.value[block.expert]);  // its gradient, so far
+    multiply_gradient(parameters_.down, block.expert, d_outputs, activation);  // its gradient, so far
     cpu::weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
                                   tokens_.weights, d_weights_);
     bring_gradient(parameters_.down, block.expert, d_outputs, activation);
     bring_gradient(parameters_.gate_up, block.expert, gate_up, inputs);
     // The inputs have done their work, so their gradient takes their place.
-    ops::matmul(inputs, gate_up, parameters_.gate_up.value[block.expert]);
+    multiply_gradient(parameters_.gate_up, block.expert, gate_up, inputs);
     cpu::add_rows(inputs, block, tokens_.experts.size(1), {}, sums_);
   }
 
@@ -209,7 +239,7 @@ struct First : node::Function<First> {
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list&) {
     auto [d_x, d_weights] =
-        receive_and_run_backward({node::kept(context, "gate_up"), node::kept(context, "down"),
+        receive_and_run_backward({node::kept_weight(context, "gate_up"), node::kept_weight(context, "down"),
                                   node::kept_pointer<const ExpertCompletion>(context, "completion")},
                                  *node::kept_pointer<TokenExchange>(context, "exchange"));
     return {d_x, d_weights, {}};
@@ -241,7 +271,8 @@ struct Last : node::Function<Last> {
 
 /// Of a rank that has none, of the shapes and types that others send.
 ExpertTokens no_tokens(const ExpertParameters& parameters, std::int64_t choices) {
-  const at::Tensor x = at::empty({0, parameters.down.value.size(1)}, parameters.down.value.options());
+  const at::Tensor x =
+      at::empty({0, parameters.down.base.value.size(1)}, parameters.down.base.value.options());
   return {x,
           {},
           at::empty({0, choices}, x.options().dtype(at::kInt)),
@@ -256,7 +287,7 @@ Experts::Experts(const at::Tensor& x, const ExpertParameters& parameters, const 
       tokens_{x.contiguous(), d_out.defined() ? d_out.contiguous() : d_out, routing.experts.to(at::kInt),
               routing.weights.contiguous()},
       exchange_(exchange) {
-  const at::Tensor &gate_up = parameters.gate_up.value, &down = parameters.down.value;
+  const at::Tensor &gate_up = parameters.gate_up.base.value, &down = parameters.down.base.value;
   SLUICE_ASSERT(gate_up.size(1) == 2 * down.size(2) && gate_up.size(2) == x.size(1),
                 "experts of {} by {} for rows of {}", gate_up.size(1), gate_up.size(2), x.size(1));
   sent_ = First::apply(tokens_.x, tokens_.weights, Unseen{parameters_, tokens_, &exchange_});

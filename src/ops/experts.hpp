@@ -1,6 +1,7 @@
 // The experts of a layer: those of this rank, and through an exchange those of others.
 #pragma once
 
+#include "ops/adapters/low_rank.hpp"
 #include "ops/router.hpp"
 #include "ops/token_exchange.hpp"
 
@@ -16,10 +17,10 @@ namespace sluice::ops {
 /// Called in a backward pass with each expert of this rank in turn, once its gradients are complete.
 using ExpertCompletion = std::function<void(std::int64_t expert)>;
 
-/// The experts of this rank: gate_up [E, 2I, H] (gate rows, then up rows), down [E, H, I].
+/// The experts of this rank: gate_up [E, 2I, H] (gate rows, then up rows), down [E, H, I]. Changes have no dropout.
 struct ExpertParameters {
-  Parameter gate_up;
-  Parameter down;
+  Weight gate_up;
+  Weight down;
   /// If not null, experts' gradients lie in one place, those of one expert after those of another: a backward pass
   /// works on each expert once, and calls this before it begins the next. Outlives all graphs.
   const ExpertCompletion* completion = nullptr;

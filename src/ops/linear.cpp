@@ -1,10 +1,12 @@
 #include "ops/linear.hpp"
 
 #include "base/error.hpp"
+#include "ops/adapters/low_rank_product.hpp"
 #include "ops/matmul.hpp"
 #include "ops/node.hpp"
 
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 namespace sluice::ops {
 namespace {
@@ -26,13 +28,49 @@ struct Linear : node::Function<Linear> {
   }
 };
 
+/// With a low-rank change. Backward makes its small products again, so that the input is all that is kept.
+struct ChangedLinear : node::Function<ChangedLinear> {
+  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Weight& w,
+                            Purpose purpose) {
+    const DropoutDraw draw = dropout_draw(*w.change);
+    context->save_for_backward({x});
+    node::keep(context, "w", w);
+    node::keep(context, "draw", draw);
+    const at::Tensor& base = w.base.value;
+    if (purpose == Purpose::kGraph) return at::zeros({x.size(0), base.size(0)}, x.options());
+    at::Tensor y = ops::matmul(x, base.t());
+    LowRankProduct(*w.change).add_to(y, with_dropout(x, draw));
+    return y;
+  }
+
+  static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const Weight w = node::kept_weight(context, "w");
+    const DropoutDraw draw = node::kept_draw(context, "draw");
+    const at::Tensor x = context->get_saved_variables()[0];
+    const at::Tensor d_y = grads[0].contiguous();
+    const LowRankProduct change(*w.change);
+    const at::Tensor d_reduced = change.bring_gradients(with_dropout(x, draw), d_y);
+    at::Tensor d_x = ops::matmul(d_y, w.base.value);
+    if (draw.drops()) {
+      const at::Tensor d_dropped = at::zeros_like(x);
+      change.add_input_gradient(d_reduced, d_dropped);
+      d_x.add_(with_dropout(d_dropped, draw));
+    } else {
+      change.add_input_gradient(d_reduced, d_x);
+    }
+    return {d_x, {}, {}};
+  }
+};
+
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const Parameter& w, Purpose purpose) {
-  SLUICE_ASSERT(x.dim() == 2 && w.value.dim() == 2 && x.size(1) == w.value.size(1),
-                "a product of rows of {} with a weight of {} columns", x.size(-1), w.value.size(-1));
+at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose) {
+  const at::Tensor& weight = w.base.value;
+  SLUICE_ASSERT(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1),
+                "a product of rows of {} with a weight of {} columns", x.size(-1), weight.size(-1));
   // oneDNN's fast kernels take dense matrices alone.
-  return Linear::apply(x.contiguous(), w, purpose);
+  return w.change ? ChangedLinear::apply(x.contiguous(), w, purpose)
+                  : Linear::apply(x.contiguous(), w.base, purpose);
 }
 
 }  // namespace sluice::ops

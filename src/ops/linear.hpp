@@ -1,6 +1,7 @@
 // Matrix products with a weight.
 #pragma once
 
+#include "ops/adapters/low_rank.hpp"
 #include "ops/parameter.hpp"
 
 namespace sluice::ops {
@@ -10,6 +11,7 @@ namespace sluice::ops {
 enum class Purpose : bool { kOutput, kGraph };
 
 /// x [T, in] times the transpose of w [out, in]: [T, out]; zeros if for the graph alone. No bias.
-[[nodiscard]] at::Tensor linear(const at::Tensor& x, const Parameter& w, Purpose purpose = Purpose::kOutput);
+/// With a change of w [out, in] its products are added, each rounded to x's dtype.
+[[nodiscard]] at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose = Purpose::kOutput);
 
 }  // namespace sluice::ops

@@ -2,6 +2,7 @@
 
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
+#include "ops/adapters/low_rank_product.hpp"
 #include "ops/cpu/loss_rows.hpp"
 #include "ops/cpu/token_ids.hpp"
 #include "ops/matmul.hpp"
@@ -10,9 +11,11 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,15 +37,65 @@ cpu::LogitSums empty_sums(const at::Tensor& hidden) {
           at::zeros({tokens}, single)};
 }
 
+at::Tensor rows_from(const at::Tensor& weight, std::int64_t first) {
+  return weight.narrow(0, first, std::min(kTileWidth, weight.size(0) - first));
+}
+
+/// The head's low-rank change for a group of tokens, tile by tile of its rows.
+class ChangedHead {
+ public:
+  ChangedHead(const LowRank& change, const at::Tensor& hidden, DropoutDraw draw)
+      : change_(change),
+        draw_(draw),
+        inputs_(with_dropout(hidden, draw)),
+        reduced_(LowRankProduct(change).reduced(inputs_)) {}
+
+  void add_to(const at::Tensor& logits, std::int64_t first) const {
+    ops::matmul(logits, reduced_, rows_from(change_.b.value, first).t(), Into::kAdd);
+  }
+
+  /// For the gradient of each tile, between these two.
+  void begin_gradient() {
+    into_ = into_gradient(change_.b);
+    d_reduced_ = at::zeros(reduced_.sizes(), reduced_.options().dtype(at::kFloat));
+  }
+  void take(const at::Tensor& d_logits, std::int64_t first) {
+    ops::matmul(d_reduced_, d_logits, rows_from(change_.b.value, first), Into::kAdd);
+    if (change_.b.grad.defined())
+      ops::matmul(rows_from(change_.b.grad, first), d_logits.t(), reduced_, into_);
+  }
+  /// Adds to the gradient of the tokens, float32.
+  void finish_gradient(const at::Tensor& d_hidden) const {
+    const at::Tensor d_reduced = d_reduced_.mul(change_.scale).to(inputs_.scalar_type());
+    const Parameter& a = change_.a;
+    if (a.grad.defined()) ops::matmul(a.grad, d_reduced.t(), inputs_, into_gradient(a));
+    const at::Tensor d_inputs = at::zeros_like(d_hidden);
+    ops::matmul(d_inputs, d_reduced, a.value, Into::kAdd);
+    d_hidden.add_(with_dropout(d_inputs, draw_));
+  }
+
+ private:
+  const LowRank& change_;
+  DropoutDraw draw_;
+  at::Tensor inputs_, reduced_;
+  at::Tensor d_reduced_{};
+  Into into_ = Into::kAdd;
+};
+
 /// Cross-entropy of one group of tokens: hidden [n, H], targets [n].
 class TokenGroup {
  public:
-  TokenGroup(at::Tensor hidden, const Parameter& w, at::Tensor targets, bool want_grad)
+  TokenGroup(at::Tensor hidden, const Weight& w, at::Tensor targets, bool want_grad, std::int64_t first_row)
       : hidden_(std::move(hidden)),
-        w_(w),
+        w_(w.base),
         targets_(std::move(targets)),
         sums_(empty_sums(hidden_)),
-        keep_(want_grad && fits(hidden_.size(0), w.value)) {}
+        keep_(want_grad && fits(hidden_.size(0), w_.value)) {
+    if (!w.change) return;
+    DropoutDraw draw = dropout_draw(*w.change);
+    draw.first_row += first_row;
+    change_.emplace(*w.change, hidden_, draw);
+  }
 
   void loss(const at::Tensor& losses) {
     for (std::int64_t first = 0; first < vocabulary(); first += kTileWidth) {
@@ -56,24 +109,26 @@ class TokenGroup {
   /// After loss(). What was not kept is computed anew.
   void gradient(double scale, const at::Tensor& d_hidden) {
     const Into into = into_gradient(w_);
+    if (change_) change_->begin_gradient();
     const at::Tensor total = at::zeros(d_hidden.sizes(), d_hidden.options().dtype(at::kFloat));
     for (std::int64_t first = 0; first < vocabulary(); first += kTileWidth) {
       const at::Tensor logits = keep_ ? kept_[static_cast<std::size_t>(first / kTileWidth)] : tile(first);
       cpu::logits_to_gradient(logits, first, targets_, sums_, scale);
-      ops::matmul(total, logits, rows(w_.value, first), Into::kAdd);
-      if (w_.grad.defined()) ops::matmul(rows(w_.grad, first), logits.t(), hidden_, into);
+      ops::matmul(total, logits, rows_from(w_.value, first), Into::kAdd);
+      if (w_.grad.defined()) ops::matmul(rows_from(w_.grad, first), logits.t(), hidden_, into);
+      if (change_) change_->take(logits, first);
     }
+    if (change_) change_->finish_gradient(total);
     d_hidden.copy_(total);
   }
 
  private:
   [[nodiscard]] std::int64_t vocabulary() const { return w_.value.size(0); }
-  [[nodiscard]] static at::Tensor rows(const at::Tensor& weight, std::int64_t first) {
-    return weight.narrow(0, first, std::min(kTileWidth, weight.size(0) - first));
-  }
   /// Logits of the words from `first` on.
   [[nodiscard]] at::Tensor tile(std::int64_t first) const {
-    return ops::matmul(hidden_, rows(w_.value, first).t());
+    at::Tensor logits = ops::matmul(hidden_, rows_from(w_.value, first).t());
+    if (change_) change_->add_to(logits, first);
+    return logits;
   }
 
   at::Tensor hidden_;
@@ -81,6 +136,7 @@ class TokenGroup {
   at::Tensor targets_;
   cpu::LogitSums sums_;
   bool keep_;
+  std::optional<ChangedHead> change_{};
   std::vector<at::Tensor> kept_{};
 };
 
@@ -92,28 +148,31 @@ void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
 
 }  // namespace
 
-CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w, const at::Tensor& targets,
+CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, const at::Tensor& targets,
                                   double loss_scale, bool want_grad) {
   const at::NoGradGuard no_grad;
   const at::Tensor ids = targets.contiguous();
-  check_targets(ids, w.value.size(0));
+  check_targets(ids, w.base.value.size(0));
   const at::Tensor rows = hidden.contiguous();
   CrossEntropy result{at::empty({rows.size(0)}, rows.options().dtype(at::kDouble)), {}};
   if (want_grad) result.d_hidden = at::empty_like(rows);
   // More where none are kept, because the weight and its gradient pass through memory once per group.
-  const std::int64_t tokens = fits(kKeptLogitTokens, w.value) ? kKeptLogitTokens : kLossTokens;
+  const std::int64_t tokens = fits(kKeptLogitTokens, w.base.value) ? kKeptLogitTokens : kLossTokens;
   for (std::int64_t begin = 0; begin < rows.size(0); begin += tokens) {
     const std::int64_t count = std::min(tokens, rows.size(0) - begin);
-    TokenGroup group(rows.narrow(0, begin, count), w, ids.narrow(0, begin, count), want_grad);
+    TokenGroup group(rows.narrow(0, begin, count), w, ids.narrow(0, begin, count), want_grad, begin);
     group.loss(result.losses.narrow(0, begin, count));
     if (want_grad) group.gradient(loss_scale, result.d_hidden.narrow(0, begin, count));
   }
   return result;
 }
 
-at::Tensor logits(const at::Tensor& hidden, const Parameter& w) {
+at::Tensor logits(const at::Tensor& hidden, const Weight& w) {
   const at::NoGradGuard no_grad;
-  return ops::matmul(hidden.contiguous(), w.value.t()).to(at::kFloat);
+  const at::Tensor rows = hidden.contiguous();
+  at::Tensor out = ops::matmul(rows, w.base.value.t());
+  if (w.change) LowRankProduct(*w.change).add_to(out, rows);
+  return out.to(at::kFloat);
 }
 
 }  // namespace sluice::ops

@@ -1,7 +1,7 @@
 // Output head and cross-entropy in one, so that the logits of all tokens never exist at once.
 #pragma once
 
-#include "ops/parameter.hpp"
+#include "ops/adapters/low_rank.hpp"
 
 #include <cstdint>
 
@@ -19,11 +19,11 @@ struct CrossEntropy {
 /// `want_grad` it makes the gradient of loss_scale * sum of losses in the same call and adds w's part to
 /// w.grad (if defined). Logits are made in tiles of at most 4 MiB; those of a group of tokens are kept until
 /// the gradient where they take 16 MiB at most. Not a graph node: it is the end of forward and the begin of
-/// backward at once. Error(kBadData) for a target outside [0, V) but kNoTarget.
-[[nodiscard]] CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Parameter& w,
+/// backward at once. With a change of w [V, H] its products are part of the logits. Error(kBadData) for a target outside [0, V) but kNoTarget.
+[[nodiscard]] CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w,
                                                 const at::Tensor& targets, double loss_scale, bool want_grad);
 
 /// hidden [T, H] times the transpose of w [V, H] as float32 [T, V]; for dumps of a few tokens.
-[[nodiscard]] at::Tensor logits(const at::Tensor& hidden, const Parameter& w);
+[[nodiscard]] at::Tensor logits(const at::Tensor& hidden, const Weight& w);
 
 }  // namespace sluice::ops

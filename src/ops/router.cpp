@@ -1,12 +1,14 @@
 #include "ops/router.hpp"
 
 #include "base/error.hpp"
+#include "ops/adapters/low_rank_product.hpp"
 #include "ops/cpu/router_rows.hpp"
 #include "ops/matmul.hpp"
 #include "ops/node.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <array>
 #include <vector>
@@ -14,21 +16,65 @@
 namespace sluice::ops {
 namespace {
 
-/// d_logits^T x to w.grad, and the gradient of x. Products take one dtype, so there may be several terms of
-/// d_logits side by side.
-at::Tensor products_backward(const at::Tensor& x, const Parameter& w, const at::Tensor& d_logits) {
-  const std::int64_t experts = w.value.size(0);
-  const std::int64_t terms = d_logits.size(1) / experts;
-  if (w.grad.defined())
-    for (std::int64_t term = 0; term < terms; ++term)
-      ops::matmul(w.grad, d_logits.slice(1, term * experts, (term + 1) * experts).t(), x, into_gradient(w));
-  return ops::matmul(d_logits, at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(terms), w.value), 0));
+/// Products take one dtype: a float32 matrix as the sum of terms in the dtype of the tokens, two of bfloat16.
+std::vector<at::Tensor> terms_of(const at::Tensor& matrix, at::ScalarType dtype) {
+  if (dtype == at::kFloat) return {matrix};
+  const at::Tensor high = matrix.to(dtype);
+  return {high, (matrix - high.to(at::kFloat)).to(dtype)};
+}
+
+/// Sum of the products of two sums of terms, in float32.
+at::Tensor product_of_terms(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  at::Tensor out = at::zeros({a.front().size(0), b.front().size(1)}, a.front().options().dtype(at::kFloat));
+  for (const at::Tensor& left : a)
+    for (const at::Tensor& right : b) ops::matmul(out, left, right, Into::kAdd);
+  return out;
+}
+
+void bring(const Parameter& to, const std::vector<at::Tensor>& d_out, const std::vector<at::Tensor>& inputs) {
+  if (!to.grad.defined()) return;
+  for (const at::Tensor& term : d_out)
+    for (const at::Tensor& input : inputs) ops::matmul(to.grad, term.t(), input, into_gradient(to));
+}
+
+/// scale * x A^T of a change, in float32 as the router's own products.
+std::vector<at::Tensor> reduced_terms(const at::Tensor& x, const LowRank& change) {
+  return terms_of(product_of_terms({x}, {change.a.value.t()}).mul_(change.scale), x.scalar_type());
+}
+
+/// Gradients of the change for the terms of those of the logits; returns what comes to the inputs of A.
+std::vector<at::Tensor> change_backward(const at::Tensor& x, const LowRank& change,
+                                        const std::vector<at::Tensor>& d_logits) {
+  bring(change.b, d_logits, reduced_terms(x, change));
+  std::vector<at::Tensor> d_reduced =
+      terms_of(product_of_terms(d_logits, {change.b.value}).mul_(change.scale), x.scalar_type());
+  bring(change.a, d_reduced, {x});
+  return d_reduced;
+}
+
+/// d_logits^T x to w's gradient, or to those of its change, and the gradient of x. There may be several terms of d_logits
+/// side by side.
+at::Tensor products_backward(const at::Tensor& x, const Weight& w, const at::Tensor& d_logits) {
+  const std::int64_t experts = w.base.value.size(0);
+  std::vector<at::Tensor> terms, matrices;
+  for (std::int64_t begin = 0; begin < d_logits.size(1); begin += experts) {
+    terms.push_back(d_logits.slice(1, begin, begin + experts));
+    matrices.push_back(w.base.value);
+  }
+  bring(w.base, terms, {x});
+  if (!w.change) return ops::matmul(d_logits, at::cat(matrices, 0));
+  std::vector<at::Tensor> all{d_logits};
+  for (const at::Tensor& term : change_backward(x, *w.change, terms)) {
+    all.push_back(term);
+    matrices.push_back(w.change->a.value);
+  }
+  return ops::matmul(at::cat(all, 1), at::cat(matrices, 0));
 }
 
 /// Weights of the chosen experts. What autograd must not look at travels in one struct.
 struct Weights : node::Function<Weights> {
   struct Inputs {
-    Parameter w;
+    Weight w;
     Routing routing;
     bool normalize;
     BalanceGrad balance;
@@ -52,18 +98,20 @@ struct Weights : node::Function<Weights> {
     cpu::router_rows_backward(probabilities, chosen, weights, context->saved_data["normalize"].toBool(),
                               grads[0].contiguous(), context->saved_data["probability_grad"].toTensor(),
                               context->saved_data["counted"].toTensor(), d_logits);
-    return {products_backward(x, node::kept(context, "w"), d_logits), {}};
+    return {products_backward(x, node::kept_weight(context, "w"), d_logits), {}};
   }
 };
 
 /// All of a routing, without its graph.
-Routing decide(const at::Tensor& x, const Parameter& w, const RouterOptions& options,
-               const at::Tensor& chosen) {
+Routing decide(const at::Tensor& x, const Weight& w, const RouterOptions& options, const at::Tensor& chosen) {
   const at::NoGradGuard no_grad;
   Routing routing;
   // Products of bfloat16 numbers are exact in float32, and so are their sums to rounding: nothing is widened.
-  routing.probabilities = at::empty({x.size(0), w.value.size(0)}, x.options().dtype(at::kFloat));
-  ops::matmul(routing.probabilities, x, w.value.t());
+  routing.probabilities = at::empty({x.size(0), w.base.value.size(0)}, x.options().dtype(at::kFloat));
+  ops::matmul(routing.probabilities, x, w.base.value.t());
+  if (w.change)
+    for (const at::Tensor& term : reduced_terms(x, *w.change))
+      ops::matmul(routing.probabilities, term, w.change->b.value.t(), Into::kAdd);
   const std::array<std::int64_t, 2> choices{x.size(0), options.experts_per_token};
   routing.experts = chosen.defined() ? chosen : at::empty(choices, x.options().dtype(at::kLong));
   routing.weights = at::empty(choices, routing.probabilities.options());
@@ -74,10 +122,10 @@ Routing decide(const at::Tensor& x, const Parameter& w, const RouterOptions& opt
 
 }  // namespace
 
-Routing route(const at::Tensor& x, const Parameter& w, const RouterOptions& options, const at::Tensor& chosen,
+Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options, const at::Tensor& chosen,
               const BalanceGrad& balance) {
-  SLUICE_ASSERT(options.experts_per_token >= 1 && options.experts_per_token <= w.value.size(0),
-                "{} of {} experts per token", options.experts_per_token, w.value.size(0));
+  SLUICE_ASSERT(options.experts_per_token >= 1 && options.experts_per_token <= w.base.value.size(0),
+                "{} of {} experts per token", options.experts_per_token, w.base.value.size(0));
   Routing routing = decide(x, w, options, chosen);
   routing.weights = Weights::apply(x, Weights::Inputs{w, routing, options.normalize_weights, balance});
   return routing;

@@ -1,7 +1,7 @@
 // Choice of experts for each token.
 #pragma once
 
-#include "ops/parameter.hpp"
+#include "ops/adapters/low_rank.hpp"
 
 #include <cstdint>
 
@@ -28,8 +28,8 @@ struct BalanceGrad {
 /// Softmax over x [T, H] times w [E, H], all in float32, and the most probable experts of each token; of
 /// equal ones the lower index. `chosen` [T, k], if defined, is the choice of an earlier pass that this one
 /// repeats. `balance` is read during backward, so that its gradient may be filled in after the forward
-/// pass.
-[[nodiscard]] Routing route(const at::Tensor& x, const Parameter& w, const RouterOptions& options,
+/// pass. A change of w has no dropout.
+[[nodiscard]] Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options,
                             const at::Tensor& chosen = {}, const BalanceGrad& balance = {});
 
 }  // namespace sluice::ops

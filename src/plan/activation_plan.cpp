@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -67,7 +68,21 @@ std::int64_t layer_bytes(const LayerActivations& layer, std::int64_t hidden, std
 
 }  // namespace
 
-ActivationBytes plan_activations(const ModelConfig& model, const Workload& work, const TokenLoad& load) {
+TrainedParts trained_parts(const ParameterManifest& manifest, int lowest_layer, bool drops) {
+  TrainedParts parts{.lowest_layer = lowest_layer};
+  std::map<int, std::int64_t> of_layer;
+  for (const TensorInfo& tensor : manifest.tensors()) {
+    if (tensor.adapts.empty() || tensor.initial == InitialValues::kZeros) continue;  // its A
+    const std::int64_t rank = tensor.shape[tensor.shape.size() - 2];
+    parts.low_rank = std::max(parts.low_rank, of_layer[tensor.layer] += 2 * rank);  // and their gradients
+    // The inputs that are left, their gradients, and those of what is added.
+    if (drops) parts.dropped = std::max(parts.dropped, 3 * tensor.shape.back());
+  }
+  return parts;
+}
+
+ActivationBytes plan_activations(const ModelConfig& model, const Workload& work, const TokenLoad& load,
+                                 const TrainedParts& trained) {
   const std::int64_t length = work.sequence_length;
   const std::int64_t size = size_of(work.dtype);
   const std::int64_t hidden = model.hidden_size;
@@ -88,7 +103,15 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
   const std::int64_t embed =
       blocks::embedding_and_head::embedding_bytes(model, tokens, work.batch_tokens(), size);
   std::int64_t forward = work.trains ? embed : std::max(embed, head), backward = head, kept = 0;
+  int index = 0;
   for (LayerActivations& layer : layer_activations(model, pass)) {
+    layer.mixer.passed += trained.low_rank + trained.dropped;
+    layer.mlp.passed += trained.low_rank + trained.dropped;
+    if (index++ < trained.lowest_layer) {
+      forward =
+          std::max(forward, layer_bytes(layer, hidden, micro_tokens, size, /*with_mixers_graph=*/false));
+      continue;
+    }
     // A layer's output is the next one's input.
     if (work.trains) kept += tokens * (hidden * size + layer.mlp.choice_bytes);
     if (keeps_attention) kept += tokens * std::exchange(layer.mixer.recorded, 0) * size;

@@ -1,6 +1,7 @@
 // What a rank's tokens take while a step is computed. Pure.
 #pragma once
 
+#include "manifest/manifest.hpp"
 #include "model/model_config.hpp"
 #include "plan/workload.hpp"
 
@@ -21,7 +22,15 @@ struct ActivationBytes {
   std::int64_t backward = 0;  ///< 0 if the job does not train
 };
 
+/// What training changes, as far as activations depend on it: all of the model, unless it says otherwise.
+struct TrainedParts {
+  int lowest_layer = -1;      ///< below it nothing is kept, and there is no backward pass
+  std::int64_t low_rank = 0;  ///< elements of a token that adapters of a layer make, at most
+  std::int64_t dropped = 0;   ///< of the widest input of an adapter with dropout
+};
+[[nodiscard]] TrainedParts trained_parts(const ParameterManifest& manifest, int lowest_layer, bool drops);
+
 [[nodiscard]] ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
-                                               const TokenLoad& load);
+                                               const TokenLoad& load, const TrainedParts& trained = {});
 
 }  // namespace sluice

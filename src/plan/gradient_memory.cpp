@@ -24,11 +24,12 @@ GradientMemory plan_gradients(const ShardPlan& plan, const StagePlan& stages, in
   constexpr std::int64_t kFloat = 4;
   GradientMemory memory;
   if (mode != GradientMode::kRelease)
-    memory.shards = plan.arena_elements(rank) *
+    memory.shards = plan.trained_elements(rank) *
                     size_of(mode == GradientMode::kFloat32 ? DType::kFloat32 : DType::kBFloat16);
   if (mode == GradientMode::kFloat32) return memory;
   const int tied = tied_unit(stages);
   for (int unit = 0; unit < static_cast<int>(plan.layouts().units.size()); ++unit) {
+    if (!plan.is_trained(unit)) continue;
     const std::int64_t bytes = plan.owned(unit, rank).count() * kFloat;
     if (unit == tied) {
       memory.kept = bytes;

@@ -66,9 +66,11 @@ std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequen
 std::int64_t save_buffers(const ShardPlan& plan, const OptimizerLayout& optimizer, int rank,
                           const Workload& work) {
   std::int64_t largest = 0;
-  for (int unit = 0; unit < optimizer.units() && !work.offload_above; ++unit)
+  for (int unit = 0; unit < optimizer.units() && !work.offload_above; ++unit) {
+    if (!plan.is_trained(unit)) continue;
     largest = std::max<std::int64_t>(
         largest, plan.owned(unit, rank).count() * size_of(work.dtype) + optimizer.unit_bytes(unit).count());
+  }
   return work.save_staging_bytes > 0 ? work.save_staging_bytes + largest : 0;
 }
 
@@ -115,6 +117,8 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
   const std::int64_t size = size_of(work.dtype);
   const bool experts_in_turn =
       finishes_experts_in_turn(plan.dims(), work.batch_sequences, work.micro_batch_sequences);
+  const TrainedParts trained =
+      trained_parts(manifest, work.trains ? stages.lowest_trained_layer(plan) : -1, work.drops_inputs);
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < plan.world(); ++rank) {
     RankMemory& memory = ranks.emplace_back();
@@ -127,7 +131,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     }
     const TokenLoad load = token_load(plan.dims(), work, rank);
     memory.batch = batch_bytes(work, rank, load.own_sequences);
-    ActivationBytes activations = plan_activations(model, work, load);
+    ActivationBytes activations = plan_activations(model, work, load, trained);
     if (work.answers) {
       const AnswerMemory answers = plan_answers(model, *work.answers, plan.world(), work.dtype);
       memory.cache = answers.cache;
@@ -145,6 +149,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     memory.gradients = plan_gradients(plan, stages, rank, work.optimizer.gradients, experts_in_turn).all();
     const OptimizerLayout optimizer(manifest, plan, rank, work.optimizer, work.dtype);
     memory.optimizer = optimizer.bytes();
+    memory.saved = plan.trained_elements(rank) * size + optimizer.bytes();
     memory.gradient_buffer = stages.gradient_elements(plan, rank) * size_of(DType::kFloat32);
     memory.save_buffers = save_buffers(plan, optimizer, rank, work);
     offload(plan, &optimizer, rank, work, memory);

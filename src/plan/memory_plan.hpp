@@ -40,6 +40,8 @@ struct RankMemory {
 
   OffloadPlan offload;  ///< what of weights and optimizer is not counted above, since it lies on a disk
 
+  std::int64_t saved = 0;  ///< of a saved step: trained weights and the optimizer's state, wherever they lie
+
   std::int64_t forward_activations = 0;  ///< no part of its own: activations counts it, or backward's
 
   [[nodiscard]] std::int64_t load_total() const { return weights + staging; }

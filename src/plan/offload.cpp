@@ -11,6 +11,7 @@ namespace {
 struct ExpertsBytes {
   int unit = -1;
   std::int64_t weights = 0, state = 0;
+  bool is_trained = false;
 };
 
 std::vector<ExpertsBytes> experts_of(const ShardPlan& shards, const OptimizerLayout* optimizer, int rank,
@@ -21,7 +22,8 @@ std::vector<ExpertsBytes> experts_of(const ShardPlan& shards, const OptimizerLay
     if (!shards.has_experts(unit) || elements == 0) continue;
     all.push_back({.unit = unit,
                    .weights = round_up(elements, shards.alignment()) * size_of(dtype),
-                   .state = optimizer == nullptr ? 0 : optimizer->unit_bytes(unit).count()});
+                   .state = optimizer == nullptr ? 0 : optimizer->unit_bytes(unit).count(),
+                   .is_trained = shards.is_trained(unit)});
   }
   return all;
 }
@@ -36,7 +38,7 @@ OffloadPlan make_plan(const std::vector<ExpertsBytes>& experts, std::size_t unit
                       std::size_t weights, const Workload& work) {
   OffloadPlan plan;
   plan.units.resize(units);
-  std::int64_t largest = 0, first = 0, last = 0;
+  std::int64_t largest = 0, first = 0, last = 0, trained = 0;
   for (std::size_t i = 0; i < experts.size(); ++i) {
     OffloadedUnit& unit = plan.units[static_cast<std::size_t>(experts[i].unit)];
     unit.state = experts[i].state > 0 && is_among(i, states, experts.size());
@@ -45,6 +47,7 @@ OffloadPlan make_plan(const std::vector<ExpertsBytes>& experts, std::size_t unit
                        state_bytes = unit.state ? experts[i].state : 0;
     plan.weight_bytes += weight_bytes;
     plan.state_bytes += state_bytes;
+    if (experts[i].is_trained) trained += weight_bytes;
     largest = std::max(largest, weight_bytes + state_bytes);
     if (unit.any() && first == 0) first = weight_bytes;
     if (unit.any()) last = weight_bytes;
@@ -56,7 +59,7 @@ OffloadPlan make_plan(const std::vector<ExpertsBytes>& experts, std::size_t unit
   const bool reads_twice = work.optimizer.clip == ClipRule::kGlobal;
   plan.step_read_bytes = 2 * plan.weight_bytes - first - last + plan.state_bytes;
   if (reads_twice) plan.step_read_bytes += plan.weight_bytes;
-  plan.step_written_bytes = plan.file_bytes();
+  plan.step_written_bytes = trained + plan.state_bytes;
   return plan;
 }
 

@@ -23,7 +23,7 @@ OptimizerLayout::OptimizerLayout(const ParameterManifest& manifest, const ShardP
     std::vector<MatrixState>& matrices = units_.emplace_back();
     for (const Placement& placement : layouts[static_cast<std::size_t>(unit)].placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
-      if (tensor.kind != TensorKind::kParameter) continue;
+      if (tensor.kind != TensorKind::kParameter || tensor.frozen) continue;
       states[static_cast<std::size_t>(placement.tensor)] = describe_state(mode, weights, tensor);
       add_matrices(tensor, placement, plan, unit, rank, matrices);
     }

@@ -38,7 +38,7 @@ class OptimizerLayout {
   OptimizerLayout(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
                   const OptimizerMode& mode, DType weights);
 
-  /// The parameters of a unit in the order of its buffer: of a dense unit all, of experts those of the rank's
+  /// The parameters of a unit in the order of its buffer, none where it is frozen: of a dense unit all, of experts those of the rank's
   /// place; the same list on all ranks that share the unit.
   [[nodiscard]] const std::vector<MatrixState>& matrices(int unit) const {
     return units_[static_cast<std::size_t>(unit)];

@@ -21,6 +21,7 @@ struct Workload {
   std::int64_t packing_bytes = 0;          ///< of documents that are packed together, on rank 0
   std::int64_t threads = 0;                ///< of a rank; 0 = as many as the machine gives it
 
+  bool drops_inputs = false;            ///< of adapters
   OptimizerMode optimizer{};            ///< what is kept of a job that trains
   bool evaluates = false;               ///< other tokens while it trains
   std::int64_t save_staging_bytes = 0;  ///< of a file that it is saved to; 0 = it is not saved

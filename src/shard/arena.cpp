@@ -2,11 +2,15 @@
 
 namespace sluice {
 
-ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose)
+ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose, Units units)
     : plan_(plan),
       rank_(rank),
       dtype_(dtype),
-      block_(allocate(MemoryKind::kPrivate, plan.arena_elements(rank) * size_of(dtype), purpose)) {}
+      units_(units),
+      block_(allocate(
+          MemoryKind::kPrivate,
+          (units == Units::kAll ? plan.arena_elements(rank) : plan.trained_elements(rank)) * size_of(dtype),
+          purpose)) {}
 
 std::byte* ShardArena::unit_data(int unit) const {
   return block_.data() + plan_.arena_offset(unit, rank_) * size_of(dtype_);

@@ -11,19 +11,22 @@
 namespace sluice {
 
 /// A rank's shard of every unit, one after the other as the plan says, in one element type. Weights live in
-/// one; each float32 training state that has the shape of the weights (master, moments, gradients) in one of
-/// its own.
+/// one; gradients in one of its own, which has trained units alone.
 class ShardArena {
  public:
+  enum class Units : bool { kAll, kTrained };
+
   /// `plan` must outlive the arena. `purpose` names it in error messages ("weights").
-  ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose);
+  ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose,
+             Units units = Units::kAll);
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] std::byte* data() const { return block_.data(); }
   [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
-  /// First byte of this rank's shard of a unit, and its length in elements.
+  [[nodiscard]] bool holds(int unit) const { return units_ == Units::kAll || plan_.is_trained(unit); }
+  /// First byte of this rank's shard of a unit that the arena holds, and its length in elements.
   [[nodiscard]] std::byte* unit_data(int unit) const;
   [[nodiscard]] std::int64_t unit_elements(int unit) const;
 
@@ -31,6 +34,7 @@ class ShardArena {
   const ShardPlan& plan_;
   int rank_;
   DType dtype_;
+  Units units_;
   MemoryBlock block_;
 };
 

@@ -68,6 +68,7 @@ NonFinite find_non_finite(const ShardArena& shards, const ParameterManifest& man
   const int units = static_cast<int>(plan.layouts().units.size());
   for (int i = 0; i < units; ++i) {
     const int unit = order == UnitOrder::kForward ? i : units - 1 - i;
+    if (!shards.holds(unit)) continue;
     position::begin("finite_check", unit);
     NonFinite found = find_non_finite(plan, manifest, unit, plan.owned(unit, shards.rank()),
                                       shards.unit_data(unit), shards.dtype(), order);

@@ -21,12 +21,13 @@ struct UnitKey {
   int stage = 0;  ///< 0 embedding, 1 layers, 2 final
   int layer = -1;
   bool experts = false;
+  bool frozen = false;
   auto operator<=>(const UnitKey&) const = default;
 };
 
 UnitKey unit_of(const TensorInfo& tensor) {
-  if (tensor.layer >= 0) return {1, tensor.layer, tensor.role == Role::kExpert};
-  return {tensor.role == Role::kEmbedding ? 0 : 2};
+  if (tensor.layer >= 0) return {1, tensor.layer, tensor.role == Role::kExpert, tensor.frozen};
+  return {tensor.role == Role::kEmbedding ? 0 : 2, -1, false, tensor.frozen};
 }
 
 UnitKind kind_of(const UnitKey& key) {
@@ -36,9 +37,10 @@ UnitKind kind_of(const UnitKey& key) {
 }
 
 std::string name_of(const UnitKey& key) {
-  if (key.stage == 0) return "embedding";
-  if (key.stage == 2) return "final";
-  return fmt::format("layers.{}.{}", key.layer, key.experts ? "experts" : "dense");
+  const std::string_view frozen = key.frozen ? ".frozen" : "";
+  if (key.stage == 0) return fmt::format("embedding{}", frozen);
+  if (key.stage == 2) return fmt::format("final{}", frozen);
+  return fmt::format("layers.{}.{}{}", key.layer, key.experts ? "experts" : "dense", frozen);
 }
 
 /// Where a tensor may be cut: between rows and blocks alike.
@@ -53,10 +55,11 @@ FlatLayout lay_out_dense(const UnitKey& key, const std::vector<int>& tensors,
   std::int64_t offset = 0;
   for (const int tensor : tensors) {
     const std::int64_t elements = manifest[tensor].element_count();
-    placements.push_back({tensor, offset, 1, elements, elements, granule_of(manifest[tensor], state_block)});
+    placements.push_back({tensor, offset, 1, elements, elements, granule_of(manifest[tensor], state_block),
+                          !manifest[tensor].adapts.empty()});
     offset += round_up(elements, kAlignment);
   }
-  return {kind_of(key), key.layer, name_of(key), std::move(placements), offset};
+  return {kind_of(key), key.layer, name_of(key), std::move(placements), offset, !key.frozen};
 }
 
 /// Fused tensors expert by expert: block e of each lies in stride e.
@@ -70,11 +73,12 @@ FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
     SLUICE_ASSERT(info.shape.front() == experts, "{} has another number of experts than {}", info.name,
                   manifest[tensors.front()].name);
     const std::int64_t block = info.element_count() / experts;
-    placements.push_back({tensor, stride, experts, block, 0, granule_of(info, state_block)});
+    placements.push_back(
+        {tensor, stride, experts, block, 0, granule_of(info, state_block), !info.adapts.empty()});
     stride += round_up(block, kAlignment);
   }
   for (Placement& placement : placements) placement.block_stride = stride;
-  return {kind_of(key), key.layer, name_of(key), std::move(placements), stride * experts};
+  return {kind_of(key), key.layer, name_of(key), std::move(placements), stride * experts, !key.frozen};
 }
 
 /// The border nearest below `position` that this tensor offers, or 0.

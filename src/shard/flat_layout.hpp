@@ -28,6 +28,7 @@ struct Placement {
   std::int64_t block_elements = 0;
   std::int64_t block_stride = 0;
   std::int64_t granule = 1;  ///< cuts inside a block fall on multiples of this (a row)
+  bool is_adapter = false;   ///< no checkpoint of the model has it
 };
 
 /// A run of consecutive elements: of a tensor (tensor_begin) and of its unit's buffer (unit_begin).
@@ -40,17 +41,20 @@ struct Run {
 class FlatLayout {
  public:
   FlatLayout(UnitKind kind, int layer, std::string name, std::vector<Placement> placements,
-             std::int64_t elements)
+             std::int64_t elements, bool is_trained = true)
       : kind_(kind),
         layer_(layer),
         name_(std::move(name)),
         placements_(std::move(placements)),
-        elements_(elements) {}
+        elements_(elements),
+        is_trained_(is_trained) {}
 
   [[nodiscard]] UnitKind kind() const { return kind_; }
   [[nodiscard]] int layer() const { return layer_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::vector<Placement>& placements() const { return placements_; }
+  /// Whether training changes it: a unit is frozen as a whole or not at all.
+  [[nodiscard]] bool is_trained() const { return is_trained_; }
   /// Elements of the whole buffer, alignment gaps between tensors (zeros) included.
   [[nodiscard]] std::int64_t elements() const { return elements_; }
   [[nodiscard]] const Placement& placement_of(int tensor) const;
@@ -87,6 +91,7 @@ class FlatLayout {
   std::string name_;
   std::vector<Placement> placements_;
   std::int64_t elements_;
+  bool is_trained_;
 };
 
 /// Where a manifest tensor lives: its unit and placement. Ties point at the tensor whose storage they share.
@@ -102,7 +107,8 @@ struct UnitLayouts {
   [[nodiscard]] std::int64_t elements() const;
 };
 
-/// Groups by role and layer: embedding; per layer its dense part and its experts; final norm with the head.
+/// Groups by role and layer: embedding; per layer its dense part and its experts; final norm with the head. What is
+/// frozen of each makes a unit of its own beside what is trained.
 /// Matrices are cut between rows that are also borders of blocks of `state_block` elements, counted from the
 /// matrix's first: then a shard has whole blocks of 8-bit optimizer state (kStateBlock).
 [[nodiscard]] UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block = 1);

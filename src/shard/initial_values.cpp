@@ -14,14 +14,14 @@ constexpr std::int64_t kPieceElements = 64 * std::int64_t{1024};
 
 class ShardFiller {
  public:
-  ShardFiller(ShardArena& arena, const ParameterManifest& manifest, float standard_deviation,
-              std::uint64_t seed)
-      : arena_(arena), manifest_(manifest), standard_deviation_(standard_deviation), seed_(seed) {}
+  ShardFiller(ShardArena& arena, const ParameterManifest& manifest, const TensorValues& values)
+      : arena_(arena), manifest_(manifest), source_(values) {}
 
-  void fill(int unit) {
+  template <class Wanted>
+  void fill(int unit, Wanted wanted) {
     const FlatLayout& layout = arena_.plan().layouts().units[static_cast<std::size_t>(unit)];
     for (const Placement& placement : layout.placements()) {
-      if (placement.block_elements == 0) continue;
+      if (placement.block_elements == 0 || !wanted(manifest_[placement.tensor])) continue;
       position::begin("initial_values", unit);
       arena_.plan().for_each_owned_run(unit, placement, arena_.rank(), [&](const ShardPlan::OwnedRun& run) {
         fill_run(manifest_[placement.tensor], run);
@@ -34,7 +34,7 @@ class ShardFiller {
     std::byte* const out = arena_.data() + run.arena_begin * size_of(arena_.dtype());
     for (std::int64_t done = 0; done < run.count;) {
       const std::int64_t count = std::min(kPieceElements, run.count - done);
-      initial_values(tensor, standard_deviation_, seed_, run.tensor_begin + done, count, values_.data());
+      source_(tensor, run.tensor_begin + done, count, values_.data());
       convert_elements(values_.data(), DType::kFloat32, out + done * size_of(arena_.dtype()), arena_.dtype(),
                        count);
       done += count;
@@ -43,10 +43,17 @@ class ShardFiller {
 
   ShardArena& arena_;
   const ParameterManifest& manifest_;
-  float standard_deviation_;
-  std::uint64_t seed_;
+  const TensorValues& source_;
   std::vector<float> values_ = std::vector<float>(kPieceElements);
 };
+
+template <class Wanted>
+void fill_shards(ShardArena& arena, const ParameterManifest& manifest, const TensorValues& values,
+                 Wanted wanted) {
+  ShardFiller filler(arena, manifest, values);
+  const int units = static_cast<int>(arena.plan().layouts().units.size());
+  for (int unit = 0; unit < units; ++unit) filler.fill(unit, wanted);
+}
 
 }  // namespace
 
@@ -64,6 +71,12 @@ void initial_values(const TensorInfo& tensor, float standard_deviation, std::uin
       stream.uniform(begin, count, out);
       std::transform(out, out + count, out, [](float u) { return std::log(16.0f * u); });
       return;
+    case InitialValues::kUniformByColumns: {
+      const float bound = 1 / std::sqrt(static_cast<float>(tensor.shape.back()));
+      stream.uniform(begin, count, out);
+      std::transform(out, out + count, out, [=](float u) { return (2 * u - 1) * bound; });
+      return;
+    }
     case InitialValues::kByRole:
       break;
   }
@@ -75,9 +88,15 @@ void initial_values(const TensorInfo& tensor, float standard_deviation, std::uin
 
 void initialize_shards(ShardArena& arena, const ParameterManifest& manifest, float standard_deviation,
                        std::uint64_t seed) {
-  ShardFiller filler(arena, manifest, standard_deviation, seed);
-  const int units = static_cast<int>(arena.plan().layouts().units.size());
-  for (int unit = 0; unit < units; ++unit) filler.fill(unit);
+  const TensorValues values = [=](const TensorInfo& tensor, std::int64_t begin, std::int64_t count,
+                                  float* out) {
+    initial_values(tensor, standard_deviation, seed, begin, count, out);
+  };
+  fill_shards(arena, manifest, values, [](const TensorInfo&) { return true; });
+}
+
+void fill_adapters(ShardArena& arena, const ParameterManifest& manifest, const TensorValues& values) {
+  fill_shards(arena, manifest, values, [](const TensorInfo& tensor) { return !tensor.adapts.empty(); });
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include "shard/arena.hpp"
 
 #include <cstdint>
+#include <functional>
 
 namespace sluice {
 
@@ -17,5 +18,13 @@ void initial_values(const TensorInfo& tensor, float standard_deviation, std::uin
 /// of ranks.
 void initialize_shards(ShardArena& arena, const ParameterManifest& manifest, float standard_deviation,
                        std::uint64_t seed);
+
+/// Where values come from: writes elements [begin, begin + count) of a tensor, row-major, of fused experts within one
+/// expert, to `out`.
+using TensorValues =
+    std::function<void(const TensorInfo& tensor, std::int64_t begin, std::int64_t count, float* out)>;
+
+/// Fills what a rank owns of adapters, without communication and in bounded pieces.
+void fill_adapters(ShardArena& arena, const ParameterManifest& manifest, const TensorValues& values);
 
 }  // namespace sluice

@@ -16,6 +16,7 @@ OffloadedUnits::OffloadedUnits(const ShardArena& weights, const OffloadPlan& pla
   for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
     if (!plan.units[unit].weights) continue;
     const auto index = static_cast<int>(unit);
+    regions_[unit].is_trained = weights.plan().is_trained(index);
     const std::int64_t elements = round_up(weights.unit_elements(index), weights.plan().alignment());
     regions_[unit].weights =
         file_.add({weights.unit_data(index), static_cast<std::size_t>(elements * size_of(weights.dtype()))});
@@ -60,7 +61,8 @@ void OffloadedUnits::leave(const Stage& stage) {
     const Regions& regions = regions_[static_cast<std::size_t>(unit)];
     // The last one of a pass is the first of the next, but for the pass that a second one backward follows.
     const bool keep = pass_ != Pass::kNorm && next_after(unit) < 0;
-    if (regions.weights >= 0) file_.release(regions.weights, pass_ == Pass::kUpdate, keep);
+    if (regions.weights >= 0) 
+      file_.release(regions.weights, pass_ == Pass::kUpdate && regions.is_trained, keep);
     if (uses_state(regions)) file_.release(regions.state, /*is_dirty=*/true, /*keep=*/false);
   }
 }

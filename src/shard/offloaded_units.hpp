@@ -48,6 +48,7 @@ class OffloadedUnits {
   struct Regions {
     int weights = -1;
     int state = -1;
+    bool is_trained = false;
   };
 
   [[nodiscard]] bool is_offloaded(int unit) const {

@@ -18,11 +18,20 @@ ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignme
          dims.expert_parallel, dims.world);
   arena_elements_.assign(static_cast<std::size_t>(dims.world), 0);
   for (const FlatLayout& unit : layouts.units) cut(unit);
-  for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
-    for (int rank = 0; rank < dims.world; ++rank) {
+  offsets_.resize(layouts.units.size() * static_cast<std::size_t>(dims.world));
+  place(/*trained=*/true);
+  trained_elements_ = arena_elements_;
+  place(/*trained=*/false);
+}
+
+/// Behind what is in the arenas already.
+void ShardPlan::place(bool trained) {
+  for (int unit = 0; unit < static_cast<int>(layouts_.units.size()); ++unit) {
+    if (is_trained(unit) != trained) continue;
+    for (int rank = 0; rank < dims_.world; ++rank) {
       std::int64_t& arena = arena_elements_[static_cast<std::size_t>(rank)];
-      offsets_.push_back(arena);
-      arena += round_up(owned(unit, rank).count(), this->alignment());
+      offsets_[static_cast<std::size_t>(unit * dims_.world + rank)] = arena;
+      arena += round_up(owned(unit, rank).count(), alignment());
     }
   }
 }
@@ -48,6 +57,10 @@ void ShardPlan::cut(const FlatLayout& unit) {
 
 bool ShardPlan::has_experts(int unit) const {
   return layouts_.units[static_cast<std::size_t>(unit)].kind() == UnitKind::kExperts;
+}
+
+bool ShardPlan::is_trained(int unit) const {
+  return layouts_.units[static_cast<std::size_t>(unit)].is_trained();
 }
 
 int ShardPlan::shard_of(int unit, int rank) const {
@@ -77,6 +90,10 @@ std::int64_t ShardPlan::arena_offset(int unit, int rank) const {
 
 std::int64_t ShardPlan::arena_elements(int rank) const {
   return arena_elements_[static_cast<std::size_t>(rank)];
+}
+
+std::int64_t ShardPlan::trained_elements(int rank) const {
+  return trained_elements_[static_cast<std::size_t>(rank)];
 }
 
 std::vector<std::int64_t> ShardPlan::counts(int unit, int rank) const {

@@ -49,10 +49,15 @@ class ShardPlan {
   [[nodiscard]] Range gathered_range(int unit, int rank) const;
   /// How many ranks hold the same part, each owning a shard of it. With one, what is held is owned.
   [[nodiscard]] int sharers(int unit) const;
-  /// First element of a rank's shard of a unit inside that rank's arena; aligned to alignment() elements.
+  /// Whether training changes a unit.
+  [[nodiscard]] bool is_trained(int unit) const;
+  /// First element of a rank's shard of a unit inside that rank's arena, in which trained units come first; aligned to
+  /// alignment() elements.
   [[nodiscard]] std::int64_t arena_offset(int unit, int rank) const;
   /// Elements of a rank's arena.
   [[nodiscard]] std::int64_t arena_elements(int rank) const;
+  /// Those of trained units, with which it begins.
+  [[nodiscard]] std::int64_t trained_elements(int rank) const;
   /// Elements owned by each of the ranks that hold what `rank` does, in rank order: the counts of a gather or
   /// reduce-scatter of the unit among them.
   [[nodiscard]] std::vector<std::int64_t> counts(int unit, int rank) const;
@@ -80,13 +85,14 @@ class ShardPlan {
   [[nodiscard]] int shard_of(int unit, int rank) const;
   [[nodiscard]] int rank_of(int unit, int shard) const;
   void cut(const FlatLayout& unit);
+  void place(bool trained);
 
   const UnitLayouts& layouts_;
   ParallelDims dims_;
   ShardAlignment alignment_;
   std::vector<std::int64_t> cuts_;     ///< [unit][world + 1], in the order of the buffer
   std::vector<std::int64_t> offsets_;  ///< [unit][world]
-  std::vector<std::int64_t> arena_elements_;
+  std::vector<std::int64_t> arena_elements_, trained_elements_;
 };
 
 }  // namespace sluice

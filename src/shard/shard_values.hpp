@@ -18,6 +18,8 @@ class ShardValues {
   [[nodiscard]] virtual int rank() const = 0;
   /// The element type that holds all of their digits.
   [[nodiscard]] virtual DType dtype() const = 0;
+  /// Whether there are values of a unit: of gradients there are none where it is frozen.
+  [[nodiscard]] virtual bool holds(int /*unit*/) const { return true; }
   /// Writes the `count` elements from the arena's `begin`-th on as `dtype`, rounded to nearest. They belong to one
   /// tensor, of fused experts to one expert.
   virtual void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const = 0;
@@ -37,6 +39,7 @@ class ArenaValues final : public ShardValues {
   [[nodiscard]] const ShardPlan& plan() const override { return arena_.plan(); }
   [[nodiscard]] int rank() const override { return arena_.rank(); }
   [[nodiscard]] DType dtype() const override { return arena_.dtype(); }
+  [[nodiscard]] bool holds(int unit) const override { return arena_.holds(unit); }
   void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override {
     convert_elements(element(begin), arena_.dtype(), out, dtype, count);
   }

@@ -12,14 +12,46 @@ void for_each_stage(const StagePlan& plan, Visit visit) {
   visit(plan.head);
 }
 
+template <class Counts>
+GatheredElements shared_elements(const Stage& stage, const ShardPlan& plan, int rank, Counts counts) {
+  GatheredElements elements;
+  for (const int unit : stage.units)
+    if (plan.sharers(unit) > 1 && counts(unit))
+      (plan.has_experts(unit) ? elements.experts : elements.dense) += plan.gathered_range(unit, rank).count();
+  return elements;
+}
+
+/// Largest sum of what `elements` says of two consecutive stages.
+template <class Elements>
+std::int64_t neighbouring(const StagePlan& plan, Elements elements) {
+  std::int64_t most = 0, before = 0;
+  for_each_stage(plan, [&](const Stage& stage) {
+    const std::int64_t own = elements(stage);
+    most = std::max(most, before + own);
+    before = own;
+  });
+  return most;
+}
+
 }  // namespace
 
 GatheredElements gathered_elements(const Stage& stage, const ShardPlan& plan, int rank) {
-  GatheredElements elements;
-  for (const int unit : stage.units)
-    if (plan.sharers(unit) > 1)
-      (plan.has_experts(unit) ? elements.experts : elements.dense) += plan.gathered_range(unit, rank).count();
-  return elements;
+  return shared_elements(stage, plan, rank, [](int) { return true; });
+}
+
+GatheredElements reduced_elements(const Stage& stage, const ShardPlan& plan, int rank) {
+  return shared_elements(stage, plan, rank, [&](int unit) { return plan.is_trained(unit); });
+}
+
+bool is_trained(const Stage& stage, const ShardPlan& plan) {
+  return std::ranges::any_of(stage.units, [&](int unit) { return plan.is_trained(unit); });
+}
+
+int StagePlan::lowest_trained_layer(const ShardPlan& plan) const {
+  if (is_trained(embed, plan)) return -1;
+  const auto lowest =
+      std::ranges::find_if(layers, [&](const Stage& layer) { return is_trained(layer, plan); });
+  return static_cast<int>(lowest - layers.begin());
 }
 
 const Stage& StagePlan::after(int layer) const {
@@ -32,13 +64,7 @@ const Stage* StagePlan::before(int layer) const {
 }
 
 std::int64_t StagePlan::neighbouring_dense_elements(const ShardPlan& plan, int rank) const {
-  std::int64_t most = 0, before = 0;
-  for_each_stage(*this, [&](const Stage& stage) {
-    const std::int64_t elements = gathered_elements(stage, plan, rank).dense;
-    most = std::max(most, before + elements);
-    before = elements;
-  });
-  return most;
+  return neighbouring(*this, [&](const Stage& stage) { return gathered_elements(stage, plan, rank).dense; });
 }
 
 std::int64_t StagePlan::expert_elements(const ShardPlan& plan, int rank) const {
@@ -50,12 +76,18 @@ std::int64_t StagePlan::expert_elements(const ShardPlan& plan, int rank) const {
 }
 
 std::int64_t StagePlan::gradient_elements(const ShardPlan& plan, int rank) const {
-  if (!reduces_experts(plan, rank)) return neighbouring_dense_elements(plan, rank);
+  if (!reduces_experts(plan, rank))
+    return neighbouring(*this, [&](const Stage& stage) { return reduced_elements(stage, plan, rank).dense; });
   std::int64_t largest = 0;
   for_each_stage(*this, [&](const Stage& stage) {
-    largest = std::max(largest, gathered_elements(stage, plan, rank).all());
+    largest = std::max(largest, reduced_elements(stage, plan, rank).all());
   });
   return largest;
+}
+
+bool StagePlan::reduces_experts(const ShardPlan& plan, int rank) const {
+  return std::ranges::any_of(
+      layers, [&](const Stage& layer) { return reduced_elements(layer, plan, rank).experts > 0; });
 }
 
 StagePlan make_stage_plan(const UnitLayouts& layouts, bool tied_head) {

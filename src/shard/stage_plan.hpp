@@ -14,12 +14,17 @@ struct Stage {
   std::vector<int> units;
 };
 
-/// Elements that a rank holds of units that it does not own alone, which are gathered and reduced.
+/// Elements that a rank holds of units that it does not own alone, which are gathered and, as far as they are trained,
+/// reduced.
 struct GatheredElements {
   std::int64_t dense = 0, experts = 0;
   [[nodiscard]] std::int64_t all() const { return dense + experts; }
 };
 [[nodiscard]] GatheredElements gathered_elements(const Stage& stage, const ShardPlan& plan, int rank);
+[[nodiscard]] GatheredElements reduced_elements(const Stage& stage, const ShardPlan& plan, int rank);
+
+/// Whether training changes any of its units.
+[[nodiscard]] bool is_trained(const Stage& stage, const ShardPlan& plan);
 
 struct StagePlan {
   Stage embed;
@@ -30,6 +35,10 @@ struct StagePlan {
   [[nodiscard]] const Stage& after(int layer) const;
   [[nodiscard]] const Stage* before(int layer) const;
 
+  /// The lowest layer that training changes, below which no gradient is needed: -1 where it changes the embedding, the
+  /// number of layers where it changes none.
+  [[nodiscard]] int lowest_trained_layer(const ShardPlan& plan) const;
+
   // GatheredElements of the plan.
 
   /// Largest number of elements in the dense units of two consecutive stages.
@@ -37,9 +46,7 @@ struct StagePlan {
   /// Largest number of elements in the experts of one stage.
   [[nodiscard]] std::int64_t expert_elements(const ShardPlan& plan, int rank) const;
   /// Whether gradients of experts are reduced: there is no room then for those of a second stage.
-  [[nodiscard]] bool reduces_experts(const ShardPlan& plan, int rank) const {
-    return expert_elements(plan, rank) > 0;
-  }
+  [[nodiscard]] bool reduces_experts(const ShardPlan& plan, int rank) const;
   /// What gradients are received in: that of the dense units of two neighbours where no experts are reduced,
   /// else of all units of one stage.
   [[nodiscard]] std::int64_t gradient_elements(const ShardPlan& plan, int rank) const;

@@ -36,13 +36,16 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
   current_ = std::exchange(next_, {});
   std::vector<std::byte*> units;
   std::byte* place = current_.dense.data();
+  current_.experts = experts_.take(gathered_elements(stage, weights_.plan(), weights_.rank()).experts *
+                                   size_of(weights_.dtype()));
+  std::byte* experts = current_.experts.data();
   for (const int unit : stage.units) {
     if (!is_gathered(unit)) {
       units.push_back(weights_.unit_data(unit));
     } else if (weights_.plan().has_experts(unit)) {
-      current_.experts = experts_.take(held_bytes(unit));
-      units.push_back(current_.experts.data());
-      current_.works.push_back(start(unit, units.back()));
+      units.push_back(experts);
+      current_.works.push_back(start(unit, experts));
+      experts += held_bytes(unit);
     } else {
       units.push_back(place);
       place += held_bytes(unit);

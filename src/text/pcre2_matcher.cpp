@@ -1,4 +1,4 @@
-// The one file that knows pcre2.
+// Searching with pcre2.
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"

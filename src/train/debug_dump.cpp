@@ -56,7 +56,8 @@ void DebugDump::write_tensor(const std::string& path, const at::Tensor& tensor) 
 
 void DebugDump::write_shards(const std::string& group, const ShardValues& values) {
   for (const int tensor : manifest_.stored_tensors())
-    write_sharded_tensor(group + "/" + manifest_.wrapped_name(manifest_[tensor].name), tensor, values);
+    if (values.holds(values.plan().layouts().homes[static_cast<std::size_t>(tensor)].unit))
+      write_sharded_tensor(group + "/" + manifest_.wrapped_name(manifest_[tensor].name), tensor, values);
   flush();
 }
 

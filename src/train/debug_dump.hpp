@@ -24,7 +24,7 @@ class DebugDump {
   void write_scalar(const std::string& path, double value);
   void write_tensor(const std::string& path, const at::Tensor& tensor);
 
-  /// Collective over the communicator. Writes every stored tensor in float32 as `group`/NAME. Rank 0 holds one
+  /// Collective over the communicator. Writes every stored tensor that there are values of in float32 as `group`/NAME. Rank 0 holds one
   /// tensor at a time.
   void write_shards(const std::string& group, const ShardValues& values);
 

@@ -68,7 +68,7 @@ std::int64_t GradientReducer::held_elements(int unit) const {
 }
 
 std::int64_t GradientReducer::received_bytes(const Stage& stage) const {
-  return gathered_elements(stage, store_.plan(), store_.rank()).all() * size_of(DType::kFloat32);
+  return reduced_elements(stage, store_.plan(), store_.rank()).all() * size_of(DType::kFloat32);
 }
 
 void GradientReducer::begin_step() {
@@ -81,6 +81,7 @@ void GradientReducer::open(const Stage& stage) {
   open_ = room_.take(received_bytes(stage));
   float* next = floats(open_.data());
   for (const int unit : stage.units) {
+    if (!is_trained(unit)) continue;
     float* held = is_alone(unit) ? store_.sums(unit) : next;
     views_.set_written(unit, is_alone(unit) && has_gradient_[static_cast<std::size_t>(unit)]);
     views_.bind_gradients(unit, held);
@@ -105,6 +106,7 @@ void GradientReducer::reduce(const Stage& stage) {
   if (rows_ != nullptr) return reduce_rows(stage.units.front());
   float* next = floats(reduced_.data());
   for (const int unit : stage.units) {
+    if (!is_trained(unit)) continue;
     if (!takes_experts_in_turn(unit)) views_.clear_unwritten(unit);
     views_.unbind_gradients(unit);
     spoil_if_tested(unit, is_alone(unit) ? store_.sums(unit) : next);

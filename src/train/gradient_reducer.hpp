@@ -34,7 +34,7 @@ class GradientReducer {
   /// Begins a step: the gradients in the store are outdated from here on, and what a step that was given up has
   /// opened is let go.
   void begin_step();
-  /// Points the gradient views of a stage's units at memory where the first gradient replaces what is there.
+  /// Points the gradient views of a stage's trained units at memory where the first gradient replaces what is there.
   void open(const Stage& stage);
   /// The same for the embedding's stage, of which this rank has gradients for the rows of `rows` alone:
   /// returns zeros [rows, hidden] in place of the view. `rows` must fit(), and stay until reduce().
@@ -55,6 +55,7 @@ class GradientReducer {
     bool is_final;  ///< no other stage adds to it
   };
 
+  [[nodiscard]] bool is_trained(int unit) const { return store_.plan().is_trained(unit); }
   [[nodiscard]] bool is_alone(int unit) const { return store_.plan().sharers(unit) == 1; }
   [[nodiscard]] bool takes_experts_in_turn(int unit) const;
   [[nodiscard]] bool is_final(const Stage& stage, int unit) const;

@@ -15,7 +15,7 @@ GradientStore::GradientStore(const ShardPlan& plan, const StagePlan& stages, int
   const GradientMemory memory = plan_gradients(plan, stages, rank, mode, experts_in_turn);
   if (mode != GradientMode::kRelease)
     shards_.emplace(plan, rank, mode == GradientMode::kFloat32 ? DType::kFloat32 : DType::kBFloat16,
-                    "gradient shards");
+                    "gradient shards", ShardArena::Units::kTrained);
   dense_ = allocate(MemoryKind::kPrivate, memory.dense, "gradients of a stage");
   experts_ = allocate(MemoryKind::kPrivate, memory.experts, "gradients of experts");
   kept_ = allocate(MemoryKind::kPrivate, memory.kept, "gradients of the tied embedding");

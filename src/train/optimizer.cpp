@@ -157,9 +157,11 @@ DType Optimizer::Master::dtype() const {
 }
 
 const MatrixState& Optimizer::matrix_at(std::int64_t arena_begin) const {
-  // Units lie in the arena in their order, and matrices in their unit's.
+  // Trained units lie in the arena in their order, and matrices in their unit's.
+  const ShardPlan& plan = weights_.plan();
   int unit = layout_.units() - 1;
-  while (unit > 0 && weights_.plan().arena_offset(unit, weights_.rank()) > arena_begin) --unit;
+  while (unit > 0 && (!plan.is_trained(unit) || plan.arena_offset(unit, weights_.rank()) > arena_begin))
+    --unit;
   const std::vector<MatrixState>& all = layout_.matrices(unit);
   const auto above = std::ranges::upper_bound(all, arena_begin, {}, &MatrixState::arena_begin);
   SLUICE_ASSERT(above != all.begin(), "no matrix at element {} of the arena", arena_begin);
@@ -167,8 +169,10 @@ const MatrixState& Optimizer::matrix_at(std::int64_t arena_begin) const {
 }
 
 void Optimizer::Master::read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const {
-  if (optimizer_.weights_.dtype() == DType::kFloat32 || dtype == DType::kBFloat16)
-    return ArenaValues(optimizer_.weights_).read(begin, count, dtype, out);
+  const ShardArena& weights = optimizer_.weights_;
+  const bool is_frozen = begin >= weights.plan().trained_elements(weights.rank());
+  if (is_frozen || weights.dtype() == DType::kFloat32 || dtype == DType::kBFloat16)
+    return ArenaValues(weights).read(begin, count, dtype, out);
   const MatrixState& matrix = optimizer_.matrix_at(begin);
   constexpr std::int64_t kPiece = 4096;
   std::array<float, kPiece> values{};

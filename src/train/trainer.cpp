@@ -1,6 +1,7 @@
 #include "train/trainer.hpp"
 
 #include "base/error.hpp"
+#include "base/range.hpp"
 #include "ops/buffers/gradients.hpp"
 #include "ops/embedding.hpp"
 #include "ops/runtime/compute_device.hpp"
@@ -22,8 +23,9 @@
 namespace sluice {
 namespace {
 
+/// Of trained units.
 double sum_of_squares(const ShardArena& shards) {
-  return ops::sum_of_squares(shards.data(), shards.dtype(), shards.plan().arena_elements(shards.rank()));
+  return ops::sum_of_squares(shards.data(), shards.dtype(), shards.plan().trained_elements(shards.rank()));
 }
 
 at::Tensor gradient(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output,
@@ -55,13 +57,15 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       binder_(comm, model, manifest, weights, takes_experts_in_turn(options, weights.plan()), offload),
       stages_(binder_.stages()),
       timer_(binder_.timer()),
-      decoder_(model, binder_.views(), options.sequence_length),
+      dropout_{options.adapter_dropout, options.adapter_seed},
+      decoder_(model, binder_.views(), options.sequence_length, &dropout_),
       store_(weights.plan(), stages_, weights.rank(), options.optimizer.mode.gradients,
              takes_experts_in_turn(options, weights.plan())),
       reducer_(binder_.mesh(), stages_, binder_.views(), store_,
                [this](const GradientPart& sums) { consume(sums); }),
       optimizer_(binder_.mesh(), manifest, weights, options.optimizer, offload),
       routing_(model.layers.size()),
+      lowest_layer_(stages_.lowest_trained_layer(weights.plan())),
       tokens_per_step_(options.batch_sequences * options.sequence_length),
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
   SLUICE_ASSERT(offload == nullptr || releases(), "state on a disk needs released gradients");
@@ -139,6 +143,7 @@ void Trainer::update_along_backward(std::vector<Pass>& passes, const Batch& batc
 std::vector<Trainer::Pass> Trainer::begin(std::int64_t number, const Batch& batch, double largest_loss,
                                           StepMetrics& metrics) {
   number_ = number;
+  dropout_.step = number;
   largest_loss_ = largest_loss;
   non_finite_ = {};
   gives_up_ = false;
@@ -169,6 +174,7 @@ void Trainer::update(double grad_norm, double learning_rate) {
   optimizer_.begin_step(learning_rate);
   const double scale = clip_factor(grad_norm);
   for (int unit = 0; unit < optimizer_.layout().units(); ++unit) {
+    if (!store_.plan().is_trained(unit)) continue;
     const GradientPart gradient = store_.kept(unit);
     const std::vector<double> squares =
         optimizer_.clips_matrices() ? optimizer_.matrix_squares(gradient) : std::vector<double>();
@@ -216,8 +222,13 @@ void Trainer::require_finite_weights() {
 
 std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {
   std::vector<Pass> passes;
-  for (MicroBatch& micro_batch : split_batch(batch, options_.micro_batch_sequences))
-    passes.push_back({std::move(micro_batch), std::vector<LayerPass>(routing_.size()), {}});
+  std::int64_t token =
+      equal_part_begin(options_.batch_sequences, comm_.size(), comm_.rank()) * options_.sequence_length;
+  for (MicroBatch& micro_batch : split_batch(batch, options_.micro_batch_sequences)) {
+    const std::int64_t tokens = micro_batch.inputs.numel();
+    passes.push_back({std::move(micro_batch), token, std::vector<LayerPass>(routing_.size()), {}});
+    token += tokens;
+  }
   return passes;
 }
 
@@ -249,6 +260,8 @@ void Trainer::embed(std::vector<Pass>& passes) {
 }
 
 void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
+  if (index < lowest_layer_) keep_graph = false;
+  dropout_.first_token = pass.first_token;
   const at::AutoGradMode grad_mode(keep_graph);
   LayerPass& layer = pass.layers[static_cast<std::size_t>(index)];
   layer.record.routing.counted = pass.counted;
@@ -261,6 +274,7 @@ void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
   if (options_.recompute == Recompute::kLayer) layer.mixed = mixed;
   if (options_.recompute == Recompute::kAll) layer.record.attention = {};
   pass.hidden = output.detach();
+  if (index < lowest_layer_) layer = {};  // no gradient comes down to it
 }
 
 void Trainer::reduce_routing(StepMetrics& metrics) {
@@ -276,12 +290,14 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
 
 bool Trainer::head(std::vector<Pass>& passes, const Batch& batch, StepMetrics& metrics) {
   binder_.begin_pass(use_ == Use::kNorm ? OffloadedUnits::Pass::kNorm : OffloadedUnits::Pass::kUpdate);
-  const StageBinder::GatheredStage bound(binder_, stages_.head, &stages_.layers.back());
+  const bool goes_on = lowest_layer_ < decoder_.config().layer_count();
+  const StageBinder::GatheredStage bound(binder_, stages_.head, goes_on ? &stages_.layers.back() : nullptr);
   reducer_.open(stages_.head);
   double loss = 0;
   {
     const PhaseTimer::Scope phase(timer_, Phase::kBackward);
     for (Pass& pass : passes) {
+      dropout_.first_token = pass.first_token;
       Decoder::Head result = decoder_.head(pass.hidden, pass.targets, 1 / batch.loss_divisor(),
                                            /*want_grad=*/true);
       loss += result.losses.sum().item<double>();
@@ -321,20 +337,22 @@ std::string Trainer::first_broken_activation(const std::vector<Pass>& passes) {
   const std::int64_t layers = decoder_.config().layer_count();
   std::array<std::int64_t, 1> before_first{-layers};
   for (const Pass& pass : passes)
-    for (std::int64_t layer = 0; layer < -before_first[0]; ++layer)
+    for (std::int64_t layer = std::max(lowest_layer_, 0); layer < -before_first[0]; ++layer)
       if (!at::isfinite(pass.layers[static_cast<std::size_t>(layer)].input).all().item<bool>())
         before_first[0] = -layer;
   comm_.all_reduce_max(before_first);
   const std::int64_t first = -before_first[0];
   if (first == 0) return "the embedding";
+  if (first == lowest_layer_) return fmt::format("the output of layer {} or one below it", first - 1);
   return first < layers ? fmt::format("the output of layer {}", first - 1)
                         : "the output of the last layer or of the head";
 }
 
 void Trainer::backward(std::vector<Pass>& passes, bool last) {
-  for (int layer = decoder_.config().layer_count() - 1; layer >= 0; --layer) {
+  for (int layer = decoder_.config().layer_count() - 1; layer >= std::max(lowest_layer_, 0); --layer) {
     const Stage& stage = stages_.layers[static_cast<std::size_t>(layer)];
-    const StageBinder::GatheredStage bound(binder_, stage, stages_.before(layer));
+    const StageBinder::GatheredStage bound(binder_, stage,
+                                           layer > lowest_layer_ ? stages_.before(layer) : nullptr);
     reducer_.open(stage);
     {
       const PhaseTimer::Scope phase(timer_, Phase::kBackward);
@@ -345,7 +363,7 @@ void Trainer::backward(std::vector<Pass>& passes, bool last) {
     const PhaseTimer::Scope phase(timer_, Phase::kReduce);
     reducer_.reduce(stage);
   }
-  embed_backward(passes);
+  if (lowest_layer_ < 0) embed_backward(passes);
 }
 
 void Trainer::embed_backward(const std::vector<Pass>& passes) {
@@ -369,6 +387,7 @@ void Trainer::embed_backward(const std::vector<Pass>& passes) {
 
 void Trainer::backward_layer(int index, Pass& pass, bool last) {
   const at::AutoGradMode grad_mode(true);
+  dropout_.first_token = pass.first_token;
   LayerPass& kept = pass.layers[static_cast<std::size_t>(index)];
   LayerPass layer = last ? std::exchange(kept, {}) : kept;
   pass.hidden = layer.output.defined() ? gradient(layer.output, layer.input, pass.hidden, !last)
@@ -426,12 +445,14 @@ void Trainer::refuse_gradients(StepMetrics& metrics) {
 }
 
 at::Tensor Trainer::first_logits(const Batch& batch) {
+  const double rate = std::exchange(dropout_.rate, 0);
   Batch first = batch;
   first.sequences = comm_.rank() == 0 ? 1 : 0;
   SLUICE_ASSERT(first.sequences <= batch.sequences, "rank 0 has no sequence");
   std::vector<Pass> passes = split(first);
   forward(passes);
   const StageBinder::GatheredStage bound(binder_, stages_.head, nullptr);
+  dropout_.rate = rate;
   return passes.empty() ? at::Tensor() : decoder_.logits(passes.front().hidden[0]);
 }
 

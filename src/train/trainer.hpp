@@ -99,6 +99,7 @@ class Trainer {
     SavedForRecompute record;
   };
   struct Pass : MicroBatch {
+    std::int64_t first_token = 0;  ///< among those of the step over all ranks
     std::vector<LayerPass> layers;
     at::Tensor last_hidden;  ///< [b, L, hidden] before the head, for a second backward pass
   };
@@ -142,6 +143,7 @@ class Trainer {
   StageBinder binder_;
   const StagePlan& stages_;
   PhaseTimer& timer_;
+  ops::Dropout dropout_;
   Decoder decoder_;
   GradientStore store_;
   GradientReducer reducer_;
@@ -159,6 +161,7 @@ class Trainer {
   std::optional<RowExchange> embedding_rows_;  ///< of this step, if they travel instead of the table
   std::size_t rounds_ = 0;                     ///< of the rank with the most micro-batches of this step
   at::Tensor probability_grad_;                ///< [experts] float32; undefined without load-balancing loss
+  int lowest_layer_;                           ///< that training changes; -1 for the embedding
   std::int64_t tokens_per_step_;
   std::int64_t sent_bytes_;  ///< by this rank, at the end of the last step
 };

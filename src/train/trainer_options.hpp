@@ -25,6 +25,8 @@ struct TrainerOptions {
   Recompute recompute = Recompute::kLayer;
   double aux_loss_coefficient = 0;  ///< 0: no load-balancing loss
   OptimizerOptions optimizer{};
+  double adapter_dropout = 0;      ///< of what goes into low-rank changes
+  std::uint64_t adapter_seed = 0;  ///< of that
   OnNonFinite on_nonfinite = OnNonFinite::kStop;
 };
 

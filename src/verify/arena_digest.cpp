@@ -3,6 +3,8 @@
 #include "base/byte_stream.hpp"
 #include "verify/tensor_digest.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -106,10 +108,72 @@ class ArenaDigester {
   std::vector<float> widened_;
 };
 
+/// Reduced as four digits of 32 bits, the highest first: an int64 holds their sum over 2^31 ranks.
+void put_digits(const Digest& digest, std::vector<std::int64_t>& digits) {
+  for (const std::uint64_t half : {digest.high, digest.low})
+    for (const std::uint64_t digit : {half >> 32, half & 0xffffffffu})
+      digits.push_back(static_cast<std::int64_t>(digit));
+}
+
+Digest digest_from(std::span<const std::int64_t, 4> digits) {
+  Digest digest;
+  for (const std::int64_t digit : digits) {
+    digest = {digest.high << 32 | digest.low >> 32, digest.low << 32};
+    digest += {0, static_cast<std::uint64_t>(digit)};
+  }
+  return digest;
+}
+
 }  // namespace
+
+void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts) {
+  constexpr std::size_t kAtOnce = 4096;
+  std::vector<std::int64_t> digits;
+  while (!parts.empty()) {
+    const std::span<PlacedPart> some = parts.first(std::min(kAtOnce, parts.size()));
+    digits.clear();
+    for (const PlacedPart& part : some) {
+      put_digits(part.in_arena, digits);
+      put_digits(part.in_file, digits);
+      digits.push_back(part.altered);
+    }
+    comm.all_reduce_sum(digits);
+    std::span<const std::int64_t> rest = digits;
+    for (PlacedPart& part : some) {
+      part.in_arena = digest_from(rest.subspan<0, 4>());
+      part.in_file = digest_from(rest.subspan<4, 4>());
+      part.altered = rest[8];
+      rest = rest.subspan(9);
+    }
+    parts = parts.subspan(some.size());
+  }
+}
 
 void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<PlacedPart> parts) {
   ArenaDigester(comm, weights, parts).run();
+}
+
+Digest digest_of_frozen(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest) {
+  const UnitLayouts& layouts = weights.plan().layouts();
+  std::vector<PlacedPart> parts;
+  std::vector<int> tensors;
+  for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
+    const FlatLayout& layout = layouts.units[static_cast<std::size_t>(unit)];
+    if (layout.is_trained()) continue;
+    for (const Placement& placement : layout.placements())
+      FlatLayout::for_each_run(
+          placement, 0, placement.blocks * placement.block_elements, [&](const Run& run) {
+            parts.push_back({0, unit, weights.dtype(), run.unit_begin, run.count, {}, {}, 0});
+            tensors.push_back(placement.tensor);
+          });
+  }
+  digest_arenas(comm, weights, parts);
+  sum_over_ranks(comm, parts);
+  Digest sum;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    sum += digest_of(fmt::format("{} {} {} {}", manifest[tensors[i]].name, parts[i].begin, parts[i].count,
+                                 parts[i].in_arena.hex()));
+  return sum;
 }
 
 }  // namespace sluice

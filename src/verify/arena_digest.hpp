@@ -4,6 +4,7 @@
 #include "base/digest.hpp"
 #include "base/dtype.hpp"
 #include "comm/communicator.hpp"
+#include "manifest/manifest.hpp"
 #include "shard/arena.hpp"
 
 #include <cstdint>
@@ -29,5 +30,13 @@ struct PlacedPart {
 /// each unit the ranks exchange what lies in digest blocks that a cut between shards divides, at most two
 /// blocks a rank. `parts` are those of the same tensors, in the same order, on every rank.
 void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<PlacedPart> parts);
+
+/// Collective over `comm`. The digests and counts of the parts, summed over the ranks, on every rank.
+void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts);
+
+/// Collective over `comm`. Of all frozen weights, with their names and places, in the arena's type: the same for any number
+/// of ranks and for every layout of files that they came from.
+[[nodiscard]] Digest digest_of_frozen(Communicator& comm, const ShardArena& weights,
+                                      const ParameterManifest& manifest);
 
 }  // namespace sluice

@@ -55,46 +55,6 @@ std::vector<PlacedPart> list_parts(const ShardPlan& plan, DType arena, const Che
   return parts;
 }
 
-/// Reduced as four digits of 32 bits, the highest first: an int64 holds their sum over 2^31 ranks.
-void put_digits(const Digest& digest, std::vector<std::int64_t>& digits) {
-  for (const std::uint64_t half : {digest.high, digest.low})
-    for (const std::uint64_t digit : {half >> 32, half & 0xffffffffu})
-      digits.push_back(static_cast<std::int64_t>(digit));
-}
-
-Digest digest_from(std::span<const std::int64_t, 4> digits) {
-  Digest digest;
-  for (const std::int64_t digit : digits) {
-    digest = {digest.high << 32 | digest.low >> 32, digest.low << 32};
-    digest += {0, static_cast<std::uint64_t>(digit)};
-  }
-  return digest;
-}
-
-/// Collective over `comm`.
-void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts) {
-  constexpr std::size_t kAtOnce = 4096;
-  std::vector<std::int64_t> digits;
-  while (!parts.empty()) {
-    const std::span<PlacedPart> some = parts.first(std::min(kAtOnce, parts.size()));
-    digits.clear();
-    for (const PlacedPart& part : some) {
-      put_digits(part.in_arena, digits);
-      put_digits(part.in_file, digits);
-      digits.push_back(part.altered);
-    }
-    comm.all_reduce_sum(digits);
-    std::span<const std::int64_t> rest = digits;
-    for (PlacedPart& part : some) {
-      part.in_arena = digest_from(rest.subspan<0, 4>());
-      part.in_file = digest_from(rest.subspan<4, 4>());
-      part.altered = rest[8];
-      rest = rest.subspan(9);
-    }
-    parts = parts.subspan(some.size());
-  }
-}
-
 /// Synchronises ranks with unequal amounts to read after every `bytes`, so that no collective waits for more
 /// than one such round and the deadline need not grow with the checkpoint. Every call is collective.
 class Rounds {

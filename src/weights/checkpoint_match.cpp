@@ -67,7 +67,7 @@ class Matcher {
     std::ranges::sort(sorted, {},
                       [](const MatchedEntry& m) { return std::tuple(m.tensor, m.begin, -m.count); });
     auto at = sorted.begin();
-    for (const int tensor : keys_.manifest().stored_tensors()) {
+    for (const int tensor : keys_.manifest().checkpoint_tensors()) {
       const auto end =
           std::find_if(at, sorted.end(), [&](const MatchedEntry& m) { return m.tensor != tensor; });
       if (!walk(tensor, {at, end})) incomplete_.push_back(tensor);

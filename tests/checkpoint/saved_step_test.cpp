@@ -60,6 +60,9 @@ TEST(SavedStep, comes_back_from_its_manifest) {
   EXPECT_EQ(again.best.step, 40);
   EXPECT_EQ(again.best.loss, 2.5);
   EXPECT_EQ(again.packing, evaluated.packing);
+  EXPECT_EQ(again.base_digest, "");
+  evaluated.base_digest = "fc40";
+  EXPECT_EQ(parse_manifest(to_manifest(evaluated), "manifest.json").base_digest, "fc40");
 }
 
 TEST(SavedStep, notices_every_changed_byte_of_its_manifest) {

@@ -25,6 +25,7 @@ overwrite = true
 path = "/models/a b"
 dtype = "float32"
 init_seed = 9223372036854775807
+adapter = "adapter"
 [parallel]
 expert_parallel = 2
 threads = 3
@@ -54,6 +55,15 @@ batch_sequences = 1
 micro_batch_sequences = 2
 recompute = "none"
 aux_loss_coefficient = 0.3333333333333333
+freeze = ["*.norm.*", "lm_head.weight"]
+[lora]
+rank = 8
+alpha = 16
+dropout = 0.05
+targets = ["q_proj", "*.experts.*"]
+rslora = true
+seed = 2
+start = "adapter"
 [optimizer]
 learning_rate = 1
 gradients = "bfloat16"
@@ -91,6 +101,7 @@ ignore_eos = true
 path = "out"
 max_shard_size = "1234567891B"
 experts = "fused"
+adapters = "merge"
 [checkpoint]
 every_steps = 7
 every_minutes = 2.5

@@ -31,6 +31,13 @@ def joined(header, data):
     return struct.pack("<Q", len(text)) + text + data
 
 
+def read_tensors(path):
+    """{name: (dtype, shape, bytes)} of a safetensors file."""
+    header, body = split(path.read_bytes())
+    header.pop("__metadata__", None)
+    return {name: (t["dtype"], tuple(t["shape"]), body[slice(*t["data_offsets"])]) for name, t in header.items()}
+
+
 def read(directory):
     """Name -> array, of all safetensors files in a directory."""
     tensors = {}

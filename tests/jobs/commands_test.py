@@ -255,7 +255,8 @@ class Check(JobTest):
 
     def test_every_file_of_configs_is_tested_here(self):
         files = {path.name for path in (SOURCE / "configs").glob("*.toml")}
-        self.assertEqual(files, {"quickstart.toml", "qwen3.5-35b-a3b-1-node-disk.toml", "qwen3.5-35b-a3b-3-nodes.toml"})
+        self.assertEqual(files, {"quickstart.toml", "qwen3.5-35b-a3b-1-node-disk.toml", "qwen3.5-35b-a3b-3-nodes.toml",
+                                 "qwen3.5-35b-a3b-lora-1-node.toml", "qwen3.5-35b-a3b-lora-3-nodes.toml"})
 
     def test_published_models_have_their_published_size(self):
         for name in ["Qwen3-30B-A3B", "Qwen3-8B", "Qwen3-32B"]:

@@ -11,22 +11,15 @@ from program import FIXTURES, JobTest, mpirun, reference_job, sluice, with_fault
 PROJECTIONS = ("gate", "up", "down")
 
 
-def read_safetensors(path):
-    """{name: (dtype, shape, bytes)}"""
-    header, body = checkpoint.split(path.read_bytes())
-    header.pop("__metadata__", None)
-    return {name: (t["dtype"], tuple(t["shape"]), body[slice(*t["data_offsets"])]) for name, t in header.items()}
-
-
 def read_model(directory):
     """The tensors of a model directory, as its index says where they are."""
     index = directory / "model.safetensors.index.json"
     if not index.exists():
-        return read_safetensors(directory / "model.safetensors")
+        return checkpoint.read_tensors(directory / "model.safetensors")
     weight_map = json.loads(index.read_text())["weight_map"]
     tensors = {}
     for file in sorted(set(weight_map.values())):
-        here = read_safetensors(directory / file)
+        here = checkpoint.read_tensors(directory / file)
         assert all(weight_map[name] == file for name in here), f"{file} holds what the index does not say"
         tensors |= here
     assert tensors.keys() == weight_map.keys(), "the index names other tensors than the files hold"
@@ -155,7 +148,7 @@ class Export(ExportTest):
         files = list(self.out.glob("*.safetensors"))
         self.assertGreater(len(files), 1)
         for file in files:
-            self.assertLessEqual(sum(len(data) for *_, data in read_safetensors(file).values()), 200 << 10)
+            self.assertLessEqual(sum(len(data) for *_, data in checkpoint.read_tensors(file).values()), 200 << 10)
 
 
 class AtEnd(ExportTest):

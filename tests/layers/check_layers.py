@@ -10,7 +10,7 @@ import sys
 SIDE = ["config", "device", "comm", "io", "ops"]  # each stands on base alone
 BELOW_WEIGHTS = ["model", "shard", "manifest", "io", "comm", "device", "base"]
 BELOW_EXPORT = ["weights", *BELOW_WEIGHTS]
-BELOW_TRAIN = ["load", "export", "verify", "metrics", "decoder", "plan", "corpus", "data", "text", "weights", "model", "shard", "manifest",
+BELOW_TRAIN = ["adapter", "load", "export", "verify", "metrics", "decoder", "plan", "corpus", "data", "text", "weights", "model", "shard", "manifest",
                *SIDE, "base"]
 
 # folder: the folders it may include, besides itself. The order of the keys is the order of the layers, lowest first.
@@ -30,6 +30,7 @@ ALLOWED = {
     "corpus": ["text", "data", "weights", "io", "base"],
     "plan": ["model", "shard", "manifest", "base"],
     "decoder": ["plan", "model", "shard", "manifest", "ops", "base"],
+    "adapter": ["text", *BELOW_EXPORT],
     "export": BELOW_EXPORT,
     "verify": BELOW_EXPORT,
     "load": ["verify", *BELOW_EXPORT, "config"],

@@ -61,7 +61,8 @@ TEST(LinearCrossEntropy, gives_the_loss_alone_when_no_gradient_is_wanted) {
   const CrossEntropy alone = linear_cross_entropy(hidden, w, targets, 1.0, false);
   EXPECT_FALSE(alone.d_hidden.defined());
   EXPECT_TRUE(w.grad.eq(0.5F).all().item<bool>());
-  EXPECT_TRUE(alone.losses.equal(linear_cross_entropy(hidden, {w.value, {}}, targets, 1.0, true).losses));
+  EXPECT_TRUE(
+      alone.losses.equal(linear_cross_entropy(hidden, Parameter{w.value, {}}, targets, 1.0, true).losses));
 }
 
 TEST(LinearCrossEntropy, keeps_the_gradient_of_a_sure_token_exact) {
@@ -103,7 +104,7 @@ TEST(Logits, are_float32) {
   for (const at::ScalarType dtype : kDTypes) {
     const at::Tensor hidden = numbers({20, 16}, dtype);
     const at::Tensor w = numbers({30, 16}, dtype, 2);
-    const at::Tensor values = logits(hidden, {w, {}});
+    const at::Tensor values = logits(hidden, Parameter{w, {}});
     EXPECT_EQ(values.scalar_type(), at::kFloat);
     expect_close(values, at::mm(hidden.to(at::kDouble), w.t().to(at::kDouble)),
                  dtype == at::kFloat ? 1e-6 : 1e-2);

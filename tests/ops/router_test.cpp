@@ -31,7 +31,7 @@ TEST(Router, matches_its_formula) {
       for (const BalanceGrad& balance : {BalanceGrad{}, {of_token, {}}, {of_token, counted}}) {
         const at::Tensor x = numbers({40, 16}, dtype);
         const Parameter w = parameter(numbers({11, 16}, dtype, 2));
-        const at::Tensor chosen = route(x, {w.value, {}}, {kChoices, normalize}).experts;
+        const at::Tensor chosen = route(x, Parameter{w.value, {}}, {kChoices, normalize}).experts;
         expect_matches(
             [&](const Tensors& in, const Parameters& p) {
               return route(in[0], p[0], {kChoices, normalize}, {}, balance).weights;
@@ -45,21 +45,21 @@ TEST(Router, matches_its_formula) {
 
 TEST(Router, chooses_the_most_probable_experts_best_first) {
   const Routing routing =
-      route(numbers({200, 16}), {numbers({100, 16}, at::kFloat, 2), {}}, {kChoices, true});
+      route(numbers({200, 16}), Parameter{numbers({100, 16}, at::kFloat, 2), {}}, {kChoices, true});
   const auto expected = routing.probabilities.topk(kChoices, 1);
   EXPECT_TRUE(routing.experts.equal(std::get<1>(expected)));
   expect_close(routing.weights, std::get<0>(expected) / std::get<0>(expected).sum(1, true), 1e-6);
 }
 
 TEST(Router, prefers_the_lower_index_among_equals) {
-  const Routing routing = route(numbers({3, 16}), {at::zeros({11, 16}), {}}, {kChoices, true});
+  const Routing routing = route(numbers({3, 16}), Parameter{at::zeros({11, 16}), {}}, {kChoices, true});
   EXPECT_TRUE(routing.experts.equal(at::arange(kChoices, at::kLong).expand({3, kChoices})));
 }
 
 TEST(Router, keeps_float32_probabilities_of_bfloat16_inputs) {
   const at::Tensor x = numbers({50, 16}, at::kBFloat16);
   const at::Tensor w = numbers({11, 16}, at::kBFloat16, 2);
-  const Routing routing = route(x, {w, {}}, {kChoices, true});
+  const Routing routing = route(x, Parameter{w, {}}, {kChoices, true});
   EXPECT_EQ(routing.weights.scalar_type(), at::kFloat);
   expect_close(routing.probabilities, at::softmax(at::mm(x.to(at::kDouble), w.to(at::kDouble).t()), 1), 1e-6);
 }
@@ -88,7 +88,8 @@ TEST(Router, repeats_a_given_choice_exactly) {
 }
 
 TEST(Router, stays_in_range_when_its_inputs_are_not_numbers) {
-  const Routing routing = route(at::full({4, 16}, std::nan("")), {numbers({11, 16}), {}}, {kChoices, true});
+  const Routing routing =
+      route(at::full({4, 16}, std::nan("")), Parameter{numbers({11, 16}), {}}, {kChoices, true});
   EXPECT_TRUE(routing.experts.equal(at::arange(kChoices, at::kLong).expand({4, kChoices})));
 }
 

@@ -1,10 +1,12 @@
 #include "plan/memory_plan.hpp"
 
 #include "base/bytes.hpp"
+#include "manifest/adapter.hpp"
 #include "model/small_model.hpp"
 #include "plan/activation_plan.hpp"
 #include "plan/optimizer_layout.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -184,6 +186,51 @@ TEST(MemoryPlan, totals_are_made_of_the_parts) {
                       [](std::int64_t so_far, const auto& part) { return so_far + part.second; });
   EXPECT_EQ(planned.compute_total() + planned.staging, sum);
   EXPECT_EQ(planned.load_total(), planned.weights + planned.staging);
+}
+
+/// A small model that trains adapters of its top layer's attention.
+struct AdaptedModel {
+  explicit AdaptedModel(int layers = 2)
+      : description(test::SmallModel({{"num_hidden_layers", layers}}, DType::kBFloat16).description) {
+    const std::string base = fmt::format("model.layers.{}.self_attn.q_proj.weight", layers - 1);
+    add_adapters(description.manifest, {{{base, 4, 1}}, 0});
+    layouts = make_unit_layouts(description.manifest);
+  }
+
+  [[nodiscard]] RankMemory plan(bool drops = false) const {
+    const ShardPlan shards(layouts, {.world = 1});
+    const StagePlan stages = make_stage_plan(layouts, description.config.tie_word_embeddings);
+    Workload work = training(DType::kBFloat16);
+    work.drops_inputs = drops;
+    const std::vector<std::int64_t> staging{0};
+    return plan_memory(description.config, description.manifest, shards, stages, work, staging).front();
+  }
+
+  ModelDescription description;
+  UnitLayouts layouts;
+};
+
+TEST(MemoryPlan, a_frozen_parameter_takes_two_bytes_and_nothing_else) {
+  const RankMemory shallow = AdaptedModel(2).plan(), deep = AdaptedModel(6).plan();
+  const auto frozen = [](int layers) {
+    const AdaptedModel model(layers);
+    return model.layouts.elements() - ShardPlan(model.layouts, {.world = 1}).trained_elements(0);
+  };
+  EXPECT_EQ(deep.gradients, shallow.gradients);
+  EXPECT_EQ(deep.optimizer, shallow.optimizer);
+  EXPECT_EQ(deep.saved, shallow.saved);
+  EXPECT_EQ(deep.activations, shallow.activations) << "below the lowest trained layer nothing is kept";
+  EXPECT_EQ(deep.peak() - shallow.peak(), 2 * (frozen(6) - frozen(2)));
+}
+
+TEST(MemoryPlan, adapters_have_gradients_and_state_and_are_what_a_saved_step_holds) {
+  const AdaptedModel model;
+  const RankMemory planned = model.plan();
+  const std::int64_t trained = ShardPlan(model.layouts, {.world = 1}).trained_elements(0);
+  EXPECT_EQ(planned.gradients, trained * 4);
+  EXPECT_EQ(planned.optimizer, trained * (2 + 4 + 4));
+  EXPECT_EQ(planned.saved, trained * (2 + 2 + 4 + 4));
+  EXPECT_GT(model.plan(/*drops=*/true).activations, planned.activations);
 }
 
 }  // namespace

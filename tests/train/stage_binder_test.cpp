@@ -30,7 +30,7 @@ TEST(StageBinder, messages_go_on_while_a_rank_computes_with_a_stage) {
   const auto done = [&] { return std::ranges::count(sums, static_cast<float>(comm.size())) == kElements; };
   const at::Tensor x = at::ones({256, 256});
   const Stopwatch watch;
-  while (!done() && watch.seconds() < 20) static_cast<void>(ops::linear(x, {x, {}}));
+  while (!done() && watch.seconds() < 20) static_cast<void>(ops::linear(x, ops::Parameter{x, {}}));
   EXPECT_TRUE(done());
   work.wait();
 }

@@ -59,10 +59,9 @@ void check_data(const JobConfig& config, std::int64_t vocab_size) {
 
 void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
   if (!exports_weights(blueprint.config)) return;
-  const ExportPlan plan = check_export(blueprint, shards);
-  plan.check_coverage();
-  console::line("export    {} tensors, {} in {} files, to {}", plan.tensor_count(),
-                format_bytes(plan.file_bytes()), plan.files().size(), blueprint.config.export_.path.string());
+  const ExportSize size = check_export(blueprint, shards);
+  console::line("export    {} tensors, {} in {} files, to {}", size.tensors, format_bytes(size.bytes),
+                size.files, blueprint.config.export_.path.string());
 }
 
 /// Bytes that each rank may grow by: --memory, or memory.limit, or all that this machine has left.

@@ -17,9 +17,7 @@ namespace fs = std::filesystem;
 
 std::int64_t saved_step_bytes(std::span<const RankMemory> ranks) {
   return std::accumulate(ranks.begin(), ranks.end(), std::int64_t{0},
-                         [](std::int64_t sum, const RankMemory& rank) {
-                           return sum + rank.weights + rank.optimizer + rank.offload.file_bytes();
-                         });
+                         [](std::int64_t sum, const RankMemory& rank) { return sum + rank.saved; });
 }
 
 void require_room_for_steps(const JobConfig& config, std::int64_t step_bytes) {

@@ -14,6 +14,8 @@ TrainerOptions trainer_options(const JobConfig& config) {
                         .weight_decay = config.optimizer.weight_decay,
                         .max_grad_norm = config.optimizer.max_grad_norm,
                         .seed = static_cast<std::uint64_t>(config.optimizer.seed)},
+          .adapter_dropout = config.lora.dropout,
+          .adapter_seed = static_cast<std::uint64_t>(config.lora.seed),
           .on_nonfinite = config.guard.on_nonfinite};
 }
 

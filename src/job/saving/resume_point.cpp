@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What saved numbers mean, and which tokens come next.
-constexpr std::array<std::string_view, 13> kFixedKeys{"model.dtype",
+constexpr std::array<std::string_view, 18> kFixedKeys{"model.dtype",
                                                       "data.sequence_length",
                                                       "data.seed",
                                                       "data.order",
@@ -26,6 +26,11 @@ constexpr std::array<std::string_view, 13> kFixedKeys{"model.dtype",
                                                       "data.long_documents",
                                                       "data.source.weight",
                                                       "train.batch_sequences",
+                                                      "train.freeze",
+                                                      "lora.rank",
+                                                      "lora.alpha",
+                                                      "lora.targets",
+                                                      "lora.rslora",
                                                       "optimizer.kind",
                                                       "optimizer.state",
                                                       "optimizer.master"};

@@ -96,13 +96,29 @@ void TrainingState::share(const std::optional<FoundStep>& found) {
 void TrainingState::check_same_training() const {
   const std::string structure = context_.blueprint.model.manifest.structure_hash().hex();
   if (found_->step.structure_hash != structure)
-    fail(ExitCode::kBadConfig,
-         "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path {}",
-         found_->path.string(), found_->step.structure_hash, structure);
+    fail(
+        ExitCode::kBadConfig,
+        "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path, with [lora] and "
+        "train.freeze, {}",
+        found_->path.string(), found_->step.structure_hash, structure);
   if (found_->step.sequences != data_.sequence_count() || found_->step.data_digest != data_digest_)
     fail(ExitCode::kBadData, "{} since {} was saved: {} sequences with digest {}, and there were {} with {}",
          changed_tokens(context_.config().data), found_->path.string(), data_.sequence_count(), data_digest_,
          found_->step.sequences, found_->step.data_digest);
+}
+
+void TrainingState::set_base(std::string digest) {
+  base_digest_ = std::move(digest);
+  check_same_base();
+}
+
+void TrainingState::check_same_base() const {
+  if (!found_ || found_->step.base_digest == base_digest_) return;
+  fail(
+      ExitCode::kBadData,
+      "model.path: {} is not what {} was trained on: its frozen weights have digest {}, and had {}. Likely cause: another "
+      "revision of the model",
+      context_.config().model.path.string(), found_->path.string(), base_digest_, found_->step.base_digest);
 }
 
 /// Collective. Found out now, and not after hours.
@@ -173,6 +189,7 @@ void TrainingState::fall_back(const std::string& reason) {
     log::warning("{}\n  Step {} is taken instead", reason, older->step.step);
   });
   share(older);
+  check_same_base();
 }
 
 bool TrainingState::after_step(std::int64_t step, const ListState& state, double held_out_loss) {
@@ -291,6 +308,7 @@ SavedStep TrainingState::describe(std::int64_t step) const {
           .sequences = data_.sequence_count(),
           .data_digest = data_digest_,
           .packing = data_.positions(step),
+          .base_digest = base_digest_,
           .best = is_better ? newest_ : best_,
           .files = {}};
 }

@@ -39,6 +39,10 @@ class TrainingState {
   /// The last step that was saved, or resumed from; 0: none.
   [[nodiscard]] std::int64_t saved_step() const { return saved_step_; }
 
+  /// The digest of the frozen weights as they were loaded; "" without any. Error(kBadData) if the step that is resumed was
+  /// trained with others. Before restore() and the first save.
+  void set_base(std::string digest);
+
   /// Collective. Fills `state` from the saved step, and lets `data` go on from there, or from an older one where its bytes are not what was saved, unless the
   /// job names the step.
   void restore(std::span<const StateSpan> state);
@@ -76,6 +80,7 @@ class TrainingState {
  private:
   void share(const std::optional<FoundStep>& found);
   void check_same_training() const;
+  void check_same_base() const;
   void require_place() const;
   void print_plan() const;
   void print_changes() const;
@@ -95,6 +100,7 @@ class TrainingState {
   std::filesystem::path directory_;
   BatchSource& data_;
   std::string data_digest_;
+  std::string base_digest_;
   std::optional<FoundStep> found_;
   std::vector<std::filesystem::path> superseded_;  ///< on rank 0
   std::optional<SignalWatch::StopRequest> stop_;   ///< while steps can be saved

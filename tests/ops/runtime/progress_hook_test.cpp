@@ -17,7 +17,7 @@ constexpr std::int64_t kRows = 2048, kWidth = 1024;
 
 /// Many milliseconds of products.
 void compute(at::ScalarType dtype) {
-  static_cast<void>(linear(numbers({kRows, kWidth}, dtype), {numbers({kRows, kWidth}, dtype), {}}));
+  static_cast<void>(linear(numbers({kRows, kWidth}, dtype), Parameter{numbers({kRows, kWidth}, dtype), {}}));
 }
 
 /// Turns within one operation, where it is ours all through.

@@ -1,0 +1,97 @@
+#include "adapter/adapter_load.hpp"
+
+#include "base/error.hpp"
+#include "base/fault.hpp"
+#include "comm/run_together.hpp"
+#include "device/memory.hpp"
+#include "io/file.hpp"
+#include "shard/initial_values.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+
+namespace sluice {
+namespace {
+
+class AdapterLoader {
+ public:
+  AdapterLoader(Communicator& comm, const PeftAdapter& adapter, ShardArena& arena, std::int64_t chunk_bytes)
+      : comm_(comm),
+        adapter_(adapter),
+        arena_(arena),
+        chunk_(allocate(MemoryKind::kPrivate, chunk_bytes, "adapter staging")) {
+    run_on_root(comm_, [&] { open(); });
+  }
+
+  void load(const PeftTensor& tensor, int index) {
+    const OwnedElements owned(arena_.plan(), index, arena_.rank());
+    const std::int64_t size = size_of(tensor.entry.dtype);
+    const std::int64_t row = tensor.map.extent[1] * tensor.map.extent[2];
+    const std::int64_t room = chunk_.bytes() / size;
+    // Whole rows where they fit: then an expert's elements of a row are met together.
+    const std::int64_t step = row < room && row > 0 ? room / row * row : room;
+    for (std::int64_t begin = 0; begin < tensor.map.count(); begin += step) {
+      const Range elements{begin, std::min(begin + step, tensor.map.count())};
+      share(tensor, elements);
+      owned.for_each_run(tensor.map, elements, [&](const MappedRun& run) { place(tensor, run, begin); });
+    }
+  }
+
+ private:
+  void open() {
+    if (comm_.rank() != 0) return;
+    file_ = InputFile::open(adapter_.file);
+    if (file_->size_bytes() != adapter_.file_bytes)
+      fail(ExitCode::kBadData, "{}: has {} bytes, and had {} when its header was read",
+           adapter_.file.string(), file_->size_bytes(), adapter_.file_bytes);
+  }
+
+  void share(const PeftTensor& tensor, Range elements) {
+    const std::int64_t size = size_of(tensor.entry.dtype);
+    const std::int64_t bytes = elements.count() * size;
+    run_on_root(comm_, [&] {
+      fault_point("adapter.read", comm_.rank());
+      file_->read_at(tensor.entry.begin + elements.begin * size,
+                     {chunk_.data(), static_cast<std::size_t>(bytes)});
+    });
+    comm_.broadcast(chunk_.data(), bytes, 0).wait();
+  }
+
+  void place(const PeftTensor& tensor, const MappedRun& run, std::int64_t chunk_begin) const {
+    const std::int64_t size = size_of(tensor.entry.dtype), width = size_of(arena_.dtype());
+    const std::byte* source = chunk_.data() + (run.file - chunk_begin) * size;
+    std::byte* target = arena_.data() + run.arena * width;
+    if (run.file_stride == 1)
+      return convert_elements(source, tensor.entry.dtype, target, arena_.dtype(), run.count);
+    for (std::int64_t i = 0; i < run.count; ++i)
+      convert_elements(source + i * run.file_stride * size, tensor.entry.dtype, target + i * width,
+                       arena_.dtype(), 1);
+  }
+
+  Communicator& comm_;
+  const PeftAdapter& adapter_;
+  ShardArena& arena_;
+  MemoryBlock chunk_;
+  std::optional<InputFile> file_;  ///< on rank 0
+};
+
+}  // namespace
+
+void load_adapter(Communicator& comm, const PeftAdapter& adapter, const ParameterManifest& manifest,
+                  ShardArena& arena, std::int64_t chunk_bytes) {
+  fill_adapters(arena, manifest, [](const TensorInfo&, std::int64_t, std::int64_t count, float* out) {
+    std::fill(out, out + count, 0.0f);
+  });
+  AdapterLoader loader(comm, adapter, arena, chunk_bytes);
+  for (const PeftTensor& tensor : adapter.tensors) {
+    const auto index = manifest.find(tensor.tensor);
+    SLUICE_ASSERT(index.has_value(), "the manifest has no {}", tensor.tensor);
+    SLUICE_ASSERT(tensor.map.begin + tensor.map.count() <= manifest[*index].element_count(),
+                  "{} is too large for {}", tensor.entry.name, tensor.tensor);
+    loader.load(tensor, *index);
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,143 @@
+#include "adapter/adapter_save.hpp"
+
+#include "adapter/peft_layout.hpp"
+#include "base/error.hpp"
+#include "base/fault.hpp"
+#include "comm/run_together.hpp"
+#include "device/memory.hpp"
+#include "io/file.hpp"
+#include "weights/staged_directory.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSaveTag = 27;
+constexpr std::int64_t kSize = sizeof(float);
+
+class AdapterSaver {
+ public:
+  AdapterSaver(Communicator& comm, const ShardValues& values, std::int64_t chunk_bytes)
+      : comm_(comm),
+        values_(values),
+        chunk_(allocate(MemoryKind::kPrivate, chunk_bytes, "adapter staging")),
+        packed_(allocate(MemoryKind::kPrivate, chunk_bytes, "adapter staging")) {}
+
+  void create(const fs::path& target, const std::string& config, std::vector<PeftTensor>& tensors) {
+    std::vector<SafetensorsEntry> entries;
+    for (const PeftTensor& tensor : tensors) entries.push_back(tensor.entry);
+    const std::string header = make_safetensors_header(entries, {{"format", "pt"}});
+    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].entry = entries[i];
+    run_on_root(comm_, [&] {
+      staged_.emplace(target, IfTaken::kNextName);
+      write_text_file(staged_->path() / kPeftConfigFile, config);
+      out_ = OutputFile::create(staged_->path() / kPeftWeightsFile);
+      out_->write_at(0, std::as_bytes(std::span(header)));
+    });
+  }
+
+  void write(const PeftTensor& tensor, int index) {
+    const OwnedElements own(values_.plan(), index, values_.rank());
+    std::vector<OwnedElements> others;  // on rank 0
+    for (int rank = 1; comm_.rank() == 0 && rank < comm_.size(); ++rank)
+      others.emplace_back(values_.plan(), index, rank);
+    const std::int64_t row = tensor.map.extent[1] * tensor.map.extent[2];
+    const std::int64_t room = chunk_.bytes() / kSize;
+    const std::int64_t step = row < room && row > 0 ? room / row * row : room;
+    for (std::int64_t begin = 0; begin < tensor.map.count(); begin += step) {
+      const Range elements{begin, std::min(begin + step, tensor.map.count())};
+      if (comm_.rank() != 0) {
+        send(own, tensor.map, elements);
+      } else {
+        collect(own, others, tensor.map, elements);
+      }
+      run_on_root(comm_, [&] {
+        fault_point("adapter.write", comm_.rank());
+        out_->write_at(tensor.entry.begin + begin * kSize,
+                       {chunk_.data(), static_cast<std::size_t>(elements.count() * kSize)});
+      });
+    }
+  }
+
+  fs::path publish() {
+    fs::path directory;
+    run_on_root(comm_, [&] {
+      std::exchange(out_, std::nullopt)->close();
+      directory = staged_->commit();
+    });
+    return directory;
+  }
+
+ private:
+  /// What this rank has of the elements, one run after the other.
+  std::int64_t pack(const OwnedElements& own, const ElementMap& map, Range elements) {
+    std::int64_t count = 0;
+    own.for_each_run(map, elements, [&](const MappedRun& run) {
+      values_.read(run.arena, run.count, DType::kFloat32, packed_.data() + count * kSize);
+      count += run.count;
+    });
+    return count;
+  }
+
+  void send(const OwnedElements& own, const ElementMap& map, Range elements) {
+    if (const std::int64_t count = pack(own, map, elements); count > 0)
+      comm_.send(packed_.data(), count * kSize, 0, kSaveTag).wait();
+  }
+
+  void unpack(const OwnedElements& owned, const ElementMap& map, Range elements) {
+    std::int64_t count = 0;
+    owned.for_each_run(map, elements, [&](const MappedRun& run) {
+      for (std::int64_t i = 0; i < run.count; ++i, ++count)
+        std::memcpy(chunk_.data() + (run.file - elements.begin + i * run.file_stride) * kSize,
+                    packed_.data() + count * kSize, kSize);
+    });
+  }
+
+  void collect(const OwnedElements& own, const std::vector<OwnedElements>& others, const ElementMap& map,
+               Range elements) {
+    pack(own, map, elements);
+    unpack(own, map, elements);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      std::int64_t count = 0;
+      others[i].for_each_run(map, elements, [&](const MappedRun& run) { count += run.count; });
+      if (count == 0) continue;
+      comm_.receive(packed_.data(), count * kSize, static_cast<int>(i) + 1, kSaveTag).wait();
+      unpack(others[i], map, elements);
+    }
+  }
+
+  Communicator& comm_;
+  const ShardValues& values_;
+  MemoryBlock chunk_, packed_;
+  std::optional<StagedDirectory> staged_;  ///< on rank 0
+  std::optional<OutputFile> out_;
+};
+
+}  // namespace
+
+fs::path save_adapter(Communicator& comm, const AdapterDescription& adapters,
+                      const ParameterManifest& manifest, const ShardValues& values, const fs::path& target,
+                      const AdapterSaveOptions& options) {
+  SLUICE_ASSERT(comm.size() == values.plan().world() && comm.rank() == values.rank(),
+                "values of another plan");
+  std::vector<PeftTensor> tensors = peft_tensors(adapters, manifest);
+  AdapterSaver saver(comm, values, options.chunk_bytes);
+  saver.create(target, peft_config_text(adapters, manifest, options.rslora, options.base_model), tensors);
+  for (const PeftTensor& tensor : tensors) {
+    const auto index = manifest.find(tensor.tensor);
+    SLUICE_ASSERT(index.has_value(), "the manifest has no {}", tensor.tensor);
+    saver.write(tensor, *index);
+  }
+  return saver.publish();
+}
+
+}  // namespace sluice

@@ -1,0 +1,167 @@
+#include "adapter/merge.hpp"
+
+#include "base/error.hpp"
+#include "manifest/adapter.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+/// A weight and its adapter: [experts, out, in], [experts, rank, in] and [experts, out, rank]; one expert for a matrix.
+struct Adapted {
+  int weight = 0, a = 0, b = 0;  ///< in the manifest
+  std::int64_t experts = 1, out = 0, in = 0, rank = 0;
+  float scale = 1;
+};
+
+Adapted adapted_by(const ParameterManifest& manifest, int a) {
+  const TensorInfo& part = manifest[a];
+  const auto weight = manifest.find(part.adapts);
+  const auto b = manifest.find(adapter_names(part.adapts).b);
+  SLUICE_ASSERT(weight && b, "{} adapts nothing", part.name);
+  const std::vector<std::int64_t>& shape = manifest[*weight].shape;
+  return {*weight,
+          a,
+          *b,
+          shape.size() == 3 ? shape[0] : 1,
+          shape[shape.size() - 2],
+          shape.back(),
+          part.shape[part.shape.size() - 2],
+          static_cast<float>(part.scale)};
+}
+
+class Merger {
+ public:
+  Merger(Communicator& comm, const ShardValues& adapters, ShardArena& arena, std::int64_t staging_bytes)
+      : comm_(comm),
+        adapters_(adapters),
+        arena_(arena),
+        staging_(staging_bytes / static_cast<std::int64_t>(sizeof(float))) {}
+
+  /// Rows of some experts, or a part of one's, at a time.
+  void merge(const Adapted& adapted) {
+    const std::int64_t of_expert = adapted.rank * (adapted.in + adapted.out);
+    const std::int64_t experts = std::clamp<std::int64_t>(staging_ / of_expert, 1, adapted.experts);
+    const std::int64_t rows = experts > 1 || adapted.rank == 0
+                                  ? adapted.out
+                                  : std::clamp<std::int64_t>(staging_ / adapted.rank, 1, adapted.out);
+    for (std::int64_t e = 0; e < adapted.experts; e += experts) {
+      const Range some{e, std::min(e + experts, adapted.experts)};
+      gather(adapted.a, {some.begin * adapted.rank * adapted.in, some.end * adapted.rank * adapted.in}, a_);
+      for (std::int64_t row = 0; row < adapted.out; row += rows) {
+        const Range lines =
+            experts > 1 ? Range{some.begin * adapted.out, some.end * adapted.out}
+                        : Range{e * adapted.out + row, e * adapted.out + std::min(row + rows, adapted.out)};
+        gather(adapted.b, {lines.begin * adapted.rank, lines.end * adapted.rank}, b_);
+        add(adapted, some.begin, lines);
+      }
+    }
+  }
+
+ private:
+  /// Collective. Elements of a tensor from the ranks that own them, on every rank.
+  void gather(int tensor, Range elements, std::vector<float>& out) {
+    const ShardPlan& plan = adapters_.plan();
+    const TensorHome& home = plan.layouts().homes[static_cast<std::size_t>(tensor)];
+    const FlatLayout& unit = plan.layouts().units[static_cast<std::size_t>(home.unit)];
+    const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];
+    const auto visit = [&](int rank, const std::function<void(const ShardPlan::OwnedRun&)>& one) {
+      plan.for_each_owned_run(home.unit, placement, elements, rank, one);
+    };
+    own_.clear();
+    visit(comm_.rank(), [&](const ShardPlan::OwnedRun& run) {
+      own_.resize(own_.size() + static_cast<std::size_t>(run.count));
+      adapters_.read(run.arena_begin, run.count, DType::kFloat32,
+                     reinterpret_cast<std::byte*>(own_.data() + own_.size() - run.count));
+    });
+    std::vector<std::int64_t> bytes(static_cast<std::size_t>(comm_.size()));
+    for (int rank = 0; rank < comm_.size(); ++rank)
+      visit(rank, [&](const ShardPlan::OwnedRun& run) {
+        bytes[static_cast<std::size_t>(rank)] += run.count * static_cast<std::int64_t>(sizeof(float));
+      });
+    all_.resize(static_cast<std::size_t>(elements.count()));
+    comm_.all_gather(own_.data(), all_.data(), bytes).wait();
+    out.resize(all_.size());
+    const float* next = all_.data();
+    for (int rank = 0; rank < comm_.size(); ++rank)
+      visit(rank, [&](const ShardPlan::OwnedRun& run) {
+        std::copy_n(next, run.count, out.begin() + (run.tensor_begin - elements.begin));
+        next += run.count;
+      });
+  }
+
+  /// `lines` of the weight [experts * out, in], as far as they are here.
+  void add(const Adapted& adapted, std::int64_t first_expert, Range lines) {
+    const ShardPlan& plan = arena_.plan();
+    const TensorHome& home = plan.layouts().homes[static_cast<std::size_t>(adapted.weight)];
+    const FlatLayout& unit = plan.layouts().units[static_cast<std::size_t>(home.unit)];
+    plan.for_each_owned_run(
+        home.unit, unit.placements()[static_cast<std::size_t>(home.placement)],
+        {lines.begin * adapted.in, lines.end * adapted.in}, arena_.rank(),
+        [&](const ShardPlan::OwnedRun& run) {
+          const std::int64_t end = run.tensor_begin + run.count;
+          for (std::int64_t at = run.tensor_begin; at < end;) {
+            const std::int64_t line = at / adapted.in;
+            const std::int64_t count = std::min(end, (line + 1) * adapted.in) - at;
+            add_to_line(
+                adapted, b_.data() + (line - lines.begin) * adapted.rank,
+                a_.data() + (line / adapted.out - first_expert) * adapted.rank * adapted.in + at % adapted.in,
+                count, run.arena_begin + at - run.tensor_begin);
+            at += count;
+          }
+        });
+  }
+
+  /// `count` elements of one row: b [rank] times columns of a [rank, in].
+  void add_to_line(const Adapted& adapted, const float* b, const float* a, std::int64_t count,
+                   std::int64_t arena) {
+    change_.assign(static_cast<std::size_t>(count), 0.0f);
+    for (std::int64_t i = 0; i < adapted.rank; ++i) {
+      const float factor = b[i];
+      const float* row = a + i * adapted.in;
+      for (std::int64_t k = 0; k < count; ++k) change_[static_cast<std::size_t>(k)] += factor * row[k];
+    }
+    std::byte* weights = arena_.data() + arena * size_of(arena_.dtype());
+    line_.resize(change_.size());
+    convert_elements(weights, arena_.dtype(), line_.data(), DType::kFloat32, count);
+    for (std::size_t k = 0; k < line_.size(); ++k) line_[k] += adapted.scale * change_[k];
+    convert_elements(line_.data(), DType::kFloat32, weights, arena_.dtype(), count);
+  }
+
+  Communicator& comm_;
+  const ShardValues& adapters_;
+  ShardArena& arena_;
+  std::int64_t staging_;  ///< elements
+  std::vector<float> a_, b_, own_, all_, change_, line_;
+};
+
+}  // namespace
+
+void require_mergeable(const ParameterManifest& manifest) {
+  for (const TensorInfo& tensor : manifest.tensors()) {
+    const auto weight = tensor.adapts.empty() ? std::nullopt : manifest.find(tensor.adapts);
+    if (!weight || manifest[*weight].tied_to.empty()) continue;
+    fail(
+        ExitCode::kBadConfig,
+        "export.adapters: found \"merge\", expected \"keep\", because {} is adapted and shares its storage with {}, "
+        "which would change with it",
+        tensor.adapts, manifest[*weight].tied_to);
+  }
+}
+
+void merge_adapters(Communicator& comm, const ParameterManifest& manifest, const ShardValues& adapters,
+                    ShardArena& arena, std::int64_t staging_bytes) {
+  Merger merger(comm, adapters, arena, staging_bytes);
+  for (int i = 0; i < static_cast<int>(manifest.tensors().size()); ++i) {
+    const TensorInfo& tensor = manifest[i];
+    if (!tensor.adapts.empty() && tensor.name == adapter_names(tensor.adapts).a)
+      merger.merge(adapted_by(manifest, i));
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+// A directory that PEFT saved a LoRA adapter to, held against a model: which weights it changes and how, and where each
+// element of the file belongs. Headers only, no values.
+//
+// In the file a weight's lora_A is [rank, in] and its lora_B [out, rank]. Fused experts have one pair for all:
+// A [experts x rank, in] expert after expert, B [out, rank x experts] with experts fastest. PEFT before 0.20 took them for
+// [expert, in, out], so that A and B have changed places; transformers 4 had a pair for each projection of each expert.
+#pragma once
+
+#include "adapter/element_map.hpp"
+#include "adapter/peft_config.hpp"
+#include "io/safetensors.hpp"
+#include "manifest/adapter.hpp"
+#include "manifest/manifest.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// One tensor of the file, and which elements of which adapter's tensor it holds.
+struct PeftTensor {
+  SafetensorsEntry entry;
+  std::string tensor;  ///< adapter_names() of its weight
+  ElementMap map;
+};
+
+struct PeftAdapter {
+  std::filesystem::path file;
+  std::int64_t file_bytes = 0;
+  AdapterDescription adapters;
+  bool rslora = false;              ///< how alpha was turned into scales
+  std::vector<PeftTensor> tensors;  ///< in the file's order; what none of them holds is zero
+};
+
+/// `manifest` may have adapters already. Error(kBadData) with everything that is wrong with the files: as
+/// read_peft_config(), tensors missing or unexpected by name, weights the model does not have, shapes of another model or
+/// rank, and what has no adapter here (embeddings, convolutions, a vision tower).
+[[nodiscard]] PeftAdapter read_peft_adapter(const std::filesystem::path& directory,
+                                            const ParameterManifest& manifest);
+
+}  // namespace sluice

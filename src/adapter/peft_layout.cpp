@@ -1,0 +1,175 @@
+#include "adapter/peft_layout.hpp"
+
+#include "adapter/peft_names.hpp"
+#include "base/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// Fused experts have been [expert, out, in] since.
+constexpr std::string_view kVersion = "0.20.0";
+
+const TensorInfo& weight_of(const ParameterManifest& manifest, const AdaptedTensor& adapted) {
+  const auto index = manifest.find(adapted.base);
+  SLUICE_ASSERT(index && is_adaptable(manifest[*index]), "{} cannot be adapted", adapted.base);
+  return manifest[*index];
+}
+
+/// Whether PEFT has the weight as a parameter, not as a module: routed experts and routers.
+bool is_parameter(const TensorInfo& weight) {
+  return weight.role == Role::kExpert || weight.role == Role::kRouter;
+}
+
+/// What PEFT's patterns are held against.
+std::string name_of_target(const TensorInfo& weight) {
+  return is_parameter(weight) ? weight.name : module_of(weight.name);
+}
+
+/// "self_attn.q_proj" of "model.layers.3.self_attn.q_proj"; names outside the layers as they are.
+std::string within_layer(const TensorInfo& weight) {
+  const std::string name = name_of_target(weight);
+  if (weight.layer < 0) return name;
+  const std::string layers = fmt::format("layers.{}.", weight.layer);
+  const std::size_t at = name.find(layers);
+  return at == std::string::npos ? name : name.substr(at + layers.size());
+}
+
+std::string escaped(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+/// A whole number as one, as PEFT writes them.
+json number(double value) {
+  const double whole = std::round(value);
+  if (std::abs(value - whole) <= 1e-9 * std::max(1.0, std::abs(value)))
+    return static_cast<std::int64_t>(whole);
+  return value;
+}
+
+/// The value that most of the weights have.
+template <class T>
+T most_frequent(const std::vector<T>& values) {
+  std::map<T, int> counts;
+  for (const T& value : values) ++counts[value];
+  return std::ranges::max_element(counts, {}, &std::pair<const T, int>::second)->first;
+}
+
+class ConfigWriter {
+ public:
+  ConfigWriter(const AdapterDescription& adapters, const ParameterManifest& manifest) : adapters_(adapters) {
+    for (const AdaptedTensor& adapted : adapters.tensors) weights_.push_back(&weight_of(manifest, adapted));
+    for (const TensorInfo& tensor : manifest.tensors())
+      if (is_adaptable(tensor)) ++all_[within_layer(tensor)];
+    for (const TensorInfo* weight : weights_) ++adapted_[within_layer(*weight)];
+  }
+
+  /// Names of the modules, or of the parameters: one for all layers where all that have it are adapted.
+  [[nodiscard]] json targets(bool parameters) const {
+    std::set<std::string> names;
+    for (const TensorInfo* weight : weights_) {
+      if (is_parameter(*weight) != parameters) continue;
+      const std::string end = within_layer(*weight);
+      names.insert(adapted_.at(end) == all_.at(end) ? end : name_of_target(*weight));
+    }
+    return names;
+  }
+
+  /// {pattern: value} of the weights whose value is another than `usual`.
+  template <class T>
+  [[nodiscard]] json patterns(const std::vector<T>& values, const T& usual) const {
+    std::map<std::string, std::set<T>> by_end;
+    for (std::size_t i = 0; i < values.size(); ++i) by_end[within_layer(*weights_[i])].insert(values[i]);
+    json out = json::object();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::string end = within_layer(*weights_[i]);
+      const bool is_same = by_end[end].size() == 1;
+      if (values[i] != usual)
+        out[escaped(is_same ? end : name_of_target(*weights_[i]))] = number(static_cast<double>(values[i]));
+    }
+    return out;
+  }
+
+ private:
+  const AdapterDescription& adapters_;
+  std::vector<const TensorInfo*> weights_;
+  std::map<std::string, int> all_, adapted_;  ///< how many weights end so
+};
+
+}  // namespace
+
+std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters, const ParameterManifest& manifest) {
+  std::vector<PeftTensor> tensors;
+  for (const AdaptedTensor& adapted : adapters.tensors) {
+    const TensorInfo& weight = weight_of(manifest, adapted);
+    const bool is_fused = weight.shape.size() == 3;
+    const std::int64_t experts = is_fused ? weight.shape[0] : 1, rank = adapted.rank;
+    const std::int64_t out = weight.shape[weight.shape.size() - 2], in = weight.shape.back();
+    const std::string_view name = weight.name;
+    PeftName a{is_fused ? std::string(name.substr(0, name.rfind('.'))) : module_of(name), 0, LowRankPart::kA};
+    // The wrapper of down_proj stands around that of gate_up_proj.
+    if (is_fused && name.ends_with("gate_up_proj") && adapters.find(a.path + ".down_proj") != nullptr)
+      a.wrapped = 1;
+    PeftName b = a;
+    b.part = LowRankPart::kB;
+    const AdapterNames names = adapter_names(weight.name);
+    const SafetensorsEntry entry_a{peft_name(a), DType::kFloat32, {experts * rank, in}};
+    const SafetensorsEntry entry_b{peft_name(b), DType::kFloat32, {out, rank * experts}};
+    tensors.push_back({entry_a, names.a, ElementMap::straight(0, experts * rank * in)});
+    tensors.push_back({entry_b, names.b, {0, {out, rank, experts}, {rank, 1, out * rank}}});
+  }
+  return tensors;
+}
+
+std::string peft_config_text(const AdapterDescription& adapters, const ParameterManifest& manifest,
+                             bool rslora, std::string_view base_model) {
+  SLUICE_ASSERT(!adapters.empty(), "an adapter of nothing");
+  std::vector<std::int64_t> ranks;
+  std::vector<double> alphas;
+  for (const AdaptedTensor& adapted : adapters.tensors) {
+    const auto rank = static_cast<double>(adapted.rank);
+    const double alpha = adapted.scale * (rslora ? std::sqrt(rank) : rank);
+    ranks.push_back(adapted.rank);
+    alphas.push_back(number(alpha).get<double>());
+  }
+  const std::int64_t rank = most_frequent(ranks);
+  const double alpha = most_frequent(alphas);
+  const ConfigWriter writer(adapters, manifest);
+  const json config{
+      {"alpha_pattern", writer.patterns(alphas, alpha)},
+      {"base_model_name_or_path", base_model},
+      {"bias", "none"},
+      {"fan_in_fan_out", false},
+      {"inference_mode", true},
+      {"init_lora_weights", true},
+      {"lora_alpha", number(alpha)},
+      {"lora_dropout", number(adapters.dropout)},
+      {"peft_type", "LORA"},
+      {"peft_version", kVersion},
+      {"r", rank},
+      {"rank_pattern", writer.patterns(ranks, rank)},
+      {"target_modules", writer.targets(/*parameters=*/false)},
+      {"target_parameters", writer.targets(/*parameters=*/true)},
+      {"task_type", "CAUSAL_LM"},
+      {"use_dora", false},
+      {"use_rslora", rslora},
+  };
+  return config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace sluice

@@ -1,0 +1,21 @@
+// What PEFT calls an adapter: the tensors of its file and its adapter_config.json. Pure.
+#pragma once
+
+#include "adapter/peft_adapter.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// In the form of PEFT 0.20 and later, all float32; places in the file are still to be worked out.
+[[nodiscard]] std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters,
+                                                   const ParameterManifest& manifest);
+
+/// adapter_config.json, by which PEFT finds the same weights with the same ranks and scales.
+[[nodiscard]] std::string peft_config_text(const AdapterDescription& adapters,
+                                           const ParameterManifest& manifest, bool rslora,
+                                           std::string_view base_model);
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+// The tensors of an adapter's file held against a model. Part of read_peft_adapter().
+#pragma once
+
+#include "adapter/peft_adapter.hpp"
+#include "adapter/peft_names.hpp"
+#include "adapter/peft_targets.hpp"
+
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Collects the tensors of a file by the weight that they change, and all that is wrong with them.
+class PeftMatch {
+ public:
+  /// The references must outlive this.
+  PeftMatch(const PeftConfig& config, const PeftTargets& targets, const ParameterManifest& manifest)
+      : config_(config), targets_(targets), manifest_(manifest) {}
+
+  void add(const SafetensorsEntry& entry);
+  /// Appends what was found to `out`; nothing is added afterwards. Error(kBadData) with all faults, calling the file
+  /// `file`.
+  void finish(const std::string& file, PeftAdapter& out);
+
+ private:
+  using Pair = std::array<const SafetensorsEntry*, 2>;  ///< A and B
+  /// Of one weight: a pair, or one for each expert and projection (0: gate or down, 1: up).
+  struct Found {
+    Pair whole{};
+    std::map<std::pair<std::int64_t, int>, Pair> experts;
+  };
+
+  void add(const SafetensorsEntry& entry, const PeftName& name);
+  void add_fused(const SafetensorsEntry& entry, const PeftName& name);
+  void add_expert(const SafetensorsEntry& entry, const PeftName& name, const ExpertModule& module);
+  void put(Pair& pair, const SafetensorsEntry& entry, const PeftName& name);
+  void unexpected(const SafetensorsEntry& entry, std::string_view why);
+
+  /// How a weight is adapted, if all is well with it.
+  [[nodiscard]] std::optional<AdaptedTensor> match(const TensorInfo& weight, const Found& found,
+                                                   std::vector<PeftTensor>& tensors);
+  [[nodiscard]] std::optional<AdaptedTensor> match_whole(const TensorInfo& weight, const Pair& pair,
+                                                         std::vector<PeftTensor>& tensors);
+  [[nodiscard]] std::optional<AdaptedTensor> match_experts(const TensorInfo& weight, const Found& found,
+                                                           std::vector<PeftTensor>& tensors);
+  [[nodiscard]] bool is_by_position(const TensorInfo& weight, const Pair& pair, std::int64_t rank) const;
+  [[nodiscard]] bool has_shape(const SafetensorsEntry& entry, std::int64_t rows, std::int64_t columns,
+                               std::int64_t rank);
+  void require_targets(const std::map<int, Found>& found);
+  [[nodiscard]] bool is_target(const TensorInfo& weight) const;
+  /// Fused parameters of the module of that name that target_parameters mean, in the order of the module.
+  [[nodiscard]] std::vector<int> fused_targets(const std::string& module) const;
+
+  const PeftConfig& config_;
+  const PeftTargets& targets_;
+  const ParameterManifest& manifest_;
+  std::map<int, Found> found_;       ///< by tensor of the manifest
+  std::vector<std::string> faults_;  ///< a line each
+  std::vector<std::string> missing_;
+};
+
+}  // namespace sluice

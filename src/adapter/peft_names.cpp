@@ -1,0 +1,66 @@
+#include "adapter/peft_names.hpp"
+
+#include "manifest/spelling.hpp"
+
+#include <charconv>
+#include <system_error>
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kTree = "base_model.model.";
+constexpr std::string_view kWrapped = ".base_layer";
+constexpr std::string_view kExperts = ".experts.";
+
+bool take_end(std::string_view& text, std::string_view end) {
+  if (!text.ends_with(end)) return false;
+  text.remove_suffix(end.size());
+  return true;
+}
+
+/// Spellings are of weights, not of modules.
+std::string plain_module(std::string_view path) {
+  return module_of(plain_name(std::string(path).append(kWeightEnd)));
+}
+
+}  // namespace
+
+std::string module_of(std::string_view weight) {
+  take_end(weight, kWeightEnd);
+  return std::string(weight);
+}
+
+std::optional<PeftName> parse_peft_name(std::string_view name) {
+  if (name.starts_with(kTree)) name.remove_prefix(kTree.size());
+  PeftName found;
+  if (!take_end(name, kWeightEnd)) return std::nullopt;
+  if (take_end(name, ".lora_B"))
+    found.part = LowRankPart::kB;
+  else if (!take_end(name, ".lora_A"))
+    return std::nullopt;
+  while (take_end(name, kWrapped)) ++found.wrapped;
+  found.path = plain_module(name);
+  return found;
+}
+
+std::string peft_name(const PeftName& name) {
+  std::string text = std::string(kTree).append(name.path);
+  for (int i = 0; i < name.wrapped; ++i) text += kWrapped;
+  return text.append(name.part == LowRankPart::kA ? ".lora_A" : ".lora_B").append(kWeightEnd);
+}
+
+std::optional<ExpertModule> parse_expert_module(std::string_view path) {
+  const std::size_t at = path.rfind(kExperts);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view number = path.substr(at + kExperts.size());
+  ExpertModule found{std::string(path.substr(0, at + kExperts.size() - 1)), 0, {}};
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), found.expert);
+  if (error != std::errc() || end == number.data() + number.size() || *end != '.' || found.expert < 0)
+    return std::nullopt;
+  found.projection = number.substr(static_cast<std::size_t>(end - number.data()) + 1);
+  if (found.projection != "gate_proj" && found.projection != "up_proj" && found.projection != "down_proj")
+    return std::nullopt;
+  return found;
+}
+
+}  // namespace sluice

@@ -1,0 +1,39 @@
+// Names of tensors in adapter_model.safetensors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+/// What a module's weight is called behind the module's name.
+inline constexpr std::string_view kWeightEnd = ".weight";
+/// The module of a weight of that name; a parameter that is no module's weight stays as it is.
+[[nodiscard]] std::string module_of(std::string_view weight);
+
+enum class LowRankPart : std::uint8_t { kA, kB };
+
+struct PeftName {
+  std::string path;  ///< of the module, as the text model's tree has it: "model.layers.0.mlp.experts"
+  int wrapped = 0;   ///< how many wrappers of further parameters of that module stand around this one
+  LowRankPart part = LowRankPart::kA;
+};
+
+/// "base_model.model.model.layers.0.mlp.experts.base_layer.lora_A.weight" and the like, whatever wrapper the model was
+/// in; nothing for a name of another form.
+[[nodiscard]] std::optional<PeftName> parse_peft_name(std::string_view name);
+
+/// The way back.
+[[nodiscard]] std::string peft_name(const PeftName& name);
+
+/// One of an expert's projections where each expert is a module: "model.layers.0.mlp.experts.7.up_proj".
+struct ExpertModule {
+  std::string experts;  ///< "model.layers.0.mlp.experts"
+  std::int64_t expert = 0;
+  std::string projection;  ///< "gate_proj", "up_proj" or "down_proj"
+};
+[[nodiscard]] std::optional<ExpertModule> parse_expert_module(std::string_view path);
+
+}  // namespace sluice

@@ -1,0 +1,92 @@
+#include "adapter/peft_targets.hpp"
+
+#include "base/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace sluice {
+namespace {
+
+/// Whether `name` is `end`, or ends with it behind a dot.
+bool ends_with_name(std::string_view name, std::string_view end) {
+  return name == end ||
+         (name.size() > end.size() && name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
+}
+
+/// A pattern of rank_pattern and alpha_pattern is held against the end of a name that begins behind a dot.
+text::NameExpression end_expression(std::string_view pattern, std::string name) {
+  return {fmt::format("(.*\\.)?({})", pattern), std::move(name)};
+}
+
+/// The number behind "layers.", or -1.
+std::int64_t layer_of(std::string_view name) {
+  constexpr std::string_view kLayers = "layers.";
+  const std::size_t at = name.find(kLayers);
+  std::int64_t layer = -1;
+  if (at != std::string_view::npos)
+    std::from_chars(name.data() + at + kLayers.size(), name.data() + name.size(), layer);
+  return layer;
+}
+
+template <class T>
+const T* first_match(const std::vector<std::pair<text::NameExpression, T>>& patterns,
+                     const std::string& name) {
+  for (const auto& [pattern, value] : patterns)
+    if (pattern.matches(name)) return &value;
+  return nullptr;
+}
+
+}  // namespace
+
+bool PeftTargets::NameSet::has(const std::string& name) const {
+  if (expression) return expression->matches(name);
+  return std::ranges::any_of(names, [&](const std::string& end) { return ends_with_name(name, end); });
+}
+
+PeftTargets::PeftTargets(const PeftConfig& config)
+    : config_(config),
+      modules_(names_of(config.target_modules, "target_modules")),
+      excluded_(names_of(config.exclude_modules, "exclude_modules")) {
+  for (const auto& [pattern, rank] : config.rank_pattern)
+    ranks_.emplace_back(end_expression(pattern, config.source + ": rank_pattern"), rank);
+  for (const auto& [pattern, alpha] : config.alpha_pattern)
+    alphas_.emplace_back(end_expression(pattern, config.source + ": alpha_pattern"), alpha);
+}
+
+PeftTargets::NameSet PeftTargets::names_of(const PeftConfig::Names& names, std::string_view key) const {
+  if (const auto* list = std::get_if<std::vector<std::string>>(&names)) return {*list, std::nullopt};
+  return {{}, text::NameExpression(std::get<std::string>(names), fmt::format("{}: {}", config_.source, key))};
+}
+
+bool PeftTargets::means_module(const std::string& name) const {
+  if (excluded_.has(name) || !modules_.has(name)) return false;
+  const bool is_exact = std::ranges::find(modules_.names, name) != modules_.names.end();
+  return is_exact || modules_.expression || is_in_layers(name);
+}
+
+bool PeftTargets::means_parameter(std::string_view name) const {
+  return std::ranges::any_of(config_.target_parameters,
+                             [&](const std::string& end) { return ends_with_name(name, end); });
+}
+
+bool PeftTargets::is_in_layers(std::string_view name) const {
+  return !config_.layers_to_transform || std::ranges::find(*config_.layers_to_transform, layer_of(name)) !=
+                                             config_.layers_to_transform->end();
+}
+
+std::int64_t PeftTargets::rank_of(const std::string& name) const {
+  const std::int64_t* rank = first_match(ranks_, name);
+  return rank == nullptr ? config_.rank : *rank;
+}
+
+double PeftTargets::scale_of(const std::string& name) const {
+  const double* alpha = first_match(alphas_, name);
+  const auto rank = static_cast<double>(rank_of(name));
+  return (alpha == nullptr ? config_.alpha : *alpha) / (config_.rslora ? std::sqrt(rank) : rank);
+}
+
+}  // namespace sluice

@@ -1,0 +1,48 @@
+// Which weights an adapter_config.json means, and with which rank and scale.
+#pragma once
+
+#include "adapter/peft_config.hpp"
+#include "text/name_expression.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+class PeftTargets {
+ public:
+  /// Error(kBadData) for a pattern that is none. `config` must outlive this.
+  explicit PeftTargets(const PeftConfig& config);
+
+  /// Whether target_modules mean the module of that name: "model.layers.0.self_attn.q_proj".
+  [[nodiscard]] bool means_module(const std::string& name) const;
+  /// Whether target_parameters mean the parameter of that name: "model.layers.0.mlp.experts.gate_up_proj".
+  [[nodiscard]] bool means_parameter(std::string_view name) const;
+  /// Of a module or a parameter of that name.
+  [[nodiscard]] std::int64_t rank_of(const std::string& name) const;
+  [[nodiscard]] double scale_of(const std::string& name) const;
+
+ private:
+  struct NameSet {
+    std::vector<std::string> names;
+    std::optional<text::NameExpression> expression;
+
+    [[nodiscard]] bool has(const std::string& name) const;
+  };
+  template <class T>
+  using Compiled = std::vector<std::pair<text::NameExpression, T>>;
+
+  [[nodiscard]] NameSet names_of(const PeftConfig::Names& names, std::string_view key) const;
+  [[nodiscard]] bool is_in_layers(std::string_view name) const;
+
+  const PeftConfig& config_;
+  NameSet modules_, excluded_;
+  Compiled<std::int64_t> ranks_;
+  Compiled<double> alphas_;
+};
+
+}  // namespace sluice

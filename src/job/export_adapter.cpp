@@ -1,0 +1,64 @@
+#include "job/export_adapter.hpp"
+
+#include "adapter/adapter_save.hpp"
+#include "adapter/merge.hpp"
+#include "adapter/peft_layout.hpp"
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "job/console.hpp"
+#include "job/export_weights.hpp"
+
+#include <filesystem>
+#include <system_error>
+
+namespace sluice {
+namespace {
+
+/// PEFT opens the model by this name if it is not told another one.
+std::string base_model_name(const JobConfig& config) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(config.model.path, error);
+  return (error ? config.model.path : absolute.lexically_normal()).string();
+}
+
+}  // namespace
+
+bool exports_adapter(const Blueprint& blueprint) {
+  return !blueprint.model.adapters.empty() && blueprint.config.export_.adapters == ExportAdapters::kKeep;
+}
+
+std::int64_t adapter_bytes(const Blueprint& blueprint) {
+  std::int64_t bytes = 0;
+  for (const PeftTensor& tensor : peft_tensors(blueprint.model.adapters, blueprint.model.manifest))
+    bytes += tensor.map.count() * size_of(tensor.entry.dtype);
+  return bytes;
+}
+
+void export_adapter(JobContext& context, const ShardValues& values) {
+  const JobConfig& config = context.config();
+  const Blueprint& blueprint = context.blueprint;
+  context.comm.set_deadline("export", config.deadline.load_seconds);
+  context.directory.set_status("exporting");
+  const Stopwatch watch;
+  AdapterSaveOptions options;
+  options.rslora = blueprint.adapter ? blueprint.adapter->rslora : config.lora.rslora;
+  options.base_model = base_model_name(config);
+  options.chunk_bytes = config.load.chunk_bytes;
+  const std::filesystem::path directory = save_adapter(
+      context.comm, blueprint.model.adapters, blueprint.model.manifest, values, config.export_.path, options);
+  if (context.is_root())
+    console::line("export    adapters of {} weights, {}, {:.2f} s: {}",
+                  blueprint.model.adapters.tensors.size(), format_bytes(adapter_bytes(blueprint)),
+                  watch.seconds(), directory.string());
+}
+
+void export_model(JobContext& context, const ShardValues& values, ShardArena& weights) {
+  const Blueprint& blueprint = context.blueprint;
+  if (blueprint.model.adapters.empty()) return export_weights(context, values);
+  if (exports_adapter(blueprint)) return export_adapter(context, values);
+  context.comm.set_deadline("export", context.config().deadline.load_seconds);
+  merge_adapters(context.comm, blueprint.model.manifest, values, weights, context.config().load.chunk_bytes);
+  export_weights(context, ArenaValues(weights));
+}
+
+}  // namespace sluice

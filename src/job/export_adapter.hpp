@@ -1,0 +1,27 @@
+// What becomes of a job's adapters when it exports: a directory that PEFT opens, or a part of the weights.
+#pragma once
+
+#include "job/job.hpp"
+#include "shard/arena.hpp"
+#include "shard/shard_values.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+/// Whether a job that exports writes its adapters alone.
+[[nodiscard]] bool exports_adapter(const Blueprint& blueprint);
+
+/// Bytes of that directory's tensors.
+[[nodiscard]] std::int64_t adapter_bytes(const Blueprint& blueprint);
+
+/// Collective over the context's communicator. Writes export.path for PEFT from `values`, this rank's shards in any
+/// training type. Rank 0 prints what it took.
+void export_adapter(JobContext& context, const ShardValues& values);
+
+/// Collective over the context's communicator. Writes export.path as the job wants it: the model as `values` have it,
+/// its adapters alone, or the model with them merged; then `weights` are the merged ones, and nothing is to be computed
+/// with them and the adapters any more.
+void export_model(JobContext& context, const ShardValues& values, ShardArena& weights);
+
+}  // namespace sluice

@@ -1,0 +1,91 @@
+#include "job/prepare/trained_parameters.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "manifest/adapter_targets.hpp"
+#include "manifest/name_pattern.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string_view>
+
+namespace sluice {
+namespace {
+
+const std::filesystem::path& adapter_directory(const JobConfig& config) {
+  return config.job.kind == JobKind::kTrain ? config.lora.start : config.model.adapter;
+}
+
+/// lora.rank beside lora.start is superfluous, or a mistake.
+void require_rank(const PeftAdapter& adapter, std::int64_t rank) {
+  const std::vector<AdaptedTensor>& tensors = adapter.adapters.tensors;
+  if (rank == 0 || std::ranges::find(tensors, rank, &AdaptedTensor::rank) != tensors.end()) return;
+  fail(ExitCode::kBadConfig, "lora.rank: found {}, expected {} or 0, because that is the rank of {}", rank,
+       tensors.front().rank, adapter.file.string());
+}
+
+}  // namespace
+
+bool has_adapter_directory(const JobConfig& config) { return !adapter_directory(config).empty(); }
+
+PeftAdapter read_adapter(const JobConfig& config, const ParameterManifest& manifest) {
+  const bool trains = config.job.kind == JobKind::kTrain;
+  const std::string_view key = trains ? "lora.start" : "model.adapter";
+  try {
+    PeftAdapter adapter = read_peft_adapter(adapter_directory(config), manifest);
+    if (trains) require_rank(adapter, config.lora.rank);
+    return adapter;
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kBadConfig) throw;
+    fail(error.code(), "{}: {}", key, error.what());
+  }
+}
+
+AdapterDescription described_adapters(const JobConfig& config, const ParameterManifest& manifest) {
+  const LoraSettings& lora = config.lora;
+  AdapterDescription adapters;
+  if (config.job.kind != JobKind::kTrain || lora.rank == 0) return adapters;
+  const auto rank = static_cast<double>(lora.rank), alpha = lora.alpha == 0 ? rank : lora.alpha;
+  adapters.dropout = lora.dropout;
+  for (const std::string& base : adapter_targets(manifest, lora.targets))
+    adapters.tensors.push_back({base, lora.rank, alpha / (lora.rslora ? std::sqrt(rank) : rank)});
+  require_no_dropout(adapters, manifest);
+  return adapters;
+}
+
+void require_no_dropout(const AdapterDescription& adapters, const ParameterManifest& manifest) {
+  if (adapters.dropout == 0) return;
+  for (const AdaptedTensor& adapted : adapters.tensors) {
+    const Role role = manifest[*manifest.find(adapted.base)].role;
+    if (role == Role::kExpert || role == Role::kRouter)
+      fail(
+          ExitCode::kBadConfig,
+          "lora.dropout: found {}, expected 0, because {} is adapted, and routers and routed experts are parameters "
+          "that have no inputs of their own to leave out",
+          adapters.dropout, adapted.base);
+  }
+}
+
+void freeze_parameters(const JobConfig& config, ParameterManifest& manifest) {
+  if (config.job.kind != JobKind::kTrain) return;
+  for (const std::string& pattern : config.train.freeze) {
+    bool means_any = false;
+    for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor) {
+      const bool is_stored = manifest[tensor].kind != TensorKind::kComputedBuffer;
+      if (!is_stored || !matches_pattern(pattern, manifest[tensor].name)) continue;
+      means_any = true;
+      manifest.freeze(tensor);
+    }
+    if (!means_any)
+      fail(ExitCode::kBadConfig,
+           "train.freeze: \"{}\" means no tensor of this model, expected a pattern of names such as "
+           "\"model.layers.0.*\"; `sluice inspect` lists them",
+           printable(pattern));
+  }
+  if (manifest.trained_parameter_count() == 0)
+    fail(ExitCode::kBadConfig,
+         "train.freeze: found patterns that mean every tensor, expected some to be left to train");
+}
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+#include "manifest/adapter_targets.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "manifest/adapter.hpp"
+#include "manifest/name_pattern.hpp"
+
+#include <string_view>
+
+namespace sluice {
+namespace {
+
+bool is_end_of(std::string_view target, std::string_view name) {
+  if (!name.ends_with(target)) return false;
+  return name.size() == target.size() || name[name.size() - target.size() - 1] == '.';
+}
+
+bool means(std::string_view target, const TensorInfo& tensor) {
+  if (target == "all-linear")
+    return tensor.role != Role::kHead && tensor.role != Role::kRouter && tensor.role != Role::kExpert;
+  if (target.find_first_of("*?") != std::string_view::npos) return matches_pattern(target, tensor.name);
+  constexpr std::string_view kEnd = ".weight";
+  const std::string_view name = tensor.name;
+  return is_end_of(target, name) ||
+         (name.ends_with(kEnd) && is_end_of(target, name.substr(0, name.size() - kEnd.size())));
+}
+
+}  // namespace
+
+std::vector<std::string> adapter_targets(const ParameterManifest& manifest,
+                                         std::span<const std::string> targets) {
+  std::vector<bool> used(targets.size(), false);
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : manifest.tensors()) {
+    if (!is_adaptable(tensor)) continue;
+    bool is_meant = false;
+    for (std::size_t i = 0; i < targets.size(); ++i)
+      if (means(targets[i], tensor)) used[i] = is_meant = true;
+    if (is_meant) names.push_back(tensor.name);
+  }
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (!used[i])
+      fail(
+          ExitCode::kBadConfig,
+          "lora.targets: \"{}\" means no weight of this model that can be adapted, expected \"all-linear\", names of "
+          "modules such as \"q_proj\", or a pattern of tensor names such as \"*.self_attn.*\"",
+          printable(targets[i]));
+  return names;
+}
+
+}  // namespace sluice

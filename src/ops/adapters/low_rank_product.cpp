@@ -1,0 +1,94 @@
+#include "ops/adapters/low_rank_product.hpp"
+
+#include "base/random.hpp"
+#include "ops/cpu/dropout_rows.hpp"
+#include "ops/matmul.hpp"
+
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+
+namespace sluice::ops {
+
+DropoutDraw dropout_draw(const LowRank& change) {
+  if (change.dropout == nullptr || change.dropout->rate == 0) return {};
+  const Dropout& dropout = *change.dropout;
+  const std::uint64_t of_step =
+      RandomStream(dropout.seed, "dropout").bits(static_cast<std::uint64_t>(dropout.step));
+  return {dropout.rate, RandomStream(of_step, "adapter").bits(static_cast<std::uint64_t>(change.stream)),
+          dropout.first_token};
+}
+
+at::Tensor with_dropout(const at::Tensor& x, const DropoutDraw& draw) {
+  if (!draw.drops()) return x;
+  at::Tensor out = at::empty_like(x);
+  cpu::dropout_rows(x, draw.rate, RandomStream(draw.key, "elements"), draw.first_row, out);
+  return out;
+}
+
+LowRankProduct::LowRankProduct(const LowRank& change, std::int64_t expert)
+    : change_(change), expert_(expert) {}
+
+at::Tensor LowRankProduct::reduced(const at::Tensor& x) const {
+  return ops::matmul(x, matrix(change_.a.value).t()).mul_(change_.scale);
+}
+
+at::Tensor LowRankProduct::reduced_gradient(const at::Tensor& d_y) const {
+  return ops::matmul(d_y, matrix(change_.b.value)).mul_(change_.scale);
+}
+
+void LowRankProduct::add_to(const at::Tensor& y, const at::Tensor& x) const {
+  ops::matmul(y, reduced(x), matrix(change_.b.value).t(), Into::kAdd);
+}
+
+void LowRankProduct::bring(const Parameter& to, const at::Tensor& d_out, const at::Tensor& inputs) const {
+  if (to.grad.defined())
+    ops::matmul(matrix(to.grad), d_out.t(), inputs, into_gradient(to, std::max<std::int64_t>(expert_, 0)));
+}
+
+at::Tensor LowRankProduct::bring_gradients(const at::Tensor& x, const at::Tensor& d_y) const {
+  bring(change_.b, d_y, reduced(x));
+  at::Tensor d_reduced = reduced_gradient(d_y);
+  bring(change_.a, d_reduced, x);
+  return d_reduced;
+}
+
+void LowRankProduct::add_input_gradient(const at::Tensor& d_reduced, const at::Tensor& d_x) const {
+  ops::matmul(d_x, d_reduced, matrix(change_.a.value), Into::kAdd);
+}
+
+namespace node {
+
+void keep(AutogradContext* context, const std::string& name, const Weight& weight) {
+  keep(context, name, weight.base);
+  context->saved_data[name + ".is_changed"] = weight.change.has_value();
+  if (!weight.change) return;
+  keep(context, name + ".a", weight.change->a);
+  keep(context, name + ".b", weight.change->b);
+  context->saved_data[name + ".scale"] = weight.change->scale;
+}
+
+Weight kept_weight(AutogradContext* context, const std::string& name) {
+  Weight weight(kept(context, name));
+  if (context->saved_data[name + ".is_changed"].toBool())
+    weight.change = LowRank{.a = kept(context, name + ".a"),
+                            .b = kept(context, name + ".b"),
+                            .scale = context->saved_data[name + ".scale"].toDouble()};
+  return weight;
+}
+
+void keep(AutogradContext* context, const std::string& name, const DropoutDraw& draw) {
+  context->saved_data[name + ".rate"] = draw.rate;
+  context->saved_data[name + ".key"] = static_cast<std::int64_t>(draw.key);
+  context->saved_data[name + ".first"] = draw.first_row;
+}
+
+DropoutDraw kept_draw(AutogradContext* context, const std::string& name) {
+  return {context->saved_data[name + ".rate"].toDouble(),
+          static_cast<std::uint64_t>(context->saved_data[name + ".key"].toInt()),
+          context->saved_data[name + ".first"].toInt()};
+}
+
+}  // namespace node
+
+}  // namespace sluice::ops

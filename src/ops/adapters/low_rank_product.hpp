@@ -1,0 +1,67 @@
+// The products of a low-rank change, forward and backward. Internal to src/ops.
+#pragma once
+
+#include "ops/adapters/low_rank.hpp"
+#include "ops/node.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace sluice::ops {
+
+/// What a pass draws: element i of row t is number (first_row + t) * width + i of a stream.
+struct DropoutDraw {
+  double rate = 0;
+  std::uint64_t key = 0;
+  std::int64_t first_row = 0;
+
+  [[nodiscard]] bool drops() const { return rate > 0; }
+};
+
+/// What a pass through this change draws now.
+[[nodiscard]] DropoutDraw dropout_draw(const LowRank& change);
+
+/// x [n, width] without what is drawn, and the rest divided by 1 - rate; x itself if nothing is dropped.
+[[nodiscard]] at::Tensor with_dropout(const at::Tensor& x, const DropoutDraw& draw);
+
+/// One matrix's change, or that of one of fused experts. Rows have the dtype of the weights. `x` are inputs after their
+/// dropout.
+class LowRankProduct {
+ public:
+  explicit LowRankProduct(const LowRank& change, std::int64_t expert = -1);
+
+  /// scale * x A^T [n, rank].
+  [[nodiscard]] at::Tensor reduced(const at::Tensor& x) const;
+  /// scale * d_y B [n, rank].
+  [[nodiscard]] at::Tensor reduced_gradient(const at::Tensor& d_y) const;
+
+  /// y [n, out] += scale * x A^T B^T.
+  void add_to(const at::Tensor& y, const at::Tensor& x) const;
+  /// The gradients of A and B for those of y; returns reduced_gradient(d_y).
+  at::Tensor bring_gradients(const at::Tensor& x,
+                             const at::Tensor& d_y) const;  // NOLINT(modernize-use-nodiscard)
+  /// d_x [n, in] += d_reduced A.
+  void add_input_gradient(const at::Tensor& d_reduced, const at::Tensor& d_x) const;
+
+ private:
+  [[nodiscard]] at::Tensor matrix(const at::Tensor& whole) const {
+    return expert_ < 0 ? whole : whole[expert_];
+  }
+  void bring(const Parameter& to, const at::Tensor& d_out, const at::Tensor& inputs) const;
+
+  const LowRank& change_;
+  std::int64_t expert_;
+};
+
+namespace node {
+
+/// As keep() and kept() of a Parameter.
+void keep(AutogradContext* context, const std::string& name, const Weight& weight);
+[[nodiscard]] Weight kept_weight(AutogradContext* context, const std::string& name);
+
+void keep(AutogradContext* context, const std::string& name, const DropoutDraw& draw);
+[[nodiscard]] DropoutDraw kept_draw(AutogradContext* context, const std::string& name);
+
+}  // namespace node
+
+}  // namespace sluice::ops

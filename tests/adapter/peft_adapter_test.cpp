@@ -1,0 +1,227 @@
+#include "adapter/peft_adapter.hpp"
+
+#include "io/file.hpp"
+#include "model/architecture.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <fstream>
+#include <functional>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const fs::path kFixtures = SLUICE_FIXTURES;
+const std::string kLayer = "base_model.model.model.layers.1.";
+
+ParameterManifest manifest_of(const std::string& model) {
+  return describe_model(kFixtures / model, DType::kFloat32).manifest;
+}
+
+PeftAdapter read(const std::string& adapter, const std::string& model) {
+  return read_peft_adapter(kFixtures / "lora" / adapter, manifest_of(model));
+}
+
+const AdaptedTensor& of(const PeftAdapter& adapter, std::string_view base) {
+  const AdaptedTensor* found = adapter.adapters.find(base);
+  SLUICE_ASSERT(found != nullptr, "{} is not adapted", base);
+  return *found;
+}
+
+TEST(PeftAdapter, experts_router_and_head_of_a_qwen3_moe) {
+  const PeftAdapter adapter = read("qwen3-moe", "qwen3-moe-tiny");
+  EXPECT_EQ(adapter.adapters.tensors.size(), 3U * 7 + 1);
+  for (const AdaptedTensor& tensor : adapter.adapters.tensors) {
+    EXPECT_EQ(tensor.rank, 4);
+    EXPECT_EQ(tensor.scale, 2);
+  }
+  for (const char* base :
+       {"lm_head.weight", "model.layers.2.mlp.gate.weight", "model.layers.0.mlp.experts.gate_up_proj",
+        "model.layers.0.mlp.experts.down_proj", "model.layers.1.self_attn.o_proj.weight"})
+    EXPECT_NE(adapter.adapters.find(base), nullptr) << base;
+  EXPECT_EQ(adapter.adapters.dropout, 0);
+}
+
+TEST(PeftAdapter, patterns_of_ranks_and_alphas_with_rank_stabilised_scales) {
+  const PeftAdapter adapter = read("qwen3_5-moe", "qwen3_5-moe-tiny");
+  EXPECT_TRUE(adapter.rslora);
+  EXPECT_EQ(of(adapter, "model.layers.3.self_attn.q_proj.weight").rank, 2);
+  EXPECT_DOUBLE_EQ(of(adapter, "model.layers.3.self_attn.q_proj.weight").scale, 5 / std::sqrt(2.0));
+  EXPECT_EQ(of(adapter, "model.layers.1.mlp.experts.down_proj").rank, 1);
+  EXPECT_EQ(of(adapter, "model.layers.2.mlp.experts.down_proj").rank, 3);
+  EXPECT_DOUBLE_EQ(of(adapter, "model.layers.0.mlp.shared_expert.up_proj.weight").scale, 7 / std::sqrt(3.0));
+  EXPECT_NE(adapter.adapters.find("model.layers.0.linear_attn.in_proj_qkv.weight"), nullptr);
+}
+
+TEST(PeftAdapter, one_fused_parameter_alone_is_the_one_that_is_named) {
+  const PeftAdapter adapter = read("qwen3-moe-down", "qwen3-moe-tiny");
+  ASSERT_EQ(adapter.adapters.tensors.size(), 3U);
+  EXPECT_EQ(adapter.adapters.tensors[0].base, "model.layers.0.mlp.experts.down_proj");
+}
+
+TEST(PeftAdapter, single_experts_become_one_of_both_ranks_at_the_same_scale) {
+  const PeftAdapter adapter = read("per-expert", "qwen3-moe-tiny");
+  EXPECT_EQ(of(adapter, "model.layers.2.mlp.experts.gate_up_proj").rank, 4);
+  EXPECT_EQ(of(adapter, "model.layers.2.mlp.experts.gate_up_proj").scale, 1.5);
+  EXPECT_EQ(of(adapter, "model.layers.2.mlp.experts.down_proj").rank, 2);
+  EXPECT_EQ(of(adapter, "model.layers.2.mlp.experts.down_proj").scale, 1.5);
+}
+
+struct Tensor {
+  SafetensorsEntry entry;
+  std::vector<std::byte> bytes;
+};
+
+/// A copy of a fixture that can be changed.
+class Changed {
+ public:
+  explicit Changed(const std::string& adapter = "qwen3-moe") {
+    const fs::path from = kFixtures / "lora" / adapter;
+    config = json::parse(read_text_file(from / kPeftConfigFile, 1 << 20));
+    const InputFile file = InputFile::open(from / kPeftWeightsFile);
+    for (const SafetensorsEntry& entry : read_safetensors_header(file).entries) {
+      std::vector<std::byte> bytes(static_cast<std::size_t>(entry.bytes));
+      file.read_at(entry.begin, bytes);
+      tensors.push_back({entry, std::move(bytes)});
+    }
+  }
+
+  [[nodiscard]] Tensor& find(const std::string& name) {
+    const auto found =
+        std::ranges::find(tensors, name, [](const Tensor& tensor) { return tensor.entry.name; });
+    SLUICE_ASSERT(found != tensors.end(), "no {}", name);
+    return *found;
+  }
+  void erase(const std::string& name) {
+    std::erase_if(tensors, [&](const Tensor& tensor) { return tensor.entry.name == name; });
+  }
+
+  [[nodiscard]] const fs::path& write() const {
+    std::vector<SafetensorsEntry> entries;
+    for (const Tensor& tensor : tensors) entries.push_back(tensor.entry);
+    const std::string header = make_safetensors_header(entries, {});
+    std::ofstream out(directory_.path() / kPeftWeightsFile, std::ios::binary);
+    out << header;
+    for (const Tensor& tensor : tensors)
+      out.write(reinterpret_cast<const char*>(tensor.bytes.data()), std::ssize(tensor.bytes));
+    std::ofstream(directory_.path() / kPeftConfigFile) << config;
+    return directory_.path();
+  }
+
+  [[nodiscard]] PeftAdapter read(const std::string& model = "qwen3-moe-tiny") const {
+    return read_peft_adapter(write(), manifest_of(model));
+  }
+  void expect_refusal(const std::vector<std::string>& parts,
+                      const std::string& model = "qwen3-moe-tiny") const {
+    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(read(model)); });
+  }
+
+  json config;
+  std::vector<Tensor> tensors;
+
+ private:
+  test::TemporaryDirectory directory_;
+};
+
+TEST(PeftAdapter, names_every_tensor_that_is_missing) {
+  Changed adapter;
+  adapter.erase(kLayer + "self_attn.q_proj.lora_B.weight");
+  adapter.erase(kLayer + "mlp.experts.lora_A.weight");
+  adapter.erase(kLayer + "mlp.gate.lora_A.weight");
+  adapter.erase(kLayer + "mlp.gate.lora_B.weight");
+  adapter.expect_refusal({"adapter_model.safetensors is no adapter of this model", "3 tensors are missing",
+                          kLayer + "self_attn.q_proj.lora_B.weight", kLayer + "mlp.experts.lora_A.weight",
+                          kLayer + "mlp.gate.lora_A.weight"});
+}
+
+TEST(PeftAdapter, names_the_tensors_of_single_experts_that_are_missing) {
+  Changed adapter("per-expert");
+  adapter.erase(kLayer + "mlp.experts.7.up_proj.lora_A.weight");
+  adapter.expect_refusal({"1 tensors are missing", kLayer + "mlp.experts.7.up_proj.lora_A.weight"});
+}
+
+TEST(PeftAdapter, refuses_an_adapter_of_another_model) {
+  const Changed adapter;
+  adapter.expect_refusal(
+      {"39 do not fit",
+       kLayer + "self_attn.q_proj.lora_A.weight adapts a weight that this model does not have",
+       "7 tensors are missing", "base_model.model.model.layers.3.mlp.experts.base_layer.lora_A.weight"},
+      "qwen3_5-moe-tiny");
+  adapter.expect_refusal(
+      {"layers.0.mlp.experts.lora_A.weight is [32, 48], expected [28, 48] of this model at rank 4"},
+      "qwen3-moe-mixed");
+}
+
+TEST(PeftAdapter, refuses_another_rank_than_the_configuration_says) {
+  Changed adapter;
+  adapter.config["r"] = 5;
+  adapter.expect_refusal(
+      {"self_attn.q_proj.lora_A.weight is [4, 64], expected [5, 64] of this model at rank 5"});
+}
+
+TEST(PeftAdapter, refuses_tensors_that_nothing_means) {
+  Changed adapter;
+  adapter.config["target_modules"] = {"q_proj", "k_proj", "v_proj", "o_proj"};
+  adapter.expect_refusal(
+      {"lm_head.weight is adapted, and neither target_modules nor target_parameters mean it"});
+}
+
+TEST(PeftAdapter, refuses_what_has_no_adapter_here_by_name) {
+  const auto expect = [&](const std::string& name, const std::string& because) {
+    Changed adapter;
+    adapter.find(kLayer + "self_attn.q_proj.lora_A.weight").entry.name = name;
+    adapter.expect_refusal({name + " " + because});
+  };
+  expect("base_model.model.model.embed_tokens.lora_embedding_A", "adapts an embedding");
+  expect(kLayer + "self_attn.q_proj.lora_magnitude_vector", "belongs to DoRA");
+  expect(kLayer + "self_attn.q_proj.bias", "is no lora_A and no lora_B");
+  expect(kLayer + "input_layernorm.lora_A.weight", "adapts a weight that has no adapter here");
+  expect("base_model.model.model.visual.blocks.0.attn.qkv.lora_A.weight",
+         "adapts what is not trained here: vision tower");
+  expect(kLayer + "mlp.experts.base_layer.base_layer.lora_A.weight", "adapts one more parameter");
+  expect(kLayer + "mlp.experts.8.up_proj.lora_A.weight", "adapts an expert that this model does not have");
+}
+
+TEST(PeftAdapter, refuses_values_of_a_type_that_does_not_convert) {
+  Changed adapter;
+  adapter.find(kLayer + "self_attn.q_proj.lora_A.weight").entry.dtype = DType::kInt32;
+  adapter.expect_refusal({"self_attn.q_proj.lora_A.weight is int32, expected float32, bfloat16 or float16"});
+}
+
+TEST(PeftAdapter, experts_of_different_ranks_are_refused) {
+  Changed adapter("per-expert");
+  adapter.config["alpha_pattern"] = {{R"(experts\.5\.down_proj)", 9}};
+  adapter.expect_refusal({"layers.0.mlp.experts.5.down_proj.lora_A.weight has another rank or alpha"});
+}
+
+TEST(PeftAdapter, says_what_a_directory_without_the_files_lacks) {
+  const test::TemporaryDirectory directory;
+  const ParameterManifest manifest = manifest_of("qwen3-moe-tiny");
+  const auto read_it = [&] { static_cast<void>(read_peft_adapter(directory.path(), manifest)); };
+  test::expect_error(ExitCode::kBadData, {"adapter_config.json"}, read_it);
+  std::ofstream(directory.path() / kPeftConfigFile) << R"({"peft_type": "LORA"})";
+  test::expect_error(ExitCode::kBadData, {"adapter_model.safetensors"}, read_it);
+  std::ofstream(directory.path() / "adapter_model.bin") << "x";
+  test::expect_error(ExitCode::kBadData, {"found adapter_model.bin", "pickled"}, read_it);
+}
+
+TEST(PeftAdapter, names_of_a_wrapped_model_and_of_other_spellings_are_the_same) {
+  Changed adapter;
+  for (Tensor& tensor : adapter.tensors) {
+    const std::string from = "base_model.model.model.layers.";
+    if (tensor.entry.name.starts_with(from))
+      tensor.entry.name.replace(0, from.size(), "base_model.model.model.language_model.layers.");
+  }
+  EXPECT_EQ(adapter.read().adapters.tensors, read("qwen3-moe", "qwen3-moe-tiny").adapters.tensors);
+}
+
+}  // namespace
+}  // namespace sluice

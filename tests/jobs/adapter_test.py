@@ -1,0 +1,252 @@
+"""Adapters that PEFT saved (tests/fixtures/make_lora.py) are trained, evaluated, merged and written as PEFT does it.
+
+    adapter_test.py [Training | Using | Exporting | Refused]...
+"""
+import json
+import shutil
+import subprocess
+import sys
+import unittest
+
+import checkpoint
+import h5py
+import numpy
+
+import program
+from program import FIXTURES, JobTest, SLUICE, mpirun, reference_job, sluice
+
+ADAPTERS = {"qwen3-moe": "qwen3-moe-tiny", "qwen3_5-moe": "qwen3_5-moe-tiny", "qwen3-moe-down": "qwen3-moe-tiny",
+            "per-expert": "qwen3-moe-tiny"}
+HEAD_COPY = "base_model.model.lm_head.base_layer.weight"  # PEFT keeps the base's head beside its adapter
+
+
+def adapter_directory(name):
+    return FIXTURES / "lora" / name
+
+
+def bfloat16(values):
+    """bfloat16 as uint16, in float32."""
+    return (numpy.asarray(values, numpy.uint32) << 16).view(numpy.float32)
+
+
+class AdapterTest(JobTest):
+    def run_job(self, ranks, name="job.toml", **tables):
+        job = self.write_job(name, **tables)
+        return mpirun(ranks, SLUICE, "run", job), self.output_of(job)
+
+    def kind(self, kind, adapter, **tables):
+        """The tables of a job of that kind with an adapter."""
+        base = FIXTURES / ADAPTERS[adapter]
+        return {"job": {"kind": kind}, "model": {"path": base, "adapter": adapter_directory(adapter)}} | tables
+
+
+class Training(AdapterTest):
+    """From an adapter with lora_B not zero: logits, loss, gradients of adapters and eight steps are PEFT's."""
+
+    def compare(self, adapter, ranks, **changes):
+        directory = adapter_directory(adapter)
+        tables = reference_job(f"lora/{adapter}", model={"path": FIXTURES / ADAPTERS[adapter]}, lora={"start": directory}, **changes)
+        result, output = self.run_job(ranks, f"{adapter}-{ranks}.toml", **tables)
+        self.expect(result, 0)
+        self.expect(program.run(program.SOURCE / "tools/compare_reference", output, directory), 0)
+
+    def test_qwen3_moe_at_one_two_and_three_ranks(self):
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                self.compare("qwen3-moe", ranks)
+
+    def test_qwen3_5_moe_at_one_two_and_three_ranks(self):
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                self.compare("qwen3_5-moe", ranks)
+
+    def test_gathered_experts(self):
+        for adapter in ("qwen3-moe", "qwen3_5-moe"):
+            with self.subTest(adapter=adapter):
+                self.compare(adapter, 3, parallel={"expert_parallel": 1})
+
+    def test_one_fused_parameter_alone(self):
+        self.compare("qwen3-moe-down", 2)
+
+
+class Using(AdapterTest):
+    def loss(self, ranks, name, adapter, **model):
+        tables = self.kind("evaluate", adapter, data={"tokens": adapter_directory(adapter) / "reference.h5", "sequence_length": 48})
+        tables["model"] |= {"dtype": "float32"} | model
+        result, output = self.run_job(ranks, f"{name}.toml", **tables)
+        self.expect(result, 0)
+        with h5py.File(output / "metrics.h5") as metrics:
+            return float(metrics["evaluate/total_loss"][0])
+
+    def test_evaluate_finds_the_loss_of_peft(self):
+        for adapter in ADAPTERS:
+            with h5py.File(adapter_directory(adapter) / "reference.h5") as reference:
+                expected = float(reference["loss"][()])
+            for ranks in (1, 3):
+                with self.subTest(adapter=adapter, ranks=ranks):
+                    self.assertLess(abs(self.loss(ranks, f"{adapter}-{ranks}", adapter) - expected), 1e-5)
+
+    def test_generate_goes_on_as_the_logits_of_peft_say(self):
+        with h5py.File(adapter_directory("qwen3-moe") / "reference.h5") as reference:
+            ids, best = reference["tokens"][0].tolist(), reference["logits"][()].argmax(-1)
+        for ranks in (1, 2):
+            launcher = [str(program.MPIRUN), "-np", str(ranks)] if ranks > 1 else []
+            for length in (5, 20, 48):
+                ran = subprocess.run([*launcher, SLUICE, "generate", str(FIXTURES / "qwen3-moe-tiny"), "--adapter",
+                                      str(adapter_directory("qwen3-moe")), "--prompt-tokens", ",".join(map(str, ids[:length])),
+                                      "--max-tokens", "1", "--dtype", "float32", "--print-tokens"],
+                                     capture_output=True, text=True, timeout=120)
+                self.assertEqual((ran.returncode, ran.stdout), (0, f"{best[length - 1]}\n"), ran.stderr)
+
+
+class Exporting(AdapterTest):
+    def export(self, ranks, adapter, adapters, **model):
+        out = self.directory / f"{adapter}-{ranks}-{adapters}"
+        tables = self.kind("export", adapter, export={"path": out, "adapters": adapters})
+        tables["model"] |= model
+        result, _ = self.run_job(ranks, f"{out.name}-job.toml", **tables)
+        self.expect(result, 0)
+        return out
+
+    def test_keep_writes_the_tensors_that_peft_wrote_bit_for_bit(self):
+        for adapter in ("qwen3-moe", "qwen3_5-moe", "qwen3-moe-down"):
+            for ranks in (1, 3):
+                with self.subTest(adapter=adapter, ranks=ranks):
+                    out = self.export(ranks, adapter, "keep")
+                    expected = checkpoint.read_tensors(adapter_directory(adapter) / "adapter_model.safetensors")
+                    expected.pop(HEAD_COPY, None)
+                    self.assertEqual(checkpoint.read_tensors(out / "adapter_model.safetensors"), expected)
+                    self.assertEqual(sorted(path.name for path in out.iterdir()), ["adapter_config.json", "adapter_model.safetensors"])
+
+    def test_merge_writes_the_weights_that_peft_merges_and_leaves_the_others(self):
+        for adapter, base in ADAPTERS.items():
+            for ranks in (1, 3):
+                with self.subTest(adapter=adapter, ranks=ranks):
+                    out = self.export(ranks, adapter, "merge")
+                    self.assert_merged(checkpoint.read_tensors(out / "model.safetensors"),
+                                       checkpoint.read_tensors(FIXTURES / base / "model.safetensors"), adapter)
+                    self.assertTrue((out / "config.json").exists())
+
+    def assert_merged(self, written, base, adapter):
+        self.assertEqual({name: tensor[:2] for name, tensor in written.items()}, {name: tensor[:2] for name, tensor in base.items()})
+        with h5py.File(adapter_directory(adapter) / "reference.h5") as reference:
+            merged = {}
+            reference["merged"].visititems(lambda name, item: merged.update({name: item[()]}) if hasattr(item, "dtype") else None)
+        parts = {}
+        for name, values in merged.items():
+            parts |= per_expert(name, values)
+        for name, expected in parts.items():
+            found = numpy.frombuffer(written[name][2], numpy.uint16)
+            close = numpy.isclose(bfloat16(found), bfloat16(expected.ravel()), rtol=2**-7, atol=1e-6)
+            self.assertTrue(close.all(), name)
+            self.assertGreater((found == expected.ravel()).mean(), 0.998, name)
+        other = [name for name in base if "layers.0." in name and name not in parts] + ["model.norm.weight", "model.embed_tokens.weight"]
+        for name in other:
+            self.assertEqual(written[name][2], base[name][2], name)
+
+    def test_a_merged_model_has_the_loss_of_both(self):
+        tables = self.kind("evaluate", "qwen3-moe")
+        with h5py.File(adapter_directory("qwen3-moe") / "reference.h5") as reference:
+            expected = float(reference["loss"][()])
+        out = self.export(2, "qwen3-moe", "merge")
+        tables["model"] = {"path": out, "dtype": "float32"}
+        tables["data"] = {"tokens": adapter_directory("qwen3-moe") / "reference.h5", "sequence_length": 48}
+        result, output = self.run_job(1, **tables)
+        self.expect(result, 0)
+        with h5py.File(output / "metrics.h5") as metrics:
+            self.assertLess(abs(float(metrics["evaluate/total_loss"][0]) - expected), 2e-3)  # bfloat16 weights
+
+    def test_training_writes_what_a_later_training_begins_with(self):
+        start = adapter_directory("qwen3_5-moe")
+        tables = reference_job("lora/qwen3_5-moe", model={"path": FIXTURES / "qwen3_5-moe-tiny"}, lora={"start": start},
+                               export={"path": self.directory / "trained", "at_end": True})
+        whole, output = self.run_job(1, "whole.toml", **tables)
+        self.expect(whole, 0, "adapters of")
+        with h5py.File(output / "dump.h5") as dump:
+            final = dump["train/final/model.layers.0.linear_attn.out_proj.lora_B.weight"][()]
+        written = checkpoint.read_tensors(self.directory / "trained/adapter_model.safetensors")
+        found = written["base_model.model.model.layers.0.linear_attn.out_proj.lora_B.weight"]
+        self.assertEqual(numpy.frombuffer(found[2], numpy.float32).tolist(), final.ravel().tolist())
+        config = json.loads((self.directory / "trained/adapter_config.json").read_text())
+        self.assertEqual((config["r"], config["lora_alpha"], config["use_rslora"]), (3, 5, True))
+        again, _ = self.run_job(2, "again.toml", **reference_job(
+            "lora/qwen3_5-moe", model={"path": FIXTURES / "qwen3_5-moe-tiny"}, lora={"start": self.directory / "trained"}))
+        self.expect(again, 0)
+
+    def test_training_can_write_the_merged_model(self):
+        tables = reference_job("lora/qwen3-moe", model={"path": FIXTURES / "qwen3-moe-tiny"}, lora={"start": adapter_directory("qwen3-moe")},
+                               export={"path": self.directory / "merged", "at_end": True, "adapters": "merge"})
+        result, output = self.run_job(3, **tables)
+        self.expect(result, 0)
+        name = "model.layers.0.self_attn.q_proj"
+        with h5py.File(output / "dump.h5") as dump:
+            a, b = (dump[f"train/final/{name}.lora_{part}.weight"][()] for part in "AB")
+        before = checkpoint.read_tensors(FIXTURES / "qwen3-moe-tiny/model.safetensors")[name + ".weight"]
+        after = checkpoint.read_tensors(self.directory / "merged/model.safetensors")[name + ".weight"]
+        expected = bfloat16(numpy.frombuffer(before[2], numpy.uint16)) + 2 * (b @ a).ravel()
+        found = bfloat16(numpy.frombuffer(after[2], numpy.uint16))
+        self.assertTrue(numpy.isclose(found, expected, rtol=2**-8 * 1.01, atol=1e-6).all())
+
+
+def per_expert(name, values):
+    """A parameter of transformers' tree under the names of a checkpoint."""
+    if not name.endswith("_proj") or ".experts." not in name:
+        return {name: values}
+    prefix, _, projection = name.rpartition(".")
+    if projection == "down_proj":
+        return {f"{prefix}.{e}.down_proj.weight": values[e] for e in range(len(values))}
+    half = values.shape[1] // 2
+    return {f"{prefix}.{e}.{part}_proj.weight": values[e, first:first + half]
+            for e in range(len(values)) for part, first in (("gate", 0), ("up", half))}
+
+
+class Refused(AdapterTest):
+    def refuse(self, status, *parts, **tables):
+        job = self.write_job(**tables)
+        self.expect(sluice("check", job), status, *parts)
+        self.expect(mpirun(2, SLUICE, "run", job), status, *parts)
+
+    def copy(self, name, **changes):
+        """A copy of an adapter with other settings."""
+        directory = self.directory / f"copy-of-{name}"
+        shutil.copytree(adapter_directory(name), directory)
+        config = json.loads((directory / "adapter_config.json").read_text()) | changes
+        (directory / "adapter_config.json").write_text(json.dumps(config))
+        return directory
+
+    def training(self, directory, base="qwen3-moe-tiny", **lora):
+        return reference_job(base, lora={"start": directory} | lora)
+
+    def test_an_adapter_of_another_model(self):
+        self.refuse(65, "lora.start", "adapts a weight that this model does not have", "tensors are missing",
+                    **self.training(adapter_directory("qwen3-moe"), "qwen3_5-moe-tiny"))
+
+    def test_an_adapter_of_another_rank(self):
+        self.refuse(78, "lora.rank: found 8, expected 4 or 0", **self.training(adapter_directory("qwen3-moe"), rank=8))
+        self.refuse(65, "is [4, 64], expected [5, 64] of this model at rank 5", **self.training(self.copy("qwen3-moe", r=5)))
+
+    def test_a_file_with_tensors_missing(self):
+        directory = self.copy("qwen3-moe")
+        path = directory / "adapter_model.safetensors"
+        missing = "base_model.model.model.layers.2.mlp.experts.base_layer.lora_B.weight"
+        header, body = checkpoint.split(path.read_bytes())
+        header["rest"] = header.pop(missing)  # the same bytes under a name that means nothing
+        path.write_bytes(checkpoint.joined(header, body))
+        self.refuse(65, "1 tensors are missing", missing, "rest is no lora_A and no lora_B", **self.training(directory))
+
+    def test_methods_that_are_not_plain_lora(self):
+        self.refuse(65, "model.adapter", "use_dora is set: DoRA",
+                    job={"kind": "export"}, model={"path": FIXTURES / "qwen3-moe-tiny", "adapter": self.copy("qwen3-moe", use_dora=True)},
+                    export={"path": self.directory / "out"})
+
+    def test_an_adapter_where_none_is_used(self):
+        start = adapter_directory("qwen3-moe")
+        self.refuse(78, "model.adapter: found a directory, expected none, because training begins with the adapter of lora.start",
+                    **reference_job("qwen3-moe-tiny", model={"adapter": start}))
+        self.refuse(78, "export.adapters: found \"merge\", expected \"keep\", because the job has no adapter",
+                    job={"kind": "export"}, model={"path": FIXTURES / "qwen3-moe-tiny"},
+                    export={"path": self.directory / "out", "adapters": "merge"})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
