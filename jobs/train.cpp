@@ -137,8 +137,8 @@ void train(JobContext& context) {
   StepLimit limit(config.deadline.step_seconds, planned_disk_seconds(context));
   context.comm.set_deadline("step", limit.seconds());
   const ModelDescription& model = context.blueprint.model;
-  Trainer trainer(context.comm, model.config, model.manifest, weights.arena, trainer_options(config),
-                  weights.offload.get());
+  Trainer trainer(context.comm, model.config, model.manifest, weights.arena,
+                  trainer_options(config, model.adapters.dropout), weights.offload.get());
   const auto list = [&] {
     if (weights.offload) weights.offload->map();
     trainer.require_finite_weights();  // nothing else is worth saving

@@ -40,8 +40,9 @@ class Blueprint {
   [[nodiscard]] ShardPlan shard_plan(int world) const;
 
   /// What each rank of such a plan will need: as plan_memory().
-  [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan, const Workload& work,
+  [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan, Workload work,
                                                     std::span<const std::int64_t> staging_bytes) const {
+    work.drops_inputs = work.trains && model.adapters.dropout > 0;
     return plan_memory(model.config, model.manifest, plan, stages, work, staging_bytes);
   }
 };

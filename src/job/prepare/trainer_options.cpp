@@ -2,7 +2,7 @@
 
 namespace sluice {
 
-TrainerOptions trainer_options(const JobConfig& config) {
+TrainerOptions trainer_options(const JobConfig& config, double dropout) {
   return {.sequence_length = config.data.sequence_length,
           .batch_sequences = config.train.batch_sequences,
           .micro_batch_sequences = config.train.micro_batch_sequences,
@@ -14,7 +14,7 @@ TrainerOptions trainer_options(const JobConfig& config) {
                         .weight_decay = config.optimizer.weight_decay,
                         .max_grad_norm = config.optimizer.max_grad_norm,
                         .seed = static_cast<std::uint64_t>(config.optimizer.seed)},
-          .adapter_dropout = config.lora.dropout,
+          .adapter_dropout = dropout,
           .adapter_seed = static_cast<std::uint64_t>(config.lora.seed),
           .on_nonfinite = config.guard.on_nonfinite};
 }

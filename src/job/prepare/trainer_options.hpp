@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// From the tables [data], [train], [optimizer] and [guard].
-[[nodiscard]] TrainerOptions trainer_options(const JobConfig& config);
+/// From the tables [data], [train], [optimizer], [lora] and [guard]; `dropout` is that of the adapters.
+[[nodiscard]] TrainerOptions trainer_options(const JobConfig& config, double dropout);
 
 /// From the tables [schedule], [train] and [optimizer].
 [[nodiscard]] LearningRateSchedule learning_rate_schedule(const JobConfig& config);

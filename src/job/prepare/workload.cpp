@@ -29,7 +29,6 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
                          std::max<std::int64_t>(1, std::ssize(config.data.source));
   work.threads = config.parallel.threads;
   work.optimizer = config.optimizer.mode();
-  work.drops_inputs = work.trains && config.lora.dropout > 0;
   work.evaluates = work.trains && config.evaluate.every_steps > 0;
   if (config.checkpoint.saves()) work.save_staging_bytes = kSaveStagingBytes;
   set_recompute(work, config.train.recompute);
