@@ -50,8 +50,10 @@ at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
   const ops::Routing routing = ops::route(x, parameters.router, options, record.chosen, probability_grad);
   if (!record.chosen.defined()) {
     record.chosen = routing.experts;
-    sums.expert_tokens.add_(at::bincount(routing.experts.flatten(), {}, config.experts));
-    sums.probability_sums.add_(routing.probabilities.detach().sum(0, /*keepdim=*/false, at::kDouble));
+    if (sums.expert_tokens.defined()) {
+      sums.expert_tokens.add_(at::bincount(routing.experts.flatten(), {}, config.experts));
+      sums.probability_sums.add_(routing.probabilities.detach().sum(0, /*keepdim=*/false, at::kDouble));
+    }
   }
   ops::Experts experts(x, parameters.experts, routing, exchange, d_out);
   if (!parameters.shared) return experts.output();

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "ops/buffers/host_values.hpp"
+#include "ops/runtime/no_view_tracking.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
@@ -42,6 +43,7 @@ void CachedForward::clear(std::int64_t slot) {
 
 at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted) {
   const at::NoGradGuard no_grad;
+  const ops::NoViewTracking no_view_tracking;
   binder_.begin_pass(OffloadedUnits::Pass::kForward);
   std::vector<SequencePart> parts;
   for (const NewTokens& part : news) {
@@ -74,11 +76,11 @@ at::Tensor CachedForward::layers(at::Tensor hidden, std::span<const SequencePart
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
     const StageBinder::GatheredStage bound(binder_, binder_.stages().layers[static_cast<std::size_t>(layer)],
                                            &binder_.stages().after(layer));
-    RoutingSums unused = decoder_.no_routing(layer);
+    RoutingSums unwanted;
     RoutingRecord record;
     if (hidden.defined())
       hidden = decoder_.mlp_sublayer(layer, decoder_.token_mixer(layer, hidden, parts, rotary, cache_),
-                                     record, unused, {}, binder_.exchange());
+                                     record, unwanted, {}, binder_.exchange());
     for (std::size_t round = tokens.size(); round < rounds; ++round)
       decoder_.participate_without_tokens(layer, binder_.exchange());
   }

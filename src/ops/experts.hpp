@@ -51,6 +51,8 @@ class Experts {
   [[nodiscard]] at::Tensor output();
 
  private:
+  [[nodiscard]] bool wants_graph() const;
+
   ExpertParameters parameters_;
   ExpertTokens tokens_;
   TokenExchange& exchange_;

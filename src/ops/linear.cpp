@@ -32,7 +32,9 @@ at::Tensor linear(const at::Tensor& x, const Parameter& w, Purpose purpose) {
   SLUICE_ASSERT(x.dim() == 2 && w.value.dim() == 2 && x.size(1) == w.value.size(1),
                 "a product of rows of {} with a weight of {} columns", x.size(-1), w.value.size(-1));
   // oneDNN's fast kernels take dense matrices alone.
-  return Linear::apply(x.contiguous(), w, purpose);
+  const at::Tensor rows = x.contiguous();
+  if (purpose == Purpose::kOutput && !node::wants_graph(x)) return ops::matmul(rows, w.value.t());
+  return Linear::apply(rows, w, purpose);
 }
 
 }  // namespace sluice::ops

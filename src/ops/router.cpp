@@ -78,8 +78,9 @@ Routing route(const at::Tensor& x, const Parameter& w, const RouterOptions& opti
   SLUICE_ASSERT(options.experts_per_token >= 1 && options.experts_per_token <= w.value.size(0),
                 "{} of {} experts per token", options.experts_per_token, w.value.size(0));
   Routing routing = decide(x, w, options, chosen);
-  routing.weights =
-      Weights::apply(x, Weights::Inputs{w, routing, options.normalize_weights, probability_grad});
+  if (node::wants_graph(x))
+    routing.weights =
+        Weights::apply(x, Weights::Inputs{w, routing, options.normalize_weights, probability_grad});
   return routing;
 }
 
