@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
@@ -34,11 +35,20 @@ CachedForward::CachedForward(StageBinder& binder, const ModelConfig& model, std:
     : binder_(binder),
       decoder_(model, binder.views(), positions),
       cache_(model, slots, positions, binder.weights().dtype()),
-      lengths_(static_cast<std::size_t>(slots), 0) {}
+      sequences_(static_cast<std::size_t>(slots)) {}
 
 void CachedForward::clear(std::int64_t slot) {
   cache_.clear(slot);
-  lengths_[static_cast<std::size_t>(slot)] = 0;
+  sequences_[static_cast<std::size_t>(slot)].clear();
+}
+
+void CachedForward::keep_beginning(std::int64_t slot, std::span<const std::int64_t> ids) {
+  SLUICE_ASSERT(!ids.empty(), "a sequence without tokens");
+  std::vector<std::int64_t>& held = sequences_[static_cast<std::size_t>(slot)];
+  const auto before_last = ids.first(ids.size() - 1);
+  const auto kept = std::ranges::mismatch(held, before_last).in1 - held.begin();
+  if (kept < std::ssize(held) && !cache_.can_be_shortened()) return clear(slot);
+  held.resize(static_cast<std::size_t>(kept));
 }
 
 at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted) {
@@ -47,10 +57,11 @@ at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted)
   binder_.begin_pass(OffloadedUnits::Pass::kForward);
   std::vector<SequencePart> parts;
   for (const NewTokens& part : news) {
-    std::int64_t& length = lengths_[static_cast<std::size_t>(part.slot)];
-    parts.push_back({part.slot, length, std::ssize(part.ids)});
-    length += std::ssize(part.ids);
-    SLUICE_ASSERT(!part.ids.empty() && length <= positions(), "{} tokens of {}", length, positions());
+    std::vector<std::int64_t>& sequence = sequences_[static_cast<std::size_t>(part.slot)];
+    parts.push_back({part.slot, std::ssize(sequence), std::ssize(part.ids)});
+    sequence.insert(sequence.end(), part.ids.begin(), part.ids.end());
+    SLUICE_ASSERT(!part.ids.empty() && std::ssize(sequence) <= positions(), "{} tokens of {}",
+                  sequence.size(), positions());
   }
   at::Tensor logits = head(layers(embed(ids_of(news)), parts), parts, wanted);
   std::int64_t broken = at::isfinite(logits).all().item<bool>() ? 0 : 1;
