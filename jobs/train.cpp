@@ -141,8 +141,8 @@ void train(JobContext& context) {
   if (weights.offload) weights.offload->page();
   const LearningRateSchedule schedule = learning_rate_schedule(config);
   TrainGuard guard(context, trainer, state);
-  TrainReport report(context, weights.load, held_out.files());
   TrainSamples samples(context, trainer, state.steps_done());
+  TrainReport report(context, weights.load, held_out.files(), samples.most(config.train.steps));
   std::optional<DebugDump> dump = state.resumes() ? std::nullopt : open_dump(context);
   if (state.resumes() && !config.debug.dump.empty() && context.is_root())
     log::warning(
@@ -170,7 +170,7 @@ void train(JobContext& context) {
     const bool ends =
         state.after_step(step + 1, list, metrics.left_out == LeftOut::kNo ? loss.all : kNotEvaluated);
     if (weights.offload) weights.offload->page();
-    samples.after_step(step + 1);
+    report.add(samples.after_step(step + 1));
     if (!ends) continue;
     context.ending = ExitCode::kResumable;
     return report.finish();

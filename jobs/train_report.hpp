@@ -18,13 +18,18 @@ class TrainReport {
  public:
   /// Collective over the context's communicator: measures what products take. Rank 0 creates the metrics file
   /// and fills /load if `load` is there. `held_out_files` will be evaluated.
-  TrainReport(JobContext& context, const std::optional<LoadReport>& load, std::int64_t held_out_files = 0);
+  /// `samples` will be added at most.
+  TrainReport(JobContext& context, const std::optional<LoadReport>& load, std::int64_t held_out_files = 0,
+              std::int64_t samples = 0);
 
   /// Collective over the context's communicator. `step` counts from 1. Writes the row, then prints the line:
   /// a row whose line was seen is on disk, unless a warning said that the disk takes none. `held_out`: the loss of each
   /// file, NaN if it was not evaluated.
   void add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds,
            std::vector<double> held_out = {});
+
+  /// What prompts were answered with after the last step that was added: on rank 0, nothing on others.
+  void add(const std::vector<SampleRow>& samples);
 
   /// Rank 0 prints planned and measured memory of each rank, and closes the file.
   void finish();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -194,6 +195,26 @@ Parsed<std::filesystem::path> Path::parse(const Value& value) const {
   if (text == nullptr || (text->empty() && !may_be_empty)) return {};
   if (printable(*text, text->size()) != *text) return {};
   return {std::filesystem::path(*text)};
+}
+
+Parsed<std::vector<std::string>> StopTexts::parse(const Value& value) const {
+  std::vector<std::string> texts;
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    if (!text->empty()) texts = {*text};
+  } else if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
+    if (std::ranges::find(*list, "") != list->end()) return {};
+    texts = *list;
+  } else if (const auto* numbers = std::get_if<std::vector<double>>(&value);
+             numbers == nullptr || !numbers->empty()) {
+    return {};  // an empty list holds no numbers either
+  }
+  return {texts};
+}
+
+Value StopTexts::spell(const std::vector<std::string>& texts) const {
+  if (texts.empty()) return std::string();
+  if (texts.size() == 1) return texts.front();
+  return texts;
 }
 
 Parsed<std::vector<std::filesystem::path>> Paths::parse(const Value& value) const {

@@ -130,6 +130,14 @@ struct Path {
   [[nodiscard]] std::string later() const { return ""; }
 };
 
+/// A text or a list of some, of any characters; "" and [] are none.
+struct StopTexts {
+  [[nodiscard]] Parsed<std::vector<std::string>> parse(const Value& value) const;
+  [[nodiscard]] Value spell(const std::vector<std::string>& texts) const;
+  [[nodiscard]] std::string expected() const { return "a text or a list of texts, or \"\" for none"; }
+  [[nodiscard]] std::string later() const { return ""; }
+};
+
 /// One path as Path has it, or a list of some; "" and [] are none.
 struct Paths {
   [[nodiscard]] Parsed<std::vector<std::filesystem::path>> parse(const Value& value) const;

@@ -150,6 +150,7 @@ struct GenerateSettings {
   double min_p = 0;
   double repetition_penalty = 1;
   std::int64_t seed = 0;
+  std::vector<std::string> stop{};  ///< none of them is empty
   bool chat = false;
   bool ignore_eos = false;
 };
