@@ -114,7 +114,8 @@ void show_that_it_is_the_users_turn(const JobContext& context) {
 
 }  // namespace
 
-void converse(JobContext& context, CachedForward& forward, const GenerationOptions& options) {
+void converse(JobContext& context, CachedForward& forward, GenerationOptions options) {
+  options.continues_sequences = true;  // each turn's prompt begins with all that was said
   const GenerateRequest& request = *context.request;
   std::optional<Conversation> conversation;
   run_on_root(context.comm, [&] { conversation.emplace(context, forward.positions()); });
@@ -124,7 +125,7 @@ void converse(JobContext& context, CachedForward& forward, const GenerationOptio
     const auto tokens = wait_for_user(context, lines, conversation);
     if (!tokens) return;
     const std::vector<GenerationRequest> requests{{turn, *tokens}};
-    AnswerText text(*request.tokenizer, request.stops);
+    AnswerText text(*request.tokenizer, context.config().generate.stop);
     std::string said;
     const auto show = [&](const std::string& more) {
       said += more;

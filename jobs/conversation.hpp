@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// Collective over the context's communicator. Until standard input ends.
-void converse(JobContext& context, CachedForward& forward, const GenerationOptions& options);
+/// Collective over the context's communicator. Until standard input ends. What was said is computed once, not in every turn.
+void converse(JobContext& context, CachedForward& forward, GenerationOptions options);
 
 }  // namespace sluice

@@ -8,16 +8,14 @@
 #include <utility>
 
 namespace sluice {
-GenerateReport::GenerateReport(JobContext& context, std::int64_t positions) : context_(context) {
+GenerateReport::GenerateReport(JobContext& context, std::int64_t positions)
+    : context_(context), stops_(context.config().generate.stop) {
   const GenerateRequest* request = context.request;
-  if (request != nullptr) {
-    tokenizer_ = request->tokenizer;
-    stops_ = request->stops;
-  }
+  tokenizer_ = request != nullptr ? request->tokenizer : find_tokenizer_for_stops(context);
   requests_ = share_requests(context.comm, [&] {
     const JobConfig& config = context.config();
     prompts_ = request != nullptr ? request->prompts : read_prompts(config.generate.prompts);
-    if (request == nullptr) tokenizer_ = find_tokenizer(config.model.path);
+    if (request == nullptr && tokenizer_ == nullptr) tokenizer_ = find_tokenizer(config.model.path);
     encode_prompts(prompts_, tokenizer_.get(), config.model.path,
                    config.generate.chat ? PromptKind::kChat : PromptKind::kPlain);
     require_answerable(prompts_, context.blueprint.model.config, positions);

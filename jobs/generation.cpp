@@ -1,6 +1,8 @@
 #include "generation.hpp"
 
+#include "base/error.hpp"
 #include "comm/run_together.hpp"
+#include "job/answers/model_text.hpp"
 #include "job/answers/prompts.hpp"
 
 #include <nlohmann/json.hpp>
@@ -20,6 +22,18 @@ GenerationOptions generation_options(const JobConfig& config) {
   options.pass_tokens = settings.pass_tokens;
   if (!settings.ignore_eos) options.end_tokens = read_end_tokens(config.model.path);
   return options;
+}
+
+std::shared_ptr<const text::Tokenizer> find_tokenizer_for_stops(JobContext& context) {
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  if (context.config().generate.stop.empty()) return tokenizer;
+  const std::filesystem::path& model = context.config().model.path;
+  run_together(context.comm, [&] {
+    tokenizer = find_tokenizer(model);
+    if (tokenizer == nullptr)
+      fail(ExitCode::kBadData, "{}: found no tokenizer.json, which generate.stop needs", model.string());
+  });
+  return tokenizer;
 }
 
 std::vector<GenerationRequest> share_requests(Communicator& comm,

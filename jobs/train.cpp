@@ -153,8 +153,9 @@ void train(JobContext& context) {
   if (weights.offload) weights.offload->page();
   const LearningRateSchedule schedule = learning_rate_schedule(config);
   TrainGuard guard(context, trainer, state);
-  TrainReport report(context, weights.load, held_out.files(), std::ssize(batches.facts()));
   TrainSamples samples(context, trainer, state.steps_done());
+  TrainReport report(context, weights.load, held_out.files(), std::ssize(batches.facts()),
+                     samples.most(config.train.steps));
   std::optional<DebugDump> dump = state.resumes() ? std::nullopt : open_dump(context);
   if (state.resumes() && !config.debug.dump.empty() && context.is_root())
     log::warning(
@@ -182,7 +183,7 @@ void train(JobContext& context) {
     const bool ends =
         state.after_step(step + 1, list, metrics.left_out == LeftOut::kNo ? loss.all : kNotEvaluated);
     if (weights.offload) weights.offload->page();
-    samples.after_step(step + 1);
+    report.add(samples.after_step(step + 1));
     if (!ends) continue;
     context.ending = ExitCode::kResumable;
     return report.finish();

@@ -64,7 +64,7 @@ std::string held_out_text(const std::vector<double>& losses) {
 }  // namespace
 
 TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& load,
-                         std::int64_t held_out_files, std::int64_t sources)
+                         std::int64_t held_out_files, std::int64_t sources, std::int64_t samples)
     : context_(context),
       flops_per_token_(4 * static_cast<double>(active_parameters(context.blueprint.model)) +
                        2 * static_cast<double>(active_trained_parameters(context.blueprint.model))),
@@ -72,9 +72,11 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
       planned_(context.memory_plan()),
       planned_bytes_(training_bytes(planned_)),
       growth_(context.baseline),
-      metrics_(
-          context, load,
-          {.steps = context.config().train.steps, .held_out_files = held_out_files, .sources = sources}) {
+      metrics_(context, load,
+               {.steps = context.config().train.steps,
+                .held_out_files = held_out_files,
+                .sources = sources,
+                .samples = samples}) {
   if (metrics_)
     console::line("compute   {}, float32 by {}, on rank 0; {:.3f} TFLOP/s of matmuls on all ranks",
                   ops::means_text(), ops::blas_text(), product_rate_ / 1e12);
@@ -152,6 +154,10 @@ void TrainReport::log_phases() const {
   for (std::size_t i = 0; i < phase_seconds_.size(); ++i)
     text += fmt::format("{}{} {:.2f} s", i == 0 ? "" : ", ", kPhaseNames[i], phase_seconds_[i]);
   log::debug("steps     {}", text);
+}
+
+void TrainReport::add(const std::vector<SampleRow>& samples) {
+  for (const SampleRow& sample : samples) metrics_.append(sample);
 }
 
 void TrainReport::finish() {

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <map>
 #include <utility>
 
 namespace sluice {
@@ -28,9 +29,10 @@ TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t s
   // No more than the plan has counted for a step.
   options_.pass_tokens =
       std::min(options_.pass_tokens, config.data.sequence_length * config.train.micro_batch_sequences);
+  tokenizer_ = find_tokenizer_for_stops(context);
   requests_ = share_requests(context.comm, [&] {
     prompts_ = read_prompts(config.generate.prompts);
-    tokenizer_ = find_tokenizer(config.model.path);
+    if (tokenizer_ == nullptr) tokenizer_ = find_tokenizer(config.model.path);
     encode_prompts(prompts_, tokenizer_.get(), config.model.path,
                    config.generate.chat ? PromptKind::kChat : PromptKind::kPlain);
     require_answerable(prompts_, model, positions);
@@ -57,15 +59,33 @@ void TrainSamples::keep_samples_until(std::int64_t step) const {
   write_text_file(file, kept);
 }
 
-void TrainSamples::after_step(std::int64_t step) {
-  if (forward_ == nullptr || step % context_.config().generate.every_steps != 0) return;
-  static_cast<void>(
-      generate(*forward_, requests_, options_, {}, [&](const Generation& answer) { take(step, answer); }));
+std::vector<SampleRow> TrainSamples::after_step(std::int64_t step) {
+  std::vector<SampleRow> rows;
+  if (forward_ == nullptr || step % context_.config().generate.every_steps != 0) return rows;
+  static_cast<void>(generate(*forward_, requests_, options_, listener(), [&](const Generation& answer) {
+    take(step, answer);
+    rows.push_back({step, static_cast<std::int64_t>(answer.request), answer.tokens});
+  }));
+  return rows;
+}
+
+/// Ends answers at generate.stop.
+TokenListener TrainSamples::listener() const {
+  const std::vector<std::string>& stops = context_.config().generate.stop;
+  if (stops.empty()) return {};
+  return [this, &stops, texts = std::map<std::size_t, AnswerText>()](std::size_t request,
+                                                                     std::int64_t token) mutable {
+    AnswerText& text = texts.try_emplace(request, *tokenizer_, stops).first->second;
+    static_cast<void>(text.add(token));
+    return text.has_stopped();
+  };
 }
 
 void TrainSamples::take(std::int64_t step, const Generation& answer) const {
   const Prompt& prompt = prompts_[answer.request];
-  const auto text = tokenizer_ ? std::optional(answer_text(*tokenizer_, {}, answer.tokens)) : std::nullopt;
+  const auto text =
+      tokenizer_ ? std::optional(answer_text(*tokenizer_, context_.config().generate.stop, answer.tokens))
+                 : std::nullopt;
   console::line("sample    step {}  prompt {}: {}", step, prompt.id,
                 text ? printable(*text) : fmt::format("{}", fmt::join(answer.tokens, ",")));
   nlohmann::json sample = to_json(prompt, answer, text);

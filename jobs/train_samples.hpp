@@ -4,6 +4,7 @@
 #include "generate/generator.hpp"
 #include "job/answers/model_text.hpp"
 #include "job/job.hpp"
+#include "metrics/schema.hpp"
 #include "train/trainer.hpp"
 
 #include <cstdint>
@@ -18,17 +19,22 @@ class TrainSamples {
   /// takes no memory. Of an earlier run's samples those of steps behind `steps_done` are taken away.
   TrainSamples(JobContext& context, Trainer& trainer, std::int64_t steps_done);
 
+  /// How many there are in so many steps.
+  [[nodiscard]] std::int64_t most(std::int64_t steps) const {
+    return forward_ == nullptr ? 0 : steps / context_.config().generate.every_steps * std::ssize(requests_);
+  }
   /// Collective over the context's communicator, between steps: answers the prompts if it is time. A line is printed for each,
-  /// and written to generate.output. Nothing that training reads is changed.
-  void after_step(std::int64_t step);
+  /// and written to generate.output. Nothing that training reads is changed. Returns them, on rank 0.
+  std::vector<SampleRow> after_step(std::int64_t step);
 
  private:
   void keep_samples_until(std::int64_t step) const;
   void take(std::int64_t step, const Generation& answer) const;
+  [[nodiscard]] TokenListener listener() const;
 
   JobContext& context_;
   std::vector<Prompt> prompts_;                       ///< on rank 0
-  std::shared_ptr<const text::Tokenizer> tokenizer_;  ///< there too; null if the model has none
+  std::shared_ptr<const text::Tokenizer> tokenizer_;  ///< there, or on all ranks; null if the model has none
   std::vector<GenerationRequest> requests_;
   GenerationOptions options_;
   std::unique_ptr<CachedForward> forward_;  ///< null if there are no samples

@@ -3,7 +3,7 @@
 #   tools/test.sh           packages, format, shell scripts, release build and tests, the sources that need CUDA and NCCL
 #                           compiled, clang-tidy over the files that the last commits changed, the folders without LibTorch under
 #                           ASan and UBSan, 20 s of each fuzz target, side by side
-#   tools/test.sh --full    also a build file by file (the others compile several at a time, where one may lean on
+#   tools/test.sh --full    also the quickstart and what its model has learnt, a build file by file (the others compile several at a time, where one may lean on
 #                           another's includes), clang-tidy over every file, what runs threads of its own under ThreadSanitizer, the
 #                           numeric tests under every kernel choice of the libraries below, and the whole project under ASan and UBSan
 # All phases run even if one fails; the exit status is 0 only if none did.
@@ -109,6 +109,8 @@ test_sanitized_core() {
   run_tests build/sanitized
 }
 
+test_quickstart() { tools/quickstart.sh && tests/check_quickstart.py; }
+
 test_sanitized_whole() { build_sanitized build/asan && run_tests build/asan; }
 
 # A fuzz target is tests/X/fuzz_NAME.cpp, an executable of that name under SLUICE_FUZZ=ON; tests/X/corpus_NAME are its seeds.
@@ -158,6 +160,7 @@ phase "fuzz targets" run_fuzzers
 if $full; then
   phase "clang-tidy, every file" tools/tidy.sh --full
   phase "file by file" build_file_by_file
+  phase "quickstart, and what it has learnt" test_quickstart
   phase "ThreadSanitizer" test_threads
   phase "numbers under every kernel choice" tests/sweep_processors.sh build/release
   phase "ASan and UBSan, everything" test_sanitized_whole

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -207,7 +208,7 @@ Parsed<std::vector<std::string>> Texts::parse(const Value& value) const {
     return {};  // an empty list holds no numbers either
   }
   for (const std::string& text : texts)
-    if (text.empty() || printable(text, text.size()) != text) return {};
+    if (text.empty() || (!may_have_control_characters && printable(text, text.size()) != text)) return {};
   return {texts};
 }
 

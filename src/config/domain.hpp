@@ -138,8 +138,10 @@ struct Paths {
   [[nodiscard]] std::string later() const { return ""; }
 };
 
-/// One text without control characters, or a list of some; "" and [] are none.
+/// One text, or a list of some; "" and [] are none.
 struct Texts {
+  bool may_have_control_characters = false;
+
   [[nodiscard]] Parsed<std::vector<std::string>> parse(const Value& value) const;
   [[nodiscard]] Value spell(const std::vector<std::string>& texts) const;
   [[nodiscard]] std::string expected() const { return "a text or a list of texts, or \"\" for none"; }

@@ -28,7 +28,8 @@ struct ModelSettings {
   DType dtype = DType::kBFloat16;
   ModelInit init = ModelInit::kCheckpoint;
   std::int64_t init_seed = 0;
-  std::filesystem::path adapter;  ///< directory of an adapter to compute with; "" = none. Training has lora.start
+  std::filesystem::path
+      adapter;  ///< directory of an adapter to compute with; "" = none. Training has lora.start
 };
 
 struct ParallelSettings {
@@ -170,6 +171,7 @@ struct GenerateSettings {
   double min_p = 0;
   double repetition_penalty = 1;
   std::int64_t seed = 0;
+  std::vector<std::string> stop{};  ///< none of them is empty
   bool chat = false;
   bool ignore_eos = false;
 };

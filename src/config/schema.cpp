@@ -405,6 +405,8 @@ Table generate_table() {
       .key("repetition_penalty", &GenerateSettings::repetition_penalty, Real{0.01, 100},
            "positive logits of tokens that are there already are divided by it, others multiplied; 1 = none")
       .key("seed", &GenerateSettings::seed, Integer{0, kAnyInteger}, "of the draws")
+      .key("stop", &GenerateSettings::stop, Texts{.may_have_control_characters = true},
+           "a text or a list: the first of them ends an answer, and is not part of it")
       .key("chat", &GenerateSettings::chat, Flag{}, "put prompts into the model's chat template")
       .key("ignore_eos", &GenerateSettings::ignore_eos, Flag{},
            "take the model's end-of-text token for any other, so that answers have max_tokens")

@@ -68,7 +68,7 @@ at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
       ops::route(x, parameters.router, options, record.chosen, {probability_grad, record.counted});
   if (!record.chosen.defined()) {
     record.chosen = routing.experts;
-    add_routing(routing, record.counted, config.experts, sums);
+    if (sums.expert_tokens.defined()) add_routing(routing, record.counted, config.experts, sums);
   }
   ops::Experts experts(x, parameters.experts, routing, exchange, d_out);
   if (!parameters.shared) return experts.output();

@@ -32,7 +32,7 @@ struct MoeParameters {
 /// The weights of a layer with experts.
 [[nodiscard]] MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer);
 
-/// Sums of one or more routings: what the load-balancing loss is made of.
+/// Sums of one or more routings: what the load-balancing loss is made of. Undefined where nobody wants them.
 struct RoutingSums {
   at::Tensor expert_tokens;     ///< [experts] int64: tokens (times k) that chose each expert
   at::Tensor probability_sums;  ///< [experts] float64: sum over tokens of the router's probabilities

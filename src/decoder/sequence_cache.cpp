@@ -52,6 +52,11 @@ void SequenceCache::clear(std::int64_t slot) {
   }
 }
 
+bool SequenceCache::can_be_shortened() const {
+  return std::ranges::all_of(layers_,
+                             [](const auto& layer) { return std::holds_alternative<AttentionCache>(layer); });
+}
+
 std::int64_t SequenceCache::bytes() const {
   std::int64_t bytes = 0;
   for (const auto& layer : layers_) {

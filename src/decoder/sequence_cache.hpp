@@ -42,6 +42,9 @@ class SequenceCache {
   /// A sequence begins anew in this slot.
   void clear(std::int64_t slot);
 
+  /// Whether the last tokens of a sequence can be taken back: keys and values lie side by side, states have all tokens in one.
+  [[nodiscard]] bool can_be_shortened() const;
+
   [[nodiscard]] AttentionCache& attention(int layer) {
     return std::get<AttentionCache>(layers_[static_cast<std::size_t>(layer)]);
   }

@@ -2,10 +2,12 @@
 
 #include "base/error.hpp"
 #include "ops/buffers/host_values.hpp"
+#include "ops/runtime/no_view_tracking.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
@@ -33,22 +35,33 @@ CachedForward::CachedForward(StageBinder& binder, const ModelConfig& model, std:
     : binder_(binder),
       decoder_(model, binder.views(), positions),
       cache_(model, slots, positions, binder.weights().dtype()),
-      lengths_(static_cast<std::size_t>(slots), 0) {}
+      sequences_(static_cast<std::size_t>(slots)) {}
 
 void CachedForward::clear(std::int64_t slot) {
   cache_.clear(slot);
-  lengths_[static_cast<std::size_t>(slot)] = 0;
+  sequences_[static_cast<std::size_t>(slot)].clear();
+}
+
+void CachedForward::keep_beginning(std::int64_t slot, std::span<const std::int64_t> ids) {
+  SLUICE_ASSERT(!ids.empty(), "a sequence without tokens");
+  std::vector<std::int64_t>& held = sequences_[static_cast<std::size_t>(slot)];
+  const auto before_last = ids.first(ids.size() - 1);
+  const auto kept = std::ranges::mismatch(held, before_last).in1 - held.begin();
+  if (kept < std::ssize(held) && !cache_.can_be_shortened()) return clear(slot);
+  held.resize(static_cast<std::size_t>(kept));
 }
 
 at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted) {
   const at::NoGradGuard no_grad;
+  const ops::NoViewTracking no_view_tracking;
   binder_.begin_pass(OffloadedUnits::Pass::kForward);
   std::vector<SequencePart> parts;
   for (const NewTokens& part : news) {
-    std::int64_t& length = lengths_[static_cast<std::size_t>(part.slot)];
-    parts.push_back({part.slot, length, std::ssize(part.ids)});
-    length += std::ssize(part.ids);
-    SLUICE_ASSERT(!part.ids.empty() && length <= positions(), "{} tokens of {}", length, positions());
+    std::vector<std::int64_t>& sequence = sequences_[static_cast<std::size_t>(part.slot)];
+    parts.push_back({part.slot, std::ssize(sequence), std::ssize(part.ids)});
+    sequence.insert(sequence.end(), part.ids.begin(), part.ids.end());
+    SLUICE_ASSERT(!part.ids.empty() && std::ssize(sequence) <= positions(), "{} tokens of {}",
+                  sequence.size(), positions());
   }
   at::Tensor logits = head(layers(embed(ids_of(news)), parts), parts, wanted);
   std::int64_t broken = at::isfinite(logits).all().item<bool>() ? 0 : 1;
@@ -74,11 +87,11 @@ at::Tensor CachedForward::layers(at::Tensor hidden, std::span<const SequencePart
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
     const StageBinder::GatheredStage bound(binder_, binder_.stages().layers[static_cast<std::size_t>(layer)],
                                            &binder_.stages().after(layer));
-    RoutingSums unused = decoder_.no_routing(layer);
+    RoutingSums unwanted;
     RoutingRecord record;
     if (hidden.defined())
       hidden = decoder_.mlp_sublayer(layer, decoder_.token_mixer(layer, hidden, parts, rotary, cache_),
-                                     record, unused, {}, binder_.exchange());
+                                     record, unwanted, {}, binder_.exchange());
     for (std::size_t round = tokens.size(); round < rounds; ++round)
       decoder_.participate_without_tokens(layer, binder_.exchange());
   }

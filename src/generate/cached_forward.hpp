@@ -40,11 +40,15 @@ class CachedForward {
 
   /// The next tokens that are appended to a slot begin a sequence.
   void clear(std::int64_t slot);
+  /// The next tokens that are appended to a slot go on with these, of which the slot keeps as many as it has from an earlier sequence
+  /// that began with them too, but for the last, which is to be computed. How many it keeps: length(). With states, which cannot be
+  /// taken back, that is all of the earlier sequence or nothing.
+  void keep_beginning(std::int64_t slot, std::span<const std::int64_t> ids);
   /// Tokens of the slot's sequence.
   [[nodiscard]] std::int64_t length(std::int64_t slot) const {
-    return lengths_[static_cast<std::size_t>(slot)];
+    return std::ssize(sequences_[static_cast<std::size_t>(slot)]);
   }
-  [[nodiscard]] std::int64_t slots() const { return std::ssize(lengths_); }
+  [[nodiscard]] std::int64_t slots() const { return std::ssize(sequences_); }
   [[nodiscard]] std::int64_t positions() const { return cache_.positions(); }
   [[nodiscard]] Communicator& comm() const { return binder_.comm(); }
 
@@ -56,7 +60,7 @@ class CachedForward {
   StageBinder& binder_;
   Decoder decoder_;
   SequenceCache cache_;
-  std::vector<std::int64_t> lengths_;  ///< by slot
+  std::vector<std::vector<std::int64_t>> sequences_;  ///< ids, by slot
 };
 
 }  // namespace sluice

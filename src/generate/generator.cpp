@@ -63,7 +63,10 @@ void Answering::fill_slots() {
     const std::int64_t tokens = std::ssize(request.prompt);
     SLUICE_ASSERT(tokens > 0 && tokens < forward_.positions(), "a prompt of {} tokens for {} positions",
                   tokens, forward_.positions());
-    forward_.clear(static_cast<std::int64_t>(slot));
+    if (options_.continues_sequences)
+      forward_.keep_beginning(static_cast<std::int64_t>(slot), request.prompt);
+    else
+      forward_.clear(static_cast<std::int64_t>(slot));
     slots_[slot] = Sequence{next_, TokenSampler(options_.sampler, request.number), request.prompt, tokens};
     next_ += static_cast<std::size_t>(forward_.comm().size());
   }

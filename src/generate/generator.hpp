@@ -21,6 +21,9 @@ struct GenerationOptions {
   std::int64_t max_tokens = 256;           ///< of an answer
   std::vector<std::int64_t> end_tokens{};  ///< any of them ends an answer, and is not part of it
   std::int64_t pass_tokens = 512;          ///< that a rank takes through the model at once, at most
+  /// Prompts go on where earlier ones, which began alike, have ended in the same slot: what the slot has of them is not computed
+  /// again. Else an answer does not depend on what was answered before it, not even in its rounding.
+  bool continues_sequences = false;
 };
 
 /// Why an answer ended.

@@ -35,6 +35,8 @@ std::optional<MetricsWriter> open_metrics(JobContext& context, const std::option
   header.documents = expected.documents;
   header.held_out_files = expected.held_out_files;
   header.sources = expected.sources;
+  header.samples = expected.samples;
+  header.sample_tokens = context.config().generate.max_tokens;
   header.phases.assign(kPhaseNames.begin(), kPhaseNames.end());
   header.moe_layers = model.config.moe_layer_count();
   header.experts = model.config.experts;
@@ -79,6 +81,10 @@ void RunMetrics::append(const std::vector<EvaluationRow>& documents, const Evalu
     writer_->write_total(total);
   });
   lack_ = refusal_;
+}
+
+void RunMetrics::append(const SampleRow& sample) {
+  if (!attempt([&] { writer_->append(sample); })) lack_ = refusal_;
 }
 
 /// A part at a time, so that a long list costs no more with each refusal.

@@ -20,6 +20,7 @@ struct ExpectedRows {
   std::int64_t documents = 0;
   std::int64_t held_out_files = 0;
   std::int64_t sources = 0;  ///< of tokens that are trained on
+  std::int64_t samples = 0;
 };
 
 /// Creates the metrics file on rank 0 and fills /load if there is a report; nothing on other ranks.
@@ -39,6 +40,9 @@ class RunMetrics {
 
   /// A row that is refused is missing from then on.
   void append(const TrainRow& row);
+
+  /// A sample that is refused is missing.
+  void append(const SampleRow& sample);
 
   /// Documents that are refused stay here, and go ahead of the next ones.
   void append(const std::vector<EvaluationRow>& documents, const EvaluationRow& total);

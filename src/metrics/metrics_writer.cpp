@@ -95,6 +95,7 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& path, const MetricsHea
   create_steps(header);
   create_load(header.world_size);
   create_evaluation(header.documents);
+  create_samples(header);
   file_.flush();
   std::error_code error;
   std::filesystem::rename(unfinished_name(path), path, error);
@@ -119,6 +120,12 @@ void MetricsWriter::create_evaluation(std::int64_t documents) {
   documents_.emplace(file_, plain_columns(evaluation_columns(/*total=*/false)), documents);
   for (const EvaluationColumn& column : evaluation_columns(/*total=*/true))
     totals_.push_back(create_unknown(file_, column.column, 1));
+}
+
+void MetricsWriter::create_samples(const MetricsHeader& header) {
+  if (header.samples == 0) return;
+  sample_columns_ = sample_columns(header.sample_tokens);
+  samples_.emplace(file_, plain_columns(sample_columns_), header.samples);
 }
 
 void MetricsWriter::write_load(const LoadTable& table) {
@@ -150,6 +157,13 @@ void MetricsWriter::append(const std::vector<EvaluationRow>& documents) {
   if (!documents.empty()) documents_->append(file_, std::ssize(documents), by_column(documents));
 }
 
+void MetricsWriter::append(const SampleRow& sample) {
+  SLUICE_ASSERT(samples_, "{} was not made for samples", file_.name());
+  std::vector<MetricValues> values;
+  for (const SampleColumn& column : sample_columns_) values.push_back(column.values(sample));
+  samples_->append(file_, 1, values);
+}
+
 void MetricsWriter::write_total(const EvaluationRow& total) {
   SLUICE_ASSERT(documents_, "{} was not made for an evaluation", file_.name());
   const std::vector<EvaluationColumn> columns = evaluation_columns(/*total=*/true);
@@ -161,6 +175,7 @@ void MetricsWriter::write_total(const EvaluationRow& total) {
 void MetricsWriter::close() {
   steps_.reset();
   documents_.reset();
+  samples_.reset();
   load_datasets_.clear();
   totals_.clear();
   file_.close();

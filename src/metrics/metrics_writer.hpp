@@ -29,6 +29,9 @@ class MetricsWriter {
   /// Adds documents. As append() of a step.
   void append(const std::vector<EvaluationRow>& documents);
 
+  /// Adds what prompts were answered with. As append() of a step.
+  void append(const SampleRow& sample);
+
   /// Says what all documents so far come to. Error(kIo) as above.
   void write_total(const EvaluationRow& total);
 
@@ -42,12 +45,15 @@ class MetricsWriter {
   void create_load(int world_size);
   void tell_rows() noexcept;
   void create_evaluation(std::int64_t documents);
+  void create_samples(const MetricsHeader& header);
 
   hdf5::File file_;
   std::vector<StepColumn> step_columns_;
   std::optional<RowTable> steps_;
   std::vector<hdf5::Dataset> load_datasets_;
   std::optional<RowTable> documents_;
+  std::vector<SampleColumn> sample_columns_;
+  std::optional<RowTable> samples_;
   std::vector<hdf5::Dataset> totals_;
 };
 

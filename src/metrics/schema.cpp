@@ -169,4 +169,20 @@ std::vector<EvaluationColumn> evaluation_columns(bool total) {
   };
 }
 
+std::vector<SampleColumn> sample_columns(std::int64_t tokens) {
+  const auto ids = [tokens](const SampleRow& row) {
+    std::vector<std::int64_t> padded = row.tokens;
+    padded.resize(static_cast<std::size_t>(tokens), -1);
+    return MetricValues(padded);
+  };
+  return {
+      {{"/samples/prompt", DType::kInt64, "1", "Which of the prompts was answered, from 0"},
+       scalar(&SampleRow::prompt)},
+      {{"/samples/tokens", DType::kInt64, "1", "Ids of the answer, -1 behind its end", {tokens}}, ids},
+      {{"/samples/step", DType::kInt64, "1",
+        "Steps that were done when it was answered. Written after the other columns"},
+       scalar(&SampleRow::step)},
+  };
+}
+
 }  // namespace sluice

@@ -24,6 +24,8 @@ struct MetricsHeader {
   std::int64_t documents = 0;       ///< that will be evaluated; 0: no /evaluate
   std::int64_t held_out_files = 0;  ///< evaluated while training; 0: no /train/held_out_loss
   std::int64_t sources = 0;         ///< token files that are trained on; 0: no /train/epochs
+  std::int64_t samples = 0;         ///< answers while training, at most; 0: no /samples
+  std::int64_t sample_tokens = 0;   ///< of each, at most
 };
 
 /// One step.
@@ -69,6 +71,13 @@ struct EvaluationRow {
   double perplexity = 0;  ///< NaN without tokens
 };
 
+/// What a model that is being trained answered to a prompt.
+struct SampleRow {
+  std::int64_t step = 0;
+  std::int64_t prompt = 0;             ///< its place among the prompts
+  std::vector<std::int64_t> tokens{};  ///< ids
+};
+
 /// A dataset [n, row_shape...].
 struct Column {
   std::string path;
@@ -87,6 +96,7 @@ struct ColumnOf {
 using StepColumn = ColumnOf<TrainRow>;
 using LoadColumn = ColumnOf<LoadTable>;  ///< a dataset [ranks] that is no table of rows
 using EvaluationColumn = ColumnOf<EvaluationRow>;
+using SampleColumn = ColumnOf<SampleRow>;
 
 /// A dataset that an earlier version called otherwise, and is reached by both names.
 struct FormerName {
@@ -101,5 +111,7 @@ struct FormerName {
 [[nodiscard]] std::vector<LoadColumn> load_columns();
 /// Of each document [documents]; `total` instead those of all documents together [1], named "total_...".
 [[nodiscard]] std::vector<EvaluationColumn> evaluation_columns(bool total);
+/// Of samples of at most so many tokens. /samples/step is the last.
+[[nodiscard]] std::vector<SampleColumn> sample_columns(std::int64_t tokens);
 
 }  // namespace sluice

@@ -9,12 +9,16 @@
 namespace sluice::ops {
 namespace {
 
+at::Tensor activate(const at::Tensor& gate, const at::Tensor& up) {
+  at::Tensor out = at::empty_like(gate);
+  cpu::swiglu_rows(gate, up, out);
+  return out;
+}
+
 struct SwiGlu : node::Function<SwiGlu> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& gate, const at::Tensor& up) {
-    at::Tensor out = at::empty_like(gate);
-    cpu::swiglu_rows(gate, up, out);
     context->save_for_backward({gate, up});
-    return out;
+    return activate(gate, up);
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
@@ -30,6 +34,7 @@ struct SwiGlu : node::Function<SwiGlu> {
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   SLUICE_ASSERT(gate.dim() == 2 && gate.sizes() == up.sizes(), "gate and up are matrices of one shape");
+  if (!node::wants_graph(gate) && !node::wants_graph(up)) return activate(gate.contiguous(), up.contiguous());
   return SwiGlu::apply(gate.contiguous(), up.contiguous());
 }
 

@@ -7,8 +7,8 @@
 #include "ops/cpu/swiglu_rows.hpp"
 #include "ops/matmul.hpp"
 #include "ops/node.hpp"
+#include "ops/runtime/no_view_tracking.hpp"
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -154,24 +154,26 @@ class Pass {
     at::Tensor inputs, gate_up;
   };
 
-  Entered enter(const cpu::RowBlock& block) {
-    const Entered entered{buffers_->inputs(block.padded), buffers_->gate_up(block.padded)};
-    cpu::take_rows(tokens_.x, block, tokens_.experts.size(1), entered.inputs);
+  /// Of the block's first `rows` rows.
+  Entered enter(const cpu::RowBlock& block, std::int64_t rows) {
+    const Entered entered{buffers_->inputs(rows), buffers_->gate_up(rows)};
+    cpu::take_rows(tokens_.x, block, tokens_.experts.size(1), buffers_->inputs(block.padded));
     multiply(parameters_.gate_up, block.expert, entered.inputs, entered.gate_up);
     return entered;
   }
 
   void forward(const cpu::RowBlock& block) {
-    const at::Tensor gate_up = enter(block).gate_up;
-    const at::Tensor activation = buffers_->activation(block.padded);
+    const std::int64_t rows = block.count <= kFewRows ? block.count : block.padded;
+    const at::Tensor gate_up = enter(block, rows).gate_up;
+    const at::Tensor activation = buffers_->activation(rows);
     cpu::swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
-    const at::Tensor outputs = buffers_->outputs(block.padded);
+    const at::Tensor outputs = buffers_->outputs(rows);
     multiply(parameters_.down, block.expert, activation, outputs);
     cpu::add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
   void backward(const cpu::RowBlock& block) {
-    const auto [inputs, gate_up] = enter(block);
+    const auto [inputs, gate_up] = enter(block, block.padded);
     const at::Tensor d_outputs = buffers_->outputs(block.padded);
     cpu::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
     const at::Tensor activation = buffers_->activation(block.padded);
@@ -193,9 +195,6 @@ class Pass {
   at::Tensor sums_, d_weights_;
   std::int64_t completed_ = 0;  ///< experts whose gradients are complete
 };
-
-/// The many views of a pass need no graph, nor the half of the time that looking for one takes.
-using NoViewTracking = at::AutoDispatchBelowADInplaceOrView;
 
 /// The tokens have been sent.
 at::Tensor receive_and_run(const ExpertParameters& parameters, TokenExchange& exchange) {
@@ -290,10 +289,18 @@ Experts::Experts(const at::Tensor& x, const ExpertParameters& parameters, const 
   const at::Tensor &gate_up = parameters.gate_up.base.value, &down = parameters.down.base.value;
   SLUICE_ASSERT(gate_up.size(1) == 2 * down.size(2) && gate_up.size(2) == x.size(1),
                 "experts of {} by {} for rows of {}", gate_up.size(1), gate_up.size(2), x.size(1));
-  sent_ = First::apply(tokens_.x, tokens_.weights, Unseen{parameters_, tokens_, &exchange_});
+  if (wants_graph())
+    sent_ = First::apply(tokens_.x, tokens_.weights, Unseen{parameters_, tokens_, &exchange_});
+  else
+    send(tokens_, exchange_);
+}
+
+bool Experts::wants_graph() const {
+  return node::wants_graph(tokens_.x) || node::wants_graph(tokens_.weights);
 }
 
 at::Tensor Experts::output() {
+  if (!wants_graph()) return receive_and_run(parameters_, exchange_);
   return Last::apply(sent_, Unseen{parameters_, std::exchange(tokens_, {}), &exchange_});
 }
 

@@ -52,6 +52,8 @@ class Experts {
   [[nodiscard]] at::Tensor output();
 
  private:
+  [[nodiscard]] bool wants_graph() const;
+
   ExpertParameters parameters_;
   ExpertTokens tokens_;
   TokenExchange& exchange_;

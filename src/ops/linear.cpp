@@ -69,8 +69,10 @@ at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose) {
   SLUICE_ASSERT(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1),
                 "a product of rows of {} with a weight of {} columns", x.size(-1), weight.size(-1));
   // oneDNN's fast kernels take dense matrices alone.
-  return w.change ? ChangedLinear::apply(x.contiguous(), w, purpose)
-                  : Linear::apply(x.contiguous(), w.base, purpose);
+  const at::Tensor rows = x.contiguous();
+  if (w.change) return ChangedLinear::apply(rows, w, purpose);
+  if (purpose == Purpose::kOutput && !node::wants_graph(x)) return ops::matmul(rows, weight.t());
+  return Linear::apply(rows, w.base, purpose);
 }
 
 }  // namespace sluice::ops

@@ -10,13 +10,21 @@
 namespace sluice::ops {
 namespace {
 
+struct Normalised {
+  at::Tensor rows, scales;
+};
+
+Normalised normalise(const at::Tensor& x, const Parameter& weight, double eps, NormWeight kind) {
+  const Normalised out{at::empty_like(x), at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat))};
+  cpu::norm_rows(x, weight.value, eps, kind, out.rows, out.scales);
+  return out;
+}
+
 struct RmsNorm : node::Function<RmsNorm> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& input, const Parameter& weight,
                             double eps, NormWeight kind) {
     const at::Tensor x = input.contiguous();
-    at::Tensor y = at::empty_like(x);
-    const at::Tensor scales = at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
-    cpu::norm_rows(x, weight.value, eps, kind, y, scales);
+    const auto [y, scales] = normalise(x, weight, eps, kind);
     context->save_for_backward({x, scales});
     context->saved_data["kind"] = static_cast<std::int64_t>(kind);
     node::keep(context, "weight", weight);
@@ -40,6 +48,7 @@ struct RmsNorm : node::Function<RmsNorm> {
 at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps, NormWeight kind) {
   SLUICE_ASSERT(weight.value.is_contiguous() && weight.value.numel() == x.size(-1),
                 "norm weight of {} for rows of {}", weight.value.numel(), x.size(-1));
+  if (!node::wants_graph(x)) return normalise(x.contiguous(), weight, eps, kind).rows;
   return RmsNorm::apply(x, weight, eps, kind);
 }
 

@@ -44,6 +44,7 @@ at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table) {
   SLUICE_ASSERT(x.dim() == 4 && x.size(1) <= table.cos.size(0) && x.size(3) >= 2 * table.cos.size(1),
                 "a rotary table of {} positions and {} angles for {} positions and heads of {}",
                 table.cos.size(0), table.cos.size(1), x.size(1), x.size(3));
+  if (!node::wants_graph(x)) return rotate(x.contiguous(), table, cpu::Turn::kForward);
   return Rotary::apply(x.contiguous(), table);
 }
 

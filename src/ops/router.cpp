@@ -127,7 +127,8 @@ Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options
   SLUICE_ASSERT(options.experts_per_token >= 1 && options.experts_per_token <= w.base.value.size(0),
                 "{} of {} experts per token", options.experts_per_token, w.base.value.size(0));
   Routing routing = decide(x, w, options, chosen);
-  routing.weights = Weights::apply(x, Weights::Inputs{w, routing, options.normalize_weights, balance});
+  if (node::wants_graph(x))
+    routing.weights = Weights::apply(x, Weights::Inputs{w, routing, options.normalize_weights, balance});
   return routing;
 }
 

@@ -95,6 +95,7 @@ top_p = 0.9
 min_p = 0.1
 repetition_penalty = 1.1
 seed = 4
+stop = ["\n", "the end"]
 chat = true
 ignore_eos = true
 [export]

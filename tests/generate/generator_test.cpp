@@ -116,6 +116,50 @@ TEST(Generator, answers_end_where_they_must) {
   EXPECT_EQ(full.at(0).ending, Ending::kPositions);
 }
 
+/// How many passes it takes rank 0's slot to answer, and the answer, which only rank 0 has.
+struct Turn {
+  std::int64_t passes = 0;
+  std::vector<std::int64_t> answer;
+};
+
+Turn take_turn(Model& model, const std::vector<std::int64_t>& prompt, bool continues) {
+  const GenerationOptions options{.max_tokens = 6, .pass_tokens = 4, .continues_sequences = continues};
+  const std::vector<GenerationRequest> requests{{0, prompt}};
+  Turn turn;
+  generate(
+      model.forward, requests, options, {}, [&](const Generation& one) { turn.answer = one.tokens; },
+      [&] { return ++turn.passes == 0; });
+  std::int64_t count = std::ssize(turn.answer);
+  model.comm.broadcast(&count, sizeof count, 0).wait();
+  turn.answer.resize(static_cast<std::size_t>(count));
+  model.comm.broadcast(turn.answer.data(), count * std::int64_t{sizeof(std::int64_t)}, 0).wait();
+  return turn;
+}
+
+TEST(Generator, a_conversation_goes_on_where_it_was) {
+  for (const auto* const name : {"qwen3-tiny-tied", "qwen3_5-moe-tiny"}) {
+    Model model(name, 1, 40), fresh(name, 1, 40);
+    std::vector<std::int64_t> said{3, 14, 15, 92, 65, 35, 89, 79, 32};
+    const Turn first = take_turn(model, said, true);
+    EXPECT_EQ(first.passes, 3 + 5)
+        << "nine tokens, four at a time, then each token of the answer but the last";
+    said.insert(said.end(), first.answer.begin(), first.answer.end());
+    said.insert(said.end(), {38, 46, 26});
+    const Turn second = take_turn(model, said, true);
+    EXPECT_EQ(second.passes, 1 + 5) << "the answer's last token and three more";
+    const Turn anew = take_turn(fresh, said, false);
+    EXPECT_EQ(anew.passes, 5 + 5);
+    EXPECT_EQ(second.answer, anew.answer) << name;
+
+    said.resize(12);  // another answer than was given
+    said.insert(said.end(), {1, 2, 3, 4, 5, 6});
+    const Turn other = take_turn(model, said, true);
+    const bool has_states = name != std::string("qwen3-tiny-tied");
+    EXPECT_EQ(other.passes, (has_states ? 5 : 2) + 5) << "states cannot be taken back";
+    EXPECT_EQ(other.answer, take_turn(fresh, said, false).answer) << name;
+  }
+}
+
 TEST(Generator, ends_on_all_ranks_when_one_is_asked_to) {
   Model model("qwen3-tiny-tied", 2, 20);
   std::size_t answered = 0;

@@ -137,6 +137,13 @@ class Texts(GenerateTest):
         stopped = [json.loads(line) for line in self.stdout_of(2, *asked, "--json", "--stop", stop).splitlines()]
         self.assertEqual([answer["text"] for answer in stopped], [text.split(stop)[0] for text in plain])
         self.assertEqual(stopped[1]["ending"], "stop")
+        prompts = self.directory / "stopped.jsonl"
+        prompts.write_text('{"prompt": "Call me Ishmael."}\n{"prompt": "Some years ago"}\n')
+        job = self.write_job("stop.toml", job={"kind": "generate"}, model={"path": self.model, "dtype": "float32"},
+                             generate={"prompts": prompts, "max_tokens": 40, "temperature": 1, "positions": 80, "stop": ["never said", stop]})
+        self.expect(mpirun(2, SLUICE, "run", job), 0)
+        answers = [json.loads(line) for line in (self.output_of(job) / "answers.jsonl").read_text().splitlines()]
+        self.assertEqual({answer["prompt"]: answer["text"] for answer in answers}, dict(enumerate(answer["text"] for answer in stopped)))
         printed = self.stdout_of(1, *asked, "--stop", stop)
         self.assertEqual(printed, "".join(f"--- {i}\n{answer['text']}\n" for i, answer in enumerate(stopped)))
 
@@ -268,6 +275,11 @@ class Training(GenerateTest):
                                "--dtype", "float32", "--print-tokens")
         at_end = next(sample for sample in samples if sample["step"] == 6 and sample["id"] == 0)
         self.assertEqual(saved, words(at_end["tokens"]) + "\n")
+        with h5py.File(self.output_of(sampled) / "metrics.h5") as metrics, h5py.File(self.output_of(plain) / "metrics.h5") as without:
+            table = {name: column[:].tolist() for name, column in metrics["samples"].items()}
+            self.assertNotIn("samples", without)
+        told = {(step, prompt): tokens for step, prompt, tokens in zip(table["step"], table["prompt"], table["tokens"])}
+        self.assertEqual(told, {(sample["step"], {0: 0, "b": 1}[sample["id"]]): sample["tokens"] for sample in samples})
         self.assertFalse((self.output_of(plain) / "answers.jsonl").exists())
 
     def test_what_samples_take_is_planned(self):

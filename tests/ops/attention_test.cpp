@@ -1,5 +1,6 @@
 #include "ops/attention.hpp"
 
+#include "ops/cached_attention.hpp"
 #include "ops/cpu/tiles/block.hpp"
 #include "ops/op_check.hpp"
 
@@ -138,6 +139,20 @@ TEST(Attention, stays_finite_with_scores_beyond_the_range_of_exp) {
     const Tensors in = heads(1, 9, 2, 1, dtype);
     const at::Tensor y = attention(in[0] * 100, in[1] * 100, in[2], 1.0);
     EXPECT_TRUE(y.isfinite().all().item<bool>());
+  }
+}
+
+TEST(Attention, of_the_newest_tokens_is_that_of_all) {
+  constexpr std::int64_t kTokens = 700;
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor q = numbers({1, kTokens, 4, 32}, dtype), k = numbers({1, kTokens, 2, 32}, dtype, 2),
+                     v = numbers({1, kTokens, 2, 32}, dtype, 3);
+    const at::Tensor whole = attention(q, k, v, 0.2);
+    for (const std::int64_t newest : {1, 5, 47, 130, 699, 700}) {
+      const at::Tensor last = q[0].narrow(0, kTokens - newest, newest);
+      expect_close(cached_attention(last, k[0], v[0], 0.2), whole[0].narrow(0, kTokens - newest, newest),
+                   dtype == at::kFloat ? 1e-5 : 2e-2);
+    }
   }
 }
 

@@ -46,6 +46,19 @@ TEST(Matmul, takes_single_rows_and_columns) {
   expect_products(1, 1, 1);
 }
 
+TEST(Matmul, takes_every_number_of_few_rows) {
+  for (std::int64_t rows = 1; rows <= kFewRows + 1; ++rows) expect_products(rows, 70, 11);
+}
+
+TEST(Matmul, of_few_rows_is_the_same_for_a_row_whatever_lies_beside_it) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor rows = numbers({kFewRows, 83}, dtype), weight = numbers({21, 83}, dtype, 2);
+    const at::Tensor together = ops::matmul(rows, weight.t());
+    for (std::int64_t row = 0; row < kFewRows; ++row)
+      EXPECT_TRUE(ops::matmul(rows.narrow(0, row, 1), weight.t())[0].equal(together[row])) << row;
+  }
+}
+
 TEST(Matmul, of_nothing_is_nothing) {
   for (const at::ScalarType dtype : kDTypes) {
     EXPECT_EQ(ops::matmul(numbers({0, 4}, dtype), numbers({4, 3}, dtype)).sizes(), at::IntArrayRef({0, 3}));

@@ -53,12 +53,14 @@ nlohmann::json measure(const Arguments& arguments) {
         {"counted", "2 n^3 FLOP"}}},
       {"memory_counted",
        {{"copy", "8 bytes an element of b = a"},
+        {"read", "4 bytes an element of the sum of a"},
         {"update", "28 bytes an element of a, b and c += s * d in place: 16 read, 12 written"}}}};
   for (const int threads : std::set{1, arguments.threads}) {
     const bench::MemoryRates rates = bench::best_memory_rates(threads, arguments.array_bytes);
     out["memory"].push_back({{"threads", threads},
                              {"array_bytes", arguments.array_bytes},
                              {"copy_bytes_per_second", rates.copy},
+                             {"read_bytes_per_second", rates.read},
                              {"update_bytes_per_second", rates.update}});
   }
   return out;

@@ -11,6 +11,7 @@
 #include <ATen/ops/randn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -56,6 +57,13 @@ SLUICE_VECTOR_CLONES void update(float* __restrict a, float* __restrict b, float
   }
 }
 
+SLUICE_VECTOR_CLONES float sum(const float* from, std::int64_t count) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < count; ++i) sum += from[i];
+  return sum;
+}
+
 }  // namespace
 
 double best_product_rate(std::int64_t n) {
@@ -84,6 +92,21 @@ void MemoryPasses::copy() {
   });
 }
 
+float MemoryPasses::read() {
+  std::atomic<float> total = 0;
+  share_among_threads(elements_, [&](std::int64_t begin, std::int64_t end) {
+    // Four rows at a time, as a product of few rows does: more of memory is under way.
+    const std::int64_t quarter = (end - begin) / 4;
+    constexpr std::int64_t kPiece = 512;
+    float part = 0;
+    for (std::int64_t i = 0; i < quarter; i += kPiece)
+      for (std::int64_t row = 0; row < 4; ++row)
+        part += sum(arrays_[0] + begin + row * quarter + i, std::min(kPiece, quarter - i));
+    total += part;
+  });
+  return total;
+}
+
 void MemoryPasses::update() {
   share_among_threads(elements_, [this](std::int64_t begin, std::int64_t end) {
     bench::update(arrays_[0], arrays_[1], arrays_[2], arrays_[3], begin, end);
@@ -94,6 +117,7 @@ MemoryRates best_memory_rates(int threads, std::int64_t array_bytes) {
   at::set_num_threads(threads);
   MemoryPasses passes(array_bytes);
   return {static_cast<double>(passes.copy_bytes()) / best_seconds([&] { passes.copy(); }),
+          static_cast<double>(passes.read_bytes()) / best_seconds([&] { passes.read(); }),
           static_cast<double>(passes.update_bytes()) / best_seconds([&] { passes.update(); })};
 }
 

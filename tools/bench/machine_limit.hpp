@@ -19,9 +19,11 @@ class MemoryPasses {
  public:
   explicit MemoryPasses(std::int64_t array_bytes);
   void copy();    ///< b = a
+  float read();   ///< the sum of a
   void update();  ///< a, b and c += s * d, as an optimizer does
 
   [[nodiscard]] std::int64_t copy_bytes() const { return 8 * elements_; }
+  [[nodiscard]] std::int64_t read_bytes() const { return 4 * elements_; }
   [[nodiscard]] std::int64_t update_bytes() const { return 28 * elements_; }  ///< 16 read and 12 written
 
  private:
@@ -33,6 +35,7 @@ class MemoryPasses {
 /// Bytes per second between memory and cores, the best of several passes.
 struct MemoryRates {
   double copy = 0;
+  double read = 0;
   double update = 0;
 };
 

@@ -19,8 +19,7 @@ enum class AnswerForm : std::uint8_t {
 };
 
 struct GenerateRequest {
-  std::vector<Prompt> prompts;       ///< with their tokens
-  std::vector<std::string> stops{};  ///< texts: the first of them ends an answer, and is not part of it
+  std::vector<Prompt> prompts;                         ///< with their tokens
   std::shared_ptr<const text::Tokenizer> tokenizer{};  ///< null where the model has none, or none is needed
   AnswerForm form = AnswerForm::kText;
   bool is_conversation = false;  ///< prompts come from standard input, one after the answer to another

@@ -62,25 +62,27 @@ JobConfig job_of(const GenerateArguments& arguments, const fs::path& model) {
   overrides.insert(overrides.end(), arguments.overrides.begin(), arguments.overrides.end());
   JobConfig config = parse_job_config("", "sluice generate", overrides);
   config.job.output.clear();  // there is none
+  if (!arguments.stops.empty()) config.generate.stop = arguments.stops;
   if (config.memory.offload_path.empty()) config.memory.offload_path = fs::temp_directory_path();
   return config;
 }
 
 /// The prompts with their tokens, by the tokenizer of the model.
-GenerateRequest request_of(const GenerateArguments& arguments, const fs::path& model) {
+GenerateRequest request_of(const GenerateArguments& arguments, const JobConfig& config,
+                           const fs::path& model) {
   GenerateRequest request;
   request.is_conversation = arguments.is_conversation;
   request.system = arguments.system;
-  request.stops = arguments.stops;
   request.form = form_of(arguments);
   if (!request.is_conversation) request.prompts = prompts_of(arguments);
   const bool has_texts =
       std::ranges::any_of(request.prompts, &std::vector<std::int64_t>::empty, &Prompt::tokens);
-  if (has_texts || !request.stops.empty() || request.form != AnswerForm::kTokens)
+  const bool has_stops = !config.generate.stop.empty();
+  if (has_texts || has_stops || request.form != AnswerForm::kTokens)
     request.tokenizer = find_tokenizer(model);
-  if (!request.stops.empty() && request.tokenizer == nullptr)
+  if (has_stops && request.tokenizer == nullptr)
     fail(ExitCode::kBadData, "{}: found no tokenizer.json, which --stop needs", model.string());
-  if (std::ranges::find(request.stops, "") != request.stops.end())
+  if (std::ranges::find(arguments.stops, "") != arguments.stops.end())
     fail(ExitCode::kUsage, "--stop: found \"\", expected a text");
   if (request.is_conversation && request.tokenizer == nullptr)
     fail(ExitCode::kBadData, "{}: found no tokenizer.json, which a conversation needs", model.string());
@@ -109,7 +111,7 @@ Attempt prepare(const GenerateArguments& arguments) {
     const fs::path model = find_model(arguments.source);
     JobConfig config = job_of(arguments, model);
     exec_compute_program(config, arguments.words);
-    GenerateRequest request = request_of(arguments, model);
+    GenerateRequest request = request_of(arguments, config, model);
     make_room(config.generate, request);
     attempt.config = std::make_unique<JobConfig>(std::move(config));
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);

@@ -1,6 +1,7 @@
 #include "ops/cpu/matmul.hpp"
 
 #include "base/error.hpp"
+#include "ops/cpu/few_rows.hpp"
 #include "ops/cpu/kernel.hpp"
 #include "ops/cpu/onednn_matmul.hpp"
 #include "ops/cpu/tiles/block.hpp"
@@ -63,33 +64,6 @@ void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, I
     multiply_copies(out, a, b, into);
 }
 
-template <class T>
-SLUICE_VECTOR_CLONES float dot(const T* a, const T* b, std::int64_t width) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < width; ++i) sum += kernel::load(a[i]) * kernel::load(b[i]);
-  return sum;
-}
-
-/// One row times a weight whose rows are dense, b transposed: as each weight is used once, it is read where it lies. Matrix
-/// libraries lay it out for rows that are not there.
-bool is_row_times_weight(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
-  return a.size(0) == 1 && into == Into::kReplace && a.stride(1) == 1 && b.stride(0) == 1 &&
-         out.stride(1) == 1 && out.scalar_type() == a.scalar_type();
-}
-
-void multiply_row(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-  const std::int64_t depth = a.size(1), stride = b.stride(1);
-  kernel::dispatch(a, [&]<class T>(T) {
-    const T *row = a.data_ptr<T>(), *weight = b.data_ptr<T>();
-    T* sums = out.data_ptr<T>();
-    at::parallel_for(0, out.size(1), kernel::grain(depth), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        sums[i] = kernel::store<T>(dot(row, weight + i * stride, depth));
-    });
-  });
-}
-
 }  // namespace
 
 void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
@@ -102,8 +76,8 @@ void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Int
     if (into == Into::kReplace) target.zero_();
     return;
   }
-  if (is_row_times_weight(out, a, b, into))
-    multiply_row(out, a, b);
+  if (is_few_rows_times_weight(out, a, b, into))
+    multiply_few_rows(out, a, b);
   else if (a.scalar_type() == at::kBFloat16)
     multiply(out, a, b, into);
   else if (into == Into::kAdd)

@@ -43,11 +43,11 @@ struct SharedHead {
   [[nodiscard]] HeadRows keys(std::int64_t length) const { return {head, 1, 0, length, document}; }
 };
 
-/// Calls f(block) for the queries of all positions.
+/// Calls f(block) for the queries of positions [first, length).
 template <class F>
-void for_each_block(const SharedHead& shared, std::int64_t length, F&& f) {
+void for_each_block(const SharedHead& shared, std::int64_t first, std::int64_t length, F&& f) {
   const std::int64_t positions = block_positions(shared.group);
-  for (std::int64_t begin = 0; begin < length; begin += positions)
+  for (std::int64_t begin = first; begin < length; begin += positions)
     f(shared.queries(begin, std::min(positions, length - begin)));
 }
 
@@ -100,11 +100,12 @@ class BlockSums {
   at::Tensor output_;
 };
 
-void head_forward(const Sequence& sequence, const SharedHead& shared, double scale) {
+void head_forward(const Sequence& sequence, const SharedHead& shared, double scale,
+                  std::int64_t first_query) {
   const std::int64_t length = sequence.k.size(0);
   const at::Tensor k = take_rows(sequence.k, shared.keys(length));
   const at::Tensor v = take_rows(sequence.v, shared.keys(length));
-  for_each_block(shared, length, [&](const HeadRows& block) {
+  for_each_block(shared, first_query, length, [&](const HeadRows& block) {
     const at::Tensor queries = take_rows(sequence.q, block);
     BlockSums sums(block.rows(), k.size(1));
     for_each_tile(block, [&](std::int64_t first_key, std::int64_t keys) {
@@ -154,7 +155,7 @@ void head_backward(const Sequence& sequence, const SequenceGradients& d, const S
   const at::Tensor v = take_rows(sequence.v, shared.keys(length));
   const at::Tensor d_k = at::zeros(k.sizes(), at::kFloat);
   const at::Tensor d_v = at::zeros(k.sizes(), at::kFloat);
-  for_each_block(shared, length, [&](const HeadRows& block) {
+  for_each_block(shared, 0, length, [&](const HeadRows& block) {
     const BlockRows rows(sequence, d.out, block);
     const at::Tensor d_q = at::zeros(rows.queries.sizes(), at::kFloat);
     for_each_tile(block, [&](std::int64_t first_key, std::int64_t n) {
@@ -200,8 +201,10 @@ tiles::Heads tile_heads(const Sequence& s, const SharedHead& shared, double scal
           s.log_sums.data_ptr<float>() + query * s.log_sums.size(1)};
 }
 
-TileAttention tile_forward(const Sequence& s, const SharedHead& shared, double scale) {
-  return {tile_heads(s, shared, scale), kernel::bits(s.out) + shared.head * shared.group * s.k.size(2)};
+TileAttention tile_forward(const Sequence& s, const SharedHead& shared, double scale,
+                           std::int64_t first_query) {
+  return {tile_heads(s, shared, scale), kernel::bits(s.out) + shared.head * shared.group * s.k.size(2),
+          first_query};
 }
 
 TileGradients tile_backward(const Sequence& s, const SequenceGradients& d, const SharedHead& shared,
@@ -215,14 +218,15 @@ TileGradients tile_backward(const Sequence& s, const SequenceGradients& d, const
 }  // namespace
 
 void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums) {
+               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
+               std::int64_t first_query) {
   std::vector<TileAttention> on_tiles;
   for_each_head(q, k, documents, [&](std::int64_t s, const SharedHead& shared) {
     const Sequence sequence{q[s], k[s], v[s], out[s], log_sums[s]};
     if (fits_tiles(q))
-      on_tiles.push_back(tile_forward(sequence, shared, scale));
+      on_tiles.push_back(tile_forward(sequence, shared, scale, first_query));
     else
-      head_forward(sequence, shared, scale);
+      head_forward(sequence, shared, scale, first_query);
   });
   if (!on_tiles.empty()) tile_attention(on_tiles);
 }

@@ -4,12 +4,16 @@
 
 #include "ops/documents.hpp"
 
+#include <cstdint>
+
 namespace sluice::ops::cpu {
 
 /// out, as q, and log_sums [b, nq, L] float32, in which backward finds the logarithm of each query's sum; to
-/// what base is the processor's own affair.
+/// what base is the processor's own affair. Queries before the first that is wanted are not read, and what is made of them
+/// says nothing.
 void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums);
+               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
+               std::int64_t first_query = 0);
 
 /// Where the gradients of q, k and v go, dense and of their shapes and dtype.
 struct AttentionGradients {

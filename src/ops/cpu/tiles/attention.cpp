@@ -107,12 +107,13 @@ void attend(std::span<const TileAttention> wave) {
   };
   share_out(heads, 1, [&] { return pack; });
   const std::int64_t positions = positions_at_a_time(length, heads), parts = divide_up(length, positions);
+  const std::int64_t wanted = parts - wave[0].first_query / positions;
   const auto work = [&](std::int64_t head, std::int64_t item) {
     const auto i = static_cast<std::size_t>(head);
     const std::int64_t begin = (parts - 1 - item) * positions;  // those that see the most keys first
     attend(wave[i].heads, *sides[i], begin, std::min(begin + positions, length), wave[i].out);
   };
-  share_out(heads, parts, [&] { return work; });
+  share_out(heads, wanted, [&] { return work; });
 }
 
 }  // namespace

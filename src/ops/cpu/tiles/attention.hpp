@@ -14,6 +14,7 @@ namespace sluice::ops::cpu {
 struct TileAttention {
   tiles::Heads heads;
   std::uint16_t* out;
+  std::int64_t first_query = 0;  ///< those before it may be left out
 };
 
 /// Of heads that differ in their numbers and documents alone. Shares them out to all threads, with the same

@@ -1,0 +1,269 @@
+#include "ops/cpu/few_rows.hpp"
+
+#include "base/round.hpp"
+#include "ops/cpu/kernel.hpp"
+#include "ops/cpu/tiles/block.hpp"
+#include "ops/cpu/tiles/vectors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sluice::ops::cpu {
+namespace {
+
+constexpr std::int64_t kLanes = 16;
+using Lanes __attribute__((vector_size(64))) = float;
+using Words __attribute__((vector_size(64))) = std::uint32_t;
+
+/// Elements of a line of weights are so many vectors of floats. Of two bfloat16 numbers in a word the first is the lower half, and
+/// the second is a float but for bits that it does not have.
+template <class T>
+constexpr std::int64_t kLineVectors = std::int64_t{sizeof(float) / sizeof(T)};
+template <class T>
+constexpr std::int64_t kLine = kLanes* kLineVectors<T>;
+
+// By reference: how vectors are passed depends on the instructions that a function may use.
+SLUICE_ELEMENT void read_line(const float* from, Lanes (&line)[1]) {
+  std::memcpy(&line[0], from, sizeof(Lanes));
+}
+SLUICE_ELEMENT void read_line(const at::BFloat16* from, Lanes (&line)[2]) {
+  Words words;
+  std::memcpy(&words, from, sizeof(words));
+  const Words lower = words << 16, upper = words & 0xffff0000U;
+  std::memcpy(&line[0], &lower, sizeof(lower));
+  std::memcpy(&line[1], &upper, sizeof(upper));
+}
+
+/// Where sums_of() is: how far apart the lanes lie that it adds.
+enum class Stage : std::uint8_t { kWithinPairs, kOfPairs, kOfQuarters, kOfHalves };
+
+/// Half of the lanes of a and b, each added to another of its vector: those of a, then those of b, in turn or in parts.
+template <Stage kStage>
+SLUICE_ELEMENT void fold(const Lanes& a, const Lanes& b, Lanes& out) {
+  if constexpr (kStage == Stage::kWithinPairs)
+    out = __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29) +
+          __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+  else if constexpr (kStage == Stage::kOfPairs)
+    out = __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+          __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  else
+    out = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+          __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+}
+
+/// vectors[i] becomes the fold of 2 i and 2 i + 1; a last one is folded with itself.
+template <Stage kStage, std::int64_t kCount>
+SLUICE_ELEMENT void fold_all(Lanes* vectors) {
+  for (std::int64_t i = 0; 2 * i < kCount; ++i)
+    fold<kStage>(vectors[2 * i], vectors[kCount == 1 ? 0 : 2 * i + 1], vectors[i]);
+}
+
+/// The sum of the lanes of each of so many vectors (a power of two), which are destroyed; always in the same order.
+template <std::int64_t kCount>
+SLUICE_ELEMENT void sums_of(Lanes* vectors, float* out) {
+  static_assert(kCount == 1 || kCount == 2 || kCount == 4 || kCount == 8 || kCount == 16);
+  fold_all<Stage::kWithinPairs, kCount>(vectors);
+  fold_all<Stage::kOfPairs, std::max<std::int64_t>(1, kCount / 2)>(vectors);
+  fold_all<Stage::kOfQuarters, std::max<std::int64_t>(1, kCount / 4)>(vectors);
+  fold_all<Stage::kOfHalves, std::max<std::int64_t>(1, kCount / 8)>(vectors);
+  std::memcpy(out, vectors, sizeof(float) * kCount);
+}
+
+/// Rows of a weight, `stride` elements apart.
+template <class T>
+struct WeightRows {
+  const T* data;
+  std::int64_t stride;
+};
+
+template <class T>
+class LeftRows;
+template <class T, std::int64_t kRows, std::int64_t kWeights>
+void multiply_tile(const LeftRows<T>& left, std::int64_t first, const WeightRows<T>& weights, float* out);
+
+/// The rows of a product's left side as floats, lines in the order of line_of(), filled up with zeros to whole lines.
+template <class T>
+class LeftRows {
+ public:
+  explicit LeftRows(const at::Tensor& a) : depth_(a.size(1)) {
+    const auto line = static_cast<std::uint64_t>(kLine<T>);
+    padded_ = static_cast<std::int64_t>(round_up(static_cast<std::uint64_t>(depth_), line));
+    values_.resize(static_cast<std::size_t>(a.size(0) * padded_));
+    const kernel::Rows<T> rows(a);
+    for (std::int64_t row = 0; row < a.size(0); ++row)
+      lay_out(rows[row], depth_, values_.data() + row * padded_);
+  }
+  [[nodiscard]] const float* operator[](std::int64_t row) const { return values_.data() + row * padded_; }
+  [[nodiscard]] std::int64_t depth() const { return depth_; }
+
+  /// Sums of rows [first, first + kRows) with weights [0, kWeights), in out[row * kWeights + weight].
+  template <std::int64_t kRows, std::int64_t kWeights>
+  void multiply(std::int64_t first, const WeightRows<T>& weights, float* out) const {
+    multiply_tile<T, kRows, kWeights>(*this, first, weights, out);
+  }
+
+ private:
+  static void lay_out(const T* row, std::int64_t depth, float* out) {
+    constexpr std::int64_t kVectors = kLineVectors<T>;
+    for (std::int64_t i = 0; i < depth; ++i) {
+      const std::int64_t place = i % kLine<T>;
+      out[i - place + place % kVectors * kLanes + place / kVectors] = kernel::load(row[i]);
+    }
+  }
+
+  std::int64_t depth_, padded_ = 0;
+  std::vector<float> values_;
+};
+
+/// Sums of rows [first, first + kRows) with weights [0, kWeights), in sums[row * kWeights + weight].
+template <class T, std::int64_t kRows, std::int64_t kWeights>
+SLUICE_VECTOR_CLONES void multiply_tile(const LeftRows<T>& left, std::int64_t first,
+                                        const WeightRows<T>& weights, float* out) {
+  Lanes sums[kRows][kWeights];
+  for (auto& of_row : sums)
+    for (Lanes& sum : of_row) sum = Lanes{};
+  const auto add_line = [&](std::int64_t begin, const auto& weight_line) __attribute__((always_inline)) {
+    Lanes lines[kWeights][kLineVectors<T>];
+    for (std::int64_t w = 0; w < kWeights; ++w) read_line(weight_line(w), lines[w]);
+    for (std::int64_t r = 0; r < kRows; ++r)
+      for (std::int64_t v = 0; v < kLineVectors<T>; ++v) {
+        Lanes row[1];
+        read_line(left[first + r] + begin + v * kLanes, row);
+        for (std::int64_t w = 0; w < kWeights; ++w) sums[r][w] += row[0] * lines[w][v];
+      }
+  };
+  const std::int64_t depth = left.depth(), whole = depth - depth % kLine<T>;
+  for (std::int64_t begin = 0; begin < whole; begin += kLine<T>)
+    add_line(
+        begin, [&](std::int64_t w) __attribute__((always_inline)) {
+          const T* const line = weights.data + w * weights.stride + begin;
+          __builtin_prefetch(line + kWeights * weights.stride);  // the next tile's
+          return line;
+        });
+  if (whole < depth) {
+    T rest[kWeights][kLine<T>] = {};
+    for (std::int64_t w = 0; w < kWeights; ++w)
+      std::copy_n(weights.data + w * weights.stride + whole, depth - whole, rest[w]);
+    add_line(
+        whole, [&](std::int64_t w) __attribute__((always_inline)) { return &rest[w][0]; });
+  }
+  sums_of<kRows * kWeights>(&sums[0][0], out);
+}
+
+#ifdef SLUICE_TILES
+SLUICE_VECTORS_BEGIN
+
+/// The rows of a product's left side where they lie, for processors that multiply vectors of bfloat16.
+class PlainRows {
+ public:
+  explicit PlainRows(const at::Tensor& a) : data_(kernel::bits(a)), stride_(a.stride(0)), depth_(a.size(1)) {}
+
+  /// As multiply_tile().
+  template <std::int64_t kRows, std::int64_t kWeights>
+  SLUICE_TILES void multiply(std::int64_t first, const WeightRows<at::BFloat16>& weights, float* out) const {
+    Lanes sums[kRows][kWeights];
+    for (auto& of_row : sums)
+      for (Lanes& sum : of_row) sum = Lanes{};
+    const std::uint16_t* row = data_ + first * stride_;
+    const auto* weight = reinterpret_cast<const std::uint16_t*>(weights.data);
+    constexpr std::int64_t kLine = 32;
+    for (std::int64_t left = depth_; left > 0; left -= kLine, row += kLine, weight += kLine) {
+      if (left >= kLine)
+        add_line<kRows, kWeights>(row, weight, weights.stride, sums,
+                                  [](const std::uint16_t* from, __m512i& line)
+                                      SLUICE_TILES { line = _mm512_loadu_si512(from); });
+      else
+        add_line<kRows, kWeights>(row, weight, weights.stride, sums,
+                                  [=](const std::uint16_t* from, __m512i& line) SLUICE_TILES {
+                                    line = _mm512_maskz_loadu_epi16(tiles::lowest_bits(left), from);
+                                  });
+    }
+    sums_of<kRows * kWeights>(&sums[0][0], out);
+  }
+
+ private:
+  template <std::int64_t kRows, std::int64_t kWeights, class Read>
+  SLUICE_TILES __attribute__((always_inline)) inline void add_line(const std::uint16_t* rows,
+                                                                   const std::uint16_t* weights,
+                                                                   std::int64_t stride,
+                                                                   Lanes (&sums)[kRows][kWeights],
+                                                                   const Read& read) const {
+    __m512i lines[kWeights];
+    for (std::int64_t w = 0; w < kWeights; ++w) {
+      read(weights + w * stride, lines[w]);
+      __builtin_prefetch(weights + (kWeights + w) * stride);  // the next tile's
+    }
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      __m512i row;
+      read(rows + r * stride_, row);
+      for (std::int64_t w = 0; w < kWeights; ++w)
+        sums[r][w] = _mm512_dpbf16_ps(sums[r][w], reinterpret_cast<__m512bh>(row),
+                                      reinterpret_cast<__m512bh>(lines[w]));
+    }
+  }
+
+  const std::uint16_t* data_;
+  std::int64_t stride_, depth_;
+};
+
+SLUICE_VECTORS_END
+#endif
+
+/// The products of all rows with weights [begin, begin + kWeights).
+template <std::int64_t kWeights, class Left, class T, class Out>
+void multiply_weights(const Left& left, const WeightRows<T>& all, std::int64_t begin,
+                      const kernel::Rows<Out>& out, std::int64_t rows) {
+  const WeightRows<T> weights{all.data + begin * all.stride, all.stride};
+  std::array<float, 4 * kWeights> sums;
+  const auto multiply_rows = [&]<std::int64_t kRows>(std::int64_t first) {
+    left.template multiply<kRows, kWeights>(first, weights, sums.data());
+    for (std::int64_t r = 0; r < kRows; ++r)
+      kernel::store_row(sums.data() + r * kWeights, kWeights, out[first + r] + begin);
+    return kRows;
+  };
+  std::int64_t row = 0;
+  while (row + 4 <= rows) row += multiply_rows.template operator()<4>(row);
+  if (row + 2 <= rows) row += multiply_rows.template operator()<2>(row);
+  if (row < rows) multiply_rows.template operator()<1>(row);
+}
+
+template <class T, class Left, class Out>
+void multiply(const kernel::Rows<Out>& out, const Left& left, std::int64_t rows, const at::Tensor& b) {
+  constexpr std::int64_t kWeights = 4;  // at once: with four rows as many sums as registers hold
+  const WeightRows<T> weights{b.data_ptr<T>(), b.stride(1)};
+  at::parallel_for(0, divide_up(b.size(1), kWeights), kernel::grain(kWeights * b.size(0)),
+                   [&](std::int64_t first, std::int64_t last) {
+                     const std::int64_t end = std::min(last * kWeights, b.size(1));
+                     std::int64_t w = first * kWeights;
+                     for (; w + kWeights <= end; w += kWeights)
+                       multiply_weights<kWeights>(left, weights, w, out, rows);
+                     for (; w < end; ++w) multiply_weights<1>(left, weights, w, out, rows);
+                   });
+}
+
+}  // namespace
+
+bool is_few_rows_times_weight(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  return a.size(0) <= kFewRows && into == Into::kReplace && a.stride(1) == 1 && b.stride(0) == 1 &&
+         out.stride(1) == 1;
+}
+
+void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  kernel::dispatch(a, [&]<class T>(T) {
+    kernel::dispatch(out, [&]<class Out>(Out) {
+      const kernel::Rows<Out> target(out);
+#ifdef SLUICE_TILES
+      if constexpr (std::is_same_v<T, at::BFloat16>)
+        if (has_tiles()) return multiply<T>(target, PlainRows(a), a.size(0), b);
+#endif
+      multiply<T>(target, LeftRows<T>(a), a.size(0), b);
+    });
+  });
+}
+
+}  // namespace sluice::ops::cpu
