@@ -92,6 +92,10 @@ struct MemorySettings {
   std::filesystem::path offload_path;  ///< "" = job.output
 };
 
+struct DeviceSettings {
+  DeviceKind kind = DeviceKind::kAuto;
+};
+
 struct ScheduleSettings {
   ScheduleKind kind = ScheduleKind::kConstant;
   std::int64_t warmup_steps = 0;
@@ -183,6 +187,7 @@ struct JobConfig {
   TrainSettings train;
   OptimizerSettings optimizer;
   MemorySettings memory;
+  DeviceSettings device;
   ScheduleSettings schedule;
   CheckpointSettings checkpoint;
   EvaluateSettings evaluate;

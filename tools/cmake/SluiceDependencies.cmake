@@ -47,16 +47,21 @@ target_link_libraries(sluice_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
 target_compile_definitions(sluice_hdf5 INTERFACE ${HDF5_C_DEFINITIONS})
 add_library(sluice::hdf5 ALIAS sluice_hdf5)
 
+include(SluiceCuda)
+
 # ---- LibTorch ----------------------------------------------------------------------------------------
 if(SLUICE_TORCH)
+  # A CUDA LibTorch compiles for the GPUs of this machine unless it is told for which.
+  set(TORCH_CUDA_ARCH_LIST ${SLUICE_CUDA_ARCHITECTURES})
   find_package(Torch REQUIRED)
   # LibTorch's parallel loops live in its headers and run in one thread in code compiled without OpenMP.
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   separate_arguments(SLUICE_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
   add_library(sluice_torch INTERFACE)
-  target_link_libraries(sluice_torch INTERFACE ${TORCH_LIBRARIES} OpenMP::OpenMP_CXX)
+  sluice_torch_libraries(libraries)
+  target_link_libraries(sluice_torch INTERFACE ${libraries})
   target_include_directories(sluice_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-  target_compile_options(sluice_torch INTERFACE ${SLUICE_TORCH_FLAGS})
+  target_compile_options(sluice_torch INTERFACE ${SLUICE_TORCH_FLAGS} ${OpenMP_CXX_FLAGS})
   # GCC 14 takes the growth of a vector<bool> inside LibTorch's Function::apply() for an overrun.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION MATCHES "^14\\.")
     target_compile_options(sluice_torch INTERFACE -Wno-array-bounds -Wno-stringop-overflow)
@@ -89,17 +94,4 @@ if(SLUICE_TORCH)
 endif()
 
 # ---- CUDA and NCCL, both optional ---------------------------------------------------------------------
-if(SLUICE_CUDA)
-  find_package(CUDAToolkit REQUIRED)
-endif()
-if(SLUICE_NCCL)
-  if(NOT SLUICE_CUDA)
-    message(FATAL_ERROR "SLUICE_NCCL needs SLUICE_CUDA=ON")
-  endif()
-  find_path(SLUICE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
-  find_library(SLUICE_NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
-  add_library(sluice_nccl INTERFACE)
-  target_include_directories(sluice_nccl SYSTEM INTERFACE ${SLUICE_NCCL_INCLUDE})
-  target_link_libraries(sluice_nccl INTERFACE ${SLUICE_NCCL_LIBRARY} CUDA::cudart)
-  add_library(sluice::nccl ALIAS sluice_nccl)
-endif()
+sluice_find_cuda()

@@ -14,6 +14,8 @@
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/job.hpp"
+#include "job/prepare/connect_gpus.hpp"
+#include "job/prepare/device_choice.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/process_limits.hpp"
@@ -54,6 +56,7 @@ Attempt prepare(const JobArguments& arguments) {
     require_readable_again(arguments.file);
     attempt.config =
         std::make_unique<JobConfig>(with_saved_mode(load_job_config(arguments.file, arguments.overrides)));
+    require_device_in_build(attempt.config->device);
     exec_compute_program(*attempt.config, run_words(arguments));
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
   } catch (...) {
@@ -92,6 +95,8 @@ void report_failure(const Communicator& comm, const Outcome& failure) {
 
 void print_notes(const JobContext& context) {
   if (!context.is_root()) return;
+  if (context.device.kind == DeviceKind::kCuda || !context.device.lack.empty())
+    console::line("device    {}", device_text(context.device));
   const int world = context.comm.size();
   for (const auto& notes :
        {launch_notes(world), job_notes(context.config(), context.blueprint.model.config, world)})
@@ -112,12 +117,25 @@ std::optional<Blueprint> choose_mode(const JobConfig& config, std::span<const st
   return std::optional<Blueprint>(std::in_place, job.config);
 }
 
+/// Collective over `comm`; throws alike on every rank.
+DeviceChoice choose_job_devices(const JobConfig& config, const Job& job, Communicator& comm,
+                                const std::vector<int>& nodes) {
+  DeviceKind wanted = config.device.kind;
+  if (wanted == DeviceKind::kAuto && !job.uses_gpus) wanted = DeviceKind::kCpu;
+  DeviceChoice choice = choose_devices(wanted, comm, nodes);
+  if (choice.kind == DeviceKind::kCuda && !job.uses_gpus)
+    fail(ExitCode::kBadConfig, "device.kind is \"cuda\", but jobs of this kind run on the CPU: set device.kind = \"cpu\"");
+  return choice;
+}
+
 /// Returns how the job has ended.
 ExitCode run_job(const Attempt& attempt, MpiEnvironment& mpi, SignalWatch& signals) {
   const Blueprint& written = *attempt.blueprint;
   Communicator& comm = mpi.world();
   const Job& job = find_job(written.config.job.kind);
   static_cast<void>(written.shard_plan(comm.size()));  // what it refuses leaves no run directory
+  const std::vector<int> nodes = find_nodes(comm);
+  const DeviceChoice device = choose_job_devices(written.config, job, comm, nodes);  // the same of it
   RunDirectory directory(written.config, comm);
   ExitCode ending = ExitCode::kDone;
   const SignalWatch::SignalCallback on_signal(signals, [&](int number, ExitCode code) {
@@ -142,16 +160,19 @@ ExitCode run_job(const Attempt& attempt, MpiEnvironment& mpi, SignalWatch& signa
       job.start(threads);
       comm.set_deadline("setup", written.config.deadline.setup_seconds);
     }
+    std::unique_ptr<Communicator> gpus;
+    if (device.kind == DeviceKind::kCuda)
+      gpus = connect_gpus(comm, written.config.deadline.setup_seconds);
     const MemorySample baseline = take_baseline(comm);
     fault_point("job.baseline", comm.rank());  // a place to look from outside
-    const std::vector<int> nodes = find_nodes(comm);
     const std::vector<std::int64_t> limits = growth_limits(comm, written.config, nodes, baseline);
     const std::optional<Blueprint> fitted =
         choose_mode(written.config, limits, nodes, threads, directory, comm.rank() == 0);
     const Blueprint& blueprint = fitted ? *fitted : written;
     const ShardPlan plan = blueprint.shard_plan(comm.size());
-    JobContext context{blueprint, plan, comm, directory, baseline, nodes, limits, threads, signals};
+    JobContext context{blueprint, plan, comm, directory, baseline, nodes, limits, threads, device, signals};
     context.request = attempt.request.get();
+    context.gpus = gpus.get();
     log::debug("compute   threads: {}, usable cores: {}, ranks that share them: {}", threads, usable_cores(),
                mpi.sharing_ranks());
     print_notes(context);
