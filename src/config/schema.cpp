@@ -238,11 +238,12 @@ Table memory_table() {
 
 Table device_table() {
   return TableBuilder("device", &JobConfig::device, "What the ranks compute on")
-      .key("kind", &DeviceSettings::kind,
-           Choice<DeviceKind>{
-               {{"auto", DeviceKind::kAuto}, {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}}},
-           "cuda is a GPU for each rank: that of its number on its machine, or the only one it sees. auto takes GPUs where "
-           "every rank has one, the CPU where none has, and refuses a mix")
+      .key(
+          "kind", &DeviceSettings::kind,
+          Choice<DeviceKind>{
+              {{"auto", DeviceKind::kAuto}, {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}}},
+          "cuda is a GPU for each rank: that of its number on its machine, or the only one it sees. auto takes GPUs where "
+          "every rank has one, the CPU where none has, and refuses a mix")
       .done();
 }
 
@@ -414,10 +415,10 @@ Table deadline_table() {
 
 const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
-      job_table(),      model_table(),     parallel_table(), load_table(),     data_table(),
-      train_table(),    optimizer_table(), memory_table(),   device_table(),   schedule_table(), checkpoint_table(),
-      evaluate_table(), guard_table(),     export_table(),   generate_table(), metrics_table(),
-      debug_table(),    deadline_table()};
+      job_table(),        model_table(),     parallel_table(), load_table(),   data_table(),
+      train_table(),      optimizer_table(), memory_table(),   device_table(), schedule_table(),
+      checkpoint_table(), evaluate_table(),  guard_table(),    export_table(), generate_table(),
+      metrics_table(),    debug_table(),     deadline_table()};
   return tables;
 }
 

@@ -8,9 +8,9 @@
 namespace sluice {
 
 struct Gpu {
-  std::string name;            ///< "NVIDIA H100 80GB HBM3"
-  std::string identity;        ///< unique among all machines
-  std::string capability;      ///< "9.0"
+  std::string name;        ///< "NVIDIA H100 80GB HBM3"
+  std::string identity;    ///< unique among all machines
+  std::string capability;  ///< "9.0"
   std::int64_t memory_bytes = 0;
   bool is_integrated = false;  ///< shares the memory of the CPU
 };

@@ -32,7 +32,9 @@ bool DeviceStream::is_idle() const { return true; }
 
 Gpus list_gpus() { return {{}, "this build has no CUDA"}; }
 
-void use_gpu(int) { fail(ExitCode::kBadConfig, "this build has no CUDA; configure it with -DSLUICE_CUDA=ON"); }
+void use_gpu(int) {
+  fail(ExitCode::kBadConfig, "this build has no CUDA; configure it with -DSLUICE_CUDA=ON");
+}
 
 std::string cuda_version_text() { return "no CUDA"; }
 

@@ -26,8 +26,7 @@ std::string versions_text() {
   std::string text =
       fmt::format("sluice {} ({})\nLibTorch {}\noneDNN {}\n{}\nHDF5 {}\n{}\n{}", version(), git_revision(),
                   SLUICE_TORCH_VERSION, SLUICE_ONEDNN_VERSION, MpiEnvironment::library_version(),
-                  hdf5::library_version(), cuda_version_text(),
-                  nccl_version_text());
+                  hdf5::library_version(), cuda_version_text(), nccl_version_text());
   for (const auto line : own_lines()) text.append("\n").append(line());
   return text;
 }

@@ -71,11 +71,13 @@ TEST(DeviceChoice, refusals_name_ranks_and_a_way_out) {
                          [&] { static_cast<void>(choose_devices(wanted, claims, nodes)); });
   };
   const DeviceClaim first = claim_device(machine("a", 2), 0), none = claim_device(machine("b", 0), 0);
-  refuse({first, none, none}, {0, 1, 1}, {"rank 0 can use a GPU, but ranks 1, 2 cannot: no driver", "device.kind = \"cpu\""});
+  refuse({first, none, none}, {0, 1, 1},
+         {"rank 0 can use a GPU, but ranks 1, 2 cannot: no driver", "device.kind = \"cpu\""});
   refuse({first, claim_device(machine("a", 2), 1), claim_device(machine("a", 2), 2)}, {0, 0, 0},
          {"3 ranks run on the machine of rank 2, but they see 2 GPUs there"});
   refuse({first, first}, {0, 0}, {"ranks 0, 1 see the same GPU (H100)", "--gpus-per-task=1"});
-  refuse({first, claim_device(machine("b", 1, "GB10"), 0)}, {0, 1}, {"GB10 (compute capability 9.0) (rank 1)", "different kinds"});
+  refuse({first, claim_device(machine("b", 1, "GB10"), 0)}, {0, 1},
+         {"GB10 (compute capability 9.0) (rank 1)", "different kinds"});
 }
 
 }  // namespace

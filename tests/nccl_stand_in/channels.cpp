@@ -35,7 +35,9 @@ std::size_t Channel::read(std::byte* data, std::size_t bytes) {
 }
 
 Channels::Channels(const std::string& name, int size)
-    : name_(name), size_(size), bytes_(sizeof(Shared) + sizeof(Channel) * static_cast<std::size_t>(size * size)) {
+    : name_(name),
+      size_(size),
+      bytes_(sizeof(Shared) + sizeof(Channel) * static_cast<std::size_t>(size * size)) {
   const int file = shm_open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   if (file < 0) throw std::runtime_error("shm_open failed");
   void* memory = MAP_FAILED;

@@ -210,9 +210,9 @@ TEST_F(NcclStandIn, a_communicator_of_its_own_carries_what_overlaps) {
   for (int i = 0; i < 6; ++i) {
     outs.push_back(std::make_unique<OnDevice<unsigned char>>(*stream_, Bytes(expected.size())));
     const bool first = i % 2 == 0;
-    works.push_back((first ? *nccl_ : *second)
-                        .all_gather(in.data(), outs.back()->data(), counts,
-                                    first ? stream_->handle() : beside.handle()));
+    works.push_back(
+        (first ? *nccl_ : *second)
+            .all_gather(in.data(), outs.back()->data(), counts, first ? stream_->handle() : beside.handle()));
   }
   for (auto work = works.rbegin(); work != works.rend(); ++work) work->wait();
   for (const auto& out : outs) EXPECT_EQ(out->values(), expected);
@@ -239,8 +239,9 @@ TEST_F(NcclStandIn, traffic_counts_payload_bytes_of_other_ranks) {
 TEST_F(NcclStandIn, a_gpu_for_two_ranks_is_refused_before_nccl_sees_it) {
   if (mpi_.size() == 1) return;
   use_gpu(0);
-  test::expect_error(ExitCode::kTooLittle, {"use the same CUDA device", "rank"},
-                     [&] { static_cast<void>(make_nccl_communicator(mpi_, {"test", 20})); });
+  test::expect_error(ExitCode::kTooLittle, {"use the same CUDA device", "rank"}, [&] {
+    static_cast<void>(make_nccl_communicator(mpi_, {"test", 20}));
+  });
 }
 
 TEST_F(NcclStandIn, the_version_is_told) {

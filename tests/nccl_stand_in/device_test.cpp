@@ -65,8 +65,9 @@ TEST_F(NcclStandInDevice, device_memory_is_zero_and_its_end_is_told) {
   stream.copy(seen.data(), block.data(), 4096);
   test::finish(stream);
   EXPECT_EQ(seen, std::vector<char>(4096, 0));
-  test::expect_error(ExitCode::kTooLittle, {"the device is full", "a test"},
-                     [] { static_cast<void>(allocate(MemoryKind::kDevice, std::int64_t{1} << 40, "a test")); });
+  test::expect_error(ExitCode::kTooLittle, {"the device is full", "a test"}, [] {
+    static_cast<void>(allocate(MemoryKind::kDevice, std::int64_t{1} << 40, "a test"));
+  });
 }
 
 TEST_F(NcclStandInDevice, the_version_is_told) {

@@ -79,49 +79,51 @@ class Devices(StandInTest):
 
 
 class Failures(StandInTest):
-    """A limit of 3 s, and the job ends by it; another 3 s where the abort hangs too."""
+    """A limit, and the job ends by it; after another where the abort hangs too."""
 
-    LIMIT = 3
+    SETUP, STEP = 4, 1
 
-    def fail_with(self, fault, ranks=2, limits=1):
-        result = self.run_with(self.job("cuda", setup_seconds=self.LIMIT, step_seconds=self.LIMIT), ranks,
-                               SLUICE_STAND_IN_FAULT=fault)
+    def fail_with(self, fault, ranks=2, limit=STEP):
+        setup = self.SETUP if limit == self.SETUP else 60
+        result = self.run_with(self.job("cuda", setup_seconds=setup, step_seconds=self.STEP), ranks, SLUICE_STAND_IN_FAULT=fault)
         self.assertEqual(result.status, 70, result.output)
-        self.assertLess(result.seconds, self.LIMIT * limits + program.prompt_seconds() + program.startup_seconds(), result.output)
+        self.assertLess(result.seconds, limit + program.prompt_seconds() + program.startup_seconds(), result.output)
         return result
 
+    def fail_at_setup(self, fault):
+        return self.fail_with(fault, limit=self.SETUP)
+
     def test_an_identifier_that_never_comes(self):
-        self.expect(self.fail_with("identifier-hang:-1"), 70, "ncclGetUniqueId on rank 0 has not returned within 3.0 s")
+        self.expect(self.fail_at_setup("identifier-hang:-1"), 70, "ncclGetUniqueId on rank 0 has not returned within 4.0 s")
 
     def test_a_communicator_that_cannot_be_made(self):
-        self.expect(self.fail_with("init-error:1"), 70, "setup: nccl_init #1 on rank 1: NCCL failed: unhandled system error")
+        self.expect(self.fail_at_setup("init-error:1"), 70, "setup: nccl_init #1 on rank 1: NCCL failed: unhandled system error")
 
     def test_a_communicator_that_is_never_ready(self):
-        self.expect(self.fail_with("init-hang:1"), 70, "setup: nccl_init #1 on rank", "waited 3.", "NCCL to connect the ranks")
+        self.expect(self.fail_at_setup("init-hang:1"), 70, "setup: nccl_init #1 on rank", "waited 4.", "NCCL to connect the ranks")
 
     def test_a_call_that_makes_a_communicator_and_does_not_return(self):
-        self.expect(self.fail_with("init-block:1"), 70, "ncclCommInitRankConfig on rank 1 has not returned within 3.0 s")
+        self.expect(self.fail_at_setup("init-block:1"), 70, "ncclCommInitRankConfig on rank 1 has not returned within 4.0 s")
 
     def test_a_collective_that_hangs_on_the_device_of_one_rank(self):
         for ranks in (1, 2, 4):
             self.expect(self.fail_with(f"hang:{ranks - 1}:3", ranks), 70, "step: reduce_scatter_sum #3 on rank",
-                        "waited 3.", "for the device")
+                        "waited 1.", "for the device")
 
     def test_a_collective_whose_call_does_not_return(self):
         self.expect(self.fail_with("launch-block:1:2"), 70, "reduce_scatter_sum #2, handed to NCCL, on rank 1 has not returned")
 
     def test_an_asynchronous_error(self):
-        result = self.fail_with("error:1:4")
+        result = self.fail_with("error:1:4", limit=0)
         self.expect(result, 70, "step: reduce_scatter_sum #4 on rank 1: NCCL failed: remote process exited")
-        self.assertLess(result.seconds, self.LIMIT + program.startup_seconds(), "it is told at once")
 
     def test_an_abort_that_hangs(self):
-        result = self.fail_with("hang:1:3,abort-hang:0,abort-hang:1", limits=2)
-        self.expect(result, 70, "ncclCommAbort (after step: reduce_scatter_sum #3 on rank", "has not returned within 3.0 s")
+        result = self.fail_with("hang:1:3,abort-hang:0,abort-hang:1", limit=2 * self.STEP)
+        self.expect(result, 70, "ncclCommAbort (after step: reduce_scatter_sum #3 on rank", "has not returned within 1.0 s")
 
     def test_a_communicator_that_is_never_done(self):
         # All that the job was to do is done: it ends as if nothing were.
-        result = self.run_with(self.job("cuda"), 2, SLUICE_STAND_IN_FAULT="finalize-hang:1")
+        result = self.run_with(self.job("cuda", step_seconds=1), 2, SLUICE_STAND_IN_FAULT="finalize-hang:1")
         self.expect(result, 0, "summed over 2 GPUs", "nccl_finalize #1")
 
 

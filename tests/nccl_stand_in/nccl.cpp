@@ -145,7 +145,8 @@ std::size_t bytes_of(std::size_t count, ncclDataType_t type) {
 
 /// out = the sum of `own` and what the other ranks send, as a ring adds: from the rank behind `root` round to root's own. Not
 /// rank order, on purpose.
-void receive_sum(Transfers& transfers, const ncclComm& comm, const void* own, void* out, std::size_t count, int root) {
+void receive_sum(Transfers& transfers, const ncclComm& comm, const void* own, void* out, std::size_t count,
+                 int root) {
   std::vector<const std::vector<float>*> others;
   for (int step = 1; step < comm.size; ++step) {
     std::vector<float>& part = transfers.scratch(count);
@@ -180,8 +181,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* identifier) {
   if (asks_for("identifier-hang", -1)) hang();
   static std::atomic<int> count = 0;
   std::memset(identifier, 0, sizeof *identifier);
-  std::snprintf(identifier->internal, sizeof identifier->internal, "/nccl-stand-in-%d-%d-%lld", getpid(), ++count,
-                static_cast<long long>(std::chrono::steady_clock::now().time_since_epoch().count()));
+  std::snprintf(identifier->internal, sizeof identifier->internal, "/nccl-stand-in-%d-%d-%lld", getpid(),
+                ++count, static_cast<long long>(std::chrono::steady_clock::now().time_since_epoch().count()));
   return ncclSuccess;
 }
 
@@ -223,14 +224,22 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 
 const char* ncclGetErrorString(ncclResult_t result) {
   switch (result) {
-    case ncclSuccess: return "no error";
-    case ncclUnhandledCudaError: return "unhandled cuda error";
-    case ncclSystemError: return "unhandled system error";
-    case ncclInvalidArgument: return "invalid argument";
-    case ncclInvalidUsage: return "invalid usage";
-    case ncclRemoteError: return "remote process exited or there was a network error";
-    case ncclInProgress: return "NCCL operation in progress";
-    default: return "internal error";
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error";
+    case ncclSystemError:
+      return "unhandled system error";
+    case ncclInvalidArgument:
+      return "invalid argument";
+    case ncclInvalidUsage:
+      return "invalid usage";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    case ncclInProgress:
+      return "NCCL operation in progress";
+    default:
+      return "internal error";
   }
 }
 
@@ -248,12 +257,14 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return add_call(comm, stream, [&](Transfers& transfers) { transfers.send(data, bytes_of(count, type), peer); });
+  return add_call(comm, stream,
+                  [&](Transfers& transfers) { transfers.send(data, bytes_of(count, type), peer); });
 }
 
 ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return add_call(comm, stream, [&](Transfers& transfers) { transfers.receive(data, bytes_of(count, type), peer); });
+  return add_call(comm, stream,
+                  [&](Transfers& transfers) { transfers.receive(data, bytes_of(count, type), peer); });
 }
 
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
@@ -286,11 +297,13 @@ ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDat
   });
 }
 
-ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   if (type != ncclFloat32 || op != ncclSum) return ncclInvalidArgument;
   return add_call(comm, stream, [&](Transfers& transfers) {
-    const auto part = [&](int rank) { return static_cast<const float*>(in) + static_cast<std::size_t>(rank) * count; };
+    const auto part = [&](int rank) {
+      return static_cast<const float*>(in) + static_cast<std::size_t>(rank) * count;
+    };
     for (int step = 1; step < comm->size; ++step) {
       const int peer = (comm->rank + step) % comm->size;
       transfers.send(part(peer), bytes_of(count, type), peer);
@@ -299,8 +312,8 @@ ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncc
   });
 }
 
-ncclResult_t ncclReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                        ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                        int root, ncclComm_t comm, cudaStream_t stream) {
   if (type != ncclFloat32 || op != ncclSum) return ncclInvalidArgument;
   return add_call(comm, stream, [&](Transfers& transfers) {
     if (comm->rank == root)

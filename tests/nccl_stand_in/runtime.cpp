@@ -64,7 +64,8 @@ std::vector<Device> visible_devices() {
 
 /// The error that a call on devices has, whatever it is.
 cudaError_t driver_status() {
-  if (gpu_names() != nullptr && std::strcmp(gpu_names(), "no driver") == 0) return cudaErrorInsufficientDriver;
+  if (gpu_names() != nullptr && std::strcmp(gpu_names(), "no driver") == 0)
+    return cudaErrorInsufficientDriver;
   return visible_devices().empty() ? cudaErrorNoDevice : cudaSuccess;
 }
 
@@ -189,13 +190,20 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
-    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
-    case cudaErrorInvalidDevice: return "invalid device ordinal";
-    case cudaErrorNotReady: return "device not ready";
-    default: return "invalid argument";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorNotReady:
+      return "device not ready";
+    default:
+      return "invalid argument";
   }
 }
 
@@ -244,7 +252,8 @@ cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
   stream_of(stream).push([=] { std::memmove(to, from, bytes); });
   return cudaSuccess;
 }

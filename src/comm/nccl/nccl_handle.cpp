@@ -52,7 +52,7 @@ void check_cuda(cudaError_t status, std::string_view call) {
   if (status != cudaSuccess) fail(ExitCode::kInternal, "{} failed: {}", call, cudaGetErrorString(status));
 }
 
-NcclHandle::NcclHandle(Communicator& bootstrap, const WaitLimit& limit) {
+NcclHandle::NcclHandle(Communicator& bootstrap, const WaitLimit& limit) : limit_seconds_(limit.seconds) {
   const ncclUniqueId identifier = agree_on_identifier(bootstrap, limit);
   const Operation operation{"nccl_init", 1, bootstrap.rank()};
   {
@@ -68,16 +68,15 @@ NcclHandle::NcclHandle(Communicator& bootstrap, const WaitLimit& limit) {
 
 NcclHandle::~NcclHandle() {
   if (comm_ == nullptr) return;
-  const WaitLimit limit{"finish", kAbortSeconds};
   if (std::uncaught_exceptions() > 0)
-    abort(limit, "an error");
+    abort({"finish", limit_seconds_}, "an error");
   else
     finish();
 }
 
 /// A communicator must be finalized and found done before it may be destroyed.
 void NcclHandle::finish() noexcept {
-  const WaitLimit limit{"finish", kAbortSeconds};
+  const WaitLimit limit{"finish", std::min(limit_seconds_, kAbortSeconds)};
   try {
     const auto guard = Watchdog::guard("ncclCommFinalize", 2 * limit.seconds);
     check_nccl(ncclCommFinalize(comm_), "ncclCommFinalize");
@@ -94,8 +93,8 @@ void NcclHandle::finish() noexcept {
 void NcclHandle::abort(const WaitLimit& limit, const std::string& cause) noexcept {
   if (comm_ == nullptr) return;
   try {
-    const auto guard =
-        Watchdog::guard(fmt::format("ncclCommAbort (after {})", cause), std::min(limit.seconds, kAbortSeconds));
+    const auto guard = Watchdog::guard(fmt::format("ncclCommAbort (after {})", cause),
+                                       std::min(limit.seconds, kAbortSeconds));
     if (const ncclResult_t result = ncclCommAbort(comm_); result != ncclSuccess && result != ncclInProgress)
       log::warning("ncclCommAbort failed: {}", ncclGetErrorString(result));
   } catch (const std::exception& error) {
@@ -113,8 +112,10 @@ bool NcclHandle::is_enqueued() const {
   return true;
 }
 
-void NcclHandle::launch(const std::function<void()>& calls, const WaitLimit& limit, const Operation& operation) {
+void NcclHandle::launch(const std::function<void()>& calls, const WaitLimit& limit,
+                        const Operation& operation) {
   SLUICE_ASSERT(comm_ != nullptr, "the NCCL communicator was aborted before {}", text_of(operation));
+  limit_seconds_ = limit.seconds;
   try {
     const auto guard = Watchdog::guard(text_of(operation) + ", handed to NCCL,", limit.seconds);
     check_nccl(ncclGroupStart(), "ncclGroupStart");
@@ -122,7 +123,8 @@ void NcclHandle::launch(const std::function<void()>& calls, const WaitLimit& lim
     check_nccl(ncclGroupEnd(), "ncclGroupEnd");
   } catch (const Error& error) {
     abort(limit, fmt::format("{} on rank {}: {}", text_of(operation), operation.rank, error.what()));
-    fail(error.code(), "{}: {} on rank {}: {}", limit.section, text_of(operation), operation.rank, error.what());
+    fail(error.code(), "{}: {} on rank {}: {}", limit.section, text_of(operation), operation.rank,
+         error.what());
   }
   Enqueued enqueued(*this);
   wait(enqueued, limit, operation);

@@ -42,6 +42,7 @@ class NcclHandle {
  private:
   void abort(const WaitLimit& limit, const std::string& cause) noexcept;
   void finish() noexcept;
+  double limit_seconds_;  ///< of the last group
   ncclComm_t comm_ = nullptr;
 };
 

@@ -124,7 +124,8 @@ DeviceChoice choose_job_devices(const JobConfig& config, const Job& job, Communi
   if (wanted == DeviceKind::kAuto && !job.uses_gpus) wanted = DeviceKind::kCpu;
   DeviceChoice choice = choose_devices(wanted, comm, nodes);
   if (choice.kind == DeviceKind::kCuda && !job.uses_gpus)
-    fail(ExitCode::kBadConfig, "device.kind is \"cuda\", but jobs of this kind run on the CPU: set device.kind = \"cpu\"");
+    fail(ExitCode::kBadConfig,
+         "device.kind is \"cuda\", but jobs of this kind run on the CPU: set device.kind = \"cpu\"");
   return choice;
 }
 
@@ -161,8 +162,7 @@ ExitCode run_job(const Attempt& attempt, MpiEnvironment& mpi, SignalWatch& signa
       comm.set_deadline("setup", written.config.deadline.setup_seconds);
     }
     std::unique_ptr<Communicator> gpus;
-    if (device.kind == DeviceKind::kCuda)
-      gpus = connect_gpus(comm, written.config.deadline.setup_seconds);
+    if (device.kind == DeviceKind::kCuda) gpus = connect_gpus(comm, written.config.deadline.setup_seconds);
     const MemorySample baseline = take_baseline(comm);
     fault_point("job.baseline", comm.rank());  // a place to look from outside
     const std::vector<std::int64_t> limits = growth_limits(comm, written.config, nodes, baseline);

@@ -16,8 +16,8 @@ namespace {
 
 std::string to_bytes(const DeviceClaim& claim) {
   ByteWriter out;
-  for (const std::int64_t value : {std::int64_t{claim.visible}, std::int64_t{claim.index}, claim.gpu.memory_bytes,
-                                   std::int64_t{claim.gpu.is_integrated}})
+  for (const std::int64_t value : {std::int64_t{claim.visible}, std::int64_t{claim.index},
+                                   claim.gpu.memory_bytes, std::int64_t{claim.gpu.is_integrated}})
     out.number(value);
   for (const std::string& text : {claim.gpu.name, claim.gpu.identity, claim.gpu.capability, claim.lack})
     out.text(text);
@@ -70,21 +70,24 @@ void refuse_mix(std::span<const DeviceClaim> claims) {
   if (without.empty()) return;
   std::map<std::string, std::vector<int>> reasons;
   for (const int rank : without) reasons[claims[static_cast<std::size_t>(rank)].lack].push_back(rank);
-  fail(ExitCode::kTooLittle,
-       "{} can use a GPU, but {} cannot: {}. All ranks compute on GPUs or all on the CPU: start ranks only where there "
-       "are GPUs, or set device.kind = \"cpu\"",
-       ranks_text(with), ranks_text(without), text_of(reasons));
+  fail(
+      ExitCode::kTooLittle,
+      "{} can use a GPU, but {} cannot: {}. All ranks compute on GPUs or all on the CPU: start ranks only where there "
+      "are GPUs, or set device.kind = \"cpu\"",
+      ranks_text(with), ranks_text(without), text_of(reasons));
 }
 
 void refuse_more_ranks_than_gpus(std::span<const DeviceClaim> claims, std::span<const int> nodes) {
   for (std::size_t rank = 0; rank < claims.size(); ++rank) {
     if (claims[rank].index >= 0) continue;
-    fail(ExitCode::kTooLittle,
-         "{} ranks run on the machine of rank {}, but they see {} GPUs there: start at most one rank for each GPU, or "
-         "set device.kind = \"cpu\"",
-         std::ranges::count(nodes, nodes[rank]), rank, claims[rank].visible);
+    fail(
+        ExitCode::kTooLittle,
+        "{} ranks run on the machine of rank {}, but they see {} GPUs there: start at most one rank for each GPU, or "
+        "set device.kind = \"cpu\"",
+        std::ranges::count(nodes, nodes[rank]), rank, claims[rank].visible);
   }
-  for (const auto& [ignored, ranks] : ranks_by(claims, [](const DeviceClaim& claim) { return claim.gpu.identity; })) {
+  for (const auto& [ignored, ranks] :
+       ranks_by(claims, [](const DeviceClaim& claim) { return claim.gpu.identity; })) {
     if (ranks.size() > 1)
       fail(ExitCode::kTooLittle,
            "{} see the same GPU ({}) and no other: start at most one rank for each GPU, let each see its own "
@@ -96,10 +99,11 @@ void refuse_more_ranks_than_gpus(std::span<const DeviceClaim> claims, std::span<
 void refuse_different_kinds(std::span<const DeviceClaim> claims) {
   const auto kinds = ranks_by(claims, kind_of);
   if (kinds.size() > 1)
-    fail(ExitCode::kTooLittle,
-         "the ranks' GPUs are of different kinds: {}. Shards and limits are equal for all ranks, so use GPUs of one kind "
-         "(CUDA_VISIBLE_DEVICES chooses), or set device.kind = \"cpu\"",
-         text_of(kinds));
+    fail(
+        ExitCode::kTooLittle,
+        "the ranks' GPUs are of different kinds: {}. Shards and limits are equal for all ranks, so use GPUs of one kind "
+        "(CUDA_VISIBLE_DEVICES chooses), or set device.kind = \"cpu\"",
+        text_of(kinds));
 }
 
 /// Ranks before this one on its node.
@@ -121,7 +125,8 @@ DeviceClaim claim_device(const Gpus& gpus, int number) {
   return claim;
 }
 
-DeviceChoice choose_devices(DeviceKind wanted, std::span<const DeviceClaim> claims, std::span<const int> nodes) {
+DeviceChoice choose_devices(DeviceKind wanted, std::span<const DeviceClaim> claims,
+                            std::span<const int> nodes) {
   if (wanted == DeviceKind::kCpu) return {};
   if (std::ranges::all_of(claims, sees_none)) {
     const std::string lack = text_of(ranks_by(claims, lack_of));
@@ -138,9 +143,10 @@ DeviceChoice choose_devices(DeviceKind wanted, std::span<const DeviceClaim> clai
 
 void require_device_in_build(const DeviceSettings& settings) {
   if (settings.kind == DeviceKind::kCuda && !(has_cuda() && has_nccl()))
-    fail(ExitCode::kBadConfig,
-         "device.kind is \"cuda\", but this build has {}: configure it with -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON",
-         has_cuda() ? "no NCCL" : "no CUDA");
+    fail(
+        ExitCode::kBadConfig,
+        "device.kind is \"cuda\", but this build has {}: configure it with -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON",
+        has_cuda() ? "no NCCL" : "no CUDA");
 }
 
 DeviceChoice choose_devices(DeviceKind wanted, Communicator& comm, std::span<const int> nodes) {
@@ -157,8 +163,9 @@ DeviceChoice choose_devices(DeviceKind wanted, Communicator& comm, std::span<con
 
 std::string device_text(const DeviceChoice& choice) {
   if (choice.kind == DeviceKind::kCuda)
-    return choice.gpus.size() == 1 ? choice.gpus.front().name
-                                   : fmt::format("{} of {}, one a rank", choice.gpus.size(), choice.gpus.front().name);
+    return choice.gpus.size() == 1
+               ? choice.gpus.front().name
+               : fmt::format("{} of {}, one a rank", choice.gpus.size(), choice.gpus.front().name);
   return choice.lack.empty() ? "CPU" : fmt::format("CPU, as no GPU can be used: {}", choice.lack);
 }
 

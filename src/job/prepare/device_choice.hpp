@@ -13,10 +13,11 @@ namespace sluice {
 
 /// What a rank found on its machine.
 struct DeviceClaim {
-  int visible = 0;    ///< GPUs that the rank sees
-  int index = -1;     ///< the one it takes: that of its number on the node, or the only one; -1: none is left for it
-  Gpu gpu;            ///< that one
-  std::string lack;   ///< if it sees none: why
+  int visible = 0;  ///< GPUs that the rank sees
+  int index =
+      -1;   ///< the one it takes: that of its number on the node, or the only one; -1: none is left for it
+  Gpu gpu;  ///< that one
+  std::string lack;  ///< if it sees none: why
 };
 
 /// `number` of the rank among the ranks of its node, from 0.
