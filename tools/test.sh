@@ -121,7 +121,7 @@ compile_cuda_for_arm() {
       -DFMT_HEADER_ONLY -c "$source" -o "build/arm/$(basename "$source").o" || return 1
   done
   for source in "${kernels[@]}"; do
-    nvcc -std=c++20 -ccbin aarch64-linux-gnu-g++ -gencode arch=compute_121,code=sm_121 -Isrc -c "$source" -o "build/arm/$(basename "$source").o" || return 1
+    nvcc -std=c++20 -ccbin aarch64-linux-gnu-g++ -gencode arch=compute_121,code=sm_121 -Isrc -I"$CUDA_HOME/include" -c "$source" -o "build/arm/$(basename "$source").o" || return 1
   done
   echo "${#kernels[@]} files of kernels and 3 others"
 }

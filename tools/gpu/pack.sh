@@ -37,7 +37,7 @@ copy() {  # copy FILE: as it is, or what a link of Debian's alternatives leads t
 # libraries_of FILE...: the shared libraries they load, without those of the C and C++ compilers.
 libraries_of() {
   ldd "$@" 2>/dev/null | sed -n 's/.*=> \(\/[^ ]*\) (.*/\1/p' | sort -u |
-    grep -v -E '/(ld-linux|lib(c|m|dl|rt|pthread|util|resolv|gcc_s|stdc\+\+))[^/]*\.so' || true
+    grep -v -E '/(ld-linux|lib(c|m|dl|rt|pthread|util|resolv|gcc_s|stdc\+\+)\.so)' || true
 }
 
 while read -r file; do [[ -e $file || -L $file ]] && copy "$file"; done < <(wanted_files)
@@ -60,7 +60,7 @@ libraries=$pack/usr/lib/x86_64-linux-gnu
 export PATH=$pack/usr/bin:$PATH
 export LD_LIBRARY_PATH=$libraries:$libraries/openmpi/lib:$libraries/pmix2/lib:$libraries/hdf5/serial${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export OPAL_PREFIX=$pack/usr OPAL_LIBDIR=$libraries OPAL_PKGLIBDIR=$libraries/openmpi/lib/openmpi3 OPAL_SYSCONFDIR=$pack/etc/openmpi
-export PMIX_INSTALL_PREFIX=$libraries/pmix2
+export PMIX_INSTALL_PREFIX=$libraries/pmix2 PMIX_MCA_pcompress_base_silence_warning=1
 export PKG_CONFIG_SYSROOT_DIR=$pack PKG_CONFIG_LIBDIR=$libraries/pkgconfig:$pack/usr/share/pkgconfig
 # The scripts of CMake look for MPI and HDF5 through compilers' wrappers, which know Debian's paths alone.
 pack_arguments=(
