@@ -77,6 +77,7 @@ build_sanitized() {
 configure_cuda() {
   local directory=$1
   shift
+  # shellcheck disable=SC1091
   (source .cache/cuda/environment.sh && cmake --preset release -B "$directory" -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON "$@")
 }
 
@@ -201,7 +202,6 @@ finish() {
   printf '%s\n' "${summary[@]}"
   printf '%d of %d phases passed, %d failed, in %d s\n' $((${#summary[@]} - failed)) ${#summary[@]} $failed $SECONDS
   ((failed == 0))
-  exit
 }
 
 # Nothing below can run without the packages.
@@ -218,6 +218,7 @@ if $cuda; then
   phase "no driver" refuse_missing_driver
   phase "its tests" run_tests build/cuda
   finish
+  exit
 fi
 
 phase "format" check_format

@@ -176,6 +176,15 @@ class Check(JobTest):
                       f"model.path={MODELS / 'Qwen3.5-35B-A3B'}")
         self.expect(told, 0, "34660610688 parameters")
 
+    def test_a_gpu_that_this_build_or_machine_has_not(self):
+        job = self.write_job(job={"kind": "load"}, model={"path": FIXTURES / "qwen3-moe-tiny"}, device={"kind": "cuda"})
+        told = sluice("run", job)
+        if "\nno CUDA" in sluice("--version").output:
+            self.expect(told, 78, 'device.kind is "cuda", but this build has no CUDA', "-DSLUICE_CUDA=ON -DSLUICE_NCCL=ON")
+        else:
+            self.expect(told, 71, 'device.kind is "cuda", but no GPU can be used')
+        self.assertFalse(self.output_of(job).exists())
+
     def test_what_the_job_would_be_refused_for(self):
         job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 1}, checkpoint={"every_minutes": 0}))
         self.expect(sluice("run", job), 0)

@@ -1,10 +1,10 @@
 """The program over stand-ins for CUDA's runtime and NCCL: which GPUs the ranks take, and how a job ends whose NCCL fails or
 hangs. Its job kind "evaluate" speaks over the GPUs and does nothing else."""
-import os
+import pathlib
 import unittest
 
 import program
-from program import FIXTURES, SLUICE, mpirun, run
+from program import FIXTURES, SLUICE, mpirun
 
 MODEL = FIXTURES / "qwen3-moe-tiny"
 
@@ -72,6 +72,14 @@ class Devices(StandInTest):
     def test_gpus_of_different_kinds_are_one_message(self):
         result = self.run_with(self.job(), 3, SLUICE_STAND_IN_GPUS="H100,H200,H100")
         self.expect_one_message(result, 71, "H100 (compute capability 9.0) (ranks 0, 2), H200 (compute capability 9.0) (rank 1)")
+
+    def test_a_program_without_cuda_among_others_is_told_apart(self):
+        job = self.job("auto")
+        job.write_text(job.read_text().replace("evaluate", "load"))
+        other = pathlib.Path(SLUICE).parents[1] / "sluice"
+        result = mpirun(2, *program.per_rank([SLUICE, "run", job], [other, "run", job]))
+        self.expect(result, 70, "CUDA", "no CUDA", "no NCCL")
+        self.expect_prompt(result)
 
     def test_a_kind_that_runs_on_the_cpu_says_so(self):
         job = self.job("cuda")

@@ -8,7 +8,7 @@ set -euo pipefail
 
 out=${1:?usage: tools/gpu/pack.sh OUT.tar.xz}
 fail() { echo "pack.sh: $*" >&2; exit 1; }
-grep -q '^VERSION_ID="12"' /etc/os-release || fail "the archive is made on Debian 12, and this is: $(. /etc/os-release; echo "${PRETTY_NAME-unknown}")"
+grep -q '^VERSION_ID="12"' /etc/os-release || fail "the archive is made on Debian 12, and this is: $(sed -n 's/^PRETTY_NAME=//p' /etc/os-release)"
 
 packages=(libopenmpi-dev openmpi-bin openmpi-common libopenmpi3 libpmix2 libhwloc15 libhwloc-plugins libhdf5-dev libhdf5-103-1 libhdf5-hl-100
   libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libspdlog1.10 libfmt-dev libfmt9 libxxhash-dev libxxhash0
@@ -52,7 +52,7 @@ while read -r library; do
   cp -L "$library" "$stage$library"
 done < <(libraries_of "${binaries[@]}")
 # Merged systems name one directory in two ways.
-if [[ -d $stage/lib ]]; then cp -a "$stage/lib/." "$stage/usr/lib/" && rm -rf "$stage/lib"; fi
+if [[ -d $stage/lib ]]; then cp -a "$stage/lib/." "$stage/usr/lib/" && rm -rf "${stage:?}/lib"; fi
 
 cat >"$stage/env.sh" <<'END'
 # Source it with `pack` set to the directory it lies in.
