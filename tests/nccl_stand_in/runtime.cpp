@@ -17,6 +17,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -239,6 +240,17 @@ cudaError_t cudaFreeHost(void* data) {
   return cudaSuccess;
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
+  const std::lock_guard lock(memory_mutex);
+  *attributes = {};
+  const auto after = allocations().upper_bound(const_cast<void*>(data));
+  if (after == allocations().begin()) return cudaSuccess;
+  const auto& [begin, bytes] = *std::prev(after);
+  if (static_cast<const char*>(data) < static_cast<const char*>(begin) + bytes)
+    attributes->type = cudaMemoryTypeDevice;
+  return cudaSuccess;
+}
+
 cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   const std::lock_guard lock(memory_mutex);
   *total_bytes = *free_bytes = kMemoryBytes;
@@ -274,6 +286,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     stream->thread.join();
     delete stream;
   }).detach();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  drain(stream);
   return cudaSuccess;
 }
 

@@ -61,7 +61,7 @@ if(SLUICE_TORCH)
   sluice_torch_libraries(libraries)
   target_link_libraries(sluice_torch INTERFACE ${libraries})
   target_include_directories(sluice_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-  target_compile_options(sluice_torch INTERFACE ${SLUICE_TORCH_FLAGS} ${OpenMP_CXX_FLAGS})
+  target_compile_options(sluice_torch INTERFACE ${SLUICE_TORCH_FLAGS} $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
   # GCC 14 takes the growth of a vector<bool> inside LibTorch's Function::apply() for an overrun.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION MATCHES "^14\\.")
     target_compile_options(sluice_torch INTERFACE -Wno-array-bounds -Wno-stringop-overflow)

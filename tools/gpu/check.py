@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/jobs"))
 FIXTURES = SOURCE / "tests/fixtures"
 SHAPE = FIXTURES / "configs/Qwen3.5-35B-A3B"  # 34.66 B parameters
+ACTIVE_PARAMETERS = 3.0e9  # of them, that a token meets
 TOKENS = FIXTURES / "moby-dick.tokens.h5"
 NO_GPU = 71
 
@@ -135,18 +137,21 @@ def check_load(check):
     check.tell("load", "bytes that a rank received", float(max(received)), "B")
 
 
-def train(check, name, tables, part):
-    if check.run(check.job(name, **tables), check.ranks) is None:
+def train(check, part, name, tables):
+    """A few steps; medians of all but the first. Tokens a second over all ranks."""
+    run = f"{part}-{name.replace(' ', '-')}"
+    if check.run(check.job(run, **tables), check.ranks) is None:
         return check.tell(part, f"{name} failed", 1, bound=0)
-    seconds, rates = check.metrics(name, "train/step_seconds", "train/tokens_per_second")
-    check.tell(part, f"{name}, a step", float(sorted(seconds[1:] if len(seconds) > 1 else seconds)[len(seconds) // 2 - 1]), "s")
-    check.tell(part, f"{name}, rate", float(max(rates)), "tokens/s")
-    return float(max(rates))
+    seconds, rates = (statistics.median(values[1:]) for values in check.metrics(run, "train/step_seconds", "train/tokens_per_second"))
+    check.tell(part, f"{name}, a step", float(seconds), "s")
+    check.tell(part, f"{name}, rate", float(rates), "tokens/s")
+    return float(rates)
 
 
-def training_tables(model, length, steps, mode, init="random"):
+def training_tables(model, length, steps, mode):
+    """Drawn weights, one sequence a step."""
     kind, state, master, gradients, clip = MODES[mode]
-    return {"model": {"path": model, "dtype": "bfloat16", "init": init},
+    return {"model": {"path": model, "dtype": "bfloat16", "init": "random"},
             "data": {"tokens": TOKENS, "sequence_length": length, "order": "sequential"},
             "train": {"steps": steps, "batch_sequences": 1, "micro_batch_sequences": 1},
             "optimizer": {"kind": kind, "state": state, "master": master, "gradients": gradients, "clip": clip}}
@@ -163,16 +168,15 @@ def check_modes(check):
     shape.mkdir()
     (shape / "config.json").write_text(json.dumps(config))
     for mode in MODES:
-        train(check, f"modes-{mode.replace(' ', '-')}", training_tables(shape, 512, 4, mode), "modes")
+        train(check, "modes", mode, training_tables(shape, 512, 4, mode))
 
 
 def check_step(check):
     """Steps of the whole model in the least memory: its weights' shape from config.json, drawn."""
-    rate = train(check, "step-34.66B", training_tables(SHAPE, 512, 4, "adafactor none release"), "step")
+    rate = train(check, "step", "34.66 B", training_tables(SHAPE, 512, 4, "adafactor none release"))
     peak = next((value for name, value in PEAKS.items() if name in check.results["machine"]["gpu"]), None)
     if rate and peak:
-        active = 3.0e9  # parameters that a token meets
-        check.tell("step", "MFU", 6 * active * rate / peak / check.ranks)
+        check.tell("step", "MFU", 6 * ACTIVE_PARAMETERS * rate / peak / check.ranks)
 
 
 def check_peer(check):
