@@ -62,6 +62,11 @@ if(SLUICE_TORCH)
   target_link_libraries(sluice_torch INTERFACE ${libraries})
   target_include_directories(sluice_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
   target_compile_options(sluice_torch INTERFACE ${SLUICE_TORCH_FLAGS} $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
+  # A wheel brings headers of its own fmt, which come first, and not the library that goes with them.
+  get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+  if(EXISTS ${TORCH_INSTALL_PREFIX}/include/fmt/format.h AND NOT "${TORCH_INSTALL_PREFIX}/include" IN_LIST fmt_include)
+    target_compile_definitions(sluice_torch INTERFACE FMT_HEADER_ONLY)
+  endif()
   # GCC 14 takes the growth of a vector<bool> inside LibTorch's Function::apply() for an overrun.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION MATCHES "^14\\.")
     target_compile_options(sluice_torch INTERFACE -Wno-array-bounds -Wno-stringop-overflow)
