@@ -1,4 +1,4 @@
-// The part of CUDA's runtime that Sluice calls, declared for the stand-in (runtime.cpp), so that tests need no CUDA. Names and
+// The part of CUDA's runtime that Sluice calls, declared for the stand-in (runtime_devices.cpp, runtime_queues.cpp), so that tests need no CUDA. Names and
 // values are CUDA's; where its own header is, the same sources compile against that.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The part of NCCL that Sluice calls, declared for the stand-in (nccl.cpp). Names and values are NCCL's; where its own header
+// The part of NCCL that Sluice calls, declared for the stand-in (nccl_communicators.cpp, nccl_operations.cpp). Names and values are NCCL's; where its own header
 // is, the same sources compile against that.
 #pragma once
 

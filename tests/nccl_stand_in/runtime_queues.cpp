@@ -1,18 +1,15 @@
-// A stand-in for CUDA's runtime: GPUs that a variable of the environment names, memory of the host, and streams that are
-// threads. What the queue of a stream orders, and nothing else, is ordered.
+// The stand-in for CUDA's runtime: memory, which is the host's, and streams, which are threads. What the queue of a stream
+// orders, and nothing else, is ordered.
 //
-//   SLUICE_STAND_IN_GPUS      names of the machine's GPUs, with commas ("H100,H100"; default: eight of one kind); "no driver"
-//   CUDA_VISIBLE_DEVICES      numbers of those that this process sees, as with CUDA
 //   SLUICE_STAND_IN_DELAY_US  each entry of a stream starts later by up to so many microseconds
+#include "runtime.hpp"
+
 #include <cuda_runtime_api.h>
 
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -22,55 +19,10 @@
 #include <memory>
 #include <mutex>
 #include <random>
-#include <sstream>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace {
-
-constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;
-
-struct Device {
-  int number;
-  std::string name;
-};
-
-std::vector<std::string> parts_of(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  return parts;
-}
-
-const char* gpu_names() { return std::getenv("SLUICE_STAND_IN_GPUS"); }
-
-std::vector<Device> visible_devices() {
-  const char* const names = gpu_names();
-  const std::vector<std::string> machine =
-      names != nullptr ? parts_of(names) : std::vector<std::string>(8, "Stand-in GPU");
-  std::vector<Device> devices;
-  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
-    for (const std::string& part : parts_of(visible)) {
-      const std::size_t number = std::strtoul(part.c_str(), nullptr, 10);
-      if (number >= machine.size()) break;  // as CUDA does: what comes after it is not seen either
-      devices.push_back({static_cast<int>(number), machine[number]});
-    }
-    return devices;
-  }
-  for (const std::string& name : machine) devices.push_back({static_cast<int>(devices.size()), name});
-  return devices;
-}
-
-/// The error that a call on devices has, whatever it is.
-cudaError_t driver_status() {
-  if (gpu_names() != nullptr && std::strcmp(gpu_names(), "no driver") == 0)
-    return cudaErrorInsufficientDriver;
-  return visible_devices().empty() ? cudaErrorNoDevice : cudaSuccess;
-}
-
-thread_local int current_device = 0;
 
 std::mutex memory_mutex;
 std::map<void*, std::size_t>& allocations() {
@@ -152,69 +104,11 @@ void drain(cudaStream_t stream) {
 }  // namespace
 
 extern "C" {
-
-cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = CUDART_VERSION;
-  return cudaSuccess;
-}
-
-cudaError_t cudaGetDeviceCount(int* count) {
-  *count = static_cast<int>(visible_devices().size());
-  return driver_status();
-}
-
-cudaError_t cudaGetDevice(int* device) {
-  *device = current_device;
-  return driver_status();
-}
-
-cudaError_t cudaSetDevice(int device) {
-  if (const cudaError_t status = driver_status(); status != cudaSuccess) return status;
-  if (device < 0 || device >= static_cast<int>(visible_devices().size())) return cudaErrorInvalidDevice;
-  current_device = device;
-  return cudaSuccess;
-}
-
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (const cudaError_t status = driver_status(); status != cudaSuccess) return status;
-  const std::vector<Device> devices = visible_devices();
-  if (device < 0 || device >= static_cast<int>(devices.size())) return cudaErrorInvalidDevice;
-  const Device& found = devices[static_cast<std::size_t>(device)];
-  std::memset(properties, 0, sizeof *properties);
-  std::snprintf(properties->name, sizeof properties->name, "%s", found.name.c_str());
-  std::snprintf(properties->uuid.bytes, sizeof properties->uuid.bytes, "stand-in %d", found.number);
-  properties->totalGlobalMem = kMemoryBytes;
-  properties->major = 9;
-  properties->multiProcessorCount = 132;
-  return cudaSuccess;
-}
-
-const char* cudaGetErrorString(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess:
-      return "no error";
-    case cudaErrorMemoryAllocation:
-      return "out of memory";
-    case cudaErrorInsufficientDriver:
-      return "CUDA driver version is insufficient for CUDA runtime version";
-    case cudaErrorNoDevice:
-      return "no CUDA-capable device is detected";
-    case cudaErrorInvalidDevice:
-      return "invalid device ordinal";
-    case cudaErrorNotReady:
-      return "device not ready";
-    default:
-      return "invalid argument";
-  }
-}
-
-cudaError_t cudaGetLastError() { return cudaSuccess; }
-
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   const std::lock_guard lock(memory_mutex);
   std::size_t taken = 0;
   for (const auto& [ignored, size] : allocations()) taken += size;
-  if (bytes > kMemoryBytes - taken) return cudaErrorMemoryAllocation;
+  if (bytes > sluice::stand_in::kGpuBytes - taken) return cudaErrorMemoryAllocation;
   constexpr std::size_t kAlignment = 256;
   *data = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
@@ -253,9 +147,9 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 
 cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   const std::lock_guard lock(memory_mutex);
-  *total_bytes = *free_bytes = kMemoryBytes;
+  *total_bytes = *free_bytes = sluice::stand_in::kGpuBytes;
   for (const auto& [ignored, size] : allocations()) *free_bytes -= size;
-  return driver_status();
+  return cudaSuccess;
 }
 
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
