@@ -87,6 +87,7 @@ DeviceStream::~DeviceStream() {
 }
 
 void DeviceStream::copy(void* to, const void* from, std::int64_t bytes) {
+  if (bytes == 0) return;
   device::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
                                 static_cast<cudaStream_t>(handle_)),
                 "cudaMemcpyAsync");

@@ -1,5 +1,4 @@
 // job.kind = "evaluate" of the program on stand-ins: speaks over GPUs and does nothing else.
-#include "base/error.hpp"
 #include "device/memory.hpp"
 #include "device/stream.hpp"
 #include "job/console.hpp"

@@ -25,7 +25,8 @@ class StandInTest(program.JobTest):
     def expect_one_message(self, result, status, *parts):
         """And no run directory: nothing has begun."""
         self.expect(result, status, *parts)
-        self.expect_once(result, "so the job ends with exit code")
+        self.expect_once(result, "sluice: ")
+        self.assertNotIn("MPI_ABORT", result.output)
         self.expect_prompt(result)
         self.assertFalse((self.directory / "job").exists())
 
@@ -54,6 +55,11 @@ class Devices(StandInTest):
     def test_a_missing_driver_is_one_message(self):
         result = self.run_with(self.job("cuda"), 2, SLUICE_STAND_IN_GPUS="no driver")
         self.expect_one_message(result, 71, 'device.kind is "cuda", but no GPU can be used: CUDA driver version is insufficient')
+
+    def test_a_missing_driver_is_one_line_of_a_rank_alone(self):
+        result = program.run("env", "SLUICE_STAND_IN_GPUS=no driver", SLUICE, "run", self.job("cuda"))
+        self.expect(result, 71)
+        self.assertRegex(result.output, r'\Asluice: device.kind is "cuda", but no GPU can be used: CUDA driver version .*\n\Z')
 
     def test_more_ranks_than_gpus_are_one_message(self):
         for kind in ("auto", "cuda"):

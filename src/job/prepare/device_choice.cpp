@@ -149,16 +149,15 @@ void require_device_in_build(const DeviceSettings& settings) {
         has_cuda() ? "no NCCL" : "no CUDA");
 }
 
-DeviceChoice choose_devices(DeviceKind wanted, Communicator& comm, std::span<const int> nodes) {
-  if (wanted == DeviceKind::kCpu || !(has_cuda() && has_nccl())) return {};
+std::vector<DeviceClaim> exchange_claims(Communicator& comm, std::span<const int> nodes) {
   const DeviceClaim own = claim_device(list_gpus(), number_on_node(nodes, comm.rank()));
   std::vector<DeviceClaim> claims;
   for (const std::string& bytes : comm.all_gather_text(to_bytes(own))) claims.push_back(from_bytes(bytes));
-  DeviceChoice choice = choose_devices(wanted, claims, nodes);
-  run_together(comm, [&] {
-    if (choice.kind == DeviceKind::kCuda) use_gpu(own.index);
-  });
-  return choice;
+  return claims;
+}
+
+void use_claimed_gpu(Communicator& comm, const DeviceClaim& claim) {
+  run_together(comm, [&] { use_gpu(claim.index); });
 }
 
 std::string device_text(const DeviceChoice& choice) {

@@ -39,9 +39,11 @@ struct DeviceChoice {
 /// Error(kBadConfig) if device.kind asks for what this build has not.
 void require_device_in_build(const DeviceSettings& settings);
 
-/// Collective over `comm`; throws alike on every rank. Makes the GPU that this rank takes the current one. Nothing but the
-/// list of GPUs is asked of CUDA before all ranks have agreed, and NCCL has not begun. Errors as choose_devices().
-[[nodiscard]] DeviceChoice choose_devices(DeviceKind wanted, Communicator& comm, std::span<const int> nodes);
+/// Collective over `comm`. What every rank claims, the same on every rank. Nothing but the list of GPUs is asked of CUDA.
+[[nodiscard]] std::vector<DeviceClaim> exchange_claims(Communicator& comm, std::span<const int> nodes);
+
+/// Collective over `comm`; throws alike on every rank. Makes the GPU that this rank has claimed the current one.
+void use_claimed_gpu(Communicator& comm, const DeviceClaim& claim);
 
 /// "3 of NVIDIA GB10, one a rank", "CPU", "CPU, as no CUDA-capable device is detected".
 [[nodiscard]] std::string device_text(const DeviceChoice& choice);
