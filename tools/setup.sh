@@ -3,8 +3,12 @@
 #   tools/setup.sh          what the build, the tests and the plots need
 #   tools/setup.sh --dev    also clang, clang-format, libFuzzer, shellcheck, Slurm and, where Debian has this version, clang-tidy 22
 #                           for tools/test.sh
+#   tools/setup.sh --cuda   what the build needs, and for a build with CUDA and NCCL: PyTorch's wheel, and nvcc's where there is none,
+#                           in .cache/cuda (5 GB), unless SLUICE_CUDA_PYTHON names a Python that has a CUDA PyTorch; a compiler for
+#                           Arm. Writes .cache/cuda/environment.sh, which a shell sources before it calls cmake
 # Asks for nothing and changes nothing when all packages are there.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 packages=(
   g++ cmake ninja-build ccache pkg-config git
@@ -19,7 +23,8 @@ wanted=()  # installed where this Debian has them
 case ${1-} in
   "") ;;
   --dev) packages+=(clang clang-format libclang-rt-dev shellcheck) wanted+=(clang-tidy-22 slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge) ;;
-  *) echo "usage: tools/setup.sh [--dev]" >&2; exit 64 ;;
+  --cuda) packages+=(python3-venv g++-aarch64-linux-gnu) ;;
+  *) echo "usage: tools/setup.sh [--dev | --cuda]" >&2; exit 64 ;;
 esac
 
 fail() { echo "setup.sh: $*" >&2; exit 1; }
@@ -56,6 +61,44 @@ warn_about_blas() {
     echo "setup.sh: warning: the active BLAS is '${active:-unknown}', not OpenBLAS; choose it with: update-alternatives --config $name" >&2
 }
 
+# The wheels that were tried: PyTorch's brings CUDA's libraries and NCCL with it.
+torch_wheel=torch==2.15.0
+nvcc_wheels=(nvidia-cuda-nvcc==13.2.* nvidia-cuda-crt==13.2.* nvidia-nvvm==13.2.*)
+
+has_cuda_torch() { "$1" -c 'import sys, torch; sys.exit(not torch.version.cuda)' 2>/dev/null; }
+
+# A folder as the toolkit's installer makes it: libraries also under the names that linkers look for.
+complete_toolkit() {
+  local library name
+  for library in "$1"/lib/lib*.so.*; do
+    name=${library%%.so.*}.so
+    [[ -e $name ]] || ln -s "$(basename "$library")" "$name"
+  done
+  [[ -e $1/lib64 ]] || ln -s lib "$1/lib64"
+}
+
+install_cuda() {
+  local python=${SLUICE_CUDA_PYTHON-} toolkit=${CUDA_HOME:-/usr/local/cuda} cache=.cache/cuda
+  mkdir -p $cache
+  if [[ -z $python ]]; then
+    python=$PWD/$cache/venv/bin/python3
+    [[ -x $python ]] || python3 -m venv $cache/venv
+    has_cuda_torch "$python" || { echo "setup.sh: installing $torch_wheel"; "$python" -m pip install --quiet "$torch_wheel"; }
+  fi
+  has_cuda_torch "$python" || fail "$python has no PyTorch with CUDA"
+  if [[ ! -x $toolkit/bin/nvcc ]]; then
+    [[ -z ${SLUICE_CUDA_PYTHON-} ]] || fail "there is no nvcc in $toolkit: set CUDA_HOME to a CUDA toolkit"
+    toolkit=$("$python" -c 'import pathlib, nvidia; print(pathlib.Path(list(nvidia.__path__)[0]) / "cu13")')
+    [[ -x $toolkit/bin/nvcc ]] || { echo "setup.sh: installing ${nvcc_wheels[*]}"; "$python" -m pip install --quiet "${nvcc_wheels[@]}"; }
+    complete_toolkit "$toolkit"
+  fi
+  cat >$cache/environment.sh <<END
+export CUDA_HOME=$toolkit CUDA_PATH=$toolkit CUDAToolkit_ROOT=$toolkit PATH=$toolkit/bin:\$PATH CUDACXX=$toolkit/bin/nvcc
+export CMAKE_PREFIX_PATH=$("$python" -c 'import torch; print(torch.utils.cmake_prefix_path)')
+END
+  echo "setup.sh: CUDA $("$toolkit/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p') in $toolkit, $("$python" -c 'import torch; print("PyTorch", torch.__version__)'); before cmake: source $cache/environment.sh"
+}
+
 command -v dpkg-query >/dev/null || fail "this is not Debian; install the counterparts of: ${packages[*]}"
 
 missing=()
@@ -72,3 +115,4 @@ if ((${#missing[@]})); then
 fi
 prefer_openmp_blas
 warn_about_blas
+if [[ ${1-} == --cuda ]]; then install_cuda; fi

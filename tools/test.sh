@@ -1,20 +1,24 @@
 #!/bin/bash
 # Every check of the project; what continuous integration runs.
-#   tools/test.sh           packages, format, shell scripts, release build and tests, the sources that need CUDA and NCCL
-#                           compiled, clang-tidy over the files that the last commits changed, the folders without LibTorch under
-#                           ASan and UBSan, 20 s of each fuzz target, side by side
+#   tools/test.sh           packages, format, shell scripts, release build and tests (CUDA and NCCL over stand-ins among them),
+#                           clang-tidy over the files that the last commits changed, the folders without LibTorch under ASan and
+#                           UBSan, 20 s of each fuzz target, side by side
 #   tools/test.sh --full    also the quickstart and what its model has learnt, a build file by file (the others compile several at a time, where one may lean on
 #                           another's includes), clang-tidy over every file, what runs threads of its own under ThreadSanitizer, the
 #                           numeric tests under every kernel choice of the libraries below, and the whole project under ASan and UBSan
+#   tools/test.sh --cuda    these alone: everything built and linked with CUDA and NCCL, against a CUDA LibTorch and without
+#                           LibTorch, and the tests that need no GPU on both builds; the sources for CUDA compiled for Arm
 # All phases run even if one fails; the exit status is 0 only if none did.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 full=false
+cuda=false
 case ${1-} in
   "") ;;
   --full) full=true ;;
-  *) echo "usage: tools/test.sh [--full]" >&2; exit 64 ;;
+  --cuda) cuda=true ;;
+  *) echo "usage: tools/test.sh [--full | --cuda]" >&2; exit 64 ;;
 esac
 
 fuzz_seconds=20
@@ -69,15 +73,65 @@ build_sanitized() {
     cmake --build "$directory"
 }
 
-# What a build without a GPU leaves out: compiled where the headers are, so that it keeps up with the rest.
-compile_cuda() {
-  local include=${CUDA_HOME:-/usr/local/cuda}/include
-  if ! printf '#include <cuda_runtime_api.h>\n#include <nccl.h>\n' | c++ -I"$include" -fsyntax-only -x c++ - 2>build/cuda.log; then
-    echo "not compiled: cuda_runtime_api.h or nccl.h is neither in $include nor where the compiler looks"
-    return 0
+# configure_cuda DIRECTORY CMAKE_ARGS...: nvcc and a CUDA LibTorch are those of tools/setup.sh --cuda.
+configure_cuda() {
+  local directory=$1
+  shift
+  # shellcheck disable=SC1091
+  (source .cache/cuda/environment.sh && cmake --preset release -B "$directory" -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON "$@")
+}
+
+build_cuda() { configure_cuda build/cuda && cmake --build build/cuda; }
+
+# With the stand-ins, whose sources are then compiled against the real headers.
+build_cuda_without_torch() { configure_cuda build/cuda-core -DSLUICE_TORCH=OFF && cmake --build build/cuda-core; }
+
+# The wheel's libraries are built for whatever a machine has; a CPU's LibTorch must be told apart at once.
+refuse_cpu_torch() {
+  local log=build/cuda-refused.log
+  rm -rf build/cuda-refused
+  if cmake --preset release -B build/cuda-refused -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON -DSLUICE_TESTS=OFF >$log 2>&1; then
+    echo "a LibTorch for the CPU was taken for a CUDA build"
+    return 1
   fi
-  cmake --preset release -B build/cuda -DSLUICE_TORCH=OFF -DSLUICE_TESTS=OFF -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON &&
-    cmake --build build/cuda --target sluice_device sluice_comm
+  if [[ $(grep -c '^CMake Error' $log) != 1 ]] || ! tr -s ' \n' ' ' <$log | grep -q 'is one for the CPU'; then cat $log; return 1; fi
+}
+
+# One line and 71 where there is no driver.
+refuse_missing_driver() {
+  local program output status
+  printf '[job]\nkind = "load"\noutput = "build/no-driver"\n[model]\npath = "tests/fixtures/qwen3-moe-tiny"\n[device]\nkind = "cuda"\n' >build/no-driver.toml
+  for program in build/cuda/bin/sluice build/cuda-core/bin/sluice; do
+    output=$("$program" run build/no-driver.toml 2>&1)
+    status=$?
+    echo "$program: $output"
+    if nvidia-smi >/dev/null 2>&1; then continue; fi
+    [[ $status == 71 && $output == *'no GPU can be used'* && $output != *$'\n'* ]] || return 1
+  done
+}
+
+# GB10 is Arm: what knows CUDA's headers, by its compiler, kernels by nvcc with that behind it.
+compile_cuda_for_arm() {
+  local source kernels=()
+  # shellcheck disable=SC1091
+  source .cache/cuda/environment.sh
+  mapfile -t kernels < <(find src -name '*.cu')
+  mkdir -p build/arm
+  for source in src/device/cuda.cpp src/comm/nccl/nccl_communicator.cpp src/comm/nccl/nccl_handle.cpp; do
+    aarch64-linux-gnu-g++ -std=c++20 -O2 -Wall -Wextra -Werror -Isrc -isystem "$CUDA_HOME/include" -isystem "$(nccl_headers)" -idirafter /usr/include \
+      -DFMT_HEADER_ONLY -c "$source" -o "build/arm/$(basename "$source").o" || return 1
+  done
+  for source in "${kernels[@]}"; do
+    nvcc -std=c++20 -ccbin aarch64-linux-gnu-g++ -gencode arch=compute_121,code=sm_121 -Isrc -I"$CUDA_HOME/include" -c "$source" -o "build/arm/$(basename "$source").o" || return 1
+  done
+  echo "${#kernels[@]} files of kernels and 3 others"
+}
+
+nccl_headers() {
+  local folder
+  for folder in "${CMAKE_PREFIX_PATH%%/torch/*}/nvidia/nccl/include" "$CUDA_HOME/include"; do
+    [[ -e $folder/nccl.h ]] && { echo "$folder"; return 0; }
+  done
 }
 
 # LibTorch, its OpenMP and MPI are not compiled for ThreadSanitizer, which then takes what they order for races: so these tests
@@ -145,16 +199,34 @@ fuzz_one() {
     -artifact_prefix="build/fuzz/$1-" "$found" "${seeds[@]}"
 }
 
+finish() {
+  printf '\n== summary\n'
+  printf '%s\n' "${summary[@]}"
+  printf '%d of %d phases passed, %d failed, in %d s\n' $((${#summary[@]} - failed)) ${#summary[@]} $failed $SECONDS
+  ((failed == 0))
+}
+
 # Nothing below can run without the packages.
 echo "== packages"
-tools/setup.sh --dev || exit 1
+if $cuda; then tools/setup.sh --cuda || exit 1; else tools/setup.sh --dev || exit 1; fi
 summary+=("$(printf '%-44s %-7s %5d s' packages ok $SECONDS)")
+
+if $cuda; then
+  phase "a LibTorch for the CPU is refused" refuse_cpu_torch
+  phase "CUDA build without LibTorch" build_cuda_without_torch
+  phase "its tests" run_tests build/cuda-core
+  phase "CUDA sources for Arm" compile_cuda_for_arm
+  phase "CUDA build" build_cuda
+  phase "no driver" refuse_missing_driver
+  phase "its tests" run_tests build/cuda
+  finish
+  exit
+fi
 
 phase "format" check_format
 phase "shell scripts" check_scripts
 phase "release build" build_release
 phase "release tests" test_release
-phase "CUDA and NCCL sources" compile_cuda
 phase "ASan and UBSan without LibTorch" test_sanitized_core
 phase "fuzz targets" run_fuzzers
 if $full; then
@@ -168,7 +240,4 @@ else
   phase "clang-tidy" tools/tidy.sh
 fi
 
-printf '\n== summary\n'
-printf '%s\n' "${summary[@]}"
-printf '%d of %d phases passed, %d failed, in %d s\n' $((${#summary[@]} - failed)) ${#summary[@]} $failed $SECONDS
-((failed == 0))
+finish

@@ -32,6 +32,8 @@ class Work {
     virtual bool test() = 0;
     /// Returns once finished; throws when the deadline passes.
     virtual void wait() = 0;
+    /// What `stream` is given from now on begins after this. Blocks the host only where there are no streams.
+    virtual void order(StreamHandle) { wait(); }
   };
 
   Work() = default;  ///< already finished
@@ -40,6 +42,11 @@ class Work {
   void wait() {
     if (impl_) impl_->wait();
     impl_.reset();
+  }
+  /// What is put into `stream` from now on sees the result, while the host goes on. Errors are told by wait(), and by the
+  /// communicator's later calls.
+  void order(StreamHandle stream) {
+    if (impl_) impl_->order(stream);
   }
 
  private:

@@ -195,6 +195,12 @@ void Watchdog::end_stalled(double seconds) noexcept {
   _exit(static_cast<int>(ExitCode::kInternal));
 }
 
+std::optional<Watchdog::Guard> Watchdog::guard(std::string call, double limit_seconds) {
+  Watchdog* const watchdog = the_watchdog;
+  if (watchdog == nullptr) return std::nullopt;
+  return std::optional<Guard>(std::in_place, *watchdog, std::move(call), limit_seconds);
+}
+
 Watchdog::Guard::Guard(Watchdog& watchdog, std::string call, double limit_seconds) : watchdog_(watchdog) {
   const std::lock_guard lock(watchdog_.mutex_);
   SLUICE_ASSERT(!watchdog_.armed_, "{} is guarded while {} is", call, watchdog_.call_);

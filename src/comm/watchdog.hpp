@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -59,6 +60,8 @@ class Watchdog {
    private:
     Watchdog& watchdog_;
   };
+  /// Of the process's watchdog; nothing without one. For libraries that may block although they say they do not.
+  [[nodiscard]] static std::optional<Guard> guard(std::string call, double limit_seconds);
 
  private:
   void run();

@@ -36,6 +36,13 @@ enum class Recompute : std::uint8_t {
   kAll,    ///< all of a layer: its input alone is kept
 };
 
+/// What the ranks compute on.
+enum class DeviceKind : std::uint8_t {
+  kAuto,  ///< GPUs where every rank has one, the CPU where none has
+  kCpu,
+  kCuda,
+};
+
 enum class OptimizerFit : std::uint8_t { kAsWritten, kAuto };
 
 /// Where what does not fit goes.

@@ -112,6 +112,10 @@ struct MemorySettings {
   std::filesystem::path offload_path;  ///< "" = job.output
 };
 
+struct DeviceSettings {
+  DeviceKind kind = DeviceKind::kAuto;
+};
+
 struct ScheduleSettings {
   ScheduleKind kind = ScheduleKind::kConstant;
   std::int64_t warmup_steps = 0;
@@ -206,6 +210,7 @@ struct JobConfig {
   LoraSettings lora;
   OptimizerSettings optimizer;
   MemorySettings memory;
+  DeviceSettings device;
   ScheduleSettings schedule;
   CheckpointSettings checkpoint;
   EvaluateSettings evaluate;

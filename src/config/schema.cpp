@@ -279,6 +279,17 @@ Table memory_table() {
       .done();
 }
 
+Table device_table() {
+  return TableBuilder("device", &JobConfig::device, "What the ranks compute on")
+      .key(
+          "kind", &DeviceSettings::kind,
+          Choice<DeviceKind>{
+              {{"auto", DeviceKind::kAuto}, {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}}},
+          "cuda is a GPU for each rank: that of its number on its machine, or the only one it sees. auto takes GPUs where "
+          "every rank has one, the CPU where none has, and refuses a mix")
+      .done();
+}
+
 Table schedule_table() {
   return TableBuilder("schedule", &JobConfig::schedule, "The learning rate over time")
       .key("kind", &ScheduleSettings::kind,
@@ -453,10 +464,10 @@ Table deadline_table() {
 
 const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
-      job_table(),        model_table(),    parallel_table(),  load_table(),   data_table(),
-      train_table(),      lora_table(),     optimizer_table(), memory_table(), schedule_table(),
-      checkpoint_table(), evaluate_table(), guard_table(),     export_table(), generate_table(),
-      metrics_table(),    debug_table(),    deadline_table()};
+      job_table(),      model_table(),      parallel_table(),  load_table(),    data_table(),
+      train_table(),    lora_table(),       optimizer_table(), memory_table(),  device_table(),
+      schedule_table(), checkpoint_table(), evaluate_table(),  guard_table(),   export_table(),
+      generate_table(), metrics_table(),    debug_table(),     deadline_table()};
   return tables;
 }
 

@@ -1,6 +1,8 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "device/backend.hpp"
+#include "device/devices.hpp"
+#include "device/stream.hpp"
 
 #include <cuda_runtime_api.h>
 
@@ -41,3 +43,66 @@ std::int64_t available_bytes() {
 }
 
 }  // namespace sluice::device
+
+namespace sluice {
+
+bool has_cuda() { return true; }
+
+Gpus list_gpus() {
+  Gpus gpus;
+  int count = 0;
+  cudaError_t status = cudaGetDeviceCount(&count);
+  for (int index = 0; index < count && status == cudaSuccess; ++index) {
+    cudaDeviceProp found{};
+    status = cudaGetDeviceProperties(&found, index);
+    gpus.list.push_back({found.name,
+                         {found.uuid.bytes, sizeof found.uuid.bytes},
+                         fmt::format("{}.{}", found.major, found.minor),
+                         static_cast<std::int64_t>(found.totalGlobalMem),
+                         found.integrated != 0});
+  }
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    gpus = {{}, cudaGetErrorString(status)};
+  } else if (count == 0) {
+    gpus.lack = cudaGetErrorString(cudaErrorNoDevice);
+  }
+  return gpus;
+}
+
+void use_gpu(int index) {
+  if (const cudaError_t status = cudaSetDevice(index); status != cudaSuccess)
+    fail(ExitCode::kTooLittle, "GPU {} cannot be used: {}", index, cudaGetErrorString(status));
+}
+
+DeviceStream::DeviceStream() {
+  cudaStream_t stream = nullptr;
+  device::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  handle_ = stream;
+}
+
+DeviceStream::~DeviceStream() {
+  if (const cudaError_t status = cudaStreamDestroy(static_cast<cudaStream_t>(handle_)); status != cudaSuccess)
+    log::warning("cudaStreamDestroy failed: {}", cudaGetErrorString(status));
+}
+
+void DeviceStream::copy(void* to, const void* from, std::int64_t bytes) {
+  if (bytes == 0) return;
+  device::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
+                                static_cast<cudaStream_t>(handle_)),
+                "cudaMemcpyAsync");
+}
+
+bool DeviceStream::is_idle() const {
+  const cudaError_t status = cudaStreamQuery(static_cast<cudaStream_t>(handle_));
+  if (status != cudaErrorNotReady) device::check(status, "cudaStreamQuery");
+  return status == cudaSuccess;
+}
+
+std::string cuda_version_text() {
+  int version = 0;
+  if (cudaRuntimeGetVersion(&version) != cudaSuccess) return "CUDA";
+  return fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
+}
+
+}  // namespace sluice

@@ -1,5 +1,7 @@
 #include "base/error.hpp"
 #include "device/backend.hpp"
+#include "device/devices.hpp"
+#include "device/stream.hpp"
 
 namespace sluice::device {
 
@@ -13,3 +15,27 @@ void release(std::byte*) noexcept {}
 std::int64_t available_bytes() { return 0; }
 
 }  // namespace sluice::device
+
+namespace sluice {
+
+bool has_cuda() { return false; }
+
+DeviceStream::DeviceStream() : handle_(nullptr) {
+  fail(ExitCode::kBadConfig, "this build has no CUDA; configure it with -DSLUICE_CUDA=ON");
+}
+
+DeviceStream::~DeviceStream() = default;
+
+void DeviceStream::copy(void*, const void*, std::int64_t) {}
+
+bool DeviceStream::is_idle() const { return true; }
+
+Gpus list_gpus() { return {{}, "this build has no CUDA"}; }
+
+void use_gpu(int) {
+  fail(ExitCode::kBadConfig, "this build has no CUDA; configure it with -DSLUICE_CUDA=ON");
+}
+
+std::string cuda_version_text() { return "no CUDA"; }
+
+}  // namespace sluice

@@ -2,6 +2,8 @@
 
 #include "base/version.hpp"
 #include "checkpoint/step_directory.hpp"
+#include "comm/nccl/nccl_communicator.hpp"
+#include "device/devices.hpp"
 #include "job/prepare/trained_parameters.hpp"
 #include "model/agreed_settings.hpp"
 
@@ -14,7 +16,11 @@ namespace sluice {
 namespace {
 
 AgreementTopic program_topic() {
-  return {"program", {{"version", std::string(version())}, {"git revision", std::string(git_revision())}}};
+  return {"program",
+          {{"version", std::string(version())},
+           {"git revision", std::string(git_revision())},
+           {"CUDA", cuda_version_text()},
+           {"NCCL", nccl_version_text()}}};
 }
 
 AgreementTopic job_topic(const JobConfig& config) {

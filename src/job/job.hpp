@@ -5,6 +5,7 @@
 #include "comm/communicator.hpp"
 #include "job/answers/generate_request.hpp"
 #include "job/blueprint.hpp"
+#include "job/prepare/device_choice.hpp"
 #include "job/run_directory.hpp"
 #include "job/signal_watch.hpp"
 
@@ -23,9 +24,11 @@ struct JobContext {
   std::vector<int> nodes;                   ///< the node of each rank
   std::vector<std::int64_t> growth_limits;  ///< bytes that each rank may hold above its baseline
   int threads;                              ///< of this rank
+  DeviceChoice device;                      ///< what the job computes on
   SignalWatch& signals;
   ExitCode ending = ExitCode::kDone;  ///< if nothing fails: kDone or kResumable, alike on all ranks
 
+  Communicator* gpus = nullptr;  ///< over the ranks' GPUs, if the job computes on them
   const GenerateRequest* request = nullptr;  ///< of the command line that runs the job; null for a job file
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
@@ -40,6 +43,9 @@ struct Job {
 
   /// Starts the libraries that the job computes with, before the baseline of memory is taken.
   void (*start)(int threads) = nullptr;
+
+  /// Whether it can compute on GPUs.
+  bool uses_gpus = false;
 
   /// The program beside this one that runs the kind, if this one cannot.
   std::string_view program = {};

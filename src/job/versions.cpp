@@ -3,6 +3,7 @@
 #include "base/version.hpp"
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/nccl/nccl_communicator.hpp"
+#include "device/devices.hpp"
 #include "io/hdf5.hpp"
 
 #include <fmt/format.h>
@@ -23,9 +24,9 @@ VersionLine::VersionLine(std::string (*text)()) { own_lines().push_back(text); }
 
 std::string versions_text() {
   std::string text =
-      fmt::format("sluice {} ({})\nLibTorch {}\noneDNN {}\n{}\nHDF5 {}\n{}", version(), git_revision(),
+      fmt::format("sluice {} ({})\nLibTorch {}\noneDNN {}\n{}\nHDF5 {}\n{}\n{}", version(), git_revision(),
                   SLUICE_TORCH_VERSION, SLUICE_ONEDNN_VERSION, MpiEnvironment::library_version(),
-                  hdf5::library_version(), nccl_version_text());
+                  hdf5::library_version(), cuda_version_text(), nccl_version_text());
   for (const auto line : own_lines()) text.append("\n").append(line());
   return text;
 }

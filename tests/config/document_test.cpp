@@ -77,6 +77,8 @@ max_grad_norm = 0.1
 limit = "4GiB"
 offload = "disk"
 offload_path = "scratch"
+[device]
+kind = "cpu"
 [schedule]
 kind = "linear"
 warmup_steps = 3

@@ -171,6 +171,20 @@ class Check(JobTest):
                     "has 50.00 GB (--memory)", "(exit code 71)")
         self.expect(check(file, ranks=3, model__path=MODELS / "Qwen3-30B-A3B", checkpoint__every_minutes=0), 65, "30532122624 parameters")
 
+    def test_the_case_of_eight_gpus(self):
+        told = sluice("plan", SOURCE / "configs/qwen3.5-35b-a3b-gpus.toml", "--ranks", 8, "--memory", "80GB", "--set",
+                      f"model.path={MODELS / 'Qwen3.5-35B-A3B'}")
+        self.expect(told, 0, "34660610688 parameters")
+
+    def test_a_gpu_that_this_build_or_machine_has_not(self):
+        job = self.write_job(job={"kind": "load"}, model={"path": FIXTURES / "qwen3-moe-tiny"}, device={"kind": "cuda"})
+        told = sluice("run", job)
+        if "\nno CUDA" in sluice("--version").output:
+            self.expect(told, 78, 'device.kind is "cuda", but this build has no CUDA', "-DSLUICE_CUDA=ON -DSLUICE_NCCL=ON")
+        else:
+            self.expect(told, 71, 'device.kind is "cuda", but no GPU can be used')
+        self.assertFalse(self.output_of(job).exists())
+
     def test_what_the_job_would_be_refused_for(self):
         job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 1}, checkpoint={"every_minutes": 0}))
         self.expect(sluice("run", job), 0)
@@ -256,7 +270,7 @@ class Check(JobTest):
     def test_every_file_of_configs_is_tested_here(self):
         files = {path.name for path in (SOURCE / "configs").glob("*.toml")}
         self.assertEqual(files, {"quickstart.toml", "qwen3.5-35b-a3b-1-node-disk.toml", "qwen3.5-35b-a3b-3-nodes.toml",
-                                 "qwen3.5-35b-a3b-lora-1-node.toml", "qwen3.5-35b-a3b-lora-3-nodes.toml"})
+                                 "qwen3.5-35b-a3b-lora-1-node.toml", "qwen3.5-35b-a3b-lora-3-nodes.toml", "qwen3.5-35b-a3b-gpus.toml"})
 
     def test_published_models_have_their_published_size(self):
         for name in ["Qwen3-30B-A3B", "Qwen3-8B", "Qwen3-32B"]:

@@ -8,8 +8,10 @@ endif()
 add_library(sluice_options INTERFACE)
 target_compile_features(sluice_options INTERFACE cxx_std_20)
 target_compile_options(sluice_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Wconversion -Wno-sign-conversion
-  $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Wcast-align;-Wconversion;-Wno-sign-conversion>"
+  # What nvcc hands to the host's compiler is not written to please -Wpedantic.
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Wall;-Wextra>"
+  "$<$<AND:$<BOOL:${SLUICE_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>" "$<$<AND:$<BOOL:${SLUICE_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings>")
 if(SLUICE_SANITIZE)
   target_compile_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE})

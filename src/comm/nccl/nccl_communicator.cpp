@@ -2,11 +2,16 @@
 
 #include "base/error.hpp"
 #include "comm/nccl/nccl_handle.hpp"
+#include "comm/position.hpp"
 #include "comm/ranks_text.hpp"
+#include "comm/run_together.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <map>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -18,29 +23,26 @@ using Bytes = std::span<const std::int64_t>;
 
 cudaStream_t to_cuda(StreamHandle stream) { return static_cast<cudaStream_t>(stream); }
 
-/// The device this rank would use, by an identity that is unique among all machines. "!" and the reason if
-/// there is none.
+/// The current device by an identity that is unique among all machines.
 std::string device_identity() {
   int device = 0;
   cudaDeviceProp properties{};
-  cudaError_t status = cudaGetDevice(&device);
-  if (status == cudaSuccess) status = cudaGetDeviceProperties(&properties, device);
-  if (status != cudaSuccess) return fmt::format("!{}", cudaGetErrorString(status));
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   return {properties.uuid.bytes, sizeof properties.uuid.bytes};
 }
 
 /// Collective over `bootstrap`. Throws alike on every rank.
 void refuse_shared_devices(Communicator& bootstrap) {
+  std::string identity;
+  run_together(bootstrap, [&] { identity = device_identity(); });
   std::map<std::string, std::vector<int>> ranks_of;
-  const std::vector<std::string> identities = bootstrap.all_gather_text(device_identity());
-  for (std::size_t rank = 0; rank < identities.size(); ++rank) {
-    if (identities[rank].starts_with('!') && identities[rank].size() != sizeof(cudaUUID_t))
-      fail(ExitCode::kBadConfig, "rank {} has no usable CUDA device: {}", rank, identities[rank].substr(1));
+  const std::vector<std::string> identities = bootstrap.all_gather_text(identity);
+  for (std::size_t rank = 0; rank < identities.size(); ++rank)
     ranks_of[identities[rank]].push_back(static_cast<int>(rank));
-  }
-  for (const auto& [identity, ranks] : ranks_of) {
+  for (const auto& [shared, ranks] : ranks_of) {
     if (ranks.size() > 1)
-      fail(ExitCode::kBadConfig,
+      fail(ExitCode::kTooLittle,
            "{} use the same CUDA device, which NCCL does not allow: start at most one rank per device",
            ranks_text(ranks));
   }
@@ -67,6 +69,9 @@ class NcclWork final : public Work::Impl, public Pollable {
     return false;
   }
   void wait() override { handle_->wait(*this, *limit_, operation_); }
+  void order(StreamHandle stream) override {
+    check_cuda(cudaStreamWaitEvent(to_cuda(stream), event_, 0), "cudaStreamWaitEvent");
+  }
   [[nodiscard]] std::string missing() const override { return "the device"; }
 
  private:
@@ -78,25 +83,30 @@ class NcclWork final : public Work::Impl, public Pollable {
 
 class NcclCommunicator final : public Communicator {
  public:
-  explicit NcclCommunicator(Communicator& bootstrap) : bootstrap_(bootstrap) {
+  NcclCommunicator(Communicator& bootstrap, std::shared_ptr<const WaitLimit> limit)
+      : bootstrap_(bootstrap), limit_(std::move(limit)) {
     refuse_shared_devices(bootstrap_);
     handle_ = std::make_shared<NcclHandle>(bootstrap_, *limit_);
   }
   /// Keeps its bootstrap.
-  explicit NcclCommunicator(std::unique_ptr<Communicator> bootstrap) : NcclCommunicator(*bootstrap) {
+  NcclCommunicator(std::unique_ptr<Communicator> bootstrap, std::shared_ptr<const WaitLimit> limit)
+      : NcclCommunicator(*bootstrap, std::move(limit)) {
     own_bootstrap_ = std::move(bootstrap);
   }
 
   int rank() const override { return bootstrap_.rank(); }
   int size() const override { return bootstrap_.size(); }
   Traffic traffic() const override { return traffic_; }
-  void advance() override { bootstrap_.advance(); }
+  void advance() override {
+    bootstrap_.advance();
+    [[maybe_unused]] const bool enqueued = handle_->is_enqueued();  // throws what NCCL found out
+  }
   void set_deadline(std::string_view section, double limit_seconds) override {
     limit_ = std::make_shared<const WaitLimit>(WaitLimit{std::string(section), limit_seconds});
     bootstrap_.set_deadline(section, limit_seconds);
   }
   std::unique_ptr<Communicator> split(int color, int key) override {
-    return std::make_unique<NcclCommunicator>(bootstrap_.split(color, key));
+    return std::make_unique<NcclCommunicator>(bootstrap_.split(color, key), limit_);
   }
 
   void barrier() override { bootstrap_.barrier(); }
@@ -140,10 +150,8 @@ class NcclCommunicator final : public Communicator {
   template <class Calls>
   Work group(const char* name, StreamHandle stream, Calls calls) {
     const Operation operation{name, ++count_, rank()};
-    check_nccl(ncclGroupStart(), "ncclGroupStart");
-    calls();
-    check_nccl(ncclGroupEnd(), "ncclGroupEnd");
-    handle_->wait_until_enqueued(*limit_, operation);
+    position::begin(name, operation.sequence);
+    handle_->launch(calls, *limit_, operation);
     return Work(std::make_unique<NcclWork>(handle_, limit_, operation, to_cuda(stream)));
   }
   void send_part(const void* data, std::int64_t bytes, int to, StreamHandle stream) {
@@ -164,7 +172,7 @@ class NcclCommunicator final : public Communicator {
 
   Communicator& bootstrap_;
   std::unique_ptr<Communicator> own_bootstrap_;
-  std::shared_ptr<const WaitLimit> limit_ = std::make_shared<const WaitLimit>(WaitLimit{"setup", 600});
+  std::shared_ptr<const WaitLimit> limit_;
   std::shared_ptr<NcclHandle> handle_;
   std::int64_t count_ = 0;
   Traffic traffic_;
@@ -251,9 +259,11 @@ Work NcclCommunicator::reduce_scatter_sum(const float* in, float* out, Bytes cou
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(Communicator& bootstrap) {
-  return std::make_unique<NcclCommunicator>(bootstrap);
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& bootstrap, WaitLimit limit) {
+  return std::make_unique<NcclCommunicator>(bootstrap, std::make_shared<const WaitLimit>(std::move(limit)));
 }
+
+bool has_nccl() { return true; }
 
 std::string nccl_version_text() {
   int version = 0;

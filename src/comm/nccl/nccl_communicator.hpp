@@ -3,21 +3,32 @@
 #pragma once
 
 #include "comm/communicator.hpp"
+#include "comm/wait.hpp"
 
 #include <memory>
 #include <string>
 
 namespace sluice {
 
-/// Collective over `bootstrap`, which must outlive the result. Each rank takes part with its current CUDA
-/// device; two ranks with one device are refused (kBadConfig) before NCCL, which would hang, sees them.
+/// Collective over `bootstrap`, which must outlive the result; `limit` holds until set_deadline(). Each rank takes part with its current CUDA
+/// device; two ranks with one device are refused (kTooLittle) before NCCL, which would hang, sees them.
 ///
 /// Data pointers are device pointers, ordered by the stream of the call. What speaks of host memory goes
-/// through `bootstrap`: barrier, texts, and the all_reduce of spans. reduce_scatter_sum adds in NCCL's order,
-/// which is fixed for a given machine but is not rank order; it needs no staging.
+/// through `bootstrap`: barrier, texts, and the all_reduce of spans; device pointers never reach MPI.
+/// reduce_scatter_sum adds in NCCL's order, which is not rank order: the same bits come out for the same ranks on the
+/// same GPUs and version of NCCL. It needs no staging.
+///
+/// The device runs the operations of one communicator one after another, whatever their streams: what is to overlap, such
+/// as a prefetch beside a reduction, takes a communicator of its own from split().
+///
+/// Whatever NCCL does, a call ends within the limit of set_deadline(): with Error(kInternal) that names the operation, the
+/// communicator aborted; or, where a call of NCCL itself does not return, with the end of the process and the same name.
 ///
 /// Without NCCL in the build: Error(kBadConfig).
-[[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(Communicator& bootstrap);
+[[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(Communicator& bootstrap, WaitLimit limit);
+
+/// Whether the build has NCCL.
+[[nodiscard]] bool has_nccl();
 
 /// "NCCL 2.28.9", or that the build has none.
 [[nodiscard]] std::string nccl_version_text();

@@ -1,13 +1,14 @@
-// An NCCL communicator that never blocks the host beyond a deadline. Compiled only with NCCL.
+// An ncclComm_t that never blocks the host beyond a deadline. Compiled only with NCCL.
 #pragma once
 
 #include "comm/communicator.hpp"
 #include "comm/wait.hpp"
-#include "comm/watchdog.hpp"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <functional>
+#include <string>
 #include <string_view>
 
 namespace sluice {
@@ -18,26 +19,30 @@ void check_nccl(ncclResult_t result, std::string_view call);
 void check_cuda(cudaError_t status, std::string_view call);
 
 /// Owns an ncclComm_t in non-blocking mode. A wait that fails aborts it, so that kernels stuck on the device
-/// end too.
+/// end too. NCCL promises that its calls return at once; one that does not ends the process when the limit passes
+/// (Watchdog::guard), and the message names the operation.
 class NcclHandle {
  public:
   /// Collective over `bootstrap`. Rank 0's identifier brings the ranks together.
   NcclHandle(Communicator& bootstrap, const WaitLimit& limit);
+  /// Waits until the device is done with it; aborts it instead while an exception unwinds.
   ~NcclHandle();
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
 
   [[nodiscard]] ncclComm_t get() const { return comm_; }
-  /// Waits for `work`; on any failure aborts the communicator and throws.
+  /// Runs `calls` as one NCCL group and waits until it was handed to the device; on any failure aborts the
+  /// communicator and throws.
+  void launch(const std::function<void()>& calls, const WaitLimit& limit, const Operation& operation);
+  /// Waits for `work`, likewise.
   void wait(Pollable& work, const WaitLimit& limit, const Operation& operation);
-  /// Waits until calls made so far have been handed to the device.
-  void wait_until_enqueued(const WaitLimit& limit, const Operation& operation);
-  /// True once enqueued; throws what NCCL reports meanwhile.
+  /// True once all calls so far have been handed to the device; throws what NCCL reports meanwhile.
   [[nodiscard]] bool is_enqueued() const;
 
  private:
-  void abort() noexcept;
-  Watchdog watchdog_;
+  void abort(const WaitLimit& limit, const std::string& cause) noexcept;
+  void finish() noexcept;
+  double limit_seconds_;  ///< of the last group
   ncclComm_t comm_ = nullptr;
 };
 

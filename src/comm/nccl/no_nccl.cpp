@@ -3,10 +3,12 @@
 
 namespace sluice {
 
-std::unique_ptr<Communicator> make_nccl_communicator(Communicator&) {
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator&, WaitLimit) {
   fail(ExitCode::kBadConfig,
        "NCCL was asked for, but this build has none; configure it with -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON");
 }
+
+bool has_nccl() { return false; }
 
 std::string nccl_version_text() { return "no NCCL"; }
 

@@ -5,6 +5,7 @@
 #include "base/memory.hpp"
 #include "comm/crash_report.hpp"
 #include "comm/mpi/mpi_environment.hpp"
+#include "comm/nccl/nccl_communicator.hpp"
 #include "comm/nodes.hpp"
 #include "comm/outcome.hpp"
 #include "comm/watchdog.hpp"
@@ -14,6 +15,8 @@
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/job.hpp"
+#include "job/prepare/connect_gpus.hpp"
+#include "job/prepare/device_choice.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/process_limits.hpp"
@@ -54,6 +57,7 @@ Attempt prepare(const JobArguments& arguments) {
     require_readable_again(arguments.file);
     attempt.config =
         std::make_unique<JobConfig>(with_saved_mode(load_job_config(arguments.file, arguments.overrides)));
+    require_device_in_build(attempt.config->device);
     exec_compute_program(*attempt.config, run_words(arguments));
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
   } catch (...) {
@@ -92,6 +96,8 @@ void report_failure(const Communicator& comm, const Outcome& failure) {
 
 void print_notes(const JobContext& context) {
   if (!context.is_root()) return;
+  if (context.device.kind == DeviceKind::kCuda || !context.device.lack.empty())
+    console::line("device    {}", device_text(context.device));
   const int world = context.comm.size();
   for (const auto& notes :
        {launch_notes(world), job_notes(context.config(), context.blueprint.model.config, world)})
@@ -112,8 +118,42 @@ std::optional<Blueprint> choose_mode(const JobConfig& config, std::span<const st
   return std::optional<Blueprint>(std::in_place, job.config);
 }
 
+/// The devices of a job, or why it has none that it can use, alike on all ranks.
+struct Devices {
+  std::vector<int> nodes;  ///< of each rank
+  DeviceChoice choice;
+  Outcome refusal;
+};
+
+/// Collective over `comm`.
+Devices find_devices(const JobConfig& config, Communicator& comm) {
+  Devices devices{find_nodes(comm), {}, {}};
+  const bool uses_gpus = find_job(config.job.kind).uses_gpus;
+  const DeviceKind wanted = config.device.kind;
+  if (wanted == DeviceKind::kCpu || !has_cuda() || !has_nccl() || (wanted == DeviceKind::kAuto && !uses_gpus))
+    return devices;
+  const std::vector<DeviceClaim> claims = exchange_claims(comm, devices.nodes);
+  devices.refusal = outcome_of([&] {
+    devices.choice = choose_devices(wanted, claims, devices.nodes);
+    if (devices.choice.kind == DeviceKind::kCuda && !uses_gpus)
+      fail(ExitCode::kBadConfig,
+           "device.kind is \"cuda\", but jobs of this kind run on the CPU: set device.kind = \"cpu\"");
+  });
+  if (devices.choice.kind == DeviceKind::kCuda && !devices.refusal.failed())
+    use_claimed_gpu(comm, claims[static_cast<std::size_t>(comm.rank())]);
+  return devices;
+}
+
+/// For an end that all ranks know of: nobody has to be told.
+int end_alike(const Communicator& comm, SignalWatch& signals, ExitCode code, const std::string& report) {
+  signals.set_exit_code(code);
+  exit_within(kFailureReporterElectionSeconds, code);
+  if (comm.rank() == 0) console::report(report);
+  return static_cast<int>(code);
+}
+
 /// Returns how the job has ended.
-ExitCode run_job(const Attempt& attempt, MpiEnvironment& mpi, SignalWatch& signals) {
+ExitCode run_job(const Attempt& attempt, const Devices& devices, MpiEnvironment& mpi, SignalWatch& signals) {
   const Blueprint& written = *attempt.blueprint;
   Communicator& comm = mpi.world();
   const Job& job = find_job(written.config.job.kind);
@@ -142,16 +182,20 @@ ExitCode run_job(const Attempt& attempt, MpiEnvironment& mpi, SignalWatch& signa
       job.start(threads);
       comm.set_deadline("setup", written.config.deadline.setup_seconds);
     }
+    std::unique_ptr<Communicator> gpus;
+    if (devices.choice.kind == DeviceKind::kCuda)
+      gpus = connect_gpus(comm, written.config.deadline.setup_seconds);
     const MemorySample baseline = take_baseline(comm);
     fault_point("job.baseline", comm.rank());  // a place to look from outside
-    const std::vector<int> nodes = find_nodes(comm);
-    const std::vector<std::int64_t> limits = growth_limits(comm, written.config, nodes, baseline);
+    const std::vector<std::int64_t> limits = growth_limits(comm, written.config, devices.nodes, baseline);
     const std::optional<Blueprint> fitted =
-        choose_mode(written.config, limits, nodes, threads, directory, comm.rank() == 0);
+        choose_mode(written.config, limits, devices.nodes, threads, directory, comm.rank() == 0);
     const Blueprint& blueprint = fitted ? *fitted : written;
     const ShardPlan plan = blueprint.shard_plan(comm.size());
-    JobContext context{blueprint, plan, comm, directory, baseline, nodes, limits, threads, signals};
+    JobContext context{blueprint,     plan,   comm,    directory,      baseline,
+                       devices.nodes, limits, threads, devices.choice, signals};
     context.request = attempt.request.get();
+    context.gpus = gpus.get();
     log::debug("compute   threads: {}, usable cores: {}, ranks that share them: {}", threads, usable_cores(),
                mpi.sharing_ranks());
     print_notes(context);
@@ -187,13 +231,11 @@ int run_attempt(const Attempt& attempt, SignalWatch& signals) {
   try {
     comm.set_deadline("setup", setup_seconds);
     const AgreementResult agreed = agree_on_job(comm, attempt);
-    if (agreed.code != ExitCode::kDone) {
-      signals.set_exit_code(agreed.code);
-      exit_within(kFailureReporterElectionSeconds, agreed.code);
-      if (comm.rank() == 0) console::report(agreed.report);
-      return static_cast<int>(agreed.code);
-    }
-    ending = run_job(attempt, mpi, signals);
+    if (agreed.code != ExitCode::kDone) return end_alike(comm, signals, agreed.code, agreed.report);
+    const Devices devices = find_devices(*attempt.config, comm);
+    if (devices.refusal.failed())
+      return end_alike(comm, signals, devices.refusal.code, "sluice: " + devices.refusal.text);
+    ending = run_job(attempt, devices, mpi, signals);
   } catch (...) {
     const Outcome failure = current_failure();
     signals.set_exit_code(failure.code);
