@@ -8,6 +8,7 @@
 #include "evaluate_report.hpp"
 #include "job/job.hpp"
 #include "job/prepare/batch_options.hpp"
+#include "job/prepare/text_tokens.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
 #include "train/evaluator.hpp"
@@ -20,7 +21,7 @@ namespace {
 void evaluate(JobContext& context) {
   const JobConfig& config = context.config();
   BatchSource tokens(context.comm,
-                     batch_options(context.config(), context.blueprint.model.config.vocab_size));
+                     batch_options(with_token_files(context), context.blueprint.model.config.vocab_size));
   const Weights weights = make_weights(context);
 
   context.comm.set_deadline("evaluate", config.deadline.evaluate_seconds);

@@ -10,10 +10,11 @@
 
 namespace sluice {
 
-HeldOut::HeldOut(JobContext& context) : context_(context) {
+HeldOut::HeldOut(JobContext& context, const std::vector<std::filesystem::path>& token_files)
+    : context_(context) {
   const JobConfig& config = context.config();
   if (config.evaluate.every_steps == 0) return;
-  for (const std::filesystem::path& tokens : config.evaluate.tokens)
+  for (const std::filesystem::path& tokens : token_files)
     sources_.emplace_back(context.comm,
                           held_out_options(config, tokens, context.blueprint.model.config.vocab_size));
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <limits>
 #include <vector>
 
@@ -22,9 +23,9 @@ struct HeldOutLoss {
 
 class HeldOut {
  public:
-  /// Collective over the context's communicator. Opens evaluate.tokens, if evaluate.every_steps is not 0, and looks at all
-  /// of their ids. Errors of BatchSource.
-  explicit HeldOut(JobContext& context);
+  /// Collective over the context's communicator. Opens `token_files`, those of evaluate.tokens, if
+  /// evaluate.every_steps is not 0, and looks at all of their ids. Errors of BatchSource.
+  HeldOut(JobContext& context, const std::vector<std::filesystem::path>& token_files);
 
   /// Files that are evaluated.
   [[nodiscard]] std::int64_t files() const { return std::ssize(sources_); }

@@ -14,6 +14,7 @@
 #include "job/job.hpp"
 #include "job/prepare/batch_options.hpp"
 #include "job/prepare/start_notes.hpp"
+#include "job/prepare/text_tokens.hpp"
 #include "job/prepare/trainer_options.hpp"
 #include "job/saving/training_state.hpp"
 #include "job/weights.hpp"
@@ -119,12 +120,12 @@ void train(JobContext& context) {
   const JobConfig& config = context.config();
 
   // 1. Tokens, and where weights will go: refused before hours are spent.
-  BatchSource batches(context.comm,
-                      batch_options(context.config(), context.blueprint.model.config.vocab_size));
+  const JobConfig files = with_token_files(context);
+  BatchSource batches(context.comm, batch_options(files, context.blueprint.model.config.vocab_size));
   if (context.is_root()) console::line("data      {}", data_text(config, batches.facts()));
-  HeldOut held_out(context);
+  HeldOut held_out(context, files.evaluate.tokens);
   require_export(context);
-  TrainingState state(context, batches.sequence_count(), batches.sample_digest());
+  TrainingState state(context, batches);
 
   // 2. Weights, straight into the shards.
   const bool has_base = has_frozen_weights(context.blueprint.model.manifest);
@@ -152,7 +153,7 @@ void train(JobContext& context) {
   if (weights.offload) weights.offload->page();
   const LearningRateSchedule schedule = learning_rate_schedule(config);
   TrainGuard guard(context, trainer, state);
-  TrainReport report(context, weights.load, held_out.files());
+  TrainReport report(context, weights.load, held_out.files(), std::ssize(batches.facts()));
   TrainSamples samples(context, trainer, state.steps_done());
   std::optional<DebugDump> dump = state.resumes() ? std::nullopt : open_dump(context);
   if (state.resumes() && !config.debug.dump.empty() && context.is_root())
@@ -176,7 +177,7 @@ void train(JobContext& context) {
     const double seconds = watch.seconds();
     limit.add(seconds);
     const HeldOutLoss loss = held_out.after_step(step + 1, trainer.binder());
-    report.add(step + 1, metrics, rate, seconds, loss.files);
+    report.add(step + 1, metrics, rate, seconds, loss.files, batches.epochs(step + 1));
     guard.after_step(step + 1, metrics, rate, list);
     const bool ends =
         state.after_step(step + 1, list, metrics.left_out == LeftOut::kNo ? loss.all : kNotEvaluated);

@@ -64,7 +64,7 @@ std::string held_out_text(const std::vector<double>& losses) {
 }  // namespace
 
 TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& load,
-                         std::int64_t held_out_files)
+                         std::int64_t held_out_files, std::int64_t sources)
     : context_(context),
       flops_per_token_(training_operations(context.blueprint.model,
                                            context.blueprint.stages.lowest_trained_layer(context.plan))),
@@ -72,7 +72,9 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
       planned_(context.memory_plan()),
       planned_bytes_(training_bytes(planned_)),
       growth_(context.baseline),
-      metrics_(context, load, {.steps = context.config().train.steps, .held_out_files = held_out_files}) {
+      metrics_(
+          context, load,
+          {.steps = context.config().train.steps, .held_out_files = held_out_files, .sources = sources}) {
   if (metrics_)
     console::line("compute   {}, float32 by {}, on rank 0; {:.3f} TFLOP/s of matmuls on all ranks",
                   ops::means_text(), ops::blas_text(), product_rate_ / 1e12);
@@ -86,7 +88,7 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
 }
 
 void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds,
-                      std::vector<double> held_out) {
+                      std::vector<double> held_out, std::vector<double> epochs) {
   peaks_ = of_ranks(context_.comm, peak_resident_bytes());
   growths_ = of_ranks(context_.comm, growth_.peak_bytes());
   const std::vector<double> phases = phases_of_step(metrics.phase_seconds, seconds);
@@ -98,6 +100,9 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.grad_norm = metrics.grad_norm;
   row.learning_rate = learning_rate;
   row.tokens = metrics.tokens;
+  const JobConfig& config = context_.config();
+  row.filled = static_cast<double>(metrics.tokens) /
+               static_cast<double>(config.train.batch_sequences * config.data.sequence_length);
   row.step_seconds = seconds;
   row.tokens_per_second = static_cast<double>(metrics.tokens) / seconds;
   row.model_flops_per_second = flops_per_token_ * row.tokens_per_second;
@@ -107,6 +112,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.expert_tokens = metrics.expert_tokens;
   row.aux_loss = metrics.aux_loss;
   row.held_out_loss = std::move(held_out);
+  row.epochs = std::move(epochs);
   row.left_out = metrics.left_out == LeftOut::kNo ? 0 : 1;
   row.peak_bytes = peaks_;
   row.planned_bytes = planned_bytes_;

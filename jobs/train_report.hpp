@@ -17,14 +17,15 @@ namespace sluice {
 class TrainReport {
  public:
   /// Collective over the context's communicator: measures what products take. Rank 0 creates the metrics file
-  /// and fills /load if `load` is there. `held_out_files` will be evaluated.
-  TrainReport(JobContext& context, const std::optional<LoadReport>& load, std::int64_t held_out_files = 0);
+  /// and fills /load if `load` is there. `held_out_files` will be evaluated, `sources` trained on.
+  TrainReport(JobContext& context, const std::optional<LoadReport>& load, std::int64_t held_out_files,
+              std::int64_t sources);
 
   /// Collective over the context's communicator. `step` counts from 1. Writes the row, then prints the line:
   /// a row whose line was seen is on disk, unless a warning said that the disk takes none. `held_out`: the loss of each
-  /// file, NaN if it was not evaluated.
+  /// file, NaN if it was not evaluated. `epochs` of each source, on rank 0.
   void add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds,
-           std::vector<double> held_out = {});
+           std::vector<double> held_out, std::vector<double> epochs);
 
   /// Rank 0 prints planned and measured memory of each rank, and closes the file.
   void finish();

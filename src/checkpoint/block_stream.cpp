@@ -1,6 +1,7 @@
 #include "checkpoint/block_stream.hpp"
 
 #include "base/fault.hpp"
+#include "comm/position.hpp"
 
 #include <string>
 #include <utility>
@@ -43,8 +44,10 @@ const std::byte* BlockStream::block(const BlockPlace& place) {
 }
 
 void BlockStream::wait_for_current() {
+  const Operation read{"read", static_cast<std::int64_t>(current_) + 1, rank_};
+  position::begin(read.name, read.sequence);
   Arrival arrival(ahead_, current_);
-  wait_for(arrival, limit_, {"read", static_cast<std::int64_t>(current_) + 1, rank_});
+  wait_for(arrival, limit_, read);
   is_open_ = true;
 }
 

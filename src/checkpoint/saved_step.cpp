@@ -141,6 +141,11 @@ SavedStep step_from(const Reader& in) {
   const Reader data(in.at("data"), in.name());
   step.sequences = data.integer("sequences");
   step.data_digest = data.text("digest");
+  if (data.has("packing"))
+    for (const json& source : data.array("packing")) {
+      const Reader position(source, in.name());
+      step.packing.push_back({position.integer("window"), position.integer("given")});
+    }
   if (in.has("base")) step.base_digest = Reader(in.at("base"), in.name()).text("digest");
   if (in.has("best")) {
     const Reader best(in.at("best"), in.name());
@@ -179,6 +184,8 @@ std::string to_manifest(const SavedStep& step) {
                {"job", std::move(keys)},
                {"data", {{"sequences", step.sequences}, {"digest", step.data_digest}}},
                {"files", std::move(files)}};
+  for (const PackPosition& position : step.packing)
+    content["data"]["packing"].push_back({{"window", position.window}, {"given", position.given}});
   if (!step.base_digest.empty()) content["base"] = {{"digest", step.base_digest}};
   if (step.best.step > 0) content["best"] = {{"step", step.best.step}, {"loss", step.best.loss}};
   const std::string text = content.dump();

@@ -5,6 +5,7 @@
 #include "base/dtype.hpp"
 #include "base/range.hpp"
 #include "config/job_config.hpp"
+#include "data/pack_position.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -48,12 +49,12 @@ struct SavedStep {
   std::string version{};  ///< of the program
   std::string structure_hash{};
   int world_size = 1;
-  std::vector<ConfigEntry> job{};  ///< every key
-  std::int64_t sequences = 0;      ///< in the token file
-  std::string data_digest{};       ///< of some of them
-  std::string
-      base_digest{};   ///< of the weights that are frozen, which the step does not hold; "" without any
-  HeldOutStep best{};  ///< of the saved steps so far, this one included
+  std::vector<ConfigEntry> job{};       ///< every key
+  std::int64_t sequences = 0;           ///< in the token file
+  std::string data_digest{};            ///< of some of them
+  std::vector<PackPosition> packing{};  ///< of each source, if documents are packed
+  std::string base_digest{};  ///< of the frozen weights, which the step does not hold; "" without any
+  HeldOutStep best{};                   ///< of the saved steps so far, this one included
   std::vector<SavedFile> files{};
 
   [[nodiscard]] std::int64_t bytes() const;

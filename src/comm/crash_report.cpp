@@ -2,6 +2,7 @@
 
 #include "comm/position.hpp"
 
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <string_view>
 
 namespace sluice {
 namespace {
@@ -62,6 +64,15 @@ void on_crash(int number) {
   ::raise(number);  // when this handler returns
 }
 
+/// Of UCX, which Open MPI may bring along: it prints a stack, but does not know ranks. Those of sanitizers stay.
+bool is_replaceable(const struct sigaction& action) {
+  if (action.sa_handler == SIG_DFL) return true;
+  Dl_info owner{};
+  return dladdr(reinterpret_cast<const void*>(action.sa_handler), &owner) != 0 &&
+         owner.dli_fname != nullptr &&
+         std::string_view(owner.dli_fname).find("libucs.so") != std::string_view::npos;
+}
+
 }  // namespace
 
 void install_crash_report() {
@@ -74,7 +85,7 @@ void install_crash_report() {
   backtrace(frame.data(), 1);  // loads what it needs now
   for (const Crash& crash : kCrashes) {
     struct sigaction action {};
-    if (sigaction(crash.number, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
+    if (sigaction(crash.number, nullptr, &action) != 0 || !is_replaceable(action)) continue;
     action = {};
     action.sa_handler = on_crash;
     action.sa_flags = SA_ONSTACK;

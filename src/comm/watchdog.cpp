@@ -21,8 +21,10 @@ constexpr unsigned kSignalCallbackSeconds = 3, kStallSeconds = 10;
 constexpr double kTickSeconds = 0.1, kLocateSeconds = 2;
 constexpr std::size_t kShownOperations = 16;
 
-/// Where a rank that neither waits nor begins anything for so long is stuck. Elsewhere it may read or write for hours.
-constexpr std::array<std::string_view, 3> kComputing{"start", "step", "evaluate"};
+/// Where a rank that neither waits nor begins anything for so long is stuck. Elsewhere it may work for hours on one thing, as
+/// on a text that it tokenizes.
+constexpr std::array<std::string_view, 8> kWatched{"start", "load",   "step",    "evaluate",
+                                                   "save",  "export", "restore", "rewind"};
 
 std::atomic<Watchdog*> the_watchdog{nullptr};
 
@@ -82,7 +84,7 @@ void Watchdog::share(NodeFlags* flags, int ranks) {
 void Watchdog::set_section(std::string_view section, double limit_seconds) {
   const std::lock_guard lock(mutex_);
   section_ = section;
-  section_limit_ = std::ranges::find(kComputing, section) == kComputing.end() ? 0 : limit_seconds;
+  section_limit_ = std::ranges::find(kWatched, section) == kWatched.end() ? 0 : limit_seconds;
 }
 
 void Watchdog::on_stall(std::function<void(const Outcome&)> last_words) {

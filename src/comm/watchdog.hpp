@@ -39,7 +39,7 @@ class Watchdog {
   void set_rank(int rank);
   /// Where the `ranks` of this machine ask each other where they are; null: nowhere.
   void share(NodeFlags* flags, int ranks);
-  /// The rank is in that section from here on. "start", "step" and "evaluate" limit the time without progress.
+  /// The rank is in that section from here on. All but "setup" and "finish" limit the time without progress.
   void set_section(std::string_view section, double limit_seconds);
   /// Called on this thread, before the process ends, with what is known of a rank that computes for too long.
   void on_stall(std::function<void(const Outcome&)> last_words);

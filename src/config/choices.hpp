@@ -27,6 +27,9 @@ enum class DataOrder : std::uint8_t {
   kSequential,
 };
 
+/// What packing does with documents of more tokens than a sequence has.
+enum class LongDocuments : std::uint8_t { kSplit, kCut, kLeaveOut };
+
 enum class Recompute : std::uint8_t {
   kLayer,  ///< all of a layer but its attention, whose output is kept
   kNone,   ///< nothing: all activations are kept

@@ -58,7 +58,10 @@ struct DataSettings {
   std::int64_t sequence_length = 512;
   std::int64_t seed = 0;
   DataOrder order = DataOrder::kShuffle;
-  std::int64_t separator_token = -1;  ///< the last token of each document; -1 = none
+  std::int64_t separator_token = -1;                     ///< the last token of each document; -1 = none
+  bool pack = false;                                     ///< documents into sequences, in a training
+  std::int64_t pack_window = 16384;                      ///< documents that are packed together
+  LongDocuments long_documents = LongDocuments::kSplit;  ///< of packed ones
 };
 
 struct TrainSettings {

@@ -132,8 +132,8 @@ Table data_table() {
   return TableBuilder("data", &JobConfig::data, "The tokens to train on")
       .key(
           "tokens", &DataSettings::tokens, Path{true},
-          "HDF5 file with the dataset tokens, needed to train, unless there are sources, and to evaluate; relative to "
-          "the current working directory")
+          "HDF5 file with the dataset tokens, needed to train, unless there are sources, and to evaluate, or text (.txt, "
+          ".jsonl), of which the job makes one; relative to the current working directory")
       .key("source", &DataSettings::source, source_list(),
            "token files that are mixed while training, each a table [[data.source]], in place of tokens")
       .key("sequence_length", &DataSettings::sequence_length, Integer{1, 1 << 20}, "of one sequence",
@@ -147,6 +147,20 @@ Table data_table() {
            "id that ends each document: no token sees or predicts one of another document; -1 = none, or "
            "where "
            "the file's dataset document_starts says")
+      .key(
+          "pack", &DataSettings::pack, Flag{},
+          "put whole documents into the sequences of a training, as many as fit, in place of cutting the stream; each file "
+          "needs its dataset document_starts")
+      .key("pack_window", &DataSettings::pack_window, Integer{1, 1 << 24},
+           "documents that are packed together, drawn from all of the file; 128 bytes each on rank 0",
+           "documents")
+      .key(
+          "long_documents", &DataSettings::long_documents,
+          Choice<LongDocuments>{{{"split", LongDocuments::kSplit},
+                                 {"cut", LongDocuments::kCut},
+                                 {"leave_out", LongDocuments::kLeaveOut}}},
+          "of packed documents with more than sequence_length tokens: split into several, cut behind the first sequence, or "
+          "left out")
       .done();
 }
 

@@ -1,5 +1,7 @@
 #include "corpus/source_reader.hpp"
 
+#include "corpus/text_source.hpp"
+
 #include "base/error.hpp"
 
 #include <algorithm>
@@ -16,9 +18,7 @@ constexpr std::size_t kBatch_bytes = 1 << 20;
 constexpr std::size_t kLongest_bytes = std::size_t{1} << 30;
 
 bool is_json_lines(const fs::path& path, Format format) {
-  if (format != Format::kByName) return format == Format::kJsonLines;
-  const std::string ending = path.extension().string();
-  return ending == ".jsonl" || ending == ".ndjson";
+  return format == Format::kByName ? corpus::is_json_lines(path) : format == Format::kJsonLines;
 }
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\f\v") == std::string_view::npos; }

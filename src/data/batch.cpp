@@ -4,14 +4,27 @@
 
 namespace sluice {
 
+namespace {
+
+/// Over columns [first, first + length) of each sequence.
+std::int64_t count_marks(const Batch& batch, std::int64_t first, TokenMark mark) {
+  std::int64_t count = 0;
+  for (std::int64_t row = 0; row < batch.sequences; ++row) {
+    const auto begin = batch.marks.begin() + row * (batch.length + 1) + first;
+    count += std::count(begin, begin + batch.length, mark);
+  }
+  return count;
+}
+
+}  // namespace
+
 std::int64_t count_targets(const Batch& batch) {
   if (batch.marks.empty()) return batch.sequences * batch.length;
-  std::int64_t targets = 0;
-  for (std::int64_t row = 0; row < batch.sequences; ++row) {
-    const auto first = batch.marks.begin() + row * (batch.length + 1) + 1;
-    targets += std::count(first, first + batch.length, TokenMark::kInside);
-  }
-  return targets;
+  return count_marks(batch, 1, TokenMark::kInside);
+}
+
+std::int64_t count_padding(const Batch& batch) {
+  return batch.marks.empty() ? 0 : count_marks(batch, 0, TokenMark::kPadding);
 }
 
 }  // namespace sluice

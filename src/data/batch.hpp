@@ -26,6 +26,8 @@ struct Batch {
   std::vector<TokenMark> marks{};
   /// Targets of the whole global batch, on every rank: those that begin no document and are not masked.
   std::int64_t global_targets = 0;
+  /// Inputs of the whole global batch that are padding, on every rank.
+  std::int64_t global_padding = 0;
   /// Whether a sequence may have several documents; else marks are for targets alone.
   bool separates_documents = true;
 
@@ -34,6 +36,9 @@ struct Batch {
     return static_cast<double>(std::max<std::int64_t>(1, global_targets));
   }
 };
+
+/// Inputs in a batch that are padding; `global_padding` of a batch that is whole.
+[[nodiscard]] std::int64_t count_padding(const Batch& batch);
 
 /// Targets in a batch; `global_targets` of a batch that is whole.
 [[nodiscard]] std::int64_t count_targets(const Batch& batch);

@@ -4,7 +4,8 @@ namespace sluice {
 
 Mixture BatchOptions::mixture(const std::vector<SourceFacts>& facts) const {
   std::vector<Mixture::Source> mixed;
-  for (std::size_t i = 0; i < facts.size(); ++i) mixed.push_back({facts[i].sequences, sources[i].weight});
+  for (std::size_t i = 0; i < facts.size(); ++i)
+    mixed.push_back({facts[i].sequences, sources[i].weight, facts[i].is_packed});
   return {std::move(mixed), batch_sequences, order, seed};
 }
 

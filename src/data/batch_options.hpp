@@ -3,10 +3,12 @@
 
 #include "config/choices.hpp"
 #include "data/mixture.hpp"
+#include "data/packer.hpp"
 #include "data/token_file.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,16 +21,21 @@ struct TokenSource {
 
 /// Of one token file.
 struct SourceFacts {
-  std::int64_t sequences = 0;
-  std::int64_t documents = 0;  ///< counted only with TokenFileOptions::keep_rest
+  std::int64_t sequences = 0;  ///< of packed documents: the least that they can make
+  std::int64_t documents = 0;  ///< counted only with TokenFileOptions::keep_rest, and where they are packed
   bool marks_documents = false;
   bool masks_targets = false;
+  bool is_packed = false;
+  std::int64_t long_documents = 0;    ///< of packed ones, more tokens than a sequence has inputs
+  std::int64_t packed_sequences = 0;  ///< that the first documents of the first epoch were packed into
+  std::int64_t packed_inputs = 0;     ///< tokens that these have as inputs
 };
 
 struct BatchOptions {
   std::vector<TokenSource> sources;
   TokenFileOptions file;  ///< of each; with keep_rest documents are counted, and marked in any case
-  std::int64_t batch_sequences = 0;  ///< global, over all ranks
+  std::int64_t batch_sequences = 0;   ///< global, over all ranks
+  std::optional<PackOptions> pack{};  ///< the documents of each file; not with keep_rest
   DataOrder order = DataOrder::kShuffle;
   std::uint64_t seed = 0;
   std::int64_t steps = 0;  ///< batches that will be asked for

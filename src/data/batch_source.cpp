@@ -26,6 +26,24 @@ std::vector<std::int64_t> tokens_of_ranks(std::int64_t sequences, std::int64_t w
   return counts;
 }
 
+void write(const SourceFacts& facts, ByteWriter& out) {
+  for (const std::int64_t number :
+       {facts.sequences, facts.documents, facts.long_documents, facts.packed_sequences, facts.packed_inputs})
+    out.number(number);
+  for (const bool is_so : {facts.marks_documents, facts.masks_targets, facts.is_packed})
+    out.number(is_so ? 1 : 0);
+}
+
+SourceFacts read_facts(ByteReader& in) {
+  SourceFacts facts;
+  for (std::int64_t* number : {&facts.sequences, &facts.documents, &facts.long_documents,
+                               &facts.packed_sequences, &facts.packed_inputs})
+    *number = in.number();
+  for (bool* is_so : {&facts.marks_documents, &facts.masks_targets, &facts.is_packed})
+    *is_so = in.number() != 0;
+  return facts;
+}
+
 }  // namespace
 
 BatchSource::BatchSource(Communicator& comm, BatchOptions options)
@@ -33,21 +51,13 @@ BatchSource::BatchSource(Communicator& comm, BatchOptions options)
   const std::string found = share_from_root(comm_, [&] {
     files_.emplace(options_);
     ByteWriter out;
-    for (const SourceFacts& facts : files_->facts())
-      for (const std::int64_t number : {facts.sequences, facts.documents, std::int64_t{facts.marks_documents},
-                                        std::int64_t{facts.masks_targets}})
-        out.number(number);
+    for (const SourceFacts& facts : files_->facts()) write(facts, out);
     return out.take();
   });
   ByteReader in(found);
-  for (std::size_t source = 0; source < options_.sources.size(); ++source) {
-    SourceFacts& facts = facts_.emplace_back();
-    facts.sequences = in.number();
-    facts.documents = in.number();
-    facts.marks_documents = in.number() != 0;
-    facts.masks_targets = in.number() != 0;
-  }
-  marks_documents_ = options_.file.keep_rest || std::ranges::any_of(facts_, &SourceFacts::marks_documents);
+  for (std::size_t source = 0; source < options_.sources.size(); ++source) facts_.push_back(read_facts(in));
+  marks_documents_ =
+      options_.file.keep_rest || options_.pack || std::ranges::any_of(facts_, &SourceFacts::marks_documents);
   masks_targets_ = std::ranges::any_of(facts_, &SourceFacts::masks_targets);
   mixture_.emplace(options_.mixture(facts_));
   check_ids();
@@ -82,16 +92,50 @@ std::string BatchSource::sample_digest() {
   });
 }
 
-std::string BatchSource::sample_of(std::size_t source) const {
+std::string BatchSource::sample_of(std::size_t source) {
   constexpr std::int64_t kMost = 16;
+  const std::int64_t count = std::min(kMost, options_.batch_sequences);
   std::vector<Mixture::Place> places;
-  for (const std::int64_t sequence :
-       mixture_->sampler(source).at(0, std::min(kMost, options_.batch_sequences)))
-    places.push_back({source, sequence});
+  for (std::int64_t number = 0; number < count; ++number) places.push_back({source, number});
+  if (!facts_[source].is_packed) {
+    const std::vector<std::int64_t> sequences = mixture_->sampler(source).at(0, count);
+    for (std::size_t i = 0; i < places.size(); ++i) places[i].sequence = sequences[i];
+  }
   const Batch sample = read(places);
   const Digest ids = digest_of(std::as_bytes(std::span(sample.ids)), 0);
   if (!facts_[source].masks_targets) return ids.hex();
   return digest_of(ids.hex() + digest_of(std::as_bytes(std::span(sample.marks)), 0).hex()).hex();
+}
+
+std::vector<PackPosition> BatchSource::positions(std::int64_t step) {
+  if (!files_ || !options_.pack) return {};
+  const std::vector<std::int64_t> given = mixture_->taken(step * options_.batch_sequences);
+  std::vector<PackPosition> positions;
+  for (std::size_t source = 0; source < given.size(); ++source)
+    positions.push_back(files_->packer(source)->position(given[source]));
+  return positions;
+}
+
+void BatchSource::go_on(std::int64_t step, const std::vector<PackPosition>& positions) {
+  if (!files_ || positions.empty()) return;
+  const std::vector<std::int64_t> given = mixture_->taken(step * options_.batch_sequences);
+  SLUICE_ASSERT(positions.size() == given.size(), "positions of {} sources, of {}", positions.size(),
+                given.size());
+  for (std::size_t source = 0; source < given.size(); ++source)
+    files_->packer(source)->go_on(positions[source], given[source]);
+}
+
+std::vector<double> BatchSource::epochs(std::int64_t step) {
+  if (!files_) return {};
+  const std::vector<std::int64_t> given = mixture_->taken(step * options_.batch_sequences);
+  std::vector<double> epochs;
+  for (std::size_t source = 0; source < given.size(); ++source) {
+    Packer* const packer = files_->packer(source);
+    epochs.push_back(packer ? packer->epochs(given[source])
+                            : static_cast<double>(given[source]) /
+                                  static_cast<double>(facts_[source].sequences));
+  }
+  return epochs;
 }
 
 Batch BatchSource::batch(std::int64_t step) {
@@ -115,15 +159,18 @@ Batch BatchSource::sequences(std::int64_t first, std::int64_t count) {
 
 Batch BatchSource::share(const std::vector<Mixture::Place>& places) {
   Batch whole;  // on rank 0
-  const std::string targets = share_from_root(comm_, [&] {
+  const std::string counts_text = share_from_root(comm_, [&] {
     whole = read(places);
     ByteWriter out;
     out.number(count_targets(whole));
+    out.number(count_padding(whole));
     return out.take();
   });
   const std::int64_t length = options_.file.sequence_length;
   Batch own{equal_part(std::ssize(places), comm_.size(), comm_.rank()).count(), length};
-  own.global_targets = ByteReader(targets).number();
+  ByteReader counted(counts_text);
+  own.global_targets = counted.number();
+  own.global_padding = counted.number();
   const std::vector<std::int64_t> counts = tokens_of_ranks(std::ssize(places), length + 1, comm_.size());
   own.ids = scatter_from_root(comm_, whole.ids, counts);
   own.separates_documents = marks_documents_;
@@ -131,7 +178,7 @@ Batch BatchSource::share(const std::vector<Mixture::Place>& places) {
   return own;
 }
 
-Batch BatchSource::read(const std::vector<Mixture::Place>& places) const {
+Batch BatchSource::read(const std::vector<Mixture::Place>& places) {
   const auto width = checked_cast<std::size_t>(options_.file.sequence_length + 1);
   Batch whole{std::ssize(places), options_.file.sequence_length};
   whole.ids.resize(places.size() * width);

@@ -27,8 +27,16 @@ class BatchSource {
   [[nodiscard]] bool marks_documents() const { return marks_documents_; }
   /// Whether a file says which tokens are targets.
   [[nodiscard]] bool masks_targets() const { return masks_targets_; }
-  /// Documents in the files; counted only with TokenFileOptions::keep_rest.
+  /// Documents in the files; counted only with TokenFileOptions::keep_rest, and where they are packed.
   [[nodiscard]] std::int64_t document_count() const;
+
+  /// On rank 0, empty on others and where nothing is packed: where each source stands before the batch of `step`, for go_on().
+  [[nodiscard]] std::vector<PackPosition> positions(std::int64_t step);
+  /// On rank 0, nothing on others: the next batch will be that of `step`, where each source stood as positions() said then; so no
+  /// window before is packed again.
+  void go_on(std::int64_t step, const std::vector<PackPosition>& positions);
+  /// On rank 0, empty on others: epochs of each source that are through before the batch of `step`.
+  [[nodiscard]] std::vector<double> epochs(std::int64_t step);
 
   /// Collective over the communicator. To know the files by: the digest of up to 16 sequences that the first batch would have of a
   /// file alone; of several files one digest of theirs and their sizes.
@@ -46,8 +54,8 @@ class BatchSource {
 
  private:
   [[nodiscard]] Batch share(const std::vector<Mixture::Place>& places);
-  [[nodiscard]] Batch read(const std::vector<Mixture::Place>& places) const;
-  [[nodiscard]] std::string sample_of(std::size_t source) const;
+  [[nodiscard]] Batch read(const std::vector<Mixture::Place>& places);
+  [[nodiscard]] std::string sample_of(std::size_t source);
   [[nodiscard]] bool has_marks() const { return marks_documents_ || masks_targets_; }
   void check_ids();
 

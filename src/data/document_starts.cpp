@@ -26,7 +26,7 @@ std::int64_t checked_count(const hdf5::File& file, const hdf5::Dataset& starts) 
 bool DocumentStarts::are_in(const hdf5::File& file) { return file.exists(kPath); }
 
 DocumentStarts::DocumentStarts(const hdf5::File& file, std::int64_t tokens)
-    : starts_(file.dataset(kPath)), count_(checked_count(file, starts_)) {
+    : starts_(file.dataset(kPath)), count_(checked_count(file, starts_)), tokens_(tokens) {
   std::int64_t least = 0;
   std::vector<std::int64_t> room;
   for (std::int64_t block = 0; block * kBlock < count_; ++block) {
@@ -42,6 +42,7 @@ DocumentStarts::DocumentStarts(const hdf5::File& file, std::int64_t tokens)
     }
     first_of_block_.push_back(values.front());
   }
+  begins_unmarked_ = first_of_block_.empty() || first_of_block_.front() > 0;
 }
 
 std::span<const std::int64_t> DocumentStarts::read_block(std::int64_t block,
@@ -62,6 +63,29 @@ void DocumentStarts::mark(std::int64_t first, std::span<TokenMark> marks) const 
        ++block)
     for (const std::int64_t start : read_block(block, room))
       if (first <= start && start < end) marks[static_cast<std::size_t>(start - first)] = TokenMark::kBegins;
+}
+
+std::vector<TokenRun> DocumentStarts::runs(std::span<const std::int64_t> documents) const {
+  std::vector<TokenRun> runs;
+  runs.reserve(documents.size());
+  std::vector<std::int64_t> room;
+  std::span<const std::int64_t> values;
+  std::int64_t block = -1;
+  for (const std::int64_t document : documents) {
+    const std::int64_t start = document - (begins_unmarked_ ? 1 : 0);  // in the dataset
+    if (start >= 0 && start / kBlock != block) {
+      block = start / kBlock;
+      values = read_block(block, room);
+    }
+    const std::int64_t next = start + 1;
+    const std::int64_t first = start < 0 ? 0 : values[static_cast<std::size_t>(start % kBlock)];
+    std::int64_t end = tokens_;
+    if (next < count_)
+      end = next % kBlock == 0 ? first_of_block_[static_cast<std::size_t>(next / kBlock)]
+                               : values[static_cast<std::size_t>(next % kBlock)];
+    runs.push_back({first, end - first});
+  }
+  return runs;
 }
 
 }  // namespace sluice

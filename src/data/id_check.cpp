@@ -8,9 +8,11 @@
 namespace sluice {
 namespace {
 
+constexpr std::int64_t kPieceTokens = std::int64_t{1} << 26;
+
 std::int64_t sequences_of_piece(std::int64_t length) {
-  constexpr std::int64_t kTokens = std::int64_t{1} << 26, kSequences = std::int64_t{1} << 17;
-  return std::clamp<std::int64_t>(kTokens / (length + 1), 1, kSequences);
+  constexpr std::int64_t kSequences = std::int64_t{1} << 17;
+  return std::clamp<std::int64_t>(kPieceTokens / (length + 1), 1, kSequences);
 }
 
 /// Neighbours are read together.
@@ -41,6 +43,33 @@ void IdCheck::run(const TokenFile& file, std::int64_t piece) const {
   std::vector<std::int64_t> sequences = sampler_.at(begin, end);
   std::ranges::sort(sequences);
   check_runs(file, sequences);
+}
+
+PackedIdCheck::PackedIdCheck(const TokenFile& file, const Packer& packer, std::int64_t positions)
+    : file_(&file), packer_(&packer), positions_(positions), all_(positions >= packer.least_sequences()) {}
+
+std::int64_t PackedIdCheck::pieces() const {
+  return all_ ? divide_up(file_->token_count(), kPieceTokens) : packer_->windows();
+}
+
+void PackedIdCheck::run(std::int64_t piece) {
+  if (all_) {
+    const std::int64_t first = piece * kPieceTokens;
+    return file_->check_run({first, std::min(kPieceTokens, file_->token_count() - first)});
+  }
+  if (sequences_ >= positions_) return;
+  const PackedWindow window = packer_->window(piece);
+  sequences_ += window.sequences();
+  TokenRun joined;
+  for (const TokenRun& run : window.runs()) {
+    if (run.first == joined.first + joined.count) {
+      joined.count += run.count;
+      continue;
+    }
+    file_->check_run(joined);
+    joined = run;
+  }
+  file_->check_run(joined);
 }
 
 }  // namespace sluice

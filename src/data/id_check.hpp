@@ -2,6 +2,7 @@
 // that meets it.
 #pragma once
 
+#include "data/packer.hpp"
 #include "data/sampler.hpp"
 #include "data/token_file.hpp"
 
@@ -27,6 +28,25 @@ class IdCheck {
   std::int64_t count_;  ///< positions of the sampler, or sequences of the file
   bool all_;
   std::int64_t piece_sequences_;
+};
+
+/// The same for packed documents.
+class PackedIdCheck {
+ public:
+  /// Checks the documents of the windows that the first `positions` sequences come from, or all of the file if these are an
+  /// epoch. Both must outlive this.
+  PackedIdCheck(const TokenFile& file, const Packer& packer, std::int64_t positions);
+
+  [[nodiscard]] std::int64_t pieces() const;
+  /// Error(kBadData) as IdCheck::run(). Each piece once, in ascending order.
+  void run(std::int64_t piece);
+
+ private:
+  const TokenFile* file_;
+  const Packer* packer_;
+  std::int64_t positions_;
+  bool all_;
+  std::int64_t sequences_ = 0;  ///< of the windows so far
 };
 
 }  // namespace sluice

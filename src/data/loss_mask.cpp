@@ -30,8 +30,8 @@ void LossMask::mark(const hdf5::Box& tokens, std::span<TokenMark> marks) const {
   mask_.read<std::int64_t>(tokens, values);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] != 0 && values[i] != 1) {
-      std::vector<std::int64_t> place = tokens.begin;
-      place.back() += static_cast<std::int64_t>(i);
+      std::vector<std::int64_t> place(tokens.begin.begin(), tokens.begin.end() - 1);
+      place.push_back(tokens.begin.back() + static_cast<std::int64_t>(i));
       fail(ExitCode::kBadData, "loss_mask{} in {} is {}; expected 1 where the token is to be learnt, else 0",
            shape_text(place), file_name_, values[i]);
     }

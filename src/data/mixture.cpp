@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -12,14 +13,14 @@
 namespace sluice {
 namespace {
 
-std::uint64_t seed_of(std::uint64_t seed, std::size_t source) {
-  return source == 0 ? seed : RandomStream(seed, fmt::format("order of source {}", source)).bits(0);
-}
-
 /// In [0, 1).
 double fraction(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 }  // namespace
+
+std::uint64_t seed_of_source(std::uint64_t seed, std::size_t source) {
+  return source == 0 ? seed : RandomStream(seed, fmt::format("order of source {}", source)).bits(0);
+}
 
 Mixture::Mixture(std::vector<Source> sources, std::int64_t batch_sequences, DataOrder order,
                  std::uint64_t seed)
@@ -27,7 +28,7 @@ Mixture::Mixture(std::vector<Source> sources, std::int64_t batch_sequences, Data
   SLUICE_ASSERT(!sources_.empty(), "a mixture of nothing");
   for (std::size_t source = 0; source < sources_.size(); ++source) {
     SLUICE_ASSERT(sources_[source].weight > 0, "a source of weight {}", sources_[source].weight);
-    samplers_.emplace_back(sources_[source].sequences, batch_sequences, order, seed_of(seed, source));
+    samplers_.emplace_back(sources_[source].sequences, batch_sequences, order, seed_of_source(seed, source));
     fractions_.emplace_back(seed, fmt::format("turns of source {}", source));
     all_weights_ += sources_[source].weight;
   }
@@ -96,8 +97,12 @@ std::vector<Mixture::Place> Mixture::at(std::int64_t begin, std::int64_t end) co
     const auto is_own = [&](const Turn& turn) { return turn.source == source; };
     const auto own = std::ranges::find_if(wanted, is_own);
     if (own == wanted.end()) continue;
-    const std::vector<std::int64_t> sequences =
-        samplers_[source].at(own->number, own->number + std::ranges::count_if(wanted, is_own));
+    const std::int64_t count = std::ranges::count_if(wanted, is_own);
+    std::vector<std::int64_t> sequences(static_cast<std::size_t>(count));
+    if (sources_[source].is_endless)
+      std::iota(sequences.begin(), sequences.end(), own->number);
+    else
+      sequences = samplers_[source].at(own->number, own->number + count);
     auto next = sequences.begin();
     for (std::size_t i = 0; i < wanted.size(); ++i)
       if (is_own(wanted[i])) places[i] = {source, *next++};

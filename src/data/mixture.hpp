@@ -11,14 +11,18 @@
 
 namespace sluice {
 
+/// Of its own order; of the first source the seed itself.
+[[nodiscard]] std::uint64_t seed_of_source(std::uint64_t seed, std::size_t source);
+
 /// The n-th sequence that a source gives, from 0, has the time (n + u) / weight, with u in [0, 1) drawn by seed, source and n; all
 /// sources' sequences follow each other in the order of their times. So up to any position each source has its share to
 /// within a sequence for each source, its next sequence is found by counting, and no table is kept.
 class Mixture {
  public:
   struct Source {
-    std::int64_t sequences;  ///< at least 1
-    double weight;           ///< positive
+    std::int64_t sequences;   ///< at least 1
+    double weight;            ///< positive
+    bool is_endless = false;  ///< its sequences are not drawn from so many, but numbered by its turns
   };
   /// A sequence of a source.
   struct Place {

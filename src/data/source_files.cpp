@@ -1,31 +1,89 @@
 #include "data/source_files.hpp"
 
+#include <algorithm>
+
 namespace sluice {
+namespace {
+
+SourceFacts facts_of(const TokenFile& file, const BatchOptions& options) {
+  return {.sequences = file.sequence_count(),
+          .documents = options.file.keep_rest ? file.count_documents() : 0,
+          .marks_documents = file.marks_documents(),
+          .masks_targets = file.masks_targets()};
+}
+
+/// What packing makes of the first documents: enough of them to tell how full sequences are.
+void measure(const Packer& packer, SourceFacts& facts) {
+  constexpr std::int64_t kMostWindows = 16;
+  for (std::int64_t number = 0; number < std::min(kMostWindows, packer.windows()); ++number) {
+    const PackedWindow window = packer.window(number);
+    facts.packed_sequences += window.sequences();
+    facts.packed_inputs += window.counts().inputs;
+  }
+}
+
+void add_packing(const Packer& packer, SourceFacts& facts) {
+  facts.sequences = packer.least_sequences();
+  facts.documents = packer.counts().documents;
+  facts.is_packed = true;
+  facts.long_documents = packer.counts().long_documents;
+  measure(packer, facts);
+}
+
+}  // namespace
 
 SourceFiles::SourceFiles(const BatchOptions& options) {
-  for (const TokenSource& source : options.sources) {
-    const TokenFile& file = files_.emplace_back(TokenFile::open(source.tokens, options.file));
-    facts_.push_back({.sequences = file.sequence_count(),
-                      .documents = options.file.keep_rest ? file.count_documents() : 0,
-                      .marks_documents = file.marks_documents(),
-                      .masks_targets = file.masks_targets()});
+  TokenFileOptions file = options.file;
+  if (options.pack) file.keep_rest = true;  // any number of tokens will do
+  for (const TokenSource& named : options.sources) {
+    Source& source = sources_.emplace_back(Source{TokenFile::open(named.tokens, file)});
+    facts_.push_back(facts_of(source.file, options));
+    if (!options.pack) continue;
+    source.packer.emplace(source.file, *options.pack, options.file.sequence_length, options.order,
+                          seed_of_source(options.seed, sources_.size() - 1));
+    add_packing(*source.packer, facts_.back());
   }
   const Mixture mixture = options.mixture(facts_);
   const std::vector<std::int64_t> read = options.taken_in_all(facts_);
-  for (std::size_t source = 0; source < files_.size(); ++source)
-    checks_.emplace_back(mixture.sampler(source), read[source], options.file.sequence_length);
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    Source& source = sources_[i];
+    if (source.packer)
+      source.check.emplace<PackedIdCheck>(source.file, *source.packer, read[i]);
+    else
+      source.check.emplace<IdCheck>(mixture.sampler(i), read[i], options.file.sequence_length);
+  }
+}
+
+std::int64_t SourceFiles::pieces_of(const Source& source) {
+  if (const auto* packed = std::get_if<PackedIdCheck>(&source.check)) return packed->pieces();
+  return std::get<IdCheck>(source.check).pieces();
 }
 
 std::int64_t SourceFiles::check_pieces() const {
   std::int64_t pieces = 0;
-  for (const IdCheck& check : checks_) pieces += check.pieces();
+  for (const Source& source : sources_) pieces += pieces_of(source);
   return pieces;
 }
 
-void SourceFiles::check_ids(std::int64_t piece) const {
-  std::size_t source = 0;
-  for (; piece >= checks_[source].pieces(); ++source) piece -= checks_[source].pieces();
-  checks_[source].run(files_[source], piece);
+void SourceFiles::check_ids(std::int64_t piece) {
+  std::size_t i = 0;
+  for (; piece >= pieces_of(sources_[i]); ++i) piece -= pieces_of(sources_[i]);
+  if (auto* packed = std::get_if<PackedIdCheck>(&sources_[i].check)) return packed->run(piece);
+  std::get<IdCheck>(sources_[i].check).run(sources_[i].file, piece);
+}
+
+void SourceFiles::read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids,
+                                std::span<TokenMark> marks) {
+  Source& source = sources_[place.source];
+  if (!source.packer) return source.file.read_sequence(place.sequence, ids, marks);
+  std::size_t filled = 0;
+  for (const TokenRun& run : source.packer->sequence(place.sequence)) {
+    const auto tokens = static_cast<std::size_t>(run.count);
+    source.file.read_run(run, ids.subspan(filled, tokens), marks.subspan(filled, tokens));
+    filled += tokens;
+  }
+  std::ranges::fill(ids.subspan(filled), 0);
+  std::ranges::fill(marks.subspan(filled), TokenMark::kPadding);
 }
 
 }  // namespace sluice

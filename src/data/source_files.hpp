@@ -4,36 +4,48 @@
 #include "data/batch_options.hpp"
 #include "data/id_check.hpp"
 #include "data/mixture.hpp"
+#include "data/packer.hpp"
 #include "data/token_file.hpp"
 
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 namespace sluice {
 
 class SourceFiles {
  public:
-  /// Errors of TokenFile::open().
+  /// Errors of TokenFile::open(), and of Packer.
   explicit SourceFiles(const BatchOptions& options);
 
   /// What of each file all ranks know.
   [[nodiscard]] const std::vector<SourceFacts>& facts() const { return facts_; }
 
-  /// All ids that the steps will read, in pieces, as IdCheck has them.
+  /// All ids that the steps will read, in pieces, as IdCheck has them: each once, in ascending order.
   [[nodiscard]] std::int64_t check_pieces() const;
-  void check_ids(std::int64_t piece) const;
+  void check_ids(std::int64_t piece);
 
-  /// As TokenFile::read_sequence().
-  void read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids,
-                     std::span<TokenMark> marks) const {
-    files_[place.source].read_sequence(place.sequence, ids, marks);
+  /// As TokenFile::read_sequence(); of packed documents the sequence of that number, filled up with padding.
+  void read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids, std::span<TokenMark> marks);
+
+  /// Of a source: the file's packer, if its documents are packed.
+  [[nodiscard]] Packer* packer(std::size_t source) {
+    return sources_[source].packer ? &*sources_[source].packer : nullptr;
   }
 
  private:
-  std::vector<TokenFile> files_;
+  struct Source {
+    TokenFile file;
+    std::optional<Packer> packer{};
+    std::variant<std::monostate, IdCheck, PackedIdCheck> check{};
+  };
+  [[nodiscard]] static std::int64_t pieces_of(const Source& source);
+
+  std::deque<Source> sources_;  ///< which stay where they are
   std::vector<SourceFacts> facts_;
-  std::vector<IdCheck> checks_;
 };
 
 }  // namespace sluice

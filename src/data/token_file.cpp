@@ -162,6 +162,34 @@ void TokenFile::check_ids(std::int64_t first, std::int64_t count) const {
   }
 }
 
+const DocumentStarts& TokenFile::packable_documents() const {
+  if (!is_stream_ || !starts_)
+    fail(ExitCode::kBadData,
+         "data.pack: {} {}; packing needs the documents of a stream, as sluice tokenize writes them",
+         file_.name(),
+         is_stream_ ? "has no dataset 'document_starts'" : "has rows, each of which is a sequence already");
+  return *starts_;
+}
+
+void TokenFile::read_run(const TokenRun& run, std::span<std::int64_t> ids, std::span<TokenMark> marks) const {
+  const hdf5::Box box{{run.first}, {run.count}};
+  tokens_.read<std::int64_t>(box, ids);
+  require_known(run.first, ids);
+  if (marks.empty()) return;
+  std::ranges::fill(marks, TokenMark::kInside);
+  marks.front() = TokenMark::kBegins;
+  if (mask_) mask_->mark(box, marks);
+}
+
+void TokenFile::check_run(const TokenRun& run) const {
+  std::vector<std::int64_t> ids;
+  for (std::int64_t first = run.first, end = run.first + run.count; first < end; first += kCheckedTokens) {
+    ids.resize(static_cast<std::size_t>(std::min(kCheckedTokens, end - first)));
+    tokens_.read<std::int64_t>({{first}, {std::ssize(ids)}}, ids);
+    require_known(first, ids);
+  }
+}
+
 std::int64_t TokenFile::count_documents() const {
   if (!marks_documents()) return is_stream_ ? 1 : sequence_count_;
   std::vector<std::int64_t> ids(static_cast<std::size_t>(options_.sequence_length + 1));

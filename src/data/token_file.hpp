@@ -31,11 +31,16 @@ class TokenFile {
   /// document_starts, or has any and the options name a separator too.
   static TokenFile open(const std::filesystem::path& path, const TokenFileOptions& options);
 
+  [[nodiscard]] const std::string& name() const { return file_.name(); }
   /// Rows, or floor((n - 1) / sequence_length) of a stream; with keep_rest rounded up.
   [[nodiscard]] std::int64_t sequence_count() const { return sequence_count_; }
 
+  [[nodiscard]] std::int64_t token_count() const { return token_count_; }
+
   /// Whether anything says where documents begin.
   [[nodiscard]] bool marks_documents() const { return starts_ || options_.separator_token; }
+  /// Where the documents of a stream begin, for their packing. Error(kBadData) if it is none, or has no dataset that says so.
+  [[nodiscard]] const DocumentStarts& packable_documents() const;
   /// Whether the file says which tokens are targets.
   [[nodiscard]] bool masks_targets() const { return mask_.has_value(); }
 
@@ -46,6 +51,12 @@ class TokenFile {
   /// Reads sequences [first, first + count) in large pieces, for their ids alone: Error(kBadData) as
   /// read_sequence() has it.
   void check_ids(std::int64_t first, std::int64_t count) const;
+
+  /// Tokens [run.first, run.first + run.count) of a stream, the first of which begins a document and no other does; `ids` have the
+  /// room, and `marks`, if not empty. Error(kBadData) as read_sequence().
+  void read_run(const TokenRun& run, std::span<std::int64_t> ids, std::span<TokenMark> marks) const;
+  /// The same for their ids alone, in pieces.
+  void check_run(const TokenRun& run) const;
 
   /// Sequence i as sequence_length + 1 ids: the first sequence_length are inputs, the last sequence_length
   /// targets. In a stream t they are t[i L .. i L + L]. Error(kBadData) for an id outside [0, vocab_size),

@@ -27,6 +27,17 @@ at::Tensor shared_expert(const SharedExpertParameters& parameters, const at::Ten
   return at::sigmoid(ops::linear(x, parameters.gate)) * dense_mlp(parameters.mlp, x);
 }
 
+void add_routing(const ops::Routing& routing, const at::Tensor& counted, std::int64_t experts,
+                 RoutingSums& sums) {
+  at::Tensor chosen = routing.experts, probabilities = routing.probabilities.detach();
+  if (counted.defined()) {
+    chosen = chosen.index({counted});
+    probabilities = probabilities.index({counted});
+  }
+  sums.expert_tokens.add_(at::bincount(chosen.flatten(), {}, experts));
+  sums.probability_sums.add_(probabilities.sum(0, /*keepdim=*/false, at::kDouble));
+}
+
 }  // namespace
 
 DenseMlpParameters dense_mlp_parameters(const LayerViews& layer) {
@@ -53,11 +64,11 @@ at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
                      RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
                      ops::TokenExchange& exchange, const at::Tensor& d_out) {
   const ops::RouterOptions options{config.experts_per_token, config.normalize_expert_weights};
-  const ops::Routing routing = ops::route(x, parameters.router, options, record.chosen, probability_grad);
+  const ops::Routing routing =
+      ops::route(x, parameters.router, options, record.chosen, {probability_grad, record.counted});
   if (!record.chosen.defined()) {
     record.chosen = routing.experts;
-    sums.expert_tokens.add_(at::bincount(routing.experts.flatten(), {}, config.experts));
-    sums.probability_sums.add_(routing.probabilities.detach().sum(0, /*keepdim=*/false, at::kDouble));
+    add_routing(routing, record.counted, config.experts, sums);
   }
   ops::Experts experts(x, parameters.experts, routing, exchange, d_out);
   if (!parameters.shared) return experts.output();

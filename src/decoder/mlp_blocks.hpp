@@ -40,6 +40,8 @@ struct RoutingSums {
 
 /// What a layer's router keeps from the forward pass of one micro-batch until its backward.
 struct RoutingRecord {
+  /// [tokens] bool: those that count in RoutingSums and in the load-balancing loss, set before the first pass; undefined: all.
+  at::Tensor counted;
   at::Tensor
       chosen;  ///< [tokens, k] int64; undefined before the first pass. A recompute repeats this choice.
 };
@@ -50,7 +52,7 @@ struct RoutingRecord {
 
 /// Collective over the ranks of `exchange`, in the first pass and in backward (see ops::experts). x [T,
 /// hidden] -> [T, hidden]. Fills `record` on the first pass and repeats its choice on a later one; adds to
-/// `sums` on the first pass alone. A pass that is given the gradient of its output, `d_out` [T, hidden], is
+/// `sums`, for tokens that count, on the first pass alone. A pass that is given the gradient of its output, `d_out` [T, hidden], is
 /// for its graph alone, as one of ops::Experts. `probability_grad` [experts] float32 is read during backward
 /// (see ops::route); may be undefined.
 [[nodiscard]] at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,

@@ -1,6 +1,7 @@
 #include "export/export_writer.hpp"
 
 #include "base/fault.hpp"
+#include "comm/position.hpp"
 #include "weights/checkpoint_files.hpp"
 
 #include <algorithm>
@@ -93,6 +94,7 @@ void ExportWriter::flush() {
 }
 
 void ExportWriter::emit(std::int64_t offset, std::span<const std::byte> data) {
+  position::begin("write", ++writes_);
   fault_point("export.write", values_.rank());
   if (!out_) out_ = OutputFile::open(path_);
   out_->write_at(offset, data);

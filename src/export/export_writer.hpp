@@ -63,6 +63,7 @@ class ExportWriter {
   Range previous_;                 ///< bytes on their way to disk
   std::optional<InputFile> in_;
   int in_index_ = -1;
+  std::int64_t writes_ = 0;
   std::int64_t written_bytes_ = 0;
   std::int64_t copied_bytes_ = 0;
 };

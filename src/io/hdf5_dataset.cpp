@@ -169,7 +169,8 @@ std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elem
   std::error_code error;
   if (!std::filesystem::exists(place, error))
     return fmt::format("its sources {} are not there", printable(source));
-  const Dataset data = File::open(place).dataset(dataset.starts_with('/') ? dataset : "/" + dataset);
+  const File file = File::open(place);  // it can be closed only after its datasets
+  const Dataset data = file.dataset(dataset.starts_with('/') ? dataset : "/" + dataset);
   if (data.is_virtual()) return fmt::format("its source {} is virtual as well", printable(source));
   const std::vector<std::int64_t> shape = data.shape();
   if (takes_all ? element_count(shape) < covered : !reaches(taken.id(), shape, doing))

@@ -1,6 +1,5 @@
 #include "job/export_adapter.hpp"
 
-#include "adapter/adapter_save.hpp"
 #include "adapter/merge.hpp"
 #include "adapter/peft_layout.hpp"
 #include "base/bytes.hpp"
@@ -34,22 +33,27 @@ std::int64_t adapter_bytes(const Blueprint& blueprint) {
   return bytes;
 }
 
+AdapterSaveOptions adapter_save_options(const Blueprint& blueprint) {
+  const JobConfig& config = blueprint.config;
+  AdapterSaveOptions options;
+  options.rslora = blueprint.adapter ? blueprint.adapter->rslora : config.lora.rslora;
+  options.base_model = base_model_name(config);
+  options.chunk_bytes = config.load.chunk_bytes;
+  return options;
+}
+
 void export_adapter(JobContext& context, const ShardValues& values) {
   const JobConfig& config = context.config();
   const Blueprint& blueprint = context.blueprint;
   context.comm.set_deadline("export", config.deadline.load_seconds);
   context.directory.set_status("exporting");
   const Stopwatch watch;
-  AdapterSaveOptions options;
-  options.rslora = blueprint.adapter ? blueprint.adapter->rslora : config.lora.rslora;
-  options.base_model = base_model_name(config);
-  options.chunk_bytes = config.load.chunk_bytes;
-  const std::filesystem::path directory = save_adapter(
-      context.comm, blueprint.model.adapters, blueprint.model.manifest, values, config.export_.path, options);
-  if (context.is_root())
-    console::line("export    adapters of {} weights, {}, {:.2f} s: {}",
-                  blueprint.model.adapters.tensors.size(), format_bytes(adapter_bytes(blueprint)),
-                  watch.seconds(), directory.string());
+  const std::filesystem::path directory =
+      save_adapter(context.comm, blueprint.model.adapters, blueprint.model.manifest, values,
+                   config.export_.path, adapter_save_options(blueprint));
+  if (!context.is_root()) return;
+  console::line("export    adapters of {} weights, {}, {:.2f} s: {}", blueprint.model.adapters.tensors.size(),
+                format_bytes(adapter_bytes(blueprint)), watch.seconds(), directory.string());
 }
 
 void export_model(JobContext& context, const ShardValues& values, ShardArena& weights) {

@@ -34,6 +34,7 @@ std::optional<MetricsWriter> open_metrics(JobContext& context, const std::option
   header.expected_rows = expected.steps;
   header.documents = expected.documents;
   header.held_out_files = expected.held_out_files;
+  header.sources = expected.sources;
   header.phases.assign(kPhaseNames.begin(), kPhaseNames.end());
   header.moe_layers = model.config.moe_layer_count();
   header.experts = model.config.experts;

@@ -19,6 +19,7 @@ struct ExpectedRows {
   std::int64_t steps = 0;
   std::int64_t documents = 0;
   std::int64_t held_out_files = 0;
+  std::int64_t sources = 0;  ///< of tokens that are trained on
 };
 
 /// Creates the metrics file on rank 0 and fills /load if there is a report; nothing on other ranks.

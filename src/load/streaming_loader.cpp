@@ -6,6 +6,7 @@
 #include "base/growth_sampler.hpp"
 #include "base/log.hpp"
 #include "comm/gather_rows.hpp"
+#include "comm/position.hpp"
 #include "load/load_receiver.hpp"
 #include "load/load_sender.hpp"
 
@@ -17,6 +18,7 @@ template <class Side, class After>
 void run(Side side, int rank, GrowthSampler& growth, RankLoad& row, After after) {
   row.peak_staging_bytes = side.staging_bytes();
   for (std::size_t i = 0; i < side.steps(); ++i) {
+    position::begin("chunk", static_cast<std::int64_t>(i));
     fault_point("load.chunk", rank);
     side.step(i);
     growth.tick();

@@ -5,6 +5,7 @@
 #include "io/hdf5.hpp"
 #include "metrics/row_table.hpp"
 #include "metrics/schema.hpp"
+#include "metrics/segments.hpp"
 
 #include <fmt/ranges.h>
 
@@ -23,32 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 using Shape = std::vector<std::int64_t>;
 
-constexpr const char* kStep = "/train/step";
-
 struct Segment {
   hdf5::File file;
-  std::vector<std::int64_t> steps;
   std::int64_t kept = 0;  ///< rows, from the first
 };
-
-/// A segment whose last row was never finished has a 0 there.
-Segment open_segment(const fs::path& path) {
-  Segment segment{hdf5::File::open(path), {}, 0};
-  segment.steps = segment.file.dataset(kStep).read<std::int64_t>();
-  while (!segment.steps.empty() && segment.steps.back() == 0) segment.steps.pop_back();
-  segment.kept = std::ssize(segment.steps);
-  return segment;
-}
-
-/// Steps that a later segment begins with or goes past were trained again.
-void drop_replaced_rows(std::vector<Segment>& segments) {
-  std::int64_t next = std::numeric_limits<std::int64_t>::max();
-  for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
-    const auto& steps = segment->steps;
-    segment->kept = std::ranges::lower_bound(steps, next) - steps.begin();
-    if (segment->kept > 0) next = std::min(next, steps.front());
-  }
-}
 
 /// Where datasets of rows are. Each has a column "step" or is read beside it.
 std::vector<std::string> row_datasets(const hdf5::File& file) {
@@ -177,12 +156,17 @@ void copy_attributes(const hdf5::File& last, std::span<const fs::path> segments,
 
 MergeReport merge_metrics(std::span<const fs::path> paths, const fs::path& output) {
   std::vector<Segment> segments;
-  for (const fs::path& path : paths) segments.push_back(open_segment(path));
-  drop_replaced_rows(segments);
+  std::vector<std::vector<std::int64_t>> steps;
+  for (const fs::path& path : paths) {
+    segments.push_back({hdf5::File::open(path)});
+    steps.push_back(read_steps(segments.back().file));
+  }
+  const std::vector<std::int64_t> kept = rows_that_hold(steps);
   MergeReport report;
-  for (const Segment& segment : segments) {
-    report.rows += segment.kept;
-    report.replaced_rows += std::ssize(segment.steps) - segment.kept;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    segments[i].kept = kept[i];
+    report.rows += kept[i];
+    report.replaced_rows += std::ssize(steps[i]) - kept[i];
   }
   if (report.rows == 0)
     fail(ExitCode::kBadData, "{}: there are no rows of steps yet", paths.front().string());

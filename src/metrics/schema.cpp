@@ -52,6 +52,17 @@ void add_held_out(const MetricsHeader& header, std::vector<StepColumn>& columns)
        list(&TrainRow::held_out_loss)});
 }
 
+void add_epochs(const MetricsHeader& header, std::vector<StepColumn>& columns) {
+  columns.push_back(
+      {{"/train/epochs",
+        DType::kFloat64,
+        "epochs",
+        "How often each token file was gone through by the end of the step [step, file], in the order of "
+        "data.source",
+        {header.sources}},
+       list(&TrainRow::epochs)});
+}
+
 }  // namespace
 
 std::vector<StepColumn> step_columns(const MetricsHeader& header) {
@@ -64,6 +75,10 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
        scalar(&TrainRow::learning_rate)},
       {{"/train/tokens", DType::kInt64, "tokens", "Tokens of the step, over all ranks"},
        scalar(&TrainRow::tokens)},
+      {{"/train/filled", DType::kFloat64, "1",
+        "Share of the inputs of the step's sequences that are tokens; packed sequences are filled up with padding, "
+        "which counts nowhere"},
+       scalar(&TrainRow::filled)},
       {{"/train/step_seconds", DType::kFloat64, "s", "Wall time of the step"},
        scalar(&TrainRow::step_seconds)},
       {{"/train/tokens_per_second", DType::kFloat64, "tokens/s",
@@ -106,6 +121,7 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
   };
   add_phases(header.phases, columns);
   if (header.moe_layers > 0) add_moe(header, columns);
+  if (header.sources > 0) add_epochs(header, columns);
   if (header.held_out_files > 0) add_held_out(header, columns);
   columns.push_back({{"/train/step", DType::kInt64, "steps",
                       "Number of the step, from 1. Written after all other columns of its row"},

@@ -23,6 +23,7 @@ struct MetricsHeader {
   std::int64_t experts = 0;
   std::int64_t documents = 0;       ///< that will be evaluated; 0: no /evaluate
   std::int64_t held_out_files = 0;  ///< evaluated while training; 0: no /train/held_out_loss
+  std::int64_t sources = 0;         ///< token files that are trained on; 0: no /train/epochs
 };
 
 /// One step.
@@ -32,6 +33,7 @@ struct TrainRow {
   double grad_norm = 0;
   double learning_rate = 0;
   std::int64_t tokens = 0;
+  double filled = 1;
   double step_seconds = 0;
   double tokens_per_second = 0;
   double model_flops_per_second = 0;
@@ -41,6 +43,7 @@ struct TrainRow {
   std::vector<std::int64_t> expert_tokens;  ///< [moe layers, experts]; empty without MoE layers
   double aux_loss = 0;
   std::vector<double> held_out_loss{};          ///< [files]; NaN in steps without an evaluation
+  std::vector<double> epochs{};                 ///< [sources]
   std::int64_t left_out = 0;                    ///< 1: no update was made
   std::vector<std::int64_t> peak_bytes;         ///< [ranks]
   std::vector<std::int64_t> planned_bytes;      ///< [ranks]

@@ -77,7 +77,7 @@ struct Weights : node::Function<Weights> {
     Weight w;
     Routing routing;
     bool normalize;
-    at::Tensor probability_grad;
+    BalanceGrad balance;
   };
 
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Inputs& inputs) {
@@ -85,7 +85,8 @@ struct Weights : node::Function<Weights> {
     context->save_for_backward({x, routing.experts, routing.probabilities, routing.weights});
     node::keep(context, "w", inputs.w);
     context->saved_data["normalize"] = inputs.normalize;
-    context->saved_data["probability_grad"] = inputs.probability_grad;
+    context->saved_data["probability_grad"] = inputs.balance.of_token;
+    context->saved_data["counted"] = inputs.balance.counted;
     return routing.weights;
   }
 
@@ -96,7 +97,7 @@ struct Weights : node::Function<Weights> {
     const at::Tensor d_logits = at::empty({x.size(0), terms * probabilities.size(1)}, x.options());
     cpu::router_rows_backward(probabilities, chosen, weights, context->saved_data["normalize"].toBool(),
                               grads[0].contiguous(), context->saved_data["probability_grad"].toTensor(),
-                              d_logits);
+                              context->saved_data["counted"].toTensor(), d_logits);
     return {products_backward(x, node::kept_weight(context, "w"), d_logits), {}};
   }
 };
@@ -122,12 +123,11 @@ Routing decide(const at::Tensor& x, const Weight& w, const RouterOptions& option
 }  // namespace
 
 Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options, const at::Tensor& chosen,
-              const at::Tensor& probability_grad) {
+              const BalanceGrad& balance) {
   SLUICE_ASSERT(options.experts_per_token >= 1 && options.experts_per_token <= w.base.value.size(0),
                 "{} of {} experts per token", options.experts_per_token, w.base.value.size(0));
   Routing routing = decide(x, w, options, chosen);
-  routing.weights =
-      Weights::apply(x, Weights::Inputs{w, routing, options.normalize_weights, probability_grad});
+  routing.weights = Weights::apply(x, Weights::Inputs{w, routing, options.normalize_weights, balance});
   return routing;
 }
 

@@ -19,12 +19,17 @@ struct RouterOptions {
   bool normalize_weights = true;  ///< divide a token's weights by their sum
 };
 
+/// The part of a load-balancing loss in the gradient of each token's probabilities.
+struct BalanceGrad {
+  at::Tensor of_token{};  ///< [E] float32, the same for every token that counts; undefined: none
+  at::Tensor counted{};   ///< [T] bool; undefined: all count
+};
+
 /// Softmax over x [T, H] times w [E, H], all in float32, and the most probable experts of each token; of
 /// equal ones the lower index. `chosen` [T, k], if defined, is the choice of an earlier pass that this one
-/// repeats. `probability_grad` [E] float32, if defined, is added to the gradient of every token's
-/// probabilities: the part of a load-balancing loss. It is read during backward, so it may be filled in after
-/// the forward pass. A change of w has no dropout.
+/// repeats. `balance` is read during backward, so that its gradient may be filled in after the forward
+/// pass. A change of w has no dropout.
 [[nodiscard]] Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options,
-                            const at::Tensor& chosen = {}, const at::Tensor& probability_grad = {});
+                            const at::Tensor& chosen = {}, const BalanceGrad& balance = {});
 
 }  // namespace sluice::ops

@@ -50,14 +50,15 @@ constexpr std::int64_t kTokenPairBytes = 2 * sizeof(std::int64_t);
 constexpr std::int64_t kLossBytes = sizeof(double);
 
 /// The tokens of a step, each sequence with one target more than it has inputs, and in an evaluation their
-/// losses: every rank has its own share, and rank 0 the whole batch as well.
+/// losses: every rank has its own share, and rank 0 the whole batch as well, and what it packs.
 std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequences) {
   if (work.answers && !work.trains)
     return work.answers->sequences * work.answers->positions * std::int64_t{sizeof(std::int64_t)};
   const std::int64_t held = own_sequences + (rank == 0 ? work.batch_sequences : 0);
   const std::int64_t losses = work.trains && !work.evaluates ? 0 : held * work.sequence_length * kLossBytes;
   return held * (work.sequence_length + 1) * kTokenBytes +
-         own_sequences * work.sequence_length * kTokenPairBytes + losses;
+         own_sequences * work.sequence_length * kTokenPairBytes + losses +
+         (rank == 0 ? work.packing_bytes : 0);
 }
 
 /// What saving takes besides what is saved: a block, and beside training the largest unit. What lies on a disk is saved before

@@ -29,10 +29,11 @@ struct RankMemory {
   std::int64_t gather_buffers =
       0;  ///< units of which it owns a shard: of a stage, and the next one's dense part
   std::int64_t gradient_buffer = 0;  ///< float32: a stage, and the one before if that has no experts
-  std::int64_t batch = 0;            ///< token ids of a step, and in an evaluation the losses of its tokens
-  std::int64_t cache = 0;            ///< keys, values and states of sequences that are answered
-  std::int64_t activations = 0;      ///< of the phase with the most
-  std::int64_t runtime = 0;  ///< what libraries compile and keep once they compute, and gaps in the heap
+  std::int64_t batch =
+      0;  ///< token ids of a step, and documents to pack; in an evaluation the losses of its tokens
+  std::int64_t cache = 0;        ///< keys, values and states of sequences that are answered
+  std::int64_t activations = 0;  ///< of the phase with the most
+  std::int64_t runtime = 0;      ///< what libraries compile and keep once they compute, and gaps in the heap
   std::int64_t offload_buffers = 0;  ///< units between memory and disk
   std::int64_t save_buffers = 0;     ///< a unit that is updated while it is saved, and a block of the file
   std::int64_t staging = 0;          ///< while loading; gone before what follows is there

@@ -18,6 +18,7 @@ struct Workload {
   std::int64_t sequence_length = 0;        ///< tokens
   std::int64_t batch_sequences = 0;        ///< of a step, over all ranks
   std::int64_t micro_batch_sequences = 1;  ///< that a rank computes at once
+  std::int64_t packing_bytes = 0;          ///< of documents that are packed together, on rank 0
   std::int64_t threads = 0;                ///< of a rank; 0 = as many as the machine gives it
 
   bool drops_inputs = false;            ///< of adapters

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "metrics/schema.hpp"
+#include "metrics/segments.hpp"
 
 #include <fmt/format.h>
 
@@ -16,30 +17,10 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-constexpr const char* kStep = "/train/step";
 constexpr const char* kPhases = "/train/phase_seconds";
 
-// A file may claim any size: no row of ours is larger, and no run has more steps.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 24, kMostRows = std::int64_t{1} << 26;
-
-/// Without a last row that was never finished. Error(kBadData) unless they ascend.
-std::vector<std::int64_t> read_steps(const hdf5::File& file) {
-  if (!file.exists("/train") || !file.exists(kStep))
-    fail(ExitCode::kBadData, "{} has no dataset {}: it is not the metrics file of a training", file.name(),
-         kStep);
-  const hdf5::Dataset dataset = file.dataset(kStep);
-  const Shape shape = dataset.shape();
-  if (shape.size() != 1 || !dataset.is_integer() || shape[0] > kMostRows)
-    fail(ExitCode::kBadData, "{}: {} has the shape {}; expected one whole number for each step", file.name(),
-         kStep, shape_text(shape));
-  if (const std::string reason = dataset.unreadable_reason(); !reason.empty())
-    fail(ExitCode::kBadData, "{}: {} cannot be read: {}", file.name(), kStep, reason);
-  std::vector<std::int64_t> steps = dataset.read<std::int64_t>();
-  while (!steps.empty() && steps.back() == 0) steps.pop_back();
-  if (std::ranges::adjacent_find(steps, std::greater_equal<>()) != steps.end())
-    fail(ExitCode::kBadData, "{}: the numbers in {} do not ascend", file.name(), kStep);
-  return steps;
-}
+// A file may claim any size: no row of ours is larger.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
 
 /// Names go into headers of tables as they are.
 bool is_column_name(const std::string& name) {
@@ -73,21 +54,18 @@ std::int64_t JoinedColumn::elements() const {
 }
 
 JoinedMetrics::JoinedMetrics(std::span<const std::filesystem::path> segments) {
-  for (const std::filesystem::path& path : segments) open(path);
+  std::vector<std::vector<std::int64_t>> steps;
+  for (const std::filesystem::path& path : segments) {
+    segments_.push_back({hdf5::File::open(path)});
+    steps.push_back(read_steps(segments_.back().file));
+  }
+  const std::vector<std::int64_t> kept = rows_that_hold(steps);
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    segments_[i].first = rows();
+    segments_[i].kept = kept[i];
+    steps_.insert(steps_.end(), steps[i].begin(), steps[i].begin() + kept[i]);
+  }
   find_columns();
-}
-
-void JoinedMetrics::open(const std::filesystem::path& path) {
-  Segment segment{hdf5::File::open(path)};
-  const std::vector<std::int64_t> steps = read_steps(segment.file);
-  // Steps that this segment begins with or goes past were trained again.
-  if (!steps.empty()) steps_.erase(std::ranges::lower_bound(steps_, steps.front()), steps_.end());
-  for (Segment& earlier : segments_)
-    earlier.kept = std::clamp<std::int64_t>(rows() - earlier.first, 0, earlier.kept);
-  segment.first = rows();
-  segment.kept = std::ssize(steps);
-  steps_.insert(steps_.end(), steps.begin(), steps.end());
-  segments_.push_back(std::move(segment));
 }
 
 void JoinedMetrics::find_columns() {
@@ -103,7 +81,7 @@ void JoinedMetrics::add_columns(const Segment& segment, const std::string& group
     if (!is_column_name(name))
       fail(ExitCode::kBadData, "{}: {} in {} is no name of a column", segment.file.name(), printable(name),
            group);
-    if (path == kPhases || path == kStep || is_former_name(path)) continue;
+    if (path == kPhases || path == kStepDataset || is_former_name(path)) continue;
     const hdf5::Dataset dataset = segment.file.dataset(path);
     Shape shape = row_shape_of(segment.file, path, dataset, segment.kept);
     const auto known = std::ranges::find(columns_, path.substr(1), &JoinedColumn::name);

@@ -63,7 +63,6 @@ class JoinedMetrics {
     std::int64_t first = 0;  ///< its first row in the table
     std::int64_t kept = 0;   ///< rows, from its first
   };
-  void open(const std::filesystem::path& path);
   void find_columns();
   void add_columns(const Segment& segment, const std::string& group);
   [[nodiscard]] const Segment& segment_of(std::int64_t row) const;

@@ -2,6 +2,7 @@
 
 #include "base/byte_stream.hpp"
 #include "base/error.hpp"
+#include "comm/position.hpp"
 
 #include <algorithm>
 #include <array>
@@ -68,6 +69,7 @@ NonFinite find_non_finite(const ShardArena& shards, const ParameterManifest& man
   for (int i = 0; i < units; ++i) {
     const int unit = order == UnitOrder::kForward ? i : units - 1 - i;
     if (!shards.holds(unit)) continue;
+    position::begin("finite_check", unit);
     NonFinite found = find_non_finite(plan, manifest, unit, plan.owned(unit, shards.rank()),
                                       shards.unit_data(unit), shards.dtype(), order);
     if (found.found()) return found;

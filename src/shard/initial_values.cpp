@@ -1,6 +1,7 @@
 #include "shard/initial_values.hpp"
 
 #include "base/random.hpp"
+#include "comm/position.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -21,6 +22,7 @@ class ShardFiller {
     const FlatLayout& layout = arena_.plan().layouts().units[static_cast<std::size_t>(unit)];
     for (const Placement& placement : layout.placements()) {
       if (placement.block_elements == 0 || !wanted(manifest_[placement.tensor])) continue;
+      position::begin("initial_values", unit);
       arena_.plan().for_each_owned_run(unit, placement, arena_.rank(), [&](const ShardPlan::OwnedRun& run) {
         fill_run(manifest_[placement.tensor], run);
       });

@@ -38,10 +38,11 @@ std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences) 
     const at::Tensor marks = rows_of(batch, batch.marks, first, count);
     if (batch.separates_documents) {
       const at::Tensor inputs = marks.narrow(1, 0, batch.length);
+      const at::Tensor padding = inputs.eq(mark_of(TokenMark::kPadding));
       // Of padding every token is alone.
-      added.documents = ops::documents_from(inputs.eq(mark_of(TokenMark::kBegins))
-                                                .logical_or_(inputs.eq(mark_of(TokenMark::kPadding)))
-                                                .to(at::kByte));
+      added.documents =
+          ops::documents_from(inputs.eq(mark_of(TokenMark::kBegins)).logical_or_(padding).to(at::kByte));
+      if (batch.global_padding > 0) added.counted = padding.logical_not().flatten();
     }
     added.targets = added.targets.masked_fill(marks.narrow(1, 1, batch.length) != 0, ops::kNoTarget);
   }

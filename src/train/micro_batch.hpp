@@ -15,7 +15,8 @@ struct MicroBatch {
   at::Tensor inputs;   ///< [b, L] int64
   at::Tensor targets;  ///< [b, L] int64, ops::kNoTarget where the next token begins a document
   ops::Documents documents{};
-  at::Tensor hidden{};  ///< [b, L, hidden]: activations in the forward pass, their gradient in the backward
+  at::Tensor counted{};  ///< [b x L] bool: tokens that are no padding; undefined if all are
+  at::Tensor hidden{};   ///< [b, L, hidden]: activations in the forward pass, their gradient in the backward
 };
 
 /// Tokens of each.

@@ -148,7 +148,7 @@ std::vector<Trainer::Pass> Trainer::begin(std::int64_t number, const Batch& batc
   non_finite_ = {};
   gives_up_ = false;
   updated_parts_ = 0;
-  metrics.tokens = tokens_per_step_;
+  metrics.tokens = tokens_per_step_ - batch.global_padding;
   static_cast<void>(timer_.take());
   std::vector<Pass> passes = split(batch);
   reducer_.begin_step();
@@ -264,6 +264,7 @@ void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
   dropout_.first_token = pass.first_token;
   const at::AutoGradMode grad_mode(keep_graph);
   LayerPass& layer = pass.layers[static_cast<std::size_t>(index)];
+  layer.record.routing.counted = pass.counted;
   layer.input = pass.hidden.detach().requires_grad_(keep_graph);
   const at::Tensor mixed = decoder_.token_mixer(index, layer.input, pass.documents, layer.record.attention);
   const at::Tensor output =
@@ -281,9 +282,9 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
   RoutingTotals totals = collect(routing_);
   comm_.all_reduce_sum(std::span(totals.expert_tokens));
   comm_.all_reduce_sum(std::span(totals.probability_sums));
-  metrics.aux_loss = load_balancing_loss(totals, tokens_per_step_);
+  metrics.aux_loss = load_balancing_loss(totals, metrics.tokens);
   if (probability_grad_.defined())
-    fill_probability_gradient(totals, tokens_per_step_, options_.aux_loss_coefficient, probability_grad_);
+    fill_probability_gradient(totals, metrics.tokens, options_.aux_loss_coefficient, probability_grad_);
   metrics.expert_tokens = std::move(totals.expert_tokens);
 }
 

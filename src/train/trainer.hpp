@@ -31,10 +31,10 @@ enum class LeftOut : std::uint8_t { kNo, kNonFinite, kSpike };
 
 /// Results of a step; the same on every rank, but for the phases.
 struct StepMetrics {
-  double loss = 0;       ///< mean cross-entropy over all targets of the step, in nats
-  double grad_norm = 0;  ///< global L2 norm before clipping
-  double aux_loss = 0;   ///< load-balancing loss, without its coefficient
-  std::int64_t tokens = 0;
+  double loss = 0;          ///< mean cross-entropy over all targets of the step, in nats
+  double grad_norm = 0;     ///< global L2 norm before clipping
+  double aux_loss = 0;      ///< load-balancing loss, without its coefficient
+  std::int64_t tokens = 0;  ///< inputs that are no padding
   std::int64_t communicated_bytes =
       0;  ///< sent by all ranks together, up to the last reduction of this count
   std::vector<std::int64_t> expert_tokens;  ///< [MoE layers x experts]: tokens times k that chose each expert

@@ -52,11 +52,14 @@ TEST(SavedStep, comes_back_from_its_manifest) {
   EXPECT_EQ(step.files.front().entries.front().numbers.end, 24);
   EXPECT_EQ(step.bytes(), 100);
   EXPECT_EQ(step.best.step, 0);
+  EXPECT_TRUE(step.packing.empty());
   SavedStep evaluated = some_step();
   evaluated.best = {40, 2.5};
+  evaluated.packing = {{3, 17}, {0, 2}};
   const SavedStep again = parse_manifest(to_manifest(evaluated), "manifest.json");
   EXPECT_EQ(again.best.step, 40);
   EXPECT_EQ(again.best.loss, 2.5);
+  EXPECT_EQ(again.packing, evaluated.packing);
   EXPECT_EQ(again.base_digest, "");
   evaluated.base_digest = "fc40";
   EXPECT_EQ(parse_manifest(to_manifest(evaluated), "manifest.json").base_digest, "fc40");

@@ -18,6 +18,7 @@
 namespace sluice {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 /// Of a waiting rank's time, in use. A rank that polls without pause uses all of it.
@@ -74,8 +75,51 @@ TEST(Wait, ranks_in_different_collectives_wait_instead_of_mixing_their_data) {
     else
       torn->all_reduce_sum(std::span<std::int64_t>(values));
   });
-  EXPECT_THAT(text, HasSubstr(world.rank() == 0 ? "barrier #1 on rank 0" : "all_reduce #1 on rank"));
+  EXPECT_THAT(text, HasSubstr(world.rank() == 0 ? "barrier #1 on rank 0" : "all_reduce_sum #1 on rank"));
   EXPECT_EQ(values[0], 1);
+  world.barrier();
+}
+
+/// Rank 0 calls with another length than the others.
+std::string gathered_with(std::int64_t first, std::int64_t others) {
+  Communicator& world = test::test_world();
+  const auto torn = world.split(0, 0);
+  torn->set_deadline("step", 5);
+  const std::int64_t own = world.rank() == 0 ? first : others;
+  const std::vector<std::int64_t> bytes(static_cast<std::size_t>(world.size()), own);
+  const std::string in(static_cast<std::size_t>(own), 'x');
+  std::string out(static_cast<std::size_t>(own * world.size()), ' ');
+  const std::string text = error_of([&] { torn->all_gather(in.data(), out.data(), bytes).wait(); });
+  world.barrier();
+  return text;
+}
+
+TEST(Wait, ranks_that_gather_other_lengths_name_each_other_instead_of_mixing_their_data) {
+  const int rank = test::test_world().rank();
+  const std::string less = gathered_with(8, 12);
+  if (rank == 0)
+    EXPECT_THAT(less,
+                ContainsRegex("all_gather #1 on rank 0: a message of rank [12] has more bytes, expected 8"));
+  else
+    EXPECT_THAT(less, HasSubstr("a message of rank 0 has 8 bytes, expected 12"));
+  EXPECT_THAT(less, HasSubstr("the two ranks call it with different lengths"));
+}
+
+TEST(Wait, ranks_that_reduce_other_types_wait_instead_of_mixing_their_data) {
+  Communicator& world = test::test_world();
+  const auto torn = world.split(0, 0);
+  torn->set_deadline("step", 0.2);
+  std::vector<std::int64_t> integers{1};
+  std::vector<double> numbers{1};
+  const std::string text = error_of([&] {
+    if (world.rank() == 0)
+      torn->all_reduce_sum(std::span<double>(numbers));
+    else
+      torn->all_reduce_sum(std::span<std::int64_t>(integers));
+  });
+  EXPECT_THAT(text, HasSubstr("all_reduce_sum #1 on rank"));
+  EXPECT_EQ(integers[0], 1);
+  EXPECT_EQ(numbers[0], 1);
   world.barrier();
 }
 

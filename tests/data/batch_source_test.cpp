@@ -7,6 +7,7 @@
 #include "support/mpi_test.hpp"
 #include "support/temporary_directory.hpp"
 
+#include <memory>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -195,7 +196,8 @@ TEST(BatchSource, sends_each_rank_its_own_sequences_alone) {
   const Traffic before = test_world().traffic();
   const Batch batch = source.batch(0);
   const std::int64_t received = test_world().traffic().received_bytes - before.received_bytes;
-  constexpr std::int64_t kOutcome = 8 * 6;  // its length, code and text, and the number of targets
+  constexpr std::int64_t kOutcome =
+      8 * 7;  // its length, code and text, the number of targets, and of padding
   const std::int64_t own = test_world().rank() == 0 ? 0 : std::ssize(batch.ids) * 8 + kOutcome;
   EXPECT_EQ(received, own);
 }
@@ -226,6 +228,131 @@ TEST(BatchSource, a_bad_id_is_the_same_error_on_every_rank) {
   EXPECT_NO_THROW(static_cast<void>(source.batch(0)));
   expect_error(ExitCode::kBadData, {"tokens[10]", "0 to 9"}, [&] { static_cast<void>(source.batch(1)); });
   EXPECT_NO_THROW(static_cast<void>(source.batch(0)));
+}
+
+/// Documents of these lengths with the ids 0, 1, 2, …, every third token masked if wanted; a file that only rank 0 has.
+std::filesystem::path documents(const TemporaryDirectory& directory, const std::vector<std::int64_t>& lengths,
+                                bool with_mask = false) {
+  const std::filesystem::path path = directory / "documents.h5";
+  if (test_world().rank() != 0) return path;
+  std::vector<std::int64_t> starts, ids, mask;
+  for (const std::int64_t length : lengths) {
+    starts.push_back(std::ssize(ids));
+    for (std::int64_t t = 0; t < length; ++t) {
+      mask.push_back(std::ssize(ids) % 3 == 0 ? 0 : 1);
+      ids.push_back(std::ssize(ids));
+    }
+  }
+  hdf5::File file = hdf5::File::create(path);
+  const auto write = [&](const char* name, const std::vector<std::int64_t>& values) {
+    file.create_dataset(name, DType::kInt32, {std::ssize(values)})
+        .write(std::span<const std::int64_t>(values));
+  };
+  write("/tokens", ids);
+  write("/document_starts", starts);
+  if (with_mask) write("/loss_mask", mask);
+  file.close();
+  return path;
+}
+
+BatchOptions packed(const std::filesystem::path& path, std::int64_t batch_sequences, std::int64_t window) {
+  BatchOptions out = options(path, batch_sequences, 1000);
+  out.file.sequence_length = 8;
+  out.pack = {.window = window, .long_documents = LongDocuments::kSplit};
+  out.order = DataOrder::kShuffle;
+  return out;
+}
+
+/// Lengths 1 to 6, again and again, and one of 20.
+std::vector<std::int64_t> many_lengths() {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < 60; ++i) lengths.push_back(1 + i * i % 6);
+  lengths.push_back(20);
+  return lengths;
+}
+
+TEST(PackedBatchSource, fills_sequences_with_whole_documents_and_counts_what_is_padding) {
+  const TemporaryDirectory directory;
+  BatchOptions in_order = packed(documents(directory, {5, 3, 4, 2}, /*with_mask=*/true), 2, 10);
+  in_order.order = DataOrder::kSequential;
+  BatchSource source(test_world(), in_order);
+  EXPECT_TRUE(source.marks_documents() && source.masks_targets());
+  EXPECT_EQ(source.document_count(), 4);
+  ASSERT_EQ(source.facts().size(), 1U);
+  EXPECT_EQ(source.facts()[0].packed_sequences, 2);
+  EXPECT_EQ(source.facts()[0].packed_inputs, 14);
+  const Batch batch = source.batch(0);
+  EXPECT_EQ(batch.global_padding, 2);
+  EXPECT_EQ(batch.global_targets, 7) << "of 10 tokens that begin no document 3 are masked";
+  EXPECT_THAT(gather_to_root(test_world(), std::span(batch.ids)),
+              on_rank_0(std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 0, 8, 9, 10, 11, 12, 13, 0, 0, 0}));
+  const auto in = TokenMark::kInside, new_ = TokenMark::kBegins, pad = TokenMark::kPadding,
+             off = TokenMark::kMasked;
+  EXPECT_THAT(gather_to_root(test_world(), std::span(batch.marks)),
+              on_rank_0(std::vector{new_, in, in, off, in, new_, off, in, pad, new_, off, in, in, new_, in,
+                                    pad, pad, pad}));
+}
+
+/// Ids and marks of steps [begin, end) on rank 0.
+std::vector<std::int64_t> steps_of(BatchSource& source, std::int64_t begin, std::int64_t end) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t step = begin; step < end; ++step) {
+    const Batch batch = source.batch(step);
+    for (const std::int64_t id : gather_to_root(test_world(), std::span(batch.ids))) all.push_back(id);
+    for (const TokenMark mark : gather_to_root(test_world(), std::span(batch.marks)))
+      all.push_back(static_cast<std::int64_t>(mark));
+  }
+  return all;
+}
+
+TEST(PackedBatchSource, gives_the_same_batches_after_a_position_in_the_middle_of_a_window_and_an_epoch) {
+  const TemporaryDirectory directory, another;
+  BatchOptions mixed = packed(documents(directory, many_lengths()), 5, 7);
+  mixed.sources.push_back({documents(another, std::vector<std::int64_t>(30, 3)), 0.5});
+  BatchSource whole(test_world(), mixed);
+  static_cast<void>(steps_of(whole, 0, 9));
+  const std::vector<PackPosition> positions = whole.positions(9);
+  EXPECT_EQ(positions.size(), test_world().rank() == 0 ? 2U : 0U);
+  const std::vector<double> epochs = whole.epochs(9);
+  const std::vector<std::int64_t> expected = steps_of(whole, 9, 20);
+  BatchSource resumed(test_world(), mixed);
+  static_cast<void>(resumed.sample_digest());
+  resumed.go_on(9, positions);
+  EXPECT_EQ(resumed.epochs(9), epochs);
+  EXPECT_EQ(steps_of(resumed, 9, 20), expected);
+  BatchSource without(test_world(), mixed);
+  EXPECT_EQ(steps_of(without, 9, 20), expected)
+      << "windows are counted from the first where no position is known";
+}
+
+TEST(PackedBatchSource, gives_the_same_global_batches_to_any_number_of_ranks) {
+  const TemporaryDirectory directory, another;
+  BatchSource together(test_world(), packed(documents(directory, many_lengths()), 4, 9));
+  const std::unique_ptr<Communicator> alone = test_world().split(test_world().rank(), 0);
+  const std::vector<std::int64_t> found = steps_of(together, 0, 6);
+  if (test_world().rank() != 0) return;
+  BatchSource single(*alone, packed(directory / "documents.h5", 4, 9));
+  std::vector<std::int64_t> expected;
+  for (std::int64_t step = 0; step < 6; ++step) {
+    const Batch batch = single.batch(step);
+    expected.insert(expected.end(), batch.ids.begin(), batch.ids.end());
+    for (const TokenMark mark : batch.marks) expected.push_back(static_cast<std::int64_t>(mark));
+  }
+  EXPECT_EQ(found, expected);
+}
+
+TEST(PackedBatchSource, looks_at_the_ids_of_the_windows_that_steps_will_read) {
+  const TemporaryDirectory directory;
+  BatchOptions in_order = packed(documents(directory, std::vector<std::int64_t>(40, 4)), 2, 10);
+  in_order.order = DataOrder::kSequential;
+  in_order.file.vocab_size = 100;  // token 100 begins document 25, in the third window
+  in_order.steps = 5;
+  EXPECT_NO_THROW(BatchSource(test_world(), in_order)) << "ten sequences are two windows";
+  for (const std::int64_t steps : {6, 10, 1000}) {
+    in_order.steps = steps;
+    expect_error(ExitCode::kBadData, {"tokens[100]", "0 to 99"},
+                 [&] { BatchSource(test_world(), in_order); });
+  }
 }
 
 }  // namespace

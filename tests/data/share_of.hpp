@@ -16,8 +16,8 @@ namespace sluice::test {
     if (!values.empty()) out.assign(values.begin() + share.begin * width, values.begin() + share.end * width);
     return out;
   };
-  return {share.count(),     whole.length,         rows(whole.ids),
-          rows(whole.marks), whole.global_targets, whole.separates_documents};
+  return {share.count(),        whole.length,         rows(whole.ids),          rows(whole.marks),
+          whole.global_targets, whole.global_padding, whole.separates_documents};
 }
 
 }  // namespace sluice::test

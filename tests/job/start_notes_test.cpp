@@ -74,5 +74,23 @@ TEST(StartNotes, tell_the_share_and_the_epochs_of_each_source) {
             "          b.h5: 50 sequences, 25 % of those taken, 3 epochs");
 }
 
+TEST(StartNotes, tell_how_full_packed_sequences_are) {
+  JobConfig config = job(6, 50);
+  config.train.steps = 8;
+  SourceFacts packed{.sequences = 96, .documents = 500, .marks_documents = true, .is_packed = true};
+  packed.packed_sequences = 100;
+  packed.packed_inputs = 4750;
+  EXPECT_EQ(data_text(config, {packed}),
+            "about 96 sequences of 50 tokens, documents kept apart; 8 steps of 6 sequences are 0.5 epochs\n"
+            "          500 documents packed 95.0 % full");
+  packed.long_documents = 3;
+  config.data.long_documents = LongDocuments::kLeaveOut;
+  config.data.source = {{"a.h5", 3}, {"b.h5", 1}};
+  EXPECT_THAT(
+      data_text(config, {packed, packed}),
+      HasSubstr("b.h5: 96 sequences, 25 % of those taken, 0.125 epochs; 500 documents packed 95.0 % full; "
+                "longer than a sequence: 3, left out"));
+}
+
 }  // namespace
 }  // namespace sluice

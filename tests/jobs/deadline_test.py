@@ -20,7 +20,7 @@ class Stuck(Failure):
 
     def run_stuck(self, site, rank, nth, action, **changes):
         # The first step's limit is five times as long.
-        job = self.job(deadline={"step_seconds": self.LIMIT / (5 if nth == 1 else 1), "evaluate_seconds": self.LIMIT}, **changes)
+        job = self.job(deadline={"step_seconds": self.LIMIT / (5 if nth == 1 else 1), "evaluate_seconds": self.LIMIT, "load_seconds": self.LIMIT}, **changes)
         result = self.run_job(job, *with_fault(site, rank, nth, action))
         self.expect(result, 70)
         self.expect_once(result, EXPLANATION)
@@ -48,6 +48,14 @@ class Stuck(Failure):
     def test_a_rank_that_spins_in_an_evaluation_is_found(self):
         _, result = self.run_stuck("evaluate.step", 2, 1, "spin", job={"kind": "evaluate"})
         self.assertIn("spin_for_ever", result.output)
+
+    def test_ranks_that_spin_while_they_load_are_found(self):
+        _, result = self.run_stuck("load.chunk", "*", 1, "spin")
+        self.assertRegex(result.output, r"load: rank \d has computed for .* longer than its limit of")
+
+    def test_ranks_that_spin_while_they_export_are_found(self):
+        _, result = self.run_stuck("export.write", "*", 1, "spin", export={"at_end": True, "path": self.directory / "model"})
+        self.assertRegex(result.output, r"export: rank \d has computed for .* longer than its limit of")
 
     def test_a_slow_rank_within_the_limit_is_no_failure(self):
         job = self.job(deadline={"step_seconds": 10})

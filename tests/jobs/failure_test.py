@@ -394,7 +394,9 @@ class BadInput(Failure):
         with h5py.File(path, "w", libver="latest") as file:
             file.create_virtual_dataset("tokens", layout)
         job = self.job(data={"tokens": path})
-        self.expect(sluice("check", job), 0, "data      41 sequences")
+        result = sluice("check", job)
+        self.expect(result, 0, "data      41 sequences")
+        self.assertNotIn("could not be closed", result.output)
         (self.directory / "b.h5").unlink()
         self.expect(sluice("check", job), 65, "its sources b.h5 are not there")
 

@@ -10,9 +10,10 @@ class Same(SavingTest):
         whole, cut = self.job("whole.toml", **changes), self.job("cut.toml", **changes)
         self.run_job(whole, ranks)
         self.assertNotEqual(mpirun(ranks, *self.stop_at(6), "run", cut).status, 0)
-        self.assertEqual(self.steps(cut), [2, 4])
+        saved = self.steps(cut)  # the save of step 6 goes on when the run is killed, and may just have ended
+        self.assertIn(saved, ([2, 4], [2, 4, 6]))
         result = self.run_job(cut, ranks)
-        self.expect(result, 0, "resume    from step 4", f"step 5/{STEPS}")
+        self.expect(result, 0, f"resume    from step {saved[-1]}", f"step {saved[-1] + 1}/{STEPS}")
         self.assertEqual(self.steps(cut), [2, 4, 6, 8])
         self.expect_same_files(self.step(whole, STEPS), self.step(cut, STEPS))
         self.assertEqual(self.losses(cut), self.losses(whole))

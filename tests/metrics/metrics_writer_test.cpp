@@ -57,9 +57,9 @@ TEST(MetricsWriter, writes_what_the_contract_names) {
   EXPECT_EQ(file.dataset("/memory/peak_bytes").read<std::int64_t>(),
             (std::vector<std::int64_t>{1, 10, 2, 20, 3, 30}));
   EXPECT_EQ(file.children("/train"),
-            (std::vector<std::string>{"communicated_bytes", "grad_norm", "learning_rate", "left_out", "loss",
-                                      "mfu", "model_flops_per_second", "moved_bytes", "phase_seconds",
-                                      "product_rate_share", "step", "step_seconds", "tokens",
+            (std::vector<std::string>{"communicated_bytes", "filled", "grad_norm", "learning_rate",
+                                      "left_out", "loss", "mfu", "model_flops_per_second", "moved_bytes",
+                                      "phase_seconds", "product_rate_share", "step", "step_seconds", "tokens",
                                       "tokens_per_second"}));
 }
 

@@ -11,31 +11,33 @@ constexpr std::int64_t kChoices = 3;
 
 /// transformers' router in float64, for a choice already made.
 at::Tensor formula(const at::Tensor& x, const at::Tensor& w, const at::Tensor& experts, bool normalize,
-                   const at::Tensor& probability_grad) {
+                   const BalanceGrad& balance) {
   const at::Tensor probabilities = at::softmax(at::mm(x, w.t()), 1);
   const at::Tensor picked = probabilities.gather(1, experts);
   const at::Tensor weights = normalize ? picked / picked.sum(1, true) : picked;
-  if (!probability_grad.defined()) return weights;
-  // A term of no value, whose gradient with respect to each token's probabilities is probability_grad.
-  const at::Tensor balance = (probabilities * probability_grad.to(at::kDouble)).sum();
-  balance.backward({}, true);
+  if (!balance.of_token.defined()) return weights;
+  // A term of no value, whose gradient with respect to the probabilities of each token that counts is that of balance.
+  at::Tensor term = (probabilities * balance.of_token.to(at::kDouble)).sum(1);
+  if (balance.counted.defined()) term = term * balance.counted.to(at::kDouble);
+  term.sum().backward({}, true);
   return weights;
 }
 
 TEST(Router, matches_its_formula) {
-  const at::Tensor balance = numbers({11}, at::kFloat, 5);
+  const at::Tensor of_token = numbers({11}, at::kFloat, 5);
+  const at::Tensor counted = numbers({40}, at::kFloat, 6) > 0;
   for (const at::ScalarType dtype : kDTypes)
     for (const bool normalize : {true, false})
-      for (const at::Tensor& probability_grad : {at::Tensor(), balance}) {
+      for (const BalanceGrad& balance : {BalanceGrad{}, {of_token, {}}, {of_token, counted}}) {
         const at::Tensor x = numbers({40, 16}, dtype);
         const Parameter w = parameter(numbers({11, 16}, dtype, 2));
         const at::Tensor chosen = route(x, Parameter{w.value, {}}, {kChoices, normalize}).experts;
         expect_matches(
             [&](const Tensors& in, const Parameters& p) {
-              return route(in[0], p[0], {kChoices, normalize}, {}, probability_grad).weights;
+              return route(in[0], p[0], {kChoices, normalize}, {}, balance).weights;
             },
             [&](const Tensors& in, const Tensors& p) {
-              return formula(in[0], p[0], chosen, normalize, probability_grad);
+              return formula(in[0], p[0], chosen, normalize, balance);
             },
             {x}, {w});
       }

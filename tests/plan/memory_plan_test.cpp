@@ -106,6 +106,15 @@ TEST(MemoryPlan, rank_0_holds_the_batch_and_every_rank_its_share) {
   EXPECT_EQ(memory[1].batch, 2 * 9 * 9 + 2 * 8 * 16);
 }
 
+TEST(MemoryPlan, rank_0_holds_the_documents_that_it_packs) {
+  Workload packs = training(DType::kBFloat16);
+  const std::vector<RankMemory> without = plan(test::SmallModel(), 2, packs);
+  packs.packing_bytes = 1000;
+  const std::vector<RankMemory> memory = plan(test::SmallModel(), 2, packs);
+  EXPECT_EQ(memory[0].batch, without[0].batch + 1000);
+  EXPECT_EQ(memory[1].batch, without[1].batch);
+}
+
 TEST(MemoryPlan, an_evaluation_holds_the_losses_of_the_same_tokens) {
   Workload work = training(DType::kFloat32);
   const std::vector<RankMemory> trains = plan(test::SmallModel(), 2, work);

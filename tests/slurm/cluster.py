@@ -15,7 +15,7 @@ DAEMONS = ("munged", "slurmctld", "slurmd")
 
 CONFIG = """
 ClusterName=sluice
-SlurmctldHost={host}
+SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller_port}
 SlurmUser=root
 SlurmdUser=root

@@ -203,7 +203,7 @@ class Scripts(SlurmTest):
         answer = self.sbatch("sbatch", *NODES, "--output=%x-%j.out", SCRIPTS / "train.sbatch", job, environment={"SLUICE": str(program)})
         number = answer.split()[-1]
         slurm = SlurmJob(self, number, self.directory / f"sluice-{number}.out")
-        self.assertEqual(slurm.wait_for_end(120), ("FAILED", 75), slurm.output())
+        self.assertEqual(slurm.wait_for_end(240), ("FAILED", 75), slurm.output())
         self.assertEqual(self.requeues(job), 3)
         self.assertIn("restart 3", slurm.output())
         slurm.wait_for("3 restarts in a row have saved no step after step 0")

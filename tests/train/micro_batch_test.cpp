@@ -32,6 +32,21 @@ TEST(MicroBatch, a_token_has_no_target_in_the_next_document) {
   EXPECT_TRUE(pieces[0].documents.first.equal(row({0, 0, 2, 2})));
 }
 
+TEST(MicroBatch, padding_is_alone_and_does_not_count) {
+  Batch batch{2,
+              3,
+              {1, 2, 0, 0, 3, 4, 5, 0},
+              {kNew, kIn, TokenMark::kPadding, TokenMark::kPadding, kNew, kIn, kIn, TokenMark::kPadding}};
+  batch.global_padding = count_padding(batch);
+  EXPECT_EQ(batch.global_padding, 1) << "of the inputs";
+  const std::vector<MicroBatch> pieces = split_batch(batch, 1);
+  EXPECT_TRUE(pieces[0].documents.first.equal(row({0, 0, 2})));
+  EXPECT_TRUE(pieces[0].counted.equal(row({1, 1, 0}).flatten().to(at::kBool)));
+  EXPECT_TRUE(pieces[1].counted.all().item<bool>());
+  batch.global_padding = 0;
+  EXPECT_FALSE(split_batch(batch, 1)[0].counted.defined()) << "all do";
+}
+
 TEST(MicroBatch, a_masked_token_is_no_target_and_stays_in_its_document) {
   Batch batch{1, 4, {1, 2, 3, 4, 5}, {kNew, TokenMark::kMasked, kIn, TokenMark::kMasked, kIn}};
   const std::vector<MicroBatch> pieces = split_batch(batch, 1);

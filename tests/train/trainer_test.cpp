@@ -303,6 +303,47 @@ TEST(Trainer, packed_documents_stay_apart_in_the_recurrent_state_too) {
   expect_documents_alone(test::hybrid_changes(), Recompute::kLayer);
 }
 
+/// A row for each list of documents, given by their lengths, filled up with padding.
+Batch padded_rows(const std::vector<std::vector<std::int64_t>>& rows, std::int64_t length) {
+  Batch batch{std::ssize(rows), length};
+  for (const std::vector<std::int64_t>& documents : rows) {
+    const std::int64_t end = std::ssize(batch.ids) + length + 1;
+    for (const std::int64_t tokens : documents)
+      for (std::int64_t t = 0; t < tokens; ++t) {
+        batch.ids.push_back((t * t + 5 * t + tokens) % 29);
+        batch.marks.push_back(t == 0 ? TokenMark::kBegins : TokenMark::kInside);
+      }
+    batch.ids.resize(static_cast<std::size_t>(end));
+    batch.marks.resize(static_cast<std::size_t>(end), TokenMark::kPadding);
+  }
+  batch.global_targets = count_targets(batch);
+  batch.global_padding = count_padding(batch);
+  return batch;
+}
+
+/// The same documents in rows with much, some and no padding, and the load-balancing loss.
+void expect_padding_counts_nowhere(const nlohmann::json& changes) {
+  const test::SmallModel model(changes);
+  TrainerOptions job = small_job(3);
+  job.sequence_length = 40;
+  Training alone(test::test_world(), model, job);
+  const StepMetrics expected = alone.gradients_of(padded_rows({{23}, {12}, {5}}, 40));
+  EXPECT_EQ(expected.tokens, 40);
+  job.batch_sequences = 2;
+  Training two(test::test_world(), model, job);
+  expect_same_metrics(two.gradients_of(padded_rows({{23, 5}, {12}}, 40)), expected);
+  expect_same_elements(two.gradients(), alone.gradients(), 1e-5F);
+  job.batch_sequences = 1;
+  Training full(test::test_world(), model, job);
+  expect_same_metrics(full.gradients_of(padded_rows({{23, 12, 5}}, 40)), expected);
+  expect_same_elements(full.gradients(), alone.gradients(), 1e-5F);
+}
+
+TEST(Trainer, padding_counts_neither_in_losses_nor_in_gradients_nor_among_the_experts_tokens) {
+  expect_padding_counts_nowhere(nlohmann::json::object());
+  expect_padding_counts_nowhere(test::hybrid_changes());
+}
+
 /// A batch whose targets at positions of one parity alone are learnt.
 Batch half_masked(const TrainerOptions& job, std::int64_t parity) {
   Batch batch{job.batch_sequences, kSequenceLength};

@@ -123,13 +123,19 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
 }
 
 MpiCommunicator::Collective MpiCommunicator::begin(Kind kind) {
-  static constexpr std::array<const char*, kKinds> kNames{"barrier",    "broadcast",          "all_gather",
-                                                          "all_to_all", "reduce_scatter_sum", "all_reduce"};
+  static constexpr std::array<const char*, kKinds> kNames{
+      "barrier",        "broadcast",      "all_gather",    "all_to_all", "reduce_scatter_sum",
+      "all_reduce_sum", "all_reduce_sum", "all_reduce_max"};
   const int index = static_cast<int>(kind);
   const int number = static_cast<int>(collective_count_ % numbered_tags_);
   ++collective_count_;
   position::begin(kNames[static_cast<std::size_t>(index)], collective_count_);
   return {{kNames[static_cast<std::size_t>(index)], collective_count_, rank_}, number * kKinds + index};
+}
+
+Operation MpiCommunicator::begin_message(const char* name) {
+  position::begin(name, ++message_count_);
+  return {name, message_count_, rank_};
 }
 
 void MpiCommunicator::send_counted(MpiRequests& requests, const void* data, std::int64_t bytes, int to,
@@ -150,24 +156,24 @@ Work MpiCommunicator::work(MpiRequests requests, const Operation& operation) con
 
 Work MpiCommunicator::send(const void* data, std::int64_t bytes, int to, int tag, StreamHandle stream) {
   check_host_memory(stream);
-  MpiRequests requests(messages_, message_limit_bytes_);
+  const Operation operation = begin_message("send");
+  MpiRequests requests(messages_, message_limit_bytes_, operation);
   send_counted(requests, data, bytes, to, tag);
-  position::begin("send", ++message_count_);
-  return work(std::move(requests), {"send", message_count_, rank_});
+  return work(std::move(requests), operation);
 }
 
 Work MpiCommunicator::receive(void* data, std::int64_t bytes, int from, int tag, StreamHandle stream) {
   check_host_memory(stream);
-  MpiRequests requests(messages_, message_limit_bytes_);
+  const Operation operation = begin_message("receive");
+  MpiRequests requests(messages_, message_limit_bytes_, operation);
   receive_counted(requests, data, bytes, from, tag);
-  position::begin("receive", ++message_count_);
-  return work(std::move(requests), {"receive", message_count_, rank_});
+  return work(std::move(requests), operation);
 }
 
 void MpiCommunicator::barrier() {
   // Everyone hears from everyone: one hop, and a rank that waits too long can name those that are missing.
   const Collective collective = begin(Kind::kBarrier);
-  MpiRequests requests = collective_requests();
+  MpiRequests requests = requests_of(collective);
   for (int step = 1; step < size_; ++step) {
     requests.receive(nullptr, 0, (rank_ + size_ - step) % size_, collective.tag);
     requests.send(nullptr, 0, (rank_ + step) % size_, collective.tag);
@@ -178,7 +184,7 @@ void MpiCommunicator::barrier() {
 Work MpiCommunicator::broadcast(void* data, std::int64_t bytes, int root, StreamHandle stream) {
   check_host_memory(stream);
   const Collective collective = begin(Kind::kBroadcast);
-  MpiRequests requests = collective_requests();
+  MpiRequests requests = requests_of(collective);
   if (rank_ != root) receive_counted(requests, data, bytes, root, collective.tag);
   // Straight to everyone, not along MPI's tree: the root can then name those that are missing.
   for (int step = 1; rank_ == root && step < size_; ++step)
@@ -191,7 +197,7 @@ Work MpiCommunicator::all_gather(const void* in, void* out, std::span<const std:
   check_host_memory(stream);
   SLUICE_ASSERT(std::ssize(bytes) == size_, "all_gather of {} parts over {} ranks", bytes.size(), size_);
   const Collective collective = begin(Kind::kAllGather);
-  MpiRequests requests = collective_requests();
+  MpiRequests requests = requests_of(collective);
   std::vector<std::int64_t> offsets(bytes.size());
   std::exclusive_scan(bytes.begin(), bytes.end(), offsets.begin(), std::int64_t{0});
   const auto place = [&](int rank) {
@@ -220,7 +226,7 @@ Work MpiCommunicator::all_to_all(const void* in, std::span<const std::int64_t> s
   SLUICE_ASSERT(send_bytes[self] == receive_bytes[self], "rank {} sends itself {} bytes but expects {}",
                 rank_, send_bytes[self], receive_bytes[self]);
   const Collective collective = begin(Kind::kAllToAll);
-  MpiRequests requests = collective_requests();
+  MpiRequests requests = requests_of(collective);
 
   auto* target = static_cast<std::byte*>(out);
   std::byte* own_target = nullptr;

@@ -65,8 +65,17 @@ class MpiCommunicator final : public Communicator {
   void duplicate(MPI_Comm parent);
 
   /// The kinds of collectives; kKinds tags are used by each number.
-  enum class Kind : int { kBarrier, kBroadcast, kAllGather, kAllToAll, kReduceScatter, kAllReduce };
-  static constexpr int kKinds = 6;
+  enum class Kind : int {
+    kBarrier,
+    kBroadcast,
+    kAllGather,
+    kAllToAll,
+    kReduceScatter,
+    kSum,
+    kIntegerSum,
+    kIntegerMax
+  };
+  static constexpr int kKinds = 8;
 
   struct Collective {
     Operation operation;
@@ -74,8 +83,12 @@ class MpiCommunicator final : public Communicator {
   };
   /// Counts a collective and names it.
   [[nodiscard]] Collective begin(Kind kind);
+  /// Counts a send or receive.
+  [[nodiscard]] Operation begin_message(const char* name);
 
-  [[nodiscard]] MpiRequests collective_requests() const { return {collectives_, message_limit_bytes_}; }
+  [[nodiscard]] MpiRequests requests_of(const Collective& collective) const {
+    return {collectives_, message_limit_bytes_, collective.operation};
+  }
   void send_counted(MpiRequests& requests, const void* data, std::int64_t bytes, int to, int tag);
   void receive_counted(MpiRequests& requests, void* data, std::int64_t bytes, int from, int tag);
   [[nodiscard]] Work work(MpiRequests requests, const Operation& operation) const;
@@ -83,7 +96,7 @@ class MpiCommunicator final : public Communicator {
   class ReduceScatter;
 
   template <class T, class Combine>
-  void all_reduce(std::span<T> values, Combine combine);
+  void all_reduce(Kind kind, std::span<T> values, Combine combine);
   /// At least `bytes` of memory that stays until the next call.
   [[nodiscard]] std::byte* staging(std::int64_t bytes);
 

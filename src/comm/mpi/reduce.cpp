@@ -97,7 +97,7 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
 
   void start(std::int64_t round) {
     const int size = comm_.size_, rank = comm_.rank_;
-    MpiRequests& requests = flight(round).emplace(comm_.collective_requests());
+    MpiRequests& requests = flight(round).emplace(comm_.requests_of(collective_));
     for (int step = 1; step < size; ++step) {
       const int from = (rank + size - step) % size;
       if (const std::int64_t length = piece_length(own(), round); length > 0)
@@ -141,8 +141,8 @@ Work MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<
 }
 
 template <class T, class Combine>
-void MpiCommunicator::all_reduce(std::span<T> values, Combine combine) {
-  const Collective collective = begin(Kind::kAllReduce);
+void MpiCommunicator::all_reduce(Kind kind, std::span<T> values, Combine combine) {
+  const Collective collective = begin(kind);
   const std::int64_t count = std::ssize(values);
   const std::int64_t piece = std::min(staging_bytes_per_rank(size_) / 4 / std::int64_t{sizeof(T)}, count);
   T* const slots = reinterpret_cast<T*>(staging(size_ * piece * std::int64_t{sizeof(T)}));
@@ -154,7 +154,7 @@ void MpiCommunicator::all_reduce(std::span<T> values, Combine combine) {
     const std::int64_t bytes = length * std::int64_t{sizeof(T)};
     T* const own = values.data() + offset;
     parts[static_cast<std::size_t>(rank_)] = own;
-    MpiRequests requests = collective_requests();
+    MpiRequests requests = requests_of(collective);
     for (int step = 1; step < size_; ++step) {
       const int from = (rank_ + size_ - step) % size_;
       receive_counted(requests, slots + from * piece, bytes, from, collective.tag);
@@ -166,15 +166,15 @@ void MpiCommunicator::all_reduce(std::span<T> values, Combine combine) {
 }
 
 void MpiCommunicator::all_reduce_sum(std::span<double> values, StreamHandle) {
-  all_reduce(values, std::plus<>());
+  all_reduce(Kind::kSum, values, std::plus<>());
 }
 
 void MpiCommunicator::all_reduce_sum(std::span<std::int64_t> values, StreamHandle) {
-  all_reduce(values, std::plus<>());
+  all_reduce(Kind::kIntegerSum, values, std::plus<>());
 }
 
 void MpiCommunicator::all_reduce_max(std::span<std::int64_t> values, StreamHandle) {
-  all_reduce(values, [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
+  all_reduce(Kind::kIntegerMax, values, [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
 }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include "comm/mpi/requests.hpp"
 
 #include "base/checked.hpp"
+#include "base/error.hpp"
 #include "comm/mpi/check.hpp"
 #include "comm/ranks_text.hpp"
 
@@ -24,7 +25,7 @@ void for_each_message(std::int64_t bytes, std::int64_t limit_bytes, Start start)
 
 void MpiRequests::send(const void* data, std::int64_t bytes, int to, int tag) {
   for_each_message(bytes, message_limit_bytes_, [&](std::int64_t offset, int count) {
-    Request& request = requests_.emplace_back(Request{MPI_REQUEST_NULL, to});
+    Request& request = requests_.emplace_back(Request{MPI_REQUEST_NULL, to, -1});
     const auto* begin = static_cast<const std::byte*>(data) + offset;
     check_mpi(MPI_Isend(begin, count, MPI_BYTE, to, tag, comm_, &request.handle), "MPI_Isend");
   });
@@ -32,7 +33,7 @@ void MpiRequests::send(const void* data, std::int64_t bytes, int to, int tag) {
 
 void MpiRequests::receive(void* data, std::int64_t bytes, int from, int tag) {
   for_each_message(bytes, message_limit_bytes_, [&](std::int64_t offset, int count) {
-    Request& request = requests_.emplace_back(Request{MPI_REQUEST_NULL, from});
+    Request& request = requests_.emplace_back(Request{MPI_REQUEST_NULL, from, count});
     auto* begin = static_cast<std::byte*>(data) + offset;
     check_mpi(MPI_Irecv(begin, count, MPI_BYTE, from, tag, comm_, &request.handle), "MPI_Irecv");
   });
@@ -42,10 +43,27 @@ bool MpiRequests::test() {
   for (; finished_ < requests_.size(); ++finished_) {
     int done = 0;
     MPI_Status status;
-    check_mpi(MPI_Test(&requests_[finished_].handle, &done, &status), "MPI_Test");
-    if (!done) return false;
+    Request& request = requests_[finished_];
+    const int code = MPI_Test(&request.handle, &done, &status);
+    if (code == MPI_SUCCESS && !done) return false;
+    check_length(request, code, status);
   }
   return true;
+}
+
+void MpiRequests::check_length(const Request& request, int code, const MPI_Status& status) const {
+  int kind = MPI_SUCCESS, bytes = 0;
+  if (code != MPI_SUCCESS) MPI_Error_class(code, &kind);
+  const bool is_longer = request.receives_bytes >= 0 && kind == MPI_ERR_TRUNCATE;
+  if (!is_longer) check_mpi(code, "MPI_Test");
+  if (!is_longer && request.receives_bytes >= 0)
+    check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+  if (is_longer || (request.receives_bytes >= 0 && bytes != request.receives_bytes))
+    fail(
+        ExitCode::kInternal,
+        "{} #{} on rank {}: a message of rank {} has {} bytes, expected {}: the two ranks call it with different lengths",
+        operation_.name, operation_.sequence, operation_.rank, request.peer,
+        is_longer ? "more" : fmt::format("{}", bytes), request.receives_bytes);
 }
 
 std::string MpiRequests::missing() const {

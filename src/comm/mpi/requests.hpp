@@ -1,4 +1,7 @@
 // The messages of one operation.
+//
+// A message of another length than its receiver expects is an error on the receiver: two ranks have called the operation with
+// different lengths, and what arrived means nothing.
 #pragma once
 
 #include "comm/wait.hpp"
@@ -14,12 +17,14 @@ namespace sluice {
 /// Started messages, finished when all are. Messages above the limit are cut; both sides must cut alike.
 class MpiRequests final : public Pollable {
  public:
-  MpiRequests(MPI_Comm comm, std::int64_t message_limit_bytes)
-      : comm_(comm), message_limit_bytes_(message_limit_bytes) {}
+  /// `operation` is for messages.
+  MpiRequests(MPI_Comm comm, std::int64_t message_limit_bytes, const Operation& operation)
+      : comm_(comm), message_limit_bytes_(message_limit_bytes), operation_(operation) {}
 
   void send(const void* data, std::int64_t bytes, int to, int tag);
   void receive(void* data, std::int64_t bytes, int from, int tag);
 
+  /// Error(kInternal) naming the operation and both lengths when a message is longer or shorter than expected.
   bool test() override;
   [[nodiscard]] std::string missing() const override;
 
@@ -27,10 +32,14 @@ class MpiRequests final : public Pollable {
   struct Request {
     MPI_Request handle;
     int peer;
+    int receives_bytes;  ///< -1: it sends
   };
+
+  void check_length(const Request& request, int code, const MPI_Status& status) const;
 
   MPI_Comm comm_;
   std::int64_t message_limit_bytes_;
+  Operation operation_;
   std::vector<Request> requests_;
   std::size_t finished_ = 0;  ///< requests before this one are done
 };

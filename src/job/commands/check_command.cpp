@@ -1,6 +1,8 @@
 #include "base/bytes.hpp"
 #include "base/log.hpp"
+#include "corpus/model_tokens.hpp"
 #include "data/source_files.hpp"
+#include "io/file.hpp"
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/findings.hpp"
@@ -13,9 +15,11 @@
 #include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/prepare/start_notes.hpp"
+#include "job/prepare/text_tokens.hpp"
 #include "job/prepare/workload.hpp"
 #include "job/run_directory.hpp"
 #include "job/saving/resume_point.hpp"
+#include "text/tokenizer.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -35,10 +39,20 @@ void print_model(const ModelDescription& model) {
   console::line("structure {}", model.manifest.structure_hash().hex());
 }
 
+/// Without making tokens of them.
+void check_texts(const JobConfig& config, const std::vector<std::filesystem::path>& texts) {
+  const text::Tokenizer tokenizer = text::Tokenizer::load(config.model.path);
+  static_cast<void>(corpus::read_end_token(config.model.path, tokenizer, ""));
+  for (const std::filesystem::path& text : texts)
+    console::line("data      {} is text of {}, of which the job makes tokens", text.string(),
+                  format_bytes(InputFile::open(text).size_bytes()));
+}
+
 void check_data(const JobConfig& config, std::int64_t vocab_size) {
   if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return;
+  if (const auto texts = texts_of(config); !texts.empty()) return check_texts(config, texts);
   const BatchOptions options = batch_options(config, vocab_size);
-  const SourceFiles files(options);
+  SourceFiles files(options);
   for (std::int64_t piece = 0; piece < files.check_pieces(); ++piece) files.check_ids(piece);
   console::line("data      {}", data_text(config, files.facts()));
 }

@@ -1,7 +1,7 @@
 #include "base/error.hpp"
 #include "comm/outcome.hpp"
-#include "config/job_config.hpp"
 #include "job/commands/commands.hpp"
+#include "job/commands/run_files.hpp"
 #include "job/console.hpp"
 #include "metrics/merge.hpp"
 #include "metrics/segments.hpp"
@@ -14,13 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first metrics file of a run, by its copy of the job, or that file itself.
+/// The first metrics file of a run, or that file itself.
 fs::path metrics_file_of(const fs::path& run) {
   std::error_code error;
-  if (!fs::is_directory(run, error)) return run;
-  const fs::path job = run / "job.toml";
-  if (fs::exists(job, error)) return run / load_job_config(job).metrics.file;
-  return run / MetricsSettings().file;
+  return fs::is_directory(run, error) ? find_run_files(run).metrics_file() : run;
 }
 
 }  // namespace

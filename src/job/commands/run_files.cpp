@@ -19,6 +19,15 @@ std::string json_text(const nlohmann::json& value) {
                            : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+nlohmann::json read_status(const fs::path& directory) {
+  const fs::path file = directory / "status.json";
+  std::error_code error;
+  if (!fs::exists(file, error)) return nlohmann::json::object();
+  auto status = nlohmann::json::parse(read_text_file(file, kMiB), nullptr, /*allow_exceptions=*/false);
+  if (!status.is_object()) fail(ExitCode::kBadData, "{}: expected a JSON object", file.string());
+  return status;
+}
+
 fs::path RunFiles::answers() const {
   return directory / (config ? config->generate.output : GenerateSettings().output);
 }
@@ -30,11 +39,7 @@ fs::path RunFiles::checkpoints() const {
 }
 
 std::map<std::string, std::string> RunFiles::status() const {
-  const fs::path file = directory / "status.json";
-  std::error_code error;
-  if (!fs::exists(file, error)) return {};
-  const auto status = nlohmann::json::parse(read_text_file(file, kMiB), nullptr, /*allow_exceptions=*/false);
-  if (!status.is_object()) fail(ExitCode::kBadData, "{}: expected a JSON object", file.string());
+  const nlohmann::json status = read_status(directory);
   std::map<std::string, std::string> values;
   for (const auto& [key, value] : status.items()) values[key] = json_text(value);
   return values;

@@ -21,13 +21,16 @@ struct RunFiles {
 
   [[nodiscard]] std::filesystem::path answers() const;
   [[nodiscard]] std::filesystem::path checkpoints() const;
-  /// Values of status.json by key, as text; none where there is no such file. Error(kBadData) if it is no JSON object.
+  /// Values of read_status() by key, as text.
   [[nodiscard]] std::map<std::string, std::string> status() const;
   /// The first of them.
   [[nodiscard]] std::filesystem::path metrics_file() const;
   /// With at least one row. Error(kBadData).
   [[nodiscard]] JoinedMetrics metrics() const;
 };
+
+/// The object in status.json of a run's directory, empty where there is no such file. Error(kBadData) if it is no JSON object.
+[[nodiscard]] nlohmann::json read_status(const std::filesystem::path& directory);
 
 /// A text without its quotes, any other value as JSON.
 [[nodiscard]] std::string json_text(const nlohmann::json& value);

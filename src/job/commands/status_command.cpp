@@ -4,6 +4,7 @@
 #include "comm/outcome.hpp"
 #include "io/file.hpp"
 #include "job/commands/commands.hpp"
+#include "job/commands/run_files.hpp"
 #include "job/console.hpp"
 
 #include <fcntl.h>
@@ -26,16 +27,13 @@ bool is_held(const fs::path& lock) {
   return file.get() >= 0 && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
-Json read_status(const fs::path& run) {
-  constexpr std::int64_t kMostBytes = 1 << 20;
-  const fs::path file = run / "status.json";
-  std::error_code error;
-  if (!fs::exists(file, error))
+Json status_of(const fs::path& run) {
+  Json status = read_status(run);
+  if (status.empty())
     fail(ExitCode::kBadData, "{}: there is no status.json; expected a run directory, the job.output of a job",
          run.string());
-  Json status = Json::parse(read_text_file(file, kMostBytes), nullptr, /*allow_exceptions=*/false);
-  if (!status.is_object() || !status.contains("state") || !status["state"].is_string())
-    fail(ExitCode::kBadData, "{}: found no status of a run", file.string());
+  if (!status.contains("state") || !status["state"].is_string())
+    fail(ExitCode::kBadData, "{}: found no status of a run", (run / "status.json").string());
   // What was killed could not write down its end.
   if (!status.contains("exit_code") && !is_held(run / "lock")) status["state"] = "killed";
   status["run"] = run.string();
@@ -76,7 +74,7 @@ std::vector<std::string> row_of(const Json& status) {
 
 int status_command(const StatusArguments& arguments) {
   Json all = Json::array();
-  for (const fs::path& run : arguments.runs) all.push_back(read_status(run));
+  for (const fs::path& run : arguments.runs) all.push_back(status_of(run));
   if (arguments.json) {
     console::write_line(all.dump(2, ' ', false, Json::error_handler_t::replace));
     return 0;

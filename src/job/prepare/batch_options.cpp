@@ -1,6 +1,7 @@
 #include "job/prepare/batch_options.hpp"
 
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,9 +18,12 @@ BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
     sources.push_back({data.tokens});
   else
     for (const SourceSettings& source : data.source) sources.push_back({source.tokens, source.weight});
+  std::optional<PackOptions> pack;
+  if (data.pack && !evaluates) pack = {data.pack_window, data.long_documents};
   return {.sources = std::move(sources),
           .file = file,
           .batch_sequences = config.train.batch_sequences,
+          .pack = pack,
           .order = data.order,
           .seed = static_cast<std::uint64_t>(data.seed),
           .steps = evaluates ? std::numeric_limits<std::int64_t>::max() : config.train.steps};

@@ -1,6 +1,10 @@
 #include "job/prepare/workload.hpp"
 
 #include "checkpoint/save.hpp"
+#include "data/packed_window.hpp"
+
+#include <algorithm>
+#include <iterator>
 
 namespace sluice {
 
@@ -20,6 +24,9 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
   }
   if (work.trains && config.generate.every_steps > 0)
     work.answers = {config.generate.sequences, config.generate.positions};
+  if (work.trains && config.data.pack)
+    work.packing_bytes = config.data.pack_window * PackedWindow::kDocumentBytes *
+                         std::max<std::int64_t>(1, std::ssize(config.data.source));
   work.threads = config.parallel.threads;
   work.optimizer = config.optimizer.mode();
   work.evaluates = work.trains && config.evaluate.every_steps > 0;

@@ -16,11 +16,14 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What saved numbers mean, and which tokens come next.
-constexpr std::array<std::string_view, 15> kFixedKeys{"model.dtype",
+constexpr std::array<std::string_view, 18> kFixedKeys{"model.dtype",
                                                       "data.sequence_length",
                                                       "data.seed",
                                                       "data.order",
                                                       "data.separator_token",
+                                                      "data.pack",
+                                                      "data.pack_window",
+                                                      "data.long_documents",
                                                       "data.source.weight",
                                                       "train.batch_sequences",
                                                       "train.freeze",

@@ -41,12 +41,12 @@ std::string changed_tokens(const DataSettings& data) {
 
 }  // namespace
 
-TrainingState::TrainingState(JobContext& context, std::int64_t sequences, std::string data_digest)
+TrainingState::TrainingState(JobContext& context, BatchSource& data)
     : context_(context),
       settings_(context.config().checkpoint),
       directory_(checkpoint_directory(context.config())),
-      sequences_(sequences),
-      data_digest_(std::move(data_digest)) {
+      data_(data),
+      data_digest_(data.sample_digest()) {
   std::optional<FoundStep> found;
   run_on_root(context_.comm, [&] { found = find_resume_point(context_.config(), warn); });
   share(found);
@@ -101,9 +101,9 @@ void TrainingState::check_same_training() const {
         "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path, with [lora] and "
         "train.freeze, {}",
         found_->path.string(), found_->step.structure_hash, structure);
-  if (found_->step.sequences != sequences_ || found_->step.data_digest != data_digest_)
+  if (found_->step.sequences != data_.sequence_count() || found_->step.data_digest != data_digest_)
     fail(ExitCode::kBadData, "{} since {} was saved: {} sequences with digest {}, and there were {} with {}",
-         changed_tokens(context_.config().data), found_->path.string(), sequences_, data_digest_,
+         changed_tokens(context_.config().data), found_->path.string(), data_.sequence_count(), data_digest_,
          found_->step.sequences, found_->step.data_digest);
 }
 
@@ -170,6 +170,7 @@ void TrainingState::restore(std::span<const StateSpan> state) {
       fall_back(error.what());
     }
   }
+  data_.go_on(steps_done(), found_->step.packing);
   context_.directory.set_saved(saved_step_, found_->step.saved);
   since_save_.restart();
 }
@@ -304,8 +305,9 @@ SavedStep TrainingState::describe(std::int64_t step) const {
           .structure_hash = context_.blueprint.model.manifest.structure_hash().hex(),
           .world_size = context_.comm.size(),
           .job = canonical_entries(context_.config()),
-          .sequences = sequences_,
+          .sequences = data_.sequence_count(),
           .data_digest = data_digest_,
+          .packing = data_.positions(step),
           .base_digest = base_digest_,
           .best = is_better ? newest_ : best_,
           .files = {}};

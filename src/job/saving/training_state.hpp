@@ -5,6 +5,7 @@
 #include "checkpoint/save.hpp"
 #include "checkpoint/state_spans.hpp"
 #include "checkpoint/step_directory.hpp"
+#include "data/batch_source.hpp"
 #include "job/job.hpp"
 #include "job/signal_watch.hpp"
 #include "job/slurm/allocation.hpp"
@@ -26,10 +27,10 @@ class TrainingState {
   using ListState = std::function<std::vector<StateSpan>()>;
 
   /// Collective over the context's communicator. Finds the step to resume from, and if steps will be saved tries whether every
-  /// rank can write where they go and whether there is room for them; rank 0 prints what will be saved. `sequences` and
-  /// `data_digest` are those of the tokens. Error(kBadConfig) as find_resume_point(), or for another model than the saved
+  /// rank can write where they go and whether there is room for them; rank 0 prints what will be saved. `data` must
+  /// outlive this. Error(kBadConfig) as find_resume_point(), or for another model than the saved
   /// one; Error(kBadData) if the tokens are not those of the saved training; Error(kIo) if nothing can be saved.
-  TrainingState(JobContext& context, std::int64_t sequences, std::string data_digest);
+  TrainingState(JobContext& context, BatchSource& data);
 
   [[nodiscard]] bool resumes() const { return found_.has_value(); }
   /// Steps behind the state: 0 for a new training.
@@ -42,7 +43,7 @@ class TrainingState {
   /// trained with others. Before restore() and the first save.
   void set_base(std::string digest);
 
-  /// Collective. Fills `state` from the saved step, or from an older one where its bytes are not what was saved, unless the
+  /// Collective. Fills `state` from the saved step, and lets `data` go on from there, or from an older one where its bytes are not what was saved, unless the
   /// job names the step.
   void restore(std::span<const StateSpan> state);
 
@@ -97,7 +98,7 @@ class TrainingState {
   JobContext& context_;
   const CheckpointSettings& settings_;
   std::filesystem::path directory_;
-  std::int64_t sequences_;
+  BatchSource& data_;
   std::string data_digest_;
   std::string base_digest_;
   std::optional<FoundStep> found_;

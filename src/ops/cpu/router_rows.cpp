@@ -101,15 +101,17 @@ void router_rows(const at::Tensor& logits, Choice choice, bool normalize, const 
 
 void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& chosen,
                           const at::Tensor& weights, bool normalize, const at::Tensor& d_weights,
-                          const at::Tensor& probability_grad, const at::Tensor& d_logits) {
+                          const at::Tensor& probability_grad, const at::Tensor& counted,
+                          const at::Tensor& d_logits) {
   const std::int64_t width = probabilities.size(1), k = chosen.size(1);
   const float* const common = probability_grad.defined() ? probability_grad.data_ptr<float>() : nullptr;
+  const bool* const counts = counted.defined() ? counted.data_ptr<bool>() : nullptr;
   at::parallel_for(0, d_logits.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> grads(static_cast<std::size_t>(width));
     float* const grad = grads.data();
     for (std::int64_t token = begin; token < end; ++token) {
       const float* const row = probabilities.data_ptr<float>() + token * width;
-      if (common != nullptr)
+      if (common != nullptr && (counts == nullptr || counts[token]))
         std::copy_n(common, width, grad);
       else
         std::fill_n(grad, width, 0.0F);

@@ -14,12 +14,13 @@ enum class Choice : bool { kMake, kRepeat };
 void router_rows(const at::Tensor& logits, Choice choice, bool normalize, const at::Tensor& chosen,
                  const at::Tensor& weights);
 
-/// Gradient of the logits from that of the weights [T, k] and, if it is defined, one of each token's
-/// probabilities [E]: with p the softmax and g the gradient of p, p * (g - sum(g * p)). As d_logits [T, E] of
+/// Gradient of the logits from that of the weights [T, k] and, if it is defined, one of the probabilities [E] of each token
+/// that is `counted` [T] bool, or of all if that is undefined: with p the softmax and g the gradient of p, p * (g - sum(g * p)). As d_logits [T, E] of
 /// float32, or [T, 2 E] of bfloat16: two numbers that add up to it, which keep 16 of the 24 bits of a float32
 /// one, all first ones before all second ones.
 void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& chosen,
                           const at::Tensor& weights, bool normalize, const at::Tensor& d_weights,
-                          const at::Tensor& probability_grad, const at::Tensor& d_logits);
+                          const at::Tensor& probability_grad, const at::Tensor& counted,
+                          const at::Tensor& d_logits);
 
 }  // namespace sluice::ops::cpu

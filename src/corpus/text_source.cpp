@@ -1,0 +1,63 @@
+#include "corpus/text_source.hpp"
+
+#include "base/bytes.hpp"
+#include "base/digest.hpp"
+#include "io/file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <system_error>
+#include <vector>
+
+namespace sluice::corpus {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of its blocks' digests, so that no more than a block is in memory.
+Digest digest_of_file(const fs::path& path, const std::function<void()>& on_block) {
+  const InputFile file = InputFile::open(path);
+  file.advise_sequential();
+  std::vector<std::byte> block(static_cast<std::size_t>(std::min(4 * kMiB, file.size_bytes())));
+  std::string digests = fmt::format("{}", file.size_bytes());
+  for (std::int64_t offset = 0; offset < file.size_bytes(); offset += std::ssize(block)) {
+    const std::int64_t count = std::min(std::ssize(block), file.size_bytes() - offset);
+    const std::span<std::byte> read = std::span(block).first(static_cast<std::size_t>(count));
+    file.read_at(offset, read);
+    digests += digest_of(read, 0).hex();
+    on_block();
+  }
+  return digest_of(digests);
+}
+
+Digest digest_of_tokenizer(const fs::path& model) {
+  std::string digests;
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json"}) {
+    std::error_code error;
+    if (name != std::string("tokenizer.json") && !fs::exists(model / name, error)) continue;
+    digests += fmt::format("{} {}\n", name, digest_of_file(model / name, [] {}).hex());
+  }
+  return digest_of(digests);
+}
+
+}  // namespace
+
+bool is_json_lines(const fs::path& path) {
+  const fs::path ending = path.extension();
+  return ending == ".jsonl" || ending == ".ndjson";
+}
+
+bool is_text(const fs::path& path) { return is_json_lines(path) || path.extension() == ".txt"; }
+
+std::string token_file_name(const fs::path& text, const fs::path& model,
+                            const std::function<void()>& on_block) {
+  constexpr std::size_t kDigits = 16;
+  const std::string of_model = digest_of_tokenizer(model).hex();
+  const std::string of_text = digest_of_file(text, on_block).hex();
+  return fmt::format("{}-{}.h5", of_text.substr(0, kDigits), of_model.substr(0, kDigits));
+}
+
+}  // namespace sluice::corpus

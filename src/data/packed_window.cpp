@@ -1,0 +1,99 @@
+#include "data/packed_window.hpp"
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "data/first_fit.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace sluice {
+namespace {
+
+/// Sequences that a document of so many tokens fills alone.
+std::int64_t full_sequences(std::int64_t tokens, const PackRules& rules) {
+  if (tokens <= rules.sequence_length || rules.long_documents == LongDocuments::kLeaveOut) return 0;
+  return rules.long_documents == LongDocuments::kCut ? 1 : (tokens - 1) / rules.sequence_length;
+}
+
+/// Tokens of it that are packed beside others. A single one that splitting left was the target of the sequence before.
+std::int64_t packed_tokens(std::int64_t tokens, const PackRules& rules) {
+  if (tokens <= rules.sequence_length) return tokens;
+  if (rules.long_documents != LongDocuments::kSplit) return 0;
+  const std::int64_t rest = tokens - full_sequences(tokens, rules) * rules.sequence_length;
+  return rest > 1 ? rest : 0;
+}
+
+}  // namespace
+
+PackCounts& PackCounts::operator+=(const PackCounts& other) {
+  documents += other.documents;
+  long_documents += other.long_documents;
+  inputs += other.inputs;
+  return *this;
+}
+
+void count_document(std::int64_t tokens, const PackRules& rules, PackCounts& counts) {
+  ++counts.documents;
+  if (tokens > rules.sequence_length) ++counts.long_documents;
+  counts.inputs += full_sequences(tokens, rules) * rules.sequence_length + packed_tokens(tokens, rules);
+}
+
+PackedWindow::PackedWindow(std::span<const TokenRun> documents, const PackRules& rules,
+                           const RandomStream* shuffle)
+    : length_(rules.sequence_length) {
+  items_.reserve(documents.size());
+  for (const TokenRun& document : documents) add(document, rules);
+  std::vector<std::int32_t> sizes;
+  sizes.reserve(items_.size());
+  for (const TokenRun& item : items_) sizes.push_back(checked_cast<std::int32_t>(item.count));
+  const Bins bins = first_fit_decreasing(sizes, checked_cast<std::int32_t>(length_));
+  packed_ = bins.count;
+  bin_begin_.assign(static_cast<std::size_t>(bins.count) + 1, 0);
+  for (const std::int32_t bin : bins.bin_of) ++bin_begin_[static_cast<std::size_t>(bin) + 1];
+  std::partial_sum(bin_begin_.begin(), bin_begin_.end(), bin_begin_.begin());
+  std::vector<std::int32_t> next(bin_begin_.begin(), bin_begin_.end() - 1);
+  by_bin_.resize(items_.size());
+  for (std::size_t item = 0; item < items_.size(); ++item) {
+    std::int32_t& place = next[static_cast<std::size_t>(bins.bin_of[item])];
+    by_bin_[static_cast<std::size_t>(place++)] = static_cast<std::int32_t>(item);
+  }
+  if (shuffle == nullptr || sequences() == 0) return;
+  shuffle_.emplace(sequences(), *shuffle);
+}
+
+void PackedWindow::add(const TokenRun& document, const PackRules& rules) {
+  count_document(document.count, rules, counts_);
+  const std::int64_t full = full_sequences(document.count, rules);
+  const std::int64_t packed = packed_tokens(document.count, rules);
+  if (full > 0) {
+    full_runs_.push_back({{document.first, full * length_ + 1}, full_});
+    full_ += full;
+  }
+  if (packed > 0) items_.push_back({document.first + full * length_, packed});
+}
+
+std::vector<TokenRun> PackedWindow::sequence(std::int64_t index) const {
+  SLUICE_ASSERT(0 <= index && index < sequences(), "sequence {} of {}", index, sequences());
+  if (shuffle_) index = (*shuffle_)(index);
+  if (index >= packed_) return {full_sequence(index - packed_)};
+  std::vector<TokenRun> runs;
+  for (std::int32_t i = bin_begin_[static_cast<std::size_t>(index)];
+       i < bin_begin_[static_cast<std::size_t>(index) + 1]; ++i)
+    runs.push_back(items_[static_cast<std::size_t>(by_bin_[static_cast<std::size_t>(i)])]);
+  return runs;
+}
+
+TokenRun PackedWindow::full_sequence(std::int64_t index) const {
+  const auto after = std::ranges::upper_bound(full_runs_, index, {}, &FullRun::before);
+  const FullRun& run = *(after - 1);
+  return {run.tokens.first + (index - run.before) * length_, length_ + 1};
+}
+
+std::vector<TokenRun> PackedWindow::runs() const {
+  std::vector<TokenRun> runs = items_;
+  for (const FullRun& full : full_runs_) runs.push_back(full.tokens);
+  return runs;
+}
+
+}  // namespace sluice

@@ -1,0 +1,95 @@
+#include "job/prepare/text_tokens.hpp"
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "comm/long_work.hpp"
+#include "comm/run_together.hpp"
+#include "corpus/text_source.hpp"
+#include "corpus/tokenize.hpp"
+#include "job/console.hpp"
+#include "job/progress_line.hpp"
+#include "job/threads.hpp"
+
+#include <functional>
+#include <system_error>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Every path that the job reads tokens from.
+void for_each_token_path(JobConfig& config, const std::function<void(fs::path& path)>& visit) {
+  const bool trains = config.job.kind == JobKind::kTrain;
+  if (!trains && config.job.kind != JobKind::kEvaluate) return;
+  if (!config.data.tokens.empty()) visit(config.data.tokens);
+  if (!trains) return;
+  for (SourceSettings& source : config.data.source) visit(source.tokens);
+  if (config.evaluate.every_steps == 0) return;
+  for (fs::path& tokens : config.evaluate.tokens) visit(tokens);
+}
+
+/// What a run that was killed has left: this one holds the lock of its directory.
+void remove_leftovers(const fs::path& directory) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory))
+    if (entry.path().filename().string().starts_with(".")) fs::remove(entry.path(), ignored);
+}
+
+void make_tokens(const fs::path& text, const fs::path& target, const JobContext& context,
+                 const std::function<void()>& tell) {
+  fs::create_directories(target.parent_path());
+  remove_leftovers(target.parent_path());
+  const Stopwatch clock;
+  ProgressLine progress("tokenize", console::is_terminal());
+  corpus::TokenizeOptions options;
+  options.model = context.config().model.path;
+  options.sources = {text};
+  options.output = target;
+  options.threads = usable_cores();
+  options.progress = [&](std::int64_t done, std::int64_t total) {
+    console::raw(progress.update(done, total, clock.seconds()));
+    tell();
+  };
+  const corpus::TokenizeReport report = corpus::tokenize(options);
+  console::line("tokens    {} tokens in {} documents of {}, {:.1f} s: {}", report.tokens, report.documents,
+                text.string(), clock.seconds(), target.string());
+  if (report.repairs > 0)
+    log::warning("{} places of {} are no UTF-8 and were read as U+FFFD; is it in another encoding?",
+                 report.repairs, text.string());
+}
+
+fs::path token_file_of(const fs::path& text, const JobContext& context, const std::function<void()>& tell) {
+  const std::string name = corpus::token_file_name(text, context.config().model.path, tell);
+  const fs::path target = context.directory.file("tokens") / name;
+  if (fs::exists(target))
+    console::line("tokens    of {} are there already: {}", text.string(), target.string());
+  else
+    make_tokens(text, target, context, tell);
+  return target;
+}
+
+}  // namespace
+
+std::vector<fs::path> texts_of(const JobConfig& config) {
+  JobConfig copy = config;
+  std::vector<fs::path> texts;
+  for_each_token_path(copy, [&](const fs::path& path) {
+    if (corpus::is_text(path)) texts.push_back(path);
+  });
+  return texts;
+}
+
+JobConfig with_token_files(JobContext& context) {
+  JobConfig config = context.config();
+  for_each_token_path(config, [&](fs::path& path) {
+    if (!corpus::is_text(path)) return;
+    fs::path made;
+    run_long_on_root(context.comm,
+                     [&](const std::function<void()>& tell) { made = token_file_of(path, context, tell); });
+    path = share_from_root(context.comm, [&] { return made.string(); });
+  });
+  return config;
+}
+
+}  // namespace sluice

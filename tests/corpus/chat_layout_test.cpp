@@ -1,0 +1,65 @@
+#include "corpus/chat_layout.hpp"
+
+#include "corpus/chat_ml.hpp"
+#include "support/expect_error.hpp"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+namespace sluice::corpus {
+namespace {
+
+using test::expect_error;
+using testing::ElementsAre;
+
+const std::string kMarked =
+    R"({% for m in messages %}[{{ m.role }}]{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %})";
+
+Conversation two_turns() {
+  return *read_line(
+              R"({"messages": [{"role": "user", "content": "ä?"}, {"role": "assistant", "content": "b!"}, {"role": "user", "content": "c"}]})",
+              {})
+              .conversation;
+}
+
+ChatTemplate named(const std::string& text) {
+  return {.name = "chat_template.jinja", .text = text, .tokens = {}};
+}
+
+std::vector<std::string> answers(const LaidOut& out) {
+  std::vector<std::string> all;
+  for (const AnswerSpan& span : out.answers)
+    all.push_back(out.text.substr(static_cast<std::size_t>(span.begin),
+                                  static_cast<std::size_t>(span.end - span.begin)));
+  return all;
+}
+
+TEST(ChatLayout, a_template_says_what_is_the_assistants) {
+  const auto layout = make_chat_layout(named(kMarked));
+  const LaidOut out = layout->lay_out(two_turns(), true);
+  EXPECT_EQ(out.text, "[user]ä?[assistant]b![user]c");
+  EXPECT_THAT(answers(out), ElementsAre("b!"));
+  EXPECT_EQ(out.answers.front().message, 1);
+  EXPECT_EQ(layout->lay_out_prompt(two_turns()), "[user]ä?[assistant]b![user]c[assistant]");
+}
+
+TEST(ChatLayout, chatml_without_python_is_what_jinja_makes_of_it) {
+  const auto native = make_chat_layout(named(test::kChatMl)), jinja = make_jinja_layout(named(test::kChatMl));
+  const LaidOut out = native->lay_out(two_turns(), true);
+  EXPECT_EQ(out.text, jinja->lay_out(two_turns(), false).text);
+  EXPECT_EQ(native->lay_out_prompt(two_turns()), jinja->lay_out_prompt(two_turns()));
+  EXPECT_THAT(answers(out), ElementsAre("b!<|im_end|>\n"));
+}
+
+TEST(ChatLayout, a_template_that_refuses_or_is_none_says_so_with_its_name) {
+  const auto layout = make_chat_layout(named("a\n{{ raise_exception('no users here') }}"));
+  expect_error(ExitCode::kBadData, {"chat_template.jinja", "no users here"},
+               [&] { static_cast<void>(layout->lay_out(two_turns(), false)); });
+  expect_error(ExitCode::kBadData, {"chat_template.jinja"},
+               [] { static_cast<void>(make_chat_layout(named("{% for %}"))->lay_out(two_turns(), false)); });
+}
+
+}  // namespace
+}  // namespace sluice::corpus

@@ -1,0 +1,94 @@
+#include "corpus/document_writer.hpp"
+
+#include "corpus/fixture_tokenizer.hpp"
+#include "io/hdf5.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+namespace sluice::corpus {
+namespace {
+
+using test::expect_error;
+using test::TemporaryDirectory;
+using testing::ElementsAre;
+using Ids = std::vector<std::int64_t>;
+
+constexpr text::TokenId kEnd = 9, kSeparator = 8;
+
+class DocumentWriterTest : public testing::Test {
+ protected:
+  explicit DocumentWriterTest(bool with_mask = false) : file_(path_, with_mask) {}
+
+  /// Writes these and closes the file; the dataset is read from it.
+  void write(const std::vector<EncodedPiece>& pieces) {
+    DocumentWriter writer(test::fixture_tokenizer(),
+                          {.end = kEnd, .separator = kSeparator, .vocab_size = 100}, file_, nullptr, 0);
+    for (const EncodedPiece& piece : pieces) writer.write(piece);
+    empty_ = writer.empty_documents();
+    file_.writer().finish();
+    file_.writer().close();
+    file_.commit();
+  }
+  Ids read(const char* dataset) { return hdf5::File::open(path_).dataset(dataset).read<std::int64_t>(); }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path path_ = directory_ / "out.h5";
+  StagedTokenFile file_;
+  std::int64_t empty_ = 0;
+};
+
+EncodedPiece text_of(std::vector<text::TokenId> ids, bool begins = true, bool ends = true) {
+  return {
+      .ids = std::move(ids), .mask = {}, .fault = "", .is_text_file = true, .begins = begins, .ends = ends};
+}
+
+TEST_F(DocumentWriterTest, ends_documents_with_the_end_token_unless_they_do_already) {
+  write({text_of({1, 2}), text_of({3, kEnd}), text_of({})});
+  EXPECT_THAT(read("/tokens"), ElementsAre(1, 2, kEnd, 3, kEnd));
+  EXPECT_THAT(read("/document_starts"), ElementsAre(0, 3));
+  EXPECT_EQ(empty_, 1);
+}
+
+TEST_F(DocumentWriterTest, joins_the_parts_of_a_document_and_splits_at_the_separator) {
+  write({text_of({1, 2}, true, false), text_of({3}, false, true), text_of({4, kSeparator, 5, kSeparator})});
+  EXPECT_THAT(read("/tokens"), ElementsAre(1, 2, 3, kEnd, 4, kEnd, 5, kEnd));
+  EXPECT_THAT(read("/document_starts"), ElementsAre(0, 4, 6));
+}
+
+TEST_F(DocumentWriterTest, an_id_that_the_model_does_not_know_is_refused) {
+  expect_error(ExitCode::kBadData, {"id is 100", "0 to 99"}, [&] { write({text_of({1, 100})}); });
+}
+
+class MaskedDocumentWriterTest : public DocumentWriterTest {
+ protected:
+  MaskedDocumentWriterTest() : DocumentWriterTest(true) {}
+};
+
+TEST_F(MaskedDocumentWriterTest, writes_conversations_as_they_are_laid_out_and_counts_all_of_a_text) {
+  EncodedPiece chat{.ids = {1, 2, 3}, .mask = {0, 1, 0}, .fault = "", .is_conversation = true};
+  write({chat, text_of({4})});
+  EXPECT_THAT(read("/tokens"), ElementsAre(1, 2, 3, 4, kEnd));
+  EXPECT_THAT(read("/loss_mask"), ElementsAre(0, 1, 0, 1, 1));
+}
+
+TEST(StagedTokenFile, has_no_name_before_it_is_whole_and_takes_none_that_is_there) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "out.h5";
+  {
+    StagedTokenFile file(path, false);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    EXPECT_TRUE(std::filesystem::exists(file.staging()));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "what was not committed is gone";
+  static_cast<void>(directory.write("out.h5", "mine"));
+  expect_error(ExitCode::kUsage, {"out.h5 is there already"}, [&] { StagedTokenFile(path, false); });
+}
+
+}  // namespace
+}  // namespace sluice::corpus

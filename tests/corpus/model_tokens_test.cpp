@@ -1,0 +1,61 @@
+#include "corpus/model_tokens.hpp"
+
+#include "corpus/fixture_tokenizer.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+namespace sluice::corpus {
+namespace {
+
+using test::expect_error;
+using test::TemporaryDirectory;
+
+class ModelTokens : public testing::Test {
+ protected:
+  void write(const char* name, const std::string& text) { static_cast<void>(directory_.write(name, text)); }
+  text::TokenId end(const std::string& wanted = "") {
+    return read_end_token(directory_.path(), test::fixture_tokenizer(), wanted);
+  }
+  static text::TokenId id(const char* token) { return *test::fixture_tokenizer().id_of(token); }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(ModelTokens, the_end_token_is_the_wanted_one_else_that_of_tokenizer_config_else_that_of_config) {
+  write("config.json", R"({"eos_token_id": [7, 8]})");
+  EXPECT_EQ(end(), 7);
+  write("tokenizer_config.json", R"({"eos_token": {"content": "<|im_end|>"}})");
+  EXPECT_EQ(end(), id("<|im_end|>"));
+  EXPECT_EQ(end("<|endoftext|>"), id("<|endoftext|>"));
+  expect_error(ExitCode::kUsage, {"no such token"}, [&] { end("no such token"); });
+  write("tokenizer_config.json", R"({"eos_token": "<none>"})");
+  expect_error(ExitCode::kBadData, {"eos_token is '<none>'"}, [&] { end(); });
+}
+
+TEST_F(ModelTokens, no_end_token_known_is_an_error_that_says_where_one_was_looked_for) {
+  write("config.json", "{}");
+  expect_error(ExitCode::kBadData, {"tokenizer_config.json", "eos_token_id", "--eos"}, [&] { end(); });
+}
+
+TEST_F(ModelTokens, vocab_size_may_lie_in_the_part_of_the_text_model) {
+  write("config.json", R"({"text_config": {"vocab_size": 77}})");
+  EXPECT_EQ(read_vocab_size(directory_.path()), 77);
+}
+
+TEST_F(ModelTokens, the_chat_template_is_a_file_of_its_own_or_the_default_one_of_tokenizer_config) {
+  EXPECT_EQ(read_chat_template(directory_.path()).text, "");
+  write(
+      "tokenizer_config.json",
+      R"({"bos_token": "<s>", "chat_template": [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}]})");
+  const ChatTemplate named = read_chat_template(directory_.path());
+  EXPECT_EQ(named.text, "d");
+  EXPECT_EQ(named.tokens.at("bos_token"), "<s>");
+  write("chat_template.jinja", "file");
+  EXPECT_EQ(read_chat_template(directory_.path()).text, "file");
+}
+
+}  // namespace
+}  // namespace sluice::corpus

@@ -1,0 +1,95 @@
+#include "corpus/source_reader.hpp"
+
+#include "corpus/fixture_tokenizer.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+namespace sluice::corpus {
+namespace {
+
+using test::expect_error;
+using test::TemporaryDirectory;
+using testing::ElementsAre;
+
+std::vector<Piece> pieces_of(std::vector<std::filesystem::path> paths, Documents documents = Documents::kFile,
+                             Format format = Format::kByName) {
+  SourceReader reader(std::move(paths), format, documents, test::fixture_tokenizer());
+  std::vector<Piece> all;
+  std::int64_t read = 0;
+  while (std::optional<Batch> batch = reader.next()) {
+    for (Piece& piece : batch->pieces) all.push_back(std::move(piece));
+    EXPECT_GE(batch->bytes_read, read);
+    read = batch->bytes_read;
+  }
+  EXPECT_EQ(read, reader.total_bytes());
+  return all;
+}
+
+std::vector<std::string> texts_of(const std::vector<Piece>& pieces) {
+  std::vector<std::string> texts;
+  for (const Piece& piece : pieces) texts.push_back(piece.bytes);
+  return texts;
+}
+
+TEST(SourceReader, takes_a_file_of_text_as_a_document) {
+  const TemporaryDirectory directory;
+  const std::vector<Piece> pieces =
+      pieces_of({directory.write("a.txt", "one\n\ntwo\n"), directory.write("b.txt", "")});
+  EXPECT_THAT(texts_of(pieces), ElementsAre("one\n\ntwo\n", ""));
+  EXPECT_TRUE(pieces[0].begins && pieces[0].ends && !pieces[0].is_json);
+  EXPECT_EQ(pieces[1].source, 1U);
+}
+
+TEST(SourceReader, parts_documents_at_blank_lines_and_knows_where_each_began) {
+  const TemporaryDirectory directory;
+  const std::vector<Piece> pieces =
+      pieces_of({directory.write("a.txt", "\n \none\ntwo\n\n\t\nthree")}, Documents::kBlank);
+  EXPECT_THAT(texts_of(pieces), ElementsAre("one\ntwo", "three"));
+  EXPECT_EQ(pieces[0].line, 3);
+  EXPECT_EQ(pieces[1].line, 7);
+}
+
+TEST(SourceReader, takes_lines_of_json_by_the_name_or_as_told) {
+  const TemporaryDirectory directory;
+  const std::vector<Piece> by_name = pieces_of({directory.write("a.jsonl", "{}\n\n{ }")});
+  EXPECT_THAT(texts_of(by_name), ElementsAre("{}", "{ }"));
+  EXPECT_TRUE(by_name[0].is_json);
+  EXPECT_EQ(by_name[1].line, 3);
+  EXPECT_THAT(
+      texts_of(pieces_of({directory.write("a.log", "{}\n{}\n")}, Documents::kFile, Format::kJsonLines)),
+      ElementsAre("{}", "{}"));
+  EXPECT_THAT(texts_of(pieces_of({directory / "a.jsonl"}, Documents::kFile, Format::kText)),
+              ElementsAre("{}\n\n{ }"));
+}
+
+TEST(SourceReader, hands_a_long_document_out_in_parts_that_encode_as_the_whole) {
+  const TemporaryDirectory directory;
+  std::string text;
+  while (text.size() < 3'000'000) text += "The whale number " + std::to_string(text.size()) + " is here.\n";
+  const std::vector<Piece> pieces = pieces_of({directory.write("a.txt", text)});
+  ASSERT_GT(pieces.size(), 1U);
+  text::Encoder encoder(test::fixture_tokenizer());
+  std::vector<text::TokenId> ids, whole;
+  std::string joined;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    EXPECT_EQ(pieces[i].begins, i == 0);
+    EXPECT_EQ(pieces[i].ends, i + 1 == pieces.size());
+    joined += pieces[i].bytes;
+    encoder.append(pieces[i].bytes, ids, i == 0 ? text::Continues::kNo : text::Continues::kYes);
+  }
+  EXPECT_EQ(joined, text);
+  encoder.append(text, whole);
+  EXPECT_EQ(ids, whole);
+}
+
+TEST(SourceReader, a_missing_file_is_known_before_any_is_read) {
+  expect_error(ExitCode::kBadData, {"/nowhere.txt"}, [] { pieces_of({"/nowhere.txt"}); });
+}
+
+}  // namespace
+}  // namespace sluice::corpus

@@ -1,0 +1,72 @@
+#include "corpus/text_source.hpp"
+
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <gmock/gmock.h>
+
+#include <set>
+#include <string>
+
+namespace sluice::corpus {
+namespace {
+
+using test::expect_error;
+using test::TemporaryDirectory;
+
+TEST(TextSource, is_known_by_its_name) {
+  for (const char* name : {"a.txt", "a.jsonl", "dir/a.b.ndjson"}) EXPECT_TRUE(is_text(name)) << name;
+  for (const char* name : {"a.h5", "a", "txt", "a.txt.h5", "a.json"}) EXPECT_FALSE(is_text(name)) << name;
+  EXPECT_TRUE(is_json_lines("a.jsonl"));
+  EXPECT_FALSE(is_json_lines("a.txt"));
+}
+
+class TokenFileName : public testing::Test {
+ protected:
+  std::string name() {
+    return token_file_name(directory_ / "a.txt", directory_.path(), [&] { ++blocks_; });
+  }
+  TemporaryDirectory directory_;
+  int blocks_ = 0;
+};
+
+TEST_F(TokenFileName, changes_with_the_text_and_with_all_that_says_how_it_becomes_tokens) {
+  std::set<std::string> names;
+  static_cast<void>(directory_.write("tokenizer.json", "{}"));
+  static_cast<void>(directory_.write("a.txt", "whale"));
+  names.insert(name());
+  EXPECT_EQ(*names.begin(), name());
+  EXPECT_THAT(name(), testing::MatchesRegex("[0-9a-f]+-[0-9a-f]+\\.h5"));
+  static_cast<void>(directory_.write("model.safetensors", "weights say nothing of tokens"));
+  EXPECT_EQ(*names.begin(), name());
+  const std::size_t text = name().find('-');
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json"}) {
+    static_cast<void>(directory_.write(file, "changed"));
+    EXPECT_TRUE(names.insert(name()).second) << file;
+    EXPECT_EQ(name().substr(0, text), names.begin()->substr(0, text)) << "of the same text";
+  }
+  static_cast<void>(directory_.write("a.txt", "whalf"));
+  EXPECT_TRUE(names.insert(name()).second);
+}
+
+TEST_F(TokenFileName, looks_at_all_of_a_long_text_block_by_block) {
+  static_cast<void>(directory_.write("tokenizer.json", "{}"));
+  std::string text(9 << 20, 'a');
+  static_cast<void>(directory_.write("a.txt", text));
+  const std::string before = name();
+  EXPECT_EQ(blocks_, 3);
+  text.back() = 'b';
+  static_cast<void>(directory_.write("a.txt", text));
+  EXPECT_NE(name(), before);
+}
+
+TEST_F(TokenFileName, needs_a_text_and_a_tokenizer) {
+  static_cast<void>(directory_.write("a.txt", "whale"));
+  expect_error(ExitCode::kBadData, {"tokenizer.json"}, [&] { static_cast<void>(name()); });
+  static_cast<void>(directory_.write("tokenizer.json", "{}"));
+  std::filesystem::remove(directory_ / "a.txt");
+  expect_error(ExitCode::kBadData, {"a.txt"}, [&] { static_cast<void>(name()); });
+}
+
+}  // namespace
+}  // namespace sluice::corpus

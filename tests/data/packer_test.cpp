@@ -1,0 +1,167 @@
+#include "data/packer.hpp"
+
+#include "base/random.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <numeric>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using test::expect_error;
+using test::TemporaryDirectory;
+using Sequences = std::vector<std::vector<TokenRun>>;
+
+constexpr std::int64_t kLength = 32;
+
+/// Chats are short and of many lengths: 2 to 13 tokens here, a quarter of a sequence on the mean at most.
+std::vector<std::int64_t> drawn_lengths(int documents) {
+  const RandomStream stream(5, "lengths");
+  std::vector<std::int64_t> lengths;
+  for (int i = 0; i < documents; ++i)
+    lengths.push_back(2 + static_cast<std::int64_t>(stream.bits(static_cast<std::uint64_t>(i)) % 12));
+  return lengths;
+}
+
+TokenFile write_documents(const TemporaryDirectory& directory, const std::vector<std::int64_t>& lengths,
+                          std::int64_t before_the_first = 0) {
+  const std::filesystem::path path = directory / "tokens.h5";
+  std::vector<std::int64_t> starts;
+  std::int64_t tokens = before_the_first;
+  for (const std::int64_t length : lengths) {
+    starts.push_back(tokens);
+    tokens += length;
+  }
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(tokens));
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  hdf5::File file = hdf5::File::create(path);
+  file.create_dataset("/tokens", DType::kInt32, {tokens}).write(std::span<const std::int64_t>(ids));
+  file.create_dataset("/document_starts", DType::kInt64, {std::ssize(starts)})
+      .write(std::span<const std::int64_t>(starts));
+  file.close();
+  return TokenFile::open(path, {.sequence_length = kLength, .vocab_size = 1 << 20, .keep_rest = true});
+}
+
+Packer packer_of(const TokenFile& file, std::int64_t window, DataOrder order = DataOrder::kShuffle) {
+  return {file, {.window = window}, kLength, order, 7};
+}
+
+/// Sequences of the windows [begin, end).
+std::int64_t sequences_of(const Packer& packer, std::int64_t begin, std::int64_t end) {
+  std::int64_t sequences = 0;
+  for (std::int64_t window = begin; window < end; ++window) sequences += packer.window(window).sequences();
+  return sequences;
+}
+
+Sequences take(Packer& packer, std::int64_t begin, std::int64_t end) {
+  Sequences all;
+  for (std::int64_t number = begin; number < end; ++number) all.push_back(packer.sequence(number));
+  return all;
+}
+
+TEST(Packer, takes_every_document_once_an_epoch_and_in_another_order_in_the_next) {
+  const TemporaryDirectory directory;
+  const std::vector<std::int64_t> lengths = drawn_lengths(9000);  // two blocks of starts and a part
+  const TokenFile file = write_documents(directory, lengths);
+  Packer packer = packer_of(file, 1000);
+  ASSERT_EQ(packer.windows(), 9);
+  const std::int64_t first_epoch = sequences_of(packer, 0, 9);
+  Sequences epochs[2] = {take(packer, 0, first_epoch),
+                         take(packer, first_epoch, first_epoch + sequences_of(packer, 9, 18))};
+  EXPECT_NE(epochs[0], epochs[1]);
+  for (const Sequences& epoch : epochs) {
+    std::map<std::int64_t, std::int64_t> taken;
+    for (const std::vector<TokenRun>& sequence : epoch)
+      for (const TokenRun& run : sequence) EXPECT_TRUE(taken.emplace(run.first, run.count).second);
+    std::vector<std::int64_t> found;
+    for (const auto& [first, count] : taken) found.push_back(count);
+    EXPECT_EQ(found, lengths);
+  }
+}
+
+TEST(Packer, fills_sequences_to_more_than_97_percent) {
+  const TemporaryDirectory directory;
+  const TokenFile file = write_documents(directory, drawn_lengths(5000));
+  const Packer packer = packer_of(file, 500);
+  const auto inputs = static_cast<double>(packer.counts().inputs);
+  EXPECT_GT(inputs / static_cast<double>(sequences_of(packer, 0, packer.windows()) * kLength), 0.97);
+  EXPECT_LE(packer.least_sequences(), sequences_of(packer, 0, packer.windows()));
+}
+
+TEST(Packer, goes_on_from_a_position_in_the_middle_of_a_window) {
+  const TemporaryDirectory directory;
+  const TokenFile file = write_documents(directory, drawn_lengths(1000));
+  Packer whole = packer_of(file, 90);
+  const Sequences expected = take(whole, 0, 800);  // more than two epochs
+  for (const std::int64_t given : {0, 1, 13, 250, 255, 799}) {
+    Packer first = packer_of(file, 90);
+    if (given > 0) static_cast<void>(first.sequence(given - 1));
+    const PackPosition position = first.position(given);
+    Packer second = packer_of(file, 90);
+    second.go_on(position, given);
+    EXPECT_EQ(take(second, given, 800), Sequences(expected.begin() + given, expected.end())) << given;
+    if (given >= 250) {
+      EXPECT_GT(position.window, 5) << "no window before is packed again";
+    }
+  }
+}
+
+TEST(Packer, goes_back_where_it_must) {
+  const TemporaryDirectory directory;
+  const TokenFile file = write_documents(directory, drawn_lengths(300));
+  Packer packer = packer_of(file, 50);
+  const Sequences expected = take(packer, 0, 20);
+  static_cast<void>(packer.sequence(150));
+  EXPECT_EQ(packer.position(3), (PackPosition{0, 3}));
+  EXPECT_EQ(take(packer, 0, 20), expected);
+}
+
+TEST(Packer, follows_the_file_where_the_order_is_sequential) {
+  const TemporaryDirectory directory;
+  const TokenFile file = write_documents(directory, std::vector<std::int64_t>(12, 16));
+  Packer packer = packer_of(file, 4, DataOrder::kSequential);
+  for (std::int64_t number = 0; number < 12; ++number) {
+    const std::int64_t first = number % 6 * 32;
+    EXPECT_THAT(packer.sequence(number), testing::ElementsAre(TokenRun{first, 16}, TokenRun{first + 16, 16}));
+  }
+}
+
+TEST(Packer, tells_epochs_in_documents) {
+  const TemporaryDirectory directory;
+  const TokenFile file = write_documents(directory, std::vector<std::int64_t>(12, 16));
+  Packer packer = packer_of(file, 4);
+  for (const std::int64_t given : {0, 1, 2, 3, 6, 7, 15})
+    EXPECT_DOUBLE_EQ(packer.epochs(given), static_cast<double>(given) / 6);
+}
+
+TEST(Packer, takes_tokens_before_the_first_start_as_a_document) {
+  const TemporaryDirectory directory;
+  const TokenFile file = write_documents(directory, {4, 5}, 3);
+  Packer packer = packer_of(file, 10, DataOrder::kSequential);
+  EXPECT_EQ(packer.counts().documents, 3);
+  EXPECT_THAT(packer.sequence(0), testing::ElementsAre(TokenRun{0, 3}, TokenRun{3, 4}, TokenRun{7, 5}));
+}
+
+TEST(Packer, needs_documents_some_of_which_are_taken) {
+  const TemporaryDirectory directory, another;
+  const TokenFile file = write_documents(directory, {33, 40});
+  expect_error(ExitCode::kBadData, {"all of its 2 documents", "sequence_length = 32", "leave_out"}, [&] {
+    Packer(file, {.window = 10, .long_documents = LongDocuments::kLeaveOut}, kLength, DataOrder::kShuffle, 0);
+  });
+  const std::filesystem::path path = another / "plain.h5";
+  hdf5::File plain = hdf5::File::create(path);
+  plain.create_dataset("/tokens", DType::kInt32, {4})
+      .write(std::span<const std::int64_t>(std::vector<std::int64_t>(4)));
+  plain.close();
+  const TokenFile without = TokenFile::open(path, {.sequence_length = 3, .vocab_size = 9});
+  expect_error(ExitCode::kBadData, {"data.pack", "plain.h5", "document_starts", "sluice tokenize"},
+               [&] { packer_of(without, 10); });
+}
+
+}  // namespace
+}  // namespace sluice
