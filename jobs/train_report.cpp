@@ -66,8 +66,8 @@ std::string held_out_text(const std::vector<double>& losses) {
 TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& load,
                          std::int64_t held_out_files, std::int64_t sources, std::int64_t samples)
     : context_(context),
-      flops_per_token_(4 * static_cast<double>(active_parameters(context.blueprint.model)) +
-                       2 * static_cast<double>(active_trained_parameters(context.blueprint.model))),
+      flops_per_token_(training_operations(context.blueprint.model,
+                                           context.blueprint.stages.lowest_trained_layer(context.plan))),
       product_rate_(product_rate_of_ranks(context)),
       planned_(context.memory_plan()),
       planned_bytes_(training_bytes(planned_)),

@@ -55,16 +55,12 @@ void require_sane_size(const ParameterManifest& manifest, const std::string& nam
   }
 }
 
-std::int64_t active_of(const ModelDescription& model, const std::vector<int>& tensors) {
-  std::int64_t active = 0;
-  for (const int index : tensors) {
-    const TensorInfo& tensor = model.manifest[index];
-    if (tensor.kind != TensorKind::kParameter) continue;
-    active += tensor.role == Role::kExpert
-                  ? tensor.element_count() / model.config.experts * model.config.experts_per_token
-                  : tensor.element_count();
-  }
-  return active;
+/// Elements of a tensor that a token meets.
+std::int64_t active_elements(const ModelDescription& model, int index) {
+  const TensorInfo& tensor = model.manifest[index];
+  if (tensor.kind != TensorKind::kParameter) return 0;
+  if (tensor.role != Role::kExpert) return tensor.element_count();
+  return tensor.element_count() / model.config.experts * model.config.experts_per_token;
 }
 
 }  // namespace
@@ -88,11 +84,21 @@ ModelDescription describe_model_text(std::string_view config_json, const std::st
 }
 
 std::int64_t active_parameters(const ModelDescription& model) {
-  return active_of(model, model.manifest.stored_tensors());
+  std::int64_t active = 0;
+  for (const int tensor : model.manifest.stored_tensors()) active += active_elements(model, tensor);
+  return active;
 }
 
-std::int64_t active_trained_parameters(const ModelDescription& model) {
-  return active_of(model, model.manifest.trained_tensors());
+double training_operations(const ModelDescription& model, int lowest_layer) {
+  double operations = 0;
+  for (const int index : model.manifest.stored_tensors()) {
+    const TensorInfo& tensor = model.manifest[index];
+    const bool is_below = tensor.role == Role::kEmbedding ? lowest_layer >= 0
+                                                          : tensor.layer >= 0 && tensor.layer < lowest_layer;
+    operations += (2.0 + (is_below ? 0 : 2) + (tensor.frozen ? 0 : 2)) *
+                  static_cast<double>(active_elements(model, index));
+  }
+  return operations;
 }
 
 ModelDescription describe_model(const std::filesystem::path& directory, DType dtype) {

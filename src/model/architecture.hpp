@@ -32,8 +32,9 @@ struct ModelDescription {
 
 /// Parameters that a token meets: all but the experts that its routers leave out.
 [[nodiscard]] std::int64_t active_parameters(const ModelDescription& model);
-/// Those of them that are trained.
-[[nodiscard]] std::int64_t active_trained_parameters(const ModelDescription& model);
+/// Operations of a token's training step, nothing computed twice: 2 for each active parameter forward, 2 for the gradient of
+/// what goes into it from `lowest_layer` up (-1: everywhere), and 2 for its own gradient if it is trained.
+[[nodiscard]] double training_operations(const ModelDescription& model, int lowest_layer);
 
 /// Reads `directory`/config.json. Every tensor has element type `dtype`. Error(kBadData) if the file is
 /// missing or broken, the architecture is not known, or a setting is one that we would compute wrongly.
