@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -26,7 +27,8 @@ constexpr std::int64_t kSize = sizeof(float);
 
 class AdapterSaver {
  public:
-  AdapterSaver(Communicator& comm, const ShardValues& values, std::int64_t chunk_bytes)
+  /// Without a communicator this process has all values.
+  AdapterSaver(Communicator* comm, const ShardValues& values, std::int64_t chunk_bytes)
       : comm_(comm),
         values_(values),
         chunk_(allocate(MemoryKind::kPrivate, chunk_bytes, "adapter staging")),
@@ -37,8 +39,8 @@ class AdapterSaver {
     for (const PeftTensor& tensor : tensors) entries.push_back(tensor.entry);
     const std::string header = make_safetensors_header(entries, {{"format", "pt"}});
     for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].entry = entries[i];
-    run_on_root(comm_, [&] {
-      staged_.emplace(target, IfTaken::kNextName);
+    on_root([&] {
+      staged_.emplace(target, comm_ == nullptr ? IfTaken::kRefuse : IfTaken::kNextName);
       write_text_file(staged_->path() / kPeftConfigFile, config);
       out_ = OutputFile::create(staged_->path() / kPeftWeightsFile);
       out_->write_at(0, std::as_bytes(std::span(header)));
@@ -48,20 +50,19 @@ class AdapterSaver {
   void write(const PeftTensor& tensor, int index) {
     const OwnedElements own(values_.plan(), index, values_.rank());
     std::vector<OwnedElements> others;  // on rank 0
-    for (int rank = 1; comm_.rank() == 0 && rank < comm_.size(); ++rank)
-      others.emplace_back(values_.plan(), index, rank);
+    for (int rank = 1; rank() == 0 && rank < size(); ++rank) others.emplace_back(values_.plan(), index, rank);
     const std::int64_t row = tensor.map.extent[1] * tensor.map.extent[2];
     const std::int64_t room = chunk_.bytes() / kSize;
     const std::int64_t step = row < room && row > 0 ? room / row * row : room;
     for (std::int64_t begin = 0; begin < tensor.map.count(); begin += step) {
       const Range elements{begin, std::min(begin + step, tensor.map.count())};
-      if (comm_.rank() != 0) {
+      if (rank() != 0) {
         send(own, tensor.map, elements);
       } else {
         collect(own, others, tensor.map, elements);
       }
-      run_on_root(comm_, [&] {
-        fault_point("adapter.write", comm_.rank());
+      on_root([&] {
+        fault_point("adapter.write", rank());
         out_->write_at(tensor.entry.begin + begin * kSize,
                        {chunk_.data(), static_cast<std::size_t>(elements.count() * kSize)});
       });
@@ -70,7 +71,7 @@ class AdapterSaver {
 
   fs::path publish() {
     fs::path directory;
-    run_on_root(comm_, [&] {
+    on_root([&] {
       std::exchange(out_, std::nullopt)->close();
       directory = staged_->commit();
     });
@@ -78,6 +79,13 @@ class AdapterSaver {
   }
 
  private:
+  [[nodiscard]] int rank() const { return comm_ == nullptr ? 0 : comm_->rank(); }
+  [[nodiscard]] int size() const { return comm_ == nullptr ? 1 : comm_->size(); }
+  void on_root(const std::function<void()>& step) const {
+    if (comm_ == nullptr) return step();
+    run_on_root(*comm_, step);
+  }
+
   /// What this rank has of the elements, one run after the other.
   std::int64_t pack(const OwnedElements& own, const ElementMap& map, Range elements) {
     std::int64_t count = 0;
@@ -90,7 +98,7 @@ class AdapterSaver {
 
   void send(const OwnedElements& own, const ElementMap& map, Range elements) {
     if (const std::int64_t count = pack(own, map, elements); count > 0)
-      comm_.send(packed_.data(), count * kSize, 0, kSaveTag).wait();
+      comm_->send(packed_.data(), count * kSize, 0, kSaveTag).wait();
   }
 
   void unpack(const OwnedElements& owned, const ElementMap& map, Range elements) {
@@ -110,17 +118,29 @@ class AdapterSaver {
       std::int64_t count = 0;
       others[i].for_each_run(map, elements, [&](const MappedRun& run) { count += run.count; });
       if (count == 0) continue;
-      comm_.receive(packed_.data(), count * kSize, static_cast<int>(i) + 1, kSaveTag).wait();
+      comm_->receive(packed_.data(), count * kSize, static_cast<int>(i) + 1, kSaveTag).wait();
       unpack(others[i], map, elements);
     }
   }
 
-  Communicator& comm_;
+  Communicator* comm_;
   const ShardValues& values_;
   MemoryBlock chunk_, packed_;
   std::optional<StagedDirectory> staged_;  ///< on rank 0
   std::optional<OutputFile> out_;
 };
+
+fs::path save_with(AdapterSaver& saver, const AdapterDescription& adapters, const ParameterManifest& manifest,
+                   const fs::path& target, const AdapterSaveOptions& options) {
+  std::vector<PeftTensor> tensors = peft_tensors(adapters, manifest);
+  saver.create(target, peft_config_text(adapters, manifest, options.rslora, options.base_model), tensors);
+  for (const PeftTensor& tensor : tensors) {
+    const auto index = manifest.find(tensor.tensor);
+    SLUICE_ASSERT(index.has_value(), "the manifest has no {}", tensor.tensor);
+    saver.write(tensor, *index);
+  }
+  return saver.publish();
+}
 
 }  // namespace
 
@@ -129,15 +149,15 @@ fs::path save_adapter(Communicator& comm, const AdapterDescription& adapters,
                       const AdapterSaveOptions& options) {
   SLUICE_ASSERT(comm.size() == values.plan().world() && comm.rank() == values.rank(),
                 "values of another plan");
-  std::vector<PeftTensor> tensors = peft_tensors(adapters, manifest);
-  AdapterSaver saver(comm, values, options.chunk_bytes);
-  saver.create(target, peft_config_text(adapters, manifest, options.rslora, options.base_model), tensors);
-  for (const PeftTensor& tensor : tensors) {
-    const auto index = manifest.find(tensor.tensor);
-    SLUICE_ASSERT(index.has_value(), "the manifest has no {}", tensor.tensor);
-    saver.write(tensor, *index);
-  }
-  return saver.publish();
+  AdapterSaver saver(&comm, values, options.chunk_bytes);
+  return save_with(saver, adapters, manifest, target, options);
+}
+
+void save_adapter(const AdapterDescription& adapters, const ParameterManifest& manifest,
+                  const ShardValues& values, const fs::path& target, const AdapterSaveOptions& options) {
+  SLUICE_ASSERT(values.plan().world() == 1, "values of {} ranks", values.plan().world());
+  AdapterSaver saver(nullptr, values, options.chunk_bytes);
+  save_with(saver, adapters, manifest, target, options);
 }
 
 }  // namespace sluice

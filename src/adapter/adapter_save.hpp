@@ -28,4 +28,10 @@ std::filesystem::path save_adapter(Communicator& comm, const AdapterDescription&
                                    const ParameterManifest& manifest, const ShardValues& values,
                                    const std::filesystem::path& target, const AdapterSaveOptions& options);
 
+/// The same in this process alone, from all of the values: those of a plan of one rank. Error(kUsage) if `target` is
+/// taken.
+void save_adapter(const AdapterDescription& adapters, const ParameterManifest& manifest,
+                  const ShardValues& values, const std::filesystem::path& target,
+                  const AdapterSaveOptions& options);
+
 }  // namespace sluice

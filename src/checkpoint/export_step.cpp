@@ -19,17 +19,17 @@ namespace {
 /// The weights of a step at the places of an arena that nobody allocates.
 class SavedValues final : public ShardValues {
  public:
-  SavedValues(const ExportStepRequest& request, DType dtype)
-      : request_(request),
-        dtype_(dtype),
-        weights_(saved_weights(request.step, request.directory, request.manifest, dtype)) {
+  /// `shards` are those of one rank. All references must outlive this.
+  SavedValues(const SavedStep& step, const std::filesystem::path& directory, const ShardPlan& shards,
+              MatchedCheckpoint weights)
+      : step_(step), directory_(directory), shards_(shards), weights_(std::move(weights)) {
     for (const MatchedEntry& matched : weights_.match.entries) add(matched);
     std::ranges::sort(runs_, {}, &Run::arena_begin);
   }
 
-  [[nodiscard]] const ShardPlan& plan() const override { return request_.plan.shards(); }
+  [[nodiscard]] const ShardPlan& plan() const override { return shards_; }
   [[nodiscard]] int rank() const override { return 0; }
-  [[nodiscard]] DType dtype() const override { return dtype_; }
+  [[nodiscard]] DType dtype() const override { return DType::kFloat32; }
   [[nodiscard]] const std::byte* find(std::int64_t, DType) const override { return nullptr; }
 
   void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override {
@@ -74,7 +74,7 @@ class SavedValues final : public ShardValues {
   void read_part(const Run& run, std::int64_t inside, std::int64_t count, DType dtype, std::byte* out) const {
     if (run.file != open_) {
       reader_.reset();
-      reader_.emplace(request_.directory, file_of(run));
+      reader_.emplace(directory_, file_of(run));
       open_ = run.file;
     }
     const std::int64_t size = size_of(run.dtype);
@@ -85,11 +85,12 @@ class SavedValues final : public ShardValues {
 
   [[nodiscard]] const SavedFile& file_of(const Run& run) const {
     const std::string& name = weights_.index.files[static_cast<std::size_t>(run.file)].name;
-    return *std::ranges::find(request_.step.files, name, &SavedFile::name);
+    return *std::ranges::find(step_.files, name, &SavedFile::name);
   }
 
-  const ExportStepRequest& request_;
-  DType dtype_;
+  const SavedStep& step_;
+  const std::filesystem::path& directory_;
+  const ShardPlan& shards_;
   MatchedCheckpoint weights_;
   std::vector<Run> runs_;
   mutable std::optional<BlockReader> reader_;  ///< of the file that was read last
@@ -100,7 +101,8 @@ class SavedValues final : public ShardValues {
 }  // namespace
 
 void export_step(const ExportStepRequest& request, const std::filesystem::path& target) {
-  const SavedValues values(request, DType::kFloat32);
+  const SavedValues values(request.step, request.directory, request.plan.shards(),
+                           saved_weights(request.step, request.directory, request.manifest, DType::kFloat32));
   StagedDirectory staged(target);
   std::int64_t done = 0;
   const std::int64_t total = request.plan.file_bytes();
@@ -117,6 +119,14 @@ void export_step(const ExportStepRequest& request, const std::filesystem::path& 
   write_weight_index(staged.path(), request.plan.files());
   copy_files(request.companions, staged.path());
   staged.commit();
+}
+
+void export_adapter_step(const SavedStep& step, const std::filesystem::path& directory,
+                         const ModelDescription& model, const ShardPlan& shards,
+                         const std::filesystem::path& target, const AdapterSaveOptions& options) {
+  const SavedValues values(step, directory, shards,
+                           saved_trained_weights(step, directory, model.manifest, DType::kFloat32));
+  save_adapter(model.adapters, model.manifest, values, target, options);
 }
 
 }  // namespace sluice

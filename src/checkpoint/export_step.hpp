@@ -1,9 +1,11 @@
 // A Hugging Face directory written from a saved step, in one process and bounded memory.
 #pragma once
 
+#include "adapter/adapter_save.hpp"
 #include "checkpoint/saved_step.hpp"
 #include "export/export_plan.hpp"
 #include "manifest/manifest.hpp"
+#include "model/architecture.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -25,5 +27,10 @@ struct ExportStepRequest {
 /// Writes `target`, which appears whole or not at all, from the step's weights, each block of which is proven. Holds a few
 /// buffers of some MiB. Error(kUsage) if `target` is taken; Error(kBadData) if the step is not what was saved.
 void export_step(const ExportStepRequest& request, const std::filesystem::path& target);
+
+/// The same of a step that holds adapters of `model` alone: a directory that PEFT opens. `shards` are those of one rank.
+void export_adapter_step(const SavedStep& step, const std::filesystem::path& directory,
+                         const ModelDescription& model, const ShardPlan& shards,
+                         const std::filesystem::path& target, const AdapterSaveOptions& options);
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -22,13 +23,13 @@ class Collector {
       if (entry.array == kWeightsArray) add(entry, number);
   }
 
-  /// Every stored tensor once and whole.
-  void check() const {
+  /// Each of these tensors once and whole.
+  void check(const std::vector<int>& tensors) const {
     std::vector<MatchedEntry> sorted = out_.match.entries;
     std::ranges::sort(sorted, {},
                       [](const MatchedEntry& entry) { return std::tuple(entry.tensor, entry.begin); });
     auto at = sorted.begin();
-    for (const int tensor : manifest_.checkpoint_tensors()) {
+    for (const int tensor : tensors) {
       std::int64_t end = 0;
       for (; at != sorted.end() && at->tensor == tensor && at->begin == end; ++at) end += at->count;
       if (end != manifest_[tensor].element_count() || (at != sorted.end() && at->tensor == tensor))
@@ -70,6 +71,17 @@ class Collector {
   MatchedCheckpoint& out_;
 };
 
+MatchedCheckpoint collect(const SavedStep& step, const std::filesystem::path& directory,
+                          const ParameterManifest& manifest, DType arena, const std::vector<int>& tensors) {
+  MatchedCheckpoint weights;
+  weights.index.directory = directory.string();
+  Collector collector(manifest, arena, weights);
+  for (const SavedFile& file : step.files)
+    if (!file.entries.empty()) collector.add(file);
+  collector.check(tensors);
+  return weights;
+}
+
 }  // namespace
 
 MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::path& directory,
@@ -79,13 +91,12 @@ MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::pa
         ExitCode::kBadData,
         "{}: holds what was trained alone, and no frozen weights, so it is no model by itself; those are in {}",
         directory.string(), step.key("model.path"));
-  MatchedCheckpoint weights;
-  weights.index.directory = directory.string();
-  Collector collector(manifest, arena, weights);
-  for (const SavedFile& file : step.files)
-    if (!file.entries.empty()) collector.add(file);
-  collector.check();
-  return weights;
+  return collect(step, directory, manifest, arena, manifest.checkpoint_tensors());
+}
+
+MatchedCheckpoint saved_trained_weights(const SavedStep& step, const std::filesystem::path& directory,
+                                        const ParameterManifest& manifest, DType arena) {
+  return collect(step, directory, manifest, arena, manifest.trained_tensors());
 }
 
 }  // namespace sluice

@@ -14,4 +14,9 @@ namespace sluice {
 [[nodiscard]] MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::path& directory,
                                               const ParameterManifest& manifest, DType arena);
 
+/// The same of the tensors that were trained, whether the step holds others or not.
+[[nodiscard]] MatchedCheckpoint saved_trained_weights(const SavedStep& step,
+                                                      const std::filesystem::path& directory,
+                                                      const ParameterManifest& manifest, DType arena);
+
 }  // namespace sluice

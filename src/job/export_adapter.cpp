@@ -1,13 +1,14 @@
 #include "job/export_adapter.hpp"
 
-#include "adapter/adapter_save.hpp"
 #include "adapter/merge.hpp"
 #include "adapter/peft_layout.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
+#include "base/log.hpp"
 #include "job/console.hpp"
 #include "job/export_weights.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -19,6 +20,18 @@ std::string base_model_name(const JobConfig& config) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(config.model.path, error);
   return (error ? config.model.path : absolute.lexically_normal()).string();
+}
+
+/// There PEFT takes gate_proj, up_proj and down_proj for the experts', whatever stands in front of them.
+void warn_of_dense_layers(const ModelDescription& model) {
+  if (model.config.model_type != "qwen3_moe") return;
+  const auto is_dense = [&](const AdaptedTensor& adapted) {
+    return model.manifest[*model.manifest.find(adapted.base)].role == Role::kDenseMlp;
+  };
+  if (std::ranges::any_of(model.adapters.tensors, is_dense))
+    log::warning(
+        "PEFT finds no adapters of dense layers' MLPs in a qwen3_moe: it takes their names for those of experts. They are "
+        "written, and are found here");
 }
 
 }  // namespace
@@ -34,22 +47,28 @@ std::int64_t adapter_bytes(const Blueprint& blueprint) {
   return bytes;
 }
 
+AdapterSaveOptions adapter_save_options(const Blueprint& blueprint) {
+  const JobConfig& config = blueprint.config;
+  AdapterSaveOptions options;
+  options.rslora = blueprint.adapter ? blueprint.adapter->rslora : config.lora.rslora;
+  options.base_model = base_model_name(config);
+  options.chunk_bytes = config.load.chunk_bytes;
+  return options;
+}
+
 void export_adapter(JobContext& context, const ShardValues& values) {
   const JobConfig& config = context.config();
   const Blueprint& blueprint = context.blueprint;
   context.comm.set_deadline("export", config.deadline.load_seconds);
   context.directory.set_status("exporting");
   const Stopwatch watch;
-  AdapterSaveOptions options;
-  options.rslora = blueprint.adapter ? blueprint.adapter->rslora : config.lora.rslora;
-  options.base_model = base_model_name(config);
-  options.chunk_bytes = config.load.chunk_bytes;
-  const std::filesystem::path directory = save_adapter(
-      context.comm, blueprint.model.adapters, blueprint.model.manifest, values, config.export_.path, options);
-  if (context.is_root())
-    console::line("export    adapters of {} weights, {}, {:.2f} s: {}",
-                  blueprint.model.adapters.tensors.size(), format_bytes(adapter_bytes(blueprint)),
-                  watch.seconds(), directory.string());
+  const std::filesystem::path directory =
+      save_adapter(context.comm, blueprint.model.adapters, blueprint.model.manifest, values,
+                   config.export_.path, adapter_save_options(blueprint));
+  if (!context.is_root()) return;
+  warn_of_dense_layers(blueprint.model);
+  console::line("export    adapters of {} weights, {}, {:.2f} s: {}", blueprint.model.adapters.tensors.size(),
+                format_bytes(adapter_bytes(blueprint)), watch.seconds(), directory.string());
 }
 
 void export_model(JobContext& context, const ShardValues& values, ShardArena& weights) {

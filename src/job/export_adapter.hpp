@@ -1,6 +1,7 @@
 // What becomes of a job's adapters when it exports: a directory that PEFT opens, or a part of the weights.
 #pragma once
 
+#include "adapter/adapter_save.hpp"
 #include "job/job.hpp"
 #include "shard/arena.hpp"
 #include "shard/shard_values.hpp"
@@ -14,6 +15,9 @@ namespace sluice {
 
 /// Bytes of that directory's tensors.
 [[nodiscard]] std::int64_t adapter_bytes(const Blueprint& blueprint);
+
+/// How the adapters of a job are written.
+[[nodiscard]] AdapterSaveOptions adapter_save_options(const Blueprint& blueprint);
 
 /// Collective over the context's communicator. Writes export.path for PEFT from `values`, this rank's shards in any
 /// training type. Rank 0 prints what it took.

@@ -75,6 +75,33 @@ TEST(PeftAdapter, single_experts_become_one_of_both_ranks_at_the_same_scale) {
   EXPECT_EQ(of(adapter, "model.layers.2.mlp.experts.down_proj").scale, 1.5);
 }
 
+/// The tensors of a lone adapter of gate_up_proj where its shapes do not tell which form it has.
+std::string first_tensor_of_square_experts(const std::string& version) {
+  json config = json::parse(read_text_file(kFixtures / "qwen3-moe-tiny/config.json", 1 << 20));
+  config["moe_intermediate_size"] = 32;  // gate and up together are as wide as the model
+  config["num_hidden_layers"] = 1;
+  const ParameterManifest manifest =
+      describe_model_text(config.dump(), "config.json", DType::kFloat32).manifest;
+  const test::TemporaryDirectory directory;
+  std::vector<SafetensorsEntry> entries{
+      {"base_model.model.model.layers.0.mlp.experts.lora_A.weight", DType::kFloat32, {16, 64}},
+      {"base_model.model.model.layers.0.mlp.experts.lora_B.weight", DType::kFloat32, {64, 16}}};
+  const std::string header = make_safetensors_header(entries, {});
+  static_cast<void>(
+      directory.write(kPeftWeightsFile, header + std::string(2 * 16 * 64 * sizeof(float), '\0')));
+  static_cast<void>(directory.write(kPeftConfigFile, json{{"peft_type", "LORA"},
+                                                          {"r", 2},
+                                                          {"peft_version", version},
+                                                          {"target_parameters", {"experts.gate_up_proj"}}}
+                                                         .dump()));
+  return read_peft_adapter(directory.path(), manifest).tensors.front().tensor;
+}
+
+TEST(PeftAdapter, the_version_tells_the_form_of_experts_where_the_shapes_do_not) {
+  EXPECT_EQ(first_tensor_of_square_experts("0.20.0"), "model.layers.0.mlp.experts.gate_up_proj.lora_A");
+  EXPECT_EQ(first_tensor_of_square_experts("0.19.1"), "model.layers.0.mlp.experts.gate_up_proj.lora_B");
+}
+
 struct Tensor {
   SafetensorsEntry entry;
   std::vector<std::byte> bytes;

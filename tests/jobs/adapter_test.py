@@ -13,7 +13,7 @@ import h5py
 import numpy
 
 import program
-from program import FIXTURES, JobTest, SLUICE, mpirun, reference_job, sluice
+from program import FIXTURES, JobTest, SLUICE, mpirun, reference_job, sluice, with_fault
 
 ADAPTERS = {"qwen3-moe": "qwen3-moe-tiny", "qwen3_5-moe": "qwen3_5-moe-tiny", "qwen3-moe-down": "qwen3-moe-tiny",
             "per-expert": "qwen3-moe-tiny"}
@@ -70,6 +70,12 @@ class Training(AdapterTest):
 
 
 class Using(AdapterTest):
+    def test_a_read_that_fails_ends_all(self):
+        job = self.write_job(**self.kind("load", "qwen3-moe"))
+        result = mpirun(2, *with_fault("adapter.read", 0, 3, "io"), "run", job)
+        self.expect(result, 74, "injected")
+        self.expect_once(result, "failed, so the job ends with exit code")
+
     def loss(self, ranks, name, adapter, **model):
         tables = self.kind("evaluate", adapter, data={"tokens": adapter_directory(adapter) / "reference.h5", "sequence_length": 48})
         tables["model"] |= {"dtype": "float32"} | model
@@ -156,6 +162,14 @@ class Exporting(AdapterTest):
         with h5py.File(output / "metrics.h5") as metrics:
             self.assertLess(abs(float(metrics["evaluate/total_loss"][0]) - expected), 2e-3)  # bfloat16 weights
 
+    def test_a_write_that_fails_ends_all_and_leaves_nothing(self):
+        out = self.directory / "out"
+        job = self.write_job(**self.kind("export", "qwen3-moe", export={"path": out}))
+        result = mpirun(3, *with_fault("adapter.write", 0, 5, "io"), "run", job)
+        self.expect(result, 74, "injected")
+        self.expect_once(result, "failed, so the job ends with exit code")
+        self.assertEqual(sorted(path.name for path in self.directory.iterdir()), ["job", "job.toml"])
+
     def test_training_writes_what_a_later_training_begins_with(self):
         start = adapter_directory("qwen3_5-moe")
         tables = reference_job("lora/qwen3_5-moe", model={"path": FIXTURES / "qwen3_5-moe-tiny"}, lora={"start": start},
@@ -172,6 +186,17 @@ class Exporting(AdapterTest):
         again, _ = self.run_job(2, "again.toml", **reference_job(
             "lora/qwen3_5-moe", model={"path": FIXTURES / "qwen3_5-moe-tiny"}, lora={"start": self.directory / "trained"}))
         self.expect(again, 0)
+
+    def test_a_saved_step_is_written_as_training_writes_its_end(self):
+        tables = reference_job("lora/qwen3_5-moe", model={"path": FIXTURES / "qwen3_5-moe-tiny"},
+                               lora={"start": adapter_directory("qwen3_5-moe")}, checkpoint={"every_steps": 8},
+                               export={"path": self.directory / "trained", "at_end": True})
+        result, output = self.run_job(2, **tables)
+        self.expect(result, 0)
+        self.expect(sluice("checkpoint", "export", output, "-o", self.directory / "saved"), 0, "step 8: adapters of 43 weights")
+        for name in ("adapter_config.json", "adapter_model.safetensors"):
+            self.assertEqual((self.directory / "saved" / name).read_bytes(), (self.directory / "trained" / name).read_bytes())
+        self.expect(sluice("checkpoint", "export", output, "-o", self.directory / "saved"), 64, "saved")
 
     def test_training_can_write_the_merged_model(self):
         tables = reference_job("lora/qwen3-moe", model={"path": FIXTURES / "qwen3-moe-tiny"}, lora={"start": adapter_directory("qwen3-moe")},

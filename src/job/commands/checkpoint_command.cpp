@@ -9,6 +9,7 @@
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
+#include "job/export_adapter.hpp"
 #include "job/progress_line.hpp"
 #include "weights/checkpoint_match.hpp"
 #include "weights/weight_files.hpp"
@@ -89,6 +90,36 @@ ExportContent content_of_step(const Blueprint& blueprint, const fs::path& origin
   return content_of(blueprint.keys, ExpertLayout::kPerExpert, blueprint.model.config.published_dtype);
 }
 
+/// Whether a step is of a training of adapters.
+bool holds_adapter(const SavedStep& step) {
+  const std::string rank = step.key("lora.rank");
+  return (!rank.empty() && rank != "0") || !saved_text(step, "lora.start").empty();
+}
+
+/// The job that trained them, as far as it says what they are.
+JobConfig adapter_job(const SavedStep& step, const fs::path& directory) {
+  std::vector<std::string> overrides{"job.kind=load", "job.output=none"};
+  for (const ConfigEntry& entry : step.job)
+    if (entry.key == "model.path" || entry.key == "model.dtype" || entry.key.starts_with("lora."))
+      overrides.push_back(entry.key + "=" + entry.value);
+  JobConfig config = parse_job_config("", directory.string(), overrides);
+  config.job.kind = JobKind::kTrain;
+  return config;
+}
+
+int export_adapter_of(const SavedStep& step, const fs::path& directory, const fs::path& output) {
+  const Blueprint blueprint(adapter_job(step, directory));
+  const ModelDescription& model = blueprint.model;
+  if (model.manifest.structure_hash().hex() != step.structure_hash)
+    fail(ExitCode::kBadData, "{}: was trained with other tensors than {} has today", directory.string(),
+         blueprint.config.model.path.string());
+  export_adapter_step(step, directory, model, blueprint.shard_plan(1), output,
+                      adapter_save_options(blueprint));
+  console::line("export    step {}: adapters of {} weights: {}", step.step, model.adapters.tensors.size(),
+                output.string());
+  return 0;
+}
+
 }  // namespace
 
 int checkpoint_list_command(const CheckpointArguments& arguments) {
@@ -116,6 +147,7 @@ int checkpoint_verify_command(const CheckpointArguments& arguments) {
 int checkpoint_export_command(const CheckpointArguments& arguments) {
   const fs::path directory = chosen_step(arguments).path;
   const SavedStep step = read_saved_step(directory);
+  if (holds_adapter(step)) return export_adapter_of(step, directory, arguments.output);
   const Blueprint blueprint(export_job(step, directory));
   const ShardPlan shards = blueprint.shard_plan(1);
   const fs::path original = saved_text(step, "model.path");
