@@ -26,24 +26,34 @@ const TensorInfo& weight_of(const ParameterManifest& manifest, const AdaptedTens
   return manifest[*index];
 }
 
-/// Whether PEFT has the weight as a parameter, not as a module: routed experts and routers.
-bool is_parameter(const TensorInfo& weight) {
-  return weight.role == Role::kExpert || weight.role == Role::kRouter;
-}
+/// What PEFT's patterns are held against, and its lists of targets name. Routed experts and routers are parameters to it, no
+/// modules. Beside experts so are dense layers' projections here: among target_modules PEFT takes their names for those
+/// of the experts in some models.
+class PeftNames {
+ public:
+  explicit PeftNames(const ParameterManifest& manifest)
+      : has_experts_(std::ranges::any_of(
+            manifest.tensors(), [](const TensorInfo& tensor) { return tensor.role == Role::kExpert; })) {}
 
-/// What PEFT's patterns are held against.
-std::string name_of_target(const TensorInfo& weight) {
-  return is_parameter(weight) ? weight.name : module_of(weight.name);
-}
+  [[nodiscard]] bool is_parameter(const TensorInfo& weight) const {
+    return weight.role == Role::kExpert || weight.role == Role::kRouter ||
+           (weight.role == Role::kDenseMlp && has_experts_);
+  }
+  [[nodiscard]] std::string of(const TensorInfo& weight) const {
+    return is_parameter(weight) ? weight.name : module_of(weight.name);
+  }
+  /// "self_attn.q_proj" of "model.layers.3.self_attn.q_proj"; names outside the layers as they are.
+  [[nodiscard]] std::string within_layer(const TensorInfo& weight) const {
+    const std::string name = of(weight);
+    if (weight.layer < 0) return name;
+    const std::string layers = fmt::format("layers.{}.", weight.layer);
+    const std::size_t at = name.find(layers);
+    return at == std::string::npos ? name : name.substr(at + layers.size());
+  }
 
-/// "self_attn.q_proj" of "model.layers.3.self_attn.q_proj"; names outside the layers as they are.
-std::string within_layer(const TensorInfo& weight) {
-  const std::string name = name_of_target(weight);
-  if (weight.layer < 0) return name;
-  const std::string layers = fmt::format("layers.{}.", weight.layer);
-  const std::size_t at = name.find(layers);
-  return at == std::string::npos ? name : name.substr(at + layers.size());
-}
+ private:
+  bool has_experts_;
+};
 
 std::string escaped(std::string_view name) {
   std::string out;
@@ -72,41 +82,42 @@ T most_frequent(const std::vector<T>& values) {
 
 class ConfigWriter {
  public:
-  ConfigWriter(const AdapterDescription& adapters, const ParameterManifest& manifest) : adapters_(adapters) {
+  ConfigWriter(const AdapterDescription& adapters, const ParameterManifest& manifest) : names_(manifest) {
     for (const AdaptedTensor& adapted : adapters.tensors) weights_.push_back(&weight_of(manifest, adapted));
     for (const TensorInfo& tensor : manifest.tensors())
-      if (is_adaptable(tensor)) ++all_[within_layer(tensor)];
-    for (const TensorInfo* weight : weights_) ++adapted_[within_layer(*weight)];
+      if (is_adaptable(tensor)) ++all_[names_.within_layer(tensor)];
+    for (const TensorInfo* weight : weights_) ++adapted_[names_.within_layer(*weight)];
   }
 
   /// Names of the modules, or of the parameters: one for all layers where all that have it are adapted.
   [[nodiscard]] json targets(bool parameters) const {
-    std::set<std::string> names;
+    std::set<std::string> targets;
     for (const TensorInfo* weight : weights_) {
-      if (is_parameter(*weight) != parameters) continue;
-      const std::string end = within_layer(*weight);
-      names.insert(adapted_.at(end) == all_.at(end) ? end : name_of_target(*weight));
+      if (names_.is_parameter(*weight) != parameters) continue;
+      const std::string end = names_.within_layer(*weight);
+      targets.insert(adapted_.at(end) == all_.at(end) ? end : names_.of(*weight));
     }
-    return names;
+    return targets;
   }
 
   /// {pattern: value} of the weights whose value is another than `usual`.
   template <class T>
   [[nodiscard]] json patterns(const std::vector<T>& values, const T& usual) const {
     std::map<std::string, std::set<T>> by_end;
-    for (std::size_t i = 0; i < values.size(); ++i) by_end[within_layer(*weights_[i])].insert(values[i]);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      by_end[names_.within_layer(*weights_[i])].insert(values[i]);
     json out = json::object();
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::string end = within_layer(*weights_[i]);
+      const std::string end = names_.within_layer(*weights_[i]);
       const bool is_same = by_end[end].size() == 1;
       if (values[i] != usual)
-        out[escaped(is_same ? end : name_of_target(*weights_[i]))] = number(static_cast<double>(values[i]));
+        out[escaped(is_same ? end : names_.of(*weights_[i]))] = number(static_cast<double>(values[i]));
     }
     return out;
   }
 
  private:
-  const AdapterDescription& adapters_;
+  PeftNames names_;
   std::vector<const TensorInfo*> weights_;
   std::map<std::string, int> all_, adapted_;  ///< how many weights end so
 };
@@ -150,6 +161,9 @@ std::string peft_config_text(const AdapterDescription& adapters, const Parameter
   const std::int64_t rank = most_frequent(ranks);
   const double alpha = most_frequent(alphas);
   const ConfigWriter writer(adapters, manifest);
+  const json parameters = writer.targets(/*parameters=*/true);
+  // PEFT opens no adapter with dropout of parameters, and a trained one needs none.
+  const double dropout = parameters.empty() ? adapters.dropout : 0;
   const json config{
       {"alpha_pattern", writer.patterns(alphas, alpha)},
       {"base_model_name_or_path", base_model},
@@ -158,13 +172,13 @@ std::string peft_config_text(const AdapterDescription& adapters, const Parameter
       {"inference_mode", true},
       {"init_lora_weights", true},
       {"lora_alpha", number(alpha)},
-      {"lora_dropout", number(adapters.dropout)},
+      {"lora_dropout", number(dropout)},
       {"peft_type", "LORA"},
       {"peft_version", kVersion},
       {"r", rank},
       {"rank_pattern", writer.patterns(ranks, rank)},
       {"target_modules", writer.targets(/*parameters=*/false)},
-      {"target_parameters", writer.targets(/*parameters=*/true)},
+      {"target_parameters", parameters},
       {"task_type", "CAUSAL_LM"},
       {"use_dora", false},
       {"use_rslora", rslora},

@@ -4,11 +4,9 @@
 #include "adapter/peft_layout.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
-#include "base/log.hpp"
 #include "job/console.hpp"
 #include "job/export_weights.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -20,18 +18,6 @@ std::string base_model_name(const JobConfig& config) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(config.model.path, error);
   return (error ? config.model.path : absolute.lexically_normal()).string();
-}
-
-/// There PEFT takes gate_proj, up_proj and down_proj for the experts', whatever stands in front of them.
-void warn_of_dense_layers(const ModelDescription& model) {
-  if (model.config.model_type != "qwen3_moe") return;
-  const auto is_dense = [&](const AdaptedTensor& adapted) {
-    return model.manifest[*model.manifest.find(adapted.base)].role == Role::kDenseMlp;
-  };
-  if (std::ranges::any_of(model.adapters.tensors, is_dense))
-    log::warning(
-        "PEFT finds no adapters of dense layers' MLPs in a qwen3_moe: it takes their names for those of experts. They are "
-        "written, and are found here");
 }
 
 }  // namespace
@@ -66,7 +52,6 @@ void export_adapter(JobContext& context, const ShardValues& values) {
       save_adapter(context.comm, blueprint.model.adapters, blueprint.model.manifest, values,
                    config.export_.path, adapter_save_options(blueprint));
   if (!context.is_root()) return;
-  warn_of_dense_layers(blueprint.model);
   console::line("export    adapters of {} weights, {}, {:.2f} s: {}", blueprint.model.adapters.tensors.size(),
                 format_bytes(adapter_bytes(blueprint)), watch.seconds(), directory.string());
 }

@@ -61,6 +61,18 @@ TEST_F(PeftLayout, alpha_is_a_whole_number_again_with_rank_stabilised_scales) {
   EXPECT_EQ(config(true)["use_rslora"], true);
 }
 
+TEST_F(PeftLayout, dense_layers_beside_experts_are_parameters_without_dropout) {
+  manifest_ =
+      describe_model(std::filesystem::path(SLUICE_FIXTURES) / "qwen3-moe-mixed", DType::kFloat32).manifest;
+  adapters_.dropout = 0.1;
+  adapt("model.layers.1.self_attn.q_proj.weight");
+  EXPECT_EQ(config()["lora_dropout"], 0.1);
+  adapt("model.layers.1.mlp.gate_proj.weight");
+  EXPECT_EQ(config()["target_parameters"], json(Names{"mlp.gate_proj.weight"}));
+  EXPECT_EQ(config()["lora_dropout"], 0);
+  EXPECT_EQ(names()[2], "base_model.model.model.layers.1.mlp.gate_proj.lora_A.weight");
+}
+
 TEST_F(PeftLayout, the_inner_of_two_wrappers_is_of_gate_and_up) {
   adapt("model.layers.0.mlp.experts.gate_up_proj");
   adapt("model.layers.0.mlp.experts.down_proj");
