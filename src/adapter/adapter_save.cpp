@@ -50,7 +50,8 @@ class AdapterSaver {
   void write(const PeftTensor& tensor, int index) {
     const OwnedElements own(values_.plan(), index, values_.rank());
     std::vector<OwnedElements> others;  // on rank 0
-    for (int rank = 1; rank() == 0 && rank < size(); ++rank) others.emplace_back(values_.plan(), index, rank);
+    for (int other = 1; rank() == 0 && other < size(); ++other)
+      others.emplace_back(values_.plan(), index, other);
     const std::int64_t row = tensor.map.extent[1] * tensor.map.extent[2];
     const std::int64_t room = chunk_.bytes() / kSize;
     const std::int64_t step = row < room && row > 0 ? room / row * row : room;

@@ -146,7 +146,7 @@ class PeftFixture : public testing::TestWithParam<std::pair<std::string, std::st
 
 TEST_P(PeftFixture, merged_it_is_what_peft_merges_to_rounding) {
   for (const int expert_parallel : {0, 1}) {
-    for (const std::int64_t staging : {std::int64_t{4096}, 8 * kMiB}) {
+    for (const std::int64_t staging : {16 * kKiB, 8 * kMiB}) {
       const Model model(base(), directory(), expert_parallel);
       const ShardArena adapter = model.load();
       Base weights(model, base());
@@ -164,7 +164,7 @@ TEST_P(PeftFixture, merged_it_is_what_peft_merges_to_rounding) {
 
 TEST_P(PeftFixture, the_pieces_of_the_way_in_do_not_matter) {
   const Model model(base(), directory());
-  EXPECT_EQ(bytes_of(model.load(4096)), bytes_of(model.load()));
+  EXPECT_EQ(bytes_of(model.load(16 * kKiB)), bytes_of(model.load()));
 }
 
 TEST_P(PeftFixture, what_is_written_is_read_back) {
@@ -173,7 +173,7 @@ TEST_P(PeftFixture, what_is_written_is_read_back) {
   const ShardArena values = model.load();
   const fs::path written = place / "adapter";
   save_adapter(test_world(), model.adapter.adapters, model.manifest, ArenaValues(values), written,
-               {.rslora = model.adapter.rslora, .base_model = "base", .chunk_bytes = 4096});
+               {.rslora = model.adapter.rslora, .base_model = "base", .chunk_bytes = 16 * kKiB});
   test_world().barrier();
   const Model again(base(), written);
   EXPECT_EQ(again.adapter.adapters.tensors.size(), model.adapter.adapters.tensors.size());

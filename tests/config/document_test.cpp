@@ -195,7 +195,8 @@ TEST(Document, canonical_entries_list_every_key_in_one_spelling) {
 
 TEST(Document, canonical_entries_change_with_every_key) {
   // No change of one key contradicts the others of this job.
-  const std::vector<std::string> settings{"job.kind=export", "export.at_end=true", "export.path=trained"};
+  const std::vector<std::string> settings{"job.kind=export", "export.at_end=true", "export.path=trained",
+                                          "model.adapter=another"};
   const JobConfig least = parse_job_config(kMinJob, "job.toml", settings);
   const JobConfig other = parse_job_config(kOther, "job.toml");
   std::set<std::string> same;

@@ -193,10 +193,10 @@ class Exporting(AdapterTest):
                                export={"path": self.directory / "trained", "at_end": True})
         result, output = self.run_job(2, **tables)
         self.expect(result, 0)
-        self.expect(sluice("checkpoint", "export", output, "-o", self.directory / "saved"), 0, "step 8: adapters of 43 weights")
+        self.expect(sluice("checkpoint", "export", output, self.directory / "saved"), 0, "step 8: adapters of 43 weights")
         for name in ("adapter_config.json", "adapter_model.safetensors"):
             self.assertEqual((self.directory / "saved" / name).read_bytes(), (self.directory / "trained" / name).read_bytes())
-        self.expect(sluice("checkpoint", "export", output, "-o", self.directory / "saved"), 64, "saved")
+        self.expect(sluice("checkpoint", "export", output, self.directory / "saved"), 64, "saved")
 
     def test_training_can_write_the_merged_model(self):
         tables = reference_job("lora/qwen3-moe", model={"path": FIXTURES / "qwen3-moe-tiny"}, lora={"start": adapter_directory("qwen3-moe")},
