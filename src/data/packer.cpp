@@ -92,7 +92,8 @@ double Packer::epochs(std::int64_t given) {
   const double of_window = static_cast<double>(given - before_) / static_cast<double>(window_.sequences());
   const Range part = equal_part(counts_.documents, windows_, number_ % windows_);
   const double documents = static_cast<double>(part.begin) + of_window * static_cast<double>(part.count());
-  return static_cast<double>(number_ / windows_) + documents / static_cast<double>(counts_.documents);
+  const std::int64_t through = number_ / windows_;
+  return static_cast<double>(through) + documents / static_cast<double>(counts_.documents);
 }
 
 }  // namespace sluice
