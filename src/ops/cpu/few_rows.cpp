@@ -2,6 +2,7 @@
 
 #include "base/round.hpp"
 #include "ops/cpu/kernel.hpp"
+#include "ops/cpu/lanes.hpp"
 #include "ops/cpu/tiles/block.hpp"
 #include "ops/cpu/tiles/vectors.hpp"
 
@@ -16,10 +17,6 @@
 namespace sluice::ops::cpu {
 namespace {
 
-constexpr std::int64_t kLanes = 16;
-using Lanes __attribute__((vector_size(64))) = float;
-using Words __attribute__((vector_size(64))) = std::uint32_t;
-
 /// Elements of a line of weights are so many vectors of floats. Of two bfloat16 numbers in a word the first is the lower half, and
 /// the second is a float but for bits that it does not have.
 template <class T>
@@ -32,9 +29,9 @@ SLUICE_ELEMENT void read_line(const float* from, Lanes (&line)[1]) {
   std::memcpy(&line[0], from, sizeof(Lanes));
 }
 SLUICE_ELEMENT void read_line(const at::BFloat16* from, Lanes (&line)[2]) {
-  Words words;
+  LaneWords words;
   std::memcpy(&words, from, sizeof(words));
-  const Words lower = words << 16, upper = words & 0xffff0000U;
+  const LaneWords lower = words << 16, upper = words & 0xffff0000U;
   std::memcpy(&line[0], &lower, sizeof(lower));
   std::memcpy(&line[1], &upper, sizeof(upper));
 }
@@ -74,36 +71,28 @@ SLUICE_ELEMENT void sums_of(Lanes* vectors, float* out) {
   std::memcpy(out, vectors, sizeof(float) * kCount);
 }
 
-/// Rows of a weight, `stride` elements apart.
-template <class T>
-struct WeightRows {
-  const T* data;
-  std::int64_t stride;
-};
-
 template <class T>
 class LeftRows;
 template <class T, std::int64_t kRows, std::int64_t kWeights>
-void multiply_tile(const LeftRows<T>& left, std::int64_t first, const WeightRows<T>& weights, float* out);
+void multiply_tile(const LeftRows<T>& left, std::int64_t first, const DenseRows<T>& weights, float* out);
 
 /// The rows of a product's left side as floats, lines in the order of line_of(), filled up with zeros to whole lines.
 template <class T>
 class LeftRows {
  public:
-  explicit LeftRows(const at::Tensor& a) : depth_(a.size(1)) {
+  LeftRows(const DenseRows<T>& rows, std::int64_t depth) : depth_(depth) {
     const auto line = static_cast<std::uint64_t>(kLine<T>);
     padded_ = static_cast<std::int64_t>(round_up(static_cast<std::uint64_t>(depth_), line));
-    values_.resize(static_cast<std::size_t>(a.size(0) * padded_));
-    const kernel::Rows<T> rows(a);
-    for (std::int64_t row = 0; row < a.size(0); ++row)
-      lay_out(rows[row], depth_, values_.data() + row * padded_);
+    values_.resize(static_cast<std::size_t>(rows.count * padded_));
+    for (std::int64_t row = 0; row < rows.count; ++row)
+      lay_out(rows.data + row * rows.stride, depth_, values_.data() + row * padded_);
   }
   [[nodiscard]] const float* operator[](std::int64_t row) const { return values_.data() + row * padded_; }
   [[nodiscard]] std::int64_t depth() const { return depth_; }
 
   /// Sums of rows [first, first + kRows) with weights [0, kWeights), in out[row * kWeights + weight].
   template <std::int64_t kRows, std::int64_t kWeights>
-  void multiply(std::int64_t first, const WeightRows<T>& weights, float* out) const {
+  void multiply(std::int64_t first, const DenseRows<T>& weights, float* out) const {
     multiply_tile<T, kRows, kWeights>(*this, first, weights, out);
   }
 
@@ -123,7 +112,7 @@ class LeftRows {
 /// Sums of rows [first, first + kRows) with weights [0, kWeights), in sums[row * kWeights + weight].
 template <class T, std::int64_t kRows, std::int64_t kWeights>
 SLUICE_VECTOR_CLONES void multiply_tile(const LeftRows<T>& left, std::int64_t first,
-                                        const WeightRows<T>& weights, float* out) {
+                                        const DenseRows<T>& weights, float* out) {
   Lanes sums[kRows][kWeights];
   for (auto& of_row : sums)
     for (Lanes& sum : of_row) sum = Lanes{};
@@ -161,11 +150,12 @@ SLUICE_VECTORS_BEGIN
 /// The rows of a product's left side where they lie, for processors that multiply vectors of bfloat16.
 class PlainRows {
  public:
-  explicit PlainRows(const at::Tensor& a) : data_(kernel::bits(a)), stride_(a.stride(0)), depth_(a.size(1)) {}
+  PlainRows(const DenseRows<at::BFloat16>& rows, std::int64_t depth)
+      : data_(reinterpret_cast<const std::uint16_t*>(rows.data)), stride_(rows.stride), depth_(depth) {}
 
   /// As multiply_tile().
   template <std::int64_t kRows, std::int64_t kWeights>
-  SLUICE_TILES void multiply(std::int64_t first, const WeightRows<at::BFloat16>& weights, float* out) const {
+  SLUICE_TILES void multiply(std::int64_t first, const DenseRows<at::BFloat16>& weights, float* out) const {
     Lanes sums[kRows][kWeights];
     for (auto& of_row : sums)
       for (Lanes& sum : of_row) sum = Lanes{};
@@ -214,16 +204,23 @@ class PlainRows {
 SLUICE_VECTORS_END
 #endif
 
+/// Where products go: rows, one number for each weight, `stride` apart.
+template <class Out>
+struct OutRows {
+  Out* data;
+  std::int64_t stride;
+};
+
 /// The products of all rows with weights [begin, begin + kWeights).
 template <std::int64_t kWeights, class Left, class T, class Out>
-void multiply_weights(const Left& left, const WeightRows<T>& all, std::int64_t begin,
-                      const kernel::Rows<Out>& out, std::int64_t rows) {
-  const WeightRows<T> weights{all.data + begin * all.stride, all.stride};
+void multiply_weights(const Left& left, std::int64_t rows, const DenseRows<T>& all, std::int64_t begin,
+                      const OutRows<Out>& out) {
+  const DenseRows<T> weights{all.data + begin * all.stride, kWeights, all.stride};
   std::array<float, 4 * kWeights> sums;
   const auto multiply_rows = [&]<std::int64_t kRows>(std::int64_t first) {
     left.template multiply<kRows, kWeights>(first, weights, sums.data());
     for (std::int64_t r = 0; r < kRows; ++r)
-      kernel::store_row(sums.data() + r * kWeights, kWeights, out[first + r] + begin);
+      kernel::store_row(sums.data() + r * kWeights, kWeights, out.data + (first + r) * out.stride + begin);
     return kRows;
   };
   std::int64_t row = 0;
@@ -232,18 +229,25 @@ void multiply_weights(const Left& left, const WeightRows<T>& all, std::int64_t b
   if (row < rows) multiply_rows.template operator()<1>(row);
 }
 
-template <class T, class Left, class Out>
-void multiply(const kernel::Rows<Out>& out, const Left& left, std::int64_t rows, const at::Tensor& b) {
-  constexpr std::int64_t kWeights = 4;  // at once: with four rows as many sums as registers hold
-  const WeightRows<T> weights{b.data_ptr<T>(), b.stride(1)};
-  at::parallel_for(0, divide_up(b.size(1), kWeights), kernel::grain(kWeights * b.size(0)),
-                   [&](std::int64_t first, std::int64_t last) {
-                     const std::int64_t end = std::min(last * kWeights, b.size(1));
-                     std::int64_t w = first * kWeights;
-                     for (; w + kWeights <= end; w += kWeights)
-                       multiply_weights<kWeights>(left, weights, w, out, rows);
-                     for (; w < end; ++w) multiply_weights<1>(left, weights, w, out, rows);
-                   });
+constexpr std::int64_t kWeightsAtOnce = 4;  // with four rows as many sums as registers hold
+
+/// The products of all rows with weights [begin, end).
+template <class Left, class T, class Out>
+void multiply_range(const Left& left, std::int64_t rows, const DenseRows<T>& weights, std::int64_t begin,
+                    std::int64_t end, const OutRows<Out>& out) {
+  for (; begin + kWeightsAtOnce <= end; begin += kWeightsAtOnce)
+    multiply_weights<kWeightsAtOnce>(left, rows, weights, begin, out);
+  for (; begin < end; ++begin) multiply_weights<1>(left, rows, weights, begin, out);
+}
+
+/// Calls f(rows as this processor multiplies them).
+template <class T, class F>
+void with_left(const DenseRows<T>& rows, std::int64_t depth, F f) {
+#ifdef SLUICE_TILES
+  if constexpr (std::is_same_v<T, at::BFloat16>)
+    if (has_tiles()) return f(PlainRows(rows, depth));
+#endif
+  f(LeftRows<T>(rows, depth));
 }
 
 }  // namespace
@@ -255,15 +259,30 @@ bool is_few_rows_times_weight(const at::Tensor& out, const at::Tensor& a, const 
 
 void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   kernel::dispatch(a, [&]<class T>(T) {
-    kernel::dispatch(out, [&]<class Out>(Out) {
-      const kernel::Rows<Out> target(out);
-#ifdef SLUICE_TILES
-      if constexpr (std::is_same_v<T, at::BFloat16>)
-        if (has_tiles()) return multiply<T>(target, PlainRows(a), a.size(0), b);
-#endif
-      multiply<T>(target, LeftRows<T>(a), a.size(0), b);
+    const DenseRows<T> rows{a.data_ptr<T>(), a.size(0), a.stride(0)};
+    const DenseRows<T> weights{b.data_ptr<T>(), b.size(1), b.stride(1)};
+    with_left(rows, a.size(1), [&](const auto& left) {
+      kernel::dispatch(out, [&]<class Out>(Out) {
+        const OutRows<Out> target{out.data_ptr<Out>(), out.stride(0)};
+        at::parallel_for(0, divide_up(weights.count, kWeightsAtOnce),
+                         kernel::grain(kWeightsAtOnce * a.size(1)),
+                         [&](std::int64_t first, std::int64_t last) {
+                           multiply_range(left, rows.count, weights, first * kWeightsAtOnce,
+                                          std::min(last * kWeightsAtOnce, weights.count), target);
+                         });
+      });
     });
   });
 }
+
+template <class T>
+void multiply_rows(const DenseRows<T>& rows, const DenseRows<T>& weights, std::int64_t depth, float* out) {
+  with_left(rows, depth, [&](const auto& left) {
+    multiply_range(left, rows.count, weights, 0, weights.count, OutRows<float>{out, weights.count});
+  });
+}
+template void multiply_rows(const DenseRows<float>&, const DenseRows<float>&, std::int64_t, float*);
+template void multiply_rows(const DenseRows<at::BFloat16>&, const DenseRows<at::BFloat16>&, std::int64_t,
+                            float*);
 
 }  // namespace sluice::ops::cpu

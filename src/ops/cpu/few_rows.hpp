@@ -16,4 +16,16 @@ namespace sluice::ops::cpu {
 /// out = a b; out is of float32 or of the type of a and b. Sums in float32; a row's do not depend on the rows beside it.
 void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 
+/// Dense rows, `stride` elements apart.
+template <class T>
+struct DenseRows {
+  const T* data;
+  std::int64_t count, stride;
+};
+
+/// out [rows.count, weights.count], dense: each row of `depth` elements times each weight, on the thread that calls. T is float or
+/// at::BFloat16.
+template <class T>
+void multiply_rows(const DenseRows<T>& rows, const DenseRows<T>& weights, std::int64_t depth, float* out);
+
 }  // namespace sluice::ops::cpu

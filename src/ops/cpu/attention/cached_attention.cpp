@@ -1,8 +1,11 @@
 #include "ops/cpu/attention/cached_attention.hpp"
 
+#include "ops/cpu/few_rows.hpp"
 #include "ops/cpu/kernel.hpp"
+#include "ops/cpu/lanes.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
+#include <cstring>
 #include <vector>
 
 namespace sluice::ops::cpu {
@@ -16,43 +19,81 @@ struct KeyHead {
   std::int64_t stride, width;
 };
 
-/// scores[t] = query times key t.
-template <class T>
-SLUICE_VECTOR_CLONES void find_scores(const T* query, const KeyHead<T>& head, std::int64_t tokens,
-                                      float scale, float* scores) {
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    const T* key = head.keys + t * head.stride;
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < head.width; ++i) sum += kernel::load(query[i]) * kernel::load(key[i]);
-    scores[t] = sum * scale;
-  }
-}
-
-/// scores[t] = e^(scores[t] - the largest); returns their sum.
-SLUICE_VECTOR_CLONES float to_weights(float* scores, std::int64_t tokens) {
+/// scores[t] = the share of e^(scale * scores[t]) in the sum of all.
+SLUICE_VECTOR_CLONES void to_weights(float* scores, std::int64_t tokens, float scale) {
   const float largest = *std::max_element(scores, scores + tokens);
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t t = 0; t < tokens; ++t) {
-    scores[t] = kernel::exponential_below(scores[t] - largest);
+    scores[t] = kernel::exponential_below((scores[t] - largest) * scale);
     sum += scores[t];
   }
-  return sum;
+  const float share = 1.0F / sum;
+  for (std::int64_t t = 0; t < tokens; ++t) scores[t] *= share;
 }
 
-/// Queries [0, group) of one token over the first `tokens` keys. `scores` has room for as many, `mean` for a head's width.
+/// means[q] = the sum of weights[q][t] times value t, for kQueries rows of `tokens` weights: of the numbers from `begin` on, kVectors
+/// times 16 of them, which stay in registers while the values pass by.
+template <class T, std::int64_t kQueries, std::int64_t kVectors>
+SLUICE_VECTOR_CLONES void add_values(const KeyHead<T>& head, std::int64_t begin, std::int64_t tokens,
+                                     const float* weights, float* means) {
+  Lanes sums[kQueries][kVectors];
+  for (auto& of_query : sums)
+    for (Lanes& sum : of_query) sum = Lanes{};
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    Lanes value[kVectors];
+    for (std::int64_t v = 0; v < kVectors; ++v)
+      read_lanes(head.values + t * head.stride + begin + v * kLanes, value[v]);
+    for (std::int64_t q = 0; q < kQueries; ++q)
+      for (std::int64_t v = 0; v < kVectors; ++v) sums[q][v] += weights[q * tokens + t] * value[v];
+  }
+  for (std::int64_t q = 0; q < kQueries; ++q)
+    std::memcpy(means + q * head.width + begin, sums[q], sizeof(Lanes) * kVectors);
+}
+
+/// Of all numbers.
+template <class T, std::int64_t kQueries>
+void add_values(const KeyHead<T>& head, std::int64_t tokens, const float* weights, float* means) {
+  std::int64_t begin = 0;
+  for (; begin + 2 * kLanes <= head.width; begin += 2 * kLanes)
+    add_values<T, kQueries, 2>(head, begin, tokens, weights, means);
+  if (begin + kLanes <= head.width) {
+    add_values<T, kQueries, 1>(head, begin, tokens, weights, means);
+    begin += kLanes;
+  }
+  if (begin == head.width) return;
+  for (std::int64_t q = 0; q < kQueries; ++q) {
+    float* const mean = means + q * head.width;
+    std::fill_n(mean + begin, head.width - begin, 0.0F);
+    for (std::int64_t t = 0; t < tokens; ++t)
+      kernel::add_row(head.values + t * head.stride + begin, weights[q * tokens + t], head.width - begin,
+                      mean + begin);
+  }
+}
+
+/// What the queries of one token that share a head work with.
+struct Scratch {
+  Scratch(std::int64_t group, std::int64_t tokens, std::int64_t width)
+      : scores(static_cast<std::size_t>(group * tokens)), means(static_cast<std::size_t>(group * width)) {}
+  std::vector<float> scores, means;
+};
+
+/// Queries [0, group) of one token over the first `tokens` keys.
 template <class T>
 void attend(const T* queries, std::int64_t group, const KeyHead<T>& head, std::int64_t tokens, float scale,
-            float* scores, float* mean, T* out) {
-  for (std::int64_t query = 0; query < group; ++query) {
-    find_scores(queries + query * head.width, head, tokens, scale, scores);
-    const float share = 1.0F / to_weights(scores, tokens);
-    std::fill_n(mean, head.width, 0.0F);
-    for (std::int64_t t = 0; t < tokens; ++t)
-      kernel::add_row(head.values + t * head.stride, scores[t] * share, head.width, mean);
-    kernel::store_row(mean, head.width, out + query * head.width);
-  }
+            Scratch& scratch, T* out) {
+  float* const scores = scratch.scores.data();
+  multiply_rows<T>({queries, group, head.width}, {head.keys, tokens, head.stride}, head.width, scores);
+  for (std::int64_t query = 0; query < group; ++query) to_weights(scores + query * tokens, tokens, scale);
+  std::int64_t query = 0;
+  const auto add = [&]<std::int64_t kQueries>() {
+    add_values<T, kQueries>(head, tokens, scores + query * tokens, scratch.means.data() + query * head.width);
+    query += kQueries;
+  };
+  while (query + 4 <= group) add.template operator()<4>();
+  if (query + 2 <= group) add.template operator()<2>();
+  if (query < group) add.template operator()<1>();
+  kernel::store_row(scratch.means.data(), group * head.width, out);
 }
 
 }  // namespace
@@ -62,18 +103,18 @@ void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Ten
   const std::int64_t queries = q.size(0), heads = keys.size(1), width = q.size(2), tokens = keys.size(0);
   const std::int64_t group = q.size(1) / heads;
   kernel::dispatch(q, [&]<class T>(T) {
-    at::parallel_for(
-        0, queries * heads, kernel::grain(tokens * width), [&](std::int64_t begin, std::int64_t end) {
-          std::vector<float> scores(static_cast<std::size_t>(tokens)), mean(static_cast<std::size_t>(width));
-          for (std::int64_t item = begin; item < end; ++item) {
-            const std::int64_t query = item / heads, head = item % heads;
-            const KeyHead<T> over{keys.data_ptr<T>() + head * width, values.data_ptr<T>() + head * width,
-                                  keys.stride(0), width};
-            const std::int64_t first = (query * heads + head) * group * width;
-            attend(q.data_ptr<T>() + first, group, over, tokens - queries + query + 1,
-                   static_cast<float>(scale), scores.data(), mean.data(), out.data_ptr<T>() + first);
-          }
-        });
+    at::parallel_for(0, queries * heads, kernel::grain(tokens * width),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       Scratch scratch(group, tokens, width);
+                       for (std::int64_t item = begin; item < end; ++item) {
+                         const std::int64_t query = item / heads, head = item % heads;
+                         const KeyHead<T> over{keys.data_ptr<T>() + head * width,
+                                               values.data_ptr<T>() + head * width, keys.stride(0), width};
+                         const std::int64_t first = (query * heads + head) * group * width;
+                         attend(q.data_ptr<T>() + first, group, over, tokens - queries + query + 1,
+                                static_cast<float>(scale), scratch, out.data_ptr<T>() + first);
+                       }
+                     });
   });
   poll_progress();
 }

@@ -1,0 +1,27 @@
+// Sixteen floats as one value, for sums that must stay in registers. Internal to src/ops.
+#pragma once
+
+#include "ops/cpu/kernel.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+namespace sluice::ops::cpu {
+
+inline constexpr std::int64_t kLanes = 16;
+using Lanes __attribute__((vector_size(64))) = float;
+using LaneWords __attribute__((vector_size(64))) = std::uint32_t;
+
+// By reference: how vectors are passed depends on the instructions that a function may use.
+
+/// kLanes numbers from here on.
+SLUICE_ELEMENT void read_lanes(const float* from, Lanes& lanes) { std::memcpy(&lanes, from, sizeof lanes); }
+SLUICE_ELEMENT void read_lanes(const at::BFloat16* from, Lanes& lanes) {
+  using Halves __attribute__((vector_size(32))) = std::uint16_t;
+  Halves halves;
+  std::memcpy(&halves, from, sizeof halves);
+  const LaneWords words = __builtin_convertvector(halves, LaneWords) << 16;
+  std::memcpy(&lanes, &words, sizeof words);
+}
+
+}  // namespace sluice::ops::cpu
