@@ -174,7 +174,7 @@ class Check(JobTest):
     def test_the_case_of_eight_gpus(self):
         told = sluice("plan", SOURCE / "configs/qwen3.5-35b-a3b-gpus.toml", "--ranks", 8, "--memory", "80GB", "--set",
                       f"model.path={MODELS / 'Qwen3.5-35B-A3B'}")
-        self.expect(told, 0, "34660610688 parameters")
+        self.expect(told, 0, "rank 7: fits")
 
     def test_a_gpu_that_this_build_or_machine_has_not(self):
         job = self.write_job(job={"kind": "load"}, model={"path": FIXTURES / "qwen3-moe-tiny"}, device={"kind": "cuda"})
