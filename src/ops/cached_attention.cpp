@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "ops/attention.hpp"
-#include "ops/cpu/attention/cached_attention.hpp"
+#include "ops/processor.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
@@ -33,7 +33,7 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& keys, const a
   }
   const at::Tensor queries = q.contiguous();
   at::Tensor out = at::empty_like(queries);
-  cpu::cached_attention(queries, keys, values, scale, out);
+  on::cached_attention(queries, keys, values, scale, out);
   return out;
 }
 

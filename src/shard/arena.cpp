@@ -6,7 +6,7 @@ ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string
     : plan_(plan),
       rank_(rank),
       dtype_(dtype),
-      block_(allocate(MemoryKind::kPrivate, plan.arena_elements(rank) * size_of(dtype), purpose)) {}
+      block_(allocate(compute_memory(), plan.arena_elements(rank) * size_of(dtype), purpose)) {}
 
 std::byte* ShardArena::unit_data(int unit) const {
   return block_.data() + plan_.arena_offset(unit, rank_) * size_of(dtype_);

@@ -15,7 +15,8 @@ namespace sluice {
 /// its own.
 class ShardArena {
  public:
-  /// `plan` must outlive the arena. `purpose` names it in error messages ("weights").
+  /// In compute_memory(), where host code reads and writes by device/copy.hpp. `plan` must outlive the arena. `purpose`
+  /// names it in error messages ("weights").
   ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose);
 
   [[nodiscard]] int rank() const { return rank_; }

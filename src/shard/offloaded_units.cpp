@@ -1,5 +1,6 @@
 #include "shard/offloaded_units.hpp"
 
+#include "base/error.hpp"
 #include "base/round.hpp"
 
 #include <algorithm>
@@ -12,6 +13,8 @@ OffloadedUnits::OffloadedUnits(const ShardArena& weights, const OffloadPlan& pla
     : plan_(plan),
       regions_(plan.units.size()),
       file_(directory, plan.file_bytes(), weights.rank(), limit_seconds) {
+  if (compute_memory() == MemoryKind::kDevice)
+    fail(ExitCode::kBadConfig, "memory.offload: a device's memory has no pages that could lie on a disk");
   file_.set_budget(plan.buffer_bytes);
   for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
     if (!plan.units[unit].weights) continue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/documents.hpp"
+#include "ops/processor_types.hpp"
 
 namespace sluice::ops::cpu {
 
@@ -10,11 +11,6 @@ namespace sluice::ops::cpu {
 /// what base is the processor's own affair.
 void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
                const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums);
-
-/// Where the gradients of q, k and v go, dense and of their shapes and dtype.
-struct AttentionGradients {
-  at::Tensor q, k, v;
-};
 
 /// From the gradient of out, and what attention() made.
 void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
