@@ -227,9 +227,11 @@ TEST_P(OtherDeviceSeam, router_rows) {
                 SLUICE_BOTH(processor::router_rows(x[0], Choice::kRepeat, normalize, x[1], x[2])));
     const std::int64_t terms = GetParam() == at::kBFloat16 ? 2 : 1;
     for (const at::Tensor& common : {at::Tensor(), at::randn({6})})
-      expect_same(
-          {logits, chosen, weights, floats({9, 3}), common, at::empty({9, 6 * terms}, GetParam())},
-          SLUICE_BOTH(processor::router_rows_backward(x[0], x[1], x[2], normalize, x[3], x[4], x[5])));
+      for (const at::Tensor& counted : {at::Tensor(), at::arange(9).lt(7)})
+        expect_same(
+            {logits, chosen, weights, floats({9, 3}), common, counted, at::empty({9, 6 * terms}, GetParam())},
+            SLUICE_BOTH(
+                processor::router_rows_backward(x[0], x[1], x[2], normalize, x[3], x[4], x[5], x[6])));
   }
 }
 
