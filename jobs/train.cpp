@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "comm/outcome.hpp"
 #include "data/batch_source.hpp"
+#include "device/copy.hpp"
 #include "held_out.hpp"
 #include "job/console.hpp"
 #include "job/export_adapter.hpp"
@@ -29,7 +30,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <optional>
 
@@ -50,8 +50,8 @@ StepMetrics dumped_step(DebugDump& dump, Trainer& trainer, const ShardArena& wei
                        ShardArena::Units::kTrained);
   trainer.observe_gradients([&](const GradientPart& sums) {
     const std::int64_t first = sums.elements.begin - weights.plan().owned(sums.unit, weights.rank()).begin;
-    std::memcpy(gradients.unit_data(sums.unit) + first * size_of(DType::kFloat32), sums.data,
-                static_cast<std::size_t>(sums.elements.count() * size_of(DType::kFloat32)));
+    copy_bytes(gradients.unit_data(sums.unit) + first * size_of(DType::kFloat32), sums.data,
+               sums.elements.count() * size_of(DType::kFloat32));
   });
   const StepMetrics metrics = trainer.step(1, batch, rate);
   trainer.observe_gradients({});

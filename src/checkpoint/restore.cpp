@@ -6,9 +6,9 @@
 #include "base/text.hpp"
 #include "checkpoint/block_stream.hpp"
 #include "comm/run_together.hpp"
+#include "device/copy.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -116,8 +116,7 @@ class Restorer {
       const RestoreCopy& copy = copies_[next_];
       const std::int64_t offset = copy.offset + done_, inside = offset % kSavedBlockBytes;
       const std::int64_t count = std::min(copy.bytes - done_, kSavedBlockBytes - inside);
-      std::memcpy(copy.to + done_, blocks_.block({copy.file, offset / kSavedBlockBytes}) + inside,
-                  static_cast<std::size_t>(count));
+      copy_bytes(copy.to + done_, blocks_.block({copy.file, offset / kSavedBlockBytes}) + inside, count);
       bytes -= count;
       done_ += count;
       if (done_ < copy.bytes) continue;

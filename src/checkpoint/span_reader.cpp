@@ -1,10 +1,10 @@
 #include "checkpoint/span_reader.hpp"
 
 #include "base/error.hpp"
+#include "device/copy.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 namespace sluice {
@@ -53,7 +53,8 @@ bool SpanReader::next(std::int64_t bytes, const std::function<void(std::span<con
   const std::byte* data = spans_[next_].data + next_bytes_;
   is_reading_ = true;
   lock.unlock();
-  use({data, static_cast<std::size_t>(count)});
+  const HostBytes here(data, count);
+  use({here.data(), static_cast<std::size_t>(count)});
   lock.lock();
   is_reading_ = false;
   next_bytes_ += count;
@@ -90,7 +91,7 @@ void SpanReader::copy(const Unit& unit) {
   std::byte* out = copy_.data();
   for (std::size_t i = std::max(unit.begin, next_); i < unit.end; ++i) {
     StateSpan& span = spans_[i];
-    std::memcpy(out, span.data, static_cast<std::size_t>(span.bytes()));
+    copy_bytes(out, span.data, span.bytes());
     span.data = out;
     out += span.bytes();
   }

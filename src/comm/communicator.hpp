@@ -95,7 +95,7 @@ class Communicator {
                                        StreamHandle stream = nullptr) = 0;
 
   /// Collective over this communicator. Rank r contributes bytes[r] bytes; `out` receives all, in rank order
-  /// without gaps. `in` may be the rank's own place inside `out`. `bytes` has size() entries, the same on
+  /// without gaps; this rank's own are there at once. `in` may be the rank's own place inside `out`. `bytes` has size() entries, the same on
   /// every rank; zeros are allowed.
   [[nodiscard]] virtual Work all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,
                                         StreamHandle stream = nullptr) = 0;
@@ -116,7 +116,8 @@ class Communicator {
   virtual void all_reduce_max(std::span<std::int64_t> values, StreamHandle stream = nullptr) = 0;
 
   /// Collective over this communicator. Rank r sends send_bytes[p] bytes to each rank p, taken from `in` in
-  /// rank order without gaps, and receives receive_bytes[p] from each p into `out` likewise.
+  /// rank order without gaps, and receives receive_bytes[p] from each p into `out` likewise; what it sends to itself is
+  /// there at once.
   [[nodiscard]] virtual Work all_to_all(const void* in, std::span<const std::int64_t> send_bytes, void* out,
                                         std::span<const std::int64_t> receive_bytes,
                                         StreamHandle stream = nullptr) = 0;

@@ -7,8 +7,8 @@
 #include "ops/buffers/host_values.hpp"
 #include "ops/embedding.hpp"
 #include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/graph_gradient.hpp"
 
-#include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <type_traits>
@@ -143,7 +143,7 @@ Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets, doub
       ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), loss_scale, want_grad);
   const at::Tensor losses = loss.losses.view_as(targets);
   if (!want_grad) return {losses, {}};
-  return {losses, torch::autograd::grad({hidden}, {input}, {loss.d_hidden}).front()};
+  return {losses, ops::graph_gradient(hidden, input, loss.d_hidden)};
 }
 
 at::Tensor Decoder::logits(const at::Tensor& x) const {

@@ -1,4 +1,7 @@
-// What the accelerator's runtime does for memory.cpp; CMake chooses cuda.cpp or no_cuda.cpp.
+// What the accelerator's runtime does for memory.cpp and copy.cpp; CMake chooses cuda.cpp or no_cuda.cpp.
+//
+// Work is queued on the compute stream, which LibTorch's operations and our kernels are queued on as well, and runs
+// in the order in which it was queued.
 #pragma once
 
 #include <cstddef>
@@ -13,5 +16,13 @@ void release(std::byte* data) noexcept;
 
 /// Bytes the current device has left.
 [[nodiscard]] std::int64_t available_bytes();
+
+/// Whether an address is one of the device's memory.
+[[nodiscard]] bool owns(const void* address);
+
+/// Queues a copy between any two places, of which main memory must stay as it is until synchronize().
+void begin_copy(void* to, const void* from, std::int64_t bytes);
+/// Returns once the compute stream has done all that it was given.
+void synchronize();
 
 }  // namespace sluice::device

@@ -42,6 +42,19 @@ std::int64_t available_bytes() {
   return static_cast<std::int64_t>(free_bytes);
 }
 
+bool owns(const void* address) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, address), "cudaPointerGetAttributes");
+  return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+}
+
+void begin_copy(void* to, const void* from, std::int64_t bytes) {
+  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, nullptr),
+        "cudaMemcpyAsync");
+}
+
+void synchronize() { check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"); }
+
 }  // namespace sluice::device
 
 namespace sluice {

@@ -24,7 +24,13 @@ std::byte* map_private(std::int64_t bytes) {
   return static_cast<std::byte*>(data);
 }
 
+MemoryKind kind_to_compute_in = MemoryKind::kPrivate;
+
 }  // namespace
+
+MemoryKind compute_memory() { return kind_to_compute_in; }
+
+void compute_in(MemoryKind kind) { kind_to_compute_in = kind; }
 
 std::string_view name_of(MemoryKind kind) { return kind == MemoryKind::kPrivate ? "private" : "device"; }
 

@@ -15,6 +15,12 @@ enum class MemoryKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(MemoryKind kind);
 
+/// The kind of memory that this process computes in: weights, gradients, activations and the optimizer's state.
+/// kPrivate unless told otherwise.
+[[nodiscard]] MemoryKind compute_memory();
+/// Call it before anything of these is allocated.
+void compute_in(MemoryKind kind);
+
 /// An owned block. Move-only; gives its memory back to the system, not to a cache.
 class MemoryBlock {
  public:

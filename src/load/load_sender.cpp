@@ -65,7 +65,7 @@ void LoadSender::wait_until(const std::function<bool()>& is_done, const Operatio
 }
 
 ChunkReader::OwnPlace LoadSender::own_place() const {
-  if (setting_.arena == nullptr) return nullptr;
+  if (setting_.arena == nullptr || is_on_device(setting_.arena->data())) return nullptr;
   return [this](const Piece& piece) { return writer_.place(piece); };
 }
 

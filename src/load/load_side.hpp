@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/round.hpp"
+#include "device/copy.hpp"
 #include "load/load_plan.hpp"
 #include "load/streaming_loader.hpp"
 #include "shard/arena.hpp"
@@ -59,7 +60,10 @@ class ArenaWriter {
     return arena_->data() + piece.target * size_of(arena_->dtype());
   }
   void write(const Piece& piece, const std::byte* source) const {
-    if (arena_ != nullptr) convert_elements(source, piece.dtype, place(piece), arena_->dtype(), piece.count);
+    if (arena_ == nullptr) return;
+    HostDraft target(place(piece), piece.count * size_of(arena_->dtype()));
+    convert_elements(source, piece.dtype, target.data(), arena_->dtype(), piece.count);
+    target.save();
   }
   /// Pieces that lie one after the other at `source`.
   void write_packed(std::span<const Piece> pieces, const std::byte* source) const {

@@ -1,8 +1,8 @@
 #include "ops/activation.hpp"
 
 #include "base/error.hpp"
-#include "ops/cpu/swiglu_rows.hpp"
 #include "ops/node.hpp"
+#include "ops/processor.hpp"
 
 #include <ATen/ops/empty_like.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 at::Tensor activate(const at::Tensor& gate, const at::Tensor& up) {
   at::Tensor out = at::empty_like(gate);
-  cpu::swiglu_rows(gate, up, out);
+  on::swiglu_rows(gate, up, out);
   return out;
 }
 
@@ -25,7 +25,7 @@ struct SwiGlu : node::Function<SwiGlu> {
     const auto saved = context->get_saved_variables();
     at::Tensor d_gate = at::empty_like(saved[0]);
     at::Tensor d_up = at::empty_like(saved[1]);
-    cpu::swiglu_rows_backward(saved[0], saved[1], grads[0].contiguous(), d_gate, d_up);
+    on::swiglu_rows_backward(saved[0], saved[1], grads[0].contiguous(), d_gate, d_up);
     return {d_gate, d_up};
   }
 };

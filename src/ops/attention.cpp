@@ -1,8 +1,8 @@
 #include "ops/attention.hpp"
 
 #include "base/error.hpp"
-#include "ops/cpu/attention/attention.hpp"
 #include "ops/node.hpp"
+#include "ops/processor.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -14,7 +14,7 @@ AttentionRecord compute(const at::Tensor& q, const at::Tensor& k, const at::Tens
                         const Documents& documents) {
   const AttentionRecord made{at::empty_like(q),
                              at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat))};
-  cpu::attention(q, k, v, scale, documents, made.out, made.log_sums);
+  on::attention(q, k, v, scale, documents, made.out, made.log_sums);
   return made;
 }
 
@@ -42,8 +42,8 @@ struct Attention : node::Function<Attention> {
     at::Tensor d_q = at::empty_like(q);
     at::Tensor d_k = at::empty_like(k);
     at::Tensor d_v = at::empty_like(v);
-    cpu::attention_backward(q, k, v, scale, node::kept_documents(context), saved[3], saved[4], d_out,
-                            {d_q, d_k, d_v});
+    on::attention_backward(q, k, v, scale, node::kept_documents(context), saved[3], saved[4], d_out,
+                           AttentionGradients{d_q, d_k, d_v});
     return {d_q, d_k, d_v, {}, {}, {}};
   }
 };

@@ -1,8 +1,8 @@
 #include "ops/causal_conv.hpp"
 
 #include "base/error.hpp"
-#include "ops/cpu/causal_conv.hpp"
 #include "ops/node.hpp"
+#include "ops/processor.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
@@ -14,7 +14,7 @@ struct CausalConvSilu : node::Function<CausalConvSilu> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Parameter& weight,
                             const Documents& documents) {
     at::Tensor y = at::empty_like(x);
-    cpu::causal_conv(x, weight.value, documents, y);
+    on::causal_conv(x, weight.value, documents, y);
     context->save_for_backward({x});
     node::keep(context, "weight", weight);
     node::keep(context, documents);
@@ -27,7 +27,7 @@ struct CausalConvSilu : node::Function<CausalConvSilu> {
     const Documents documents = node::kept_documents(context);
     const at::Tensor d_y = grads[0].contiguous();
     at::Tensor d_x = at::empty_like(x);
-    const at::Tensor d_weight = cpu::causal_conv_backward(x, weight.value, documents, d_y, d_x);
+    const at::Tensor d_weight = on::causal_conv_backward(x, weight.value, documents, d_y, d_x);
     if (weight.grad.defined()) gradient_to_add_to(weight).add_(d_weight);
     return {d_x, {}, {}};
   }

@@ -1,6 +1,6 @@
 #include "ops/documents.hpp"
 
-#include "ops/cpu/token_ids.hpp"
+#include "ops/processor.hpp"
 
 #include <ATen/ops/empty.h>
 
@@ -8,7 +8,7 @@ namespace sluice::ops {
 
 Documents documents_from(const at::Tensor& begins) {
   const at::Tensor first = at::empty(begins.sizes(), begins.options().dtype(at::kLong));
-  cpu::find_document_begins(begins.contiguous(), first);
+  on::find_document_begins(begins.contiguous(), first);
   return {first};
 }
 

@@ -1,8 +1,7 @@
 #include "ops/embedding.hpp"
 
 #include "base/error.hpp"
-#include "ops/cpu/token_ids.hpp"
-#include "ops/cpu/token_rows.hpp"
+#include "ops/processor.hpp"
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/index_select.h>
@@ -12,7 +11,7 @@ namespace sluice::ops {
 at::Tensor embedding(const at::Tensor& ids, const Parameter& table) {
   const std::int64_t vocabulary = table.value.size(0);
   const at::Tensor tokens = ids.contiguous();
-  if (const auto bad = cpu::first_outside(tokens, vocabulary))
+  if (const auto bad = on::first_outside(tokens, vocabulary))
     fail(ExitCode::kBadData,
          "token {} of the batch has id {}, but the model's vocabulary ends at {}; was the text made into "
          "tokens with another model's tokenizer?",
@@ -23,16 +22,16 @@ at::Tensor embedding(const at::Tensor& ids, const Parameter& table) {
 void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const Parameter& table,
                         std::int64_t padding) {
   if (!table.grad.defined()) return;
-  cpu::add_token_rows(d_out.contiguous(), ids.contiguous(), padding, gradient_to_add_to(table));
+  on::add_token_rows(d_out.contiguous(), ids.contiguous(), padding, gradient_to_add_to(table));
 }
 
-std::vector<std::int64_t> distinct_ids(std::span<const at::Tensor> ids) { return cpu::distinct_ids(ids); }
+std::vector<std::int64_t> distinct_ids(std::span<const at::Tensor> ids) { return on::distinct_ids(ids); }
 
 void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const TableRows& table,
                         std::int64_t padding) {
   const at::Tensor tokens = ids.contiguous();
   const at::Tensor places = at::empty_like(tokens);
-  cpu::find_places(tokens, table.rows, padding, places);
+  on::find_places(tokens, table.rows, padding, places);
   embedding_backward(places, d_out, Parameter{{}, table.grad}, kNoPadding);
 }
 

@@ -3,10 +3,10 @@
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
 #include "ops/adapters/low_rank_product.hpp"
-#include "ops/cpu/expert_rows.hpp"
-#include "ops/cpu/swiglu_rows.hpp"
 #include "ops/matmul.hpp"
 #include "ops/node.hpp"
+#include "ops/processor.hpp"
+#include "ops/runtime/graph_gradient.hpp"
 #include "ops/runtime/no_view_tracking.hpp"
 
 #include <ATen/ops/empty.h>
@@ -14,6 +14,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -89,14 +90,14 @@ class Pass {
 
   /// [N, H] float32.
   at::Tensor forward() {
-    for_each_block([&](const cpu::RowBlock& block) { forward(block); });
+    for_each_block([&](const RowBlock& block) { forward(block); });
     return sums_;
   }
 
   /// Gradients of the tokens [N, H] and of their weights [N, k], float32; adds those of the parameters.
   std::pair<at::Tensor, at::Tensor> backward() {
     d_weights_ = at::zeros_like(tokens_.weights);
-    for_each_block([&](const cpu::RowBlock& block) {
+    for_each_block([&](const RowBlock& block) {
       complete_before(block.expert);
       backward(block);
     });
@@ -116,7 +117,7 @@ class Pass {
   template <class Work>
   void for_each_block(Work work) {
     const std::int64_t all = tokens_.x.size(0), experts = expert_count();
-    const cpu::ExpertRows own = rows(std::array{own_});
+    const ExpertRows own = rows(std::array{own_});
     const bool is_many = own.count() >= experts * kRowsApart && parameters_.completion == nullptr;
     const bool own_first = own_.count() == all || is_many;
     if (own_first) work_on(own, work);
@@ -128,14 +129,14 @@ class Pass {
 
   [[nodiscard]] std::int64_t expert_count() const { return parameters_.down.base.value.size(0); }
 
-  [[nodiscard]] cpu::ExpertRows rows(std::span<const Range> tokens) const {
+  [[nodiscard]] ExpertRows rows(std::span<const Range> tokens) const {
     return {tokens_.experts, exchange_.first_expert(), expert_count(), tokens};
   }
 
   template <class Work>
-  void work_on(const cpu::ExpertRows& rows, Work work) {
+  void work_on(const ExpertRows& rows, Work work) {
     buffers_.emplace(tokens_.x, rows.largest_block(), parameters_.down.base.value.size(2));
-    for (const cpu::RowBlock& block : rows.blocks()) work(block);
+    for (const RowBlock& block : rows.blocks()) work(block);
     buffers_.reset();
   }
 
@@ -145,7 +146,7 @@ class Pass {
     for (; completed_ < expert; ++completed_) {
       clear_unwritten_expert(parameters_.gate_up, completed_);
       clear_unwritten_expert(parameters_.down, completed_);
-      (*parameters_.completion)(completed_);
+      run_where_asked([&] { (*parameters_.completion)(completed_); });
     }
   }
 
@@ -155,36 +156,36 @@ class Pass {
   };
 
   /// Of the block's first `rows` rows.
-  Entered enter(const cpu::RowBlock& block, std::int64_t rows) {
+  Entered enter(const RowBlock& block, std::int64_t rows) {
     const Entered entered{buffers_->inputs(rows), buffers_->gate_up(rows)};
-    cpu::take_rows(tokens_.x, block, tokens_.experts.size(1), buffers_->inputs(block.padded));
+    on::take_rows(tokens_.x, block, tokens_.experts.size(1), buffers_->inputs(block.padded));
     multiply(parameters_.gate_up, block.expert, entered.inputs, entered.gate_up);
     return entered;
   }
 
-  void forward(const cpu::RowBlock& block) {
+  void forward(const RowBlock& block) {
     const std::int64_t rows = block.count <= kFewRows ? block.count : block.padded;
     const at::Tensor gate_up = enter(block, rows).gate_up;
     const at::Tensor activation = buffers_->activation(rows);
-    cpu::swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
+    on::swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
     const at::Tensor outputs = buffers_->outputs(rows);
     multiply(parameters_.down, block.expert, activation, outputs);
-    cpu::add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
+    on::add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
-  void backward(const cpu::RowBlock& block) {
+  void backward(const RowBlock& block) {
     const auto [inputs, gate_up] = enter(block, block.padded);
     const at::Tensor d_outputs = buffers_->outputs(block.padded);
-    cpu::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
+    on::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
     const at::Tensor activation = buffers_->activation(block.padded);
     multiply_gradient(parameters_.down, block.expert, d_outputs, activation);  // its gradient, so far
-    cpu::weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
-                                  tokens_.weights, d_weights_);
+    on::weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
+                                 tokens_.weights, d_weights_);
     bring_gradient(parameters_.down, block.expert, d_outputs, activation);
     bring_gradient(parameters_.gate_up, block.expert, gate_up, inputs);
     // The inputs have done their work, so their gradient takes their place.
     multiply_gradient(parameters_.gate_up, block.expert, gate_up, inputs);
-    cpu::add_rows(inputs, block, tokens_.experts.size(1), {}, sums_);
+    on::add_rows(inputs, block, tokens_.experts.size(1), at::Tensor(), sums_);
   }
 
   const ExpertParameters& parameters_;
@@ -214,6 +215,52 @@ void send(const ExpertTokens& own, TokenExchange& exchange) {
   exchange.begin_dispatch(own);
 }
 
+/// The exchange of a graph's node, whose thread may be another one than that of this process's messages.
+class ExchangeOfNode final : public TokenExchange {
+ public:
+  explicit ExchangeOfNode(TokenExchange& exchange) : exchange_(exchange) {}
+  [[nodiscard]] std::int64_t first_expert() const override { return exchange_.first_expert(); }
+  void begin_dispatch(const ExpertTokens& own) override {
+    asked([&] { exchange_.begin_dispatch(own); });
+  }
+  [[nodiscard]] ArrivingTokens arriving() override {
+    ArrivingTokens tokens;
+    asked([&] { tokens = exchange_.arriving(); });
+    return tokens;
+  }
+  void finish_dispatch() override {
+    asked([&] { exchange_.finish_dispatch(); });
+  }
+  [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override {
+    at::Tensor sums;
+    asked([&] { sums = exchange_.sums(rows, width); });
+    return sums;
+  }
+  [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override {
+    at::Tensor out;
+    asked([&] { out = exchange_.combine(sums); });
+    return out;
+  }
+  [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
+                                                          const at::Tensor& d_weights) override {
+    std::pair<at::Tensor, at::Tensor> out;
+    asked([&] { out = exchange_.combine(sums, d_weights); });
+    return out;
+  }
+
+ private:
+  /// Without a graph, like the node.
+  static void asked(const std::function<void()>& action) {
+    run_where_asked([&] {
+      const NoViewTracking guard;
+      const at::NoGradGuard no_grad;
+      action();
+    });
+  }
+
+  TokenExchange& exchange_;
+};
+
 /// What autograd must not look at.
 struct Unseen {
   ExpertParameters parameters;
@@ -237,10 +284,11 @@ struct First : node::Function<First> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list&) {
+    ExchangeOfNode exchange(*node::kept_pointer<TokenExchange>(context, "exchange"));
     auto [d_x, d_weights] =
         receive_and_run_backward({node::kept_weight(context, "gate_up"), node::kept_weight(context, "down"),
                                   node::kept_pointer<const ExpertCompletion>(context, "completion")},
-                                 *node::kept_pointer<TokenExchange>(context, "exchange"));
+                                 exchange);
     return {d_x, d_weights, {}};
   }
 };
@@ -261,8 +309,8 @@ struct Last : node::Function<Last> {
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     if (!context->saved_data["is_sent"].toBool()) {
       const auto saved = context->get_saved_variables();
-      send({saved[0], grads[0].contiguous(), saved[1], saved[2]},
-           *node::kept_pointer<TokenExchange>(context, "exchange"));
+      ExchangeOfNode exchange(*node::kept_pointer<TokenExchange>(context, "exchange"));
+      send({saved[0], grads[0].contiguous(), saved[1], saved[2]}, exchange);
     }
     return {at::empty({0}, grads[0].options()), {}};
   }

@@ -3,9 +3,8 @@
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
 #include "ops/adapters/low_rank_product.hpp"
-#include "ops/cpu/loss_rows.hpp"
-#include "ops/cpu/token_ids.hpp"
 #include "ops/matmul.hpp"
+#include "ops/processor.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -30,7 +29,7 @@ bool fits(std::int64_t tokens, const at::Tensor& weight) {
 }
 
 /// Of no logits.
-cpu::LogitSums empty_sums(const at::Tensor& hidden) {
+LogitSums empty_sums(const at::Tensor& hidden) {
   const std::int64_t tokens = hidden.size(0);
   const at::TensorOptions single = hidden.options().dtype(at::kFloat);
   return {at::full({tokens}, -HUGE_VAL, single), at::zeros({tokens}, single.dtype(at::kDouble)),
@@ -100,10 +99,10 @@ class TokenGroup {
   void loss(const at::Tensor& losses) {
     for (std::int64_t first = 0; first < vocabulary(); first += kTileWidth) {
       const at::Tensor logits = tile(first);
-      cpu::join_logits(logits, first, targets_, sums_);
+      on::join_logits(logits, first, targets_, sums_);
       if (keep_) kept_.push_back(logits);
     }
-    cpu::cross_entropies(sums_, targets_, losses);
+    on::cross_entropies(sums_, targets_, losses);
   }
 
   /// After loss(). What was not kept is computed anew.
@@ -113,7 +112,7 @@ class TokenGroup {
     const at::Tensor total = at::zeros(d_hidden.sizes(), d_hidden.options().dtype(at::kFloat));
     for (std::int64_t first = 0; first < vocabulary(); first += kTileWidth) {
       const at::Tensor logits = keep_ ? kept_[static_cast<std::size_t>(first / kTileWidth)] : tile(first);
-      cpu::logits_to_gradient(logits, first, targets_, sums_, scale);
+      on::logits_to_gradient(logits, first, targets_, sums_, scale);
       ops::matmul(total, logits, rows_from(w_.value, first), Into::kAdd);
       if (w_.grad.defined()) ops::matmul(rows_from(w_.grad, first), logits.t(), hidden_, into);
       if (change_) change_->take(logits, first);
@@ -134,14 +133,14 @@ class TokenGroup {
   at::Tensor hidden_;
   const Parameter& w_;
   at::Tensor targets_;
-  cpu::LogitSums sums_;
+  LogitSums sums_;
   bool keep_;
   std::optional<ChangedHead> change_{};
   std::vector<at::Tensor> kept_{};
 };
 
 void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
-  if (const auto bad = cpu::first_outside(targets, vocabulary, kNoTarget))
+  if (const auto bad = on::first_outside(targets, vocabulary, kNoTarget))
     fail(ExitCode::kBadData, "target token {} of the batch has id {}, but the model's vocabulary ends at {}",
          bad->place, bad->id, vocabulary - 1);
 }

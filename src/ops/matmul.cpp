@@ -1,13 +1,13 @@
 #include "ops/matmul.hpp"
 
-#include "ops/cpu/matmul.hpp"
+#include "ops/processor.hpp"
 
 namespace sluice::ops {
 
 void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
-  cpu::matmul(out, a, b, into);
+  on::matmul(out, a, b, into);
 }
 
-at::Tensor matmul(const at::Tensor& a, const at::Tensor& b) { return cpu::matmul(a, b); }
+at::Tensor matmul(const at::Tensor& a, const at::Tensor& b) { return on::matmul(a, b); }
 
 }  // namespace sluice::ops

@@ -1,8 +1,8 @@
 #include "ops/norm.hpp"
 
 #include "base/error.hpp"
-#include "ops/cpu/norm_rows.hpp"
 #include "ops/node.hpp"
+#include "ops/processor.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -16,7 +16,7 @@ struct Normalised {
 
 Normalised normalise(const at::Tensor& x, const Parameter& weight, double eps, NormWeight kind) {
   const Normalised out{at::empty_like(x), at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat))};
-  cpu::norm_rows(x, weight.value, eps, kind, out.rows, out.scales);
+  on::norm_rows(x, weight.value, eps, kind, out.rows, out.scales);
   return out;
 }
 
@@ -37,8 +37,8 @@ struct RmsNorm : node::Function<RmsNorm> {
     at::Tensor d_x = at::empty_like(saved[0]);
     const auto kind = static_cast<NormWeight>(context->saved_data["kind"].toInt());
     const Parameter weight = node::kept(context, "weight");
-    cpu::norm_rows_backward(saved[0], weight.value, kind, saved[1], d_y, d_x,
-                            weight.grad.defined() ? gradient_to_add_to(weight) : at::Tensor());
+    on::norm_rows_backward(saved[0], weight.value, kind, saved[1], d_y, d_x,
+                           weight.grad.defined() ? gradient_to_add_to(weight) : at::Tensor());
     return {d_x, {}, {}, {}};
   }
 };

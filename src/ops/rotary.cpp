@@ -1,8 +1,8 @@
 #include "ops/rotary.hpp"
 
 #include "base/error.hpp"
-#include "ops/cpu/rotary_rows.hpp"
 #include "ops/node.hpp"
+#include "ops/processor.hpp"
 #include "ops/runtime/compute_device.hpp"
 
 #include <ATen/ops/arange.h>
@@ -13,9 +13,9 @@
 namespace sluice::ops {
 namespace {
 
-at::Tensor rotate(const at::Tensor& x, const RotaryTable& table, cpu::Turn turn) {
+at::Tensor rotate(const at::Tensor& x, const RotaryTable& table, Turn turn) {
   at::Tensor y = at::empty_like(x);
-  cpu::rotate_heads(x, table, turn, y);
+  on::rotate_heads(x, table, turn, y);
   return y;
 }
 
@@ -23,12 +23,12 @@ struct Rotary : node::Function<Rotary> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const RotaryTable& table) {
     context->saved_data["cos"] = table.cos;
     context->saved_data["sin"] = table.sin;
-    return rotate(x, table, cpu::Turn::kForward);
+    return rotate(x, table, Turn::kForward);
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const RotaryTable table{context->saved_data["cos"].toTensor(), context->saved_data["sin"].toTensor()};
-    return {rotate(grads[0].contiguous(), table, cpu::Turn::kBack), {}};
+    return {rotate(grads[0].contiguous(), table, Turn::kBack), {}};
   }
 };
 
@@ -44,7 +44,7 @@ at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table) {
   SLUICE_ASSERT(x.dim() == 4 && x.size(1) <= table.cos.size(0) && x.size(3) >= 2 * table.cos.size(1),
                 "a rotary table of {} positions and {} angles for {} positions and heads of {}",
                 table.cos.size(0), table.cos.size(1), x.size(1), x.size(3));
-  if (!node::wants_graph(x)) return rotate(x.contiguous(), table, cpu::Turn::kForward);
+  if (!node::wants_graph(x)) return rotate(x.contiguous(), table, Turn::kForward);
   return Rotary::apply(x.contiguous(), table);
 }
 

@@ -2,9 +2,9 @@
 
 #include "base/error.hpp"
 #include "ops/adapters/low_rank_product.hpp"
-#include "ops/cpu/router_rows.hpp"
 #include "ops/matmul.hpp"
 #include "ops/node.hpp"
+#include "ops/processor.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -95,9 +95,9 @@ struct Weights : node::Function<Weights> {
     const at::Tensor &x = saved[0], &chosen = saved[1], &probabilities = saved[2], &weights = saved[3];
     const std::int64_t terms = x.scalar_type() == at::kBFloat16 ? 2 : 1;
     const at::Tensor d_logits = at::empty({x.size(0), terms * probabilities.size(1)}, x.options());
-    cpu::router_rows_backward(probabilities, chosen, weights, context->saved_data["normalize"].toBool(),
-                              grads[0].contiguous(), context->saved_data["probability_grad"].toTensor(),
-                              context->saved_data["counted"].toTensor(), d_logits);
+    on::router_rows_backward(probabilities, chosen, weights, context->saved_data["normalize"].toBool(),
+                             grads[0].contiguous(), context->saved_data["probability_grad"].toTensor(),
+                             context->saved_data["counted"].toTensor(), d_logits);
     return {products_backward(x, node::kept_weight(context, "w"), d_logits), {}};
   }
 };
@@ -115,8 +115,8 @@ Routing decide(const at::Tensor& x, const Weight& w, const RouterOptions& option
   const std::array<std::int64_t, 2> choices{x.size(0), options.experts_per_token};
   routing.experts = chosen.defined() ? chosen : at::empty(choices, x.options().dtype(at::kLong));
   routing.weights = at::empty(choices, routing.probabilities.options());
-  cpu::router_rows(routing.probabilities, chosen.defined() ? cpu::Choice::kRepeat : cpu::Choice::kMake,
-                   options.normalize_weights, routing.experts, routing.weights);
+  on::router_rows(routing.probabilities, chosen.defined() ? Choice::kRepeat : Choice::kMake,
+                  options.normalize_weights, routing.experts, routing.weights);
   return routing;
 }
 

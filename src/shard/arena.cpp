@@ -8,7 +8,7 @@ ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string
       dtype_(dtype),
       units_(units),
       block_(allocate(
-          MemoryKind::kPrivate,
+          compute_memory(),
           (units == Units::kAll ? plan.arena_elements(rank) : plan.trained_elements(rank)) * size_of(dtype),
           purpose)) {}
 

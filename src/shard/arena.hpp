@@ -16,7 +16,8 @@ class ShardArena {
  public:
   enum class Units : bool { kAll, kTrained };
 
-  /// `plan` must outlive the arena. `purpose` names it in error messages ("weights").
+  /// In compute_memory(), where host code reads and writes by device/copy.hpp. `plan` must outlive the arena. `purpose`
+  /// names it in error messages ("weights").
   ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose,
              Units units = Units::kAll);
 

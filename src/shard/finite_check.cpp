@@ -3,6 +3,7 @@
 #include "base/byte_stream.hpp"
 #include "base/error.hpp"
 #include "comm/position.hpp"
+#include "device/copy.hpp"
 
 #include <algorithm>
 #include <array>
@@ -41,6 +42,18 @@ std::int64_t first_bad(const std::byte* data, std::int64_t count, DType dtype) {
                                   : first_bad<std::uint16_t>(data, count);
 }
 
+/// The same, wherever the numbers are.
+std::int64_t first_bad_of_any(const std::byte* data, std::int64_t count, DType dtype) {
+  if (!is_on_device(data)) return first_bad(data, count, dtype);
+  constexpr std::int64_t kCopied = 1 << 20;
+  for (std::int64_t begin = 0; begin < count; begin += kCopied) {
+    const std::int64_t piece = std::min(kCopied, count - begin);
+    const HostBytes here(data + begin * size_of(dtype), piece * size_of(dtype));
+    if (const std::int64_t bad = first_bad(here.data(), piece, dtype); bad >= 0) return begin + bad;
+  }
+  return -1;
+}
+
 }  // namespace
 
 NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manifest, int unit, Range elements,
@@ -54,7 +67,7 @@ NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manife
       const std::int64_t end = std::min(block_begin + placement.block_elements, elements.end);
       if (begin >= end) continue;
       const std::int64_t bad =
-          first_bad(data + (begin - elements.begin) * size_of(dtype), end - begin, dtype);
+          first_bad_of_any(data + (begin - elements.begin) * size_of(dtype), end - begin, dtype);
       const std::int64_t place = (order == UnitOrder::kForward ? unit : -unit) * kMostElements + begin + bad;
       if (bad < 0 || (first.found() && first.place < place)) continue;
       const std::string& name = manifest[placement.tensor].name;

@@ -2,6 +2,7 @@
 
 #include "base/random.hpp"
 #include "comm/position.hpp"
+#include "device/copy.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -35,8 +36,9 @@ class ShardFiller {
     for (std::int64_t done = 0; done < run.count;) {
       const std::int64_t count = std::min(kPieceElements, run.count - done);
       source_(tensor, run.tensor_begin + done, count, values_.data());
-      convert_elements(values_.data(), DType::kFloat32, out + done * size_of(arena_.dtype()), arena_.dtype(),
-                       count);
+      HostDraft target(out + done * size_of(arena_.dtype()), count * size_of(arena_.dtype()));
+      convert_elements(values_.data(), DType::kFloat32, target.data(), arena_.dtype(), count);
+      target.save();
       done += count;
     }
   }

@@ -1,5 +1,6 @@
 #include "shard/offloaded_units.hpp"
 
+#include "base/error.hpp"
 #include "base/round.hpp"
 
 #include <algorithm>
@@ -12,6 +13,8 @@ OffloadedUnits::OffloadedUnits(const ShardArena& weights, const OffloadPlan& pla
     : plan_(plan),
       regions_(plan.units.size()),
       file_(directory, plan.file_bytes(), weights.rank(), limit_seconds) {
+  if (compute_memory() == MemoryKind::kDevice)
+    fail(ExitCode::kBadConfig, "memory.offload: a device's memory has no pages that could lie on a disk");
   file_.set_budget(plan.buffer_bytes);
   for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
     if (!plan.units[unit].weights) continue;
@@ -61,7 +64,7 @@ void OffloadedUnits::leave(const Stage& stage) {
     const Regions& regions = regions_[static_cast<std::size_t>(unit)];
     // The last one of a pass is the first of the next, but for the pass that a second one backward follows.
     const bool keep = pass_ != Pass::kNorm && next_after(unit) < 0;
-    if (regions.weights >= 0) 
+    if (regions.weights >= 0)
       file_.release(regions.weights, pass_ == Pass::kUpdate && regions.is_trained, keep);
     if (uses_state(regions)) file_.release(regions.state, /*is_dirty=*/true, /*keep=*/false);
   }

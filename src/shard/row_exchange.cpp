@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/range.hpp"
+#include "device/copy.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -21,6 +22,16 @@ std::vector<Numbers> gather_lists(Communicator& comm, const Numbers& own) {
     std::copy_n(list.data(), list.size(), reinterpret_cast<char*>(numbers.data()));
   }
   return lists;
+}
+
+/// sum += part, of which `part` is in main memory.
+void add_row(float* sum, const float* part, std::int64_t width) {
+  const std::int64_t bytes = width * static_cast<std::int64_t>(sizeof(float));
+  const HostBytes before(reinterpret_cast<const std::byte*>(sum), bytes);
+  HostDraft after(reinterpret_cast<std::byte*>(sum), bytes);
+  const auto* const old = reinterpret_cast<const float*>(before.data());
+  std::transform(old, old + width, part, reinterpret_cast<float*>(after.data()), std::plus<>());
+  after.save();
 }
 
 }  // namespace
@@ -66,17 +77,23 @@ void RowExchange::fetch(const std::byte* shard, std::byte* table, std::int64_t e
   const Numbers sent = times(rows_here.by_each, row_bytes), received = times(rows_here.of_each, row_bytes);
   std::vector<std::byte> packed(static_cast<std::size_t>(sum(sent)));
   std::vector<std::byte> arrived(static_cast<std::size_t>(sum(received)));
+  std::vector<CopiedRange> copies;
   std::byte* next = packed.data();
   for (const Rows& rows : rows_)
-    for (const std::int64_t row : owned_by(rank_, rows))
-      next = std::copy_n(shard + (row - cuts_[rank_]) * row_bytes, row_bytes, next);
+    for (const std::int64_t row : owned_by(rank_, rows)) {
+      copies.push_back({next, shard + (row - cuts_[rank_]) * row_bytes, row_bytes});
+      next += row_bytes;
+    }
+  copy_ranges(copies);
   comm_->all_to_all(packed.data(), sent, arrived.data(), received).wait();
+  copies.clear();
   const std::byte* from = arrived.data();
   for (std::size_t owner = 0; owner < rows_.size(); ++owner)
     for (const std::int64_t row : owned_by(owner, rows())) {
-      std::copy_n(from, row_bytes, table + row * row_bytes);
+      copies.push_back({table + row * row_bytes, from, row_bytes});
       from += row_bytes;
     }
+  copy_ranges(copies);
 }
 
 void RowExchange::add_to(float* shard, float* gradients) const {
@@ -85,11 +102,13 @@ void RowExchange::add_to(float* shard, float* gradients) const {
   float* next = gradients + std::ssize(rows()) * width_;
   comm_->all_to_all(gradients, times(rows_here.of_each, row_bytes), next, times(rows_here.by_each, row_bytes))
       .wait();
+  const std::int64_t arrived_bytes = sum(rows_here.by_each) * row_bytes;
+  const HostBytes arrived(reinterpret_cast<const std::byte*>(next), arrived_bytes);
+  const auto* part = reinterpret_cast<const float*>(arrived.data());
   for (const Rows& rows : rows_)
     for (const std::int64_t row : owned_by(rank_, rows)) {
-      float* const sum = shard + (row - cuts_[rank_]) * width_;
-      std::transform(sum, sum + width_, next, sum, std::plus<>());
-      next += width_;
+      add_row(shard + (row - cuts_[rank_]) * width_, part, width_);
+      part += width_;
     }
 }
 

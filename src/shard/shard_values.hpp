@@ -1,6 +1,7 @@
 // A rank's numbers at the places of its arena, in whatever form they are kept.
 #pragma once
 
+#include "device/copy.hpp"
 #include "shard/arena.hpp"
 
 #include <cstddef>
@@ -23,7 +24,7 @@ class ShardValues {
   /// Writes the `count` elements from the arena's `begin`-th on as `dtype`, rounded to nearest. They belong to one
   /// tensor, of fused experts to one expert.
   virtual void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const = 0;
-  /// Where the elements from `begin` on lie in that type already; null if they do not.
+  /// Where the elements from `begin` on lie in main memory in that type already; null if they do not.
   [[nodiscard]] virtual const std::byte* find(std::int64_t begin, DType dtype) const = 0;
 
  protected:
@@ -41,10 +42,11 @@ class ArenaValues final : public ShardValues {
   [[nodiscard]] DType dtype() const override { return arena_.dtype(); }
   [[nodiscard]] bool holds(int unit) const override { return arena_.holds(unit); }
   void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override {
-    convert_elements(element(begin), arena_.dtype(), out, dtype, count);
+    const HostBytes here(element(begin), count * size_of(arena_.dtype()));
+    convert_elements(here.data(), arena_.dtype(), out, dtype, count);
   }
   [[nodiscard]] const std::byte* find(std::int64_t begin, DType dtype) const override {
-    return dtype == arena_.dtype() ? element(begin) : nullptr;
+    return dtype == arena_.dtype() && !is_on_device(arena_.data()) ? element(begin) : nullptr;
   }
 
  private:

@@ -5,8 +5,6 @@
 #include "ops/buffers/gradients.hpp"
 #include "ops/runtime/compute_device.hpp"
 
-#include <ATen/ops/from_blob.h>
-
 #include <utility>
 
 namespace sluice {
@@ -97,7 +95,7 @@ at::Tensor GradientReducer::open_rows(const Stage& stage, const RowExchange& row
   open_ = room_.take(received_bytes(stage));
   const std::int64_t count = std::ssize(rows.rows());
   ops::clear(floats(open_.data()), count * rows.width());
-  return at::from_blob(open_.data(), {count, rows.width()}, ops::compute_options(at::kFloat));
+  return ops::tensor_over(open_.data(), {count, rows.width()}, at::kFloat);
 }
 
 void GradientReducer::reduce(const Stage& stage) {

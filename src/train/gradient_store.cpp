@@ -16,9 +16,9 @@ GradientStore::GradientStore(const ShardPlan& plan, const StagePlan& stages, int
   if (mode != GradientMode::kRelease)
     shards_.emplace(plan, rank, mode == GradientMode::kFloat32 ? DType::kFloat32 : DType::kBFloat16,
                     "gradient shards", ShardArena::Units::kTrained);
-  dense_ = allocate(MemoryKind::kPrivate, memory.dense, "gradients of a stage");
-  experts_ = allocate(MemoryKind::kPrivate, memory.experts, "gradients of experts");
-  kept_ = allocate(MemoryKind::kPrivate, memory.kept, "gradients of the tied embedding");
+  dense_ = allocate(compute_memory(), memory.dense, "gradients of a stage");
+  experts_ = allocate(compute_memory(), memory.experts, "gradients of experts");
+  kept_ = allocate(compute_memory(), memory.kept, "gradients of the tied embedding");
 }
 
 float* GradientStore::sums(int unit) const {

@@ -26,7 +26,7 @@ Optimizer::Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, Sh
       offload_(offload),
       options_(options),
       layout_(manifest, weights.plan(), weights.rank(), options.mode, weights.dtype()),
-      state_(allocate(MemoryKind::kPrivate, layout_.bytes(), "optimizer state")),
+      state_(allocate(compute_memory(), layout_.bytes(), "optimizer state")),
       streams_(make_streams(manifest, options.seed)) {
   if (offload_ == nullptr) return;
   std::vector<Range> units;

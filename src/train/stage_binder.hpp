@@ -1,6 +1,7 @@
 // Gathers a stage's units and binds them to the parameter views, for every pass over the layers.
 #pragma once
 
+#include "comm/staged_communicator.hpp"
 #include "decoder/parameter_views.hpp"
 #include "model/model_config.hpp"
 #include "ops/runtime/progress_hook.hpp"
@@ -10,6 +11,7 @@
 #include "train/expert_exchange.hpp"
 #include "train/phase_timer.hpp"
 
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -65,6 +67,8 @@ class StageBinder {
 
  private:
   Communicator& comm_;
+  std::unique_ptr<StagedCommunicator>
+      staged_;  ///< where the device's memory is out of the communicator's reach
   const ShardArena& weights_;
   const ShardPlan& plan_;
   RankMesh mesh_;

@@ -5,11 +5,11 @@
 #include "ops/buffers/gradients.hpp"
 #include "ops/embedding.hpp"
 #include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/graph_gradient.hpp"
 #include "train/load_balancing.hpp"
 
 #include <ATen/ops/isfinite.h>
 #include <fmt/format.h>
-#include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -26,11 +26,6 @@ namespace {
 /// Of trained units.
 double sum_of_squares(const ShardArena& shards) {
   return ops::sum_of_squares(shards.data(), shards.dtype(), shards.plan().trained_elements(shards.rank()));
-}
-
-at::Tensor gradient(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output,
-                    bool keep_graph = false) {
-  return torch::autograd::grad({output}, {input}, {d_output}, keep_graph).front();
 }
 
 [[noreturn]] void fail_numerics(std::int64_t number, const std::string& found) {
@@ -390,7 +385,7 @@ void Trainer::backward_layer(int index, Pass& pass, bool last) {
   dropout_.first_token = pass.first_token;
   LayerPass& kept = pass.layers[static_cast<std::size_t>(index)];
   LayerPass layer = last ? std::exchange(kept, {}) : kept;
-  pass.hidden = layer.output.defined() ? gradient(layer.output, layer.input, pass.hidden, !last)
+  pass.hidden = layer.output.defined() ? ops::graph_gradient(layer.output, layer.input, pass.hidden, !last)
                                        : recompute_backward(index, pass, layer);
 }
 
@@ -408,9 +403,9 @@ at::Tensor Trainer::recompute_backward(int index, const Pass& pass, LayerPass& l
   // While the tokens and their gradients travel; without them a half's graph at a time is enough.
   const bool is_moe = decoder_.config().layers[static_cast<std::size_t>(index)] == MlpKind::kMoe;
   if (!first_half.defined() && is_moe && binder_.exchange().travels()) first_half = mix(ops::Purpose::kGraph);
-  const at::Tensor d_mixed = gradient(output, mixed, pass.hidden);
+  const at::Tensor d_mixed = ops::graph_gradient(output, mixed, pass.hidden);
   if (!first_half.defined()) first_half = mix(ops::Purpose::kGraph);
-  return gradient(first_half, input, d_mixed);
+  return ops::graph_gradient(first_half, input, d_mixed);
 }
 
 void Trainer::finish_metrics(StepMetrics& metrics) {

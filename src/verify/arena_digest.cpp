@@ -1,6 +1,7 @@
 #include "verify/arena_digest.hpp"
 
 #include "base/byte_stream.hpp"
+#include "device/copy.hpp"
 #include "verify/tensor_digest.hpp"
 
 #include <fmt/format.h>
@@ -51,7 +52,9 @@ class ArenaDigester {
     TensorDigester digester(part.count * size);
     for (std::int64_t at = begin; at < end; at += kSliceElements) {
       const std::int64_t count = std::min(kSliceElements, end - at);
-      const std::byte* data = as_compared(unit + (at - owned.begin) * size_of(weights_.dtype()), count, part);
+      const std::int64_t weight_bytes = size_of(weights_.dtype());
+      const HostBytes here(unit + (at - owned.begin) * weight_bytes, count * weight_bytes);
+      const std::byte* data = as_compared(here.data(), count, part);
       digester.add((at - part.begin) * size, {data, static_cast<std::size_t>(count * size)});
     }
     part.in_arena += digester.sum();

@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-SIDE = ["config", "device", "comm", "io", "ops"]  # each stands on base alone
+SIDE = ["config", "device", "comm", "io", "ops"]  # each stands on base alone, comm and ops on device too
 BELOW_WEIGHTS = ["model", "shard", "manifest", "io", "comm", "device", "base"]
 BELOW_EXPORT = ["weights", *BELOW_WEIGHTS]
 BELOW_TRAIN = ["adapter", "load", "export", "verify", "metrics", "decoder", "plan", "corpus", "data", "text", "weights", "model", "shard", "manifest",
@@ -18,9 +18,9 @@ ALLOWED = {
     "base": [],
     "config": ["base"],
     "device": ["base"],
-    "comm": ["base"],
+    "comm": ["device", "base"],
     "io": ["base"],
-    "ops": ["base"],
+    "ops": ["device", "base"],
     "manifest": ["base"],
     "shard": ["manifest", "device", "comm", "io", "base"],
     "model": ["shard", "manifest", "comm", "io", "base"],
@@ -48,7 +48,7 @@ FOREIGN = [
     ("toml++", re.compile(r"toml\+\+/|toml\.hpp$"), {"config"}),
     ("MPI", re.compile(r"mpi\.h$|mpi-ext\.h$"), {"comm"}),
     ("NCCL", re.compile(r"nccl"), {"comm"}),
-    ("CUDA", re.compile(r"cuda|cublas|driver_types\.h$"), {"device", "comm"}),
+    ("CUDA", re.compile(r"cuda|cublas|driver_types\.h$"), {"device", "comm", "ops"}),
     ("HDF5", re.compile(r"hdf5|H5\w+\.h"), {"io"}),
     ("pcre2", re.compile(r"pcre2"), {"text"}),
     ("LibTorch", re.compile(r"(torch|ATen|c10|caffe2)/"), {"ops", "decoder", "train", "generate", "jobs"}),
@@ -57,10 +57,10 @@ FOREIGN = [
 PRINTING = re.compile(r"\bstd::(cout|cerr|clog|print|println)\b|\b(?:v?f?printf|f?puts|putchar)\s*\(|\bfmt::print(ln)?\b")
 MAY_PRINT = {"job", "jobs"}
 
-# A processor's folder, the folders that may include its headers, and what only its files may do: read elements of tensors
+# A processor's folder or the header that chooses one, the folders that may include them, and what only its files may do: read elements of tensors
 # and share loops among threads.
-PROCESSORS = ("ops/cpu/",)
-KNOW_PROCESSORS = ("src/ops/", "tests/ops/", "tools/bench/")
+PROCESSORS = ("ops/cpu/", "ops/device/", "ops/processor.hpp")
+KNOW_PROCESSORS = ("src/ops/", "tests/ops/", "tests/other_device/", "tools/bench/")
 LOOPING = re.compile(r"\bdata_ptr<|\bparallel_for\b")
 
 # Newer versions of fmt do not bring it with <fmt/format.h>.

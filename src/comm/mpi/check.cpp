@@ -8,6 +8,7 @@
 #include <array>
 #include <exception>
 #include <string>
+#include <thread>
 
 namespace sluice {
 namespace {
@@ -21,7 +22,14 @@ std::string error_text(int code) {
 
 }  // namespace
 
+void require_mpi_thread(std::string_view call) {
+  static const std::thread::id first = std::this_thread::get_id();
+  SLUICE_ASSERT(std::this_thread::get_id() == first, "{} on another thread than the one that started MPI",
+                call);
+}
+
 void check_mpi(int code, std::string_view call) {
+  require_mpi_thread(call);
   if (code != MPI_SUCCESS) fail(ExitCode::kInternal, "{} failed: {}", call, error_text(code));
 }
 

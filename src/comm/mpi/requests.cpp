@@ -24,6 +24,7 @@ void for_each_message(std::int64_t bytes, std::int64_t limit_bytes, Start start)
 }  // namespace
 
 void MpiRequests::send(const void* data, std::int64_t bytes, int to, int tag) {
+  require_mpi_thread("MPI_Isend");
   for_each_message(bytes, message_limit_bytes_, [&](std::int64_t offset, int count) {
     Request& request = requests_.emplace_back(Request{MPI_REQUEST_NULL, to, -1});
     const auto* begin = static_cast<const std::byte*>(data) + offset;
@@ -32,6 +33,7 @@ void MpiRequests::send(const void* data, std::int64_t bytes, int to, int tag) {
 }
 
 void MpiRequests::receive(void* data, std::int64_t bytes, int from, int tag) {
+  require_mpi_thread("MPI_Irecv");
   for_each_message(bytes, message_limit_bytes_, [&](std::int64_t offset, int count) {
     Request& request = requests_.emplace_back(Request{MPI_REQUEST_NULL, from, count});
     auto* begin = static_cast<std::byte*>(data) + offset;

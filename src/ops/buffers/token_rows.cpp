@@ -1,23 +1,23 @@
 #include "ops/buffers/token_rows.hpp"
 
-#include "ops/cpu/token_rows.hpp"
+#include "ops/processor.hpp"
 
 namespace sluice::ops {
 
 at::Tensor take_rows(const at::Tensor& x, const std::vector<std::int32_t>& tokens) {
-  return cpu::take_rows(x, tokens);
+  return on::take_rows(x, tokens);
 }
 
-void round_rows(const at::Tensor& sums, const at::Tensor& out) { cpu::round_rows(sums, out); }
+void round_rows(const at::Tensor& sums, const at::Tensor& out) { on::round_rows(sums, out); }
 
 at::Tensor sum_of_parts(const at::Tensor& rows, const std::vector<std::int32_t>& tokens,
                         std::int64_t token_count) {
-  return cpu::sum_of_parts(rows, tokens, token_count);
+  return on::sum_of_parts(rows, tokens, token_count);
 }
 
 TokenLists list_tokens(const at::Tensor& chosen, std::span<const std::uint32_t> list_of_expert,
                        std::int64_t lists) {
-  return cpu::list_tokens(chosen, list_of_expert, lists);
+  return on::list_tokens(chosen, list_of_expert, lists);
 }
 
 }  // namespace sluice::ops

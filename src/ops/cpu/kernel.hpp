@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/round.hpp"
+#include "ops/arithmetic/element.hpp"
 #include "ops/runtime/torch_version.hpp"
 
 #include <ATen/Parallel.h>
@@ -22,10 +23,6 @@
 #else
 #define SLUICE_VECTOR_CLONES
 #endif
-
-// For what loops do with their elements. A call would keep a loop from becoming vector code, and would compute
-// without the instructions that the function around it was compiled for.
-#define SLUICE_ELEMENT __attribute__((always_inline)) inline
 
 namespace sluice::ops::cpu::kernel {
 

@@ -3,18 +3,11 @@
 // none. Internal to src/ops.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include "ops/processor_types.hpp"
 
 #include <cstdint>
 
 namespace sluice::ops::cpu {
-
-/// What is known of each token's logits after some tiles of the vocabulary.
-struct LogitSums {
-  at::Tensor largest;       ///< [T] float32; begins at -infinity
-  at::Tensor exponentials;  ///< [T] float64: sum of e^(logit - largest); begins at 0
-  at::Tensor target;        ///< [T] float32: logit of the target; begins at 0
-};
 
 /// Joins a tile of logits into the sums.
 void join_logits(const at::Tensor& logits, std::int64_t first, const at::Tensor& targets,

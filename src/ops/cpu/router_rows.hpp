@@ -1,11 +1,9 @@
 // The router's loops over tokens: from logits to weights, and back. Internal to src/ops.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include "ops/processor_types.hpp"
 
 namespace sluice::ops::cpu {
-
-enum class Choice : bool { kMake, kRepeat };
 
 /// Turns logits [T, E] float32 into their softmax, in place. chosen [T, k] int64 = the k largest of each row,
 /// best first, of equal ones the lower index, unless they are there already; what is not a number comes after

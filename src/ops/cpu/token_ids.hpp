@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/documents.hpp"
+#include "ops/processor_types.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -9,11 +10,6 @@
 #include <vector>
 
 namespace sluice::ops::cpu {
-
-/// An id, and where it stands among others.
-struct PlacedId {
-  std::int64_t place, id;
-};
 
 /// The first of `ids` that is outside [0, end) and not `exempt`.
 [[nodiscard]] std::optional<PlacedId> first_outside(const at::Tensor& ids, std::int64_t end,

@@ -5,12 +5,17 @@
 
 namespace sluice::ops {
 
-/// The device whose memory holds weights, activations, gradients and the optimizer's state: main memory.
-[[nodiscard]] inline at::Device compute_device() { return at::kCPU; }
+/// The device whose memory holds weights, activations, gradients and the optimizer's state: that of compute_memory().
+[[nodiscard]] at::Device compute_device();
+
+[[nodiscard]] inline bool computes_on_cpu() { return compute_device().is_cpu(); }
 
 /// Of tensors of `dtype` there.
 [[nodiscard]] inline at::TensorOptions compute_options(at::ScalarType dtype) {
   return at::TensorOptions(compute_device()).dtype(dtype);
 }
+
+/// A dense tensor over memory there, which belongs to someone else.
+[[nodiscard]] at::Tensor tensor_over(void* data, at::IntArrayRef sizes, at::ScalarType dtype);
 
 }  // namespace sluice::ops

@@ -6,6 +6,7 @@
 #include "ops/cpu/matmul.hpp"
 #include "ops/cpu/tensor_heap.hpp"
 #include "ops/matmul.hpp"
+#include "ops/runtime/compute_device.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/ones.h>
@@ -66,7 +67,7 @@ void start_library(int threads) {
   set_thread_count(threads);
   const c10::AutoGradMode no_grad(false);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const at::Tensor a = at::ones({64, 64}, type);
+    const at::Tensor a = at::ones({64, 64}, compute_options(type));
     SLUICE_ASSERT(ops::matmul(a, a)[0][0].item<float>() == 64.0f, "a product of ones is wrong");
   }
 }
@@ -81,11 +82,13 @@ double product_rate(DType dtype) {
   constexpr std::int64_t kSize = 1024;
   constexpr int kProducts = 5;
   const c10::AutoGradMode no_grad(false);
-  const at::Tensor a = at::ones({kSize, kSize}, dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16);
+  const at::Tensor a =
+      at::ones({kSize, kSize}, compute_options(dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16));
   const at::Tensor out = at::ones_like(a);
   ops::matmul(out, a, a);  // does not count: it compiles what it needs
   const Stopwatch watch;
   for (int i = 0; i < kProducts; ++i) ops::matmul(out, a, a);
+  static_cast<void>(out[0][0].item<float>());  // a device may not have begun
   return kProducts * 2 * std::pow(static_cast<double>(kSize), 3) / watch.seconds();
 }
 

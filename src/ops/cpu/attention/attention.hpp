@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/documents.hpp"
+#include "ops/processor_types.hpp"
 
 #include <cstdint>
 
@@ -14,11 +15,6 @@ namespace sluice::ops::cpu {
 void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
                const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
                std::int64_t first_query = 0);
-
-/// Where the gradients of q, k and v go, dense and of their shapes and dtype.
-struct AttentionGradients {
-  at::Tensor q, k, v;
-};
 
 /// From the gradient of out, and what attention() made.
 void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,

@@ -1,6 +1,7 @@
 // Weights with what more of them is kept, as float32, a few at a time.
 #pragma once
 
+#include "ops/arithmetic/element.hpp"
 #include "ops/buffers/optimizer.hpp"
 #include "ops/cpu/optimizer/formats.hpp"
 
@@ -8,14 +9,7 @@
 
 namespace sluice::ops::cpu::optimizer {
 
-template <class T>
-T* at_element(std::byte* data, std::int64_t element) {
-  return reinterpret_cast<T*>(data) + element;
-}
-template <class T>
-const T* at_element(const std::byte* data, std::int64_t element) {
-  return reinterpret_cast<const T*>(data) + element;
-}
+using arithmetic::at_element;
 
 /// Up to kChunk master weights as float32: where they lie, or in a buffer that save() rounds and writes back.
 class OpenWeights {

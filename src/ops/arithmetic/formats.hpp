@@ -1,9 +1,10 @@
-// The loops of formats.hpp, compiled into their callers: one after the other over a few elements, the
-// processor begins the next while the divisions and roots of the last are under way.
+// Numbers of an optimizer's state as float32 and back, in the formats that ops/cpu/optimizer/formats.hpp describes.
+// Compiled into their callers: one after the other over a few elements, a processor begins the next while the
+// divisions and roots of the last are under way.
 #pragma once
 
-#include "ops/cpu/kernel.hpp"
-#include "ops/cpu/optimizer/formats.hpp"
+#include "base/optimizer_mode.hpp"
+#include "ops/arithmetic/element.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +12,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace sluice::ops::cpu::optimizer::loops {
+namespace sluice::ops::arithmetic {
 
 SLUICE_ELEMENT std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 SLUICE_ELEMENT float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -186,4 +187,4 @@ SLUICE_ELEMENT void write_root_codes(const float* from, std::int64_t n, std::uin
       });
 }
 
-}  // namespace sluice::ops::cpu::optimizer::loops
+}  // namespace sluice::ops::arithmetic

@@ -1,22 +1,19 @@
 // The numbers of a few elements as float32, read and written in the loop that computes with them.
 #pragma once
 
+#include "ops/arithmetic/element.hpp"
+#include "ops/arithmetic/formats.hpp"
 #include "ops/buffers/optimizer.hpp"
-#include "ops/cpu/kernel.hpp"
-#include "ops/cpu/optimizer/format_loops.hpp"
-#include "ops/cpu/optimizer/weights.hpp"
 
 #include <array>
 #include <cstdint>
 
-namespace sluice::ops::cpu::optimizer {
+namespace sluice::ops::arithmetic {
 
-/// Elements that are read, computed and written before the next: few, so that a processor does two blocks at once
-/// and sees all arrays go on, and whole blocks of scales.
-inline constexpr std::int64_t kBlock = 2 * kStateBlock;
-
-/// Elements [offset, offset + count) of a run, count <= kBlock: where they lie, or converted into buffers of the
-/// object's own, which save() writes back. All of it is compiled into its caller, for the caller's processor.
+/// Elements [offset, offset + count) of a run, count <= kMost: where they lie, or converted into buffers of the
+/// object's own, which save() writes back. All of it is compiled into its caller, for the caller's processor. With 8-bit
+/// state they begin and end where scales do, or with the run.
+template <std::int64_t kMost>
 class OpenBlock {
  public:
   SLUICE_ELEMENT OpenBlock(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
@@ -40,16 +37,16 @@ class OpenBlock {
 
   SLUICE_ELEMENT void save() {
     find_scales();
-    alignas(64) std::array<std::uint32_t, kBlock> draws;
+    alignas(64) std::array<std::uint32_t, kMost> draws;
     if (weights_draw() || (has_second_ && formats_.state == StateFormat::kBFloat16))
-      loops::draw(run_.draws, run_.begin + offset_, count_, draws.data());
+      arithmetic::draw(run_.draws, run_.begin + offset_, count_, draws.data());
     save_weights(draws.data());
     save_first();
     if (has_second_) save_second(draws.data());
   }
 
  private:
-  using Buffer = std::array<float, kBlock>;
+  using Buffer = std::array<float, kMost>;
 
   [[nodiscard]] SLUICE_ELEMENT bool weights_draw() const {
     return formats_.weights == DType::kBFloat16 && formats_.master != MasterFormat::kFloat32;
@@ -66,11 +63,11 @@ class OpenBlock {
     const auto* rounded = here<std::uint16_t>(run_.weights);
     switch (formats_.master) {
       case MasterFormat::kFloat32:
-        return loops::read_master32(rounded, here<std::int16_t>(run_.master), count_, weights_);
+        return arithmetic::read_master32(rounded, here<std::int16_t>(run_.master), count_, weights_);
       case MasterFormat::k24Bit:
-        return loops::read_master24(rounded, here<std::int8_t>(run_.master), count_, weights_);
+        return arithmetic::read_master24(rounded, here<std::int8_t>(run_.master), count_, weights_);
       case MasterFormat::kNone:
-        return loops::read_bfloat16(rounded, count_, weights_);
+        return arithmetic::read_bfloat16(rounded, count_, weights_);
     }
   }
   SLUICE_ELEMENT void save_weights(const std::uint32_t* draws) {
@@ -78,11 +75,11 @@ class OpenBlock {
     auto* rounded = here<std::uint16_t>(run_.weights);
     switch (formats_.master) {
       case MasterFormat::kFloat32:
-        return loops::write_master32(weights_, count_, rounded, here<std::int16_t>(run_.master));
+        return arithmetic::write_master32(weights_, count_, rounded, here<std::int16_t>(run_.master));
       case MasterFormat::k24Bit:
-        return loops::write_master24(weights_, draws, count_, rounded, here<std::int8_t>(run_.master));
+        return arithmetic::write_master24(weights_, draws, count_, rounded, here<std::int8_t>(run_.master));
       case MasterFormat::kNone:
-        return loops::write_weights_stochastically(weights_, draws, count_, rounded);
+        return arithmetic::write_weights_stochastically(weights_, draws, count_, rounded);
     }
   }
 
@@ -91,42 +88,44 @@ class OpenBlock {
     if (formats_.gradient == DType::kFloat32)
       gradient_ = at_element<float>(run_.gradient, offset_);
     else
-      loops::read_bfloat16(at_element<std::uint16_t>(run_.gradient, offset_), count_,
-                           gradient_buffer_.data());
+      arithmetic::read_bfloat16(at_element<std::uint16_t>(run_.gradient, offset_), count_,
+                                gradient_buffer_.data());
   }
 
   SLUICE_ELEMENT void open_first() {
     first_ = formats_.state == StateFormat::kFloat32 ? here<float>(run_.first) : first_buffer_.data();
     if (formats_.state == StateFormat::kBFloat16)
-      loops::read_bfloat16(here<std::uint16_t>(run_.first), count_, first_);
+      arithmetic::read_bfloat16(here<std::uint16_t>(run_.first), count_, first_);
     else if (formats_.state == StateFormat::kInt8)
-      loops::read_first_codes(here<std::int8_t>(run_.first), scales(run_.first_scales), count_, first_);
+      arithmetic::read_first_codes(here<std::int8_t>(run_.first), scales(run_.first_scales), count_, first_);
   }
   /// Before anything is written: each is the end of a chain of comparisons, which need not be waited for.
   SLUICE_ELEMENT void find_scales() {
     if (formats_.state != StateFormat::kInt8) return;
-    loops::find_scales(first_, count_, scales(run_.first_scales));
-    if (has_second_) loops::find_scales(second_, count_, scales(run_.second_scales));
+    arithmetic::find_scales(first_, count_, scales(run_.first_scales));
+    if (has_second_) arithmetic::find_scales(second_, count_, scales(run_.second_scales));
   }
   SLUICE_ELEMENT void save_first() {
     if (formats_.state == StateFormat::kBFloat16)
-      loops::write_bfloat16(first_, count_, here<std::uint16_t>(run_.first));
+      arithmetic::write_bfloat16(first_, count_, here<std::uint16_t>(run_.first));
     else if (formats_.state == StateFormat::kInt8)
-      loops::write_first_codes(first_, count_, here<std::int8_t>(run_.first), scales(run_.first_scales));
+      arithmetic::write_first_codes(first_, count_, here<std::int8_t>(run_.first), scales(run_.first_scales));
   }
 
   SLUICE_ELEMENT void open_second() {
     second_ = formats_.state == StateFormat::kFloat32 ? here<float>(run_.second) : second_buffer_.data();
     if (formats_.state == StateFormat::kBFloat16)
-      loops::read_bfloat16(here<std::uint16_t>(run_.second), count_, second_);
+      arithmetic::read_bfloat16(here<std::uint16_t>(run_.second), count_, second_);
     else if (formats_.state == StateFormat::kInt8)
-      loops::read_root_codes(here<std::uint8_t>(run_.second), scales(run_.second_scales), count_, second_);
+      arithmetic::read_root_codes(here<std::uint8_t>(run_.second), scales(run_.second_scales), count_,
+                                  second_);
   }
   SLUICE_ELEMENT void save_second(const std::uint32_t* draws) {
     if (formats_.state == StateFormat::kBFloat16)
-      loops::write_moment_stochastically(second_, draws, count_, here<std::uint16_t>(run_.second));
+      arithmetic::write_moment_stochastically(second_, draws, count_, here<std::uint16_t>(run_.second));
     else if (formats_.state == StateFormat::kInt8)
-      loops::write_root_codes(second_, count_, here<std::uint8_t>(run_.second), scales(run_.second_scales));
+      arithmetic::write_root_codes(second_, count_, here<std::uint8_t>(run_.second),
+                                   scales(run_.second_scales));
   }
 
   const UpdateRun& run_;
@@ -138,4 +137,4 @@ class OpenBlock {
   alignas(64) Buffer weights_buffer_, first_buffer_, second_buffer_, gradient_buffer_;
 };
 
-}  // namespace sluice::ops::cpu::optimizer
+}  // namespace sluice::ops::arithmetic

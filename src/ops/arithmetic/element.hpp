@@ -1,0 +1,29 @@
+// What is done with an element of an array, for every processor: compiled into the loop or the kernel that calls it.
+// Internal to src/ops.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// A call would keep a loop from becoming vector code, and would compute without the instructions that the function
+// around it was compiled for.
+#ifdef __CUDACC__
+#define SLUICE_ELEMENT __host__ __device__ __forceinline__
+#define SLUICE_VECTOR_LOOP
+#else
+#define SLUICE_ELEMENT __attribute__((always_inline)) inline
+#define SLUICE_VECTOR_LOOP _Pragma("omp simd")
+#endif
+
+namespace sluice::ops::arithmetic {
+
+template <class T>
+SLUICE_ELEMENT T* at_element(std::byte* data, std::int64_t element) {
+  return reinterpret_cast<T*>(data) + element;
+}
+template <class T>
+SLUICE_ELEMENT const T* at_element(const std::byte* data, std::int64_t element) {
+  return reinterpret_cast<const T*>(data) + element;
+}
+
+}  // namespace sluice::ops::arithmetic

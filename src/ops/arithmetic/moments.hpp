@@ -1,0 +1,87 @@
+// AdamW and Lion: formulas of float32 numbers, whatever they are kept in. Internal to src/ops.
+#pragma once
+
+#include "ops/arithmetic/element.hpp"
+#include "ops/arithmetic/update_block.hpp"
+#include "ops/buffers/optimizer.hpp"
+
+#include <cmath>
+#include <cstdint>
+
+namespace sluice::ops::arithmetic {
+
+/// AdamWStep as the float32 factors of torch's formula.
+struct AdamWFactors {
+  float decay, beta1_rest, beta2, beta2_rest, root_correction2, eps, step_size, gradient_scale;
+  AdamWFactors(const AdamWStep& step, const UpdateRun& run)
+      : decay(run.decays ? static_cast<float>(1.0 - step.lr * step.weight_decay) : 1.0F),
+        beta1_rest(static_cast<float>(1.0 - step.beta1)),
+        beta2(static_cast<float>(step.beta2)),
+        beta2_rest(static_cast<float>(1.0 - step.beta2)),
+        root_correction2(static_cast<float>(std::sqrt(step.bias_correction2))),
+        eps(static_cast<float>(step.eps)),
+        step_size(static_cast<float>(step.lr / step.bias_correction1)),
+        gradient_scale(run.gradient_scale) {}
+};
+
+/// `second` holds second moments, or their square roots.
+template <bool kRoots>
+SLUICE_ELEMENT void adamw(float* weights, float* m, float* second, const float* gradient, std::int64_t n,
+                          const AdamWFactors& f) {
+  SLUICE_VECTOR_LOOP
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float g = gradient[i] * f.gradient_scale;
+    m[i] += f.beta1_rest * (g - m[i]);
+    const float v = (kRoots ? second[i] * second[i] : second[i]) * f.beta2 + f.beta2_rest * g * g;
+    const float root = std::sqrt(v);
+    second[i] = kRoots ? root : v;
+    const float denominator = root / f.root_correction2 + f.eps;
+    weights[i] = weights[i] * f.decay - f.step_size * m[i] / denominator;
+  }
+}
+
+/// One block of a run, read, updated and written.
+template <std::int64_t kMost>
+SLUICE_ELEMENT void adamw_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
+                                std::int64_t count, const AdamWFactors& f) {
+  OpenBlock<kMost> block(run, formats, offset, count, /*has_second=*/true);
+  if (block.has_roots())
+    adamw<true>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
+  else
+    adamw<false>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
+  block.save();
+}
+
+struct LionFactors {
+  float decay, beta1, beta1_rest, beta2, beta2_rest, rate, gradient_scale;
+  LionFactors(const LionStep& step, const UpdateRun& run)
+      : decay(run.decays ? static_cast<float>(1.0 - step.lr * step.weight_decay) : 1.0F),
+        beta1(static_cast<float>(step.beta1)),
+        beta1_rest(static_cast<float>(1.0 - step.beta1)),
+        beta2(static_cast<float>(step.beta2)),
+        beta2_rest(static_cast<float>(1.0 - step.beta2)),
+        rate(static_cast<float>(step.lr)),
+        gradient_scale(run.gradient_scale) {}
+};
+
+SLUICE_ELEMENT void lion(float* weights, float* m, const float* gradient, std::int64_t n,
+                         const LionFactors& f) {
+  SLUICE_VECTOR_LOOP
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float g = gradient[i] * f.gradient_scale;
+    const float c = m[i] * f.beta1 + f.beta1_rest * g;
+    const float direction = c > 0 ? f.rate : c < 0 ? -f.rate : 0.0F;
+    weights[i] = weights[i] * f.decay - direction;
+    m[i] = m[i] * f.beta2 + f.beta2_rest * g;
+  }
+}
+
+template <std::int64_t kMost>
+SLUICE_ELEMENT void lion_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
+                               std::int64_t count, const LionFactors& f) {
+  OpenBlock<kMost> block(run, formats, offset, count, /*has_second=*/false);
+  lion(block.weights(), block.first(), block.gradient(), count, f);
+  block.save();
+}
+
+}  // namespace sluice::ops::arithmetic

@@ -1,0 +1,133 @@
+// Attention by its formula, some queries at a time: the scores of all would not fit.
+#include "ops/device/processor.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace sluice::ops::device {
+namespace {
+
+constexpr std::int64_t kQueries = 512;
+constexpr double kUnseen = -std::numeric_limits<double>::infinity();
+
+/// q [b, L, nq, d], k and v [b, L, nkv, d] of some sequences, by head of keys.
+class Heads {
+ public:
+  Heads(const at::Tensor& q, const at::Tensor& k)
+      : sequences_(q.size(0)),
+        length_(q.size(1)),
+        heads_(k.size(2)),
+        group_(q.size(2) / k.size(2)),
+        width_(q.size(3)) {}
+
+  /// Calls f(first query, queries) for all of them.
+  template <class F>
+  void for_each_block(F f) const {
+    for (std::int64_t begin = 0; begin < length_; begin += kQueries)
+      f(begin, std::min(kQueries, length_ - begin));
+  }
+  /// Rows of some queries, or of anything as they are: [b, nkv, group * n, d].
+  [[nodiscard]] at::Tensor rows(const at::Tensor& x, std::int64_t begin, std::int64_t n) const {
+    return x.narrow(1, begin, n)
+        .reshape({sequences_, n, heads_, group_, width_})
+        .permute({0, 2, 3, 1, 4})
+        .reshape({sequences_, heads_, group_ * n, width_});
+  }
+  /// The way back, into x.
+  void put_rows(const at::Tensor& rows, std::int64_t begin, std::int64_t n, const at::Tensor& x) const {
+    x.narrow(1, begin, n)
+        .view({sequences_, n, heads_, group_, width_})
+        .copy_(rows.view({sequences_, heads_, group_, n, width_}).permute({0, 3, 1, 2, 4}));
+  }
+  /// The first n keys: [b, nkv, n, d].
+  [[nodiscard]] static at::Tensor keys(const at::Tensor& x, std::int64_t n) {
+    return x.narrow(1, 0, n).transpose(1, 2);
+  }
+  /// A number for each query [b, nq, L], of some of them: [b, nkv, group * n, 1].
+  [[nodiscard]] at::Tensor numbers(const at::Tensor& x, std::int64_t begin, std::int64_t n) const {
+    return x.narrow(2, begin, n).reshape({sequences_, heads_, group_ * n, 1});
+  }
+  void put_numbers(const at::Tensor& numbers, std::int64_t begin, std::int64_t n, const at::Tensor& x) const {
+    x.narrow(2, begin, n).copy_(numbers.view({sequences_, heads_ * group_, n}));
+  }
+  /// Scaled scores of some queries against all keys up to theirs, float32 [b, nkv, group * n, keys]; -infinity where a
+  /// query does not see a key.
+  [[nodiscard]] at::Tensor scores(const at::Tensor& queries, const at::Tensor& keys, double scale,
+                                  const Documents& documents, std::int64_t begin, std::int64_t n) const {
+    const at::Tensor all = at::matmul(queries, keys.transpose(-1, -2)).to(at::kFloat).mul_(scale);
+    const at::Tensor key = at::arange(begin + n, all.options().dtype(at::kLong));
+    const at::Tensor query = key.narrow(0, begin, n).unsqueeze(1);
+    at::Tensor hidden = (key > query).unsqueeze(0);
+    if (documents.packed())
+      hidden = hidden.logical_or(key < documents.first.narrow(1, begin, n).unsqueeze(2));
+    all.view({sequences_, heads_, group_, n, begin + n})
+        .masked_fill_(hidden.unsqueeze(1).unsqueeze(1), kUnseen);
+    return all;
+  }
+
+ private:
+  std::int64_t sequences_, length_, heads_, group_, width_;
+};
+
+}  // namespace
+
+void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums) {
+  const Heads heads(q, k);
+  heads.for_each_block([&](std::int64_t begin, std::int64_t n) {
+    const at::Tensor scores =
+        heads.scores(heads.rows(q, begin, n), Heads::keys(k, begin + n), scale, documents, begin, n);
+    const at::Tensor sums = at::logsumexp(scores, -1, /*keepdim=*/true);
+    const at::Tensor shares = (scores - sums).exp_().to(q.scalar_type());
+    heads.put_rows(at::matmul(shares, Heads::keys(v, begin + n)), begin, n, out);
+    heads.put_numbers(sums, begin, n, log_sums);
+  });
+}
+
+void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                        const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
+                        const at::Tensor& d_out, const AttentionGradients& gradients) {
+  const Heads heads(q, k);
+  const at::Tensor d_k =
+      at::zeros({k.size(0), k.size(2), k.size(1), k.size(3)}, k.options().dtype(at::kFloat));
+  const at::Tensor d_v = at::zeros(d_k.sizes(), d_k.options());
+  heads.for_each_block([&](std::int64_t begin, std::int64_t n) {
+    const at::Tensor queries = heads.rows(q, begin, n), up = heads.rows(d_out, begin, n);
+    const at::Tensor keys = Heads::keys(k, begin + n), values = Heads::keys(v, begin + n);
+    const at::Tensor shares =
+        (heads.scores(queries, keys, scale, documents, begin, n) - heads.numbers(log_sums, begin, n)).exp_();
+    const at::Tensor dots =
+        (up.to(at::kFloat) * heads.rows(out, begin, n).to(at::kFloat)).sum(-1, /*keepdim=*/true);
+    const at::Tensor d_shares = at::matmul(up, values.transpose(-1, -2)).to(at::kFloat);
+    const at::Tensor d_scores = ((d_shares - dots) * shares).mul_(scale).to(q.scalar_type());
+    heads.put_rows(at::matmul(d_scores, keys), begin, n, gradients.q);
+    d_k.narrow(2, 0, begin + n).add_(at::matmul(d_scores.transpose(-1, -2), queries));
+    d_v.narrow(2, 0, begin + n).add_(at::matmul(shares.to(q.scalar_type()).transpose(-1, -2), up));
+  });
+  gradients.k.copy_(d_k.transpose(1, 2));
+  gradients.v.copy_(d_v.transpose(1, 2));
+}
+
+void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, double scale,
+                      const at::Tensor& out) {
+  const std::int64_t n = q.size(0), heads = keys.size(1), group = q.size(1) / heads, width = q.size(2);
+  const at::Tensor rows = q.view({n, heads, group, width})
+                              .permute({1, 2, 0, 3})
+                              .reshape({heads, group * n, width})
+                              .to(at::kFloat);
+  const at::Tensor scores = at::matmul(rows, keys.permute({1, 2, 0}).to(at::kFloat))
+                                .mul_(scale)
+                                .view({heads, group, n, keys.size(0)});
+  const at::Tensor key = at::arange(keys.size(0), q.options().dtype(at::kLong));
+  scores.masked_fill_(key > key.narrow(0, keys.size(0) - n, n).unsqueeze(1), kUnseen);
+  const at::Tensor shares = scores.softmax(-1).view({heads, group * n, keys.size(0)});
+  const at::Tensor mixed = at::matmul(shares, values.transpose(0, 1).to(at::kFloat));
+  out.view({n, heads, group, width}).copy_(mixed.view({heads, group, n, width}).permute({2, 0, 1, 3}));
+}
+
+}  // namespace sluice::ops::device

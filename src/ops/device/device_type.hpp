@@ -1,0 +1,11 @@
+// Internal to src/ops.
+#pragma once
+
+#include <c10/core/DeviceType.h>
+
+namespace sluice::ops::device {
+
+/// LibTorch's name for the accelerator that this program can compute on.
+[[nodiscard]] at::DeviceType device_type();
+
+}  // namespace sluice::ops::device

@@ -1,0 +1,63 @@
+#include "ops/device/own_kernels.hpp"
+
+#include "base/round.hpp"
+#include "ops/device/kernels.hpp"
+#include "ops/device/launch.hpp"
+
+namespace sluice::ops::device {
+namespace {
+
+template <class T>
+T* elements(const at::Tensor& x) {
+  return static_cast<T*>(x.data_ptr());
+}
+
+/// Elements that an index stands for: one, or those that share a scale.
+template <template <std::int64_t> class Kernel, class Step>
+void update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const Step& step) {
+  for (const UpdateRun& run : runs) {
+    if (formats.state == StateFormat::kInt8)
+      launch(divide_up(run.count, kStateBlock), Kernel<kStateBlock>{run, formats, {step, run}});
+    else
+      launch(run.count, Kernel<1>{run, formats, {step, run}});
+  }
+}
+
+}  // namespace
+
+void choose_experts(const at::Tensor& probabilities, const at::Tensor& chosen) {
+  launch(chosen.size(0), kernels::ChooseExperts{elements<float>(probabilities), probabilities.size(1),
+                                                chosen.size(1), elements<std::int64_t>(chosen)});
+}
+
+void add_columns(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
+                 const at::Tensor& table) {
+  const std::int64_t count = rows.size(0), width = rows.size(1);
+  const auto add = [&]<class T>(const T* data) {
+    launch(width, kernels::AddColumn<T>{data, elements<std::int64_t>(ids), count, width, padding,
+                                        elements<float>(table), table.stride(0)});
+  };
+  if (rows.scalar_type() == at::kFloat)
+    add(elements<const float>(rows));
+  else
+    add(elements<const std::uint16_t>(rows));
+}
+
+void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step) {
+  update<kernels::AdamW>(runs, formats, step);
+}
+
+void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step) {
+  update<kernels::Lion>(runs, formats, step);
+}
+
+void read_masters(const FactoredRun& run, MasterFormat format, float* out) {
+  launch(run.rows * run.columns, kernels::ReadMaster{run.weights, run.master, format, out});
+}
+
+void write_masters(const FactoredRun& run, MasterFormat format, const float* values) {
+  launch(run.rows * run.columns,
+         kernels::WriteMaster{run.weights, run.master, format, run.draws, run.begin, values});
+}
+
+}  // namespace sluice::ops::device

@@ -1,0 +1,31 @@
+// What a device computes by kernels of ours, since LibTorch has none that will do: own_kernels.cu, or in a build without CUDA
+// no_kernels.cpp. They are queued on the compute stream. Internal to src/ops.
+#pragma once
+
+#include "ops/buffers/adafactor.hpp"
+#include "ops/buffers/optimizer.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+namespace sluice::ops::device {
+
+/// chosen [T, k] int64 = the k most probable of each row of probabilities [T, E] float32, best first, as router_rows(): of
+/// equal ones the lower index, and what is not a number after all numbers. LibTorch's topk() promises neither.
+void choose_experts(const at::Tensor& probabilities, const at::Tensor& chosen);
+
+/// Adds row t of rows [T, H], float32 or bfloat16, to row ids[t] (int64) of table [V, H] (float32, its rows may lie apart),
+/// in the order of t, but where the id is `padding`. LibTorch's index_add() takes any order.
+void add_columns(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
+                 const at::Tensor& table);
+
+void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step);
+void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step);
+
+/// Master values of bfloat16 weights as float32 [rows, columns], and back, rounded as their format wants it.
+void read_masters(const FactoredRun& run, MasterFormat format, float* out);
+void write_masters(const FactoredRun& run, MasterFormat format, const float* values);
+
+}  // namespace sluice::ops::device

@@ -1,0 +1,140 @@
+// Row by row: norms, rotary positions, gated activations, convolutions.
+#include "ops/device/processor.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+
+namespace sluice::ops::device {
+namespace {
+
+at::Tensor single(const at::Tensor& x) { return x.to(at::kFloat); }
+
+/// x [..., N] as rows.
+at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
+
+at::Tensor norm_factor(const at::Tensor& weight, NormWeight kind) {
+  return kind == NormWeight::kZeroCentred ? single(weight) + 1 : single(weight);
+}
+
+/// What the factor is applied to.
+at::Tensor normalised_rows(const at::Tensor& x, NormWeight kind, const at::Tensor& scales) {
+  const at::Tensor rows = single(rows_of(x)) * scales.unsqueeze(1);
+  return kind == NormWeight::kZeroCentred ? rows : single(rows.to(x.scalar_type()));
+}
+
+}  // namespace
+
+void norm_rows(const at::Tensor& x, const at::Tensor& weight, double eps, NormWeight kind,
+               const at::Tensor& y, const at::Tensor& scales) {
+  scales.copy_(single(rows_of(x)).square().mean(1).add_(eps).rsqrt_());
+  rows_of(y).copy_(normalised_rows(x, kind, scales) * norm_factor(weight, kind));
+}
+
+void norm_rows_backward(const at::Tensor& x, const at::Tensor& weight, NormWeight kind,
+                        const at::Tensor& scales, const at::Tensor& d_y, const at::Tensor& d_x,
+                        const at::Tensor& d_weight) {
+  const at::Tensor rows = single(rows_of(x)), up = single(rows_of(d_y)), scale = scales.unsqueeze(1);
+  const at::Tensor d_rows = up * norm_factor(weight, kind);
+  const at::Tensor shrink = (d_rows * rows).mean(1, /*keepdim=*/true) * scale * scale;
+  rows_of(d_x).copy_(scale * (d_rows - rows * shrink));
+  if (d_weight.defined()) d_weight.add_((up * normalised_rows(x, kind, scales)).sum(0));
+}
+
+void rotate_heads(const at::Tensor& x, const RotaryTable& table, Turn turn, const at::Tensor& y) {
+  const std::int64_t half = table.cos.size(1), rest = x.size(3) - 2 * half;
+  const auto angles = [&](const at::Tensor& of) {
+    return of.narrow(0, 0, x.size(1)).unsqueeze(1).to(x.scalar_type());
+  };
+  const at::Tensor cos = angles(table.cos),
+                   sin = turn == Turn::kForward ? angles(table.sin) : -angles(table.sin);
+  const at::Tensor first = x.narrow(3, 0, half), second = x.narrow(3, half, half);
+  y.narrow(3, 0, half).copy_(first * cos - second * sin);
+  y.narrow(3, half, half).copy_(second * cos + first * sin);
+  if (rest > 0) y.narrow(3, 2 * half, rest).copy_(x.narrow(3, 2 * half, rest));
+}
+
+void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out) {
+  const at::Tensor g = single(gate);
+  out.copy_(g * at::sigmoid(g) * single(up));
+}
+
+void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
+                          const at::Tensor& d_gate, const at::Tensor& d_up) {
+  const at::Tensor g = single(gate), d = single(d_out), s = at::sigmoid(g);
+  const at::Tensor d_g = d * single(up) * s * (g * (1 - s) + 1);
+  d_up.copy_(d * g * s);
+  d_gate.copy_(d_g);
+}
+
+namespace {
+
+/// What the taps of a causal convolution see of x [b, L, C].
+class Taps {
+ public:
+  Taps(const at::Tensor& x, const at::Tensor& weight, const Documents& documents)
+      : x_(single(x)),
+        filters_(single(weight).squeeze(1).t()),
+        documents_(documents),
+        count_(weight.size(2)) {}
+
+  [[nodiscard]] std::int64_t count() const { return count_; }
+  [[nodiscard]] at::Tensor filter(std::int64_t tap) const { return filters_[tap]; }
+  /// The input before each token that a tap meets; zeros where there is none in its document.
+  [[nodiscard]] at::Tensor seen(std::int64_t tap) const {
+    at::Tensor out = at::zeros_like(x_);
+    const std::int64_t back = back_of(tap), rest = x_.size(1) - back;
+    if (rest > 0) out.narrow(1, back, rest).copy_(x_.narrow(1, 0, rest));
+    return masked(out, back);
+  }
+  /// sums [b, L, C] += what comes back through a tap.
+  void add_back(const at::Tensor& grads, std::int64_t tap, const at::Tensor& sums) const {
+    const std::int64_t back = back_of(tap), rest = x_.size(1) - back;
+    if (rest > 0) sums.narrow(1, 0, rest).add_(masked(grads * filter(tap), back).narrow(1, back, rest));
+  }
+  [[nodiscard]] at::Tensor sums() const {
+    at::Tensor sum = at::zeros_like(x_);
+    for (std::int64_t tap = 0; tap < count_; ++tap) sum.add_(seen(tap) * filter(tap));
+    return sum;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t back_of(std::int64_t tap) const { return count_ - 1 - tap; }
+  [[nodiscard]] at::Tensor masked(const at::Tensor& x, std::int64_t back) const {
+    if (!documents_.packed()) return x;
+    const at::Tensor before = at::arange(x.size(1), documents_.first.options()) - back;
+    return x * (before >= documents_.first).unsqueeze(2);
+  }
+
+  at::Tensor x_, filters_;
+  const Documents& documents_;
+  std::int64_t count_;
+};
+
+}  // namespace
+
+void causal_conv(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
+                 const at::Tensor& y) {
+  const at::Tensor sums = Taps(x, weight, documents).sums();
+  y.copy_(sums * at::sigmoid(sums));
+}
+
+at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
+                                const at::Tensor& d_y, const at::Tensor& d_x) {
+  const Taps taps(x, weight, documents);
+  const at::Tensor sums = taps.sums(), gate = at::sigmoid(sums);
+  const at::Tensor d_sums = single(d_y) * gate * (sums * (1 - gate) + 1);
+  const at::Tensor d_inputs = at::zeros_like(d_sums);
+  at::Tensor d_weight = at::empty(weight.sizes(), weight.options().dtype(at::kFloat));
+  for (std::int64_t tap = 0; tap < taps.count(); ++tap) {
+    taps.add_back(d_sums, tap, d_inputs);
+    d_weight.select(2, tap).squeeze(1).copy_((d_sums * taps.seen(tap)).flatten(0, 1).sum(0));
+  }
+  d_x.copy_(d_inputs);
+  return d_weight;
+}
+
+}  // namespace sluice::ops::device

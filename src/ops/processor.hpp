@@ -1,0 +1,89 @@
+// Which processor computes: that of the memory where the tensors lie, or of compute_device() where there are none.
+// Namespace `on` has each function that a processor provides, once. Internal to src/ops.
+#pragma once
+
+#include "ops/cpu/attention/attention.hpp"
+#include "ops/cpu/attention/cached_attention.hpp"
+#include "ops/cpu/causal_conv.hpp"
+#include "ops/cpu/expert_rows.hpp"
+#include "ops/cpu/gradients.hpp"
+#include "ops/cpu/loss_rows.hpp"
+#include "ops/cpu/matmul.hpp"
+#include "ops/cpu/norm_rows.hpp"
+#include "ops/cpu/optimizer/optimizer.hpp"
+#include "ops/cpu/rotary_rows.hpp"
+#include "ops/cpu/router_rows.hpp"
+#include "ops/cpu/swiglu_rows.hpp"
+#include "ops/cpu/token_ids.hpp"
+#include "ops/cpu/token_rows.hpp"
+#include "ops/device/processor.hpp"
+#include "ops/runtime/compute_device.hpp"
+
+#include <utility>
+
+namespace sluice::ops::on {
+
+// A function of both processors, for the one that has the first argument's memory.
+#define SLUICE_BY_FIRST_TENSOR(function)                                          \
+  template <class... Rest>                                                        \
+  decltype(auto) function(const at::Tensor& first, Rest&&... rest) {              \
+    return first.is_cpu() ? cpu::function(first, std::forward<Rest>(rest)...)     \
+                          : device::function(first, std::forward<Rest>(rest)...); \
+  }
+SLUICE_BY_FIRST_TENSOR(matmul)
+SLUICE_BY_FIRST_TENSOR(attention)
+SLUICE_BY_FIRST_TENSOR(attention_backward)
+SLUICE_BY_FIRST_TENSOR(cached_attention)
+SLUICE_BY_FIRST_TENSOR(norm_rows)
+SLUICE_BY_FIRST_TENSOR(norm_rows_backward)
+SLUICE_BY_FIRST_TENSOR(rotate_heads)
+SLUICE_BY_FIRST_TENSOR(swiglu_rows)
+SLUICE_BY_FIRST_TENSOR(swiglu_rows_backward)
+SLUICE_BY_FIRST_TENSOR(causal_conv)
+SLUICE_BY_FIRST_TENSOR(causal_conv_backward)
+SLUICE_BY_FIRST_TENSOR(router_rows)
+SLUICE_BY_FIRST_TENSOR(router_rows_backward)
+SLUICE_BY_FIRST_TENSOR(take_rows)
+SLUICE_BY_FIRST_TENSOR(add_rows)
+SLUICE_BY_FIRST_TENSOR(weighted_swiglu_backward)
+SLUICE_BY_FIRST_TENSOR(join_logits)
+SLUICE_BY_FIRST_TENSOR(logits_to_gradient)
+SLUICE_BY_FIRST_TENSOR(first_outside)
+SLUICE_BY_FIRST_TENSOR(find_places)
+SLUICE_BY_FIRST_TENSOR(find_document_begins)
+SLUICE_BY_FIRST_TENSOR(round_rows)
+SLUICE_BY_FIRST_TENSOR(sum_of_parts)
+SLUICE_BY_FIRST_TENSOR(list_tokens)
+SLUICE_BY_FIRST_TENSOR(add_token_rows)
+#undef SLUICE_BY_FIRST_TENSOR
+
+// The same for the processor that this process computes on.
+#define SLUICE_BY_PROCESS(function)                                                     \
+  template <class... Arguments>                                                         \
+  decltype(auto) function(Arguments&&... arguments) {                                   \
+    return computes_on_cpu() ? cpu::function(std::forward<Arguments>(arguments)...)     \
+                             : device::function(std::forward<Arguments>(arguments)...); \
+  }
+SLUICE_BY_PROCESS(clear)
+SLUICE_BY_PROCESS(add)
+SLUICE_BY_PROCESS(round_to_bfloat16)
+SLUICE_BY_PROCESS(sum_of_squares)
+SLUICE_BY_PROCESS(adamw_update)
+SLUICE_BY_PROCESS(lion_update)
+SLUICE_BY_PROCESS(read_master)
+SLUICE_BY_PROCESS(adafactor_sums)
+SLUICE_BY_PROCESS(adafactor_columns)
+SLUICE_BY_PROCESS(adafactor_update_squares)
+SLUICE_BY_PROCESS(adafactor_update)
+#undef SLUICE_BY_PROCESS
+
+inline void cross_entropies(const LogitSums& sums, const at::Tensor& targets, const at::Tensor& losses) {
+  losses.is_cpu() ? cpu::cross_entropies(sums, targets, losses)
+                  : device::cross_entropies(sums, targets, losses);
+}
+
+inline std::vector<std::int64_t> distinct_ids(std::span<const at::Tensor> ids) {
+  return computes_on_cpu() ? cpu::distinct_ids(ids) : device::distinct_ids(ids);
+}
+
+}  // namespace sluice::ops::on

@@ -1,0 +1,68 @@
+// What the functions of a processor take and return, whichever it is. Internal to src/ops.
+#pragma once
+
+#include "base/range.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice::ops {
+
+/// Whether a router makes the choice of experts, or repeats one that was made.
+enum class Choice : bool { kMake, kRepeat };
+
+/// By a position's angles, or back by them.
+enum class Turn : bool { kForward, kBack };
+
+/// What is known of each token's logits after some tiles of the vocabulary.
+struct LogitSums {
+  at::Tensor largest;       ///< [T] float32; begins at -infinity
+  at::Tensor exponentials;  ///< [T] float64: sum of e^(logit - largest); begins at 0
+  at::Tensor target;        ///< [T] float32: logit of the target; begins at 0
+};
+
+/// Where the gradients of q, k and v go, dense and of their shapes and dtype.
+struct AttentionGradients {
+  at::Tensor q, k, v;
+};
+
+/// An id, and where it stands among others.
+struct PlacedId {
+  std::int64_t place, id;
+};
+
+/// Rows that one expert works on at a time.
+struct RowBlock {
+  std::int64_t expert = 0;              ///< among those of this rank
+  const std::int32_t* slots = nullptr;  ///< slot of each row: token * k + choice; in the order of tokens
+  std::int64_t count = 0;               ///< rows with a slot
+  std::int64_t padded = 0;              ///< rows of the matrices, those beyond count being zeros
+  at::Tensor places{};  ///< the slots [count] int64 where the tokens are, if that is not main memory
+};
+
+/// One row for each token and choice among this rank's experts, sorted by expert, then by token; in blocks of
+/// kExpertBlockRows at most, whatever the router chooses: what is alive at a time does not depend on it. Sorted in main
+/// memory, wherever the tokens are.
+class ExpertRows {
+ public:
+  /// chosen [N, k] int32 among all experts; of interest are [first_expert, first_expert + experts), and the
+  /// tokens of these ranges, in their order.
+  ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts,
+             std::span<const Range> tokens);
+
+  [[nodiscard]] const std::vector<RowBlock>& blocks() const { return blocks_; }
+  [[nodiscard]] std::int64_t count() const { return std::ssize(slots_); }
+  /// Rows of the largest block.
+  [[nodiscard]] std::int64_t largest_block() const;
+
+ private:
+  void place(at::Device device);
+
+  std::vector<std::int32_t> slots_;
+  std::vector<RowBlock> blocks_;
+};
+
+}  // namespace sluice::ops

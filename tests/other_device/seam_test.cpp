@@ -1,0 +1,348 @@
+// Each function of a processor on the device against this processor's, on the same inputs.
+#include "ops/cpu/attention/attention.hpp"
+#include "ops/cpu/attention/cached_attention.hpp"
+#include "ops/cpu/causal_conv.hpp"
+#include "ops/cpu/expert_rows.hpp"
+#include "ops/cpu/loss_rows.hpp"
+#include "ops/cpu/matmul.hpp"
+#include "ops/cpu/norm_rows.hpp"
+#include "ops/cpu/rotary_rows.hpp"
+#include "ops/cpu/router_rows.hpp"
+#include "ops/cpu/swiglu_rows.hpp"
+#include "ops/cpu/token_ids.hpp"
+#include "ops/cpu/token_rows.hpp"
+#include "ops/device/processor.hpp"
+#include "ops/loss.hpp"
+#include "ops/runtime/compute_device.hpp"
+#include "other_device/on_device.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+namespace sluice::ops {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+/// The largest difference that rounding makes, of a number and of what it is compared with.
+double tolerance(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 2e-2 : 2e-6; }
+
+using test::on_device;
+
+void expect_near(const at::Tensor& found, const at::Tensor& expected, const char* what, double factor = 1) {
+  const at::Tensor here = found.cpu();
+  ASSERT_EQ(here.sizes(), expected.sizes()) << what;
+  ASSERT_EQ(here.scalar_type(), expected.scalar_type()) << what;
+  const double allowed = factor * tolerance(expected.scalar_type());
+  const at::Tensor wrong = (here.to(at::kDouble) - expected.to(at::kDouble)).abs() >
+                           allowed * (1 + expected.to(at::kDouble).abs());
+  // Both may be infinite or no number.
+  const at::Tensor same = here.eq(expected).logical_or(here.ne(here).logical_and(expected.ne(expected)));
+  EXPECT_FALSE(wrong.logical_or(here.ne(here)).logical_and(same.logical_not()).any().item<bool>())
+      << what << "\n"
+      << here << "\n"
+      << expected;
+}
+
+/// Runs `cpu` on the arguments and `device` on copies of them; then all arguments, some of which were written, and results
+/// must be the same.
+void expect_same(const Tensors& arguments, const std::function<Tensors(const Tensors&)>& cpu,
+                 const std::function<Tensors(const Tensors&)>& device, double factor = 1) {
+  Tensors there;
+  for (const at::Tensor& x : arguments) there.push_back(on_device(x));
+  const Tensors expected = cpu(arguments), found = device(there);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].defined())
+      expect_near(there[i], arguments[i], ("argument " + std::to_string(i)).c_str(), factor);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    expect_near(found[i], expected[i], ("result " + std::to_string(i)).c_str(), factor);
+}
+
+// The same statements for both processors, about the tensors `x` of a test.
+#define SLUICE_BOTH(...)                 \
+  [&](const Tensors& x) -> Tensors {     \
+    namespace processor = cpu;           \
+    __VA_ARGS__;                         \
+    return {};                           \
+  },                                     \
+      [&](const Tensors& x) -> Tensors { \
+        namespace processor = device;    \
+        __VA_ARGS__;                     \
+        return {};                       \
+      }
+
+class OtherDeviceSeam : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override { at::manual_seed(7); }
+  [[nodiscard]] static at::Tensor numbers(at::IntArrayRef sizes) { return at::randn(sizes).to(GetParam()); }
+  [[nodiscard]] static at::Tensor floats(at::IntArrayRef sizes) { return at::randn(sizes); }
+};
+
+INSTANTIATE_TEST_SUITE_P(types, OtherDeviceSeam, testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& type) { return std::string(at::toString(type.param)); });
+
+/// Packed documents of two sequences of 40 tokens.
+at::Tensor document_begins() {
+  const at::Tensor begins = at::zeros({2, 40}, at::kByte);
+  for (const std::int64_t place : {5, 6, 33}) begins[0][place] = 1;
+  begins[1][17] = 1;
+  return begins;
+}
+
+at::Tensor document_firsts() {
+  const at::Tensor first = at::empty({2, 40}, at::kLong);
+  cpu::find_document_begins(document_begins(), first);
+  return first;
+}
+
+TEST_P(OtherDeviceSeam, matmul) {
+  for (const Into into : {Into::kReplace, Into::kAdd}) {
+    expect_same({numbers({5, 3}), numbers({5, 7}), numbers({7, 3})},
+                SLUICE_BOTH(processor::matmul(x[0], x[1], x[2], into)), 4);
+    expect_same({floats({5, 3}), numbers({7, 5}), numbers({7, 3})},
+                SLUICE_BOTH(processor::matmul(x[0], x[1].t(), x[2], into)), 4);
+    expect_same({floats({5, 3}), numbers({5, 0}), numbers({0, 3})},
+                SLUICE_BOTH(processor::matmul(x[0], x[1], x[2], into)));
+  }
+  expect_same(
+      {numbers({5, 7}), numbers({3, 7})},
+      [](const Tensors& x) { return Tensors{cpu::matmul(x[0], x[1].t())}; },
+      [](const Tensors& x) { return Tensors{device::matmul(x[0], x[1].t())}; }, 4);
+}
+
+TEST_P(OtherDeviceSeam, attention) {
+  for (const at::Tensor& first : {at::Tensor(), document_firsts()}) {
+    const at::Tensor q = numbers({2, 40, 6, 8}), k = numbers({2, 40, 2, 8}), v = numbers({2, 40, 2, 8});
+    const at::Tensor out = at::empty_like(q), sums = at::empty({2, 6, 40});
+    const at::Tensor out_there = on_device(at::empty_like(q)), sums_there = on_device(at::empty_like(sums));
+    cpu::attention(q, k, v, 0.3, {first}, out, sums);
+    device::attention(on_device(q), on_device(k), on_device(v), 0.3, {on_device(first)}, out_there,
+                      sums_there);
+    expect_near(out_there, out, "out", 4);
+
+    const at::Tensor up = numbers({2, 40, 6, 8});
+    const AttentionGradients here{at::empty_like(q), at::empty_like(k), at::empty_like(v)};
+    const AttentionGradients there{on_device(here.q), on_device(here.k), on_device(here.v)};
+    cpu::attention_backward(q, k, v, 0.3, {first}, out, sums, up, here);
+    device::attention_backward(on_device(q), on_device(k), on_device(v), 0.3, {on_device(first)}, out_there,
+                               sums_there, on_device(up), there);
+    expect_near(there.q, here.q, "d_q", 4);
+    expect_near(there.k, here.k, "d_k", 4);
+    expect_near(there.v, here.v, "d_v", 4);
+  }
+}
+
+TEST_P(OtherDeviceSeam, attention_of_more_queries_than_one_block) {
+  const at::Tensor q = numbers({1, 1100, 2, 8}), k = numbers({1, 1100, 1, 8}), v = numbers({1, 1100, 1, 8});
+  expect_same(
+      {q, k, v, at::empty_like(q)},
+      [](const Tensors& x) {
+        cpu::attention(x[0], x[1], x[2], 0.3, {}, x[3], at::empty({1, 2, 1100}));
+        return Tensors{};
+      },
+      [](const Tensors& x) {
+        device::attention(x[0], x[1], x[2], 0.3, {}, x[3], on_device(at::empty({1, 2, 1100})));
+        return Tensors{};
+      },
+      4);
+}
+
+TEST_P(OtherDeviceSeam, cached_attention) {
+  for (const std::int64_t queries : {1, 3})
+    expect_same(
+        {numbers({queries, 6, 8}), numbers({11, 2, 8}), numbers({11, 2, 8}), numbers({queries, 6, 8})},
+        SLUICE_BOTH(processor::cached_attention(x[0], x[1], x[2], 0.3, x[3])), 2);
+}
+
+TEST_P(OtherDeviceSeam, norm_rows) {
+  for (const NormWeight kind : {NormWeight::kFactor, NormWeight::kZeroCentred}) {
+    const at::Tensor in = numbers({2, 3, 16}), weight = numbers({16}), scales = at::empty({6});
+    expect_same({in, weight, at::empty_like(in), scales},
+                SLUICE_BOTH(processor::norm_rows(x[0], x[1], 1e-5, kind, x[2], x[3])));
+    expect_same({in, weight, scales, numbers({2, 3, 16}), at::empty_like(in), floats({16})},
+                SLUICE_BOTH(processor::norm_rows_backward(x[0], x[1], kind, x[2], x[3], x[4], x[5])), 4);
+    expect_same({in, weight, scales, numbers({2, 3, 16}), at::empty_like(in), at::Tensor()},
+                SLUICE_BOTH(processor::norm_rows_backward(x[0], x[1], kind, x[2], x[3], x[4], x[5])), 4);
+  }
+}
+
+TEST_P(OtherDeviceSeam, rotate_heads) {
+  const at::Tensor in = numbers({2, 5, 3, 10});
+  for (const Turn turn : {Turn::kForward, Turn::kBack})
+    expect_same({in, floats({9, 4}), floats({9, 4}), at::empty_like(in)},
+                SLUICE_BOTH(processor::rotate_heads(x[0], {x[1], x[2]}, turn, x[3])));
+}
+
+TEST_P(OtherDeviceSeam, swiglu_rows) {
+  const at::Tensor joint = numbers({5, 14});
+  expect_same({joint, at::empty({5, 7}, joint.options())},
+              SLUICE_BOTH(processor::swiglu_rows(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1])));
+  expect_same({joint, numbers({5, 7}), at::empty_like(joint)},
+              SLUICE_BOTH(processor::swiglu_rows_backward(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1],
+                                                          x[2].narrow(1, 0, 7), x[2].narrow(1, 7, 7))));
+}
+
+TEST_P(OtherDeviceSeam, causal_conv) {
+  for (const at::Tensor& first : {at::Tensor(), document_firsts()}) {
+    const at::Tensor in = numbers({2, 40, 6}), weight = numbers({6, 1, 4});
+    expect_same({in, weight, first, at::empty_like(in)},
+                SLUICE_BOTH(processor::causal_conv(x[0], x[1], {x[2]}, x[3])), 2);
+    expect_same(
+        {in, weight, first, numbers({2, 40, 6}), at::empty_like(in)},
+        [](const Tensors& t) { return Tensors{cpu::causal_conv_backward(t[0], t[1], {t[2]}, t[3], t[4])}; },
+        [](const Tensors& t) {
+          return Tensors{device::causal_conv_backward(t[0], t[1], {t[2]}, t[3], t[4])};
+        },
+        8);
+  }
+  const at::Tensor short_one = numbers({1, 2, 6});
+  expect_same({short_one, numbers({6, 1, 4}), at::empty_like(short_one)},
+              SLUICE_BOTH(processor::causal_conv(x[0], x[1], {}, x[2])));
+}
+
+/// Logits with equal ones, and rows that are broken.
+at::Tensor hard_logits() {
+  at::Tensor logits = at::randn({9, 6});
+  logits[1].fill_(0.5);
+  logits[2].copy_(at::tensor({1.0F, 3.0F, 3.0F, 2.0F, 3.0F, -1.0F}));
+  logits[3][2] = std::numeric_limits<float>::quiet_NaN();
+  logits[4][0] = std::numeric_limits<float>::infinity();
+  return logits;
+}
+
+TEST_P(OtherDeviceSeam, router_rows) {
+  for (const bool normalize : {false, true}) {
+    const at::Tensor logits = hard_logits(), chosen = at::empty({9, 3}, at::kLong),
+                     weights = at::empty({9, 3});
+    expect_same({logits, chosen, weights},
+                SLUICE_BOTH(processor::router_rows(x[0], Choice::kMake, normalize, x[1], x[2])));
+    expect_same({hard_logits(), chosen, weights},
+                SLUICE_BOTH(processor::router_rows(x[0], Choice::kRepeat, normalize, x[1], x[2])));
+    const std::int64_t terms = GetParam() == at::kBFloat16 ? 2 : 1;
+    for (const at::Tensor& common : {at::Tensor(), at::randn({6})})
+      for (const at::Tensor& counted : {at::Tensor(), at::arange(9).lt(7)})
+        expect_same(
+            {logits, chosen, weights, floats({9, 3}), common, counted, at::empty({9, 6 * terms}, GetParam())},
+            SLUICE_BOTH(
+                processor::router_rows_backward(x[0], x[1], x[2], normalize, x[3], x[4], x[5], x[6])));
+  }
+}
+
+TEST_P(OtherDeviceSeam, rows_of_experts) {
+  // Each token chooses two of four experts, of which two are here.
+  const at::Tensor chosen = at::tensor({0, 1, 1, 3, 2, 1, 3, 0, 1, 2, 2, 3, 1, 0}, at::kInt).view({7, 2});
+  const std::array<Range, 2> tokens{Range{0, 3}, Range{4, 7}};
+  const ExpertRows here(chosen, 1, 2, tokens), there(on_device(chosen), 1, 2, tokens);
+  ASSERT_EQ(there.blocks().size(), here.blocks().size());
+  ASSERT_EQ(there.count(), here.count());
+  const at::Tensor inputs = numbers({7, 5}), weights = floats({7, 2});
+  for (std::size_t i = 0; i < here.blocks().size(); ++i) {
+    const RowBlock &block = here.blocks()[i], &block_there = there.blocks()[i];
+    expect_same(
+        {inputs, numbers({block.padded, 5})},
+        [&](const Tensors& x) {
+          cpu::take_rows(x[0], block, 2, x[1]);
+          return Tensors{};
+        },
+        [&](const Tensors& x) {
+          device::take_rows(x[0], block_there, 2, x[1]);
+          return Tensors{};
+        });
+    for (const at::Tensor& factors : {weights, at::Tensor()})
+      expect_same(
+          {numbers({block.padded, 5}), factors, floats({7, 5})},
+          [&](const Tensors& x) {
+            cpu::add_rows(x[0], block, 2, x[1], x[2]);
+            return Tensors{};
+          },
+          [&](const Tensors& x) {
+            device::add_rows(x[0], block_there, 2, x[1], x[2]);
+            return Tensors{};
+          });
+    at::Tensor gate_up = numbers({block.padded, 8}), up = numbers({block.padded, 4});
+    for (const at::Tensor& rows : {gate_up, up})
+      rows.narrow(0, block.count, block.padded - block.count).zero_();
+    expect_same(
+        {gate_up, up, weights, at::zeros({7, 2})},
+        [&](const Tensors& x) {
+          cpu::weighted_swiglu_backward(x[0].narrow(1, 0, 4), x[0].narrow(1, 4, 4), x[1], block, x[2], x[3]);
+          return Tensors{};
+        },
+        [&](const Tensors& x) {
+          device::weighted_swiglu_backward(x[0].narrow(1, 0, 4), x[0].narrow(1, 4, 4), x[1], block_there,
+                                           x[2], x[3]);
+          return Tensors{};
+        },
+        2);
+  }
+}
+
+TEST_P(OtherDeviceSeam, rows_of_the_loss) {
+  const at::Tensor targets = at::tensor(std::vector<std::int64_t>{3, 9, kNoTarget, 0, 12});
+  const Tensors sums{at::full({5}, -HUGE_VAL, at::kFloat), at::zeros({5}, at::kDouble), at::zeros({5})};
+  const Tensors tiles{numbers({5, 8}), numbers({5, 5})};
+  Tensors all{targets, tiles[0], tiles[1], at::empty({5}, at::kDouble)};
+  all.insert(all.end(), sums.begin(), sums.end());
+  expect_same(all, SLUICE_BOTH({
+                const LogitSums of_tokens{x[4], x[5], x[6]};
+                processor::join_logits(x[1], 0, x[0], of_tokens);
+                processor::join_logits(x[2], 8, x[0], of_tokens);
+                processor::cross_entropies(of_tokens, x[0], x[3]);
+                processor::logits_to_gradient(x[1], 0, x[0], of_tokens, 0.25);
+                processor::logits_to_gradient(x[2], 8, x[0], of_tokens, 0.25);
+              }),
+              2);
+}
+
+TEST_P(OtherDeviceSeam, rows_of_tokens) {
+  const std::vector<std::int32_t> tokens{2, 0, 2, 3};
+  const at::Tensor rows = numbers({4, 5});
+  expect_same(
+      {rows}, [&](const Tensors& x) { return Tensors{cpu::take_rows(x[0], tokens)}; },
+      [&](const Tensors& x) { return Tensors{device::take_rows(x[0], tokens)}; });
+  expect_same(
+      {rows}, [&](const Tensors& x) { return Tensors{cpu::sum_of_parts(x[0], tokens, 6)}; },
+      [&](const Tensors& x) { return Tensors{device::sum_of_parts(x[0], tokens, 6)}; });
+  expect_same(
+      {rows}, [&](const Tensors& x) { return Tensors{cpu::sum_of_parts(x[0], {}, 2)}; },
+      [&](const Tensors& x) { return Tensors{device::sum_of_parts(x[0], {}, 2)}; });
+  expect_same(
+      {rows.narrow(0, 0, 0)}, [&](const Tensors& x) { return Tensors{cpu::sum_of_parts(x[0], {}, 0)}; },
+      [&](const Tensors& x) { return Tensors{device::sum_of_parts(x[0], {}, 0)}; });
+  expect_same({floats({4, 5}), numbers({4, 5})}, SLUICE_BOTH(processor::round_rows(x[0], x[1])));
+  const at::Tensor ids = at::tensor({1, 6, 1, 0}, at::kLong);
+  expect_same({rows, ids, floats({7, 9})},
+              SLUICE_BOTH(processor::add_token_rows(x[0], x[1], /*padding=*/6, x[2].narrow(1, 2, 5))));
+}
+
+TEST(OtherDeviceSeam, token_ids) {
+  const at::Tensor ids = at::tensor({4, 1, -100, 7, 4}, at::kLong), there = on_device(ids);
+  const auto found = device::first_outside(there, 6, -100);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->place, 3);
+  EXPECT_EQ(found->id, 7);
+  EXPECT_FALSE(device::first_outside(there, 8, -100).has_value());
+  const std::array lists{ids, ids.slice(0, 0, 2)}, lists_there{there, there.slice(0, 0, 2)};
+  EXPECT_EQ(device::distinct_ids(lists_there), cpu::distinct_ids(lists));
+  const std::vector<std::int64_t> rows{1, 4, 7};
+  expect_same({ids, at::empty_like(ids)},
+              SLUICE_BOTH(processor::find_places(x[0], rows, /*padding=*/-100, x[1])));
+  expect_same({document_begins(), at::empty({2, 40}, at::kLong)},
+              SLUICE_BOTH(processor::find_document_begins(x[0], x[1])));
+  const at::Tensor chosen = at::tensor({0, 1, 3, 2, 1, 1}, at::kInt).view({3, 2});
+  const std::array<std::uint32_t, 4> list_of{0, 0, 1, 1};
+  const TokenLists expected = cpu::list_tokens(chosen, list_of, 2),
+                   listed = device::list_tokens(on_device(chosen), list_of, 2);
+  EXPECT_EQ(listed.counts, expected.counts);
+  EXPECT_EQ(listed.tokens, expected.tokens);
+}
+
+}  // namespace
+}  // namespace sluice::ops
