@@ -1,6 +1,7 @@
 // The router, and the rows that go to experts and come back.
 #include "ops/device/own_kernels.hpp"
 #include "ops/device/processor.hpp"
+#include "ops/device/single.hpp"
 
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
@@ -8,8 +9,6 @@
 
 namespace sluice::ops::device {
 namespace {
-
-at::Tensor single(const at::Tensor& x) { return x.to(at::kFloat); }
 
 /// Of x [padded, …], those that are a token's.
 at::Tensor own_rows(const at::Tensor& x, const RowBlock& block) { return x.narrow(0, 0, block.count); }

@@ -1,5 +1,6 @@
 // Row by row: norms, rotary positions, gated activations, convolutions.
 #include "ops/device/processor.hpp"
+#include "ops/device/single.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -10,8 +11,6 @@
 
 namespace sluice::ops::device {
 namespace {
-
-at::Tensor single(const at::Tensor& x) { return x.to(at::kFloat); }
 
 /// x [..., N] as rows.
 at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }

@@ -1,0 +1,11 @@
+// Internal to src/ops/device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace sluice::ops::device {
+
+/// x as float32, in which sums and functions are computed.
+[[nodiscard]] inline at::Tensor single(const at::Tensor& x) { return x.to(at::kFloat); }
+
+}  // namespace sluice::ops::device
