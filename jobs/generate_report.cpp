@@ -1,13 +1,27 @@
 #include "generate_report.hpp"
 
+#include "base/log.hpp"
 #include "generation.hpp"
 #include "job/console.hpp"
 
 #include <fmt/ranges.h>
 
+#include <ctime>
 #include <utility>
 
 namespace sluice {
+namespace {
+
+/// Of this process and all its threads: on a machine that others use it says more than the time that has passed.
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+}  // namespace
+
+void GenerateReport::begin() {
+  watch_.restart();
+  processor_begin_ = processor_seconds();
+}
+
 GenerateReport::GenerateReport(JobContext& context, std::int64_t positions)
     : context_(context), stops_(context.config().generate.stop) {
   const GenerateRequest* request = context.request;
@@ -46,7 +60,10 @@ bool GenerateReport::streams() const {
 }
 
 bool GenerateReport::take_token(std::size_t request, std::int64_t token) {
-  if (first_token_seconds_ == 0) first_token_seconds_ = watch_.seconds();
+  if (first_token_seconds_ == 0) {
+    first_token_seconds_ = watch_.seconds();
+    first_token_processor_ = processor_seconds() - processor_begin_;
+  }
   if (stops_.empty() && !streams()) return false;
   AnswerText& text = texts_.try_emplace(request, *tokenizer_, stops_).first->second;
   const std::string more = text.add(token);
@@ -92,6 +109,8 @@ void GenerateReport::finish() {
   console::line("answered {} prompt{} with {} tokens: {:.1f} tokens/s, the first after {:.3f} s", answers_,
                 answers_ == 1 ? "" : "s", tokens_, static_cast<double>(tokens_) / watch_.seconds(),
                 first_token_seconds_);
+  log::debug("processor {:.4f} s of rank 0, {:.4f} of them to the first token",
+             processor_seconds() - processor_begin_, first_token_processor_);
 }
 
 }  // namespace sluice

@@ -25,7 +25,7 @@ class GenerateReport {
   /// The same on every rank.
   [[nodiscard]] const std::vector<GenerationRequest>& requests() const { return requests_; }
   /// The time begins.
-  void begin() { watch_.restart(); }
+  void begin();
   /// On the rank of the request. Returns whether its answer is to end here.
   [[nodiscard]] bool take_token(std::size_t request, std::int64_t token);
   /// On rank 0.
@@ -53,7 +53,8 @@ class GenerateReport {
   std::map<std::size_t, Generation> waiting_;  ///< for those of earlier prompts, which are printed before
   std::size_t next_ = 0;                       ///< to print
   Stopwatch watch_;
-  double first_token_seconds_ = 0;
+  double first_token_seconds_ = 0, first_token_processor_ = 0;
+  double processor_begin_ = 0;
   std::int64_t tokens_ = 0, answers_ = 0;
 };
 
