@@ -175,5 +175,16 @@ TEST(Architecture, a_dense_layer_has_an_mlp_in_place_of_router_and_experts) {
   EXPECT_FALSE(manifest.find("model.layers.1.mlp.up_proj.weight"));
 }
 
+TEST(Architecture, what_is_frozen_takes_less_of_a_training_step) {
+  ModelDescription model = describe_text(config_with());
+  const auto active = static_cast<double>(active_parameters(model));
+  EXPECT_EQ(training_operations(model, -1), 6 * active);
+  for (int tensor = 0; tensor < static_cast<int>(model.manifest.tensors().size()); ++tensor)
+    model.manifest.freeze(tensor);
+  EXPECT_EQ(training_operations(model, -1), 4 * active) << "gradients of activations alone";
+  const double head = 29 * 24 + 24;  // and the last norm
+  EXPECT_EQ(training_operations(model, 2), 2 * active + 2 * head) << "down to the last layer's output";
+}
+
 }  // namespace
 }  // namespace sluice
