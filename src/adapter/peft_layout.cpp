@@ -44,7 +44,7 @@ class PeftNames {
   }
   /// "self_attn.q_proj" of "model.layers.3.self_attn.q_proj"; names outside the layers as they are.
   [[nodiscard]] std::string within_layer(const TensorInfo& weight) const {
-    const std::string name = of(weight);
+    std::string name = of(weight);
     if (weight.layer < 0) return name;
     const std::string layers = fmt::format("layers.{}.", weight.layer);
     const std::size_t at = name.find(layers);

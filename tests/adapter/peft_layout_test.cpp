@@ -2,8 +2,14 @@
 
 #include "model/architecture.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 namespace sluice {
 namespace {
