@@ -133,8 +133,8 @@ class AdapterSaver {
 
 fs::path save_with(AdapterSaver& saver, const AdapterDescription& adapters, const ParameterManifest& manifest,
                    const fs::path& target, const AdapterSaveOptions& options) {
-  std::vector<PeftTensor> tensors = peft_tensors(adapters, manifest);
-  saver.create(target, peft_config_text(adapters, manifest, options.rslora, options.base_model), tensors);
+  std::vector<PeftTensor> tensors = peft_tensors(adapters, manifest, options.style);
+  saver.create(target, peft_config_text(adapters, manifest, options.style, options.base_model), tensors);
   for (const PeftTensor& tensor : tensors) {
     const auto index = manifest.find(tensor.tensor);
     SLUICE_ASSERT(index.has_value(), "the manifest has no {}", tensor.tensor);

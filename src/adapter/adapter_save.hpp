@@ -1,6 +1,7 @@
 // An adapter written as a directory that PEFT opens.
 #pragma once
 
+#include "adapter/peft_adapter.hpp"
 #include "base/bytes.hpp"
 #include "comm/communicator.hpp"
 #include "manifest/adapter.hpp"
@@ -15,7 +16,7 @@ namespace sluice {
 
 /// What adapter_config.json says besides.
 struct AdapterSaveOptions {
-  bool rslora = false;     ///< whether alpha is that of rank-stabilised scales
+  PeftStyle style;
   std::string base_model;  ///< base_model_name_or_path
   std::int64_t chunk_bytes = 8 * kMiB;
 };

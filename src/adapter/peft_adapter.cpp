@@ -29,7 +29,7 @@ PeftAdapter read_peft_adapter(const std::filesystem::path& directory, const Para
   require_weights(directory);
   PeftAdapter adapter;
   adapter.file = directory / kPeftWeightsFile;
-  adapter.rslora = config.rslora;
+  adapter.style.rslora = config.rslora;
   adapter.adapters.dropout = config.dropout;
   const InputFile file = InputFile::open(adapter.file);
   adapter.file_bytes = file.size_bytes();

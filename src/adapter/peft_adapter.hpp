@@ -25,11 +25,18 @@ struct PeftTensor {
   ElementMap map;
 };
 
+/// What two directories of the same adapter may say differently.
+struct PeftStyle {
+  bool rslora = false;  ///< whether alpha / sqrt(rank) is the scale
+  std::string tree =
+      "model.";  ///< what names of the text model begin with: "model.language_model." in a wrapper around it
+};
+
 struct PeftAdapter {
   std::filesystem::path file;
   std::int64_t file_bytes = 0;
   AdapterDescription adapters;
-  bool rslora = false;              ///< how alpha was turned into scales
+  PeftStyle style;
   std::vector<PeftTensor> tensors;  ///< in the file's order; what none of them holds is zero
 };
 

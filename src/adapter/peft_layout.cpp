@@ -31,8 +31,9 @@ const TensorInfo& weight_of(const ParameterManifest& manifest, const AdaptedTens
 /// of the experts in some models.
 class PeftNames {
  public:
-  explicit PeftNames(const ParameterManifest& manifest)
-      : has_experts_(std::ranges::any_of(
+  PeftNames(const ParameterManifest& manifest, std::string tree)
+      : tree_(std::move(tree)),
+        has_experts_(std::ranges::any_of(
             manifest.tensors(), [](const TensorInfo& tensor) { return tensor.role == Role::kExpert; })) {}
 
   [[nodiscard]] bool is_parameter(const TensorInfo& weight) const {
@@ -40,7 +41,7 @@ class PeftNames {
            (weight.role == Role::kDenseMlp && has_experts_);
   }
   [[nodiscard]] std::string of(const TensorInfo& weight) const {
-    return is_parameter(weight) ? weight.name : module_of(weight.name);
+    return in_tree(is_parameter(weight) ? weight.name : module_of(weight.name), tree_);
   }
   /// "self_attn.q_proj" of "model.layers.3.self_attn.q_proj"; names outside the layers as they are.
   [[nodiscard]] std::string within_layer(const TensorInfo& weight) const {
@@ -52,6 +53,7 @@ class PeftNames {
   }
 
  private:
+  std::string tree_;
   bool has_experts_;
 };
 
@@ -82,7 +84,8 @@ T most_frequent(const std::vector<T>& values) {
 
 class ConfigWriter {
  public:
-  ConfigWriter(const AdapterDescription& adapters, const ParameterManifest& manifest) : names_(manifest) {
+  ConfigWriter(const AdapterDescription& adapters, const ParameterManifest& manifest, const PeftStyle& style)
+      : names_(manifest, style.tree) {
     for (const AdaptedTensor& adapted : adapters.tensors) weights_.push_back(&weight_of(manifest, adapted));
     for (const TensorInfo& tensor : manifest.tensors())
       if (is_adaptable(tensor)) ++all_[names_.within_layer(tensor)];
@@ -124,7 +127,8 @@ class ConfigWriter {
 
 }  // namespace
 
-std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters, const ParameterManifest& manifest) {
+std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters, const ParameterManifest& manifest,
+                                     const PeftStyle& style) {
   std::vector<PeftTensor> tensors;
   for (const AdaptedTensor& adapted : adapters.tensors) {
     const TensorInfo& weight = weight_of(manifest, adapted);
@@ -139,8 +143,8 @@ std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters, const P
     PeftName b = a;
     b.part = LowRankPart::kB;
     const AdapterNames names = adapter_names(weight.name);
-    const SafetensorsEntry entry_a{peft_name(a), DType::kFloat32, {experts * rank, in}};
-    const SafetensorsEntry entry_b{peft_name(b), DType::kFloat32, {out, rank * experts}};
+    const SafetensorsEntry entry_a{peft_name(a, style.tree), DType::kFloat32, {experts * rank, in}};
+    const SafetensorsEntry entry_b{peft_name(b, style.tree), DType::kFloat32, {out, rank * experts}};
     tensors.push_back({entry_a, names.a, ElementMap::straight(0, experts * rank * in)});
     tensors.push_back({entry_b, names.b, {0, {out, rank, experts}, {rank, 1, out * rank}}});
   }
@@ -148,19 +152,19 @@ std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters, const P
 }
 
 std::string peft_config_text(const AdapterDescription& adapters, const ParameterManifest& manifest,
-                             bool rslora, std::string_view base_model) {
+                             const PeftStyle& style, std::string_view base_model) {
   SLUICE_ASSERT(!adapters.empty(), "an adapter of nothing");
   std::vector<std::int64_t> ranks;
   std::vector<double> alphas;
   for (const AdaptedTensor& adapted : adapters.tensors) {
     const auto rank = static_cast<double>(adapted.rank);
-    const double alpha = adapted.scale * (rslora ? std::sqrt(rank) : rank);
+    const double alpha = adapted.scale * (style.rslora ? std::sqrt(rank) : rank);
     ranks.push_back(adapted.rank);
     alphas.push_back(number(alpha).get<double>());
   }
   const std::int64_t rank = most_frequent(ranks);
   const double alpha = most_frequent(alphas);
-  const ConfigWriter writer(adapters, manifest);
+  const ConfigWriter writer(adapters, manifest, style);
   const json parameters = writer.targets(/*parameters=*/true);
   // PEFT opens no adapter with dropout of parameters, and a trained one needs none.
   const double dropout = parameters.empty() ? adapters.dropout : 0;
@@ -181,7 +185,7 @@ std::string peft_config_text(const AdapterDescription& adapters, const Parameter
       {"target_parameters", parameters},
       {"task_type", "CAUSAL_LM"},
       {"use_dora", false},
-      {"use_rslora", rslora},
+      {"use_rslora", style.rslora},
   };
   return config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -11,11 +11,11 @@ namespace sluice {
 
 /// In the form of PEFT 0.20 and later, all float32; places in the file are still to be worked out.
 [[nodiscard]] std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters,
-                                                   const ParameterManifest& manifest);
+                                                   const ParameterManifest& manifest, const PeftStyle& style);
 
 /// adapter_config.json, by which PEFT finds the same weights with the same ranks and scales.
 [[nodiscard]] std::string peft_config_text(const AdapterDescription& adapters,
-                                           const ParameterManifest& manifest, bool rslora,
+                                           const ParameterManifest& manifest, const PeftStyle& style,
                                            std::string_view base_model);
 
 }  // namespace sluice

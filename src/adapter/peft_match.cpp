@@ -24,6 +24,7 @@ std::string peft_name_of(std::string path, LowRankPart part, int wrapped = 0) {
 }  // namespace
 
 void PeftMatch::add(const SafetensorsEntry& entry) {
+  if (std::string_view(entry.name).find(kWrappedTree) != std::string_view::npos) is_wrapped_ = true;
   if (const auto name = parse_peft_name(entry.name)) return add(entry, *name);
   const std::string_view name = entry.name;
   if (name.find("lora_embedding_") != std::string_view::npos)
@@ -219,6 +220,7 @@ void PeftMatch::finish(const std::string& file, PeftAdapter& out) {
   for (const auto& [tensor, found] : found_)
     if (auto adapted = match(manifest_[tensor], found, out.tensors))
       out.adapters.tensors.push_back(std::move(*adapted));
+  if (is_wrapped_) out.style.tree = kWrappedTree;
   std::ranges::sort(out.tensors, {}, [](const PeftTensor& tensor) { return tensor.entry.begin; });
   std::string text;
   if (!missing_.empty())

@@ -62,6 +62,7 @@ class PeftMatch {
   std::map<int, Found> found_;       ///< by tensor of the manifest
   std::vector<std::string> faults_;  ///< a line each
   std::vector<std::string> missing_;
+  bool is_wrapped_ = false;  ///< the file's model is one around the text model
 };
 
 }  // namespace sluice

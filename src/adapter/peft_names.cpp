@@ -43,8 +43,14 @@ std::optional<PeftName> parse_peft_name(std::string_view name) {
   return found;
 }
 
-std::string peft_name(const PeftName& name) {
-  std::string text = std::string(kTree).append(name.path);
+std::string in_tree(std::string_view name, std::string_view tree) {
+  constexpr std::string_view kPlain = "model.";
+  if (!name.starts_with(kPlain)) return std::string(name);
+  return std::string(tree).append(name.substr(kPlain.size()));
+}
+
+std::string peft_name(const PeftName& name, std::string_view tree) {
+  std::string text = std::string(kTree).append(in_tree(name.path, tree));
   for (int i = 0; i < name.wrapped; ++i) text += kWrapped;
   return text.append(name.part == LowRankPart::kA ? ".lora_A" : ".lora_B").append(kWeightEnd);
 }

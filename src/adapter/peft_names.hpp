@@ -21,12 +21,17 @@ struct PeftName {
   LowRankPart part = LowRankPart::kA;
 };
 
+/// What names of the text model begin with where another model stands around it, as transformers has it.
+inline constexpr std::string_view kWrappedTree = "model.language_model.";
+
 /// "base_model.model.model.layers.0.mlp.experts.base_layer.lora_A.weight" and the like, whatever wrapper the model was
 /// in; nothing for a name of another form.
 [[nodiscard]] std::optional<PeftName> parse_peft_name(std::string_view name);
 
-/// The way back.
-[[nodiscard]] std::string peft_name(const PeftName& name);
+/// The way back, with `tree` in place of "model.".
+[[nodiscard]] std::string peft_name(const PeftName& name, std::string_view tree = "model.");
+/// A name of the text model with `tree` in place of "model.", if it begins so.
+[[nodiscard]] std::string in_tree(std::string_view name, std::string_view tree);
 
 /// One of an expert's projections where each expert is a module: "model.layers.0.mlp.experts.7.up_proj".
 struct ExpertModule {

@@ -1,6 +1,6 @@
 #include "adapter/peft_targets.hpp"
 
-#include "base/text.hpp"
+#include "adapter/peft_names.hpp"
 
 #include <fmt/format.h>
 
@@ -32,19 +32,28 @@ std::int64_t layer_of(std::string_view name) {
   return layer;
 }
 
+/// Of a name as the text model has it, or as a model around it does.
+template <class Holds>
+bool holds_in_a_tree(const std::string& name, Holds holds) {
+  return holds(name) || holds(in_tree(name, kWrappedTree));
+}
+
 template <class T>
 const T* first_match(const std::vector<std::pair<text::NameExpression, T>>& patterns,
                      const std::string& name) {
-  for (const auto& [pattern, value] : patterns)
-    if (pattern.matches(name)) return &value;
-  return nullptr;
+  const auto found = std::ranges::find_if(patterns, [&](const auto& pattern) {
+    return holds_in_a_tree(name, [&](const std::string& spelled) { return pattern.first.matches(spelled); });
+  });
+  return found == patterns.end() ? nullptr : &found->second;
 }
 
 }  // namespace
 
 bool PeftTargets::NameSet::has(const std::string& name) const {
-  if (expression) return expression->matches(name);
-  return std::ranges::any_of(names, [&](const std::string& end) { return ends_with_name(name, end); });
+  return holds_in_a_tree(name, [&](const std::string& spelled) {
+    if (expression) return expression->matches(spelled);
+    return std::ranges::any_of(names, [&](const std::string& end) { return ends_with_name(spelled, end); });
+  });
 }
 
 PeftTargets::PeftTargets(const PeftConfig& config)
@@ -64,13 +73,17 @@ PeftTargets::NameSet PeftTargets::names_of(const PeftConfig::Names& names, std::
 
 bool PeftTargets::means_module(const std::string& name) const {
   if (excluded_.has(name) || !modules_.has(name)) return false;
-  const bool is_exact = std::ranges::find(modules_.names, name) != modules_.names.end();
+  const bool is_exact = holds_in_a_tree(name, [&](const std::string& spelled) {
+    return std::ranges::find(modules_.names, spelled) != modules_.names.end();
+  });
   return is_exact || modules_.expression || is_in_layers(name);
 }
 
-bool PeftTargets::means_parameter(std::string_view name) const {
-  return std::ranges::any_of(config_.target_parameters,
-                             [&](const std::string& end) { return ends_with_name(name, end); });
+bool PeftTargets::means_parameter(const std::string& name) const {
+  return holds_in_a_tree(name, [&](const std::string& spelled) {
+    return std::ranges::any_of(config_.target_parameters,
+                               [&](const std::string& end) { return ends_with_name(spelled, end); });
+  });
 }
 
 bool PeftTargets::is_in_layers(std::string_view name) const {

@@ -13,6 +13,7 @@
 
 namespace sluice {
 
+/// Names are those of the text model; a configuration may say them as the model around it has them.
 class PeftTargets {
  public:
   /// Error(kBadData) for a pattern that is none. `config` must outlive this.
@@ -21,7 +22,7 @@ class PeftTargets {
   /// Whether target_modules mean the module of that name: "model.layers.0.self_attn.q_proj".
   [[nodiscard]] bool means_module(const std::string& name) const;
   /// Whether target_parameters mean the parameter of that name: "model.layers.0.mlp.experts.gate_up_proj".
-  [[nodiscard]] bool means_parameter(std::string_view name) const;
+  [[nodiscard]] bool means_parameter(const std::string& name) const;
   /// Of a module or a parameter of that name.
   [[nodiscard]] std::int64_t rank_of(const std::string& name) const;
   [[nodiscard]] double scale_of(const std::string& name) const;

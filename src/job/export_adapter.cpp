@@ -20,6 +20,12 @@ std::string base_model_name(const JobConfig& config) {
   return (error ? config.model.path : absolute.lexically_normal()).string();
 }
 
+/// That of the directory that the job began with; else names are those of the class that config.json names.
+PeftStyle style_of(const Blueprint& blueprint) {
+  if (blueprint.adapter) return blueprint.adapter->style;
+  return {blueprint.config.lora.rslora, blueprint.model.manifest.wrapped_name("model.")};
+}
+
 }  // namespace
 
 bool exports_adapter(const Blueprint& blueprint) {
@@ -28,7 +34,7 @@ bool exports_adapter(const Blueprint& blueprint) {
 
 std::int64_t adapter_bytes(const Blueprint& blueprint) {
   std::int64_t bytes = 0;
-  for (const PeftTensor& tensor : peft_tensors(blueprint.model.adapters, blueprint.model.manifest))
+  for (const PeftTensor& tensor : peft_tensors(blueprint.model.adapters, blueprint.model.manifest, {}))
     bytes += tensor.map.count() * size_of(tensor.entry.dtype);
   return bytes;
 }
@@ -36,7 +42,7 @@ std::int64_t adapter_bytes(const Blueprint& blueprint) {
 AdapterSaveOptions adapter_save_options(const Blueprint& blueprint) {
   const JobConfig& config = blueprint.config;
   AdapterSaveOptions options;
-  options.rslora = blueprint.adapter ? blueprint.adapter->rslora : config.lora.rslora;
+  options.style = style_of(blueprint);
   options.base_model = base_model_name(config);
   options.chunk_bytes = config.load.chunk_bytes;
   return options;

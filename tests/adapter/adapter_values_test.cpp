@@ -173,7 +173,7 @@ TEST_P(PeftFixture, what_is_written_is_read_back) {
   const ShardArena values = model.load();
   const fs::path written = place / "adapter";
   save_adapter(test_world(), model.adapter.adapters, model.manifest, ArenaValues(values), written,
-               {.rslora = model.adapter.rslora, .base_model = "base", .chunk_bytes = 16 * kKiB});
+               {.style = model.adapter.style, .base_model = "base", .chunk_bytes = 16 * kKiB});
   test_world().barrier();
   const Model again(base(), written);
   EXPECT_EQ(again.adapter.adapters.tensors.size(), model.adapter.adapters.tensors.size());

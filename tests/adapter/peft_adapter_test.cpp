@@ -52,7 +52,8 @@ TEST(PeftAdapter, experts_router_and_head_of_a_qwen3_moe) {
 
 TEST(PeftAdapter, patterns_of_ranks_and_alphas_with_rank_stabilised_scales) {
   const PeftAdapter adapter = read("qwen3_5-moe", "qwen3_5-moe-tiny");
-  EXPECT_TRUE(adapter.rslora);
+  EXPECT_TRUE(adapter.style.rslora);
+  EXPECT_EQ(adapter.style.tree, "model.");
   EXPECT_EQ(of(adapter, "model.layers.3.self_attn.q_proj.weight").rank, 2);
   EXPECT_DOUBLE_EQ(of(adapter, "model.layers.3.self_attn.q_proj.weight").scale, 5 / std::sqrt(2.0));
   EXPECT_EQ(of(adapter, "model.layers.1.mlp.experts.down_proj").rank, 1);
@@ -247,7 +248,10 @@ TEST(PeftAdapter, names_of_a_wrapped_model_and_of_other_spellings_are_the_same) 
     if (tensor.entry.name.starts_with(from))
       tensor.entry.name.replace(0, from.size(), "base_model.model.model.language_model.layers.");
   }
+  adapter.config["rank_pattern"] = {{R"(^model\.language_model\.layers\.1\.self_attn\.q_proj)", 4}};
+  adapter.config["r"] = 4;
   EXPECT_EQ(adapter.read().adapters.tensors, read("qwen3-moe", "qwen3-moe-tiny").adapters.tensors);
+  EXPECT_EQ(adapter.read().style.tree, "model.language_model.");
 }
 
 }  // namespace

@@ -23,17 +23,19 @@ class PeftLayout : public testing::Test {
     adapters_.tensors.push_back({base, rank, scale});
   }
   [[nodiscard]] json config(bool rslora = false) const {
-    return json::parse(peft_config_text(adapters_, manifest_, rslora, "base"));
+    return json::parse(peft_config_text(adapters_, manifest_, {rslora, tree_}, "base"));
   }
   [[nodiscard]] Names names() const {
     Names out;
-    for (const PeftTensor& tensor : peft_tensors(adapters_, manifest_)) out.push_back(tensor.entry.name);
+    for (const PeftTensor& tensor : peft_tensors(adapters_, manifest_, {false, tree_}))
+      out.push_back(tensor.entry.name);
     return out;
   }
 
   ParameterManifest manifest_ =
       describe_model(std::filesystem::path(SLUICE_FIXTURES) / "qwen3-moe-tiny", DType::kFloat32).manifest;
   AdapterDescription adapters_;
+  std::string tree_ = "model.";
 };
 
 TEST_F(PeftLayout, one_name_stands_for_all_layers_where_all_are_adapted) {
@@ -65,6 +67,16 @@ TEST_F(PeftLayout, alpha_is_a_whole_number_again_with_rank_stabilised_scales) {
   adapt("lm_head.weight", 3, 5 / std::sqrt(3.0));
   EXPECT_EQ(config(true)["lora_alpha"].dump(), "5");
   EXPECT_EQ(config(true)["use_rslora"], true);
+}
+
+TEST_F(PeftLayout, names_are_those_of_the_tree_that_is_asked_for) {
+  tree_ = "model.language_model.";
+  adapt("model.layers.1.self_attn.q_proj.weight");
+  adapt("lm_head.weight");
+  EXPECT_EQ(names()[0], "base_model.model.model.language_model.layers.1.self_attn.q_proj.lora_A.weight");
+  EXPECT_EQ(names()[2], "base_model.model.lm_head.lora_A.weight");
+  EXPECT_EQ(config()["target_modules"],
+            json(Names{"lm_head", "model.language_model.layers.1.self_attn.q_proj"}));
 }
 
 TEST_F(PeftLayout, dense_layers_beside_experts_are_parameters_without_dropout) {
