@@ -35,7 +35,7 @@ DeviceStream::DeviceStream() : handle_(nullptr) {
   fail(ExitCode::kBadConfig, "this build has no CUDA; configure it with -DSLUICE_CUDA=ON");
 }
 
-DeviceStream::~DeviceStream() = default;
+DeviceStream::~DeviceStream() { handle_ = nullptr; }  // none was ever made
 
 void DeviceStream::copy(void*, const void*, std::int64_t) {}
 

@@ -28,7 +28,7 @@ struct JobContext {
   SignalWatch& signals;
   ExitCode ending = ExitCode::kDone;  ///< if nothing fails: kDone or kResumable, alike on all ranks
 
-  Communicator* gpus = nullptr;  ///< over the ranks' GPUs, if the job computes on them
+  Communicator* gpus = nullptr;              ///< over the ranks' GPUs, if the job computes on them
   const GenerateRequest* request = nullptr;  ///< of the command line that runs the job; null for a job file
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }

@@ -11,6 +11,8 @@
 namespace sluice::stand_in {
 namespace {
 
+int number(const std::string& text) { return static_cast<int>(std::strtol(text.c_str(), nullptr, 10)); }
+
 /// "hang:1:3" as "hang" and rank 1 -> 3.
 const std::map<std::string, std::map<int, int>>& faults() {
   static const auto* const all = [] {
@@ -23,7 +25,7 @@ const std::map<std::string, std::map<int, int>>& faults() {
       std::getline(words, name, ':');
       std::getline(words, rank, ':');
       std::getline(words, nth, ':');
-      (*parsed)[name][std::atoi(rank.c_str())] = nth.empty() ? 1 : std::atoi(nth.c_str());
+      (*parsed)[name][number(rank)] = nth.empty() ? 1 : number(nth);
     }
     return parsed;
   }();

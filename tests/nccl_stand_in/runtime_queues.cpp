@@ -32,7 +32,7 @@ std::map<void*, std::size_t>& allocations() {
 
 void wait_a_while() {
   static const char* const text = std::getenv("SLUICE_STAND_IN_DELAY_US");
-  static const int most = text == nullptr ? 0 : std::atoi(text);
+  static const int most = text == nullptr ? 0 : static_cast<int>(std::strtol(text, nullptr, 10));
   if (most <= 0) return;
   thread_local std::minstd_rand random(static_cast<unsigned>(getpid()));
   std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution<>(0, most)(random)));
