@@ -32,7 +32,7 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& keys, const a
         batch(before == 0 ? q : at::cat({at::zeros({before, q.size(1), q.size(2)}, q.options()), q}));
     const at::Tensor out = at::empty_like(all);
     const at::Tensor log_sums = at::empty({1, q.size(1), keys.size(0)}, q.options().dtype(at::kFloat));
-    on::attention(all, batch(keys), batch(values), scale, {}, out, log_sums, before);
+    on::attention(all, batch(keys), batch(values), scale, Documents(), out, log_sums, before);
     return out[0].narrow(0, before, q.size(0));
   }
   const at::Tensor queries = q.contiguous();

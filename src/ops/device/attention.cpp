@@ -77,7 +77,8 @@ class Heads {
 }  // namespace
 
 void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums) {
+               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
+               std::int64_t /*first_query: rows before it may be anything, and cost little here*/) {
   const Heads heads(q, k);
   heads.for_each_block([&](std::int64_t begin, std::int64_t n) {
     const at::Tensor scores =

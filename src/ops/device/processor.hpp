@@ -24,7 +24,8 @@ void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Int
 [[nodiscard]] at::Tensor matmul(const at::Tensor& a, const at::Tensor& b);
 
 void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums);
+               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
+               std::int64_t first_query = 0);
 void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
                         const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
                         const at::Tensor& d_out, const AttentionGradients& gradients);
