@@ -54,7 +54,7 @@ struct SavedStep {
   std::string data_digest{};            ///< of some of them
   std::vector<PackPosition> packing{};  ///< of each source, if documents are packed
   std::string base_digest{};  ///< of the frozen weights, which the step does not hold; "" without any
-  HeldOutStep best{};                   ///< of the saved steps so far, this one included
+  HeldOutStep best{};         ///< of the saved steps so far, this one included
   std::vector<SavedFile> files{};
 
   [[nodiscard]] std::int64_t bytes() const;

@@ -19,7 +19,8 @@ using testing::HasSubstr;
 ParameterManifest some_model() {
   ParameterManifest manifest;
   const auto add = [&](std::string name, std::vector<std::int64_t> shape, Role role, int layer) {
-    manifest.add({.name = std::move(name), .shape = std::move(shape), .role = role, .layer = layer, .tied_to = {}});
+    manifest.add(
+        {.name = std::move(name), .shape = std::move(shape), .role = role, .layer = layer, .tied_to = {}});
   };
   add("model.embed_tokens.weight", {11, 5}, Role::kEmbedding, -1);
   add("model.layers.0.self_attn.q_proj.weight", {6, 5}, Role::kAttention, 0);
