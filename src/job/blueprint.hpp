@@ -3,7 +3,7 @@
 #pragma once
 
 #include "adapter/peft_adapter.hpp"
-#include "comm/agreement.hpp"
+#include "comm/agreement/agreement.hpp"
 #include "config/job_config.hpp"
 #include "manifest/key_map.hpp"
 #include "model/architecture.hpp"

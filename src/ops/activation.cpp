@@ -1,8 +1,8 @@
 #include "ops/activation.hpp"
 
 #include "base/error.hpp"
-#include "ops/node.hpp"
-#include "ops/processor.hpp"
+#include "ops/runtime/node.hpp"
+#include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/empty_like.h>
 

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "ops/attention.hpp"
-#include "ops/processor.hpp"
+#include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>

@@ -1,8 +1,8 @@
 #include "ops/causal_conv.hpp"
 
 #include "base/error.hpp"
-#include "ops/node.hpp"
-#include "ops/processor.hpp"
+#include "ops/runtime/node.hpp"
+#include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>

@@ -1,6 +1,6 @@
 #include "ops/documents.hpp"
 
-#include "ops/processor.hpp"
+#include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/empty.h>
 

@@ -1,7 +1,7 @@
 #include "ops/embedding.hpp"
 
 #include "base/error.hpp"
-#include "ops/processor.hpp"
+#include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/index_select.h>

@@ -1,7 +1,7 @@
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
-#include "ops/processor_types.hpp"
+#include "ops/runtime/processor_types.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>

@@ -4,10 +4,10 @@
 #include "base/error.hpp"
 #include "ops/adapters/low_rank_product.hpp"
 #include "ops/matmul.hpp"
-#include "ops/node.hpp"
-#include "ops/processor.hpp"
 #include "ops/runtime/graph_gradient.hpp"
 #include "ops/runtime/no_view_tracking.hpp"
+#include "ops/runtime/node.hpp"
+#include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>

@@ -2,7 +2,7 @@
 
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
-#include "ops/node.hpp"
+#include "ops/runtime/node.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
 #include <ATen/ops/cat.h>

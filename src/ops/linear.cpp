@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "ops/adapters/low_rank_product.hpp"
 #include "ops/matmul.hpp"
-#include "ops/node.hpp"
+#include "ops/runtime/node.hpp"
 
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>

@@ -4,7 +4,7 @@
 #include "base/error.hpp"
 #include "ops/adapters/low_rank_product.hpp"
 #include "ops/matmul.hpp"
-#include "ops/processor.hpp"
+#include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

@@ -1,6 +1,6 @@
 #include "ops/matmul.hpp"
 
-#include "ops/processor.hpp"
+#include "ops/runtime/processor.hpp"
 
 namespace sluice::ops {
 

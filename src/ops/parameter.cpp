@@ -1,6 +1,6 @@
 #include "ops/parameter.hpp"
 
-#include "ops/node.hpp"
+#include "ops/runtime/node.hpp"
 
 namespace sluice::ops {
 namespace {

@@ -1,9 +1,9 @@
 #include "ops/rotary.hpp"
 
 #include "base/error.hpp"
-#include "ops/node.hpp"
-#include "ops/processor.hpp"
 #include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/node.hpp"
+#include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty_like.h>

@@ -3,8 +3,8 @@
 #include "base/error.hpp"
 #include "ops/adapters/low_rank_product.hpp"
 #include "ops/matmul.hpp"
-#include "ops/node.hpp"
-#include "ops/processor.hpp"
+#include "ops/runtime/node.hpp"
+#include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>

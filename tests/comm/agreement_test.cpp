@@ -1,4 +1,4 @@
-#include "comm/agreement.hpp"
+#include "comm/agreement/agreement.hpp"
 #include "support/mpi_test.hpp"
 
 #include <gmock/gmock.h>

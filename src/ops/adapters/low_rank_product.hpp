@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ops/adapters/low_rank.hpp"
-#include "ops/node.hpp"
+#include "ops/runtime/node.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #include "ops/buffers/optimizer.hpp"
 
 #include "base/error.hpp"
-#include "ops/processor.hpp"
+#include "ops/runtime/processor.hpp"
 
 namespace sluice::ops {
 namespace {

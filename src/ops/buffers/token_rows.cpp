@@ -1,6 +1,6 @@
 #include "ops/buffers/token_rows.hpp"
 
-#include "ops/processor.hpp"
+#include "ops/runtime/processor.hpp"
 
 namespace sluice::ops {
 

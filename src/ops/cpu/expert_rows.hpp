@@ -1,7 +1,7 @@
 // The loops that take rows to an expert and back. Internal to src/ops.
 #pragma once
 
-#include "ops/processor_types.hpp"
+#include "ops/runtime/processor_types.hpp"
 
 #include <cstdint>
 

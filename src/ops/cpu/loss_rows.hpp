@@ -3,7 +3,7 @@
 // none. Internal to src/ops.
 #pragma once
 
-#include "ops/processor_types.hpp"
+#include "ops/runtime/processor_types.hpp"
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 // The loops of the rotary position embedding. Internal to src/ops.
 #pragma once
 
-#include "ops/processor_types.hpp"
 #include "ops/rotary.hpp"
+#include "ops/runtime/processor_types.hpp"
 
 namespace sluice::ops::cpu {
 

@@ -1,7 +1,7 @@
 // The router's loops over tokens: from logits to weights, and back. Internal to src/ops.
 #pragma once
 
-#include "ops/processor_types.hpp"
+#include "ops/runtime/processor_types.hpp"
 
 namespace sluice::ops::cpu {
 

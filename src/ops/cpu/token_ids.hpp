@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ops/documents.hpp"
-#include "ops/processor_types.hpp"
+#include "ops/runtime/processor_types.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -10,8 +10,8 @@
 #include "ops/documents.hpp"
 #include "ops/matmul.hpp"
 #include "ops/norm.hpp"
-#include "ops/processor_types.hpp"
 #include "ops/rotary.hpp"
+#include "ops/runtime/processor_types.hpp"
 
 #include <cstdint>
 #include <optional>

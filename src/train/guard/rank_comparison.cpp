@@ -2,8 +2,8 @@
 
 #include "base/digest.hpp"
 #include "base/error.hpp"
-#include "comm/agreement.hpp"
-#include "comm/agreement_differences.hpp"
+#include "comm/agreement/agreement.hpp"
+#include "comm/agreement/agreement_differences.hpp"
 
 #include <fmt/ranges.h>
 

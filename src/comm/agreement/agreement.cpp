@@ -1,7 +1,7 @@
-#include "comm/agreement.hpp"
+#include "comm/agreement/agreement.hpp"
 
 #include "base/byte_stream.hpp"
-#include "comm/agreement_differences.hpp"
+#include "comm/agreement/agreement_differences.hpp"
 #include "comm/ranks_text.hpp"
 
 #include <map>

@@ -1,4 +1,4 @@
-#include "comm/agreement_differences.hpp"
+#include "comm/agreement/agreement_differences.hpp"
 
 #include "base/round.hpp"
 #include "base/text.hpp"

@@ -2,7 +2,7 @@
 // few entries that are named ever travel as text.
 #pragma once
 
-#include "comm/agreement.hpp"
+#include "comm/agreement/agreement.hpp"
 #include "comm/communicator.hpp"
 
 #include <string>
