@@ -67,7 +67,7 @@ TEST(WatchdogDeathTest, tells_the_job_before_it_ends_a_rank) {
               "told: evaluate: rank");
 }
 
-TEST(WatchdogDeathTest, lets_ranks_compute_that_begin_operations_or_load) {
+TEST(WatchdogDeathTest, lets_ranks_compute_that_begin_operations_or_set_up_a_job) {
   const auto busy = [] {
     Watchdog watchdog;
     watchdog.set_section("step", 0.3);
@@ -75,7 +75,7 @@ TEST(WatchdogDeathTest, lets_ranks_compute_that_begin_operations_or_load) {
       position::begin("stage", i);
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
-    watchdog.set_section("load", 0.1);
+    watchdog.set_section("setup", 0.1);
     std::this_thread::sleep_for(std::chrono::milliseconds(900));
     std::_Exit(0);
   };
