@@ -22,7 +22,7 @@ std::string cuda_version_text() { return "no CUDA"; }
 /// All share the one stream there is.
 DeviceStream::DeviceStream() : handle_(nullptr) {}
 
-DeviceStream::~DeviceStream() { handle_ = nullptr; }  // none was ever made
+DeviceStream::~DeviceStream() { handle_ = nullptr; }  // the one stream stays
 
 void DeviceStream::copy(void* to, const void* from, std::int64_t bytes) {
   other_device::queue([=] {
