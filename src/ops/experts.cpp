@@ -27,22 +27,36 @@ void multiply(const Weight& fused, std::int64_t expert, const at::Tensor& inputs
   if (fused.change) LowRankProduct(*fused.change, expert).add_to(out, inputs);
 }
 
-/// d_inputs = d_out times one expert's matrix.
-void multiply_gradient(const Weight& fused, std::int64_t expert, const at::Tensor& d_out,
-                       const at::Tensor& d_inputs) {
-  ops::matmul(d_inputs, d_out, fused.base.value[expert]);
-  if (!fused.change) return;
-  const LowRankProduct change(*fused.change, expert);
-  change.add_input_gradient(change.reduced_gradient(d_out), d_inputs);
-}
+/// The gradient of one expert's outputs, on its way back through that expert's matrix.
+class OutputGradient {
+ public:
+  OutputGradient(const Weight& fused, std::int64_t expert, const at::Tensor& d_out)
+      : fused_(fused), expert_(expert), d_out_(d_out) {
+    if (!fused.change) return;
+    change_.emplace(*fused.change, expert);
+    d_reduced_ = change_->reduced_gradient(d_out);
+  }
 
-/// d_out^T inputs to one expert's gradient of a fused weight, if it has one, or to those of its change.
-void bring_gradient(const Weight& fused, std::int64_t expert, const at::Tensor& d_out,
-                    const at::Tensor& inputs) {
-  const Parameter& base = fused.base;
-  if (base.grad.defined()) ops::matmul(base.grad[expert], d_out.t(), inputs, into_gradient(base, expert));
-  if (fused.change) LowRankProduct(*fused.change, expert).bring_gradients(inputs, d_out);
-}
+  /// d_inputs = d_out times the matrix. It may lie where the inputs did.
+  void multiply(const at::Tensor& d_inputs) const {
+    ops::matmul(d_inputs, d_out_, fused_.base.value[expert_]);
+    if (change_) change_->add_input_gradient(d_reduced_, d_inputs);
+  }
+
+  /// d_out^T inputs to the matrix's gradient, if it has one, or to those of its change.
+  void bring(const at::Tensor& inputs) const {
+    const Parameter& base = fused_.base;
+    if (base.grad.defined())
+      ops::matmul(base.grad[expert_], d_out_.t(), inputs, into_gradient(base, expert_));
+    if (change_) change_->bring_gradients(inputs, d_out_, d_reduced_);
+  }
+
+ private:
+  const Weight& fused_;
+  std::int64_t expert_;
+  at::Tensor d_out_, d_reduced_;
+  std::optional<LowRankProduct> change_;
+};
 
 void clear_unwritten_expert(const Weight& fused, std::int64_t expert) {
   const auto clear = [&](const Parameter& parameter) {
@@ -178,13 +192,14 @@ class Pass {
     const at::Tensor d_outputs = buffers_->outputs(block.padded);
     on::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
     const at::Tensor activation = buffers_->activation(block.padded);
-    multiply_gradient(parameters_.down, block.expert, d_outputs, activation);  // its gradient, so far
+    const OutputGradient of_down(parameters_.down, block.expert, d_outputs);
+    of_down.multiply(activation);  // its gradient, so far
     on::weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
                                  tokens_.weights, d_weights_);
-    bring_gradient(parameters_.down, block.expert, d_outputs, activation);
-    bring_gradient(parameters_.gate_up, block.expert, gate_up, inputs);
-    // The inputs have done their work, so their gradient takes their place.
-    multiply_gradient(parameters_.gate_up, block.expert, gate_up, inputs);
+    of_down.bring(activation);
+    const OutputGradient of_gate_up(parameters_.gate_up, block.expert, gate_up);
+    of_gate_up.bring(inputs);
+    of_gate_up.multiply(inputs);  // they have done their work, so their gradient takes their place
     on::add_rows(inputs, block, tokens_.experts.size(1), at::Tensor(), sums_);
   }
 

@@ -49,7 +49,8 @@ struct ChangedLinear : node::Function<ChangedLinear> {
     const at::Tensor x = context->get_saved_variables()[0];
     const at::Tensor d_y = grads[0].contiguous();
     const LowRankProduct change(*w.change);
-    const at::Tensor d_reduced = change.bring_gradients(with_dropout(x, draw), d_y);
+    const at::Tensor d_reduced = change.reduced_gradient(d_y);
+    change.bring_gradients(with_dropout(x, draw), d_y, d_reduced);
     at::Tensor d_x = ops::matmul(d_y, w.base.value);
     if (draw.drops()) {
       const at::Tensor d_dropped = at::zeros_like(x);

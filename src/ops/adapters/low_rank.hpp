@@ -30,6 +30,7 @@ struct LowRank {
 /// A weight that tokens are multiplied with. With a change, its own gradient is not wanted.
 struct Weight {
   Weight() = default;
+  /// Not explicit: a parameter is a weight without a change, and is passed as one.
   Weight(Parameter parameter, std::optional<LowRank> low_rank = {})  // NOLINT(google-explicit-constructor)
       : base(std::move(parameter)), change(std::move(low_rank)) {}
 

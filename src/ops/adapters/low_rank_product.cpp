@@ -46,11 +46,10 @@ void LowRankProduct::bring(const Parameter& to, const at::Tensor& d_out, const a
     ops::matmul(matrix(to.grad), d_out.t(), inputs, into_gradient(to, std::max<std::int64_t>(expert_, 0)));
 }
 
-at::Tensor LowRankProduct::bring_gradients(const at::Tensor& x, const at::Tensor& d_y) const {
+void LowRankProduct::bring_gradients(const at::Tensor& x, const at::Tensor& d_y,
+                                     const at::Tensor& d_reduced) const {
   bring(change_.b, d_y, reduced(x));
-  at::Tensor d_reduced = reduced_gradient(d_y);
   bring(change_.a, d_reduced, x);
-  return d_reduced;
 }
 
 void LowRankProduct::add_input_gradient(const at::Tensor& d_reduced, const at::Tensor& d_x) const {

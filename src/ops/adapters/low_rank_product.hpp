@@ -37,9 +37,8 @@ class LowRankProduct {
 
   /// y [n, out] += scale * x A^T B^T.
   void add_to(const at::Tensor& y, const at::Tensor& x) const;
-  /// The gradients of A and B for those of y; returns reduced_gradient(d_y).
-  at::Tensor bring_gradients(const at::Tensor& x,
-                             const at::Tensor& d_y) const;  // NOLINT(modernize-use-nodiscard)
+  /// The gradients of A and B for those of y. `d_reduced` is reduced_gradient(d_y), here and below.
+  void bring_gradients(const at::Tensor& x, const at::Tensor& d_y, const at::Tensor& d_reduced) const;
   /// d_x [n, in] += d_reduced A.
   void add_input_gradient(const at::Tensor& d_reduced, const at::Tensor& d_x) const;
 
