@@ -40,10 +40,10 @@ SLUICE_ELEMENT void adamw(float* weights, float* m, float* second, const float* 
   }
 }
 
-/// One block of a run, read, updated and written.
+/// One block of a run, read, updated and written, by the formula of the factors.
 template <std::int64_t kMost>
-SLUICE_ELEMENT void adamw_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
-                                std::int64_t count, const AdamWFactors& f) {
+SLUICE_ELEMENT void update_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
+                                 std::int64_t count, const AdamWFactors& f) {
   OpenBlock<kMost> block(run, formats, offset, count, /*has_second=*/true);
   if (block.has_roots())
     adamw<true>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
@@ -77,8 +77,8 @@ SLUICE_ELEMENT void lion(float* weights, float* m, const float* gradient, std::i
 }
 
 template <std::int64_t kMost>
-SLUICE_ELEMENT void lion_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
-                               std::int64_t count, const LionFactors& f) {
+SLUICE_ELEMENT void update_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
+                                 std::int64_t count, const LionFactors& f) {
   OpenBlock<kMost> block(run, formats, offset, count, /*has_second=*/false);
   lion(block.weights(), block.first(), block.gradient(), count, f);
   block.save();

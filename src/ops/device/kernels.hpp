@@ -55,28 +55,16 @@ struct AddColumn {
   }
 };
 
-/// Of kCount elements of a run, where scales begin if they have some.
-template <std::int64_t kCount>
-struct AdamW {
+/// Of kCount elements of a run, where scales begin if they have some. Factors are AdamW's or Lion's.
+template <std::int64_t kCount, class Factors>
+struct UpdateMoments {
   UpdateRun run;
   UpdateFormats formats;
-  arithmetic::AdamWFactors factors;
+  Factors factors;
 
   SLUICE_ELEMENT void operator()(std::int64_t part) const {
     const std::int64_t begin = part * kCount, rest = run.count - begin;
-    arithmetic::adamw_block<kCount>(run, formats, begin, rest < kCount ? rest : kCount, factors);
-  }
-};
-
-template <std::int64_t kCount>
-struct Lion {
-  UpdateRun run;
-  UpdateFormats formats;
-  arithmetic::LionFactors factors;
-
-  SLUICE_ELEMENT void operator()(std::int64_t part) const {
-    const std::int64_t begin = part * kCount, rest = run.count - begin;
-    arithmetic::lion_block<kCount>(run, formats, begin, rest < kCount ? rest : kCount, factors);
+    arithmetic::update_block<kCount>(run, formats, begin, rest < kCount ? rest : kCount, factors);
   }
 };
 

@@ -13,13 +13,13 @@ T* elements(const at::Tensor& x) {
 }
 
 /// Elements that an index stands for: one, or those that share a scale.
-template <template <std::int64_t> class Kernel, class Step>
+template <class Factors, class Step>
 void update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const Step& step) {
   for (const UpdateRun& run : runs) {
     if (formats.state == StateFormat::kInt8)
-      launch(divide_up(run.count, kStateBlock), Kernel<kStateBlock>{run, formats, {step, run}});
+      launch(divide_up(run.count, kStateBlock), kernels::UpdateMoments<kStateBlock, Factors>{run, formats, {step, run}});
     else
-      launch(run.count, Kernel<1>{run, formats, {step, run}});
+      launch(run.count, kernels::UpdateMoments<1, Factors>{run, formats, {step, run}});
   }
 }
 
@@ -44,11 +44,11 @@ void add_columns(const at::Tensor& rows, const at::Tensor& ids, std::int64_t pad
 }
 
 void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step) {
-  update<kernels::AdamW>(runs, formats, step);
+  update<arithmetic::AdamWFactors>(runs, formats, step);
 }
 
 void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step) {
-  update<kernels::Lion>(runs, formats, step);
+  update<arithmetic::LionFactors>(runs, formats, step);
 }
 
 void read_masters(const FactoredRun& run, MasterFormat format, float* out) {

@@ -23,9 +23,9 @@ SLUICE_VECTOR_CLONES void adamw_chunk(const Chunk& chunk, const UpdateFormats& f
   for (std::int64_t begin = 0; begin < chunk.count; begin += kBlock) {
     const std::int64_t count = std::min(kBlock, chunk.count - begin);
     if (count == kBlock)
-      arithmetic::adamw_block<kBlock>(*chunk.run, formats, chunk.offset + begin, kBlock, f);
+      arithmetic::update_block<kBlock>(*chunk.run, formats, chunk.offset + begin, kBlock, f);
     else
-      arithmetic::adamw_block<kBlock>(*chunk.run, formats, chunk.offset + begin, count, f);
+      arithmetic::update_block<kBlock>(*chunk.run, formats, chunk.offset + begin, count, f);
   }
 }
 
@@ -34,7 +34,7 @@ SLUICE_VECTOR_CLONES void lion_chunk(const Chunk& chunk, const UpdateFormats& fo
   const LionFactors f = factors;
   for (std::int64_t begin = 0; begin < chunk.count; begin += kBlock) {
     const std::int64_t count = std::min(kBlock, chunk.count - begin);
-    arithmetic::lion_block<kBlock>(*chunk.run, formats, chunk.offset + begin, count, f);
+    arithmetic::update_block<kBlock>(*chunk.run, formats, chunk.offset + begin, count, f);
   }
 }
 
