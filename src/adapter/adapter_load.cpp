@@ -27,16 +27,11 @@ class AdapterLoader {
 
   void load(const PeftTensor& tensor, int index) {
     const OwnedElements owned(arena_.plan(), index, arena_.rank());
-    const std::int64_t size = size_of(tensor.entry.dtype);
-    const std::int64_t row = tensor.map.extent[1] * tensor.map.extent[2];
-    const std::int64_t room = chunk_.bytes() / size;
-    // Whole rows where they fit: then an expert's elements of a row are met together.
-    const std::int64_t step = row < room && row > 0 ? room / row * row : room;
-    for (std::int64_t begin = 0; begin < tensor.map.count(); begin += step) {
-      const Range elements{begin, std::min(begin + step, tensor.map.count())};
+    for_each_piece(tensor.map, chunk_.bytes() / size_of(tensor.entry.dtype), [&](Range elements) {
       share(tensor, elements);
-      owned.for_each_run(tensor.map, elements, [&](const MappedRun& run) { place(tensor, run, begin); });
-    }
+      owned.for_each_run(tensor.map, elements,
+                         [&](const MappedRun& run) { place(tensor, run, elements.begin); });
+    });
   }
 
  private:

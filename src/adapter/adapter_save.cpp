@@ -8,7 +8,6 @@
 #include "io/file.hpp"
 #include "weights/staged_directory.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -52,11 +51,7 @@ class AdapterSaver {
     std::vector<OwnedElements> others;  // on rank 0
     for (int other = 1; rank() == 0 && other < size(); ++other)
       others.emplace_back(values_.plan(), index, other);
-    const std::int64_t row = tensor.map.extent[1] * tensor.map.extent[2];
-    const std::int64_t room = chunk_.bytes() / kSize;
-    const std::int64_t step = row < room && row > 0 ? room / row * row : room;
-    for (std::int64_t begin = 0; begin < tensor.map.count(); begin += step) {
-      const Range elements{begin, std::min(begin + step, tensor.map.count())};
+    for_each_piece(tensor.map, chunk_.bytes() / kSize, [&](Range elements) {
       if (rank() != 0) {
         send(own, tensor.map, elements);
       } else {
@@ -64,10 +59,10 @@ class AdapterSaver {
       }
       on_root([&] {
         fault_point("adapter.write", rank());
-        out_->write_at(tensor.entry.begin + begin * kSize,
+        out_->write_at(tensor.entry.begin + elements.begin * kSize,
                        {chunk_.data(), static_cast<std::size_t>(elements.count() * kSize)});
       });
-    }
+    });
   }
 
   fs::path publish() {

@@ -5,6 +5,13 @@
 
 namespace sluice {
 
+void for_each_piece(const ElementMap& map, std::int64_t room, const std::function<void(Range)>& visit) {
+  const std::int64_t row = map.extent[1] * map.extent[2];
+  const std::int64_t step = row < room && row > 0 ? room / row * row : room;
+  for (std::int64_t begin = 0; begin < map.count(); begin += step)
+    visit({begin, std::min(begin + step, map.count())});
+}
+
 OwnedElements::OwnedElements(const ShardPlan& shards, int tensor, int rank) {
   const TensorHome& home = shards.layouts().homes[static_cast<std::size_t>(tensor)];
   const FlatLayout& unit = shards.layouts().units[static_cast<std::size_t>(home.unit)];

@@ -25,6 +25,10 @@ struct ElementMap {
   [[nodiscard]] std::int64_t count() const { return extent[0] * extent[1] * extent[2]; }
 };
 
+/// Calls `visit` with all elements of the file's tensor, at most `room` of them at a time, in order. Whole [j, k] of each i
+/// where they fit: then an expert's elements of a row are met together.
+void for_each_piece(const ElementMap& map, std::int64_t room, const std::function<void(Range)>& visit);
+
 /// `count` elements from `arena` on of a rank's arena, that are elements file, file + file_stride, ... of a file's tensor.
 struct MappedRun {
   std::int64_t arena = 0;

@@ -157,8 +157,7 @@ std::string peft_config_text(const AdapterDescription& adapters, const Parameter
   std::vector<std::int64_t> ranks;
   std::vector<double> alphas;
   for (const AdaptedTensor& adapted : adapters.tensors) {
-    const auto rank = static_cast<double>(adapted.rank);
-    const double alpha = adapted.scale * (style.rslora ? std::sqrt(rank) : rank);
+    const double alpha = adapted.scale * scale_divisor(adapted.rank, style.rslora);
     ranks.push_back(adapted.rank);
     alphas.push_back(number(alpha).get<double>());
   }

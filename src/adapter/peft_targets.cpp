@@ -1,12 +1,12 @@
 #include "adapter/peft_targets.hpp"
 
 #include "adapter/peft_names.hpp"
+#include "manifest/adapter.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 namespace sluice {
 namespace {
@@ -98,8 +98,7 @@ std::int64_t PeftTargets::rank_of(const std::string& name) const {
 
 double PeftTargets::scale_of(const std::string& name) const {
   const double* alpha = first_match(alphas_, name);
-  const auto rank = static_cast<double>(rank_of(name));
-  return (alpha == nullptr ? config_.alpha : *alpha) / (config_.rslora ? std::sqrt(rank) : rank);
+  return (alpha == nullptr ? config_.alpha : *alpha) / scale_divisor(rank_of(name), config_.rslora);
 }
 
 }  // namespace sluice

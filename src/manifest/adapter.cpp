@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace sluice {
@@ -24,6 +25,11 @@ TensorInfo low_rank_part(const TensorInfo& base, const AdaptedTensor& adapted, s
 }
 
 }  // namespace
+
+double scale_divisor(std::int64_t rank, bool rslora) {
+  const auto divisor = static_cast<double>(rank);
+  return rslora ? std::sqrt(divisor) : divisor;
+}
 
 const AdaptedTensor* AdapterDescription::find(std::string_view base) const {
   const auto found = std::ranges::find(tensors, base, &AdaptedTensor::base);

@@ -20,10 +20,13 @@ namespace sluice {
 struct AdaptedTensor {
   std::string base;       ///< name in the manifest, "model.layers.0.self_attn.q_proj.weight"
   std::int64_t rank = 0;  ///< at least 1; of each expert
-  double scale = 1;       ///< alpha / rank, or with rslora alpha / sqrt(rank)
+  double scale = 1;       ///< alpha / scale_divisor()
 
   bool operator==(const AdaptedTensor&) const = default;
 };
+
+/// What alpha is divided by to be a scale: the rank, or with rslora its root (Kalajdzievski 2023).
+[[nodiscard]] double scale_divisor(std::int64_t rank, bool rslora);
 
 struct AdapterDescription {
   std::vector<AdaptedTensor> tensors;  ///< in the order of the manifest; none: no adapter

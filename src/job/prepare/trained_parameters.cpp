@@ -6,7 +6,6 @@
 #include "manifest/name_pattern.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <string_view>
 
@@ -46,10 +45,10 @@ AdapterDescription described_adapters(const JobConfig& config, const ParameterMa
   const LoraSettings& lora = config.lora;
   AdapterDescription adapters;
   if (config.job.kind != JobKind::kTrain || lora.rank == 0) return adapters;
-  const auto rank = static_cast<double>(lora.rank), alpha = lora.alpha == 0 ? rank : lora.alpha;
+  const double alpha = lora.alpha == 0 ? static_cast<double>(lora.rank) : lora.alpha;
   adapters.dropout = lora.dropout;
   for (const std::string& base : adapter_targets(manifest, lora.targets))
-    adapters.tensors.push_back({base, lora.rank, alpha / (lora.rslora ? std::sqrt(rank) : rank)});
+    adapters.tensors.push_back({base, lora.rank, alpha / scale_divisor(lora.rank, lora.rslora)});
   require_no_dropout(adapters, manifest);
   return adapters;
 }
