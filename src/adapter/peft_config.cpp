@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "io/json_object.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -47,21 +48,8 @@ constexpr std::array<std::string_view, 5> kBaseChanging{"pissa", "olora", "corda
 
 class Reader {
  public:
-  Reader(std::string_view text, const std::string& name) : name_(name) {
-    constexpr int kMaxDepth = 32;
-    const auto limit_depth = [&](int depth, json::parse_event_t, const json&) {
-      if (depth > kMaxDepth)
-        fail(ExitCode::kBadData, "{}: found values nested deeper than {} levels", name, kMaxDepth);
-      return true;
-    };
-    try {
-      document_ = json::parse(text, limit_depth);
-    } catch (const json::exception& error) {
-      fail(ExitCode::kBadData, "{}: is not valid JSON ({})", name, printable(error.what(), 200));
-    }
-    if (!document_.is_object())
-      fail(ExitCode::kBadData, "{}: found a JSON {}, expected an object", name, document_.type_name());
-  }
+  Reader(std::string_view text, const std::string& name)
+      : name_(name), document_(parse_json_object<json>(text, name + ": ")) {}
 
   [[noreturn]] void refuse(std::string_view key, std::string_view expected) const {
     const json* value = find(key);

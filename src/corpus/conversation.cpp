@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/json_object.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -29,22 +30,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kSpeakers
 }};
 constexpr std::array<std::string_view, 6> kRoles = {"system", "user",     "assistant",
                                                     "tool",   "function", "developer"};
-
-Json parsed(std::string_view line) {
-  constexpr int kMaxDepth = 64;  // what prints and frees a value recurses once a level
-  const auto limit_depth = [&](int depth, Json::parse_event_t, const Json&) {
-    if (depth > kMaxDepth) fail(ExitCode::kBadData, "values nested deeper than {} levels", kMaxDepth);
-    return true;
-  };
-  try {
-    Json document = Json::parse(line, limit_depth);
-    if (!document.is_object())
-      fail(ExitCode::kBadData, "found a JSON {}, expected an object", document.type_name());
-    return document;
-  } catch (const Json::exception& e) {
-    fail(ExitCode::kBadData, "is not valid JSON ({}); was the file cut short?", printable(e.what(), 160));
-  }
-}
 
 std::string text_at(const Json& object, const std::string& key) {
   const auto found = object.find(key);
@@ -146,7 +131,7 @@ Conversation conversation_of(Json messages, const Json& document, const LineOpti
 }  // namespace
 
 Line read_line(std::string_view line, const LineOptions& options) {
-  const Json document = parsed(line);
+  const Json document = parse_json_object<Json>(line, "");
   if (!options.field.empty()) return {.text = text_at(document, options.field), .conversation = {}};
   if (std::optional<Json> messages = messages_in(document))
     return {.text = "", .conversation = conversation_of(std::move(*messages), document, options)};

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/json_object.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -16,23 +17,8 @@ ConfigReader::ConfigReader(std::shared_ptr<const json> document, std::string nam
     : object_(std::move(document)), name_(std::move(name)) {}
 
 ConfigReader ConfigReader::parse(std::string_view text, std::string name) {
-  // What prints a value for a message recurses once a level.
-  constexpr int kMaxDepth = 64;
-  const auto limit_depth = [&](int depth, json::parse_event_t, const json&) {
-    if (depth > kMaxDepth)
-      fail(ExitCode::kBadData, "{}: found values nested deeper than {} levels, expected a model's settings",
-           name, kMaxDepth);
-    return true;
-  };
-  try {
-    auto document = std::make_shared<json>(json::parse(text, limit_depth));
-    if (!document->is_object())
-      fail(ExitCode::kBadData, "{}: found a JSON {}, expected an object", name, document->type_name());
-    return {std::move(document), std::move(name)};
-  } catch (const json::exception& e) {
-    fail(ExitCode::kBadData, "{}: is not valid JSON ({}); was the download cut short?", name,
-         printable(e.what(), 200));
-  }
+  auto document = std::make_shared<json>(parse_json_object(text, name + ": "));
+  return {std::move(document), std::move(name)};
 }
 
 const char* ConfigReader::present(Keys keys) const {

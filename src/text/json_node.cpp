@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/json_object.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -12,21 +13,8 @@ namespace sluice::text {
 using nlohmann::json;
 
 JsonNode JsonNode::parse(std::string_view text, std::string name) {
-  constexpr int kMaxDepth = 64;  // what prints and frees a value recurses once a level
-  const auto limit_depth = [&](int depth, json::parse_event_t, const json&) {
-    if (depth > kMaxDepth)
-      fail(ExitCode::kBadData, "{}: values nested deeper than {} levels", name, kMaxDepth);
-    return true;
-  };
-  try {
-    auto document = std::make_shared<const json>(json::parse(text, limit_depth));
-    if (!document->is_object())
-      fail(ExitCode::kBadData, "{}: found a JSON {}, expected an object", name, document->type_name());
-    return {std::move(document), std::move(name)};
-  } catch (const json::exception& e) {
-    fail(ExitCode::kBadData, "{}: is not valid JSON ({}); was the download cut short?", name,
-         printable(e.what(), 200));
-  }
+  auto document = std::make_shared<const json>(parse_json_object(text, name + ": "));
+  return {std::move(document), std::move(name)};
 }
 
 bool JsonNode::has(const char* key) const {

@@ -36,8 +36,8 @@ TEST(HostileConfig, file_that_is_not_there_is_named) {
 
 TEST(HostileConfig, text_that_is_no_json_object) {
   const std::string whole = config_with();
-  expect_refused("", {"not valid JSON", "download"});
-  expect_refused(whole.substr(0, whole.size() / 2), {"not valid JSON", "download"});
+  expect_refused("", {"not valid JSON", "cut short"});
+  expect_refused(whole.substr(0, whole.size() / 2), {"not valid JSON", "cut short"});
   expect_refused(whole + "}", {"not valid JSON"});
   expect_refused("{\"model_type\": \"\xff\"}", {"not valid JSON"});
   expect_refused("[1, 2]", {"array", "expected an object"});
