@@ -10,15 +10,18 @@
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
 #include "plan/answer_memory.hpp"
+#include "train/phase_timer.hpp"
+#include "train/stage_binder.hpp"
 
 #include <optional>
 
 namespace sluice {
 namespace {
 
-void answer_prompts(JobContext& context, CachedForward& forward, const GenerationOptions& options,
-                    GenerateReport& report) {
+void answer_prompts(JobContext& context, CachedForward& forward, PhaseTimer& timer,
+                    const GenerationOptions& options, GenerateReport& report) {
   report.begin();
+  static_cast<void>(timer.take());
   // Answers to a job file's prompts are kept, so that it can go on; those to a command line's are not.
   std::optional<SignalWatch::StopRequest> stop;
   if (context.request == nullptr) stop.emplace(context.signals);
@@ -31,7 +34,7 @@ void answer_prompts(JobContext& context, CachedForward& forward, const Generatio
         return stop && stop->number() != 0;
       });
   if (!all) context.ending = ExitCode::kResumable;
-  report.finish();
+  report.finish(timer.take());
 }
 
 void generate_answers(JobContext& context) {
@@ -52,7 +55,7 @@ void generate_answers(JobContext& context) {
   if (weights.offload) weights.offload->page();
   context.directory.set_status("generating");
   if (is_conversation) return converse(context, forward, options);
-  answer_prompts(context, forward, options, *report);
+  answer_prompts(context, forward, binder.timer(), options, *report);
 }
 
 void run_generate(JobContext& context) {

@@ -6,6 +6,7 @@
 #include "generate/generator.hpp"
 #include "job/answers/model_text.hpp"
 #include "job/job.hpp"
+#include "train/phase_timer.hpp"
 
 #include <cstdint>
 #include <map>
@@ -30,8 +31,8 @@ class GenerateReport {
   [[nodiscard]] bool take_token(std::size_t request, std::int64_t token);
   /// On rank 0.
   void take_answer(const Generation& answer);
-  /// How many there were, and how fast.
-  void finish();
+  /// How many there were, and how fast; `phases` since begin(), of which the wait for a disk is told.
+  void finish(const PhaseSeconds& phases);
 
  private:
   /// On rank 0: what is not answered yet.
