@@ -10,9 +10,11 @@
 
 namespace sluice::ops::arithmetic {
 
-/// AdamWStep as the float32 factors of torch's formula.
+/// AdamWStep as the float32 factors of torch's formula, and of the same with numerator and denominator multiplied by
+/// root_correction2.
 struct AdamWFactors {
-  float decay, beta1_rest, beta2, beta2_rest, root_correction2, eps, step_size, gradient_scale;
+  float decay, beta1_rest, beta2, beta2_rest, root_correction2, eps, step_size, gradient_scale, scaled_eps,
+      scaled_step;
   AdamWFactors(const AdamWStep& step, const UpdateRun& run)
       : decay(run.decays ? static_cast<float>(1.0 - step.lr * step.weight_decay) : 1.0F),
         beta1_rest(static_cast<float>(1.0 - step.beta1)),
@@ -21,11 +23,14 @@ struct AdamWFactors {
         root_correction2(static_cast<float>(std::sqrt(step.bias_correction2))),
         eps(static_cast<float>(step.eps)),
         step_size(static_cast<float>(step.lr / step.bias_correction1)),
-        gradient_scale(run.gradient_scale) {}
+        gradient_scale(run.gradient_scale),
+        scaled_eps(static_cast<float>(step.eps * std::sqrt(step.bias_correction2))),
+        scaled_step(static_cast<float>(step.lr / step.bias_correction1 * std::sqrt(step.bias_correction2))) {}
 };
 
-/// `second` holds second moments, or their square roots.
-template <bool kRoots>
+/// `second` holds second moments, or their square roots. Torch's sequence of operations, or one division less: divisions
+/// and roots are what takes the time of rounded state.
+template <bool kRoots, bool kScaled>
 SLUICE_ELEMENT void adamw(float* weights, float* m, float* second, const float* gradient, std::int64_t n,
                           const AdamWFactors& f) {
   SLUICE_VECTOR_LOOP
@@ -35,8 +40,9 @@ SLUICE_ELEMENT void adamw(float* weights, float* m, float* second, const float* 
     const float v = (kRoots ? second[i] * second[i] : second[i]) * f.beta2 + f.beta2_rest * g * g;
     const float root = std::sqrt(v);
     second[i] = kRoots ? root : v;
-    const float denominator = root / f.root_correction2 + f.eps;
-    weights[i] = weights[i] * f.decay - f.step_size * m[i] / denominator;
+    const float change = kScaled ? f.scaled_step * m[i] / (root + f.scaled_eps)
+                                 : f.step_size * m[i] / (root / f.root_correction2 + f.eps);
+    weights[i] = weights[i] * f.decay - change;
   }
 }
 
@@ -46,9 +52,11 @@ SLUICE_ELEMENT void update_block(const UpdateRun& run, const UpdateFormats& form
                                  std::int64_t count, const AdamWFactors& f) {
   OpenBlock<kMost> block(run, formats, offset, count, /*has_second=*/true);
   if (block.has_roots())
-    adamw<true>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
+    adamw<true, true>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
+  else if (formats.state == StateFormat::kFloat32)
+    adamw<false, false>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
   else
-    adamw<false>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
+    adamw<false, true>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
   block.save();
 }
 
