@@ -1,22 +1,61 @@
 #include "ops/cpu/matmul.hpp"
 
 #include "base/error.hpp"
+#include "base/round.hpp"
 #include "ops/cpu/few_rows.hpp"
 #include "ops/cpu/kernel.hpp"
 #include "ops/cpu/onednn_matmul.hpp"
 #include "ops/cpu/tiles/block.hpp"
 #include "ops/cpu/tiles/matmul.hpp"
+#include "ops/runtime/no_view_tracking.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <cstdint>
 
 namespace sluice::ops::cpu {
 namespace {
+
+/// Into how many parts along the larger side of `out` a product is cut, each for a thread of its own.
+std::int64_t parts_of(const at::Tensor& out, std::int64_t depth) {
+  constexpr std::int64_t kMinWork = 1 << 18;  // multiplications
+  constexpr std::int64_t kMinPart = 32;       // rows or columns
+  if (at::in_parallel_region() || out.numel() * depth < kMinWork) return 1;
+  return std::clamp<std::int64_t>(std::max(out.size(0), out.size(1)) / kMinPart, 1, at::get_num_threads());
+}
+
+void multiply_on_one_thread(at::Tensor out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  if (into == Into::kAdd)
+    out.addmm_(a, b);
+  else
+    at::mm_out(out, a, b);
+}
+
+/// By LibTorch's BLAS. OpenBLAS cuts small products badly: each thread packs the same operand, and they wait for one another in
+/// between. So each thread is given a product of its own here.
+void multiply_by_blas(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  constexpr std::int64_t kQuantum = 16;  // what microkernels compute at a time
+  const std::int64_t parts = parts_of(out, a.size(1));
+  if (parts == 1) return multiply_on_one_thread(out, a, b, into);
+  const bool cuts_rows = out.size(0) >= out.size(1);
+  const std::int64_t size = out.size(cuts_rows ? 0 : 1);
+  const std::int64_t part = round_up(divide_up(size, parts), kQuantum);
+  at::parallel_for(0, divide_up(size, part), /*grain_size=*/1, [&](std::int64_t first, std::int64_t last) {
+    const c10::AutoGradMode no_grad(false);  // both are this thread's own
+    const NoViewTracking guard;
+    const std::int64_t begin = first * part, count = std::min(last * part, size) - begin;
+    if (cuts_rows)
+      multiply_on_one_thread(out.narrow(0, begin, count), a.narrow(0, begin, count), b, into);
+    else
+      multiply_on_one_thread(out.narrow(1, begin, count), a, b.narrow(1, begin, count), into);
+  });
+}
 
 /// LibTorch's product of bfloat16 is bfloat16 too, and a slow one where the processor has no instructions for
 /// it. So products are those of float32 copies, some depth at a time, so that these stay small.
@@ -28,8 +67,8 @@ void multiply_copies(const at::Tensor& out, const at::Tensor& a, const at::Tenso
   const std::int64_t step = std::max<std::int64_t>(16, kElements / (a.size(0) + b.size(1)));
   for (std::int64_t begin = 0; begin < a.size(1); begin += step) {
     const std::int64_t count = std::min(step, a.size(1) - begin);
-    sums.addmm_(a.narrow(1, begin, count).to(at::kFloat), b.narrow(0, begin, count).to(at::kFloat),
-                /*beta=*/replaces && begin == 0 ? 0 : 1);
+    multiply_by_blas(sums, a.narrow(1, begin, count).to(at::kFloat), b.narrow(0, begin, count).to(at::kFloat),
+                     replaces && begin == 0 ? Into::kReplace : Into::kAdd);
   }
   if (copies) out.copy_(sums);
 }
@@ -71,19 +110,16 @@ void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Int
                 "a product of {} x {} and {} x {} into {} x {}", a.size(0), a.size(1), b.size(0), b.size(1),
                 out.size(0), out.size(1));
   if (out.numel() == 0) return;
-  at::Tensor target = out;
   if (a.size(1) == 0) {
-    if (into == Into::kReplace) target.zero_();
+    if (into == Into::kReplace) out.zero_();
     return;
   }
   if (is_few_rows_times_weight(out, a, b, into))
     multiply_few_rows(out, a, b);
   else if (a.scalar_type() == at::kBFloat16)
     multiply(out, a, b, into);
-  else if (into == Into::kAdd)
-    target.addmm_(a, b);
   else
-    at::mm_out(target, a, b);
+    multiply_by_blas(out, a, b, into);
   poll_progress();
 }
 

@@ -23,15 +23,6 @@
 namespace sluice::ops {
 namespace {
 
-void set_thread_count(int threads) {
-  at::set_num_threads(threads);
-  // Debian's LibTorch calls whatever BLAS the system chose; OpenBLAS keeps a thread pool of its own.
-  using SetThreads = void (*)(int);
-  if (const auto set_blas_threads =
-          reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
-    set_blas_threads(threads);
-}
-
 /// OpenBLAS's openblas_get_parallel(): how it was built. Absent in other libraries.
 enum class BlasThreads : int { kUnknown = -1, kNone = 0, kOwn = 1, kOpenMp = 2 };
 
@@ -39,6 +30,16 @@ BlasThreads blas_threads() {
   using GetParallel = int (*)();
   const auto get_parallel = reinterpret_cast<GetParallel>(dlsym(RTLD_DEFAULT, "openblas_get_parallel"));
   return get_parallel ? static_cast<BlasThreads>(get_parallel()) : BlasThreads::kUnknown;
+}
+
+/// Products are cut for LibTorch's threads (ops/cpu/matmul.cpp). Debian's LibTorch calls whatever BLAS the system chose; one with
+/// threads of its own is to use one for each call.
+void set_thread_count(int threads) {
+  at::set_num_threads(threads);
+  using SetThreads = void (*)(int);
+  if (const auto set_blas_threads =
+          reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
+    set_blas_threads(blas_threads() == BlasThreads::kOwn ? 1 : threads);
 }
 
 }  // namespace
