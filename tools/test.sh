@@ -23,6 +23,7 @@ esac
 
 fuzz_seconds=20
 sanitized_build=
+tidy_of_changes=
 summary=()
 failed=0
 
@@ -60,8 +61,8 @@ name_slurm_tests() {
   echo "NOT TESTED: job scripts under Slurm, as this user is not root or slurmctld, slurmd, slurm-client or munge could not be installed"
 }
 
-# run_tests BUILD_DIR. As many at a time as there are cores; a test of several ranks says how many it takes.
-run_tests() { ctest --test-dir "$1" --output-on-failure --no-tests=error --parallel "$(nproc)"; }
+# run_tests BUILD_DIR. One more at a time than there are cores, as ranks often wait; a test of several ranks says how many it takes.
+run_tests() { ctest --test-dir "$1" --output-on-failure --no-tests=error --parallel $(($(nproc) + 1)); }
 
 build_file_by_file() { cmake --preset debug && cmake --build --preset debug; }
 
@@ -150,12 +151,27 @@ build_sanitized_core() {
     -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link
 }
 
-# The tests leave half of the machine idle while ranks wait, so the next build begins beside them, and gives way to them.
+# Run in the background: give_way COMMAND lets all others go before it, after PID COMMAND waits for that process to end.
+give_way() { renice -n 15 "$BASHPID" >/dev/null; "$@"; }
+after() { while kill -0 "$1" 2>/dev/null; do sleep 1; done; "${@:2}"; }
+
+# The tests leave a part of the machine idle while ranks wait, so what comes next begins beside them.
 test_release() {
   mkdir -p build
-  (renice -n 15 "$BASHPID" >/dev/null; build_sanitized_core) >build/sanitized.log 2>&1 &
+  give_way build_sanitized_core >build/sanitized.log 2>&1 &
   sanitized_build=$!
+  if ! $full; then
+    give_way after "$sanitized_build" tools/tidy.sh >build/clang-tidy.log 2>&1 &
+    tidy_of_changes=$!
+  fi
   run_tests build/release
+}
+
+check_tidy_of_changes() {
+  local status=0
+  wait "$tidy_of_changes" || status=1
+  cat build/clang-tidy.log
+  return $status
 }
 
 test_sanitized_core() {
@@ -237,7 +253,7 @@ if $full; then
   phase "numbers under every kernel choice" tests/sweep_processors.sh build/release
   phase "ASan and UBSan, everything" test_sanitized_whole
 else
-  phase "clang-tidy" tools/tidy.sh
+  phase "clang-tidy" check_tidy_of_changes
 fi
 
 finish
