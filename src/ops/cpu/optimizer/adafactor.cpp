@@ -1,4 +1,5 @@
 #include "base/round.hpp"
+#include "ops/arithmetic/formats.hpp"
 #include "ops/cpu/kernel.hpp"
 #include "ops/cpu/optimizer/optimizer.hpp"
 #include "ops/cpu/optimizer/weights.hpp"
@@ -12,7 +13,7 @@
 namespace sluice::ops::cpu {
 namespace {
 
-using optimizer::Floats;
+using optimizer::at_element;
 using optimizer::kChunk;
 using optimizer::OpenWeights;
 
@@ -48,16 +49,34 @@ struct PieceSquares {
   float gradient = 0, weights = 0;
 };
 
+// Below, gradients and plain weights are read as they lie, float32 or bfloat16, in the loop that computes with them: converted into
+// a buffer before, they take twice the time.
+
+/// Calls f with the gradients from element `offset` on, of their type.
+template <class F>
+void with_gradient(const FactoredRun& run, const UpdateFormats& formats, std::int64_t offset, F f) {
+  if (formats.gradient == DType::kFloat32)
+    f(at_element<float>(run.gradient, offset));
+  else
+    f(at_element<at::BFloat16>(run.gradient, offset));
+}
+
+/// Whether weights are all there is of them.
+bool are_plain(const UpdateFormats& formats) {
+  return formats.weights == DType::kBFloat16 && formats.master == MasterFormat::kNone;
+}
+
 /// Sums of squares, which would each wait for its own last addition; the gradient's are added to `columns`, too.
-SLUICE_VECTOR_CLONES PieceSquares piece_squares(const float* gradient, float scale, const float* weights,
+template <class Gradient, class Weight>
+SLUICE_VECTOR_CLONES PieceSquares piece_squares(const Gradient* gradient, float scale, const Weight* weights,
                                                 std::int64_t n, float* columns) {
   float sum = 0, weight_sum = 0;
 #pragma omp simd reduction(+ : sum, weight_sum)
   for (std::int64_t i = 0; i < n; ++i) {
-    const float value = gradient[i] * scale;
+    const float value = kernel::load(gradient[i]) * scale, weight = kernel::load(weights[i]);
     columns[i] += value * value;
     sum += value * value;
-    weight_sum += weights[i] * weights[i];
+    weight_sum += weight * weight;
   }
   return {sum, weight_sum};
 }
@@ -65,25 +84,51 @@ SLUICE_VECTOR_CLONES PieceSquares piece_squares(const float* gradient, float sca
 /// 1 / sqrt(V) of a piece is row_root * column_roots[i], at most 1 / eps1.
 constexpr float kMaxInverse = static_cast<float>(1 / kAdafactorEps1);
 
-SLUICE_VECTOR_CLONES float piece_update_squares(const float* gradient, float scale, float row_root,
+/// The update of an element, before it is multiplied by a rate.
+SLUICE_ELEMENT float update_of(float gradient, float row_root, float column_root) {
+  const float inverse = row_root * column_root;
+  return gradient * (inverse < kMaxInverse ? inverse : kMaxInverse);
+}
+
+template <class Gradient>
+SLUICE_VECTOR_CLONES float piece_update_squares(const Gradient* gradient, float scale, float row_root,
                                                 const float* column_roots, std::int64_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t i = 0; i < n; ++i) {
-    const float inverse = row_root * column_roots[i];
-    const float u = gradient[i] * scale * (inverse < kMaxInverse ? inverse : kMaxInverse);
+    const float u = update_of(kernel::load(gradient[i]) * scale, row_root, column_roots[i]);
     sum += u * u;
   }
   return sum;
 }
 
-SLUICE_VECTOR_CLONES void piece_update(float* weights, const float* gradient, float scale, float row_root,
-                                       const float* column_roots, std::int64_t n, float decay, float rate) {
+/// What an update of a row's piece needs beside the numbers.
+struct PieceUpdate {
+  float scale, row_root, decay, rate;
+};
+
+template <class Gradient>
+SLUICE_VECTOR_CLONES void piece_update(float* weights, const Gradient* gradient, const float* column_roots,
+                                       std::int64_t n, const PieceUpdate& update) {
+  const PieceUpdate by = update;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    const float inverse = row_root * column_roots[i];
-    const float u = gradient[i] * scale * (inverse < kMaxInverse ? inverse : kMaxInverse);
-    weights[i] = weights[i] * decay - rate * u;
+    const float u = update_of(kernel::load(gradient[i]) * by.scale, by.row_root, column_roots[i]);
+    weights[i] = weights[i] * by.decay - by.rate * u;
+  }
+}
+
+/// Of plain weights, rounded with the low half of each draw.
+template <class Gradient>
+SLUICE_VECTOR_CLONES void piece_update(std::uint16_t* weights, const std::uint32_t* draws,
+                                       const Gradient* gradient, const float* column_roots, std::int64_t n,
+                                       const PieceUpdate& update) {
+  const PieceUpdate by = update;
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float u = update_of(kernel::load(gradient[i]) * by.scale, by.row_root, column_roots[i]);
+    const float weight = arithmetic::float_of(std::uint32_t{weights[i]} << 16) * by.decay - by.rate * u;
+    weights[i] = static_cast<std::uint16_t>((arithmetic::bits_of(weight) + (draws[i] & 0xffffU)) >> 16);
   }
 }
 
@@ -113,20 +158,30 @@ struct GroupSums {
   FactoredSums sums;
 };
 
+PieceSquares squares_of(const FactoredRun& run, const UpdateFormats& formats, const Piece& piece,
+                        float* columns) {
+  PieceSquares sums;
+  with_gradient(run, formats, piece.offset, [&](const auto* gradient) {
+    if (are_plain(formats)) {
+      const auto* weights = at_element<at::BFloat16>(run.weights, piece.offset);
+      sums = piece_squares(gradient, run.gradient_scale, weights, piece.count, columns);
+    } else {
+      OpenWeights weights(run.weights, run.master, formats, piece.offset, piece.count);
+      sums = piece_squares(gradient, run.gradient_scale, weights.data(), piece.count, columns);
+    }
+  });
+  return sums;
+}
+
 GroupSums sums_of(const FactoredRun& run, const UpdateFormats& formats, double rho, std::int64_t first,
                   std::int64_t end) {
   const auto width = static_cast<std::size_t>(run.columns);
   GroupSums out{std::vector<double>(width), {}};
   std::vector<float> partial(width);
-  alignas(64) Floats buffer;
   for (std::int64_t row = first; row < end; ++row) {
     double squares = 0;
     for_each_piece(run, row, [&](const Piece& piece) {
-      const float* gradient =
-          optimizer::open_gradient(run.gradient, formats.gradient, piece.offset, piece.count, buffer);
-      OpenWeights weights(run.weights, run.master, formats, piece.offset, piece.count);
-      const PieceSquares sums = piece_squares(gradient, run.gradient_scale, weights.data(), piece.count,
-                                              partial.data() + piece.column);
+      const PieceSquares sums = squares_of(run, formats, piece, partial.data() + piece.column);
       squares += static_cast<double>(sums.gradient);
       out.sums.weight_squares += static_cast<double>(sums.weights);
     });
@@ -140,6 +195,23 @@ GroupSums sums_of(const FactoredRun& run, const UpdateFormats& formats, double r
       out.columns[i] += static_cast<double>(std::exchange(partial[i], 0.0F));
   }
   return out;
+}
+
+void update_piece(const FactoredRun& run, const UpdateFormats& formats, const Piece& piece,
+                  const float* column_roots, const PieceUpdate& by) {
+  alignas(64) optimizer::Draws draws;
+  const auto draw = [&] { optimizer::draw(run.draws, run.begin + piece.offset, piece.count, draws.data()); };
+  with_gradient(run, formats, piece.offset, [&](const auto* gradient) {
+    if (are_plain(formats)) {
+      draw();
+      return piece_update(at_element<std::uint16_t>(run.weights, piece.offset), draws.data(), gradient,
+                          column_roots, piece.count, by);
+    }
+    OpenWeights weights(run.weights, run.master, formats, piece.offset, piece.count);
+    piece_update(weights.data(), gradient, column_roots, piece.count, by);
+    if (weights.draws()) draw();
+    weights.save(draws.data());
+  });
 }
 
 }  // namespace
@@ -170,14 +242,13 @@ double adafactor_update_squares(const FactoredRun& run, const UpdateFormats& for
   const Inverses inverses(run, mean_row);
   std::vector<double> groups(kMaxGroups);
   for_each_group(run, [&](std::int64_t group, std::int64_t first, std::int64_t end) {
-    alignas(64) Floats buffer;
     double sum = 0;
     for (std::int64_t row = first; row < end; ++row)
       for_each_piece(run, row, [&](const Piece& piece) {
-        const float* gradient =
-            optimizer::open_gradient(run.gradient, formats.gradient, piece.offset, piece.count, buffer);
-        sum += static_cast<double>(piece_update_squares(gradient, run.gradient_scale, inverses.row(row),
-                                                        inverses.columns(piece.column), piece.count));
+        with_gradient(run, formats, piece.offset, [&](const auto* gradient) {
+          sum += static_cast<double>(piece_update_squares(gradient, run.gradient_scale, inverses.row(row),
+                                                          inverses.columns(piece.column), piece.count));
+        });
       });
     groups[static_cast<std::size_t>(group)] = sum;
   });
@@ -188,19 +259,13 @@ void adafactor_update(const FactoredRun& run, const UpdateFormats& formats, doub
                       double rate) {
   const Inverses inverses(run, mean_row);
   for_each_group(run, [&](std::int64_t, std::int64_t first, std::int64_t end) {
-    alignas(64) Floats buffer;
-    alignas(64) optimizer::Draws draws;
-    for (std::int64_t row = first; row < end; ++row)
+    for (std::int64_t row = first; row < end; ++row) {
+      const PieceUpdate by{run.gradient_scale, inverses.row(row), static_cast<float>(decay),
+                           static_cast<float>(rate)};
       for_each_piece(run, row, [&](const Piece& piece) {
-        const float* gradient =
-            optimizer::open_gradient(run.gradient, formats.gradient, piece.offset, piece.count, buffer);
-        OpenWeights weights(run.weights, run.master, formats, piece.offset, piece.count);
-        piece_update(weights.data(), gradient, run.gradient_scale, inverses.row(row),
-                     inverses.columns(piece.column), piece.count, static_cast<float>(decay),
-                     static_cast<float>(rate));
-        if (weights.draws()) optimizer::draw(run.draws, run.begin + piece.offset, piece.count, draws.data());
-        weights.save(draws.data());
+        update_piece(run, formats, piece, inverses.columns(piece.column), by);
       });
+    }
   });
 }
 

@@ -37,11 +37,4 @@ void OpenWeights::save(const std::uint32_t* draws) {
   }
 }
 
-const float* open_gradient(const std::byte* gradient, DType dtype, std::int64_t offset, std::int64_t count,
-                           Floats& buffer) {
-  if (dtype == DType::kFloat32) return at_element<float>(gradient, offset);
-  read_bfloat16(at_element<std::uint16_t>(gradient, offset), count, buffer.data());
-  return buffer.data();
-}
-
 }  // namespace sluice::ops::cpu::optimizer

@@ -38,8 +38,4 @@ class OpenWeights {
   alignas(64) Floats buffer_;
 };
 
-/// Up to kChunk gradients as float32: where they lie, or in `buffer`.
-[[nodiscard]] const float* open_gradient(const std::byte* gradient, DType dtype, std::int64_t offset,
-                                         std::int64_t count, Floats& buffer);
-
 }  // namespace sluice::ops::cpu::optimizer
