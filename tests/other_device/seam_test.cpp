@@ -2,6 +2,7 @@
 #include "ops/cpu/attention/attention.hpp"
 #include "ops/cpu/attention/cached_attention.hpp"
 #include "ops/cpu/causal_conv.hpp"
+#include "ops/cpu/dropout_rows.hpp"
 #include "ops/cpu/expert_rows.hpp"
 #include "ops/cpu/loss_rows.hpp"
 #include "ops/cpu/matmul.hpp"
@@ -187,6 +188,15 @@ TEST_P(OtherDeviceSeam, swiglu_rows) {
   expect_same({joint, numbers({5, 7}), at::empty_like(joint)},
               SLUICE_BOTH(processor::swiglu_rows_backward(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1],
                                                           x[2].narrow(1, 0, 7), x[2].narrow(1, 7, 7))));
+}
+
+TEST_P(OtherDeviceSeam, dropout_rows) {
+  const RandomStream draws(3, "draws");
+  const at::Tensor in = numbers({7, 30}), out = at::empty_like(in);
+  expect_same({in, out}, SLUICE_BOTH(processor::dropout_rows(x[0], 0.3, draws, 5, x[1])));
+  const std::int64_t dropped = out.eq(0).sum().item<std::int64_t>();
+  EXPECT_GT(dropped, 7 * 30 / 5);
+  EXPECT_LT(dropped, 7 * 30 * 2 / 5);
 }
 
 TEST_P(OtherDeviceSeam, causal_conv) {

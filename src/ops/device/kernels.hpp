@@ -2,6 +2,7 @@
 // same functions run as plain loops where they are tested. Internal to src/ops/device.
 #pragma once
 
+#include "base/random_bits.hpp"
 #include "ops/arithmetic/element.hpp"
 #include "ops/arithmetic/moments.hpp"
 #include "ops/buffers/adafactor.hpp"
@@ -39,6 +40,25 @@ struct ChooseExperts {
 SLUICE_ELEMENT float number(float value) { return value; }
 /// A bfloat16, by its bits.
 SLUICE_ELEMENT float number(std::uint16_t bits) { return arithmetic::float_of(std::uint32_t{bits} << 16); }
+
+/// `value` into what is float or the bits of a bfloat16.
+SLUICE_ELEMENT void put_number(float value, float* to) { *to = value; }
+SLUICE_ELEMENT void put_number(float value, std::uint16_t* to) { arithmetic::write_bfloat16(&value, 1, to); }
+
+/// Of one element of x; T as below.
+template <class T>
+struct DropElement {
+  const T* x;
+  T* out;
+  std::uint64_t key;  ///< of the stream of draws
+  std::int64_t first;  ///< the first element's number in it
+  float rate, scale;
+
+  SLUICE_ELEMENT void operator()(std::int64_t i) const {
+    const float drawn = unit_number(random_bits(key, static_cast<std::uint64_t>(first + i)));
+    put_number(drawn < rate ? 0.0F : number(x[i]) * scale, out + i);
+  }
+};
 
 /// Of a column. T is float or the bits of a bfloat16.
 template <class T>

@@ -12,6 +12,15 @@ T* elements(const at::Tensor& x) {
   return static_cast<T*>(x.data_ptr());
 }
 
+/// Calls f with the elements as float or as the bits of bfloat16.
+template <class F>
+void by_type(const at::Tensor& x, F f) {
+  if (x.scalar_type() == at::kFloat)
+    f(elements<const float>(x));
+  else
+    f(elements<const std::uint16_t>(x));
+}
+
 /// Elements that an index stands for: one, or those that share a scale.
 template <class Factors, class Step>
 void update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const Step& step) {
@@ -33,14 +42,18 @@ void choose_experts(const at::Tensor& probabilities, const at::Tensor& chosen) {
 void add_columns(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
                  const at::Tensor& table) {
   const std::int64_t count = rows.size(0), width = rows.size(1);
-  const auto add = [&]<class T>(const T* data) {
+  by_type(rows, [&]<class T>(const T* data) {
     launch(width, kernels::AddColumn<T>{data, elements<std::int64_t>(ids), count, width, padding,
                                         elements<float>(table), table.stride(0)});
-  };
-  if (rows.scalar_type() == at::kFloat)
-    add(elements<const float>(rows));
-  else
-    add(elements<const std::uint16_t>(rows));
+  });
+}
+
+void dropout_rows(const at::Tensor& x, double rate, const RandomStream& draws, std::int64_t first_row,
+                  const at::Tensor& out) {
+  by_type(x, [&]<class T>(const T* data) {
+    launch(x.numel(), kernels::DropElement<T>{data, elements<T>(out), draws.key(), first_row * x.size(1),
+                                              static_cast<float>(rate), static_cast<float>(1 / (1 - rate))});
+  });
 }
 
 void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step) {

@@ -2,6 +2,7 @@
 // no_kernels.cpp. They are queued on the compute stream. Internal to src/ops.
 #pragma once
 
+#include "base/random.hpp"
 #include "ops/buffers/adafactor.hpp"
 #include "ops/buffers/optimizer.hpp"
 
@@ -20,6 +21,10 @@ void choose_experts(const at::Tensor& probabilities, const at::Tensor& chosen);
 /// in the order of t, but where the id is `padding`. LibTorch's index_add() takes any order.
 void add_columns(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
                  const at::Tensor& table);
+
+/// As cpu::dropout_rows(), with the same draws.
+void dropout_rows(const at::Tensor& x, double rate, const RandomStream& draws, std::int64_t first_row,
+                  const at::Tensor& out);
 
 void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step);
 void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step);
