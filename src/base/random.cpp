@@ -23,9 +23,7 @@ std::pair<float, float> normal_pair(std::uint64_t bits) {
 RandomStream::RandomStream(std::uint64_t seed, std::string_view name)
     : key_(mixed_bits(digest_of(name).low ^ mixed_bits(seed + 1))) {}
 
-std::uint64_t RandomStream::bits(std::uint64_t index) const {
-  return random_bits(key_, index);
-}
+std::uint64_t RandomStream::bits(std::uint64_t index) const { return random_bits(key_, index); }
 
 void RandomStream::uniform(std::int64_t begin, std::int64_t count, float* out) const {
   for (std::int64_t i = 0; i < count; ++i) out[i] = unit_number(bits(static_cast<std::uint64_t>(begin + i)));

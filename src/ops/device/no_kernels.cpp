@@ -12,6 +12,11 @@ namespace {
 
 void choose_experts(const at::Tensor&, const at::Tensor&) { refuse(); }
 void add_columns(const at::Tensor&, const at::Tensor&, std::int64_t, const at::Tensor&) { refuse(); }
+void add_expert_rows(const at::Tensor&, const at::Tensor&, std::int64_t, const at::Tensor&,
+                     const at::Tensor&) {
+  refuse();
+}
+bool has_grouped_products() { return false; }
 void dropout_rows(const at::Tensor&, double, const RandomStream&, std::int64_t, const at::Tensor&) {
   refuse();
 }

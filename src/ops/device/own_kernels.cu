@@ -1,6 +1,5 @@
 #include "ops/device/own_kernels.hpp"
 
-#include "base/round.hpp"
 #include "ops/device/kernels.hpp"
 #include "ops/device/launch.hpp"
 
@@ -21,14 +20,22 @@ void by_type(const at::Tensor& x, F f) {
     f(elements<const std::uint16_t>(x));
 }
 
-/// Elements that an index stands for: one, or those that share a scale.
+/// With scales.
+template <class Factors>
+void update_codes(const UpdateRun& run, const UpdateFormats& formats, const Factors& factors) {
+  const std::int64_t blocks = run.count / kStateBlock, rest = blocks * kStateBlock;
+  launch_together<kStateBlock>(blocks, kernels::UpdateTogether<Factors>{run, formats, factors});
+  if (rest < run.count) launch(1, kernels::UpdateRest<Factors>{run, formats, factors, rest});
+}
+
 template <class Factors, class Step>
 void update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const Step& step) {
   for (const UpdateRun& run : runs) {
+    const Factors factors(step, run);
     if (formats.state == StateFormat::kInt8)
-      launch(divide_up(run.count, kStateBlock), kernels::UpdateMoments<kStateBlock, Factors>{run, formats, {step, run}});
+      update_codes(run, formats, factors);
     else
-      launch(run.count, kernels::UpdateMoments<1, Factors>{run, formats, {step, run}});
+      launch(run.count, kernels::UpdateElement<Factors>{run, formats, factors});
   }
 }
 
@@ -47,6 +54,17 @@ void add_columns(const at::Tensor& rows, const at::Tensor& ids, std::int64_t pad
                                         elements<float>(table), table.stride(0)});
   });
 }
+
+void add_expert_rows(const at::Tensor& rows, const at::Tensor& row_of_slot, std::int64_t choices,
+                     const at::Tensor& weights, const at::Tensor& sums) {
+  by_type(rows, [&]<class T>(const T* data) {
+    launch(sums.numel(), kernels::AddExpertRows<T>{data, elements<std::int32_t>(row_of_slot),
+                                                   weights.defined() ? elements<float>(weights) : nullptr,
+                                                   choices, sums.size(1), elements<float>(sums)});
+  });
+}
+
+bool has_grouped_products() { return compute_capability() == 9 || compute_capability() == 10; }
 
 void dropout_rows(const at::Tensor& x, double rate, const RandomStream& draws, std::int64_t first_row,
                   const at::Tensor& out) {

@@ -22,6 +22,15 @@ void choose_experts(const at::Tensor& probabilities, const at::Tensor& chosen);
 void add_columns(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
                  const at::Tensor& table);
 
+/// sums [N, width] float32 += for each token its rows among those of a block [count, width], in their order, each times its
+/// weight (rounded to the rows' dtype; undefined: 1). row_of_slot [N * choices] int32: -1 where there is none. LibTorch's
+/// index_add() takes any order.
+void add_expert_rows(const at::Tensor& rows, const at::Tensor& row_of_slot, std::int64_t choices,
+                     const at::Tensor& weights, const at::Tensor& sums);
+
+/// Whether LibTorch has grouped products for the GPU that is used: H100 and B200's, not those of GB10.
+[[nodiscard]] bool has_grouped_products();
+
 /// As cpu::dropout_rows(), with the same draws.
 void dropout_rows(const at::Tensor& x, double rate, const RandomStream& draws, std::int64_t first_row,
                   const at::Tensor& out);
