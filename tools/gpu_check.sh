@@ -1,19 +1,20 @@
 #!/bin/bash
 # Everything that needs a GPU, in one command, on a machine that has one, and nothing but PyTorch, nvcc, a compiler and CMake.
 #   tools/gpu_check.sh [--archive FILE] [--json FILE] [--only PART,...] [--ranks N]
-#       builds with CUDA and NCCL, runs the fixtures on the GPU at one rank and at as many as there are GPUs, loads a synthesized
+#       builds with CUDA and NCCL, holds each operation on the GPU against this processor's and LibTorch's kernels against their
+#       formulas, runs the fixtures on the GPU at one rank and at as many as there are GPUs, loads a synthesized
 #       checkpoint of 34.66 B parameters, takes steps in the low-memory modes, and transformers' on the same shape where that is
 #       installed; prints GB/s, peaks, tokens/s and MFU, and writes them as JSON (default: tools/bench/results/gpu-DATE.json).
 #       FILE holds the libraries that the machine lacks (default: build/gpu-pack.tar.xz, if it is there)
 #   tools/gpu_check.sh --pack [FILE]       makes that archive, on Debian 12
-# Parts: fixtures, load, modes, step, peer. Exit status: 0 all held, 1 a number did not, 71 no GPU can be used here.
+# Parts: seam, fixtures, load, modes, step, peer. Exit status: 0 all held, 1 a number did not, 71 no GPU can be used here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 archive=build/gpu-pack.tar.xz
 measure=()
 pack_only=false
-usage() { sed -n '3,4p;8p' "$0" | cut -c5- >&2; exit 64; }
+usage() { sed -n '3p;9p' "$0" | cut -c5- >&2; exit 64; }
 while (($#)); do
   case $1 in
     --pack) pack_only=true; [[ -n ${2-} && $2 != --* ]] && { archive=$2; shift; } ;;
@@ -55,7 +56,7 @@ cmake -S . -B $build "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_
   -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON -DSLUICE_TESTS=OFF -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
   "${pack_arguments[@]}" -DCMAKE_PREFIX_PATH="$(IFS=';'; echo "${prefix[*]}")" >build/gpu.configure.log 2>&1 ||
   { tail -40 build/gpu.configure.log >&2; fail "cmake could not configure the project"; }
-cmake --build $build --parallel "$(nproc)" --target sluice >build/gpu.build.log 2>&1 ||
+cmake --build $build --parallel "$(nproc)" --target sluice gpu_seam_test >build/gpu.build.log 2>&1 ||
   { grep -m 20 -E 'error|Error' build/gpu.build.log >&2; fail "the build failed: build/gpu.build.log"; }
 $build/bin/sluice-train --version
 

@@ -113,9 +113,10 @@ refuse_missing_driver() {
 
 # GB10 is Arm: what knows CUDA's headers, by its compiler, kernels by nvcc with that behind it.
 compile_cuda_for_arm() {
-  local source kernels=()
+  local source torch kernels=()
   # shellcheck disable=SC1091
   source .cache/cuda/environment.sh
+  torch=${CMAKE_PREFIX_PATH%/share/cmake}/include
   mapfile -t kernels < <(find src -name '*.cu')
   mkdir -p build/arm
   for source in src/device/cuda.cpp src/comm/nccl/nccl_communicator.cpp src/comm/nccl/nccl_handle.cpp; do
@@ -123,7 +124,8 @@ compile_cuda_for_arm() {
       -DFMT_HEADER_ONLY -c "$source" -o "build/arm/$(basename "$source").o" || return 1
   done
   for source in "${kernels[@]}"; do
-    nvcc -std=c++20 -ccbin aarch64-linux-gnu-g++ -gencode arch=compute_121,code=sm_121 -Isrc -I"$CUDA_HOME/include" -c "$source" -o "build/arm/$(basename "$source").o" || return 1
+    nvcc -std=c++20 -ccbin aarch64-linux-gnu-g++ -gencode arch=compute_121,code=sm_121 --expt-relaxed-constexpr -Isrc -isystem "$CUDA_HOME/include" \
+      -isystem "$torch" -isystem "$torch/torch/csrc/api/include" -c "$source" -o "build/arm/$(basename "$source").o" || return 1
   done
   echo "${#kernels[@]} files of kernels and 3 others"
 }

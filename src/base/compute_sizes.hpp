@@ -9,6 +9,8 @@ namespace sluice {
 
 /// Rows that an expert works on at once, at most.
 inline constexpr std::int64_t kExpertBlockRows = 512;
+/// Rows of several experts that a device works on at once, at most, in blocks of such.
+inline constexpr std::int64_t kExpertGroupRows = 4096;
 
 /// Positions of a chunk of the gated delta rule.
 inline constexpr std::int64_t kDeltaChunkPositions = 64;

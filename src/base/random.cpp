@@ -1,6 +1,7 @@
 #include "base/random.hpp"
 
 #include "base/digest.hpp"
+#include "base/random_bits.hpp"
 
 #include <cmath>
 #include <numbers>
@@ -8,15 +9,6 @@
 
 namespace sluice {
 namespace {
-
-std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
-/// In (0, 1), both excluded: logarithms are finite.
-float unit_number(std::uint64_t bits) { return (static_cast<float>(bits >> 40) + 0.5f) * 0x1p-24f; }
 
 std::pair<float, float> normal_pair(std::uint64_t bits) {
   const float u = unit_number(bits);
@@ -29,11 +21,9 @@ std::pair<float, float> normal_pair(std::uint64_t bits) {
 }  // namespace
 
 RandomStream::RandomStream(std::uint64_t seed, std::string_view name)
-    : key_(mix(digest_of(name).low ^ mix(seed + 1))) {}
+    : key_(mixed_bits(digest_of(name).low ^ mixed_bits(seed + 1))) {}
 
-std::uint64_t RandomStream::bits(std::uint64_t index) const {
-  return mix(key_ + 0x9e3779b97f4a7c15ull * (index + 1));
-}
+std::uint64_t RandomStream::bits(std::uint64_t index) const { return random_bits(key_, index); }
 
 void RandomStream::uniform(std::int64_t begin, std::int64_t count, float* out) const {
   for (std::int64_t i = 0; i < count; ++i) out[i] = unit_number(bits(static_cast<std::uint64_t>(begin + i)));

@@ -12,8 +12,9 @@ class RandomStream {
  public:
   RandomStream(std::uint64_t seed, std::string_view name);
 
-  /// 64 well mixed bits for index i (SplitMix64 over a keyed counter; Steele, Lea, Flood 2014).
+  /// 64 well mixed bits for index i: random_bits() of this stream's key (base/random_bits.hpp).
   [[nodiscard]] std::uint64_t bits(std::uint64_t index) const;
+  [[nodiscard]] std::uint64_t key() const { return key_; }
 
   /// Writes elements [begin, begin + count) of a stream of numbers uniform in (0, 1).
   void uniform(std::int64_t begin, std::int64_t count, float* out) const;

@@ -9,7 +9,9 @@ namespace sluice::ops {
 Documents documents_from(const at::Tensor& begins) {
   const at::Tensor first = at::empty(begins.sizes(), begins.options().dtype(at::kLong));
   on::find_document_begins(begins.contiguous(), first);
-  return {first};
+  Documents documents{first};
+  if (!begins.is_cpu()) device::find_document_bounds(begins, documents);
+  return documents;
 }
 
 }  // namespace sluice::ops

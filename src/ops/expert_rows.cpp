@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 namespace sluice::ops {
 namespace {
@@ -53,16 +56,43 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std:
     const std::int64_t end = begins[static_cast<std::size_t>(e) + 1];
     for (std::int64_t begin = begins[static_cast<std::size_t>(e)]; begin < end; begin += kExpertBlockRows) {
       const std::int64_t count = std::min(kExpertBlockRows, end - begin);
-      blocks_.push_back({e, slots_.data() + begin, count, padded_rows(count)});
+      blocks_.push_back({slots_.data() + begin, count, padded_rows(count), {ExpertPart{e, 0, count}}});
     }
   }
-  if (!chosen.is_cpu()) place(chosen.device());
+  if (chosen.is_cpu()) return;
+  join_blocks();
+  place(chosen.device(), experts);
 }
 
-void ExpertRows::place(at::Device device) {
-  const at::Tensor places =
-      at::from_blob(slots_.data(), {count()}, at::kInt).to(at::TensorOptions(device).dtype(at::kLong));
-  for (RowBlock& block : blocks_) block.places = places.narrow(0, block.slots - slots_.data(), block.count);
+void ExpertRows::join_blocks() {
+  std::vector<RowBlock> joined;
+  for (const RowBlock& block : blocks_) {
+    if (joined.empty() || joined.back().count + block.count > kExpertGroupRows)
+      joined.push_back({.slots = block.slots});
+    RowBlock& last = joined.back();
+    last.parts.push_back({block.parts.front().expert, last.count, block.count});
+    last.padded = last.count += block.count;
+  }
+  blocks_ = std::move(joined);
+}
+
+void ExpertRows::place(at::Device device, std::int64_t experts) {
+  const at::TensorOptions there(device);
+  const at::Tensor places = at::from_blob(slots_.data(), {count()}, at::kInt).to(there.dtype(at::kLong));
+  std::vector<std::int32_t> ends;
+  for (const RowBlock& block : blocks_) {
+    std::vector<std::int32_t> of_block(static_cast<std::size_t>(experts), 0);
+    for (const ExpertPart& part : block.parts)
+      of_block[static_cast<std::size_t>(part.expert)] += static_cast<std::int32_t>(part.count);
+    std::partial_sum(of_block.begin(), of_block.end(), std::back_inserter(ends));
+  }
+  const at::Tensor all_ends =
+      at::from_blob(ends.data(), {std::ssize(blocks_), experts}, at::kInt).to(there.dtype(at::kInt));
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    RowBlock& block = blocks_[i];
+    block.places = places.narrow(0, block.slots - slots_.data(), block.count);
+    block.ends = all_ends[static_cast<std::int64_t>(i)];
+  }
 }
 
 std::int64_t ExpertRows::largest_block() const {

@@ -14,48 +14,69 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <array>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace sluice::ops {
 namespace {
 
-/// out = inputs times the transpose of one expert's matrix of a fused weight.
-void multiply(const Weight& fused, std::int64_t expert, const at::Tensor& inputs, const at::Tensor& out) {
-  ops::matmul(out, inputs, fused.base.value[expert].t());
-  if (fused.change) LowRankProduct(*fused.change, expert).add_to(out, inputs);
+/// out = rows of a block times the matrices [experts, k, n] of the experts that they belong to.
+void multiply(const at::Tensor& matrices, const RowBlock& block, const at::Tensor& inputs,
+              const at::Tensor& out) {
+  if (block.ends.defined())
+    device::multiply_groups(out, inputs, block, matrices);
+  else
+    ops::matmul(out, inputs, matrices[block.parts.front().expert]);
 }
 
-/// The gradient of one expert's outputs, on its way back through that expert's matrix.
+/// out = rows of a block times the transposes of their experts' matrices of a fused weight.
+void multiply(const Weight& fused, const RowBlock& block, const at::Tensor& inputs, const at::Tensor& out) {
+  multiply(fused.base.value.transpose(1, 2), block, inputs, out);
+  if (!fused.change) return;
+  for (const ExpertPart& part : block.parts)
+    LowRankProduct(*fused.change, part.expert).add_to(block.rows_of(out, part), block.rows_of(inputs, part));
+}
+
+/// The gradient of a block's outputs, on its way back through the matrices of their experts.
 class OutputGradient {
  public:
-  OutputGradient(const Weight& fused, std::int64_t expert, const at::Tensor& d_out)
-      : fused_(fused), expert_(expert), d_out_(d_out) {
+  OutputGradient(const Weight& fused, const RowBlock& block, const at::Tensor& d_out)
+      : fused_(fused), block_(block), d_out_(d_out) {
     if (!fused.change) return;
-    change_.emplace(*fused.change, expert);
-    d_reduced_ = change_->reduced_gradient(d_out);
+    for (const ExpertPart& part : block.parts)
+      d_reduced_.push_back(change_of(part).reduced_gradient(block.rows_of(d_out, part)));
   }
 
-  /// d_inputs = d_out times the matrix. It may lie where the inputs did.
+  /// d_inputs = d_out times the matrices. It may lie where the inputs did.
   void multiply(const at::Tensor& d_inputs) const {
-    ops::matmul(d_inputs, d_out_, fused_.base.value[expert_]);
-    if (change_) change_->add_input_gradient(d_reduced_, d_inputs);
+    ops::multiply(fused_.base.value, block_, d_out_, d_inputs);
+    for (std::size_t i = 0; i < d_reduced_.size(); ++i)
+      change_of(block_.parts[i]).add_input_gradient(d_reduced_[i], block_.rows_of(d_inputs, block_.parts[i]));
   }
 
-  /// d_out^T inputs to the matrix's gradient, if it has one, or to those of its change.
-  void bring(const at::Tensor& inputs) const {
+  /// d_out^T inputs of one part to its matrix's gradient, if it has one, or to those of its change.
+  void bring(std::size_t i, const at::Tensor& all_inputs) const {
+    const ExpertPart& part = block_.parts[i];
     const Parameter& base = fused_.base;
+    const at::Tensor d_out = block_.rows_of(d_out_, part), inputs = block_.rows_of(all_inputs, part);
     if (base.grad.defined())
-      ops::matmul(base.grad[expert_], d_out_.t(), inputs, into_gradient(base, expert_));
-    if (change_) change_->bring_gradients(inputs, d_out_, d_reduced_);
+      ops::matmul(base.grad[part.expert], d_out.t(), inputs, into_gradient(base, part.expert));
+    if (fused_.change) change_of(part).bring_gradients(inputs, d_out, d_reduced_[i]);
   }
 
  private:
+  [[nodiscard]] LowRankProduct change_of(const ExpertPart& part) const {
+    return LowRankProduct(*fused_.change, part.expert);
+  }
+
   const Weight& fused_;
-  std::int64_t expert_;
-  at::Tensor d_out_, d_reduced_;
-  std::optional<LowRankProduct> change_;
+  const RowBlock& block_;
+  at::Tensor d_out_;
+  std::vector<at::Tensor> d_reduced_{};  ///< of each part
 };
 
 void clear_unwritten_expert(const Weight& fused, std::int64_t expert) {
@@ -112,7 +133,7 @@ class Pass {
   std::pair<at::Tensor, at::Tensor> backward() {
     d_weights_ = at::zeros_like(tokens_.weights);
     for_each_block([&](const RowBlock& block) {
-      complete_before(block.expert);
+      complete_before(block.parts.front().expert);
       backward(block);
     });
     complete_before(expert_count());
@@ -173,7 +194,7 @@ class Pass {
   Entered enter(const RowBlock& block, std::int64_t rows) {
     const Entered entered{buffers_->inputs(rows), buffers_->gate_up(rows)};
     on::take_rows(tokens_.x, block, tokens_.experts.size(1), buffers_->inputs(block.padded));
-    multiply(parameters_.gate_up, block.expert, entered.inputs, entered.gate_up);
+    multiply(parameters_.gate_up, block, entered.inputs, entered.gate_up);
     return entered;
   }
 
@@ -183,7 +204,7 @@ class Pass {
     const at::Tensor activation = buffers_->activation(rows);
     on::swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
     const at::Tensor outputs = buffers_->outputs(rows);
-    multiply(parameters_.down, block.expert, activation, outputs);
+    multiply(parameters_.down, block, activation, outputs);
     on::add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
@@ -192,13 +213,16 @@ class Pass {
     const at::Tensor d_outputs = buffers_->outputs(block.padded);
     on::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
     const at::Tensor activation = buffers_->activation(block.padded);
-    const OutputGradient of_down(parameters_.down, block.expert, d_outputs);
+    const OutputGradient of_down(parameters_.down, block, d_outputs);
     of_down.multiply(activation);  // its gradient, so far
     on::weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
                                  tokens_.weights, d_weights_);
-    of_down.bring(activation);
-    const OutputGradient of_gate_up(parameters_.gate_up, block.expert, gate_up);
-    of_gate_up.bring(inputs);
+    const OutputGradient of_gate_up(parameters_.gate_up, block, gate_up);
+    for (std::size_t part = 0; part < block.parts.size(); ++part) {
+      complete_before(block.parts[part].expert);
+      of_down.bring(part, activation);
+      of_gate_up.bring(part, inputs);
+    }
     of_gate_up.multiply(inputs);  // they have done their work, so their gradient takes their place
     on::add_rows(inputs, block, tokens_.experts.size(1), at::Tensor(), sums_);
   }

@@ -5,6 +5,7 @@
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_solve_triangular.h>
@@ -21,20 +22,26 @@
 namespace sluice::ops {
 namespace {
 
-/// q, k, v, log_decay, beta: of a whole batch, or of one chunk of it.
+/// q, k, v, log_decay, beta: of a whole batch, or of one part of it.
 using Inputs = std::array<at::Tensor, 5>;
 
-Inputs chunk_of(const Inputs& inputs, std::int64_t begin) {
-  Inputs chunk;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    chunk[i] = inputs[i].narrow(1, begin, std::min(kDeltaChunkPositions, inputs[i].size(1) - begin));
-  return chunk;
+/// Positions that are worked on at a time: a chunk, or on a device several side by side, where starting the work of one costs
+/// more than the work.
+std::int64_t part_positions(const at::Tensor& x) {
+  constexpr std::int64_t kChunksOnDevice = 8;
+  return x.is_cpu() ? kDeltaChunkPositions : kChunksOnDevice * kDeltaChunkPositions;
 }
 
-at::Tensor chunk_of(const Documents& documents, std::int64_t begin) {
-  if (!documents.packed()) return {};
-  return documents.first.narrow(1, begin, std::min(kDeltaChunkPositions, documents.first.size(1) - begin)) -
-         begin;
+at::Tensor part_of(const at::Tensor& x, std::int64_t begin) {
+  return x.narrow(1, begin, std::min(part_positions(x), x.size(1) - begin));
+}
+Inputs part_of(const Inputs& inputs, std::int64_t begin) {
+  Inputs part;
+  for (std::size_t i = 0; i < inputs.size(); ++i) part[i] = part_of(inputs[i], begin);
+  return part;
+}
+at::Tensor part_of(const Documents& documents, std::int64_t begin) {
+  return documents.packed() ? part_of(documents.first, begin) - begin : at::Tensor();
 }
 
 /// x [b, c, heads, ...] by head, each head repeated for the value heads that share it: [b, heads * n, c, ...]
@@ -42,6 +49,23 @@ at::Tensor chunk_of(const Documents& documents, std::int64_t begin) {
 at::Tensor by_head(const at::Tensor& x, std::int64_t repeats = 1) {
   const at::Tensor heads = repeats == 1 ? x : x.repeat_interleave(repeats, 2);
   return heads.transpose(1, 2).to(at::kFloat);
+}
+
+/// Zeros behind x [b, L, ...], which change nothing that is computed, to a whole number of chunks.
+at::Tensor in_whole_chunks(const at::Tensor& x) {
+  const std::int64_t rest = x.size(1) % kDeltaChunkPositions;
+  if (rest == 0) return x;
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes[1] = kDeltaChunkPositions - rest;
+  return at::cat({x, at::zeros(sizes, x.options())}, 1);
+}
+
+/// x [b, heads, L, ...] of whole chunks, chunk by chunk: [b, heads, chunks, c, ...].
+at::Tensor chunks_of(const at::Tensor& x) {
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes[2] = kDeltaChunkPositions;
+  sizes.insert(sizes.begin() + 2, x.size(2) / kDeltaChunkPositions);
+  return x.reshape(sizes);
 }
 
 at::Tensor l2_normalised(const at::Tensor& x) {
@@ -68,43 +92,100 @@ Decays decays_of(const at::Tensor& g, const at::Tensor& document) {
           all.after * (of_token == of_token.narrow(-2, last, 1))};
 }
 
-struct ChunkResult {
+/// What the formula is made of, by head: [b, hv, c, ...], or of chunks side by side [b, hv, chunks, c, ...].
+struct Chunk {
+  at::Tensor q, k, v, beta;
+  Decays decay;
+
+  /// `arrange` lays out what is there by head.
+  template <class Arrange>
+  Chunk(const Inputs& inputs, const at::Tensor& document, Arrange arrange) {
+    const auto& [q_in, k_in, v_in, log_decay, beta_in] = inputs;
+    const std::int64_t repeats = v_in.size(2) / k_in.size(2);
+    const double scale = 1 / std::sqrt(static_cast<double>(k_in.size(3)));
+    q = l2_normalised(arrange(by_head(q_in, repeats))) * scale;
+    k = l2_normalised(arrange(by_head(k_in, repeats)));
+    v = arrange(by_head(v_in));
+    beta = arrange(by_head(beta_in)).unsqueeze(-1);
+    decay = decays_of(arrange(by_head(log_decay)).cumsum(-1).unsqueeze(-1), document);
+  }
+
+  /// Of each token with earlier ones, in what they write.
+  [[nodiscard]] at::Tensor couplings(const at::Tensor& beta_k) const {
+    return (at::matmul(beta_k, k.transpose(-1, -2)) * decay.between).tril(-1);
+  }
+  /// What is left of the state before, after the chunk.
+  [[nodiscard]] at::Tensor left() const { return decay.before.narrow(-2, decay.before.size(-2) - 1, 1); }
+};
+
+/// x for (I + couplings) x = b.
+at::Tensor solved(const at::Tensor& couplings, const at::Tensor& b) {
+  return at::linalg_solve_triangular(couplings, b, /*upper=*/false, /*left=*/true, /*unitriangular=*/true);
+}
+
+struct PartResult {
   at::Tensor out;    ///< [b, c, hv, dv] in v's dtype
-  at::Tensor state;  ///< [b, hv, dk, dv] float32, after the chunk
+  at::Tensor state;  ///< [b, hv, dk, dv] float32, after the part
 };
 
 /// One chunk from the state S before it. With D the decays between its tokens and d those of S: the values
 /// that the chunk writes solve (I + tril(beta k k^T * D, -1)) u = beta v - beta d k S.
-ChunkResult run_chunk(const Inputs& inputs, const at::Tensor& document, const at::Tensor& state) {
-  const auto& [q_in, k_in, v_in, log_decay, beta_in] = inputs;
-  const std::int64_t repeats = v_in.size(2) / k_in.size(2);
-  const double scale = 1 / std::sqrt(static_cast<double>(k_in.size(3)));
-  const at::Tensor q = l2_normalised(by_head(q_in, repeats)) * scale;
-  const at::Tensor k = l2_normalised(by_head(k_in, repeats));
-  const at::Tensor v = by_head(v_in);
-  const at::Tensor beta = by_head(beta_in).unsqueeze(-1);
-  const Decays decay = decays_of(by_head(log_decay).cumsum(-1).unsqueeze(-1), document);
-
+PartResult run_chunk(const Inputs& inputs, const at::Tensor& document, const at::Tensor& state) {
+  const Chunk chunk(inputs, document, [](const at::Tensor& x) { return x; });
+  const auto& [q, k, v, beta, decay] = chunk;
   const at::Tensor beta_k = beta * k;
-  const at::Tensor couplings = (at::matmul(beta_k, k.transpose(-1, -2)) * decay.between).tril(-1);
+  const at::Tensor couplings = chunk.couplings(beta_k);
   const at::Tensor seen = at::matmul(beta_k * decay.before, state);
-  const at::Tensor written = at::linalg_solve_triangular(couplings, beta * v - seen, /*upper=*/false,
-                                                         /*left=*/true, /*unitriangular=*/true);
+  const at::Tensor written = solved(couplings, beta * v - seen);
   const at::Tensor out = at::matmul(q * decay.before, state) +
                          at::matmul(at::matmul(q, k.transpose(-1, -2)) * decay.between, written);
-  const at::Tensor left = decay.before.narrow(-2, decay.before.size(-2) - 1, 1);
-  const at::Tensor after = state * left + at::matmul((k * decay.after).transpose(-1, -2), written);
-  return {out.transpose(1, 2).to(v_in.scalar_type()), after};
+  const at::Tensor after = state * chunk.left() + at::matmul((k * decay.after).transpose(-1, -2), written);
+  return {out.transpose(1, 2).to(inputs[2].scalar_type()), after};
 }
 
-/// All chunks, from `state` to the one behind them. Adds the state before each to `states`, if it is not null.
-at::Tensor run_chunks(const Inputs& inputs, const Documents& documents, at::Tensor& state,
-                      node::variable_list* states) {
+/// Several chunks: all that does not need the state is computed for all of them, and what they write is u - w S, with u and w
+/// the solutions for beta v and beta d k. Then there is little to do chunk after chunk.
+PartResult run_chunks_together(Inputs inputs, at::Tensor document, at::Tensor state) {
+  const std::int64_t length = inputs[2].size(1);
+  for (at::Tensor& x : inputs) x = in_whole_chunks(x);
+  const std::int64_t chunks = inputs[2].size(1) / kDeltaChunkPositions;
+  if (document.defined()) {
+    // Tokens behind the last belong to its document, so that the state of it stays.
+    const std::int64_t behind = chunks * kDeltaChunkPositions - length;
+    document = at::cat({document, document.narrow(1, length - 1, 1).expand({-1, behind})}, 1)
+                   .view({-1, chunks, kDeltaChunkPositions});
+    document = document - at::arange(chunks, document.options()).mul_(kDeltaChunkPositions).unsqueeze(-1);
+  }
+  const Chunk all(inputs, document, chunks_of);
+  const auto& [q, k, v, beta, decay] = all;
+  const at::Tensor beta_k = beta * k;
+  const at::Tensor solution = solved(all.couplings(beta_k), at::cat({beta * v, beta_k * decay.before}, -1));
+  const at::Tensor u = solution.narrow(-1, 0, v.size(-1)), w = solution.narrow(-1, v.size(-1), k.size(-1));
+  const at::Tensor scores = at::matmul(q, k.transpose(-1, -2)) * decay.between, q_before = q * decay.before;
+  const at::Tensor k_after = (k * decay.after).transpose(-1, -2), left = all.left();
+  node::variable_list outs;
+  for (std::int64_t i = 0; i < chunks; ++i) {
+    const at::Tensor written = u.select(2, i) - at::matmul(w.select(2, i), state);
+    outs.push_back(at::matmul(q_before.select(2, i), state) + at::matmul(scores.select(2, i), written));
+    state = state * left.select(2, i) + at::matmul(k_after.select(2, i), written);
+  }
+  const at::Tensor out = at::cat(outs, 2).narrow(2, 0, length);
+  return {out.transpose(1, 2).to(inputs[2].scalar_type()), state};
+}
+
+PartResult run_part(const Inputs& inputs, const at::Tensor& document, const at::Tensor& state) {
+  return inputs[2].size(1) <= kDeltaChunkPositions ? run_chunk(inputs, document, state)
+                                                   : run_chunks_together(inputs, document, state);
+}
+
+/// All parts, from `state` to the one behind them. Adds the state before each to `states`, if it is not null.
+at::Tensor run_parts(const Inputs& inputs, const Documents& documents, at::Tensor& state,
+                     node::variable_list* states) {
   const at::Tensor& v = inputs[2];
   at::Tensor out = at::empty_like(v);
-  for (std::int64_t begin = 0; begin < v.size(1); begin += kDeltaChunkPositions) {
+  for (std::int64_t begin = 0; begin < v.size(1); begin += part_positions(v)) {
     if (states != nullptr) states->push_back(state);
-    ChunkResult result = run_chunk(chunk_of(inputs, begin), chunk_of(documents, begin), state);
+    PartResult result = run_part(part_of(inputs, begin), part_of(documents, begin), state);
     out.narrow(1, begin, result.out.size(1)).copy_(result.out);
     state = std::move(result.state);
     poll_progress();
@@ -115,14 +196,14 @@ at::Tensor run_chunks(const Inputs& inputs, const Documents& documents, at::Tens
 /// A tensor that begins a graph of its own.
 at::Tensor leaf(const at::Tensor& x) { return x.detach().requires_grad_(true); }
 
-/// Gradients of a chunk's inputs, and of the state before it in place of `d_state`, the one after it.
-Inputs chunk_backward(const Inputs& inputs, const at::Tensor& document, const at::Tensor& state,
-                      const at::Tensor& d_out, at::Tensor& d_state) {
+/// Gradients of a part's inputs, and of the state before it in place of `d_state`, the one after it.
+Inputs part_backward(const Inputs& inputs, const at::Tensor& document, const at::Tensor& state,
+                     const at::Tensor& d_out, at::Tensor& d_state) {
   const at::AutoGradMode with_graph(true);
   Inputs leaves;
   for (std::size_t i = 0; i < inputs.size(); ++i) leaves[i] = leaf(inputs[i]);
   const at::Tensor before = leaf(state);
-  const ChunkResult result = run_chunk(leaves, document, before);
+  const PartResult result = run_part(leaves, document, before);
   node::variable_list wanted(leaves.begin(), leaves.end());
   wanted.push_back(before);
   const node::variable_list grads =
@@ -140,7 +221,7 @@ struct GatedDeltaRule : node::Function<GatedDeltaRule> {
     const Inputs inputs{q, k, v, log_decay, beta};
     at::Tensor state = at::zeros({v.size(0), v.size(2), k.size(3), v.size(3)}, v.options().dtype(at::kFloat));
     node::variable_list kept(inputs.begin(), inputs.end());
-    at::Tensor out = run_chunks(inputs, documents, state, keep ? &kept : nullptr);
+    at::Tensor out = run_parts(inputs, documents, state, keep ? &kept : nullptr);
     if (keep) context->save_for_backward(kept);
     node::keep(context, documents);
     return out;
@@ -154,13 +235,13 @@ struct GatedDeltaRule : node::Function<GatedDeltaRule> {
     for (std::size_t i = 0; i < inputs.size(); ++i) d_inputs[i] = at::empty_like(inputs[i]);
     const Documents documents = node::kept_documents(context);
     at::Tensor d_state = at::zeros_like(kept.back());
-    for (auto chunk = static_cast<std::int64_t>(kept.size() - inputs.size()) - 1; chunk >= 0; --chunk) {
-      const std::int64_t begin = chunk * kDeltaChunkPositions;
-      const Inputs part = chunk_of(inputs, begin);
-      const at::Tensor& state = kept[inputs.size() + static_cast<std::size_t>(chunk)];
-      const at::Tensor d_out = grads[0].narrow(1, begin, part[0].size(1));
-      const Inputs d_part = chunk_backward(part, chunk_of(documents, begin), state, d_out, d_state);
-      const Inputs targets = chunk_of(d_inputs, begin);
+    for (auto number = static_cast<std::int64_t>(kept.size() - inputs.size()) - 1; number >= 0; --number) {
+      const std::int64_t begin = number * part_positions(inputs[2]);
+      const Inputs part = part_of(inputs, begin);
+      const at::Tensor& state = kept[inputs.size() + static_cast<std::size_t>(number)];
+      const at::Tensor d_out = part_of(grads[0], begin);
+      const Inputs d_part = part_backward(part, part_of(documents, begin), state, d_out, d_state);
+      const Inputs targets = part_of(d_inputs, begin);
       for (std::size_t i = 0; i < targets.size(); ++i) targets[i].copy_(d_part[i]);
       poll_progress();
     }
@@ -185,7 +266,7 @@ at::Tensor gated_delta_rule(const DeltaRuleInputs& in, const Documents& document
 at::Tensor continue_gated_delta_rule(const DeltaRuleInputs& in, at::Tensor& state) {
   const at::NoGradGuard no_grad;
   require_shared_heads(in);
-  return run_chunks({in.q, in.k, in.v, in.log_decay, in.beta}, {}, state, nullptr);
+  return run_parts({in.q, in.k, in.v, in.log_decay, in.beta}, {}, state, nullptr);
 }
 
 }  // namespace sluice::ops

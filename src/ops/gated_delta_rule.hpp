@@ -17,7 +17,7 @@ struct DeltaRuleInputs {
 ///   S_t = e^g_t S_(t-1) + beta_t k_t (v_t - (e^g_t S_(t-1))^T k_t)^T,   out_t = S_t^T q_t / sqrt(dk)
 /// computed chunk by chunk in float32 as transformers' torch_chunk_gated_delta_rule: [b, L, hv, dv] in v's
 /// dtype. Keeps its inputs and the state before each chunk, b * hv * dk * dv floats for 64 tokens; backward
-/// makes one chunk's graph at a time.
+/// makes one chunk's graph at a time. On a device eight chunks at a time.
 [[nodiscard]] at::Tensor gated_delta_rule(const DeltaRuleInputs& inputs, const Documents& documents = {});
 
 /// The same of sequences that go on from `state` [b, hv, dk, dv] float32 (zeros at first), which becomes the state behind

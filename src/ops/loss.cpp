@@ -21,8 +21,9 @@
 namespace sluice::ops {
 namespace {
 
-/// Vocabulary rows of a tile: with the tokens of a group few enough that the products run in cache.
-constexpr std::int64_t kTileWidth = 1024;
+/// Vocabulary rows of a tile: with the tokens of a group few enough that the products run in cache; on a device so many that
+/// starting the work of a tile costs little beside it.
+std::int64_t tile_width(const at::Tensor& hidden) { return hidden.is_cpu() ? 1024 : 4096; }
 
 bool fits(std::int64_t tokens, const at::Tensor& weight) {
   return tokens * weight.size(0) * weight.element_size() <= kKeptLogitBytes;
@@ -36,8 +37,8 @@ LogitSums empty_sums(const at::Tensor& hidden) {
           at::zeros({tokens}, single)};
 }
 
-at::Tensor rows_from(const at::Tensor& weight, std::int64_t first) {
-  return weight.narrow(0, first, std::min(kTileWidth, weight.size(0) - first));
+at::Tensor rows_from(const at::Tensor& weight, std::int64_t first, std::int64_t most) {
+  return weight.narrow(0, first, std::min(most, weight.size(0) - first));
 }
 
 /// The head's low-rank change for a group of tokens, tile by tile of its rows.
@@ -50,7 +51,7 @@ class ChangedHead {
         reduced_(LowRankProduct(change).reduced(inputs_)) {}
 
   void add_to(const at::Tensor& logits, std::int64_t first) const {
-    ops::matmul(logits, reduced_, rows_from(change_.b.value, first).t(), Into::kAdd);
+    ops::matmul(logits, reduced_, change_.b.value.narrow(0, first, logits.size(1)).t(), Into::kAdd);
   }
 
   /// For the gradient of each tile, between these two.
@@ -59,9 +60,9 @@ class ChangedHead {
     d_reduced_ = at::zeros(reduced_.sizes(), reduced_.options().dtype(at::kFloat));
   }
   void take(const at::Tensor& d_logits, std::int64_t first) {
-    ops::matmul(d_reduced_, d_logits, rows_from(change_.b.value, first), Into::kAdd);
+    ops::matmul(d_reduced_, d_logits, change_.b.value.narrow(0, first, d_logits.size(1)), Into::kAdd);
     if (change_.b.grad.defined())
-      ops::matmul(rows_from(change_.b.grad, first), d_logits.t(), reduced_, into_);
+      ops::matmul(change_.b.grad.narrow(0, first, d_logits.size(1)), d_logits.t(), reduced_, into_);
   }
   /// Adds to the gradient of the tokens, float32.
   void finish_gradient(const at::Tensor& d_hidden) const {
@@ -89,6 +90,7 @@ class TokenGroup {
         w_(w.base),
         targets_(std::move(targets)),
         sums_(empty_sums(hidden_)),
+        width_(tile_width(hidden_)),
         keep_(want_grad && fits(hidden_.size(0), w_.value)) {
     if (!w.change) return;
     DropoutDraw draw = dropout_draw(*w.change);
@@ -97,7 +99,7 @@ class TokenGroup {
   }
 
   void loss(const at::Tensor& losses) {
-    for (std::int64_t first = 0; first < vocabulary(); first += kTileWidth) {
+    for (std::int64_t first = 0; first < vocabulary(); first += width_) {
       const at::Tensor logits = tile(first);
       on::join_logits(logits, first, targets_, sums_);
       if (keep_) kept_.push_back(logits);
@@ -110,11 +112,11 @@ class TokenGroup {
     const Into into = into_gradient(w_);
     if (change_) change_->begin_gradient();
     const at::Tensor total = at::zeros(d_hidden.sizes(), d_hidden.options().dtype(at::kFloat));
-    for (std::int64_t first = 0; first < vocabulary(); first += kTileWidth) {
-      const at::Tensor logits = keep_ ? kept_[static_cast<std::size_t>(first / kTileWidth)] : tile(first);
+    for (std::int64_t first = 0; first < vocabulary(); first += width_) {
+      const at::Tensor logits = keep_ ? kept_[static_cast<std::size_t>(first / width_)] : tile(first);
       on::logits_to_gradient(logits, first, targets_, sums_, scale);
-      ops::matmul(total, logits, rows_from(w_.value, first), Into::kAdd);
-      if (w_.grad.defined()) ops::matmul(rows_from(w_.grad, first), logits.t(), hidden_, into);
+      ops::matmul(total, logits, rows_from(w_.value, first, width_), Into::kAdd);
+      if (w_.grad.defined()) ops::matmul(rows_from(w_.grad, first, width_), logits.t(), hidden_, into);
       if (change_) change_->take(logits, first);
     }
     if (change_) change_->finish_gradient(total);
@@ -125,7 +127,7 @@ class TokenGroup {
   [[nodiscard]] std::int64_t vocabulary() const { return w_.value.size(0); }
   /// Logits of the words from `first` on.
   [[nodiscard]] at::Tensor tile(std::int64_t first) const {
-    at::Tensor logits = ops::matmul(hidden_, rows_from(w_.value, first).t());
+    at::Tensor logits = ops::matmul(hidden_, rows_from(w_.value, first, width_).t());
     if (change_) change_->add_to(logits, first);
     return logits;
   }
@@ -134,6 +136,7 @@ class TokenGroup {
   const Parameter& w_;
   at::Tensor targets_;
   LogitSums sums_;
+  std::int64_t width_;
   bool keep_;
   std::optional<ChangedHead> change_{};
   std::vector<at::Tensor> kept_{};

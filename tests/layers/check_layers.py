@@ -60,7 +60,7 @@ MAY_PRINT = {"job", "jobs"}
 # A processor's folder or the header that chooses one, the folders that may include them, and what only its files may do: read elements of tensors
 # and share loops among threads.
 PROCESSORS = ("ops/cpu/", "ops/device/", "ops/runtime/processor.hpp")
-KNOW_PROCESSORS = ("src/ops/", "tests/ops/", "tests/other_device/", "tools/bench/")
+KNOW_PROCESSORS = ("src/ops/", "tests/ops/", "tests/other_device/", "tests/gpu/", "tools/bench/")
 LOOPING = re.compile(r"\bdata_ptr<|\bparallel_for\b")
 
 # Newer versions of fmt do not bring it with <fmt/format.h>.

@@ -41,6 +41,10 @@ class Modes(JobTest):
     def test_adafactor(self):
         self.expect_same(1e-4, optimizer={"kind": "adafactor", "state": "factored"})
 
+    def test_adapters_whose_inputs_are_dropped_now_and_then(self):
+        lora = {"rank": 4, "alpha": 8, "dropout": 0.2, "targets": ["all-linear", "lm_head"]}
+        self.expect_same(1e-4, optimizer={"learning_rate": 0.01}, lora=lora)
+
     # Numbers of bfloat16 are rounded at other places here and there.
     def test_bfloat16_weights_with_24_bits_of_master_and_int8_state(self):
         self.expect_same(1e-2, model={"dtype": "bfloat16"}, optimizer={"state": "int8", "master": "24bit", "gradients": "release"})

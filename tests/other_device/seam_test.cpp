@@ -1,7 +1,9 @@
 // Each function of a processor on the device against this processor's, on the same inputs.
+#include "base/compute_sizes.hpp"
 #include "ops/cpu/attention/attention.hpp"
 #include "ops/cpu/attention/cached_attention.hpp"
 #include "ops/cpu/causal_conv.hpp"
+#include "ops/cpu/dropout_rows.hpp"
 #include "ops/cpu/expert_rows.hpp"
 #include "ops/cpu/loss_rows.hpp"
 #include "ops/cpu/matmul.hpp"
@@ -189,6 +191,15 @@ TEST_P(OtherDeviceSeam, swiglu_rows) {
                                                           x[2].narrow(1, 0, 7), x[2].narrow(1, 7, 7))));
 }
 
+TEST_P(OtherDeviceSeam, dropout_rows) {
+  const RandomStream draws(3, "draws");
+  const at::Tensor in = numbers({7, 30}), out = at::empty_like(in);
+  expect_same({in, out}, SLUICE_BOTH(processor::dropout_rows(x[0], 0.3, draws, 5, x[1])));
+  const std::int64_t dropped = out.eq(0).sum().item<std::int64_t>();
+  EXPECT_GT(dropped, 7 * 30 / 5);
+  EXPECT_LT(dropped, 7 * 30 * 2 / 5);
+}
+
 TEST_P(OtherDeviceSeam, causal_conv) {
   for (const at::Tensor& first : {at::Tensor(), document_firsts()}) {
     const at::Tensor in = numbers({2, 40, 6}), weight = numbers({6, 1, 4});
@@ -235,53 +246,87 @@ TEST_P(OtherDeviceSeam, router_rows) {
   }
 }
 
-TEST_P(OtherDeviceSeam, rows_of_experts) {
-  // Each token chooses two of four experts, of which two are here.
-  const at::Tensor chosen = at::tensor({0, 1, 1, 3, 2, 1, 3, 0, 1, 2, 2, 3, 1, 0}, at::kInt).view({7, 2});
+/// Rows of the experts 1 and 2 of four, of which each of seven tokens chooses two, and one is left out.
+ExpertRows rows_of_two_experts(const at::Tensor& chosen) {
   const std::array<Range, 2> tokens{Range{0, 3}, Range{4, 7}};
-  const ExpertRows here(chosen, 1, 2, tokens), there(on_device(chosen), 1, 2, tokens);
-  ASSERT_EQ(there.blocks().size(), here.blocks().size());
-  ASSERT_EQ(there.count(), here.count());
-  const at::Tensor inputs = numbers({7, 5}), weights = floats({7, 2});
-  for (std::size_t i = 0; i < here.blocks().size(); ++i) {
-    const RowBlock &block = here.blocks()[i], &block_there = there.blocks()[i];
-    expect_same(
-        {inputs, numbers({block.padded, 5})},
-        [&](const Tensors& x) {
-          cpu::take_rows(x[0], block, 2, x[1]);
-          return Tensors{};
-        },
-        [&](const Tensors& x) {
-          device::take_rows(x[0], block_there, 2, x[1]);
-          return Tensors{};
-        });
-    for (const at::Tensor& factors : {weights, at::Tensor()})
-      expect_same(
-          {numbers({block.padded, 5}), factors, floats({7, 5})},
-          [&](const Tensors& x) {
-            cpu::add_rows(x[0], block, 2, x[1], x[2]);
-            return Tensors{};
-          },
-          [&](const Tensors& x) {
-            device::add_rows(x[0], block_there, 2, x[1], x[2]);
-            return Tensors{};
-          });
-    at::Tensor gate_up = numbers({block.padded, 8}), up = numbers({block.padded, 4});
-    for (const at::Tensor& rows : {gate_up, up})
-      rows.narrow(0, block.count, block.padded - block.count).zero_();
-    expect_same(
-        {gate_up, up, weights, at::zeros({7, 2})},
-        [&](const Tensors& x) {
-          cpu::weighted_swiglu_backward(x[0].narrow(1, 0, 4), x[0].narrow(1, 4, 4), x[1], block, x[2], x[3]);
-          return Tensors{};
-        },
-        [&](const Tensors& x) {
-          device::weighted_swiglu_backward(x[0].narrow(1, 0, 4), x[0].narrow(1, 4, 4), x[1], block_there,
-                                           x[2], x[3]);
-          return Tensors{};
-        },
-        2);
+  return {chosen, 1, 2, tokens};
+}
+at::Tensor choices_of_experts() {
+  return at::tensor({0, 1, 1, 2, 2, 1, 3, 0, 1, 2, 2, 3, 1, 0}, at::kInt).view({7, 2});
+}
+
+/// The rows of one block of those that `rows` has for all, with zeros behind them.
+at::Tensor rows_of_block(const at::Tensor& rows, std::int64_t first, const RowBlock& block) {
+  at::Tensor out = at::zeros({block.padded, rows.size(1)}, rows.options());
+  out.narrow(0, 0, block.count).copy_(rows.narrow(0, first, block.count));
+  return out;
+}
+
+TEST_P(OtherDeviceSeam, rows_of_experts_in_one_block) {
+  const ExpertRows here = rows_of_two_experts(choices_of_experts()),
+                   there = rows_of_two_experts(on_device(choices_of_experts()));
+  ASSERT_EQ(there.blocks().size(), 1U);
+  const RowBlock& all = there.blocks().front();
+  ASSERT_EQ(all.count, here.count());
+  ASSERT_EQ(all.parts.size(), here.blocks().size());
+  EXPECT_TRUE(all.ends.cpu().equal(at::tensor({5, 9}, at::kInt)));
+  const at::Tensor x = numbers({7, 5}), weights = floats({7, 2}), rows = numbers({9, 5}),
+                   matrices = numbers({2, 5, 3}), gate_up = numbers({9, 8}), d = numbers({9, 4});
+  const at::Tensor taken = at::empty_like(rows), products = at::empty({9, 3}, rows.options()),
+                   sums = floats({7, 5}), weighted = floats({7, 5}), d_weights = at::zeros({7, 2});
+  const at::Tensor taken_there = on_device(taken), products_there = on_device(products),
+                   sums_there = on_device(sums), weighted_there = on_device(weighted),
+                   d_weights_there = on_device(d_weights), gate_up_there = on_device(gate_up),
+                   d_there = on_device(d);
+
+  device::take_rows(on_device(x), all, 2, taken_there);
+  device::multiply_groups(products_there, on_device(rows), all, on_device(matrices));
+  device::add_rows(on_device(rows), all, 2, at::Tensor(), sums_there);
+  device::add_rows(on_device(rows), all, 2, on_device(weights), weighted_there);
+  device::weighted_swiglu_backward(gate_up_there.narrow(1, 0, 4), gate_up_there.narrow(1, 4, 4), d_there, all,
+                                   on_device(weights), d_weights_there);
+  std::int64_t first = 0;
+  for (const RowBlock& block : here.blocks()) {
+    const ExpertPart& part = block.parts.front();
+    at::Tensor own = at::empty({block.padded, 5}, rows.options());
+    cpu::take_rows(x, block, 2, own);
+    taken.narrow(0, first, block.count).copy_(own.narrow(0, 0, block.count));
+    own = rows_of_block(rows, first, block);
+    products.narrow(0, first, block.count)
+        .copy_(cpu::matmul(own, matrices[part.expert]).narrow(0, 0, block.count));
+    cpu::add_rows(own, block, 2, at::Tensor(), sums);
+    cpu::add_rows(own, block, 2, weights, weighted);
+    const at::Tensor both = rows_of_block(gate_up, first, block), up = rows_of_block(d, first, block);
+    cpu::weighted_swiglu_backward(both.narrow(1, 0, 4), both.narrow(1, 4, 4), up, block, weights, d_weights);
+    gate_up.narrow(0, first, block.count).copy_(both.narrow(0, 0, block.count));
+    d.narrow(0, first, block.count).copy_(up.narrow(0, 0, block.count));
+    first += block.count;
   }
+  expect_near(taken_there, taken, "rows taken");
+  expect_near(products_there, products, "products", 4);
+  expect_near(sums_there, sums, "sums");
+  expect_near(weighted_there, weighted, "weighted sums");
+  expect_near(gate_up_there, gate_up, "gradients of gate and up", 2);
+  expect_near(d_there, d, "weighted activation", 2);
+  expect_near(d_weights_there, d_weights, "gradients of weights", 2);
+}
+
+TEST(OtherDeviceSeam, rows_of_experts_in_blocks_of_bounded_size) {
+  const std::int64_t tokens = kExpertGroupRows / 2 + 10;  // of each of four experts
+  const at::Tensor chosen = at::arange(4, at::kInt).expand({tokens, 4}).contiguous();
+  const std::array<Range, 1> all{Range{0, tokens}};
+  const ExpertRows rows(on_device(chosen), 0, 4, all);
+  std::int64_t count = 0;
+  std::vector<std::int64_t> of_experts(4);
+  for (const RowBlock& block : rows.blocks()) {
+    EXPECT_LE(block.count, kExpertGroupRows);
+    EXPECT_EQ(block.ends.cpu()[3].item<int>(), block.count);
+    for (const ExpertPart& part : block.parts)
+      of_experts[static_cast<std::size_t>(part.expert)] += part.count;
+    count += block.count;
+  }
+  EXPECT_EQ(count, 4 * tokens);
+  EXPECT_EQ(of_experts, std::vector<std::int64_t>(4, tokens));
 }
 
 TEST_P(OtherDeviceSeam, rows_of_the_loss) {
@@ -336,6 +381,9 @@ TEST(OtherDeviceSeam, token_ids) {
               SLUICE_BOTH(processor::find_places(x[0], rows, /*padding=*/-100, x[1])));
   expect_same({document_begins(), at::empty({2, 40}, at::kLong)},
               SLUICE_BOTH(processor::find_document_begins(x[0], x[1])));
+  const Documents documents = documents_from(on_device(document_begins()));
+  EXPECT_TRUE(documents.bounds.cpu().equal(at::tensor({0, 5, 6, 33, 40, 57, 80}, at::kInt)));
+  EXPECT_EQ(documents.longest, 27);
   const at::Tensor chosen = at::tensor({0, 1, 3, 2, 1, 1}, at::kInt).view({3, 2});
   const std::array<std::uint32_t, 4> list_of{0, 0, 1, 1};
   const TokenLists expected = cpu::list_tokens(chosen, list_of, 2),

@@ -94,6 +94,17 @@ def stop(code, text):
     sys.exit(code)
 
 
+def check_seam(check):
+    """Each operation on the GPU against this processor's, and what LibTorch has for a GPU alone against its formula."""
+    done = subprocess.run([str(check.sluice.parent / "gpu_seam_test"), "--gtest_brief=1"], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+    failed = len(set(re.findall(r"^\[  FAILED  \] (\S+?),? ", done.stdout, re.MULTILINE)))
+    if done.returncode != 0:
+        print(done.stdout[-8000:])
+        failed = max(1, failed)
+    check.tell("seam", "operations that differ", failed, bound=0)
+
+
 def check_fixtures(check):
     """Every fixture in float32 and bfloat16: losses of eight steps against transformers'."""
     import h5py
@@ -191,7 +202,7 @@ def check_peer(check):
         check.tell("peer", name, value)
 
 
-PARTS = {"fixtures": check_fixtures, "load": check_load, "modes": check_modes, "step": check_step, "peer": check_peer}
+PARTS = {"seam": check_seam, "fixtures": check_fixtures, "load": check_load, "modes": check_modes, "step": check_step, "peer": check_peer}
 
 
 def machine(check):

@@ -1,8 +1,8 @@
 #include "ops/adapters/low_rank_product.hpp"
 
 #include "base/random.hpp"
-#include "ops/cpu/dropout_rows.hpp"
 #include "ops/matmul.hpp"
+#include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/empty_like.h>
 
@@ -22,7 +22,7 @@ DropoutDraw dropout_draw(const LowRank& change) {
 at::Tensor with_dropout(const at::Tensor& x, const DropoutDraw& draw) {
   if (!draw.drops()) return x;
   at::Tensor out = at::empty_like(x);
-  cpu::dropout_rows(x, draw.rate, RandomStream(draw.key, "elements"), draw.first_row, out);
+  on::dropout_rows(x, draw.rate, RandomStream(draw.key, "elements"), draw.first_row, out);
   return out;
 }
 

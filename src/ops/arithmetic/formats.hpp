@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/optimizer_mode.hpp"
+#include "base/random_bits.hpp"
 #include "ops/arithmetic/element.hpp"
 
 #include <algorithm>
@@ -44,12 +45,6 @@ SLUICE_ELEMENT float largest_magnitude(const float* x, std::int64_t n) {
   return float_of(static_cast<std::uint32_t>(largest));
 }
 
-SLUICE_ELEMENT std::uint64_t mixed(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
 /// Elements from `begin` on, none beyond 2^32.
 SLUICE_ELEMENT void draw_within_period(std::uint64_t keys, std::uint32_t begin, std::int64_t n,
                                        std::uint32_t* out) {
@@ -68,7 +63,7 @@ SLUICE_ELEMENT void draw(std::uint64_t key, std::int64_t begin, std::int64_t n, 
   for (const std::int64_t end = begin + n; begin < end;) {
     const std::int64_t count = std::min(end - begin, kPeriod - begin % kPeriod);
     const std::uint64_t keys =
-        mixed(key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(begin / kPeriod));
+        mixed_bits(key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(begin / kPeriod));
     draw_within_period(keys, static_cast<std::uint32_t>(begin % kPeriod), count, out);
     begin += count;
     out += count;

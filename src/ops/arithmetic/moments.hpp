@@ -13,6 +13,7 @@ namespace sluice::ops::arithmetic {
 /// AdamWStep as the float32 factors of torch's formula, and of the same with numerator and denominator multiplied by
 /// root_correction2.
 struct AdamWFactors {
+  static constexpr bool kHasSecond = true;
   float decay, beta1_rest, beta2, beta2_rest, root_correction2, eps, step_size, gradient_scale, scaled_eps,
       scaled_step;
   AdamWFactors(const AdamWStep& step, const UpdateRun& run)
@@ -46,21 +47,19 @@ SLUICE_ELEMENT void adamw(float* weights, float* m, float* second, const float* 
   }
 }
 
-/// One block of a run, read, updated and written, by the formula of the factors.
+/// The formula of the factors, over an open block.
 template <std::int64_t kMost>
-SLUICE_ELEMENT void update_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
-                                 std::int64_t count, const AdamWFactors& f) {
-  OpenBlock<kMost> block(run, formats, offset, count, /*has_second=*/true);
+SLUICE_ELEMENT void update(OpenBlock<kMost>& block, const AdamWFactors& f) {
   if (block.has_roots())
-    adamw<true, true>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
-  else if (formats.state == StateFormat::kFloat32)
-    adamw<false, false>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
+    adamw<true, true>(block.weights(), block.first(), block.second(), block.gradient(), block.count(), f);
+  else if (block.has_float32_state())
+    adamw<false, false>(block.weights(), block.first(), block.second(), block.gradient(), block.count(), f);
   else
-    adamw<false, true>(block.weights(), block.first(), block.second(), block.gradient(), count, f);
-  block.save();
+    adamw<false, true>(block.weights(), block.first(), block.second(), block.gradient(), block.count(), f);
 }
 
 struct LionFactors {
+  static constexpr bool kHasSecond = false;
   float decay, beta1, beta1_rest, beta2, beta2_rest, rate, gradient_scale;
   LionFactors(const LionStep& step, const UpdateRun& run)
       : decay(run.decays ? static_cast<float>(1.0 - step.lr * step.weight_decay) : 1.0F),
@@ -85,10 +84,16 @@ SLUICE_ELEMENT void lion(float* weights, float* m, const float* gradient, std::i
 }
 
 template <std::int64_t kMost>
+SLUICE_ELEMENT void update(OpenBlock<kMost>& block, const LionFactors& f) {
+  lion(block.weights(), block.first(), block.gradient(), block.count(), f);
+}
+
+/// One block of a run, read, updated and written.
+template <std::int64_t kMost, class Factors>
 SLUICE_ELEMENT void update_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
-                                 std::int64_t count, const LionFactors& f) {
-  OpenBlock<kMost> block(run, formats, offset, count, /*has_second=*/false);
-  lion(block.weights(), block.first(), block.gradient(), count, f);
+                                 std::int64_t count, const Factors& f) {
+  OpenBlock<kMost> block(run, formats, offset, count, Factors::kHasSecond);
+  update(block, f);
   block.save();
 }
 

@@ -12,7 +12,8 @@ namespace sluice::ops::arithmetic {
 
 /// Elements [offset, offset + count) of a run, count <= kMost: where they lie, or converted into buffers of the
 /// object's own, which save() writes back. All of it is compiled into its caller, for the caller's processor. With 8-bit
-/// state they begin and end where scales do, or with the run.
+/// state they begin and end where scales do, or with the run; or several share a scale, which those who opened them find
+/// together before each calls save_numbers().
 template <std::int64_t kMost>
 class OpenBlock {
  public:
@@ -32,11 +33,18 @@ class OpenBlock {
   [[nodiscard]] SLUICE_ELEMENT float* first() { return first_; }
   /// Second moments, or their square roots if has_roots().
   [[nodiscard]] SLUICE_ELEMENT float* second() { return second_; }
+  [[nodiscard]] SLUICE_ELEMENT bool has_float32_state() const {
+    return formats_.state == StateFormat::kFloat32;
+  }
   [[nodiscard]] SLUICE_ELEMENT bool has_roots() const { return formats_.state == StateFormat::kInt8; }
   [[nodiscard]] SLUICE_ELEMENT const float* gradient() const { return gradient_; }
 
   SLUICE_ELEMENT void save() {
     find_scales();
+    save_numbers();
+  }
+  /// With the scales that are there.
+  SLUICE_ELEMENT void save_numbers() {
     alignas(64) std::array<std::uint32_t, kMost> draws;
     if (weights_draw() || (has_second_ && formats_.state == StateFormat::kBFloat16))
       arithmetic::draw(run_.draws, run_.begin + offset_, count_, draws.data());
@@ -45,11 +53,25 @@ class OpenBlock {
     if (has_second_) save_second(draws.data());
   }
 
+  /// What scales must hold, in the order of numbers (arithmetic::magnitude): the largest of the first moments, and of the
+  /// second's roots.
+  [[nodiscard]] SLUICE_ELEMENT std::int32_t first_magnitude() const { return largest(first_); }
+  [[nodiscard]] SLUICE_ELEMENT std::int32_t second_magnitude() const {
+    return has_second_ ? largest(second_) : 0;
+  }
+  SLUICE_ELEMENT void set_scales(std::int32_t first, std::int32_t second) const {
+    *scales(run_.first_scales) = float_of(static_cast<std::uint32_t>(first));
+    if (has_second_) *scales(run_.second_scales) = float_of(static_cast<std::uint32_t>(second));
+  }
+
  private:
   using Buffer = std::array<float, kMost>;
 
   [[nodiscard]] SLUICE_ELEMENT bool weights_draw() const {
     return formats_.weights == DType::kBFloat16 && formats_.master != MasterFormat::kFloat32;
+  }
+  [[nodiscard]] SLUICE_ELEMENT std::int32_t largest(const float* x) const {
+    return magnitude(largest_magnitude(x, count_));
   }
   template <class T>
   [[nodiscard]] SLUICE_ELEMENT T* here(std::byte* data) const {

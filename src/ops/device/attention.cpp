@@ -1,4 +1,6 @@
-// Attention by its formula, some queries at a time: the scores of all would not fit.
+// Attention by LibTorch's kernels, or by its formula, some queries at a time: the scores of all would not fit.
+#include "ops/device/cuda_library.hpp"
+#include "ops/device/formulas.hpp"
 #include "ops/device/processor.hpp"
 
 #include <ATen/ops/arange.h>
@@ -76,9 +78,8 @@ class Heads {
 
 }  // namespace
 
-void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
-               std::int64_t /*first_query: rows before it may be anything, and cost little here*/) {
+void formulas::attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                         const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums) {
   const Heads heads(q, k);
   heads.for_each_block([&](std::int64_t begin, std::int64_t n) {
     const at::Tensor scores =
@@ -90,9 +91,10 @@ void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, do
   });
 }
 
-void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                        const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
-                        const at::Tensor& d_out, const AttentionGradients& gradients) {
+void formulas::attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                                  const Documents& documents, const at::Tensor& out,
+                                  const at::Tensor& log_sums, const at::Tensor& d_out,
+                                  const AttentionGradients& gradients) {
   const Heads heads(q, k);
   const at::Tensor d_k =
       at::zeros({k.size(0), k.size(2), k.size(1), k.size(3)}, k.options().dtype(at::kFloat));
@@ -112,6 +114,20 @@ void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tens
   });
   gradients.k.copy_(d_k.transpose(1, 2));
   gradients.v.copy_(d_v.transpose(1, 2));
+}
+
+void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
+               std::int64_t /*first_query: rows before it may be anything, and cost little here*/) {
+  if (!cuda_library::attention(q, k, v, scale, documents, out, log_sums))
+    formulas::attention(q, k, v, scale, documents, out, log_sums);
+}
+
+void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                        const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
+                        const at::Tensor& d_out, const AttentionGradients& gradients) {
+  if (!cuda_library::attention_backward(q, k, v, scale, documents, out, log_sums, d_out, gradients))
+    formulas::attention_backward(q, k, v, scale, documents, out, log_sums, d_out, gradients);
 }
 
 void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, double scale,

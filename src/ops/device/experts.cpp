@@ -3,6 +3,8 @@
 #include "ops/device/processor.hpp"
 #include "ops/device/single.hpp"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros_like.h>
@@ -58,10 +60,10 @@ void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices,
 
 void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choices, const at::Tensor& weights,
               const at::Tensor& sums) {
-  at::Tensor parts = single(own_rows(rows, block));
-  if (weights.defined()) parts = parts * weights_of(weights, block, rows.scalar_type());
-  // A token is in a block once, so no two rows are added to one at the same time.
-  at::Tensor(sums).index_add_(0, tokens_of(block, choices), parts);
+  const at::TensorOptions numbers = sums.options().dtype(at::kInt);
+  const at::Tensor row_of_slot = at::full({sums.size(0) * choices}, -1, numbers);
+  row_of_slot.index_copy_(0, block.places, at::arange(block.count, numbers));
+  add_expert_rows(own_rows(rows, block), row_of_slot, choices, weights, sums);
 }
 
 void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_activation,

@@ -2,6 +2,7 @@
 // same functions run as plain loops where they are tested. Internal to src/ops/device.
 #pragma once
 
+#include "base/random_bits.hpp"
 #include "ops/arithmetic/element.hpp"
 #include "ops/arithmetic/moments.hpp"
 #include "ops/buffers/adafactor.hpp"
@@ -40,6 +41,60 @@ SLUICE_ELEMENT float number(float value) { return value; }
 /// A bfloat16, by its bits.
 SLUICE_ELEMENT float number(std::uint16_t bits) { return arithmetic::float_of(std::uint32_t{bits} << 16); }
 
+/// `value` into what is float or the bits of a bfloat16.
+SLUICE_ELEMENT void put_number(float value, float* to) { *to = value; }
+SLUICE_ELEMENT void put_number(float value, std::uint16_t* to) { arithmetic::write_bfloat16(&value, 1, to); }
+
+/// Of one element of x; T as below.
+template <class T>
+struct DropElement {
+  const T* x;
+  T* out;
+  std::uint64_t key;   ///< of the stream of draws
+  std::int64_t first;  ///< the first element's number in it
+  float rate, scale;
+
+  SLUICE_ELEMENT void operator()(std::int64_t i) const {
+    const float drawn = unit_number(random_bits(key, static_cast<std::uint64_t>(first + i)));
+    put_number(drawn < rate ? 0.0F : number(x[i]) * scale, out + i);
+  }
+};
+
+/// Of one element of `sums`.
+template <class T>
+struct AddExpertRows {
+  const T* rows;                    ///< [count, width]
+  const std::int32_t* row_of_slot;  ///< [N, choices]
+  const float* weights;             ///< [N, choices], or null
+  std::int64_t choices, width;
+  float* sums;  ///< [N, width]
+
+  SLUICE_ELEMENT void operator()(std::int64_t i) const {
+    const std::int64_t token = i / width, column = i - token * width;
+    float sum = sums[i];
+    for (std::int32_t slot = next(token, -1); slot >= 0; slot = next(token, row_of_slot[slot])) {
+      const float value = number(rows[row_of_slot[slot] * width + column]);
+      sum += weights == nullptr ? value : value * rounded(weights[slot]);
+    }
+    sums[i] = sum;
+  }
+
+ private:
+  /// The slot of the token's next row after `row`; -1 if there is none. Choices are few.
+  SLUICE_ELEMENT std::int32_t next(std::int64_t token, std::int32_t row) const {
+    std::int32_t best = -1;
+    for (std::int64_t slot = token * choices; slot < (token + 1) * choices; ++slot)
+      if (row_of_slot[slot] > row && (best < 0 || row_of_slot[slot] < row_of_slot[best]))
+        best = static_cast<std::int32_t>(slot);
+    return best;
+  }
+  SLUICE_ELEMENT static float rounded(float weight) {
+    T out;
+    put_number(weight, &out);
+    return number(out);
+  }
+};
+
 /// Of a column. T is float or the bits of a bfloat16.
 template <class T>
 struct AddColumn {
@@ -55,16 +110,53 @@ struct AddColumn {
   }
 };
 
-/// Of kCount elements of a run, where scales begin if they have some. Factors are AdamW's or Lion's.
-template <std::int64_t kCount, class Factors>
-struct UpdateMoments {
+/// Of one element of a run without scales. Factors are AdamW's or Lion's.
+template <class Factors>
+struct UpdateElement {
   UpdateRun run;
   UpdateFormats formats;
   Factors factors;
 
-  SLUICE_ELEMENT void operator()(std::int64_t part) const {
-    const std::int64_t begin = part * kCount, rest = run.count - begin;
-    arithmetic::update_block<kCount>(run, formats, begin, rest < kCount ? rest : kCount, factors);
+  SLUICE_ELEMENT void operator()(std::int64_t i) const {
+    arithmetic::update_block<1>(run, formats, i, 1, factors);
+  }
+};
+
+/// Of kStateBlock elements that share scales, side by side: each opens its own, all find the scales, each saves its own.
+template <class Factors>
+struct UpdateTogether {
+  UpdateRun run;
+  UpdateFormats formats;
+  Factors factors;
+
+  class Part {
+   public:
+    SLUICE_ELEMENT Part(const UpdateTogether& all, std::int64_t i)
+        : block_(all.run, all.formats, i, 1, Factors::kHasSecond) {
+      arithmetic::update(block_, all.factors);
+    }
+    [[nodiscard]] SLUICE_ELEMENT std::int32_t first_magnitude() const { return block_.first_magnitude(); }
+    [[nodiscard]] SLUICE_ELEMENT std::int32_t second_magnitude() const { return block_.second_magnitude(); }
+    SLUICE_ELEMENT void set_scales(std::int32_t first, std::int32_t second) const {
+      block_.set_scales(first, second);
+    }
+    SLUICE_ELEMENT void save() { block_.save_numbers(); }
+
+   private:
+    arithmetic::OpenBlock<1> block_;
+  };
+};
+
+/// Of the elements from `begin` to the end of a run, which are fewer than share scales elsewhere.
+template <class Factors>
+struct UpdateRest {
+  UpdateRun run;
+  UpdateFormats formats;
+  Factors factors;
+  std::int64_t begin;
+
+  SLUICE_ELEMENT void operator()(std::int64_t) const {
+    arithmetic::update_block<kStateBlock>(run, formats, begin, run.count - begin, factors);
   }
 };
 

@@ -29,7 +29,7 @@ void join_logits(const at::Tensor& logits, std::int64_t first, const at::Tensor&
   const at::Tensor rows = logits.to(at::kFloat);
   const at::Tensor largest = at::maximum(sums.largest, rows.amax(1));
   const at::Tensor shrink = (sums.largest.to(at::kDouble) - largest).exp();
-  sums.exponentials.mul_(shrink).add_((rows - largest.unsqueeze(1)).exp().sum(1));
+  sums.exponentials.mul_(shrink).add_((rows - largest.unsqueeze(1)).exp_().sum(1));
   sums.largest.copy_(largest);
   const Columns columns(targets, first, logits.size(1));
   sums.target.copy_(
@@ -44,14 +44,13 @@ void cross_entropies(const LogitSums& sums, const at::Tensor& targets, const at:
 void logits_to_gradient(const at::Tensor& logits, std::int64_t first, const at::Tensor& targets,
                         const LogitSums& sums, double scale) {
   const at::Tensor factor = (sums.exponentials.reciprocal() * scale).masked_fill(targets.eq(kNoTarget), 0);
-  const at::Tensor grads =
-      (logits.to(at::kFloat) - sums.largest.unsqueeze(1)).exp() * factor.to(at::kFloat).unsqueeze(1);
+  at::Tensor grads =
+      (logits.to(at::kFloat) - sums.largest.unsqueeze(1)).exp_().mul_(factor.to(at::kFloat).unsqueeze(1));
   const at::Tensor share = (sums.target.to(at::kDouble) - sums.largest).exp() / sums.exponentials;
   const at::Tensor of_target = ((share - 1) * scale).to(at::kFloat).unsqueeze(1);
   const Columns columns(targets, first, logits.size(1));
-  at::Tensor out = grads;
-  out.scatter_(1, columns.column, at::where(columns.is_here, of_target, grads.gather(1, columns.column)));
-  logits.copy_(out);
+  grads.scatter_(1, columns.column, at::where(columns.is_here, of_target, grads.gather(1, columns.column)));
+  logits.copy_(grads);
 }
 
 }  // namespace sluice::ops::device

@@ -1,3 +1,5 @@
+#include "ops/device/cuda_library.hpp"
+#include "ops/device/formulas.hpp"
 #include "ops/device/processor.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -6,13 +8,9 @@
 
 namespace sluice::ops::device {
 
-void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+void formulas::matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   at::Tensor target = out;
-  if (a.size(1) == 0) {
-    if (into == Into::kReplace) target.zero_();
-    return;
-  }
-  // A float32 result of bfloat16 factors is that of float32 ones: LibTorch has no product of two types.
+  // A float32 result of bfloat16 factors is that of float32 ones: LibTorch has no product of two types on every device.
   const at::Tensor left = a.to(out.scalar_type()), right = b.to(out.scalar_type());
   if (into == Into::kReplace)
     at::mm_out(target, left, right);
@@ -20,6 +18,25 @@ void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Int
     at::addmm_out(target, out, left, right);
 }
 
+void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  if (out.numel() == 0) return;
+  if (a.size(1) == 0) {
+    if (into == Into::kReplace) at::Tensor(out).zero_();
+    return;
+  }
+  if (!cuda_library::matmul(out, a, b, into)) formulas::matmul(out, a, b, into);
+}
+
 at::Tensor matmul(const at::Tensor& a, const at::Tensor& b) { return at::mm(a, b); }
+
+void formulas::multiply_groups(const at::Tensor& out, const at::Tensor& a, const RowBlock& block,
+                               const at::Tensor& b) {
+  for (const ExpertPart& part : block.parts)
+    device::matmul(block.rows_of(out, part), block.rows_of(a, part), b[part.expert], Into::kReplace);
+}
+
+void multiply_groups(const at::Tensor& out, const at::Tensor& a, const RowBlock& block, const at::Tensor& b) {
+  if (!cuda_library::multiply_groups(out, a, block, b)) formulas::multiply_groups(out, a, block, b);
+}
 
 }  // namespace sluice::ops::device

@@ -12,6 +12,14 @@ namespace {
 
 void choose_experts(const at::Tensor&, const at::Tensor&) { refuse(); }
 void add_columns(const at::Tensor&, const at::Tensor&, std::int64_t, const at::Tensor&) { refuse(); }
+void add_expert_rows(const at::Tensor&, const at::Tensor&, std::int64_t, const at::Tensor&,
+                     const at::Tensor&) {
+  refuse();
+}
+bool has_grouped_products() { return false; }
+void dropout_rows(const at::Tensor&, double, const RandomStream&, std::int64_t, const at::Tensor&) {
+  refuse();
+}
 void adamw_update(std::span<const UpdateRun>, const UpdateFormats&, const AdamWStep&) { refuse(); }
 void lion_update(std::span<const UpdateRun>, const UpdateFormats&, const LionStep&) { refuse(); }
 void read_masters(const FactoredRun&, MasterFormat, float*) { refuse(); }

@@ -1,6 +1,5 @@
 #include "ops/device/own_kernels.hpp"
 
-#include "base/round.hpp"
 #include "ops/device/kernels.hpp"
 #include "ops/device/launch.hpp"
 
@@ -12,14 +11,31 @@ T* elements(const at::Tensor& x) {
   return static_cast<T*>(x.data_ptr());
 }
 
-/// Elements that an index stands for: one, or those that share a scale.
+/// Calls f with the elements as float or as the bits of bfloat16.
+template <class F>
+void by_type(const at::Tensor& x, F f) {
+  if (x.scalar_type() == at::kFloat)
+    f(elements<const float>(x));
+  else
+    f(elements<const std::uint16_t>(x));
+}
+
+/// With scales.
+template <class Factors>
+void update_codes(const UpdateRun& run, const UpdateFormats& formats, const Factors& factors) {
+  const std::int64_t blocks = run.count / kStateBlock, rest = blocks * kStateBlock;
+  launch_together<kStateBlock>(blocks, kernels::UpdateTogether<Factors>{run, formats, factors});
+  if (rest < run.count) launch(1, kernels::UpdateRest<Factors>{run, formats, factors, rest});
+}
+
 template <class Factors, class Step>
 void update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const Step& step) {
   for (const UpdateRun& run : runs) {
+    const Factors factors(step, run);
     if (formats.state == StateFormat::kInt8)
-      launch(divide_up(run.count, kStateBlock), kernels::UpdateMoments<kStateBlock, Factors>{run, formats, {step, run}});
+      update_codes(run, formats, factors);
     else
-      launch(run.count, kernels::UpdateMoments<1, Factors>{run, formats, {step, run}});
+      launch(run.count, kernels::UpdateElement<Factors>{run, formats, factors});
   }
 }
 
@@ -33,14 +49,29 @@ void choose_experts(const at::Tensor& probabilities, const at::Tensor& chosen) {
 void add_columns(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
                  const at::Tensor& table) {
   const std::int64_t count = rows.size(0), width = rows.size(1);
-  const auto add = [&]<class T>(const T* data) {
+  by_type(rows, [&]<class T>(const T* data) {
     launch(width, kernels::AddColumn<T>{data, elements<std::int64_t>(ids), count, width, padding,
                                         elements<float>(table), table.stride(0)});
-  };
-  if (rows.scalar_type() == at::kFloat)
-    add(elements<const float>(rows));
-  else
-    add(elements<const std::uint16_t>(rows));
+  });
+}
+
+void add_expert_rows(const at::Tensor& rows, const at::Tensor& row_of_slot, std::int64_t choices,
+                     const at::Tensor& weights, const at::Tensor& sums) {
+  by_type(rows, [&]<class T>(const T* data) {
+    launch(sums.numel(), kernels::AddExpertRows<T>{data, elements<std::int32_t>(row_of_slot),
+                                                   weights.defined() ? elements<float>(weights) : nullptr,
+                                                   choices, sums.size(1), elements<float>(sums)});
+  });
+}
+
+bool has_grouped_products() { return compute_capability() == 9 || compute_capability() == 10; }
+
+void dropout_rows(const at::Tensor& x, double rate, const RandomStream& draws, std::int64_t first_row,
+                  const at::Tensor& out) {
+  by_type(x, [&]<class T>(const T* data) {
+    launch(x.numel(), kernels::DropElement<T>{data, elements<T>(out), draws.key(), first_row * x.size(1),
+                                              static_cast<float>(rate), static_cast<float>(1 / (1 - rate))});
+  });
 }
 
 void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step) {

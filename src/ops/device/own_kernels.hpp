@@ -2,6 +2,7 @@
 // no_kernels.cpp. They are queued on the compute stream. Internal to src/ops.
 #pragma once
 
+#include "base/random.hpp"
 #include "ops/buffers/adafactor.hpp"
 #include "ops/buffers/optimizer.hpp"
 
@@ -20,6 +21,19 @@ void choose_experts(const at::Tensor& probabilities, const at::Tensor& chosen);
 /// in the order of t, but where the id is `padding`. LibTorch's index_add() takes any order.
 void add_columns(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
                  const at::Tensor& table);
+
+/// sums [N, width] float32 += for each token its rows among those of a block [count, width], in their order, each times its
+/// weight (rounded to the rows' dtype; undefined: 1). row_of_slot [N * choices] int32: -1 where there is none. LibTorch's
+/// index_add() takes any order.
+void add_expert_rows(const at::Tensor& rows, const at::Tensor& row_of_slot, std::int64_t choices,
+                     const at::Tensor& weights, const at::Tensor& sums);
+
+/// Whether LibTorch has grouped products for the GPU that is used: H100 and B200's, not those of GB10.
+[[nodiscard]] bool has_grouped_products();
+
+/// As cpu::dropout_rows(), with the same draws.
+void dropout_rows(const at::Tensor& x, double rate, const RandomStream& draws, std::int64_t first_row,
+                  const at::Tensor& out);
 
 void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step);
 void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step);

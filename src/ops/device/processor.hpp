@@ -22,6 +22,8 @@ namespace sluice::ops::device {
 
 void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into);
 [[nodiscard]] at::Tensor matmul(const at::Tensor& a, const at::Tensor& b);
+/// out [count, n] = rows of a [count, k] times b [experts, k, n] of the expert that they belong to, all dense or transposed.
+void multiply_groups(const at::Tensor& out, const at::Tensor& a, const RowBlock& block, const at::Tensor& b);
 
 void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
                const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
@@ -71,6 +73,8 @@ void logits_to_gradient(const at::Tensor& logits, std::int64_t first, const at::
 void find_places(const at::Tensor& ids, std::span<const std::int64_t> rows, std::int64_t padding,
                  const at::Tensor& places);
 void find_document_begins(const at::Tensor& begins, const at::Tensor& first);
+/// Documents::bounds and longest, for begins as there.
+void find_document_bounds(const at::Tensor& begins, Documents& documents);
 
 [[nodiscard]] at::Tensor take_rows(const at::Tensor& x, const std::vector<std::int32_t>& tokens);
 void round_rows(const at::Tensor& sums, const at::Tensor& out);

@@ -5,8 +5,10 @@
 #include "ops/device/own_kernels.hpp"
 #include "ops/device/processor.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 namespace sluice::ops::device {
@@ -42,6 +44,15 @@ void find_document_begins(const at::Tensor& begins, const at::Tensor& first) {
   const at::Tensor here = at::empty(first.sizes(), at::kLong);
   cpu::find_document_begins(begins.cpu(), here);
   first.copy_(here);
+}
+
+void find_document_bounds(const at::Tensor& begins, Documents& documents) {
+  const at::Tensor marks = begins.cpu().ne(0);
+  marks.select(1, 0).fill_(true);
+  const at::Tensor all = at::full({1}, marks.numel(), at::kLong);
+  const at::Tensor bounds = at::cat({marks.flatten().nonzero().squeeze(1), all});
+  documents.longest = bounds.diff().max().item<std::int64_t>();
+  documents.bounds = bounds.to(begins.options().dtype(at::kInt));
 }
 
 at::Tensor take_rows(const at::Tensor& x, const std::vector<std::int32_t>& tokens) {

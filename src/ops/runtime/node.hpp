@@ -39,9 +39,12 @@ inline Parameter kept(AutogradContext* context, const std::string& name) {
 
 inline void keep(AutogradContext* context, const Documents& documents) {
   context->saved_data["documents"] = documents.first;
+  context->saved_data["documents.bounds"] = documents.bounds;
+  context->saved_data["documents.longest"] = documents.longest;
 }
 inline Documents kept_documents(AutogradContext* context) {
-  return {context->saved_data["documents"].toTensor()};
+  return {context->saved_data["documents"].toTensor(), context->saved_data["documents.bounds"].toTensor(),
+          context->saved_data["documents.longest"].toInt()};
 }
 
 /// Whether a node over this input would be part of a graph.

@@ -5,6 +5,7 @@
 #include "ops/cpu/attention/attention.hpp"
 #include "ops/cpu/attention/cached_attention.hpp"
 #include "ops/cpu/causal_conv.hpp"
+#include "ops/cpu/dropout_rows.hpp"
 #include "ops/cpu/expert_rows.hpp"
 #include "ops/cpu/gradients.hpp"
 #include "ops/cpu/loss_rows.hpp"
@@ -43,6 +44,7 @@ SLUICE_BY_FIRST_TENSOR(causal_conv)
 SLUICE_BY_FIRST_TENSOR(causal_conv_backward)
 SLUICE_BY_FIRST_TENSOR(router_rows)
 SLUICE_BY_FIRST_TENSOR(router_rows_backward)
+SLUICE_BY_FIRST_TENSOR(dropout_rows)
 SLUICE_BY_FIRST_TENSOR(take_rows)
 SLUICE_BY_FIRST_TENSOR(add_rows)
 SLUICE_BY_FIRST_TENSOR(weighted_swiglu_backward)

@@ -34,18 +34,32 @@ struct PlacedId {
   std::int64_t place, id;
 };
 
-/// Rows that one expert works on at a time.
+/// The rows of one expert among those of a block.
+struct ExpertPart {
+  std::int64_t expert;  ///< among those of this rank
+  std::int64_t begin, count;
+};
+
+/// Rows that are worked on at a time: of one expert, or of several on a device, where small pieces of work cost as much as
+/// larger ones.
 struct RowBlock {
-  std::int64_t expert = 0;              ///< among those of this rank
   const std::int32_t* slots = nullptr;  ///< slot of each row: token * k + choice; in the order of tokens
   std::int64_t count = 0;               ///< rows with a slot
   std::int64_t padded = 0;              ///< rows of the matrices, those beyond count being zeros
-  at::Tensor places{};  ///< the slots [count] int64 where the tokens are, if that is not main memory
+  std::vector<ExpertPart> parts{};      ///< one after the other, in the order of experts
+  // Where the tokens are, if that is not main memory:
+  at::Tensor places{};  ///< the slots [count] int64
+  at::Tensor ends{};    ///< where the rows of each of this rank's experts end [experts] int32
+
+  /// Of x, which has a row for each of the block: those of a part, and with a single part the zeros behind them.
+  [[nodiscard]] at::Tensor rows_of(const at::Tensor& x, const ExpertPart& part) const {
+    return parts.size() == 1 ? x : x.narrow(0, part.begin, part.count);
+  }
 };
 
 /// One row for each token and choice among this rank's experts, sorted by expert, then by token; in blocks of
-/// kExpertBlockRows at most, whatever the router chooses: what is alive at a time does not depend on it. Sorted in main
-/// memory, wherever the tokens are.
+/// kExpertBlockRows at most, or on a device of kExpertGroupRows, whatever the router chooses: what is alive at a time does
+/// not depend on it. Sorted in main memory, wherever the tokens are.
 class ExpertRows {
  public:
   /// chosen [N, k] int32 among all experts; of interest are [first_expert, first_expert + experts), and the
@@ -59,7 +73,8 @@ class ExpertRows {
   [[nodiscard]] std::int64_t largest_block() const;
 
  private:
-  void place(at::Device device);
+  void join_blocks();
+  void place(at::Device device, std::int64_t experts);
 
   std::vector<std::int32_t> slots_;
   std::vector<RowBlock> blocks_;

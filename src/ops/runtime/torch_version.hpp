@@ -11,3 +11,7 @@
 /// An allocator copies what it allocated, and is no constant to its callers: in 2.6, not in 1.13. No version
 /// between these is in use.
 #define SLUICE_TORCH_ALLOCATORS_COPY (TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 203)
+
+/// What LibTorch has for CUDA's tensors alone, as ops/device/cuda_library.cpp calls it: attention of variable lengths whose sums
+/// are laid out by query, grouped products, products of bfloat16 into float32.
+#define SLUICE_TORCH_CUDA_OPERATIONS (TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 208)

@@ -1,0 +1,21 @@
+// What the functions of the same names compute, in operations that every device has: where LibTorch has no better ones
+// (device/cuda_library.hpp), and what those are held against. Internal to src/ops/device.
+#pragma once
+
+#include "ops/documents.hpp"
+#include "ops/matmul.hpp"
+#include "ops/runtime/processor_types.hpp"
+
+#include <ATen/core/Tensor.h>
+
+namespace sluice::ops::device::formulas {
+
+void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums);
+void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                        const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
+                        const at::Tensor& d_out, const AttentionGradients& gradients);
+void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into);
+void multiply_groups(const at::Tensor& out, const at::Tensor& a, const RowBlock& block, const at::Tensor& b);
+
+}  // namespace sluice::ops::device::formulas
