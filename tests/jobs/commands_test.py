@@ -439,7 +439,7 @@ class Plan(JobTest):
             self.assertNotIn("gpu_peak_bytes", here)
         gpu = max(rank["gpu_peak_bytes"] for rank in with_gpus)
         for bytes_each, fits in ((gpu, True), (gpu - 1, False)):
-            ranks = json.loads(self.plan("--json", "--set=device.kind=cuda", "--memory", bytes_each).output)["ranks"]
+            ranks = json.loads(self.plan("--json", "--set=device.kind=cuda", "--memory", f"{bytes_each}B").output)["ranks"]
             self.assertEqual(all(rank["fits"] for rank in ranks), fits)
 
     def test_loading_alone_needs_the_shard_and_staging(self):

@@ -40,10 +40,6 @@ class Choice(JobTest):
         self.expect(result, 0, "export")
         self.assertNotIn("Other device", result.output)
 
-    def test_more_ranks_than_devices_are_one_message(self):
-        result, _ = self.run_job(9, train={"batch_sequences": 9, "steps": 1})
-        self.expect(result, 71, "9 ranks run on the machine of rank 8, but they see 8 GPUs there")
-
     def test_more_than_the_device_has_is_refused_before_anything_is_read(self):
         prompts = self.directory / "prompts.jsonl"
         prompts.write_text('{"tokens": [1]}\n')
