@@ -7,9 +7,9 @@
 namespace sluice {
 namespace {
 
-const JobRegistration kTrain(JobKind::kTrain, {.program = "sluice-train"});
-const JobRegistration kEvaluate(JobKind::kEvaluate, {.program = "sluice-train"});
-const JobRegistration kGenerate(JobKind::kGenerate, {.program = "sluice-train"});
+const JobRegistration kTrain(JobKind::kTrain, {.uses_gpus = true, .program = "sluice-train"});
+const JobRegistration kEvaluate(JobKind::kEvaluate, {.uses_gpus = true, .program = "sluice-train"});
+const JobRegistration kGenerate(JobKind::kGenerate, {.uses_gpus = true, .program = "sluice-train"});
 const VersionLine kBlas([]() -> std::string {
   return "BLAS: sluice-train --version names the one that it computes with";
 });

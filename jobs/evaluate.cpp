@@ -11,6 +11,7 @@
 #include "job/prepare/text_tokens.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
+#include "ops/runtime/tensor_memory.hpp"
 #include "train/evaluator.hpp"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ void evaluate(JobContext& context) {
 
   context.comm.set_deadline("evaluate", config.deadline.evaluate_seconds);
   const ModelDescription& model = context.blueprint.model;
-  StageBinder binder(context.comm, model.config, model.manifest, weights.arena, /*experts_in_turn=*/false,
+  StageBinder binder(context.links, model.config, model.manifest, weights.arena, /*experts_in_turn=*/false,
                      weights.offload.get());
   Evaluator evaluator(context.comm, model.config, binder, config.data.sequence_length,
                       config.train.micro_batch_sequences);
@@ -48,7 +49,10 @@ void run_evaluate(JobContext& context) {
   ops::with_plain_errors([&] { evaluate(context); });
 }
 
-const JobRegistration kEvaluate(JobKind::kEvaluate, {.run = run_evaluate, .start = ops::start_library});
+const JobRegistration kEvaluate(JobKind::kEvaluate, {.run = run_evaluate,
+                                                     .start = ops::start_library,
+                                                     .limit_device_memory = ops::limit_tensor_memory,
+                                                     .uses_gpus = true});
 
 }  // namespace
 }  // namespace sluice

@@ -9,6 +9,7 @@
 #include "job/job.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
+#include "ops/runtime/tensor_memory.hpp"
 #include "plan/answer_memory.hpp"
 #include "train/phase_timer.hpp"
 #include "train/stage_binder.hpp"
@@ -48,7 +49,7 @@ void generate_answers(JobContext& context) {
   const Weights weights = make_weights(context);
 
   context.comm.set_deadline("step", config.deadline.step_seconds);
-  StageBinder binder(context.comm, model, context.blueprint.model.manifest, weights.arena,
+  StageBinder binder(context.links, model, context.blueprint.model.manifest, weights.arena,
                      /*experts_in_turn=*/false, weights.offload.get());
   CachedForward forward(binder, model, answer_slots(config.generate.sequences, context.comm.size()),
                         positions);
@@ -62,7 +63,10 @@ void run_generate(JobContext& context) {
   ops::with_plain_errors([&] { generate_answers(context); });
 }
 
-const JobRegistration kGenerate(JobKind::kGenerate, {.run = run_generate, .start = ops::start_library});
+const JobRegistration kGenerate(JobKind::kGenerate, {.run = run_generate,
+                                                     .start = ops::start_library,
+                                                     .limit_device_memory = ops::limit_tensor_memory,
+                                                     .uses_gpus = true});
 
 }  // namespace
 }  // namespace sluice

@@ -20,6 +20,7 @@
 #include "job/saving/training_state.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
+#include "ops/runtime/tensor_memory.hpp"
 #include "train/debug_dump.hpp"
 #include "train/guard/step_limit.hpp"
 #include "train/trainer.hpp"
@@ -137,7 +138,7 @@ void train(JobContext& context) {
   StepLimit limit(config.deadline.step_seconds, planned_disk_seconds(context));
   context.comm.set_deadline("step", limit.seconds());
   const ModelDescription& model = context.blueprint.model;
-  Trainer trainer(context.comm, model.config, model.manifest, weights.arena,
+  Trainer trainer(context.links, model.config, model.manifest, weights.arena,
                   trainer_options(config, model.adapters.dropout), weights.offload.get());
   state.set_offload(weights.offload.get());
   const auto list = [&] {
@@ -212,7 +213,10 @@ void run_train(JobContext& context) {
   ops::with_plain_errors([&] { train(context); });
 }
 
-const JobRegistration kTrain(JobKind::kTrain, {.run = run_train, .start = ops::start_library});
+const JobRegistration kTrain(JobKind::kTrain, {.run = run_train,
+                                               .start = ops::start_library,
+                                               .limit_device_memory = ops::limit_tensor_memory,
+                                               .uses_gpus = true});
 
 }  // namespace
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/log.hpp"
 #include "base/memory.hpp"
+#include "device/memory.hpp"
 #include "job/console.hpp"
 #include "ops/runtime/library.hpp"
 
@@ -77,11 +78,14 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
                 .held_out_files = held_out_files,
                 .sources = sources,
                 .samples = samples}) {
-  if (metrics_)
+  if (metrics_ && has_gpus())
+    console::line("compute   {}; {:.3f} TFLOP/s of matmuls on all ranks", device_text(context.device),
+                  product_rate_ / 1e12);
+  else if (metrics_)
     console::line("compute   {}, float32 by {}, on rank 0; {:.3f} TFLOP/s of matmuls on all ranks",
                   ops::means_text(), ops::blas_text(), product_rate_ / 1e12);
   log::debug("compute   {}, float32 by {}", ops::means_text(), ops::blas_text());
-  if (metrics_ && ops::blas_has_own_threads() && ops::thread_count() > 1)
+  if (metrics_ && !has_gpus() && ops::blas_has_own_threads() && ops::thread_count() > 1)
     log::warning(
         "this OpenBLAS keeps threads of its own, which compete with the {} compute threads of each rank: "
         "matmuls of float32 copies take several times as long. Install libopenblas0-openmp and choose it with "
@@ -93,6 +97,8 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
                       std::vector<double> held_out, std::vector<double> epochs) {
   peaks_ = of_ranks(context_.comm, peak_resident_bytes());
   growths_ = of_ranks(context_.comm, growth_.peak_bytes());
+  device_peak_ = std::max(device_peak_, used_device_bytes());
+  if (has_gpus()) device_peaks_ = of_ranks(context_.comm, device_peak_);
   const std::vector<double> phases = phases_of_step(metrics.phase_seconds, seconds);
   std::ranges::transform(phases, phase_seconds_, phase_seconds_.begin(), std::plus());
   if (!metrics_) return;
@@ -119,6 +125,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.peak_bytes = peaks_;
   row.planned_bytes = planned_bytes_;
   row.peak_growth_bytes = growths_;
+  row.device_peak_bytes = device_peaks_;
   metrics_.append(row);
   if (first_step_ == 0) {
     first_step_ = step;
@@ -168,6 +175,7 @@ void TrainReport::finish() {
   for (const auto& [name, bytes] : planned_.front().parts())
     if (name != "staging") rows.front().emplace_back(name);
   rows.front().insert(rows.front().end(), {"planned", "measured", "process"});
+  if (has_gpus()) rows.front().emplace_back("GPU");
   for (std::size_t rank = 0; rank < planned_.size(); ++rank) {
     std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{fmt::format("rank {}", rank)});
     for (const auto& [name, bytes] : planned_[rank].parts())
@@ -175,6 +183,7 @@ void TrainReport::finish() {
     row.push_back(format_mib(planned_bytes_[rank]));
     row.push_back(growths_.empty() ? "-" : format_mib(growths_[rank]));
     row.push_back(peaks_.empty() ? "-" : format_mib(peaks_[rank]));
+    if (has_gpus()) row.push_back(device_peaks_.empty() ? "-" : format_mib(device_peaks_[rank]));
   }
   console::write_line(console::table(rows));
   console::line(
@@ -182,6 +191,8 @@ void TrainReport::finish() {
       "libraries, {} before the model on rank 0)",
       format_mib(context_.baseline.anonymous_bytes + context_.baseline.file_bytes +
                  context_.baseline.shared_bytes));
+  if (has_gpus())
+    console::line("  (of main memory both; GPU: the most that was taken of it after a step, by whomever)");
 }
 
 }  // namespace sluice

@@ -36,6 +36,7 @@ class TrainReport {
  private:
   void print_step(const TrainRow& row) const;
   void log_phases() const;
+  [[nodiscard]] bool has_gpus() const { return context_.device.kind == DeviceKind::kCuda; }
 
   JobContext& context_;
   double flops_per_token_;  ///< forward and backward, without recomputing
@@ -47,9 +48,11 @@ class TrainReport {
   std::int64_t first_step_ = 0;  ///< of this run, which may have been resumed; 0: none yet
   Stopwatch since_first_;        ///< since the end of the first step
   RunProgress progress_;
-  std::vector<std::int64_t> peaks_;    ///< highest resident set of each rank
-  std::vector<std::int64_t> growths_;  ///< highest growth of each rank
-  PhaseSeconds phase_seconds_{};       ///< of this rank, over all steps
+  std::vector<std::int64_t> peaks_;         ///< highest resident set of each rank
+  std::vector<std::int64_t> growths_;       ///< highest growth of each rank
+  std::vector<std::int64_t> device_peaks_;  ///< most that was taken of each rank's GPU
+  std::int64_t device_peak_ = 0;            ///< of this rank's
+  PhaseSeconds phase_seconds_{};            ///< of this rank, over all steps
 };
 
 }  // namespace sluice

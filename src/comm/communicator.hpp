@@ -18,7 +18,9 @@
 
 namespace sluice {
 
-/// An accelerator stream that orders a call; null on the CPU.
+struct WaitLimit;
+
+/// An accelerator stream that orders a call; null on the CPU, and for the stream that is computed on.
 using StreamHandle = void*;
 
 /// A started operation. Its buffers must stay valid and untouched until wait() has returned. Move-only;
@@ -32,8 +34,13 @@ class Work {
     virtual bool test() = 0;
     /// Returns once finished; throws when the deadline passes.
     virtual void wait() = 0;
-    /// What `stream` is given from now on begins after this. Blocks the host only where there are no streams.
-    virtual void order(StreamHandle) { wait(); }
+    /// What `stream` is given from now on begins after this. Blocks the host only where there are no streams; true if it has.
+    virtual bool order(StreamHandle) {
+      wait();
+      return true;
+    }
+    /// What `stream` is given from now on begins after this rank's own part is there.
+    virtual void order_own(StreamHandle) {}
   };
 
   Work() = default;  ///< already finished
@@ -46,7 +53,11 @@ class Work {
   /// What is put into `stream` from now on sees the result, while the host goes on. Errors are told by wait(), and by the
   /// communicator's later calls.
   void order(StreamHandle stream) {
-    if (impl_) impl_->order(stream);
+    if (impl_ && impl_->order(stream)) impl_.reset();
+  }
+  /// What is put into `stream` from now on sees what this rank contributes to itself.
+  void order_own(StreamHandle stream) {
+    if (impl_) impl_->order_own(stream);
   }
 
  private:
@@ -71,6 +82,8 @@ class Communicator {
 
   /// From here on waits may take `limit_seconds`, and errors name `section` ("load", "step").
   virtual void set_deadline(std::string_view section, double limit_seconds) = 0;
+  /// What it says now.
+  [[nodiscard]] virtual const WaitLimit& limit() const = 0;
 
   /// Lets go on what this rank has started, here or on a communicator that this one was split from or into.
   /// Never blocks. For ranks that compute for long between their waits.
@@ -79,6 +92,13 @@ class Communicator {
   /// Collective over this communicator. Ranks of equal `color` form a new one, ordered by `key`, then by
   /// rank.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+
+  /// One for operations that are to go on beside those of this one, over the same ranks; null where this one's do so
+  /// anyway. Collective over this communicator.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> beside() { return nullptr; }
+
+  /// The one for numbers in main memory over the same ranks, if this one's data lie elsewhere. It lives as long as this.
+  [[nodiscard]] virtual Communicator& host() { return *this; }
 
   /// Collective over this communicator.
   virtual void barrier() = 0;
@@ -95,7 +115,7 @@ class Communicator {
                                        StreamHandle stream = nullptr) = 0;
 
   /// Collective over this communicator. Rank r contributes bytes[r] bytes; `out` receives all, in rank order
-  /// without gaps; this rank's own are there at once. `in` may be the rank's own place inside `out`. `bytes` has size() entries, the same on
+  /// without gaps; this rank's own are there at once (for a stream: Work::order_own()). `in` may be the rank's own place inside `out`. `bytes` has size() entries, the same on
   /// every rank; zeros are allowed.
   [[nodiscard]] virtual Work all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,
                                         StreamHandle stream = nullptr) = 0;
@@ -117,7 +137,7 @@ class Communicator {
 
   /// Collective over this communicator. Rank r sends send_bytes[p] bytes to each rank p, taken from `in` in
   /// rank order without gaps, and receives receive_bytes[p] from each p into `out` likewise; what it sends to itself is
-  /// there at once.
+  /// there at once, likewise.
   [[nodiscard]] virtual Work all_to_all(const void* in, std::span<const std::int64_t> send_bytes, void* out,
                                         std::span<const std::int64_t> receive_bytes,
                                         StreamHandle stream = nullptr) = 0;

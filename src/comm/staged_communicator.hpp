@@ -22,10 +22,12 @@ class StagedCommunicator final : public Communicator {
   void set_deadline(std::string_view section, double limit_seconds) override {
     below_.set_deadline(section, limit_seconds);
   }
+  [[nodiscard]] const WaitLimit& limit() const override { return below_.limit(); }
   void advance() override { below_.advance(); }
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override {
     return std::make_unique<StagedCommunicator>(below_.split(color, key));
   }
+  [[nodiscard]] Communicator& host() override { return below_.host(); }
   void barrier() override { below_.barrier(); }
   [[nodiscard]] Work send(const void* data, std::int64_t bytes, int to, int tag,
                           StreamHandle stream) override;

@@ -14,8 +14,17 @@ namespace sluice::device {
 [[nodiscard]] std::byte* allocate_zeroed(std::int64_t bytes);
 void release(std::byte* data) noexcept;
 
-/// Bytes the current device has left.
-[[nodiscard]] std::int64_t available_bytes();
+/// Zeroed pages of this process that the device reads and writes itself, or null when it may have no more. Error(kBadConfig)
+/// without CUDA in the build.
+[[nodiscard]] std::byte* allocate_pinned(std::int64_t bytes);
+void release_pinned(std::byte* data) noexcept;
+
+/// Bytes the current device has left, and has given to whomever.
+struct Occupancy {
+  std::int64_t free_bytes = 0;
+  std::int64_t used_bytes = 0;
+};
+[[nodiscard]] Occupancy occupancy();
 
 /// Whether an address is one of the device's memory.
 [[nodiscard]] bool owns(const void* address);

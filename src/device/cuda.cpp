@@ -6,6 +6,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
+#include <cstring>
 #include <string_view>
 
 namespace sluice::device {
@@ -15,9 +17,22 @@ void check(cudaError_t status, std::string_view call) {
   if (status != cudaSuccess) fail(ExitCode::kInternal, "{} failed: {}", call, cudaGetErrorString(status));
 }
 
+/// -1: none was chosen.
+std::atomic<int> chosen_gpu = -1;
+
+/// A thread begins with the first GPU as its current one, whatever the others use.
+void enter() {
+  thread_local int current = -1;
+  const int chosen = chosen_gpu;
+  if (current == chosen) return;
+  check(cudaSetDevice(chosen), "cudaSetDevice");
+  current = chosen;
+}
+
 }  // namespace
 
 std::byte* allocate_zeroed(std::int64_t bytes) {
+  enter();
   void* data = nullptr;
   const cudaError_t status = cudaMalloc(&data, static_cast<std::size_t>(bytes));
   if (status == cudaErrorMemoryAllocation) {
@@ -27,6 +42,7 @@ std::byte* allocate_zeroed(std::int64_t bytes) {
   }
   check(status, "cudaMalloc");
   check(cudaMemset(data, 0, static_cast<std::size_t>(bytes)), "cudaMemset");
+  synchronize();  // other streams may use it at once
   return static_cast<std::byte*>(data);
 }
 
@@ -35,11 +51,30 @@ void release(std::byte* data) noexcept {
     log::warning("cudaFree failed: {}", cudaGetErrorString(status));
 }
 
-std::int64_t available_bytes() {
+std::byte* allocate_pinned(std::int64_t bytes) {
+  enter();
+  void* data = nullptr;
+  const cudaError_t status = cudaHostAlloc(&data, static_cast<std::size_t>(bytes), cudaHostAllocDefault);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(status, "cudaHostAlloc");
+  std::memset(data, 0, static_cast<std::size_t>(bytes));
+  return static_cast<std::byte*>(data);
+}
+
+void release_pinned(std::byte* data) noexcept {
+  if (const cudaError_t status = cudaFreeHost(data); status != cudaSuccess)
+    log::warning("cudaFreeHost failed: {}", cudaGetErrorString(status));
+}
+
+Occupancy occupancy() {
+  enter();
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  return static_cast<std::int64_t>(free_bytes);
+  return {static_cast<std::int64_t>(free_bytes), static_cast<std::int64_t>(total_bytes - free_bytes)};
 }
 
 bool owns(const void* address) {
@@ -49,11 +84,15 @@ bool owns(const void* address) {
 }
 
 void begin_copy(void* to, const void* from, std::int64_t bytes) {
+  enter();
   check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, nullptr),
         "cudaMemcpyAsync");
 }
 
-void synchronize() { check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"); }
+void synchronize() {
+  enter();
+  check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+}
 
 }  // namespace sluice::device
 
@@ -86,17 +125,30 @@ Gpus list_gpus() {
 void use_gpu(int index) {
   if (const cudaError_t status = cudaSetDevice(index); status != cudaSuccess)
     fail(ExitCode::kTooLittle, "GPU {} cannot be used: {}", index, cudaGetErrorString(status));
+  device::chosen_gpu = index;
 }
 
 DeviceStream::DeviceStream() {
+  device::enter();
   cudaStream_t stream = nullptr;
   device::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   handle_ = stream;
+  cudaEvent_t event = nullptr;
+  device::check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  event_ = event;
 }
 
 DeviceStream::~DeviceStream() {
+  if (const cudaError_t status = cudaEventDestroy(static_cast<cudaEvent_t>(event_)); status != cudaSuccess)
+    log::warning("cudaEventDestroy failed: {}", cudaGetErrorString(status));
   if (const cudaError_t status = cudaStreamDestroy(static_cast<cudaStream_t>(handle_)); status != cudaSuccess)
     log::warning("cudaStreamDestroy failed: {}", cudaGetErrorString(status));
+}
+
+void DeviceStream::follow_compute() {
+  const auto event = static_cast<cudaEvent_t>(event_);
+  device::check(cudaEventRecord(event, static_cast<cudaStream_t>(kComputeStream)), "cudaEventRecord");
+  device::check(cudaStreamWaitEvent(static_cast<cudaStream_t>(handle_), event, 0), "cudaStreamWaitEvent");
 }
 
 void DeviceStream::copy(void* to, const void* from, std::int64_t bytes) {

@@ -32,7 +32,25 @@ MemoryKind compute_memory() { return kind_to_compute_in; }
 
 void compute_in(MemoryKind kind) { kind_to_compute_in = kind; }
 
-std::string_view name_of(MemoryKind kind) { return kind == MemoryKind::kPrivate ? "private" : "device"; }
+std::int64_t available_device_bytes() {
+  return kind_to_compute_in == MemoryKind::kDevice ? device::occupancy().free_bytes : 0;
+}
+
+std::int64_t used_device_bytes() {
+  return kind_to_compute_in == MemoryKind::kDevice ? device::occupancy().used_bytes : 0;
+}
+
+std::string_view name_of(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::kPrivate:
+      return "private";
+    case MemoryKind::kPinned:
+      return "pinned";
+    case MemoryKind::kDevice:
+      break;
+  }
+  return "device";
+}
 
 MemoryBlock::MemoryBlock(MemoryBlock&& other) noexcept { *this = std::move(other); }
 
@@ -51,6 +69,8 @@ void MemoryBlock::release() noexcept {
   if (data_ == nullptr) return;
   if (kind_ == MemoryKind::kDevice)
     device::release(data_);
+  else if (kind_ == MemoryKind::kPinned)
+    device::release_pinned(data_);
   else if (munmap(data_, static_cast<std::size_t>(bytes_)) != 0)
     log::warning("munmap failed: {}", errno_text(errno));
   data_ = nullptr;
@@ -61,14 +81,27 @@ MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpo
   SLUICE_ASSERT(bytes >= 0, "{} bytes asked for {}", bytes, purpose);
   if (bytes == 0) return {};
   const bool on_device = kind == MemoryKind::kDevice;
-  std::byte* data = on_device ? device::allocate_zeroed(bytes) : map_private(bytes);
+  std::byte* data = nullptr;
+  switch (kind) {
+    case MemoryKind::kPrivate:
+      data = map_private(bytes);
+      break;
+    case MemoryKind::kPinned:
+      data = device::allocate_pinned(bytes);
+      break;
+    case MemoryKind::kDevice:
+      data = device::allocate_zeroed(bytes);
+      break;
+  }
   if (data != nullptr) {
     log::debug("memory    {} for {}", format_bytes(bytes), purpose);
     return {kind, data, bytes};
   }
 
-  const std::string cause = on_device ? "the device is full" : errno_text(errno);
-  const std::int64_t available = on_device ? device::available_bytes() : available_memory_bytes();
+  const std::string cause = on_device                     ? "the device is full"
+                            : kind == MemoryKind::kPinned ? "the system pins no more"
+                                                          : errno_text(errno);
+  const std::int64_t available = on_device ? device::occupancy().free_bytes : available_memory_bytes();
   fail(ExitCode::kTooLittle,
        "cannot allocate {} ({} bytes) of {} memory for {}: {}; available {}. Use more ranks or a machine "
        "with more memory, or "

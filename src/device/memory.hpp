@@ -11,6 +11,7 @@ namespace sluice {
 
 enum class MemoryKind : std::uint8_t {
   kPrivate,  ///< this process's own pages, zero until written
+  kPinned,   ///< pages of this process that the accelerator reads and writes itself
   kDevice,   ///< the accelerator's memory
 };
 [[nodiscard]] std::string_view name_of(MemoryKind kind);
@@ -20,6 +21,10 @@ enum class MemoryKind : std::uint8_t {
 [[nodiscard]] MemoryKind compute_memory();
 /// Call it before anything of these is allocated.
 void compute_in(MemoryKind kind);
+
+/// Of the accelerator that this process computes on; 0 where it computes in main memory. Used: by whomever.
+[[nodiscard]] std::int64_t available_device_bytes();
+[[nodiscard]] std::int64_t used_device_bytes();
 
 /// An owned block. Move-only; gives its memory back to the system, not to a cache.
 class MemoryBlock {
@@ -44,7 +49,7 @@ class MemoryBlock {
 };
 
 /// Allocates `bytes`, page aligned and zero. Error(kTooLittle) saying what it was for, how much was asked and
-/// how much the machine has. kDevice without CUDA in the build: Error(kBadConfig).
+/// how much the machine has. kPinned and kDevice without CUDA in the build: Error(kBadConfig).
 [[nodiscard]] MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpose);
 
 }  // namespace sluice

@@ -17,7 +17,11 @@ std::byte* allocate_zeroed(std::int64_t) { refuse(); }
 
 void release(std::byte*) noexcept {}
 
-std::int64_t available_bytes() { return 0; }
+std::byte* allocate_pinned(std::int64_t) { refuse(); }
+
+void release_pinned(std::byte*) noexcept {}
+
+Occupancy occupancy() { return {}; }
 
 bool owns(const void*) { return false; }
 
@@ -31,11 +35,13 @@ namespace sluice {
 
 bool has_cuda() { return false; }
 
-DeviceStream::DeviceStream() : handle_(nullptr) {
+DeviceStream::DeviceStream() : handle_(nullptr), event_(nullptr) {
   fail(ExitCode::kBadConfig, "this build has no CUDA; configure it with -DSLUICE_CUDA=ON");
 }
 
 DeviceStream::~DeviceStream() { handle_ = nullptr; }  // none was ever made
+
+void DeviceStream::follow_compute() {}
 
 void DeviceStream::copy(void*, const void*, std::int64_t) {}
 

@@ -18,17 +18,17 @@ namespace sluice {
 struct JobContext {
   const Blueprint& blueprint;
   const ShardPlan& plan;
-  Communicator& comm;
-  RunDirectory& directory;                  ///< acts on rank 0, does nothing elsewhere
-  MemorySample baseline;                    ///< memory before any header, staging or arena exists
-  std::vector<int> nodes;                   ///< the node of each rank
+  Communicator& comm;       ///< for main memory
+  Communicator& links;      ///< for the memory that is computed in: between GPUs, or comm itself
+  RunDirectory& directory;  ///< acts on rank 0, does nothing elsewhere
+  MemorySample baseline;    ///< memory before any header, staging or arena exists
+  std::vector<int> nodes;   ///< the node of each rank
   std::vector<std::int64_t> growth_limits;  ///< bytes that each rank may hold above its baseline
   int threads;                              ///< of this rank
   DeviceChoice device;                      ///< what the job computes on
   SignalWatch& signals;
   ExitCode ending = ExitCode::kDone;  ///< if nothing fails: kDone or kResumable, alike on all ranks
 
-  Communicator* gpus = nullptr;              ///< over the ranks' GPUs, if the job computes on them
   const GenerateRequest* request = nullptr;  ///< of the command line that runs the job; null for a job file
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
@@ -44,7 +44,11 @@ struct Job {
   /// Starts the libraries that the job computes with, before the baseline of memory is taken.
   void (*start)(int threads) = nullptr;
 
-  /// Whether it can compute on GPUs.
+  /// Limits what these take of a GPU beside what the job allocates itself. Null: they take none.
+  void (*limit_device_memory)(std::int64_t bytes) = nullptr;
+
+  /// Whether its weights lie on GPUs where there are any; a job that computes nothing takes main memory whatever
+  /// device.kind says.
   bool uses_gpus = false;
 
   /// The program beside this one that runs the kind, if this one cannot.

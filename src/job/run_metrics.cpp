@@ -31,6 +31,7 @@ std::optional<MetricsWriter> open_metrics(JobContext& context, const std::option
   header.job_toml = to_toml(context.config());
   header.structure_hash = model.manifest.structure_hash().hex();
   header.world_size = context.comm.size();
+  header.has_gpus = context.device.kind == DeviceKind::kCuda;
   header.expected_rows = expected.steps;
   header.documents = expected.documents;
   header.held_out_files = expected.held_out_files;

@@ -46,12 +46,16 @@ void begin(JobContext& context) {
   if (context.is_root()) print_shards(context);
 }
 
-/// Fails before the kernel would have to choose a victim. The ranks of a node take from one pool.
+/// Fails before the kernel would have to choose a victim. The ranks of a node take from one pool, but for what GPUs have.
 void require_memory_of_node(const JobContext& context) {
-  if (context.config().memory.limit_bytes > 0)
-    require_growth_limits(context.memory_plan(), context.growth_limits);
+  const bool has_gpu = has_memory_of_gpu(context.device);
+  std::vector<RankMemory> planned = context.memory_plan();
+  if (has_gpu) require_memory_of_gpu(planned, context.comm.rank());
+  if (context.config().memory.limit_bytes > 0) require_growth_limits(planned, context.growth_limits);
+  if (has_gpu) std::ranges::transform(planned, planned.begin(), &RankMemory::beside_gpu);
   const int node = context.nodes[static_cast<std::size_t>(context.comm.rank())];
-  require_memory(context.memory_plan(), context.nodes, node, memory_of_this_machine(context.config().load));
+  require_memory(planned, context.nodes, node,
+                 memory_of_this_machine(shares_memory(context.config(), context.device)));
 }
 
 /// Collective. How the checkpoint gets into the shards, agreed on by all ranks.
@@ -99,7 +103,7 @@ LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena*
     console::raw(loading.update(p.done_bytes, p.total_bytes, p.seconds));
   };
   options.loaded = [&](const LoadReport& report) {
-    if (context.is_root()) print_load(report, config.load.unified_memory);
+    if (context.is_root()) print_load(report, shares_memory(config, context.device));
     verification.restart();
   };
   if (config.load.verify) options.verify.emplace();
@@ -200,7 +204,9 @@ void make_adapters(JobContext& context, ShardArena& arena) {
 Weights load_weights(JobContext& context) {
   const DType dtype = context.config().model.dtype;
   const int rank = context.comm.rank();
-  const auto limit = limit_memory(context, context.plan.arena_elements(rank) * size_of(dtype));
+  const std::int64_t arena_bytes =
+      has_memory_of_gpu(context.device) ? 0 : context.plan.arena_elements(rank) * size_of(dtype);
+  const auto limit = limit_memory(context, arena_bytes);
   const PlannedLoad planned = plan_load_of(context);
   Weights weights = allocate_weights(context);
   weights.load = run_load(context, planned, &weights.arena);

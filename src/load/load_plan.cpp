@@ -250,6 +250,7 @@ Digest LoadPlan::digest() const {
   ByteWriter out;
   out.number(static_cast<std::int64_t>(options_.arena));
   out.number(options_.discard ? 1 : 0);
+  out.number(options_.on_device ? 1 : 0);
   for (const CheckpointFile& file : files_) {
     out.text(file.name);
     out.number(file.bytes);

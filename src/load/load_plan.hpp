@@ -57,6 +57,7 @@ struct LoadPlanOptions {
   DType arena = DType::kBFloat16;
   std::int64_t chunk_bytes = 8 * kMiB;  ///< reads have at most this many bytes; at least 4 KiB
   ReaderAssignment readers;
+  bool on_device = false;  ///< arenas that host code cannot reach: all that a rank receives is staged
   bool discard = false;  ///< received bytes are staged and dropped: measures the stream alone, without arenas
 };
 
@@ -82,7 +83,7 @@ class LoadPlan {
   [[nodiscard]] bool discards() const { return options_.discard; }
   /// Whether a piece passes through its owner's staging buffer; otherwise it is received into the arena.
   [[nodiscard]] bool is_staged(const Piece& piece) const {
-    return options_.discard || piece.dtype != options_.arena;
+    return options_.discard || options_.on_device || piece.dtype != options_.arena;
   }
 
   /// Calls `visit` with the pieces of a read, each as long as possible, in file order.
@@ -104,7 +105,7 @@ class LoadPlan {
     return readers().is_reader(rank) ? totals(rank).read - totals(rank).payload : 0;
   }
   /// Staging that one read takes: at its reader the read, rounded out to blocks, and the small pieces packed
-  /// for others; elsewhere what is packed or has to be converted.
+  /// for others; elsewhere what is packed, has to be converted or goes on to a device.
   [[nodiscard]] std::int64_t slot_bytes(int rank) const { return chunk_room(rank) + totals(rank).packed; }
   /// The part of a reader's slot that holds the read itself; whole blocks. 0 elsewhere.
   [[nodiscard]] std::int64_t chunk_room(int rank) const;

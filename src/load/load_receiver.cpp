@@ -25,6 +25,7 @@ void LoadReceiver::step(std::size_t read) {
     writer_.write(piece, staged);
     staged += piece.bytes();
   }
+  writer_.flush();
 }
 
 void LoadReceiver::post(std::size_t read) {

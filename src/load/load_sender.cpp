@@ -84,10 +84,11 @@ std::byte* LoadSender::send(int rank, const Transfer& transfer, const std::byte*
   return end;
 }
 
-void LoadSender::keep_own(const Transfer& own, const Chunk& chunk) const {
+void LoadSender::keep_own(const Transfer& own, const Chunk& chunk) {
   for (const Piece& piece : own.small) writer_.write(piece, chunk.data + piece.source);
   for (const Piece& piece : own.large)
     if (!chunk.own_placed || setting_.plan.is_staged(piece)) writer_.write(piece, chunk.data + piece.source);
+  writer_.flush();
 }
 
 void LoadSender::let_go() {

@@ -3,6 +3,7 @@
 
 #include "base/round.hpp"
 #include "device/copy.hpp"
+#include "device/memory.hpp"
 #include "load/load_plan.hpp"
 #include "load/streaming_loader.hpp"
 #include "shard/arena.hpp"
@@ -11,19 +12,21 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <vector>
 
 namespace sluice {
 
 constexpr int kLoadTag = 1;
 
-/// The staging memory of a rank: equal slots, each beginning on a page. A rank that stages nothing has none.
+/// The staging memory of a rank: equal slots, each beginning on a page, where a device that the arena lies on reads them itself. A
+/// rank that stages nothing has none.
 class StagingRing {
  public:
   StagingRing(std::int64_t slot_bytes, int slots)
       : slot_bytes_(round_up(slot_bytes, LoadPlan::kBlockBytes)),
         slots_(static_cast<std::size_t>(slots)),
         block_(slot_bytes == 0 ? MemoryBlock()
-                               : allocate(MemoryKind::kPrivate, slot_bytes_ * slots, "load staging")) {}
+                               : allocate(staging_kind(), slot_bytes_ * slots, "load staging")) {}
 
   [[nodiscard]] std::size_t slots() const { return slots_; }
   [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
@@ -33,6 +36,10 @@ class StagingRing {
   }
 
  private:
+  static MemoryKind staging_kind() {
+    return compute_memory() == MemoryKind::kDevice ? MemoryKind::kPinned : MemoryKind::kPrivate;
+  }
+
   std::int64_t slot_bytes_;
   std::size_t slots_;
   MemoryBlock block_;
@@ -51,30 +58,42 @@ struct LoadSetting {
   }
 };
 
-/// Puts pieces where they belong in this rank's arena; nowhere without one.
+/// Puts pieces where they belong in this rank's arena; nowhere without one. On a device they are there after flush(), until which
+/// the sources must stay.
 class ArenaWriter {
  public:
-  explicit ArenaWriter(const ShardArena* arena) : arena_(arena) {}
+  explicit ArenaWriter(const ShardArena* arena)
+      : arena_(arena), is_on_device_(arena != nullptr && is_on_device(arena->data())) {}
 
   [[nodiscard]] std::byte* place(const Piece& piece) const {
     return arena_->data() + piece.target * size_of(arena_->dtype());
   }
-  void write(const Piece& piece, const std::byte* source) const {
+  void write(const Piece& piece, const std::byte* source) {
     if (arena_ == nullptr) return;
+    if (is_on_device_ && piece.dtype == arena_->dtype()) {
+      copies_.push_back({place(piece), source, piece.bytes()});
+      return;
+    }
     HostDraft target(place(piece), piece.count * size_of(arena_->dtype()));
     convert_elements(source, piece.dtype, target.data(), arena_->dtype(), piece.count);
     target.save();
   }
   /// Pieces that lie one after the other at `source`.
-  void write_packed(std::span<const Piece> pieces, const std::byte* source) const {
+  void write_packed(std::span<const Piece> pieces, const std::byte* source) {
     for (const Piece& piece : pieces) {
       write(piece, source);
       source += piece.bytes();
     }
   }
+  void flush() {
+    copy_ranges(copies_);
+    copies_.clear();
+  }
 
  private:
   const ShardArena* arena_;
+  bool is_on_device_;
+  std::vector<CopiedRange> copies_;
 };
 
 }  // namespace sluice

@@ -7,7 +7,6 @@
 #include "base/log.hpp"
 #include "comm/gather_rows.hpp"
 #include "comm/position.hpp"
-#include "comm/staged_communicator.hpp"
 #include "load/load_receiver.hpp"
 #include "load/load_sender.hpp"
 
@@ -90,10 +89,7 @@ void log_result(const RankLoad& row) {
 
 LoadReport load_shards(Communicator& comm, const LoadPlan& plan, const std::filesystem::path& directory,
                        ShardArena* weights, const LoadOptions& options) {
-  std::optional<StagedCommunicator> staged;
-  if (compute_memory() == MemoryKind::kDevice) staged.emplace(comm);
-  const LoadSetting setting{staged ? static_cast<Communicator&>(*staged) : comm, plan, weights, directory,
-                            options};
+  const LoadSetting setting{comm, plan, weights, directory, options};
   check_arguments(setting);
   log_role(setting);
   const Stopwatch watch;

@@ -120,6 +120,14 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
        list(&TrainRow::peak_growth_bytes)},
   };
   add_phases(header.phases, columns);
+  if (header.has_gpus)
+    columns.push_back(
+        {{"/memory/device_peak_bytes",
+          DType::kInt64,
+          "B",
+          "Most memory of each rank's GPU that was taken after a step so far, by whomever [step, rank]",
+          {header.world_size}},
+         list(&TrainRow::device_peak_bytes)});
   if (header.moe_layers > 0) add_moe(header, columns);
   if (header.sources > 0) add_epochs(header, columns);
   if (header.held_out_files > 0) add_held_out(header, columns);

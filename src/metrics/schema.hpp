@@ -17,6 +17,7 @@ struct MetricsHeader {
   std::string job_toml;        ///< the resolved job
   std::string structure_hash;  ///< of the model's manifest
   int world_size = 1;
+  bool has_gpus = false;            ///< false: no /memory/device_peak_bytes
   std::int64_t expected_rows = 0;   ///< at most this many steps will be appended; sizes the blocks
   std::vector<std::string> phases;  ///< names below /train/phase_seconds
   std::int64_t moe_layers = 0;      ///< 0: no /moe
@@ -44,12 +45,13 @@ struct TrainRow {
   std::vector<double> phase_seconds;        ///< in the order of MetricsHeader::phases
   std::vector<std::int64_t> expert_tokens;  ///< [moe layers, experts]; empty without MoE layers
   double aux_loss = 0;
-  std::vector<double> held_out_loss{};          ///< [files]; NaN in steps without an evaluation
-  std::vector<double> epochs{};                 ///< [sources]
-  std::int64_t left_out = 0;                    ///< 1: no update was made
-  std::vector<std::int64_t> peak_bytes;         ///< [ranks]
-  std::vector<std::int64_t> planned_bytes;      ///< [ranks]
-  std::vector<std::int64_t> peak_growth_bytes;  ///< [ranks]
+  std::vector<double> held_out_loss{};            ///< [files]; NaN in steps without an evaluation
+  std::vector<double> epochs{};                   ///< [sources]
+  std::int64_t left_out = 0;                      ///< 1: no update was made
+  std::vector<std::int64_t> peak_bytes;           ///< [ranks]
+  std::vector<std::int64_t> planned_bytes;        ///< [ranks]
+  std::vector<std::int64_t> peak_growth_bytes;    ///< [ranks]
+  std::vector<std::int64_t> device_peak_bytes{};  ///< [ranks]; empty without GPUs
 };
 
 /// What loading took; every vector is [ranks].

@@ -108,6 +108,20 @@ std::array<std::pair<std::string_view, std::int64_t>, 4> RankMemory::phases() co
            {"update", trains ? standing() : 0}}};
 }
 
+RankMemory RankMemory::on_gpu() const {
+  RankMemory there = *this;
+  there.batch = there.save_buffers = there.staging = 0;
+  return there;
+}
+
+RankMemory RankMemory::beside_gpu() const {
+  RankMemory here;
+  here.batch = batch;
+  here.save_buffers = save_buffers;
+  here.staging = staging;
+  return here;
+}
+
 std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterManifest& manifest,
                                     const ShardPlan& plan, const StagePlan& stages, const Workload& work,
                                     std::span<const std::int64_t> staging_bytes) {

@@ -49,6 +49,10 @@ struct RankMemory {
   [[nodiscard]] std::int64_t peak() const { return std::max(load_total(), compute_total()); }
   /// What it will hold at its peak, as far as it is known exactly: activations are an estimate.
   [[nodiscard]] std::int64_t certain() const { return std::max(load_total(), compute_total() - activations); }
+  /// Of a rank that computes on a GPU: what lies there, and what stays in main memory, tokens and what loading and saving
+  /// stage.
+  [[nodiscard]] RankMemory on_gpu() const;
+  [[nodiscard]] RankMemory beside_gpu() const;
   /// Every part with its name, for tables and JSON.
   [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 12> parts() const;
   /// What is there at once in each phase of the job; 0 for those it does not have.

@@ -9,13 +9,16 @@ RankMesh::RankMesh(Communicator& world, const ParallelDims& dims) : world_(world
   if (dims.expert_parallel == 1) {
     replicas_ = &world;
   } else if (dims.groups() == 1) {
-    group_ = &world;
+    own_group_ = world.beside();
+    group_ = own_group_ ? own_group_.get() : &world;
   } else {
     own_group_ = world.split(dims.group(world.rank()), world.rank());
     own_replicas_ = world.split(dims.place(world.rank()), world.rank());
     group_ = own_group_.get();
     replicas_ = own_replicas_.get();
+    reducing_replicas_ = own_replicas_->beside();
   }
+  reducing_world_ = world.beside();
 }
 
 Communicator& RankMesh::sharers(const ShardPlan& plan, int unit) const {
@@ -23,9 +26,16 @@ Communicator& RankMesh::sharers(const ShardPlan& plan, int unit) const {
   return plan.sharers(unit) == world_.size() ? world_ : *replicas_;
 }
 
+Communicator& RankMesh::reducers(const ShardPlan& plan, int unit) const {
+  Communicator& ranks = sharers(plan, unit);
+  const auto& reducing = &ranks == &world_ ? reducing_world_ : reducing_replicas_;
+  return reducing ? *reducing : ranks;
+}
+
 Traffic RankMesh::traffic() const {
   Traffic sum = world_.traffic();
-  for (const Communicator* part : {own_group_.get(), own_replicas_.get()}) {
+  for (const Communicator* part :
+       {own_group_.get(), own_replicas_.get(), reducing_world_.get(), reducing_replicas_.get()}) {
     if (part == nullptr) continue;
     sum.sent_bytes += part->traffic().sent_bytes;
     sum.received_bytes += part->traffic().received_bytes;

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -24,15 +26,35 @@ std::vector<Numbers> gather_lists(Communicator& comm, const Numbers& own) {
   return lists;
 }
 
-/// sum += part, of which `part` is in main memory.
-void add_row(float* sum, const float* part, std::int64_t width) {
-  const std::int64_t bytes = width * static_cast<std::int64_t>(sizeof(float));
-  const HostBytes before(reinterpret_cast<const std::byte*>(sum), bytes);
-  HostDraft after(reinterpret_cast<std::byte*>(sum), bytes);
-  const auto* const old = reinterpret_cast<const float*>(before.data());
-  std::transform(old, old + width, part, reinterpret_cast<float*>(after.data()), std::plus<>());
-  after.save();
-}
+/// Rows of a device's table, in main memory while something is added to them.
+class RowsOnHost {
+ public:
+  /// `table` begins with row `first`; `rows` in any order, maybe several times.
+  RowsOnHost(float* table, std::int64_t first, std::int64_t width, Numbers rows)
+      : rows_(std::move(rows)), width_(width) {
+    std::ranges::sort(rows_);
+    rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
+    values_.resize(rows_.size() * static_cast<std::size_t>(width));
+    for (const std::int64_t row : rows_)
+      places_.push_back({at(row), table + (row - first) * width, width * std::int64_t{sizeof(float)}});
+    copy_ranges(places_);
+  }
+  [[nodiscard]] float* at(std::int64_t row) {
+    return values_.data() + (std::ranges::lower_bound(rows_, row) - rows_.begin()) * width_;
+  }
+  void save() {
+    std::vector<CopiedRange> back;
+    for (const CopiedRange& place : places_)
+      back.push_back({const_cast<void*>(place.from), place.to, place.bytes});
+    copy_ranges(back);
+  }
+
+ private:
+  Numbers rows_;
+  std::int64_t width_;
+  std::vector<float> values_;
+  std::vector<CopiedRange> places_;
+};
 
 }  // namespace
 
@@ -85,7 +107,7 @@ void RowExchange::fetch(const std::byte* shard, std::byte* table, std::int64_t e
       next += row_bytes;
     }
   copy_ranges(copies);
-  comm_->all_to_all(packed.data(), sent, arrived.data(), received).wait();
+  comm_->host().all_to_all(packed.data(), sent, arrived.data(), received).wait();
   copies.clear();
   const std::byte* from = arrived.data();
   for (std::size_t owner = 0; owner < rows_.size(); ++owner)
@@ -105,11 +127,19 @@ void RowExchange::add_to(float* shard, float* gradients) const {
   const std::int64_t arrived_bytes = sum(rows_here.by_each) * row_bytes;
   const HostBytes arrived(reinterpret_cast<const std::byte*>(next), arrived_bytes);
   const auto* part = reinterpret_cast<const float*>(arrived.data());
-  for (const Rows& rows : rows_)
-    for (const std::int64_t row : owned_by(rank_, rows)) {
-      add_row(shard + (row - cuts_[rank_]) * width_, part, width_);
-      part += width_;
-    }
+  Rows owned;  // of what arrived
+  for (const Rows& rows : rows_) {
+    const auto own = owned_by(rank_, rows);
+    owned.insert(owned.end(), own.begin(), own.end());
+  }
+  std::optional<RowsOnHost> there;
+  if (is_on_device(shard)) there.emplace(shard, cuts_[rank_], width_, owned);
+  for (const std::int64_t row : owned) {
+    float* const sum = there ? there->at(row) : shard + (row - cuts_[rank_]) * width_;
+    std::transform(part, part + width_, sum, sum, std::plus<>());
+    part += width_;
+  }
+  if (there) there->save();
 }
 
 }  // namespace sluice

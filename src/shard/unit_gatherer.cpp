@@ -51,7 +51,7 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
       place += held_bytes(unit);
     }
   }
-  for (Work& work : current_.works) work.wait();
+  for (Work& work : current_.works) work.order(kComputeStream);
   return units;
 }
 
@@ -71,7 +71,8 @@ std::span<std::byte> UnitGatherer::take_dense(const Stage& stage) {
 Work UnitGatherer::start(int unit, std::byte* out) {
   const std::vector<std::int64_t> bytes =
       times(weights_.plan().counts(unit, weights_.rank()), size_of(weights_.dtype()));
-  return mesh_.sharers(weights_.plan(), unit).all_gather(weights_.unit_data(unit), out, bytes);
+  return mesh_.sharers(weights_.plan(), unit)
+      .all_gather(weights_.unit_data(unit), out, bytes, stream_.after_compute());
 }
 
 void UnitGatherer::drop_next() {

@@ -1,6 +1,7 @@
 // All-gathers the units of one stage at a time, and prefetches those of the next.
 #pragma once
 
+#include "device/stream.hpp"
 #include "shard/arena.hpp"
 #include "shard/double_ended_buffer.hpp"
 #include "shard/rank_mesh.hpp"
@@ -55,6 +56,7 @@ class UnitGatherer {
   const RankMesh& mesh_;
   const ShardArena& weights_;
   DoubleEndedBuffer dense_, experts_;
+  SideStream stream_;
   Gathering current_, next_;
 };
 

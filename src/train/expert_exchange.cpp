@@ -88,7 +88,7 @@ ops::ArrivingTokens ExpertExchange::arriving() {
 
 void ExpertExchange::finish_dispatch() {
   timer_.enter(Phase::kDispatch);
-  for (Work& work : works_) work.wait();
+  for (Work& work : works_) work.order(kComputeStream);
   works_.clear();
   packed_.clear();
   own_ = {};
@@ -103,7 +103,8 @@ void ExpertExchange::begin_gather(const ops::ExpertTokens& own) {
   given_ = Counts(received_.size(), own_tokens_);
   given_tokens_.clear();
   begin_each(own, [&](const at::Tensor& rows, const at::Tensor& here) {
-    return group_->all_gather(rows.data_ptr(), here.data_ptr(), times(received_, row_bytes(rows)));
+    return group_->all_gather(rows.data_ptr(), here.data_ptr(), times(received_, row_bytes(rows)),
+                              stream_.after_compute());
   });
 }
 
@@ -113,7 +114,7 @@ void ExpertExchange::begin_route(const ops::ExpertTokens& own) {
   begin_each(own, [&](const at::Tensor& rows, const at::Tensor& here) {
     packed_.push_back(ops::take_rows(rows, given_tokens_));
     return group_->all_to_all(packed_.back().data_ptr(), times(given_, row_bytes(rows)), here.data_ptr(),
-                              times(received_, row_bytes(rows)));
+                              times(received_, row_bytes(rows)), stream_.after_compute());
   });
 }
 
@@ -123,9 +124,14 @@ void ExpertExchange::begin_each(const ops::ExpertTokens& own, Start start) {
     if (!rows.defined()) return at::Tensor();
     at::Tensor here = buffer.rows(sum(received_), rows.size(1), rows.scalar_type());
     works_.push_back(start(rows, here));
+    works_.back().order_own(kComputeStream);
     return here;
   };
-  here_ = {fill(own.x, x_), fill(own.d_out, d_out_), fill(own.experts, chosen_), fill(own.weights, weights_)};
+  // In a stream the own part of one follows the others' parts of those before it: the largest comes last.
+  here_.experts = fill(own.experts, chosen_);
+  here_.weights = fill(own.weights, weights_);
+  here_.d_out = fill(own.d_out, d_out_);
+  here_.x = fill(own.x, x_);
 }
 
 void ExpertExchange::list_receivers(const at::Tensor& experts) {
@@ -137,7 +143,7 @@ void ExpertExchange::list_receivers(const at::Tensor& experts) {
 ExpertExchange::Counts ExpertExchange::exchange_counts(const Counts& to_each) const {
   Counts from_each(to_each.size());
   const Counts bytes(to_each.size(), sizeof(std::int64_t));
-  group_->all_to_all(to_each.data(), bytes, from_each.data(), bytes).wait();
+  group_->host().all_to_all(to_each.data(), bytes, from_each.data(), bytes).wait();
   return from_each;
 }
 
@@ -177,8 +183,8 @@ at::Tensor ExpertExchange::send_back(const at::Tensor& rows) {
   const at::Tensor parts = d_out_.rows(sum(given_), rows.size(1), rows.scalar_type());
   group_
       ->all_to_all(rows.data_ptr(), times(received_, row_bytes(rows)), parts.data_ptr(),
-                   times(given_, row_bytes(rows)))
-      .wait();
+                   times(given_, row_bytes(rows)), stream_.after_compute())
+      .order(kComputeStream);
   return ops::sum_of_parts(parts, given_tokens_, own_tokens_);
 }
 

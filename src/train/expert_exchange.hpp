@@ -6,6 +6,7 @@
 #pragma once
 
 #include "comm/communicator.hpp"
+#include "device/stream.hpp"
 #include "ops/experts.hpp"
 #include "train/phase_timer.hpp"
 
@@ -66,6 +67,7 @@ class ExpertExchange final : public ops::TokenExchange {
   [[nodiscard]] at::Tensor send_back(const at::Tensor& rows);
 
   Communicator* group_;
+  SideStream stream_;
   std::int64_t experts_;
   PhaseTimer& timer_;
   bool gathers_;

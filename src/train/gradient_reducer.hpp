@@ -2,6 +2,7 @@
 #pragma once
 
 #include "decoder/parameter_views.hpp"
+#include "device/stream.hpp"
 #include "shard/double_ended_buffer.hpp"
 #include "shard/rank_mesh.hpp"
 #include "shard/row_exchange.hpp"
@@ -77,6 +78,7 @@ class GradientReducer {
   GradientConsumer consumer_;
   bool overlaps_;
   DoubleEndedBuffer room_;
+  SideStream stream_;
   std::span<std::byte> open_, reduced_;  ///< of the stage being computed and of the one being reduced
   std::vector<Reduction> reductions_;
   std::vector<bool> has_gradient_;     ///< one per unit: reduced before in this step

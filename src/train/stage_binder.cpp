@@ -1,7 +1,6 @@
 #include "train/stage_binder.hpp"
 
 #include "comm/position.hpp"
-#include "device/memory.hpp"
 #include "ops/embedding.hpp"
 
 #include <cstddef>
@@ -12,10 +11,9 @@ namespace sluice {
 StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
                          const ShardArena& weights, bool experts_in_turn, OffloadedUnits* offload)
     : comm_(comm),
-      staged_(compute_memory() == MemoryKind::kDevice ? std::make_unique<StagedCommunicator>(comm) : nullptr),
       weights_(weights),
       plan_(weights.plan()),
-      mesh_(staged_ ? *staged_ : comm, weights.plan().dims()),
+      mesh_(comm, weights.plan().dims()),
       stages_(make_stage_plan(weights.plan().layouts(), model.tie_word_embeddings)),
       views_(manifest, weights.plan(), weights.rank(), weights.dtype(), experts_in_turn),
       gatherer_(mesh_, weights, stages_),

@@ -1,7 +1,7 @@
 // Gathers a stage's units and binds them to the parameter views, for every pass over the layers.
 #pragma once
 
-#include "comm/staged_communicator.hpp"
+#include "comm/communicator.hpp"
 #include "decoder/parameter_views.hpp"
 #include "model/model_config.hpp"
 #include "ops/runtime/progress_hook.hpp"
@@ -11,7 +11,6 @@
 #include "train/expert_exchange.hpp"
 #include "train/phase_timer.hpp"
 
-#include <memory>
 #include <optional>
 #include <span>
 
@@ -19,7 +18,7 @@ namespace sluice {
 
 class StageBinder {
  public:
-  /// Collective over `comm`. All references must outlive the binder. Allocates the gather slots. `experts_in_turn`
+  /// Collective over `comm`, which carries the memory that is computed in. All references must outlive the binder. Allocates the gather slots. `experts_in_turn`
   /// as in ParameterViews.
   /// `offload`, if it is not null, brings the shards of each stage into memory.
   StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
@@ -67,8 +66,6 @@ class StageBinder {
 
  private:
   Communicator& comm_;
-  std::unique_ptr<StagedCommunicator>
-      staged_;  ///< where the device's memory is out of the communicator's reach
   const ShardArena& weights_;
   const ShardPlan& plan_;
   RankMesh mesh_;

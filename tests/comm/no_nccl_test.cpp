@@ -10,7 +10,7 @@ namespace {
 
 TEST(NoNccl, a_communicator_is_refused_with_what_the_build_lacks) {
   try {
-    const auto communicator = make_nccl_communicator(test::test_world(), {"test", 1});
+    const auto communicator = make_nccl_communicator(test::test_world());
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadConfig);

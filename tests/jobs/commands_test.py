@@ -428,6 +428,20 @@ class Plan(JobTest):
         self.assertEqual(evaluates["ranks"][0]["optimizer_bytes"], 0)
         self.expect(sluice("plan", self.directory, "--ranks", 3), 65, "model.path: cannot open", "config.json")
 
+    def test_what_lies_on_gpus_and_what_in_main_memory(self):
+        told = self.plan("--memory", "128.5GB", "--set=device.kind=cuda")
+        self.expect(told, 0, "at the peak", "main memory")
+        with_gpus, without = (json.loads(self.plan("--json", f"--set=device.kind={kind}").output)["ranks"] for kind in ("cuda", "cpu"))
+        for there, here in zip(with_gpus, without):
+            beside = there["batch_bytes"] + there["save_buffers_bytes"]
+            self.assertEqual(there["gpu_peak_bytes"], here["peak_bytes"] - beside)
+            self.assertEqual(there["main_memory_peak_bytes"], max(beside, there["staging_bytes"]))
+            self.assertNotIn("gpu_peak_bytes", here)
+        gpu = max(rank["gpu_peak_bytes"] for rank in with_gpus)
+        for bytes_each, fits in ((gpu, True), (gpu - 1, False)):
+            ranks = json.loads(self.plan("--json", "--set=device.kind=cuda", "--memory", f"{bytes_each}B").output)["ranks"]
+            self.assertEqual(all(rank["fits"] for rank in ranks), fits)
+
     def test_loading_alone_needs_the_shard_and_staging(self):
         ranks = json.loads(self.plan("--json", "--set=job.kind=load").output)["ranks"]
         for rank in ranks:

@@ -41,7 +41,7 @@ class NcclStandIn : public testing::Test {
  protected:
   void SetUp() override {
     use_gpu(mpi_.rank());
-    nccl_ = make_nccl_communicator(mpi_, {"test", 20});
+    nccl_ = make_nccl_communicator(mpi_);
     stream_.emplace();
   }
   /// The first size() of these.
@@ -197,8 +197,40 @@ TEST_F(NcclStandIn, what_a_stream_is_given_next_begins_after_what_it_was_ordered
   work.wait();
 }
 
+TEST_F(NcclStandIn, what_a_rank_sends_to_itself_is_there_while_others_are_awaited) {
+  const Counts counts = per_rank({50'000, 50'000, 3, 70'000});
+  const Bytes mine = values<unsigned char>(mpi_.rank(), own(counts));
+  const OnDevice<unsigned char> in(*stream_, mine);
+  const OnDevice<unsigned char> out(*stream_, Bytes(static_cast<std::size_t>(sum_of(counts))));
+  DeviceStream other;
+  Bytes seen(mine.size());
+  if (mpi_.rank() == 0) mpi_.barrier();  // by then the others have seen their own parts
+  Work work = nccl_->all_gather(in.data(), out.data(), counts, stream_->handle());
+  work.order_own(other.handle());
+  other.copy(seen.data(), out.data() + before_own(counts), std::ssize(seen));
+  test::finish(other);
+  EXPECT_EQ(seen, mine);
+  if (mpi_.rank() != 0) mpi_.barrier();
+  work.wait();
+}
+
+TEST_F(NcclStandIn, main_memory_of_the_same_ranks_goes_over_mpi) {
+  const std::unique_ptr<Communicator> reversed = nccl_->split(0, -mpi_.rank());
+  const Counts counts(static_cast<std::size_t>(mpi_.size()), sizeof(int));
+  const int mine = reversed->rank();
+  std::vector<int> all(counts.size());
+  reversed->host().all_gather(&mine, all.data(), counts).wait();
+  std::vector<int> expected(counts.size());
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(all, expected);
+}
+
 TEST_F(NcclStandIn, a_communicator_of_its_own_carries_what_overlaps) {
-  const std::unique_ptr<Communicator> second = nccl_->split(0, mpi_.rank());
+  if (mpi_.size() == 1) {
+    EXPECT_EQ(nccl_->beside(), nullptr);
+    return;
+  }
+  const std::unique_ptr<Communicator> second = nccl_->beside();
   const Counts counts = per_rank({40'000, 3, 0, 20'000});
   const Bytes mine = values<unsigned char>(mpi_.rank(), own(counts));
   Bytes expected(static_cast<std::size_t>(sum_of(counts)));
@@ -231,17 +263,17 @@ TEST_F(NcclStandIn, split_orders_ranks_by_key_within_a_color) {
 TEST_F(NcclStandIn, traffic_counts_payload_bytes_of_other_ranks) {
   const Counts bytes = per_rank({10, 20, 30, 40});
   const OnDevice<unsigned char> out(*stream_, Bytes(static_cast<std::size_t>(sum_of(bytes))));
+  const Traffic before = nccl_->traffic();
   nccl_->all_gather(out.data() + before_own(bytes), out.data(), bytes, stream_->handle()).wait();
-  EXPECT_EQ(nccl_->traffic().sent_bytes, own(bytes) * (mpi_.size() - 1));
-  EXPECT_EQ(nccl_->traffic().received_bytes, sum_of(bytes) - own(bytes));
+  EXPECT_EQ(nccl_->traffic().sent_bytes - before.sent_bytes, own(bytes) * (mpi_.size() - 1));
+  EXPECT_EQ(nccl_->traffic().received_bytes - before.received_bytes, sum_of(bytes) - own(bytes));
 }
 
 TEST_F(NcclStandIn, a_gpu_for_two_ranks_is_refused_before_nccl_sees_it) {
   if (mpi_.size() == 1) return;
   use_gpu(0);
-  test::expect_error(ExitCode::kTooLittle, {"use the same CUDA device", "rank"}, [&] {
-    static_cast<void>(make_nccl_communicator(mpi_, {"test", 20}));
-  });
+  test::expect_error(ExitCode::kTooLittle, {"use the same CUDA device", "rank"},
+                     [&] { static_cast<void>(make_nccl_communicator(mpi_)); });
 }
 
 TEST_F(NcclStandIn, the_version_is_told) {

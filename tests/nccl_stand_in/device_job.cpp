@@ -11,11 +11,11 @@ namespace sluice {
 namespace {
 
 void run_device_job(JobContext& context) {
-  if (context.gpus == nullptr) {
+  if (context.device.kind == DeviceKind::kCpu) {
     if (context.is_root()) console::line("no GPUs");
     return;
   }
-  Communicator& gpus = *context.gpus;
+  Communicator& gpus = context.links;
   gpus.set_deadline("step", context.config().deadline.step_seconds);
   DeviceStream stream;
   const std::vector<std::int64_t> counts(static_cast<std::size_t>(gpus.size()), 1000);

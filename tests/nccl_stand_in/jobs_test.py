@@ -87,9 +87,14 @@ class Devices(StandInTest):
         self.expect(result, 70, "CUDA", "no CUDA", "no NCCL")
         self.expect_prompt(result)
 
-    def test_a_kind_that_runs_on_the_cpu_says_so(self):
+    def test_a_load_fills_the_memory_of_the_gpus(self):
+        result = self.run_with(self.job("cuda"), 2, "job.kind=load", "load.verify=true", SLUICE_STAND_IN_DELAY_US="50")
+        self.expect(result, 0, "device    2 of Stand-in GPU, one a rank", "verified")
+
+    def test_a_job_that_computes_nothing_takes_no_gpu(self):
         job = self.job("cuda")
-        self.expect_one_message(self.run_with(job, 2, "job.kind=export", f"export.path={self.directory}/out"), 78, "device.kind")
+        result = self.run_with(job, 2, "job.kind=export", f"export.path={self.directory}/out", SLUICE_STAND_IN_GPUS="no driver")
+        self.expect(result, 0, "export")
 
 
 class Failures(StandInTest):

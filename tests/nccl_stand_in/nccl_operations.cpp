@@ -2,6 +2,7 @@
 // after another, in the order of their calls.
 #include "communicator.hpp"
 #include "faults.hpp"
+#include "runtime.hpp"
 #include "transfers.hpp"
 
 #include <cstring>
@@ -12,6 +13,7 @@
 using sluice::stand_in::asks_for;
 using sluice::stand_in::hang;
 using sluice::stand_in::nap;
+using sluice::stand_in::readable;
 using sluice::stand_in::Transfers;
 
 namespace {
@@ -92,8 +94,8 @@ void receive_sum(Transfers& transfers, const ncclComm& comm, const void* own, vo
     others.push_back(&part);
   }
   transfers.after([=] {
-    const auto* const mine = static_cast<const float*>(own);
-    auto* const sum = static_cast<float*>(out);
+    const auto* const mine = static_cast<const float*>(readable(own));
+    auto* const sum = static_cast<float*>(readable(out));
     for (std::size_t i = 0; i < count; ++i) {
       float value = others.empty() ? mine[i] : (*others.front())[i];
       for (std::size_t other = 1; other < others.size(); ++other) value += (*others[other])[i];
@@ -103,7 +105,7 @@ void receive_sum(Transfers& transfers, const ncclComm& comm, const void* own, vo
 }
 
 void copy_before(Transfers& transfers, const void* from, void* to, std::size_t bytes) {
-  if (from != to && bytes > 0) transfers.before([=] { std::memmove(to, from, bytes); });
+  if (from != to && bytes > 0) transfers.before([=] { std::memmove(readable(to), readable(from), bytes); });
 }
 
 }  // namespace

@@ -24,6 +24,19 @@
 
 namespace {
 
+/// At multiples of 256 bytes, as CUDA's is.
+void* allocate_on_heap(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 256;
+  return std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+sluice::stand_in::DeviceMemory device_memory{
+    .allocate = allocate_on_heap,
+    .release = std::free,
+    .owns = nullptr,  // what was allocated here
+    .readable = [](const void* data) { return const_cast<void*>(data); },
+};
+
 std::mutex memory_mutex;
 std::map<void*, std::size_t>& allocations() {
   static auto* const all = new std::map<void*, std::size_t>;
@@ -39,6 +52,12 @@ void wait_a_while() {
 }
 
 }  // namespace
+
+void sluice::stand_in::use_memory(const DeviceMemory& memory) { device_memory = memory; }
+
+void* sluice::stand_in::readable(const void* data) { return device_memory.readable(data); }
+
+using sluice::stand_in::readable;
 
 /// Its thread is never joined where an entry may hang.
 struct CUstream_st {
@@ -109,8 +128,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   std::size_t taken = 0;
   for (const auto& [ignored, size] : allocations()) taken += size;
   if (bytes > sluice::stand_in::kGpuBytes - taken) return cudaErrorMemoryAllocation;
-  constexpr std::size_t kAlignment = 256;
-  *data = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  *data = device_memory.allocate(bytes);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
   allocations()[*data] = bytes;
   return cudaSuccess;
@@ -118,8 +136,9 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 
 cudaError_t cudaFree(void* data) {
   const std::lock_guard lock(memory_mutex);
-  if (data != nullptr && allocations().erase(data) == 0) return cudaErrorInvalidValue;
-  std::free(data);
+  if (data == nullptr) return cudaSuccess;
+  if (allocations().erase(data) == 0) return cudaErrorInvalidValue;
+  device_memory.release(data);
   return cudaSuccess;
 }
 
@@ -137,6 +156,10 @@ cudaError_t cudaFreeHost(void* data) {
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
   const std::lock_guard lock(memory_mutex);
   *attributes = {};
+  if (device_memory.owns != nullptr) {
+    if (device_memory.owns(data)) attributes->type = cudaMemoryTypeDevice;
+    return cudaSuccess;
+  }
   const auto after = allocations().upper_bound(const_cast<void*>(data));
   if (after == allocations().begin()) return cudaSuccess;
   const auto& [begin, bytes] = *std::prev(after);
@@ -153,14 +176,14 @@ cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
 }
 
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
-  stream_of(nullptr).push([=] { std::memset(data, value, bytes); });
+  stream_of(nullptr).push([=] { std::memset(readable(data), value, bytes); });
   drain(nullptr);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  stream_of(stream).push([=] { std::memmove(to, from, bytes); });
+  stream_of(stream).push([=] { std::memmove(readable(to), readable(from), bytes); });
   return cudaSuccess;
 }
 

@@ -1,5 +1,7 @@
 #include "transfers.hpp"
 
+#include "runtime.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <set>
@@ -12,11 +14,11 @@ Transfers::~Transfers() {
 }
 
 void Transfers::send(const void* data, std::size_t bytes, int to) {
-  sends_.push_back({static_cast<std::byte*>(const_cast<void*>(data)), bytes, to});
+  sends_.push_back({static_cast<std::byte*>(readable(data)), bytes, to});
 }
 
 void Transfers::receive(void* data, std::size_t bytes, int from) {
-  receives_.push_back({static_cast<std::byte*>(data), bytes, from});
+  receives_.push_back({static_cast<std::byte*>(readable(data)), bytes, from});
 }
 
 std::vector<float>& Transfers::scratch(std::size_t count) {

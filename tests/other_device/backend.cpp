@@ -4,6 +4,7 @@
 #include "other_device/memory.hpp"
 #include "other_device/stream.hpp"
 
+#include <cstdlib>
 #include <cstring>
 
 namespace sluice::device {
@@ -18,7 +19,19 @@ std::byte* allocate_zeroed(std::int64_t bytes) {
 
 void release(std::byte* data) noexcept { other_device::give_back(data); }
 
-std::int64_t available_bytes() { return other_device::free_bytes(); }
+std::byte* allocate_pinned(std::int64_t bytes) {
+  constexpr std::size_t kPage = 4096;
+  const auto room = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage;
+  void* const data = std::aligned_alloc(kPage, room);
+  if (data != nullptr) std::memset(data, 0, room);
+  return static_cast<std::byte*>(data);
+}
+
+void release_pinned(std::byte* data) noexcept { std::free(data); }
+
+Occupancy occupancy() {
+  return {other_device::free_bytes(), other_device::kCapacity - other_device::free_bytes()};
+}
 
 bool owns(const void* address) { return other_device::owns(address); }
 

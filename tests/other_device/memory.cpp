@@ -14,7 +14,6 @@ namespace sluice::other_device {
 namespace {
 
 constexpr std::int64_t kPage = 4096;
-constexpr std::int64_t kCapacity = std::int64_t{4} << 30;  ///< of addresses; pages come as they are used
 
 class Memory {
  public:

@@ -8,6 +8,9 @@
 
 namespace sluice::other_device {
 
+/// Of addresses; pages come as they are used.
+inline constexpr std::int64_t kCapacity = std::int64_t{4} << 30;
+
 /// Room for `bytes`, at a multiple of 4 KiB; null if there is none left. What it holds is not defined.
 [[nodiscard]] std::byte* take(std::int64_t bytes);
 void give_back(void* address) noexcept;

@@ -1,4 +1,4 @@
-// A program that has this in it computes on the device that is none.
+// A test that has this in it computes on the device that is none; jobs choose it by device.kind.
 #include "device/memory.hpp"
 
 namespace sluice::other_device {

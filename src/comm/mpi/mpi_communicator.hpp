@@ -41,6 +41,7 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] Traffic traffic() const override { return traffic_; }
   void set_deadline(std::string_view section, double limit_seconds) override;
+  [[nodiscard]] const WaitLimit& limit() const override { return *limit_; }
   void advance() override;
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
   void barrier() override;

@@ -1,6 +1,7 @@
 #include "comm/nccl/nccl_communicator.hpp"
 
 #include "base/error.hpp"
+#include "base/range.hpp"
 #include "comm/nccl/nccl_handle.hpp"
 #include "comm/position.hpp"
 #include "comm/ranks_text.hpp"
@@ -48,66 +49,99 @@ void refuse_shared_devices(Communicator& bootstrap) {
   }
 }
 
-/// Finished when the device has passed the point at which it was made.
+/// A point of a stream.
+class Event {
+ public:
+  explicit Event(cudaStream_t stream) {
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    if (const cudaError_t status = cudaEventRecord(event_, stream); status != cudaSuccess) {
+      cudaEventDestroy(event_);
+      check_cuda(status, "cudaEventRecord");
+    }
+  }
+  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  ~Event() {
+    if (event_ != nullptr) cudaEventDestroy(event_);
+  }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  Event& operator=(Event&&) = delete;
+
+  [[nodiscard]] bool is_passed() const {
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status != cudaErrorNotReady) check_cuda(status, "cudaEventQuery");
+    return status == cudaSuccess;
+  }
+  void hold(StreamHandle stream) const {
+    check_cuda(cudaStreamWaitEvent(to_cuda(stream), event_, 0), "cudaStreamWaitEvent");
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Finished when the device has passed the point at which it was made; before `own` there was this rank's own part.
 class NcclWork final : public Work::Impl, public Pollable {
  public:
-  NcclWork(std::shared_ptr<NcclHandle> handle, std::shared_ptr<const WaitLimit> limit,
-           const Operation& operation, cudaStream_t stream)
-      : handle_(std::move(handle)), limit_(std::move(limit)), operation_(operation) {
-    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
-  }
-  ~NcclWork() override { cudaEventDestroy(event_); }
-  NcclWork(const NcclWork&) = delete;
-  NcclWork& operator=(const NcclWork&) = delete;
+  NcclWork(std::shared_ptr<NcclHandle> handle, WaitLimit limit, const Operation& operation, Event own,
+           cudaStream_t stream)
+      : handle_(std::move(handle)),
+        limit_(std::move(limit)),
+        operation_(operation),
+        own_(std::move(own)),
+        all_(stream) {}
 
   bool test() override {
-    const cudaError_t status = cudaEventQuery(event_);
-    if (status == cudaSuccess) return true;
-    if (status != cudaErrorNotReady) check_cuda(status, "cudaEventQuery");
+    if (all_.is_passed()) return true;
     [[maybe_unused]] const bool enqueued = handle_->is_enqueued();  // throws what NCCL found out since
     return false;
   }
-  void wait() override { handle_->wait(*this, *limit_, operation_); }
-  void order(StreamHandle stream) override {
-    check_cuda(cudaStreamWaitEvent(to_cuda(stream), event_, 0), "cudaStreamWaitEvent");
+  void wait() override { handle_->wait(*this, limit_, operation_); }
+  bool order(StreamHandle stream) override {
+    all_.hold(stream);
+    return false;
   }
+  void order_own(StreamHandle stream) override { own_.hold(stream); }
   [[nodiscard]] std::string missing() const override { return "the device"; }
 
  private:
   std::shared_ptr<NcclHandle> handle_;
-  std::shared_ptr<const WaitLimit> limit_;
+  WaitLimit limit_;
   Operation operation_;
-  cudaEvent_t event_ = nullptr;
+  Event own_, all_;
 };
 
+/// Deadlines are the bootstrap's.
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(Communicator& bootstrap, std::shared_ptr<const WaitLimit> limit)
-      : bootstrap_(bootstrap), limit_(std::move(limit)) {
+  explicit NcclCommunicator(Communicator& bootstrap) : bootstrap_(bootstrap) {
     refuse_shared_devices(bootstrap_);
-    handle_ = std::make_shared<NcclHandle>(bootstrap_, *limit_);
+    handle_ = std::make_shared<NcclHandle>(bootstrap_, bootstrap_.limit());
   }
   /// Keeps its bootstrap.
-  NcclCommunicator(std::unique_ptr<Communicator> bootstrap, std::shared_ptr<const WaitLimit> limit)
-      : NcclCommunicator(*bootstrap, std::move(limit)) {
+  explicit NcclCommunicator(std::unique_ptr<Communicator> bootstrap) : NcclCommunicator(*bootstrap) {
     own_bootstrap_ = std::move(bootstrap);
   }
 
   int rank() const override { return bootstrap_.rank(); }
   int size() const override { return bootstrap_.size(); }
-  Traffic traffic() const override { return traffic_; }
+  Traffic traffic() const override {
+    const Traffic below = bootstrap_.traffic();
+    return {traffic_.sent_bytes + below.sent_bytes, traffic_.received_bytes + below.received_bytes};
+  }
   void advance() override {
     bootstrap_.advance();
     [[maybe_unused]] const bool enqueued = handle_->is_enqueued();  // throws what NCCL found out
   }
   void set_deadline(std::string_view section, double limit_seconds) override {
-    limit_ = std::make_shared<const WaitLimit>(WaitLimit{std::string(section), limit_seconds});
     bootstrap_.set_deadline(section, limit_seconds);
   }
+  const WaitLimit& limit() const override { return bootstrap_.limit(); }
   std::unique_ptr<Communicator> split(int color, int key) override {
-    return std::make_unique<NcclCommunicator>(bootstrap_.split(color, key), limit_);
+    return std::make_unique<NcclCommunicator>(bootstrap_.split(color, key));
   }
+  std::unique_ptr<Communicator> beside() override { return size() == 1 ? nullptr : split(0, rank()); }
+  Communicator& host() override { return bootstrap_.host(); }
 
   void barrier() override { bootstrap_.barrier(); }
   void all_reduce_sum(std::span<double> values, StreamHandle) override { bootstrap_.all_reduce_sum(values); }
@@ -146,13 +180,15 @@ class NcclCommunicator final : public Communicator {
  private:
   static std::size_t count_of(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-  /// Runs `calls` as one NCCL group, hands it to the device and marks its end on the stream.
+  /// Runs `calls` as one NCCL group behind what the stream has been given, this rank's own part among it, hands it to the
+  /// device and marks its end on the stream.
   template <class Calls>
   Work group(const char* name, StreamHandle stream, Calls calls) {
     const Operation operation{name, ++count_, rank()};
     position::begin(name, operation.sequence);
-    handle_->launch(calls, *limit_, operation);
-    return Work(std::make_unique<NcclWork>(handle_, limit_, operation, to_cuda(stream)));
+    Event own(to_cuda(stream));
+    handle_->launch(calls, limit(), operation);
+    return Work(std::make_unique<NcclWork>(handle_, limit(), operation, std::move(own), to_cuda(stream)));
   }
   void send_part(const void* data, std::int64_t bytes, int to, StreamHandle stream) {
     if (bytes == 0) return;
@@ -172,7 +208,6 @@ class NcclCommunicator final : public Communicator {
 
   Communicator& bootstrap_;
   std::unique_ptr<Communicator> own_bootstrap_;
-  std::shared_ptr<const WaitLimit> limit_;
   std::shared_ptr<NcclHandle> handle_;
   std::int64_t count_ = 0;
   Traffic traffic_;
@@ -183,12 +218,15 @@ bool all_even(Bytes parts) {
 }
 
 Work NcclCommunicator::all_gather(const void* in, void* out, Bytes bytes, StreamHandle stream) {
-  const std::int64_t own_bytes = bytes[static_cast<std::size_t>(rank())];
+  const auto own_rank = static_cast<std::size_t>(rank());
+  const std::int64_t own_bytes = bytes[own_rank];
+  std::byte* const own = static_cast<std::byte*>(out) + sum(bytes.first(own_rank));
+  copy_own(static_cast<const std::byte*>(in), own, own_bytes, stream);
   if (all_even(bytes)) {
     traffic_.sent_bytes += own_bytes * (size() - 1);
     traffic_.received_bytes += own_bytes * (size() - 1);
     return group("all_gather", stream, [&] {
-      check_nccl(ncclAllGather(in, out, count_of(own_bytes), ncclInt8, handle_->get(), to_cuda(stream)),
+      check_nccl(ncclAllGather(own, out, count_of(own_bytes), ncclInt8, handle_->get(), to_cuda(stream)),
                  "ncclAllGather");
     });
   }
@@ -196,11 +234,9 @@ Work NcclCommunicator::all_gather(const void* in, void* out, Bytes bytes, Stream
     auto* place = static_cast<std::byte*>(out);
     for (int peer = 0; peer < size(); ++peer) {
       const std::int64_t part = bytes[static_cast<std::size_t>(peer)];
-      if (peer == rank()) {
-        copy_own(static_cast<const std::byte*>(in), place, part, stream);
-      } else {
+      if (peer != rank()) {
         receive_part(place, part, peer, stream);
-        send_part(in, own_bytes, peer, stream);
+        send_part(own, own_bytes, peer, stream);
       }
       place += part;
     }
@@ -209,25 +245,22 @@ Work NcclCommunicator::all_gather(const void* in, void* out, Bytes bytes, Stream
 
 Work NcclCommunicator::all_to_all(const void* in, Bytes send_bytes, void* out, Bytes receive_bytes,
                                   StreamHandle stream) {
+  const auto own = static_cast<std::size_t>(rank());
+  copy_own(static_cast<const std::byte*>(in) + sum(send_bytes.first(own)),
+           static_cast<std::byte*>(out) + sum(receive_bytes.first(own)), send_bytes[own], stream);
   return group("all_to_all", stream, [&] {
     const auto* source = static_cast<const std::byte*>(in);
     auto* target = static_cast<std::byte*>(out);
-    const std::byte* own_source = nullptr;
-    std::byte* own_target = nullptr;
     for (int peer = 0; peer < size(); ++peer) {
       const std::int64_t sent = send_bytes[static_cast<std::size_t>(peer)];
       const std::int64_t received = receive_bytes[static_cast<std::size_t>(peer)];
-      if (peer == rank()) {
-        own_source = source;
-        own_target = target;
-      } else {
+      if (peer != rank()) {
         send_part(source, sent, peer, stream);
         receive_part(target, received, peer, stream);
       }
       source += sent;
       target += received;
     }
-    copy_own(own_source, own_target, send_bytes[static_cast<std::size_t>(rank())], stream);
   });
 }
 
@@ -259,8 +292,8 @@ Work NcclCommunicator::reduce_scatter_sum(const float* in, float* out, Bytes cou
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(Communicator& bootstrap, WaitLimit limit) {
-  return std::make_unique<NcclCommunicator>(bootstrap, std::make_shared<const WaitLimit>(std::move(limit)));
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& bootstrap) {
+  return std::make_unique<NcclCommunicator>(bootstrap);
 }
 
 bool has_nccl() { return true; }

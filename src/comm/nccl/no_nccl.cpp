@@ -3,7 +3,7 @@
 
 namespace sluice {
 
-std::unique_ptr<Communicator> make_nccl_communicator(Communicator&, WaitLimit) {
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator&) {
   fail(ExitCode::kBadConfig,
        "NCCL was asked for, but this build has none; configure it with -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON");
 }

@@ -2,6 +2,7 @@
 #include "base/log.hpp"
 #include "corpus/model_tokens.hpp"
 #include "data/source_files.hpp"
+#include "device/devices.hpp"
 #include "io/file.hpp"
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
@@ -10,6 +11,7 @@
 #include "job/exec_compute_program.hpp"
 #include "job/export_weights.hpp"
 #include "job/prepare/batch_options.hpp"
+#include "job/prepare/device_choice.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/optimizer_choice.hpp"
@@ -25,6 +27,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,7 +70,7 @@ void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
 /// Bytes that each rank may grow by: --memory, or memory.limit, or all that this machine has left.
 std::int64_t growth_limit(const JobConfig& config, std::optional<std::int64_t> memory_bytes) {
   if (const auto told = told_growth_limit(config, memory_bytes)) return *told;
-  return memory_of_this_machine(config.load).bytes;
+  return memory_of_this_machine(config.load.unified_memory).bytes;
 }
 
 void check_saves(const Blueprint& blueprint, const ShardPlan& shards) {
@@ -85,28 +88,42 @@ void check_saves(const Blueprint& blueprint, const ShardPlan& shards) {
     console::line("          {} is {}, and was {}", change.key, change.now, change.before);
 }
 
-/// Each rank against `memory_bytes`, or against what this machine has left as if it had it for itself.
+/// What a rank is taken to have: what it is told, or with GPUs one of this machine's, or all that this machine has left. Nothing
+/// where it is to have a GPU and this machine has none.
+std::optional<MachineMemory> memory_of_rank(const JobConfig& config,
+                                            std::optional<std::int64_t> memory_bytes) {
+  if (memory_bytes) return MachineMemory{*memory_bytes, "(--memory)", ""};
+  if (!wants_gpus(config)) return memory_of_this_machine(config.load.unified_memory);
+  const Gpus gpus = list_gpus();
+  if (gpus.list.empty()) return std::nullopt;
+  return MachineMemory{gpus.list.front().memory_bytes, "of a GPU here", ""};
+}
+
+/// Each rank against `memory_bytes`, or against what it would have here as if it had it for itself.
 void check_memory(const Blueprint& blueprint, const ShardPlan& shards,
                   std::optional<std::int64_t> memory_bytes) {
   const std::vector<int> nodes = separate_nodes(shards.world());
-  MachineMemory machine = memory_of_this_machine(blueprint.config.load);
-  if (memory_bytes) machine = {*memory_bytes, "(--memory)", ""};
-  const std::vector<RankMemory> ranks = blueprint.memory_plan(
-      shards, workload_of(blueprint.config, growth_limit(blueprint.config, memory_bytes)),
-      largest_staging(blueprint, shards, nodes));
+  const std::optional<MachineMemory> machine = memory_of_rank(blueprint.config, memory_bytes);
+  const std::vector<RankMemory> ranks = part_that_must_fit(
+      blueprint.memory_plan(shards,
+                            workload_of(blueprint.config, growth_limit(blueprint.config, memory_bytes)),
+                            largest_staging(blueprint, shards, nodes)),
+      blueprint.config);
   const auto most = std::ranges::max_element(ranks, {}, &RankMemory::certain);
   const auto rank = static_cast<int>(most - ranks.begin());
-  require_memory(ranks, nodes, rank, machine);
+  if (machine) require_memory(ranks, nodes, rank, *machine);
   if (blueprint.config.memory.limit_bytes > 0) {
     const std::int64_t limit = planned_growth_limit(blueprint.config.memory.limit_bytes);
     require_growth_limits(ranks, std::vector<std::int64_t>(ranks.size(), limit));
   }
-  console::line("memory    rank {} needs most: {}; with activations, an estimate, {}, of {} {}", rank,
-                format_bytes(most->certain()), format_bytes(most->peak()), format_bytes(machine.bytes),
-                machine.kind);
+  console::line("memory    rank {} needs most: {}; with activations, an estimate, {}, of {}", rank,
+                format_bytes(most->certain()), format_bytes(most->peak()),
+                machine ? fmt::format("{} {}", format_bytes(machine->bytes), machine->kind)
+                        : "a GPU, and this machine has none; --memory says what one has");
+  if (!machine) return;
   const std::int64_t all = std::transform_reduce(ranks.begin(), ranks.end(), std::int64_t{0}, std::plus<>(),
                                                  [](const RankMemory& memory) { return memory.certain(); });
-  if (!memory_bytes && all > machine.bytes)
+  if (!memory_bytes && !wants_gpus(blueprint.config) && all > machine->bytes)
     console::line("note      together the {} ranks need {}: more than this machine has for all of them",
                   ranks.size(), format_bytes(all));
 }

@@ -14,8 +14,11 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -98,10 +101,14 @@ nlohmann::json as_json(const std::vector<RankMemory>& ranks, int world, std::opt
     for (const auto& [name, bytes] : memory.phases()) row["phases"][std::string(name) + "_bytes"] = bytes;
     row["peak_bytes"] = memory.peak();
     if (memory.offload.file_bytes() > 0) row["disk"] = disk_json(memory.offload, disk_rate);
-    if (limit) row["fits"] = memory.peak() <= *limit;
+    if (wants_gpus(blueprint.config)) {
+      row["gpu_peak_bytes"] = memory.on_gpu().peak();
+      row["main_memory_peak_bytes"] = memory.beside_gpu().peak();
+    }
+    if (limit) row["fits"] = fit(part_that_must_fit({memory}, blueprint.config), *limit);
     out["ranks"].push_back(row);
   }
-  if (!limit || fit(ranks, *limit)) return out;
+  if (!limit || fit(part_that_must_fit(ranks, blueprint.config), *limit)) return out;
   for (const FitAdvice& advice : advise(blueprint, world, *limit, staging.bytes))
     out["would_fit"].push_back({{"change", advice.change}, {"peak_bytes", advice.peak_bytes}});
   return out;
@@ -176,6 +183,11 @@ int plan_command(const PlanArguments& arguments) {
   console::write_line(as_table(ranks, "bytes per rank", [](const RankMemory& rank) { return rank.parts(); }));
   console::write_line(
       as_table(ranks, "needed at once", [](const RankMemory& rank) { return rank.phases(); }));
+  if (wants_gpus(blueprint.config))
+    console::write_line(as_table(ranks, "at the peak", [](const RankMemory& rank) {
+      return std::array<std::pair<std::string_view, std::int64_t>, 2>{
+          {{"GPU", rank.on_gpu().peak()}, {"main memory", rank.beside_gpu().peak()}}};
+    }));
   print_disk(ranks, arguments.disk_rate);
   console::line("  The process itself, with its code and libraries, comes on top.");
   print_mode(blueprint.config, chooses_mode(blueprint.config) && limit.has_value());
@@ -185,8 +197,9 @@ int plan_command(const PlanArguments& arguments) {
                   format_bytes((blueprint.config.checkpoint.keep + 1) * saved_step_bytes(ranks)));
   if (!staging.not_exact.empty()) console::line("  Staging is what it may be at most: {}", staging.not_exact);
   if (!limit) return 0;
-  print_verdict(ranks, *limit);
-  if (!fit(ranks, *limit)) print_advice(ranks, advise(blueprint, arguments.ranks, *limit, staging.bytes));
+  const std::vector<RankMemory> limited = part_that_must_fit(ranks, blueprint.config);
+  print_verdict(limited, *limit);
+  if (!fit(limited, *limit)) print_advice(ranks, advise(blueprint, arguments.ranks, *limit, staging.bytes));
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "comm/nodes.hpp"
 #include "comm/outcome.hpp"
 #include "comm/watchdog.hpp"
+#include "device/memory.hpp"
 #include "job/baseline.hpp"
 #include "job/commands/attempt.hpp"
 #include "job/commands/commands.hpp"
@@ -99,6 +100,8 @@ void print_notes(const JobContext& context) {
   if (context.device.kind == DeviceKind::kCuda || !context.device.lack.empty())
     console::line("device    {}", device_text(context.device));
   const int world = context.comm.size();
+  if (context.device.kind == DeviceKind::kCuda && world > 1 && !has_nccl())
+    console::line("note      this build has no NCCL: between GPUs all goes through main memory and MPI");
   for (const auto& notes :
        {launch_notes(world), job_notes(context.config(), context.blueprint.model.config, world)})
     for (const std::string& note : notes) console::line("note      {}", note);
@@ -125,22 +128,17 @@ struct Devices {
   Outcome refusal;
 };
 
-/// Collective over `comm`.
+/// Collective over `comm`. What the job computes with is allocated there from here on.
 Devices find_devices(const JobConfig& config, Communicator& comm) {
   Devices devices{find_nodes(comm), {}, {}};
-  const bool uses_gpus = find_job(config.job.kind).uses_gpus;
   const DeviceKind wanted = config.device.kind;
-  if (wanted == DeviceKind::kCpu || !has_cuda() || !has_nccl() || (wanted == DeviceKind::kAuto && !uses_gpus))
-    return devices;
+  if (wanted == DeviceKind::kCpu || !has_cuda() || !find_job(config.job.kind).uses_gpus) return devices;
   const std::vector<DeviceClaim> claims = exchange_claims(comm, devices.nodes);
-  devices.refusal = outcome_of([&] {
-    devices.choice = choose_devices(wanted, claims, devices.nodes);
-    if (devices.choice.kind == DeviceKind::kCuda && !uses_gpus)
-      fail(ExitCode::kBadConfig,
-           "device.kind is \"cuda\", but jobs of this kind run on the CPU: set device.kind = \"cpu\"");
-  });
-  if (devices.choice.kind == DeviceKind::kCuda && !devices.refusal.failed())
+  devices.refusal = outcome_of([&] { devices.choice = choose_devices(wanted, claims, devices.nodes); });
+  if (devices.choice.kind == DeviceKind::kCuda && !devices.refusal.failed()) {
     use_claimed_gpu(comm, claims[static_cast<std::size_t>(comm.rank())]);
+    compute_in(MemoryKind::kDevice);
+  }
   return devices;
 }
 
@@ -183,22 +181,26 @@ ExitCode run_job(const Attempt& attempt, const Devices& devices, MpiEnvironment&
       comm.set_deadline("setup", written.config.deadline.setup_seconds);
     }
     std::unique_ptr<Communicator> gpus;
-    if (devices.choice.kind == DeviceKind::kCuda)
-      gpus = connect_gpus(comm, written.config.deadline.setup_seconds);
+    if (devices.choice.kind == DeviceKind::kCuda) gpus = connect_gpus(comm);
     const MemorySample baseline = take_baseline(comm);
     fault_point("job.baseline", comm.rank());  // a place to look from outside
-    const std::vector<std::int64_t> limits = growth_limits(comm, written.config, devices.nodes, baseline);
+    const std::vector<std::int64_t> limits =
+        growth_limits(comm, written.config, devices.nodes, devices.choice, baseline);
     const std::optional<Blueprint> fitted =
         choose_mode(written.config, limits, devices.nodes, threads, directory, comm.rank() == 0);
     const Blueprint& blueprint = fitted ? *fitted : written;
     const ShardPlan plan = blueprint.shard_plan(comm.size());
-    JobContext context{blueprint,     plan,   comm,    directory,      baseline,
+    Communicator& links = gpus ? *gpus : comm;
+    JobContext context{blueprint,     plan,   comm,    links,          directory, baseline,
                        devices.nodes, limits, threads, devices.choice, signals};
     context.request = attempt.request.get();
-    context.gpus = gpus.get();
     log::debug("compute   threads: {}, usable cores: {}, ranks that share them: {}", threads, usable_cores(),
                mpi.sharing_ranks());
     print_notes(context);
+    if (devices.choice.kind == DeviceKind::kCuda && job.limit_device_memory) {
+      const auto rank = static_cast<std::size_t>(comm.rank());
+      job.limit_device_memory(left_for_libraries(context.memory_plan()[rank], limits[rank]));
+    }
     job.run(context);
     ending = context.ending;
     log::debug("done      after {:.1f} s; highest resident set {}, {} sent, {} received", watch.seconds(),

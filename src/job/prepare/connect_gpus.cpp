@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "comm/nccl/nccl_communicator.hpp"
+#include "comm/staged_communicator.hpp"
 #include "comm/wait.hpp"
 #include "device/memory.hpp"
 #include "device/stream.hpp"
@@ -26,7 +27,7 @@ class Idle final : public Pollable {
 };
 
 /// Every rank's number, as all GPUs have it.
-std::vector<std::int64_t> numbers_over_links(Communicator& gpus, const WaitLimit& limit) {
+std::vector<std::int64_t> numbers_over_links(Communicator& gpus) {
   const std::vector<std::int64_t> bytes(static_cast<std::size_t>(gpus.size()), sizeof(std::int64_t));
   std::vector<std::int64_t> numbers(bytes.size(), -1);
   const auto all = static_cast<std::int64_t>(numbers.size() * sizeof(std::int64_t));
@@ -38,17 +39,18 @@ std::vector<std::int64_t> numbers_over_links(Communicator& gpus, const WaitLimit
   gpus.all_gather(place, block.data(), bytes, stream.handle()).wait();
   stream.copy(numbers.data(), block.data(), all);
   Idle copied(stream);
-  wait_for(copied, limit, {"device_copy", 1, gpus.rank()});
+  wait_for(copied, gpus.limit(), {"device_copy", 1, gpus.rank()});
   return numbers;
 }
 
 }  // namespace
 
-std::unique_ptr<Communicator> connect_gpus(Communicator& comm, double limit_seconds) {
-  std::unique_ptr<Communicator> gpus = make_nccl_communicator(comm, {"setup", limit_seconds});
+std::unique_ptr<Communicator> connect_gpus(Communicator& comm) {
+  if (!has_nccl()) return std::make_unique<StagedCommunicator>(comm);
+  std::unique_ptr<Communicator> gpus = make_nccl_communicator(comm);
   std::vector<std::int64_t> expected(static_cast<std::size_t>(comm.size()));
   std::iota(expected.begin(), expected.end(), 0);
-  SLUICE_ASSERT(numbers_over_links(*gpus, {"setup", limit_seconds}) == expected,
+  SLUICE_ASSERT(numbers_over_links(*gpus) == expected,
                 "a message between the GPUs arrived at rank {} with other bytes than were sent", comm.rank());
   return gpus;
 }

@@ -2,7 +2,6 @@
 
 #include "base/byte_stream.hpp"
 #include "base/error.hpp"
-#include "comm/nccl/nccl_communicator.hpp"
 #include "comm/ranks_text.hpp"
 #include "comm/run_together.hpp"
 
@@ -141,12 +140,15 @@ DeviceChoice choose_devices(DeviceKind wanted, std::span<const DeviceClaim> clai
   return choice;
 }
 
+bool wants_gpus(const JobConfig& config) {
+  return config.device.kind == DeviceKind::kCuda && config.job.kind != JobKind::kExport;
+}
+
 void require_device_in_build(const DeviceSettings& settings) {
-  if (settings.kind == DeviceKind::kCuda && !(has_cuda() && has_nccl()))
+  if (settings.kind == DeviceKind::kCuda && !has_cuda())
     fail(
         ExitCode::kBadConfig,
-        "device.kind is \"cuda\", but this build has {}: configure it with -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON",
-        has_cuda() ? "no NCCL" : "no CUDA");
+        "device.kind is \"cuda\", but this build has no CUDA: configure it with -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON");
 }
 
 std::vector<DeviceClaim> exchange_claims(Communicator& comm, std::span<const int> nodes) {
@@ -161,10 +163,9 @@ void use_claimed_gpu(Communicator& comm, const DeviceClaim& claim) {
 }
 
 std::string device_text(const DeviceChoice& choice) {
+  if (choice.kind == DeviceKind::kCuda && choice.gpus.size() == 1) return choice.gpus.front().name;
   if (choice.kind == DeviceKind::kCuda)
-    return choice.gpus.size() == 1
-               ? choice.gpus.front().name
-               : fmt::format("{} of {}, one a rank", choice.gpus.size(), choice.gpus.front().name);
+    return fmt::format("{} of {}, one a rank", choice.gpus.size(), choice.gpus.front().name);
   return choice.lack.empty() ? "CPU" : fmt::format("CPU, as no GPU can be used: {}", choice.lack);
 }
 

@@ -3,6 +3,7 @@
 #include "checkpoint/saved_weights.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
+#include "device/memory.hpp"
 
 #include <numeric>
 #include <string>
@@ -38,6 +39,7 @@ LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, st
           .options = {.arena = config.model.dtype,
                       .chunk_bytes = config.load.chunk_bytes,
                       .readers = assign_readers(config.load.readers, nodes),
+                      .on_device = compute_memory() == MemoryKind::kDevice,
                       .discard = config.load.sink == LoadSink::kDiscard}};
 }
 

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "comm/ranks_text.hpp"
+#include "device/memory.hpp"
 #include "job/prepare/process_limits.hpp"
 
 #include <algorithm>
@@ -11,20 +12,38 @@
 
 namespace sluice {
 
-MachineMemory memory_of_this_machine(const LoadSettings& load) {
-  if (!load.unified_memory) return {available_memory_bytes(MemoryPool::kReclaimable), "available", ""};
+MachineMemory memory_of_this_machine(bool is_shared) {
+  if (!is_shared) return {available_memory_bytes(MemoryPool::kReclaimable), "available", ""};
   return {available_memory_bytes(MemoryPool::kUnified), "free",
-          "; load.unified_memory counts the page cache as used: sysctl vm.drop_caches=1 empties it"};
+          "; where CPU and GPU share one memory (load.unified_memory) the page cache counts as used: sysctl "
+          "vm.drop_caches=1 empties it"};
+}
+
+bool has_memory_of_gpu(const DeviceChoice& device) {
+  return device.kind == DeviceKind::kCuda && !device.gpus.front().is_integrated;
+}
+
+bool shares_memory(const JobConfig& config, const DeviceChoice& device) {
+  return config.load.unified_memory ||
+         (device.kind == DeviceKind::kCuda && device.gpus.front().is_integrated);
 }
 
 std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& config,
-                                        std::span<const int> nodes, const MemorySample& baseline) {
+                                        std::span<const int> nodes, const DeviceChoice& device,
+                                        const MemorySample& baseline) {
   const auto rank = static_cast<std::size_t>(comm.rank());
   std::vector<std::int64_t> limits(nodes.size(), 0);
+  if (has_memory_of_gpu(device)) {
+    limits[rank] = available_device_bytes();
+    if (config.memory.limit_bytes > 0) limits[rank] = std::min(limits[rank], config.memory.limit_bytes);
+    comm.all_reduce_max(std::span(limits));
+    return limits;
+  }
   if (config.memory.limit_bytes > 0)
     limits[rank] = config.memory.limit_bytes - baseline.anonymous_bytes - baseline.shared_bytes;
   else
-    limits[rank] = memory_of_this_machine(config.load).bytes / std::ranges::count(nodes, nodes[rank]);
+    limits[rank] =
+        memory_of_this_machine(shares_memory(config, device)).bytes / std::ranges::count(nodes, nodes[rank]);
   limits[rank] = std::max<std::int64_t>(std::min(limits[rank], left_of_limits(process_limits())), 0);
   comm.all_reduce_max(std::span(limits));
   return limits;
@@ -41,6 +60,11 @@ std::optional<std::int64_t> told_growth_limit(const JobConfig& config,
   return planned_growth_limit(config.memory.limit_bytes);
 }
 
+std::vector<RankMemory> part_that_must_fit(std::vector<RankMemory> ranks, const JobConfig& config) {
+  if (wants_gpus(config)) std::ranges::transform(ranks, ranks.begin(), &RankMemory::on_gpu);
+  return ranks;
+}
+
 void require_growth_limits(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank].certain() > growth_limits[rank])
@@ -50,6 +74,23 @@ void require_growth_limits(std::span<const RankMemory> ranks, std::span<const st
           "little. See sluice plan for what takes the memory",
           rank, format_bytes(ranks[rank].certain()), format_bytes(growth_limits[rank]),
           format_bytes(ranks[rank].certain() - growth_limits[rank]));
+}
+
+void require_memory_of_gpu(std::span<const RankMemory> ranks, int rank) {
+  const std::int64_t needed = ranks[static_cast<std::size_t>(rank)].on_gpu().certain();
+  const std::int64_t available = available_device_bytes();
+  if (needed > available)
+    fail(
+        ExitCode::kTooLittle,
+        "the GPU of rank {} must hold {} at the peak, and has {} left: {} too little. Use more ranks with a GPU each, or "
+        "see sluice plan for what takes the memory",
+        rank, format_bytes(needed), format_bytes(available), format_bytes(needed - available));
+}
+
+std::int64_t left_for_libraries(const RankMemory& rank, std::int64_t growth_limit) {
+  const std::int64_t own =
+      rank.weights + rank.gradients + rank.optimizer + rank.gather_buffers + rank.gradient_buffer;
+  return std::max<std::int64_t>(growth_limit - own, 0);
 }
 
 void require_memory(std::span<const RankMemory> ranks, std::span<const int> nodes, int node,

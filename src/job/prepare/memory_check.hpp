@@ -4,6 +4,7 @@
 #include "base/memory.hpp"
 #include "comm/communicator.hpp"
 #include "config/job_config.hpp"
+#include "job/prepare/device_choice.hpp"
 #include "plan/memory_plan.hpp"
 
 #include <cstdint>
@@ -21,13 +22,19 @@ struct MachineMemory {
   std::string hint;  ///< what may help besides, or ""
 };
 
-/// What this machine has left. Unified memory counts the page cache as used.
-[[nodiscard]] MachineMemory memory_of_this_machine(const LoadSettings& load);
+/// What this machine has left. Memory that CPU and GPU share counts the page cache as used.
+[[nodiscard]] MachineMemory memory_of_this_machine(bool is_shared);
+
+/// Whether a rank's weights and what it computes lie in a GPU's memory, which is not the machine's.
+[[nodiscard]] bool has_memory_of_gpu(const DeviceChoice& device);
+/// Whether the machine's memory is the GPU's too.
+[[nodiscard]] bool shares_memory(const JobConfig& config, const DeviceChoice& device);
 
 /// Bytes that each rank may hold above its `baseline`: of memory.limit, or else an equal part of what its node has
-/// left now. `nodes`: the node of each rank. The same on every rank. Collective over `comm`.
+/// left now. On a GPU with memory of its own: of that, what is left. `nodes`: the node of each rank. The same on every rank.
+/// Collective over `comm`.
 [[nodiscard]] std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& config,
-                                                      std::span<const int> nodes,
+                                                      std::span<const int> nodes, const DeviceChoice& device,
                                                       const MemorySample& baseline);
 
 /// Of a process that has not begun: what is left of `memory_limit` bytes for it to grow by. What a process takes
@@ -39,8 +46,18 @@ struct MachineMemory {
 [[nodiscard]] std::optional<std::int64_t> told_growth_limit(const JobConfig& config,
                                                             std::optional<std::int64_t> memory_bytes);
 
+/// What has to fit the memory that a command is told ranks have: with wants_gpus() that of their GPUs.
+[[nodiscard]] std::vector<RankMemory> part_that_must_fit(std::vector<RankMemory> ranks,
+                                                         const JobConfig& config);
+
 /// Error(kTooLittle) if a rank will for certain grow by more than its limit; each has an entry for every rank.
 void require_growth_limits(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits);
+
+/// Error(kTooLittle) if `rank` will for certain hold more than its GPU has left, which has memory of its own.
+void require_memory_of_gpu(std::span<const RankMemory> ranks, int rank);
+
+/// Of a rank that may grow by `growth_limit` on its GPU: what libraries that compute may take there beside what it allocates itself.
+[[nodiscard]] std::int64_t left_for_libraries(const RankMemory& rank, std::int64_t growth_limit);
 
 /// Error(kTooLittle) if the ranks on `node` will for certain hold more than the machine has. `ranks` has an
 /// entry for each of `nodes`, which number the machine of each rank.

@@ -96,6 +96,8 @@ double product_rate(DType dtype) {
 void with_plain_errors(const std::function<void()>& action) {
   try {
     action();
+  } catch (const c10::OutOfMemoryError& e) {
+    fail(ExitCode::kTooLittle, "LibTorch: {}", e.what_without_backtrace());
   } catch (const c10::Error& e) {
     fail(ExitCode::kInternal, "LibTorch: {}", e.what_without_backtrace());
   }

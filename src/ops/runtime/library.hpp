@@ -31,8 +31,8 @@ void start_library(int threads);
 /// compete for the same cores, and matmuls take several times as long.
 [[nodiscard]] bool blas_has_own_threads();
 
-/// Runs `action`. An error of LibTorch's own becomes Error(kInternal) with what happened, without the
-/// backtrace through LibTorch's code; others pass.
+/// Runs `action`. An error of LibTorch's own becomes Error(kInternal), or Error(kTooLittle) where memory is lacking, with what
+/// happened, without the backtrace through LibTorch's code; others pass.
 void with_plain_errors(const std::function<void()>& action);
 
 }  // namespace sluice::ops
