@@ -30,7 +30,7 @@ std::string cuda_version_text() { return "no CUDA"; }
 /// All share the one stream there is.
 DeviceStream::DeviceStream() : handle_(nullptr), event_(nullptr) {}
 
-DeviceStream::~DeviceStream() { handle_ = nullptr; }  // the one stream stays
+DeviceStream::~DeviceStream() { handle_ = event_ = nullptr; }  // the one stream stays
 
 void DeviceStream::follow_compute() {}
 

@@ -30,16 +30,15 @@ const bool kIsUsed = [] {
 }  // namespace
 
 void queue(std::function<void()> work) {
-  auto kept = std::make_unique<std::function<void()>>(std::move(work));
+  auto* const kept = new std::function<void()>(std::move(work));
   check(cudaLaunchHostFunc(
             nullptr,
             [](void* data) {
               const std::unique_ptr<std::function<void()>> queued(static_cast<std::function<void()>*>(data));
               (*queued)();
             },
-            kept.get()),
+            kept),
         "cudaLaunchHostFunc");
-  static_cast<void>(kept.release());
 }
 
 void finish() {
