@@ -1,7 +1,6 @@
 #include "base/random.hpp"
 
 #include "base/digest.hpp"
-#include "base/random_bits.hpp"
 
 #include <cmath>
 #include <numbers>

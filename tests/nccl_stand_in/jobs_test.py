@@ -79,6 +79,12 @@ class Devices(StandInTest):
         result = self.run_with(self.job(), 3, SLUICE_STAND_IN_GPUS="H100,H200,H100")
         self.expect_one_message(result, 71, "H100 (compute capability 9.0) (ranks 0, 2), H200 (compute capability 9.0) (rank 1)")
 
+    def test_a_kind_that_runs_on_the_cpu_says_so(self):
+        job = self.job("cuda")
+        self.expect_one_message(self.run_with(job, 2, "job.kind=export", f"export.path={self.directory}/out"), 78, "device.kind")
+
+
+class Builds(StandInTest):
     def test_a_program_without_cuda_among_others_is_told_apart(self):
         job = self.job("auto")
         job.write_text(job.read_text().replace("evaluate", "load"))
@@ -86,10 +92,6 @@ class Devices(StandInTest):
         result = mpirun(2, *program.per_rank([SLUICE, "run", job], [other, "run", job]))
         self.expect(result, 70, "CUDA", "no CUDA", "no NCCL")
         self.expect_prompt(result)
-
-    def test_a_kind_that_runs_on_the_cpu_says_so(self):
-        job = self.job("cuda")
-        self.expect_one_message(self.run_with(job, 2, "job.kind=export", f"export.path={self.directory}/out"), 78, "device.kind")
 
 
 class Failures(StandInTest):

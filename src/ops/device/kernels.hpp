@@ -2,7 +2,7 @@
 // same functions run as plain loops where they are tested. Internal to src/ops/device.
 #pragma once
 
-#include "base/random_bits.hpp"
+#include "base/random.hpp"
 #include "ops/arithmetic/element.hpp"
 #include "ops/arithmetic/moments.hpp"
 #include "ops/buffers/adafactor.hpp"
