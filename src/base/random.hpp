@@ -22,7 +22,9 @@ constexpr std::uint64_t random_bits(std::uint64_t key, std::uint64_t index) {
 }
 
 /// In (0, 1), both excluded: logarithms are finite.
-constexpr float unit_number(std::uint64_t bits) { return (static_cast<float>(bits >> 40) + 0.5F) * 0x1p-24F; }
+constexpr float open_unit_number(std::uint64_t bits) {
+  return (static_cast<float>(bits >> 40) + 0.5F) * 0x1p-24F;
+}
 
 /// Names an independent stream; made from a seed and, say, a tensor's name.
 class RandomStream {

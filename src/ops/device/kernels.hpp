@@ -55,7 +55,7 @@ struct DropElement {
   float rate, scale;
 
   SLUICE_ELEMENT void operator()(std::int64_t i) const {
-    const float drawn = unit_number(random_bits(key, static_cast<std::uint64_t>(first + i)));
+    const float drawn = open_unit_number(random_bits(key, static_cast<std::uint64_t>(first + i)));
     put_number(drawn < rate ? 0.0F : number(x[i]) * scale, out + i);
   }
 };
