@@ -125,7 +125,7 @@ compile_cuda_for_arm() {
   done
   for source in "${kernels[@]}"; do
     nvcc -std=c++20 -ccbin aarch64-linux-gnu-g++ -gencode arch=compute_121,code=sm_121 --expt-relaxed-constexpr -Isrc -isystem "$CUDA_HOME/include" \
-      -isystem "$torch" -isystem "$torch/torch/csrc/api/include" -c "$source" -o "build/arm/$(basename "$source").o" || return 1
+      -isystem "$CUDA_HOME/include/cccl" -isystem "$torch" -isystem "$torch/torch/csrc/api/include" -c "$source" -o "build/arm/$(basename "$source").o" || return 1
   done
   echo "${#kernels[@]} files of kernels and 3 others"
 }

@@ -1,7 +1,6 @@
 #include "base/random.hpp"
 
 #include "base/digest.hpp"
-#include "base/random_bits.hpp"
 
 #include <cmath>
 #include <numbers>
@@ -11,7 +10,7 @@ namespace sluice {
 namespace {
 
 std::pair<float, float> normal_pair(std::uint64_t bits) {
-  const float u = unit_number(bits);
+  const float u = open_unit_number(bits);
   const float angle =
       static_cast<float>((bits >> 16) & 0xffffff) * (0x1p-24f * 2 * std::numbers::pi_v<float>);
   const float radius = std::sqrt(-2 * std::log(u));
@@ -26,7 +25,8 @@ RandomStream::RandomStream(std::uint64_t seed, std::string_view name)
 std::uint64_t RandomStream::bits(std::uint64_t index) const { return random_bits(key_, index); }
 
 void RandomStream::uniform(std::int64_t begin, std::int64_t count, float* out) const {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = unit_number(bits(static_cast<std::uint64_t>(begin + i)));
+  for (std::int64_t i = 0; i < count; ++i)
+    out[i] = open_unit_number(bits(static_cast<std::uint64_t>(begin + i)));
 }
 
 void RandomStream::normal(std::int64_t begin, std::int64_t count, float standard_deviation,

@@ -79,14 +79,6 @@ class Devices(StandInTest):
         result = self.run_with(self.job(), 3, SLUICE_STAND_IN_GPUS="H100,H200,H100")
         self.expect_one_message(result, 71, "H100 (compute capability 9.0) (ranks 0, 2), H200 (compute capability 9.0) (rank 1)")
 
-    def test_a_program_without_cuda_among_others_is_told_apart(self):
-        job = self.job("auto")
-        job.write_text(job.read_text().replace("evaluate", "load"))
-        other = pathlib.Path(SLUICE).parents[1] / "sluice"
-        result = mpirun(2, *program.per_rank([SLUICE, "run", job], [other, "run", job]))
-        self.expect(result, 70, "CUDA", "no CUDA", "no NCCL")
-        self.expect_prompt(result)
-
     def test_a_load_fills_the_memory_of_the_gpus(self):
         result = self.run_with(self.job("cuda"), 2, "job.kind=load", "load.verify=true", SLUICE_STAND_IN_DELAY_US="50")
         self.expect(result, 0, "device    2 of Stand-in GPU, one a rank", "verified")
@@ -95,6 +87,16 @@ class Devices(StandInTest):
         job = self.job("cuda")
         result = self.run_with(job, 2, "job.kind=export", f"export.path={self.directory}/out", SLUICE_STAND_IN_GPUS="no driver")
         self.expect(result, 0, "export")
+
+
+class Builds(StandInTest):
+    def test_a_program_without_cuda_among_others_is_told_apart(self):
+        job = self.job("auto")
+        job.write_text(job.read_text().replace("evaluate", "load"))
+        other = pathlib.Path(SLUICE).parents[1] / "sluice"
+        result = mpirun(2, *program.per_rank([SLUICE, "run", job], [other, "run", job]))
+        self.expect(result, 70, "CUDA", "no CUDA", "no NCCL")
+        self.expect_prompt(result)
 
 
 class Failures(StandInTest):

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/optimizer_mode.hpp"
-#include "base/random_bits.hpp"
+#include "base/random.hpp"
 #include "ops/arithmetic/element.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // same functions run as plain loops where they are tested. Internal to src/ops/device.
 #pragma once
 
-#include "base/random_bits.hpp"
+#include "base/random.hpp"
 #include "ops/arithmetic/element.hpp"
 #include "ops/arithmetic/moments.hpp"
 #include "ops/buffers/adafactor.hpp"
@@ -55,7 +55,7 @@ struct DropElement {
   float rate, scale;
 
   SLUICE_ELEMENT void operator()(std::int64_t i) const {
-    const float drawn = unit_number(random_bits(key, static_cast<std::uint64_t>(first + i)));
+    const float drawn = open_unit_number(random_bits(key, static_cast<std::uint64_t>(first + i)));
     put_number(drawn < rate ? 0.0F : number(x[i]) * scale, out + i);
   }
 };
