@@ -7,7 +7,7 @@
 #include "plan/answer_memory.hpp"
 #include "plan/gradient_memory.hpp"
 #include "plan/offload.hpp"
-#include "plan/optimizer_layout.hpp"
+#include "plan/optimizer_bytes.hpp"
 
 namespace sluice {
 namespace {
@@ -61,24 +61,23 @@ std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequen
          (rank == 0 ? work.packing_bytes : 0);
 }
 
-/// What saving takes besides what is saved: a block, and beside training the largest unit. What lies on a disk is saved before
-/// training goes on.
-std::int64_t save_buffers(const ShardPlan& plan, const OptimizerLayout& optimizer, int rank,
+/// What saving takes besides what is saved: blocks, and the largest unit, which may change before it is written.
+std::int64_t save_buffers(const ShardPlan& plan, std::span<const std::int64_t> state_bytes, int rank,
                           const Workload& work) {
   std::int64_t largest = 0;
-  for (int unit = 0; unit < optimizer.units() && !work.offload_above; ++unit) {
+  for (int unit = 0; unit < static_cast<int>(state_bytes.size()); ++unit) {
     if (!plan.is_trained(unit)) continue;
-    largest = std::max<std::int64_t>(
-        largest, plan.owned(unit, rank).count() * size_of(work.dtype) + optimizer.unit_bytes(unit).count());
+    largest = std::max<std::int64_t>(largest, plan.owned(unit, rank).count() * size_of(work.dtype) +
+                                                  state_bytes[static_cast<std::size_t>(unit)]);
   }
   return work.save_staging_bytes > 0 ? work.save_staging_bytes + largest : 0;
 }
 
 /// Puts on a disk what is too much, if there is one.
-void offload(const ShardPlan& plan, const OptimizerLayout* optimizer, int rank, const Workload& work,
+void offload(const ShardPlan& plan, std::span<const std::int64_t> state_bytes, int rank, const Workload& work,
              RankMemory& memory) {
   if (!work.offload_above || !work.keeps_weights) return;
-  memory.offload = plan_offload(plan, optimizer, rank, work, memory.peak() - *work.offload_above);
+  memory.offload = plan_offload(plan, state_bytes, rank, work, memory.peak() - *work.offload_above);
   memory.weights -= memory.offload.weight_bytes;
   memory.optimizer -= memory.offload.state_bytes;
   if (work.computes) memory.offload_buffers = memory.offload.buffer_bytes;
@@ -119,6 +118,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
       finishes_experts_in_turn(plan.dims(), work.batch_sequences, work.micro_batch_sequences);
   const TrainedParts trained =
       trained_parts(manifest, work.trains ? stages.lowest_trained_layer(plan) : -1, work.drops_inputs);
+  const OptimizerBytes optimizer(manifest, plan, work.optimizer, work.dtype);
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < plan.world(); ++rank) {
     RankMemory& memory = ranks.emplace_back();
@@ -126,7 +126,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     if (work.keeps_weights) memory.weights = elements * size;
     memory.staging = staging_bytes[static_cast<std::size_t>(rank)];
     if (!work.computes) {
-      offload(plan, nullptr, rank, work, memory);
+      offload(plan, {}, rank, work, memory);
       continue;
     }
     const TokenLoad load = token_load(plan.dims(), work, rank);
@@ -143,16 +143,16 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
         (stages.neighbouring_dense_elements(plan, rank) + stages.expert_elements(plan, rank)) * size;
     memory.runtime = runtime_bytes(memory.activations);
     if (!work.trains) {
-      offload(plan, nullptr, rank, work, memory);
+      offload(plan, {}, rank, work, memory);
       continue;
     }
     memory.gradients = plan_gradients(plan, stages, rank, work.optimizer.gradients, experts_in_turn).all();
-    const OptimizerLayout optimizer(manifest, plan, rank, work.optimizer, work.dtype);
-    memory.optimizer = optimizer.bytes();
-    memory.saved = plan.trained_elements(rank) * size + optimizer.bytes();
+    const std::vector<std::int64_t> state_bytes = optimizer.of_units(rank);
+    memory.optimizer = sum(state_bytes);
+    memory.saved = plan.trained_elements(rank) * size + memory.optimizer;
     memory.gradient_buffer = stages.gradient_elements(plan, rank) * size_of(DType::kFloat32);
-    memory.save_buffers = save_buffers(plan, optimizer, rank, work);
-    offload(plan, &optimizer, rank, work, memory);
+    memory.save_buffers = save_buffers(plan, state_bytes, rank, work);
+    offload(plan, state_bytes, rank, work, memory);
   }
   return ranks;
 }

@@ -25,7 +25,7 @@ namespace sluice {
 struct RankMemory {
   std::int64_t weights = 0;    ///< the arena
   std::int64_t gradients = 0;  ///< shards until the update, or sums of a stage (GradientMemory)
-  std::int64_t optimizer = 0;  ///< OptimizerLayout: what weights lack of their master, and moments
+  std::int64_t optimizer = 0;  ///< OptimizerBytes: what weights lack of their master, and moments
   std::int64_t gather_buffers =
       0;  ///< units of which it owns a shard: of a stage, and the next one's dense part
   std::int64_t gradient_buffer = 0;  ///< float32: a stage, and the one before if that has no experts

@@ -14,15 +14,15 @@ struct ExpertsBytes {
   bool is_trained = false;
 };
 
-std::vector<ExpertsBytes> experts_of(const ShardPlan& shards, const OptimizerLayout* optimizer, int rank,
-                                     DType dtype) {
+std::vector<ExpertsBytes> experts_of(const ShardPlan& shards, std::span<const std::int64_t> state_bytes,
+                                     int rank, DType dtype) {
   std::vector<ExpertsBytes> all;
   for (int unit = 0; unit < static_cast<int>(shards.layouts().units.size()); ++unit) {
     const std::int64_t elements = shards.owned(unit, rank).count();
     if (!shards.has_experts(unit) || elements == 0) continue;
     all.push_back({.unit = unit,
                    .weights = round_up(elements, shards.alignment()) * size_of(dtype),
-                   .state = optimizer == nullptr ? 0 : optimizer->unit_bytes(unit).count(),
+                   .state = state_bytes.empty() ? 0 : state_bytes[static_cast<std::size_t>(unit)],
                    .is_trained = shards.is_trained(unit)});
   }
   return all;
@@ -65,12 +65,12 @@ OffloadPlan make_plan(const std::vector<ExpertsBytes>& experts, std::size_t unit
 
 }  // namespace
 
-OffloadPlan plan_offload(const ShardPlan& shards, const OptimizerLayout* optimizer, int rank,
+OffloadPlan plan_offload(const ShardPlan& shards, std::span<const std::int64_t> state_bytes, int rank,
                          const Workload& work, std::int64_t excess) {
   if (excess <= 0) return {};
-  const std::vector<ExpertsBytes> experts = experts_of(shards, optimizer, rank, work.dtype);
+  const std::vector<ExpertsBytes> experts = experts_of(shards, state_bytes, rank, work.dtype);
   const std::size_t units = shards.layouts().units.size(), all = experts.size();
-  const std::size_t most_states = optimizer == nullptr ? 0 : all;
+  const std::size_t most_states = state_bytes.empty() ? 0 : all;
   OffloadPlan plan;
   const auto is_enough = [&](std::size_t states, std::size_t weights) {
     plan = make_plan(experts, units, states, weights, work);

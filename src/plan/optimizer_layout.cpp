@@ -23,7 +23,7 @@ OptimizerLayout::OptimizerLayout(const ParameterManifest& manifest, const ShardP
     std::vector<MatrixState>& matrices = units_.emplace_back();
     for (const Placement& placement : layouts[static_cast<std::size_t>(unit)].placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
-      if (tensor.kind != TensorKind::kParameter || tensor.frozen) continue;
+      if (!has_state(tensor)) continue;
       states[static_cast<std::size_t>(placement.tensor)] = describe_state(mode, weights, tensor);
       add_matrices(tensor, placement, plan, unit, rank, matrices);
     }
@@ -69,7 +69,7 @@ void OptimizerLayout::place_state(MatrixState& matrix, const std::vector<StatePa
     if (bytes == 0) continue;
     matrix.offsets[static_cast<std::size_t>(part.array)] = end;
     array_bytes_[static_cast<std::size_t>(part.array)] += bytes;
-    end += round_up(bytes, kAlignment);
+    end += round_up(bytes, kStateAlignment);
   }
 }
 

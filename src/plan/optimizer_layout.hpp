@@ -54,8 +54,8 @@ class OptimizerLayout {
     return array_bytes_[static_cast<std::size_t>(array)];
   }
 
-  static constexpr std::int64_t kAlignment = 64;        ///< of every array, in bytes
-  static constexpr std::int64_t kPageAlignment = 4096;  ///< of every unit, where it may go to a disk
+  static constexpr std::int64_t kPageAlignment =
+      4096;  ///< of every unit, in bytes, where it may go to a disk
 
  private:
   void add_matrices(const TensorInfo& tensor, const Placement& placement, const ShardPlan& plan, int unit,

@@ -83,4 +83,11 @@ std::int64_t part_count(const StatePart& part, const MatrixShape& matrix, std::i
   return 0;
 }
 
+std::int64_t state_bytes(std::span<const StatePart> parts, const MatrixShape& matrix, std::int64_t elements) {
+  std::int64_t bytes = 0;
+  for (const StatePart& part : parts)
+    bytes += round_up(part_count(part, matrix, elements) * size_of(part.dtype), kStateAlignment);
+  return bytes;
+}
+
 }  // namespace sluice

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +43,11 @@ struct MatrixShape {
 /// Of fused experts that of one of them. Tensors of which each slice is one row (a convolution's) are vectors.
 [[nodiscard]] MatrixShape matrix_shape(const TensorInfo& tensor);
 
+/// Whether an optimizer changes a tensor.
+[[nodiscard]] inline bool has_state(const TensorInfo& tensor) {
+  return tensor.kind == TensorKind::kParameter && !tensor.frozen;
+}
+
 /// How one tensor's state is kept.
 struct TensorState {
   MasterFormat master = MasterFormat::kFloat32;
@@ -57,5 +63,11 @@ struct TensorState {
 /// rows. None for no elements.
 [[nodiscard]] std::int64_t part_count(const StatePart& part, const MatrixShape& matrix,
                                       std::int64_t elements);
+
+/// Where each array of a matrix begins in memory, in bytes.
+inline constexpr std::int64_t kStateAlignment = 64;
+/// All parts for `elements` of a matrix, each in whole multiples of kStateAlignment.
+[[nodiscard]] std::int64_t state_bytes(std::span<const StatePart> parts, const MatrixShape& matrix,
+                                       std::int64_t elements);
 
 }  // namespace sluice

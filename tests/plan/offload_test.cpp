@@ -2,10 +2,13 @@
 
 #include "base/bytes.hpp"
 #include "model/small_model.hpp"
+#include "plan/optimizer_bytes.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -17,7 +20,8 @@ struct Job {
   explicit Job(OptimizerMode mode) : work{.dtype = DType::kBFloat16, .optimizer = mode} {}
 
   [[nodiscard]] OffloadPlan plan(std::int64_t excess) const {
-    return plan_offload(shards, work.trains ? &state : nullptr, 0, work, excess);
+    return plan_offload(shards, work.trains ? state.of_units(0) : std::vector<std::int64_t>{}, 0, work,
+                        excess);
   }
   static std::int64_t count(const OffloadPlan& plan, bool OffloadedUnit::*part) {
     return std::ranges::count_if(plan.units, [&](const OffloadedUnit& unit) { return unit.*part; });
@@ -29,7 +33,7 @@ struct Job {
                                         {"num_experts", 8}}};
   Workload work;
   ShardPlan shards{model.layouts, {.world = 2, .expert_parallel = 2}, ShardAlignment::kPages};
-  OptimizerLayout state{model.description.manifest, shards, 0, work.optimizer, work.dtype};
+  OptimizerBytes state{model.description.manifest, shards, work.optimizer, work.dtype};
 };
 
 const OptimizerMode kAdamW{.gradients = GradientMode::kRelease};

@@ -2,12 +2,14 @@
 
 #include "model/small_model.hpp"
 #include "plan/gradient_memory.hpp"
+#include "plan/optimizer_bytes.hpp"
 #include "plan/optimizer_fit.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -36,6 +38,29 @@ TEST(OptimizerLayout, covers_every_parameter_once_on_any_number_of_ranks) {
       for (const int tensor : manifest.stored_tensors())
         EXPECT_EQ(elements[tensor], manifest[tensor].element_count()) << manifest[tensor].name;
     }
+}
+
+TEST(OptimizerBytes, are_those_of_the_layout_on_every_rank) {
+  for (const auto& changes : {nlohmann::json::object(), test::hybrid_changes()}) {
+    const test::SmallModel model(changes);
+    const UnitLayouts layouts = layouts_of(model);
+    const ParameterManifest& manifest = model.description.manifest;
+    for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdafactor})
+      for (const OptimizerMode& mode : fitting_modes({.kind = kind}, DType::kBFloat16))
+        for (const int world : {1, 3, 4, 50})
+          for (const int expert_parallel : {1, world})
+            for (const ShardAlignment alignment : {ShardAlignment::kLines, ShardAlignment::kPages}) {
+              const ShardPlan plan(layouts, {.world = world, .expert_parallel = expert_parallel}, alignment);
+              const OptimizerBytes bytes(manifest, plan, mode, DType::kBFloat16);
+              for (int rank = 0; rank < world; ++rank) {
+                const OptimizerLayout layout(manifest, plan, rank, mode, DType::kBFloat16);
+                std::vector<std::int64_t> expected;
+                for (int unit = 0; unit < layout.units(); ++unit)
+                  expected.push_back(layout.unit_bytes(unit).count());
+                EXPECT_EQ(bytes.of_units(rank), expected) << rank << " of " << world;
+              }
+            }
+  }
 }
 
 TEST(OptimizerLayout, cuts_matrices_between_blocks_of_8_bit_state) {

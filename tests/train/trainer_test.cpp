@@ -4,6 +4,7 @@
 #include "data/share_of.hpp"
 #include "model/small_model.hpp"
 #include "plan/offload.hpp"
+#include "plan/optimizer_bytes.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
 #include "support/temporary_directory.hpp"
@@ -102,10 +103,10 @@ class Training {
   std::unique_ptr<OffloadedUnits> offload(const ParameterManifest& manifest,
                                           const std::filesystem::path& directory) {
     if (directory.empty()) return nullptr;
-    const OptimizerLayout state(manifest, plan_, comm_.rank(), job_.optimizer.mode, DType::kFloat32);
+    const OptimizerBytes state(manifest, plan_, job_.optimizer.mode, DType::kFloat32);
     const Workload work{.dtype = DType::kFloat32, .optimizer = job_.optimizer.mode};
-    const OffloadPlan plan =
-        plan_offload(plan_, &state, comm_.rank(), work, std::numeric_limits<std::int64_t>::max());
+    const OffloadPlan plan = plan_offload(plan_, state.of_units(comm_.rank()), comm_.rank(), work,
+                                          std::numeric_limits<std::int64_t>::max());
     return std::make_unique<OffloadedUnits>(weights_, plan, directory, /*limit_seconds=*/60);
   }
 

@@ -1,0 +1,54 @@
+#include "plan/optimizer_bytes.hpp"
+
+#include "base/round.hpp"
+#include "plan/optimizer_layout.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+OptimizerBytes::OptimizerBytes(const ParameterManifest& manifest, const ShardPlan& plan,
+                               const OptimizerMode& mode, DType weights)
+    : plan_(plan) {
+  for (const FlatLayout& layout : plan.layouts().units) {
+    std::vector<Matrices>& unit = units_.emplace_back();
+    for (const Placement& placement : layout.placements()) {
+      const TensorInfo& tensor = manifest[placement.tensor];
+      if (!has_state(tensor)) continue;
+      Matrices matrices{placement, matrix_shape(tensor), describe_state(mode, weights, tensor).parts};
+      matrices.whole_bytes = state_bytes(matrices.parts, matrices.shape, placement.block_elements);
+      unit.push_back(std::move(matrices));
+    }
+  }
+}
+
+std::vector<std::int64_t> OptimizerBytes::of_units(int rank) const {
+  std::vector<std::int64_t> bytes(units_.size());
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    const Range owned = plan_.owned(static_cast<int>(unit), rank);
+    if (owned.count() == 0) continue;
+    for (const Matrices& matrices : units_[unit]) bytes[unit] += owned_bytes(matrices, owned);
+    if (plan_.has_pages()) bytes[unit] = round_up(bytes[unit], OptimizerLayout::kPageAlignment);
+  }
+  return bytes;
+}
+
+/// Of consecutive matrices only the first and the last can be owned in part.
+std::int64_t OptimizerBytes::owned_bytes(const Matrices& matrices, Range owned) {
+  const Placement& placement = matrices.placement;
+  const std::int64_t begin = owned.begin - placement.offset, end = owned.end - placement.offset;
+  const std::int64_t stride = std::max(placement.block_stride, placement.block_elements);
+  if (end <= 0 || begin >= placement.blocks * stride) return 0;
+  const std::int64_t first = std::max<std::int64_t>(begin, 0) / stride;
+  const std::int64_t last = std::min(placement.blocks, divide_up(end, stride)) - 1;
+  const auto part = [&](std::int64_t block) {
+    const std::int64_t from = std::max(begin - block * stride, std::int64_t{0});
+    const std::int64_t to = std::min(end - block * stride, placement.block_elements);
+    if (to - from == placement.block_elements) return matrices.whole_bytes;
+    return to <= from ? 0 : state_bytes(matrices.parts, matrices.shape, to - from);
+  };
+  if (first == last) return part(first);
+  return part(first) + (last - first - 1) * matrices.whole_bytes + part(last);
+}
+
+}  // namespace sluice

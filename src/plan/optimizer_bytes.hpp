@@ -1,0 +1,37 @@
+// How much the optimizer's state takes on any of many ranks. Pure arithmetic over manifest and shard plan.
+#pragma once
+
+#include "plan/optimizer_state.hpp"
+#include "shard/shard_plan.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+/// What OptimizerLayout comes to, without a list of each rank's matrices.
+class OptimizerBytes {
+ public:
+  /// `manifest` is needed during the construction alone; `plan` must outlive this.
+  OptimizerBytes(const ParameterManifest& manifest, const ShardPlan& plan, const OptimizerMode& mode,
+                 DType weights);
+
+  /// Of each unit on `rank`, as OptimizerLayout::unit_bytes().
+  [[nodiscard]] std::vector<std::int64_t> of_units(int rank) const;
+
+ private:
+  /// A placed tensor: equal matrices, one in each block.
+  struct Matrices {
+    Placement placement;
+    MatrixShape shape;
+    std::vector<StatePart> parts;
+    std::int64_t whole_bytes = 0;  ///< of one that a rank owns all of
+  };
+
+  [[nodiscard]] static std::int64_t owned_bytes(const Matrices& matrices, Range owned);
+
+  const ShardPlan& plan_;
+  std::vector<std::vector<Matrices>> units_;
+};
+
+}  // namespace sluice
