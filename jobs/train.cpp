@@ -139,13 +139,18 @@ void train(JobContext& context) {
   const ModelDescription& model = context.blueprint.model;
   Trainer trainer(context.comm, model.config, model.manifest, weights.arena,
                   trainer_options(config, model.adapters.dropout), weights.offload.get());
+  state.set_offload(weights.offload.get());
   const auto list = [&] {
-    if (weights.offload) weights.offload->map();
+    if (weights.offload) weights.offload->settle();
     trainer.require_finite_weights();  // nothing else is worth saving
     return list_training_state(context, trainer, weights.arena);
   };
+  const auto list_to_restore = [&] {
+    if (weights.offload) weights.offload->map(PagedFile::Access::kWrite);
+    return list_training_state(context, trainer, weights.arena);
+  };
   if (state.resumes()) {
-    state.restore(list_training_state(context, trainer, weights.arena));
+    state.restore(list_to_restore());
     trainer.optimizer().set_steps(state.steps_done());
   }
   trainer.optimizer().before_update([&](int unit) { state.before_update(unit); });
@@ -179,10 +184,10 @@ void train(JobContext& context) {
     limit.add(seconds);
     const HeldOutLoss loss = held_out.after_step(step + 1, trainer.binder());
     report.add(step + 1, metrics, rate, seconds, loss.files, batches.epochs(step + 1));
-    guard.after_step(step + 1, metrics, rate, list);
+    guard.after_step(step + 1, metrics, rate, list_to_restore);
+    if (weights.offload) weights.offload->page();
     const bool ends =
         state.after_step(step + 1, list, metrics.left_out == LeftOut::kNo ? loss.all : kNotEvaluated);
-    if (weights.offload) weights.offload->page();
     report.add(samples.after_step(step + 1));
     if (!ends) continue;
     context.ending = ExitCode::kResumable;

@@ -9,6 +9,7 @@
 #include "checkpoint/step_directory.hpp"
 #include "comm/outcome.hpp"
 #include "comm/run_together.hpp"
+#include "shard/finite_check.hpp"
 #include "weights/weight_files.hpp"
 
 #include <algorithm>
@@ -47,7 +48,9 @@ SavedFile describe_file(const fs::path& path) {
 class StepSave::Writing {
  public:
   Writing(const SaveRequest& request, int rank)
-      : reader_(request.state, request.limit_seconds),
+      : manifest_(request.manifest),
+        has_disk_(request.offload != nullptr),
+        reader_(request.state, request.limit_seconds, request.offload),
         file_(request.manifest, request.state, rank),
         limit_seconds_(request.limit_seconds) {}
 
@@ -95,7 +98,11 @@ class StepSave::Writing {
  private:
   void run() {
     Outcome outcome = outcome_of([&] {
-      while (reader_.next(kSavedBlockBytes, [&](std::span<const std::byte> bytes) { file_.append(bytes); })) {
+      const auto append = [&](const StateSpan& span, std::span<const std::byte> bytes) {
+        if (has_disk_) require_finite(span, bytes);
+        file_.append(bytes);
+      };
+      while (reader_.next(kSavedBlockBytes, append)) {
         const std::lock_guard lock(mutex_);
         ++blocks_;
       }
@@ -110,6 +117,14 @@ class StepSave::Writing {
     ended_.notify_all();
   }
 
+  void require_finite(const StateSpan& span, std::span<const std::byte> bytes) const {
+    if (span.array != kWeightsArray) return;
+    const std::int64_t count = std::ssize(bytes) / size_of(span.dtype);
+    if (first_non_finite(bytes.data(), count, span.dtype) >= 0) fail_for_updated(manifest_[span.tensor].name);
+  }
+
+  const ParameterManifest& manifest_;
+  bool has_disk_;
   SpanReader reader_;
   RankFileWriter file_;
   double limit_seconds_;

@@ -6,6 +6,7 @@
 #include "checkpoint/state_spans.hpp"
 #include "comm/communicator.hpp"
 #include "manifest/manifest.hpp"
+#include "shard/offloaded_units.hpp"
 #include "weights/staged_directory.hpp"
 
 #include <cstdint>
@@ -22,6 +23,8 @@ struct SaveRequest {
   const ParameterManifest& manifest;
   /// This rank's, each unit's together, best in the order in which units are updated.
   std::vector<StateSpan> state;
+  /// That has some of it on a disk, settled; null: none.
+  const OffloadedUnits* offload = nullptr;
   SavedStep description;                            ///< of the step, its files apart; used on rank 0
   std::vector<std::filesystem::path> companions{};  ///< small files that go along; used on rank 0
   std::int64_t keep = 2;
@@ -39,9 +42,10 @@ struct SaveReport {
 };
 
 /// A step that is being written, on a thread of each rank, while training goes on: a unit that is to be updated before it was
-/// written is copied first. Each rank holds one block of kSavedBlockBytes, its table of contents and at most its largest unit
-/// besides what it saves. If anything fails every rank throws the same error from finish(): before the step was published
-/// nothing is left of it, and earlier steps are as they were.
+/// written is copied first. What lies on a disk is read from there. Each rank holds two blocks of kSavedBlockBytes, with such
+/// a disk three, its table of contents and at most its largest unit besides what it saves. If anything fails every rank throws the
+/// same error from finish(), Error(kNumerics) where weights on a disk, which nobody has looked at since their update, are not
+/// finite: before the step was published nothing is left of it, and earlier steps are as they were.
 class StepSave {
  public:
   /// Collective over `comm`, which must outlive this, as must `request.manifest` and the memory of `request.state`. Makes the
@@ -82,6 +86,6 @@ class StepSave {
 SaveReport save_step(Communicator& comm, SaveRequest request);
 
 /// Bytes that a rank holds of a step in the making, besides what training goes on to change.
-inline constexpr std::int64_t kSaveStagingBytes = kSavedBlockBytes;
+inline constexpr std::int64_t kSaveStagingBytes = 2 * kSavedBlockBytes;
 
 }  // namespace sluice

@@ -34,8 +34,8 @@ std::int64_t largest_unit_bytes(std::span<const StateSpan> spans) {
   return most;
 }
 
-SpanReader::SpanReader(std::vector<StateSpan> spans, double limit_seconds)
-    : spans_(std::move(spans)), limit_seconds_(limit_seconds) {
+SpanReader::SpanReader(std::vector<StateSpan> spans, double limit_seconds, const OffloadedUnits* offload)
+    : spans_(std::move(spans)), limit_seconds_(limit_seconds), offload_(offload) {
   std::erase_if(spans_, [](const StateSpan& span) { return !is_saved(span); });
   for_each_unit(spans_, [&](std::size_t begin, std::size_t end) {
     const auto unit = static_cast<std::size_t>(spans_[begin].unit);
@@ -45,16 +45,23 @@ SpanReader::SpanReader(std::vector<StateSpan> spans, double limit_seconds)
   });
 }
 
-bool SpanReader::next(std::int64_t bytes, const std::function<void(std::span<const std::byte>)>& use) {
+bool SpanReader::next(std::int64_t bytes, const Use& use) {
+  if (offload_ != nullptr) {
+    if (room_.bytes() == 0) room_ = allocate(MemoryKind::kPrivate, bytes, "state that is saved from a disk");
+    bytes -= PagedFile::peek_room(0);
+  }
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !wants_to_copy_; });
   if (stopped_ || next_ == spans_.size()) return false;
-  const std::int64_t count = std::min(bytes, spans_[next_].bytes() - next_bytes_);
-  const std::byte* data = spans_[next_].data + next_bytes_;
+  const StateSpan& span = spans_[next_];
+  const std::int64_t count = std::min(bytes, span.bytes() - next_bytes_);
+  const std::byte* data = span.data + next_bytes_;
   is_reading_ = true;
   lock.unlock();
+  if (offload_ != nullptr)
+    data = offload_->bytes_of(data, count, {room_.data(), static_cast<std::size_t>(room_.bytes())});
   const HostBytes here(data, count);
-  use({here.data(), static_cast<std::size_t>(count)});
+  use(span, {here.data(), static_cast<std::size_t>(count)});
   lock.lock();
   is_reading_ = false;
   next_bytes_ += count;

@@ -3,6 +3,7 @@
 
 #include "checkpoint/state_spans.hpp"
 #include "device/memory.hpp"
+#include "shard/offloaded_units.hpp"
 
 #include <condition_variable>
 #include <cstddef>
@@ -19,13 +20,16 @@ namespace sluice {
 class SpanReader {
  public:
   /// `spans` have each unit's together, best in the order in which units change. Nothing is read for `limit_seconds` while
-  /// keep() waits: that is its Error(kIo).
-  SpanReader(std::vector<StateSpan> spans, double limit_seconds);
+  /// keep() waits: that is its Error(kIo). `offload`, if it is not null, has some of them on a disk, is settled, and must outlive
+  /// the reading; it is then part of that, and takes `bytes` of next() more.
+  SpanReader(std::vector<StateSpan> spans, double limit_seconds, const OffloadedUnits* offload = nullptr);
 
   // For the thread that reads.
 
-  /// Calls `use` with the next bytes, at most `bytes` of them; false: there are none left, or stop() was called.
-  bool next(std::int64_t bytes, const std::function<void(std::span<const std::byte>)>& use);
+  using Use = std::function<void(const StateSpan& span, std::span<const std::byte> bytes)>;
+  /// Calls `use` with the next bytes and the span that they belong to, at most `bytes` of them; false: there are none left, or stop()
+  /// was called. Errors of PagedFile::peek().
+  bool next(std::int64_t bytes, const Use& use);
 
   // For the other thread.
 
@@ -50,6 +54,8 @@ class SpanReader {
   std::vector<StateSpan> spans_;
   std::vector<Unit> units_;  ///< by number; empty: nothing is kept of it here
   double limit_seconds_;
+  const OffloadedUnits* offload_;
+  MemoryBlock room_;  ///< for what lies on a disk
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "base/log.hpp"
+#include "base/round.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -117,13 +118,14 @@ void PagedFile::unmap_region(const Region& region) const {
     ::madvise(place, length, MADV_HUGEPAGE);
 }
 
-void PagedFile::map() {
+void PagedFile::map(Access access) {
   finish();
   const std::scoped_lock lock(mutex_);
   if (is_mapped_) return;
   for (Region& region : regions_) {
     drop(region);
-    map_region(region, PROT_READ);
+    map_region(region, access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE);
+    if (access == Access::kWrite) region.digest.reset();
   }
   is_mapped_ = true;
   changed_.notify_all();
@@ -208,6 +210,18 @@ void PagedFile::finish() {
       "finish");
 }
 
+const std::byte* PagedFile::peek(int region, std::int64_t offset, std::int64_t bytes,
+                                 std::span<std::byte> buffer) const {
+  const std::int64_t first = offset / kAlignment * kAlignment;
+  const Region part{.data = buffer.data(),
+                    .bytes = round_up(offset + bytes, kAlignment) - first,
+                    .offset = regions_[static_cast<std::size_t>(region)].offset + first};
+  SLUICE_ASSERT(part.bytes <= std::ssize(buffer), "{} bytes are read into {}", part.bytes, buffer.size());
+  fault_point("offload.peek", rank_);
+  move(part, 0, part.bytes, /*writes=*/false);
+  return buffer.data() + (offset - first);
+}
+
 std::int64_t PagedFile::read_bytes() const {
   const std::scoped_lock lock(mutex_);
   return read_bytes_;
@@ -245,22 +259,27 @@ void PagedFile::drop(Region& region) {
   held_bytes_ -= region.bytes;
 }
 
+/// Bytes [begin, end) of a region between memory and file.
+void PagedFile::move(const Region& region, std::int64_t begin, std::int64_t end, bool writes) const {
+  for (std::int64_t done = begin; done < end;) {
+    const auto count = static_cast<std::size_t>(end - done);
+    const ssize_t moved = writes ? ::pwrite(direct_.get(), region.data + done, count, region.offset + done)
+                                 : ::pread(direct_.get(), region.data + done, count, region.offset + done);
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved <= 0)
+      fail(ExitCode::kIo, "cannot {} {} of {} at byte {}: {}", writes ? "write" : "read",
+           format_bytes(end - done), name_, region.offset + done,
+           moved < 0 ? errno_text(errno) : "it ends there");
+    done += moved;
+  }
+}
+
 /// Piece by piece, each with its own part of the checksum.
 Digest PagedFile::transfer(const Region& region, bool writes) const {
   Digest digest;
   for (std::int64_t begin = 0; begin < region.bytes; begin += kPieceBytes) {
     const std::int64_t end = std::min(begin + kPieceBytes, region.bytes);
-    for (std::int64_t done = begin; done < end;) {
-      const auto count = static_cast<std::size_t>(end - done);
-      const ssize_t moved = writes ? ::pwrite(direct_.get(), region.data + done, count, region.offset + done)
-                                   : ::pread(direct_.get(), region.data + done, count, region.offset + done);
-      if (moved < 0 && errno == EINTR) continue;
-      if (moved <= 0)
-        fail(ExitCode::kIo, "cannot {} {} of {} at byte {}: {}", writes ? "write" : "read",
-             format_bytes(end - done), name_, region.offset + done,
-             moved < 0 ? errno_text(errno) : "it ends there");
-      done += moved;
-    }
+    move(region, begin, end, writes);
     digest += digest_of({region.data + begin, static_cast<std::size_t>(end - begin)},
                         static_cast<std::uint64_t>(begin));
   }

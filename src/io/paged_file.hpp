@@ -28,7 +28,7 @@ namespace sluice {
 ///           leaves the page cache
 ///   paged:  nothing but the regions in use, read and written directly, past the page cache, by two threads
 ///
-/// All but the two threads' work is for one thread of the owner.
+/// All but the two threads' work, and peek(), is for one thread of the owner.
 class PagedFile {
  public:
   /// Of the regions' addresses and lengths, in bytes.
@@ -44,9 +44,10 @@ class PagedFile {
   /// and must outlive this, or the call of stop(). Returns the region's number.
   int add(std::span<std::byte> memory);
 
-  /// Changes the mode. map(): what was released is on the disk first. page(): no region may be in use by others; the
-  /// first time it notes a checksum of each, against which every read is held.
-  void map();
+  enum class Access : bool { kRead, kWrite };
+  /// Changes the mode. map(): what was released is on the disk first. page(): no region may be in use by others; it notes a
+  /// checksum of each that was written meanwhile, against which every read is held.
+  void map(Access access = Access::kRead);
   void page();
 
   // In paged mode:
@@ -62,6 +63,13 @@ class PagedFile {
   void release(int region, bool is_dirty, bool keep);
   /// Waits until all that was released is written. Error(kIo) as acquire().
   void finish();
+
+  /// Also for another thread: reads bytes [offset, offset + bytes) of a region as the file has them into `buffer`, which is aligned
+  /// and has peek_room(bytes), and returns where they begin. Since finish() the region was not released as dirty. Error(kIo) for what
+  /// the disk refuses.
+  [[nodiscard]] const std::byte* peek(int region, std::int64_t offset, std::int64_t bytes,
+                                      std::span<std::byte> buffer) const;
+  [[nodiscard]] static constexpr std::int64_t peek_room(std::int64_t bytes) { return bytes + 2 * kAlignment; }
 
   /// Ends the two threads: no region is touched from here on, and none can be acquired.
   void stop();
@@ -93,6 +101,7 @@ class PagedFile {
   /// The sum of those of the pieces in which a region travels.
   static Digest digest_of_memory(const Region& region);
   Digest transfer(const Region& region, bool writes) const;
+  void move(const Region& region, std::int64_t begin, std::int64_t end, bool writes) const;
   void drop(Region& region);
   void note_failure();
   void rethrow_failure() const;

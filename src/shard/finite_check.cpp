@@ -36,25 +36,32 @@ std::int64_t first_bad(const std::byte* data, std::int64_t count) {
   return -1;
 }
 
-std::int64_t first_bad(const std::byte* data, std::int64_t count, DType dtype) {
-  SLUICE_ASSERT(dtype == DType::kFloat32 || dtype == DType::kBFloat16, "weights of {}", name_of(dtype));
-  return dtype == DType::kFloat32 ? first_bad<std::uint32_t>(data, count)
-                                  : first_bad<std::uint16_t>(data, count);
-}
-
 /// The same, wherever the numbers are.
 std::int64_t first_bad_of_any(const std::byte* data, std::int64_t count, DType dtype) {
-  if (!is_on_device(data)) return first_bad(data, count, dtype);
+  if (!is_on_device(data)) return first_non_finite(data, count, dtype);
   constexpr std::int64_t kCopied = 1 << 20;
   for (std::int64_t begin = 0; begin < count; begin += kCopied) {
     const std::int64_t piece = std::min(kCopied, count - begin);
     const HostBytes here(data + begin * size_of(dtype), piece * size_of(dtype));
-    if (const std::int64_t bad = first_bad(here.data(), piece, dtype); bad >= 0) return begin + bad;
+    if (const std::int64_t bad = first_non_finite(here.data(), piece, dtype); bad >= 0) return begin + bad;
   }
   return -1;
 }
 
 }  // namespace
+
+std::int64_t first_non_finite(const std::byte* data, std::int64_t count, DType dtype) {
+  SLUICE_ASSERT(dtype == DType::kFloat32 || dtype == DType::kBFloat16, "weights of {}", name_of(dtype));
+  return dtype == DType::kFloat32 ? first_bad<std::uint32_t>(data, count)
+                                  : first_bad<std::uint16_t>(data, count);
+}
+
+void fail_for_updated(const std::string& tensor) {
+  fail(
+      ExitCode::kNumerics,
+      "the last update has made weights that are not finite, first in {}. Likely cause: too high a learning rate",
+      tensor);
+}
 
 NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manifest, int unit, Range elements,
                           const std::byte* data, DType dtype, UnitOrder order) {

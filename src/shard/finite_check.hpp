@@ -31,6 +31,11 @@ struct NonFinite {
 [[nodiscard]] NonFinite find_non_finite(const ShardArena& shards, const ParameterManifest& manifest,
                                         UnitOrder order = UnitOrder::kForward);
 
+/// Index of the first such number of `count`, of type bfloat16 or float32, in memory that the processor reads; -1: there is none.
+[[nodiscard]] std::int64_t first_non_finite(const std::byte* data, std::int64_t count, DType dtype);
+/// Error(kNumerics): an update has made the tensor so.
+[[noreturn]] void fail_for_updated(const std::string& tensor);
+
 /// Collective over `comm`. Of the findings of all ranks the first by place, with its rank: "NAME on rank 1"; "" without
 /// any.
 [[nodiscard]] std::string first_of_ranks(Communicator& comm, const NonFinite& own);

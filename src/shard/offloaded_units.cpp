@@ -21,8 +21,8 @@ OffloadedUnits::OffloadedUnits(const ShardArena& weights, const OffloadPlan& pla
     const auto index = static_cast<int>(unit);
     regions_[unit].is_trained = weights.plan().is_trained(index);
     const std::int64_t elements = round_up(weights.unit_elements(index), weights.plan().alignment());
-    regions_[unit].weights =
-        file_.add({weights.unit_data(index), static_cast<std::size_t>(elements * size_of(weights.dtype()))});
+    add(regions_[unit].weights,
+        {weights.unit_data(index), static_cast<std::size_t>(elements * size_of(weights.dtype()))});
   }
 }
 
@@ -30,8 +30,23 @@ void OffloadedUnits::add_state(std::byte* state, const std::vector<Range>& unit_
   for (std::size_t unit = 0; unit < plan_.units.size(); ++unit) {
     if (!plan_.units[unit].state) continue;
     const Range bytes = unit_bytes[unit];
-    regions_[unit].state = file_.add({state + bytes.begin, static_cast<std::size_t>(bytes.count())});
+    add(regions_[unit].state, {state + bytes.begin, static_cast<std::size_t>(bytes.count())});
   }
+}
+
+void OffloadedUnits::add(int& region, std::span<std::byte> memory) {
+  region = file_.add(memory);
+  places_.emplace_back(memory);
+}
+
+const std::byte* OffloadedUnits::bytes_of(const std::byte* data, std::int64_t bytes,
+                                          std::span<std::byte> buffer) const {
+  for (std::size_t region = 0; region < places_.size(); ++region) {
+    const std::int64_t offset = data - places_[region].data();
+    if (offset >= 0 && offset < std::ssize(places_[region]))
+      return file_.peek(static_cast<int>(region), offset, bytes, buffer);
+  }
+  return data;
 }
 
 int OffloadedUnits::next_after(int unit) const {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 namespace sluice {
@@ -33,7 +34,14 @@ class OffloadedUnits {
 
   /// Before passes, and before all of the arena and the state is read or written, as by an export.
   void page() { file_.page(); }
-  void map() { file_.map(); }
+  void map(PagedFile::Access access = PagedFile::Access::kRead) { file_.map(access); }
+
+  /// Between passes: what the last update has changed is on the disk.
+  void settle() { file_.finish(); }
+  /// Where to read the bytes that belong at `data`: there, or if they lie on the disk in `buffer`, which is filled with them as
+  /// PagedFile::peek() calls it. For a thread beside the passes, from settle() on until their unit is updated.
+  [[nodiscard]] const std::byte* bytes_of(const std::byte* data, std::int64_t bytes,
+                                          std::span<std::byte> buffer) const;
 
   /// What the stages from here on are entered for, in their order or, backward, in the opposite one.
   void begin_pass(Pass pass) { pass_ = pass; }
@@ -57,11 +65,13 @@ class OffloadedUnits {
   [[nodiscard]] bool uses_state(const Regions& regions) const {
     return regions.state >= 0 && pass_ == Pass::kUpdate;
   }
+  void add(int& region, std::span<std::byte> memory);
   /// The next unit of the pass that lies on the disk; -1 for none.
   [[nodiscard]] int next_after(int unit) const;
 
   OffloadPlan plan_;
   std::vector<Regions> regions_;
+  std::vector<std::span<const std::byte>> places_;  ///< in memory, of each region of the file
   Pass pass_ = Pass::kForward;
   PagedFile file_;
 };

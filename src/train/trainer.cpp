@@ -208,11 +208,7 @@ void Trainer::require_finite_weights() {
   double squares = sum_of_squares(binder_.weights());
   comm_.all_reduce_sum(std::span(&squares, 1));
   if (std::isfinite(squares)) return;
-  const std::string first = first_of_ranks(comm_, find_non_finite(binder_.weights(), manifest_));
-  fail(
-      ExitCode::kNumerics,
-      "the last update has made weights that are not finite, first in {}. Likely cause: too high a learning rate",
-      first);
+  fail_for_updated(first_of_ranks(comm_, find_non_finite(binder_.weights(), manifest_)));
 }
 
 std::vector<Trainer::Pass> Trainer::split(const Batch& batch) const {

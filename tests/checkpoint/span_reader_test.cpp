@@ -47,7 +47,7 @@ class Units {
 
 std::vector<std::byte> read_all(SpanReader& reader, std::int64_t piece) {
   std::vector<std::byte> read;
-  while (reader.next(piece, [&](std::span<const std::byte> bytes) {
+  while (reader.next(piece, [&](const StateSpan&, std::span<const std::byte> bytes) {
     read.insert(read.end(), bytes.begin(), bytes.end());
   })) {
   }

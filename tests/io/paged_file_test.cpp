@@ -12,9 +12,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -57,6 +60,40 @@ class Pages {
   std::byte* data_ = nullptr;
   std::unique_ptr<PagedFile> file_;
 };
+
+TEST(PagedFile, is_read_beside_the_passes_as_it_lies_on_the_disk) {
+  Pages pages(2);
+  for (int i = 0; i < 2; ++i)
+    for (std::int64_t at = 0; at < kRegion; ++at)
+      pages.region(i)[static_cast<std::size_t>(at)] = static_cast<std::byte>(i + at % 251);
+  pages.file().page();
+  pages.file().acquire(1);
+  alignas(PagedFile::kAlignment) static std::array<std::byte, PagedFile::peek_room(3 * kMiB)> room;
+  for (const int region : {0, 1})
+    for (const auto& [offset, bytes] : {std::pair(std::int64_t{0}, std::int64_t{1}),
+                                        {4095, 4098},
+                                        {kRegion - 3, 3},
+                                        {7 * kMiB + 5, 3 * kMiB}}) {
+      const std::byte* const found = pages.file().peek(region, offset, bytes, room);
+      std::int64_t wrong = 0;
+      for (std::int64_t i = 0; i < bytes; ++i)
+        wrong += found[i] == static_cast<std::byte>(region + (offset + i) % 251) ? 0 : 1;
+      EXPECT_EQ(wrong, 0) << bytes << " bytes at " << offset;
+    }
+  pages.file().release(1, false, false);
+}
+
+TEST(PagedFile, what_is_written_mapped_again_is_read_paged) {
+  Pages pages(2);
+  pages.fill(0, 1);
+  pages.file().page();
+  pages.file().map(PagedFile::Access::kWrite);
+  pages.fill(0, 2);
+  pages.file().page();
+  pages.file().acquire(0);
+  pages.expect(0, 2);
+  pages.file().release(0, false, false);
+}
 
 TEST(PagedFile, what_was_written_mapped_is_read_paged_and_the_other_way_round) {
   Pages pages(3);

@@ -99,7 +99,7 @@ class Spike(Failure):
         guard = {"on_spike": policy, "spike_window": 4, "spike_factor": 2}
         job = self.job(data={"tokens": self.directory / "tokens.h5", "sequence_length": length},
                        train={"steps": steps, "batch_sequences": batch}, guard=guard,
-                       optimizer={"learning_rate": 0.01, "eps": 1e-3}, **changes)
+                       optimizer={"learning_rate": 0.01, "eps": 1e-3} | changes.pop("optimizer", {}), **changes)
         result = self.run_job(job)
         self.expect(result, 0)
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
@@ -118,7 +118,13 @@ class Spike(Failure):
         self.assertLess(losses[9], losses[7] * 1.05)
 
     def test_takes_the_run_back_to_its_last_saved_step(self):
-        result, left_out, losses = self.spike("rewind", checkpoint={"every_steps": 3, "every_minutes": 0})
+        self.expect_rewound()
+
+    def test_takes_the_run_back_where_state_lies_on_a_disk(self):
+        self.expect_rewound(optimizer={"gradients": "release"}, memory={"offload": "disk", "limit": "130MiB"})
+
+    def expect_rewound(self, **changes):
+        result, left_out, losses = self.spike("rewind", checkpoint={"every_steps": 3, "every_minutes": 0}, **changes)
         self.expect(result, 0, "Rewinding to step 6", "rewound   to the weights of step 6")
         self.assertEqual([step for step, out in enumerate(left_out, 1) if out], [9])
         self.assertAlmostEqual(losses[9], losses[6], places=5)  # the weights of step 6, the same tokens

@@ -42,21 +42,27 @@ class Beside(SavingTest):
 
     CHANGES = {"optimizer": {"eps": 1e-3}, "checkpoint": {"every_steps": 1, "keep": 10}}
 
-    def expect_steps_of_runs_that_end_with_them(self, **optimizer):
-        changes = self.CHANGES | {"optimizer": self.CHANGES["optimizer"] | optimizer}
-        beside = self.job("beside.toml", train={"steps": 4}, **changes)
-        self.run_job(beside)
-        self.assertEqual(self.steps(beside), [1, 2, 3, 4])
+    def expect_steps_of_runs_that_end_with_them(self, beside=None, **tables):
+        """`beside`: tables of the run that saves beside its steps alone."""
+        changes = self.CHANGES | tables
+        changes["optimizer"] = self.CHANGES["optimizer"] | tables.get("optimizer", {})
+        saves = self.job("beside.toml", train={"steps": 4}, **changes | (beside or {}))
+        self.run_job(saves)
+        self.assertEqual(self.steps(saves), [1, 2, 3, 4])
         for last in (1, 3):
             ends = self.job(f"ends-{last}.toml", train={"steps": last}, **changes | {"checkpoint": {"every_steps": 100}})
             self.run_job(ends)
-            self.expect_same_files(self.step(ends, last), self.step(beside, last))
+            self.expect_same_files(self.step(ends, last), self.step(saves, last))
 
     def test_are_as_they_were_before_the_next_update(self):
         self.expect_steps_of_runs_that_end_with_them()
 
     def test_are_as_they_were_where_gradients_are_released(self):
-        self.expect_steps_of_runs_that_end_with_them(gradients="release", clip="unit", state="int8")
+        self.expect_steps_of_runs_that_end_with_them(optimizer={"gradients": "release", "clip": "unit", "state": "int8"})
+
+    def test_are_as_those_of_a_run_in_memory_where_state_lies_on_a_disk(self):
+        self.expect_steps_of_runs_that_end_with_them(optimizer={"gradients": "release"}, model={"dtype": "bfloat16"},
+                                                     beside={"memory": {"offload": "disk", "limit": "130MiB"}})
 
 
 class Refused(SavingTest):
@@ -150,6 +156,12 @@ class Broken(SavingTest):
     def test_a_manifest_of_something_else(self):
         (self.step(self.saved, 4) / "manifest.json").write_text("{}")
         self.expect_older("is not the manifest of a saved step")
+
+    def test_a_disk_that_does_not_give_a_step(self):
+        result = mpirun(3, *with_fault("checkpoint.read", 1, 1, "io"), "run", self.saved, "--set", "train.steps=6")
+        self.expect(result, 74, "injected read error", "checkpoint.resume = 2 goes on from an older step")
+        self.assertEqual(self.steps(self.saved), [2, 4])
+        self.expect(self.run_job(self.saved, arguments=["--set", "train.steps=6"]), 0, "resume    from step 4", "step 6/6")
 
     def test_no_step_that_is_whole(self):
         for step in (2, 4):

@@ -30,7 +30,9 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
   work.threads = config.parallel.threads;
   work.optimizer = config.optimizer.mode();
   work.evaluates = work.trains && config.evaluate.every_steps > 0;
-  if (config.checkpoint.saves()) work.save_staging_bytes = kSaveStagingBytes;
+  if (config.checkpoint.saves())
+    work.save_staging_bytes =
+        kSaveStagingBytes + (config.memory.offload == Offload::kDisk ? kSavedBlockBytes : 0);
   set_recompute(work, config.train.recompute);
   if (config.memory.offload == Offload::kDisk && growth_limit)
     work.offload_above = usable_bytes(*growth_limit);

@@ -166,13 +166,25 @@ void TrainingState::restore(std::span<const StateSpan> state) {
                       report.seconds);
       break;
     } catch (const Error& error) {
-      if (error.code() != ExitCode::kBadData || settings_.resume >= 0) throw;
+      if (settings_.resume >= 0) throw;
+      // What the disk does not give today it may give tomorrow: the step is not given up for an older one.
+      if (error.code() == ExitCode::kIo) fail(ExitCode::kIo, "{}{}", error.what(), older_step_text());
+      if (error.code() != ExitCode::kBadData) throw;
       fall_back(error.what());
     }
   }
   data_.go_on(steps_done(), found_->step.packing);
   context_.directory.set_saved(saved_step_, found_->step.saved);
   since_save_.restart();
+}
+
+/// What the job could go on from if it were told to, or "".
+std::string TrainingState::older_step_text() const {
+  std::string text;
+  for (const StepPlace& place : list_steps(directory_))
+    if (place.step < steps_done())
+      text = fmt::format(". If that lasts, checkpoint.resume = {} goes on from an older step", place.step);
+  return text;
 }
 
 /// Collective. To the newest whole step before the one that could not be restored; Error(kBadData) if there is none.
@@ -264,6 +276,7 @@ void TrainingState::begin_save(std::int64_t step, const ListState& state) {
     SaveRequest request{.directory = directory_,
                         .manifest = context_.blueprint.model.manifest,
                         .state = state(),
+                        .offload = offload_,
                         .description = describe(step),
                         .keep = settings_.keep,
                         .keep_every = settings_.keep_every,
@@ -273,8 +286,6 @@ void TrainingState::begin_save(std::int64_t step, const ListState& state) {
     saving_step_ = step;
     save_ = std::make_unique<StepSave>(context_.comm, std::move(request));
   });
-  // What lies on a disk moves in and out of memory while it is used, so it is saved before it is.
-  if (save_ && context_.config().memory.offload == Offload::kDisk) finish_save();
 }
 
 void TrainingState::finish_save() {

@@ -39,6 +39,9 @@ class TrainingState {
   /// The last step that was saved, or resumed from; 0: none.
   [[nodiscard]] std::int64_t saved_step() const { return saved_step_; }
 
+  /// That has some of the state on a disk, and is settled where it is listed; null: none. It must outlive what is being saved.
+  void set_offload(const OffloadedUnits* offload) { offload_ = offload; }
+
   /// The digest of the frozen weights as they were loaded; "" without any. Error(kBadData) if the step that is resumed was
   /// trained with others. Before restore() and the first save.
   void set_base(std::string digest);
@@ -85,6 +88,7 @@ class TrainingState {
   void print_plan() const;
   void print_changes() const;
   void name_leftovers() const;
+  [[nodiscard]] std::string older_step_text() const;
   void fall_back(const std::string& reason);
   void find_allocation();
   [[nodiscard]] bool allocation_ends();
@@ -105,6 +109,7 @@ class TrainingState {
   std::vector<std::filesystem::path> superseded_;  ///< on rank 0
   std::optional<SignalWatch::StopRequest> stop_;   ///< while steps can be saved
   std::int64_t saved_step_ = 0;
+  const OffloadedUnits* offload_ = nullptr;
   std::unique_ptr<StepSave> save_;        ///< under way
   std::int64_t saving_step_ = 0;          ///< its step
   HeldOutStep best_;                      ///< of the steps that are saved
