@@ -160,6 +160,19 @@ OutputFile OutputFile::create(const std::filesystem::path& path) {
   return OutputFile(path, std::move(descriptor));
 }
 
+std::optional<OutputFile> OutputFile::create_direct(const std::filesystem::path& path) {
+  OutputFile file = create(path);
+  FileDescriptor direct(::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC));
+  // Some file systems accept the flag and then refuse every write, or want larger blocks: try one.
+  alignas(InputFile::kBlockBytes) std::array<std::byte, InputFile::kBlockBytes> block{};
+  if (direct.get() >= 0) {
+    file.descriptor_ = std::move(direct);
+    if (::pwrite(file.descriptor_.get(), block.data(), block.size(), 0) >= 0 || errno != EINVAL) return file;
+  }
+  ::unlink(path.c_str());
+  return std::nullopt;
+}
+
 OutputFile OutputFile::open(const std::filesystem::path& path) {
   FileDescriptor descriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (descriptor.get() < 0)

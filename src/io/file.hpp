@@ -75,6 +75,9 @@ class OutputFile {
  public:
   /// Creates; an existing file is an error.
   static OutputFile create(const std::filesystem::path& path);
+  /// The same past the page cache, for whole blocks of InputFile::kBlockBytes from memory that begins on a multiple of it; nothing, and
+  /// no file, where the file system has no such writes.
+  static std::optional<OutputFile> create_direct(const std::filesystem::path& path);
   /// Opens what another rank has created.
   static OutputFile open(const std::filesystem::path& path);
   OutputFile(OutputFile&& other) noexcept = default;
