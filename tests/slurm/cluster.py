@@ -47,7 +47,8 @@ InactiveLimit=0
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first_port}-{last_port}] CPUs={cores} CoresPerSocket={cores} RealMemory=4000 State=UNKNOWN
-PartitionName=batch Nodes=ALL Default=YES PriorityTier=1 OverSubscribe=NO GraceTime={grace}
+PartitionName=batch Nodes=ALL Default=YES PriorityTier=1 OverSubscribe=NO
+PartitionName=patient Nodes=ALL PriorityTier=1 OverSubscribe=NO GraceTime=60
 PartitionName=urgent Nodes=ALL PriorityTier=10 PreemptMode=OFF OverSubscribe=NO
 """
 
@@ -66,7 +67,7 @@ def free_ports(count):
 
 
 class Cluster:
-    def __init__(self, grace=0):
+    def __init__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="sluice-slurm-"))
         self.directory.chmod(0o755)
         self.daemons = []
@@ -78,7 +79,7 @@ class Cluster:
         port = free_ports(NODES + 1)
         config = self.directory / "slurm.conf"
         config.write_text(CONFIG.format(host=socket.gethostname(), directory=self.directory, controller_port=port, nodes=NODES,
-                                        first_port=port + 1, last_port=port + NODES, cores=CORES, grace=grace))
+                                        first_port=port + 1, last_port=port + NODES, cores=CORES))
         os.environ["SLURM_CONF"] = str(config)
         try:
             self.start()

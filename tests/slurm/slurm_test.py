@@ -142,6 +142,19 @@ class Survives(SlurmTest):
     def trains(self, job):
         return json.loads((self.output_of(job) / "status.json").read_text())["state"] == "training"
 
+    def test_a_preemption_with_grace(self):
+        """The job ends before its grace does, with 75, and is running for Slurm until then: so the script requeues it."""
+        job = self.job()
+        slurm = self.submit(job, "--partition=patient")
+        slurm.wait_for("step 1/")
+        self.preempt(slurm, 1)
+        self.assertEqual(slurm.wait_for_end(90), ("COMPLETED", 0), slurm.output())
+        self.assertEqual(slurm.output().count("ended     by SIGTERM after step"), 1, slurm.output())
+        self.assertIn("ended with 75", slurm.output())
+        self.assertIn("resume    from step", slurm.output())
+        self.assertEqual(self.requeues(job), 1)
+        self.assertIn("Restarts=1", cluster.command("scontrol", "show", "job", slurm.number).stdout)
+
 
 class Signals(SlurmTest):
     def test_usr1_under_srun_saves_and_requeues(self):
