@@ -11,6 +11,10 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -78,6 +82,20 @@ TEST(OutputFile, writes_by_position_and_leaves_holes_of_zeros) {
   out.write_at(2, std::as_bytes(std::span("xy", 2)));
   out.close();
   EXPECT_EQ(read(InputFile::open(directory / "a"), 0, 8), std::string("\0\0xy\0\0\0\0", 8));
+}
+
+TEST(OutputFile, is_written_past_the_page_cache_or_not_made) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "a";
+  std::optional<OutputFile> out = OutputFile::create_direct(path);
+  EXPECT_EQ(std::filesystem::exists(path), out.has_value());
+  if (!out) out = OutputFile::create(path);
+  alignas(InputFile::kBlockBytes) std::array<char, 2 * InputFile::kBlockBytes> blocks;
+  blocks.fill('x');
+  out->write_at(0, std::as_bytes(std::span(blocks)));
+  out->resize(5000);
+  out->close();
+  EXPECT_EQ(read(InputFile::open(path), 0, 5000), std::string(5000, 'x'));
 }
 
 TEST(OutputFile, takes_offsets_beyond_4_gib) {
