@@ -22,69 +22,48 @@ class Arrival final : public Pollable {
 
 }  // namespace
 
-/// Room for a block: there is one for each thread.
-class BlockStream::Buffer {
- public:
-  explicit Buffer(BlockStream& stream) : stream_(stream) {
-    const std::lock_guard lock(stream_.mutex_);
-    data_ = stream_.free_.back();
-    stream_.free_.pop_back();
-  }
-  ~Buffer() {
-    const std::lock_guard lock(stream_.mutex_);
-    stream_.free_.push_back(data_);
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  [[nodiscard]] std::span<std::byte> bytes() const {
-    return {data_, static_cast<std::size_t>(kSavedBlockBytes)};
-  }
-
- private:
-  BlockStream& stream_;
-  std::byte* data_;
-};
-
 BlockStream::BlockStream(const SavedStep& step, const std::filesystem::path& directory,
-                         std::vector<BlockPlace> blocks, Use use, int rank, double limit_seconds)
+                         std::vector<BlockPlace> blocks, int rank, double limit_seconds)
     : step_(step),
       directory_(directory),
       blocks_(std::move(blocks)),
-      use_(std::move(use)),
       limit_{"restore", limit_seconds},
       rank_(rank),
-      memory_(allocate(MemoryKind::kPrivate, kThreads * kSavedBlockBytes, "blocks of a saved step")),
-      free_([this] {
-        std::vector<std::byte*> buffers;
-        for (int i = 0; i < kThreads; ++i) buffers.push_back(memory_.data() + i * kSavedBlockBytes);
-        return buffers;
-      }()),
-      ahead_(blocks_.size(), kAhead, kThreads, [this](std::size_t read, std::size_t) { handle(read); }) {}
+      ring_(allocate(MemoryKind::kPrivate, kSlots * kSavedBlockBytes, "blocks of a saved step")),
+      ahead_(blocks_.size(), kSlots, kThreads,
+             [this](std::size_t read, std::size_t slot) { fill(read, slot); }) {}
 
-void BlockStream::wait(std::int64_t blocks) {
-  for (; blocks > 0 && used_ < blocks_.size(); --blocks) wait_for_next();
+const std::byte* BlockStream::block(const BlockPlace& place) {
+  if (!is_open_) wait_for_current();
+  while (blocks_[current_] != place) {
+    ahead_.release();
+    ++current_;
+    wait_for_current();
+  }
+  return slot(current_ % kSlots).data();
 }
 
-void BlockStream::wait_for_next() {
-  const Operation read{"read", static_cast<std::int64_t>(used_) + 1, rank_};
+void BlockStream::wait_for_current() {
+  const Operation read{"read", static_cast<std::int64_t>(current_) + 1, rank_};
   position::begin(read.name, read.sequence);
-  Arrival arrival(ahead_, used_);
+  Arrival arrival(ahead_, current_);
   wait_for(arrival, limit_, read);
-  ahead_.release();
-  ++used_;
+  is_open_ = true;
+}
+
+std::span<std::byte> BlockStream::slot(std::size_t index) const {
+  constexpr auto kBytes = static_cast<std::size_t>(kSavedBlockBytes);
+  return {ring_.data() + index * kBytes, kBytes};
 }
 
 /// On the threads.
-void BlockStream::handle(std::size_t read) {
+void BlockStream::fill(std::size_t read, std::size_t index) {
   fault_point("checkpoint.read", rank_);
   const BlockPlace& place = blocks_[read];
-  const Buffer buffer(*this);
-  open(place.file)->load(place.block, buffer.bytes());
-  use_(read, buffer.bytes().data());
+  open(place.file)->load(place.block, slot(index));
 }
 
-/// On the threads. Those that are in different files open them in turn, which is seldom.
+/// On the threads. Two that are in different files open them in turn, which is seldom.
 std::shared_ptr<const BlockFile> BlockStream::open(int file) {
   const std::lock_guard lock(mutex_);
   if (file != open_file_)

@@ -1,4 +1,4 @@
-// Blocks of a saved step's files, read and used by threads.
+// Blocks of a saved step's files, read ahead.
 #pragma once
 
 #include "checkpoint/block_reader.hpp"
@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -23,41 +22,35 @@ struct BlockPlace {
   bool operator==(const BlockPlace&) const = default;
 };
 
-/// Four threads, each of which reads a block of kSavedBlockBytes, proves it and uses it while it is in the processor's caches.
+/// Two threads read into four blocks of kSavedBlockBytes.
 class BlockStream {
  public:
-  /// Called on the threads with the number of a block, counted in the order of `blocks`, and its bytes, which then go.
-  using Use = std::function<void(std::size_t index, const std::byte* bytes)>;
-
-  /// `blocks` of `step` in `directory`, both of which must outlive this, as must what `use` works with. Begins at once. `rank`
-  /// is for messages.
+  /// `blocks` of `step` in `directory`, both of which must outlive this. `rank` is for messages.
   BlockStream(const SavedStep& step, const std::filesystem::path& directory, std::vector<BlockPlace> blocks,
-              Use use, int rank, double limit_seconds);
+              int rank, double limit_seconds);
 
-  /// Waits until so many more blocks, or all that are left, have been used. Errors of BlockFile; Error(kInternal) if the disk
-  /// does not give one within `limit_seconds`.
-  void wait(std::int64_t blocks);
+  /// The first byte of the block, which is kept until that of another is asked for. Blocks are asked for in their order. Errors
+  /// of BlockFile; Error(kInternal) if the disk does not give it within `limit_seconds`.
+  [[nodiscard]] const std::byte* block(const BlockPlace& place);
 
  private:
-  static constexpr int kThreads = 4;
-  /// How far the threads may be ahead of who waits.
-  static constexpr std::size_t kAhead = 64;
+  static constexpr std::size_t kSlots = 4;
+  static constexpr int kThreads = 2;
 
-  class Buffer;
-  void wait_for_next();
-  void handle(std::size_t read);
+  [[nodiscard]] std::span<std::byte> slot(std::size_t index) const;
+  void wait_for_current();
+  void fill(std::size_t read, std::size_t index);
   std::shared_ptr<const BlockFile> open(int file);
 
   const SavedStep& step_;
   const std::filesystem::path& directory_;
   const std::vector<BlockPlace> blocks_;
-  const Use use_;
   WaitLimit limit_;
   int rank_;
-  MemoryBlock memory_;
-  std::size_t used_ = 0;  ///< of blocks_, that were waited for
-  std::mutex mutex_;      ///< guards what follows
-  std::vector<std::byte*> free_;
+  MemoryBlock ring_;
+  std::size_t current_ = 0;  ///< of blocks_
+  bool is_open_ = false;     ///< whether it was asked for
+  std::mutex mutex_;
   int open_file_ = -1;
   std::shared_ptr<const BlockFile> file_;
   ReadAhead ahead_;

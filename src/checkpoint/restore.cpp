@@ -19,8 +19,7 @@
 namespace sluice {
 namespace {
 
-/// Blocks between two meetings of the ranks.
-constexpr std::int64_t kRoundBlocks = 64;
+constexpr std::int64_t kReadRoundBytes = 256 * kMiB;
 
 /// An entry of a step with its file.
 struct Source {
@@ -95,40 +94,42 @@ class Planner {
   std::vector<RestoreCopy> copies_;
 };
 
-/// Carries out copies, block by block.
+/// The blocks that copies need, in their order.
+std::vector<BlockPlace> blocks_of(std::span<const RestoreCopy> copies) {
+  std::vector<BlockPlace> blocks;
+  for (const RestoreCopy& copy : copies)
+    for (std::int64_t block = copy.offset / kSavedBlockBytes;
+         block * kSavedBlockBytes < copy.offset + copy.bytes; ++block)
+      if (const BlockPlace place{copy.file, block}; blocks.empty() || blocks.back() != place)
+        blocks.push_back(place);
+  return blocks;
+}
+
+/// Carries out copies in order, some bytes at a time.
 class Restorer {
  public:
-  explicit Restorer(std::vector<RestoreCopy> copies) : copies_(std::move(copies)) {
-    for (std::size_t i = 0; i < copies_.size(); ++i) {
-      const RestoreCopy& copy = copies_[i];
-      for (std::int64_t block = copy.offset / kSavedBlockBytes;
-           block * kSavedBlockBytes < copy.offset + copy.bytes; ++block)
-        if (const BlockPlace place{copy.file, block}; blocks_.empty() || blocks_.back() != place) {
-          blocks_.push_back(place);
-          first_.push_back(i);
-        }
-    }
-  }
+  Restorer(BlockStream& blocks, std::vector<RestoreCopy> copies)
+      : blocks_(blocks), copies_(std::move(copies)) {}
 
-  /// That copies need, in their order.
-  [[nodiscard]] const std::vector<BlockPlace>& blocks() const { return blocks_; }
-
-  /// Copies what is needed of a block. Different ones may be used at the same time.
-  void use(std::size_t index, const std::byte* bytes) const {
-    const BlockPlace& place = blocks_[index];
-    const std::int64_t begin = place.block * kSavedBlockBytes, end = begin + kSavedBlockBytes;
-    for (std::size_t i = first_[index]; i < copies_.size(); ++i) {
-      const RestoreCopy& copy = copies_[i];
-      if (copy.file != place.file || copy.offset >= end) return;
-      const std::int64_t from = std::max(copy.offset, begin), to = std::min(copy.offset + copy.bytes, end);
-      copy_bytes(copy.to + (from - copy.offset), bytes + (from - begin), to - from);
+  void run(std::int64_t bytes) {
+    while (bytes > 0 && next_ < copies_.size()) {
+      const RestoreCopy& copy = copies_[next_];
+      const std::int64_t offset = copy.offset + done_, inside = offset % kSavedBlockBytes;
+      const std::int64_t count = std::min(copy.bytes - done_, kSavedBlockBytes - inside);
+      copy_bytes(copy.to + done_, blocks_.block({copy.file, offset / kSavedBlockBytes}) + inside, count);
+      bytes -= count;
+      done_ += count;
+      if (done_ < copy.bytes) continue;
+      ++next_;
+      done_ = 0;
     }
   }
 
  private:
+  BlockStream& blocks_;
   const std::vector<RestoreCopy> copies_;
-  std::vector<BlockPlace> blocks_;
-  std::vector<std::size_t> first_;  ///< of copies_ that takes something of each block
+  std::size_t next_ = 0;
+  std::int64_t done_ = 0;  ///< bytes of the next copy
 };
 
 }  // namespace
@@ -149,17 +150,12 @@ RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std:
   const std::int64_t bytes =
       std::accumulate(copies.begin(), copies.end(), std::int64_t{0},
                       [](std::int64_t sum, const RestoreCopy& copy) { return sum + copy.bytes; });
-  const Restorer restorer(std::move(copies));
-  std::int64_t rounds = divide_up(std::ssize(restorer.blocks()), kRoundBlocks);
+  std::int64_t rounds = divide_up(bytes, kReadRoundBytes);
   comm.all_reduce_max(std::span(&rounds, 1));
   std::optional<BlockStream> blocks;
-  run_together(comm, [&] {
-    blocks.emplace(
-        step, directory, restorer.blocks(),
-        [&](std::size_t index, const std::byte* data) { restorer.use(index, data); }, comm.rank(),
-        limit_seconds);
-  });
-  for (; rounds > 0; --rounds) run_together(comm, [&] { blocks->wait(kRoundBlocks); });
+  run_together(comm, [&] { blocks.emplace(step, directory, blocks_of(copies), comm.rank(), limit_seconds); });
+  Restorer restorer(*blocks, std::move(copies));
+  for (; rounds > 0; --rounds) run_together(comm, [&] { restorer.run(kReadRoundBytes); });
   return {bytes, watch.seconds()};
 }
 

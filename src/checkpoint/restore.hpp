@@ -35,9 +35,8 @@ struct RestoreReport {
 };
 
 /// Collective over `comm`. Every rank reads from `directory` what `state` needs of it, and no more than the blocks around
-/// it, each proven by its digest and copied by the thread that has read it. Holds four blocks of kSavedBlockBytes and the
-/// table of what is read. If one rank fails, or its disk gives no block for `limit_seconds`, every rank throws its error, and
-/// `state` holds part of what was there.
+/// it, each proven by its digest. Holds four blocks of kSavedBlockBytes and the table of what is read. If one rank fails,
+/// or its disk gives no block for `limit_seconds`, every rank throws its error, and `state` holds part of what was there.
 RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
                            const ParameterManifest& manifest, std::span<const StateSpan> state,
                            double limit_seconds = 600);
