@@ -28,8 +28,7 @@ using Inputs = std::array<at::Tensor, 5>;
 /// Positions that are worked on at a time: a chunk, or on a device several side by side, where starting the work of one costs
 /// more than the work.
 std::int64_t part_positions(const at::Tensor& x) {
-  constexpr std::int64_t kChunksOnDevice = 8;
-  return x.is_cpu() ? kDeltaChunkPositions : kChunksOnDevice * kDeltaChunkPositions;
+  return x.is_cpu() ? kDeltaChunkPositions : kDeltaChunksOnDevice * kDeltaChunkPositions;
 }
 
 at::Tensor part_of(const at::Tensor& x, std::int64_t begin) {

@@ -21,9 +21,9 @@
 namespace sluice::ops {
 namespace {
 
-/// Vocabulary rows of a tile: with the tokens of a group few enough that the products run in cache; on a device so many that
-/// starting the work of a tile costs little beside it.
-std::int64_t tile_width(const at::Tensor& hidden) { return hidden.is_cpu() ? 1024 : 4096; }
+std::int64_t tile_width(const at::Tensor& hidden) {
+  return hidden.is_cpu() ? kLossTileRows : kLossTileRowsOnDevice;
+}
 
 bool fits(std::int64_t tokens, const at::Tensor& weight) {
   return tokens * weight.size(0) * weight.element_size() <= kKeptLogitBytes;

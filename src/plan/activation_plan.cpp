@@ -96,9 +96,10 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
                       .length = length,
                       .element_bytes = size,
                       .group_tokens = group_tokens,
-                      .threads = work.threads};
+                      .threads = work.threads,
+                      .on_device = work.on_device};
 
-  const BlockActivations of_head = blocks::embedding_and_head::head_activations(model);
+  const BlockActivations of_head = blocks::embedding_and_head::head_activations(model, work.on_device);
   const std::int64_t head = micro_tokens * of_head.passed * size + of_head.working_bytes;
   const std::int64_t embed =
       blocks::embedding_and_head::embedding_bytes(model, tokens, work.batch_tokens(), size);

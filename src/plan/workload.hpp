@@ -20,6 +20,7 @@ struct Workload {
   std::int64_t micro_batch_sequences = 1;  ///< that a rank computes at once
   std::int64_t packing_bytes = 0;          ///< of documents that are packed together, on rank 0
   std::int64_t threads = 0;                ///< of a rank; 0 = as many as the machine gives it
+  bool on_device = false;                  ///< computes on a GPU, and on more at once
 
   bool drops_inputs = false;            ///< of adapters
   OptimizerMode optimizer{};            ///< what is kept of a job that trains

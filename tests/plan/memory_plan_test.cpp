@@ -161,6 +161,19 @@ TEST(MemoryPlan, each_thread_takes_room_for_attention) {
   EXPECT_EQ(activations(0), activations(16)) << "as many are taken where the machine decides";
 }
 
+TEST(MemoryPlan, a_device_works_on_more_rows_of_experts_and_wider_tiles_of_logits_at_once) {
+  const test::SmallModel model;
+  const auto activations = [&](bool trains, bool on_device) {
+    Workload work = training(DType::kBFloat16);
+    work.trains = trains;
+    work.on_device = on_device;
+    return plan_activations(model.description.config, work,
+                            {.own_sequences = 4, .group_ranks = 1, .group_sequences = 4});
+  };
+  EXPECT_GT(activations(true, true).backward, activations(true, false).backward);
+  EXPECT_GT(activations(false, true).forward, activations(false, false).forward);
+}
+
 TEST(MemoryPlan, tokens_that_are_sent_one_by_one_take_room_where_they_are_packed) {
   const test::SmallModel model;
   const auto backward = [&](std::int64_t group_ranks) {

@@ -2,6 +2,7 @@
 
 #include "checkpoint/save.hpp"
 #include "data/packed_window.hpp"
+#include "job/prepare/device_choice.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -28,6 +29,7 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
     work.packing_bytes = config.data.pack_window * PackedWindow::kDocumentBytes *
                          std::max<std::int64_t>(1, std::ssize(config.data.source));
   work.threads = config.parallel.threads;
+  work.on_device = wants_gpus(config);
   work.optimizer = config.optimizer.mode();
   work.evaluates = work.trains && config.evaluate.every_steps > 0;
   if (config.checkpoint.saves())

@@ -38,6 +38,7 @@ struct PassSize {
   std::int64_t element_bytes = 0;  ///< of the training type
   std::int64_t group_tokens = 0;   ///< of all ranks that have the layer's experts between them
   std::int64_t threads = 0;        ///< of this rank; 0 if the machine decides
+  bool on_device = false;          ///< not on its processor
 };
 
 /// What one block takes of memory, counted from what each operation saves and what its gradients pass through.

@@ -18,6 +18,6 @@ inline constexpr std::string_view kHead = "lm_head.weight";
 [[nodiscard]] std::int64_t embedding_bytes(const ModelConfig& config, std::int64_t own_tokens,
                                            std::int64_t all_tokens, std::int64_t element_bytes);
 /// Of the head and the loss, forward and backward, for tokens of one micro-batch.
-[[nodiscard]] BlockActivations head_activations(const ModelConfig& config);
+[[nodiscard]] BlockActivations head_activations(const ModelConfig& config, bool on_device);
 
 }  // namespace sluice::blocks::embedding_and_head

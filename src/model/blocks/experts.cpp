@@ -7,11 +7,13 @@
 namespace sluice::blocks::experts {
 namespace {
 
-/// The slots in the order of experts, and one block of rows, in the place of which its gradients come.
+/// The slots in the order of experts, and one block of rows, or on a device one of several experts, in the place of which its
+/// gradients come.
 std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t slots = pass.group_tokens * config.experts_per_token;
-  return slots * 8 + std::min(kExpertBlockRows, slots) *
-                         (2 * config.hidden_size + 3 * config.expert_intermediate_size) * pass.element_bytes;
+  const std::int64_t rows = pass.on_device ? kExpertGroupRows : kExpertBlockRows;
+  return slots * 8 + std::min(rows, slots) * (2 * config.hidden_size + 3 * config.expert_intermediate_size) *
+                         pass.element_bytes;
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace sluice::blocks::gated_delta_net {
 namespace {
 
@@ -26,13 +28,15 @@ std::int64_t state_elements(const LinearAttentionConfig& linear, const PassSize&
   return divide_up(states, pass.length);
 }
 
-/// One chunk's graph, in float32: the others' are not there meanwhile.
+/// The graph of one chunk, or of those that a device works on at once, in float32: the others' are not there meanwhile.
 std::int64_t working_bytes(const LinearAttentionConfig& linear, const PassSize& pass) {
   constexpr std::int64_t kChunk = kDeltaChunkPositions;
   const std::int64_t graph = 8 * kChunk * kChunk +
                              12 * kChunk * (linear.key_head_dim + linear.value_head_dim) +
                              4 * linear.key_head_dim * linear.value_head_dim;
-  return pass.sequences * linear.value_heads * graph * size_of(DType::kFloat32);
+  const std::int64_t chunks =
+      pass.on_device ? std::min(kDeltaChunksOnDevice, divide_up(pass.length, kChunk)) : 1;
+  return pass.sequences * linear.value_heads * chunks * graph * size_of(DType::kFloat32);
 }
 
 }  // namespace
