@@ -28,13 +28,16 @@ fs::path program_beside_this(std::string_view name) {
   return program;
 }
 
-/// OpenMP's threads wait for the next piece of work on their cores for some milliseconds before they sleep:
-/// to wake one takes longer than many a piece. Where cores are shared they would take them from threads that
-/// have work. Read when the program loads, so it cannot wait for MPI to tell how many ranks there are.
+/// OpenMP's threads wait for the next piece of work on their cores before they sleep: to wake one takes longer than many a piece.
+/// GCC's wait for some milliseconds, in which they take cores from whatever else runs there; a thousand turns, some
+/// microseconds, cost no tokens/s on a machine of one's own (tools/bench/results/2026-11-24-waiting-threads.md). Where a job's
+/// ranks share cores they sleep at once. Read when the program loads, so it cannot wait for MPI to tell how many ranks there are.
 void choose_how_threads_wait(const JobConfig& config) {
   const int online_cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   if (asks_for_shared_cores(config.parallel.threads, usable_cores(), online_cores, announced_local_ranks()))
     setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
+  else if (std::getenv("OMP_WAIT_POLICY") == nullptr)
+    setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
 }
 
 }  // namespace
