@@ -434,7 +434,8 @@ class Plan(JobTest):
         with_gpus, without = (json.loads(self.plan("--json", f"--set=device.kind={kind}").output)["ranks"] for kind in ("cuda", "cpu"))
         for there, here in zip(with_gpus, without):
             beside = there["batch_bytes"] + there["save_buffers_bytes"]
-            self.assertEqual(there["gpu_peak_bytes"], here["peak_bytes"] - beside)
+            self.assertEqual(there["gpu_peak_bytes"], there["peak_bytes"] - beside)
+            self.assertGreater(there["peak_bytes"], here["peak_bytes"])  # a GPU works on more at once
             self.assertEqual(there["main_memory_peak_bytes"], max(beside, there["staging_bytes"]))
             self.assertNotIn("gpu_peak_bytes", here)
         gpu = max(rank["gpu_peak_bytes"] for rank in with_gpus)
