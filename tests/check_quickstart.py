@@ -43,7 +43,7 @@ def document_ends(tokens, begins):
 def loss_of_frequencies(model):
     """Mean cross-entropy of the held-out targets, each token as probable as its share of the rest (and each at least once)."""
     with h5py.File(model / "book.holdout.h5") as file:
-        tokens, begins = file["tokens"][:].astype(int), file["documents"][:].astype(int)
+        tokens, begins = file["tokens"][:].astype(int), file["document_starts"][:].astype(int)
     with h5py.File(model / "book.h5") as file:
         counts = numpy.bincount(file["tokens"][:], minlength=tokens.max() + 1) + 1.0
     is_target = ~document_ends(tokens, begins)[:-1]
