@@ -19,7 +19,6 @@ std::map<JobKind, Job>& registry() {
 std::vector<RankMemory> JobContext::memory_plan() const {
   Workload work = workload_of(config(), std::ranges::min(growth_limits));
   work.threads = threads;
-  work.on_device = device.kind == DeviceKind::kCuda;
   return blueprint.memory_plan(plan, work, largest_staging(blueprint, plan, nodes));
 }
 

@@ -2,6 +2,7 @@
 
 #include "checkpoint/save.hpp"
 #include "data/packed_window.hpp"
+#include "device/memory.hpp"
 #include "job/prepare/device_choice.hpp"
 
 #include <algorithm>
@@ -29,7 +30,8 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
     work.packing_bytes = config.data.pack_window * PackedWindow::kDocumentBytes *
                          std::max<std::int64_t>(1, std::ssize(config.data.source));
   work.threads = config.parallel.threads;
-  work.on_device = wants_gpus(config);
+  // A run has chosen by now, a command goes by what the job asks for.
+  work.on_device = compute_memory() == MemoryKind::kDevice || wants_gpus(config);
   work.optimizer = config.optimizer.mode();
   work.evaluates = work.trains && config.evaluate.every_steps > 0;
   if (config.checkpoint.saves())
