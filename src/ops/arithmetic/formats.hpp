@@ -70,8 +70,16 @@ SLUICE_ELEMENT void draw(std::uint64_t key, std::int64_t begin, std::int64_t n, 
   }
 }
 
+/// A bfloat16, by its bits.
+SLUICE_ELEMENT float float_of_bfloat16(std::uint16_t bits) { return float_of(std::uint32_t{bits} << 16); }
+
+/// A weight as the bits of a bfloat16, rounded with the low half of a draw.
+SLUICE_ELEMENT std::uint16_t rounded_weight(float weight, std::uint32_t draw) {
+  return static_cast<std::uint16_t>((bits_of(weight) + (draw & 0xffffU)) >> 16);
+}
+
 SLUICE_ELEMENT void read_bfloat16(const std::uint16_t* from, std::int64_t n, float* to) {
-  for (std::int64_t i = 0; i < n; ++i) to[i] = float_of(std::uint32_t{from[i]} << 16);
+  for (std::int64_t i = 0; i < n; ++i) to[i] = float_of_bfloat16(from[i]);
 }
 
 SLUICE_ELEMENT void write_bfloat16(const float* from, std::int64_t n, std::uint16_t* to) {
@@ -83,8 +91,7 @@ SLUICE_ELEMENT void write_bfloat16(const float* from, std::int64_t n, std::uint1
 
 SLUICE_ELEMENT void write_weights_stochastically(const float* from, const std::uint32_t* draws,
                                                  std::int64_t n, std::uint16_t* to) {
-  for (std::int64_t i = 0; i < n; ++i)
-    to[i] = static_cast<std::uint16_t>((bits_of(from[i]) + (draws[i] & 0xffffU)) >> 16);
+  for (std::int64_t i = 0; i < n; ++i) to[i] = rounded_weight(from[i], draws[i]);
 }
 
 SLUICE_ELEMENT void write_moment_stochastically(const float* from, const std::uint32_t* draws, std::int64_t n,

@@ -39,7 +39,7 @@ struct ChooseExperts {
 
 SLUICE_ELEMENT float number(float value) { return value; }
 /// A bfloat16, by its bits.
-SLUICE_ELEMENT float number(std::uint16_t bits) { return arithmetic::float_of(std::uint32_t{bits} << 16); }
+SLUICE_ELEMENT float number(std::uint16_t bits) { return arithmetic::float_of_bfloat16(bits); }
 
 /// `value` into what is float or the bits of a bfloat16.
 SLUICE_ELEMENT void put_number(float value, float* to) { *to = value; }

@@ -105,6 +105,10 @@ SLUICE_VECTOR_CLONES float piece_update_squares(const Gradient* gradient, float 
 /// What an update of a row's piece needs beside the numbers.
 struct PieceUpdate {
   float scale, row_root, decay, rate;
+
+  [[nodiscard]] SLUICE_ELEMENT float updated(float weight, float gradient, float column_root) const {
+    return weight * decay - rate * update_of(gradient * scale, row_root, column_root);
+  }
 };
 
 template <class Gradient>
@@ -113,8 +117,7 @@ SLUICE_VECTOR_CLONES void piece_update(float* weights, const Gradient* gradient,
   const PieceUpdate by = update;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    const float u = update_of(kernel::load(gradient[i]) * by.scale, by.row_root, column_roots[i]);
-    weights[i] = weights[i] * by.decay - by.rate * u;
+    weights[i] = by.updated(weights[i], kernel::load(gradient[i]), column_roots[i]);
   }
 }
 
@@ -126,9 +129,9 @@ SLUICE_VECTOR_CLONES void piece_update(std::uint16_t* weights, const std::uint32
   const PieceUpdate by = update;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    const float u = update_of(kernel::load(gradient[i]) * by.scale, by.row_root, column_roots[i]);
-    const float weight = arithmetic::float_of(std::uint32_t{weights[i]} << 16) * by.decay - by.rate * u;
-    weights[i] = static_cast<std::uint16_t>((arithmetic::bits_of(weight) + (draws[i] & 0xffffU)) >> 16);
+    const float weight = arithmetic::float_of_bfloat16(weights[i]);
+    weights[i] =
+        arithmetic::rounded_weight(by.updated(weight, kernel::load(gradient[i]), column_roots[i]), draws[i]);
   }
 }
 
