@@ -7,7 +7,7 @@ namespace sluice {
 namespace {
 
 const VersionLine kBlas([] {
-  const std::string threads = ops::blas_has_own_threads() ? " (slow with several threads a rank)" : "";
+  const std::string threads = ops::blas_has_own_threads() ? " (slower with several threads a rank)" : "";
   return "BLAS: " + ops::blas_text() + threads;
 });
 

@@ -88,7 +88,7 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
   if (metrics_ && !has_gpus() && ops::blas_has_own_threads() && ops::thread_count() > 1)
     log::warning(
         "this OpenBLAS keeps threads of its own, which compete with the {} compute threads of each rank: "
-        "matmuls of float32 copies take several times as long. Install libopenblas0-openmp and choose it with "
+        "matmuls of float32 copies take longer. Install libopenblas0-openmp and choose it with "
         "update-alternatives, or set parallel.threads = 1 and start more ranks",
         ops::thread_count());
 }

@@ -28,7 +28,7 @@ void start_library(int threads);
 /// threads of its own", "OpenBLAS on one thread" or "another BLAS".
 [[nodiscard]] std::string blas_text();
 /// Whether that BLAS runs a pool of threads beside LibTorch's: with more than one thread a rank the two pools
-/// compete for the same cores, and matmuls take several times as long.
+/// compete for the same cores, and matmuls of float32 copies take longer.
 [[nodiscard]] bool blas_has_own_threads();
 
 /// Runs `action`. An error of LibTorch's own becomes Error(kInternal), or Error(kTooLittle) where memory is lacking, with what
