@@ -207,9 +207,18 @@ class Signals(SlurmTest):
 
 class Scripts(SlurmTest):
     def test_restarts_without_progress_end(self):
-        """A stand-in for the program, whose run always ends with 75 and never saves."""
+        """A stand-in for the program, whose run always ends with 75 and never saves. Like the program's, its ranks end together, and
+        with 75 also where the TERM finds them that srun sends once the first has ended."""
         program = self.directory / "sluice"
-        program.write_text(f'#!/bin/sh\ncase $1 in run) exit 75 ;; *) exec "{SLUICE}" "$@" ;; esac\n')
+        program.write_text(f"""#!/bin/sh
+[ "$1" = run ] || exec "{SLUICE}" "$@"
+trap 'exit 75' TERM
+here="{self.directory}/restart-${{SLURM_RESTART_COUNT:-0}}"
+mkdir -p "$here"
+: > "$here/$SLURM_PROCID"
+until [ "$(ls "$here" | wc -l)" -eq 3 ]; do sleep 0.1; done
+exit 75
+""")
         program.chmod(0o755)
         job = self.job()
         self.output_of(job).mkdir()
