@@ -134,9 +134,8 @@ void convolve_backward(const at::Tensor& x, const at::Tensor& filters, const Doc
                      d_y.data_ptr<T>() + offset, scratch.data_ptr<float>(),
                      d_filters.data_ptr<float>() + block * taps * kBlock, channels);
       for (std::int64_t t = 0; t < length; ++t)
-        std::transform(scratch.data_ptr<float>() + t * kBlock,
-                       scratch.data_ptr<float>() + t * kBlock + channels.count,
-                       d_x.data_ptr<T>() + offset + t * channels.stride, kernel::store<T>);
+        kernel::store_row(scratch.data_ptr<float>() + t * kBlock, channels.count,
+                          d_x.data_ptr<T>() + offset + t * channels.stride);
     }
   });
 }
