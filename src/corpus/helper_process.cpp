@@ -3,20 +3,13 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
-
-extern char** environ;
 
 namespace sluice::corpus {
 namespace {
@@ -30,19 +23,6 @@ std::pair<FileDescriptor, FileDescriptor> connected_sockets() {
     fail(ExitCode::kTooLittle, "no connection to a helper program: {}", errno_text(errno));
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
-
-class SpawnActions {
- public:
-  SpawnActions() { ::posix_spawn_file_actions_init(&actions_); }
-  SpawnActions(const SpawnActions&) = delete;
-  ~SpawnActions() { ::posix_spawn_file_actions_destroy(&actions_); }
-  void connect(int from, int to) { ::posix_spawn_file_actions_adddup2(&actions_, from, to); }
-  void open_nothing(int to) { ::posix_spawn_file_actions_addopen(&actions_, to, "/dev/null", O_WRONLY, 0); }
-  [[nodiscard]] const posix_spawn_file_actions_t* get() const { return &actions_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
-};
 
 /// Whether the socket can be read (or written) before the deadline.
 bool wait_for(int socket, short events, const Deadline& deadline) {
@@ -58,38 +38,16 @@ bool wait_for(int socket, short events, const Deadline& deadline) {
 
 HelperProcess::HelperProcess(const std::vector<std::string>& words) : socket_(-1) {
   auto [own, theirs] = connected_sockets();
-  SpawnActions actions;
-  actions.connect(theirs.get(), STDIN_FILENO);
-  actions.connect(theirs.get(), STDOUT_FILENO);
-  actions.open_nothing(STDERR_FILENO);
-  std::vector<std::string> copies = words;
-  std::vector<char*> pointers;
-  for (std::string& word : copies) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  const int error = ::posix_spawnp(&process_, pointers[0], actions.get(), nullptr, pointers.data(), environ);
-  if (error != 0) {
-    process_ = -1;
-    fail(ExitCode::kTooLittle, "{} cannot be started: {}", words[0], errno_text(error));
-  }
+  program_.emplace(words, ChildStreams{.input = theirs.get(), .output = theirs.get()});
   socket_ = std::move(own);
-}
-
-HelperProcess::~HelperProcess() { end(); }
-
-void HelperProcess::end() {
-  if (process_ < 0) return;
-  ::kill(process_, SIGKILL);
-  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  process_ = -1;
 }
 
 std::optional<std::string> HelperProcess::ask(std::string_view line, double deadline_seconds,
                                               std::string_view what) {
-  if (process_ < 0) return std::nullopt;
+  if (!program_) return std::nullopt;
   const Deadline deadline(deadline_seconds);
   const auto give_up = [&] {
-    end();
+    program_.reset();
     fail(ExitCode::kBadData, "{} took more than {} s", what, deadline_seconds);
   };
   std::string request(line);

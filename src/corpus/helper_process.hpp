@@ -1,9 +1,8 @@
 // A program that answers one line with one line, for as long as its owner lives.
 #pragma once
 
+#include "io/child_process.hpp"
 #include "io/file.hpp"
-
-#include <sys/types.h>
 
 #include <optional>
 #include <string>
@@ -17,9 +16,6 @@ class HelperProcess {
  public:
   /// Starts words[0], looked for in PATH. Error(kTooLittle) if it cannot be started.
   explicit HelperProcess(const std::vector<std::string>& words);
-  HelperProcess(const HelperProcess&) = delete;
-  HelperProcess& operator=(const HelperProcess&) = delete;
-  ~HelperProcess();
 
   /// Sends a line and returns the answer, both without their line break; nothing if the program has ended, or answers with
   /// more than a gigabyte. Error(kBadData) after `deadline_seconds`, calling what is asked for `what`; the program is then
@@ -28,9 +24,8 @@ class HelperProcess {
                                                std::string_view what);
 
  private:
-  void end();
   FileDescriptor socket_;
-  pid_t process_ = -1;
+  std::optional<ChildProcess> program_;  ///< until it is ended for being late
 };
 
 }  // namespace sluice::corpus

@@ -3,6 +3,7 @@
 #include "base/byte_stream.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "io/child_process.hpp"
 #include "io/file.hpp"
 
 #include <fcntl.h>
@@ -18,8 +19,8 @@
 #include <cstring>
 #include <fstream>
 #include <new>
+#include <optional>
 #include <string_view>
-#include <thread>
 
 namespace sluice {
 namespace {
@@ -79,25 +80,6 @@ void become_a_trial(const TrialLimits& limits, std::int64_t address_space) {
   ::_exit(0);
 }
 
-/// Waits for the child to end; kills it when the time is over. Its status, as waitpid() has it.
-int await(pid_t child, double seconds, bool& was_late) {
-  const Stopwatch waited;
-  int status = 0;
-  auto pause = std::chrono::microseconds(200);
-  for (;;) {
-    const pid_t ended = ::waitpid(child, &status, WNOHANG);
-    if (ended == child || (ended < 0 && errno != EINTR)) return status;
-    if (waited.seconds() > seconds) break;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, std::chrono::microseconds(20'000));
-  }
-  was_late = true;
-  ::kill(child, SIGKILL);
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
-}
-
 std::string all_of(int pipe) {
   std::string text;
   std::array<char, 4096> room{};
@@ -125,17 +107,17 @@ void try_in_child(const std::string& file, const std::function<void()>& look, co
   const FileDescriptor from_child(ends[0]);
   FileDescriptor to_parent(ends[1]);
   const std::int64_t address_space = address_space_bytes();
-  const pid_t child = ::fork();
-  if (child < 0) fail(ExitCode::kTooLittle, "cannot look at {}: no process: {}", file, errno_text(errno));
-  if (child == 0) {
+  const pid_t forked = ::fork();
+  if (forked < 0) fail(ExitCode::kTooLittle, "cannot look at {}: no process: {}", file, errno_text(errno));
+  if (forked == 0) {
     become_a_trial(limits, address_space);
     run_child(to_parent.get(), look);
   }
+  ChildProcess child(forked);
   to_parent = FileDescriptor(-1);
-  bool was_late = false;
-  const int status = await(child, limits.seconds, was_late);
-  if (was_late) refuse(file, fmt::format("did not come to an end within {:g} s", limits.seconds));
-  if (WIFSIGNALED(status)) refuse(file, fmt::format("crashed ({})", ::strsignal(WTERMSIG(status))));
+  const std::optional<int> status = child.wait_until(Deadline(limits.seconds));
+  if (!status) refuse(file, fmt::format("did not come to an end within {:g} s", limits.seconds));
+  if (WIFSIGNALED(*status)) refuse(file, fmt::format("crashed ({})", ::strsignal(WTERMSIG(*status))));
   const std::string answer = all_of(from_child.get());
   if (answer.empty()) refuse(file, "ended the process");
   ByteReader in(answer);

@@ -1,0 +1,91 @@
+#include "io/child_process.hpp"
+
+#include "base/error.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+namespace sluice {
+namespace {
+
+class SpawnSettings {
+ public:
+  explicit SpawnSettings(const ChildStreams& streams) {
+    ::posix_spawn_file_actions_init(&files_);
+    connect(streams.input, STDIN_FILENO, O_RDONLY);
+    connect(streams.output, STDOUT_FILENO, O_WRONLY);
+    connect(streams.error, STDERR_FILENO, O_WRONLY);
+    ::posix_spawnattr_init(&attributes_);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK);
+  }
+  ~SpawnSettings() {
+    ::posix_spawn_file_actions_destroy(&files_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+
+  [[nodiscard]] const posix_spawn_file_actions_t* files() const { return &files_; }
+  [[nodiscard]] const posix_spawnattr_t* attributes() const { return &attributes_; }
+
+ private:
+  void connect(int from, int to, int mode) {
+    if (from < 0) {
+      ::posix_spawn_file_actions_addopen(&files_, to, "/dev/null", mode, 0);
+    } else {
+      ::posix_spawn_file_actions_adddup2(&files_, from, to);
+    }
+  }
+
+  posix_spawn_file_actions_t files_{};
+  posix_spawnattr_t attributes_{};
+};
+
+}  // namespace
+
+ChildProcess::ChildProcess(std::vector<std::string> words, const ChildStreams& streams) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  const SpawnSettings settings(streams);
+  pid_t started = -1;
+  const int error = ::posix_spawnp(&started, pointers.front(), settings.files(), settings.attributes(),
+                                   pointers.data(), environ);
+  if (error != 0) fail(ExitCode::kTooLittle, "{} cannot be started: {}", words.front(), errno_text(error));
+  process_ = started;
+}
+
+std::optional<int> ChildProcess::wait_until(const Deadline& deadline) {
+  // Most children end soon, and one that does not is not worth a busy processor.
+  auto pause = std::chrono::microseconds(200);
+  for (int status = 0;;) {
+    const pid_t ended = ::waitpid(process_, &status, WNOHANG);
+    if (ended == process_ || (ended < 0 && errno != EINTR)) {
+      process_ = -1;
+      return status;
+    }
+    if (deadline.passed()) return std::nullopt;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::microseconds(20'000));
+  }
+}
+
+ChildProcess::~ChildProcess() {
+  if (process_ < 0) return;
+  ::kill(process_, SIGKILL);
+  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace sluice
