@@ -29,15 +29,16 @@ fs::path program_beside_this(std::string_view name) {
 }
 
 /// OpenMP's threads wait for the next piece of work on their cores before they sleep: to wake one takes longer than many a piece.
-/// GCC's wait for some milliseconds, in which they take cores from whatever else runs there; a thousand turns, some
-/// microseconds, cost no tokens/s on a machine of one's own (tools/bench/results/2026-11-24-waiting-threads.md). Where a job's
-/// ranks share cores they sleep at once. Read when the program loads, so it cannot wait for MPI to tell how many ranks there are.
+/// GCC's wait for tens of milliseconds, in which they take cores from whatever else runs there; ten thousand turns, a fraction of
+/// one, are as fast on a machine of one's own, where a thousand cost up to a quarter of the tokens/s of virtual machines, whose
+/// idle cores wake slowly (tools/bench/results/2026-11-24-waiting-threads.md). Where a job's ranks share cores they sleep at once.
+/// Read when the program loads, so it cannot wait for MPI to tell how many ranks there are.
 void choose_how_threads_wait(const JobConfig& config) {
   const int online_cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   if (asks_for_shared_cores(config.parallel.threads, usable_cores(), online_cores, announced_local_ranks()))
     setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   else if (std::getenv("OMP_WAIT_POLICY") == nullptr)
-    setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
+    setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/0);
 }
 
 }  // namespace

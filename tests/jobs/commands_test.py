@@ -53,9 +53,9 @@ class CommandLine(JobTest):
         self.expect(program.run(alone, "run", job), 78, "job.kind", "sluice-train, which is not there")
         self.expect(program.run(alone, "run", job, "--set", "job.kind=load"), 0, "received")
 
-    def test_threads_keep_their_cores_for_microseconds_between_pieces_of_work_unless_they_share_them(self):
+    def test_threads_keep_their_cores_for_a_moment_between_pieces_of_work_unless_they_share_them(self):
         cores = len(os.sched_getaffinity(0))
-        for threads, policy in [(0, "'1000'"), (cores, "'0'")]:  # some microseconds, and not at all
+        for threads, policy in [(0, "'10000'"), (cores, "'0'")]:  # a fraction of a millisecond, and not at all
             job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 1}, parallel={"threads": threads}))
             shown = mpirun(2, "env", "OMP_DISPLAY_ENV=verbose", program.SLUICE, "run", job, "--set", "job.overwrite=true")
             self.expect(shown, 0)
