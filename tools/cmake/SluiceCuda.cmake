@@ -3,7 +3,15 @@
 # The wheel of PyTorch brings its own: OpenMP's in torch/lib, CUDA's and NCCL in the packages beside it (site-packages/nvidia).
 # What it exports to CMake are those of the toolkit instead, and a process with two of them has two of all their globals.
 
-set(SLUICE_CUDA_ARCHITECTURES "9.0;12.1" CACHE STRING "GPUs to compile for: 9.0 is H100 and H200, 12.1 is GB10")
+# nvcc knows GB10 from 12.9 on; Debian 13 has 12.4.
+set(sluice_gpus "9.0;12.1")
+if(SLUICE_CUDA)
+  find_package(CUDAToolkit QUIET)
+  if(CUDAToolkit_VERSION VERSION_LESS 12.9)
+    set(sluice_gpus "9.0")
+  endif()
+endif()
+set(SLUICE_CUDA_ARCHITECTURES ${sluice_gpus} CACHE STRING "GPUs to compile for: 9.0 is H100 and H200, 12.1 is GB10")
 
 # sluice_wheel_library(VARIABLE NAME FOLDER...): lib<NAME>.so.* of the packages beside LibTorch's wheel, or "".
 function(sluice_wheel_library variable name)
