@@ -54,6 +54,8 @@ if(SLUICE_TORCH)
   # A CUDA LibTorch compiles for the GPUs of this machine unless it is told for which.
   set(TORCH_CUDA_ARCH_LIST ${SLUICE_CUDA_ARCHITECTURES})
   find_package(Torch REQUIRED)
+  # nvcc may take an older compiler than the one that links, whose libstdc++ lacks what the newer one's objects ask for.
+  list(FILTER CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES EXCLUDE REGEX "/gcc/")
   # LibTorch's parallel loops live in its headers and run in one thread in code compiled without OpenMP.
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   separate_arguments(SLUICE_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
