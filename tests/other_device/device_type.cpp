@@ -3,6 +3,6 @@
 
 namespace sluice::ops::device {
 
-at::DeviceType device_type() { return at::DeviceType::PrivateUse1; }
+c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
 
 }  // namespace sluice::ops::device

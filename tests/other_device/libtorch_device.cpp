@@ -2,6 +2,7 @@
 // this processor, on the mapping that the host can use. An operation that is given tensors of both places is an error, but
 // for tensors without dimensions, as with CUDA.
 #include "base/error.hpp"
+#include "ops/runtime/torch_version.hpp"
 #include "other_device/memory.hpp"
 #include "other_device/stream.hpp"
 
@@ -15,6 +16,10 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
+
+#if SLUICE_TORCH_DEVICE_HOOKS
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#endif
 
 #include <algorithm>
 #include <cstring>
@@ -30,14 +35,24 @@ const at::Device kDevice(at::DeviceType::PrivateUse1, 0);
 constexpr int kUnset = 0xff;
 
 struct TensorMemory final : at::Allocator {
-  at::DataPtr allocate(std::size_t bytes) const override {
+#if SLUICE_TORCH_ALLOCATORS_COPY
+  at::DataPtr allocate(std::size_t bytes) override { return memory(bytes); }
+  void copy_data(void* target, const void* source, std::size_t bytes) const override {
+    queue([target, source, bytes] { std::memcpy(host_address(target), host_address(source), bytes); });
+  }
+#else
+  at::DataPtr allocate(std::size_t bytes) const override { return memory(bytes); }
+#endif
+  at::DeleterFnPtr raw_deleter() const override { return &give_back; }
+
+ private:
+  static at::DataPtr memory(std::size_t bytes) {
     if (bytes == 0) return {nullptr, nullptr, &give_back, kDevice};
     std::byte* const data = take(static_cast<std::int64_t>(bytes));
     TORCH_CHECK(data != nullptr, "the device is full");
     queue([data, bytes] { std::memset(host_address(data), kUnset, bytes); });
     return {data, data, &give_back, kDevice};
   }
-  at::DeleterFnPtr raw_deleter() const override { return &give_back; }
 };
 
 TensorMemory tensor_memory;
@@ -56,6 +71,14 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   [[nodiscard]] c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return stream; }
   [[nodiscard]] c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 };
+
+#if SLUICE_TORCH_DEVICE_HOOKS
+struct Hooks final : at::PrivateUse1HooksInterface {
+  [[nodiscard]] bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  [[nodiscard]] c10::DeviceIndex deviceCount() const override { return 1; }
+  [[nodiscard]] c10::DeviceIndex getCurrentDevice() const override { return 0; }
+};
+#endif
 
 bool is_ours(const at::Tensor& x) { return x.device().type() == at::DeviceType::PrivateUse1; }
 
@@ -203,8 +226,12 @@ at::Tensor& set_storage(at::Tensor& x, c10::Storage storage, std::int64_t offset
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
 
-const bool kHasMemory = [] {
+const bool kIsRegistered = [] {
   c10::SetAllocator(c10::DeviceType::PrivateUse1, &tensor_memory);
+#if SLUICE_TORCH_DEVICE_HOOKS
+  static Hooks hooks;
+  at::RegisterPrivateUse1HooksInterface(&hooks);
+#endif
   return true;
 }();
 

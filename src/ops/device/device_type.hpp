@@ -6,6 +6,6 @@
 namespace sluice::ops::device {
 
 /// LibTorch's name for the accelerator that this program can compute on.
-[[nodiscard]] at::DeviceType device_type();
+[[nodiscard]] c10::DeviceType device_type();
 
 }  // namespace sluice::ops::device
