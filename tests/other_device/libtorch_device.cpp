@@ -68,6 +68,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   [[nodiscard]] c10::Stream getStream(c10::Device device) const noexcept override {
     return c10::Stream(c10::Stream::DEFAULT, device);
   }
+  [[nodiscard]] c10::Stream getDefaultStream(c10::Device device) const override { return getStream(device); }
   [[nodiscard]] c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return stream; }
   [[nodiscard]] c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 };
