@@ -157,12 +157,12 @@ bool is_to_grow(const c10::Argument& argument, const c10::IValue& value) {
 const at::Tensor& resize(const at::Tensor& x, at::IntArrayRef size, c10::optional<at::MemoryFormat>) {
   x.unsafeGetTensorImpl()->set_sizes_contiguous(size);
   const auto bytes = static_cast<std::size_t>((x.numel() + x.storage_offset()) * x.element_size());
-  c10::Storage storage = x.storage();
+  const c10::Storage& storage = x.storage();
   if (storage.nbytes() < bytes) {
     storage.set_data_ptr_noswap(tensor_memory.allocate(bytes));
     storage.set_nbytes(bytes);
   }
-  return x;
+  return x;  // NOLINT(bugprone-return-const-ref-from-parameter): as the operation is declared
 }
 
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
