@@ -18,6 +18,7 @@
 #include <torch/library.h>
 
 #if SLUICE_TORCH_DEVICE_HOOKS
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #endif
 
@@ -78,6 +79,11 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   [[nodiscard]] bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
   [[nodiscard]] c10::DeviceIndex deviceCount() const override { return 1; }
   [[nodiscard]] c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  /// at::manual_seed() sets that of each device.
+  [[nodiscard]] const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override { return numbers_; }
+
+ private:
+  at::Generator numbers_ = at::detail::createCPUGenerator();
 };
 #endif
 
@@ -230,6 +236,8 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
 const bool kIsRegistered = [] {
   c10::SetAllocator(c10::DeviceType::PrivateUse1, &tensor_memory);
 #if SLUICE_TORCH_DEVICE_HOOKS
+  // Else there is no accelerator that autograd's engine could ask for its stream.
+  c10::register_privateuse1_backend("other_device");
   static Hooks hooks;
   at::RegisterPrivateUse1HooksInterface(&hooks);
 #endif
