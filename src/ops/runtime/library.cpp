@@ -33,13 +33,15 @@ BlasThreads blas_threads() {
 }
 
 /// Products are cut for LibTorch's threads (ops/cpu/matmul.cpp). Debian's LibTorch calls whatever BLAS the system chose; one with
-/// threads of its own is to use one for each call.
+/// threads of its own is to use one for each call. One on OpenMP's has their number already, and must not be told: OpenBLAS 0.3.34
+/// then waits for ever inside parallel regions (its issue 5947).
 void set_thread_count(int threads) {
   at::set_num_threads(threads);
+  if (blas_threads() != BlasThreads::kOwn) return;
   using SetThreads = void (*)(int);
   if (const auto set_blas_threads =
           reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
-    set_blas_threads(blas_threads() == BlasThreads::kOwn ? 1 : threads);
+    set_blas_threads(1);
 }
 
 }  // namespace
