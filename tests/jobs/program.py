@@ -112,6 +112,11 @@ def with_fault(site, rank, nth, action):
     return ["env", f"SLUICE_FAULT={site}:{rank}:{nth}:{action}", SLUICE_WITH_FAULTS]
 
 
+def limit_that_just_does(refused_bytes, output):
+    """A memory.limit that only offloading meets, from what the refusal of a smaller one says. A plan may fill nine tenths of it."""
+    return f"{refused_bytes + int(float(re.search(r'([0-9.]+) MB too little', output)[1]) / 0.9 * 1e6) + 2_000_000}B"
+
+
 def prompt_seconds():
     """The 10 s in which a job ends after a failure, and more where the machine has more to do than these tests."""
     return 10 * max(1, os.getloadavg()[0] / os.cpu_count())
@@ -146,6 +151,16 @@ class JobTest(unittest.TestCase):
         path = self.directory / name
         path.write_text("\n".join(lines) + "\n")
         return path
+
+    def on_disk(self):
+        """[memory] of a job of three ranks on qwen3-moe-tiny that must keep experts' state on a disk. What the program takes beside
+        it differs from one LibTorch to another."""
+        memory = {"offload": "disk", "limit": "100MiB"}
+        job = self.write_job("refused.toml", **reference_job("qwen3-moe-tiny", model={"dtype": "bfloat16"},
+                                                             optimizer={"gradients": "release"}, memory=memory))
+        refused = mpirun(3, SLUICE, "run", job)
+        self.expect(refused, 71)
+        return memory | {"limit": limit_that_just_does(100 << 20, refused.output)}
 
     def output_of(self, job):
         return self.directory / job.stem
