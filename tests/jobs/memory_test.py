@@ -60,10 +60,11 @@ class Memory(JobTest):
             tokens = metrics["moe/expert_tokens"][0]
         self.assertEqual(measured.shape, (len(planned), ranks))
         self.assertLess((measured / planned).max(), 1, result.output)
-        rows = re.findall(r"rank \d .* ([\d.]+) MiB +([\d.]+) MiB +[\d.]+ MiB$", result.output, re.MULTILINE)
-        self.assertEqual([[round(float(size) * 10) for size in row] for row in rows],
+        rows = [re.findall(r"[\d.]+(?= MiB)", row) for row in re.findall(r"^  rank \d .* MiB$", result.output, re.MULTILINE)[-ranks:]]
+        self.assertEqual([[round(float(size) * 10) for size in row[-3:-1]] for row in rows],
                          [[round(10 * size / 2**20) for size in row] for row in zip(planned[-1], measured[-1])])
-        return measured[-1][0] / planned[-1][0], tokens
+        # What is planned for LibTorch itself is 48 MiB, and more of a newer one.
+        return measured[-1][0] / (planned[-1][0] + (48 - float(rows[0][8])) * 2**20), tokens
 
     def test_stays_within_the_plan_when_one_rank_gets_all_tokens(self):
         model = self.model()
@@ -159,7 +160,10 @@ class Disk(JobTest):
         with h5py.File(few, "w") as file:
             file["tokens"] = numpy.arange(20 * 64, dtype="int32") % 97
         words = ["--set", f"model.path={trained[0]}", f"--set=data.tokens={few}", "--set=model.init=checkpoint", "--set=job.kind=evaluate",
-                 "--set=job.overwrite=true", f"--set=export.path={self.directory / 'none'}", "--set=load.verify=true", "--set=memory.limit=205MiB"]
+                 "--set=job.overwrite=true", f"--set=export.path={self.directory / 'none'}", "--set=load.verify=true"]
+        refused = mpirun(RANKS, program.SLUICE, "run", memory, *words, "--set=memory.limit=100MiB")
+        self.expect(refused, 71)
+        words.append("--set=memory.limit=" + program.limit_that_just_does(100 << 20, refused.output))
         losses = []
         for job in (memory, disk):
             result = mpirun(RANKS, program.SLUICE, "run", job, *words)
@@ -170,7 +174,7 @@ class Disk(JobTest):
 
     def test_plan_says_what_lies_there_and_what_a_step_moves(self):
         job = self.job("plan", memory={"offload": "disk"})
-        plan = json.loads(sluice("plan", job, "--ranks", RANKS, "--memory", "200MB", "--disk-rate", "1GB", "--json").output)
+        plan = json.loads(sluice("plan", job, "--ranks", RANKS, "--memory", "240MB", "--disk-rate", "1GB", "--json").output)
         for rank in plan["ranks"]:
             disk = rank["disk"]
             self.assertTrue(rank["fits"])
