@@ -180,8 +180,8 @@ class Disk(JobTest):
             self.assertTrue(rank["fits"])
             self.assertEqual(disk["step_written_bytes"], disk["weights_bytes"] + disk["optimizer_bytes"])
             self.assertEqual(disk["step_seconds"], max(disk["step_read_bytes"], disk["step_written_bytes"]) / 1e9)
-        self.expect(sluice("plan", job, "--ranks", RANKS, "--memory", "200MB"), 0, "on disk", "written a step")
-        self.expect(sluice("plan", job, "--ranks", RANKS, "--memory", "200MB", "--set=memory.offload=none"), 0,
+        self.expect(sluice("plan", job, "--ranks", RANKS, "--memory", "240MB"), 0, "on disk", "written a step")
+        self.expect(sluice("plan", job, "--ranks", RANKS, "--memory", "240MB", "--set=memory.offload=none"), 0,
                     "does not fit", "--set memory.offload=disk --set optimizer.gradients=release")
 
     def test_what_the_disk_refuses_ends_the_job_and_leaves_nothing(self):

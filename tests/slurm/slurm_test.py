@@ -151,9 +151,9 @@ class Survives(SlurmTest):
         self.assertEqual(slurm.wait_for_end(90), ("COMPLETED", 0), slurm.output())
         self.assertEqual(slurm.output().count("ended     by SIGTERM after step"), 1, slurm.output())
         self.assertIn("ended with 75", slurm.output())
-        self.assertIn("resume    from step", slurm.output())
+        # Slurm 24 counts two restarts, the script's and its own that came too late; the job has begun again once.
+        self.assertEqual(slurm.output().count("resume    from step"), 1, slurm.output())
         self.assertEqual(self.requeues(job), 1)
-        self.assertIn("Restarts=1", cluster.command("scontrol", "show", "job", slurm.number).stdout)
 
 
 class Signals(SlurmTest):
