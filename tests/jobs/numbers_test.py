@@ -121,7 +121,7 @@ class Spike(Failure):
         self.expect_rewound()
 
     def test_takes_the_run_back_where_state_lies_on_a_disk(self):
-        self.expect_rewound(optimizer={"gradients": "release"}, memory=self.on_disk())
+        self.expect_rewound(optimizer={"gradients": "release"}, memory=self.memory_on_disk())
 
     def expect_rewound(self, **changes):
         result, left_out, losses = self.spike("rewind", checkpoint={"every_steps": 3, "every_minutes": 0}, **changes)

@@ -152,7 +152,7 @@ class JobTest(unittest.TestCase):
         path.write_text("\n".join(lines) + "\n")
         return path
 
-    def on_disk(self):
+    def memory_on_disk(self):
         """[memory] of a job of three ranks on qwen3-moe-tiny that must keep experts' state on a disk. What the program takes beside
         it differs from one LibTorch to another."""
         memory = {"offload": "disk", "limit": "100MiB"}

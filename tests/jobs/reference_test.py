@@ -98,7 +98,7 @@ class Modes(ReferenceTest):
     def test_lion_whose_steps_are_signs(self):
         # A sign turns where a sum is near zero, so roundings alone move a loss that falls by 2.4: with bfloat16 state by 0.017 under
         # another compiler's flags, with int8 by 0.054 on another LibTorch.
-        self.expect_near_float32("lion", "float32", [("bfloat16", "float32", "bfloat16", 0.1), ("int8", "24bit", "release", 0.1),
+        self.expect_near_float32("lion", "float32", [("bfloat16", "float32", "bfloat16", 0.05), ("int8", "24bit", "release", 0.08),
                                                      ("int8", "none", "release", 0.1)], learning_rate=1e-3)
 
     def test_adafactor(self):

@@ -43,7 +43,7 @@ class Modes(Same):
         self.expect_same_bits(model={"dtype": "bfloat16"}, optimizer={"state": "int8", "master": "24bit", "gradients": "release"})
 
     def test_state_of_experts_on_a_disk(self):
-        self.expect_same_bits(model={"dtype": "bfloat16"}, optimizer={"gradients": "release"}, memory=self.on_disk())
+        self.expect_same_bits(model={"dtype": "bfloat16"}, optimizer={"gradients": "release"}, memory=self.memory_on_disk())
 
     def test_bfloat16_state_without_master(self):
         self.expect_same_bits(model={"dtype": "bfloat16"}, optimizer={"state": "bfloat16", "master": "none"})

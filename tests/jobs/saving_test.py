@@ -62,7 +62,7 @@ class Beside(SavingTest):
 
     def test_are_as_those_of_a_run_in_memory_where_state_lies_on_a_disk(self):
         self.expect_steps_of_runs_that_end_with_them(optimizer={"gradients": "release"}, model={"dtype": "bfloat16"},
-                                                     beside={"memory": self.on_disk()})
+                                                     beside={"memory": self.memory_on_disk()})
 
 
 class Refused(SavingTest):

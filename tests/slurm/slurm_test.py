@@ -154,6 +154,7 @@ class Survives(SlurmTest):
         # Slurm 24 counts two restarts, the script's and its own that came too late; the job has begun again once.
         self.assertEqual(slurm.output().count("resume    from step"), 1, slurm.output())
         self.assertEqual(self.requeues(job), 1)
+        self.assertRegex(cluster.command("scontrol", "show", "job", slurm.number).stdout, r"Restarts=[12]\b")
 
 
 class Signals(SlurmTest):
