@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -141,7 +142,7 @@ void Watchdog::locate() noexcept {
         position::operations_text(kShownOperations), stack.empty() ? "the thread does not answer" : stack);
     log::debug("last operations, newest first: {}", position::operations_text(position::kRemembered));
   } catch (...) {
-    // Nobody is left to tell.
+    std::fputs("sluice: too little memory is left to tell where this rank is\n", stderr);
   }
   ++flags_.load()->located;
 }

@@ -54,7 +54,7 @@ TEST(RunOnRoot, runs_on_rank_0_alone_and_its_error_is_the_same_on_every_rank) {
 }
 
 TEST(ShareFromRoot, every_rank_gets_the_bytes_of_rank_0_or_its_error) {
-  const std::string bytes("a\0b", 3);
+  std::string bytes("a\0b", 3);
   EXPECT_EQ(share_from_root(test_world(), [&] { return bytes; }), bytes);
   expect_error(ExitCode::kInternal, {"broken"}, [] {
     static_cast<void>(

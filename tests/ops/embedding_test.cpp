@@ -45,7 +45,7 @@ TEST(EmbeddingBackward, leaves_the_row_of_the_padding_alone) {
 }
 
 TEST(EmbeddingBackward, into_some_rows_adds_what_the_table_would_get) {
-  const std::vector<at::Tensor> ids{at::tensor({7, 0, 3}, at::kLong), at::tensor({{7}, {9}}, at::kLong)};
+  const std::vector<at::Tensor> ids{at::tensor({7, 0, 3}, at::kLong), at::tensor({7, 9}, at::kLong)};
   const std::vector<std::int64_t> rows = distinct_ids(ids);
   EXPECT_EQ(rows, (std::vector<std::int64_t>{0, 3, 7, 9}));
   const Parameter table{numbers({10, 6}), at::zeros({10, 6})};

@@ -2,6 +2,7 @@
 // bfloat16, and memory with one thread and with all.
 //
 //   bench_limit [--threads N] [--array-bytes 256MiB]       N: all cores
+#include "arguments.hpp"
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "machine_limit.hpp"
@@ -10,9 +11,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
+#include <exception>
 #include <set>
 #include <string>
 #include <string_view>
@@ -33,7 +33,7 @@ Arguments parse(int argc, char** argv) {
     const std::string_view word = argv[i];
     const std::string value = i + 1 < argc ? argv[i + 1] : "";
     if (word == "--threads")
-      arguments.threads = std::max(1, std::atoi(value.c_str()));
+      arguments.threads = count_in(value);
     else if (const auto bytes = parse_bytes(value); word == "--array-bytes" && bytes)
       arguments.array_bytes = *bytes;
     else
@@ -74,6 +74,9 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     fmt::print(stderr, "bench_limit: {}\n", error.what());
     return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_limit: {}\n", error.what());
+    return static_cast<int>(ExitCode::kInternal);
   }
   return 0;
 }

@@ -7,6 +7,7 @@
 // Each round does all three, one after the other, each into fresh memory, so that noise hits them alike.
 // Rates are the files' bytes over the wall time from a barrier to the last rank's last byte, allocation and
 // first touch included. --cold empties the page cache of the files before each.
+#include "arguments.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -22,7 +23,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -70,7 +71,7 @@ Arguments parse(std::span<char*> words) {
       return std::string(words[++i]);
     };
     if (word == "--rounds")
-      arguments.rounds = std::max(1, std::atoi(value().c_str()));
+      arguments.rounds = count_in(value());
     else if (word == "--cold")
       arguments.cold = true;
     else if (word == "--readers")
@@ -82,9 +83,9 @@ Arguments parse(std::span<char*> words) {
     else if (word == "--chunk")
       arguments.chunk_bytes = parse_bytes(value()).value_or(8 * kMiB);
     else if (word == "--threads")
-      arguments.load.reader_threads = std::max(1, std::atoi(value().c_str()));
+      arguments.load.reader_threads = count_in(value());
     else if (word == "--slots")
-      arguments.load.ring_slots = std::max(1, std::atoi(value().c_str()));
+      arguments.load.ring_slots = count_in(value());
     else if (word == "--json")
       arguments.json = value();
     else
@@ -308,6 +309,9 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     fmt::print(stderr, "bench_load: {}\n", error.what());
     MpiEnvironment::abort(error.code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_load: {}\n", error.what());
+    MpiEnvironment::abort(ExitCode::kInternal);
   }
   return 0;
 }

@@ -11,6 +11,7 @@
 // With --updates the optimizers' updates in every mode instead, over so many weights: the bytes that they must
 // move, each array once, over the rate of plain passes over memory in the same run, and their cycles an element
 // (of one core, all threads together), with one thread and with N. Best of --rounds: 67108864 and 30 are good.
+#include "arguments.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "machine_limit.hpp"
@@ -23,7 +24,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -129,19 +129,10 @@ nlohmann::json as_json(const Row& row) {
           {"share_of_product_rate", row.share}};
 }
 
-std::int64_t number_in(const std::string& text) {
-  std::int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || number < 1)
-    fail(ExitCode::kUsage, "'{}' is no number from 1 on", text);
-  return number;
-}
-
 std::vector<std::int64_t> numbers_in(const std::string& text) {
   std::vector<std::int64_t> values;
   std::istringstream stream(text);
-  for (std::string word; std::getline(stream, word, ',');) values.push_back(number_in(word));
+  for (std::string word; std::getline(stream, word, ',');) values.push_back(count_in<std::int64_t>(word));
   return values;
 }
 
@@ -155,11 +146,11 @@ Arguments parse(int argc, char** argv) {
     else if (word == "--only")
       arguments.only = value;
     else if (word == "--rounds")
-      arguments.rounds = static_cast<int>(number_in(value));
+      arguments.rounds = count_in(value);
     else if (word == "--threads")
-      arguments.threads = static_cast<int>(number_in(value));
+      arguments.threads = count_in(value);
     else if (word == "--updates")
-      arguments.updates = number_in(value);
+      arguments.updates = count_in<std::int64_t>(value);
     else if (word == "--json")
       arguments.json = value;
     else

@@ -20,7 +20,7 @@ namespace {
 /// Elements of a line of weights are so many vectors of floats. Of two bfloat16 numbers in a word the first is the lower half, and
 /// the second is a float but for bits that it does not have.
 template <class T>
-constexpr std::int64_t kLineVectors = std::int64_t{sizeof(float) / sizeof(T)};
+constexpr std::int64_t kLineVectors = std::is_same_v<T, float> ? 1 : 2;
 template <class T>
 constexpr std::int64_t kLine = kLanes* kLineVectors<T>;
 
