@@ -8,6 +8,7 @@
 #include "job/prepare/process_limits.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace sluice {
@@ -32,7 +33,7 @@ std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& con
                                         std::span<const int> nodes, const DeviceChoice& device,
                                         const MemorySample& baseline) {
   const auto rank = static_cast<std::size_t>(comm.rank());
-  std::vector<std::int64_t> limits(nodes.size(), 0);
+  std::vector<std::int64_t> limits(nodes.size(), std::numeric_limits<std::int64_t>::min());
   if (has_memory_of_gpu(device)) {
     limits[rank] = available_device_bytes();
     if (config.memory.limit_bytes > 0) limits[rank] = std::min(limits[rank], config.memory.limit_bytes);
@@ -44,7 +45,7 @@ std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& con
   else
     limits[rank] =
         memory_of_this_machine(shares_memory(config, device)).bytes / std::ranges::count(nodes, nodes[rank]);
-  limits[rank] = std::max<std::int64_t>(std::min(limits[rank], left_of_limits(process_limits())), 0);
+  limits[rank] = std::min(limits[rank], left_of_limits(process_limits()));
   comm.all_reduce_max(std::span(limits));
   return limits;
 }
@@ -72,7 +73,8 @@ void require_growth_limits(std::span<const RankMemory> ranks, std::span<const st
           ExitCode::kTooLittle,
           "memory.limit: rank {} must hold {} at the peak, and the limit leaves {} for it beside its program: {} too "
           "little. See sluice plan for what takes the memory",
-          rank, format_bytes(ranks[rank].certain()), format_bytes(growth_limits[rank]),
+          rank, format_bytes(ranks[rank].certain()),
+          format_bytes(std::max<std::int64_t>(growth_limits[rank], 0)),
           format_bytes(ranks[rank].certain() - growth_limits[rank]));
 }
 

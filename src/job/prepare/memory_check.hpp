@@ -31,7 +31,8 @@ struct MachineMemory {
 [[nodiscard]] bool shares_memory(const JobConfig& config, const DeviceChoice& device);
 
 /// Bytes that each rank may hold above its `baseline`: of memory.limit, or else an equal part of what its node has
-/// left now. On a GPU with memory of its own: of that, what is left. `nodes`: the node of each rank. The same on every rank.
+/// left now; negative where the process alone takes more. On a GPU with memory of its own: of that, what is left. `nodes`: the
+/// node of each rank. The same on every rank.
 /// Collective over `comm`.
 [[nodiscard]] std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& config,
                                                       std::span<const int> nodes, const DeviceChoice& device,

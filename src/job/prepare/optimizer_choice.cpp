@@ -30,7 +30,7 @@ std::string find_lack(std::span<const RankMemory> ranks, std::span<const std::in
     lack = fmt::format(
         "optimizer.fit: no mode leaves a tenth of every rank's memory free. The smallest needs {} on rank {}, which "
         "may take {} in all. Use more ranks on more machines, or see sluice plan",
-        format_bytes(peak), rank, format_bytes(growth_limits[rank]));
+        format_bytes(peak), rank, format_bytes(std::max<std::int64_t>(growth_limits[rank], 0)));
   }
   return lack;
 }
