@@ -113,8 +113,10 @@ def with_fault(site, rank, nth, action):
 
 
 def limit_that_just_does(refused_bytes, output):
-    """A memory.limit that only offloading meets, from what the refusal of a smaller one says. A plan may fill nine tenths of it."""
-    return f"{refused_bytes + int(float(re.search(r'([0-9.]+) MB too little', output)[1]) / 0.9 * 1e6) + 2_000_000}B"
+    """A memory.limit that only offloading meets, from what the refusal of a smaller one says. A plan may fill nine
+    tenths of what a limit leaves."""
+    needed, lacking = (float(re.search(number, output)[1]) * 1e6 for number in [r"must hold ([0-9.]+) MB", r"([0-9.]+) MB too little"])
+    return f"{refused_bytes + int(lacking + needed / 9) + 1_000_000}B"
 
 
 def prompt_seconds():
