@@ -11,7 +11,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -141,8 +140,7 @@ void Watchdog::locate() noexcept {
         rank_text_, position::short_text(), position::seconds_since_progress(),
         position::operations_text(kShownOperations), stack.empty() ? "the thread does not answer" : stack);
     log::debug("last operations, newest first: {}", position::operations_text(position::kRemembered));
-  } catch (...) {
-    std::fputs("sluice: too little memory is left to tell where this rank is\n", stderr);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): nobody is left to tell
   }
   ++flags_.load()->located;
 }
