@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -200,6 +201,8 @@ class StoppedRank(Failure):
         self.expect(result, 70, EXPLANATION)
         self.expect_once(result, EXPLANATION)
         self.assertRegex(result.output, rf"{section}: \w+ #\d+ on rank \d waited \d+\.\d s, its limit, for ranks? .*\b{rank}\b")
+        waited = float(re.search(r"waited (\d+\.\d) s, its limit", result.output)[1])
+        self.assertTrue(limit <= waited < limit + program.SLOWDOWN, result.output)
         self.assertLess(result.seconds_after("injected fault"), limit + program.prompt_seconds(), result.output)
 
     def test_the_reader_while_loading(self):

@@ -119,6 +119,10 @@ def limit_that_just_does(refused_bytes, output):
     return f"{refused_bytes + int(lacking + needed / 9) + 1_000_000}B"
 
 
+# How many times as long a build with a sanitizer takes, at most.
+SLOWDOWN = float(os.environ.get("SLUICE_SLOWDOWN", 1))
+
+
 def prompt_seconds():
     """The 10 s in which a job ends after a failure, and more where the machine has more to do than these tests."""
     return 10 * max(1, os.getloadavg()[0] / os.cpu_count())

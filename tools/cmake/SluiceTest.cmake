@@ -32,7 +32,7 @@ endif()
 # Whole jobs. What training leaks is looked for by the MPI tests; what MPI never gives back at an abort is no leak of ours.
 set(SLUICE_JOB_ENVIRONMENT ${SLUICE_TEST_ENVIRONMENT})
 if(SLUICE_SANITIZE MATCHES "address")
-  list(APPEND SLUICE_JOB_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0:intercept_tls_get_addr=0)
+  list(APPEND SLUICE_JOB_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0:intercept_tls_get_addr=0 SLUICE_SLOWDOWN=5)
 endif()
 
 list(JOIN SLUICE_TEST_ENVIRONMENT " " environment_text)
