@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/nodes.hpp"
+#include "comm/outcome.hpp"
 #include "load/streaming_loader.hpp"
 #include "model/architecture.hpp"
 #include "weights/checkpoint_match.hpp"
@@ -23,7 +24,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -306,12 +306,10 @@ int main(int argc, char** argv) {
   MpiEnvironment mpi(60);
   try {
     Bench(mpi.world(), parse({argv, static_cast<std::size_t>(argc)})).run();
-  } catch (const Error& error) {
-    fmt::print(stderr, "bench_load: {}\n", error.what());
-    MpiEnvironment::abort(error.code());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_load: {}\n", error.what());
-    MpiEnvironment::abort(ExitCode::kInternal);
+  } catch (...) {
+    const Outcome failure = current_failure();
+    fmt::print(stderr, "bench_load: {}\n", failure.text);
+    MpiEnvironment::abort(failure.code);
   }
   return 0;
 }

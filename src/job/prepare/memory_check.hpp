@@ -32,8 +32,7 @@ struct MachineMemory {
 
 /// Bytes that each rank may hold above its `baseline`: of memory.limit, or else an equal part of what its node has
 /// left now; negative where the process alone takes more. On a GPU with memory of its own: of that, what is left. `nodes`: the
-/// node of each rank. The same on every rank.
-/// Collective over `comm`.
+/// node of each rank. The same on every rank. Collective over `comm`.
 [[nodiscard]] std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& config,
                                                       std::span<const int> nodes, const DeviceChoice& device,
                                                       const MemorySample& baseline);
