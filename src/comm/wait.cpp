@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kSpinSeconds = 5e-6;
 constexpr double kYieldSeconds = 50e-6;
+constexpr double kLostSeconds = 500e-6, kSleepsInsteadSeconds = 0.1;
 constexpr double kSleepShare = 0.05, kLongestSleep = 1e-3;
 // A sleep costs some 30 us of a core, whatever its length: 3 % of it at 1 ms.
 constexpr double kLongWaitSleepShare = 0.01, kLongestLongWaitSleep = 5e-3;
@@ -32,6 +33,18 @@ Seconds sleep_after(double quiet) {
   return Seconds(std::min(quiet * kSleepShare, longest));
 }
 
+/// Lets others run. A yield to a process that only computes may cost a slice of the scheduler, milliseconds: after one
+/// that did, the shortest sleep takes its place for a while, as a thread that wakes up is let in.
+void yield_core() {
+  thread_local SteadyClock::time_point sleeps_until{};
+  const auto start = SteadyClock::now();
+  if (start < sleeps_until) return std::this_thread::sleep_for(std::chrono::nanoseconds(1));
+  std::this_thread::yield();
+  const auto end = SteadyClock::now();
+  if (Seconds(end - start).count() > kLostSeconds)
+    sleeps_until = end + std::chrono::duration_cast<SteadyClock::duration>(Seconds(kSleepsInsteadSeconds));
+}
+
 /// The pauses between polls.
 class Backoff {
  public:
@@ -46,7 +59,7 @@ class Backoff {
     } else if (quiet.count() > kYieldSeconds) {
       std::this_thread::sleep_for(sleep_after(quiet.count()));
     } else if (quiet.count() > kSpinSeconds) {
-      std::this_thread::yield();
+      yield_core();
     }
     resumed_ = cpu_time();
   }

@@ -8,7 +8,7 @@
 find_package(GTest REQUIRED)
 
 # ---- the launcher, by its version ----------------------------------------------------------------------
-set(SLUICE_MPI_TIMEOUT 240)
+set(SLUICE_MPI_TIMEOUT 100)
 execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE version_text ERROR_QUIET)
 set(SLUICE_MPIRUN ${MPIEXEC_EXECUTABLE})
 if(version_text MATCHES "\\((Open MPI|OpenRTE)\\) ([0-9]+)")

@@ -28,8 +28,9 @@ constexpr unsigned kExitSeconds = 5;
 /// Our wishes to Open MPI where the user has none.
 void set_library_defaults() {
   constexpr int kKeepUsers = 0;
-  // MPI's own blocking calls (start, split, finalize) yield instead of spinning when ranks outnumber cores.
-  setenv("OMPI_MCA_mpi_yield_when_idle", "1", kKeepUsers);
+  // Or each test that finds nothing would yield, which may cost a slice of the scheduler beside a process that only
+  // computes. Waits have their own pauses (comm/wait.cpp), and MPI's blocking calls (start, split, finalize) are short.
+  setenv("OMPI_MCA_mpi_yield_when_idle", "0", kKeepUsers);
   // A process started alone needs no daemon of its own.
   setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeepUsers);
 }
