@@ -154,12 +154,8 @@ void print_ranks(const Blueprint& blueprint, const ShardPlan& shards) {
 FittedJob fitted_job(const JobConfig& config, const CheckArguments& arguments) {
   if (!chooses_mode(config)) return {config, ""};
   const std::int64_t limit = growth_limit(config, arguments.memory_bytes);
-  const std::vector<std::int64_t> limits(static_cast<std::size_t>(arguments.ranks), limit);
-  FittedJob job = fit_optimizer(config, limits, separate_nodes(arguments.ranks),
-                                static_cast<int>(config.parallel.threads));
-  if (job.lack.empty())
-    console::line("optimizer {}, chosen for {} a rank", mode_text(job.config.optimizer.mode()),
-                  format_bytes(limit));
+  FittedJob job = fit_optimizer(config, arguments.ranks, limit);
+  if (job.lack.empty()) console::line("{}", choice_text(job.config.optimizer.mode(), limit));
   return job;
 }
 

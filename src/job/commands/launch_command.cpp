@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array kPassedOn{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+/// Exit status of a child that found no launcher, as a shell has it.
+constexpr int kNotStarted = 127;
 
 /// mpirun -np N OPTIONS... THIS_PROGRAM run --set... -- JOB
 std::vector<std::string> launcher_words(const LaunchArguments& arguments) {
@@ -45,7 +47,6 @@ std::vector<std::string> launcher_words(const LaunchArguments& arguments) {
   ::dup2(nothing, STDIN_FILENO);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::execvp(pointers.front(), pointers.data());
-  constexpr int kNotStarted = 127;
   ::_exit(kNotStarted);
 }
 
@@ -80,7 +81,6 @@ int launch_command(const LaunchArguments& arguments) {
   if (launcher == 0) become_launcher(words, before);
   const int status = wait_for_launcher(launcher, signals);
   if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-  constexpr int kNotStarted = 127;
   if (WEXITSTATUS(status) == kNotStarted)
     fail(ExitCode::kUsage, "{} could not be started; it must be in PATH, or named by the variable MPIRUN",
          words.front());

@@ -151,10 +151,7 @@ void print_advice(const std::vector<RankMemory>& ranks, const std::vector<FitAdv
 JobConfig fitted_job(const PlanArguments& arguments, JobConfig config) {
   const std::optional<std::int64_t> limit = told_growth_limit(config, arguments.memory_bytes);
   if (!chooses_mode(config) || !limit) return config;
-  const std::vector<std::int64_t> limits(static_cast<std::size_t>(arguments.ranks), *limit);
-  return fit_optimizer(config, limits, separate_nodes(arguments.ranks),
-                       static_cast<int>(config.parallel.threads))
-      .config;
+  return fit_optimizer(config, arguments.ranks, *limit).config;
 }
 
 void print_mode(const JobConfig& config, bool is_chosen) {

@@ -115,9 +115,7 @@ std::optional<Blueprint> choose_mode(const JobConfig& config, std::span<const st
   const FittedJob job = fit_optimizer(config, limits, nodes, threads);
   if (!job.lack.empty()) fail(ExitCode::kTooLittle, "{}", job.lack);
   directory.set_job(job.config);
-  if (is_root)
-    console::line("optimizer {}, chosen for {} a rank", mode_text(job.config.optimizer.mode()),
-                  format_bytes(std::ranges::min(limits)));
+  if (is_root) console::line("{}", choice_text(job.config.optimizer.mode(), std::ranges::min(limits)));
   return std::optional<Blueprint>(std::in_place, job.config);
 }
 

@@ -59,9 +59,18 @@ FittedJob fit_optimizer(const JobConfig& config, std::span<const std::int64_t> g
   return fitted;
 }
 
+FittedJob fit_optimizer(const JobConfig& config, int ranks, std::int64_t growth_limit) {
+  const std::vector<std::int64_t> limits(static_cast<std::size_t>(ranks), growth_limit);
+  return fit_optimizer(config, limits, separate_nodes(ranks), static_cast<int>(config.parallel.threads));
+}
+
 std::string mode_text(const OptimizerMode& mode) {
   return fmt::format("{}, state {}, master {}, gradients {}", name_of(mode.kind), name_of(mode.state),
                      name_of(mode.master), name_of(mode.gradients));
+}
+
+std::string choice_text(const OptimizerMode& mode, std::int64_t growth_limit) {
+  return fmt::format("optimizer {}, chosen for {} a rank", mode_text(mode), format_bytes(growth_limit));
 }
 
 }  // namespace sluice

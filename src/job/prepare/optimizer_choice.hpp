@@ -24,7 +24,12 @@ struct FittedJob {
 [[nodiscard]] FittedJob fit_optimizer(const JobConfig& config, std::span<const std::int64_t> growth_limits,
                                       std::span<const int> nodes, int threads);
 
+/// The same before a launch: for `ranks` on nodes of their own, each with that limit and the threads that the job names.
+[[nodiscard]] FittedJob fit_optimizer(const JobConfig& config, int ranks, std::int64_t growth_limit);
+
 /// "adamw, state int8, master 24bit, gradients release".
 [[nodiscard]] std::string mode_text(const OptimizerMode& mode);
+/// What to tell of a mode that was chosen.
+[[nodiscard]] std::string choice_text(const OptimizerMode& mode, std::int64_t growth_limit);
 
 }  // namespace sluice
