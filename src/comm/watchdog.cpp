@@ -140,7 +140,9 @@ void Watchdog::locate() noexcept {
         rank_text_, position::short_text(), position::seconds_since_progress(),
         position::operations_text(kShownOperations), stack.empty() ? "the thread does not answer" : stack);
     log::debug("last operations, newest first: {}", position::operations_text(position::kRemembered));
-  } catch (...) {  // NOLINT(bugprone-empty-catch): nobody is left to tell
+  } catch (...) {  // the log takes memory, and this does not
+    constexpr std::string_view kText = "sluice: too little memory is left to tell where this rank is\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
   }
   ++flags_.load()->located;
 }
