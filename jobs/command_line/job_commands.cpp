@@ -21,9 +21,7 @@ void add_launch(CLI::App& app, Action& action, const Words& rank_command) {
       launch_command);
   arguments.command = rank_command;
   add_job_arguments(command, arguments.job);
-  command.add_option("-n,--ranks", arguments.ranks, "Number of ranks")
-      ->required()
-      ->check(CLI::Range(1, 1 << 20));
+  add_ranks(command, "-n,--ranks", arguments.ranks, "Number of ranks")->required();
   command.add_option("options", arguments.launcher_options, "Options of mpirun, behind --");
   command.footer("\nIn place of a job file: generate and its arguments.");
 }
@@ -32,9 +30,7 @@ void add_check(CLI::App& app, Action& action) {
   const auto [command, arguments] = add_command<CheckArguments>(
       app, action, "check", "Find all that a run would fail for, without a launch", check_command);
   add_job_arguments(command, arguments.job);
-  command.add_option("--ranks", arguments.ranks, "Number of ranks to plan for")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+  add_ranks(command, "--ranks", arguments.ranks, "Number of ranks to plan for")->capture_default_str();
   add_size(command, "--memory", arguments.memory_bytes,
            "Memory of one rank, such as 128.5GB; left out: what this machine has");
 }
@@ -44,9 +40,7 @@ void add_plan(CLI::App& app, Action& action) {
       add_command<PlanArguments>(app, action, "plan", "Memory of each rank, by purpose", plan_command);
   add_job_arguments(command, arguments.job,
                     "Job file, or a model directory or config.json to train with defaults");
-  command.add_option("--ranks", arguments.ranks, "Number of ranks")
-      ->required()
-      ->check(CLI::Range(1, 1 << 20));
+  add_ranks(command, "--ranks", arguments.ranks, "Number of ranks")->required();
   add_size(command, "--memory", arguments.memory_bytes, "Memory of one rank, such as 128.5GB");
   add_size(command, "--disk-rate", arguments.disk_rate,
            "Bytes a second of a rank's disk, for memory.offload, such as 2GB");

@@ -72,12 +72,19 @@ void add_tokenize(CLI::App& app, Action& action) {
       ->check(CLI::Range(1, 1024));
 }
 
+/// One that answers prompts.
+Command<GenerateArguments> add_answering(CLI::App& app, Action& action, const char* name, const char* help,
+                                         const Words& words) {
+  const auto answering = add_command<GenerateArguments>(app, action, name, help, generate_command);
+  answering.arguments.words = words;
+  answering.app.add_option("source", answering.arguments.source, "Model directory, run, or saved step")
+      ->required();
+  return answering;
+}
+
 void add_generate(CLI::App& app, Action& action, const Words& words) {
-  const auto [command, arguments] = add_command<GenerateArguments>(
-      app, action, "generate", "Answer prompts, under mpirun or srun, or alone as one rank",
-      generate_command);
-  arguments.words = words;
-  command.add_option("source", arguments.source, "Model directory, run, or saved step")->required();
+  const auto [command, arguments] = add_answering(
+      app, action, "generate", "Answer prompts, under mpirun or srun, or alone as one rank", words);
   auto* prompt = add_texts(command, "--prompt", arguments.texts, "A text; may be repeated");
   auto* ids =
       add_texts(command, "--prompt-tokens", arguments.prompt_tokens, "Ids such as 5,17,42; may be repeated");
@@ -92,11 +99,9 @@ void add_generate(CLI::App& app, Action& action, const Words& words) {
 }
 
 void add_chat(CLI::App& app, Action& action, const Words& words) {
-  const auto [command, arguments] = add_command<GenerateArguments>(
-      app, action, "chat", "Talk with a model in the terminal, with or without mpirun", generate_command);
+  const auto [command, arguments] =
+      add_answering(app, action, "chat", "Talk with a model in the terminal, with or without mpirun", words);
   arguments.is_conversation = true;
-  arguments.words = words;
-  command.add_option("source", arguments.source, "Model directory, run, or saved step")->required();
   command.add_option("--system", arguments.system, "What the model is told before the conversation");
   add_answer_settings(command, arguments);
 }

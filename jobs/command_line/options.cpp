@@ -3,16 +3,6 @@
 #include "base/bytes.hpp"
 
 namespace sluice {
-namespace {
-
-/// An option whose value becomes that of a key of [generate].
-void add_setting(CLI::App& command, std::vector<std::string>& settings, const std::string& option,
-                 const std::string& key, const std::string& help) {
-  command.add_option_function<std::string>(
-      option, [&settings, key](const std::string& value) { settings.push_back(key + "=" + value); }, help);
-}
-
-}  // namespace
 
 void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* file) {
   command.add_option("job", arguments.file, file)->required();
@@ -20,6 +10,10 @@ void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* f
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all();
+}
+
+CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const char* help) {
+  return command.add_option(option, ranks, help)->check(CLI::Range(1, 1 << 20));
 }
 
 void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
@@ -42,8 +36,11 @@ CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::s
 
 void add_answer_settings(CLI::App& command, GenerateArguments& arguments) {
   add_texts(command, "--stop", arguments.stops, "Text that ends an answer; may be repeated");
-  const auto setting = [&](const char* option, const char* key, const char* help) {
-    add_setting(command, arguments.settings, option, key, help);
+  const auto setting = [&](const char* option, const std::string& key, const char* help) {
+    command.add_option_function<std::string>(
+        option,
+        [&arguments, key](const std::string& value) { arguments.settings.push_back(key + "=" + value); },
+        help);
   };
   setting("--max-tokens", "generate.max_tokens", "Tokens of an answer, at most");
   setting("--temperature", "generate.temperature",

@@ -51,6 +51,8 @@ void add_choice(CLI::App& command, const std::string& option, Value& value,
 /// The job file, which `file` describes, and --set.
 void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* file = "Job file (TOML)");
 
+CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const char* help);
+
 /// A size such as 128.5GB.
 void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
               const std::string& help);
