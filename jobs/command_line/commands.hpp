@@ -1,7 +1,7 @@
 // The commands of the command line. Each sets `action`, which must outlive the parsing, if it is chosen.
 #pragma once
 
-#include "command_line/options.hpp"
+#include "options.hpp"
 
 namespace sluice {
 

@@ -1,9 +1,9 @@
 // Commands that are given a job file.
 
-#include "command_line/commands.hpp"
-#include "command_line/options.hpp"
+#include "commands.hpp"
 #include "config/job_config.hpp"
 #include "job/console.hpp"
+#include "options.hpp"
 
 namespace sluice {
 namespace {

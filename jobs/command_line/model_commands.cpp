@@ -1,7 +1,7 @@
 // Commands that are given a model.
 
-#include "command_line/commands.hpp"
-#include "command_line/options.hpp"
+#include "commands.hpp"
+#include "options.hpp"
 
 #include <limits>
 

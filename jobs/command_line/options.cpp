@@ -1,4 +1,4 @@
-#include "command_line/options.hpp"
+#include "options.hpp"
 
 #include "base/bytes.hpp"
 

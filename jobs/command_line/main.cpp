@@ -2,7 +2,7 @@
 
 #include "base/text.hpp"
 #include "comm/outcome.hpp"
-#include "command_line/commands.hpp"
+#include "commands.hpp"
 #include "job/console.hpp"
 #include "job/versions.hpp"
 
