@@ -32,7 +32,6 @@ SlurmdLogFile={directory}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SlurmdParameters=config_overrides
-MpiDefault=pmix
 ReturnToService=2
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core

@@ -158,7 +158,7 @@ class Survives(SlurmTest):
 
 
 class Signals(SlurmTest):
-    def test_usr1_under_srun_saves_and_requeues(self):
+    def test_usr1_saves_and_requeues(self):
         job = self.job(steps=4)
         slurm = self.submit(job)
         slurm.wait_for("step 1/")
@@ -168,20 +168,6 @@ class Signals(SlurmTest):
         self.assertEqual(slurm.wait_for_end(), ("COMPLETED", 0), slurm.output())
         self.assertEqual(self.requeues(job), 1)
         self.assertIn("resume    from step", slurm.output())
-
-    def test_usr1_under_mpirun_saves_and_requeues(self):
-        job = self.job(steps=4)
-        answer = self.sbatch(SLUICE_WITH_FAULTS, "submit", "--mpirun", job, "--", "--nodes=1", "--ntasks-per-node=3",
-                             "--cpus-per-task=1", "--mem=300",
-                             environment={"SLUICE_FAULT": SLOW} | NO_SLURM_IN_MPIRUN)
-        number = answer.split()[-1]
-        slurm = SlurmJob(self, number, self.directory / f"job-{number}.out")
-        slurm.wait_for("step 1/")
-        cluster.command("scancel", "--signal=USR1", "--batch", number)
-        slurm.wait_for("ended     by SIGUSR1 after step")
-        slurm.wait_for("restart 1")
-        self.assertEqual(slurm.wait_for_end(), ("COMPLETED", 0), slurm.output())
-        self.assertEqual(self.requeues(job), 1)
 
     def test_a_cancelled_job_saves_and_stays_away(self):
         job = self.job()
@@ -204,6 +190,24 @@ class Signals(SlurmTest):
         status = json.loads((self.output_of(job) / "status.json").read_text())
         self.assertEqual(status["state"], "failed", status)
         self.assertIn("another rank has died", status["message"])
+
+
+class Mpirun(SlurmTest):
+    """In place of srun, where that has no pmix."""
+
+    def test_usr1_saves_and_requeues(self):
+        job = self.job(steps=4)
+        answer = self.sbatch(SLUICE_WITH_FAULTS, "submit", "--mpirun", job, "--", "--nodes=1", "--ntasks-per-node=3",
+                             "--cpus-per-task=1", "--mem=300",
+                             environment={"SLUICE_FAULT": SLOW} | NO_SLURM_IN_MPIRUN)
+        number = answer.split()[-1]
+        slurm = SlurmJob(self, number, self.directory / f"job-{number}.out")
+        slurm.wait_for("step 1/")
+        cluster.command("scancel", "--signal=USR1", "--batch", number)
+        slurm.wait_for("ended     by SIGUSR1 after step")
+        slurm.wait_for("restart 1")
+        self.assertEqual(slurm.wait_for_end(), ("COMPLETED", 0), slurm.output())
+        self.assertEqual(self.requeues(job), 1)
 
 
 class Scripts(SlurmTest):
