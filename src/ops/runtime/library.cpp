@@ -83,16 +83,19 @@ std::string means_text() {
 
 double product_rate(DType dtype) {
   constexpr std::int64_t kSize = 1024;
-  constexpr int kProducts = 5;
+  constexpr double kLongEnough = 0.02;  // seconds, to be told from what a GPU takes to begin
   const c10::AutoGradMode no_grad(false);
   const at::Tensor a =
       at::ones({kSize, kSize}, compute_options(dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16));
   const at::Tensor out = at::ones_like(a);
   ops::matmul(out, a, a);  // does not count: it compiles what it needs
-  const Stopwatch watch;
-  for (int i = 0; i < kProducts; ++i) ops::matmul(out, a, a);
-  static_cast<void>(out[0][0].item<float>());  // a device may not have begun
-  return kProducts * 2 * std::pow(static_cast<double>(kSize), 3) / watch.seconds();
+  for (int products = 2;; products *= 2) {
+    const Stopwatch watch;
+    for (int i = 0; i < products; ++i) ops::matmul(out, a, a);
+    static_cast<void>(out[0][0].item<float>());  // a device may not have begun
+    const double seconds = watch.seconds();
+    if (seconds >= kLongEnough) return products * 2 * std::pow(static_cast<double>(kSize), 3) / seconds;
+  }
 }
 
 void with_plain_errors(const std::function<void()>& action) {

@@ -12,9 +12,9 @@ namespace sluice::ops {
 /// each training type, so that they have allocated what they keep. Call it once, before the first operation.
 void start_library(int threads);
 
-/// The rate, in FLOP/s, of a few products of 1024 x 1024 matrices of `dtype` (kFloat32 or kBFloat16) on this
-/// process's threads, which may share cores with other ranks: what a step is held against. Takes some
-/// milliseconds and 12 MiB.
+/// The rate, in FLOP/s, of products of 1024 x 1024 matrices of `dtype` (kFloat32 or kBFloat16) on this
+/// process's threads, which may share cores with other ranks: what a step is held against. Takes up to 60 ms, or
+/// three products where they take longer, and 12 MiB.
 [[nodiscard]] double product_rate(DType dtype);
 
 /// How many threads this process computes with, and how large products of bfloat16 are computed on this
