@@ -8,9 +8,15 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
+
+/// Of the address sanitizer, which looks at the end of main otherwise; null in a build without it.
+extern "C" void __lsan_do_leak_check() __attribute__((weak));
 
 namespace sluice {
 namespace {
@@ -79,17 +85,30 @@ int parse_and_act(Words words) {
   return status;
 }
 
+int run(Words words) {
+  try {
+    return parse_and_act(std::move(words));
+  } catch (...) {
+    const Outcome failure = current_failure();
+    console::report("sluice: " + failure.text);
+    return static_cast<int>(failure.code);
+  }
+}
+
+/// Without the destructors of static objects, which are all of libraries: LibTorch's take 70 ms a rank, and one of a driver that
+/// crashes would turn a finished job into a failed one.
+[[noreturn]] void end_process(int status) {
+  if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
+
 }  // namespace
 }  // namespace sluice
 
 int main(int argc, char** argv) {
   // A file that reaches the user's limit (ulimit -f) is a refused write, with a name, and not a sudden death.
   std::signal(SIGXFSZ, SIG_IGN);
-  try {
-    return sluice::parse_and_act({argv + 1, argv + argc});
-  } catch (...) {
-    const sluice::Outcome failure = sluice::current_failure();
-    sluice::console::report("sluice: " + failure.text);
-    return static_cast<int>(failure.code);
-  }
+  sluice::end_process(sluice::run({argv + 1, argv + argc}));
 }
