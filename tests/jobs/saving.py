@@ -1,4 +1,8 @@
 """Jobs whose training state is saved, and what they leave."""
+import pathlib
+import shutil
+import tempfile
+
 import h5py
 from program import JobTest, SLUICE, mpirun, reference_job, with_fault
 
@@ -51,3 +55,21 @@ class SavingTest(JobTest):
         job = self.job("whole.toml", **changes)
         self.run_job(job)
         return job
+
+
+class SavedTest(SavingTest):
+    """Each test has a copy of one run of CHANGES, that of `self.saved`."""
+
+    CHANGES = {}
+    original = None
+
+    def setUp(self):
+        super().setUp()
+        self.saved = self.job(**self.CHANGES)
+        if not self.original:
+            self.run_job(self.saved)
+            type(self).original = pathlib.Path(tempfile.mkdtemp(prefix="sluice-saved-"))
+            self.addClassCleanup(shutil.rmtree, self.original, ignore_errors=True)
+            shutil.copytree(self.output_of(self.saved), self.original, dirs_exist_ok=True)
+        else:
+            shutil.copytree(self.original, self.output_of(self.saved))
