@@ -158,7 +158,7 @@ class Survives(SlurmTest):
 
 
 class Signals(SlurmTest):
-    def test_usr1_saves_and_requeues(self):
+    def test_usr1_under_srun_saves_and_requeues(self):
         job = self.job(steps=4)
         slurm = self.submit(job)
         slurm.wait_for("step 1/")
@@ -195,7 +195,7 @@ class Signals(SlurmTest):
 class Mpirun(SlurmTest):
     """In place of srun, where that has no pmix."""
 
-    def test_usr1_saves_and_requeues(self):
+    def test_usr1_under_mpirun_saves_and_requeues(self):
         job = self.job(steps=4)
         answer = self.sbatch(SLUICE_WITH_FAULTS, "submit", "--mpirun", job, "--", "--nodes=1", "--ntasks-per-node=3",
                              "--cpus-per-task=1", "--mem=300",
