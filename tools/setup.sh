@@ -38,6 +38,12 @@ as_root() {
   fi
 }
 
+lists_are_fresh=false
+refresh_lists() {
+  $lists_are_fresh || as_root apt-get update -qq || fail "apt-get update failed; is there a network?"
+  lists_are_fresh=true
+}
+
 # OpenBLAS's pthread build keeps threads of its own, which compete with LibTorch's OpenMP threads for the same cores. Both
 # builds may be installed, and the system then prefers that one; a choice that somebody made by hand stays.
 prefer_openmp_blas() {
@@ -103,12 +109,14 @@ command -v dpkg-query >/dev/null || fail "this is not Debian; install the counte
 
 missing=()
 for package in "${packages[@]}"; do is_installed "$package" || missing+=("$package"); done
+# The lists say which of the wanted ones this Debian has, and a fresh image has no lists.
+if ((${#missing[@]})); then refresh_lists; fi
 for package in "${wanted[@]}"; do
   is_installed "$package" || ! apt-cache show "$package" >/dev/null 2>&1 || missing+=("$package")
 done
 if ((${#missing[@]})); then
   echo "setup.sh: installing ${missing[*]}"
-  as_root apt-get update -qq || fail "apt-get update failed; is there a network?"
+  refresh_lists
   as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null ||
     fail "apt-get could not install the packages above"
