@@ -16,7 +16,7 @@
 #include <vector>
 
 /// Of the address sanitizer, which looks at the end of main otherwise; null in a build without it.
-extern "C" void __lsan_do_leak_check() __attribute__((weak));
+extern "C" void __lsan_do_leak_check() __attribute__((weak));  // NOLINT(bugprone-reserved-identifier)
 
 namespace sluice {
 namespace {
