@@ -43,9 +43,13 @@ std::string name_of(const UnitKey& key) {
   return fmt::format("layers.{}.{}{}", key.layer, key.experts ? "experts" : "dense", frozen);
 }
 
+std::int64_t row_elements_of(const TensorInfo& tensor) {
+  return tensor.shape.empty() ? 1 : tensor.shape.back();
+}
+
 /// Where a tensor may be cut: between rows and blocks alike.
 std::int64_t granule_of(const TensorInfo& tensor, std::int64_t state_block) {
-  return tensor.shape.size() >= 2 ? std::lcm(tensor.shape.back(), state_block) : kAlignment;
+  return tensor.shape.size() >= 2 ? std::lcm(row_elements_of(tensor), state_block) : kAlignment;
 }
 
 /// Plain tensors one after the other.
@@ -54,9 +58,10 @@ FlatLayout lay_out_dense(const UnitKey& key, const std::vector<int>& tensors,
   std::vector<Placement> placements;
   std::int64_t offset = 0;
   for (const int tensor : tensors) {
-    const std::int64_t elements = manifest[tensor].element_count();
-    placements.push_back({tensor, offset, 1, elements, elements, granule_of(manifest[tensor], state_block),
-                          !manifest[tensor].adapts.empty()});
+    const TensorInfo& info = manifest[tensor];
+    const std::int64_t elements = info.element_count();
+    placements.push_back({tensor, offset, 1, elements, elements, granule_of(info, state_block),
+                          row_elements_of(info), !info.adapts.empty()});
     offset += round_up(elements, kAlignment);
   }
   return {kind_of(key), key.layer, name_of(key), std::move(placements), offset, !key.frozen};
@@ -73,8 +78,8 @@ FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
     SLUICE_ASSERT(info.shape.front() == experts, "{} has another number of experts than {}", info.name,
                   manifest[tensors.front()].name);
     const std::int64_t block = info.element_count() / experts;
-    placements.push_back(
-        {tensor, stride, experts, block, 0, granule_of(info, state_block), !info.adapts.empty()});
+    placements.push_back({tensor, stride, experts, block, 0, granule_of(info, state_block),
+                          row_elements_of(info), !info.adapts.empty()});
     stride += round_up(block, kAlignment);
   }
   for (Placement& placement : placements) placement.block_stride = stride;

@@ -27,8 +27,9 @@ struct Placement {
   std::int64_t blocks = 1;
   std::int64_t block_elements = 0;
   std::int64_t block_stride = 0;
-  std::int64_t granule = 1;  ///< cuts inside a block fall on multiples of this (a row)
-  bool is_adapter = false;   ///< no checkpoint of the model has it
+  std::int64_t granule = 1;       ///< cuts inside a block fall on multiples of this: one row or several
+  std::int64_t row_elements = 1;  ///< of a row: the tensor's last dim
+  bool is_adapter = false;        ///< no checkpoint of the model has it
 };
 
 /// A run of consecutive elements: of a tensor (tensor_begin) and of its unit's buffer (unit_begin).

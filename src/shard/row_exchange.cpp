@@ -66,7 +66,7 @@ RowExchange::RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, 
   const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
   SLUICE_ASSERT(layout.placements().size() == 1, "rows of {}", layout.name());
   const Placement& table = layout.placements().front();
-  width_ = table.granule;
+  width_ = table.row_elements;
   for (const std::int64_t count : plan.counts(unit, comm_->rank()))
     cuts_.push_back(std::min(table.block_elements / width_, cuts_.back() + count / width_));
 }

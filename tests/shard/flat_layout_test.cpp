@@ -71,6 +71,19 @@ TEST(FlatLayout, an_expert_is_one_range_with_gate_up_before_down) {
   EXPECT_LE(down.offset + down.block_elements, gate_up.block_stride);
 }
 
+TEST(FlatLayout, blocks_of_state_make_cuts_rarer_and_rows_no_longer) {
+  const ParameterManifest manifest = moe({.hidden = 6, .width = 9});
+  const UnitLayouts layouts = make_unit_layouts(manifest, 4);
+  const auto place = [&](const char* unit, const char* tensor) {
+    return unit_named(layouts, unit).placement_of(*manifest.find(tensor));
+  };
+  EXPECT_EQ(place("embedding", "model.embed_tokens.weight").row_elements, 6);
+  EXPECT_EQ(place("embedding", "model.embed_tokens.weight").granule, 12);
+  EXPECT_EQ(place("layers.0.experts", "model.layers.0.mlp.experts.down_proj").row_elements, 9);
+  EXPECT_EQ(place("layers.0.experts", "model.layers.0.mlp.experts.down_proj").granule, 36);
+  EXPECT_EQ(place("final", "model.norm.weight").row_elements, 6);
+}
+
 TEST(FlatLayout, runs_of_a_range_follow_each_other_and_cross_blocks) {
   const Placement placement{0, 100, 3, 10, 64, 5};
   // testing::Test has a member of the name Run.

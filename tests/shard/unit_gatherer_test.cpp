@@ -69,10 +69,11 @@ TEST(UnitGatherer, gathers_experts_among_the_groups) {
   if (test::test_world().size() == 4) expect_gathers(test::test_world(), 2);
 }
 
-TEST(UnitGatherer, brings_of_a_table_the_rows_that_are_needed) {
-  Communicator& comm = test::test_world();
-  if (comm.size() == 1) return;  // all of the table is there
-  const UnitLayouts layouts = make_unit_layouts(testing_models::moe({.vocabulary = 40}));
+/// Of a table of 40 rows of `hidden` elements. Rank r needs rows of all owners, the last rank none; one of them is not in
+/// the table.
+void expect_rows(Communicator& comm, std::int64_t hidden, std::int64_t state_block) {
+  const UnitLayouts layouts =
+      make_unit_layouts(testing_models::moe({.hidden = hidden, .vocabulary = 40}), state_block);
   const StagePlan stages = make_stage_plan(layouts, false);
   const ShardPlan plan(layouts, {.world = comm.size()});
   ShardArena arena(plan, comm.rank(), DType::kFloat32, "weights");
@@ -80,20 +81,32 @@ TEST(UnitGatherer, brings_of_a_table_the_rows_that_are_needed) {
   const RankMesh mesh(comm, plan.dims());
   UnitGatherer gatherer(mesh, arena, stages);
 
-  // Rank r needs rows of all owners, the last rank none; one of them is not in the table.
   std::vector<std::int64_t> needed;
   if (comm.rank() + 1 < comm.size()) needed = {0, 7 + comm.rank(), 23, 39, 40};
   const RowExchange rows(mesh, plan, stages.embed.units.front(), needed);
+  ASSERT_EQ(rows.width(), hidden);
   ASSERT_TRUE(rows.fits());
   const auto* const table = reinterpret_cast<const float*>(gatherer.gather_rows(stages.embed, rows).front());
   gatherer.begin(stages.layers.front());
   const int unit = stages.embed.units.front();
   for (const std::int64_t row : needed)
-    for (std::int64_t i = row * rows.width(); row < 40 && i < (row + 1) * rows.width(); ++i)
+    for (std::int64_t i = row * hidden; row < 40 && i < (row + 1) * hidden; ++i)
       EXPECT_EQ(table[i], static_cast<float>(unit * 1000 + i));
   gatherer.release();
   expect_whole(gatherer.gather(stages.layers.front()), stages.layers.front(), plan, comm.rank());
   gatherer.release();
+}
+
+TEST(UnitGatherer, brings_of_a_table_the_rows_that_are_needed) {
+  Communicator& comm = test::test_world();
+  if (comm.size() > 1) expect_rows(comm, 5, 1);  // one rank has all of the table
+}
+
+TEST(UnitGatherer, brings_rows_of_tables_that_are_cut_between_several_rows) {
+  Communicator& comm = test::test_world();
+  if (comm.size() == 1) return;
+  expect_rows(comm, 48, 128);  // cut at every eighth row
+  expect_rows(comm, 5, 128);   // at none: the table has fewer rows
 }
 
 TEST(RowExchange, fits_where_the_rows_of_all_ranks_take_no_more_room_than_the_table) {

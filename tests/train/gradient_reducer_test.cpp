@@ -124,7 +124,8 @@ TEST_P(GradientReducerTest, of_rows_only_those_with_gradients_travel) {
     const auto* gradients = reinterpret_cast<const float*>(store_.shards().data());
     plan_.for_each_owned_run(unit, table, rank, [&](const ShardPlan::OwnedRun& run) {
       for (std::int64_t i = 0; i < run.count; ++i)
-        ASSERT_EQ(gradients[run.arena_begin + i], sum + expected((run.tensor_begin + i) / table.granule));
+        ASSERT_EQ(gradients[run.arena_begin + i],
+                  sum + expected((run.tensor_begin + i) / table.row_elements));
     });
   }
 }
