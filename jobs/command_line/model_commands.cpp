@@ -56,6 +56,8 @@ void add_tokenize(CLI::App& app, Action& action) {
              "Where a text's documents end: eot (end token), file, blank (line)");
   command.add_option("--field", arguments.line.field,
                      "Key of the text in JSONL; left out: a chat, or 'text'");
+  command.add_option("--template", arguments.chat_template,
+                     "Chat template for chats, a file; left out: the model's");
   command.add_option("--eos", arguments.end_token, "Token that ends a document; left out: the model's");
   command.add_flag("!--no-eos", arguments.adds_end_token, "Add no such token");
   add_choice(command, "--loss", arguments.loss,

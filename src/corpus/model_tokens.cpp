@@ -83,19 +83,19 @@ text::TokenId read_end_token(const fs::path& directory, const text::Tokenizer& t
       directory.string());
 }
 
-ChatTemplate read_chat_template(const fs::path& directory) {
+ChatTemplate read_chat_template(const fs::path& directory, const fs::path& file) {
   ChatTemplate made;
-  const fs::path file = directory / "chat_template.jinja";
+  const fs::path own = directory / "chat_template.jinja";
   made.name = (directory / "tokenizer_config.json").string();
   if (const std::optional<JsonNode> config = settings(made.name)) {
-    made.text = template_in(*config);
+    if (file.empty()) made.text = template_in(*config);
     for (const char* key :
          {"bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"})
       if (const std::optional<std::string> token = named_token(*config, key)) made.tokens[key] = *token;
   }
-  if (fs::exists(file)) {
-    made.name = file.string();
-    made.text = read_text_file(file, kMostBytes);
+  if (!file.empty() || fs::exists(own)) {
+    made.name = (file.empty() ? own : file).string();
+    made.text = read_text_file(made.name, kMostBytes);
   }
   return made;
 }

@@ -20,7 +20,9 @@ namespace sluice::corpus {
                                            const text::Tokenizer& tokenizer, const std::string& wanted);
 
 /// chat_template.jinja, or chat_template of tokenizer_config.json (the one named "default" of several); its text is empty if there is
-/// none. With the special tokens that tokenizer_config.json names.
-[[nodiscard]] ChatTemplate read_chat_template(const std::filesystem::path& directory);
+/// none. With the special tokens that tokenizer_config.json names. `file`, if it is not empty, holds another template to take in place of the
+/// model's.
+[[nodiscard]] ChatTemplate read_chat_template(const std::filesystem::path& directory,
+                                              const std::filesystem::path& file = {});
 
 }  // namespace sluice::corpus

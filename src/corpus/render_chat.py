@@ -8,7 +8,9 @@ The environment is the one that transformers gives to templates, which are untru
 and the tag `generation`.
 """
 import datetime
+import itertools
 import json
+import re
 import resource
 import sys
 
@@ -84,6 +86,27 @@ def cut_marks(text):
         text = text[place + len(Generation.begin):]
 
 
+def says(message, text, keeps=()):
+    """The message saying `text` alone, in the form of its content, with what it has at the keys `keeps`; reasoning says `text`, too."""
+    parts = isinstance(message.get("content"), list)
+    made = {key: value for key, value in message.items() if key not in ("tool_calls", *REASONING) or key in keeps}
+    made.update({key: text for key in REASONING if key in made})
+    made["content"] = [{"type": "text", "text": text}] if parts else text
+    return made
+
+
+def within_tags(content, word):
+    """The content with a word before the tags that it ends with: some templates look at the tags around it."""
+    tags = re.search(r"(<[^<>]*>\s*)*$", content[-200:])[0] if isinstance(content, str) else ""
+    return content[:len(content) - len(tags)] + word + tags if tags else word
+
+
+def is_whole_markup(text, size):
+    """Whether text[:size] ends within no tag and no word."""
+    splits_word = size < len(text) and text[size - 1].isalnum() and text[size].isalnum()
+    return size == len(text) or not (splits_word or re.search(r"[<\[][^<>\[\]]*$", text[:size]))
+
+
 class Layout:
     def __init__(self, settings):
         self.template = environment().from_string(settings["template"])
@@ -100,19 +123,116 @@ class Layout:
             return {"text": text, "spans": []}
         answers = [index for index, message in enumerate(messages) if message.get("role") == "assistant"]
         if not marked:
-            return {"text": text, "spans": [self.span(text, messages, tools, index) for index in answers]}
+            finder = SpanFinder(self, text, messages, tools)
+            return {"text": text, "spans": [finder.span(index) for index in answers]}
         if len(marked) != len(answers):  # which message each is of is not known
             return {"text": text, "spans": [[*span, -1] for span in marked]}
         return {"text": text, "spans": [[*span, index] for span, index in zip(marked, answers)]}
 
-    def span(self, text, messages, tools, index):
-        """What a message adds behind the prompt for it. For templates that do not mark it."""
-        prompt = self.render(messages[:index], tools, prompt=True)
-        through = self.render(messages[:index + 1], tools)
-        if not (through.startswith(prompt) and text.startswith(through)):
-            raise ValueError(f"the template has no {{% generation %}} tags, and lays message {index + 1} out in another way when others "
-                             "follow or when it is asked for, so what the assistant says cannot be told apart; use the model's training template")
-        return [len(prompt.encode()), len(through.encode()), index]
+
+class SpanFinder:
+    """What assistants say in a conversation whose template does not mark it: from behind the prompt for an answer, or as much of
+    this prompt as the template puts before the answer, to the end of what the template puts behind it."""
+
+    def __init__(self, layout, text, messages, tools):
+        self.layout, self.text, self.messages, self.tools = layout, text, messages, tools
+        self.word = next(word for word in (f"sluice{number}word" for number in itertools.count()) if word not in text)
+
+    def render(self, messages, prompt=False):
+        """The text, or None if the template refuses these messages, which are not the conversation as it is."""
+        try:
+            return self.layout.render(messages, self.tools, prompt)
+        except Exception:  # whatever a template does
+            return None
+
+    def span(self, index):
+        found = self.by_prefixes(index) or self.by_words(index)
+        if not found:
+            raise ValueError(f"the template has no {{% generation %}} tags, and what the assistant says in message {index + 1} cannot be told "
+                             "apart from what the template adds; give the model's training template, which has such tags (--template FILE)")
+        return [*(len(self.text[:place].encode()) for place in found), index]
+
+    def by_prefixes(self, index):
+        """What a message adds behind the prompt for it, where it is laid out alike if others follow it."""
+        through = self.render(self.messages[:index + 1])
+        if through is None or not self.text.startswith(through):
+            return None
+        prompt = self.render(self.messages[:index], prompt=True)
+        return (len(prompt), len(through)) if prompt is not None and through.startswith(prompt) else None
+
+    def by_words(self, index):
+        """Lays out the conversation with a word that no text has in the message's place. What then lies before the word and behind it
+        is the template's and the other messages', whatever the message says."""
+        message, word = self.messages[index], self.word + "a"
+        for keeps in ((), ("tool_calls",), ("tool_calls", *REASONING)):
+            probe = says(message, word, keeps)
+            parts = self.around(self.messages[:index] + [probe] + self.messages[index + 1:], word)
+            own = parts and self.own_behind(index, probe, word, parts[1])
+            begin = None if own is None else self.begin(index, probe, *parts)
+            if begin is None:
+                continue
+            rest = parts[1][len(own):]
+            end = len(self.text) - len(rest)
+            if begin <= end and self.text.endswith(rest) and self.text.startswith(parts[0][:begin]):
+                return begin, end
+        return None
+
+    def around(self, messages, word, prompt=False):
+        """What lies before the word's first place and behind its last."""
+        text = self.render(messages, prompt)
+        if text is None or word not in text:
+            return None
+        return text[:text.index(word)], text[text.rindex(word) + len(word):]
+
+    def question(self):
+        return {"role": "user", "content": self.word + "q"}
+
+    def own_behind(self, index, probe, word, behind):
+        """As much of `behind`, what lies behind the word in the message `probe`, as the template puts there when nothing follows, or
+        a prompt for an answer."""
+        for earlier in (self.messages[:index], [self.question()]):
+            for prompt in (False, True):
+                parts = self.around(earlier + [probe], word, prompt)
+                own = parts and parts[1].removesuffix(self.prompt_behind(earlier) or "" if prompt else "")
+                if own is not None and behind.startswith(own):
+                    return own
+        return None
+
+    def prompt_behind(self, messages):
+        """What asks for an answer behind these messages, or None."""
+        plain, asking = self.render(messages), self.render(messages, prompt=True)
+        return asking[len(plain):] if plain is not None and asking is not None and asking.startswith(plain) else None
+
+    def begin(self, index, probe, before, behind):
+        """Where in `before` the answer begins."""
+        between = self.between(index, probe, before, behind)
+        if between is None:
+            return None
+        candidates = (self.messages[:index], self.messages, [self.question()])
+        prompt = next((found for found in map(self.prompt_behind, candidates) if found is not None), "")
+        start = len(before) - len(between)
+        if not prompt and index > 0:
+            word = self.word + "b"
+            own = self.own_behind(index - 1, says(self.messages[index - 1], word), word, between)
+            return None if own is None else start + len(own)
+        for size in range(len(prompt), 0, -1):
+            if prompt[:size].strip() and prompt[:size] in between and is_whole_markup(prompt, size):
+                return start + between.rindex(prompt[:size]) + size
+        return None
+
+    def between(self, index, probe, before, behind):
+        """The template's text between the message before and the answer."""
+        if index == 0:
+            return before
+        message, word = self.messages[index - 1], self.word + "b"
+        for text in (word, within_tags(message.get("content"), word)):
+            earlier = self.messages[:index - 1] + [says(message, text)]
+            parts = self.around(earlier + [probe] + self.messages[index + 1:], self.word + "a")
+            if parts and parts[1] == behind and word in parts[0]:
+                found = parts[0][parts[0].rindex(word) + len(word):]
+                if before.endswith(found):
+                    return found
+        return None
 
 
 def line_of(error):

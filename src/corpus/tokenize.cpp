@@ -35,7 +35,7 @@ class Tokenization {
     encoding_.loss = options.loss;
     encoding_.wants_mask = std::ranges::any_of(
         options.sources, [&](const fs::path& path) { return begins_with_conversation(path); });
-    encoding_.chat_template = read_chat_template(options.model);
+    encoding_.chat_template = read_chat_template(options.model, options.chat_template);
   }
 
   [[nodiscard]] TokenizeReport run() {

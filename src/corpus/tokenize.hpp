@@ -24,7 +24,8 @@ struct TokenizeOptions {
   Documents documents = Documents::kEndOfText;
   LineOptions line;
   Loss loss = Loss::kAssistant;
-  std::string end_token;  ///< "": the model's
+  std::filesystem::path chat_template;  ///< a file in place of the model's; "": the model's
+  std::string end_token;                ///< "": the model's
   bool adds_end_token = true;
   BadLines bad_lines = BadLines::kError;
   int threads = 1;

@@ -53,6 +53,27 @@ TEST(ChatLayout, chatml_without_python_is_what_jinja_makes_of_it) {
   EXPECT_THAT(answers(out), ElementsAre("b!<|im_end|>\n"));
 }
 
+std::vector<std::string> answers_by(const std::string& chat_template, const std::string& line) {
+  return answers(make_jinja_layout(named(chat_template))->lay_out(*read_line(line, {}).conversation, true));
+}
+
+const std::string kTwoAnswers =
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]})";
+
+TEST(ChatLayout, an_answer_is_told_apart_where_a_template_changes_what_came_earlier) {
+  // Only the last user has a mark, so that no part of the conversation begins as the whole does.
+  const std::string text =
+      R"({% for m in messages %}{% if m.role == 'user' %}{{ '!' if loop.index > messages|length - 2 }}[{{ m.content }}]{% else %}{{ m.content }}</s>{% endif %}{% endfor %})";
+  EXPECT_THAT(answers_by(text, kTwoAnswers), ElementsAre("b</s>", "d</s>"));
+}
+
+TEST(ChatLayout, an_answer_that_a_template_does_not_lay_out_is_refused_with_the_way_out) {
+  const std::string text =
+      R"({% for m in messages %}[{{ m.role }}]{{ m.content if loop.last or m.role == 'user' }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %})";
+  expect_error(ExitCode::kBadData, {"chat_template.jinja", "message 2", "generation", "--template"},
+               [&] { static_cast<void>(answers_by(text, kTwoAnswers)); });
+}
+
 TEST(ChatLayout, a_template_that_refuses_or_is_none_says_so_with_its_name) {
   const auto layout = make_chat_layout(named("a\n{{ raise_exception('no users here') }}"));
   expect_error(ExitCode::kBadData, {"chat_template.jinja", "no users here"},

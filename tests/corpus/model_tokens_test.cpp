@@ -55,6 +55,10 @@ TEST_F(ModelTokens, the_chat_template_is_a_file_of_its_own_or_the_default_one_of
   EXPECT_EQ(named.tokens.at("bos_token"), "<s>");
   write("chat_template.jinja", "file");
   EXPECT_EQ(read_chat_template(directory_.path()).text, "file");
+  write("other.jinja", "other");
+  const ChatTemplate other = read_chat_template(directory_.path(), directory_ / "other.jinja");
+  EXPECT_EQ(other.text, "other");
+  EXPECT_EQ(other.tokens.at("bos_token"), "<s>");
 }
 
 }  // namespace
