@@ -110,5 +110,7 @@ int run(Words words) {
 int main(int argc, char** argv) {
   // A file that reaches the user's limit (ulimit -f) is a refused write, with a name, and not a sudden death.
   std::signal(SIGXFSZ, SIG_IGN);
+  // Where the parent ignored the ends of its children, the kernel would tell this process nothing of its own.
+  std::signal(SIGCHLD, SIG_DFL);
   sluice::end_process(sluice::run({argv + 1, argv + argc}));
 }

@@ -58,8 +58,13 @@ void limit(int resource, rlim_t most) {
 
 /// What the child is, and what may be said of it: no handler of ours speaks of its end.
 void become_a_trial(const TrialLimits& limits, std::int64_t address_space) {
-  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGXCPU})
+  sigset_t ending;
+  ::sigemptyset(&ending);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGXCPU}) {
     std::signal(number, SIG_DFL);
+    ::sigaddset(&ending, number);
+  }
+  ::sigprocmask(SIG_UNBLOCK, &ending, nullptr);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_CPU, static_cast<rlim_t>(limits.seconds) + 1);

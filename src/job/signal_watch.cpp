@@ -4,15 +4,23 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <utility>
 
 namespace sluice {
 namespace {
 
-/// A preempted step gets SIGTERM from slurmd and from srun, which was told to end as well.
-constexpr double kSameRequestSeconds = 3;
-
 constexpr int kNoStepEnded = -1;
+
+struct Request {
+  int number;
+  const char* name;
+};
+
+constexpr std::array kRequests{Request{SIGTERM, "SIGTERM"}, Request{SIGINT, "SIGINT"},
+                               Request{SIGHUP, "SIGHUP"},   Request{SIGQUIT, "SIGQUIT"},
+                               Request{SIGUSR1, "SIGUSR1"}, Request{SIGUSR2, "SIGUSR2"},
+                               Request{SIGXCPU, "SIGXCPU"}};
 
 /// Ends the watch; no program sends it.
 int stop_signal() { return SIGRTMIN; }
@@ -22,13 +30,9 @@ bool is_ignored(int number) {
   return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/// Without signals that are ignored, as under nohup: a blocked signal would be received all the same.
 sigset_t watched_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
+  sigset_t signals = request_signals();
   sigaddset(&signals, stop_signal());
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2})
-    if (!is_ignored(number)) sigaddset(&signals, number);
   return signals;
 }
 
@@ -45,20 +49,31 @@ void let_happen(int number) {
 }  // namespace
 
 const char* signal_name(int number) {
-  switch (number) {
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGINT:
-      return "SIGINT";
-    case SIGHUP:
-      return "SIGHUP";
-    case SIGUSR1:
-      return "SIGUSR1";
-    case SIGUSR2:
-      return "SIGUSR2";
-    default:
-      return "a signal";
-  }
+  for (const Request& request : kRequests)
+    if (request.number == number) return request.name;
+  return "a signal";
+}
+
+sigset_t request_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const Request& request : kRequests)
+    if (!is_ignored(request.number)) sigaddset(&signals, request.number);
+  return signals;
+}
+
+std::vector<int> ignored_requests() {
+  std::vector<int> numbers;
+  for (const Request& request : kRequests)
+    if (is_ignored(request.number)) numbers.push_back(request.number);
+  return numbers;
+}
+
+bool repeats_request(int number, int request, double seconds_since) {
+  constexpr double kSeconds = 3;
+  const auto may_come_twice = [](int one) { return one == SIGTERM || one == SIGHUP; };
+  if (number == SIGXCPU) return true;
+  return may_come_twice(number) && may_come_twice(request) && seconds_since < kSeconds;
 }
 
 SignalWatch::SignalWatch() : signals_(watched_signals()) {
@@ -117,10 +132,8 @@ void SignalWatch::set_exit_code(std::optional<ExitCode> code) {
 /// Whether the job goes on for now.
 bool SignalWatch::take_as_request(int number) {
   const std::lock_guard lock(mutex_);
-  const bool asks = number == SIGTERM || number == SIGINT || number == SIGUSR1;
-  if (!asks || !can_stop_) return false;
-  if (requested_ != 0)
-    return number == SIGTERM && requested_ == SIGTERM && since_request_.seconds() < kSameRequestSeconds;
+  if (!can_stop_) return false;
+  if (requested_ != 0) return repeats_request(number, requested_, since_request_.seconds());
   requested_ = number;
   since_request_.restart();
   if (say_) say_(number, static_cast<ExitCode>(128 + number));

@@ -12,11 +12,23 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 namespace sluice {
 
-/// From its making on SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2, but for those that are ignored, are taken
-/// by a thread of its own, which calls the callback and then lets the signal act as by default. They are
+/// What asks a job to save and end: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGXCPU, without those that the process
+/// ignores, as SIGHUP under nohup: waited for, an ignored signal would be received all the same.
+[[nodiscard]] sigset_t request_signals();
+
+/// Those of them that the process ignores.
+[[nodiscard]] std::vector<int> ignored_requests();
+
+/// Whether a signal that arrives so long after the first request is that request once more. slurmd sends SIGTERM to a preempted
+/// step and so does srun; a closed terminal sends SIGHUP and so does its shell; systemd sends SIGHUP right behind SIGTERM; and
+/// the kernel sends SIGXCPU each second.
+[[nodiscard]] bool repeats_request(int number, int request, double seconds_since);
+
+/// From its making on request_signals() are taken by a thread of its own, which calls the callback and then lets the signal act as by default. They are
 /// blocked for the thread that makes it, for all that are started later and for a program that the process
 /// becomes; so make one before that, where libraries of the program start threads while they are loaded, and
 /// another one in it. A broken pipe behind stdout no longer ends the process: who reads the lines of a job
@@ -46,8 +58,8 @@ class SignalWatch {
     SignalWatch& watch_;
   };
 
-  /// While it lives, the first of SIGTERM, SIGINT and SIGUSR1 is only noted, and told to the callback: the job finishes its
-  /// step, saves and ends. The next one acts as ever, but for a SIGTERM right after a SIGTERM. srun sends SIGTERM as well to the ranks that a dead one has left behind,
+  /// While it lives, the first signal is only noted, and told to the callback: the job finishes its step, saves and ends. The
+  /// next one acts as ever, unless it repeats_request(). srun sends SIGTERM as well to the ranks that a dead one has left behind,
   /// which wait for it in vain: where no step ends within a patience after that signal, the process ends with kInternal.
   class StopRequest {
    public:

@@ -14,8 +14,9 @@ namespace sluice {
 namespace {
 
 TEST(SignalWatchDeathTest, a_signal_runs_its_callback_and_then_ends_the_process) {
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU}) {
     const auto die = [&] {
+      ::signal(number, SIG_DFL);  // this test may run under nohup
       SignalWatch watch;
       const SignalWatch::SignalCallback words(
           watch, [](int n, ExitCode) { std::fprintf(stderr, "got %s", signal_name(n)); });
@@ -76,7 +77,34 @@ TEST(SignalWatchDeathTest, a_request_is_noted_once_and_the_next_signal_ends_the_
     ::kill(::getpid(), SIGINT);
     std::this_thread::sleep_for(std::chrono::seconds(20));
   };
+  ::signal(SIGINT, SIG_DFL);
   EXPECT_EXIT(die(), testing::KilledBySignal(SIGINT), "noted SIGTERM");
+}
+
+TEST(SignalWatchDeathTest, every_signal_but_those_that_are_ignored_is_a_request) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU}) {
+    const auto live = [&] {
+      ::signal(number, SIG_DFL);
+      SignalWatch watch;
+      SignalWatch::StopRequest request(watch);
+      request.set_patience(20);
+      ::kill(::getpid(), number);
+      while (request.number() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::fprintf(stderr, "noted %s", signal_name(request.number()));
+      std::_Exit(3);
+    };
+    EXPECT_EXIT(live(), testing::ExitedWithCode(3), std::string("noted ") + signal_name(number));
+  }
+}
+
+TEST(SignalWatch, a_request_may_come_twice) {
+  EXPECT_TRUE(repeats_request(SIGTERM, SIGTERM, 0.1));
+  EXPECT_TRUE(repeats_request(SIGHUP, SIGHUP, 0.1));
+  EXPECT_TRUE(repeats_request(SIGHUP, SIGTERM, 0.1));
+  EXPECT_FALSE(repeats_request(SIGTERM, SIGTERM, 4));
+  EXPECT_TRUE(repeats_request(SIGXCPU, SIGXCPU, 100));
+  EXPECT_FALSE(repeats_request(SIGINT, SIGINT, 0.1));
+  EXPECT_FALSE(repeats_request(SIGTERM, SIGINT, 0.1));
 }
 
 TEST(SignalWatchDeathTest, a_term_that_no_step_answers_in_its_time_ends_the_process) {

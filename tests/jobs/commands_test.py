@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 import shutil
+import signal
+import tempfile
 import unittest
 
 import checkpoint
@@ -110,6 +112,47 @@ class CommandLine(JobTest):
         result = sluice("check", self.write_job(**tables))
         self.expect(result, 78, "stepz", "steps", "batch_sequences", "eps", "optimiser", "optimizer")
         self.assertGreaterEqual(result.output.count("job.toml:"), 4, result.output)
+
+
+class Launch(JobTest):
+    """With a launcher that says what it was started with, and which signals it gets."""
+
+    def launch(self, *before):
+        launcher = pathlib.Path(tempfile.mkdtemp(dir=self.directory)) / "launcher"
+        launcher.write_text("""#!/bin/bash
+            for name in USR1 USR2 HUP INT TERM QUIT XCPU; do trap "echo got $name" $name; done
+            echo began "$@"
+            while [ -e "$0" ]; do sleep 0.05; done
+            exit 75""")
+        launcher.chmod(0o755)
+        running = program.Program(["env", f"MPIRUN={launcher}", *before, program.SLUICE, "launch", "-n", 2, "job.toml"])
+        self.addCleanup(lambda: self.assertEqual(running.finish(60).status, 75))
+        self.addCleanup(launcher.unlink)
+        program.wait_until(lambda: "began" in running.output(), "the launcher")
+        return running
+
+    def pass_on(self, running, number, got, count=1):
+        running.process.send_signal(number)
+        program.wait_until(lambda: running.output().count(f"got {got}") == count, f"{got} for {number}: {running.output()}")
+
+    def test_the_first_signal_asks_the_ranks_to_save(self):
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2):
+            self.pass_on(self.launch(), number, "USR1")
+
+    def test_the_second_one_ends_them_unless_it_is_the_first_once_more(self):
+        running = self.launch()
+        self.pass_on(running, signal.SIGHUP, "USR1")
+        running.process.send_signal(signal.SIGHUP)  # as a shell does behind its terminal
+        self.pass_on(running, signal.SIGINT, "INT")
+        self.pass_on(running, signal.SIGQUIT, "TERM")
+        self.assertNotIn("got HUP", running.output())
+
+    def test_what_the_parent_ignored_stays_ignored(self):
+        running = self.launch("sh", "-c", 'trap "" HUP CHLD; exec "$0" "$@"')
+        self.assertIn("""sh -c trap '' HUP && exec "$0" "$@" """, running.output())
+        running.process.send_signal(signal.SIGHUP)
+        self.pass_on(running, signal.SIGTERM, "USR1")
+        self.assertEqual(running.output().count("got"), 1, running.output())
 
 
 class Inspect(JobTest):

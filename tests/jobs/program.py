@@ -5,6 +5,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -12,6 +13,10 @@ import time
 import unittest
 
 import h5py
+
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # ignored by whoever runs tests under nohup, or behind a shell's &
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 SOURCE = pathlib.Path(os.environ.get("SLUICE_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 SLUICE = os.environ.get("SLUICE", str(SOURCE / "build/release/bin/sluice"))

@@ -285,9 +285,12 @@ class Ended(SavingTest):
         flags = ["--bind-to", "none", "--oversubscribe"] if (program.open_mpi_version() or 5) < 5 else ["--map-by", ":OVERSUBSCRIBE"]
         return self.start([*LAUNCH, *words, "launch", "-n", 3, job, "--", *flags], job)
 
-    def test_ctrl_c_once_under_launch(self):
+    def test_ctrl_c_once_under_launch_that_nohup_has_begun(self):
         job = self.job(**self.ENDLESS)
-        running = self.launch(job)
+        running = self.launch(job, ("nohup", SLUICE))
+        rank, *_ = program.run("pgrep", "-f", f"sluice-train run.*{self.directory.name}").output.split()
+        for process in (running.process.pid, int(rank)):
+            os.kill(process, signal.SIGHUP)
         running.process.send_signal(signal.SIGINT)
         self.expect_saved(job, running.finish(60))
 

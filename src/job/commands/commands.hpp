@@ -26,8 +26,8 @@ struct LaunchArguments {
   std::vector<std::string> launcher_options;  ///< of mpirun
   std::vector<std::string> command{};  ///< that ranks run in place of the job: {"generate", "models/m", ...}
 };
-/// Runs a job under mpirun (or the launcher that the variable MPIRUN names) and returns the job's exit status. The first SIGINT
-/// or SIGTERM lets the job finish its step and save; the second is passed on as it is.
+/// Runs a job under mpirun (or the launcher that the variable MPIRUN names) and returns the job's exit status. The first signal
+/// that asks for it (job/signal_watch.hpp) lets the job finish its step and save; the second is passed on as it is.
 int launch_command(const LaunchArguments& arguments);
 
 struct GenerateArguments {

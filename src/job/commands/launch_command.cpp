@@ -1,3 +1,4 @@
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "comm/outcome.hpp"
 #include "job/commands/commands.hpp"
@@ -9,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <string>
@@ -20,9 +20,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kPassedOn{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 /// Exit status of a child that found no launcher, as a shell has it.
 constexpr int kNotStarted = 127;
+
+/// What starts a rank with those signals ignored that this process was started with so: launchers give their ranks the default
+/// of each. But for SIGUSR1, which asks the ranks to save whatever this process was told.
+std::vector<std::string> words_that_ignore(const std::vector<int>& signals) {
+  std::string names;
+  for (const int number : signals)
+    if (number != SIGUSR1) names += std::string(" ") + (signal_name(number) + std::string_view("SIG").size());
+  if (names.empty()) return {};
+  return {"sh", "-c", fmt::format(R"(trap ''{} && exec "$0" "$@")", names)};
+}
 
 /// mpirun -np N OPTIONS... THIS_PROGRAM run --set... -- JOB
 std::vector<std::string> launcher_words(const LaunchArguments& arguments) {
@@ -30,6 +39,8 @@ std::vector<std::string> launcher_words(const LaunchArguments& arguments) {
   std::vector<std::string> words{launcher == nullptr ? "mpirun" : launcher, "-np",
                                  fmt::format("{}", arguments.ranks)};
   words.insert(words.end(), arguments.launcher_options.begin(), arguments.launcher_options.end());
+  const std::vector<std::string> ignoring = words_that_ignore(ignored_requests());
+  words.insert(words.end(), ignoring.begin(), ignoring.end());
   words.push_back(fs::read_symlink("/proc/self/exe").string());
   const std::vector<std::string> command =
       arguments.command.empty() ? run_words(arguments.job) : arguments.command;
@@ -50,10 +61,11 @@ std::vector<std::string> launcher_words(const LaunchArguments& arguments) {
   ::_exit(kNotStarted);
 }
 
-/// Passes signals on until the launcher has ended: the first SIGINT or SIGTERM as SIGUSR1, which mpirun hands to every rank,
-/// where its own SIGINT would kill them within two seconds. Returns its wait status.
+/// Passes signals on until the launcher has ended: the first one as SIGUSR1, which mpirun hands to every rank, where its own
+/// SIGINT would kill them within two seconds. Returns its wait status.
 int wait_for_launcher(pid_t launcher, const sigset_t& signals) {
-  bool was_asked = false;
+  int request = 0;  // the first signal
+  Stopwatch since_request;
   for (int status = 0;;) {
     int number = 0;
     if (::sigwait(&signals, &number) != 0) continue;
@@ -61,18 +73,20 @@ int wait_for_launcher(pid_t launcher, const sigset_t& signals) {
       if (::waitpid(launcher, &status, WNOHANG) == launcher) return status;
       continue;
     }
-    const bool asks = (number == SIGINT || number == SIGTERM) && !was_asked;
-    was_asked = was_asked || asks;
-    ::kill(launcher, asks ? SIGUSR1 : number);
+    if (request == 0) {
+      request = number;
+      since_request.restart();
+      ::kill(launcher, SIGUSR1);
+    } else if (!repeats_request(number, request, since_request.seconds())) {
+      ::kill(launcher, number == SIGQUIT ? SIGTERM : number);  // SIGQUIT would leave the ranks behind
+    }
   }
 }
 
 }  // namespace
 
 int launch_command(const LaunchArguments& arguments) {
-  sigset_t signals, before;
-  sigemptyset(&signals);
-  for (const int number : kPassedOn) sigaddset(&signals, number);
+  sigset_t signals = request_signals(), before;
   sigaddset(&signals, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &signals, &before);
   std::vector<std::string> words = launcher_words(arguments);
