@@ -3,6 +3,7 @@
 #include "base/digest.hpp"
 #include "base/error.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -74,8 +75,7 @@ std::string AnswerFile::digest_of_prompt(std::size_t prompt) const {
 }
 
 void AnswerFile::read_earlier() {
-  std::error_code error;
-  if (!fs::exists(path_, error)) return;
+  if (!path_exists(path_)) return;
   const std::string text = read_text_file(path_, kMostBytes);
   std::size_t whole = 0;  // bytes of whole lines
   for (std::size_t end = 0; (end = text.find('\n', whole)) != std::string::npos; whole = end + 1) {

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 #include "weights/staged_directory.hpp"
 
 #include <algorithm>
@@ -34,17 +35,13 @@ std::string step_name(std::int64_t step) { return fmt::format("{}{:08}", kPrefix
 
 std::vector<StepPlace> list_steps(const fs::path& directory) {
   std::vector<StepPlace> steps;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error))
-    if (const auto step = step_of(entry.path().filename().string())) steps.push_back({*step, entry.path()});
+  for (const fs::path& entry : entries_in(directory))
+    if (const auto step = step_of(entry.filename().string())) steps.push_back({*step, entry});
   std::ranges::sort(steps, {}, &StepPlace::step);
   return steps;
 }
 
-bool is_saved_step(const fs::path& directory) {
-  std::error_code error;
-  return fs::exists(directory / kManifestFile, error);
-}
+bool is_saved_step(const fs::path& directory) { return path_exists(directory / kManifestFile); }
 
 SavedStep read_saved_step(const fs::path& directory) {
   const fs::path manifest = directory / kManifestFile;
@@ -80,8 +77,7 @@ std::optional<FoundStep> newest_step(const fs::path& directory,
 }
 
 fs::path model_directory_of(const fs::path& path) {
-  std::error_code error;
-  if (fs::exists(path / "config.json", error)) return path;
+  if (path_exists(path / "config.json")) return path;
   for (const fs::path& directory : {path / "checkpoints", path})
     if (const auto found = newest_step(directory, [](const std::string&) {})) return found->path;
   return path;

@@ -3,13 +3,13 @@
 #include "base/bytes.hpp"
 #include "base/digest.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
-#include <system_error>
 #include <vector>
 
 namespace sluice::corpus {
@@ -36,8 +36,7 @@ Digest digest_of_file(const fs::path& path, const std::function<void()>& on_bloc
 Digest digest_of_tokenizer(const fs::path& model) {
   std::string digests;
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json"}) {
-    std::error_code error;
-    if (name != std::string("tokenizer.json") && !fs::exists(model / name, error)) continue;
+    if (name != std::string("tokenizer.json") && !path_exists(model / name)) continue;
     digests += fmt::format("{} {}\n", name, digest_of_file(model / name, [] {}).hex());
   }
   return digest_of(digests);

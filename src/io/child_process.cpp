@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -71,7 +72,10 @@ std::optional<int> ChildProcess::wait_until(const Deadline& deadline) {
   auto pause = std::chrono::microseconds(200);
   for (int status = 0;;) {
     const pid_t ended = ::waitpid(process_, &status, WNOHANG);
-    if (ended == process_ || (ended < 0 && errno != EINTR)) {
+    if (ended < 0 && errno != EINTR)
+      fail(ExitCode::kInternal, "cannot wait for process {}: {}", std::exchange(process_, -1),
+           errno_text(errno));
+    if (ended == process_) {
       process_ = -1;
       return status;
     }

@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_check.hpp"
+#include "io/path.hpp"
 
 #include <array>
 #include <filesystem>
@@ -166,9 +167,7 @@ std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elem
     return fmt::format("its source {} is mapped without an end", printable(source));
   elements += covered;
   const std::filesystem::path place = place_of(source, std::string(doing.file));
-  std::error_code error;
-  if (!std::filesystem::exists(place, error))
-    return fmt::format("its sources {} are not there", printable(source));
+  if (!path_exists(place)) return fmt::format("its sources {} are not there", printable(source));
   const File file = File::open(place);  // it can be closed only after its datasets
   const Dataset data = file.dataset(dataset.starts_with('/') ? dataset : "/" + dataset);
   if (data.is_virtual()) return fmt::format("its source {} is virtual as well", printable(source));

@@ -103,6 +103,12 @@ std::string all_of(int pipe) {
       file, found);
 }
 
+/// No library ends its process so, whatever it reads.
+bool is_from_outside(int signal_number) {
+  constexpr std::array kSignals{SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+  return std::ranges::find(kSignals, signal_number) != kSignals.end();
+}
+
 }  // namespace
 
 void try_in_child(const std::string& file, const std::function<void()>& look, const TrialLimits& limits) {
@@ -122,6 +128,10 @@ void try_in_child(const std::string& file, const std::function<void()>& look, co
   to_parent = FileDescriptor(-1);
   const std::optional<int> status = child.wait_until(Deadline(limits.seconds));
   if (!status) refuse(file, fmt::format("did not come to an end within {:g} s", limits.seconds));
+  if (WIFSIGNALED(*status) && is_from_outside(WTERMSIG(*status)))
+    fail(ExitCode::kTooLittle, "the process that looked at {} was ended from outside by {}{}", file,
+         ::strsignal(WTERMSIG(*status)),
+         WTERMSIG(*status) == SIGKILL ? ", as the kernel does where memory runs out" : "");
   if (WIFSIGNALED(*status)) refuse(file, fmt::format("crashed ({})", ::strsignal(WTERMSIG(*status))));
   const std::string answer = all_of(from_child.get());
   if (answer.empty()) refuse(file, "ended the process");

@@ -3,19 +3,17 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "io/path.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/signal_watch.hpp"
 #include "job/target_place.hpp"
 #include "metrics/segments.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
-#include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <fstream>
 #include <limits>
 #include <system_error>
@@ -29,12 +27,6 @@ void make_directories(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) fail(ExitCode::kIo, "cannot create the directory {}: {}", path.string(), error.message());
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 /// Exit codes of ends by a signal begin here.
@@ -97,8 +89,7 @@ void require_no_results(const JobConfig& config) {
 
 /// A user may keep his own job file where the run's copy will be.
 void require_no_other_job_file(const fs::path& file) {
-  std::error_code error;
-  if (!fs::exists(file, error)) return;
+  if (!path_exists(file)) return;
   std::ifstream in(file);
   std::string first(kFirstLine.size(), '\0');
   in.read(first.data(), std::ssize(first));
@@ -149,7 +140,7 @@ void RunDirectory::begin_log() const {
 
 void RunDirectory::create(const JobConfig& config) {
   make_directories(path_);
-  take_lock();
+  lock_ = RunLock(path_);
   static_cast<void>(
       find_resume_point(config, [](const std::string&) {}));  // or job.toml would be the wrong one
   require_no_results(config);
@@ -160,21 +151,20 @@ void RunDirectory::create(const JobConfig& config) {
   }
   set_job(config);
   write_status(nullptr);
+  if (!lock_.refusal().empty())
+    heartbeat_ = std::jthread([this](const std::stop_token& stop) { beat(stop); });
+}
+
+/// Keeps the age of the status below what is_running() asks for, until the run has ended.
+void RunDirectory::beat(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, stop, std::chrono::duration<double>(kHeartbeatSeconds),
+                         [&] { return stop.stop_requested(); }))
+    if (!tells_of_failure(kAnyCode)) try_write_status(end_ ? &*end_ : nullptr, Durability::kKernel);
 }
 
 void RunDirectory::set_job(const JobConfig& config) const {
   if (is_root_) write_text_file(path_ / "job.toml", std::string(kFirstLine) + to_toml(config));
-}
-
-void RunDirectory::take_lock() {
-  const fs::path file = path_ / "lock";
-  lock_ = FileDescriptor(::open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
-  if (lock_.get() < 0) fail(ExitCode::kIo, "cannot create {}: {}", file.string(), errno_text(errno));
-  // The kernel drops this lock when the process ends, however it ends: a stale lock cannot happen.
-  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
-    fail(ExitCode::kBadConfig,
-         "job.output: another job is running in {} (it holds {}); give this one its own directory",
-         path_.string(), file.string());
 }
 
 fs::path RunDirectory::new_file(const fs::path& name) const {
@@ -186,10 +176,8 @@ fs::path RunDirectory::new_file(const fs::path& name) const {
 
 fs::path RunDirectory::new_segment(const fs::path& name) const {
   fs::path next = new_file(name);
-  std::error_code error;
   if (is_root_ && overwrites_) remove_segments(next);
-  for (int number = 1; is_root_ && fs::exists(next, error); ++number)
-    next = metrics_segment(file(name), number);
+  for (int number = 1; is_root_ && path_exists(next); ++number) next = metrics_segment(file(name), number);
   return next;
 }
 
@@ -217,6 +205,7 @@ void RunDirectory::set_saved(std::int64_t step, const std::string& when) noexcep
 
 void RunDirectory::set_done(ExitCode ending) noexcept {
   const std::lock_guard lock(mutex_);
+  heartbeat_.request_stop();
   state_ = ending == ExitCode::kResumable ? "saved" : "done";
   const Outcome none{ending, ending == ExitCode::kResumable ? "ended by a signal; run again to go on" : ""};
   if (is_root_) try_write_status(&none);
@@ -224,6 +213,7 @@ void RunDirectory::set_done(ExitCode ending) noexcept {
 
 void RunDirectory::set_failed(const Outcome& failure) noexcept {
   const std::lock_guard lock(mutex_);
+  heartbeat_.request_stop();
   state_ = "failed";
   // Rank 0 will be ended with the job, so the failing rank writes, if it sees the directory.
   std::error_code error;
@@ -271,6 +261,7 @@ void RunDirectory::try_write_status(const Outcome* end, Durability durability) n
 void RunDirectory::write_status(const Outcome* end, Durability durability) const {
   nlohmann::json status{{"state", state_},           {"host", host_name()}, {"pid", getpid()},
                         {"world_size", world_size_}, {"started", started_}, {"updated", utc_now()}};
+  if (!lock_.refusal().empty()) status["locked"] = false;
   if (progress_.step > 0) {
     status["step"] = progress_.step;
     status["steps"] = progress_.steps;

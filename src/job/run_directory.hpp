@@ -7,12 +7,16 @@
 #include "comm/outcome.hpp"
 #include "config/job_config.hpp"
 #include "io/file.hpp"
+#include "job/run_lock.hpp"
 
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 namespace sluice {
 
@@ -28,7 +32,7 @@ struct RunProgress {
 class RunDirectory {
  public:
   /// Of a job without job.output nothing is written anywhere. Rank 0 creates the directory, takes its lock and writes job.toml and status.json. Error(kBadConfig) if
-  /// another job holds the lock, or if an earlier run left results that this job neither goes on from
+  /// another job holds the lock (job/run_lock.hpp), or if an earlier run left results that this job neither goes on from
   /// (job/saving/resume_point.hpp) nor may overwrite; Error(kIo) if the system refuses. Results of an earlier run stay
   /// until new_file(): this job may yet find that it cannot run.
   RunDirectory(const JobConfig& config, const Communicator& comm);
@@ -74,7 +78,7 @@ class RunDirectory {
 
  private:
   void create(const JobConfig& config);
-  void take_lock();
+  void beat(const std::stop_token& stop);
   [[nodiscard]] bool tells_of_failure(int code_limit) const noexcept;
   void write_status(const Outcome* end, Durability durability = Durability::kDisk) const;
   void try_write_status(const Outcome* end, Durability durability = Durability::kDisk) noexcept;
@@ -92,7 +96,9 @@ class RunDirectory {
   std::string saved_;            ///< when
   std::optional<Outcome> end_;   ///< what a signal will make of the job, unless it still saves its state
   Stopwatch since_status_;
-  FileDescriptor lock_{-1};
+  RunLock lock_;
+  std::condition_variable_any wake_;
+  std::jthread heartbeat_;  ///< of a run without a lock
 };
 
 }  // namespace sluice

@@ -153,7 +153,8 @@ void require_disk_room(const JobContext& context, const std::vector<RankMemory>&
     const fs::path directory = offload_directory(context.config());
     std::error_code error;
     fs::create_directories(directory, error);
-    const fs::space_info space = fs::space(directory, error);
+    fs::space_info space;
+    if (!error) space = fs::space(directory, error);
     if (error)
       fail(ExitCode::kIo, "memory.offload_path: cannot look at {}: {}", directory.string(), error.message());
     if (space.available < static_cast<std::uintmax_t>(needed))

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/path.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +10,6 @@
 #include <functional>
 #include <limits>
 #include <string>
-#include <system_error>
 
 namespace sluice {
 namespace fs = std::filesystem;
@@ -23,10 +23,9 @@ fs::path metrics_segment(const fs::path& file, int number) {
 
 std::vector<fs::path> existing_segments(const fs::path& file) {
   std::vector<fs::path> segments;
-  std::error_code error;
   for (int number = 0;; ++number) {
     fs::path segment = metrics_segment(file, number);
-    if (!fs::exists(segment, error)) return segments;
+    if (!path_exists(segment)) return segments;
     segments.push_back(std::move(segment));
   }
 }

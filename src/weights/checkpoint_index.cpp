@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "comm/run_together.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 #include "io/safetensors.hpp"
 #include "weights/weight_map.hpp"
 
@@ -190,30 +191,28 @@ CheckpointIndex CheckpointIndex::from_bytes(std::string_view bytes) {
 }
 
 bool holds_weights(const fs::path& directory) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name == kIndexFile || entry.path().extension() == ".safetensors" || name.starts_with("pytorch_model"))
+  for (const fs::path& entry : entries_in(directory)) {
+    const std::string name = entry.filename().string();
+    if (name == kIndexFile || entry.extension() == ".safetensors" || name.starts_with("pytorch_model"))
       return true;
   }
   return false;
 }
 
 CheckpointIndex read_checkpoint_index(const fs::path& directory) {
-  std::error_code error;
-  if (!fs::is_directory(directory, error))
-    fail(ExitCode::kBadData, "{}: no such directory", directory.string());
+  if (!directory_exists(directory)) fail(ExitCode::kBadData, "{}: no such directory", directory.string());
   // transformers prefers the single file too.
-  if (fs::exists(directory / kSingleFile, error) || fs::is_symlink(directory / kSingleFile, error)) {
+  std::error_code error;
+  if (path_exists(directory / kSingleFile) || fs::is_symlink(directory / kSingleFile, error)) {
     CheckpointIndex index;
     index.directory = directory.string();
     append_file(directory, std::string(kSingleFile), index);
-    if (fs::exists(directory / kIndexFile, error))
+    if (path_exists(directory / kIndexFile))
       index.warnings.push_back(fmt::format("{} is here too and is ignored, as {} holds a whole checkpoint",
                                            kIndexFile, kSingleFile));
     return index;
   }
-  if (fs::exists(directory / kIndexFile, error)) return read_sharded(directory);
+  if (path_exists(directory / kIndexFile)) return read_sharded(directory);
   refuse_without_weights(directory);
 }
 

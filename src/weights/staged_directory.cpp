@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 
 #include <sys/stat.h>
 
@@ -63,8 +64,10 @@ StagedDirectory::StagedDirectory(const fs::path& target, IfTaken if_taken)
 
 bool StagedDirectory::is_free(const fs::path& target) {
   std::error_code error;
-  return fs::symlink_status(target, error).type() == fs::file_type::not_found ||
-         (fs::is_directory(target, error) && fs::is_empty(target, error));
+  const fs::file_type type = fs::symlink_status(target, error).type();
+  if (type == fs::file_type::none)
+    fail(ExitCode::kIo, "cannot look at {}: {}", target.string(), errno_text(error.value()));
+  return type == fs::file_type::not_found || (directory_exists(target) && entries_in(target).empty());
 }
 
 StagedDirectory::~StagedDirectory() {

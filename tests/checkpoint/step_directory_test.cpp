@@ -1,6 +1,7 @@
 #include "checkpoint/step_directory.hpp"
 
 #include "base/error.hpp"
+#include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gmock/gmock.h>
@@ -22,6 +23,12 @@ std::vector<std::int64_t> numbers(const std::vector<StepPlace>& steps) {
   std::vector<std::int64_t> out;
   for (const StepPlace& place : steps) out.push_back(place.step);
   return out;
+}
+
+TEST(StepDirectory, steps_that_cannot_be_looked_for_are_no_absence_of_steps) {
+  const test::TemporaryDirectory directory;
+  fs::create_symlink("loop", directory / "loop");
+  test::expect_error(ExitCode::kIo, {"loop"}, [&] { static_cast<void>(list_steps(directory / "loop")); });
 }
 
 TEST(StepDirectory, lists_steps_alone_in_their_order) {

@@ -24,9 +24,14 @@ TEST(TrialProcess, passes_on_what_is_found_and_nothing_else) {
 
 TEST(TrialProcess, survives_a_crash) {
   test::expect_error(ExitCode::kBadData, {"t.h5 is damaged", "crashed"},
-                     [] { try_in_child("t.h5", [] { std::raise(SIGKILL); }); });
+                     [] { try_in_child("t.h5", [] { std::raise(SIGSEGV); }); });
   test::expect_error(ExitCode::kBadData, {"t.h5 is damaged", "ended the process"},
                      [] { try_in_child("t.h5", [] { std::_Exit(3); }); });
+}
+
+TEST(TrialProcess, a_signal_from_outside_says_nothing_of_the_file) {
+  test::expect_error(ExitCode::kTooLittle, {"t.h5", "from outside"},
+                     [] { try_in_child("t.h5", [] { std::raise(SIGKILL); }); });
 }
 
 TEST(TrialProcess, ends_what_has_no_end) {

@@ -147,6 +147,14 @@ class Launch(JobTest):
         self.pass_on(running, signal.SIGQUIT, "TERM")
         self.assertNotIn("got HUP", running.output())
 
+    def test_why_a_launcher_does_not_start(self):
+        launcher = self.directory / "launcher"
+        launcher.write_text("#!/bin/sh\nexit 127\n")
+        for mode, status, part in ((0o644, 64, "Permission denied"), (0o755, 127, "")):
+            launcher.chmod(mode)
+            self.expect(program.run("env", f"MPIRUN={launcher}", program.SLUICE, "launch", "-n", 2, "job.toml"), status, part)
+        self.expect(program.run("env", "MPIRUN=none", program.SLUICE, "launch", "-n", 2, "job.toml"), 64, "PATH")
+
     def test_what_the_parent_ignored_stays_ignored(self):
         running = self.launch("sh", "-c", 'trap "" HUP CHLD; exec "$0" "$@"')
         self.assertIn("""sh -c trap '' HUP && exec "$0" "$@" """, running.output())

@@ -3,13 +3,13 @@
 #include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "corpus/model_tokens.hpp"
+#include "io/path.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace sluice {
@@ -18,10 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
 
-bool has_tokenizer(const fs::path& directory) {
-  std::error_code error;
-  return fs::exists(directory / "tokenizer.json", error);
-}
+bool has_tokenizer(const fs::path& directory) { return path_exists(directory / "tokenizer.json"); }
 
 /// The model that a saved step's training began with.
 fs::path first_model_of(const fs::path& step) {

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -54,8 +55,7 @@ Prompt prompt_of(const std::string& line, std::size_t number, const std::string&
 
 /// The end tokens that a JSON file of the model names, if it is there and does.
 std::vector<std::int64_t> end_tokens_in(const fs::path& file) {
-  std::error_code error;
-  if (!fs::exists(file, error)) return {};
+  if (!path_exists(file)) return {};
   json config = parse_json(read_text_file(file, kMostPromptBytes));
   if (!config.is_object()) fail(ExitCode::kBadData, "{}: found no JSON object", file.string());
   if (!config.contains("eos_token_id") && config.contains("text_config")) config = config["text_config"];

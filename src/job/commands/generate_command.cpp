@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "config/domain.hpp"
+#include "io/path.hpp"
 #include "job/answers/model_text.hpp"
 #include "job/commands/attempt.hpp"
 #include "job/commands/commands.hpp"
@@ -8,7 +9,6 @@
 #include "job/exec_compute_program.hpp"
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 namespace sluice {
@@ -21,12 +21,11 @@ std::string toml_string(const std::string& text) { return toml_text(Value(text))
 
 /// The model directory that `source` means, if there is one.
 fs::path find_model(const fs::path& source) {
-  std::error_code error;
-  if (!fs::exists(source, error))
+  if (!path_exists(source))
     fail(ExitCode::kBadData, "{}: there is no such model, run or checkpoint", source.string());
   fs::path directory = model_directory_of(source);
-  if (fs::exists(directory / "config.json", error)) return directory;
-  if (fs::exists(source / "job.toml", error))
+  if (path_exists(directory / "config.json")) return directory;
+  if (path_exists(source / "job.toml"))
     fail(
         ExitCode::kBadData,
         "{}: the run has saved no step to generate from; checkpoint.every_steps and checkpoint.every_minutes say when one "

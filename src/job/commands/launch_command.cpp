@@ -1,6 +1,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "comm/outcome.hpp"
+#include "io/file.hpp"
 #include "job/commands/commands.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/signal_watch.hpp"
@@ -10,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <string>
@@ -19,9 +21,6 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Exit status of a child that found no launcher, as a shell has it.
-constexpr int kNotStarted = 127;
 
 /// What starts a rank with those signals ignored that this process was started with so: launchers give their ranks the default
 /// of each. But for SIGUSR1, which asks the ranks to save whatever this process was told.
@@ -48,8 +47,9 @@ std::vector<std::string> launcher_words(const LaunchArguments& arguments) {
   return words;
 }
 
-/// The child's side: a process group of its own, which no Ctrl-C of the terminal reaches, and so without its input.
-[[noreturn]] void become_launcher(std::vector<std::string>& words, const sigset_t& mask) {
+/// The child's side: a process group of its own, which no Ctrl-C of the terminal reaches, and so without its input. What keeps it
+/// from starting the launcher, an errno value, goes into the pipe.
+[[noreturn]] void become_launcher(std::vector<std::string>& words, const sigset_t& mask, int pipe) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
@@ -58,7 +58,17 @@ std::vector<std::string> launcher_words(const LaunchArguments& arguments) {
   ::dup2(nothing, STDIN_FILENO);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::execvp(pointers.front(), pointers.data());
-  ::_exit(kNotStarted);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = ::write(pipe, &error, sizeof(error));
+  ::_exit(1);
+}
+
+/// What the child has put into the pipe; 0 if it has started the launcher.
+int start_error(int pipe) {
+  int error = 0;
+  while (::read(pipe, &error, sizeof(error)) < 0 && errno == EINTR) {
+  }
+  return error;
 }
 
 /// Passes signals on until the launcher has ended: the first one as SIGUSR1, which mpirun hands to every rank, where its own
@@ -90,14 +100,21 @@ int launch_command(const LaunchArguments& arguments) {
   sigaddset(&signals, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &signals, &before);
   std::vector<std::string> words = launcher_words(arguments);
+  std::array<int, 2> pipe{};
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0)
+    fail(ExitCode::kInternal, "cannot start {}: {}", words.front(), errno_text(errno));
+  const FileDescriptor from_child(pipe[0]);
+  FileDescriptor to_parent(pipe[1]);
   const pid_t launcher = ::fork();
   if (launcher < 0) fail(ExitCode::kInternal, "cannot start {}: {}", words.front(), errno_text(errno));
-  if (launcher == 0) become_launcher(words, before);
+  if (launcher == 0) become_launcher(words, before, to_parent.get());
+  to_parent = FileDescriptor(-1);
+  const int error = start_error(from_child.get());
   const int status = wait_for_launcher(launcher, signals);
   if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-  if (WEXITSTATUS(status) == kNotStarted)
-    fail(ExitCode::kUsage, "{} could not be started; it must be in PATH, or named by the variable MPIRUN",
-         words.front());
+  if (error != 0)
+    fail(ExitCode::kUsage, "{} could not be started: {}{}", words.front(), errno_text(error),
+         error == ENOENT ? "; it must be in PATH, or named by the variable MPIRUN" : "");
   return WEXITSTATUS(status);
 }
 

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 #include "job/commands/run_files.hpp"
 
 #include <fmt/ranges.h>
@@ -14,7 +15,6 @@
 #include <map>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
 namespace sluice {
 namespace {
@@ -93,8 +93,7 @@ std::optional<ReportSample> sample_of(const std::string& line) {
 std::vector<ReportSample> read_samples(const fs::path& file) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
   std::vector<ReportSample> samples;
-  std::error_code error;
-  if (!fs::exists(file, error)) return samples;
+  if (!path_exists(file)) return samples;
   const std::string text = read_text_file(file, kMostBytes);
   std::size_t begin = 0;
   for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)

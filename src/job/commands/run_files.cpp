@@ -4,11 +4,11 @@
 #include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 #include "metrics/segments.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <system_error>
 #include <vector>
 
 namespace sluice {
@@ -21,8 +21,7 @@ std::string json_text(const nlohmann::json& value) {
 
 nlohmann::json read_status(const fs::path& directory) {
   const fs::path file = directory / "status.json";
-  std::error_code error;
-  if (!fs::exists(file, error)) return nlohmann::json::object();
+  if (!path_exists(file)) return nlohmann::json::object();
   auto status = nlohmann::json::parse(read_text_file(file, kMiB), nullptr, /*allow_exceptions=*/false);
   if (!status.is_object()) fail(ExitCode::kBadData, "{}: expected a JSON object", file.string());
   return status;
@@ -61,12 +60,11 @@ JoinedMetrics RunFiles::metrics() const {
 }
 
 RunFiles find_run_files(const fs::path& directory) {
-  std::error_code error;
-  if (!fs::is_directory(directory, error))
+  if (!directory_exists(directory))
     fail(ExitCode::kBadData, "{}: there is no such directory; expected that of a run", directory.string());
   RunFiles files{directory};
   const fs::path job = directory / "job.toml";
-  if (!fs::exists(job, error)) return files;
+  if (!path_exists(job)) return files;
   try {
     files.config = load_job_config(job);
   } catch (const Error& refusal) {

@@ -2,13 +2,11 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "comm/outcome.hpp"
-#include "io/file.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
 #include "job/console.hpp"
+#include "job/run_lock.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <nlohmann/json.hpp>
 
 #include <string>
@@ -21,12 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Whether a process on this file system holds the run's lock.
-bool is_held(const fs::path& lock) {
-  const FileDescriptor file(::open(lock.c_str(), O_RDONLY | O_CLOEXEC));
-  return file.get() >= 0 && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0;
-}
-
 Json status_of(const fs::path& run) {
   Json status = read_status(run);
   if (status.empty())
@@ -35,7 +27,7 @@ Json status_of(const fs::path& run) {
   if (!status.contains("state") || !status["state"].is_string())
     fail(ExitCode::kBadData, "{}: found no status of a run", (run / "status.json").string());
   // What was killed could not write down its end.
-  if (!status.contains("exit_code") && !is_held(run / "lock")) status["state"] = "killed";
+  if (!status.contains("exit_code") && !is_running(run, status)) status["state"] = "killed";
   status["run"] = run.string();
   return status;
 }

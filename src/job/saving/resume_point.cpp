@@ -2,13 +2,13 @@
 
 #include "base/error.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <system_error>
 
 namespace sluice {
 namespace {
@@ -58,8 +58,7 @@ void require_same_training(const FoundStep& found, const JobConfig& config) {
 
 FoundStep named_step(const fs::path& directory, std::int64_t step) {
   const fs::path path = directory / step_name(step);
-  std::error_code error;
-  if (fs::exists(path, error)) return {path, read_saved_step(path)};
+  if (path_exists(path)) return {path, read_saved_step(path)};
   std::vector<std::string> there;
   for (const StepPlace& place : list_steps(directory)) there.push_back(fmt::format("{}", place.step));
   fail(ExitCode::kBadConfig,

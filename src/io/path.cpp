@@ -1,0 +1,38 @@
+#include "io/path.hpp"
+
+#include "base/error.hpp"
+
+#include <cerrno>
+#include <system_error>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::file_type type_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none)
+    fail(ExitCode::kIo, "cannot look at {}: {}", path.string(), errno_text(error.value()));
+  return status.type();
+}
+
+}  // namespace
+
+bool path_exists(const fs::path& path) { return type_of(path) != fs::file_type::not_found; }
+
+bool directory_exists(const fs::path& path) { return type_of(path) == fs::file_type::directory; }
+
+std::vector<fs::path> entries_in(const fs::path& directory) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    entries.push_back(entry->path());
+  if (error && error.value() != ENOENT && error.value() != ENOTDIR)
+    fail(ExitCode::kIo, "cannot list {}: {}", directory.string(), errno_text(error.value()));
+  return entries;
+}
+
+}  // namespace sluice

@@ -1,0 +1,117 @@
+#include "job/run_lock.hpp"
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "job/commands/run_files.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <fstream>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class LockState { kFree, kHeld, kNone };
+
+struct Answer {
+  LockState state;
+  int error_number = 0;  ///< of kNone
+};
+
+/// What the file system says to flock(). Only EWOULDBLOCK tells of a holder; all else is that there are no locks, as of NFS
+/// without lockd (ENOLCK), of FUSE and parallel file systems that were mounted without them (ENOSYS, EOPNOTSUPP).
+Answer try_lock(int file, int kind) {
+  for (;;) {
+    if (::flock(file, kind | LOCK_NB) == 0) return {LockState::kFree};
+    if (errno == EWOULDBLOCK) return {LockState::kHeld};
+    if (errno != EINTR) return {LockState::kNone, errno};
+  }
+}
+
+std::string text_in(const nlohmann::json& status, const char* key) {
+  const auto found = status.find(key);
+  return found != status.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// Of a process on this machine. Another program may have the number by now.
+bool process_exists(const nlohmann::json& status) {
+  const auto pid = status.find("pid");
+  if (pid == status.end() || !pid->is_number_integer()) return false;
+  std::string name;
+  std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid->get<std::int64_t>())), name);
+  std::string own;
+  std::getline(std::ifstream("/proc/self/comm"), own);
+  return !name.empty() && (name.starts_with("sluice") || name == own);
+}
+
+/// Whether utc_now() has said `text` lately.
+bool is_fresh(const std::string& text) {
+  constexpr double kSeconds = 6 * kHeartbeatSeconds;  // clocks of two machines may differ, and disks be slow
+  std::tm parts{};
+  if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts) == nullptr) return false;
+  return std::difftime(std::time(nullptr), ::timegm(&parts)) < kSeconds;
+}
+
+bool is_on_this_machine(const nlohmann::json& status) { return text_in(status, "host") == host_name(); }
+
+/// An earlier status in the directory, if one is there that can be read.
+nlohmann::json earlier_status(const fs::path& directory) {
+  try {
+    return read_status(directory);
+  } catch (const std::exception&) {
+    return nlohmann::json::object();
+  }
+}
+
+[[noreturn]] void refuse(const fs::path& directory, const std::string& holder) {
+  fail(ExitCode::kBadConfig, "job.output: another job is running in {} ({}); give this one its own directory",
+       directory.string(), holder);
+}
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+RunLock::RunLock(const fs::path& directory) {
+  const fs::path path = directory / "lock";
+  file_ = FileDescriptor(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
+  if (file_.get() < 0) fail(ExitCode::kIo, "cannot create {}: {}", path.string(), errno_text(errno));
+  const Answer answer = try_lock(file_.get(), LOCK_EX);
+  if (answer.state == LockState::kHeld) refuse(directory, fmt::format("it holds {}", path.string()));
+  if (answer.state == LockState::kFree) return;
+  refusal_ = errno_text(answer.error_number);
+  const nlohmann::json status = earlier_status(directory);
+  const bool has_ended = status.empty() || status.contains("exit_code");
+  if (!has_ended && is_on_this_machine(status) && process_exists(status))
+    refuse(directory, fmt::format("process {} of this machine, by status.json", status["pid"].dump()));
+  log::warning(
+      "{} cannot be locked: {}. Nothing keeps another job out of this directory; sluice status tells by "
+      "host, process and age of status.json whether the job runs",
+      path.string(), refusal_);
+}
+
+bool is_running(const fs::path& directory, const nlohmann::json& status) {
+  const bool has_lock = status.value("locked", nlohmann::json(true)) != nlohmann::json(false);
+  const FileDescriptor file(::open((directory / "lock").c_str(), O_RDONLY | O_CLOEXEC));
+  if (has_lock && file.get() < 0 && errno == ENOENT) return false;
+  if (has_lock && file.get() >= 0) {
+    const LockState state = try_lock(file.get(), LOCK_SH).state;
+    if (state != LockState::kNone) return state == LockState::kHeld;
+  }
+  if (is_on_this_machine(status)) return process_exists(status);
+  return has_lock || is_fresh(text_in(status, "updated"));
+}
+
+}  // namespace sluice
