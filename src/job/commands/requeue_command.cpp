@@ -6,10 +6,11 @@
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/slurm/child_program.hpp"
+#include "job/slurm/job_name.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -28,14 +29,16 @@ struct Restarts {
   std::int64_t saved_step = 0;
 };
 
-Restarts read_restarts(const fs::path& file, const std::string& job) {
+/// Of a task of an array earlier versions wrote the number.
+Restarts read_restarts(const fs::path& file, const SlurmJobName& job) {
   constexpr std::int64_t kMostBytes = 64 * kKiB;
-  Restarts restarts{job, 0, 0, -1};
+  Restarts restarts{job.name, 0, 0, -1};
   // Without the file the job has not been requeued before; one that cannot be read is another program's.
   static_cast<void>(outcome_of([&] {
     const auto record = nlohmann::json::parse(read_text_file(file, kMostBytes));
-    if (record.at("slurm_job") == job)
-      restarts = {job, record.at("count"), record.at("without_progress"), record.at("saved_step")};
+    const auto& recorded = record.at("slurm_job");
+    if (recorded == job.name || recorded == job.number)
+      restarts = {job.name, record.at("count"), record.at("without_progress"), record.at("saved_step")};
   }));
   return restarts;
 }
@@ -72,10 +75,11 @@ std::string reason_to_leave(const std::string& job) {
 }  // namespace
 
 int requeue_command(const RequeueArguments& arguments) {
-  const char* const job = std::getenv("SLURM_JOB_ID");
-  if (job == nullptr)
+  const std::optional<SlurmJobName> name = slurm_job_name();
+  if (!name)
     fail(ExitCode::kUsage,
          "sluice requeue is for scripts that Slurm runs; the variable SLURM_JOB_ID is not set");
+  const std::string& job = name->name;
   const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
   if (const std::string reason = reason_to_leave(job); !reason.empty()) {
     console::line("job {} is not requeued: {}", job, reason);
@@ -84,7 +88,7 @@ int requeue_command(const RequeueArguments& arguments) {
   const fs::path file = config.job.output / "requeues.json";
   const std::vector<StepPlace> steps = list_steps(checkpoint_directory(config));
   const std::int64_t saved = steps.empty() ? 0 : steps.back().step;
-  Restarts restarts = read_restarts(file, job);
+  Restarts restarts = read_restarts(file, *name);
   restarts.without_progress = saved > restarts.saved_step ? 0 : restarts.without_progress + 1;
   restarts.saved_step = saved;
   ++restarts.count;
@@ -100,7 +104,7 @@ int requeue_command(const RequeueArguments& arguments) {
   const auto answer = run_program({"scontrol", "requeue", job}, kSlurmSeconds);
   if (!answer || answer->status != 0)
     fail(ExitCode::kIo, "job {} could not be requeued: {}; submit it again to go on", job,
-         answer ? answer->output : "scontrol did not answer");
+         answer ? answer->output : "scontrol could not be started, or did not answer");
   return 0;
 }
 

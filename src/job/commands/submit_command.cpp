@@ -79,11 +79,11 @@ struct Places {
   std::string name;
 };
 
-Places places_of(const fs::path& output) {
+Places places_of(const fs::path& output, bool is_array) {
   const fs::path run = fs::absolute(output).lexically_normal();
   const fs::path plain = run.has_filename() ? run : run.parent_path();
   std::string name = plain.filename().string();
-  Places places{{}, plain.parent_path() / (name + "-%j.out"), name};
+  Places places{{}, plain.parent_path() / (name + (is_array ? "-%A_%a.out" : "-%j.out")), name};
   if (const std::size_t task = name.find("%a"); task != std::string::npos)
     places.name.replace(task, 2, "array");
   places.script = plain.parent_path() / places.name / "submit.sbatch";
@@ -122,9 +122,10 @@ void write_script(const fs::path& file, const std::string& text) {
 
 int submit_command(const SubmitArguments& arguments) {
   // Slurm numbers the tasks later.
-  if (asks_for_array(arguments.sbatch_options)) ::setenv(kTaskVariable, "%a", /*overwrite=*/0);
+  const bool is_array = asks_for_array(arguments.sbatch_options);
+  if (is_array) ::setenv(kTaskVariable, "%a", /*overwrite=*/0);
   const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
-  const Places places = places_of(config.job.output);
+  const Places places = places_of(config.job.output, is_array);
   const std::string script = script_for(arguments, places);
   std::vector<std::string> words{"sbatch"};
   if (arguments.test_only) words.emplace_back("--test-only");

@@ -1,6 +1,7 @@
 #include "job/slurm/allocation.hpp"
 
 #include "job/slurm/child_program.hpp"
+#include "job/slurm/job_name.hpp"
 
 #include <charconv>
 #include <chrono>
@@ -60,11 +61,11 @@ Allocation::Allocation() {
 /// Whether Slurm has answered.
 bool Allocation::ask() {
   constexpr double kSeconds = 10;
-  const char* const job = std::getenv("SLURM_JOB_ID");
-  if (job == nullptr) return false;
+  const std::optional<SlurmJobName> job = slurm_job_name();
+  if (!job) return false;
   since_asked_.emplace();
   const std::optional<ProgramResult> answer =
-      run_program({"squeue", "--noheader", "--format=%L", std::string("--jobs=") + job}, kSeconds);
+      run_program({"squeue", "--noheader", "--format=%L", "--jobs=" + job->name}, kSeconds);
   if (!answer || answer->status != 0) return false;
   const std::string_view line = std::string_view(answer->output).substr(0, answer->output.find('\n'));
   end_.reset();
