@@ -1,8 +1,10 @@
 #include "config/expand.hpp"
 
 #include "base/text.hpp"
+#include "config/toml_source.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
 
@@ -11,8 +13,8 @@ namespace {
 
 constexpr std::string_view kBegin = "${";
 
-/// The value of a variable. Expanding a path that was expanded must change nothing: the run's copy of its job is read again.
-ExpandedPath value_of(const std::string& name) {
+/// The value of a variable. Expanding a text that was expanded must change nothing: the run's copy of its job is read again.
+ExpandedText value_of(const std::string& name) {
   if (name.empty()) return {"", "${} names no variable"};
   const char* const value = std::getenv(name.c_str());
   if (value == nullptr || *value == '\0')
@@ -23,29 +25,84 @@ ExpandedPath value_of(const std::string& name) {
   return {value, ""};
 }
 
-}  // namespace
+/// As a shell has it.
+bool is_name(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr std::string_view kOthers = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+  return !text.empty() && kDigits.find(text.front()) == std::string_view::npos &&
+         text.find_first_not_of(std::string(kDigits) + std::string(kOthers)) == std::string_view::npos;
+}
 
-ExpandedPath expand_path(std::string_view text) {
-  ExpandedPath expanded;
-  if (text == "~" || text.starts_with("~/")) {
-    expanded = value_of("HOME");
-    if (!expanded.problem.empty()) return expanded;
-    text.remove_prefix(1);
-  }
+/// Of a path every "${" must be that of a variable.
+ExpandedText expand(std::string_view text, bool is_path) {
+  ExpandedText expanded;
   for (;;) {
     const std::size_t begin = text.find(kBegin);
-    expanded.path += text.substr(0, begin);
-    if (begin == std::string_view::npos) break;
+    expanded.text += text.substr(0, begin);
+    if (begin == std::string_view::npos) return expanded;
     text.remove_prefix(begin + kBegin.size());
     const std::size_t end = text.find('}');
-    if (end == std::string_view::npos) return {"", "${ has no } behind it"};
-    const ExpandedPath value = value_of(std::string(text.substr(0, end)));
+    if (is_path && end == std::string_view::npos) return {"", "${ has no } behind it"};
+    const std::string_view name = text.substr(0, end);
+    if (!is_path && (end == std::string_view::npos || !is_name(name))) {
+      expanded.text += kBegin;
+      continue;
+    }
+    const ExpandedText value = value_of(std::string(name));
     if (!value.problem.empty()) return value;
-    expanded.path += value.path;
+    expanded.text += value.text;
     text.remove_prefix(end + 1);
   }
-  if (expanded.path == "~" || expanded.path.starts_with("~/"))
+}
+
+/// Those of a list, or of one text.
+std::vector<std::string> texts_of(const Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return {*text};
+  const auto* texts = std::get_if<std::vector<std::string>>(&value);
+  return texts == nullptr ? std::vector<std::string>() : *texts;
+}
+
+}  // namespace
+
+ExpandedText expand_path(std::string_view text) {
+  std::string home;
+  if (text == "~" || text.starts_with("~/")) {
+    ExpandedText value = value_of("HOME");
+    if (!value.problem.empty()) return value;
+    home = std::move(value.text);
+    text.remove_prefix(1);
+  }
+  ExpandedText expanded = expand(text, /*is_path=*/true);
+  if (!expanded.problem.empty()) return expanded;
+  expanded.text.insert(0, home);
+  if (expanded.text == "~" || expanded.text.starts_with("~/"))
     return {"", "a variable begins with ~, which is not expanded"};
+  return expanded;
+}
+
+ExpandedText expand_variables(std::string_view text) {
+  ExpandedText expanded = expand(text, /*is_path=*/false);
+  if (expanded.problem.empty() && expanded.text != text && expand(expanded.text, false).text != expanded.text)
+    return {"", "what its variables hold makes another one, which is not expanded"};
+  return expanded;
+}
+
+ExpandedValue expand_value(const Value& value, bool is_path) {
+  std::vector<std::string> texts = texts_of(value);
+  const std::vector<std::string> written = texts;
+  for (std::string& text : texts) {
+    ExpandedText expanded = is_path ? expand_path(text) : expand_variables(text);
+    if (!expanded.problem.empty()) return {{}, "", expanded.problem};
+    text = std::move(expanded.text);
+  }
+  if (texts == written) return {{value}, "", ""};
+  const bool is_list = std::holds_alternative<std::vector<std::string>>(value);
+  ExpandedValue expanded;
+  expanded.readings.push_back(is_list ? Value(texts) : Value(texts.front()));
+  expanded.outcome = toml_text(expanded.readings.front());
+  if (!is_path)
+    expanded.readings.push_back(
+        typed_value(is_list ? fmt::format("[{}]", fmt::join(texts, ", ")) : texts.front()));
   return expanded;
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -122,8 +123,8 @@ class JobReader {
  private:
   void take_table(const Entry& entry);
   void take_value(const Field& field, const Entry& entry);
-  [[nodiscard]] std::optional<Value> value_of(const KeyInfo& key, const std::string& name,
-                                              const Entry& entry);
+  [[nodiscard]] std::optional<Value> value_of(const KeyInfo& key, const std::string& name, Entry entry,
+                                              const std::function<Stored(const Value&)>& take);
   [[nodiscard]] std::optional<Rows> rows_of(const Field& field, const Entry& entry);
   [[nodiscard]] std::vector<Cell> cells_of(const Field& field, const std::string& name, const EntryRow& row);
   void refuse(const KeyInfo& key, const std::string& name, const Entry& entry, Stored stored);
@@ -162,29 +163,36 @@ void JobReader::take_value(const Field& field, const Entry& entry) {
   const std::string name = field.name();
   where_[name] = entry.where;
   refused_.insert(name);
-  std::optional<Value> value;
-  if (field.columns.empty() || entry.rows.empty())
-    value = value_of(field, name, entry);
-  else
-    value = rows_of(field, entry);
-  if (!value) return;  // reported
-  const Stored stored = field.store(*value, config_);
-  if (stored != Stored::kYes) return refuse(field, name, entry, stored);
+  const auto store = [&](const Value& value) { return field.store(value, config_); };
+  if (field.columns.empty() || entry.rows.empty()) {
+    if (!value_of(field, name, entry, store)) return;  // reported
+  } else {
+    const std::optional<Rows> rows = rows_of(field, entry);
+    if (!rows) return;
+    if (const Stored stored = store(*rows); stored != Stored::kYes) return refuse(field, name, entry, stored);
+  }
   refused_.erase(name);
 }
 
-/// With variables in a path expanded; none, with its problem reported, if they cannot be.
-std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& name, const Entry& entry) {
-  Value value = entry.value;
-  auto* path = std::get_if<std::string>(&value);
-  if (!key.is_path || path == nullptr) return value;
-  ExpandedPath expanded = expand_path(*path);
+/// The reading of the entry's value, with its variables expanded, that `take` takes; none, with its problem reported, if it takes
+/// none.
+std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& name, Entry entry,
+                                         const std::function<Stored(const Value&)>& take) {
+  const ExpandedValue expanded = expand_value(entry.value, key.is_path);
   if (!expanded.problem.empty()) {
     problem(entry.where, fmt::format("{}: found {}, but {}", name, entry.found, expanded.problem));
     return std::nullopt;
   }
-  *path = std::move(expanded.path);
-  return value;
+  Stored stored = Stored::kRefused;
+  for (const Value& reading : expanded.readings) {
+    stored = take(reading);
+    if (stored == Stored::kYes) return reading;
+    if (stored == Stored::kNotAvailable) break;
+  }
+  if (!expanded.outcome.empty())
+    entry.found = fmt::format("{}, which is {}", entry.found, printable(expanded.outcome, 80));
+  refuse(key, name, entry, stored);
+  return std::nullopt;
 }
 
 /// None, with every problem reported, if one of the tables has any.
@@ -206,11 +214,8 @@ std::vector<Cell> JobReader::cells_of(const Field& field, const std::string& nam
       problem(entry.where, fmt::format("{}: unknown key, {}", cell_name, column_hint(field, entry.key)));
       continue;
     }
-    const std::optional<Value> value = value_of(*column, cell_name, entry);
-    if (!value) continue;
-    const Stored stored = column->check(*value);
-    if (stored != Stored::kYes) refuse(*column, cell_name, entry, stored);
-    cells.push_back({entry.key, *value});
+    if (const std::optional<Value> value = value_of(*column, cell_name, entry, column->check))
+      cells.push_back({entry.key, *value});
   }
   for (const ListKey& column : field.columns)
     if (column.required && std::ranges::find(row.cells, column.key, &Entry::key) == row.cells.end())

@@ -165,6 +165,25 @@ std::vector<Entry> parse_toml(std::string_view text, const std::string& file_nam
   return entries;
 }
 
+Value typed_value(const std::string& text) {
+  std::optional<Entry> parsed = parse_value("", "", "", text);
+  return parsed ? std::move(parsed->value) : Value();
+}
+
+std::optional<std::string> written_text(std::string_view text, const std::string& file_name,
+                                        std::span<const std::string> overrides, std::string_view table,
+                                        std::string_view key) {
+  std::vector<Entry> entries = parse_toml(text, file_name);
+  for (const std::string& assignment : overrides)
+    for (Entry& entry : parse_override(assignment)) entries.push_back(std::move(entry));
+  std::optional<std::string> found;
+  for (const Entry& entry : entries)
+    if (const auto* value = std::get_if<std::string>(&entry.value);
+        value != nullptr && entry.table == table && entry.key == key)
+      found = *value;
+  return found;
+}
+
 std::vector<Entry> parse_override(const std::string& assignment) {
   const std::string where = "--set " + printable(assignment);
   const std::size_t equals = assignment.find('=');

@@ -3,6 +3,8 @@
 
 #include "config/domain.hpp"
 
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +32,14 @@ struct Entry {
 
 /// Entries of a TOML text in file order. Error(kBadConfig) with file:line:column for text that is not TOML.
 [[nodiscard]] std::vector<Entry> parse_toml(std::string_view text, const std::string& file_name);
+
+/// What "value = TEXT" is as TOML; no value if it is none.
+[[nodiscard]] Value typed_value(const std::string& text);
+
+/// The last text that a job file or the overrides behind it give the key, with variables as they were written; nothing if none.
+[[nodiscard]] std::optional<std::string> written_text(std::string_view text, const std::string& file_name,
+                                                      std::span<const std::string> overrides,
+                                                      std::string_view table, std::string_view key);
 
 /// Entries of "table.key=value", where a value that is no TOML is a bare string. Error(kUsage) if it has
 /// another form.

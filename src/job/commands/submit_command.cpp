@@ -1,7 +1,10 @@
+#include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "comm/outcome.hpp"
+#include "config/expand.hpp"
 #include "config/job_config.hpp"
+#include "config/toml_source.hpp"
 #include "io/file.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/job_scripts.hpp"
@@ -13,6 +16,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -65,10 +69,35 @@ std::string with_lines(std::string_view script, const std::vector<Line>& lines) 
   return out;
 }
 
-bool asks_for_array(const std::vector<std::string>& options) {
-  for (const std::string& option : options)
-    if (option.starts_with("--array") || option.starts_with("-a")) return true;
-  return false;
+/// The value of an option of sbatch, which is "--array=1-3", "--array", "1-3", "-a1-3" or "-a", "1-3"; nothing without it.
+std::optional<std::string> option_value(const std::vector<std::string>& options, std::string_view name,
+                                        std::string_view letter) {
+  for (auto word = options.begin(); word != options.end(); ++word) {
+    const std::string_view text = *word;
+    if ((text == name || text == letter) && word + 1 != options.end()) return word[1];
+    if (text.starts_with(name) && text.substr(name.size()).starts_with('='))
+      return std::string(text.substr(name.size() + 1));
+    if (!letter.empty() && text.starts_with(letter) && !text.starts_with("--"))
+      return std::string(text.substr(letter.size()));
+  }
+  return std::nullopt;
+}
+
+/// The number of an array's first task: "1" of "1-3", "0" of "0,5%2".
+std::string first_task(const std::string& array) {
+  const std::string digits = array.substr(0, array.find_first_not_of("0123456789"));
+  if (digits.empty())
+    fail(ExitCode::kUsage, "--array: found {}, expected the numbers of tasks, such as 1-3", printable(array));
+  return digits;
+}
+
+/// job.output with what Slurm puts in for the number of a task.
+fs::path output_of_tasks(const JobArguments& job, const JobConfig& config) {
+  constexpr std::int64_t kMostBytes = kMiB;
+  const auto written =
+      written_text(read_text_file(job.file, kMostBytes), job.file.string(), job.overrides, "job", "output");
+  ::setenv(kTaskVariable, "%a", /*overwrite=*/1);
+  return written ? fs::path(expand_path(*written).text) : config.job.output;
 }
 
 /// Where the script and the log go. The tasks of an array have a run directory each if job.output names their number, which Slurm
@@ -114,18 +143,19 @@ void write_script(const fs::path& file, const std::string& text) {
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   ::execvp(pointers.front(), pointers.data());
-  fail(ExitCode::kUsage, "{} could not be started: {}. Is this a machine that submits to Slurm?",
-       words.front(), errno_text(errno));
+  const int error = errno;
+  fail(ExitCode::kUsage, "{} could not be started: {}{}", words.front(), errno_text(error),
+       error == ENOENT ? ". Is this a machine that submits to Slurm?" : "");
 }
 
 }  // namespace
 
 int submit_command(const SubmitArguments& arguments) {
-  // Slurm numbers the tasks later.
-  const bool is_array = asks_for_array(arguments.sbatch_options);
-  if (is_array) ::setenv(kTaskVariable, "%a", /*overwrite=*/0);
+  const auto array = option_value(arguments.sbatch_options, "--array", "-a");
+  if (array) ::setenv(kTaskVariable, first_task(*array).c_str(), /*overwrite=*/1);
   const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
-  const Places places = places_of(config.job.output, is_array);
+  const Places places =
+      places_of(array ? output_of_tasks(arguments.job, config) : config.job.output, array.has_value());
   const std::string script = script_for(arguments, places);
   std::vector<std::string> words{"sbatch"};
   if (arguments.test_only) words.emplace_back("--test-only");
@@ -137,7 +167,7 @@ int submit_command(const SubmitArguments& arguments) {
     return 0;
   }
   write_script(places.script, script);
-  ::unsetenv(kTaskVariable);
+  if (array) ::unsetenv(kTaskVariable);
   become(std::move(words));
 }
 
