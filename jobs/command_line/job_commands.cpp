@@ -53,6 +53,7 @@ void add_submit(CLI::App& app, Action& action) {
   add_job_arguments(command, arguments.job);
   command.add_flag("--mpirun", arguments.with_mpirun, "Start ranks with mpirun instead of srun");
   command.add_flag("--dry-run", arguments.dry_run, "Print the script and the command, and do nothing");
+  command.add_flag("!--no-check", arguments.checks, "Do not look for what the job would fail for first");
   command.add_flag("--test-only", arguments.test_only, "Let Slurm say when it would start the job");
   command.add_option("options", arguments.sbatch_options, "Options of sbatch, behind --");
 }

@@ -23,12 +23,6 @@ namespace sluice {
 namespace fs = std::filesystem;
 namespace {
 
-void make_directories(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) fail(ExitCode::kIo, "cannot create the directory {}: {}", path.string(), error.message());
-}
-
 /// Exit codes of ends by a signal begin here.
 constexpr int kFirstSignalCode = 128, kAnyCode = std::numeric_limits<int>::max();
 

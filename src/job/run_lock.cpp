@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 
 enum class LockState { kFree, kHeld, kNone };
 
-struct Answer {
+struct LockAnswer {
   LockState state;
   int error_number = 0;  ///< of kNone
 };
 
 /// What the file system says to flock(). Only EWOULDBLOCK tells of a holder; all else is that there are no locks, as of NFS
 /// without lockd (ENOLCK), of FUSE and parallel file systems that were mounted without them (ENOSYS, EOPNOTSUPP).
-Answer try_lock(int file, int kind) {
+LockAnswer try_lock(int file, int kind) {
   for (;;) {
     if (::flock(file, kind | LOCK_NB) == 0) return {LockState::kFree};
     if (errno == EWOULDBLOCK) return {LockState::kHeld};
@@ -36,7 +36,7 @@ Answer try_lock(int file, int kind) {
   }
 }
 
-std::string text_in(const nlohmann::json& status, const char* key) {
+std::string text_at(const nlohmann::json& status, const char* key) {
   const auto found = status.find(key);
   return found != status.end() && found->is_string() ? found->get<std::string>() : "";
 }
@@ -60,7 +60,7 @@ bool is_fresh(const std::string& text) {
   return std::difftime(std::time(nullptr), ::timegm(&parts)) < kSeconds;
 }
 
-bool is_on_this_machine(const nlohmann::json& status) { return text_in(status, "host") == host_name(); }
+bool is_on_this_machine(const nlohmann::json& status) { return text_at(status, "host") == host_name(); }
 
 /// An earlier status in the directory, if one is there that can be read.
 nlohmann::json earlier_status(const fs::path& directory) {
@@ -71,7 +71,7 @@ nlohmann::json earlier_status(const fs::path& directory) {
   }
 }
 
-[[noreturn]] void refuse(const fs::path& directory, const std::string& holder) {
+[[noreturn]] void refuse_second_job(const fs::path& directory, const std::string& holder) {
   fail(ExitCode::kBadConfig, "job.output: another job is running in {} ({}); give this one its own directory",
        directory.string(), holder);
 }
@@ -88,14 +88,16 @@ RunLock::RunLock(const fs::path& directory) {
   const fs::path path = directory / "lock";
   file_ = FileDescriptor(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
   if (file_.get() < 0) fail(ExitCode::kIo, "cannot create {}: {}", path.string(), errno_text(errno));
-  const Answer answer = try_lock(file_.get(), LOCK_EX);
-  if (answer.state == LockState::kHeld) refuse(directory, fmt::format("it holds {}", path.string()));
+  const LockAnswer answer = try_lock(file_.get(), LOCK_EX);
+  if (answer.state == LockState::kHeld)
+    refuse_second_job(directory, fmt::format("it holds {}", path.string()));
   if (answer.state == LockState::kFree) return;
   refusal_ = errno_text(answer.error_number);
   const nlohmann::json status = earlier_status(directory);
   const bool has_ended = status.empty() || status.contains("exit_code");
   if (!has_ended && is_on_this_machine(status) && process_exists(status))
-    refuse(directory, fmt::format("process {} of this machine, by status.json", status["pid"].dump()));
+    refuse_second_job(directory,
+                      fmt::format("process {} of this machine, by status.json", status["pid"].dump()));
   log::warning(
       "{} cannot be locked: {}. Nothing keeps another job out of this directory; sluice status tells by "
       "host, process and age of status.json whether the job runs",
@@ -111,7 +113,7 @@ bool is_running(const fs::path& directory, const nlohmann::json& status) {
     if (state != LockState::kNone) return state == LockState::kHeld;
   }
   if (is_on_this_machine(status)) return process_exists(status);
-  return has_lock || is_fresh(text_in(status, "updated"));
+  return has_lock || is_fresh(text_at(status, "updated"));
 }
 
 }  // namespace sluice

@@ -14,6 +14,13 @@
 namespace sluice {
 namespace fs = std::filesystem;
 
+void make_directories(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error)
+    fail(ExitCode::kIo, "cannot create the directory {}: {}", directory.string(), errno_text(error.value()));
+}
+
 fs::path existing_part(const fs::path& target) {
   std::error_code error;
   fs::path part = fs::absolute(target).lexically_normal();

@@ -8,6 +8,9 @@
 
 namespace sluice {
 
+/// Makes a directory and those above it. Error(kIo) with the cause.
+void make_directories(const std::filesystem::path& directory);
+
 /// The nearest ancestor of `target`, or itself, that is there.
 [[nodiscard]] std::filesystem::path existing_part(const std::filesystem::path& target);
 

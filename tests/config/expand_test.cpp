@@ -95,7 +95,7 @@ TEST_F(ExpandPath, holds_in_the_file_too_also_in_tables_of_a_list) {
                                                 "[optimizer]\nlearning_rate = \"${SLUICE_TEST_TASK}e-5\"\n"
                                                 "[[data.source]]\ntokens = \"${SLUICE_TEST_TASK}.h5\"\n"
                                                 "weight = \"${SLUICE_TEST_TASK}\"\n",
-                                            "job.toml", std::vector<std::string>{"data.tokens="});
+                                            "job.toml", std::vector<std::string>{"data.tokens=\"\""});
   EXPECT_EQ(config.optimizer.learning_rate, 7e-5);
   ASSERT_EQ(config.data.source.size(), 1U);
   EXPECT_EQ(config.data.source[0].tokens, "7.h5");

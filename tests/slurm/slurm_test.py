@@ -237,14 +237,23 @@ exit 75
         slurm.wait_for("3 restarts in a row have saved no step after step 0")
 
     def test_an_array_of_three(self):
-        job = self.job(steps=2, job={"output": f"{self.directory}/seed-${{SLURM_ARRAY_TASK_ID}}"})
-        answer = self.sbatch(SLUICE, "submit", job, "--", "--array=1-3", "--nodes=1", "--cpus-per-task=1", "--mem=300")
+        """The task that is signalled saves and is requeued; the others, which Slurm knows by the same number, do not notice."""
+        task = "${SLURM_ARRAY_TASK_ID}"
+        job = self.job(steps=4, job={"output": f"{self.directory}/seed-{task}"}, data={"order": "shuffle", "seed": task})
+        answer = self.sbatch(SLUICE_WITH_FAULTS, "submit", job, "--", "--array=1-3", "--nodes=1", "--cpus-per-task=1", "--mem=300",
+                             environment={"SLUICE_FAULT": SLOW})
         number = answer.split()[-1]
-        cluster.wait_until(lambda: not cluster.command("squeue", "-h", "-j", number).stdout.strip(), "the array's end", 90)
-        runs = [self.directory / f"seed-{task}" for task in (1, 2, 3)]
-        status = json.loads(sluice("status", "--json", *runs).output)
-        self.assertEqual([(run["state"], run["step"], run["steps"]) for run in status], [("done", 2, 2)] * 3, status)
-        self.assertEqual(len(list(self.directory.glob("seed-?-*.out"))), 3)  # beside the run directories
+        tasks = [SlurmJob(self, f"{number}_{task}", self.directory / f"seed-{task}-{number}_{task}.out") for task in (1, 2, 3)]
+        for one in tasks:
+            one.wait_for("step 1/", limit=60)
+        cluster.command("scancel", "--signal=USR1", tasks[2].number)  # the last one has the array's number
+        tasks[2].wait_for("restart 1")
+        for one in tasks:
+            self.assertEqual(one.wait_for_end(90), ("COMPLETED", 0), one.output())
+        self.assertEqual([one.output().count(f"job {one.number}, restart") for one in tasks], [1, 1, 2])
+        status = json.loads(sluice("status", "--json", *(self.directory / f"seed-{task}" for task in (1, 2, 3))).output)
+        self.assertEqual([(run["state"], run["step"], run["steps"]) for run in status], [("done", 4, 4)] * 3, status)
+        self.assertEqual(len({run["loss"] for run in status}), 3, status)  # of three seeds
 
     def test_an_evaluation_after_a_training(self):
         train, evaluate = self.job("train.toml", steps=2), self.job("evaluate.toml", job={"kind": "evaluate"}, debug={"dump": ""})

@@ -52,11 +52,13 @@ struct SubmitArguments {
   JobArguments job;
   bool with_mpirun = false;                 ///< instead of srun
   bool dry_run = false;                     ///< print the script and the command, and change nothing
+  bool checks = true;                       ///< first looks for what the job would fail for, as check_command
   bool test_only = false;                   ///< let Slurm say whether and when it would start the job
   std::vector<std::string> sbatch_options;  ///< they replace those of the script
 };
-/// Writes a script for the job into its run directory and calls sbatch. Error(kBadConfig) for a job file that is not right,
-/// Error(kUsage) if there is no sbatch; else sbatch's exit status.
+/// Writes a script for the job into its run directory, calls sbatch and notes the job for status_command. Error(kBadConfig) for a
+/// job file that is not right, Error(kUsage) if there is no sbatch; else the exit code of what the job would fail for, or sbatch's
+/// exit status.
 int submit_command(const SubmitArguments& arguments);
 
 struct RequeueArguments {

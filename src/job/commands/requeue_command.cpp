@@ -7,6 +7,7 @@
 #include "job/console.hpp"
 #include "job/slurm/child_program.hpp"
 #include "job/slurm/job_name.hpp"
+#include "job/slurm/submission.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -99,6 +100,7 @@ int requeue_command(const RequeueArguments& arguments) {
         "loading, a step and a save beside checkpoint.margin_seconds; submit it again to go on",
         job, arguments.limit, saved);
   write_restarts(file, restarts);
+  note_submission(config.job.output, job);
   // Slurm ends this process, too, as soon as it is asked.
   console::line("job {} is requeued, the {}. time; step {} is saved", job, restarts.count, saved);
   const auto answer = run_program({"scontrol", "requeue", job}, kSlurmSeconds);

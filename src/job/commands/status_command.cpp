@@ -2,15 +2,20 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "comm/outcome.hpp"
+#include "io/path.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
 #include "job/console.hpp"
 #include "job/run_lock.hpp"
+#include "job/slurm/submission.hpp"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -19,17 +24,36 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-Json status_of(const fs::path& run) {
+/// What Slurm says of a job that was submitted after the status was written; an ending stays where it has no such job any more.
+void add_submission(const fs::path& run, Json& status) {
+  const std::optional<Submission> submission = read_submission(run);
+  if (!submission) return;
+  const Json updated = status.value("updated", Json());
+  if (updated.is_string() && updated.get<std::string>() > submission->when) return;
+  const std::string state = queue_state(submission->job);
+  if (state == "gone" && !status.empty()) return;
+  status["state"] = state;
+  status["slurm_job"] = submission->job;
+  for (const char* ending : {"exit_code", "message"}) status.erase(ending);
+}
+
+/// Nothing of a directory or file that is none of a run.
+std::optional<Json> find_status(const fs::path& run) {
   Json status = read_status(run);
-  if (status.empty())
-    fail(ExitCode::kBadData, "{}: there is no status.json; expected a run directory, the job.output of a job",
-         run.string());
+  add_submission(run, status);
+  if (status.empty()) return std::nullopt;
   if (!status.contains("state") || !status["state"].is_string())
     fail(ExitCode::kBadData, "{}: found no status of a run", (run / "status.json").string());
   // What was killed could not write down its end.
-  if (!status.contains("exit_code") && !is_running(run, status)) status["state"] = "killed";
+  if (!status.contains("exit_code") && !status.contains("slurm_job") && !is_running(run, status))
+    status["state"] = "killed";
   status["run"] = run.string();
   return status;
+}
+
+[[noreturn]] void refuse_no_run(const std::string& run) {
+  fail(ExitCode::kBadData, "{}: there is no status.json; expected a run directory, the job.output of a job",
+       printable(run));
 }
 
 double number_in(const Json& status, const char* key) {
@@ -66,7 +90,17 @@ std::vector<std::string> row_of(const Json& status) {
 
 int status_command(const StatusArguments& arguments) {
   Json all = Json::array();
-  for (const fs::path& run : arguments.runs) all.push_back(status_of(run));
+  std::vector<std::string> others;
+  for (const fs::path& run : arguments.runs) {
+    if (std::optional<Json> status = find_status(run)) {
+      all.push_back(std::move(*status));
+      continue;
+    }
+    // Beside runs lie logs and scripts of Slurm jobs; what is not there at all is a mistake.
+    if (!path_exists(run)) refuse_no_run(run.string());
+    others.push_back(printable(run.string()));
+  }
+  if (all.empty()) refuse_no_run(others.front());
   if (arguments.json) {
     console::write_line(all.dump(2, ' ', false, Json::error_handler_t::replace));
     return 0;
@@ -75,6 +109,7 @@ int status_command(const StatusArguments& arguments) {
       {"run", "state", "step", "loss", "tokens/s", "left", "last save", "exit code"}};
   for (const Json& status : all) rows.push_back(row_of(status));
   console::write_line(console::table(rows));
+  if (!others.empty()) console::line("no run directories: {}", fmt::join(others, ", "));
   for (const Json& status : all)
     if (status.contains("message"))
       console::line("{}: {}", text_in(status, "run"), text_in(status, "message"));

@@ -9,6 +9,10 @@
 #include "job/commands/commands.hpp"
 #include "job/commands/job_scripts.hpp"
 #include "job/console.hpp"
+#include "job/slurm/child_program.hpp"
+#include "job/slurm/sbatch_options.hpp"
+#include "job/slurm/submission.hpp"
+#include "job/target_place.hpp"
 
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -19,7 +23,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -69,35 +73,13 @@ std::string with_lines(std::string_view script, const std::vector<Line>& lines) 
   return out;
 }
 
-/// The value of an option of sbatch, which is "--array=1-3", "--array", "1-3", "-a1-3" or "-a", "1-3"; nothing without it.
-std::optional<std::string> option_value(const std::vector<std::string>& options, std::string_view name,
-                                        std::string_view letter) {
-  for (auto word = options.begin(); word != options.end(); ++word) {
-    const std::string_view text = *word;
-    if ((text == name || text == letter) && word + 1 != options.end()) return word[1];
-    if (text.starts_with(name) && text.substr(name.size()).starts_with('='))
-      return std::string(text.substr(name.size() + 1));
-    if (!letter.empty() && text.starts_with(letter) && !text.starts_with("--"))
-      return std::string(text.substr(letter.size()));
-  }
-  return std::nullopt;
-}
-
-/// The number of an array's first task: "1" of "1-3", "0" of "0,5%2".
-std::string first_task(const std::string& array) {
-  const std::string digits = array.substr(0, array.find_first_not_of("0123456789"));
-  if (digits.empty())
-    fail(ExitCode::kUsage, "--array: found {}, expected the numbers of tasks, such as 1-3", printable(array));
-  return digits;
-}
-
-/// job.output with what Slurm puts in for the number of a task.
-fs::path output_of_tasks(const JobArguments& job, const JobConfig& config) {
+/// job.output of a task of an array; of the task "%a" what Slurm makes the number of each.
+fs::path output_of_task(const JobArguments& job, const std::string& task) {
   constexpr std::int64_t kMostBytes = kMiB;
   const auto written =
       written_text(read_text_file(job.file, kMostBytes), job.file.string(), job.overrides, "job", "output");
-  ::setenv(kTaskVariable, "%a", /*overwrite=*/1);
-  return written ? fs::path(expand_path(*written).text) : config.job.output;
+  ::setenv(kTaskVariable, task.c_str(), /*overwrite=*/1);
+  return expand_path(written.value_or("")).text;
 }
 
 /// Where the script and the log go. The tasks of an array have a run directory each if job.output names their number, which Slurm
@@ -130,14 +112,6 @@ std::string script_for(const SubmitArguments& arguments, const Places& places) {
                      {"job=", "job=(" + shell_words(job) + ")"}});
 }
 
-void write_script(const fs::path& file, const std::string& text) {
-  std::error_code error;
-  fs::create_directories(file.parent_path(), error);
-  if (error)
-    fail(ExitCode::kIo, "cannot create the directory {}: {}", file.parent_path().string(), error.message());
-  write_text_file(file, text);
-}
-
 [[noreturn]] void become(std::vector<std::string> words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
@@ -148,14 +122,78 @@ void write_script(const fs::path& file, const std::string& text) {
        error == ENOENT ? ". Is this a machine that submits to Slurm?" : "");
 }
 
+/// Looks for all that the job would fail for, but for memory: that of the nodes is not this machine's. Returns the exit code of the
+/// first; kDone too where it takes longer than a user would wait.
+int check_before(const SubmitArguments& arguments) {
+  constexpr double kSeconds = 600;
+  std::vector<std::string> words{fs::read_symlink("/proc/self/exe").string(),
+                                 "check",
+                                 arguments.job.file.string(),
+                                 "--memory",
+                                 "1000000TB",
+                                 "--ranks",
+                                 fmt::format("{}", rank_count(arguments.sbatch_options))};
+  for (const std::string& change : arguments.job.overrides) words.insert(words.end(), {"--set", change});
+  const std::optional<ProgramResult> answer = run_program(std::move(words), kSeconds);
+  if (!answer || answer->status == 0) return 0;
+  console::report(answer->output + "sluice: nothing was submitted; --no-check submits it all the same");
+  return answer->status;
+}
+
+/// A run directory, and what its job has behind the number that sbatch says: "_3" of a task of an array.
+struct SubmittedRun {
+  fs::path directory;
+  std::string task;
+};
+
+std::vector<SubmittedRun> runs_of(const SubmitArguments& arguments, const JobConfig& config,
+                                  const std::vector<std::int64_t>& tasks) {
+  if (tasks.empty()) return {{config.job.output, ""}};
+  std::vector<SubmittedRun> runs;
+  for (const std::int64_t task : tasks) {
+    const std::string number = fmt::format("{}", task);
+    runs.push_back({output_of_task(arguments.job, number), "_" + number});
+  }
+  return runs;
+}
+
+/// By sbatch, whose answer says the job's number; that is noted for sluice status. Returns its exit status.
+int submit(const std::vector<std::string>& words, const std::vector<SubmittedRun>& runs) {
+  constexpr double kSeconds = 600;
+  const std::optional<ProgramResult> answer = run_program(words, kSeconds);
+  if (!answer) become(words);
+  const std::string text = answer->output.substr(0, answer->output.find_last_not_of('\n') + 1);
+  if (answer->status != 0) {
+    console::report(text);
+    return answer->status;
+  }
+  console::write_line(text);
+  const std::string job = job_in_answer(text);
+  if (job.empty()) return 0;
+  for (const SubmittedRun& run : runs) {
+    make_directories(run.directory);
+    note_submission(run.directory, job + run.task);
+  }
+  return 0;
+}
+
+bool waits_for_end(const std::vector<std::string>& options) {
+  return std::ranges::any_of(options,
+                             [](const std::string& word) { return word == "--wait" || word == "-W"; });
+}
+
 }  // namespace
 
 int submit_command(const SubmitArguments& arguments) {
   const auto array = option_value(arguments.sbatch_options, "--array", "-a");
-  if (array) ::setenv(kTaskVariable, first_task(*array).c_str(), /*overwrite=*/1);
+  const std::vector<std::int64_t> tasks = array ? task_numbers(*array) : std::vector<std::int64_t>();
+  const auto become_first_task = [&] {
+    if (array) ::setenv(kTaskVariable, fmt::format("{}", tasks.front()).c_str(), /*overwrite=*/1);
+  };
+  become_first_task();
   const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
   const Places places =
-      places_of(array ? output_of_tasks(arguments.job, config) : config.job.output, array.has_value());
+      places_of(array ? output_of_task(arguments.job, "%a") : config.job.output, array.has_value());
   const std::string script = script_for(arguments, places);
   std::vector<std::string> words{"sbatch"};
   if (arguments.test_only) words.emplace_back("--test-only");
@@ -166,9 +204,14 @@ int submit_command(const SubmitArguments& arguments) {
     console::line("# {}: as above\n# {}", places.script.string(), shell_words(words));
     return 0;
   }
-  write_script(places.script, script);
+  become_first_task();
+  if (const int code = arguments.checks ? check_before(arguments) : 0; code != 0) return code;
+  const std::vector<SubmittedRun> runs = runs_of(arguments, config, tasks);
+  make_directories(places.script.parent_path());
+  write_text_file(places.script, script);
   if (array) ::unsetenv(kTaskVariable);
-  become(std::move(words));
+  if (arguments.test_only || waits_for_end(arguments.sbatch_options)) become(std::move(words));
+  return submit(words, runs);
 }
 
 }  // namespace sluice

@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-std::string variable(const char* name) {
+std::string variable_text(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
@@ -13,11 +13,11 @@ std::string variable(const char* name) {
 }  // namespace
 
 std::optional<SlurmJobName> slurm_job_name() {
-  const std::string number = variable("SLURM_JOB_ID");
+  const std::string number = variable_text("SLURM_JOB_ID");
   if (number.empty()) return std::nullopt;
-  const std::string array = variable("SLURM_ARRAY_JOB_ID"), task = variable("SLURM_ARRAY_TASK_ID");
+  const std::string array = variable_text("SLURM_ARRAY_JOB_ID"), task = variable_text("SLURM_ARRAY_TASK_ID");
   if (!array.empty() && !task.empty()) return SlurmJobName{array + "_" + task, number};
-  const std::string leader = variable("SLURM_HET_JOB_ID");
+  const std::string leader = variable_text("SLURM_HET_JOB_ID");
   return SlurmJobName{leader.empty() ? number : leader, number};
 }
 

@@ -1,0 +1,75 @@
+#include "job/slurm/sbatch_options.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace sluice {
+namespace {
+
+/// The number that a text begins with, if it does.
+std::optional<std::int64_t> leading_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+/// The number behind the sign, or `other`.
+std::int64_t number_behind(std::string_view text, char sign, std::int64_t other) {
+  const std::size_t place = text.find(sign);
+  return place == std::string_view::npos ? other : leading_number(text.substr(place + 1)).value_or(other);
+}
+
+std::int64_t number_of_option(const std::vector<std::string>& options, std::string_view name,
+                              std::string_view letter, std::int64_t other) {
+  const std::optional<std::string> value = option_value(options, name, letter);
+  return value ? leading_number(*value).value_or(other) : other;
+}
+
+}  // namespace
+
+std::optional<std::string> option_value(const std::vector<std::string>& options, std::string_view name,
+                                        std::string_view letter) {
+  std::optional<std::string> value;  // the last one holds, as with sbatch
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const std::string_view word = options[i];
+    if (word == name || (!letter.empty() && word == letter)) {
+      if (i + 1 < options.size()) value = options[++i];
+    } else if (word.starts_with(name) && word.substr(name.size()).starts_with('=')) {
+      value = word.substr(name.size() + 1);
+    } else if (!letter.empty() && word.starts_with(letter) && !word.starts_with("--")) {
+      value = word.substr(letter.size());
+    }
+  }
+  return value;
+}
+
+std::vector<std::int64_t> task_numbers(const std::string& array) {
+  constexpr std::size_t kMost = 100'000;
+  std::vector<std::int64_t> numbers;
+  std::string_view rest = std::string_view(array).substr(0, array.find('%'));
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    const std::optional<std::int64_t> first = leading_number(part);
+    if (!first) break;
+    const std::int64_t last = number_behind(part, '-', *first);
+    const std::int64_t step = std::max<std::int64_t>(number_behind(part, ':', 1), 1);
+    for (std::int64_t task = *first; task <= last && numbers.size() < kMost; task += step)
+      numbers.push_back(task);
+  }
+  if (numbers.empty())
+    fail(ExitCode::kUsage, "--array: found {}, expected the numbers of tasks, such as 1-3", printable(array));
+  return numbers;
+}
+
+std::int64_t rank_count(const std::vector<std::string>& options) {
+  constexpr std::int64_t kNodes = 3, kMost = 1 << 20;
+  const std::int64_t nodes = number_of_option(options, "--nodes", "-N", kNodes);
+  const std::int64_t ranks = nodes * number_of_option(options, "--ntasks-per-node", "", 1);
+  return std::clamp<std::int64_t>(number_of_option(options, "--ntasks", "-n", ranks), 1, kMost);
+}
+
+}  // namespace sluice
