@@ -119,9 +119,10 @@ LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena*
 /// Collective. Every number that is computed with such a weight is as bad. What lies on a disk is not read again for it.
 void require_finite(JobContext& context, const Weights& weights) {
   const JobKind kind = context.config().job.kind;
-  if (weights.offload || (kind != JobKind::kTrain && kind != JobKind::kEvaluate)) return;
-  const std::string first =
-      first_of_ranks(context.comm, find_non_finite(weights.arena, context.blueprint.model.manifest));
+  if (kind != JobKind::kTrain && kind != JobKind::kEvaluate) return;
+  NonFinite own;  // some ranks may have a disk, and others none
+  if (!weights.offload) own = find_non_finite(weights.arena, context.blueprint.model.manifest);
+  const std::string first = first_of_ranks(context.comm, own);
   if (first.empty()) return;
   const std::string model = context.config().model.path.string();
   fail(

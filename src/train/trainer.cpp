@@ -316,8 +316,9 @@ void Trainer::refuse_loss(const std::vector<Pass>& passes, StepMetrics& metrics)
     return;
   }
   metrics.left_out = LeftOut::kNonFinite;
-  const std::string weight =
-      has_weights_ ? first_of_ranks(comm_, find_non_finite(binder_.weights(), manifest_)) : "";
+  NonFinite own;  // some ranks may have weights on a disk, and others none
+  if (has_weights_) own = find_non_finite(binder_.weights(), manifest_);
+  const std::string weight = first_of_ranks(comm_, own);
   metrics.finding = fmt::format("loss {} is not finite, first in {}, so the weights were left as they are",
                                 metrics.loss, weight.empty() ? first_broken_activation(passes) : weight);
   if (!weight.empty() || options_.on_nonfinite == OnNonFinite::kStop) fail_numerics(number_, metrics.finding);

@@ -172,6 +172,23 @@ class Disk(JobTest):
         self.assertGreater(min(self.on_disk(result.output)), 1)
         self.assertEqual(*losses)
 
+    def test_a_rank_without_experts_has_nothing_there(self):
+        shape, model, tokens = (self.directory / name for name in ("shape", "model", "few.h5"))
+        shape.mkdir()
+        config = CONFIG | {"num_experts": RANKS - 1, "num_hidden_layers": 8, "moe_intermediate_size": 512}
+        (shape / "config.json").write_text(json.dumps(config))
+        self.expect(sluice("synthesize", shape, model), 0)
+        with h5py.File(tokens, "w") as file:
+            file["tokens"] = numpy.arange(20 * 64, dtype="int32") % 97
+        job = self.write_job(job={"kind": "evaluate"}, model={"path": model}, data={"tokens": tokens, "sequence_length": 64},
+                             memory={"offload": "disk", "limit": "64MiB"})
+        refused = mpirun(RANKS, program.SLUICE, "run", job)
+        self.expect(refused, 71)
+        limit = program.limit_that_just_does(64 << 20, refused.output)
+        result = mpirun(RANKS, program.SLUICE, "run", job, "--set", f"memory.limit={limit}")
+        self.expect(result, 0)
+        self.assertRegex(result.output, r"\noffload   [\d.]+ MB, [\d.]+ MB, 0 B in ")
+
     def test_plan_says_what_lies_there_and_what_a_step_moves(self):
         job = self.job("plan", memory={"offload": "disk"})
         plan = json.loads(sluice("plan", job, "--ranks", RANKS, "--memory", "240MB", "--disk-rate", "1GB", "--json").output)

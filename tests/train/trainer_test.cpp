@@ -51,15 +51,15 @@ Batch share_of_batch(const TrainerOptions& job, const Communicator& comm, std::i
 /// A trainer on the ranks of a communicator, with its weights.
 class Training {
  public:
-  /// With `offload_directory` all experts, and their state, lie on a disk there.
+  /// With `offload_directory` all experts, and their state, lie on a disk there, of ranks that have one.
   Training(Communicator& comm, const test::SmallModel& model, const TrainerOptions& job,
-           int expert_parallel = 1, const std::filesystem::path& offload_directory = {})
+           int expert_parallel = 1, const std::filesystem::path& offload_directory = {}, bool has_disk = true)
       : comm_(comm),
         job_(job),
         plan_(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel},
               offload_directory.empty() ? ShardAlignment::kLines : ShardAlignment::kPages),
         weights_(plan_, comm.rank(), DType::kFloat32, "weights"),
-        offload_(offload(model.description.manifest, offload_directory)),
+        offload_(has_disk ? offload(model.description.manifest, offload_directory) : nullptr),
         trainer_(comm, model.description.config, model.description.manifest, drawn(model), job_,
                  offload_.get()) {
     if (offload_) offload_->page();
@@ -407,6 +407,22 @@ TEST(Trainer, broken_weights_on_one_rank_end_the_step_on_all_and_are_left_alone)
                      {"step 8: loss", "not finite, first in ", " on rank", "learning rate"},
                      [&] { static_cast<void>(training.step(7)); });
   EXPECT_EQ(std::memcmp(weights.data(), before.data(), before.size()), 0);
+}
+
+TEST(Trainer, broken_weights_are_found_by_all_ranks_where_some_have_a_disk) {
+  Communicator& comm = test::test_world();
+  const bool is_last = comm.rank() == comm.size() - 1;
+  const test::SmallModel model;
+  TrainerOptions job = small_job(5);
+  job.optimizer.mode.gradients = GradientMode::kRelease;
+  const test::TemporaryDirectory directory;
+  Training training(comm, model, job, 1, directory.path(), /*has_disk=*/!is_last);
+  const int last_unit = static_cast<int>(model.layouts.units.size()) - 1;
+  if (is_last)
+    *reinterpret_cast<float*>(training.weights().unit_data(last_unit)) =
+        std::numeric_limits<float>::quiet_NaN();
+  test::expect_error(ExitCode::kNumerics, {"step 1: loss", "not finite, first in ", " on rank"},
+                     [&] { static_cast<void>(training.step(0)); });
 }
 
 TEST(Trainer, an_update_that_destroys_weights_is_found_before_they_are_written) {
