@@ -155,12 +155,8 @@ class JobTest(unittest.TestCase):
     def write_job(self, name="job.toml", **tables):
         """A job file; each keyword is a table of key=value. Its run directory is NAME without the ending."""
         tables.setdefault("job", {}).setdefault("output", str(self.directory / pathlib.Path(name).stem))
-        lines = []
-        for table, keys in tables.items():
-            lines.append(f"[{table}]")
-            lines += [f"{key} = {toml(value)}" for key, value in keys.items()]
         path = self.directory / name
-        path.write_text("\n".join(lines) + "\n")
+        path.write_text(job_text(tables))
         return path
 
     def memory_on_disk(self):
@@ -187,6 +183,15 @@ class JobTest(unittest.TestCase):
     def expect_prompt(self, result):
         """A job that fails while it starts ends within 10 s."""
         self.assertLess(result.seconds, prompt_seconds() + startup_seconds(), result.output)
+
+
+def job_text(tables):
+    """A job file; each table is one of key=value."""
+    lines = []
+    for table, keys in tables.items():
+        lines.append(f"[{table}]")
+        lines += [f"{key} = {toml(value)}" for key, value in keys.items()]
+    return "\n".join(lines) + "\n"
 
 
 def toml(value):

@@ -1,0 +1,242 @@
+"""Jobs drawn from a seed that must all begin with the numbers of one rank that keeps everything in float32.
+
+A *task* is a small model of odd widths, its tokens and all that may change a step's numbers; a *way* to do it is drawn from all
+that may not. Each comes of the seed and its own number alone.
+"""
+import json
+import math
+import random
+
+import h5py
+import numpy
+
+RESUMED_STEPS = 3
+WAYS_OF_A_TASK = 5  # which share its model and the numbers of one rank
+KINDS = ("qwen3_moe", "qwen3_5_moe_text", "mixtral", "olmoe")
+
+
+def draw_of(seed, *place):
+    return random.Random("/".join(map(str, (seed, *place))))
+
+
+def width(draw, least, most):
+    """One of each kind: odd ones, and odd multiples of each power of two, of which blocks and lines hold whole or broken numbers."""
+    power = draw.choice([power for power in (1, 2, 4, 8, 16, 32, 64) if power <= most])
+    return power * draw.choice([odd for odd in range(1, most // power + 1, 2) if odd * power >= least] or [1])
+
+
+def common_config(draw, kind):
+    kv_heads = draw.randint(1, 3)
+    experts = draw.randint(2, 8)
+    return {
+        "model_type": kind,
+        "vocab_size": draw.choice([draw.randrange(61, 400), draw.randrange(400, 1200)]),
+        "num_hidden_layers": 2,
+        "num_key_value_heads": kv_heads,
+        "num_attention_heads": kv_heads * draw.randint(1, 2),
+        "num_experts_per_tok": draw.randint(1, min(3, experts)),
+        "num_experts": experts,
+        "hidden_act": "silu",
+        "initializer_range": 0.2,  # so that logits are no rounding of a uniform distribution
+        "max_position_embeddings": 1024,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": draw.random() < 0.3,
+    }
+
+
+def qwen3_moe(draw):
+    config = common_config(draw, "qwen3_moe")
+    dense_layers = draw.choice([[], [], [0], [1]])
+    return config | {"hidden_size": width(draw, 16, 112), "head_dim": 2 * draw.randrange(2, 13), "mlp_only_layers": dense_layers,
+                     "moe_intermediate_size": width(draw, 3, 64), "intermediate_size": width(draw, 16, 96),
+                     "norm_topk_prob": draw.random() < 0.5}
+
+
+def qwen3_5_moe(draw):
+    config = common_config(draw, "qwen3_5_moe_text")
+    keys = draw.randint(1, 3)
+    return config | {"hidden_size": width(draw, 16, 112), "head_dim": 8 * draw.randint(1, 3), "partial_rotary_factor": 0.25,
+                     "layer_types": ["linear_attention", "full_attention"], "linear_conv_kernel_dim": draw.randint(2, 5),
+                     "linear_num_key_heads": keys, "linear_num_value_heads": keys * draw.randint(1, 2),
+                     "linear_key_head_dim": draw.randrange(5, 20), "linear_value_head_dim": draw.randrange(5, 20),
+                     "moe_intermediate_size": width(draw, 3, 64), "shared_expert_intermediate_size": width(draw, 3, 64)}
+
+
+def mixtral(draw):
+    config = common_config(draw, "mixtral")
+    config["num_local_experts"] = config.pop("num_experts")
+    return config | {"hidden_size": width(draw, 16, 112), "head_dim": 2 * draw.randrange(2, 13),
+                     "intermediate_size": width(draw, 3, 64)}
+
+
+def olmoe(draw):
+    config = common_config(draw, "olmoe")
+    return config | {"hidden_size": config["num_attention_heads"] * 2 * draw.randrange(3, 12),
+                     "intermediate_size": width(draw, 3, 64)}
+
+
+MODELS = dict(zip(KINDS, (qwen3_moe, qwen3_5_moe, mixtral, olmoe)))
+
+
+class Task:
+    def __init__(self, seed, number):
+        draw = draw_of(seed, "task", number)
+        self.config = MODELS[KINDS[number % len(KINDS)]](draw)
+        self.is_large = number % 7 == 3  # enough for a disk
+        if self.is_large:
+            self.enlarge(draw)
+        self.dtype = "bfloat16" if number % 5 == 2 else "float32"
+        self.tokens_seed = draw.randrange(1 << 30)
+        self.has_documents = draw.random() < 0.5
+        self.has_mask = draw.random() < 0.3
+        # Few tokens for the vocabulary, so that rows of the embedding travel, or many. In bfloat16 one of a few may choose
+        # another expert on another number of ranks, and the loss of so few would show it.
+        is_exact = self.dtype == "float32"
+        self.batch = draw.randint(1 if is_exact else 4, 7)
+        self.data = {"sequence_length": draw.choice([3, 5, 8, 16, 33] if is_exact else [16, 33]),
+                     "order": draw.choice(["shuffle", "sequential"]), "seed": draw.randrange(100),
+                     "pack": self.has_documents and draw.random() < 0.6}
+        self.train = {"aux_loss_coefficient": draw.choice([0.0, 0.01])}
+        if draw.random() < 0.15:
+            self.train["freeze"] = draw.choice(["*self_attn*", "*embed_tokens*", "*experts*"])
+        self.lora = {}
+        if "freeze" not in self.train and draw.random() < 0.15:
+            self.lora = {"rank": draw.randint(1, 5), "alpha": 7.0} | draw.choice(
+                [{}, {"dropout": 0.2}, {"targets": ["all-linear", "*.experts.*"]}])
+        self.is_drawn = draw.random() < 0.15  # its weights are no file's
+        self.is_mixed = draw.random() < 0.15  # of two token files
+
+    def enlarge(self, draw):
+        width = "moe_intermediate_size" if "moe_intermediate_size" in self.config else "intermediate_size"
+        self.config |= {"num_hidden_layers": 6, width: draw.randrange(150, 250)}
+        if "layer_types" in self.config:
+            self.config["layer_types"] = self.config["layer_types"] * 3
+
+    def write_tokens(self, path, number=0):
+        """Random ids, about 40 batches of them."""
+        numbers = numpy.random.default_rng(self.tokens_seed + number)
+        length = self.data["sequence_length"]
+        count = 40 * self.batch * length + 1
+        with h5py.File(path, "w") as file:
+            file["tokens"] = numbers.integers(0, self.config["vocab_size"], count, dtype=numpy.int32)
+            if self.has_documents:
+                inner = numbers.choice(numpy.arange(1, count), count // (length // 2 + 2), replace=False)
+                file["document_starts"] = numpy.concatenate([[0], numpy.sort(inner)])
+            if self.has_mask:
+                file["loss_mask"] = (numbers.random(count) < 0.7).astype(numpy.uint8)
+
+    def write_prompts(self, path):
+        numbers = numpy.random.default_rng(self.tokens_seed)
+        prompts = [numbers.integers(0, self.config["vocab_size"], numbers.integers(1, 9)).tolist() for _ in range(4)]
+        path.write_text("".join(json.dumps({"id": i, "tokens": ids}) + "\n" for i, ids in enumerate(prompts)))
+
+    def write(self, directory):
+        """All that its jobs read, but for the weights."""
+        directory.mkdir()
+        (directory / "config.json").write_text(json.dumps(self.config))
+        self.write_tokens(directory / "tokens.h5")
+        if self.is_mixed:
+            self.write_tokens(directory / "others.h5", number=1)
+        self.write_prompts(directory / "prompts.jsonl")
+
+    def tables(self, directory, weights, does):
+        """Of a job on one rank that keeps everything in float32; `directory` is what write() wrote."""
+        model = {"path": directory, "init": "random"} if self.is_drawn else {"path": weights}
+        tables = {"job": {"kind": "train" if does == "resume" else does}, "model": model | {"dtype": self.dtype},
+                  "data": self.data | {"tokens": directory / "tokens.h5"}, "train": {"batch_sequences": self.batch},
+                  "optimizer": {"eps": 1e-3, "learning_rate": 1e-3}, "checkpoint": {"every_minutes": 0},
+                  "generate": {"prompts": directory / "prompts.jsonl", "max_tokens": 8, "ignore_eos": True}}
+        if does in ("evaluate", "generate"):
+            return merged(tables, {"data": {"pack": False}})
+        if self.is_mixed:
+            sources = [{"tokens": directory / name, "weight": weight} for name, weight in (("tokens.h5", 3), ("others.h5", 1))]
+            tables["data"] |= {"tokens": "", "source": sources}
+        if does == "resume":
+            tables["checkpoint"] |= {"every_steps": 1, "keep": RESUMED_STEPS}
+        steps = RESUMED_STEPS if does == "resume" else 1
+        return merged(tables, {"train": self.train | {"steps": steps}, "lora": self.lora})
+
+
+def draw_optimizer(draw, dtype):
+    kind = draw.choice(["adamw"] * 4 + ["lion", "adafactor"])
+    optimizer = {"kind": kind, "gradients": draw.choice(["float32", "bfloat16", "release"]), "clip": draw.choice(["global", "unit"]),
+                 "max_grad_norm": draw.choice([0.0, 1e-2, 1.0]), "weight_decay": draw.choice([0.0, 0.1])}
+    optimizer["state"] = "factored" if kind == "adafactor" else draw.choice(["float32", "bfloat16", "int8", "int8"])
+    if dtype == "bfloat16":
+        optimizer["master"] = draw.choice(["float32", "24bit", "none"])
+    if draw.random() < 0.1:
+        optimizer["fit"] = "auto"
+    return optimizer
+
+
+def draw_layout(draw, task, tokens):
+    """What may change where a run goes on, too."""
+    ranks = draw.choice([1, 2, 2, 3, 3, 3, 3, 4])
+    tables = {
+        "load": {"readers": draw.choice(["rank0", "node", "all"]), "chunk": draw.choice(["64KiB", "100KiB", "8MiB"]),
+                 "verify": draw.random() < 0.2 and not task.is_drawn},
+        "parallel": {"expert_parallel": 2 if ranks == 4 else draw.choice([0, 1, ranks]), "threads": draw.choice([0, 1, 2])},
+        "train": {"recompute": draw.choice(["layer", "none", "all"]), "micro_batch_sequences": draw.randint(1, 4)},
+        "generate": {"sequences": draw.randint(1, 5), "pass_tokens": draw.choice([1, 3, 512])},
+        "guard": {"compare_every": 1},
+    }
+    if draw.random() < 0.15:
+        tables["evaluate"] = {"tokens": tokens, "every_steps": 1}
+    return ranks, tables
+
+
+class Way:
+    def __init__(self, seed, number, task, tokens):
+        draw = draw_of(seed, "way", number)
+        # Where roundings are large, one of them may turn an answer.
+        self.does = draw.choice(["train"] * 4 + ["resume"] * 2 + ["evaluate", "generate" if task.dtype == "float32" else "evaluate"])
+        self.ranks, self.tables = draw_layout(draw, task, tokens)
+        self.tables["optimizer"] = draw_optimizer(draw, task.dtype)
+        self.is_offloaded = draw.random() < (0.6 if task.is_large else 0.1)
+        if self.is_offloaded:
+            self.tables["optimizer"] |= {"gradients": "release", "fit": "as_written"}
+            self.tables["memory"] = {"offload": "disk"}
+        if draw.random() < 0.15:
+            self.tables["debug"] = {"dump": "dump.h5"}
+        self.ranks_after, self.tables_after = draw_layout(draw, task, tokens)
+
+    @property
+    def does_first(self):
+        """What one rank does, for this to begin with the same numbers."""
+        return "train" if self.does == "resume" else self.does
+
+    def __str__(self):
+        after = f", then {self.ranks_after} with {self.tables_after}" if self.does == "resume" else ""
+        return f"{self.does} on {self.ranks} ranks{after}"
+
+
+def merged(*jobs):
+    tables = {}
+    for job in jobs:
+        for table, keys in job.items():
+            tables[table] = tables.get(table, {}) | keys
+    return tables
+
+
+def loss_tolerance(task):
+    """Relative. In float32 what is summed in another order differs by some 1e-7; in bfloat16 each number of a layer has eight bits,
+    and a token whose experts are nearly equal may choose others."""
+    return 1e-6 if task.dtype == "float32" else 2e-2
+
+
+def resumed_tolerance(task, optimizer):
+    """The same after an update. Lion's is a sign, which turns where a gradient is little more than its rounding."""
+    return max(loss_tolerance(task), 1e-3 if optimizer["kind"] == "lion" else 0)
+
+
+def norm_tolerance(task, optimizer):
+    """The same of gradients, each a sum over all tokens. Kept in bfloat16, each is off by half a unit of its eighth bit, and their
+    norm is at most."""
+    tolerance = 1e-5 if task.dtype == "float32" else 1e-1
+    is_exact = optimizer["gradients"] != "bfloat16" and optimizer.get("fit") != "auto"
+    return tolerance if is_exact else max(tolerance, 2.0**-8)
+
+
+def is_near(found, expected, tolerance):
+    return math.isclose(found, expected, rel_tol=tolerance)
