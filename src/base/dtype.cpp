@@ -18,7 +18,7 @@ struct Row {
   std::string_view safetensors;
 };
 
-constexpr std::array<Row, 15> kRows{{
+constexpr std::array<Row, 16> kRows{{
     {DType::kFloat32, 4, "float32", "F32"},
     {DType::kBFloat16, 2, "bfloat16", "BF16"},
     {DType::kFloat16, 2, "float16", "F16"},
@@ -34,6 +34,7 @@ constexpr std::array<Row, 15> kRows{{
     {DType::kBool, 1, "bool", "BOOL"},
     {DType::kFloat8E4M3, 1, "float8_e4m3fn", "F8_E4M3"},
     {DType::kFloat8E5M2, 1, "float8_e5m2", "F8_E5M2"},
+    {DType::kFloat8E8M0, 1, "float8_e8m0fnu", "F8_E8M0"},
 }};
 
 const Row& row(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
@@ -169,6 +170,8 @@ std::int64_t count_non_finite(const void* source, DType dtype, std::int64_t coun
       return count_all_ones<std::uint8_t>(source, count, 0x7fu);
     case DType::kFloat8E5M2:
       return count_all_ones<std::uint8_t>(source, count, 0x7cu);
+    case DType::kFloat8E8M0:
+      return count_all_ones<std::uint8_t>(source, count, 0xffu);
     default:
       return 0;
   }

@@ -25,6 +25,7 @@ enum class DType : std::uint8_t {
   kBool,
   kFloat8E4M3,
   kFloat8E5M2,
+  kFloat8E8M0,  ///< a power of two, 2^(byte - 127); 255 is NaN
 };
 
 /// Bytes of one element.

@@ -99,7 +99,7 @@ class EntryReader {
     if (!dtype)
       reject(raw, "dtype",
              fmt::format("element type '{}' is not supported; supported are BOOL, U8 to U64, I8 to I64, "
-                         "F16, BF16, F32, F64, F8_E4M3 and F8_E5M2",
+                         "F16, BF16, F32, F64, F8_E4M3, F8_E5M2 and F8_E8M0",
                          printable(raw.dtype, 40)));
     return *dtype;
   }

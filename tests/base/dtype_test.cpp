@@ -65,7 +65,8 @@ float widen_by_definition(std::uint16_t bits, DType from) {
                                   : half_by_definition(bits);
 }
 
-/// The nearest number of 8 significant bits (bfloat16) or 11 (float16); the even one of two equally near ones.
+/// The nearest number of 8 significant bits (bfloat16) or 11 (float16); the even one of two equally near
+/// ones.
 std::uint16_t narrow_by_definition(float value, DType to) {
   const bool is_brain = to == DType::kBFloat16;
   const int fraction_bits = is_brain ? 7 : 10;
@@ -85,7 +86,7 @@ std::uint16_t narrow_by_definition(float value, DType to) {
 }
 
 TEST(DType, names_go_both_ways) {
-  for (int i = 0; i <= static_cast<int>(DType::kFloat8E5M2); ++i) {
+  for (int i = 0; i <= static_cast<int>(DType::kFloat8E8M0); ++i) {
     const DType dtype = static_cast<DType>(i);
     EXPECT_EQ(dtype_from_name(name_of(dtype)), dtype);
     EXPECT_EQ(dtype_from_safetensors(safetensors_name(dtype)), dtype);

@@ -225,7 +225,7 @@ TEST(SafetensorsEntry, element_type_is_a_known_one) {
 
 TEST(SafetensorsEntry, every_element_type_is_read) {
   for (const char* name : {"F32", "BF16", "F16", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64",
-                           "BOOL", "F8_E4M3", "F8_E5M2"}) {
+                           "BOOL", "F8_E4M3", "F8_E5M2", "F8_E8M0"}) {
     const std::int64_t bytes = 3 * size_of(*dtype_from_safetensors(name));
     const SafetensorsHeader header =
         parse(object({entry("w", name, "[3]", fmt::format("[0,{}]", bytes))}), bytes);

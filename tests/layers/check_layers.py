@@ -8,7 +8,7 @@ import re
 import sys
 
 SIDE = ["config", "device", "comm", "io", "ops"]  # each stands on base alone, comm and ops on device too
-BELOW_WEIGHTS = ["model", "shard", "manifest", "io", "comm", "device", "base"]
+BELOW_WEIGHTS = ["model", "shard", "manifest", "io", "comm", "device", "encoding", "base"]
 BELOW_EXPORT = ["weights", *BELOW_WEIGHTS]
 BELOW_TRAIN = ["adapter", "load", "export", "verify", "metrics", "decoder", "plan", "corpus", "data", "text", "weights", "model", "shard", "manifest",
                *SIDE, "base"]
@@ -16,6 +16,7 @@ BELOW_TRAIN = ["adapter", "load", "export", "verify", "metrics", "decoder", "pla
 # folder: the folders it may include, besides itself. The order of the keys is the order of the layers, lowest first.
 ALLOWED = {
     "base": [],
+    "encoding": ["base"],
     "config": ["base"],
     "device": ["base"],
     "comm": ["device", "base"],
@@ -23,7 +24,7 @@ ALLOWED = {
     "ops": ["device", "base"],
     "manifest": ["base"],
     "shard": ["manifest", "device", "comm", "io", "base"],
-    "model": ["shard", "manifest", "comm", "io", "base"],
+    "model": ["shard", "manifest", "comm", "io", "encoding", "base"],
     "weights": BELOW_WEIGHTS,
     "text": ["io", "base"],
     "data": ["config", "io", "comm", "base"],

@@ -1,0 +1,87 @@
+#include "encoding/dequantise.hpp"
+
+#include "base/error.hpp"
+#include "encoding/vector_rows.hpp"
+
+#include <array>
+
+namespace sluice {
+namespace {
+
+using encoding::BFloat16Out;
+using encoding::Float32Out;
+using encoding::Float8Code;
+using encoding::Int4Code;
+using encoding::RowPart;
+
+using RowFunction = void (*)(const RowPart&);
+
+template <class Code, class Out>
+RowFunction function_of(VectorLevel level) {
+#if defined(__x86_64__)
+  if (level == VectorLevel::kAvx512) return encoding::dequantise_row_avx512<Code, Out>;
+  if (level == VectorLevel::kAvx2) return encoding::dequantise_row_avx2<Code, Out>;
+#endif
+  static_cast<void>(level);
+  return encoding::dequantise_row<Code, Out>;
+}
+
+template <class Code>
+RowFunction function_of(DType to, VectorLevel level) {
+  return to == DType::kFloat32 ? function_of<Code, Float32Out>(level) : function_of<Code, BFloat16Out>(level);
+}
+
+VectorLevel find_vector_level() {
+#if defined(__x86_64__)
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  if (has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    return VectorLevel::kAvx512;
+  if (has_avx2) return VectorLevel::kAvx2;
+#endif
+  return VectorLevel::kPlain;
+}
+
+/// 2^(byte - 127), of which byte 0 makes a subnormal number.
+float power_of_two(std::uint8_t byte) {
+  if (byte == 255) return std::bit_cast<float>(0x7fc00000U);
+  return std::bit_cast<float>(byte == 0 ? 0x00400000U : static_cast<std::uint32_t>(byte) << 23);
+}
+
+}  // namespace
+
+VectorLevel best_vector_level() {
+  static const VectorLevel level = find_vector_level();
+  return level;
+}
+
+void read_scales(DType type, const std::byte* scales, std::int64_t count, float* out) {
+  if (type != DType::kFloat8E8M0 && type != DType::kUInt8)
+    return convert_elements(scales, type, out, DType::kFloat32, count);
+  for (std::int64_t i = 0; i < count; ++i) out[i] = power_of_two(std::to_integer<std::uint8_t>(scales[i]));
+}
+
+void dequantise(const Encoding& encoding, Range elements, const std::byte* codes, const std::byte* scales,
+                DType to, std::byte* target, VectorLevel level) {
+  SLUICE_ASSERT(to == DType::kBFloat16 || to == DType::kFloat32, "quantised weights as {}", name_of(to));
+  const RowFunction row_function =
+      encoding.codes == Codes::kInt4 ? function_of<Int4Code>(to, level) : function_of<Float8Code>(to, level);
+  constexpr std::int64_t kBlocks = 128;  // whose scales are widened at a time
+  std::array<float, kBlocks> widened{};
+  const Range all = encoding.scales_of(elements);
+  for (std::int64_t at = elements.begin; at < elements.end;) {
+    const std::int64_t column = at % encoding.columns;
+    const std::int64_t phase = column % encoding.block_columns;
+    const std::int64_t of_row = std::min(elements.end - at, encoding.columns - column);
+    const std::int64_t count = std::min(of_row, kBlocks * encoding.block_columns - phase);
+    const Range needed = encoding.scales_of({at, at + count});
+    read_scales(encoding.scale_type, scales + encoding.scale_bytes({all.begin, needed.begin}), needed.count(),
+                widened.data());
+    const std::int64_t done = at - elements.begin;
+    row_function({codes + encoding.code_bytes(done), widened.data(), target + done * size_of(to), phase,
+                  count, encoding.block_columns});
+    at += count;
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,78 @@
+#include "encoding/encoding.hpp"
+
+#include "base/round.hpp"
+
+#include <fmt/format.h>
+
+namespace sluice {
+
+std::int64_t bits_of(Codes codes) { return codes == Codes::kInt4 ? 4 : 8; }
+
+bool is_scale_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kBFloat16:
+    case DType::kFloat16:
+    case DType::kFloat8E8M0:
+    case DType::kUInt8:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::int64_t Encoding::grid_rows() const { return divide_up(rows, block_rows); }
+
+std::int64_t Encoding::grid_columns() const { return divide_up(columns, block_columns); }
+
+std::int64_t Encoding::atom_elements() const {
+  constexpr std::int64_t kWord = 8;        // codes of an int32
+  constexpr std::int64_t kLongest = 1024;  // a quarter of the smallest chunk there is
+  if (codes == Codes::kFloat8E4M3) return 1;
+  return block_columns <= kLongest ? block_columns : kWord;
+}
+
+Range Encoding::scales_of(Range elements) const {
+  if (elements.count() <= 0) return {};
+  const auto grid_row = [&](std::int64_t row) { return row / rows * grid_rows() + row % rows / block_rows; };
+  const std::int64_t first = elements.begin / columns;
+  const std::int64_t last = (elements.end - 1) / columns;
+  if (first < last) return {grid_row(first) * grid_columns(), (grid_row(last) + 1) * grid_columns()};
+  const std::int64_t begin = grid_row(first) * grid_columns();
+  return {begin + elements.begin % columns / block_columns,
+          begin + (elements.end - 1) % columns / block_columns + 1};
+}
+
+std::string Encoding::text() const {
+  if (codes == Codes::kInt4) return fmt::format("int4 in groups of {}", block_columns);
+  const std::string_view type = name_of(DType::kFloat8E4M3);
+  if (block_columns < columns || (block_rows > 1 && block_rows < rows))
+    return fmt::format("{} in blocks of {} x {}", type, block_rows, block_columns);
+  return fmt::format("{} by {}", type, block_rows == 1 && rows > 1 ? "row" : "tensor");
+}
+
+EncodingNumbers numbers_of(const Encoding& encoding) {
+  return {static_cast<std::int64_t>(encoding.codes),
+          static_cast<std::int64_t>(encoding.scale_type),
+          encoding.scale_file,
+          encoding.scale_begin,
+          encoding.scale_count,
+          encoding.rows,
+          encoding.columns,
+          encoding.block_rows,
+          encoding.block_columns};
+}
+
+Encoding encoding_from(const EncodingNumbers& numbers) {
+  return {static_cast<Codes>(numbers[0]),
+          static_cast<DType>(numbers[1]),
+          static_cast<int>(numbers[2]),
+          numbers[3],
+          numbers[4],
+          numbers[5],
+          numbers[6],
+          numbers[7],
+          numbers[8]};
+}
+
+}  // namespace sluice

@@ -1,0 +1,65 @@
+// How a published tensor of quantised weights is stored: codes in one place, scales in another, and the
+// numbers that both stand for.
+#pragma once
+
+#include "base/dtype.hpp"
+#include "base/range.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace sluice {
+
+/// What is stored for an element.
+enum class Codes : std::uint8_t {
+  kFloat8E4M3,  ///< a byte: sign, 4 bits of exponent, 3 of mantissa; 0x7f and 0xff are NaN, there is no infinity
+  kInt4,        ///< half a byte, the lower half first: the number, from -8 to 7, plus 8
+};
+[[nodiscard]] std::int64_t bits_of(Codes codes);
+
+/// Whether scales may be of that type: float32, bfloat16, float16, float8_e8m0fnu, or uint8 in the meaning of
+/// the last one.
+[[nodiscard]] bool is_scale_type(DType dtype);
+
+/// The codes of a tensor are row-major: matrices of `rows` x `columns` elements, one after the other. Blocks
+/// of `block_rows` x `block_columns` elements of a matrix share a scale; those at its lower and right edge
+/// may be smaller. Scales are a grid for each matrix, row-major too. An element is bfloat16(float32(code) *
+/// float32(scale)): one float32 product, rounded once to nearest even.
+struct Encoding {
+  Codes codes = Codes::kFloat8E4M3;
+  DType scale_type = DType::kFloat32;
+  int scale_file = 0;            ///< of the checkpoint's files; scales may be in another one than their codes
+  std::int64_t scale_begin = 0;  ///< byte of that file at which the scales begin
+  std::int64_t scale_count = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t block_rows = 0;
+  std::int64_t block_columns = 0;
+
+  [[nodiscard]] std::int64_t grid_rows() const;
+  [[nodiscard]] std::int64_t grid_columns() const;
+  /// Bytes of `count` codes, which begin and end at whole bytes.
+  [[nodiscard]] std::int64_t code_bytes(std::int64_t count) const { return count * bits_of(codes) / 8; }
+  /// Codes that begin at multiples of this may be read apart from those before: a group of 4-bit numbers is
+  /// not cut, unless it is so long that only its words of 8 are kept whole.
+  [[nodiscard]] std::int64_t atom_elements() const;
+  /// Scales that elements [begin, end) of the tensor need, as one range of all its scales; empty for no
+  /// elements.
+  [[nodiscard]] Range scales_of(Range elements) const;
+  [[nodiscard]] std::int64_t scale_bytes(Range scales) const { return scales.count() * size_of(scale_type); }
+  /// Bytes of all scales.
+  [[nodiscard]] std::int64_t scale_bytes() const { return scale_count * size_of(scale_type); }
+  /// "float8_e4m3fn in blocks of 128 x 128", "float8_e4m3fn by row", "float8_e4m3fn by tensor", "int4 in
+  /// groups of 32".
+  [[nodiscard]] std::string text() const;
+
+  friend bool operator==(const Encoding&, const Encoding&) = default;
+};
+
+/// All of its fields, for a message or a digest, and back.
+using EncodingNumbers = std::array<std::int64_t, 9>;
+[[nodiscard]] EncodingNumbers numbers_of(const Encoding& encoding);
+[[nodiscard]] Encoding encoding_from(const EncodingNumbers& numbers);
+
+}  // namespace sluice
