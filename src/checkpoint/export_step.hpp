@@ -19,16 +19,18 @@ struct ExportStepRequest {
   std::filesystem::path directory;  ///< of the step
   const ParameterManifest& manifest;
   const ExportPlan& plan;                             ///< of shards of one rank
-  std::filesystem::path source;                       ///< directory that plan.source_files() are in
+  std::filesystem::path source;                       ///< directory that plan.source().files are in
   std::span<const std::filesystem::path> companions;  ///< files that go along
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};  ///< may be empty
 };
 
-/// Writes `target`, which appears whole or not at all, from the step's weights, each block of which is proven. Holds a few
-/// buffers of some MiB. Error(kUsage) if `target` is taken; Error(kBadData) if the step is not what was saved.
+/// Writes `target`, which appears whole or not at all, from the step's weights, each block of which is
+/// proven. Holds a few buffers of some MiB. Error(kUsage) if `target` is taken; Error(kBadData) if the step
+/// is not what was saved.
 void export_step(const ExportStepRequest& request, const std::filesystem::path& target);
 
-/// The same of a step that holds adapters of `model` alone: a directory that PEFT opens. `shards` are those of one rank.
+/// The same of a step that holds adapters of `model` alone: a directory that PEFT opens. `shards` are those
+/// of one rank.
 void export_adapter_step(const SavedStep& step, const std::filesystem::path& directory,
                          const ModelDescription& model, const ShardPlan& shards,
                          const std::filesystem::path& target, const AdapterSaveOptions& options);

@@ -26,11 +26,10 @@ ExportPlan::ExportPlan(const ExportContent& content, const ShardPlan& shards, st
                        std::vector<int> copiers)
     : shards_(shards),
       copiers_(std::move(copiers)),
-      source_files_(content.source_files),
+      source_(content.source),
       files_(cut_into_files(entries_of(content), max_shard_bytes)) {
   SLUICE_ASSERT(!copiers_.empty(), "no rank reads the source");
-  for (const ExportTensor& tensor : content.tensors)
-    tensors_.push_back({tensor.target, tensor.source_file, tensor.source_begin});
+  for (const ExportTensor& tensor : content.tensors) tensors_.push_back({tensor.target, tensor.source});
   std::size_t first = 0;
   for (const WeightFile& file : files_) first_.push_back(std::exchange(first, first + file.tensors.size()));
 }
@@ -42,7 +41,7 @@ void ExportPlan::for_each_piece(int file, int rank,
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Origin& origin = tensors_[first + i];
     if (entries[i].bytes == 0) continue;
-    if (origin.source_file >= 0)
+    if (origin.source >= 0)
       visit_copied(entries[i], origin, first + i, rank, visit);
     else
       visit_owned(entries[i], origin, rank, visit);
@@ -68,16 +67,19 @@ void ExportPlan::visit_owned(const SafetensorsEntry& entry, const Origin& origin
   }
 }
 
-/// Large tensors go to all copiers in equal parts; small ones to one each, in turn.
+/// Large tensors go to all copiers in equal parts, of whole bytes of 4-bit codes; small ones to one each, in
+/// turn.
 void ExportPlan::visit_copied(const SafetensorsEntry& entry, const Origin& origin, std::size_t index,
                               int rank, const std::function<void(const ExportPiece&)>& visit) const {
   const auto ranks = static_cast<std::int64_t>(copiers_.size());
-  const std::int64_t part = std::max(divide_up<std::int64_t>(entry.bytes, ranks), kMinCopyBytes);
+  const std::int64_t size = size_of(entry.dtype), count = entry.bytes / size;
+  const std::int64_t part =
+      round_up(std::max(divide_up(count, ranks), kMinCopyBytes / size), std::int64_t{2});
   std::size_t turn = index;
-  for (std::int64_t begin = 0; begin < entry.bytes; begin += part, ++turn) {
+  for (std::int64_t begin = 0; begin < count; begin += part, ++turn) {
     if (copiers_[turn % copiers_.size()] != rank) continue;
-    visit({entry.begin + begin, std::min(part, entry.bytes - begin), entry.dtype, origin.source_file,
-           origin.source_begin + begin});
+    visit({entry.begin + begin * size, std::min(part, count - begin) * size, entry.dtype, origin.source,
+           begin});
   }
 }
 
@@ -117,7 +119,7 @@ std::int64_t ExportPlan::copied_bytes() const {
   std::int64_t bytes = 0;
   for (std::size_t file = 0; file < files_.size(); ++file)
     for (std::size_t i = 0; i < files_[file].tensors.size(); ++i)
-      if (tensors_[first_[file] + i].source_file >= 0) bytes += files_[file].tensors[i].bytes;
+      if (tensors_[first_[file] + i].source >= 0) bytes += files_[file].tensors[i].bytes;
   return bytes;
 }
 

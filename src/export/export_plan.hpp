@@ -18,14 +18,15 @@
 namespace sluice {
 
 /// `bytes` bytes at `offset` of a written file: elements of type `dtype` made from those that begin at
-/// element `from` of a rank's arena; or, with a source file, its bytes from byte `from` on as they are.
+/// element `from` of a rank's arena; or, with a source, from element `from` of that entry of
+/// ExportPlan::source() on.
 struct ExportPiece {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
   DType dtype = DType::kBFloat16;
-  int source_file = -1;
+  int source = -1;
   std::int64_t from = 0;
-  [[nodiscard]] bool is_copied() const { return source_file >= 0; }
+  [[nodiscard]] bool is_copied() const { return source >= 0; }
   [[nodiscard]] std::int64_t count() const { return bytes / size_of(dtype); }
 };
 
@@ -37,7 +38,8 @@ class ExportPlan {
              std::vector<int> copiers);
 
   [[nodiscard]] const std::vector<WeightFile>& files() const { return files_; }
-  [[nodiscard]] const std::vector<CheckpointFile>& source_files() const { return source_files_; }
+  /// The files of the source, and of its tensors those that are copied.
+  [[nodiscard]] const CheckpointIndex& source() const { return source_; }
   [[nodiscard]] const ShardPlan& shards() const { return shards_; }
 
   /// Calls `visit` with what `rank` writes into a file, in the file's order. Headers are not part of it.
@@ -56,8 +58,7 @@ class ExportPlan {
   /// Where the values of a written tensor come from. Its place is in files_, in the same order.
   struct Origin {
     KeyTarget target;
-    int source_file = -1;
-    std::int64_t source_begin = 0;
+    int source = -1;
   };
   void visit_owned(const SafetensorsEntry& entry, const Origin& origin, int rank,
                    const std::function<void(const ExportPiece&)>& visit) const;
@@ -66,7 +67,7 @@ class ExportPlan {
 
   const ShardPlan& shards_;
   std::vector<int> copiers_;
-  std::vector<CheckpointFile> source_files_;
+  CheckpointIndex source_;
   std::vector<WeightFile> files_;
   std::vector<std::size_t> first_;  ///< of each file: its first tensor
   std::vector<Origin> tensors_;

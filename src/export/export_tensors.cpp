@@ -37,7 +37,8 @@ class Lister {
  public:
   Lister(const CheckpointIndex& source, const KeyMap& keys, std::optional<ExpertLayout> experts)
       : source_(source), keys_(keys) {
-    content_.source_files = source.files;
+    content_.source.directory = source.directory;
+    content_.source.files = source.files;
     if (experts) find_rewritten_layers(*experts);
   }
 
@@ -76,7 +77,13 @@ class Lister {
   }
 
   void copy(const CheckpointEntry& entry) {
-    content_.tensors.push_back({entry.name, entry.dtype, {-1, 0, entry.shape}, entry.file, entry.begin});
+    const int number = static_cast<int>(content_.source.entries.size());
+    content_.tensors.push_back({entry.name, entry.dtype, {-1, 0, entry.shape}, number});
+    CheckpointEntry& copied = content_.source.entries.emplace_back(entry);
+    if (const Encoding* encoding = source_.encoding_of(entry)) {
+      copied.encoding = static_cast<int>(content_.source.encodings.size());
+      content_.source.encodings.push_back(*encoding);
+    }
   }
 
   void take(const CheckpointEntry& entry, const KeyTarget& target) {

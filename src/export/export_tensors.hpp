@@ -11,21 +11,21 @@
 
 namespace sluice {
 
-/// A tensor to be written: `target` of the manifest, or bytes of a source file as they are.
+/// A tensor to be written: `target` of the manifest, or a tensor of the source's files as it is; quantised
+/// weights as bfloat16.
 struct ExportTensor {
   std::string name;
   DType dtype = DType::kBFloat16;
-  KeyTarget target;               ///< shape is that of the written tensor
-  int source_file = -1;           ///< -1: the values come from the shards
-  std::int64_t source_begin = 0;  ///< byte of that file
+  KeyTarget target;  ///< shape is that of the written tensor
+  int source = -1;   ///< entry of ExportContent::source; -1: the values come from the shards
 
-  [[nodiscard]] bool is_copied() const { return source_file >= 0; }
+  [[nodiscard]] bool is_copied() const { return source >= 0; }
   [[nodiscard]] std::int64_t bytes() const { return target.element_count() * size_of(dtype); }
 };
 
 struct ExportContent {
   std::vector<ExportTensor> tensors;
-  std::vector<CheckpointFile> source_files;  ///< what source_file counts
+  CheckpointIndex source;  ///< its files, and what is copied of them
 };
 
 /// What `source` holds, which must match the manifest (match_checkpoint()), in its order, names and element

@@ -2,7 +2,6 @@
 
 #include "base/fault.hpp"
 #include "comm/position.hpp"
-#include "weights/checkpoint_files.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -21,6 +20,7 @@ ExportWriter::ExportWriter(const ExportPlan& plan, const ShardValues& values, st
       values_(values),
       directory_(std::move(directory)),
       options_(std::move(options)),
+      source_(plan.source(), options_.source, options_.keep_cached ? SourcePages::kKeep : SourcePages::kDrop),
       staging_(allocate(MemoryKind::kPrivate, options_.staging_bytes, "export staging")) {}
 
 void ExportWriter::write(int file) {
@@ -66,15 +66,18 @@ void ExportWriter::convert(const ExportPiece& piece) {
 }
 
 void ExportWriter::copy(const ExportPiece& piece) {
-  const InputFile& in = source_file(piece.source_file);
-  for (std::int64_t done = 0; done < piece.bytes;) {
-    std::span<std::byte> room = room_at(piece.offset + done, 1);
-    room = room.first(std::min(room.size(), static_cast<std::size_t>(piece.bytes - done)));
-    in.read_at(piece.from + done, room);
-    if (!options_.keep_cached) in.drop_cache(piece.from + done, std::ssize(room));
+  const CheckpointEntry& entry = plan_.source().entries[static_cast<std::size_t>(piece.source)];
+  const std::int64_t size = size_of(piece.dtype);
+  for (std::int64_t done = 0; done < piece.count();) {
+    const std::int64_t two =
+        std::min<std::int64_t>(2, piece.count() - done);  // 4-bit codes begin at even places
+    std::span<std::byte> room = room_at(piece.offset + done * size, two * size);
+    const std::int64_t count = std::min(piece.count() - done, std::ssize(room) / (two * size) * two);
+    room = room.first(static_cast<std::size_t>(count * size));
+    source_.read(entry, {piece.from + done, piece.from + done + count}, room);
     staged_ += std::ssize(room);
     copied_bytes_ += std::ssize(room);
-    done += std::ssize(room);
+    done += count;
   }
 }
 
@@ -120,13 +123,6 @@ void ExportWriter::finish() {
   turn_window();
   std::exchange(out_, std::nullopt)->close();
   previous_ = {};
-}
-
-const InputFile& ExportWriter::source_file(int file) {
-  if (in_index_ == file) return *in_;
-  in_ = open_source(options_.source, plan_.source_files()[static_cast<std::size_t>(file)]);
-  in_index_ = file;
-  return *in_;
 }
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 #include "export/export_plan.hpp"
 #include "io/file.hpp"
 #include "shard/shard_values.hpp"
+#include "weights/entry_reader.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -48,12 +49,12 @@ class ExportWriter {
   void emit(std::int64_t offset, std::span<const std::byte> data);
   void turn_window();
   void finish();
-  [[nodiscard]] const InputFile& source_file(int file);
 
   const ExportPlan& plan_;
   const ShardValues& values_;
   std::filesystem::path directory_;
   ExportWriterOptions options_;
+  EntryReader source_;
   MemoryBlock staging_;
   std::int64_t staged_at_ = 0;  ///< offset in the file of the staged bytes
   std::int64_t staged_ = 0;
@@ -61,8 +62,6 @@ class ExportWriter {
   std::optional<OutputFile> out_;  ///< opened at the first write
   Range window_;                   ///< bytes written since writeback was last begun
   Range previous_;                 ///< bytes on their way to disk
-  std::optional<InputFile> in_;
-  int in_index_ = -1;
   std::int64_t writes_ = 0;
   std::int64_t written_bytes_ = 0;
   std::int64_t copied_bytes_ = 0;

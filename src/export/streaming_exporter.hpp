@@ -15,7 +15,7 @@
 namespace sluice {
 
 struct ExportOptions {
-  std::filesystem::path source{};                   ///< directory that plan.source_files() are in
+  std::filesystem::path source{};                   ///< directory that plan.source().files are in
   std::vector<std::filesystem::path> companions{};  ///< files copied beside the weights; used on rank 0
   std::int64_t staging_bytes = 8 * kMiB;            ///< of each rank
   bool keep_cached = false;                         ///< leave the written files in the page cache

@@ -43,11 +43,36 @@ std::shared_ptr<const ChunkReader::Source> ChunkReader::open(int file) const {
 
 std::shared_ptr<const ChunkReader::Source> ChunkReader::source_of(int file) {
   const std::lock_guard lock(mutex_);
-  if (file != open_) {
-    source_ = open(file);
-    open_ = file;
+  if (file != chunks_.file) chunks_ = {file, open(file)};
+  return chunks_.source;
+}
+
+std::shared_ptr<const ChunkReader::Source> ChunkReader::scales_of(int file) {
+  const std::lock_guard lock(mutex_);
+  if (file != scales_.file) {
+    InputFile opened = open_source(directory_, plan_.files()[static_cast<std::size_t>(file)]);
+    const bool keep =
+        policy_ == CachePolicy::kKeep || (policy_ == CachePolicy::kAuto && is_mostly_cached(opened));
+    opened.advise_random();
+    const FileAccess access = keep ? FileAccess::kBuffered : FileAccess::kDropBehind;
+    scales_ = {file, std::make_shared<const Source>(std::move(opened), access, !keep)};
   }
-  return source_;
+  return scales_.source;
+}
+
+void ChunkReader::read_scales(const Read& read, std::span<std::byte> room) {
+  if (read.scale_bytes == 0) return;
+  plan_.for_each_piece(read, [&](const Piece& piece) {
+    const std::int64_t bytes = piece.scale_bytes();
+    if (bytes == 0) return;
+    const Encoding& encoding = *piece.encoding;
+    const std::shared_ptr<const Source> source = scales_of(encoding.scale_file);
+    const std::int64_t offset = encoding.scale_begin + encoding.scale_bytes({0, piece.scales().begin});
+    source->file.read_at(
+        offset, room.subspan(static_cast<std::size_t>(piece.scale_source), static_cast<std::size_t>(bytes)));
+    const std::int64_t before = offset % InputFile::kBlockBytes;
+    if (source->access == FileAccess::kDropBehind) source->file.drop_cache(offset - before, before + bytes);
+  });
 }
 
 Chunk ChunkReader::read(const Read& read, std::span<std::byte> slot) {

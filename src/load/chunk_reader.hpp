@@ -42,6 +42,9 @@ class ChunkReader {
   /// at a time; each file is opened, and its access chosen and logged, at its first read. Error(kBadData) if
   /// a file is not as long as it was when the plan was made.
   [[nodiscard]] Chunk read(const Read& read, std::span<std::byte> slot);
+  /// Fills the front of `room` with the scales of a read, in the order of its pieces: through the page cache,
+  /// and out of it again where its file is not kept there. Errors as read().
+  void read_scales(const Read& read, std::span<std::byte> room);
 
  private:
   struct Source {
@@ -56,7 +59,13 @@ class ChunkReader {
     bool forget;
   };
 
+  /// The file that was opened last of its kind, shared by the threads.
+  struct Opened {
+    int file = -1;
+    std::shared_ptr<const Source> source;
+  };
   [[nodiscard]] std::shared_ptr<const Source> source_of(int file);
+  [[nodiscard]] std::shared_ptr<const Source> scales_of(int file);
   [[nodiscard]] std::shared_ptr<const Source> open(int file) const;
   [[nodiscard]] Chunk read_direct(const InputFile& file, const Read& read, std::span<std::byte> slot) const;
   [[nodiscard]] Chunk read_buffered(const InputFile& file, const Read& read, std::span<std::byte> slot) const;
@@ -66,8 +75,8 @@ class ChunkReader {
   CachePolicy policy_;
   OwnPlace own_place_;
   std::mutex mutex_;  ///< guards what follows
-  int open_ = -1;
-  std::shared_ptr<const Source> source_;
+  Opened chunks_;
+  Opened scales_;
 };
 
 }  // namespace sluice

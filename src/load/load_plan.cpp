@@ -17,7 +17,9 @@ class PieceMerger {
   explicit PieceMerger(const std::function<void(const Piece&)>& visit) : visit_(visit) {}
   void add(const Piece& piece) {
     if (last_.count > 0 && piece.rank == last_.rank && piece.dtype == last_.dtype &&
-        piece.source == last_.source + last_.bytes() && piece.target == last_.target + last_.count) {
+        piece.encoding == last_.encoding && piece.source == last_.source + last_.bytes() &&
+        piece.target == last_.target + last_.count &&
+        (piece.encoding == nullptr || piece.element == last_.element + last_.count)) {
       last_.count += piece.count;
       return;
     }
@@ -25,13 +27,18 @@ class PieceMerger {
     last_ = piece;
   }
   void flush() {
-    if (last_.count > 0) visit_(last_);
+    if (last_.count > 0) {
+      last_.scale_source = scale_bytes_;
+      scale_bytes_ += last_.scale_bytes();
+      visit_(last_);
+    }
     last_.count = 0;
   }
 
  private:
   const std::function<void(const Piece&)>& visit_;
   Piece last_;
+  std::int64_t scale_bytes_ = 0;  ///< of the pieces that have been visited
 };
 
 /// Elements [begin, end) of a rank's arena.
@@ -100,6 +107,7 @@ LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, c
     : shards_(shards),
       options_(options),
       files_(index.files),
+      encodings_(index.encodings),
       ranks_(static_cast<std::size_t>(shards.world())) {
   SLUICE_ASSERT(options.chunk_bytes >= 4 * kKiB, "a chunk of {} bytes is too small to load by",
                 options.chunk_bytes);
@@ -109,8 +117,11 @@ LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, c
   for (const MatchedEntry& matched : match.entries) {
     const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(matched.entry)];
     if (matched.count == 0) continue;
-    const std::int64_t begin = entry.begin + matched.entry_begin * size_of(entry.dtype);
-    sources_.push_back({entry.file, matched.tensor, entry.dtype, begin, matched.begin, matched.count});
+    const std::int64_t begin = entry.begin + index.bytes_of(entry, matched.entry_begin);
+    const Encoding* encoding = index.encoding_of(entry);
+    const std::int64_t bits = encoding == nullptr ? size_of(entry.dtype) * 8 : bits_of(encoding->codes);
+    sources_.push_back({entry.file, matched.tensor, entry.dtype, begin, matched.begin, matched.count, bits,
+                        entry.encoding, matched.entry_begin});
   }
   std::ranges::sort(sources_, {}, [](const Source& s) { return std::tuple(s.file, s.begin); });
   cut_reads();
@@ -133,28 +144,30 @@ void LoadPlan::cut_reads() {
 
 void LoadPlan::add_up() {
   std::vector<Transfer> transfers;
-  for (const Read& read : reads_) {
+  for (Read& read : reads_) {
     transfers_of(read, transfers);
     add_up(read, transfers);
   }
 }
 
-void LoadPlan::add_up(const Read& read, const std::vector<Transfer>& transfers) {
+void LoadPlan::add_up(Read& read, const std::vector<Transfer>& transfers) {
   RankTotals& reader = ranks_[static_cast<std::size_t>(read.reader)];
-  read_bytes_ += read.bytes;
-  reader.read += read.bytes;
+  for (const Transfer& transfer : transfers) read.scale_bytes += transfer.scale_bytes;
+  read_bytes_ += read.bytes + read.scale_bytes;
+  reader.read += read.bytes + read.scale_bytes;
   reader.largest_read = std::max(reader.largest_read, read.bytes);
+  reader.largest_scales = std::max(reader.largest_scales, read.scale_bytes);
   std::int64_t packed_here = 0;
   for (std::size_t rank = 0; rank < transfers.size(); ++rank) {
     const Transfer& transfer = transfers[rank];
-    std::int64_t staged = transfer.small_bytes;
-    ranks_[rank].payload += transfer.small_bytes;
+    std::int64_t staged = transfer.packed_bytes();
+    ranks_[rank].payload += transfer.packed_bytes();
     for (const Piece& piece : transfer.large) {
       ranks_[rank].payload += piece.bytes();
       if (is_staged(piece)) staged += piece.bytes();
     }
     if (static_cast<int>(rank) == read.reader) continue;
-    packed_here += transfer.small_bytes;
+    packed_here += transfer.packed_bytes();
     ranks_[rank].packed = std::max(ranks_[rank].packed, staged);
   }
   reader.packed = std::max(reader.packed, packed_here);
@@ -182,11 +195,15 @@ void LoadPlan::cut_by_owner(const Source& source, Range elements, std::int64_t p
   const FlatLayout& unit = shards_.layouts().units[static_cast<std::size_t>(home.unit)];
   const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];
   FlatLayout::for_each_run(placement, elements.begin, elements.count(), [&](const Run& run) {
-    const std::int64_t at = position + (run.tensor_begin - elements.begin) * size_of(source.dtype);
+    const Encoding* encoding =
+        source.encoding < 0 ? nullptr : &encodings_[static_cast<std::size_t>(source.encoding)];
+    const std::int64_t at = position + source.bytes_of(run.tensor_begin - elements.begin);
+    const std::int64_t element = source.encoded_element + run.tensor_begin - source.element;
     for_each_owner(shards_, home.unit, run.unit_begin, run.count,
                    [&](int rank, std::int64_t target, Range part) {
-                     visit({at + (part.begin - run.unit_begin) * size_of(source.dtype), rank, target,
-                            part.count(), source.dtype});
+                     const std::int64_t done = part.begin - run.unit_begin;
+                     visit({at + source.bytes_of(done), rank, target, part.count(), source.dtype, encoding,
+                            encoding == nullptr ? 0 : element + done});
                    });
   });
 }
@@ -197,10 +214,9 @@ void LoadPlan::for_each_piece(const Read& read, const std::function<void(const P
   for (std::size_t i = static_cast<std::size_t>(read.first); i < sources_.size(); ++i) {
     const Source& source = sources_[i];
     if (source.file != read.file || source.begin >= end) break;
-    const std::int64_t size = size_of(source.dtype);
     const std::int64_t from = std::max(read.offset, source.begin);
-    const Range elements{source.element + (from - source.begin) / size,
-                         source.element + (std::min(end, source.end()) - source.begin) / size};
+    const Range elements{source.element + source.elements_in(from - source.begin),
+                         source.element + source.elements_in(std::min(end, source.end()) - source.begin)};
     cut_by_owner(source, elements, from - read.offset, [&](const Piece& piece) { merger.add(piece); });
   }
   merger.flush();
@@ -212,9 +228,11 @@ void LoadPlan::transfers_of(const Read& read, std::vector<Transfer>& transfers) 
     transfer.small.clear();
     transfer.large.clear();
     transfer.small_bytes = 0;
+    transfer.scale_bytes = 0;
   }
   for_each_piece(read, [&](const Piece& piece) {
     Transfer& transfer = transfers[static_cast<std::size_t>(piece.rank)];
+    transfer.scale_bytes += piece.scale_bytes();
     if (is_large(piece)) {
       transfer.large.push_back(piece);
     } else {
@@ -258,8 +276,10 @@ Digest LoadPlan::digest() const {
   for (const Source& source : sources_)
     for (const std::int64_t value :
          {std::int64_t{source.file}, std::int64_t{source.tensor}, static_cast<std::int64_t>(source.dtype),
-          source.begin, source.element, source.count})
+          source.begin, source.element, source.count, std::int64_t{source.encoding}, source.encoded_element})
       out.number(value);
+  for (const Encoding& encoding : encodings_)
+    for (const std::int64_t value : numbers_of(encoding)) out.number(value);
   for (const Read& read : reads_) {
     out.number(read.reader);
     out.number(read.offset);
@@ -274,7 +294,7 @@ Digest LoadPlan::digest() const {
 }
 
 std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlanOptions& options,
-                                         int ring_slots) {
+                                         int ring_slots, bool with_scales) {
   const std::int64_t widest = size_of(DType::kFloat32);
   std::vector<std::int64_t> limits(static_cast<std::size_t>(shards.world()));
   std::vector<std::int64_t> payload = limits, foreign = limits;  // read by each rank; that it sends on
@@ -287,10 +307,12 @@ std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlan
   for (int rank = 0; rank < shards.world(); ++rank) {
     const auto at = static_cast<std::size_t>(rank);
     const bool reads = options.readers.is_reader(rank);
-    const std::int64_t staged = std::min(options.chunk_bytes, shards.arena_elements(rank) * widest);
+    const std::int64_t scales = with_scales ? options.chunk_bytes / 2 : 0;
+    const std::int64_t staged = std::min(options.chunk_bytes, shards.arena_elements(rank) * widest) + scales;
     const std::int64_t read = std::min(options.chunk_bytes, payload[at]);
     const std::int64_t chunk = round_up(read, LoadPlan::kBlockBytes) + 2 * LoadPlan::kBlockBytes;
-    const std::int64_t slot = reads ? chunk + std::min(options.chunk_bytes, foreign[at]) : staged;
+    const std::int64_t sent = std::min(options.chunk_bytes, foreign[at]) + scales;
+    const std::int64_t slot = reads ? chunk + scales + sent : staged;
     limits[at] = ring_slots * round_up(slot, LoadPlan::kBlockBytes);
   }
   return limits;

@@ -24,33 +24,56 @@
 
 namespace sluice {
 
-/// Bytes [offset, offset + bytes) of a file; never cuts an element. `first` is the first tensor it holds a
-/// part of.
+/// Bytes [offset, offset + bytes) of a file; never cuts an element, nor a group of 4-bit codes. `first` is
+/// the first tensor it holds a part of.
 struct Read {
   int reader = 0;  ///< rank
   int file = 0;
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
   int first = 0;
+  std::int64_t scale_bytes = 0;  ///< that belong to its codes and are read beside it, wherever they lie
 };
 
 /// `count` elements of type `dtype` at `source` bytes into a read, for elements [target, target + count) of a
-/// rank's arena.
+/// rank's arena. With an encoding these are codes, of the elements from `element` on of the tensor that it
+/// encodes.
 struct Piece {
   std::int64_t source = 0;
   int rank = 0;
   std::int64_t target = 0;
   std::int64_t count = 0;
   DType dtype = DType::kFloat32;
-  [[nodiscard]] std::int64_t bytes() const { return count * size_of(dtype); }
+  const Encoding* encoding = nullptr;  ///< of the plan
+  std::int64_t element = 0;
+  std::int64_t scale_source = 0;  ///< bytes into the scales of the read, which lie in the order of its pieces
+
+  [[nodiscard]] std::int64_t bytes() const {
+    return encoding == nullptr ? count * size_of(dtype) : encoding->code_bytes(count);
+  }
+  /// Codes that no read may cut, in bytes.
+  [[nodiscard]] std::int64_t atom_bytes() const {
+    return encoding == nullptr ? size_of(dtype) : encoding->code_bytes(encoding->atom_elements());
+  }
+  [[nodiscard]] Range elements() const { return {element, element + count}; }
+  /// Scales that it needs, of all that its encoding has.
+  [[nodiscard]] Range scales() const {
+    return encoding == nullptr ? Range() : encoding->scales_of(elements());
+  }
+  [[nodiscard]] std::int64_t scale_bytes() const {
+    return encoding == nullptr ? 0 : encoding->scale_bytes(scales());
+  }
 };
 
-/// The pieces of one read that one rank owns. Small pieces are packed into one message, in this order; each
-/// large piece then has a message of its own. Sender and receiver compute this independently.
+/// The pieces of one read that one rank owns. Small pieces are packed into one message, in this order, and
+/// behind them the scales of all pieces, small ones first; each large piece then has a message of its own.
+/// Sender and receiver compute this independently.
 struct Transfer {
   std::vector<Piece> small;
   std::vector<Piece> large;
   std::int64_t small_bytes = 0;
+  std::int64_t scale_bytes = 0;
+  [[nodiscard]] std::int64_t packed_bytes() const { return small_bytes + scale_bytes; }
 };
 
 struct LoadPlanOptions {
@@ -83,7 +106,8 @@ class LoadPlan {
   [[nodiscard]] bool discards() const { return options_.discard; }
   /// Whether a piece passes through its owner's staging buffer; otherwise it is received into the arena.
   [[nodiscard]] bool is_staged(const Piece& piece) const {
-    return options_.discard || options_.on_device || piece.dtype != options_.arena;
+    return options_.discard || options_.on_device || piece.encoding != nullptr ||
+           piece.dtype != options_.arena;
   }
 
   /// Calls `visit` with the pieces of a read, each as long as possible, in file order.
@@ -97,18 +121,23 @@ class LoadPlan {
   /// The same for the arena of one rank, and the pieces that it gets: all ranks together prove it all.
   void check_coverage(int rank) const;
 
-  /// Payload bytes, in the files' element types: in total, and as read, kept and sent by one rank.
+  /// Payload bytes, in the files' element types, scales included: in total, and as read, kept and sent by one
+  /// rank.
   [[nodiscard]] std::int64_t read_bytes() const { return read_bytes_; }
   [[nodiscard]] std::int64_t read_bytes(int rank) const { return totals(rank).read; }
   [[nodiscard]] std::int64_t payload_bytes(int rank) const { return totals(rank).payload; }
   [[nodiscard]] std::int64_t sent_bytes(int rank) const {
     return readers().is_reader(rank) ? totals(rank).read - totals(rank).payload : 0;
   }
-  /// Staging that one read takes: at its reader the read, rounded out to blocks, and the small pieces packed
-  /// for others; elsewhere what is packed, has to be converted or goes on to a device.
-  [[nodiscard]] std::int64_t slot_bytes(int rank) const { return chunk_room(rank) + totals(rank).packed; }
+  /// Staging that one read takes: at its reader the read, rounded out to blocks, its scales, and what is
+  /// packed for others; elsewhere what is packed, has to be converted or goes on to a device.
+  [[nodiscard]] std::int64_t slot_bytes(int rank) const {
+    return chunk_room(rank) + scale_room(rank) + totals(rank).packed;
+  }
   /// The part of a reader's slot that holds the read itself; whole blocks. 0 elsewhere.
   [[nodiscard]] std::int64_t chunk_room(int rank) const;
+  /// The part behind it that holds the scales of the read.
+  [[nodiscard]] std::int64_t scale_room(int rank) const { return totals(rank).largest_scales; }
   /// Slots of a rank's ring: `ring_slots`, or one for each read that it takes part in if those are fewer.
   [[nodiscard]] int slots(int rank, int ring_slots) const;
   /// All that the load of a rank allocates besides its arena: its slots, in whole blocks.
@@ -121,6 +150,7 @@ class LoadPlan {
 
  private:
   /// A tensor of a file: its bytes begin at `begin`, its elements at `element` of manifest tensor `tensor`.
+  /// Elements or codes have `bits` each.
   struct Source {
     int file = 0;
     int tensor = 0;
@@ -128,17 +158,23 @@ class LoadPlan {
     std::int64_t begin = 0;
     std::int64_t element = 0;
     std::int64_t count = 0;
-    [[nodiscard]] std::int64_t end() const { return begin + count * size_of(dtype); }
+    std::int64_t bits = 0;
+    int encoding = -1;                 ///< of encodings_
+    std::int64_t encoded_element = 0;  ///< number of the first element among those that the encoding counts
+    [[nodiscard]] std::int64_t bytes_of(std::int64_t elements) const { return elements * bits / 8; }
+    [[nodiscard]] std::int64_t elements_in(std::int64_t bytes) const { return bytes * 8 / bits; }
+    [[nodiscard]] std::int64_t end() const { return begin + bytes_of(count); }
   };
   struct RankTotals {
     std::int64_t read = 0;
     std::int64_t payload = 0;
     std::int64_t largest_read = 0;
+    std::int64_t largest_scales = 0;
     std::int64_t packed = 0;  ///< most staging that one read takes besides the read itself
   };
   void cut_reads();
   void add_up();
-  void add_up(const Read& read, const std::vector<Transfer>& transfers);
+  void add_up(Read& read, const std::vector<Transfer>& transfers);
   void check_coverage(std::optional<int> rank) const;
   void cut_by_owner(const Source& source, Range elements, std::int64_t position,
                     const std::function<void(const Piece&)>& visit) const;
@@ -148,14 +184,17 @@ class LoadPlan {
   LoadPlanOptions options_;
   std::vector<CheckpointFile> files_;
   std::vector<Source> sources_;  ///< by file, then by begin; none is empty
+  std::vector<Encoding> encodings_;
   std::vector<Read> reads_;
   std::vector<RankTotals> ranks_;
   std::int64_t read_bytes_ = 0;
 };
 
 /// What LoadPlan::staging_bytes() is at most on each rank, whatever files the plan is made for: for those
-/// that are not there yet. Element types of up to 4 bytes may have to be converted.
+/// that are not there yet. Element types of up to 4 bytes may have to be converted. `with_scales`: they may
+/// be quantised, with half as many bytes of scales as of codes.
 [[nodiscard]] std::vector<std::int64_t> staging_limits(const ShardPlan& shards,
-                                                       const LoadPlanOptions& options, int ring_slots);
+                                                       const LoadPlanOptions& options, int ring_slots,
+                                                       bool with_scales = false);
 
 }  // namespace sluice

@@ -18,13 +18,16 @@ void LoadReceiver::step(std::size_t read) {
   for (Work& work : slot.works) work.wait();
   slot.works.clear();
   const std::byte* staged = ring_.slot(read).data();
-  writer_.write_packed(slot.transfer.small, staged);
-  staged += slot.transfer.small_bytes;
-  for (const Piece& piece : slot.transfer.large) {
-    if (!setting_.plan.is_staged(piece)) continue;
-    writer_.write(piece, staged);
+  const std::byte* scales = staged + slot.transfer.small_bytes;
+  const auto write = [&](const Piece& piece) {
+    writer_.write(piece, staged, scales);
     staged += piece.bytes();
-  }
+    scales += piece.scale_bytes();
+  };
+  for (const Piece& piece : slot.transfer.small) write(piece);
+  staged += slot.transfer.scale_bytes;
+  for (const Piece& piece : slot.transfer.large)
+    if (setting_.plan.is_staged(piece)) write(piece);
   writer_.flush();
 }
 
@@ -33,8 +36,8 @@ void LoadReceiver::post(std::size_t read) {
   setting_.plan.transfers_of(reads_[read], transfers_);
   std::swap(slot.transfer, transfers_[static_cast<std::size_t>(setting_.rank())]);
   std::byte* staged = ring_.slot(read).data();
-  if (slot.transfer.small_bytes > 0) receive(slot, staged, slot.transfer.small_bytes);
-  staged += slot.transfer.small_bytes;
+  if (slot.transfer.packed_bytes() > 0) receive(slot, staged, slot.transfer.packed_bytes());
+  staged += slot.transfer.packed_bytes();
   for (const Piece& piece : slot.transfer.large) {
     const bool is_staged = setting_.plan.is_staged(piece);
     receive(slot, is_staged ? staged : writer_.place(piece), piece.bytes());

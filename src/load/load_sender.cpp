@@ -33,7 +33,9 @@ LoadSender::LoadSender(const LoadSetting& setting)
       ahead_(reads_.size(), ring_.slots(), setting.options.reader_threads,
              [this](std::size_t read, std::size_t slot) {
                const auto room = static_cast<std::size_t>(setting_.plan.chunk_room(setting_.rank()));
-               chunks_[slot] = reader_.read(reads_[read], ring_.slot(slot).first(room));
+               const std::span<std::byte> memory = ring_.slot(slot);
+               chunks_[slot] = reader_.read(reads_[read], memory.first(room));
+               reader_.read_scales(reads_[read], memory.subspan(room));
              }) {}
 
 void LoadSender::step(std::size_t read) {
@@ -42,12 +44,13 @@ void LoadSender::step(std::size_t read) {
   const Chunk chunk = chunks_[read % ring_.slots()];
   overhead_bytes_ += chunk.overhead_bytes;
   setting_.plan.transfers_of(reads_[read], transfers_);
-  std::byte* packed = ring_.slot(read).data() + setting_.plan.chunk_room(setting_.rank());
+  std::byte* const scales = ring_.slot(read).data() + setting_.plan.chunk_room(setting_.rank());
+  std::byte* packed = scales + setting_.plan.scale_room(setting_.rank());
   travelling_.emplace_back();
   for (int rank = 0; rank < setting_.comm.size(); ++rank)
     if (rank != setting_.rank())
-      packed = send(rank, transfers_[static_cast<std::size_t>(rank)], chunk.data, packed);
-  keep_own(transfers_[static_cast<std::size_t>(setting_.rank())], chunk);
+      packed = send(rank, transfers_[static_cast<std::size_t>(rank)], chunk.data, scales, packed);
+  keep_own(transfers_[static_cast<std::size_t>(setting_.rank())], chunk, scales);
   let_go();
 }
 
@@ -73,21 +76,28 @@ void LoadSender::send(int rank, const std::byte* data, std::int64_t bytes) {
   travelling_.back().push_back({rank, setting_.comm.send(data, bytes, rank, kLoadTag)});
 }
 
-std::byte* LoadSender::send(int rank, const Transfer& transfer, const std::byte* chunk, std::byte* packed) {
+std::byte* LoadSender::send(int rank, const Transfer& transfer, const std::byte* chunk,
+                            const std::byte* scales, std::byte* packed) {
   std::byte* end = packed;
-  for (const Piece& piece : transfer.small) {
-    std::memcpy(end, chunk + piece.source, static_cast<std::size_t>(piece.bytes()));
-    end += piece.bytes();
-  }
+  const auto pack = [&](const std::byte* from, std::int64_t bytes) {
+    if (bytes > 0) std::memcpy(end, from, static_cast<std::size_t>(bytes));
+    end += bytes;
+  };
+  for (const Piece& piece : transfer.small) pack(chunk + piece.source, piece.bytes());
+  for (const Piece& piece : transfer.small) pack(scales + piece.scale_source, piece.scale_bytes());
+  for (const Piece& piece : transfer.large) pack(scales + piece.scale_source, piece.scale_bytes());
   if (end != packed) send(rank, packed, end - packed);
   for (const Piece& piece : transfer.large) send(rank, chunk + piece.source, piece.bytes());
   return end;
 }
 
-void LoadSender::keep_own(const Transfer& own, const Chunk& chunk) {
-  for (const Piece& piece : own.small) writer_.write(piece, chunk.data + piece.source);
+void LoadSender::keep_own(const Transfer& own, const Chunk& chunk, const std::byte* scales) {
+  const auto keep = [&](const Piece& piece) {
+    writer_.write(piece, chunk.data + piece.source, scales + piece.scale_source);
+  };
+  for (const Piece& piece : own.small) keep(piece);
   for (const Piece& piece : own.large)
-    if (!chunk.own_placed || setting_.plan.is_staged(piece)) writer_.write(piece, chunk.data + piece.source);
+    if (!chunk.own_placed || setting_.plan.is_staged(piece)) keep(piece);
   writer_.flush();
 }
 

@@ -43,8 +43,9 @@ class LoadSender {
   [[nodiscard]] ChunkReader::OwnPlace own_place() const;
   void send(int rank, const std::byte* data, std::int64_t bytes);
   /// Returns where the next packed message may begin.
-  std::byte* send(int rank, const Transfer& transfer, const std::byte* chunk, std::byte* packed);
-  void keep_own(const Transfer& own, const Chunk& chunk);
+  std::byte* send(int rank, const Transfer& transfer, const std::byte* chunk, const std::byte* scales,
+                  std::byte* packed);
+  void keep_own(const Transfer& own, const Chunk& chunk, const std::byte* scales);
   /// Frees the slots, oldest first, whose messages have left.
   void let_go();
   /// What the ring waits for: the disk, unless all slots wait for receivers.

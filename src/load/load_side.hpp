@@ -4,6 +4,7 @@
 #include "base/round.hpp"
 #include "device/copy.hpp"
 #include "device/memory.hpp"
+#include "encoding/dequantise.hpp"
 #include "load/load_plan.hpp"
 #include "load/streaming_loader.hpp"
 #include "shard/arena.hpp"
@@ -18,8 +19,8 @@ namespace sluice {
 
 constexpr int kLoadTag = 1;
 
-/// The staging memory of a rank: equal slots, each beginning on a page, where a device that the arena lies on reads them itself. A
-/// rank that stages nothing has none.
+/// The staging memory of a rank: equal slots, each beginning on a page, where a device that the arena lies on
+/// reads them itself. A rank that stages nothing has none.
 class StagingRing {
  public:
   StagingRing(std::int64_t slot_bytes, int slots)
@@ -58,8 +59,8 @@ struct LoadSetting {
   }
 };
 
-/// Puts pieces where they belong in this rank's arena; nowhere without one. On a device they are there after flush(), until which
-/// the sources must stay.
+/// Puts pieces where they belong in this rank's arena; nowhere without one. On a device they are there after
+/// flush(), until which the sources must stay.
 class ArenaWriter {
  public:
   explicit ArenaWriter(const ShardArena* arena)
@@ -68,22 +69,19 @@ class ArenaWriter {
   [[nodiscard]] std::byte* place(const Piece& piece) const {
     return arena_->data() + piece.target * size_of(arena_->dtype());
   }
-  void write(const Piece& piece, const std::byte* source) {
+  /// `scales` is the first of those that a piece of codes needs.
+  void write(const Piece& piece, const std::byte* source, const std::byte* scales) {
     if (arena_ == nullptr) return;
-    if (is_on_device_ && piece.dtype == arena_->dtype()) {
+    if (is_on_device_ && piece.dtype == arena_->dtype() && piece.encoding == nullptr) {
       copies_.push_back({place(piece), source, piece.bytes()});
       return;
     }
     HostDraft target(place(piece), piece.count * size_of(arena_->dtype()));
-    convert_elements(source, piece.dtype, target.data(), arena_->dtype(), piece.count);
+    if (piece.encoding == nullptr)
+      convert_elements(source, piece.dtype, target.data(), arena_->dtype(), piece.count);
+    else
+      dequantise(*piece.encoding, piece.elements(), source, scales, arena_->dtype(), target.data());
     target.save();
-  }
-  /// Pieces that lie one after the other at `source`.
-  void write_packed(std::span<const Piece> pieces, const std::byte* source) {
-    for (const Piece& piece : pieces) {
-      write(piece, source);
-      source += piece.bytes();
-    }
   }
   void flush() {
     copy_ranges(copies_);

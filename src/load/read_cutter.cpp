@@ -5,7 +5,7 @@
 namespace sluice {
 
 void ReadCutter::add(int file, int first, const Piece& piece) {
-  const std::int64_t size = size_of(piece.dtype);
+  const std::int64_t size = piece.atom_bytes();
   std::int64_t begin = piece.source;
   for (std::int64_t bytes = piece.bytes(); bytes > 0;) {
     if (read_.file != file || begin != read_.offset + read_.bytes) start(file, begin, first);

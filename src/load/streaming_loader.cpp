@@ -101,7 +101,7 @@ LoadReport load_shards(Communicator& comm, const LoadPlan& plan, const std::file
   if (plan.readers().is_reader(rank)) {
     const std::span<const Read> reads = plan.reads_by(rank);
     run(LoadSender(setting), rank, growth, row, [&](std::size_t i) {
-      row.read_bytes += reads[i].bytes;
+      row.read_bytes += reads[i].bytes + reads[i].scale_bytes;
       if (rank == 0) report_progress(setting, row.read_bytes, watch.seconds());
     });
   } else {

@@ -38,7 +38,7 @@ struct KeyTarget {
 struct IgnoredKey {
   std::string reason;
   bool redundant =
-      false;  ///< follows from other tensors (ties, computed buffers): nothing is lost without it
+      false;  ///< follows from other tensors (ties, computed buffers), or has no use without quantisation
   std::optional<ForeignPart> part{};  ///< of the checkpoint, that the model does without
 };
 struct UnknownKey {};

@@ -1,5 +1,6 @@
 #include "model/common_config.hpp"
 
+#include "model/quantization_config.hpp"
 #include "model/rotary_config.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +16,6 @@ constexpr std::int64_t kMaxExperts = 65'536;
 
 /// Settings that would change the numbers and that these blocks do not compute.
 void refuse_unsupported(const ConfigReader& config) {
-  refuse_quantized(config);
   if (config.text({"hidden_act"}, "silu") != "silu") config.refuse("hidden_act", "'silu'");
   if (config.boolean({"attention_bias"}, false)) config.refuse("attention_bias", "false");
   if (config.boolean({"use_sliding_window"}, false)) config.refuse("use_sliding_window", "false");
@@ -83,15 +83,8 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   model.initializer_range = config.positive({"initializer_range"}, 0.02);
   model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, false);
   model.published_dtype = read_published_dtype(config);
+  model.quantized = read_quantization(config).has_value();
   return model;
-}
-
-void refuse_quantized(const ConfigReader& config) {
-  const std::optional<ConfigReader> quantization = config.object({"quantization_config"});
-  if (!quantization) return;
-  quantization->refuse("quant_method",
-                       "no quantization_config: quantized weights can't be trained; take the checkpoint that "
-                       "they were made from, or turn them back into bfloat16 and leave this key out");
 }
 
 void read_expert_config(const ConfigReader& config, const char* width_key, ModelConfig& model) {

@@ -25,9 +25,6 @@ struct CommonDefaults {
 /// block computes.
 [[nodiscard]] ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults& defaults);
 
-/// Error(kBadData) for a checkpoint whose weights are quantized: their tensors are not those of the model.
-void refuse_quantized(const ConfigReader& config);
-
 /// The router and its experts, whose width `width_key` says. Which layers have them is the architecture's to
 /// say.
 void read_expert_config(const ConfigReader& config, const char* width_key, ModelConfig& model);

@@ -121,4 +121,13 @@ std::optional<ConfigReader> ConfigReader::object(Keys keys) const {
   return ConfigReader(std::shared_ptr<const json>(object_, &value), fmt::format("{}: {}", name_, key));
 }
 
+std::vector<ConfigReader> ConfigReader::objects() const {
+  std::vector<ConfigReader> found;
+  for (const auto& [key, value] : object_->items())
+    if (value.is_object())
+      found.push_back(
+          ConfigReader(std::shared_ptr<const json>(object_, &value), fmt::format("{}: {}", name_, key)));
+  return found;
+}
+
 }  // namespace sluice

@@ -38,6 +38,8 @@ class ConfigReader {
   [[nodiscard]] std::vector<std::string> texts(Keys keys) const;
   /// The object at a key, or nothing.
   [[nodiscard]] std::optional<ConfigReader> object(Keys keys) const;
+  /// All members that are objects.
+  [[nodiscard]] std::vector<ConfigReader> objects() const;
   [[nodiscard]] bool has(const char* key) const;
   /// Whether the key is there and says null: for settings where that is not the same as leaving it out.
   [[nodiscard]] bool is_null(const char* key) const;

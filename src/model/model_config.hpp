@@ -70,7 +70,8 @@ struct ModelConfig {
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
   DType published_dtype =
-      DType::kBFloat16;  ///< of a checkpoint's weights, as config.json says; files may differ
+      DType::kBFloat16;    ///< of a checkpoint's weights, as config.json says; files may differ
+  bool quantized = false;  ///< config.json says that files hold codes and scales of such weights
 
   // Mixture of experts; zero without MoE layers.
   std::int64_t experts = 0;

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "model/common_config.hpp"
 #include "model/manifest_builder.hpp"
+#include "model/quantization_config.hpp"
 
 #include <fmt/format.h>
 
@@ -66,12 +67,13 @@ ModelConfig read_text(const ConfigReader& config, std::int64_t default_key_value
 /// The wrapper's own keys count before those of its text model, as transformers looks at them.
 ModelConfig read_wrapped(const ConfigReader& config, const std::string& text_type,
                          ModelConfig (*read)(const ConfigReader& config)) {
-  refuse_quantized(config);
+  const bool is_quantized = read_quantization(config).has_value();
   const std::optional<ConfigReader> text = config.object({"text_config"});
   if (!text) config.refuse("text_config", "an object that describes the language model");
   if (text->text({"model_type"}, text_type) != text_type)
     text->refuse("model_type", fmt::format("'{}'", text_type));
   ModelConfig model = read(*text);
+  model.quantized = model.quantized || is_quantized;
   model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, model.tie_word_embeddings);
   if (!text->has("dtype") && !text->has("torch_dtype")) model.published_dtype = read_published_dtype(config);
   return model;

@@ -2,7 +2,6 @@
 
 #include "base/text.hpp"
 #include "verify/tensor_digest.hpp"
-#include "weights/checkpoint_files.hpp"
 
 #include <fmt/format.h>
 
@@ -12,6 +11,17 @@
 namespace sluice {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Index of the first of `count` elements that is infinite or NaN; there is one.
+std::int64_t first_non_finite(const std::byte* data, DType dtype, std::int64_t count) {
+  std::int64_t at = 0;
+  while (at < count && count_non_finite(data + at * size_of(dtype), dtype, 1) == 0) ++at;
+  return at;
+}
+
+}  // namespace
 
 Digest PublishedDigest::identity() const {
   return digest_of(fmt::format("{} {} {} {}", name, name_of(dtype), shape_text(shape), digest.hex()));
@@ -26,9 +36,9 @@ std::vector<PublishedDigest> digest_checkpoint(const CheckpointIndex& index, con
     const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(i)];
     for (PerExpertPart& part : parts_of(entry)) {
       const PartReader::Result result = reader.digest(entry, part);
-      done += element_count(part.shape) * size_of(entry.dtype);
-      digests.push_back(
-          {std::move(part.name), entry.dtype, std::move(part.shape), result.digest, result.non_finite, i});
+      done += index.bytes_of(entry, element_count(part.shape));
+      digests.push_back({std::move(part.name), entry.dtype, std::move(part.shape), result.digest,
+                         result.non_finite, i, result.first_non_finite});
       if (progress) progress(done);
     }
   }
@@ -40,36 +50,29 @@ std::vector<PerExpertPart> parts_of(const CheckpointEntry& entry) {
 }
 
 PartReader::PartReader(const CheckpointIndex& index, fs::path directory)
-    : index_(index), directory_(std::move(directory)), slice_(static_cast<std::size_t>(kSliceBytes)) {}
+    : reader_(index, std::move(directory)), slice_(static_cast<std::size_t>(kSliceBytes)) {}
 
 PartReader::Result PartReader::digest(const CheckpointEntry& entry, const PerExpertPart& part,
                                       std::span<const DType> via) {
-  if (entry.file != open_) open(entry.file);
   const std::int64_t size = size_of(entry.dtype);
   const std::int64_t target_size = size_of(via.empty() ? entry.dtype : via.back());
   const std::int64_t elements = element_count(part.shape);
-  const std::int64_t offset = entry.begin + part.begin * size;
   TensorDigester digester(elements * target_size);
   Result result;
   for (std::int64_t done = 0; done < elements;) {
     const std::int64_t count = std::min(kSliceBytes / size, elements - done);
     const std::span<std::byte> slice = std::span(slice_).first(static_cast<std::size_t>(count * size));
-    read(offset + done * size, slice);
-    result.non_finite += count_non_finite(slice.data(), entry.dtype, count);
+    reader_.read(entry, {part.begin + done, part.begin + done + count}, slice);
+    const std::int64_t bad = count_non_finite(slice.data(), entry.dtype, count);
+    if (bad > 0 && result.non_finite == 0)
+      result.first_non_finite = done + first_non_finite(slice.data(), entry.dtype, count);
+    result.non_finite += bad;
     const std::byte* data = convert(slice.data(), entry.dtype, via, count);
     digester.add(done * target_size, {data, static_cast<std::size_t>(count * target_size)});
     done += count;
   }
   result.digest = digester.sum();
   return result;
-}
-
-void PartReader::read(std::int64_t offset, std::span<std::byte> out) {
-  constexpr std::int64_t kPage = 4096;
-  file_->read_at(offset, out);
-  // From a page boundary: the kernel drops only whole pages.
-  const std::int64_t before = offset % kPage;
-  if (drop_) file_->drop_cache(offset - before, before + static_cast<std::int64_t>(out.size()));
 }
 
 const std::byte* PartReader::convert(const std::byte* data, DType dtype, std::span<const DType> via,
@@ -82,13 +85,6 @@ const std::byte* PartReader::convert(const std::byte* data, DType dtype, std::sp
     dtype = via[i];
   }
   return data;
-}
-
-void PartReader::open(int file) {
-  file_ = open_source(directory_, index_.files[static_cast<std::size_t>(file)]);
-  open_ = file;
-  drop_ = !is_mostly_cached(*file_);
-  file_->advise_sequential();
 }
 
 }  // namespace sluice

@@ -5,16 +5,15 @@
 #include "base/bytes.hpp"
 #include "base/digest.hpp"
 #include "base/dtype.hpp"
-#include "io/file.hpp"
 #include "manifest/key_map.hpp"
 #include "weights/checkpoint_index.hpp"
+#include "weights/entry_reader.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,9 +26,10 @@ struct PublishedDigest {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape;
-  Digest digest;                ///< see load/tensor_digest.hpp
-  std::int64_t non_finite = 0;  ///< elements that are infinite or NaN
-  int entry = 0;                ///< of the index, that holds it
+  Digest digest;                       ///< see verify/tensor_digest.hpp
+  std::int64_t non_finite = 0;         ///< elements that are infinite or NaN
+  int entry = 0;                       ///< of the index, that holds it
+  std::int64_t first_non_finite = -1;  ///< number of the first such element in this shape; -1: there is none
 
   /// Digest of name, element type, shape and content. A sum of them does not depend on the tensors' order.
   [[nodiscard]] Digest identity() const;
@@ -48,7 +48,8 @@ struct PublishedDigest {
 /// page cache is not left there.
 class PartReader {
  public:
-  /// Read at once. Staging is one slice, and at most two for each of two conversions.
+  /// Read at once. Staging is one slice, and at most two for each of two conversions; of quantised weights 1
+  /// MiB of codes more.
   static constexpr std::int64_t kSliceBytes = kMiB;
 
   /// `index` must outlive the reader.
@@ -56,25 +57,20 @@ class PartReader {
 
   struct Result {
     Digest digest;
-    std::int64_t non_finite = 0;  ///< before any conversion
+    std::int64_t non_finite = 0;         ///< before any conversion
+    std::int64_t first_non_finite = -1;  ///< number in the part
   };
   /// Digests one of parts_of(entry), its elements converted to each of the types `via` in turn.
   [[nodiscard]] Result digest(const CheckpointEntry& entry, const PerExpertPart& part,
                               std::span<const DType> via = {});
 
  private:
-  void open(int file);
-  void read(std::int64_t offset, std::span<std::byte> out);
   /// `count` elements at `data` after the conversions, in a buffer that lasts until the next call.
   [[nodiscard]] const std::byte* convert(const std::byte* data, DType dtype, std::span<const DType> via,
                                          std::int64_t count);
-  const CheckpointIndex& index_;
-  std::filesystem::path directory_;
+  EntryReader reader_;
   std::vector<std::byte> slice_;
   std::array<std::vector<std::byte>, 2> converted_;
-  std::optional<InputFile> file_;
-  int open_ = -1;
-  bool drop_ = false;
 };
 
 }  // namespace sluice

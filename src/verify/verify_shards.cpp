@@ -110,7 +110,7 @@ class ShardVerifier {
         const auto result = reader.digest(entry, published[i], way_of(entry.dtype, weights_.dtype()));
         parts[i].in_file = result.digest;
         report_.non_finite += result.non_finite;
-        done += element_count(published[i].shape) * size_of(entry.dtype);
+        done += index_.bytes_of(entry, element_count(published[i].shape));
         if (options.progress) options.progress(done, total);
         rounds.reach(done);
       }
@@ -129,7 +129,7 @@ class ShardVerifier {
     for (const std::span<PlacedPart> parts : entries()) {
       const CheckpointEntry& entry = entry_of(parts);
       const std::vector<PerExpertPart> published = parts_of(entry);
-      report_.read_bytes += entry.bytes;
+      report_.read_bytes += index_.stored_bytes(entry);
       for (std::size_t i = 0; i < parts.size(); ++i) take(entry, published[i], parts[i], differences);
     }
     if (!differences.empty()) refuse(differences);

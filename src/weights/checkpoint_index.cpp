@@ -7,6 +7,9 @@
 #include "io/file.hpp"
 #include "io/path.hpp"
 #include "io/safetensors.hpp"
+#include "model/quantization_config.hpp"
+#include "weights/problems.hpp"
+#include "weights/quantised_tensors.hpp"
 #include "weights/weight_map.hpp"
 
 #include <algorithm>
@@ -22,26 +25,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
 constexpr std::int64_t kMaxIndexBytes = 100'000'000;  ///< as much as a safetensors header may have
-
-/// Collects what is wrong, so that a user repairs a directory once.
-class Problems {
- public:
-  template <class... Args>
-  void add(fmt::format_string<Args...> text, Args&&... args) {
-    ++count_;
-    if (count_ <= kShown) text_ += "\n  - " + fmt::format(text, std::forward<Args>(args)...);
-  }
-  void throw_if_any(const fs::path& directory) const {
-    if (count_ == 0) return;
-    const std::string more = count_ > kShown ? fmt::format("\n  and {} more", count_ - kShown) : "";
-    fail(ExitCode::kBadData, "{}: the checkpoint cannot be loaded:{}{}", directory.string(), text_, more);
-  }
-
- private:
-  static constexpr int kShown = 100;
-  std::string text_;
-  int count_ = 0;
-};
 
 void append_file(const fs::path& directory, const std::string& name, CheckpointIndex& index) {
   const InputFile file = InputFile::open(directory / name);
@@ -107,7 +90,7 @@ CheckpointIndex read_sharded(const fs::path& directory) {
     }
   }
   compare_with_headers(map, index, unread, problems);
-  problems.throw_if_any(directory);
+  problems.throw_if_any(directory.string());
   compare_total_size(map, index);
   return index;
 }
@@ -115,11 +98,13 @@ CheckpointIndex read_sharded(const fs::path& directory) {
 [[noreturn]] void refuse_without_weights(const fs::path& directory) {
   std::vector<std::string> pickles;
   std::vector<std::string> parts;
+  std::string gguf;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string extension = entry.path().extension().string();
     if (extension == ".bin" || extension == ".pt" || extension == ".pth")
       pickles.push_back(entry.path().filename().string());
+    if (extension == ".gguf") gguf = entry.path().filename().string();
     if (extension == ".safetensors") parts.push_back(entry.path().filename().string());
   }
   if (error) fail(ExitCode::kIo, "cannot list {}: {}", directory.string(), error.message());
@@ -131,6 +116,12 @@ CheckpointIndex read_sharded(const fs::path& directory) {
         "{}: neither {} nor {} is here, and nothing else says what of {} belongs together. Was the directory "
         "copied or downloaded whole?",
         directory.string(), kSingleFile, kIndexFile, join_some(parts, 3));
+  if (pickles.empty() && !gguf.empty())
+    fail(
+        ExitCode::kBadData,
+        "{}: {} is in llama.cpp's GGUF, which is not read. Take the safetensors files that it was made from, in "
+        "bfloat16, FP8 or INT4",
+        directory.string(), gguf);
   if (pickles.empty())
     fail(ExitCode::kBadData, "{}: neither {} nor {} is here", directory.string(), kSingleFile, kIndexFile);
   fail(ExitCode::kBadData,
@@ -138,6 +129,23 @@ CheckpointIndex read_sharded(const fs::path& directory) {
        "safetensors, "
        "for instance with transformers: AutoModelForCausalLM.from_pretrained(dir).save_pretrained(new_dir).",
        directory.string(), join_some(pickles, 3));
+}
+
+/// Every tensor as its file has it.
+CheckpointIndex read_stored_index(const fs::path& directory) {
+  // transformers prefers the single file too.
+  std::error_code error;
+  if (path_exists(directory / kSingleFile) || fs::is_symlink(directory / kSingleFile, error)) {
+    CheckpointIndex index;
+    index.directory = directory.string();
+    append_file(directory, std::string(kSingleFile), index);
+    if (path_exists(directory / kIndexFile))
+      index.warnings.push_back(fmt::format("{} is here too and is ignored, as {} holds a whole checkpoint",
+                                           kIndexFile, kSingleFile));
+    return index;
+  }
+  if (path_exists(directory / kIndexFile)) return read_sharded(directory);
+  refuse_without_weights(directory);
 }
 
 }  // namespace
@@ -159,7 +167,11 @@ std::string CheckpointIndex::to_bytes() const {
     for (const std::int64_t size : entry.shape) out.number(size);
     out.number(entry.begin);
     out.number(entry.bytes);
+    out.number(entry.encoding);
   }
+  out.number(static_cast<std::int64_t>(encodings.size()));
+  for (const Encoding& encoding : encodings)
+    for (const std::int64_t number : numbers_of(encoding)) out.number(number);
   out.number(static_cast<std::int64_t>(warnings.size()));
   for (const std::string& warning : warnings) out.text(warning);
   return out.take();
@@ -183,6 +195,13 @@ CheckpointIndex CheckpointIndex::from_bytes(std::string_view bytes) {
     for (std::int64_t& size : entry.shape) size = in.number();
     entry.begin = in.number();
     entry.bytes = in.number();
+    entry.encoding = static_cast<int>(in.number());
+  }
+  index.encodings.resize(static_cast<std::size_t>(in.number()));
+  for (Encoding& encoding : index.encodings) {
+    auto numbers = numbers_of(encoding);
+    for (std::int64_t& number : numbers) number = in.number();
+    encoding = encoding_from(numbers);
   }
   index.warnings.resize(static_cast<std::size_t>(in.number()));
   for (std::string& warning : index.warnings) warning = in.text();
@@ -201,19 +220,9 @@ bool holds_weights(const fs::path& directory) {
 
 CheckpointIndex read_checkpoint_index(const fs::path& directory) {
   if (!directory_exists(directory)) fail(ExitCode::kBadData, "{}: no such directory", directory.string());
-  // transformers prefers the single file too.
-  std::error_code error;
-  if (path_exists(directory / kSingleFile) || fs::is_symlink(directory / kSingleFile, error)) {
-    CheckpointIndex index;
-    index.directory = directory.string();
-    append_file(directory, std::string(kSingleFile), index);
-    if (path_exists(directory / kIndexFile))
-      index.warnings.push_back(fmt::format("{} is here too and is ignored, as {} holds a whole checkpoint",
-                                           kIndexFile, kSingleFile));
-    return index;
-  }
-  if (path_exists(directory / kIndexFile)) return read_sharded(directory);
-  refuse_without_weights(directory);
+  CheckpointIndex index = read_stored_index(directory);
+  join_quantised(index, directory, read_quantization(directory));
+  return index;
 }
 
 CheckpointIndex share_checkpoint_index(Communicator& comm, const fs::path& directory) {

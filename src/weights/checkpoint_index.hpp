@@ -4,6 +4,7 @@
 
 #include "base/dtype.hpp"
 #include "comm/communicator.hpp"
+#include "encoding/encoding.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -18,21 +19,45 @@ struct CheckpointFile {
   std::int64_t bytes = 0;
 };
 
-/// One published tensor: bytes [begin, begin + bytes) of files[file].
+/// One published tensor: bytes [begin, begin + bytes) of files[file]. With an encoding these are the codes of
+/// its elements, which have the type and the shape that are given here all the same: those of the weights
+/// that they stand for.
 struct CheckpointEntry {
-  std::string name;
+  std::string name;  ///< of quantised weights as if they were not: "….q_proj.weight"
   int file = 0;
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape;
   std::int64_t begin = 0;
   std::int64_t bytes = 0;
+  int encoding = -1;  ///< of CheckpointIndex::encodings; -1: the bytes are the elements
 };
 
 struct CheckpointIndex {
   std::string directory;  ///< as it was named, for messages
   std::vector<CheckpointFile> files;
-  std::vector<CheckpointEntry> entries;  ///< ordered by file, then by begin
-  std::vector<std::string> warnings;     ///< oddities that do not hinder a load
+  std::vector<CheckpointEntry> entries;  ///< ordered by file, then by begin; without the scales of encodings
+  std::vector<Encoding> encodings{};
+  std::vector<std::string> warnings;  ///< oddities that do not hinder a load
+
+  /// Null for an entry whose bytes are its elements.
+  [[nodiscard]] const Encoding* encoding_of(const CheckpointEntry& entry) const {
+    return entry.encoding < 0 ? nullptr : &encodings[static_cast<std::size_t>(entry.encoding)];
+  }
+  /// Bytes that the first `count` elements take, without their scales.
+  [[nodiscard]] std::int64_t bytes_of(const CheckpointEntry& entry, std::int64_t count) const {
+    const Encoding* encoding = encoding_of(entry);
+    return encoding == nullptr ? count * size_of(entry.dtype) : encoding->code_bytes(count);
+  }
+  /// All that an entry takes in the files.
+  [[nodiscard]] std::int64_t stored_bytes(const CheckpointEntry& entry) const {
+    const Encoding* encoding = encoding_of(entry);
+    return entry.bytes + (encoding == nullptr ? 0 : encoding->scale_bytes());
+  }
+  /// "bfloat16", or what the encoding is.
+  [[nodiscard]] std::string form_of(const CheckpointEntry& entry) const {
+    const Encoding* encoding = encoding_of(entry);
+    return encoding == nullptr ? std::string(name_of(entry.dtype)) : encoding->text();
+  }
 
   /// For a broadcast to ranks that may not see the files; exact both ways.
   [[nodiscard]] std::string to_bytes() const;
@@ -43,7 +68,8 @@ struct CheckpointIndex {
 [[nodiscard]] bool holds_weights(const std::filesystem::path& directory);
 
 /// Reads `model.safetensors`, or `model.safetensors.index.json` and the header of every file it names; links
-/// are followed. Error(kBadData) with all that is wrong with the directory in one text: files missing or
+/// are followed. Quantised weights become one entry each (join_quantised()), held against the directory's
+/// config.json. Error(kBadData) with all that is wrong with the directory in one text: files missing or
 /// broken, tensors missing, in two files, or not where the index says. Error(kIo) if the system refuses.
 [[nodiscard]] CheckpointIndex read_checkpoint_index(const std::filesystem::path& directory);
 

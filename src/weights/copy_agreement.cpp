@@ -2,6 +2,7 @@
 
 #include "base/digest.hpp"
 #include "base/error.hpp"
+#include "base/range.hpp"
 #include "base/text.hpp"
 #include "comm/ranks_text.hpp"
 #include "comm/run_together.hpp"
@@ -19,12 +20,18 @@ namespace {
 /// that seeks.
 constexpr std::size_t kTensorsOfFile = 64;
 
-using Entries = std::vector<const CheckpointEntry*>;
+/// What tensors and scales take of a file, in its order.
+using Parts = std::vector<Range>;
 
-std::vector<Entries> entries_by_file(const CheckpointIndex& index) {
-  std::vector<Entries> files(index.files.size());
-  for (const CheckpointEntry& entry : index.entries)
-    if (entry.bytes > 0) files[static_cast<std::size_t>(entry.file)].push_back(&entry);
+std::vector<Parts> parts_by_file(const CheckpointIndex& index) {
+  std::vector<Parts> files(index.files.size());
+  const auto add = [&](int file, std::int64_t begin, std::int64_t bytes) {
+    if (bytes > 0) files[static_cast<std::size_t>(file)].push_back({begin, begin + bytes});
+  };
+  for (const CheckpointEntry& entry : index.entries) add(entry.file, entry.begin, entry.bytes);
+  for (const Encoding& encoding : index.encodings)
+    add(encoding.scale_file, encoding.scale_begin, encoding.scale_bytes());
+  for (Parts& parts : files) std::ranges::sort(parts, {}, &Range::begin);
   return files;
 }
 
@@ -35,24 +42,24 @@ Digest digest_range(const InputFile& file, std::int64_t begin, std::int64_t byte
 }
 
 /// The header, which ends where the first tensor begins, and the middle of some tensors, evenly chosen.
-Digest digest_samples(const InputFile& file, const Entries& entries) {
+Digest digest_samples(const InputFile& file, const Parts& parts) {
   file.advise_random();
-  Digest sum = digest_range(file, 0, entries.empty() ? file.size_bytes() : entries.front()->begin);
-  const std::size_t count = std::min(entries.size(), kTensorsOfFile);
+  Digest sum = digest_range(file, 0, parts.empty() ? file.size_bytes() : parts.front().begin);
+  const std::size_t count = std::min(parts.size(), kTensorsOfFile);
   for (std::size_t i = 0; i < count; ++i) {
-    const CheckpointEntry& entry = *entries[i * entries.size() / count];
-    const std::int64_t bytes = std::min(entry.bytes, InputFile::kBlockBytes);
-    sum += digest_range(file, entry.begin + (entry.bytes - bytes) / 2, bytes);
+    const Range& part = parts[i * parts.size() / count];
+    const std::int64_t bytes = std::min(part.count(), InputFile::kBlockBytes);
+    sum += digest_range(file, part.begin + (part.count() - bytes) / 2, bytes);
   }
   return sum;
 }
 
 /// One line of hexadecimal digits for each file.
 std::string digest_files(const CheckpointIndex& index, const std::filesystem::path& directory) {
-  const std::vector<Entries> entries = entries_by_file(index);
+  const std::vector<Parts> parts = parts_by_file(index);
   std::string lines;
   for (std::size_t i = 0; i < index.files.size(); ++i)
-    lines += digest_samples(open_source(directory, index.files[i]), entries[i]).hex() + "\n";
+    lines += digest_samples(open_source(directory, index.files[i]), parts[i]).hex() + "\n";
   return lines;
 }
 

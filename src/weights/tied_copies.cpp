@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "manifest/spelling.hpp"
-#include "weights/checkpoint_files.hpp"
+#include "weights/entry_reader.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -31,34 +31,20 @@ std::string tied_to(const CheckpointEntry& entry, const KeyMap& keys) {
   return tensor ? keys.manifest()[*tensor].tied_to : "";
 }
 
-class Reader {
- public:
-  Reader(const CheckpointIndex& index, const std::filesystem::path& directory, const CheckpointEntry& entry)
-      : entry_(entry), file_(open_source(directory, index.files[static_cast<std::size_t>(entry.file)])) {
-    file_.advise_random();
-  }
-  [[nodiscard]] std::vector<std::byte> block(std::int64_t at) const {
-    const std::int64_t bytes = std::min(InputFile::kBlockBytes, entry_.bytes - at);
-    std::vector<std::byte> block(static_cast<std::size_t>(bytes));
-    file_.read_at(entry_.begin + at, block);
-    return block;
-  }
-
- private:
-  const CheckpointEntry& entry_;
-  InputFile file_;
-};
-
 bool is_copy(const CheckpointIndex& index, const std::filesystem::path& directory, const CheckpointEntry& a,
              const CheckpointEntry& b) {
   constexpr std::int64_t kBlocks = 64;
   if (a.shape != b.shape) return false;
   if (a.dtype != b.dtype) return true;
-  const Reader in_a(index, directory, a);
-  const Reader in_b(index, directory, b);
+  EntryReader in_a(index, directory), in_b(index, directory);
+  const std::int64_t size = size_of(a.dtype), count = element_count(a.shape);
   for (std::int64_t i = 0; i < kBlocks; ++i) {
-    const std::int64_t at = a.bytes / kBlocks * i;
-    if (in_a.block(at) != in_b.block(at)) return false;
+    const std::int64_t at = count / kBlocks / 2 * i * 2;  // an even place
+    const Range block{at, std::min(at + InputFile::kBlockBytes / size, count)};
+    std::vector<std::byte> block_a(static_cast<std::size_t>(block.count() * size)), block_b = block_a;
+    in_a.read(a, block, block_a);
+    in_b.read(b, block, block_b);
+    if (block_a != block_b) return false;
   }
   return true;
 }

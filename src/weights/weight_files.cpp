@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "io/file.hpp"
+#include "model/quantization_config.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -17,6 +19,8 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::int64_t kLargestConfig = 100'000'000;
 
 std::string make_header(std::vector<SafetensorsEntry>& tensors) {
   return make_safetensors_header(tensors, {{"format", "pt"}});
@@ -114,7 +118,15 @@ std::vector<fs::path> companion_files(const fs::path& directory) {
 }
 
 void copy_files(std::span<const fs::path> files, const fs::path& directory) {
-  for (const fs::path& file : files) copy_to_disk(file, directory / file.filename());
+  for (const fs::path& file : files) {
+    const fs::path to = directory / file.filename();
+    std::optional<std::string> config;
+    if (file.filename() == "config.json") config = without_quantization(read_text_file(file, kLargestConfig));
+    if (config)
+      write_text_file(to, *config);
+    else
+      copy_to_disk(file, to);
+  }
 }
 
 }  // namespace sluice

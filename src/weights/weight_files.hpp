@@ -35,7 +35,8 @@ void write_weight_index(const std::filesystem::path& directory, std::span<const 
 /// processors.
 [[nodiscard]] std::vector<std::filesystem::path> companion_files(const std::filesystem::path& directory);
 
-/// Copies files into a directory under their own names, to disk. Error(kBadData) if one is missing.
+/// Copies files into a directory of plain weights under their own names, to disk; config.json without its
+/// quantization_config. Error(kBadData) if one is missing.
 void copy_files(std::span<const std::filesystem::path> files, const std::filesystem::path& directory);
 
 }  // namespace sluice

@@ -48,7 +48,10 @@ std::map<std::string, Bytes> written(const ExportPlan& plan, const std::vector<B
       plan.for_each_piece(i, static_cast<int>(rank), [&](const ExportPiece& piece) {
         std::byte* const out = bytes.data() + piece.offset;
         if (piece.is_copied())
-          std::copy_n(source.file.data() + piece.from, piece.bytes, out);
+          std::copy_n(source.file.data() +
+                          plan.source().entries[static_cast<std::size_t>(piece.source)].begin +
+                          piece.from * size_of(piece.dtype),
+                      piece.bytes, out);
         else
           convert_elements(arenas[rank].data() + piece.from * size_of(dtype), dtype, out, piece.dtype,
                            piece.count());

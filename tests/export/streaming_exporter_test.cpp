@@ -111,8 +111,9 @@ TEST_F(StreamingExporterTest, copies_what_training_ignores) {
     index.entries = {{entry.name, 0, entry.dtype, entry.shape, entry.begin, entry.bytes}};
   }
   ExportContent content = content_of(keys_, ExpertLayout::kFused, DType::kBFloat16);
-  content.source_files = index.files;
-  content.tensors.push_back(content_like(index, keys_, std::nullopt).tensors.front());
+  const ExportContent copies = content_like(index, keys_, std::nullopt);
+  content.source = copies.source;
+  content.tensors.push_back(copies.tensors.front());
   std::vector<int> everybody;
   for (int rank = 0; rank < test_world().size(); ++rank) everybody.push_back(rank);
   const ExportReport report =

@@ -4,6 +4,9 @@
 #include "shard/initial_values.hpp"
 #include "support/mpi_test.hpp"
 #include "support/shared_directory.hpp"
+#include "verify/checkpoint_content.hpp"
+#include "verify/verify_shards.hpp"
+#include "weights/entry_reader.hpp"
 #include "weights/tiny_model.hpp"
 
 #include <gmock/gmock.h>
@@ -40,9 +43,9 @@ class Loaded {
   [[nodiscard]] std::vector<std::byte> expected(const fs::path& directory) const {
     const auto units = test::place_directly(
         index_, manifest_, layouts_, weights_.dtype(), [&](const CheckpointEntry& entry) {
-          std::vector<std::byte> bytes(static_cast<std::size_t>(entry.bytes));
-          InputFile::open(directory / index_.files[static_cast<std::size_t>(entry.file)].name)
-              .read_at(entry.begin, bytes);
+          const std::int64_t count = element_count(entry.shape);
+          std::vector<std::byte> bytes(static_cast<std::size_t>(count * size_of(entry.dtype)));
+          EntryReader(index_, directory).read(entry, {0, count}, bytes);
           return bytes;
         });
     return test::arena_of(units, shards_, weights_.rank(), weights_.dtype());
@@ -52,6 +55,12 @@ class Loaded {
     initialize_shards(arena, manifest_, standard_deviation, seed);
     return {arena.data(), arena.data() + arena.bytes()};
   }
+  /// Digest of the content, which the arena and the files must have in common.
+  [[nodiscard]] Digest verified(const fs::path& directory) const {
+    const CheckpointMatch match = match_checkpoint(index_, keys_, weights_.dtype());
+    return verify_shards(test_world(), weights_, index_, match, directory).content;
+  }
+  [[nodiscard]] const CheckpointIndex& index() const { return index_; }
   [[nodiscard]] const LoadReport& report() const { return report_; }
   [[nodiscard]] const LoadPlan& plan() const { return plan_; }
 
@@ -151,6 +160,33 @@ TEST(StreamingLoader, loads_the_same_whoever_reads) {
         EXPECT_EQ(row.read_bytes + row.received_bytes - row.sent_bytes, loaded.plan().payload_bytes(rank));
       }
     }
+  }
+}
+
+/// With scales before, behind and apart from their weights; whose values tests/jobs/quantised_test.py holds
+/// against the formula.
+TEST(StreamingLoader, quantised_weights_arrive_as_the_numbers_that_they_stand_for) {
+  for (const char* form : {"fp8-blocks", "fp8-rows", "fp8-tensor", "int4"}) {
+    const fs::path directory = fs::path(SLUICE_FIXTURES) / ("qwen3-moe-tiny-" + std::string(form));
+    const int ranks = test_world().size();
+    for (const ReaderAssignment& readers :
+         {ReaderAssignment::rank0(ranks), two_nodes(), ReaderAssignment::all(ranks)})
+      for (const DType arena : {DType::kBFloat16, DType::kFloat32})
+        for (const std::int64_t chunk : {std::int64_t{4096}, 8 * kMiB}) {
+          SCOPED_TRACE(fmt::format("{} in {}, chunks of {}", form, name_of(arena), chunk));
+          const Loaded loaded(test::manifest_of({}), directory,
+                              {.arena = arena, .chunk_bytes = chunk, .readers = readers});
+          EXPECT_EQ(loaded.bytes(), loaded.expected(directory));
+          for (int rank = 0; rank < ranks; ++rank) {
+            const RankLoad& row = loaded.report().ranks[static_cast<std::size_t>(rank)];
+            EXPECT_EQ(row.read_bytes, loaded.plan().read_bytes(rank));
+            EXPECT_EQ(row.read_bytes + row.received_bytes - row.sent_bytes,
+                      loaded.plan().payload_bytes(rank));
+            EXPECT_EQ(row.peak_staging_bytes, loaded.plan().staging_bytes(rank, kRingSlots));
+          }
+          if (chunk != 4096) continue;
+          EXPECT_EQ(loaded.verified(directory), read_content(loaded.index(), directory, {}).digest());
+        }
   }
 }
 

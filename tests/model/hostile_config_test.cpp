@@ -115,13 +115,39 @@ TEST(HostileConfig, what_would_be_computed_wrongly_is_refused) {
   expect_refused(config_with({{"hidden_act", "gelu"}}), {"hidden_act", "\"gelu\"", "'silu'"});
 }
 
-TEST(HostileConfig, quantized_checkpoints_are_refused_by_their_method) {
+TEST(HostileConfig, quantized_checkpoints_of_a_method_that_is_not_read_are_refused_by_it) {
   expect_refused(config_with({{"quantization_config", {{"bits", 4}, {"quant_method", "gptq"}}}}),
                  {"quantization_config: quant_method", "found \"gptq\"", "no quantization_config"});
   expect_refused(config_with({{"quantization_config", {{"load_in_8bit", true}}}}),
                  {"quantization_config: quant_method", "found nothing", "no quantization_config"});
   expect_refused(with_raw("quantization_config", "{}"), {"quantization_config", "found nothing"});
   expect_refused(config_with({{"quantization_config", "fp8"}}), {"quantization_config", "found \"fp8\""});
+  const auto compressed = [](const json& group, const char* format = "pack-quantized") {
+    return config_with({{"quantization_config",
+                         {{"quant_method", "compressed-tensors"},
+                          {"format", format},
+                          {"config_groups", {{"group_0", group}}}}}});
+  };
+  const json int4 = {{"num_bits", 4}, {"type", "int"}};
+  const auto with = [&](const char* key, const json& value) {
+    json weights = int4;
+    weights[key] = value;
+    return json{{"weights", weights}};
+  };
+  expect_refused(config_with({{"quantization_config", {{"quant_method", "fp8"}, {"fmt", "e5m2"}}}}),
+                 {"fmt", "e5m2", "e4m3"});
+  expect_refused(
+      config_with({{"quantization_config", {{"quant_method", "fp8"}, {"weight_block_size", {128}}}}}),
+      {"weight_block_size", "[128]", "two integers"});
+  expect_refused(compressed(with("symmetric", false)), {"group_0: weights: symmetric", "zero points"});
+  expect_refused(compressed(with("actorder", "group")), {"actorder", "g_idx"});
+  expect_refused(compressed(with("num_bits", 8)), {"num_bits", "found 8", "bfloat16, FP8 or INT4"});
+  expect_refused(compressed({{"weights", int4}, {"input_activations", {{"num_bits", 8}, {"type", "int"}}}}),
+                 {"input_activations: type", "int8 activations"});
+  expect_refused(compressed({{"weights", int4}}, "nvfp4-pack-quantized"),
+                 {"format", "nvfp4", "'pack-quantized' (INT4)"});
+  EXPECT_NO_THROW(static_cast<void>(
+      describe_model_text(compressed({{"weights", int4}}), "config.json", DType::kBFloat16)));
   EXPECT_NO_THROW(static_cast<void>(
       describe_model_text(with_raw("quantization_config", "null"), "config.json", DType::kBFloat16)));
 }

@@ -163,12 +163,12 @@ TEST(Qwen3_5, key_value_heads_that_are_not_said_are_as_many_as_transformers_take
 }
 
 TEST(Qwen3_5, quantized_checkpoints_are_refused_wherever_they_say_it) {
-  const json fp8 = {{"quant_method", "fp8"}};
+  const json awq = {{"quant_method", "awq"}};
   json config = wrapped();
-  config["quantization_config"] = fp8;
-  expect_refused(config, {"config.json: quantization_config: quant_method", "found \"fp8\""});
-  expect_refused(wrapped({{"quantization_config", fp8}}),
-                 {"config.json: text_config: quantization_config: quant_method", "found \"fp8\""});
+  config["quantization_config"] = awq;
+  expect_refused(config, {"config.json: quantization_config: quant_method", "found \"awq\""});
+  expect_refused(wrapped({{"quantization_config", awq}}),
+                 {"config.json: text_config: quantization_config: quant_method", "found \"awq\""});
 }
 
 TEST(Qwen3_5, contradictions_are_refused_by_key) {

@@ -92,7 +92,7 @@ std::vector<std::vector<std::byte>> place_directly(
     const Placement& p = unit.placement_of(key->tensor);
     const std::vector<std::byte> bytes = bytes_of(entry);
     const std::int64_t source_size = size_of(entry.dtype);
-    for (std::int64_t i = 0; i < entry.bytes / source_size; ++i) {
+    for (std::int64_t i = 0; i < key->element_count(); ++i) {
       const std::int64_t block = key->element_count() / key->blocks;
       const std::int64_t element = key->begin + i / block * key->block_stride + i % block;
       const std::int64_t at =

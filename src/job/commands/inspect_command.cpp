@@ -33,7 +33,7 @@ struct Inspection {
   std::map<std::string_view, Share> roles;
   std::int64_t active_parameters = 0;  ///< of which a token meets each
   std::optional<CheckpointIndex> files;
-  std::map<std::string_view, Share> file_dtypes;
+  std::map<std::string, Share> file_forms;  ///< by element type, or how quantised weights are stored
   std::int64_t file_bytes = 0;
 };
 
@@ -49,10 +49,10 @@ Inspection inspect(const fs::path& directory) {
   if (!holds_weights(directory)) return out;
   out.files = read_checkpoint_index(directory);
   for (const CheckpointEntry& entry : out.files->entries) {
-    Share& share = out.file_dtypes[name_of(entry.dtype)];
+    Share& share = out.file_forms[out.files->form_of(entry)];
     ++share.tensors;
-    share.parameters += entry.bytes / size_of(entry.dtype);
-    out.file_bytes += entry.bytes;
+    share.parameters += element_count(entry.shape);
+    out.file_bytes += out.files->stored_bytes(entry);
   }
   return out;
 }
@@ -80,8 +80,8 @@ json as_json(const Inspection& i) {
   if (!i.files) return out;
   out["files"] = {
       {"count", i.files->files.size()}, {"tensors", i.files->entries.size()}, {"bytes", i.file_bytes}};
-  for (const auto& [dtype, share] : i.file_dtypes)
-    out["files"]["dtypes"][std::string(dtype)] = {{"tensors", share.tensors}, {"elements", share.parameters}};
+  for (const auto& [form, share] : i.file_forms)
+    out["files"]["dtypes"][form] = {{"tensors", share.tensors}, {"elements", share.parameters}};
   return out;
 }
 
@@ -121,8 +121,8 @@ void print_files(const Inspection& i) {
   if (!i.files) return console::line("weights    none here: this is from config.json alone");
   console::line("weights    {} tensors, {} in {} file{}", i.files->entries.size(), format_bytes(i.file_bytes),
                 i.files->files.size(), i.files->files.size() == 1 ? "" : "s");
-  for (const auto& [dtype, share] : i.file_dtypes)
-    console::line("           {}: {} tensors, {} elements", dtype, share.tensors, share.parameters);
+  for (const auto& [form, share] : i.file_forms)
+    console::line("           {}: {} tensors, {} elements", form, share.tensors, share.parameters);
 }
 
 /// A config.json stands for its directory.

@@ -74,6 +74,7 @@ json as_json(const Verified& v) {
                        {"file", file_of(v, tensor)},
                        {"dtype", name_of(tensor.dtype)},
                        {"shape", tensor.shape},
+                       {"form", v.index.form_of(v.index.entries[static_cast<std::size_t>(tensor.entry)])},
                        {"digest", tensor.digest.hex()},
                        {"non_finite", tensor.non_finite}});
   return {{"directory", v.directory.string()},
@@ -104,12 +105,20 @@ void print(const json& value) {
   console::write_line(value.dump(2, ' ', false, json::error_handler_t::replace));
 }
 
+/// The indices of a tensor's element, in each dim.
+std::vector<std::int64_t> place_in(const std::vector<std::int64_t>& shape, std::int64_t element) {
+  std::vector<std::int64_t> place(shape.size());
+  for (std::size_t dim = shape.size(); dim-- > 0; element /= shape[dim]) place[dim] = element % shape[dim];
+  return place;
+}
+
 void refuse_non_finite(const Verified& v) {
   std::vector<std::string> lines;
   for (const PublishedDigest& tensor : v.content.tensors)
     if (tensor.non_finite > 0)
-      lines.push_back(
-          fmt::format("{} ({}): {}", printable(tensor.name), file_of(v, tensor), tensor.non_finite));
+      lines.push_back(fmt::format("{} ({}): {}, first at {}", printable(tensor.name), file_of(v, tensor),
+                                  tensor.non_finite,
+                                  shape_text(place_in(tensor.shape, tensor.first_non_finite))));
   if (!lines.empty())
     fail(ExitCode::kBadData, "{}: {} values are infinite or NaN, in {} tensors:{}", v.directory.string(),
          v.non_finite, lines.size(), lines_of_some(lines, kShown));

@@ -86,7 +86,8 @@ std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const Shar
                                           std::span<const int> nodes) {
   if (blueprint.config.model.init == ModelInit::kRandom)
     return std::vector<std::int64_t>(static_cast<std::size_t>(shards.world()), 0);
-  return staging_limits(shards, load_request(blueprint, shards, nodes).options, kRingSlots);
+  return staging_limits(shards, load_request(blueprint, shards, nodes).options, kRingSlots,
+                        blueprint.model.config.quantized);
 }
 
 }  // namespace sluice

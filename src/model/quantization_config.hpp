@@ -1,0 +1,37 @@
+// What a config.json says of weights that are stored as codes and scales.
+#pragma once
+
+#include "encoding/encoding.hpp"
+#include "model/config_reader.hpp"
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct QuantizationConfig {
+  std::string name;          ///< of the JSON object in messages: "…/config.json: quantization_config"
+  std::vector<Codes> codes;  ///< that it announces, each once
+  std::optional<std::array<std::int64_t, 2>> block;  ///< rows and columns of a block of FP8 weights
+  std::optional<std::int64_t> group;  ///< neighbours of a row of 4-bit weights that share a scale
+
+  [[nodiscard]] bool announces(Codes form) const;
+};
+
+/// The object quantization_config of a config.json; nothing without it. Error(kBadData) for a form that is
+/// not read: by its key, with what to use instead.
+[[nodiscard]] std::optional<QuantizationConfig> read_quantization(const ConfigReader& config);
+
+/// The same of a directory's config.json, where it may also be in text_config; nothing if there is no
+/// config.json, or none that is a JSON object.
+[[nodiscard]] std::optional<QuantizationConfig> read_quantization(const std::filesystem::path& directory);
+
+/// A config.json's text without its quantization_config, for weights that are written out as plain numbers;
+/// nothing if it has none, or is no JSON object.
+[[nodiscard]] std::optional<std::string> without_quantization(const std::string& config_json);
+
+}  // namespace sluice

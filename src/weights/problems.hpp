@@ -1,0 +1,33 @@
+// Collects what is wrong with a directory, so that its user repairs it once.
+#pragma once
+
+#include "base/error.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+namespace sluice {
+
+class Problems {
+ public:
+  template <class... Args>
+  void add(fmt::format_string<Args...> text, Args&&... args) {
+    ++count_;
+    if (count_ <= kShown) text_ += "\n  - " + fmt::format(text, std::forward<Args>(args)...);
+  }
+  /// Error(kBadData) with all of them, the first hundred in full.
+  void throw_if_any(const std::string& directory) const {
+    if (count_ == 0) return;
+    const std::string more = count_ > kShown ? fmt::format("\n  and {} more", count_ - kShown) : "";
+    fail(ExitCode::kBadData, "{}: the checkpoint cannot be loaded:{}{}", directory, text_, more);
+  }
+
+ private:
+  static constexpr int kShown = 100;
+  std::string text_;
+  int count_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,275 @@
+#include "weights/quantised_tensors.hpp"
+
+#include "base/text.hpp"
+#include "io/file.hpp"
+#include "manifest/manifest.hpp"
+#include "weights/checkpoint_files.hpp"
+#include "weights/foreign_forms.hpp"
+#include "weights/problems.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using Shape = std::vector<std::int64_t>;
+
+constexpr std::string_view kPacked = "_packed";
+constexpr std::int64_t kCodesOfWord = 8;  ///< 4-bit numbers in an int32
+
+/// "….weight_scale", "….gate_up_proj_scale_inv": of weights, not of activations.
+bool is_scale_name(std::string_view name) {
+  for (const std::string_view suffix : {"_scale_inv", "_scale"}) {
+    if (!name.ends_with(suffix)) continue;
+    const std::string_view base = name.substr(0, name.size() - suffix.size());
+    return base.ends_with("weight") || base.ends_with("_proj");
+  }
+  return false;
+}
+
+/// Blocks that share a scale, for one of the shapes that scales may have.
+struct Blocks {
+  Shape scales;
+  std::int64_t matrix_rows = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
+/// The last of them is of whatever has as many scales as elements of `count` 1.
+std::vector<Blocks> possible_blocks(const Shape& weight, const std::optional<QuantizationConfig>& config) {
+  constexpr std::int64_t kUsual = 128;
+  const std::int64_t rows = weight[weight.size() - 2], columns = weight.back();
+  const std::int64_t all_rows = element_count(weight) / columns;
+  const Shape matrices(weight.begin(), weight.end() - 2);
+  const auto grid = [&](std::int64_t grid_rows, std::int64_t grid_columns) {
+    Shape shape = matrices;
+    shape.insert(shape.end(), {grid_rows, grid_columns});
+    return shape;
+  };
+  const auto block = config && config->block ? *config->block : std::array<std::int64_t, 2>{kUsual, kUsual};
+  std::vector<Blocks> blocks{
+      {grid((rows + block[0] - 1) / block[0], (columns + block[1] - 1) / block[1]), rows, block[0], block[1]},
+      {{}, all_rows, all_rows, columns},
+      {{1}, all_rows, all_rows, columns},
+      {Shape(weight.size(), 1), all_rows, all_rows, columns},
+      {grid(1, 1), rows, rows, columns}};
+  if (!matrices.empty()) blocks.push_back({matrices, rows, rows, columns});
+  if (config && config->block) return blocks;
+  blocks.push_back({grid(rows, 1), rows, 1, columns});
+  if (matrices.empty()) blocks.push_back({{rows}, rows, 1, columns});
+  return blocks;
+}
+
+class Joiner {
+ public:
+  Joiner(CheckpointIndex& index, const fs::path& directory, const std::optional<QuantizationConfig>& config)
+      : index_(index), directory_(directory), config_(config), is_joined_(index.entries.size()) {
+    for (int i = 0; i < std::ssize(index.entries); ++i) numbers_.emplace(entry(i).name, i);
+  }
+
+  void run() {
+    refuse_foreign_forms(index_);
+    for (int i = 0; i < std::ssize(index_.entries); ++i) {
+      const std::string_view name = entry(i).name;
+      if (is_scale_name(name)) continue;
+      if (entry(i).dtype == DType::kFloat8E4M3) join_float8(i);
+      if (entry(i).dtype == DType::kInt32 && name.ends_with(kPacked)) join_int4(i);
+    }
+    find_lone_scales();
+    compare_with_config();
+    problems_.throw_if_any(directory_.string());
+    drop_joined();
+  }
+
+ private:
+  CheckpointEntry& entry(int i) { return index_.entries[static_cast<std::size_t>(i)]; }
+
+  /// "name (file)"
+  [[nodiscard]] std::string described(int i) {
+    return fmt::format("{} ({})", printable(entry(i).name),
+                       index_.files[static_cast<std::size_t>(entry(i).file)].name);
+  }
+
+  [[nodiscard]] std::optional<int> find(const std::string& name) const {
+    const auto found = numbers_.find(name);
+    return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  /// The scales of `base`, of a type that scales may have.
+  std::optional<int> find_scales(int weights, const std::string& base) {
+    std::optional<int> scales = find(base + "_scale_inv");
+    if (!scales) scales = find(base + "_scale");
+    if (!scales) {
+      problems_.add("{} is {} without scales: {}_scale_inv or {}_scale is missing", described(weights),
+                    name_of(entry(weights).dtype), printable(base), printable(base));
+      return std::nullopt;
+    }
+    is_joined_[static_cast<std::size_t>(*scales)] = true;
+    if (is_scale_type(entry(*scales).dtype)) return scales;
+    problems_.add("{} is {}, expected float32, bfloat16, float16, float8_e8m0fnu or uint8",
+                  described(*scales), name_of(entry(*scales).dtype));
+    return std::nullopt;
+  }
+
+  void join_float8(int i) {
+    const CheckpointEntry& weights = entry(i);
+    is_found_[Codes::kFloat8E4M3] = true;
+    const std::optional<int> scales = find_scales(i, weights.name);
+    if (!scales) return;
+    if (weights.shape.size() < 2 || element_count(weights.shape) == 0)
+      return problems_.add("{} is {}, expected a matrix", described(i), shape_text(weights.shape));
+    const std::vector<Blocks> possible = possible_blocks(weights.shape, config_);
+    const auto found = std::ranges::find(possible, entry(*scales).shape, &Blocks::scales);
+    if (found == possible.end()) return refuse_grid(*scales, i, possible);
+    encode(i, *scales, weights.shape, Codes::kFloat8E4M3, *found);
+  }
+
+  void refuse_grid(int scales, int weights, const std::vector<Blocks>& possible) {
+    const Blocks& blocks = possible.front();
+    const std::string by_row =
+        possible.back().rows == 1
+            ? fmt::format(", {} (for each row)", shape_text({Shape{blocks.matrix_rows, 1}}))
+            : "";
+    problems_.add("{} is {}, expected {} (a scale for each {} x {} block of {}, which is {}){} or [1]",
+                  described(scales), shape_text(entry(scales).shape), shape_text(blocks.scales), blocks.rows,
+                  blocks.columns, printable(entry(weights).name), shape_text(entry(weights).shape), by_row);
+  }
+
+  void join_int4(int i) {
+    const CheckpointEntry& packed = entry(i);
+    const std::string base = packed.name.substr(0, packed.name.size() - kPacked.size());
+    is_found_[Codes::kInt4] = true;
+    const std::optional<int> scales = find_scales(i, base);
+    const std::optional<int> shape = find(base + "_shape");
+    if (!shape)
+      problems_.add("{} is there without {}_shape", described(i), printable(base));
+    else
+      is_joined_[static_cast<std::size_t>(*shape)] = true;
+    if (!scales || !shape) return;
+    if (packed.shape.size() < 2 || element_count(packed.shape) == 0)
+      return problems_.add("{} is {}, expected a matrix", described(i), shape_text(packed.shape));
+    Shape weight = packed.shape;
+    weight.back() *= kCodesOfWord;
+    if (const Shape told = read_shape(*shape); told != weight)
+      return problems_.add("{} says {}, but {} holds {}", described(*shape), shape_text(told), described(i),
+                           shape_text(weight));
+    const std::int64_t group = group_size(*scales, i, weight);
+    if (group == 0) return;
+    encode(i, *scales, weight, Codes::kInt4, {{}, weight[weight.size() - 2], 1, group});
+    entry(i).name = base;
+  }
+
+  /// Neighbours in a row that share a scale; 0 if that is wrong, which is noted.
+  std::int64_t group_size(int scales, int weights, const Shape& weight) {
+    const Shape& grid = entry(scales).shape;
+    const bool fits =
+        grid.size() == weight.size() && std::equal(grid.begin(), grid.end() - 1, weight.begin());
+    const std::int64_t columns = weight.back();
+    if (!fits || grid.back() < 1 || columns % grid.back() != 0 || columns / grid.back() % kCodesOfWord != 0) {
+      problems_.add(
+          "{} is {}, expected groups of equal size, a multiple of {}, that divide the rows of {}, which is {}",
+          described(scales), shape_text(grid), kCodesOfWord, described(weights), shape_text(weight));
+      return 0;
+    }
+    const std::int64_t group = columns / grid.back();
+    if (!config_ || !config_->group || *config_->group == group) return group;
+    problems_.add("{} has groups of {}, but {} says group_size {}", described(scales), group, config_->name,
+                  *config_->group);
+    return 0;
+  }
+
+  /// The numbers in a tensor X_shape; none if they are no such numbers.
+  Shape read_shape(int i) {
+    constexpr std::int64_t kMost = 8;
+    const CheckpointEntry& told = entry(i);
+    const bool is_wide = told.dtype == DType::kInt64;
+    if ((!is_wide && told.dtype != DType::kInt32) || told.shape.size() != 1 || told.shape[0] > kMost)
+      return {};
+    if (open_ != told.file) {
+      file_ = open_source(directory_, index_.files[static_cast<std::size_t>(told.file)]);
+      open_ = told.file;
+      file_->advise_random();
+    }
+    std::array<std::byte, kMost * sizeof(std::int64_t)> bytes{};
+    file_->read_at(told.begin, std::span(bytes).first(static_cast<std::size_t>(told.bytes)));
+    Shape shape;
+    for (std::int64_t dim = 0; dim < told.shape[0]; ++dim) {
+      std::int64_t wide = 0;
+      std::int32_t narrow = 0;
+      if (is_wide)
+        std::memcpy(&wide, bytes.data() + dim * 8, 8);
+      else
+        std::memcpy(&narrow, bytes.data() + dim * 4, 4);
+      shape.push_back(is_wide ? wide : narrow);
+    }
+    return shape;
+  }
+
+  void encode(int i, int scales, Shape shape, Codes codes, const Blocks& blocks) {
+    const CheckpointEntry& from = entry(scales);
+    CheckpointEntry& weights = entry(i);
+    weights.encoding = static_cast<int>(index_.encodings.size());
+    index_.encodings.push_back({codes, from.dtype, from.file, from.begin, element_count(from.shape),
+                                blocks.matrix_rows, shape.back(), blocks.rows, blocks.columns});
+    weights.dtype = DType::kBFloat16;
+    weights.shape = std::move(shape);
+  }
+
+  void find_lone_scales() {
+    for (int i = 0; i < std::ssize(index_.entries); ++i) {
+      const std::string& name = entry(i).name;
+      if (is_joined_[static_cast<std::size_t>(i)]) continue;
+      if (is_scale_name(name))
+        problems_.add("{} has no quantised weights: {} is missing, or of a type without scales", described(i),
+                      printable(name.substr(0, name.rfind("_scale"))));
+      else if (name.ends_with(".weight_shape"))
+        problems_.add("{} has no quantised weights: {}_packed is missing", described(i),
+                      printable(name.substr(0, name.size() - std::string_view("_shape").size())));
+    }
+  }
+
+  void compare_with_config() {
+    if (!config_) return;
+    for (const auto& [codes, name] :
+         {std::pair(Codes::kFloat8E4M3, "FP8"), std::pair(Codes::kInt4, "INT4")}) {
+      const bool is_there = is_found_[codes];
+      if (is_there == config_->announces(codes)) continue;
+      problems_.add("{} names {}weights in {}, but {}: it belongs to another checkpoint, or has to be {}",
+                    config_->name, is_there ? "no " : "", name,
+                    is_there ? "the files hold some" : "the files hold none",
+                    is_there ? "corrected" : "removed");
+    }
+  }
+
+  void drop_joined() {
+    std::size_t i = 0;
+    std::erase_if(index_.entries, [&](const CheckpointEntry&) { return is_joined_[i++]; });
+  }
+
+  CheckpointIndex& index_;
+  const fs::path& directory_;
+  const std::optional<QuantizationConfig>& config_;
+  std::vector<bool> is_joined_;  ///< scales and shapes, which are no tensors of their own
+  std::unordered_map<std::string, int> numbers_;
+  std::unordered_map<Codes, bool> is_found_;
+  std::optional<InputFile> file_;
+  int open_ = -1;
+  Problems problems_;
+};
+
+}  // namespace
+
+void join_quantised(CheckpointIndex& index, const fs::path& directory,
+                    const std::optional<QuantizationConfig>& config) {
+  Joiner(index, directory, config).run();
+}
+
+}  // namespace sluice

@@ -1,0 +1,25 @@
+// Codes, scales and shapes of quantised weights, each a tensor of a file, as one tensor of the model.
+#pragma once
+
+#include "model/quantization_config.hpp"
+#include "weights/checkpoint_index.hpp"
+
+#include <filesystem>
+#include <optional>
+
+namespace sluice {
+
+/// Replaces in an index of tensors as they are stored
+///
+///   X          float8_e4m3fn, with X_scale_inv or X_scale: of blocks, of rows, or one number (X is "….weight", or fused experts)
+///   X_packed   int32 [..., columns / 8] of 4-bit numbers, with X_scale [..., groups] and X_shape
+///
+/// by X, bfloat16, with an encoding. What is there decides; `config` gives the sizes of blocks (128 x 128
+/// without it), and must announce what is found. Scales of activations and of caches stay entries, which
+/// KeyMap ignores. Reads the X_shape tensors, some bytes each, from `directory`. Error(kBadData) in one text
+/// for every scale without weights and every weight without scale, for grids and shapes that do not fit, and
+/// for tensors of forms that are not read, with what to use instead.
+void join_quantised(CheckpointIndex& index, const std::filesystem::path& directory,
+                    const std::optional<QuantizationConfig>& config);
+
+}  // namespace sluice

@@ -1,0 +1,77 @@
+"""Directories of quantised weights, as the plain bfloat16 numbers that they stand for: by the formula, in numpy."""
+import json
+
+import numpy
+
+import checkpoint
+
+WORD = 8  # 4-bit numbers in an int32
+
+
+def _float8(code):
+    exponent, fraction = code >> 3 & 15, code & 7
+    sign = -1.0 if code & 0x80 else 1.0
+    if code & 0x7f == 0x7f:
+        return float("nan")
+    return sign * (fraction * 2.0**-9 if exponent == 0 else (8 + fraction) * 2.0**(exponent - 10))
+
+
+FLOAT8 = numpy.array([_float8(code) for code in range(256)], "<f4")  # by code
+
+
+def round_to_bfloat16(values):
+    """To nearest even, as float32; no NaN."""
+    bits = numpy.ascontiguousarray(values, "<f4").view("<u4").astype("u8")
+    return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16 << 16).astype("<u4").view("<f4")
+
+
+def _stored(directory):
+    tensors = {}
+    for path in sorted(directory.glob("*.safetensors")):
+        tensors |= checkpoint.read_tensors(path)
+    return tensors
+
+
+def _plain(tensor):
+    dtype, shape, data = tensor
+    return checkpoint.READ[dtype](data).reshape(shape)
+
+
+def _spread(scale, shape, block):
+    """A scale for each element."""
+    if scale.size == 1:
+        return scale.reshape(1, 1)
+    if scale.shape[1] > 1:
+        scale = numpy.repeat(numpy.repeat(scale, block[0], 0), block[1], 1)
+    return scale[:shape[0], :shape[1]]
+
+
+def read(directory):
+    """Name -> float32 array of bfloat16 numbers, of all tensors of the model."""
+    stored = _stored(directory)
+    config = json.loads((directory / "config.json").read_text())["quantization_config"]
+    block = config.get("weight_block_size") or (128, 128)
+    tensors = {}
+    for name, (dtype, shape, data) in stored.items():
+        if name.endswith("_packed"):
+            base = name.removesuffix("_packed")
+            words = numpy.frombuffer(data, "<u4").reshape(shape)
+            numbers = numpy.stack([(words >> 4 * i & 15).astype("i4") - 8 for i in range(WORD)], 2).reshape(shape[0], -1)
+            scale = _plain(stored[base + "_scale"])
+            tensors[base] = round_to_bfloat16(numbers.astype("<f4") * scale.repeat(numbers.shape[1] // scale.shape[1], 1))
+        elif dtype == "F8_E4M3":
+            scale = _plain(stored.get(name + "_scale_inv") or stored[name + "_scale"])
+            codes = FLOAT8[numpy.frombuffer(data, "u1").reshape(shape)]
+            tensors[name] = round_to_bfloat16(codes * _spread(scale, shape, block))
+        elif "_scale" not in name and not name.endswith("_shape"):
+            tensors[name] = _plain((dtype, shape, data))
+    return tensors
+
+
+def write_twin(directory, target):
+    """The same model in bfloat16, without quantization_config."""
+    checkpoint.write(target, read(directory), directory)
+    config = json.loads((target / "config.json").read_text())
+    del config["quantization_config"]
+    (target / "config.json").write_text(json.dumps(config))
+    return target

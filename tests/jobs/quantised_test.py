@@ -1,0 +1,95 @@
+"""FP8 and INT4 checkpoints are the bfloat16 numbers that they stand for, in every command."""
+import json
+import shutil
+import unittest
+
+import checkpoint
+import h5py
+import program
+import quantised
+from program import FIXTURES, JobTest, mpirun, reference_job, sluice
+
+FORMS = ["fp8-blocks", "fp8-rows", "fp8-tensor", "int4"]
+WEIGHTS = "model.layers.2.mlp.experts.5.up_proj.weight"
+
+
+def fixture(form):
+    return FIXTURES / f"qwen3-moe-tiny-{form}"
+
+
+class Quantised(JobTest):
+    def twin(self, form):
+        return quantised.write_twin(fixture(form), self.directory / f"twin-{form}")
+
+    def test_each_form_equals_its_twin(self):
+        for form in FORMS:
+            with self.subTest(form=form):
+                self.expect(sluice("verify", fixture(form), self.twin(form)), 0)
+
+    def test_inspect_says_how_weights_are_stored(self):
+        found = json.loads(sluice("inspect", fixture("fp8-blocks"), "--json").output)
+        self.assertEqual(found["files"]["dtypes"]["float8_e4m3fn in blocks of 20 x 24"],
+                         {"tensors": 84, "elements": 294912})
+        self.expect(sluice("inspect", fixture("int4")), 0, "int4 in groups of 16: 72 tensors, 221184 elements")
+
+    def test_check_names_what_is_left_out_and_counts_stored_bytes(self):
+        job = self.write_job(job={"kind": "load"}, model={"path": fixture("fp8-tensor")})
+        result = sluice("check", job)
+        self.expect(result, 0, "84 tensors", "activations")
+        stored = sum(len(data) for path in fixture("fp8-tensor").glob("*.safetensors")
+                     for name, (_, _, data) in checkpoint.read_tensors(path).items() if "input_scale" not in name)
+        self.assertIn(f"{stored / 1000:.2f} kB", result.output)
+
+    def first_loss(self, name, model):
+        job = self.write_job(name, **reference_job("qwen3-moe-tiny", model={"path": model}, train={"steps": 1}, debug={"dump": ""},
+                                                   load={"readers": "all", "verify": True}))
+        self.expect(mpirun(3, program.SLUICE, "run", job), 0, "verified")
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            return metrics["train/loss"][0]
+
+    def test_the_first_loss_is_the_twins(self):
+        self.assertEqual(self.first_loss("fp8.toml", fixture("fp8-blocks")), self.first_loss("twin.toml", self.twin("fp8-blocks")))
+
+    def test_an_export_is_the_twin_without_quantization_config(self):
+        for form, ranks in [("fp8-tensor", 3), ("int4", 1)]:
+            with self.subTest(form=form):
+                out = self.directory / f"out-{form}"
+                job = self.write_job(f"{form}.toml", job={"kind": "export"}, model={"path": fixture(form)},
+                                     export={"path": out, "max_shard_size": "200KiB"})
+                self.expect(mpirun(ranks, program.SLUICE, "run", job), 0)
+                self.expect(sluice("verify", out, self.twin(form)), 0)
+                self.assertNotIn("quantization_config", json.loads((out / "config.json").read_text()))
+                index = json.loads((out / "model.safetensors.index.json").read_text())
+                self.assertEqual(index["metadata"]["total_size"], 2 * 362624)
+                self.assertFalse([name for name in index["weight_map"] if "scale" in name])
+
+    def spoiled(self, form, tensor, at, value):
+        """A copy with other bytes at a place of a tensor."""
+        model = self.directory / tensor
+        shutil.copytree(fixture(form), model, copy_function=shutil.copyfile)
+        for path in model.glob("*.safetensors"):
+            raw = bytearray(path.read_bytes())
+            header, data = checkpoint.split(bytes(raw))
+            if tensor in header:
+                begin = len(raw) - len(data) + header[tensor]["data_offsets"][0] + at
+                raw[begin:begin + len(value)] = value
+                path.write_bytes(raw)
+        return model
+
+    def test_a_code_that_is_no_number_is_found_by_tensor_and_place(self):
+        model = self.spoiled("fp8-blocks", WEIGHTS, 2 * 64 + 9, b"\xff")
+        self.expect(sluice("verify", model), 65, f"{WEIGHTS} (model-00001-of-00002.safetensors): 1, first at [2, 9]")
+        job = self.write_job(**reference_job("qwen3-moe-tiny", model={"path": model}, debug={"dump": ""}))
+        self.expect(mpirun(1, program.SLUICE, "run", job), 65, "NaN or infinity", "experts.gate_up_proj (expert 5)")
+
+    def test_a_scale_that_is_no_number_is_found_at_its_first_weight(self):
+        model = self.spoiled("int4", WEIGHTS + "_scale", 2 * 4, b"\xc0\x7f")  # of row 1, group 0 of 4
+        self.expect(sluice("verify", model), 65, f"{WEIGHTS} (model.safetensors): 16, first at [1, 0]")
+
+    def test_a_shape_that_disagrees_is_named(self):
+        model = self.spoiled("int4", WEIGHTS + "_shape", 4, b"\x41\0\0\0")
+        self.expect(sluice("verify", model), 65, f"{WEIGHTS}_shape (model.safetensors) says [48, 65]", "[48, 64]")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,133 @@
+#include "weights/quantised_tensors.hpp"
+
+#include "weights/tiny_model.hpp"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using test::FileTensor;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr DType kCodes = DType::kFloat8E4M3;
+constexpr DType kScale = DType::kFloat32;
+
+class QuantisedTensors : public testing::Test {
+ protected:
+  CheckpointIndex read(const std::vector<FileTensor>& tensors, const std::string& quantization = "") const {
+    test::write_safetensors(directory_ / "model.safetensors", tensors);
+    if (!quantization.empty())
+      test::write_file(directory_ / "config.json", "{\"quantization_config\": " + quantization + "}");
+    return read_checkpoint_index(directory_.path());
+  }
+  std::string error(const std::vector<FileTensor>& tensors, const std::string& quantization = "") const {
+    return test::error_of([&] { static_cast<void>(read(tensors, quantization)); });
+  }
+  /// How weights of that shape are taken to be stored with scales of that shape.
+  std::string form(const std::vector<std::int64_t>& weight, const std::vector<std::int64_t>& scale,
+                   const std::string& quantization = "") const {
+    const CheckpointIndex index =
+        read({{"a.weight", weight, kCodes}, {"a.weight_scale_inv", scale, kScale}}, quantization);
+    EXPECT_EQ(index.entries.size(), 1U);
+    EXPECT_EQ(index.entries[0].name, "a.weight");
+    EXPECT_EQ(index.entries[0].dtype, DType::kBFloat16);
+    EXPECT_EQ(index.entries[0].shape, weight);
+    return index.form_of(index.entries[0]);
+  }
+
+ private:
+  test::TemporaryDirectory directory_;
+};
+
+TEST_F(QuantisedTensors, the_shape_of_scales_says_what_they_are_of) {
+  EXPECT_EQ(form({576, 384}, {5, 3}), "float8_e4m3fn in blocks of 128 x 128");
+  EXPECT_EQ(form({576, 384}, {}), "float8_e4m3fn by tensor");
+  EXPECT_EQ(form({576, 384}, {1}), "float8_e4m3fn by tensor");
+  EXPECT_EQ(form({576, 384}, {576, 1}), "float8_e4m3fn by row");
+  EXPECT_EQ(form({576, 384}, {576}), "float8_e4m3fn by row");
+  EXPECT_EQ(form({4, 200, 300}, {4, 2, 3}), "float8_e4m3fn in blocks of 128 x 128");
+  EXPECT_EQ(form({4, 20, 30}, {4, 1, 1}), "float8_e4m3fn by tensor");
+  EXPECT_EQ(form({40, 30}, {3, 2}, R"({"quant_method": "fp8", "weight_block_size": [16, 24]})"),
+            "float8_e4m3fn in blocks of 16 x 24");
+}
+
+TEST_F(QuantisedTensors, travel_to_other_ranks_unchanged) {
+  const CheckpointIndex read_here =
+      read({{"b.weight", {9, 7}, kCodes}, {"b.weight_scale", {9, 1}, DType::kBFloat16}});
+  const CheckpointIndex index = CheckpointIndex::from_bytes(read_here.to_bytes());
+  EXPECT_EQ(index.encodings, read_here.encodings);
+  EXPECT_EQ(index.entries[0].encoding, 0);
+  EXPECT_EQ(index.stored_bytes(index.entries[0]), 9 * 7 + 9 * 2);
+}
+
+TEST_F(QuantisedTensors, scales_and_weights_that_lack_each_other_are_named) {
+  EXPECT_THAT(
+      error({{"a.weight", {4, 4}, kCodes}}),
+      AllOf(HasSubstr("65: "), HasSubstr("a.weight (model.safetensors)"), HasSubstr("a.weight_scale_inv")));
+  EXPECT_THAT(error({{"a.weight_scale_inv", {1, 1}, kScale}}), HasSubstr("a.weight is missing"));
+  EXPECT_THAT(error({{"a.weight", {4, 4}}, {"a.weight_scale", {1}, kScale}}),
+              HasSubstr("a.weight_scale (model"));
+  EXPECT_THAT(error({{"a.weight_packed", {4, 4}, DType::kInt32}}),
+              AllOf(HasSubstr("a.weight_scale is missing"), HasSubstr("without a.weight_shape")));
+  EXPECT_THAT(error({{"a.weight_shape", {2}, DType::kInt32}}), HasSubstr("a.weight_packed is missing"));
+}
+
+TEST_F(QuantisedTensors, grids_shapes_and_groups_that_do_not_fit_are_named_with_what_would) {
+  EXPECT_THAT(error({{"a.weight", {576, 384}, kCodes}, {"a.weight_scale_inv", {4, 3}, kScale}}),
+              AllOf(HasSubstr("[4, 3], expected [5, 3]"), HasSubstr("[576, 1] (for each row)")));
+  EXPECT_THAT(error({{"a.weight", {40, 30}, kCodes}, {"a.weight_scale_inv", {40, 1}, kScale}},
+                    R"({"quant_method": "fp8", "weight_block_size": [16, 24]})"),
+              HasSubstr("[40, 1], expected [3, 2]"));
+  EXPECT_THAT(error({{"a.weight", {16}, kCodes}, {"a.weight_scale", {1}, kScale}}),
+              HasSubstr("expected a matrix"));
+  EXPECT_THAT(error({{"a.weight", {4, 4}, kCodes}, {"a.weight_scale", {1}, DType::kInt8}}),
+              HasSubstr("is int8, expected float32"));
+  EXPECT_THAT(error({{"a.weight_packed", {4, 12}, DType::kInt32},
+                     {"a.weight_scale", {4, 3}, DType::kBFloat16},
+                     {"a.weight_shape", {2}, DType::kInt32}}),  // zeros
+              AllOf(HasSubstr("a.weight_shape (model.safetensors) says [0, 0]"), HasSubstr("[4, 96]")));
+}
+
+TEST_F(QuantisedTensors, a_config_that_names_another_form_is_refused) {
+  const std::string fp8 = R"({"quant_method": "fp8"})";
+  EXPECT_THAT(error({{"a.weight", {4, 4}}}, fp8),
+              AllOf(HasSubstr("65: "), HasSubstr("weights in FP8"), HasSubstr("hold none")));
+  const std::string int4 =
+      R"({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 4, "type": "int"}}}})";
+  EXPECT_THAT(error({{"a.weight", {4, 4}, kCodes}, {"a.weight_scale", {1}, kScale}}, int4),
+              AllOf(HasSubstr("no weights in FP8"), HasSubstr("weights in INT4")));
+}
+
+TEST_F(QuantisedTensors, forms_that_are_not_read_are_named_with_what_to_use) {
+  const auto refused = [&](const std::vector<FileTensor>& tensors, const std::string& form) {
+    EXPECT_THAT(error(tensors), AllOf(HasSubstr("65: "), HasSubstr(form), HasSubstr("1 tensors"),
+                                      HasSubstr("bfloat16, FP8")));
+  };
+  refused({{"a.qweight", {4, 4}, DType::kInt32}, {"a.scales", {4}}}, "GPTQ or AWQ");
+  refused({{"a.g_idx", {4}, DType::kInt32}}, "g_idx");
+  refused({{"a.weight_zero_point", {4, 1}, DType::kInt32}}, "zero points");
+  refused({{"a.weight.absmax", {4}, kScale}}, "bitsandbytes");
+  refused({{"a.bitmask", {4}, DType::kUInt8}}, "sparse weights");
+  refused({{"a.weight", {4, 4}, DType::kFloat8E5M2}}, "float8_e5m2");
+  refused({{"a.weight", {4, 4}, DType::kInt8}, {"a.weight_scale", {4, 1}, kScale}}, "int8");
+  refused({{"a.experts.down_proj_blocks", {4, 4}, DType::kUInt8}}, "MXFP4");
+  refused({{"a.weight_packed", {4, 4}, DType::kUInt8}}, "NVFP4");
+}
+
+TEST_F(QuantisedTensors, scales_of_activations_and_caches_stay_apart) {
+  const CheckpointIndex index = read({{"a.weight", {4, 4}, kCodes},
+                                      {"a.weight_scale", {}, kScale},
+                                      {"a.input_scale", {}, kScale},
+                                      {"a.k_scale", {}, kScale}});
+  ASSERT_EQ(index.entries.size(), 3U);
+  for (const CheckpointEntry& entry : index.entries)
+    EXPECT_EQ(ignored_key(entry.name).has_value(), entry.name != "a.weight") << entry.name;
+}
+
+}  // namespace
+}  // namespace sluice
