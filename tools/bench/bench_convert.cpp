@@ -3,11 +3,13 @@
 //   bench_convert [bytes of the source in each call, 256MiB]
 //
 // Rates count what is read and what is written; the best of seven calls. A quarter of the float16 numbers
-// are subnormal, so that a conversion that is slow for those shows it.
+// are subnormal, so that a conversion that is slow for those shows it. Then quantised weights to bfloat16 at every
+// vector level: elements a second, and of those of float16 to bfloat16.
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/dtype.hpp"
 #include "base/random.hpp"
+#include "encoding/dequantise.hpp"
 
 #include <fmt/core.h>
 
@@ -62,6 +64,36 @@ void print_rate(DType from, DType to, std::int64_t source_bytes) {
              copy_rate, rate / copy_rate);
 }
 
+/// As many elements as `bytes` of float16 hold.
+void print_quantised(std::int64_t bytes) {
+  constexpr std::int64_t kColumns = 2048;
+  const std::int64_t rows = bytes / 2 / kColumns, count = rows * kColumns;
+  const Encoding float8{.rows = rows, .columns = kColumns, .block_rows = 128, .block_columns = 128};
+  const Encoding int4{.codes = Codes::kInt4,
+                      .scale_type = DType::kBFloat16,
+                      .rows = rows,
+                      .columns = kColumns,
+                      .block_rows = 1,
+                      .block_columns = 32};
+  const std::vector<std::byte> halves = numbers(DType::kFloat16, count);
+  std::vector<std::byte> target(static_cast<std::size_t>(2 * count));
+  const double plain = best_seconds(
+      [&] { convert_elements(halves.data(), DType::kFloat16, target.data(), DType::kBFloat16, count); });
+  for (const Encoding& encoding : {float8, int4}) {
+    const std::vector<std::byte> scales =
+        numbers(encoding.scale_type, encoding.grid_rows() * encoding.grid_columns());
+    for (const VectorLevel level : {VectorLevel::kPlain, VectorLevel::kAvx2, VectorLevel::kAvx512}) {
+      if (level > best_vector_level()) continue;
+      const double seconds = best_seconds([&] {
+        dequantise(encoding, {0, count}, halves.data(), scales.data(), DType::kBFloat16, target.data(),
+                   level);
+      });
+      fmt::print("{}, vector level {}: {:.2f} G elements/s, {:.2f} of float16 to bfloat16\n", encoding.text(),
+                 static_cast<int>(level), static_cast<double>(count) / seconds / 1e9, plain / seconds);
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -73,5 +105,6 @@ int main(int argc, char** argv) {
   for (const DType from : kTypes)
     for (const DType to : kTypes)
       if (from != to) print_rate(from, to, *bytes);
+  print_quantised(*bytes);
   return 0;
 }
