@@ -63,40 +63,21 @@ std::vector<Interval> joined(std::vector<Interval> intervals, std::string_view w
   return out;
 }
 
-/// Calls visit(rank, arena elements, elements of the unit's buffer) for the owned parts of [begin, begin +
-/// count) of a unit.
-template <class Visit>
-void for_each_owner(const ShardPlan& shards, int unit, std::int64_t begin, std::int64_t count, Visit visit) {
-  const std::int64_t end = begin + count;
-  while (begin < end) {
-    const int rank = shards.owner(unit, begin);
-    const Range owned = shards.owned(unit, rank);
-    const std::int64_t stop = std::min(end, owned.end);
-    visit(rank, shards.arena_offset(unit, rank) + begin - owned.begin, Range{begin, stop});
-    begin = stop;
-  }
-}
-
 /// Whether a rank is among those that are asked about: one, or all.
 bool is_asked(std::optional<int> asked, int rank) { return !asked || *asked == rank; }
 
 /// The elements of the arenas of `asked` that belong to some tensor of a checkpoint.
 std::vector<Interval> expected_intervals(const ShardPlan& shards, std::optional<int> asked) {
   std::vector<Interval> intervals;
-  const auto& units = shards.layouts().units;
-  for (int unit = 0; unit < static_cast<int>(units.size()); ++unit) {
-    for (const Placement& placement : units[static_cast<std::size_t>(unit)].placements()) {
+  for (const FlatLayout& unit : shards.layouts().units)
+    for (const Placement& placement : unit.placements()) {
       if (placement.block_elements == 0 || placement.is_adapter) continue;
-      FlatLayout::for_each_run(placement, 0, placement.blocks * placement.block_elements,
-                               [&](const Run& run) {
-                                 for_each_owner(shards, unit, run.unit_begin, run.count,
-                                                [&](int rank, std::int64_t at, Range part) {
-                                                  if (is_asked(asked, rank))
-                                                    intervals.push_back({rank, {at, at + part.count()}});
-                                                });
-                               });
+      shards.owned_runs(placement.tensor, {0, placement.blocks * placement.block_elements},
+                        [&](int rank, const ShardPlan::OwnedRun& run) {
+                          if (is_asked(asked, rank))
+                            intervals.push_back({rank, {run.arena_begin, run.arena_begin + run.count}});
+                        });
     }
-  }
   return intervals;
 }
 
@@ -191,20 +172,14 @@ int LoadPlan::slots(int rank, int ring_slots) const {
 
 void LoadPlan::cut_by_owner(const Source& source, Range elements, std::int64_t position,
                             const std::function<void(const Piece&)>& visit) const {
-  const TensorHome& home = shards_.layouts().homes[static_cast<std::size_t>(source.tensor)];
-  const FlatLayout& unit = shards_.layouts().units[static_cast<std::size_t>(home.unit)];
-  const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];
-  FlatLayout::for_each_run(placement, elements.begin, elements.count(), [&](const Run& run) {
-    const Encoding* encoding =
-        source.encoding < 0 ? nullptr : &encodings_[static_cast<std::size_t>(source.encoding)];
-    const std::int64_t at = position + source.bytes_of(run.tensor_begin - elements.begin);
-    const std::int64_t element = source.encoded_element + run.tensor_begin - source.element;
-    for_each_owner(shards_, home.unit, run.unit_begin, run.count,
-                   [&](int rank, std::int64_t target, Range part) {
-                     const std::int64_t done = part.begin - run.unit_begin;
-                     visit({at + source.bytes_of(done), rank, target, part.count(), source.dtype, encoding,
-                            encoding == nullptr ? 0 : element + done});
-                   });
+  const Encoding* encoding =
+      source.encoding < 0 ? nullptr : &encodings_[static_cast<std::size_t>(source.encoding)];
+  shards_.owned_runs(source.tensor, elements, [&](int rank, const ShardPlan::OwnedRun& run) {
+    Piece piece{position + source.bytes_of(run.tensor_begin - elements.begin), rank, run.arena_begin,
+                run.count, source.dtype};
+    piece.encoding = encoding;
+    if (encoding != nullptr) piece.element = source.encoded_element + run.tensor_begin - source.element;
+    visit(piece);
   });
 }
 

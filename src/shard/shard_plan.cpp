@@ -112,6 +112,23 @@ int ShardPlan::owner(int unit, std::int64_t element) const {
   return rank_of(unit, static_cast<int>(above - first) - 1);
 }
 
+void ShardPlan::owned_runs(int tensor, Range elements,
+                           const std::function<void(int rank, const OwnedRun&)>& visit) const {
+  const TensorHome& home = layouts_.homes[static_cast<std::size_t>(tensor)];
+  const FlatLayout& unit = layouts_.units[static_cast<std::size_t>(home.unit)];
+  const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];
+  FlatLayout::for_each_run(placement, elements.begin, elements.count(), [&](const Run& run) {
+    for (std::int64_t done = 0; done < run.count;) {
+      const std::int64_t begin = run.unit_begin + done;
+      const int rank = owner(home.unit, begin);
+      const Range range = owned(home.unit, rank);
+      const std::int64_t count = std::min(run.count - done, range.end - begin);
+      visit(rank, {run.tensor_begin + done, arena_offset(home.unit, rank) + begin - range.begin, count});
+      done += count;
+    }
+  });
+}
+
 void ShardPlan::for_each_owned_run(int unit, const Placement& placement, int rank,
                                    const std::function<void(const OwnedRun&)>& visit) const {
   for_each_owned_run(unit, placement, {0, placement.blocks * placement.block_elements}, rank, visit);

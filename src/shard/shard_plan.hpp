@@ -70,6 +70,10 @@ class ShardPlan {
     std::int64_t arena_begin = 0;
     std::int64_t count = 0;
   };
+  /// Calls visit(rank, run) with what elements of a manifest tensor become: runs of one owner each, in the
+  /// tensor's order. Together they are all of them.
+  void owned_runs(int tensor, Range elements,
+                  const std::function<void(int rank, const OwnedRun&)>& visit) const;
   /// Calls `visit` with every part of a placed tensor that `rank` owns, in the tensor's order.
   void for_each_owned_run(int unit, const Placement& placement, int rank,
                           const std::function<void(const OwnedRun&)>& visit) const;

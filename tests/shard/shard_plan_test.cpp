@@ -125,6 +125,33 @@ TEST(ShardPlan, owned_runs_of_a_tensor_add_up_over_ranks) {
   }
 }
 
+TEST(ShardPlan, owned_runs_of_all_ranks_are_those_of_each_in_order) {
+  const ParameterManifest manifest = moe();
+  const UnitLayouts layouts = make_unit_layouts(manifest);
+  const ShardPlan plan(layouts, {.world = 4, .expert_parallel = 2});
+  for (const int tensor : manifest.stored_tensors()) {
+    const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
+    const Placement& placement = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
+    const std::int64_t count = manifest[tensor].element_count();
+    const Range part{count / 5, count - count / 7};
+    std::map<std::int64_t, std::pair<int, std::int64_t>> together, apart;
+    std::int64_t next = part.begin;
+    plan.owned_runs(tensor, part, [&](int rank, const ShardPlan::OwnedRun& run) {
+      EXPECT_EQ(run.tensor_begin, next);
+      next += run.count;
+      for (std::int64_t i = 0; i < run.count; ++i)
+        together[run.tensor_begin + i] = {rank, run.arena_begin + i};
+    });
+    EXPECT_EQ(next, part.end);
+    for (int rank = 0; rank < 4; ++rank)
+      plan.for_each_owned_run(unit, placement, part, rank, [&](const ShardPlan::OwnedRun& run) {
+        for (std::int64_t i = 0; i < run.count; ++i)
+          apart[run.tensor_begin + i] = {rank, run.arena_begin + i};
+      });
+    EXPECT_EQ(together, apart) << manifest[tensor].name;
+  }
+}
+
 TEST(ShardPlan, owned_runs_of_a_part_lie_where_those_of_the_whole_do) {
   const ParameterManifest manifest = moe();
   const UnitLayouts layouts = make_unit_layouts(manifest);
