@@ -24,10 +24,11 @@ struct RowPart {
   std::int64_t block = 0;
 };
 
-// Codes as float32: the i-th one from an even place on.
+// Codes as float32: the i-th one from an even place on. Vectors load them in units of 1 / kUnit.
 
 struct Float8Code {
   static constexpr std::int64_t kBits = 8;
+  static constexpr float kUnit = 0x1p8F;
   static float value(const std::byte* codes, std::int64_t i) {
     const auto code = std::to_integer<std::uint32_t>(codes[i]);
     const std::uint32_t sign = (code & 0x80U) << 24;
@@ -42,6 +43,7 @@ struct Float8Code {
 
 struct Int4Code {
   static constexpr std::int64_t kBits = 4;
+  static constexpr float kUnit = 1;
   static float value(const std::byte* codes, std::int64_t i) {
     const int both = std::to_integer<int>(codes[i / 2]);
     return static_cast<float>((i % 2 == 0 ? both & 15 : both >> 4) - 8);

@@ -4,6 +4,7 @@
 #include "encoding/row_kernel.hpp"
 
 #if defined(__x86_64__)
+#include <cmath>
 // GCC 12 takes the undefined lanes that its own intrinsics begin with for a mistake of ours.
 #pragma GCC diagnostic push
 #if !defined(__clang__)
@@ -17,29 +18,45 @@
 
 namespace sluice::encoding {
 
-// A code of 8 bits lies in the exponent and mantissa of a float16, whose instruction widens subnormals at
-// full speed: it makes 2^-8 of the code's number, and NaN of an exponent of ones.
+// A code of 8 bits lies in the exponent and mantissa of a float16, whose instruction widens subnormals at full
+// speed: it makes 2^-8 of the code's number, and NaN of an exponent of ones. The scale makes up for it.
+
+/// Whether the scale times the unit of vectors is a number still.
+template <class Code>
+bool takes_vectors(float scale) {
+  return Code::kUnit == 1.0F || !(std::abs(scale) >= 0x1p119F);
+}
 
 struct Avx2 {
-  static constexpr std::int64_t kLanes = 8;
+  static constexpr std::int64_t kLanes = 16;
+  struct Values {
+    __m256 low, high;
+  };
 
-  SLUICE_ENCODING_AVX2 static __m256 load(Float8Code /*code*/, const std::byte* codes) {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));
-    const __m128i wide = _mm_cvtepu8_epi16(bytes);
-    const __m128i magnitude = _mm_and_si128(wide, _mm_set1_epi16(0x7f));
-    const __m128i sign = _mm_slli_epi16(_mm_and_si128(wide, _mm_set1_epi16(0x80)), 8);
-    const __m128i is_nan = _mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x7f));
-    const __m128i nan = _mm_and_si128(is_nan, _mm_set1_epi16(0x7e00));
-    const __m128i half = _mm_or_si128(_mm_or_si128(_mm_slli_epi16(magnitude, 7), sign), nan);
-    return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(0x1p8F));
+  SLUICE_ENCODING_AVX2 static Values load(Float8Code /*code*/, const std::byte* codes) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+    const __m256i wide = _mm256_cvtepu8_epi16(bytes);
+    const __m256i magnitude = _mm256_and_si256(wide, _mm256_set1_epi16(0x7f));
+    const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
+    const __m256i is_nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f));
+    const __m256i nan = _mm256_and_si256(is_nan, _mm256_set1_epi16(0x7e00));
+    const __m256i half = _mm256_or_si256(_mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign), nan);
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)),
+            _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
   }
-  SLUICE_ENCODING_AVX2 static __m256 load(Int4Code /*code*/, const std::byte* codes) {
+  SLUICE_ENCODING_AVX2 static __m256 load_word(const std::byte* codes) {
     std::int32_t word = 0;
     std::memcpy(&word, codes, sizeof(word));
     const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
     const __m256i shifted = _mm256_srlv_epi32(_mm256_set1_epi32(word), shifts);
     const __m256i number = _mm256_and_si256(shifted, _mm256_set1_epi32(15));
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(number, _mm256_set1_epi32(8)));
+  }
+  SLUICE_ENCODING_AVX2 static Values load(Int4Code /*code*/, const std::byte* codes) {
+    return {load_word(codes), load_word(codes + 4)};
+  }
+  SLUICE_ENCODING_AVX2 static Values product(Values values, __m256 scale) {
+    return {_mm256_mul_ps(values.low, scale), _mm256_mul_ps(values.high, scale)};
   }
   /// Bits of bfloat16 in the lower half of each lane.
   SLUICE_ENCODING_AVX2 static __m256i rounded(__m256 values) {
@@ -50,13 +67,14 @@ struct Avx2 {
     const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(values, values, _CMP_UNORD_Q));
     return _mm256_blendv_epi8(narrowed, _mm256_set1_epi32(0x7fc0), is_nan);
   }
-  SLUICE_ENCODING_AVX2 static void store(BFloat16Out /*out*/, __m256 values, std::byte* target) {
-    const __m256i bits = rounded(values);
-    const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(target), packed);
+  SLUICE_ENCODING_AVX2 static void store(BFloat16Out /*out*/, Values values, std::byte* target) {
+    const __m256i packed = _mm256_packus_epi32(rounded(values.low), rounded(values.high));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), _mm256_permute4x64_epi64(packed, 0xd8));
   }
-  SLUICE_ENCODING_AVX2 static void store(Float32Out /*out*/, __m256 values, std::byte* target) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), _mm256_slli_epi32(rounded(values), 16));
+  SLUICE_ENCODING_AVX2 static void store(Float32Out /*out*/, Values values, std::byte* target) {
+    auto* const to = reinterpret_cast<__m256i*>(target);
+    _mm256_storeu_si256(to, _mm256_slli_epi32(rounded(values.low), 16));
+    _mm256_storeu_si256(to + 1, _mm256_slli_epi32(rounded(values.high), 16));
   }
 };
 
@@ -65,10 +83,10 @@ SLUICE_ENCODING_AVX2 void dequantise_row_avx2(const RowPart& row) {
   std::int64_t done = 0;
   for (std::int64_t block = 0, phase = row.phase; done < row.count; ++block, phase = 0) {
     const std::int64_t end = std::min(row.count, done + row.block - phase);
-    const __m256 scale = _mm256_set1_ps(row.scales[block]);
-    for (; done + Avx2::kLanes <= end; done += Avx2::kLanes) {
-      const __m256 codes = Avx2::load(Code(), row.codes + done * Code::kBits / 8);
-      Avx2::store(Out(), _mm256_mul_ps(codes, scale), row.target + done * Out::kBytes);
+    const __m256 scale = _mm256_set1_ps(row.scales[block] * Code::kUnit);
+    for (; takes_vectors<Code>(row.scales[block]) && done + Avx2::kLanes <= end; done += Avx2::kLanes) {
+      const Avx2::Values codes = Avx2::load(Code(), row.codes + done * Code::kBits / 8);
+      Avx2::store(Out(), Avx2::product(codes, scale), row.target + done * Out::kBytes);
     }
     dequantise_some<Code, Out>(row.codes, row.scales[block], row.target, done, end);
     done = end;
@@ -86,7 +104,7 @@ struct Avx512 {
     const __m256i is_nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f));
     const __m256i nan = _mm256_and_si256(is_nan, _mm256_set1_epi16(0x7e00));
     const __m256i half = _mm256_or_si256(_mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign), nan);
-    return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(0x1p8F));
+    return _mm512_cvtph_ps(half);
   }
   SLUICE_ENCODING_AVX512 static __m512 load(Int4Code /*code*/, const std::byte* codes) {
     std::int64_t words = 0;
@@ -121,8 +139,8 @@ SLUICE_ENCODING_AVX512 void dequantise_row_avx512(const RowPart& row) {
   std::int64_t done = 0;
   for (std::int64_t block = 0, phase = row.phase; done < row.count; ++block, phase = 0) {
     const std::int64_t end = std::min(row.count, done + row.block - phase);
-    const __m512 scale = _mm512_set1_ps(row.scales[block]);
-    for (; done + Avx512::kLanes <= end; done += Avx512::kLanes) {
+    const __m512 scale = _mm512_set1_ps(row.scales[block] * Code::kUnit);
+    for (; takes_vectors<Code>(row.scales[block]) && done + Avx512::kLanes <= end; done += Avx512::kLanes) {
       const __m512 codes = Avx512::load(Code(), row.codes + done * Code::kBits / 8);
       Avx512::store(Out(), _mm512_mul_ps(codes, scale), row.target + done * Out::kBytes);
     }
