@@ -6,6 +6,7 @@
 #include "support/mpi_test.hpp"
 #include "support/shared_directory.hpp"
 #include "weights/checkpoint_match.hpp"
+#include "weights/entry_reader.hpp"
 #include "weights/tiny_model.hpp"
 
 #include <gmock/gmock.h>
@@ -124,6 +125,35 @@ TEST_F(StreamingExporterTest, copies_what_training_ignores) {
   std::int64_t copied = 0;
   for (const RankExport& rank : report.ranks) copied += rank.copied_bytes;
   EXPECT_EQ(copied, index.entries.front().bytes);
+}
+
+TEST_F(StreamingExporterTest, copies_quantised_weights_that_training_ignores_as_numbers) {
+  const fs::path source = directory_ / "source";
+  run_together(test_world(), [&] {
+    if (test_world().rank() != 0) return;
+    fs::create_directory(source);
+    std::vector<SafetensorsEntry> tensors{{"mtp.fc.weight", DType::kFloat8E4M3, {3, 5}, 0, 0},
+                                          {"mtp.fc.weight_scale", DType::kFloat8E8M0, {3, 1}, 0, 0}};
+    std::string bytes = make_safetensors_header(tensors, {});
+    for (int i = 0; i < 15; ++i) bytes.push_back(static_cast<char>(0x38 + i));  // 1, 1.125, …
+    test::write_file(source / "model.safetensors", bytes + "\x7f\x80\x7e");     // 1, 2 and 1/2
+  });
+  const ExportContent copies = content_like(read_checkpoint_index(source), keys_, std::nullopt);
+  ExportContent content = content_of(keys_, ExpertLayout::kFused, DType::kBFloat16);
+  content.source = copies.source;
+  content.tensors.push_back(copies.tensors.at(0));
+  static_cast<void>(run({content, shards_, kGiB, {0}}, {.source = source}));
+  const CheckpointIndex written = read_checkpoint_index(directory_ / "out");
+  const CheckpointEntry& entry = written.entries.back();
+  EXPECT_EQ(entry.name, "mtp.fc.weight");
+  ASSERT_EQ(entry.shape, (std::vector<std::int64_t>{3, 5}));
+  std::vector<std::uint16_t> found(15), expected;
+  EntryReader(written, directory_ / "out").read(entry, {0, 15}, std::as_writable_bytes(std::span(found)));
+  for (int i = 0; i < 15; ++i) {
+    const float code = i < 8 ? 1 + 0.125F * static_cast<float>(i) : 2 + 0.25F * static_cast<float>(i - 8);
+    expected.push_back(bfloat16_bits(code * (i < 5 ? 1.0F : i < 10 ? 2.0F : 0.5F)));
+  }
+  EXPECT_EQ(found, expected);
 }
 
 TEST_F(StreamingExporterTest, progress_reaches_the_end_once_and_on_rank_0) {
