@@ -3,12 +3,14 @@
 #include "base/error.hpp"
 
 #include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace sluice::log {
 namespace {
@@ -42,11 +44,21 @@ std::string& pattern() {
   return pattern;
 }
 
-spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> instance = [] {
+/// stderr first, files after it; safe to change while other threads log.
+spdlog::sinks::dist_sink_mt& sinks() {
+  static const std::shared_ptr<spdlog::sinks::dist_sink_mt> instance = [] {
     auto errors = std::make_shared<spdlog::sinks::stderr_sink_mt>();
     errors->set_level(level_from_environment());
-    auto made = std::make_shared<spdlog::logger>("sluice", std::move(errors));
+    return std::make_shared<spdlog::sinks::dist_sink_mt>(std::vector<spdlog::sink_ptr>{std::move(errors)});
+  }();
+  return *instance;
+}
+
+spdlog::logger& logger() {
+  static const std::shared_ptr<spdlog::logger> instance = [] {
+    // The logger shares the sinks, which live as long as the program does.
+    const std::shared_ptr<spdlog::sinks::sink> shared(std::shared_ptr<void>(), &sinks());
+    auto made = std::make_shared<spdlog::logger>("sluice", shared);
     made->set_level(spdlog::level::debug);
     made->flush_on(spdlog::level::debug);
     made->set_pattern(pattern());
@@ -62,18 +74,19 @@ void set_rank(int rank, int size) {
   logger().set_pattern(pattern());
 }
 
-// The first sink is stderr; files come after it.
-void set_level(Level level) { logger().sinks().front()->set_level(to_spdlog(level)); }
+void set_level(Level level) { sinks().sinks().front()->set_level(to_spdlog(level)); }
 
 void add_file(const std::string& path) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
     sink->set_pattern(pattern());
-    logger().sinks().push_back(std::move(sink));
+    sinks().add_sink(std::move(sink));
   } catch (const spdlog::spdlog_ex& e) {
     fail(ExitCode::kIo, "cannot open the log file {}: {}", path, e.what());
   }
 }
+
+void close_files() { sinks().set_sinks({sinks().sinks().front()}); }
 
 void write(Level level, std::string_view text) {
   logger().log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));

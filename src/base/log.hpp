@@ -21,6 +21,9 @@ void set_level(Level level);
 /// Also appends every line, of whatever level, to this file, which is created. Error(kIo) if it cannot be.
 void add_file(const std::string& path);
 
+/// Ends every file that add_file() began: later lines go to stderr alone.
+void close_files();
+
 /// Writes one line. Safe from any thread.
 void write(Level level, std::string_view text);
 

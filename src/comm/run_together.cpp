@@ -10,6 +10,11 @@
 
 namespace sluice {
 
+SharedError::SharedError(ExitCode code, const std::string& text, int failing_rank, int this_rank)
+    : Error(code, failing_rank == this_rank ? text : fmt::format("on rank {}: {}", failing_rank, text)),
+      text_(text),
+      failing_rank_(failing_rank) {}
+
 void run_together(Communicator& comm, const std::function<void()>& step) {
   const Outcome own = outcome_of(step);
   std::array<std::int64_t, 1> failures{own.failed() ? 1 : 0};
@@ -18,9 +23,7 @@ void run_together(Communicator& comm, const std::function<void()>& step) {
   const std::vector<std::string> outcomes = comm.all_gather_text(own.to_bytes());
   for (int rank = 0; rank < comm.size(); ++rank) {
     const Outcome outcome = Outcome::from_bytes(outcomes[static_cast<std::size_t>(rank)]);
-    if (outcome.failed())
-      throw Error(outcome.code,
-                  rank == comm.rank() ? outcome.text : fmt::format("on rank {}: {}", rank, outcome.text));
+    if (outcome.failed()) throw SharedError(outcome.code, outcome.text, rank, comm.rank());
   }
 }
 
@@ -41,7 +44,7 @@ std::string share_from_root(Communicator& comm, const std::function<std::string(
   const std::string message = comm.broadcast_text(out.bytes(), 0);
   ByteReader in(message);
   const Outcome outcome = Outcome::from_bytes(in.text());
-  if (outcome.failed()) throw Error(outcome.code, outcome.text);
+  if (outcome.failed()) throw SharedError(outcome.code, outcome.text, 0, 0);
   return in.text();
 }
 

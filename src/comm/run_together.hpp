@@ -1,6 +1,7 @@
 // Steps that succeed on every rank or fail on every rank.
 #pragma once
 
+#include "base/error.hpp"
 #include "comm/communicator.hpp"
 
 #include <functional>
@@ -8,12 +9,26 @@
 
 namespace sluice {
 
+/// A failure that every rank of a communicator throws at the same place: nobody waits for a rank that has failed.
+class SharedError : public Error {
+ public:
+  /// `text` is what the failing rank says; what() names that rank where it is not `this_rank`.
+  SharedError(ExitCode code, const std::string& text, int failing_rank, int this_rank);
+  /// The failing rank's own words.
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] int failing_rank() const { return failing_rank_; }
+
+ private:
+  std::string text_;
+  int failing_rank_;
+};
+
 /// Collective over `comm`; waits for the slowest. Calls `step`, which does not communicate, on every rank. If
-/// it throws anywhere, every rank throws the error of the lowest such rank, so that all can clean up.
+/// it throws anywhere, every rank throws the error of the lowest such rank, a SharedError, so that all can clean up.
 void run_together(Communicator& comm, const std::function<void()>& step);
 
 /// Collective over `comm`. Calls `step`, which does not communicate, on rank 0. If it throws there, every rank
-/// throws that error.
+/// throws that error, a SharedError.
 void run_on_root(Communicator& comm, const std::function<void()>& step);
 
 /// The same; every rank gets the bytes that `step` made on rank 0.

@@ -55,6 +55,8 @@ void exit_within(unsigned seconds, ExitCode code) noexcept {
   alarm(seconds);
 }
 
+void cancel_exit() noexcept { alarm(0); }
+
 Watchdog::Watchdog(double notice_seconds)
     : notice_seconds_(notice_seconds), rank_text_(rank_from_environment()), thread_([this] { run(); }) {
   the_watchdog = this;

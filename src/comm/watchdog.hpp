@@ -23,6 +23,8 @@ namespace sluice {
 /// From now on the process ends with `code` after at most `seconds`, whatever its threads do. For the last
 /// words of a process: a write to a full pipe or a call into a broken library may never return.
 void exit_within(unsigned seconds, ExitCode code) noexcept;
+/// Takes exit_within() back: the process goes on.
+void cancel_exit() noexcept;
 
 /// One in a process, made by the thread that works. Ends the process with kInternal when a guarded call takes longer than its
 /// limit, or when the rank makes no progress (comm/position.hpp) for that long in a section in which it is never right to

@@ -1,25 +1,18 @@
-// A job that a process of its ranks is about to run: where the commands that run one meet.
+// Where the commands that run a job meet.
 #pragma once
 
-#include "comm/outcome.hpp"
-#include "job/answers/generate_request.hpp"
-#include "job/blueprint.hpp"
-#include "job/signal_watch.hpp"
-
-#include <memory>
+#include "job/commands/commands.hpp"
+#include "job/run/run_job.hpp"
 
 namespace sluice {
 
-/// What this rank made of the job and the model, or why it could not.
-struct Attempt {
-  std::unique_ptr<const JobConfig> config;
-  std::unique_ptr<const Blueprint> blueprint;
-  std::unique_ptr<const GenerateRequest> request{};  ///< of a command line, if it asks something
-  Outcome outcome{};
-};
+/// Reads the job file and describes its model. What goes wrong is kept in the attempt's outcome: MPI starts whatever this
+/// finds, since a rank that leaves before the others know would strand them. Where another program computes jobs of this
+/// kind, the process becomes that program.
+[[nodiscard]] Attempt prepare_attempt(const JobArguments& arguments);
 
-/// Starts MPI, agrees with the other ranks and runs the job, or reports why not; returns the exit status. Collective over
-/// the processes that mpirun or srun started.
+/// Starts MPI, runs the job on all ranks and ends MPI, or reports why the job cannot run; returns the exit status.
+/// Collective over the processes that mpirun or srun started.
 [[nodiscard]] int run_attempt(const Attempt& attempt, SignalWatch& signals);
 
 }  // namespace sluice

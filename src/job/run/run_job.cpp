@@ -1,0 +1,272 @@
+#include "job/run/run_job.hpp"
+
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "base/fault.hpp"
+#include "base/log.hpp"
+#include "base/memory.hpp"
+#include "comm/nccl/nccl_communicator.hpp"
+#include "comm/nodes.hpp"
+#include "comm/run_together.hpp"
+#include "comm/watchdog.hpp"
+#include "device/memory.hpp"
+#include "job/baseline.hpp"
+#include "job/console.hpp"
+#include "job/job.hpp"
+#include "job/prepare/connect_gpus.hpp"
+#include "job/prepare/device_choice.hpp"
+#include "job/prepare/memory_check.hpp"
+#include "job/prepare/optimizer_choice.hpp"
+#include "job/prepare/start_notes.hpp"
+#include "job/saving/resume_point.hpp"
+#include "job/threads.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+/// How long writing down or printing a failure may take, into pipes and file systems that may never answer.
+constexpr unsigned kLastWordsSeconds = 10;
+/// How long a rank that stays silent waits to be ended by the one that reports.
+constexpr unsigned kSilenceSeconds = 30;
+
+std::string failure_report(int rank, int size, const Outcome& failure) {
+  return fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  {}", rank, size,
+                     static_cast<int>(failure.code), failure.text);
+}
+
+void report_failure(const Communicator& comm, const Outcome& failure) {
+  console::report(failure_report(comm.rank(), comm.size(), failure));
+}
+
+/// Ends all processes of the MPI world with failure.code. One of the ranks that fail reports, the others wait for its abort.
+[[noreturn]] void end_job(const JobLinks& links, const Outcome& failure) {
+  links.signals.set_exit_code(failure.code);
+  if (!links.mpi.elect_failure_reporter()) {
+    exit_within(kSilenceSeconds + kLastWordsSeconds, failure.code);
+    std::this_thread::sleep_for(std::chrono::seconds(kSilenceSeconds));
+    MpiEnvironment::abort(failure.code);
+  }
+  exit_within(kLastWordsSeconds, failure.code);
+  report_failure(links.comm, failure);
+  MpiEnvironment::abort(failure.code);
+}
+
+AgreementResult agree_on_job(Communicator& comm, const Attempt& attempt) {
+  AgreementClaim claim;
+  if (!attempt.outcome.failed()) claim.topics = agreement_topics(*attempt.blueprint);
+  claim.outcome = attempt.outcome;
+  return agree(comm, claim);
+}
+
+void print_notes(const JobContext& context) {
+  if (!context.is_root()) return;
+  if (context.device.kind == DeviceKind::kCuda || !context.device.lack.empty())
+    console::line("device    {}", device_text(context.device));
+  const int world = context.comm.size();
+  if (context.device.kind == DeviceKind::kCuda && world > 1 && !has_nccl())
+    console::line("note      this build has no NCCL: between GPUs all goes through main memory and MPI");
+  for (const auto& notes :
+       {launch_notes(world), job_notes(context.config(), context.blueprint.model.config, world)})
+    for (const std::string& note : notes) console::line("note      {}", note);
+}
+
+/// The job with the mode of its optimizer, where that is left to be chosen.
+std::optional<Blueprint> choose_mode(const JobConfig& config, std::span<const std::int64_t> limits,
+                                     std::span<const int> nodes, int threads, const RunDirectory& directory,
+                                     bool is_root) {
+  if (!chooses_mode(config)) return std::nullopt;
+  const FittedJob job = fit_optimizer(config, limits, nodes, threads);
+  if (!job.lack.empty()) fail(ExitCode::kTooLittle, "{}", job.lack);
+  directory.set_job(job.config);
+  if (is_root) console::line("{}", choice_text(job.config.optimizer.mode(), std::ranges::min(limits)));
+  return std::optional<Blueprint>(std::in_place, job.config);
+}
+
+/// The devices of a job, or why it has none that it can use, alike on all ranks.
+struct Devices {
+  std::vector<int> nodes;  ///< of each rank
+  DeviceChoice choice;
+  Outcome refusal;
+};
+
+/// Collective over `comm`. What the job computes with is allocated there from here on.
+Devices find_devices(const JobConfig& config, Communicator& comm) {
+  Devices devices{find_nodes(comm), {}, {}};
+  const DeviceKind wanted = config.device.kind;
+  if (wanted == DeviceKind::kCpu || !has_cuda() || !find_job(config.job.kind).uses_gpus) return devices;
+  const std::vector<DeviceClaim> claims = exchange_claims(comm, devices.nodes);
+  devices.refusal = outcome_of([&] { devices.choice = choose_devices(wanted, claims, devices.nodes); });
+  if (devices.choice.kind == DeviceKind::kCuda && !devices.refusal.failed()) {
+    use_claimed_gpu(comm, claims[static_cast<std::size_t>(comm.rank())]);
+    compute_in(MemoryKind::kDevice);
+  }
+  return devices;
+}
+
+/// What the watch and the watchdog do, each on a thread of its own, when this rank is ended from there.
+class LastWords {
+ public:
+  LastWords(const JobLinks& links, RunDirectory& directory)
+      : mpi_(links.mpi), on_signal_(links.signals, [&links, &directory](int number, ExitCode code) {
+          if (links.mpi.has_cause()) return;
+          directory.set_ended_by(number, code, links.mpi.crash_text());
+          if (code == ExitCode::kResumable && links.comm.rank() == 0)
+            console::line("ended     by {}: all that was trained is saved; run again to go on",
+                          signal_name(number));
+        }) {
+    mpi_.on_stall([&links, &directory](const Outcome& failure) {
+      if (links.mpi.claim_cause()) directory.set_failed(failure);
+      if (links.mpi.elect_failure_reporter()) report_failure(links.comm, failure);
+    });
+  }
+  ~LastWords() { mpi_.on_stall({}); }
+  LastWords(const LastWords&) = delete;
+  LastWords& operator=(const LastWords&) = delete;
+
+ private:
+  MpiEnvironment& mpi_;
+  SignalWatch::SignalCallback on_signal_;
+};
+
+/// Computes on the devices that were chosen, until it ends.
+class ComputeMemory {
+ public:
+  ComputeMemory() : before_(compute_memory()) {}
+  ~ComputeMemory() { compute_in(before_); }
+  ComputeMemory(const ComputeMemory&) = delete;
+  ComputeMemory& operator=(const ComputeMemory&) = delete;
+
+ private:
+  MemoryKind before_;
+};
+
+/// Starts the libraries that the job computes with. Returns how many threads this rank computes on.
+int start_libraries(const Job& job, const JobConfig& config, const JobLinks& links) {
+  const int threads =
+      threads_per_rank(config.parallel.threads, usable_cores(), links.mpi.sharing_ranks(), most_threads());
+  if (job.start) {
+    links.comm.set_deadline("start", config.deadline.setup_seconds);
+    job.start(threads);
+    links.comm.set_deadline("setup", config.deadline.setup_seconds);
+  }
+  log::debug("compute   threads: {}, usable cores: {}, ranks that share them: {}", threads, usable_cores(),
+             links.mpi.sharing_ranks());
+  return threads;
+}
+
+/// The job from its baseline of memory to its last step. Collective over links.comm.
+ExitCode run_on(const Attempt& attempt, const Devices& devices, const JobLinks& links,
+                RunDirectory& directory) {
+  const Blueprint& written = *attempt.blueprint;
+  const Job& job = find_job(written.config.job.kind);
+  Communicator& comm = links.comm;
+  const int threads = start_libraries(job, written.config, links);
+  std::unique_ptr<Communicator> gpus;
+  if (devices.choice.kind == DeviceKind::kCuda) gpus = connect_gpus(comm);
+  const MemorySample baseline = take_baseline(comm);
+  fault_point("job.baseline", comm.rank());  // a place to look from outside
+  const std::vector<std::int64_t> limits =
+      growth_limits(comm, written.config, devices.nodes, devices.choice, baseline);
+  const std::optional<Blueprint> fitted =
+      choose_mode(written.config, limits, devices.nodes, threads, directory, comm.rank() == 0);
+  const Blueprint& blueprint = fitted ? *fitted : written;
+  const ShardPlan plan = blueprint.shard_plan(comm.size());
+  JobContext context{blueprint,     plan,   comm,    gpus ? *gpus : comm, directory,    baseline,
+                     devices.nodes, limits, threads, devices.choice,      links.signals};
+  context.request = attempt.request.get();
+  print_notes(context);
+  if (devices.choice.kind == DeviceKind::kCuda && job.limit_device_memory) {
+    const auto rank = static_cast<std::size_t>(comm.rank());
+    job.limit_device_memory(left_for_libraries(context.memory_plan()[rank], limits[rank]));
+  }
+  job.run(context);
+  return context.ending;
+}
+
+/// Ends a job that failed on every rank at the same place: all know of it, so that nobody has to be aborted. Collective
+/// over links.comm. `directory` is null before there is one.
+Outcome end_together(const SharedError& error, const JobLinks& links, RunDirectory* directory) {
+  const Outcome failure{error.code(), error.text()};
+  links.signals.set_exit_code(failure.code);
+  exit_within(2 * kLastWordsSeconds, failure.code);
+  if (directory != nullptr && links.comm.rank() == 0) directory->set_failed(failure);
+  try {
+    links.comm.set_deadline("finish", kLastWordsSeconds);
+    links.comm.barrier();
+  } catch (...) {  // a rank is elsewhere after all
+    end_job(links, failure);
+  }
+  log::close_files();
+  cancel_exit();
+  return {failure.code, failure_report(error.failing_rank(), links.comm.size(), failure)};
+}
+
+/// The job within its run directory. Collective over links.comm.
+Outcome run_in_directory(const Attempt& attempt, const Devices& devices, const JobLinks& links) {
+  const JobConfig& config = attempt.blueprint->config;
+  Communicator& comm = links.comm;
+  static_cast<void>(attempt.blueprint->shard_plan(comm.size()));  // what it refuses leaves no run directory
+  std::optional<RunDirectory> made;
+  run_together(comm, [&] { made.emplace(config, comm); });  // rank 0 has the directory to itself until then
+  RunDirectory& directory = *made;
+  const LastWords last_words(links, directory);
+  try {
+    directory.begin_log();
+    const Stopwatch watch;
+    const ExitCode ending = run_on(attempt, devices, links, directory);
+    log::debug("done      after {:.1f} s; highest resident set {}, {} sent, {} received", watch.seconds(),
+               format_bytes(peak_resident_bytes()), format_bytes(comm.traffic().sent_bytes),
+               format_bytes(comm.traffic().received_bytes));
+    comm.set_deadline("finish", config.deadline.finish_seconds);
+    comm.barrier();
+    log::close_files();
+    directory.set_done(ending);
+    links.signals.set_exit_code(ending);
+    return {ending, ""};
+  } catch (const SharedError& error) {
+    return end_together(error, links, &directory);
+  } catch (...) {
+    const Outcome failure = current_failure();
+    exit_within(kLastWordsSeconds, failure.code);
+    if (links.mpi.claim_cause()) directory.set_failed(failure);
+    end_job(links, failure);  // here, where the watchdog's thread may still write into the directory
+  }
+}
+
+/// Collective over links.comm.
+Outcome run_agreed(const Attempt& attempt, const JobLinks& links) {
+  Communicator& comm = links.comm;
+  comm.set_deadline(
+      "setup", attempt.config ? attempt.config->deadline.setup_seconds : DeadlineSettings().setup_seconds);
+  const AgreementResult agreed = agree_on_job(comm, attempt);
+  if (agreed.code != ExitCode::kDone) return {agreed.code, agreed.report};
+  const ComputeMemory compute_memory;
+  const Devices devices = find_devices(*attempt.config, comm);
+  if (devices.refusal.failed()) return {devices.refusal.code, "sluice: " + devices.refusal.text};
+  return run_in_directory(attempt, devices, links);
+}
+
+}  // namespace
+
+Outcome run_job(const Attempt& attempt, const JobLinks& links) {
+  log::set_rank(links.comm.rank(), links.comm.size());
+  const bool resumes = attempt.config && has_saved_steps(*attempt.config);
+  links.signals.set_exit_code(resumes ? std::optional(ExitCode::kResumable) : std::nullopt);
+  try {
+    return run_agreed(attempt, links);
+  } catch (const SharedError& error) {
+    return end_together(error, links, nullptr);
+  } catch (...) {
+    end_job(links, current_failure());
+  }
+}
+
+}  // namespace sluice
