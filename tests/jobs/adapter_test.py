@@ -14,6 +14,7 @@ import numpy
 
 import program
 from program import FIXTURES, JobTest, SLUICE, mpirun, reference_job, sluice, with_fault
+from suite import run_job
 
 ADAPTERS = {"qwen3-moe": "qwen3-moe-tiny", "qwen3_5-moe": "qwen3_5-moe-tiny", "qwen3-moe-down": "qwen3-moe-tiny",
             "per-expert": "qwen3-moe-tiny"}
@@ -32,7 +33,7 @@ def bfloat16(values):
 class AdapterTest(JobTest):
     def run_job(self, ranks, name="job.toml", **tables):
         job = self.write_job(name, **tables)
-        return mpirun(ranks, SLUICE, "run", job), self.output_of(job)
+        return run_job(ranks, job), self.output_of(job)
 
     def kind(self, kind, adapter, **tables):
         """The tables of a job of that kind with an adapter."""
@@ -48,7 +49,7 @@ class Training(AdapterTest):
         tables = reference_job(f"lora/{adapter}", model={"path": FIXTURES / ADAPTERS[adapter]}, lora={"start": directory}, **changes)
         result, output = self.run_job(ranks, f"{adapter}-{ranks}.toml", **tables)
         self.expect(result, 0)
-        self.expect(program.run(program.SOURCE / "tools/compare_reference", output, directory), 0)
+        self.expect_reference(output, directory)
 
     def test_qwen3_moe_at_one_two_and_three_ranks(self):
         for ranks in (1, 2, 3):
@@ -229,7 +230,7 @@ class Refused(AdapterTest):
     def refuse(self, status, *parts, **tables):
         job = self.write_job(**tables)
         self.expect(sluice("check", job), status, *parts)
-        self.expect(mpirun(2, SLUICE, "run", job), status, *parts)
+        self.expect(run_job(2, job), status, *parts)
 
     def copy(self, name, **changes):
         """A copy of an adapter with other settings."""

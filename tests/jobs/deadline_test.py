@@ -24,7 +24,7 @@ class Stuck(Failure):
         result = self.run_job(job, *with_fault(site, rank, nth, action))
         self.expect(result, 70)
         self.expect_once(result, EXPLANATION)
-        self.assertLess(result.seconds_after("injected fault"), self.LIMIT + program.prompt_seconds(), result.output)
+        self.assertLess(result.seconds_after("injected fault"), self.LIMIT + program.GUARD_SECONDS, result.output)
         return job, result
 
     def test_a_stopped_rank_is_named_and_the_others_say_where_they_are(self):

@@ -8,6 +8,7 @@ from saving import SavingTest
 
 class FailingWrites(SavingTest):
     """The disk takes the first step and no other."""
+    SHARES_RANKS = False
 
     def setUp(self):
         super().setUp()
@@ -44,6 +45,8 @@ class FailingWrites(SavingTest):
 
 
 class FailingReads(SavingTest):
+    SHARES_RANKS = False
+
     def test_a_step_that_cannot_be_read_is_named_with_the_one_before(self):
         """It may be readable tomorrow, so the run does not fall back by itself, and nothing of it is deleted."""
         job = self.job(train={"steps": 4})

@@ -7,6 +7,7 @@ import numpy
 
 import program
 from program import JobTest, mpirun, sluice
+from suite import run_job
 
 FIXTURE = program.FIXTURES / "qwen3_5-moe-tiny"
 LENGTH = 48
@@ -25,7 +26,7 @@ class EvaluateTest(JobTest):
         return self.write_job(name, **tables)
 
     def evaluate(self, ranks, job):
-        result = mpirun(ranks, program.SLUICE, "run", job)
+        result = run_job(ranks, job)
         self.expect(result, 0)
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             found = {name: values[:] for name, values in metrics["evaluate"].items()}
@@ -44,7 +45,7 @@ class Evaluate(EvaluateTest):
     def test_documents_without_anything_to_predict(self):
         tokens = self.write_tokens("single.h5", numpy.full(500, 7, numpy.int32))
         job = self.job(data={"tokens": tokens, "separator_token": 7})
-        self.expect(mpirun(2, program.SLUICE, "run", job), 65, "every document is one token long")
+        self.expect(run_job(2, job), 65, "every document is one token long")
 
     def test_rows_have_the_loss_of_transformers_at_any_rank_count(self):
         with h5py.File(FIXTURE / "reference.h5") as reference:
@@ -98,7 +99,7 @@ class Evaluate(EvaluateTest):
                                   ("separated.toml", 3, {"tokens": plain, "separator_token": separator}),
                                   ("joined.toml", 1, {"tokens": plain})]:
             job = self.job(name, job={"kind": "train"}, data=data, train={"steps": 3})
-            self.expect(mpirun(ranks, program.SLUICE, "run", job), 0)
+            self.expect(run_job(ranks, job), 0)
             with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
                 losses.append(metrics["train/loss"][:])
         self.assertLess(abs(losses[0] - losses[1]).max(), 1e-5)
@@ -106,7 +107,7 @@ class Evaluate(EvaluateTest):
 
     def test_a_bad_token_file_is_one_error(self):
         listed = self.write_tokens("listed.h5", numpy.arange(200), [0, 5, 5])
-        result = mpirun(3, program.SLUICE, "run", self.job(data={"tokens": listed}))
+        result = run_job(3, self.job(data={"tokens": listed}))
         self.expect(result, 65, "document_starts[2]", "is 5", "at least 6")
         self.expect_once(result, "document_starts[2]")
         self.expect_prompt(result)

@@ -7,6 +7,7 @@ import checkpoint
 import h5py
 import program
 from program import FIXTURES, JobTest, mpirun, reference_job, sluice, with_fault
+from suite import run_job
 
 PROJECTIONS = ("gate", "up", "down")
 
@@ -72,7 +73,7 @@ class Export(ExportTest):
     def export(self, fixture, ranks, **settings):
         """The exported tensors."""
         job = self.job(fixture, f"job-{ranks}.toml", **settings)
-        result = mpirun(ranks, program.SLUICE, "run", job)
+        result = run_job(ranks, job)
         self.expect(result, 0, "GB/s", "peak growth", str(self.out))
         self.expect_companions(fixture)
         tensors = read_model(self.out)
@@ -136,7 +137,7 @@ class Export(ExportTest):
         fixture = "qwen3_5-moe-vlm-fused"
         job = self.write_job(job={"kind": "export"}, model={"path": FIXTURES / fixture}, load={"readers": "all"},
                              export={"path": self.out})
-        self.expect(mpirun(3, program.SLUICE, "run", job), 0)
+        self.expect(run_job(3, job), 0)
         self.expect_equal(read_model(self.out), read_model(FIXTURES / fixture))
 
     def test_float32_shards_are_rounded_back(self):
@@ -154,7 +155,7 @@ class Export(ExportTest):
 class AtEnd(ExportTest):
     def train(self, name, ranks, **changes):
         job = self.write_job(name, **reference_job("qwen3-moe-tiny", debug={"dump": ""}, **changes))
-        result = mpirun(ranks, program.SLUICE, "run", job)
+        result = run_job(ranks, job)
         self.expect(result, 0)
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             return metrics["train/loss"][:]
@@ -212,7 +213,7 @@ class Refused(ExportTest):
         self.expect(sluice("check", below_a_file), 74, f"{self.directory / 'file'} is not a directory")
         unwilling = self.job("qwen3-moe-tiny", "unwilling.toml", path=self.directory / (250 * "n"))  # a name in use is longer
         for job in (below_a_file, unwilling):
-            result = mpirun(2, program.SLUICE, "run", job)
+            result = run_job(2, job)
             self.expect(result, 74, "is not a directory" if job is below_a_file else "nnn.partial-")
             self.assertNotIn("received", result.output)
 
@@ -221,7 +222,7 @@ class Refused(ExportTest):
         (self.out / "precious").write_text("x")
         job = self.job("qwen3-moe-tiny")
         self.expect(sluice("check", job, "--ranks", 2), 78, "export.path", str(self.out), "already there")
-        result = mpirun(2, program.SLUICE, "run", job)
+        result = run_job(2, job)
         self.expect(result, 78, "export.path", str(self.out), "already there")
         self.assertNotIn("received", result.output)
         self.assertEqual([path.name for path in self.out.iterdir()], ["precious"])

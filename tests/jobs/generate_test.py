@@ -9,6 +9,7 @@ import h5py
 
 import program
 from program import FIXTURES, JobTest, SLUICE, mpirun, reference_job, sluice
+from suite import run_job
 
 PROMPT, TOKENS = 8, 40  # as make_generation.py; ids to compare
 
@@ -145,7 +146,7 @@ class Texts(GenerateTest):
         prompts.write_text('{"prompt": "Call me Ishmael."}\n{"prompt": "Some years ago"}\n')
         job = self.write_job("stop.toml", job={"kind": "generate"}, model={"path": self.model, "dtype": "float32"},
                              generate={"prompts": prompts, "max_tokens": 40, "temperature": 1, "positions": 80, "stop": ["never said", stop]})
-        self.expect(mpirun(2, SLUICE, "run", job), 0)
+        self.expect(run_job(2, job), 0)
         answers = [json.loads(line) for line in (self.output_of(job) / "answers.jsonl").read_text().splitlines()]
         self.assertEqual({answer["prompt"]: answer["text"] for answer in answers}, dict(enumerate(answer["text"] for answer in stopped)))
         printed = self.stdout_of(1, *asked, "--stop", stop)
@@ -218,13 +219,13 @@ class Jobs(GenerateTest):
 
     def test_goes_on_where_an_earlier_run_has_ended(self):
         job = self.job(self.write_prompts(11))
-        self.expect(mpirun(3, SLUICE, "run", job), 0, "answered 11 prompts")
+        self.expect(run_job(3, job), 0, "answered 11 prompts")
         whole = self.answers(job)
         self.assertEqual([whole[i]["id"] for i in range(11)], [f"p{i}" for i in range(11)])
         file = self.output_of(job) / "answers.jsonl"
         lines = file.read_text().splitlines(keepends=True)
         file.write_text("".join(lines[:4]) + lines[4][:20])
-        self.expect(mpirun(2, SLUICE, "run", job), 0, "4 of 11 prompts by an earlier run", "answered 7 prompts")
+        self.expect(run_job(2, job), 0, "4 of 11 prompts by an earlier run", "answered 7 prompts")
         self.assertEqual(self.answers(job), whole)
         self.expect(sluice("run", job), 0, "11 of 11 prompts by an earlier run")
         self.assertEqual(self.answers(job), whole)
@@ -264,7 +265,7 @@ class Training(GenerateTest):
         plain, sampled = self.job("plain.toml", prompts), self.job("sampled.toml", prompts, every_steps=2)
         losses, weights = [], []
         for job in (plain, sampled):
-            self.expect(mpirun(2, SLUICE, "run", job), 0)
+            self.expect(run_job(2, job), 0)
             with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
                 losses.append(metrics["train/loss"][:].tolist())
             exported = self.directory / f"{job.stem}-weights"

@@ -5,9 +5,9 @@ import unittest
 import h5py
 import numpy
 
-import program
-from program import FIXTURES, mpirun, sluice
-from saving import FIXTURE, SavingTest
+from program import FIXTURES, sluice
+from suite import run_job
+from saving import SavingTest
 
 BOOK = FIXTURES / "moby-dick.tokens.h5"
 
@@ -45,7 +45,7 @@ class HeldOut(SavingTest):
         self.assertIn(f"held out {losses[2][0]:.5f}, {losses[2][1]:.5f}  grad norm", output)
         for number, tokens in enumerate(self.files):
             alone = self.job(f"alone-{number}.toml", job={"kind": "evaluate"}, data={"tokens": tokens}, model={"path": self.output_of(job)})
-            self.expect(mpirun(2, program.SLUICE, "run", alone), 0)
+            self.expect(run_job(2, alone), 0)
             with h5py.File(self.output_of(alone) / "metrics.h5") as metrics:
                 self.assertLess(abs(metrics["evaluate/total_loss"][0] - losses[2][number]), 1e-5)
 

@@ -10,7 +10,8 @@ import unittest
 
 import program
 from checkpoint import joined, split
-from program import FIXTURES, JobTest, mpirun
+from program import FIXTURES, JobTest
+from suite import run_job
 
 FIXTURE = FIXTURES / "qwen3-moe-tiny"
 SHARDED = FIXTURES / "qwen3-moe-mixed"
@@ -26,7 +27,7 @@ class Hostile(JobTest):
 
     def load(self, model, **settings):
         job = self.write_job(f"load-{model.name}.toml", job={"kind": "load"}, model={"path": model}, load=settings)
-        return mpirun(3, program.SLUICE, "run", job)
+        return run_job(3, job)
 
     def expect_refused(self, model, *parts, status=65, **settings):
         result = self.load(model, **settings)
@@ -271,7 +272,7 @@ class Shrinking(Hostile):
             result = started.finish()
         self.expect(result, 65, str(model / WEIGHTS), "too early")
         self.expect_once(result, "so the job ends with exit code")
-        self.assertLess(result.ended - cut, 2 + program.prompt_seconds())
+        self.assertLess(result.ended - cut, 2 + program.GUARD_SECONDS)
 
 
 if __name__ == "__main__":

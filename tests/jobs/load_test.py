@@ -13,6 +13,7 @@ import h5py
 import numpy
 import program
 from program import FIXTURES, JobTest, mpirun, sluice
+from suite import run_job
 
 MIB = 1 << 20
 RANKS = 3
@@ -126,7 +127,7 @@ class Layouts(JobTest):
         """Loads and compares what arrived with the files."""
         job = self.write_job(f"{model.name}-{ranks}-{dtype}.toml", job={"kind": "load"}, model={"path": model, "dtype": dtype},
                              load={"verify": True})
-        return mpirun(ranks, program.SLUICE, "run", job), self.output_of(job)
+        return run_job(ranks, job), self.output_of(job)
 
     def expect_loaded(self, model, ranks, parameters, dtype="bfloat16"):
         result, run = self.load(model, ranks, dtype)
@@ -237,7 +238,7 @@ class Readers(JobTest):
 
 class RankLogs(JobTest):
     def logs_of(self, job, ranks):
-        self.expect(mpirun(ranks, program.SLUICE, "run", job, "--set", "job.overwrite=true"), 0)
+        self.expect(run_job(ranks, job, "--set", "job.overwrite=true"), 0)
         return [path.read_text() for path in sorted((self.output_of(job) / "logs").iterdir())]
 
     def test_each_log_tells_what_its_rank_did(self):

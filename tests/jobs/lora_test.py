@@ -8,7 +8,8 @@ import unittest
 import h5py
 import numpy
 import program
-from program import JobTest, mpirun, reference_job
+from program import JobTest, reference_job
+from suite import run_job
 
 FIXTURE = "qwen3_5-moe-tiny"
 TARGETS = ["all-linear", "gate_up_proj", "down_proj", "mlp.gate", "lm_head"]
@@ -36,7 +37,7 @@ class LoraTest(JobTest):
         return self.write_job(name, **reference_job(fixture, **changes))
 
     def run_job(self, ranks, job, status=0, *parts):
-        result = mpirun(ranks, program.SLUICE, "run", job)
+        result = run_job(ranks, job)
         self.expect(result, status, *parts)
         return self.output_of(job)
 
@@ -151,7 +152,7 @@ class Saving(LoraTest):
         weights = bytearray((other / "model.safetensors").read_bytes())
         weights[-3] ^= 1
         (other / "model.safetensors").write_bytes(weights)
-        result = mpirun(3, program.SLUICE, "run", job, "--set", f"model.path={other}", "--set", "train.steps=6")
+        result = run_job(3, job, "--set", f"model.path={other}", "--set", "train.steps=6")
         self.expect(result, 65, "model.path", "is not what", "its frozen weights have digest")
         self.expect_once(result, "its frozen weights have digest")
 

@@ -8,8 +8,8 @@ import unittest
 import h5py
 import numpy
 
-import program
 from program import FIXTURES, JobTest, mpirun, reference_job, sluice
+from suite import run_job
 from saving import STEPS, SavingTest
 
 PACKED = {"pack": True, "order": "shuffle"}
@@ -27,10 +27,9 @@ class Conversations(JobTest):
         for table, keys in changes.items():
             tables[table] = tables.get(table, {}) | keys
         job = self.write_job(f"job-{ranks}.toml", **reference_job(model, **tables))
-        self.expect(mpirun(ranks, program.SLUICE, "run", job), 0, "20 documents packed")
+        self.expect(run_job(ranks, job), 0, "20 documents packed")
         output = self.output_of(job)
-        tool = program.SOURCE / "tools/compare_reference"
-        self.expect(program.run(tool, output, fixture), 0)
+        self.expect_reference(output, fixture)
         with h5py.File(output / "metrics.h5") as metrics, h5py.File(fixture / "reference.h5") as reference:
             tokens = len(reference["tokens"])
             self.assertEqual(set(metrics["train/tokens"][:]), {tokens})

@@ -1,12 +1,15 @@
 """Starting the program as a user does, with a limit on everything."""
-import functools
+import contextlib
+import io
 import os
 import pathlib
 import re
+import resource
 import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -14,10 +17,14 @@ import unittest
 
 import h5py
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+from load_tool import load_tool  # noqa: E402
+
+COMPARE_REFERENCE = load_tool("compare_reference")
+
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # ignored by whoever runs tests under nohup, or behind a shell's &
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
-
 SOURCE = pathlib.Path(os.environ.get("SLUICE_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 SLUICE = os.environ.get("SLUICE", str(SOURCE / "build/release/bin/sluice"))
 SLUICE_WITH_FAULTS = str(pathlib.Path(SLUICE).parent / "faults/sluice")  # of the same objects, with a hook at its fault points
@@ -128,15 +135,15 @@ def limit_that_just_does(refused_bytes, output):
 SLOWDOWN = float(os.environ.get("SLUICE_SLOWDOWN", 1))
 
 
-def prompt_seconds():
-    """The 10 s in which a job ends after a failure, and more where the machine has more to do than these tests."""
-    return 10 * max(1, os.getloadavg()[0] / os.cpu_count())
+# A guard against hanging, in seconds of wall time: five times the 10 s in which a job ends after a failure, and a launch
+# (2 s on an idle machine) as slow again. Deadlines that fail to work would end a job after two minutes at the earliest.
+GUARD_SECONDS = 60
 
 
-@functools.lru_cache(maxsize=None)
-def startup_seconds():
-    """What a launch of three ranks may take before any of our code runs."""
-    return 2 * mpirun(3, SLUICE, "--version").seconds
+def processor_seconds():
+    """Seconds of processor time of all programs that this one has started and that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def open_mpi_version():
@@ -177,12 +184,19 @@ class JobTest(unittest.TestCase):
         for part in parts:
             self.assertIn(part, result.output)
 
+    def expect_reference(self, output, directory, bfloat16=False):
+        """The run's dump and metrics hold the numbers of reference.h5 in `directory`, as tools/compare_reference says."""
+        report = io.StringIO()
+        with contextlib.redirect_stdout(report):
+            is_close = COMPARE_REFERENCE.compare(output, directory, bfloat16)
+        self.assertTrue(is_close, report.getvalue())
+
     def expect_once(self, result, part):
         self.assertEqual(result.output.count(part), 1, result.output)
 
     def expect_prompt(self, result):
-        """A job that fails while it starts ends within 10 s."""
-        self.assertLess(result.seconds, prompt_seconds() + startup_seconds(), result.output)
+        """A job that fails while it starts ends by itself, and soon."""
+        self.assertLess(result.seconds, GUARD_SECONDS, result.output)
 
 
 def job_text(tables):

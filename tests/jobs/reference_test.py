@@ -7,7 +7,8 @@ import unittest
 
 import h5py
 import program
-from program import JobTest, mpirun, reference_job
+from program import JobTest, reference_job
+from suite import run_job
 
 FIXTURE = "qwen3-moe-tiny"
 
@@ -15,12 +16,11 @@ FIXTURE = "qwen3-moe-tiny"
 class ReferenceTest(JobTest):
     def train(self, ranks, **changes):
         job = self.write_job(**reference_job(FIXTURE, **changes))
-        self.expect(mpirun(ranks, program.SLUICE, "run", job), 0)
+        self.expect(run_job(ranks, job), 0)
         return self.output_of(job)
 
-    def compare(self, output, *options):
-        tool = program.SOURCE / "tools/compare_reference"
-        self.expect(program.run(tool, output, program.FIXTURES / FIXTURE, *options), 0)
+    def compare(self, output, bfloat16=False):
+        self.expect_reference(output, program.FIXTURES / FIXTURE, bfloat16)
 
 
 class Reference(ReferenceTest):
@@ -50,7 +50,7 @@ class Variants(MicroBatches):
         self.assert_same_losses(whole, shared)
 
     def test_bfloat16_follows_at_three_ranks(self):
-        self.compare(self.train(3, model={"dtype": "bfloat16"}), "--bfloat16")
+        self.compare(self.train(3, model={"dtype": "bfloat16"}), bfloat16=True)
 
     def assert_same_losses(self, first, second):
         losses = []

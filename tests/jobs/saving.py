@@ -5,12 +5,15 @@ import tempfile
 
 import h5py
 from program import JobTest, SLUICE, mpirun, reference_job, with_fault
+from suite import run_job
 
 FIXTURE = "qwen3-moe-tiny"
 STEPS = 8
 
 
 class SavingTest(JobTest):
+    SHARES_RANKS = True  # whether jobs of the shipped program may run one after the other in the same processes
+
     def job(self, name="job.toml", **changes):
         defaults = {"debug": {"dump": ""}, "checkpoint": {"every_steps": 2, "keep": 10}, "train": {"steps": STEPS},
                     "optimizer": {"eps": 1e-3}}
@@ -19,7 +22,8 @@ class SavingTest(JobTest):
         return self.write_job(name, **reference_job(FIXTURE, **defaults))
 
     def run_job(self, job, ranks=3, arguments=(), start=(SLUICE,), status=0):
-        result = mpirun(ranks, *start, "run", job, *arguments)
+        in_suite = self.SHARES_RANKS and start == (SLUICE,)
+        result = run_job(ranks, job, *arguments) if in_suite else mpirun(ranks, *start, "run", job, *arguments)
         self.assertEqual(result.status, status, result.output)
         return result
 

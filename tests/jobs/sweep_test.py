@@ -21,7 +21,8 @@ import numpy
 
 import program
 from drawn_jobs import Task, WAYS_OF_A_TASK, Way, is_near, loss_tolerance, merged, norm_tolerance, resumed_tolerance
-from program import SLUICE, job_text, mpirun, sluice
+from program import job_text, sluice
+from suite import run_job
 
 
 class Numbers:
@@ -68,13 +69,8 @@ class Runner:
         path.write_text(job_text(merged({"job": {"output": str(self.directory / name)}}, *tables)))
         return path
 
-    @staticmethod
-    def run(job, ranks, *arguments):
-        words = (SLUICE, "run", job, *arguments)
-        return program.run(*words) if ranks == 1 else mpirun(ranks, *words)
-
     def numbers(self, job, ranks, does, file="metrics.h5"):
-        self.expect_success(self.run(job, ranks))
+        self.expect_success(run_job(ranks, job))
         return Numbers(self.directory / job.stem, does, file)
 
     def numbers_of_one_rank(self, does):
@@ -125,7 +121,7 @@ class Runner:
     def memory_limit(self, job, ranks):
         """One that a rank meets with some of its experts on a disk alone."""
         settings = (f"job.output={self.directory / 'refused'}", "checkpoint.resume=never", "memory.limit=64MiB")
-        refused = self.run(job, ranks, *(word for setting in settings for word in ("--set", setting)))
+        refused = run_job(ranks, job, *(word for setting in settings for word in ("--set", setting)))
         if refused.status != 71:
             raise AssertionError(f"with 64 MiB ended with {refused.status}, expected 71:\n{refused.output}")
         return program.limit_that_just_does(64 << 20, refused.output)

@@ -108,7 +108,7 @@ class Failures(StandInTest):
         setup = self.SETUP if limit == self.SETUP else 60
         result = self.run_with(self.job("cuda", setup_seconds=setup, step_seconds=self.STEP), ranks, SLUICE_STAND_IN_FAULT=fault)
         self.assertEqual(result.status, 70, result.output)
-        self.assertLess(result.seconds, limit + program.prompt_seconds() + program.startup_seconds(), result.output)
+        self.assertLess(result.seconds, limit + program.GUARD_SECONDS, result.output)
         return result
 
     def fail_at_setup(self, fault):

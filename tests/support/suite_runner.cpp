@@ -1,0 +1,111 @@
+// Runs jobs one after the other in the same ranks, for tests that start hundreds of them: what a launch costs is then
+// paid once a suite.
+//
+//   mpirun -np N sluice-suite-runner DIRECTORY
+//
+// Rank r reads requests, a line of JSON each, from the FIFO DIRECTORY/r: {"ranks": n, "job": "job.toml",
+// "overrides": ["table.key=value", ...], "output": FILE}. Ranks 0 to n - 1 get the same request and run that job; what
+// they print goes into FILE. Rank 0 then writes "done CODE" to stdout. A job in which a rank fails ends the runner as it
+// ends a job of its own, with the job's exit code. The end of the FIFO ends the runner with 0.
+
+#include "comm/crash_report.hpp"
+#include "comm/mpi/mpi_environment.hpp"
+#include "job/commands/attempt.hpp"
+#include "job/console.hpp"
+#include "job/run/run_job.hpp"
+#include "job/signal_watch.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+/// While it lives, stdout and stderr of this rank are appended to a file that the ranks of a job share.
+class RedirectedOutput {
+ public:
+  explicit RedirectedOutput(const std::string& file)
+      : stdout_(dup(STDOUT_FILENO)), stderr_(dup(STDERR_FILENO)) {
+    const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (descriptor < 0) fail(ExitCode::kIo, "cannot write {}", file);
+    point_at(descriptor, descriptor);
+    close(descriptor);
+  }
+  ~RedirectedOutput() {
+    point_at(stdout_, stderr_);
+    close(stdout_);
+    close(stderr_);
+  }
+  RedirectedOutput(const RedirectedOutput&) = delete;
+  RedirectedOutput& operator=(const RedirectedOutput&) = delete;
+
+ private:
+  static void point_at(int out, int err) {
+    std::cout.flush();
+    std::fflush(nullptr);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+  }
+
+  int stdout_;
+  int stderr_;
+};
+
+/// One communicator over the first n ranks for each n. Collective over `world`.
+std::vector<std::unique_ptr<Communicator>> communicators_by_size(Communicator& world) {
+  std::vector<std::unique_ptr<Communicator>> parts;
+  for (int n = 1; n <= world.size(); ++n)
+    parts.push_back(world.split(world.rank() < n ? 0 : 1, world.rank()));
+  return parts;
+}
+
+/// Collective over `part`. Returns the job's exit code.
+ExitCode run(const nlohmann::json& request, Communicator& part, MpiEnvironment& mpi, SignalWatch& signals) {
+  const RedirectedOutput output(request.at("output"));
+  JobArguments arguments;
+  arguments.file = request.at("job").get<std::string>();
+  arguments.overrides = request.at("overrides").get<std::vector<std::string>>();
+  const std::unique_ptr<Communicator> ranks = part.split(0, part.rank());
+  const Outcome outcome = run_job(prepare_attempt(arguments), {*ranks, mpi, signals});
+  if (ranks->rank() == 0 && !outcome.text.empty()) console::report(outcome.text);
+  ranks->barrier();  // all that the job prints is in the file
+  return outcome.code;
+}
+
+int serve(const std::string& directory) {
+  SignalWatch signals;
+  install_crash_report();
+  MpiEnvironment mpi;
+  const auto parts = communicators_by_size(mpi.world());
+  std::ifstream requests(directory + "/" + std::to_string(mpi.world().rank()));
+  for (std::string line; std::getline(requests, line);) {
+    const auto request = nlohmann::json::parse(line);
+    const auto ranks = request.at("ranks").get<std::size_t>();
+    const ExitCode code = run(request, *parts.at(ranks - 1), mpi, signals);
+    if (mpi.world().rank() == 0) std::cout << "done " << static_cast<int>(code) << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  if (argc != 2) return 64;
+  const int status = sluice::serve(argv[1]);
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
