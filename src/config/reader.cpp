@@ -2,6 +2,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "config/expand.hpp"
+#include "config/key_hints.hpp"
 #include "config/schema.hpp"
 #include "config/toml_source.hpp"
 
@@ -28,37 +29,6 @@ constexpr std::int64_t kMaxFileBytes = kMiB;
 /// Of one step: more than ten times what the largest published runs take, and few enough for plans to count
 /// their bytes in 63 bits, as long as a token takes less than 8 GiB.
 constexpr std::int64_t kMaxStepTokens = std::int64_t{1} << 30;
-
-std::string quoted_names(const std::vector<std::string>& names) {
-  return quoted_list(std::vector<std::string_view>(names.begin(), names.end()));
-}
-
-/// "did you mean "optimizer"?", or the list of all names where none is near.
-std::string near_or_all(const std::string& name, const std::vector<std::string>& names) {
-  const std::string near = nearest(name, names);
-  return near.empty() ? "expected " + quoted_names(names) : fmt::format("did you mean \"{}\"?", near);
-}
-
-std::string table_hint(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Table& table : schema()) names.push_back(table.name);
-  return near_or_all(name, names);
-}
-
-/// Looks for the key in other tables first: a key in the wrong table is the more common slip.
-std::string key_hint(const Table& table, const std::string& key) {
-  for (const Table& other : schema())
-    if (find_field(other, key) != nullptr) return fmt::format("did you mean {}.{}?", other.name, key);
-  std::vector<std::string> keys;
-  for (const Field& field : table.fields) keys.push_back(field.key);
-  return near_or_all(key, keys);
-}
-
-std::string column_hint(const Field& field, const std::string& key) {
-  std::vector<std::string> keys;
-  for (const ListKey& column : field.columns) keys.push_back(column.key);
-  return near_or_all(key, keys);
-}
 
 std::string missing_text(const KeyInfo& key, const std::string& name) {
   return fmt::format("{}: found nothing, expected {} ({})", name, key.expected, key.help);
@@ -153,8 +123,9 @@ void JobReader::take(const Entry& entry) {
 
 void JobReader::take_table(const Entry& entry) {
   if (find_table(entry.table) == nullptr)
-    problem(entry.where,
-            fmt::format("{}: unknown table, {}", printable(entry.table), table_hint(entry.table)));
+    problem(entry.where, fmt::format("{}: unknown table, {}", printable(entry.table),
+                                     entry.found == "a table" ? table_hint(entry.table)
+                                                              : hint_outside_tables(entry.table)));
   else if (entry.found != "a table")
     problem(entry.where, fmt::format("{}: found {}, expected a table", entry.table, entry.found));
 }

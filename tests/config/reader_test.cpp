@@ -118,6 +118,22 @@ job.toml:19:3: data: found an array of tables, expected a table
 job.toml: job.output: found nothing, expected a path (run directory, made if missing; relative to the current working directory))");
 }
 
+TEST(JobConfig, answers_keys_of_other_trainers_with_its_own_in_a_table_or_outside_of_all) {
+  const Refusal result = refusal(R"(gradient_accumulation_steps = 4
+learning_rate = 1e-4
+[job]
+output = "out"
+[training_args]
+[train]
+num_train_epochs = 3
+)");
+  EXPECT_THAT(result.text,
+              HasSubstr("job.toml:1:1: gradient_accumulation_steps: unknown table, expected train.batch_"));
+  EXPECT_THAT(result.text, HasSubstr("learning_rate: unknown table, did you mean optimizer.learning_rate?"));
+  EXPECT_THAT(result.text, HasSubstr("training_args: unknown table, expected [train]"));
+  EXPECT_THAT(result.text, HasSubstr("train.num_train_epochs: unknown key, expected train.steps"));
+}
+
 TEST(JobConfig, resumes_from_the_newest_step_from_none_or_from_one) {
   const auto resume = [](const std::string& value) {
     return parse_job_config(kMinJob, "job.toml", std::vector<std::string>{"checkpoint.resume=" + value})

@@ -1,0 +1,56 @@
+#include "config/key_hints.hpp"
+
+#include "base/text.hpp"
+#include "config/familiar_names.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+/// "did you mean "optimizer"?", or the list of all names where none is near.
+std::string near_or_all(const std::string& name, const std::vector<std::string>& names) {
+  const std::string near = nearest(name, names);
+  if (!near.empty()) return fmt::format("did you mean \"{}\"?", near);
+  return "expected " + quoted_list(std::vector<std::string_view>(names.begin(), names.end()));
+}
+
+/// For other trainers' names, and for keys of ours in another table, the more common slip; else "".
+std::string hint_of_any_table(const std::string& key) {
+  if (const std::string_view hint = familiar_key_hint(key); !hint.empty()) return std::string(hint);
+  for (const Table& table : schema())
+    if (find_field(table, key) != nullptr) return fmt::format("did you mean {}.{}?", table.name, key);
+  return "";
+}
+
+}  // namespace
+
+std::string table_hint(const std::string& name) {
+  if (const std::string_view hint = familiar_table_hint(name); !hint.empty()) return std::string(hint);
+  std::vector<std::string> names;
+  for (const Table& table : schema()) names.push_back(table.name);
+  return near_or_all(name, names);
+}
+
+std::string key_hint(const Table& table, const std::string& key) {
+  if (std::string hint = hint_of_any_table(key); !hint.empty()) return hint;
+  std::vector<std::string> keys;
+  for (const Field& field : table.fields) keys.push_back(field.key);
+  return near_or_all(key, keys);
+}
+
+std::string hint_outside_tables(const std::string& key) {
+  const std::string hint = hint_of_any_table(key);
+  return hint.empty() ? table_hint(key) : hint;
+}
+
+std::string column_hint(const Field& field, const std::string& key) {
+  std::vector<std::string> keys;
+  for (const ListKey& column : field.columns) keys.push_back(column.key);
+  return near_or_all(key, keys);
+}
+
+}  // namespace sluice
