@@ -7,6 +7,7 @@
 #include "comm/mpi/mpi_communicator.hpp"
 #include "comm/watchdog.hpp"
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
 #include <unistd.h>
@@ -33,6 +34,14 @@ void set_library_defaults() {
   setenv("OMPI_MCA_mpi_yield_when_idle", "0", kKeepUsers);
   // A process started alone needs no daemon of its own.
   setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeepUsers);
+}
+
+/// Open MPI 4's own switch for its blocks of help, here for the one that MPI_Abort adds to a message that says it all. Open MPI 5
+/// and other MPIs have none. It is turned in place, as nothing else does only that: `mpirun --quiet` is silent of too few slots as
+/// well, OMPI_MCA_orte_execute_quiet (by `mpirun -x` too, for the ranks alone) of an MPI_Init that fails, and MPI_T refuses
+/// to write a variable that is read-only.
+void keep_launcher_quiet() noexcept {
+  if (void* const quiet = dlsym(RTLD_DEFAULT, "orte_execute_quiet")) *static_cast<bool*>(quiet) = true;
 }
 
 bool mpi_is_running() {
@@ -142,6 +151,7 @@ void MpiEnvironment::abort(ExitCode code) noexcept {
   exit_within(kExitSeconds, code);
   // MPI_Abort writes to stderr; a reader that has left must not turn the status into SIGPIPE's.
   std::signal(SIGPIPE, SIG_IGN);
+  keep_launcher_quiet();
   if (mpi_is_running()) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
   _exit(static_cast<int>(code));
 }
