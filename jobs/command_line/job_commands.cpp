@@ -23,7 +23,7 @@ void add_launch(CLI::App& app, Action& action, const Words& rank_command) {
   add_job_arguments(command, arguments.job);
   add_ranks(command, "-n,--ranks", arguments.ranks, "Number of ranks")->required();
   command.add_option("options", arguments.launcher_options, "Options of mpirun, behind --");
-  command.footer("\nIn place of a job file: generate and its arguments.");
+  command.footer("\nIn place of a job file: generate or chat and their arguments.");
 }
 
 void add_check(CLI::App& app, Action& action) {

@@ -35,7 +35,8 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
 /// name is left of them, in place of a job file.
 Words take_rank_command(Words& words) {
   const auto end = std::find(words.begin(), words.end(), "--");
-  const auto name = std::find(words.begin(), end, "generate");
+  const auto name = std::find_if(
+      words.begin(), end, [](const std::string& word) { return word == "generate" || word == "chat"; });
   if (words.empty() || words.front() != "launch" || name == end) return {};
   Words command(name, end);
   words.erase(name + 1, end);

@@ -2,6 +2,7 @@
 #include "base/error.hpp"
 #include "comm/outcome.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 #include "job/commands/commands.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/signal_watch.hpp"
@@ -15,6 +16,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace sluice {
@@ -47,18 +49,28 @@ std::vector<std::string> launcher_words(const LaunchArguments& arguments) {
   return words;
 }
 
-/// The child's side: a process group of its own, which no Ctrl-C of the terminal reaches, and so without its input. What keeps it
-/// from starting the launcher, an errno value, goes into the pipe.
-[[noreturn]] void become_launcher(std::vector<std::string>& words, const sigset_t& mask, int pipe) {
+[[noreturn]] void refuse_launcher(const std::string& launcher, int error) {
+  fail(ExitCode::kUsage, "{} could not be started: {}{}", launcher, errno_text(error),
+       error == ENOENT ? "; it must be in PATH, or named by the variable MPIRUN" : "");
+}
+
+/// Returns only if the launcher could not be started, with an errno value.
+int become(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  ::execvp(pointers.front(), pointers.data());
+  return errno;
+}
+
+/// The child's side: a process group of its own, which no Ctrl-C of the terminal reaches, and so without its input. What keeps it
+/// from starting the launcher, an errno value, goes into the pipe.
+[[noreturn]] void become_launcher(std::vector<std::string>& words, const sigset_t& mask, int pipe) {
   ::setpgid(0, 0);
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, STDIN_FILENO);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
-  ::execvp(pointers.front(), pointers.data());
-  const int error = errno;
+  const int error = become(words);
   [[maybe_unused]] const ssize_t written = ::write(pipe, &error, sizeof(error));
   ::_exit(1);
 }
@@ -69,6 +81,16 @@ int start_error(int pipe) {
   while (::read(pipe, &error, sizeof(error)) < 0 && errno == EINTR) {
   }
   return error;
+}
+
+/// Refused here once, and not by each rank, or by mpirun, which would take what follows for a program to start.
+void require_job_file(const fs::path& file) {
+  if (!path_exists(file))
+    fail(
+        ExitCode::kBadConfig,
+        "launch: there is no job file {}; expected one, or `generate` or `chat` with their arguments. Options of "
+        "mpirun go behind --",
+        file.string());
 }
 
 /// Passes signals on until the launcher has ended: the first one as SIGUSR1, which mpirun hands to every rank, where its own
@@ -96,10 +118,13 @@ int wait_for_launcher(pid_t launcher, const sigset_t& signals) {
 }  // namespace
 
 int launch_command(const LaunchArguments& arguments) {
+  std::vector<std::string> words = launcher_words(arguments);
+  if (arguments.command.empty()) require_job_file(arguments.job.file);
+  if (!arguments.command.empty() && arguments.command.front() == "chat")
+    refuse_launcher(words.front(), become(words));  // in place of this process: what is typed goes to rank 0
   sigset_t signals = request_signals(), before;
   sigaddset(&signals, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &signals, &before);
-  std::vector<std::string> words = launcher_words(arguments);
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0)
     fail(ExitCode::kInternal, "cannot start {}: {}", words.front(), errno_text(errno));
@@ -112,9 +137,7 @@ int launch_command(const LaunchArguments& arguments) {
   const int error = start_error(from_child.get());
   const int status = wait_for_launcher(launcher, signals);
   if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-  if (error != 0)
-    fail(ExitCode::kUsage, "{} could not be started: {}{}", words.front(), errno_text(error),
-         error == ENOENT ? "; it must be in PATH, or named by the variable MPIRUN" : "");
+  if (error != 0) refuse_launcher(words.front(), error);
   return WEXITSTATUS(status);
 }
 
