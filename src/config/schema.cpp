@@ -194,9 +194,11 @@ Table lora_table() {
            "what an adapter adds is multiplied by alpha / rank; 0 = alpha is the rank")
       .key("dropout", &LoraSettings::dropout, Real{0, 0.99},
            "of what goes into an adapter; none where routers or routed experts are adapted")
-      .key("targets", &LoraSettings::targets, Texts{},
-           "the weights that are adapted: all-linear (attention, linear attention, dense and shared experts' "
-           "projections), module names as PEFT takes them, or patterns of tensor names (* and ?)")
+      .key(
+          "targets", &LoraSettings::targets, Texts{},
+          "the weights that are adapted: all-linear (projections of attention, linear attention, dense MLPs, routed and "
+          "shared experts), linear-modules (the same without routed experts), module names as PEFT takes them, or patterns "
+          "of tensor names (* and ?)")
       .key("rslora", &LoraSettings::rslora, Flag{}, "multiply by alpha / sqrt(rank) instead")
       .key("seed", &LoraSettings::seed, Integer{0, kAnyInteger},
            "of the values it begins with, and of dropout")
@@ -469,6 +471,12 @@ const std::vector<Table>& schema() {
       schedule_table(), checkpoint_table(), evaluate_table(),  guard_table(),   export_table(),
       generate_table(), metrics_table(),    debug_table(),     deadline_table()};
   return tables;
+}
+
+std::string name_of(JobKind kind) {
+  JobConfig config;
+  config.job.kind = kind;
+  return std::get<std::string>(find_field(*find_table("job"), "kind")->load(config));
 }
 
 const Table* find_table(std::string_view name) {

@@ -48,6 +48,9 @@ struct Table {
 
 [[nodiscard]] const std::vector<Table>& schema();
 
+/// "train", as in a job file.
+[[nodiscard]] std::string name_of(JobKind kind);
+
 /// Null if there is no such table or key.
 [[nodiscard]] const Table* find_table(std::string_view name);
 [[nodiscard]] const Field* find_field(const Table& table, std::string_view key);

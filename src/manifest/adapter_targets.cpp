@@ -16,8 +16,9 @@ bool is_end_of(std::string_view target, std::string_view name) {
 }
 
 bool means(std::string_view target, const TensorInfo& tensor) {
-  if (target == "all-linear")
-    return tensor.role != Role::kHead && tensor.role != Role::kRouter && tensor.role != Role::kExpert;
+  const bool is_projection = tensor.role != Role::kHead && tensor.role != Role::kRouter;
+  if (target == kAllLinear) return is_projection;
+  if (target == kLinearModules) return is_projection && tensor.role != Role::kExpert;
   if (target.find_first_of("*?") != std::string_view::npos) return matches_pattern(target, tensor.name);
   constexpr std::string_view kEnd = ".weight";
   const std::string_view name = tensor.name;
@@ -42,9 +43,9 @@ std::vector<std::string> adapter_targets(const ParameterManifest& manifest,
     if (!used[i])
       fail(
           ExitCode::kBadConfig,
-          "lora.targets: \"{}\" means no weight of this model that can be adapted, expected \"all-linear\", names of "
+          "lora.targets: \"{}\" means no weight of this model that can be adapted, expected \"{}\", \"{}\", names of "
           "modules such as \"q_proj\", or a pattern of tensor names such as \"*.self_attn.*\"",
-          printable(targets[i]));
+          printable(targets[i]), kAllLinear, kLinearModules);
   return names;
 }
 

@@ -5,14 +5,20 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sluice {
 
-/// Names of the tensors that `targets` mean, in the order of the manifest: "all-linear" (every projection but the head;
-/// no router and no routed experts, which are no modules of their own), a module's name or the end of it as PEFT takes
-/// it ("q_proj", "mlp.experts.gate_up_proj"), or a pattern of tensor names with `*` or `?`. Error(kBadConfig) for one that
-/// means no tensor that can be adapted.
+/// Every projection but the head, those of routed experts among them; no router.
+inline constexpr std::string_view kAllLinear = "all-linear";
+/// The same without routed experts, which transformers 5 keeps as fused parameters: what is a module of its own there, and what
+/// PEFT's "all-linear" means.
+inline constexpr std::string_view kLinearModules = "linear-modules";
+
+/// Names of the tensors that `targets` mean, in the order of the manifest: kAllLinear, kLinearModules, a module's name or the
+/// end of it as PEFT takes it ("q_proj", "mlp.experts.gate_up_proj"), or a pattern of tensor names with `*` or `?`.
+/// Error(kBadConfig) for one that means no tensor that can be adapted.
 [[nodiscard]] std::vector<std::string> adapter_targets(const ParameterManifest& manifest,
                                                        std::span<const std::string> targets);
 

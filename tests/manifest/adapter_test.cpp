@@ -76,9 +76,16 @@ TEST(Adapter, is_no_part_of_a_checkpoint_of_the_model) {
   EXPECT_EQ(keys.published(ExpertLayout::kFused).size(), some_model().stored_tensors().size());
 }
 
-TEST(AdapterTargets, are_all_projections_but_head_router_and_routed_experts) {
-  EXPECT_THAT(targets({"all-linear"}), ElementsAre("model.layers.0.self_attn.q_proj.weight",
-                                                   "model.layers.0.mlp.shared_expert.up_proj.weight"));
+TEST(AdapterTargets, are_all_projections_but_head_and_router_those_of_routed_experts_among_them) {
+  EXPECT_THAT(
+      targets({"all-linear"}),
+      ElementsAre("model.layers.0.self_attn.q_proj.weight", "model.layers.0.mlp.experts.gate_up_proj",
+                  "model.layers.0.mlp.experts.down_proj", "model.layers.0.mlp.shared_expert.up_proj.weight"));
+}
+
+TEST(AdapterTargets, are_the_modules_among_them_without_routed_experts) {
+  EXPECT_THAT(targets({"linear-modules"}), ElementsAre("model.layers.0.self_attn.q_proj.weight",
+                                                       "model.layers.0.mlp.shared_expert.up_proj.weight"));
 }
 
 TEST(AdapterTargets, are_names_of_modules_or_parameters_or_their_ends) {

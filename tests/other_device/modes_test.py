@@ -42,7 +42,7 @@ class Modes(JobTest):
         self.expect_same(1e-4, optimizer={"kind": "adafactor", "state": "factored"})
 
     def test_adapters_whose_inputs_are_dropped_now_and_then(self):
-        lora = {"rank": 4, "alpha": 8, "dropout": 0.2, "targets": ["all-linear", "lm_head"]}
+        lora = {"rank": 4, "alpha": 8, "dropout": 0.2, "targets": ["linear-modules", "lm_head"]}
         self.expect_same(1e-4, optimizer={"learning_rate": 0.01}, lora=lora)
 
     # Numbers of bfloat16 are rounded at other places here and there.

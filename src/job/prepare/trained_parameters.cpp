@@ -61,8 +61,8 @@ void require_no_dropout(const AdapterDescription& adapters, const ParameterManif
       fail(
           ExitCode::kBadConfig,
           "lora.dropout: found {}, expected 0, because {} is adapted, and routers and routed experts are parameters "
-          "that have no inputs of their own to leave out",
-          adapters.dropout, adapted.base);
+          "that have no inputs of their own to leave out; lora.targets = \"{}\" adapts all projections but those",
+          adapters.dropout, adapted.base, kLinearModules);
   }
 }
 
