@@ -15,6 +15,7 @@ EvaluationRow row_of(const DocumentLoss& loss) { return {loss.targets, loss.loss
 EvaluateReport::EvaluateReport(JobContext& context, const std::optional<LoadReport>& load,
                                const BatchSource& tokens)
     : comm_(context.comm),
+      directory_(context.directory),
       metrics_(context, load, {.documents = tokens.document_count()}),
       sequences_(tokens.sequence_count()) {}
 
@@ -24,7 +25,20 @@ void EvaluateReport::add(const Batch& share, std::span<const double> losses) {
   if (!metrics_) return;
   write(losses_.add(share.length, all_marks, all_losses));
   sequences_done_ += std::ssize(all_losses) / share.length;
+  tell_progress();
   print_progress();
+}
+
+void EvaluateReport::tell_progress() {
+  const double seconds = watch_.seconds();
+  const auto done = static_cast<double>(sequences_done_);
+  directory_.set_progress(
+      {.unit = "sequence",
+       .done = sequences_done_,
+       .total = sequences_,
+       .loss = losses_.total().loss(),
+       .tokens_per_second = static_cast<double>(losses_.total().targets) / seconds,
+       .seconds_left = done == 0 ? -1 : seconds / done * static_cast<double>(sequences_) - seconds});
 }
 
 void EvaluateReport::write(const std::vector<DocumentLoss>& documents) {
@@ -47,6 +61,7 @@ void EvaluateReport::finish() {
   if (!metrics_) return;
   write(losses_.finish());
   metrics_.close();
+  tell_progress();
   const DocumentLoss& total = losses_.total();
   if (total.targets == 0)
     fail(ExitCode::kBadData,

@@ -31,9 +31,11 @@ class EvaluateReport {
 
  private:
   void write(const std::vector<DocumentLoss>& documents);
+  void tell_progress();
   void print_progress();
 
   Communicator& comm_;
+  RunDirectory& directory_;
   RunMetrics metrics_;
   DocumentLosses losses_;
   std::int64_t sequences_;  ///< of the token file

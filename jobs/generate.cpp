@@ -46,6 +46,7 @@ void generate_answers(JobContext& context) {
   const bool is_conversation = context.request != nullptr && context.request->is_conversation;
   std::optional<GenerateReport> report;
   if (!is_conversation) report.emplace(context, positions);
+  if (report && report->is_done_already()) return;
   const Weights weights = make_weights(context);
 
   context.comm.set_deadline("step", config.deadline.step_seconds);

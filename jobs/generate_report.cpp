@@ -77,10 +77,25 @@ void GenerateReport::take_answer(const Generation& answer) {
   const auto prompt = static_cast<std::size_t>(requests_[answer.request].number);
   ++answers_;
   tokens_ += std::ssize(answer.tokens);
-  if (file_)
-    file_->append(prompt, to_json(prompts_[prompt], answer, text_of(answer)));
-  else
-    print_in_order(prompt, answer);
+  if (!file_) return print_in_order(prompt, answer);
+  file_->append(prompt, to_json(prompts_[prompt], answer, text_of(answer)));
+  const double seconds = watch_.seconds();
+  const auto left = static_cast<double>(std::ssize(requests_) - answers_);
+  context_.directory.set_progress({.unit = "prompt",
+                                   .done = std::ssize(prompts_) - std::ssize(requests_) + answers_,
+                                   .total = std::ssize(prompts_),
+                                   .tokens_per_second = static_cast<double>(tokens_) / seconds,
+                                   .seconds_left = seconds / static_cast<double>(answers_) * left});
+}
+
+bool GenerateReport::is_done_already() {
+  if (context_.request != nullptr || !requests_.empty()) return false;
+  if (!context_.is_root()) return true;
+  const std::int64_t prompts = std::ssize(prompts_);
+  context_.directory.set_done_before({.unit = "prompt", .done = prompts, .total = prompts});
+  console::line("done already: {} answers all prompts; job.overwrite = true answers them anew",
+                context_.directory.file(context_.config().generate.output).string());
+  return true;
 }
 
 void GenerateReport::print_in_order(std::size_t prompt, const Generation& answer) {

@@ -25,6 +25,8 @@ class GenerateReport {
 
   /// The same on every rank.
   [[nodiscard]] const std::vector<GenerationRequest>& requests() const { return requests_; }
+  /// Whether an earlier run of the job has answered every prompt, alike on all ranks; rank 0 says so.
+  [[nodiscard]] bool is_done_already();
   /// The time begins.
   void begin();
   /// On the rank of the request. Returns whether its answer is to end here.

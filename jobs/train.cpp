@@ -31,8 +31,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
+#include <system_error>
 
 namespace sluice {
 namespace {
@@ -117,6 +120,19 @@ bool has_frozen_weights(const ParameterManifest& manifest) {
   return manifest.trained_tensors().size() < manifest.stored_tensors().size();
 }
 
+/// Collective. Whether an earlier run has done all that the job asks for: its last step is saved, and what it exports was
+/// exported.
+bool is_done_already(JobContext& context, const TrainingState& state) {
+  if (!state.is_done()) return false;
+  const JobConfig& config = context.config();
+  std::error_code error;
+  const bool is_exported = !exports_weights(config) || (context.directory.was_done_before() &&
+                                                        std::filesystem::exists(config.export_.path, error));
+  std::int64_t is_done = context.is_root() && is_exported ? 1 : 0;
+  context.comm.all_reduce_max(std::span(&is_done, 1));
+  return is_done != 0;
+}
+
 void train(JobContext& context) {
   const JobConfig& config = context.config();
 
@@ -125,8 +141,12 @@ void train(JobContext& context) {
   BatchSource batches(context.comm, batch_options(files, context.blueprint.model.config.vocab_size));
   if (context.is_root()) console::line("data      {}", data_text(config, batches.facts()));
   HeldOut held_out(context, files.evaluate.tokens);
-  require_export(context);
   TrainingState state(context, batches);
+  if (is_done_already(context, state)) {
+    if (context.is_root()) state.tell_done();
+    return;
+  }
+  require_export(context);
 
   // 2. Weights, straight into the shards.
   const bool has_base = has_frozen_weights(context.blueprint.model.manifest);

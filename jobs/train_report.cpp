@@ -132,8 +132,8 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
     since_first_.restart();
   }
   progress_ = {
-      .step = step,
-      .steps = context_.config().train.steps,
+      .done = step,
+      .total = context_.config().train.steps,
       .loss = row.loss,
       .tokens_per_second = row.tokens_per_second,
       .seconds_left = seconds_left(step, first_step_, context_.config().train.steps, since_first_.seconds())};

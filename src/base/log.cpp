@@ -7,6 +7,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -44,12 +45,21 @@ std::string& pattern() {
   return pattern;
 }
 
-/// stderr first, files after it; safe to change while other threads log.
+/// What every file hears; safe to change while other threads log.
+spdlog::sinks::dist_sink_mt& files() {
+  static const auto instance = std::make_shared<spdlog::sinks::dist_sink_mt>();
+  return *instance;
+}
+
+/// stderr first, then all files.
 spdlog::sinks::dist_sink_mt& sinks() {
   static const std::shared_ptr<spdlog::sinks::dist_sink_mt> instance = [] {
     auto errors = std::make_shared<spdlog::sinks::stderr_sink_mt>();
     errors->set_level(level_from_environment());
-    return std::make_shared<spdlog::sinks::dist_sink_mt>(std::vector<spdlog::sink_ptr>{std::move(errors)});
+    // Shared, as both live as long as the program does.
+    const std::shared_ptr<spdlog::sinks::sink> all_files(std::shared_ptr<void>(), &files());
+    return std::make_shared<spdlog::sinks::dist_sink_mt>(
+        std::vector<spdlog::sink_ptr>{std::move(errors), all_files});
   }();
   return *instance;
 }
@@ -80,16 +90,26 @@ void add_file(const std::string& path) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
     sink->set_pattern(pattern());
-    sinks().add_sink(std::move(sink));
+    files().add_sink(std::move(sink));
   } catch (const spdlog::spdlog_ex& e) {
     fail(ExitCode::kIo, "cannot open the log file {}: {}", path, e.what());
   }
 }
 
-void close_files() { sinks().set_sinks({sinks().sinks().front()}); }
+void close_files() { files().set_sinks({}); }
 
 void write(Level level, std::string_view text) {
   logger().log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));
+}
+
+void record(Level level, std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    files().log({spdlog::source_loc{}, logger().name(), to_spdlog(level),
+                 spdlog::string_view_t(line.data(), line.size())});
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+  }
+  files().flush();
 }
 
 }  // namespace sluice::log

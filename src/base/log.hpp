@@ -27,6 +27,9 @@ void close_files();
 /// Writes one line. Safe from any thread.
 void write(Level level, std::string_view text);
 
+/// Writes what the terminal was told already to the files alone, line by line. Safe from any thread.
+void record(Level level, std::string_view text);
+
 template <class... Args>
 void debug(fmt::format_string<Args...> text, Args&&... args) {
   write(Level::kDebug, fmt::format(text, std::forward<Args>(args)...));

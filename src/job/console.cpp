@@ -1,6 +1,7 @@
 #include "job/console.hpp"
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -34,7 +35,10 @@ void keep_stdout_for_results() { lines() = stderr; }
 
 void result(std::string_view text) { write_to(stdout, text); }
 
-void write_line(std::string_view text) { write_to(lines(), std::string(text) + "\n"); }
+void write_line(std::string_view text) {
+  write_to(lines(), std::string(text) + "\n");
+  log::record(log::Level::kInfo, text);
+}
 
 void raw(std::string_view text) { write_to(lines(), text); }
 
@@ -60,7 +64,10 @@ std::size_t text_columns() {
   return static_cast<std::size_t>(is_known ? std::clamp<int>(size.ws_col, kFewest, kMost) : kMost);
 }
 
-void report(std::string_view text) { write_to(stderr, std::string(text) + "\n"); }
+void report(std::string_view text) {
+  write_to(stderr, std::string(text) + "\n");
+  log::record(log::Level::kError, text);
+}
 
 std::string time_text(double seconds) {
   if (!(seconds >= 0)) return "?";

@@ -1,4 +1,5 @@
-// Output for people: lines on stdout, one report block on stderr, tables.
+// Output for people: lines on stdout, one report block on stderr, tables. Lines and reports of a job are also in the log
+// of its run directory.
 #pragma once
 
 #include <fmt/format.h>

@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "config/schema.hpp"
 #include "io/path.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/signal_watch.hpp"
@@ -14,6 +15,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <system_error>
@@ -22,6 +24,39 @@
 namespace sluice {
 namespace fs = std::filesystem;
 namespace {
+
+/// What status.json of a run says; {} where there is none, or another program's.
+nlohmann::json status_in(const fs::path& directory) {
+  std::ifstream file(directory / "status.json");
+  nlohmann::json status = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return status.is_object() ? status : nlohmann::json::object();
+}
+
+/// Of what a number tells of a run's progress; NaN where it is none.
+double told_number(const nlohmann::json& status, const std::string& key) {
+  const auto found = status.find(key);
+  return found != status.end() && found->is_number() ? found->get<double>()
+                                                     : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// What was done, with its loss and speed, not what was left.
+RunProgress progress_in(const nlohmann::json& status) {
+  RunProgress progress;
+  for (const std::string_view unit : kProgressUnits) {
+    const auto done = status.find(std::string(unit));
+    if (done == status.end() || !done->is_number_integer()) continue;
+    progress.unit = unit;
+    progress.done = done->get<std::int64_t>();
+  }
+  progress.loss = told_number(status, "loss");
+  progress.tokens_per_second = told_number(status, "tokens_per_second");
+  return progress;
+}
+
+bool tells_done(const nlohmann::json& status) {
+  const auto state = status.find("state");
+  return state != status.end() && *state == "done";
+}
 
 /// Exit codes of ends by a signal begin here.
 constexpr int kFirstSignalCode = 128, kAnyCode = std::numeric_limits<int>::max();
@@ -73,12 +108,15 @@ std::vector<Result> results_of(const JobConfig& config) {
 
 void require_no_results(const JobConfig& config) {
   if (config.job.overwrite) return;
-  for (const Result& result : results_of(config))
-    if (fs::exists(result.file) && !continues_run(config))
-      fail(ExitCode::kBadConfig,
-           "job.output: {} is left from an earlier run; give this run another job.output, or set "
-           "job.overwrite = true to replace it",
-           result.file.string());
+  for (const Result& result : results_of(config)) {
+    if (!fs::exists(result.file) || continues_run(config)) continue;
+    const bool is_done_already = tells_done(status_in(config.job.output)) && is_job_of_run(config);
+    fail(ExitCode::kBadConfig,
+         "job.output: {}{}; give this run another job.output, or set job.overwrite = true to replace it",
+         result.file.string(),
+         is_done_already ? " has the results of this very job, which is done already"
+                         : " is left from an earlier run");
+  }
 }
 
 /// A user may keep his own job file where the run's copy will be.
@@ -111,7 +149,8 @@ RunDirectory::RunDirectory(const JobConfig& config, const Communicator& comm)
       is_root_(comm.rank() == 0 && !config.job.output.empty()),
       overwrites_(config.job.overwrite),
       world_size_(comm.size()),
-      started_(utc_now()) {
+      started_(utc_now()),
+      kind_(name_of(config.job.kind)) {
   if (is_root_) create(config);
 }
 
@@ -143,6 +182,9 @@ void RunDirectory::create(const JobConfig& config) {
     make_directories(result.file.parent_path());
     try_to_create_beside(result.key, result.file);
   }
+  const nlohmann::json earlier = status_in(path_);
+  was_done_before_ = !config.job.overwrite && tells_done(earlier);
+  earlier_ = progress_in(earlier);
   set_job(config);
   write_status(nullptr);
   if (!lock_.refusal().empty())
@@ -184,10 +226,18 @@ void RunDirectory::set_status(const std::string& state) noexcept {
 void RunDirectory::set_progress(const RunProgress& progress) noexcept {
   constexpr double kSeconds = 10;
   const std::lock_guard lock(mutex_);
-  const bool is_first = progress_.step == 0;
+  const bool is_first = progress_.done == 0;
   progress_ = progress;
   if (is_root_ && (is_first || since_status_.seconds() >= kSeconds))
     try_write_status(end_ ? &*end_ : nullptr);
+}
+
+void RunDirectory::set_done_before(RunProgress progress) noexcept {
+  if (earlier_.unit == progress.unit && earlier_.done == progress.done) {
+    progress.loss = earlier_.loss;
+    progress.tokens_per_second = earlier_.tokens_per_second;
+  }
+  set_progress(progress);
 }
 
 void RunDirectory::set_saved(std::int64_t step, const std::string& when) noexcept {
@@ -235,10 +285,8 @@ void RunDirectory::set_ended_by(int signal_number, ExitCode code, const std::str
 
 /// Whether a rank has written how the job failed, with a code below that one.
 bool RunDirectory::tells_of_failure(int code_limit) const noexcept try {
-  std::ifstream file(path_ / "status.json");
-  const auto status = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  return status.is_object() && status.value("state", "") == "failed" &&
-         status.value("exit_code", 0) < code_limit;
+  const nlohmann::json status = status_in(path_);
+  return status.value("state", "") == "failed" && status.value("exit_code", 0) < code_limit;
 } catch (const std::exception&) {
   return false;  // another program's file
 }
@@ -253,14 +301,15 @@ void RunDirectory::try_write_status(const Outcome* end, Durability durability) n
 }
 
 void RunDirectory::write_status(const Outcome* end, Durability durability) const {
-  nlohmann::json status{{"state", state_},           {"host", host_name()}, {"pid", getpid()},
-                        {"world_size", world_size_}, {"started", started_}, {"updated", utc_now()}};
+  nlohmann::json status{{"state", state_},          {"kind", kind_},       {"host", host_name()},
+                        {"pid", getpid()},          {"started", started_}, {"updated", utc_now()},
+                        {"world_size", world_size_}};
   if (!lock_.refusal().empty()) status["locked"] = false;
-  if (progress_.step > 0) {
-    status["step"] = progress_.step;
-    status["steps"] = progress_.steps;
-    status["loss"] = progress_.loss;
-    status["tokens_per_second"] = progress_.tokens_per_second;
+  if (progress_.done > 0) {
+    status[std::string(progress_.unit)] = progress_.done;
+    status[std::string(progress_.unit) + "s"] = progress_.total;
+    if (std::isfinite(progress_.loss)) status["loss"] = progress_.loss;
+    if (std::isfinite(progress_.tokens_per_second)) status["tokens_per_second"] = progress_.tokens_per_second;
     if (progress_.seconds_left >= 0) status["seconds_left"] = progress_.seconds_left;
   }
   if (saved_step_ > 0) {

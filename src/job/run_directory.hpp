@@ -8,6 +8,7 @@
 #include "config/job_config.hpp"
 #include "io/file.hpp"
 #include "job/run_lock.hpp"
+#include "job/run_progress.hpp"
 
 #include <condition_variable>
 #include <cstdint>
@@ -19,15 +20,6 @@
 #include <thread>
 
 namespace sluice {
-
-/// How far a training is.
-struct RunProgress {
-  std::int64_t step = 0;  ///< the last one that is done; 0: none yet
-  std::int64_t steps = 0;
-  double loss = 0;
-  double tokens_per_second = 0;
-  double seconds_left = -1;  ///< -1: not known yet
-};
 
 class RunDirectory {
  public:
@@ -63,6 +55,11 @@ class RunDirectory {
   void set_status(const std::string& state) noexcept;
   /// Written down after the first step of this run, then every few seconds, and with what comes next.
   void set_progress(const RunProgress& progress) noexcept;
+  /// For a job that an earlier run in this directory has finished: what that run told of its loss and speed when it was as far
+  /// is told again.
+  void set_done_before(RunProgress progress) noexcept;
+  /// Whether an earlier run in this directory ended as done; on rank 0, false on others.
+  [[nodiscard]] bool was_done_before() const { return was_done_before_; }
   /// The last step that was saved, and when.
   void set_saved(std::int64_t step, const std::string& when = utc_now()) noexcept;
   /// How the job ended, by kDone or kResumable; a failure from any rank that sees the directory.
@@ -90,6 +87,9 @@ class RunDirectory {
   bool overwrites_;
   int world_size_;
   std::string started_;
+  std::string kind_;     ///< of the job
+  RunProgress earlier_;  ///< on rank 0, what the run that was here before told last
+  bool was_done_before_ = false;
   std::string state_ = "starting";
   RunProgress progress_;
   std::int64_t saved_step_ = 0;  ///< 0: none yet

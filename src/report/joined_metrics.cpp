@@ -151,6 +151,7 @@ std::int64_t JoinedMetrics::rows_of_piece(const JoinedColumn& column) {
 }
 
 std::string JoinedMetrics::text(const std::string& attribute) const try {
+  if (segments_.empty()) return "";
   return segments_.back().file.text_attribute("/", attribute);
 } catch (const Error&) {
   return "";

@@ -25,7 +25,7 @@ struct JoinedColumn {
 class JoinedMetrics {
  public:
   /// Segments in the order in which they were written, as existing_segments(). Rows of steps that a later segment trained
-  /// again are left out. There may be no row yet, and then there is no column.
+  /// again are left out. There may be no row yet, or no segment at all, and then there is no column.
   /// Error(kBadData) if one is no metrics file of a training.
   explicit JoinedMetrics(std::span<const std::filesystem::path> segments);
 

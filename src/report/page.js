@@ -326,6 +326,8 @@ section("Memory of each rank", runs.map(memoryCard), "At the last step: what was
 section("Load of the experts", [
   lineCard("Busiest expert of a layer over an even share, mean of the layers", seriesOf("busiest_expert")), ...runs.map(expertCard)]);
 section("Saved steps", runs.map(run => run.checkpoints.length ? textCard(run, table(["step", "saved", "ranks", "size", "state"], run.checkpoints)) : null), "", "texts");
+section("Evaluated documents", runs.map(run => run.documents.length ? textCard(run, table(["document", "tokens", "loss", "perplexity"], run.documents)) : null),
+  "Those of the highest loss, nat a token; the first document is 0.", "texts");
 section("Samples", runs.map(run => run.samples.length ? textCard(run, table(["step", "prompt", "answer"], run.samples, 2)) : null), "", "texts");
 section("Job files", runs.map(run => run.job ? textCard(run, el("pre", {}, run.job)) : null), "", "texts");
 })();

@@ -12,8 +12,8 @@
 namespace sluice {
 
 struct ReportSample {
-  std::int64_t step = 0;
-  std::string prompt;  ///< its id
+  std::int64_t step = 0;  ///< -1: of a job that does not train
+  std::string prompt;     ///< its id
   std::string answer;
 };
 
@@ -25,6 +25,7 @@ struct ReportRun {
   std::string job{};                                         ///< the job file
   std::vector<std::string> held_out_files{};                 ///< names, in the order of the job
   std::vector<std::vector<std::string>> checkpoints{};       ///< step, time, ranks, size, state
+  std::vector<std::vector<std::string>> documents{};         ///< evaluated: place, tokens, loss, perplexity
   std::vector<ReportSample> samples{};
   std::vector<std::string> notes{};  ///< what could not be read, and why
 };

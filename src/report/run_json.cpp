@@ -131,7 +131,8 @@ json samples_json(const std::vector<ReportSample>& samples, std::int64_t bytes) 
     const std::string answer = front_of(sample->answer, kMostOfOne);
     bytes -= std::ssize(answer);
     if (bytes < 0) break;
-    all.push_back({fmt::format("{}", sample->step), front_of(sample->prompt, 200), answer});
+    all.push_back(
+        {sample->step < 0 ? "-" : fmt::format("{}", sample->step), front_of(sample->prompt, 200), answer});
   }
   return all;
 }
@@ -154,6 +155,7 @@ json run_json(const ReportRun& run, const PageDetail& detail) {
            {"held_out", held_out_json(run, detail.points)},
            {"memory", memory_json(metrics)},
            {"checkpoints", run.checkpoints},
+           {"documents", run.documents},
            {"samples", samples_json(run.samples, detail.text_bytes)}};
   add_experts(metrics, thinning, detail.expert_cells, out);
   return out;

@@ -12,8 +12,9 @@ namespace sluice {
 /// Rows in groups of the same size, the last one smaller.
 class Thinning {
  public:
-  /// At most `most` groups of `rows` rows; both at least 1.
-  Thinning(std::int64_t rows, std::int64_t most) : rows_(rows), size_((rows + most - 1) / most) {}
+  /// At most `most` groups of `rows` rows, where there are any; `most` is at least 1.
+  Thinning(std::int64_t rows, std::int64_t most)
+      : rows_(rows), size_(rows == 0 ? 1 : (rows + most - 1) / most) {}
 
   [[nodiscard]] std::int64_t size() const { return size_; }
   [[nodiscard]] std::int64_t points() const { return (rows_ + size_ - 1) / size_; }

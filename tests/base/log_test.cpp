@@ -30,6 +30,18 @@ TEST(Log, prefixed_lines_go_to_stderr_from_its_level_on_and_all_to_the_file) {
   EXPECT_THAT(written.str(), testing::EndsWith("\n" + printed));
 }
 
+TEST(Log, records_line_by_line_in_files_what_stderr_was_told_already) {
+  const std::string path = testing::TempDir() + "/sluice-recorded.log";
+  std::remove(path.c_str());
+  log::add_file(path);
+  testing::internal::CaptureStderr();
+  log::record(log::Level::kError, "step 1/2\n  loss 3\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(text, testing::ContainsRegex("E step 1/2\n.* E   loss 3\n$"));
+}
+
 TEST(Log, names_a_file_that_cannot_be_made) {
   try {
     log::add_file("/proc/no/such/folder/log.txt");

@@ -1,5 +1,6 @@
 #include "job/run_directory.hpp"
 
+#include "job/console.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
 #include "support/temporary_directory.hpp"
@@ -81,7 +82,7 @@ TEST_F(RunDirectoryTest, logs_of_an_earlier_run_with_more_ranks_go_if_it_is_over
 TEST_F(RunDirectoryTest, status_tells_how_far_the_job_is) {
   RunDirectory directory(config_, comm_);
   directory.set_status("training");
-  directory.set_progress({.step = 12, .steps = 20});
+  directory.set_progress({.done = 12, .total = 20});
   directory.set_status("exporting");
   if (!is_root_) return;
   EXPECT_EQ(status()["state"], "exporting");
@@ -92,6 +93,58 @@ TEST_F(RunDirectoryTest, status_tells_how_far_the_job_is) {
   EXPECT_EQ(status()["step"], 12);
   EXPECT_EQ(status()["exit_code"], 0);
   EXPECT_FALSE(status().contains("message"));
+}
+
+TEST_F(RunDirectoryTest, status_tells_what_other_jobs_than_trainings_count) {
+  config_.job.kind = JobKind::kEvaluate;
+  RunDirectory directory(config_, comm_);
+  directory.set_progress({.unit = "sequence", .done = 3, .total = 7, .loss = 2.5});
+  if (!is_root_) return;
+  EXPECT_EQ(status()["kind"], "evaluate");
+  EXPECT_EQ(status()["sequence"], 3);
+  EXPECT_EQ(status()["sequences"], 7);
+  EXPECT_EQ(status()["loss"], 2.5);
+  EXPECT_FALSE(status().contains("tokens_per_second"));
+  EXPECT_FALSE(status().contains("step"));
+}
+
+TEST_F(RunDirectoryTest, status_of_a_job_that_an_earlier_run_has_done_tells_what_that_told) {
+  if (!is_root_) return;
+  {
+    RunDirectory first(config_, comm_);
+    EXPECT_FALSE(first.was_done_before());
+    first.set_progress({.done = 4, .total = 4, .loss = 2.5, .tokens_per_second = 7});
+    first.set_done();
+  }
+  RunDirectory again(config_, comm_);
+  EXPECT_TRUE(again.was_done_before());
+  again.set_done_before({.done = 4, .total = 4});
+  EXPECT_EQ(status()["step"], 4);
+  EXPECT_EQ(status()["loss"], 2.5);
+  EXPECT_EQ(status()["tokens_per_second"], 7);
+}
+
+TEST_F(RunDirectoryTest, results_of_the_very_job_that_is_done_are_told_from_those_of_another) {
+  if (!is_root_) return;
+  config_.job.kind = JobKind::kEvaluate;
+  {
+    RunDirectory first(config_, comm_);
+    std::ofstream(first.new_file(config_.metrics.file)) << "results";
+    first.set_done();
+  }
+  expect_refused({"metrics.h5", "done already", "job.overwrite"});
+  config_.data.tokens = "other.h5";
+  expect_refused({"metrics.h5", "left from an earlier run"});
+}
+
+TEST_F(RunDirectoryTest, what_the_terminal_is_told_is_in_the_log_too) {
+  RunDirectory directory(config_, comm_);
+  directory.begin_log();
+  console::line("step {}/2", 1);
+  console::report("it ends");
+  const std::string text = text_of(config_.job.output / fmt::format("logs/rank-{:05}.log", comm_.rank()));
+  EXPECT_THAT(text, testing::ContainsRegex("I step 1/2\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("E it ends\n"));
 }
 
 TEST_F(RunDirectoryTest, status_of_a_failure_has_code_and_text_even_if_that_is_no_utf8) {

@@ -1,4 +1,6 @@
 """job.kind = "evaluate": losses are transformers', document by document, at every rank count."""
+import json
+import re
 import sys
 import unittest
 
@@ -63,6 +65,23 @@ class Evaluate(EvaluateTest):
             documents.append(found["loss"])
         self.assertLess(abs(documents[0] - documents[1]).max(), 1e-5)
         self.assertLess(abs(documents[0] - documents[2]).max(), 1e-5)
+        self.check_told(self.directory / "at1", self.directory / "at3", rows, f"{expected:.4f}"[:-1])
+
+    def check_told(self, run, other, rows, loss):
+        """What status, top and report show of evaluations."""
+        shown = ("evaluate", "done", f"sequence {rows}/{rows}", loss)
+        self.expect(sluice("status", run, other), 0, *shown)
+        self.expect(sluice("top", run), 0, *shown, "perplexity", f"{rows * LENGTH} tokens in {rows} documents")
+        self.expect(sluice("report", run, other), 0)
+        page = (run / "report.html").read_text()
+        data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+        for shown_run in data["runs"]:
+            facts = dict(shown_run["facts"])
+            self.assertEqual((facts["kind"], facts["evaluated"]), ("evaluate", f"{rows * LENGTH} tokens of {rows} documents"))
+            self.assertTrue(facts["loss, nat a token"].startswith(loss), facts)
+            self.assertEqual(len(shown_run["documents"]), rows)
+        self.expect(sluice("metrics", "export", run, "--csv"), 65, 'job.kind is "evaluate"')
+        self.assertIn("evaluated", (run / "logs/rank-00000.log").read_text())
 
     def test_documents_are_apart_whether_listed_or_separated_and_every_token_counts(self):
         with h5py.File(FIXTURE / "reference.h5") as reference:

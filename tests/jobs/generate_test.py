@@ -63,6 +63,12 @@ class Commands(GenerateTest):
         self.expect(sluice("launch", "-n", 3, *asked, "--", "--oversubscribe"), 0, words(answer) + "\n")
         self.expect(sluice("launch", "-n", 3, *asked, "--prompt", "--", "--oversubscribe"), 64, "--prompt")
 
+    def test_launch_refuses_what_is_no_job_before_it_starts_ranks(self):
+        result = sluice("launch", "-n", 3, "check", "job.toml")
+        self.expect(result, 78, "there is no job file check")
+        self.assertEqual(len(result.output.splitlines()), 1, result.output)
+        self.expect(sluice("launch", "-n", 3, "chat"), 64, "source")
+
     def test_experts_may_lie_on_a_disk(self):
         prompt, answer = expected_ids("qwen3-moe-tiny")
         asked = [FIXTURES / "qwen3-moe-tiny", "--prompt-tokens", words(prompt), "--max-tokens", TOKENS, "--dtype", "float32",
@@ -227,7 +233,9 @@ class Jobs(GenerateTest):
         file.write_text("".join(lines[:4]) + lines[4][:20])
         self.expect(run_job(2, job), 0, "4 of 11 prompts by an earlier run", "answered 7 prompts")
         self.assertEqual(self.answers(job), whole)
-        self.expect(sluice("run", job), 0, "11 of 11 prompts by an earlier run")
+        self.expect(sluice("run", job), 0, "11 of 11 prompts by an earlier run", "done already")
+        self.expect(sluice("status", self.output_of(job)), 0, "generate", "prompt 11/11")
+        self.expect(sluice("top", self.output_of(job)), 0, "prompt 11/11")
         self.assertEqual(self.answers(job), whole)
 
     def test_does_not_mix_answers_of_other_settings(self):

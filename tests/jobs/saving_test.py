@@ -216,8 +216,13 @@ class Changed(SavedTest):
         self.assertEqual(self.steps(self.saved), [2, 3])  # later ones are of another course
 
     def test_a_finished_run_has_nothing_left_to_do(self):
-        self.expect(self.run_job(self.saved), 0, "resume    from step 2")
+        files = sorted(self.output_of(self.saved).iterdir())
+        self.expect(self.run_job(self.saved), 0, "resume    from step 2", "done already: step 2")
         self.assertEqual(self.steps(self.saved), [2])
+        self.assertEqual(sorted(self.output_of(self.saved).iterdir()), files, "no metrics of a run without steps")
+        status, = json.loads(sluice("status", "--json", self.output_of(self.saved)).output)
+        self.assertEqual((status["state"], status["step"], status["steps"], status["saved_step"]), ("done", 2, 2, 2))
+        self.assertEqual(status["loss"], self.losses(self.saved)[2])
 
     def test_results_stay_unless_they_may_be_overwritten(self):
         self.expect(self.run_job(self.saved, arguments=["--set", "checkpoint.resume=never"], status=78), 78, "left from an earlier run")

@@ -25,6 +25,7 @@ class Status(SavingTest):
         self.assertEqual(first["loss"], self.losses(done)[3])
         self.assertEqual(second["state"], "killed")
         self.assertEqual((second["steps"], second["saved_step"]), (STEPS, 2))
+        self.assertIn(" I step 3/3  loss ", (self.output_of(done) / "logs/rank-00000.log").read_text())
         result = sluice("status", self.output_of(done), self.output_of(killed))
         self.expect(result, 0, "tokens/s", "3/3", "step 3, 20", "killed")
 

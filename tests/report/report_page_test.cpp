@@ -53,6 +53,22 @@ TEST(ReportPage, holds_every_step_of_a_short_run) {
   EXPECT_EQ(data["series"]["busiest_expert"]["mean"], json({2.75, 2.75, 2.75, 2.75}));
 }
 
+TEST(ReportPage, shows_a_run_without_steps_beside_others) {
+  const TemporaryDirectory directory;
+  write_metrics(directory / "metrics.h5", 1, 2);
+  ReportRun evaluation{"evaluation", JoinedMetrics({})};
+  evaluation.facts = {{"loss", "2.5"}};
+  evaluation.documents = {{"3", "7", "2.5", "12.2"}};
+  std::vector<ReportRun> runs;
+  runs.push_back(run_of(directory));
+  runs.push_back(std::move(evaluation));
+  const json data = data_of(report_page(runs))["runs"];
+  EXPECT_EQ(data[0]["steps"].size(), 2U);
+  EXPECT_EQ(data[1]["steps"].size(), 0U);
+  EXPECT_TRUE(data[1]["series"].empty());
+  EXPECT_EQ(data[1]["documents"], json({{"3", "7", "2.5", "12.2"}}));
+}
+
 TEST(ReportPage, takes_texts_of_files_as_texts) {
   const TemporaryDirectory directory;
   write_metrics(directory / "metrics.h5", 1, 1);

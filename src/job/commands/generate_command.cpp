@@ -1,10 +1,12 @@
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "config/domain.hpp"
 #include "io/path.hpp"
 #include "job/answers/model_text.hpp"
 #include "job/commands/attempt.hpp"
 #include "job/commands/commands.hpp"
+#include "job/commands/run_files.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 
@@ -25,15 +27,22 @@ fs::path find_model(const fs::path& source) {
     fail(ExitCode::kBadData, "{}: there is no such model, run or checkpoint", source.string());
   fs::path directory = model_directory_of(source);
   if (path_exists(directory / "config.json")) return directory;
-  if (path_exists(source / "job.toml"))
+  if (!path_exists(source / "job.toml"))
     fail(
         ExitCode::kBadData,
-        "{}: the run has saved no step to generate from; checkpoint.every_steps and checkpoint.every_minutes say when one "
-        "is saved",
+        "{}: found neither a config.json nor saved steps, expected a model's directory, a run's, or a saved step",
         source.string());
+  const std::string kind = find_run_files(source).kind();
+  if (kind != "train")
+    fail(
+        ExitCode::kBadData,
+        "{}: the run's job.kind is \"{}\", which saves no steps; expected the run of a training, or a model's "
+        "directory",
+        source.string(), printable(kind));
   fail(
       ExitCode::kBadData,
-      "{}: found neither a config.json nor saved steps, expected a model's directory, a run's, or a saved step",
+      "{}: the run has saved no step to generate from; checkpoint.every_steps and checkpoint.every_minutes say when one "
+      "is saved",
       source.string());
 }
 

@@ -7,6 +7,7 @@
 #include "io/file.hpp"
 #include "io/path.hpp"
 #include "job/commands/run_files.hpp"
+#include "report/other_results.hpp"
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -37,6 +38,7 @@ std::string text_of(const json& object, const char* key) {
 
 void add_status(const RunFiles& files, Facts& facts) {
   const std::map<std::string, std::string> status = files.status();
+  facts.emplace_back("kind", files.kind());
   for (const auto& [key, label] : {std::pair{"state", "state"},
                                    {"message", "message"},
                                    {"exit_code", "exit code"},
@@ -46,7 +48,8 @@ void add_status(const RunFiles& files, Facts& facts) {
 }
 
 void add_metrics_facts(const JoinedMetrics& metrics, Facts& facts) {
-  facts.emplace_back("steps", fmt::format("{} to {}", metrics.steps().front(), metrics.steps().back()));
+  if (metrics.rows() > 0)
+    facts.emplace_back("steps", fmt::format("{} to {}", metrics.steps().front(), metrics.steps().back()));
   if (const auto files = metrics.segment_starts().size(); files > 1)
     facts.emplace_back("metrics files", fmt::format("{}", files));
   if (const JoinedColumn* left_out = metrics.find("train/left_out"); left_out != nullptr) {
@@ -70,6 +73,45 @@ void add_job_facts(const JobConfig& config, Facts& facts) {
                                            config.data.sequence_length));
 }
 
+/// What a job that does not train has done.
+void add_other_results(const RunFiles& files, ReportRun& run) {
+  constexpr std::int64_t kMostDocuments = 50;
+  if (const std::string progress = progress_text(read_status(files.directory)); progress != "-")
+    run.facts.emplace_back("done", progress);
+  const std::vector<fs::path> segments = files.segments();
+  if (segments.empty()) return;
+  if (const std::vector<LoadResult> ranks = read_load(segments.back()); !ranks.empty())
+    run.facts.emplace_back("loaded", load_text(ranks));
+  const auto evaluation = read_evaluation(segments.back(), kMostDocuments);
+  if (!evaluation) return;
+  run.facts.emplace_back("evaluated",
+                         fmt::format("{} tokens of {} documents", evaluation->tokens, evaluation->documents));
+  run.facts.emplace_back("loss, nat a token", fmt::format("{:.5f}", evaluation->loss));
+  run.facts.emplace_back("perplexity", fmt::format("{:.4f}", evaluation->perplexity));
+  for (const EvaluatedDocument& document : evaluation->worst)
+    run.documents.push_back({fmt::format("{}", document.document), fmt::format("{}", document.tokens),
+                             fmt::format("{:.5f}", document.loss),
+                             fmt::format("{:.4f}", document.perplexity)});
+}
+
+void add_results_without_steps(const RunFiles& files, ReportRun& run) {
+  if (files.kind() == "train")
+    run.notes.emplace_back("there are no rows of steps yet");
+  else
+    add_other_results(files, run);
+}
+
+/// A job's own metrics may have no step yet, or never one; what is no job's directory must have some.
+JoinedMetrics metrics_of(const RunFiles& files) {
+  bool is_run = false;
+  try {
+    is_run = files.is_run();
+  } catch (const Error&) {  // a broken status.json, of which there will be a note
+  }
+  if (!is_run) return files.metrics();
+  return JoinedMetrics(files.segments());
+}
+
 std::vector<std::string> checkpoint_row(const StepPlace& place) {
   try {
     const SavedStep step = read_saved_step(place.path);
@@ -80,13 +122,14 @@ std::vector<std::string> checkpoint_row(const StepPlace& place) {
   }
 }
 
-/// A line of the file of answers that a training has added to; nothing of another form.
+/// A line of the file of answers of a generation, or that a training has added to; nothing of another form.
 std::optional<ReportSample> sample_of(const std::string& line) {
   const json sample = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!sample.is_object() || !sample.contains("step") || !sample["step"].is_number_integer())
-    return std::nullopt;
+  if (!sample.is_object()) return std::nullopt;
+  const json step = sample.value("step", json(-1));
+  if (!step.is_number_integer() || !sample.contains("id")) return std::nullopt;
   const std::string text = text_of(sample, "text");
-  return ReportSample{sample["step"].get<std::int64_t>(), text_of(sample, "id"),
+  return ReportSample{step.get<std::int64_t>(), text_of(sample, "id"),
                       sample.contains("text") ? text : text_of(sample, "tokens")};
 }
 
@@ -115,10 +158,11 @@ void noting(std::vector<std::string>& notes, Part part) {
 
 ReportRun read_report_run(const fs::path& directory) {
   const RunFiles files = find_run_files(directory);
-  ReportRun run{name_of(directory), files.metrics()};
+  ReportRun run{name_of(directory), metrics_of(files)};
   if (!files.job_refusal.empty()) run.notes.push_back(files.job_refusal);
   noting(run.notes, [&] { add_status(files, run.facts); });
   add_metrics_facts(run.metrics, run.facts);
+  if (run.metrics.rows() == 0) noting(run.notes, [&] { add_results_without_steps(files, run); });
   if (files.config) {
     add_job_facts(*files.config, run.facts);
     for (const fs::path& file : files.config->evaluate.tokens)

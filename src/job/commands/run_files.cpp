@@ -2,13 +2,17 @@
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "checkpoint/step_directory.hpp"
+#include "config/schema.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
+#include "job/run_progress.hpp"
 #include "metrics/segments.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <string_view>
 #include <vector>
 
 namespace sluice {
@@ -25,6 +29,28 @@ nlohmann::json read_status(const fs::path& directory) {
   auto status = nlohmann::json::parse(read_text_file(file, kMiB), nullptr, /*allow_exceptions=*/false);
   if (!status.is_object()) fail(ExitCode::kBadData, "{}: expected a JSON object", file.string());
   return status;
+}
+
+std::string progress_text(const nlohmann::json& status) {
+  for (const std::string_view unit : kProgressUnits) {
+    const auto done = status.find(std::string(unit)), total = status.find(std::string(unit) + "s");
+    if (done == status.end() || !done->is_number_integer()) continue;
+    return fmt::format("{} {}/{}", unit, done->get<std::int64_t>(),
+                       total != status.end() && total->is_number_integer() ? total->dump() : "-");
+  }
+  return "-";
+}
+
+bool RunFiles::is_run() const {
+  if (config) return true;
+  const nlohmann::json status = read_status(directory);
+  return status.contains("state") && status["state"].is_string();
+}
+
+std::string RunFiles::kind() const {
+  if (config) return name_of(config->job.kind);
+  const nlohmann::json status = read_status(directory);
+  return status.contains("kind") ? json_text(status["kind"]) : "train";
 }
 
 fs::path RunFiles::answers() const {
@@ -48,12 +74,18 @@ fs::path RunFiles::metrics_file() const {
   return directory / (config ? config->metrics.file : MetricsSettings().file);
 }
 
+std::vector<fs::path> RunFiles::segments() const { return existing_segments(metrics_file()); }
+
 JoinedMetrics RunFiles::metrics() const {
-  const std::vector<fs::path> segments = existing_segments(metrics_file());
-  if (segments.empty())
+  const std::vector<fs::path> files = segments();
+  if (files.empty())
     fail(ExitCode::kBadData, "{}: there is no such file; expected the directory of a run that has metrics",
          metrics_file().string());
-  JoinedMetrics metrics(segments);
+  JoinedMetrics metrics(files);
+  if (metrics.rows() == 0 && kind() != "train")
+    fail(ExitCode::kBadData,
+         "{}: there are no rows of steps, because job.kind is \"{}\"; expected a training",
+         metrics_file().string(), printable(kind()));
   if (metrics.rows() == 0)
     fail(ExitCode::kBadData, "{}: there are no rows of steps yet", metrics_file().string());
   return metrics;

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -19,18 +20,27 @@ struct RunFiles {
   std::optional<JobConfig> config{};
   std::string job_refusal{};  ///< why it is not read, or ""
 
+  /// Whether a job has left its own files here: job.toml, or a status of its state.
+  [[nodiscard]] bool is_run() const;
+  /// job.kind: "train", "evaluate". That of job.toml, or else of status.json, or else "train".
+  [[nodiscard]] std::string kind() const;
   [[nodiscard]] std::filesystem::path answers() const;
   [[nodiscard]] std::filesystem::path checkpoints() const;
   /// Values of read_status() by key, as text.
   [[nodiscard]] std::map<std::string, std::string> status() const;
-  /// The first of them.
+  /// The first file of metrics.
   [[nodiscard]] std::filesystem::path metrics_file() const;
+  /// Those that are there, in the order in which they were written.
+  [[nodiscard]] std::vector<std::filesystem::path> segments() const;
   /// With at least one row. Error(kBadData).
   [[nodiscard]] JoinedMetrics metrics() const;
 };
 
 /// The object in status.json of a run's directory, empty where there is no such file. Error(kBadData) if it is no JSON object.
 [[nodiscard]] nlohmann::json read_status(const std::filesystem::path& directory);
+
+/// How far a job is by its status, "step 3/8" or "sequence 12/400"; "-" for one that counts nothing, or nothing yet.
+[[nodiscard]] std::string progress_text(const nlohmann::json& status);
 
 /// A text without its quotes, any other value as JSON.
 [[nodiscard]] std::string json_text(const nlohmann::json& value);

@@ -75,10 +75,9 @@ std::vector<std::string> row_of(const Json& status) {
   const bool has_ended = status.contains("exit_code") || status["state"] == "killed";
   const std::string saved = with_number(status, "saved_step", "step {:.0f}");
   return {text_in(status, "run"),
+          text_in(status, "kind"),
           text_in(status, "state"),
-          number_in(status, "step") < 0
-              ? "-"
-              : with_number(status, "step", "{:.0f}") + "/" + with_number(status, "steps", "{:.0f}"),
+          progress_text(status),
           with_number(status, "loss", "{:.5f}"),
           with_number(status, "tokens_per_second", "{:.0f}"),
           has_ended ? "-" : console::time_text(number_in(status, "seconds_left")),
@@ -106,7 +105,7 @@ int status_command(const StatusArguments& arguments) {
     return 0;
   }
   std::vector<std::vector<std::string>> rows{
-      {"run", "state", "step", "loss", "tokens/s", "left", "last save", "exit code"}};
+      {"run", "kind", "state", "done", "loss", "tokens/s", "left", "last save", "exit code"}};
   for (const Json& status : all) rows.push_back(row_of(status));
   console::write_line(console::table(rows));
   if (!others.empty()) console::line("no run directories: {}", fmt::join(others, ", "));

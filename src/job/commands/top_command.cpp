@@ -3,16 +3,23 @@
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
 #include "job/console.hpp"
-#include "metrics/segments.hpp"
 #include "report/expert_load.hpp"
 #include "report/joined_metrics.hpp"
+#include "report/other_results.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -124,13 +131,35 @@ std::string rows_text(const JoinedMetrics& metrics, const RunFiles& files) {
   return text;
 }
 
+/// Of a job that does not train: what it counts, what an evaluation has found, what loading took.
+std::string other_text(const RunFiles& files, const Status& status) {
+  std::string text;
+  if (const std::string progress = progress_text(read_status(files.directory)); progress != "-")
+    text +=
+        fmt::format("{}  left {}\n", progress,
+                    console::time_text(std::strtod(value_of(status, "seconds_left", "-1").c_str(), nullptr)));
+  const std::vector<std::filesystem::path> segments = files.segments();
+  const auto evaluation = segments.empty() ? std::nullopt : read_evaluation(segments.back(), 0);
+  if (evaluation)
+    text += fmt::format("loss      {:.5f}  perplexity {:.4f}  of {} tokens in {} documents\n",
+                        evaluation->loss, evaluation->perplexity, evaluation->tokens, evaluation->documents);
+  if (const auto speed = status.find("tokens_per_second"); speed != status.end())
+    text += fmt::format("speed     {:.0f} tokens/s\n", std::strtod(speed->second.c_str(), nullptr));
+  const std::vector<LoadResult> ranks =
+      segments.empty() ? std::vector<LoadResult>() : read_load(segments.back());
+  if (!ranks.empty()) text += fmt::format("loaded    {}\n", load_text(ranks));
+  return text;
+}
+
 /// All that is shown at one look.
 std::string screen(const RunFiles& files, const Status& status) {
-  std::string text =
-      fmt::format("{}  {}", files.directory.string(), value_of(status, "state", "no status.json"));
+  const std::string kind = files.kind();
+  std::string text = fmt::format("{}  {}  {}", files.directory.string(), printable(kind),
+                                 value_of(status, "state", "no status.json"));
   if (const std::string message = value_of(status, "message", ""); !message.empty()) text += ": " + message;
   text += fmt::format("  (written at {})\n", value_of(status, "updated", "-"));
-  const JoinedMetrics metrics(existing_segments(files.metrics_file()));
+  if (kind != "train") return text + other_text(files, status);
+  const JoinedMetrics metrics(files.segments());
   if (metrics.rows() == 0) return text + "there are no rows of steps yet\n";
   return text + rows_text(metrics, files);
 }

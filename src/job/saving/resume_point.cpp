@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
+#include "manifest/adapter_targets.hpp"
 
 #include <fmt/ranges.h>
 
@@ -72,16 +73,32 @@ bool begins_anew(const JobConfig& config) {
          (config.job.overwrite && resume == CheckpointSettings::kResumeNewest);
 }
 
-/// Whether the copy of the earlier run's job is that of this training.
-bool is_same_job(const JobConfig& config) {
+/// What has changed since the run directory's copy of a job was written; nothing if that cannot be told.
+std::optional<std::vector<ChangedKey>> changes_since_run(const JobConfig& config) {
   constexpr std::int64_t kMostBytes = kMiB;
   try {
     const fs::path file = config.job.output / "job.toml";
     const JobConfig before = parse_job_config(read_text_file(file, kMostBytes), file.string());
-    return std::ranges::all_of(changed_keys(canonical_entries(before), config), &ChangedKey::is_allowed);
+    return changed_keys(canonical_entries(before), config);
   } catch (const Error&) {
-    return false;  // another program's, or another version's
+    return std::nullopt;  // another program's, or another version's
   }
+}
+
+/// Whether the copy of the earlier run's job is that of this training.
+bool is_same_training(const JobConfig& config) {
+  const auto changes = changes_since_run(config);
+  return changes && std::ranges::all_of(*changes, &ChangedKey::is_allowed);
+}
+
+/// Earlier versions called kLinearModules kAllLinear: which a step was trained with its structure tells.
+bool is_renamed_target(const ConfigEntry& before, const ConfigEntry& now) {
+  if (now.key != "lora.targets") return false;
+  const std::string old_name = fmt::format("\"{}\"", kAllLinear);
+  const std::size_t at = before.value.find(old_name);
+  if (at == std::string::npos) return false;
+  std::string renamed = before.value;
+  return renamed.replace(at, old_name.size(), fmt::format("\"{}\"", kLinearModules)) == now.value;
 }
 
 }  // namespace
@@ -92,7 +109,8 @@ std::vector<ChangedKey> changed_keys(std::span<const ConfigEntry> before, const 
     const auto was = std::ranges::find(before, entry.key, &ConfigEntry::key);
     if (was == before.end() || was->value == entry.value || entry.key == "optimizer.fit") continue;
     if (now.optimizer.fit == OptimizerFit::kAuto && is_in(kChosenKeys, entry.key)) continue;
-    changes.push_back({entry.key, was->value, entry.value, !is_in(kFixedKeys, entry.key)});
+    changes.push_back({entry.key, was->value, entry.value,
+                       !is_in(kFixedKeys, entry.key) || is_renamed_target(*was, entry)});
   }
   return changes;
 }
@@ -112,6 +130,11 @@ bool has_saved_steps(const JobConfig& config) {
   return !begins_anew(config) && !list_steps(checkpoint_directory(config)).empty();
 }
 
+bool is_job_of_run(const JobConfig& config) {
+  const auto changes = changes_since_run(config);
+  return changes && changes->empty();
+}
+
 JobConfig with_saved_mode(JobConfig config) {
   if (config.optimizer.fit != OptimizerFit::kAuto) return config;
   const auto found = find_resume_point(config, [](const std::string&) {});
@@ -124,7 +147,7 @@ JobConfig with_saved_mode(JobConfig config) {
 
 bool continues_run(const JobConfig& config) {
   if (find_resume_point(config, [](const std::string&) {})) return true;
-  return !begins_anew(config) && config.checkpoint.saves() && is_same_job(config);
+  return !begins_anew(config) && config.checkpoint.saves() && is_same_training(config);
 }
 
 }  // namespace sluice

@@ -23,6 +23,9 @@ namespace sluice {
 /// saved one and begins anew.
 [[nodiscard]] bool continues_run(const JobConfig& config);
 
+/// Whether the run directory's copy of a job is that of this job in every key.
+[[nodiscard]] bool is_job_of_run(const JobConfig& config);
+
 /// Whether there are steps that the job would go on from, by their names alone.
 [[nodiscard]] bool has_saved_steps(const JobConfig& config);
 

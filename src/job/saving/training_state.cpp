@@ -10,6 +10,7 @@
 #include "job/prepare/save_plan.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/target_place.hpp"
+#include "manifest/adapter_targets.hpp"
 #include "weights/staged_directory.hpp"
 #include "weights/weight_files.hpp"
 
@@ -52,6 +53,16 @@ TrainingState::TrainingState(JobContext& context, BatchSource& data)
   share(found);
   if (settings_.saves()) require_place();
   if (context_.is_root()) print_plan();
+}
+
+void TrainingState::tell_done() const {
+  const std::int64_t steps = context_.config().train.steps;
+  context_.directory.set_done_before({.done = steps_done(), .total = steps});
+  context_.directory.set_saved(saved_step_, found_->step.saved);
+  console::line(
+      "done already: step {} is saved and train.steps is {}; a larger one goes on from there, job.overwrite = true "
+      "begins anew",
+      steps_done(), steps);
 }
 
 void TrainingState::begin_steps() {
@@ -99,12 +110,24 @@ void TrainingState::check_same_training() const {
     fail(
         ExitCode::kBadConfig,
         "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path, with [lora] and "
-        "train.freeze, {}",
-        found_->path.string(), found_->step.structure_hash, structure);
+        "train.freeze, {}{}",
+        found_->path.string(), found_->step.structure_hash, structure, former_targets_text());
   if (found_->step.sequences != data_.sequence_count() || found_->step.data_digest != data_digest_)
     fail(ExitCode::kBadData, "{} since {} was saved: {} sequences with digest {}, and there were {} with {}",
          changed_tokens(context_.config().data), found_->path.string(), data_.sequence_count(), data_digest_,
          found_->step.sequences, found_->step.data_digest);
+}
+
+/// What to do where a name of targets may have meant less when the step was saved, or "".
+std::string TrainingState::former_targets_text() const {
+  const std::vector<std::string>& targets = context_.config().lora.targets;
+  const bool may_differ = context_.config().lora.trains() && context_.blueprint.model.config.experts > 0 &&
+                          std::ranges::find(targets, kAllLinear) != targets.end();
+  if (!may_differ) return "";
+  return fmt::format(
+      ". Likely cause: a version saved it in which lora.targets = \"{}\" left routed experts out; \"{}\" in its place "
+      "goes on from there",
+      kAllLinear, kLinearModules);
 }
 
 void TrainingState::set_base(std::string digest) {

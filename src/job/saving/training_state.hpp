@@ -36,6 +36,11 @@ class TrainingState {
   /// Steps behind the state: 0 for a new training.
   [[nodiscard]] std::int64_t steps_done() const { return found_ ? found_->step.step : 0; }
 
+  /// Whether the saved step is the last one of the job, so that nothing is left to train.
+  [[nodiscard]] bool is_done() const { return found_ && steps_done() >= context_.config().train.steps; }
+  /// On rank 0, of a job that is_done(): what an earlier run told of it is told again.
+  void tell_done() const;
+
   /// The last step that was saved, or resumed from; 0: none.
   [[nodiscard]] std::int64_t saved_step() const { return saved_step_; }
 
@@ -83,6 +88,7 @@ class TrainingState {
  private:
   void share(const std::optional<FoundStep>& found);
   void check_same_training() const;
+  [[nodiscard]] std::string former_targets_text() const;
   void check_same_base() const;
   void require_place() const;
   void print_plan() const;

@@ -1,0 +1,24 @@
+// How far a job is, as status.json has it: under the name of what is counted, "step" of "steps".
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+namespace sluice {
+
+/// What jobs count: the steps of a training, the sequences of an evaluation, the prompts of a generation. Loads and exports
+/// count nothing.
+inline constexpr std::array<std::string_view, 3> kProgressUnits{"step", "sequence", "prompt"};
+
+struct RunProgress {
+  std::string_view unit = kProgressUnits[0];  ///< one of kProgressUnits
+  std::int64_t done = 0;                      ///< 0: nothing yet
+  std::int64_t total = 0;
+  double loss = std::numeric_limits<double>::quiet_NaN();               ///< NaN: there is none
+  double tokens_per_second = std::numeric_limits<double>::quiet_NaN();  ///< NaN: not known
+  double seconds_left = -1;                                             ///< -1: not known yet
+};
+
+}  // namespace sluice
