@@ -10,6 +10,7 @@ and the tag `generation`.
 import datetime
 import itertools
 import json
+import os
 import re
 import resource
 import sys
@@ -103,8 +104,8 @@ def within_tags(content, word):
 
 def is_whole_markup(text, size):
     """Whether text[:size] ends within no tag and no word."""
-    splits_word = size < len(text) and text[size - 1].isalnum() and text[size].isalnum()
-    return size == len(text) or not (splits_word or re.search(r"[<\[][^<>\[\]]*$", text[:size]))
+    splits_word = 0 < size < len(text) and text[size - 1].isalnum() and text[size].isalnum()
+    return size == len(text) or not (splits_word or re.search(r"[<\[][^<>\[\]]*$", text[max(0, size - 100):size]))
 
 
 class Layout:
@@ -173,7 +174,7 @@ class SpanFinder:
                 continue
             rest = parts[1][len(own):]
             end = len(self.text) - len(rest)
-            if begin <= end and self.text.endswith(rest) and self.text.startswith(parts[0][:begin]):
+            if begin <= end and self.text.endswith(rest):
                 return begin, end
         return None
 
@@ -199,12 +200,17 @@ class SpanFinder:
         return None
 
     def prompt_behind(self, messages):
-        """What asks for an answer behind these messages, or None."""
+        """What asks for an answer behind these messages, in place of what ends a conversation; None if they are refused."""
         plain, asking = self.render(messages), self.render(messages, prompt=True)
-        return asking[len(plain):] if plain is not None and asking is not None and asking.startswith(plain) else None
+        if plain is None or asking is None:
+            return None
+        size = len(os.path.commonprefix([plain, asking]))
+        while not (is_whole_markup(plain, size) and is_whole_markup(asking, size)):
+            size -= 1
+        return asking[size:]
 
     def begin(self, index, probe, before, behind):
-        """Where in `before` the answer begins."""
+        """Where in `before`, with which the text then begins up to there, the answer begins; None where that is not certain."""
         between = self.between(index, probe, before, behind)
         if between is None:
             return None
@@ -214,10 +220,12 @@ class SpanFinder:
         if not prompt and index > 0:
             word = self.word + "b"
             own = self.own_behind(index - 1, says(self.messages[index - 1], word), word, between)
-            return None if own is None else start + len(own)
+            return start + len(own) if own is not None and self.text.startswith(before[:start + len(own)]) else None
         for size in range(len(prompt), 0, -1):
             if prompt[:size].strip() and prompt[:size] in between and is_whole_markup(prompt, size):
-                return start + between.rindex(prompt[:size]) + size
+                begin = start + between.rindex(prompt[:size]) + size
+                if self.text.startswith(before[:begin]):
+                    return begin
         return None
 
     def between(self, index, probe, before, behind):

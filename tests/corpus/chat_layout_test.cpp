@@ -67,6 +67,18 @@ TEST(ChatLayout, an_answer_is_told_apart_where_a_template_changes_what_came_earl
   EXPECT_THAT(answers_by(text, kTwoAnswers), ElementsAre("b</s>", "d</s>"));
 }
 
+TEST(ChatLayout, an_answer_ends_where_the_template_ends_it_and_not_where_it_ends_the_conversation) {
+  const std::string text =
+      R"({% for m in messages %}<{{ m.role }}>{{ m.content }}<end>{% endfor %}{% if add_generation_prompt %}<assistant>{% else %}</s>{% endif %})";
+  EXPECT_THAT(answers_by(text, kTwoAnswers), ElementsAre("b<end>", "d<end></s>"));
+}
+
+TEST(ChatLayout, an_answer_begins_behind_as_much_of_the_prompt_for_it_as_the_template_writes) {
+  const std::string text =
+      R"({% for m in messages %}<{{ m.role }}>{{ '<think></think>' if loop.last and m.role != 'user' }}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant><think>{% endif %})";
+  EXPECT_THAT(answers_by(text, kTwoAnswers), ElementsAre("b", "</think>d"));
+}
+
 TEST(ChatLayout, an_answer_that_a_template_does_not_lay_out_is_refused_with_the_way_out) {
   const std::string text =
       R"({% for m in messages %}[{{ m.role }}]{{ m.content if loop.last or m.role == 'user' }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %})";
