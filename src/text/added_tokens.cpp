@@ -36,19 +36,23 @@ std::size_t blanks_behind(std::string_view text, std::size_t at) {
 
 }  // namespace
 
+AddedToken read_added_token(const JsonNode& node) {
+  AddedToken token;
+  token.content = node.text("content");
+  token.special = node.boolean("special", false);
+  token.single_word = node.boolean("single_word", false);
+  token.lstrip = node.boolean("lstrip", false);
+  token.rstrip = node.boolean("rstrip", false);
+  token.normalized = node.boolean("normalized", !token.special);
+  return token;
+}
+
 std::vector<AddedToken> read_added_tokens(const JsonNode& document) {
   std::vector<AddedToken> tokens;
   if (!document.has("added_tokens")) return tokens;
   for (const JsonNode& node : document.items("added_tokens")) {
-    AddedToken token;
-    token.id = static_cast<TokenId>(node.integer("id", 0, kMostIds - 1));
-    token.content = node.text("content");
-    token.special = node.boolean("special", false);
-    token.single_word = node.boolean("single_word", false);
-    token.lstrip = node.boolean("lstrip", false);
-    token.rstrip = node.boolean("rstrip", false);
-    token.normalized = node.boolean("normalized", !token.special);
-    tokens.push_back(std::move(token));
+    tokens.push_back(read_added_token(node));
+    tokens.back().id = static_cast<TokenId>(node.integer("id", 0, kMostIds - 1));
   }
   return tokens;
 }

@@ -23,8 +23,12 @@ struct AddedToken {
   bool rstrip = false;       ///< takes blanks behind it
   bool normalized = true;    ///< looked for in the normalized text
   bool special = false;      ///< decoding may leave it out
+
+  friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
+/// The content and the flags of a token.
+[[nodiscard]] AddedToken read_added_token(const JsonNode& node);
 /// The list "added_tokens" of a document; none if there is no such list.
 [[nodiscard]] std::vector<AddedToken> read_added_tokens(const JsonNode& document);
 

@@ -10,6 +10,7 @@
 
 #include "base/digest.hpp"
 #include "text/added_tokens.hpp"
+#include "text/beside/named_tokens.hpp"
 #include "text/bpe.hpp"
 #include "text/normalizer.hpp"
 #include "text/pre_tokenizer.hpp"
@@ -35,7 +36,8 @@ enum class Specials : bool { kLeaveOut, kKeep };
 /// Immutable: all calls are safe from several threads.
 class Tokenizer {
  public:
-  /// Reads tokenizer.json in a directory. Error(kBadData) if it is missing, broken, or asks for what is not supported.
+  /// Reads tokenizer.json in a directory, and the tokens that files beside it name (read_named_tokens()). Error(kBadData) if it is
+  /// missing, one is broken, or asks for what is not supported.
   [[nodiscard]] static Tokenizer load(const std::filesystem::path& directory);
   /// The same from its text; messages call it `name`.
   [[nodiscard]] static Tokenizer parse(std::string_view json, const std::string& name);
@@ -51,7 +53,7 @@ class Tokenizer {
   /// One more than the greatest id.
   [[nodiscard]] TokenId id_count() const { return static_cast<TokenId>(texts_.size()); }
   [[nodiscard]] bool is_special(TokenId id) const;
-  /// Of the bytes of tokenizer.json.
+  /// Of the bytes of tokenizer.json, and of the tokens that files beside it add or change.
   [[nodiscard]] const Digest& digest() const { return digest_; }
   /// What the post-processor puts before and behind a text.
   [[nodiscard]] const std::vector<TokenId>& frame_before() const { return frame_before_; }
@@ -64,8 +66,8 @@ class Tokenizer {
  private:
   friend class Encoder;
   friend class StreamDecoder;
-  Tokenizer(const JsonNode& document, const Digest& digest);
-  void add_tokens(const JsonNode& document);
+  Tokenizer(const JsonNode& document, const Digest& digest, const std::vector<NamedToken>& named);
+  void add_tokens(const JsonNode& document, const std::vector<NamedToken>& named);
   void read_frame(const JsonNode& node);
   void read_template(const JsonNode& node);
   [[nodiscard]] std::vector<TokenId> template_ids(const JsonNode& node, const JsonNode& piece) const;

@@ -29,27 +29,35 @@ Tokenizer Tokenizer::load(const std::filesystem::path& directory) {
          "{} is missing: a tokenizer is read from the file that Hugging Face publishes under this name "
          "(tokenizer.model and vocab.json are other formats of it)",
          path.string());
-  return parse(read_text_file(path, kMostFileBytes), path.string());
+  const std::string json = read_text_file(path, kMostFileBytes);
+  const JsonNode document = JsonNode::parse(json, path.string());
+  const std::vector<NamedToken> named = read_named_tokens(directory, read_added_tokens(document));
+  return {document, named.empty() ? digest_of(json) : digest_of(json + to_text(named)), named};
 }
 
 Tokenizer Tokenizer::parse(std::string_view json, const std::string& name) {
-  return {JsonNode::parse(json, name), digest_of(json)};
+  return {JsonNode::parse(json, name), digest_of(json), {}};
 }
 
-Tokenizer::Tokenizer(const JsonNode& document, const Digest& digest)
+Tokenizer::Tokenizer(const JsonNode& document, const Digest& digest, const std::vector<NamedToken>& named)
     : normalizer_(part_of<Normalizer>(document, "normalizer")),
       pre_tokenizer_(part_of<PreTokenizer>(document, "pre_tokenizer")),
       bpe_(document.object("model"), pre_tokenizer_.is_byte_level()),
       decoder_(DecoderRules::read(document.object("decoder"))),
       texts_(bpe_.tokens()),
       digest_(digest) {
-  add_tokens(document);
+  add_tokens(document, named);
   if (document.has("post_processor")) read_frame(document.object("post_processor"));
   may_cut_ = allows_cuts();
 }
 
-void Tokenizer::add_tokens(const JsonNode& document) {
+void Tokenizer::add_tokens(const JsonNode& document, const std::vector<NamedToken>& named) {
   added_ = read_added_tokens(document);
+  const auto vocabulary_size =
+      std::ranges::count_if(texts_, [](const std::string& text) { return !text.empty(); });
+  add_named_tokens(
+      added_, named, [&](const std::string& content) { return bpe_.id_of(content); },
+      static_cast<TokenId>(vocabulary_size));
   std::unordered_set<std::string> specials;
   for (const AddedToken& token : added_) {
     const std::optional<TokenId> known = bpe_.id_of(token.content);
