@@ -119,9 +119,44 @@ class JinjaLayout : public ChatLayout {
   std::optional<HelperProcess> helper_;
 };
 
+bool has_tools(const Conversation& conversation) { return !conversation.tools->is_null(); }
+
+/// One template for conversations with tools, and one for others.
+class LayoutByTools : public ChatLayout {
+ public:
+  LayoutByTools(std::unique_ptr<ChatLayout> plain, std::unique_ptr<ChatLayout> with_tools)
+      : plain_(std::move(plain)), with_tools_(std::move(with_tools)) {}
+
+  [[nodiscard]] LaidOut lay_out(const Conversation& conversation, bool wants_answers) override {
+    return of(conversation).lay_out(conversation, wants_answers);
+  }
+  [[nodiscard]] std::string lay_out_prompt(const Conversation& conversation) override {
+    return of(conversation).lay_out_prompt(conversation);
+  }
+
+ private:
+  ChatLayout& of(const Conversation& conversation) {
+    return has_tools(conversation) ? *with_tools_ : *plain_;
+  }
+
+  std::unique_ptr<ChatLayout> plain_;
+  std::unique_ptr<ChatLayout> with_tools_;
+};
+
 }  // namespace
 
+bool has_template_for(const ChatTemplate& chat_template, const Conversation& conversation) {
+  return !chat_template.text.empty() || (has_tools(conversation) && !chat_template.tools_text.empty());
+}
+
 std::unique_ptr<ChatLayout> make_chat_layout(const ChatTemplate& chat_template) {
+  if (!chat_template.tools_text.empty()) {
+    ChatTemplate plain = chat_template, with_tools = chat_template;
+    with_tools.name = std::exchange(plain.tools_name, "");
+    with_tools.text = std::exchange(plain.tools_text, "");
+    with_tools.tools_text = "";
+    return std::make_unique<LayoutByTools>(make_chat_layout(plain), make_chat_layout(with_tools));
+  }
   for (const std::string_view known : kChatMl)
     if (chat_template.text == known) return std::make_unique<ChatMlLayout>(chat_template.name);
   return make_jinja_layout(chat_template);

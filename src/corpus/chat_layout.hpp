@@ -29,6 +29,8 @@ struct LaidOut {
 struct ChatTemplate {
   std::string name;                           ///< the file it is from, in messages
   std::string text;                           ///< in Jinja's language; "": there is none
+  std::string tools_name{};                   ///< the file of the next one
+  std::string tools_text{};                   ///< for conversations with tools; "": `text` is for them, too
   std::map<std::string, std::string> tokens;  ///< "bos_token", …
   double deadline_seconds = 60;               ///< for one conversation
 };
@@ -43,6 +45,9 @@ class ChatLayout {
   /// The same with what the template puts before an answer, which is to follow (add_generation_prompt).
   [[nodiscard]] virtual std::string lay_out_prompt(const Conversation& conversation) = 0;
 };
+
+/// Whether there is a template for the conversation.
+[[nodiscard]] bool has_template_for(const ChatTemplate& chat_template, const Conversation& conversation);
 
 /// ChatML, if the template is the one that this is published as; else Python's Jinja in a process of its own, which is started
 /// with the first conversation. Error(kBadData) for a template that is none; Error(kTooLittle) if there is no Python with

@@ -46,11 +46,12 @@ void DocumentEncoder::encode_line(const Piece& piece, EncodedPiece& out) {
 }
 
 void DocumentEncoder::encode_conversation(const Conversation& conversation, EncodedPiece& out) {
-  if (options_->chat_template.text.empty())
+  if (!has_template_for(options_->chat_template, conversation))
     fail(
         ExitCode::kBadData,
-        "is a conversation, and the model has no chat template: neither chat_template.jinja nor chat_template in "
-        "tokenizer_config.json");
+        "is a conversation, and the model has no chat template{}: neither chat_template.jinja nor chat_template in "
+        "tokenizer_config.json; --template FILE gives one",
+        options_->chat_template.tools_text.empty() ? "" : " for one without tools");
   if (!options_->wants_mask)
     fail(ExitCode::kBadData,
          "is a conversation, but no file has one in its first line; put it into a file of its own");

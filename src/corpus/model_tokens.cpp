@@ -3,11 +3,14 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 #include "text/json_node.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <array>
+#include <map>
+#include <tuple>
+#include <utility>
 
 namespace sluice::corpus {
 namespace {
@@ -19,7 +22,7 @@ using text::JsonNode;
 constexpr std::int64_t kMostBytes = 64 << 20;
 
 std::optional<JsonNode> settings(const fs::path& path) {
-  if (!fs::exists(path)) return std::nullopt;
+  if (!path_exists(path)) return std::nullopt;
   return JsonNode::parse(read_text_file(path, kMostBytes), path.string());
 }
 
@@ -47,13 +50,31 @@ std::optional<text::TokenId> end_in_config(const fs::path& directory) {
   return first.get<text::TokenId>();
 }
 
-/// The template of this node, whose "chat_template" may be a text or a list of named ones.
-std::string template_in(const JsonNode& node) {
-  if (!node.has("chat_template")) return "";
-  if (node.value()["chat_template"].is_string()) return node.text("chat_template");
+/// Chat templates by their names; each has the file that it is from.
+using Templates = std::map<std::string, std::pair<std::string, std::string>>;
+
+/// The templates of this node, whose "chat_template" may be a text or a list of named ones.
+Templates templates_in(const JsonNode& node) {
+  Templates found;
+  if (!node.has("chat_template")) return found;
+  if (node.value()["chat_template"].is_string())
+    return {{"default", {node.name(), node.text("chat_template")}}};
   for (const JsonNode& named : node.items("chat_template"))
-    if (named.text("name", "") == "default") return named.text("template");
-  node.refuse("chat_template", "a text, or a list with one named \"default\"");
+    found[named.text("name")] = {node.name(), named.text("template")};
+  if (!found.contains("default") && !found.contains("tool_use"))
+    node.refuse("chat_template", "a text, or a list with one named \"default\"");
+  return found;
+}
+
+/// The templates that have files of their own.
+Templates template_files(const fs::path& directory) {
+  Templates found;
+  const auto add = [&](const char* name, const fs::path& file) {
+    if (path_exists(file)) found[name] = {file.string(), read_text_file(file, kMostBytes)};
+  };
+  add("default", directory / "chat_template.jinja");
+  add("tool_use", directory / "additional_chat_templates" / "tool_use.jinja");
+  return found;
 }
 
 }  // namespace
@@ -85,18 +106,17 @@ text::TokenId read_end_token(const fs::path& directory, const text::Tokenizer& t
 
 ChatTemplate read_chat_template(const fs::path& directory, const fs::path& file) {
   ChatTemplate made;
-  const fs::path own = directory / "chat_template.jinja";
   made.name = (directory / "tokenizer_config.json").string();
+  Templates found = template_files(directory);
   if (const std::optional<JsonNode> config = settings(made.name)) {
-    if (file.empty()) made.text = template_in(*config);
+    if (file.empty() && found.empty()) found = templates_in(*config);
     for (const char* key :
          {"bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"})
       if (const std::optional<std::string> token = named_token(*config, key)) made.tokens[key] = *token;
   }
-  if (!file.empty() || fs::exists(own)) {
-    made.name = (file.empty() ? own : file).string();
-    made.text = read_text_file(made.name, kMostBytes);
-  }
+  if (!file.empty()) found = {{"default", {file.string(), read_text_file(file, kMostBytes)}}};
+  if (found.contains("default")) std::tie(made.name, made.text) = found["default"];
+  if (found.contains("tool_use")) std::tie(made.tools_name, made.tools_text) = found["tool_use"];
   return made;
 }
 

@@ -19,9 +19,10 @@ namespace sluice::corpus {
 [[nodiscard]] text::TokenId read_end_token(const std::filesystem::path& directory,
                                            const text::Tokenizer& tokenizer, const std::string& wanted);
 
-/// chat_template.jinja, or chat_template of tokenizer_config.json (the one named "default" of several); its text is empty if there is
-/// none. With the special tokens that tokenizer_config.json names. `file`, if it is not empty, holds another template to take in place of the
-/// model's.
+/// chat_template.jinja and, of the templates in additional_chat_templates/, tool_use.jinja; where there is no such
+/// file, chat_template of tokenizer_config.json, of several those named "default" and "tool_use". Texts are empty
+/// where there is none. With the special tokens that tokenizer_config.json names. `file`, if it is not empty, holds
+/// another template to take in place of the model's, for conversations with tools, too.
 [[nodiscard]] ChatTemplate read_chat_template(const std::filesystem::path& directory,
                                               const std::filesystem::path& file = {});
 

@@ -35,7 +35,9 @@ Digest digest_of_file(const fs::path& path, const std::function<void()>& on_bloc
 
 Digest digest_of_tokenizer(const fs::path& model) {
   std::string digests;
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json"}) {
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+        "chat_template.jinja", "additional_chat_templates/tool_use.jinja", "config.json"}) {
     if (name != std::string("tokenizer.json") && !path_exists(model / name)) continue;
     digests += fmt::format("{} {}\n", name, digest_of_file(model / name, [] {}).hex());
   }

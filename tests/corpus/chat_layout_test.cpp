@@ -4,6 +4,7 @@
 #include "support/expect_error.hpp"
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include <string>
 #include <vector>
@@ -43,6 +44,20 @@ TEST(ChatLayout, a_template_says_what_is_the_assistants) {
   EXPECT_THAT(answers(out), ElementsAre("b!"));
   EXPECT_EQ(out.answers.front().message, 1);
   EXPECT_EQ(layout->lay_out_prompt(two_turns()), "[user]ä?[assistant]b![user]c[assistant]");
+}
+
+TEST(ChatLayout, conversations_with_tools_have_the_template_for_them) {
+  ChatTemplate both = named(test::kChatMl);
+  both.tools_name = "tool_use.jinja";
+  both.tools_text = "{{ tools|length }} of {{ messages|length }}";
+  const auto layout = make_chat_layout(both);
+  EXPECT_THAT(layout->lay_out(two_turns(), false).text, testing::StartsWith("<|im_start|>user"));
+  Conversation with_tools = two_turns();
+  with_tools.tools = std::make_shared<const nlohmann::ordered_json>(nlohmann::ordered_json::array({1, 2}));
+  EXPECT_EQ(layout->lay_out(with_tools, false).text, "2 of 3");
+  EXPECT_TRUE(has_template_for(both, with_tools));
+  both.text = "";
+  EXPECT_FALSE(has_template_for(both, two_turns()));
 }
 
 TEST(ChatLayout, chatml_without_python_is_what_jinja_makes_of_it) {

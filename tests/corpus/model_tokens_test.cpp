@@ -53,12 +53,32 @@ TEST_F(ModelTokens, the_chat_template_is_a_file_of_its_own_or_the_default_one_of
   const ChatTemplate named = read_chat_template(directory_.path());
   EXPECT_EQ(named.text, "d");
   EXPECT_EQ(named.tokens.at("bos_token"), "<s>");
+  EXPECT_EQ(named.tools_text, "");
   write("chat_template.jinja", "file");
   EXPECT_EQ(read_chat_template(directory_.path()).text, "file");
   write("other.jinja", "other");
   const ChatTemplate other = read_chat_template(directory_.path(), directory_ / "other.jinja");
   EXPECT_EQ(other.text, "other");
   EXPECT_EQ(other.tokens.at("bos_token"), "<s>");
+}
+
+TEST_F(ModelTokens, a_chat_template_for_tools_is_the_one_named_so) {
+  write(
+      "tokenizer_config.json",
+      R"({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]})");
+  EXPECT_EQ(read_chat_template(directory_.path()).text, "d");
+  EXPECT_EQ(read_chat_template(directory_.path()).tools_text, "t");
+  std::filesystem::create_directory(directory_ / "additional_chat_templates");
+  write("additional_chat_templates/tool_use.jinja", "file");
+  EXPECT_EQ(read_chat_template(directory_.path()).text, "");  // files count alone, as in transformers
+  EXPECT_EQ(read_chat_template(directory_.path()).tools_text, "file");
+  EXPECT_THAT(read_chat_template(directory_.path()).tools_name, testing::HasSubstr("tool_use.jinja"));
+}
+
+TEST_F(ModelTokens, named_chat_templates_without_a_default_one_are_refused) {
+  write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "t"}]})");
+  expect_error(ExitCode::kBadData, {"tokenizer_config.json", "chat_template", "default"},
+               [&] { static_cast<void>(read_chat_template(directory_.path())); });
 }
 
 }  // namespace
