@@ -7,8 +7,8 @@
 #include "comm/outcome.hpp"
 #include "config/job_config.hpp"
 #include "io/file.hpp"
+#include "job/run/run_progress.hpp"
 #include "job/run_lock.hpp"
-#include "job/run_progress.hpp"
 
 #include <condition_variable>
 #include <cstdint>
