@@ -96,6 +96,15 @@ function(sluice_mpi_test name)
   endforeach()
 endfunction()
 
+# sluice_suite_runner(TARGET DIRECTORY [file...]): the program in DIRECTORY that runs many jobs in one launch (tests/support/
+#   suite_runner.cpp), with these files and objects beside those of the jobs, as sluice_programs() has them.
+function(sluice_suite_runner target directory)
+  add_executable(${target} ${PROJECT_SOURCE_DIR}/tests/support/suite_runner.cpp ${ARGN}
+    $<TARGET_OBJECTS:sluice_jobs> $<TARGET_OBJECTS:sluice_compute_jobs>)
+  target_link_libraries(${target} PRIVATE sluice::job sluice::json sluice::generate_torch sluice::train_torch sluice_options)
+  set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON OUTPUT_NAME sluice-suite-runner RUNTIME_OUTPUT_DIRECTORY ${directory})
+endfunction()
+
 option(SLUICE_FUZZ "Build the fuzz targets (needs clang)" OFF)
 
 # sluice_fuzz_target(NAME [file...] LIBRARIES lib...): NAME.cpp as a libFuzzer program, with single files of a folder where the
