@@ -117,6 +117,10 @@ class CommandLine(JobTest):
 class Launch(JobTest):
     """With a launcher that says what it was started with, and which signals it gets."""
 
+    def setUp(self):
+        super().setUp()
+        self.job = self.write_job(**reference_job("qwen3-moe-tiny"))
+
     def launch(self, *before):
         launcher = pathlib.Path(tempfile.mkdtemp(dir=self.directory)) / "launcher"
         launcher.write_text("""#!/bin/bash
@@ -125,7 +129,7 @@ class Launch(JobTest):
             while [ -e "$0" ]; do sleep 0.05; done
             exit 75""")
         launcher.chmod(0o755)
-        running = program.Program(["env", f"MPIRUN={launcher}", *before, program.SLUICE, "launch", "-n", 2, "job.toml"])
+        running = program.Program(["env", f"MPIRUN={launcher}", *before, program.SLUICE, "launch", "-n", 2, self.job])
         self.addCleanup(lambda: self.assertEqual(running.finish(60).status, 75))
         self.addCleanup(launcher.unlink)
         program.wait_until(lambda: "began" in running.output(), "the launcher")
@@ -152,8 +156,8 @@ class Launch(JobTest):
         launcher.write_text("#!/bin/sh\nexit 127\n")
         for mode, status, part in ((0o644, 64, "Permission denied"), (0o755, 127, "")):
             launcher.chmod(mode)
-            self.expect(program.run("env", f"MPIRUN={launcher}", program.SLUICE, "launch", "-n", 2, "job.toml"), status, part)
-        self.expect(program.run("env", "MPIRUN=none", program.SLUICE, "launch", "-n", 2, "job.toml"), 64, "PATH")
+            self.expect(program.run("env", f"MPIRUN={launcher}", program.SLUICE, "launch", "-n", 2, self.job), status, part)
+        self.expect(program.run("env", "MPIRUN=none", program.SLUICE, "launch", "-n", 2, self.job), 64, "PATH")
 
     def test_what_the_parent_ignored_stays_ignored(self):
         running = self.launch("sh", "-c", 'trap "" HUP CHLD; exec "$0" "$@"')
@@ -239,7 +243,7 @@ class Check(JobTest):
     def test_what_the_job_would_be_refused_for(self):
         job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 1}, checkpoint={"every_minutes": 0}))
         self.expect(sluice("run", job), 0)
-        self.expect(sluice("check", job), 78, "left from an earlier run")
+        self.expect(sluice("check", job), 78, "job.output", "job.overwrite")
         self.expect(sluice("check", job, "--set", "job.overwrite=true"), 0)
         self.expect(sluice("check", job, "--set", f"job.output={job}/run"), 74, "job.output", "is not a directory")
 
@@ -248,7 +252,7 @@ class Check(JobTest):
         self.expect(sluice("run", job), 0)
         wrong = ["--set", "data.tokens=none.h5", "--set", f"model.path={MODELS / 'Qwen3-8B'}", "--memory", "1MB"]
         told = sluice("check", job, *wrong)
-        self.expect(told, 78, "4 things are wrong", "1. job.output: ", "left from an earlier run", "2. cannot open none.h5",
+        self.expect(told, 78, "4 things are wrong", "1. job.output: ", "job.overwrite", "2. cannot open none.h5",
                     "3. the machine of rank 0 must hold", "4. ", "neither model.safetensors nor", "8190735360 parameters")
         told = sluice("check", job, *wrong, "--set", "job.overwrite=true")
         self.expect(told, 65, "3 things are wrong", "1. cannot open none.h5")

@@ -104,7 +104,12 @@ int serve(const std::string& directory) {
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   if (argc != 2) return 64;
-  const int status = sluice::serve(argv[1]);
+  int status = 70;
+  try {
+    status = sluice::serve(argv[1]);
+  } catch (const std::exception& error) {
+    std::cerr << "sluice-suite-runner: " << error.what() << '\n';
+  }
   std::cout.flush();
   std::fflush(nullptr);
   std::_Exit(status);
