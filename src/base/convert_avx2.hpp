@@ -1,4 +1,5 @@
-// Conversion between element types by the instructions that x86 processors have for it. Private to dtype.cpp.
+// Conversion between element types by the instructions that x86 processors have for it, private to dtype.cpp,
+// and whether a processor has them, for others too.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -16,6 +17,7 @@ namespace sluice::avx2 {
 
 inline constexpr std::int64_t kLanes = 8;
 
+/// Whether the processor has AVX2 and F16C, a name that not every compiler's __builtin_cpu_supports knows.
 inline bool is_available() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 &&

@@ -1,5 +1,6 @@
 #include "encoding/dequantise.hpp"
 
+#include "base/convert_avx2.hpp"
 #include "base/error.hpp"
 #include "encoding/vector_rows.hpp"
 
@@ -33,7 +34,7 @@ RowFunction function_of(DType to, VectorLevel level) {
 
 VectorLevel find_vector_level() {
 #if defined(__x86_64__)
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  const bool has_avx2 = avx2::is_available();
   if (has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
     return VectorLevel::kAvx512;

@@ -93,7 +93,7 @@ int serve(const std::string& directory) {
     const auto request = nlohmann::json::parse(line);
     const auto ranks = request.at("ranks").get<std::size_t>();
     const ExitCode code = run(request, *parts.at(ranks - 1), mpi, signals);
-    if (mpi.world().rank() == 0) std::cout << "done " << static_cast<int>(code) << std::endl;
+    if (mpi.world().rank() == 0) std::cout << "done " << static_cast<int>(code) << '\n' << std::flush;
   }
   return 0;
 }

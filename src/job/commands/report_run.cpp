@@ -101,15 +101,18 @@ void add_results_without_steps(const RunFiles& files, ReportRun& run) {
     add_other_results(files, run);
 }
 
+/// Whether the directory is a job's; false where status.json is broken, of which there will be a note.
+bool is_run_surely(const RunFiles& files) {
+  try {
+    return files.is_run();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// A job's own metrics may have no step yet, or never one; what is no job's directory must have some.
 JoinedMetrics metrics_of(const RunFiles& files) {
-  bool is_run = false;
-  try {
-    is_run = files.is_run();
-  } catch (const Error&) {  // a broken status.json, of which there will be a note
-  }
-  if (!is_run) return files.metrics();
-  return JoinedMetrics(files.segments());
+  return is_run_surely(files) ? JoinedMetrics(files.segments()) : files.metrics();
 }
 
 std::vector<std::string> checkpoint_row(const StepPlace& place) {

@@ -50,7 +50,7 @@ bool is_known(const std::string& key, const Json& value) {
 /// One of the files; an empty object if it is missing. What is null in it is absent.
 class File {
  public:
-  File(const fs::path& directory, std::string name) : name_((directory / name).string()) {
+  File(const fs::path& directory, const std::string& name) : name_((directory / name).string()) {
     if (path_exists(name_)) value_ = parse_json_object<Json>(read_text_file(name_, kMostBytes), name_ + ": ");
     for (auto item = value_.begin(); item != value_.end();)
       item = item->is_null() ? value_.erase(item) : std::next(item);
@@ -177,7 +177,8 @@ class NamedTokens {
     for (const std::string_view key : kSpecial) {
       const Json* value = is_legacy_ ? map_.find(key) : nullptr;
       const File& file = value ? map_ : config_;
-      if (value || (value = config_.find(key)) != nullptr) tokens.push_back(file.token(key, *value));
+      if (!value) value = config_.find(key);
+      if (value) tokens.push_back(file.token(key, *value));
     }
     if (is_legacy_) add_others(map_, tokens);
     add_others(config_, tokens);
