@@ -71,8 +71,9 @@ name_slurm_tests() {
   fi
 }
 
-# run_tests BUILD_DIR. One more at a time than there are cores, as ranks often wait; a test of several ranks says how many it takes.
-run_tests() { ctest --test-dir "$1" --output-on-failure --no-tests=error --parallel $(($(nproc) + 1)); }
+# run_tests BUILD_DIR OPTIONS... One more at a time than there are cores, as ranks often wait; a test of several ranks says how many
+# it takes.
+run_tests() { ctest --test-dir "$1" --output-on-failure --no-tests=error --parallel $(($(nproc) + 1)) "${@:2}"; }
 
 # Builds and runs what the change since ${base} reaches.
 test_changed() {
@@ -186,7 +187,7 @@ test_release() {
     give_way after "$sanitized_build" tools/tidy.sh >build/clang-tidy.log 2>&1 &
     tidy_of_changes=$!
   fi
-  run_tests build/release
+  if $full; then run_tests build/release; else run_tests build/release -L '^quick$'; fi
 }
 
 check_tidy_of_changes() {

@@ -8,7 +8,7 @@ import h5py
 import numpy
 
 import program
-from program import JobTest, mpirun, sluice
+from program import JobTest, sluice
 from suite import run_job
 
 FIXTURE = program.FIXTURES / "qwen3_5-moe-tiny"
@@ -133,14 +133,14 @@ class Evaluate(EvaluateTest):
 
     def test_documents_that_were_refused_are_written_with_the_next(self):
         job = self.job(train={"batch_sequences": 2})
-        result = mpirun(2, *program.with_fault("metrics.append", 0, 2, "io"), "run", job)
+        result = run_job(2, job, fault=program.fault("metrics.append", 0, 2, "io"))
         self.expect(result, 0, "THE METRICS FILE TAKES NO MORE ROWS", "metrics.h5 takes rows again")
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             self.assertEqual(metrics["evaluate/tokens"][:].tolist(), [LENGTH] * 6)
             self.assertEqual(metrics["evaluate/total_tokens"][0], 6 * LENGTH)
 
     def test_results_that_found_no_room_are_printed_and_the_end_is_an_error(self):
-        result = mpirun(2, *program.with_fault("metrics.append", 0, "1+", "io"), "run", self.job())
+        result = run_job(2, self.job(), fault=program.fault("metrics.append", 0, "1+", "io"))
         self.expect(result, 74, "of 6 documents: loss", "metrics.h5 lacks 6 rows of this run", "the metrics file lacks results")
 
     def test_a_check_looks_at_the_tokens(self):

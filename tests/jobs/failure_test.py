@@ -11,7 +11,8 @@ import unittest
 import h5py
 import numpy
 import program
-from program import FIXTURES, JobTest, mpirun, reference_job, sluice, start_mpirun, with_fault
+from program import FIXTURES, JobTest, fault, mpirun, reference_job, sluice, start_mpirun, with_fault
+from suite import run_job
 
 FIXTURE = "qwen3-moe-tiny"
 EXPLANATION = "failed, so the job ends with exit code"
@@ -42,7 +43,12 @@ class Failure(JobTest):
         return self.write_job(name, **reference_job(FIXTURE, **defaults | changes))
 
     def run_job(self, job, *start, arguments=()):
+        """In processes of its own, started by those words."""
         return mpirun(3, *(start or [program.SLUICE]), "run", job, *arguments)
+
+    def run_shared(self, job, *arguments, fault=""):
+        """In ranks that this program's jobs share: the failure is one that all ranks find."""
+        return run_job(3, job, *arguments, fault=fault)
 
     def status(self, job):
         return json.loads((self.output_of(job) / "status.json").read_text())
@@ -236,37 +242,36 @@ class RunDirectory(Failure):
 
     def test_results_in_folders_of_their_own(self):
         job = self.job(train={"steps": 1}, metrics={"file": "numbers/metrics.h5"}, debug={"dump": "tensors/dump.h5"})
-        self.expect(self.run_job(job), 0)
+        self.expect(self.run_shared(job), 0)
         for file in ["numbers/metrics.h5", "tensors/dump.h5"]:
             h5py.File(self.output_of(job) / file).close()
 
     def test_results_of_an_earlier_job_are_kept(self):
         job = self.job(train={"steps": 1})
-        self.expect(self.run_job(job), 0)
+        self.expect(self.run_shared(job), 0)
         before = (self.output_of(job) / "metrics.h5").read_bytes()
-        result = self.run_job(job)
+        result = self.run_shared(job)
         self.expect_one_explanation(result, 0, 78)
         self.expect(result, 78, str(self.output_of(job) / "metrics.h5"), "job.overwrite = true")
         self.assertEqual((self.output_of(job) / "metrics.h5").read_bytes(), before)
-        self.expect(self.run_job(job, arguments=["--set", "job.overwrite=true", "--set", "train.steps=2"]), 0)
+        self.expect(self.run_shared(job, "--set", "job.overwrite=true", "--set", "train.steps=2"), 0)
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             self.assertEqual(metrics["train/step"].shape, (2,))
 
-
     def test_a_job_that_cannot_run_keeps_the_results_it_may_overwrite(self):
         job = self.job(train={"steps": 1}, debug={"dump": "dump.h5"}, job={"overwrite": True})
-        self.expect(self.run_job(job), 0)
+        self.expect(self.run_shared(job), 0)
         results = [self.output_of(job) / name for name in ("metrics.h5", "dump.h5")]
         before = [path.read_bytes() for path in results]
         tokens = self.directory / "none.h5"
         for status, setting in [(65, f"data.tokens={tokens}"), (78, "parallel.expert_parallel=2")]:
             with self.subTest(setting):
-                self.expect(self.run_job(job, arguments=["--set", setting]), status)
+                self.expect(self.run_shared(job, "--set", setting), status)
                 self.assertEqual([path.read_bytes() for path in results], before)
 
     def test_the_status_says_how_far_the_job_came_and_how_it_ended(self):
         job = self.job(train={"steps": 3})
-        self.expect(self.run_job(job), 0)
+        self.expect(self.run_shared(job), 0)
         status = self.status(job)
         self.assertEqual((status["state"], status["step"], status["exit_code"]), ("done", 3, 0))
         failing = self.job("failing.toml", train={"steps": 5})
@@ -312,7 +317,7 @@ class FullDisk(Failure):
 
     def test_a_row_that_is_refused_is_missing_and_the_next_is_not(self):
         job = self.job(train={"steps": 6})
-        result = self.run_job(job, *with_fault("metrics.append", 0, 3, "io"))
+        result = self.run_shared(job, fault=fault("metrics.append", 0, 3, "io"))
         self.expect(result, 0, "metrics.h5 takes rows again", "metrics.h5 lacks 1 row of this run")
         self.expect_once(result, self.REFUSED)
         self.assertEqual(list(steps_in(result.output)), [1, 2, 3, 4, 5, 6])
@@ -320,23 +325,23 @@ class FullDisk(Failure):
             self.assertEqual(metrics["train/step"][:].tolist(), [1, 2, 4, 5, 6])
             self.assertEqual(metrics["train/loss"].shape, (5,))
 
-    def expect_export(self, fault, *parts):
+    def expect_export(self, refused, *parts):
         target = self.directory / "trained"
         job = self.job(train={"steps": 4}, export={"at_end": True, "path": target})
-        result = self.run_job(job, *fault)
+        result = self.run_shared(job, fault=refused)
         self.expect(result, 0, *parts)
         self.expect(sluice("verify", target), 0)
         self.assertEqual(self.status(job)["state"], "done")
         return job, result
 
     def test_training_goes_on_without_its_rows_and_exports(self):
-        job, result = self.expect_export(with_fault("metrics.append", 0, "2+", "io"), "metrics.h5 lacks 3 rows of this run")
+        job, result = self.expect_export(fault("metrics.append", 0, "2+", "io"), "metrics.h5 lacks 3 rows of this run")
         self.expect_once(result, self.REFUSED)
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             self.assertEqual(metrics["train/step"][:].tolist(), [1])
 
     def test_weights_are_exported_though_the_metrics_file_cannot_be_closed(self):
-        self.expect_export(with_fault("metrics.close", 0, 1, "io"), "after the last row: injected")
+        self.expect_export(fault("metrics.close", 0, 1, "io"), "after the last row: injected")
 
 
 class BadInput(Failure):
@@ -350,7 +355,7 @@ class BadInput(Failure):
         return path
 
     def expect_refused(self, status, *parts, **changes):
-        result = self.run_job(self.job(**changes))
+        result = self.run_shared(self.job(**changes))
         self.expect_prompt(result)
         self.expect_one_explanation(result, 0, status)
         for part in parts:
@@ -417,7 +422,7 @@ class BadInput(Failure):
     def test_a_metrics_file_below_a_file(self):
         file = self.directory / "file"
         file.write_text("")
-        result = self.run_job(self.job(metrics={"file": file / "metrics.h5"}))
+        result = self.run_shared(self.job(metrics={"file": file / "metrics.h5"}))
         self.expect_one_explanation(result, 0, 74)
         self.assertNotIn("shards    ", result.output)  # found before the weights were read
 

@@ -6,30 +6,29 @@ import h5py
 import numpy
 from checkpoint import joined, split
 from failure_test import FIXTURE, Failure
-from program import FIXTURES, with_fault
+from program import FIXTURES, fault
 
 
 class Numerics(Failure):
     def test_a_learning_rate_that_destroys_the_weights(self):
         job = self.job(train={"steps": 40}, optimizer={"learning_rate": 100.0, "weight_decay": 100.0})
-        result = self.run_job(job)
+        result = self.run_shared(job)
         self.expect_one_explanation(result, 0, 76)
         self.expect(result, 76, "step ", ": loss ", "not finite", "the weights were left as they are")
         self.expect_metrics(job, result)
         self.assertEqual(self.status(job)["exit_code"], 76)
 
-
     def test_a_gradient_that_is_not_finite_on_one_rank_ends_the_job_with_its_tensor(self):
         """The 14th unit of a backward pass is in the second step."""
         job = self.job()
-        result = self.run_job(job, *with_fault("train.gradient", 1, 14, "nan"))
+        result = self.run_shared(job, fault=fault("train.gradient", 1, 14, "nan"))
         self.expect_one_explanation(result, 0, 76)
         self.expect(result, 76, "gradient norm nan: not finite, first in the gradient of model.layers.", " on rank ")
         self.assertRegex(result.output, r"step \d+: loss \d")
 
-    def skip(self, fault, **changes):
+    def skip(self, injected, **changes):
         job = self.job(guard={"on_nonfinite": "skip"}, **changes)
-        result = self.run_job(job, *fault)
+        result = self.run_shared(job, fault=injected)
         self.expect(result, 0, "UPDATE LEFT OUT: loss ", "updates of this run that were left out: 1")
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             self.assertEqual(metrics["train/step"].shape, (8,))
@@ -39,22 +38,22 @@ class Numerics(Failure):
         return job, result
 
     def test_a_step_is_left_out_and_the_run_goes_on(self):
-        self.skip(with_fault("train.gradient", 2, 14, "nan"))
+        self.skip(fault("train.gradient", 2, 14, "nan"))
 
     def test_experts_that_are_updated_one_by_one_keep_what_came_before(self):
         changes = {"optimizer": {"gradients": "release", "clip": "unit"}, "train": {"steps": 8, "micro_batch_sequences": 2}}
-        _, result = self.skip(with_fault("train.expert_gradient", 1, 2, "nan"), **changes)
+        _, result = self.skip(fault("train.expert_gradient", 1, 2, "nan"), **changes)
         self.expect(result, 0, "layers above it were updated in this step already")
 
     def test_a_run_that_leaves_out_every_update_ends(self):
         job = self.job(train={"steps": 20}, guard={"on_nonfinite": "skip", "most_left_out": 3})
-        result = self.run_job(job, *with_fault("train.gradient", 2, "1+", "nan"))
+        result = self.run_shared(job, fault=fault("train.gradient", 2, "1+", "nan"))
         self.expect_one_explanation(result, 0, 76)
         self.expect(result, 76, "step 4: ", "guard.most_left_out = 3")
 
     def test_numbers_that_differ_between_ranks_are_found_at_the_next_comparison(self):
         job = self.job(guard={"compare_every": 2})
-        result = self.run_job(job, *with_fault("train.compared", 1, 2, "flip"))
+        result = self.run_shared(job, fault=fault("train.compared", 1, 2, "flip"))
         self.expect_one_explanation(result, 0, 70)
         self.expect(result, 70, "after step 4 the ranks do not have the same numbers", "value learning rate: ", " on rank 1")
 
@@ -73,7 +72,7 @@ class BrokenWeights(Failure):
         return model
 
     def expect_named(self, kind):
-        result = self.run_job(self.job(job={"kind": kind}, model={"path": self.broken_model()}))
+        result = self.run_shared(self.job(job={"kind": kind}, model={"path": self.broken_model()}))
         self.expect_one_explanation(result, 0, 65)
         self.expect(result, 65, "NaN or infinity in the weights, first in model.layers.1.mlp.gate.weight on rank ",
                     "sluice verify")
@@ -100,7 +99,7 @@ class Spike(Failure):
         job = self.job(data={"tokens": self.directory / "tokens.h5", "sequence_length": length},
                        train={"steps": steps, "batch_sequences": batch}, guard=guard,
                        optimizer={"learning_rate": 0.01, "eps": 1e-3} | changes.pop("optimizer", {}), **changes)
-        result = self.run_job(job)
+        result = self.run_shared(job)
         self.expect(result, 0)
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             return result, metrics["train/left_out"][:].tolist(), metrics["train/loss"][:]

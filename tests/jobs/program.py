@@ -118,10 +118,14 @@ def per_rank(first, others):
     return ["sh", "-c", f"case $OMPI_COMM_WORLD_RANK in 0) exec {first} ;; *) exec {others} ;; esac"]
 
 
-def with_fault(site, rank, nth, action):
-    """Words that start the program so that the nth pass of that rank through the site fails, or with "3+" the third and all
-    later ones (tests/support/fault_injection.cpp)."""
-    return ["env", f"SLUICE_FAULT={site}:{rank}:{nth}:{action}", SLUICE_WITH_FAULTS]
+def fault(site, rank, nth, action):
+    """The nth pass of that rank through the site fails, or with "3+" the third and all later ones (tests/support/fault_injection.cpp)."""
+    return f"{site}:{rank}:{nth}:{action}"
+
+
+def with_fault(*place_and_action):
+    """Words that start the program with that fault()."""
+    return ["env", f"SLUICE_FAULT={fault(*place_and_action)}", SLUICE_WITH_FAULTS]
 
 
 def limit_that_just_does(refused_bytes, output):

@@ -21,9 +21,9 @@ class SavingTest(JobTest):
             defaults[table] = defaults.get(table, {}) | keys
         return self.write_job(name, **reference_job(FIXTURE, **defaults))
 
-    def run_job(self, job, ranks=3, arguments=(), start=(SLUICE,), status=0):
+    def run_job(self, job, ranks=3, arguments=(), start=(SLUICE,), status=0, fault=""):
         in_suite = self.SHARES_RANKS and start == (SLUICE,)
-        result = run_job(ranks, job, *arguments) if in_suite else mpirun(ranks, *start, "run", job, *arguments)
+        result = run_job(ranks, job, *arguments, fault=fault) if in_suite else mpirun(ranks, *start, "run", job, *arguments)
         self.assertEqual(result.status, status, result.output)
         return result
 

@@ -7,7 +7,7 @@ import unittest
 
 import h5py
 import program
-from program import FIXTURES, SLUICE, mpirun, sluice, start_mpirun, with_fault
+from program import FIXTURES, SLUICE, fault, mpirun, sluice, with_fault
 from saving import FIXTURE, SavedTest, SavingTest
 
 LAUNCH = ["env", *(f"{name}_ALLOW_RUN_AS_ROOT{confirm}=1" for name in ("OMPI", "PRTE") for confirm in ("", "_CONFIRM"))]
@@ -16,29 +16,56 @@ LAUNCH = ["env", *(f"{name}_ALLOW_RUN_AS_ROOT{confirm}=1" for name in ("OMPI", "
 class Killed(SavingTest):
     """By SIGKILL, at every write of a save; the step before goes when the new one is there."""
 
-    CHANGES = {"train": {"steps": 12}, "checkpoint": {"every_steps": 2, "keep": 1}}
-    # Site and pass: before each call that changes the disk, on each rank that makes it.
+    CHANGES = {"train": {"steps": 8}, "checkpoint": {"every_steps": 2, "keep": 1}}
+    # Site, rank and pass: before each call of one save that changes the disk, on each rank that makes it.
     PLACES = [*((site, rank, 1) for site in ("checkpoint.create", "checkpoint.write", "checkpoint.sync") for rank in range(3)),
-              *(("checkpoint.manifest", 0, nth) for nth in (1, 2)), *(("checkpoint.commit", 0, nth) for nth in (1, 2)),
-              *(("checkpoint.remove", 0, nth) for nth in (1, 2))]
+              *((site, 0, nth) for site in ("checkpoint.manifest", "checkpoint.commit", "checkpoint.remove") for nth in (1, 2))]
+    REAL = [("checkpoint.write", 1, 1), ("checkpoint.commit", 0, 1), ("checkpoint.remove", 0, 2)]
 
-    def test_at_every_write(self):
+    def setUp(self):
+        super().setUp()
+        self.job_of_all = self.whole(**self.CHANGES)
+
+    def expect_whole_step(self, run, before):
+        """Some step of the run directory is whole: `before` or the next one saved."""
+        self.expect(sluice("checkpoint", "verify", run), 0)
+        self.assertIn(self.last_step(run) - before, (0, 2))
+
+    def last_step(self, run):
+        return max(int(path.name.removeprefix("step-")) for path in (run / "checkpoints").glob("step-*"))
+
+    def test_in_a_chain(self):
         """Each run goes on from what the one before has left, and is killed while it saves the next step."""
-        whole = self.whole(**self.CHANGES)
         job = self.job(**self.CHANGES)
         self.run_job(job, arguments=["--set", "train.steps=2"])
-        for place in self.PLACES:
+        for place in self.REAL:
             with self.subTest(place=place):
-                before = self.steps(job)
+                before = self.last_step(self.output_of(job))
                 result = mpirun(3, *with_fault(*place, "kill"), "run", job)
                 self.assertNotEqual(result.status, 0)
-                for part in ("injected fault", f"resume    from step {before[-1]}"):
+                for part in ("injected fault", f"resume    from step {before}"):
                     self.assertIn(part, result.output)
-                self.expect(sluice("checkpoint", "verify", self.output_of(job)), 0)
-                self.assertIn(self.steps(job)[-1] - before[-1], (0, 2))
-        self.expect(self.run_job(job), 0, "step 12/12")
-        self.expect_same_files(self.step(whole, 12), self.step(job, 12))
-        self.assertEqual(self.losses(job), self.losses(whole))
+                self.expect_whole_step(self.output_of(job), before)
+        self.expect_end_of_all(job)
+
+    def test_at_every_write(self):
+        """A copy of the run directory, made at that moment, is what a kill would leave."""
+        job = self.job("run.toml", **self.CHANGES)
+        self.run_job(job, arguments=["--set", "train.steps=2"])
+        copies = ",".join(fault(*place, "copy") for place in self.PLACES)
+        words = ["env", f"SLUICE_FAULT_COPIES={self.directory}", f"SLUICE_FAULT={copies}", program.SLUICE_WITH_FAULTS]
+        self.expect(mpirun(3, *words, "run", job, "--set", "train.steps=4"), 0)
+        for site, rank, nth in self.PLACES:
+            with self.subTest(site=site, rank=rank, nth=nth):
+                run = self.directory / f"{site}-{rank}-{nth}"
+                self.expect_whole_step(run, 2)
+                self.expect_end_of_all(self.job(f"{run.name}.toml", **self.CHANGES))
+
+    def expect_end_of_all(self, job):
+        """Going on from what is there, the run ends as one that nothing has ended."""
+        self.expect(self.run_job(job), 0, "step 8/8")
+        self.expect_same_files(self.step(self.job_of_all, 8), self.step(job, 8))
+        self.assertEqual(self.losses(job), self.losses(self.job_of_all))
 
 
 class Beside(SavingTest):
@@ -74,20 +101,20 @@ class Refused(SavingTest):
 
     def test_training_goes_on_and_tries_again(self):
         job = self.job(train={"steps": 6})
-        result = mpirun(3, *with_fault("checkpoint.write", 1, 2, "io"), "run", job)
+        result = self.run_job(job, fault=fault("checkpoint.write", 1, 2, "io"))
         self.expect(result, 0, "STEP 4 COULD NOT BE SAVED", "the last saved step is 2", "step 6/6")
         self.assertEqual(self.steps(job), [2, 6])
         self.assertEqual(sorted(path.name for path in self.checkpoints(job).iterdir()), ["step-00000002", "step-00000006"])
 
     def test_the_run_ends_if_it_is_to_stop(self):
         job = self.job(train={"steps": 6}, checkpoint={"on_failure": "stop"})
-        result = mpirun(3, *with_fault("checkpoint.write", 1, 2, "io"), "run", job)
+        result = self.run_job(job, fault=fault("checkpoint.write", 1, 2, "io"), status=74)
         self.expect(result, 74, "injected")
         self.assertEqual(self.steps(job), [2])
 
     def test_a_last_step_that_was_not_saved_is_an_error(self):
         job = self.job(train={"steps": 4})
-        result = mpirun(3, *with_fault("checkpoint.manifest", 0, 3, "io"), "run", job)
+        result = self.run_job(job, fault=fault("checkpoint.manifest", 0, 3, "io"), status=74)
         self.expect(result, 74, "the last step could not be saved, and the last one that was is step 2")
         self.assertEqual(self.steps(job), [2])
         self.run_job(job)

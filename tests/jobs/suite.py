@@ -17,8 +17,13 @@ import tomllib
 
 import program
 
-RUNNER = str(pathlib.Path(program.SLUICE).parent / "sluice-suite-runner")
 USUAL_RANKS = 3
+
+
+def runner_program():
+    """The one beside the program; its name tells it from those of other builds."""
+    runner, = pathlib.Path(program.SLUICE).parent.glob("sluice*suite-runner")
+    return str(runner)
 
 
 class SuiteRunner:
@@ -32,7 +37,7 @@ class SuiteRunner:
         # Open for both ends: writing needs no reader yet, and ranks see the end of the FIFO when this process ends.
         self.requests = [os.open(fifo, os.O_RDWR | os.O_CLOEXEC) for fifo in fifos]
         self.errors = open(self.directory / "launcher.txt", "w+")
-        self.process = subprocess.Popen([str(program.MPIRUN), "-np", str(ranks), RUNNER, str(self.directory)],
+        self.process = subprocess.Popen([str(program.MPIRUN), "-np", str(ranks), runner_program(), str(self.directory)],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.answers = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -44,10 +49,11 @@ class SuiteRunner:
                 self.answers.put(int(line.split()[1]))
         self.answers.put(None)
 
-    def run(self, ranks, job, overrides, limit):
+    def run(self, ranks, job, overrides, faults, limit):
         self.jobs += 1
         output = self.directory / f"output-{self.jobs}.txt"
-        request = json.dumps({"ranks": ranks, "job": str(job), "overrides": overrides, "output": str(output)})
+        request = json.dumps({"ranks": ranks, "job": str(job), "overrides": overrides, "faults": faults,
+                              "output": str(output)})
         began = time.monotonic()
         for requests in self.requests[:ranks]:
             os.write(requests, request.encode() + b"\n")
@@ -103,18 +109,20 @@ def usual_runner():
     return None if runner is None or runner.ended() else runner
 
 
-def run_job(ranks, job, *options, limit=120):
-    """What `mpirun -np RANKS sluice run JOB OPTIONS...` gives, in ranks that this program's jobs share; in ranks of its own
-    where the job limits the memory of its process, of which earlier jobs would have taken a part."""
+def run_job(ranks, job, *options, fault="", limit=120):
+    """What `mpirun -np RANKS sluice run JOB OPTIONS...` gives, with a program.fault() if one is named, in ranks that this program's
+    jobs share; in ranks of its own where the job limits the memory of its process, of which earlier jobs would have taken a
+    part."""
     if any("memory.limit" in str(option) for option in options) or "limit" in settings(job).get("memory", {}):
-        return program.mpirun(ranks, program.SLUICE, "run", job, *options, limit=limit)
+        start = ["env", f"SLUICE_FAULT={fault}", program.SLUICE_WITH_FAULTS] if fault else [program.SLUICE]
+        return program.mpirun(ranks, *start, "run", job, *options, limit=limit)
     size = max(ranks, USUAL_RANKS)
     if size not in _runners or _runners[size].ended():
         _runners[size] = SuiteRunner(size)
     words = [str(option) for option in options]
     if words[::2] != ["--set"] * (len(words) // 2) or len(words) % 2:
         raise ValueError(f"only --set KEY=VALUE is known here: {words}")
-    return _runners[size].run(ranks, job, words[1::2], limit)
+    return _runners[size].run(ranks, job, words[1::2], fault, limit)
 
 
 @atexit.register

@@ -1,10 +1,16 @@
-// The hook of the programs in bin/faults: SLUICE_FAULT=site:rank:nth:action makes the nth pass of that rank, or of every rank
-// (*), through that site fail; an nth of "3+" means the third and all later ones. Actions: throw (Error, kInternal), io (Error,
-// kIo), exit0 (leave at once with 0), kill (SIGKILL), abort, crash (SIGSEGV), stop (SIGSTOP), spin (for ever), delay (2 s); and
-// of the data at a site nan (its first float32) and flip (a bit of its first byte).
+// The hook of the programs in bin/faults and of the suite runner: SLUICE_FAULT=site:rank:nth:action[,...] makes the nth pass of
+// that rank, or of every rank (*), through that site fail; an nth of "3+" means the third and all later ones. Actions: throw
+// (Error, kInternal), io (Error, kIo), exit0 (leave at once with 0), kill (SIGKILL), abort, crash (SIGSEGV), stop (SIGSTOP),
+// spin (for ever), delay (2 s); copy (the directory $SLUICE_FAULT_COPIES/run as it lies then, into
+// $SLUICE_FAULT_COPIES/site-rank-nth, which is what a kill would leave); and of the data at a site nan (its first float32) and
+// flip (a bit of its first byte).
+#include "support/fault_injection.hpp"
+
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "base/log.hpp"
+
+#include <fmt/format.h>
 
 #include <unistd.h>
 #include <atomic>
@@ -14,11 +20,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -45,14 +53,46 @@ struct Fault {
 
 int number(const std::string& text) { return static_cast<int>(std::strtol(text.c_str(), nullptr, 10)); }
 
-Fault fault_from_environment() {
-  const char* text = std::getenv("SLUICE_FAULT");
+std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
-  std::istringstream in(text ? text : "");
-  for (std::string part; std::getline(in, part, ':');) parts.push_back(part);
-  if (parts.size() != 4) return {};
-  const int rank = parts[1] == "*" ? kEveryRank : number(parts[1]);
-  return {parts[0], rank, number(parts[2]), parts[2].ends_with('+'), parts[3]};
+  std::istringstream in{std::string(text)};
+  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+std::vector<Fault> parse(std::string_view text) {
+  std::vector<Fault> faults;
+  for (const std::string& each : split(text, ',')) {
+    const std::vector<std::string> parts = split(each, ':');
+    if (parts.size() != 4) continue;
+    const int rank = parts[1] == "*" ? kEveryRank : number(parts[1]);
+    faults.push_back({parts[0], rank, number(parts[2]), parts[2].ends_with('+'), parts[3]});
+  }
+  return faults;
+}
+
+std::vector<Fault>& faults() {
+  static std::vector<Fault> faults = [] {
+    const char* text = std::getenv("SLUICE_FAULT");
+    return parse(text ? text : "");
+  }();
+  return faults;
+}
+
+/// What other ranks write meanwhile may vanish while it is copied, as it may be missing after a kill.
+void copy_run(const std::string& name) {
+  const char* place = std::getenv("SLUICE_FAULT_COPIES");
+  if (place == nullptr) fail(ExitCode::kUsage, "SLUICE_FAULT_COPIES is not set");
+  namespace fs = std::filesystem;
+  std::error_code vanished;
+  const fs::path run = fs::path(place) / "run";
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run)) {
+    const fs::path target = fs::path(place) / name / fs::relative(entry.path(), run);
+    if (entry.is_directory(vanished)) fs::create_directories(target);
+    if (!entry.is_regular_file(vanished)) continue;
+    fs::create_directories(target.parent_path());
+    fs::copy_file(entry.path(), target, vanished);
+  }
 }
 
 void spoil(const std::string& action, std::span<std::byte> data) {
@@ -63,8 +103,7 @@ void spoil(const std::string& action, std::span<std::byte> data) {
   if (action == "flip" && !data.empty()) data.front() ^= std::byte{1};
 }
 
-void fail_where_asked(std::string_view site, int rank, std::span<std::byte> data) {
-  static Fault fault = fault_from_environment();
+void act(Fault& fault, std::string_view site, int rank, std::span<std::byte> data) {
   if (fault.site != site || (fault.rank != rank && fault.rank != kEveryRank)) return;
   ++fault.passes;
   if (fault.passes < fault.nth || (fault.passes > fault.nth && !fault.and_later)) return;
@@ -76,9 +115,14 @@ void fail_where_asked(std::string_view site, int rank, std::span<std::byte> data
   if (fault.action == "abort") std::abort();
   if (fault.action == "crash") raise(SIGSEGV);
   if (fault.action == "spin") spin_for_ever();
+  if (fault.action == "copy") copy_run(fmt::format("{}-{}-{}", site, rank, fault.passes));
   spoil(fault.action, data);
   if (fault.action == "stop") raise(SIGSTOP);
   if (fault.action == "delay") std::this_thread::sleep_for(std::chrono::seconds(2));
+}
+
+void fail_where_asked(std::string_view site, int rank, std::span<std::byte> data) {
+  for (Fault& fault : faults()) act(fault, site, rank, data);
 }
 
 [[maybe_unused]] const bool kIsSet = [] {
@@ -87,4 +131,7 @@ void fail_where_asked(std::string_view site, int rank, std::span<std::byte> data
 }();
 
 }  // namespace
+
+void set_faults(std::string_view text) { faults() = parse(text); }
+
 }  // namespace sluice

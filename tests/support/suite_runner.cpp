@@ -4,7 +4,7 @@
 //   mpirun -np N sluice-suite-runner DIRECTORY
 //
 // Rank r reads requests, a line of JSON each, from the FIFO DIRECTORY/r: {"ranks": n, "job": "job.toml",
-// "overrides": ["table.key=value", ...], "output": FILE}. Ranks 0 to n - 1 get the same request and run that job; what
+// "overrides": ["table.key=value", ...], "faults": LIST, "output": FILE}. Ranks 0 to n - 1 get the same request and run that job; what
 // they print goes into FILE. Rank 0 then writes "done CODE" to stdout. A job in which a rank fails ends the runner as it
 // ends a job of its own, with the job's exit code. The end of the FIFO ends the runner with 0.
 
@@ -14,6 +14,7 @@
 #include "job/console.hpp"
 #include "job/run/run_job.hpp"
 #include "job/signal_watch.hpp"
+#include "support/fault_injection.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -76,6 +77,7 @@ ExitCode run(const nlohmann::json& request, Communicator& part, MpiEnvironment& 
   JobArguments arguments;
   arguments.file = request.at("job").get<std::string>();
   arguments.overrides = request.at("overrides").get<std::vector<std::string>>();
+  set_faults(request.at("faults").get<std::string>());
   const std::unique_ptr<Communicator> ranks = part.split(0, part.rank());
   const Outcome outcome = run_job(prepare_attempt(arguments), {*ranks, mpi, signals});
   if (ranks->rank() == 0 && !outcome.text.empty()) console::report(outcome.text);

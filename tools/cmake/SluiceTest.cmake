@@ -1,4 +1,6 @@
-# How tests are registered: sluice_test() for one process, sluice_mpi_test() for several ranks.
+# How tests are registered: sluice_test() for one process, sluice_mpi_test() for several ranks, sluice_add_test() for a command.
+#
+# Labels: "quick" is what tools/test.sh runs, "full" what only tools/test.sh --full runs besides, "slurm" what needs a Slurm.
 #
 # What other CMake code may use to launch ranks itself:
 #   SLUICE_MPIRUN            list: the launcher and its flags, to be followed by `-np N program args...`
@@ -44,6 +46,12 @@ file(CHMOD ${PROJECT_BINARY_DIR}/mpirun.sh PERMISSIONS OWNER_READ OWNER_WRITE OW
 
 # ---- registration ------------------------------------------------------------------------------------
 
+# sluice_add_test(NAME COMMAND...): a quick test.
+function(sluice_add_test name)
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS quick)
+endfunction()
+
 # Compiles a test against one precompiled header of GoogleTest, or of GoogleTest and LibTorch, and cheaply: test code is
 # compiled far more often than it runs.
 function(sluice_test_headers target)
@@ -75,7 +83,7 @@ endfunction()
 function(sluice_test name)
   cmake_parse_arguments(arg "" "" "LIBRARIES" ${ARGN})
   sluice_test_program(${name} SOURCES ${arg_UNPARSED_ARGUMENTS} LIBRARIES ${arg_LIBRARIES} GTest::gtest_main)
-  add_test(NAME ${name} COMMAND ${name})
+  sluice_add_test(${name} ${name})
   set(limit 120)
   if(SLUICE_SANITIZE)
     set(limit 360)
@@ -90,19 +98,21 @@ function(sluice_mpi_test name)
   sluice_test_program(${name} SOURCES ${arg_UNPARSED_ARGUMENTS} LIBRARIES ${arg_LIBRARIES} sluice::test_support)
   math(EXPR limit "${SLUICE_MPI_TIMEOUT} + 20")
   foreach(ranks IN LISTS arg_RANKS)
-    add_test(NAME ${name}.np${ranks} COMMAND ${SLUICE_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
+    sluice_add_test(${name}.np${ranks} ${SLUICE_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}.np${ranks} PROPERTIES
       TIMEOUT ${limit} PROCESSORS ${ranks} ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT}")
   endforeach()
 endfunction()
 
 # sluice_suite_runner(TARGET DIRECTORY [file...]): the program in DIRECTORY that runs many jobs in one launch (tests/support/
-#   suite_runner.cpp), with these files and objects beside those of the jobs, as sluice_programs() has them.
+#   suite_runner.cpp) and makes them fail where they are to, with these files and objects beside those of the jobs, as
+#   sluice_programs() has them.
 function(sluice_suite_runner target directory)
-  add_executable(${target} ${PROJECT_SOURCE_DIR}/tests/support/suite_runner.cpp ${ARGN}
+  add_executable(${target} ${PROJECT_SOURCE_DIR}/tests/support/suite_runner.cpp $<TARGET_OBJECTS:sluice_fault_injection> ${ARGN}
     $<TARGET_OBJECTS:sluice_jobs> $<TARGET_OBJECTS:sluice_compute_jobs>)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${target} PRIVATE sluice::job sluice::json sluice::generate_torch sluice::train_torch sluice_options)
-  set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON OUTPUT_NAME sluice-suite-runner RUNTIME_OUTPUT_DIRECTORY ${directory})
+  set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON RUNTIME_OUTPUT_DIRECTORY ${directory})
 endfunction()
 
 option(SLUICE_FUZZ "Build the fuzz targets (needs clang)" OFF)
