@@ -8,7 +8,7 @@ import unittest
 import h5py
 import numpy
 
-from program import FIXTURES, JobTest, mpirun, reference_job, sluice
+from program import FIXTURES, JobTest, reference_job, sluice
 from suite import run_job
 from saving import STEPS, SavingTest
 
@@ -101,11 +101,9 @@ class Batches(PackingTest):
     def test_are_the_same_for_any_number_of_ranks_and_for_a_run_that_was_killed(self):
         """Killed behind step 5, resumed from step 4: 18 and 6 sequences are taken, in the middle of a window and of an epoch of
         both files, and the epochs after them are other ones."""
-        whole, cut, alone = self.mixed("whole.toml"), self.mixed("cut.toml"), self.mixed("alone.toml")
-        result = self.run_job(whole)
+        whole, cut, result = self.whole_and_cut(5, make=self.mixed)
+        alone = self.mixed("alone.toml")
         self.expect(result, 0, "data      2 sources with about", "a.h5: ", "100 documents packed 9", "34 documents packed ")
-        killed = mpirun(3, *self.stop_at(5), "run", cut)
-        self.expect(killed, killed.status, "injected fault")
         resumed = self.run_job(cut, 2)
         self.expect(resumed, 0, "resume    from step 4", f"step 5/{STEPS}")
         self.expect_near(self.losses(cut), self.losses(whole))

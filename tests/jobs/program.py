@@ -125,7 +125,12 @@ def fault(site, rank, nth, action):
 
 def with_fault(*place_and_action):
     """Words that start the program with that fault()."""
-    return ["env", f"SLUICE_FAULT={fault(*place_and_action)}", SLUICE_WITH_FAULTS]
+    return with_faults(fault(*place_and_action))
+
+
+def with_faults(faults, run=""):
+    """Words that start the program with each fault() of a text joined by commas; `run`: the run directory that some copy."""
+    return ["env", f"SLUICE_FAULT={faults}", f"SLUICE_FAULT_RUN={run}", SLUICE_WITH_FAULTS]
 
 
 def limit_that_just_does(refused_bytes, output):

@@ -4,7 +4,7 @@ import shutil
 import tempfile
 
 import h5py
-from program import JobTest, SLUICE, mpirun, reference_job, with_fault
+from program import JobTest, SLUICE, fault, mpirun, reference_job, with_fault
 from suite import run_job
 
 FIXTURE = "qwen3-moe-tiny"
@@ -30,6 +30,14 @@ class SavingTest(JobTest):
     def stop_at(self, step):
         """Words that end a run after that step as the scheduler does, as far as the run can tell."""
         return with_fault("train.step", "*", step + 1, "kill")
+
+    def whole_and_cut(self, step, ranks=3, make=None, **changes):
+        """A run that nothing has ended, the job of a copy of it as it lay behind that step, which is what a kill would have left, and
+        how the run ended. `make`: what makes a job of a file's name, in place of job()."""
+        make = make or self.job
+        whole = make("whole.toml", **changes)
+        result = self.run_job(whole, ranks, fault=fault("train.step", 0, step + 1, "copy"))
+        return whole, make(f"whole-train.step-0-{step + 1}.toml", **changes), result
 
     def checkpoints(self, job):
         return self.output_of(job) / "checkpoints"

@@ -52,12 +52,10 @@ class Killed(SavingTest):
         """A copy of the run directory, made at that moment, is what a kill would leave."""
         job = self.job("run.toml", **self.CHANGES)
         self.run_job(job, arguments=["--set", "train.steps=2"])
-        copies = ",".join(fault(*place, "copy") for place in self.PLACES)
-        words = ["env", f"SLUICE_FAULT_COPIES={self.directory}", f"SLUICE_FAULT={copies}", program.SLUICE_WITH_FAULTS]
-        self.expect(mpirun(3, *words, "run", job, "--set", "train.steps=4"), 0)
+        self.run_job(job, arguments=["--set", "train.steps=4"], fault=",".join(fault(*place, "copy") for place in self.PLACES))
         for site, rank, nth in self.PLACES:
             with self.subTest(site=site, rank=rank, nth=nth):
-                run = self.directory / f"{site}-{rank}-{nth}"
+                run = self.directory / f"run-{site}-{rank}-{nth}"
                 self.expect_whole_step(run, 2)
                 self.expect_end_of_all(self.job(f"{run.name}.toml", **self.CHANGES))
 

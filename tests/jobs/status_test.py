@@ -43,8 +43,7 @@ class Status(SavingTest):
 
 class Metrics(SavingTest):
     def test_segments_become_one_file(self):
-        whole, cut = self.whole(), self.job("cut.toml")
-        self.assertNotEqual(program.mpirun(3, *self.stop_at(5), "run", cut).status, 0)
+        whole, cut, _ = self.whole_and_cut(5)
         self.run_job(cut, 2)
         merged = self.directory / "merged.h5"
         self.expect(sluice("metrics", "merge", self.output_of(cut), "-o", merged), 0, "rows of 2 files")

@@ -53,7 +53,7 @@ class SuiteRunner:
         self.jobs += 1
         output = self.directory / f"output-{self.jobs}.txt"
         request = json.dumps({"ranks": ranks, "job": str(job), "overrides": overrides, "faults": faults,
-                              "output": str(output)})
+                              "run": run_directory(job), "output": str(output)})
         began = time.monotonic()
         for requests in self.requests[:ranks]:
             os.write(requests, request.encode() + b"\n")
@@ -100,6 +100,10 @@ def settings(job):
         return {}
 
 
+def run_directory(job):
+    return settings(job).get("job", {}).get("output", "")
+
+
 _runners = {}
 
 
@@ -114,7 +118,7 @@ def run_job(ranks, job, *options, fault="", limit=120):
     jobs share; in ranks of its own where the job limits the memory of its process, of which earlier jobs would have taken a
     part."""
     if any("memory.limit" in str(option) for option in options) or "limit" in settings(job).get("memory", {}):
-        start = ["env", f"SLUICE_FAULT={fault}", program.SLUICE_WITH_FAULTS] if fault else [program.SLUICE]
+        start = program.with_faults(fault, run_directory(job)) if fault else [program.SLUICE]
         return program.mpirun(ranks, *start, "run", job, *options, limit=limit)
     size = max(ranks, USUAL_RANKS)
     if size not in _runners or _runners[size].ended():

@@ -1,9 +1,8 @@
 // The hook of the programs in bin/faults and of the suite runner: SLUICE_FAULT=site:rank:nth:action[,...] makes the nth pass of
 // that rank, or of every rank (*), through that site fail; an nth of "3+" means the third and all later ones. Actions: throw
 // (Error, kInternal), io (Error, kIo), exit0 (leave at once with 0), kill (SIGKILL), abort, crash (SIGSEGV), stop (SIGSTOP),
-// spin (for ever), delay (2 s); copy (the directory $SLUICE_FAULT_COPIES/run as it lies then, into
-// $SLUICE_FAULT_COPIES/site-rank-nth, which is what a kill would leave); and of the data at a site nan (its first float32) and
-// flip (a bit of its first byte).
+// spin (for ever), delay (2 s); copy (the run directory RUN = $SLUICE_FAULT_RUN as it lies then, which is what a kill would
+// leave, to RUN-site-rank-nth); and of the data at a site nan (its first float32) and flip (a bit of its first byte).
 #include "support/fault_injection.hpp"
 
 #include "base/error.hpp"
@@ -71,23 +70,27 @@ std::vector<Fault> parse(std::string_view text) {
   return faults;
 }
 
-std::vector<Fault>& faults() {
-  static std::vector<Fault> faults = [] {
-    const char* text = std::getenv("SLUICE_FAULT");
-    return parse(text ? text : "");
-  }();
+struct Faults {
+  std::vector<Fault> list;
+  std::string run;  ///< the run directory that "copy" copies
+};
+
+std::string environment(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? text : "";
+}
+
+Faults& faults() {
+  static Faults faults{parse(environment("SLUICE_FAULT")), environment("SLUICE_FAULT_RUN")};
   return faults;
 }
 
 /// What other ranks write meanwhile may vanish while it is copied, as it may be missing after a kill.
-void copy_run(const std::string& name) {
-  const char* place = std::getenv("SLUICE_FAULT_COPIES");
-  if (place == nullptr) fail(ExitCode::kUsage, "SLUICE_FAULT_COPIES is not set");
+void copy_run(const std::filesystem::path& run, const std::string& suffix) {
   namespace fs = std::filesystem;
   std::error_code vanished;
-  const fs::path run = fs::path(place) / "run";
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run)) {
-    const fs::path target = fs::path(place) / name / fs::relative(entry.path(), run);
+    const fs::path target = fs::path(run.string() + suffix) / fs::relative(entry.path(), run);
     if (entry.is_directory(vanished)) fs::create_directories(target);
     if (!entry.is_regular_file(vanished)) continue;
     fs::create_directories(target.parent_path());
@@ -115,14 +118,14 @@ void act(Fault& fault, std::string_view site, int rank, std::span<std::byte> dat
   if (fault.action == "abort") std::abort();
   if (fault.action == "crash") raise(SIGSEGV);
   if (fault.action == "spin") spin_for_ever();
-  if (fault.action == "copy") copy_run(fmt::format("{}-{}-{}", site, rank, fault.passes));
+  if (fault.action == "copy") copy_run(faults().run, fmt::format("-{}-{}-{}", site, rank, fault.passes));
   spoil(fault.action, data);
   if (fault.action == "stop") raise(SIGSTOP);
   if (fault.action == "delay") std::this_thread::sleep_for(std::chrono::seconds(2));
 }
 
 void fail_where_asked(std::string_view site, int rank, std::span<std::byte> data) {
-  for (Fault& fault : faults()) act(fault, site, rank, data);
+  for (Fault& fault : faults().list) act(fault, site, rank, data);
 }
 
 [[maybe_unused]] const bool kIsSet = [] {
@@ -132,6 +135,6 @@ void fail_where_asked(std::string_view site, int rank, std::span<std::byte> data
 
 }  // namespace
 
-void set_faults(std::string_view text) { faults() = parse(text); }
+void set_faults(std::string_view text, const std::string& run) { faults() = {parse(text), run}; }
 
 }  // namespace sluice

@@ -4,8 +4,8 @@
 //   mpirun -np N sluice-suite-runner DIRECTORY
 //
 // Rank r reads requests, a line of JSON each, from the FIFO DIRECTORY/r: {"ranks": n, "job": "job.toml",
-// "overrides": ["table.key=value", ...], "faults": LIST, "output": FILE}. Ranks 0 to n - 1 get the same request and run that job; what
-// they print goes into FILE. Rank 0 then writes "done CODE" to stdout. A job in which a rank fails ends the runner as it
+// "overrides": ["table.key=value", ...], "faults": LIST, "run": DIRECTORY, "output": FILE}. Ranks 0 to n - 1 get the
+// same request and run that job with those faults; what they print goes into FILE. Rank 0 then writes "done CODE" to stdout. A job in which a rank fails ends the runner as it
 // ends a job of its own, with the job's exit code. The end of the FIFO ends the runner with 0.
 
 #include "comm/crash_report.hpp"
@@ -77,7 +77,7 @@ ExitCode run(const nlohmann::json& request, Communicator& part, MpiEnvironment& 
   JobArguments arguments;
   arguments.file = request.at("job").get<std::string>();
   arguments.overrides = request.at("overrides").get<std::vector<std::string>>();
-  set_faults(request.at("faults").get<std::string>());
+  set_faults(request.at("faults").get<std::string>(), request.at("run"));
   const std::unique_ptr<Communicator> ranks = part.split(0, part.rank());
   const Outcome outcome = run_job(prepare_attempt(arguments), {*ranks, mpi, signals});
   if (ranks->rank() == 0 && !outcome.text.empty()) console::report(outcome.text);
