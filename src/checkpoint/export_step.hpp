@@ -6,6 +6,7 @@
 #include "export/export_plan.hpp"
 #include "manifest/manifest.hpp"
 #include "model/architecture.hpp"
+#include "weights/companion_files.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -18,9 +19,9 @@ struct ExportStepRequest {
   const SavedStep& step;
   std::filesystem::path directory;  ///< of the step
   const ParameterManifest& manifest;
-  const ExportPlan& plan;                             ///< of shards of one rank
-  std::filesystem::path source;                       ///< directory that plan.source().files are in
-  std::span<const std::filesystem::path> companions;  ///< files that go along
+  const ExportPlan& plan;                     ///< of shards of one rank
+  std::filesystem::path source;               ///< directory that plan.source().files are in
+  std::span<const CompanionFile> companions;  ///< files that go along
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};  ///< may be empty
 };
 

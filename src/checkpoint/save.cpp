@@ -10,7 +10,6 @@
 #include "comm/outcome.hpp"
 #include "comm/run_together.hpp"
 #include "shard/finite_check.hpp"
-#include "weights/weight_files.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,9 +29,9 @@ namespace fs = std::filesystem;
 constexpr double kMeetingSeconds = 0.2;
 
 /// A file that is there already, as the manifest lists it.
-SavedFile describe_file(const fs::path& path) {
-  const InputFile in = InputFile::open(path);
-  SavedFile file{path.filename().string(), in.size_bytes(), {}, {}};
+SavedFile describe_file(const fs::path& directory, const fs::path& name) {
+  const InputFile in = InputFile::open(directory / name);
+  SavedFile file{name.string(), in.size_bytes(), {}, {}};
   std::vector<std::byte> block(static_cast<std::size_t>(std::min(kSavedBlockBytes, file.bytes)));
   for (std::int64_t begin = 0; begin < file.bytes; begin += kSavedBlockBytes) {
     const auto count = static_cast<std::size_t>(std::min(kSavedBlockBytes, file.bytes - begin));
@@ -198,8 +197,8 @@ std::int64_t StepSave::publish(const std::vector<std::string>& files) {
   SavedStep step = request_.description;
   for (const std::string& file : files) step.files.push_back(saved_file_from(file));
   copy_files(request_.companions, staged_->path());
-  for (const fs::path& companion : request_.companions)
-    step.files.push_back(describe_file(staged_->path() / companion.filename()));
+  for (const CompanionFile& companion : request_.companions)
+    step.files.push_back(describe_file(staged_->path(), companion.name));
   fault_point("checkpoint.manifest", 0);
   OutputFile manifest = OutputFile::create(staged_->path() / kManifestFile);
   const std::string text = to_manifest(step);

@@ -7,6 +7,7 @@
 #include "comm/communicator.hpp"
 #include "manifest/manifest.hpp"
 #include "shard/offloaded_units.hpp"
+#include "weights/companion_files.hpp"
 #include "weights/staged_directory.hpp"
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct SaveRequest {
   std::vector<StateSpan> state;
   /// That has some of it on a disk, settled; null: none.
   const OffloadedUnits* offload = nullptr;
-  SavedStep description;                            ///< of the step, its files apart; used on rank 0
-  std::vector<std::filesystem::path> companions{};  ///< small files that go along; used on rank 0
+  SavedStep description;                    ///< of the step, its files apart; used on rank 0
+  std::vector<CompanionFile> companions{};  ///< small files that go along; used on rank 0
   std::int64_t keep = 2;
   std::int64_t keep_every = 0;
   /// Steps that must not outlive this one, because they are of another course of training; used on rank 0.

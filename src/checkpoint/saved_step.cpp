@@ -101,10 +101,18 @@ SavedEntry entry_from(const Reader& in, std::int64_t file_bytes) {
   return entry;
 }
 
+/// Whether this is the name of a file in a directory, or in a folder there.
+bool is_file_name(const std::string& name) {
+  const std::filesystem::path path(name);
+  const bool stays = std::ranges::none_of(path, [](const std::filesystem::path& part) {
+    return part.empty() || part == "." || part == ".." || part == "/";
+  });
+  return !name.empty() && name.find('\0') == std::string::npos && stays;
+}
+
 SavedFile file_from(const Reader& in) {
   SavedFile file{in.text("name"), in.integer("bytes"), {}, {}};
-  if (file.name.empty() || file.name == "." || file.name == ".." ||
-      file.name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
+  if (!is_file_name(file.name))
     in.reject(fmt::format("{} is no name of a file in its directory", printable(file.name)));
   for (const json& entry : in.array("entries"))
     file.entries.push_back(entry_from(Reader(entry, in.name()), file.bytes));

@@ -6,6 +6,7 @@
 #include "comm/communicator.hpp"
 #include "export/export_plan.hpp"
 #include "shard/shard_values.hpp"
+#include "weights/companion_files.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -15,10 +16,10 @@
 namespace sluice {
 
 struct ExportOptions {
-  std::filesystem::path source{};                   ///< directory that plan.source().files are in
-  std::vector<std::filesystem::path> companions{};  ///< files copied beside the weights; used on rank 0
-  std::int64_t staging_bytes = 8 * kMiB;            ///< of each rank
-  bool keep_cached = false;                         ///< leave the written files in the page cache
+  std::filesystem::path source{};           ///< directory that plan.source().files are in
+  std::vector<CompanionFile> companions{};  ///< files copied beside the weights; used on rank 0
+  std::int64_t staging_bytes = 8 * kMiB;    ///< of each rank
+  bool keep_cached = false;                 ///< leave the written files in the page cache
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)>
       progress{};  ///< called on rank 0 after its writes; may be empty
 };

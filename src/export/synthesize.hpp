@@ -2,6 +2,7 @@
 #pragma once
 
 #include "manifest/key_map.hpp"
+#include "weights/companion_files.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -16,8 +17,8 @@ struct SynthesizeOptions {
   std::int64_t max_shard_bytes =
       5'000'000'000;  ///< of one file's tensors; a larger tensor gets a file of its own
   ExpertLayout experts = ExpertLayout::kPerExpert;
-  bool sparse = false;                              ///< headers and holes only: every weight reads as zero
-  std::vector<std::filesystem::path> companions{};  ///< files copied as they are: config.json, the tokenizer
+  bool sparse = false;                      ///< headers and holes only: every weight reads as zero
+  std::vector<CompanionFile> companions{};  ///< files copied as they are: config.json, the tokenizer
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};  ///< may be empty
 };
 

@@ -80,7 +80,7 @@ void warn_of_rounding(const ExportContent& content, DType shards) {
 /// What is written, and what is copied beside it.
 struct Written {
   ExportPlan plan;
-  std::vector<fs::path> companions;  ///< on rank 0
+  std::vector<CompanionFile> companions;  ///< on rank 0
 };
 
 /// Collective. What the plan is made from does not outlive this: only the plan is kept while files are
@@ -91,9 +91,13 @@ Written plan_with_source(JobContext& context, DType shards) {
   if (model.init == ModelInit::kCheckpoint && !is_saved_step(model.path))
     source = share_checkpoint_index(context.comm, model.path);
   const ExportContent content = content_of_job(context.blueprint, source ? &*source : nullptr);
-  if (context.is_root()) warn_of_rounding(content, shards);
-  return {make_plan(context.blueprint, context.plan, content),
-          context.is_root() ? companion_files(model.path) : std::vector<fs::path>()};
+  Companions companions;
+  if (context.is_root()) {
+    warn_of_rounding(content, shards);
+    companions = companion_files(model.path);
+    log_left_behind(companions, model.path);
+  }
+  return {make_plan(context.blueprint, context.plan, content), companions.files};
 }
 
 /// Collective. Weights that hours were spent on are written though model.path is no longer what it was: all
@@ -150,8 +154,8 @@ ExportSize size_of_model(const Blueprint& blueprint, const ShardPlan& shards) {
   const ExportPlan plan =
       make_plan(blueprint, shards, content_of_job(blueprint, source ? &*source : nullptr));
   plan.check_coverage();
-  for (const fs::path& companion : companion_files(config.model.path))
-    static_cast<void>(InputFile::open(companion));
+  for (const CompanionFile& companion : companion_files(config.model.path).files)
+    static_cast<void>(InputFile::open(companion.path));
   return {plan.tensor_count(), plan.file_bytes(), static_cast<int>(plan.files().size())};
 }
 

@@ -1,5 +1,4 @@
-// The files of a checkpoint that is to be written: what lies where in which of them, their index, and what
-// belongs beside them.
+// The files of a checkpoint that is to be written: what lies where in which of them, and their index.
 #pragma once
 
 #include "io/safetensors.hpp"
@@ -30,13 +29,5 @@ struct WeightFile {
 
 /// Writes model.safetensors.index.json, which tells in which file each tensor is; nothing for a single file.
 void write_weight_index(const std::filesystem::path& directory, std::span<const WeightFile> files);
-
-/// The small files of a model directory that belong to any checkpoint of it: configuration, tokenizer and
-/// processors.
-[[nodiscard]] std::vector<std::filesystem::path> companion_files(const std::filesystem::path& directory);
-
-/// Copies files into a directory of plain weights under their own names, to disk; config.json without its
-/// quantization_config. Error(kBadData) if one is missing.
-void copy_files(std::span<const std::filesystem::path> files, const std::filesystem::path& directory);
 
 }  // namespace sluice

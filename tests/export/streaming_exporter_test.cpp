@@ -171,8 +171,9 @@ TEST_F(StreamingExporterTest, progress_reaches_the_end_once_and_on_rank_0) {
 
 TEST_F(StreamingExporterTest, a_failure_of_rank_0_leaves_nothing_behind) {
   const ExportPlan plan = this->plan(ExpertLayout::kFused, DType::kBFloat16, kGiB);
-  const std::string error =
-      test::error_of([&] { static_cast<void>(run(plan, {.companions = {"/nonexistent/config.json"}})); });
+  const std::string error = test::error_of([&] {
+    static_cast<void>(run(plan, {.companions = {{"/nonexistent/config.json", "config.json"}}}));
+  });
   EXPECT_THAT(error, HasSubstr("/nonexistent/config.json"));
   EXPECT_EQ(directory_.count(), 0);
 }

@@ -3,7 +3,6 @@
 #include "shard/initial_values.hpp"
 #include "weights/checkpoint_match.hpp"
 #include "weights/tiny_model.hpp"
-#include "weights/weight_files.hpp"
 
 #include "io/file.hpp"
 
@@ -81,12 +80,12 @@ TEST_F(SynthesizeTest, sparse_files_have_full_length_and_no_blocks) {
 
 TEST_F(SynthesizeTest, copies_companions_and_leaves_nothing_else) {
   fs::create_directory(beside("source"));
-  for (const char* name : {"config.json", "tokenizer.json", "README.md"})
+  for (const char* name : {"config.json", "tokenizer.json", "pytorch_model.bin"})
     test::write_file(beside("source") / name, name);
-  run({.companions = companion_files(beside("source"))});
+  run({.companions = companion_files(beside("source")).files});
   EXPECT_EQ(read_text_file(out() / "tokenizer.json", 100), "tokenizer.json");
   EXPECT_TRUE(fs::exists(out() / "config.json"));
-  EXPECT_FALSE(fs::exists(out() / "README.md"));
+  EXPECT_FALSE(fs::exists(out() / "pytorch_model.bin"));
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 2);
 }
 
@@ -100,7 +99,10 @@ TEST_F(SynthesizeTest, refuses_a_target_that_holds_something) {
 }
 
 TEST_F(SynthesizeTest, removes_what_it_has_written_when_it_fails) {
-  EXPECT_THAT(error_of([&] { run({.companions = {beside("absent.json")}}); }), HasSubstr("absent.json"));
+  EXPECT_THAT(error_of([&] {
+                run({.companions = {{beside("absent.json"), "absent.json"}}});
+              }),
+              HasSubstr("absent.json"));
   EXPECT_TRUE(fs::is_empty(directory_.path()));
 }
 

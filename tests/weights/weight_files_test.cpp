@@ -38,32 +38,5 @@ TEST(WeightFiles, a_single_file_has_no_index) {
   EXPECT_TRUE(fs::is_empty(directory.path()));
 }
 
-TEST(WeightFiles, copies_of_any_length_are_equal) {
-  const test::TemporaryDirectory from;
-  const test::TemporaryDirectory to;
-  const std::string text(2'500'000, 'x');
-  copy_files(std::vector{from.write("tokenizer.json", text), from.write("empty", "")}, to.path());
-  EXPECT_EQ(fs::file_size(to / "tokenizer.json"), text.size());
-  EXPECT_EQ(read_text_file(to / "tokenizer.json", 3'000'000), text);
-  EXPECT_TRUE(fs::is_empty(to / "empty"));
-}
-
-TEST(WeightFiles, a_config_beside_plain_weights_names_no_quantisation) {
-  const test::TemporaryDirectory from;
-  const test::TemporaryDirectory to;
-  copy_files(std::vector{from.write("config.json", R"({"z": 1, "quantization_config": {"a": 2}, "a": 3})")},
-             to.path());
-  EXPECT_EQ(read_text_file(to / "config.json", 1000), "{\n  \"z\": 1,\n  \"a\": 3\n}\n");
-}
-
-TEST(WeightFiles, finds_the_companions_of_a_model_and_nothing_else) {
-  const test::TemporaryDirectory directory;
-  for (const char* name : {"config.json", "preprocessor_config.json", "README.md", "model.safetensors"})
-    static_cast<void>(directory.write(name, "x"));
-  EXPECT_THAT(
-      companion_files(directory.path()),
-      testing::UnorderedElementsAre(directory / "config.json", directory / "preprocessor_config.json"));
-}
-
 }  // namespace
 }  // namespace sluice

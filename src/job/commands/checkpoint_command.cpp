@@ -12,7 +12,7 @@
 #include "job/export_adapter.hpp"
 #include "job/progress_line.hpp"
 #include "weights/checkpoint_match.hpp"
-#include "weights/weight_files.hpp"
+#include "weights/companion_files.hpp"
 
 #include <string>
 #include <system_error>
@@ -155,7 +155,8 @@ int checkpoint_export_command(const CheckpointArguments& arguments) {
   const ExportPlan plan(content, shards, blueprint.config.export_.max_shard_bytes, {0});
   ProgressLine progress("export", console::is_terminal());
   const Stopwatch watch;
-  export_step({step, directory, blueprint.model.manifest, plan, original, companion_files(directory),
+  const Companions companions = companion_files(directory);
+  export_step({step, directory, blueprint.model.manifest, plan, original, companions.files,
                [&](std::int64_t done, std::int64_t total) {
                  console::raw(progress.update(done, total, watch.seconds()));
                }},

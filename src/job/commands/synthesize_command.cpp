@@ -6,7 +6,7 @@
 #include "job/console.hpp"
 #include "job/progress_line.hpp"
 #include "model/architecture.hpp"
-#include "weights/weight_files.hpp"
+#include "weights/companion_files.hpp"
 
 namespace sluice {
 
@@ -21,7 +21,9 @@ int synthesize_command(const SynthesizeArguments& arguments) {
   options.standard_deviation = static_cast<float>(model.config.initializer_range);
   options.seed = arguments.seed;
   options.sparse = arguments.sparse;
-  options.companions = companion_files(arguments.config_directory);
+  const Companions companions = companion_files(arguments.config_directory);
+  log_left_behind(companions, arguments.config_directory);
+  options.companions = companions.files;
   options.progress = [&](std::int64_t done, std::int64_t total) {
     console::raw(progress.update(done, total, watch.seconds()));
   };

@@ -11,8 +11,8 @@
 #include "job/saving/resume_point.hpp"
 #include "job/target_place.hpp"
 #include "manifest/adapter_targets.hpp"
+#include "weights/companion_files.hpp"
 #include "weights/staged_directory.hpp"
-#include "weights/weight_files.hpp"
 
 #include <fmt/ranges.h>
 
@@ -305,7 +305,7 @@ void TrainingState::begin_save(std::int64_t step, const ListState& state) {
                         .keep_every = settings_.keep_every,
                         .superseded = superseded_,
                         .limit_seconds = context_.config().deadline.save_seconds};
-    if (context_.is_root()) request.companions = companion_files(context_.config().model.path);
+    if (context_.is_root()) request.companions = companion_files(context_.config().model.path).files;
     saving_step_ = step;
     save_ = std::make_unique<StepSave>(context_.comm, std::move(request));
   });
