@@ -17,7 +17,11 @@ struct LearningRateSchedule {
   /// Rate of `step` (from 0): rises linearly over the warm-up, then stays (constant), falls on a straight
   /// line (linear) or on half a cosine wave (cosine; Loshchilov & Hutter 2017) to final_factor times the base
   /// rate at the last step.
+  /// An only step without a warm-up has the base rate.
   [[nodiscard]] double at(std::int64_t step) const;
+
+ private:
+  [[nodiscard]] double fall(std::int64_t step) const;
 };
 
 }  // namespace sluice

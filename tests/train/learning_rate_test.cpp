@@ -49,6 +49,14 @@ TEST(LearningRate, stays_at_its_end_beyond_the_last_step) {
     EXPECT_NEAR(schedule_of(kind, 0, 0.3).at(5000), kBase * 0.3, 1e-15);
 }
 
+TEST(LearningRate, ends_at_the_final_factor_though_the_warm_up_takes_all_steps_but_the_last) {
+  for (const ScheduleKind kind : {ScheduleKind::kCosine, ScheduleKind::kLinear}) {
+    const LearningRateSchedule schedule = schedule_of(kind, 9, 0.1, 10);
+    EXPECT_DOUBLE_EQ(schedule.at(8), kBase);
+    EXPECT_DOUBLE_EQ(schedule.at(9), kBase * 0.1);
+  }
+}
+
 TEST(LearningRate, is_a_number_for_runs_of_one_step_or_of_warm_up_alone) {
   EXPECT_EQ(schedule_of(ScheduleKind::kCosine, 0, 0.1, 1).at(0), kBase);
   EXPECT_EQ(schedule_of(ScheduleKind::kLinear, 10, 0.1, 5).at(4), kBase / 2);
