@@ -63,10 +63,6 @@ void EvaluateReport::finish() {
   metrics_.close();
   tell_progress();
   const DocumentLoss& total = losses_.total();
-  if (total.targets == 0)
-    fail(ExitCode::kBadData,
-         "every document is one token long, so there was nothing to predict. Is data.separator_token, or "
-         "document_starts, what it should be?");
   console::line(
       "evaluated {} tokens of {} document{}: loss {:.5f} nat/token, perplexity {:.4f}, {:.0f} tokens/s",
       total.targets, losses_.documents(), losses_.documents() == 1 ? "" : "s", total.loss(),

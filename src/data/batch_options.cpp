@@ -16,10 +16,4 @@ std::vector<std::int64_t> BatchOptions::taken_in_all(const std::vector<SourceFac
   return all;
 }
 
-std::string BatchOptions::names() const {
-  std::string names;
-  for (const TokenSource& source : sources) names += (names.empty() ? "" : ", ") + source.tokens.string();
-  return names;
-}
-
 }  // namespace sluice

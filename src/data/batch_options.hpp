@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace sluice {
@@ -44,8 +43,6 @@ struct BatchOptions {
   [[nodiscard]] Mixture mixture(const std::vector<SourceFacts>& facts) const;
   /// Sequences of each file that are read in all: with keep_rest each once, else those of the steps.
   [[nodiscard]] std::vector<std::int64_t> taken_in_all(const std::vector<SourceFacts>& facts) const;
-  /// "a.h5", "a.h5, b.h5"
-  [[nodiscard]] std::string names() const;
 };
 
 }  // namespace sluice

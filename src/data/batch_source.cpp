@@ -60,7 +60,7 @@ BatchSource::BatchSource(Communicator& comm, BatchOptions options)
       options_.file.keep_rest || options_.pack || std::ranges::any_of(facts_, &SourceFacts::marks_documents);
   masks_targets_ = std::ranges::any_of(facts_, &SourceFacts::masks_targets);
   mixture_.emplace(options_.mixture(facts_));
-  check_ids();
+  check_tokens();
 }
 
 std::int64_t BatchSource::sequence_count() const { return mixture_->sequences(); }
@@ -72,14 +72,14 @@ std::int64_t BatchSource::document_count() const {
 }
 
 /// An outcome after each piece: the others' wait is for one of them, not for all of a large file.
-void BatchSource::check_ids() {
+void BatchSource::check_tokens() {
   const std::string pieces = share_from_root(comm_, [&] {
     ByteWriter out;
     out.number(files_->check_pieces());
     return out.take();
   });
   for (std::int64_t piece = 0, end = ByteReader(pieces).number(); piece < end; ++piece)
-    run_on_root(comm_, [&] { files_->check_ids(piece); });
+    run_on_root(comm_, [&] { files_->check(piece); });
 }
 
 std::string BatchSource::sample_digest() {
@@ -138,15 +138,7 @@ std::vector<double> BatchSource::epochs(std::int64_t step) {
   return epochs;
 }
 
-Batch BatchSource::batch(std::int64_t step) {
-  Batch own = share(mixture_->batch(step));
-  if (own.global_targets == 0 && !masks_targets_)
-    fail(ExitCode::kBadData,
-         "{}: in the batch of step {} every document is one token long, so there is nothing to predict. Is "
-         "data.separator_token, or document_starts, what it should be?",
-         options_.names(), step + 1);
-  return own;
-}
+Batch BatchSource::batch(std::int64_t step) { return share(mixture_->batch(step)); }
 
 Batch BatchSource::sequences(std::int64_t first, std::int64_t count) {
   SLUICE_ASSERT(facts_.size() == 1, "{} files to read from front to back", facts_.size());

@@ -15,8 +15,8 @@ namespace sluice {
 
 class BatchSource {
  public:
-  /// Collective over `comm`, which must outlive this. Rank 0 alone opens the files, and looks at all ids that
-  /// the steps will read; its failure is thrown on every rank.
+  /// Collective over `comm`, which must outlive this. Rank 0 alone opens the files, and looks at all ids and
+  /// masks that the steps will read; its failure is thrown on every rank, as is Error(kBadData) if they read no target.
   BatchSource(Communicator& comm, BatchOptions options);
 
   /// Of each file, on every rank.
@@ -44,8 +44,7 @@ class BatchSource {
 
   /// Collective over the communicator. This rank's share of the batch of `step`, possibly no sequence. Rank 0
   /// holds the global batch meanwhile (8 bytes a token, 9 with documents), the others their share alone. A
-  /// bad id found by rank 0 is thrown on every rank; Error(kBadData) if no token of the batch has another of
-  /// its document behind it, unless a file masks targets: then a batch may be without any.
+  /// bad id found by rank 0 is thrown on every rank. A batch may have no target.
   [[nodiscard]] Batch batch(std::int64_t step);
 
   /// Collective over the communicator, and as costly. This rank's share of sequences [first, first + count)
@@ -57,7 +56,7 @@ class BatchSource {
   [[nodiscard]] Batch read(const std::vector<Mixture::Place>& places);
   [[nodiscard]] std::string sample_of(std::size_t source);
   [[nodiscard]] bool has_marks() const { return marks_documents_ || masks_targets_; }
-  void check_ids();
+  void check_tokens();
 
   Communicator& comm_;
   BatchOptions options_;

@@ -1,5 +1,9 @@
 #include "data/source_files.hpp"
 
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+
 #include <algorithm>
 
 namespace sluice {
@@ -47,29 +51,58 @@ SourceFiles::SourceFiles(const BatchOptions& options) {
   const std::vector<std::int64_t> read = options.taken_in_all(facts_);
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     Source& source = sources_[i];
+    source.read = read[i];
     if (source.packer)
-      source.check.emplace<PackedIdCheck>(source.file, *source.packer, read[i]);
+      source.check.emplace<PackedTokenCheck>(source.file, *source.packer, read[i]);
     else
-      source.check.emplace<IdCheck>(mixture.sampler(i), read[i], options.file.sequence_length);
+      source.check.emplace<TokenCheck>(mixture.sampler(i), read[i], options.file.sequence_length);
   }
 }
 
 std::int64_t SourceFiles::pieces_of(const Source& source) {
-  if (const auto* packed = std::get_if<PackedIdCheck>(&source.check)) return packed->pieces();
-  return std::get<IdCheck>(source.check).pieces();
+  if (const auto* packed = std::get_if<PackedTokenCheck>(&source.check)) return packed->pieces();
+  return std::get<TokenCheck>(source.check).pieces();
+}
+
+bool SourceFiles::has_target(const Source& source) {
+  if (const auto* packed = std::get_if<PackedTokenCheck>(&source.check)) return packed->has_target();
+  return std::get<TokenCheck>(source.check).has_target();
 }
 
 std::int64_t SourceFiles::check_pieces() const {
-  std::int64_t pieces = 0;
+  std::int64_t pieces = 1;  // the look at what all of them have found
   for (const Source& source : sources_) pieces += pieces_of(source);
   return pieces;
 }
 
-void SourceFiles::check_ids(std::int64_t piece) {
+void SourceFiles::check(std::int64_t piece) {
   std::size_t i = 0;
-  for (; piece >= pieces_of(sources_[i]); ++i) piece -= pieces_of(sources_[i]);
-  if (auto* packed = std::get_if<PackedIdCheck>(&sources_[i].check)) return packed->run(piece);
-  std::get<IdCheck>(sources_[i].check).run(sources_[i].file, piece);
+  for (; i < sources_.size() && piece >= pieces_of(sources_[i]); ++i) piece -= pieces_of(sources_[i]);
+  if (i == sources_.size()) return require_targets();
+  if (auto* packed = std::get_if<PackedTokenCheck>(&sources_[i].check)) return packed->run(piece);
+  std::get<TokenCheck>(sources_[i].check).run(sources_[i].file, piece);
+}
+
+void SourceFiles::require_targets() const {
+  std::vector<std::string> idle, causes;
+  std::size_t read = 0;
+  for (const Source& source : sources_) {
+    if (source.read > 0) ++read;
+    if (source.read == 0 || has_target(source)) continue;
+    idle.push_back(source.file.name());
+    causes.emplace_back(
+        source.file.masks_targets()
+            ? "its loss_mask is 1 nowhere but where a document begins, which nothing predicts"
+            : "every document is one token long. Is data.separator_token, or document_starts, "
+              "what it should be?");
+  }
+  if (idle.empty()) return;
+  if (idle.size() == read)
+    fail(ExitCode::kBadData,
+         "{}: none of the tokens that are read is a target, so there is nothing to predict: {}",
+         join_some(idle), causes.front());
+  for (std::size_t i = 0; i < idle.size(); ++i)
+    log::warning("{}: none of the tokens that the steps read of it is a target: {}", idle[i], causes[i]);
 }
 
 void SourceFiles::read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids,

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "data/batch_options.hpp"
-#include "data/id_check.hpp"
 #include "data/mixture.hpp"
 #include "data/packer.hpp"
+#include "data/token_check.hpp"
 #include "data/token_file.hpp"
 
 #include <cstdint>
@@ -24,9 +24,10 @@ class SourceFiles {
   /// What of each file all ranks know.
   [[nodiscard]] const std::vector<SourceFacts>& facts() const { return facts_; }
 
-  /// All ids that the steps will read, in pieces, as IdCheck has them: each once, in ascending order.
+  /// A look at all ids and masks that the steps will read, in pieces, as TokenCheck has them: each once, in ascending order. With the
+  /// last one Error(kBadData) if the steps read no target at all, and a warning for a file that gives them none.
   [[nodiscard]] std::int64_t check_pieces() const;
-  void check_ids(std::int64_t piece);
+  void check(std::int64_t piece);
 
   /// As TokenFile::read_sequence(); of packed documents the sequence of that number, filled up with padding.
   void read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids, std::span<TokenMark> marks);
@@ -40,9 +41,12 @@ class SourceFiles {
   struct Source {
     TokenFile file;
     std::optional<Packer> packer{};
-    std::variant<std::monostate, IdCheck, PackedIdCheck> check{};
+    std::int64_t read = 0;  ///< sequences that the steps read of it
+    std::variant<std::monostate, TokenCheck, PackedTokenCheck> check{};
   };
   [[nodiscard]] static std::int64_t pieces_of(const Source& source);
+  [[nodiscard]] static bool has_target(const Source& source);
+  void require_targets() const;
 
   std::deque<Source> sources_;  ///< which stay where they are
   std::vector<SourceFacts> facts_;

@@ -1,4 +1,4 @@
-#include "data/id_check.hpp"
+#include "data/token_check.hpp"
 
 #include "base/round.hpp"
 
@@ -15,51 +15,53 @@ std::int64_t sequences_of_piece(std::int64_t length) {
   return std::clamp<std::int64_t>(kPieceTokens / (length + 1), 1, kSequences);
 }
 
-/// Neighbours are read together.
-void check_runs(const TokenFile& file, const std::vector<std::int64_t>& sorted) {
-  for (auto first = sorted.begin(); first != sorted.end();) {
-    const auto gap =
-        std::adjacent_find(first, sorted.end(), [](std::int64_t a, std::int64_t b) { return a + 1 < b; });
-    const auto end = gap == sorted.end() ? gap : gap + 1;
-    file.check_ids(*first, *(end - 1) + 1 - *first);
-    first = end;
-  }
-}
-
 }  // namespace
 
-IdCheck::IdCheck(const Sampler& sampler, std::int64_t positions, std::int64_t length)
+TokenCheck::TokenCheck(const Sampler& sampler, std::int64_t positions, std::int64_t length)
     : sampler_(sampler),
       count_(std::min(positions, sampler.sequences())),
       all_(positions >= sampler.sequences()),
       piece_sequences_(sequences_of_piece(length)) {}
 
-std::int64_t IdCheck::pieces() const { return divide_up(count_, piece_sequences_); }
+std::int64_t TokenCheck::pieces() const { return divide_up(count_, piece_sequences_); }
 
-void IdCheck::run(const TokenFile& file, std::int64_t piece) const {
+void TokenCheck::run(const TokenFile& file, std::int64_t piece) {
   const std::int64_t begin = piece * piece_sequences_;
   const std::int64_t end = std::min(count_, begin + piece_sequences_);
-  if (all_) return file.check_ids(begin, end - begin);
+  if (all_) return file.check_sequences(begin, end - begin, has_target_);
   std::vector<std::int64_t> sequences = sampler_.at(begin, end);
   std::ranges::sort(sequences);
-  check_runs(file, sequences);
+  run_sorted(file, sequences);
 }
 
-PackedIdCheck::PackedIdCheck(const TokenFile& file, const Packer& packer, std::int64_t positions)
-    : file_(&file), packer_(&packer), positions_(positions), all_(positions >= packer.least_sequences()) {}
-
-std::int64_t PackedIdCheck::pieces() const {
-  return all_ ? divide_up(file_->token_count(), kPieceTokens) : packer_->windows();
+/// Neighbours are read together.
+void TokenCheck::run_sorted(const TokenFile& file, const std::vector<std::int64_t>& sequences) {
+  for (auto first = sequences.begin(); first != sequences.end();) {
+    const auto gap =
+        std::adjacent_find(first, sequences.end(), [](std::int64_t a, std::int64_t b) { return a + 1 < b; });
+    const auto end = gap == sequences.end() ? gap : gap + 1;
+    file.check_sequences(*first, *(end - 1) + 1 - *first, has_target_);
+    first = end;
+  }
 }
 
-void PackedIdCheck::run(std::int64_t piece) {
-  if (all_) {
+PackedTokenCheck::PackedTokenCheck(const TokenFile& file, const Packer& packer, std::int64_t positions)
+    : file_(&file),
+      packer_(&packer),
+      positions_(positions),
+      file_pieces_(positions >= packer.least_sequences() ? divide_up(file.token_count(), kPieceTokens) : 0) {}
+
+void PackedTokenCheck::run(std::int64_t piece) {
+  if (piece < file_pieces_) {
     const std::int64_t first = piece * kPieceTokens;
     return file_->check_run({first, std::min(kPieceTokens, file_->token_count() - first)});
   }
-  if (sequences_ >= positions_) return;
-  const PackedWindow window = packer_->window(piece);
+  const bool is_checked = file_pieces_ > 0;
+  if (sequences_ >= positions_ || (is_checked && has_target_)) return;
+  const PackedWindow window = packer_->window(piece - file_pieces_);
+  look_for_target(window);
   sequences_ += window.sequences();
+  if (is_checked) return;
   TokenRun joined;
   for (const TokenRun& run : window.runs()) {
     if (run.first == joined.first + joined.count) {
@@ -70,6 +72,14 @@ void PackedIdCheck::run(std::int64_t piece) {
     joined = run;
   }
   file_->check_run(joined);
+}
+
+void PackedTokenCheck::look_for_target(const PackedWindow& window) {
+  const std::int64_t end = std::min(window.sequences(), positions_ - sequences_);
+  for (std::int64_t index = 0; index < end && !has_target_; ++index) {
+    const std::vector<TokenRun> runs = window.sequence(index);
+    has_target_ = std::ranges::any_of(runs, [&](const TokenRun& run) { return file_->has_target(run); });
+  }
 }
 
 }  // namespace sluice

@@ -14,7 +14,7 @@ namespace sluice {
 namespace {
 
 constexpr const char* kDataset = "tokens";
-/// Tokens that are looked at together when nothing but their range matters: 1 MiB of them.
+/// Tokens that are looked at together before the first step: 1 MiB of ids.
 constexpr std::int64_t kCheckedTokens = 128 * std::int64_t{1024};
 
 hdf5::Dataset open_tokens(const hdf5::File& file) {
@@ -142,24 +142,38 @@ std::span<const std::int64_t> TokenFile::read_any(std::int64_t index, std::span<
   return read;
 }
 
-void TokenFile::check_ids(std::int64_t first, std::int64_t count) const {
+void TokenFile::check_sequences(std::int64_t first, std::int64_t count, bool& has_target) const {
   SLUICE_ASSERT(0 <= first && 0 <= count && first + count <= sequence_count_, "sequences {} to {} of {}",
                 first, first + count, sequence_count_);
   const std::int64_t width = options_.sequence_length + 1;
   const std::int64_t at_once = std::max<std::int64_t>(1, kCheckedTokens / width);
   std::vector<std::int64_t> ids;
+  std::vector<TokenMark> marks;
   for (const std::int64_t end = first + count; first < end; first += at_once) {
     const std::int64_t sequences = std::min(at_once, end - first);
     const std::int64_t tokens =
         is_stream_ ? std::min(sequences * options_.sequence_length + 1, token_count_ - first_token(first))
                    : sequences * width;
     ids.resize(static_cast<std::size_t>(tokens));
-    if (is_stream_)
-      tokens_.read<std::int64_t>({{first_token(first)}, {tokens}}, ids);
-    else
-      tokens_.read<std::int64_t>({{first, 0}, {sequences, width}}, ids);
+    const hdf5::Box box =
+        is_stream_ ? hdf5::Box{{first_token(first)}, {tokens}} : hdf5::Box{{first, 0}, {sequences, width}};
+    tokens_.read<std::int64_t>(box, ids);
     require_known(first_token(first), ids);
+    if (has_target && !mask_) continue;
+    marks.resize(ids.size());
+    mark(first, ids, marks);
+    if (mask_) mask_->mark(box, marks);
+    has_target = has_target || holds_target(marks);
   }
+}
+
+/// `marks` are those of whole sequences, whose first token nothing predicts.
+bool TokenFile::holds_target(std::span<const TokenMark> marks) const {
+  const std::size_t width =
+      is_stream_ ? marks.size() : static_cast<std::size_t>(options_.sequence_length + 1);
+  for (std::size_t first = 0; first < marks.size(); first += width)
+    if (std::ranges::count(marks.subspan(first + 1, width - 1), TokenMark::kInside) > 0) return true;
+  return false;
 }
 
 const DocumentStarts& TokenFile::packable_documents() const {
@@ -183,11 +197,27 @@ void TokenFile::read_run(const TokenRun& run, std::span<std::int64_t> ids, std::
 
 void TokenFile::check_run(const TokenRun& run) const {
   std::vector<std::int64_t> ids;
+  std::vector<TokenMark> marks;
   for (std::int64_t first = run.first, end = run.first + run.count; first < end; first += kCheckedTokens) {
     ids.resize(static_cast<std::size_t>(std::min(kCheckedTokens, end - first)));
-    tokens_.read<std::int64_t>({{first}, {std::ssize(ids)}}, ids);
+    const hdf5::Box box{{first}, {std::ssize(ids)}};
+    tokens_.read<std::int64_t>(box, ids);
     require_known(first, ids);
+    marks.resize(mask_ ? ids.size() : 0);
+    if (mask_) mask_->mark(box, marks);
   }
+}
+
+bool TokenFile::has_target(const TokenRun& run) const {
+  if (!mask_) return run.count > 1;
+  std::vector<TokenMark> marks;
+  for (std::int64_t first = run.first + 1, end = run.first + run.count; first < end;
+       first += kCheckedTokens) {
+    marks.assign(static_cast<std::size_t>(std::min(kCheckedTokens, end - first)), TokenMark::kInside);
+    mask_->mark({{first}, {std::ssize(marks)}}, marks);
+    if (std::ranges::count(marks, TokenMark::kInside) > 0) return true;
+  }
+  return false;
 }
 
 std::int64_t TokenFile::count_documents() const {

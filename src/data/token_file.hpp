@@ -48,15 +48,17 @@ class TokenFile {
   /// document, and a row is.
   [[nodiscard]] std::int64_t count_documents() const;
 
-  /// Reads sequences [first, first + count) in large pieces, for their ids alone: Error(kBadData) as
-  /// read_sequence() has it.
-  void check_ids(std::int64_t first, std::int64_t count) const;
+  /// Looks at ids and mask of sequences [first, first + count), in large pieces: Error(kBadData) as read_sequence() has
+  /// it. Sets `has_target` if one of their tokens is a target, and does not look for one if it is set.
+  void check_sequences(std::int64_t first, std::int64_t count, bool& has_target) const;
 
   /// Tokens [run.first, run.first + run.count) of a stream, the first of which begins a document and no other does; `ids` have the
   /// room, and `marks`, if not empty. Error(kBadData) as read_sequence().
   void read_run(const TokenRun& run, std::span<std::int64_t> ids, std::span<TokenMark> marks) const;
-  /// The same for their ids alone, in pieces.
+  /// Looks at ids and mask of a run of tokens, in pieces: Error(kBadData) as read_sequence() has it.
   void check_run(const TokenRun& run) const;
+  /// Whether a token of a run that read_run() takes is a target.
+  [[nodiscard]] bool has_target(const TokenRun& run) const;
 
   /// Sequence i as sequence_length + 1 ids: the first sequence_length are inputs, the last sequence_length
   /// targets. In a stream t they are t[i L .. i L + L]. Error(kBadData) for an id outside [0, vocab_size),
@@ -73,6 +75,7 @@ class TokenFile {
   [[nodiscard]] std::int64_t first_token(std::int64_t index) const;
   void require_known(std::int64_t first_token, std::span<const std::int64_t> ids) const;
   void mark(std::int64_t index, std::span<const std::int64_t> ids, std::span<TokenMark> marks) const;
+  [[nodiscard]] bool holds_target(std::span<const TokenMark> marks) const;
 
   hdf5::File file_;
   hdf5::Dataset tokens_;

@@ -67,6 +67,8 @@ class Dataset {
   [[nodiscard]] std::vector<std::int64_t> shape() const;
   [[nodiscard]] bool is_integer() const;
   [[nodiscard]] bool is_floating() const;
+  /// Whether its elements are names for whole numbers, as h5py writes booleans; they are read as those numbers.
+  [[nodiscard]] bool is_enumeration() const;
   /// Whether other datasets hold what this one shows.
   [[nodiscard]] bool is_virtual() const;
   /// What cannot be read, in words; empty if all can: parts that were never written, and of a virtual dataset those that

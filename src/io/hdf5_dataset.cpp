@@ -221,6 +221,10 @@ bool Dataset::is_floating() const {
   return class_of(handle_.id(), {ExitCode::kBadData, "read the type of", name_, file_}) == H5T_FLOAT;
 }
 
+bool Dataset::is_enumeration() const {
+  return class_of(handle_.id(), {ExitCode::kBadData, "read the type of", name_, file_}) == H5T_ENUM;
+}
+
 bool Dataset::is_virtual() const {
   const Doing doing{ExitCode::kBadData, "examine", name_, file_};
   const Handle creation = own<H5Pclose>(H5Dget_create_plist(handle_.id()), doing);

@@ -86,18 +86,59 @@ TEST(BatchSource, counts_the_targets_of_the_global_batch_on_every_rank) {
   EXPECT_EQ(packed.batch(1).global_targets, 4 * kLength);
 }
 
-TEST(BatchSource, a_batch_with_nothing_to_predict_is_an_error_on_every_rank) {
-  const TemporaryDirectory directory;
-  const std::filesystem::path path = directory / "tokens.h5";
+/// The error of a source over these sequences, from all ranks alike.
+void expect_no_target(const BatchOptions& options, const std::vector<std::string>& parts) {
+  expect_error(ExitCode::kBadData, parts, [&] { BatchSource(test_world(), options); });
+}
+
+TEST(BatchSource, steps_that_read_no_target_at_all_are_an_error_before_the_first) {
+  const TemporaryDirectory directory, another;
+  const std::filesystem::path path = directory / "equal.h5";
   if (test_world().rank() == 0)
     hdf5::File::create(path)
         .create_dataset("/tokens", DType::kInt32, {100})
         .write(std::span<const std::int64_t>(std::vector<std::int64_t>(100)));
   BatchOptions all_separators = options(path, 2, 100);
+  all_separators.steps = 5;
   all_separators.file.separator_token = 0;
-  BatchSource source(test_world(), all_separators);
-  expect_error(ExitCode::kBadData, {"step 1", "one token long", "separator_token"},
-               [&] { static_cast<void>(source.batch(0)); });
+  expect_no_target(all_separators, {"equal.h5", "target", "one token long", "separator_token"});
+
+  BatchOptions masked = options(stream(another, 13, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0}), 1, 100);
+  masked.steps = 3;
+  expect_no_target(masked, {"tokens.h5", "target", "loss_mask"});
+  masked.steps = 4;
+  EXPECT_NO_THROW(BatchSource(test_world(), masked)) << "token 10 is read by step 4";
+}
+
+TEST(BatchSource, a_file_to_evaluate_that_has_no_target_is_an_error) {
+  const TemporaryDirectory directory;
+  BatchOptions held_out = options(stream(directory, 12, std::vector<std::int64_t>(12, 0)), 4, 100);
+  held_out.file.keep_rest = true;
+  expect_no_target(held_out, {"tokens.h5", "target", "loss_mask"});
+}
+
+TEST(BatchSource, one_file_of_several_may_have_no_target_and_so_may_a_batch) {
+  const TemporaryDirectory directory, another;
+  BatchOptions mixed = options(stream(directory, 13, std::vector<std::int64_t>(13, 0)), 1, 100);
+  mixed.sources.push_back({stream(another, 100), 1});
+  mixed.steps = 20;
+  BatchSource source(test_world(), mixed);
+  std::int64_t empty = 0;
+  for (std::int64_t step = 0; step < 20; ++step) empty += source.batch(step).global_targets == 0 ? 1 : 0;
+  EXPECT_GT(empty, 0);
+  EXPECT_LT(empty, 20);
+}
+
+TEST(BatchSource, a_bad_mask_that_some_step_will_meet_is_an_error_before_the_first) {
+  const TemporaryDirectory directory;
+  std::vector<std::int64_t> mask(100, 1);
+  mask[99] = -100;  // of sequence 32
+  BatchOptions steps = options(stream(directory, 100, mask), 2, 100);
+  steps.steps = 17;
+  expect_error(ExitCode::kBadData, {"loss_mask[99]", "tokens.h5", "-100"},
+               [&] { BatchSource(test_world(), steps); });
+  steps.steps = 16;
+  EXPECT_NO_THROW(BatchSource(test_world(), steps));
 }
 
 TEST(BatchSource, gives_every_token_once_for_an_evaluation) {
@@ -230,16 +271,17 @@ TEST(BatchSource, a_bad_id_is_the_same_error_on_every_rank) {
   EXPECT_NO_THROW(static_cast<void>(source.batch(0)));
 }
 
-/// Documents of these lengths with the ids 0, 1, 2, …, every third token masked if wanted; a file that only rank 0 has.
+/// Documents of these lengths with the ids 0, 1, 2, …, every third token masked by `masked` if wanted; a file that only rank 0
+/// has.
 std::filesystem::path documents(const TemporaryDirectory& directory, const std::vector<std::int64_t>& lengths,
-                                bool with_mask = false) {
+                                bool with_mask = false, std::int64_t masked = 0) {
   const std::filesystem::path path = directory / "documents.h5";
   if (test_world().rank() != 0) return path;
   std::vector<std::int64_t> starts, ids, mask;
   for (const std::int64_t length : lengths) {
     starts.push_back(std::ssize(ids));
     for (std::int64_t t = 0; t < length; ++t) {
-      mask.push_back(std::ssize(ids) % 3 == 0 ? 0 : 1);
+      mask.push_back(std::ssize(ids) % 3 == 0 ? masked : 1);
       ids.push_back(std::ssize(ids));
     }
   }
@@ -303,6 +345,26 @@ std::vector<std::int64_t> steps_of(BatchSource& source, std::int64_t begin, std:
       all.push_back(static_cast<std::int64_t>(mark));
   }
   return all;
+}
+
+TEST(PackedBatchSource, steps_that_read_no_target_or_a_bad_mask_are_an_error_before_the_first) {
+  const TemporaryDirectory directory, another, third;
+  BatchOptions ones = packed(documents(directory, std::vector<std::int64_t>(60, 1)), 2, 7);
+  for (const std::int64_t steps : {1, 50}) {
+    ones.steps = steps;
+    expect_no_target(ones, {"documents.h5", "target", "one token long"});
+  }
+  const std::filesystem::path masked = documents(another, {4, 2, 4}, /*with_mask=*/true);
+  BatchOptions some = packed(masked, 1, 10);
+  some.steps = 1;
+  EXPECT_NO_THROW(BatchSource(test_world(), some));
+  const std::filesystem::path broken = documents(third, {4, 2, 4}, /*with_mask=*/true, -100);
+  for (const std::int64_t steps : {1, 50}) {
+    some.sources = {{broken}};
+    some.steps = steps;
+    expect_error(ExitCode::kBadData, {"loss_mask[0]", "documents.h5", "-100"},
+                 [&] { BatchSource(test_world(), some); });
+  }
 }
 
 TEST(PackedBatchSource, gives_the_same_batches_after_a_position_in_the_middle_of_a_window_and_an_epoch) {

@@ -268,6 +268,79 @@ TEST(TokenFile, refuses_a_mask_of_other_tokens) {
                  {"'loss_mask'", "has the shape [3]", "for each of the tokens [7]"});
 }
 
+/// What check_sequences() finds in all sequences.
+bool finds_target(const TokenFile& file) {
+  bool has_target = false;
+  file.check_sequences(0, file.sequence_count(), has_target);
+  return has_target;
+}
+
+TEST(TokenFile, names_the_place_of_a_bad_mask_before_any_sequence_is_read) {
+  const TemporaryDirectory directory;
+  const TokenFile stream =
+      open_file(write_tokens(directory, DType::kUInt8, {7}, {}, {1, 1, 1, 1, 1, 7, 1}), 3);
+  expect_error(ExitCode::kBadData, {"loss_mask[5]", "tokens.h5", " is 7"}, [&] { finds_target(stream); });
+  expect_error(ExitCode::kBadData, {"loss_mask[5]", " is 7"}, [&] { stream.check_run({2, 5}); });
+  EXPECT_NO_THROW(stream.check_run({0, 5}));
+  bool has_target = true;
+  EXPECT_NO_THROW(stream.check_sequences(0, 1, has_target)) << "a sequence that is not read";
+  expect_error(ExitCode::kBadData, {"loss_mask[5]"}, [&] { stream.check_sequences(1, 1, has_target); });
+}
+
+TEST(TokenFile, names_row_and_column_of_a_bad_mask_that_is_looked_at_with_other_rows) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "rows.h5";
+  {
+    hdf5::File file = hdf5::File::create(path);
+    const std::vector<std::int64_t> ids(12, 1);
+    std::vector<std::int64_t> mask(12, 1);
+    mask[9] = -100;
+    file.create_dataset("/tokens", DType::kInt32, {3, 4}).write(std::span(ids));
+    file.create_dataset("/loss_mask", DType::kInt16, {3, 4}).write(std::span<const std::int64_t>(mask));
+  }
+  const TokenFile rows = open_file(path, 3);
+  expect_error(ExitCode::kBadData, {"loss_mask[2, 1]", "rows.h5", " is -100"}, [&] { finds_target(rows); });
+}
+
+TEST(TokenFile, finds_whether_any_token_is_a_target) {
+  const auto found = [](const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& starts,
+                        const std::vector<std::int64_t>& mask) {
+    const TemporaryDirectory directory;
+    return finds_target(open_file(write_tokens(directory, DType::kUInt8, shape, starts, mask), 3));
+  };
+  EXPECT_TRUE(found({7}, {}, {}));
+  EXPECT_TRUE(found({7}, {}, {0, 0, 0, 0, 0, 0, 1}));
+  EXPECT_FALSE(found({7}, {}, {1, 0, 0, 0, 0, 0, 0})) << "nothing predicts the first token";
+  EXPECT_FALSE(found({7}, {5}, {1, 0, 0, 0, 0, 1, 0})) << "nor that of a document";
+  EXPECT_FALSE(found({7}, {0, 1, 2, 3, 4, 5, 6}, {}));
+  EXPECT_TRUE(found({7}, {0, 1, 2, 3, 4, 5}, {}));
+  EXPECT_FALSE(found({8}, {0, 1, 2, 3, 4, 5, 6}, {})) << "the last token is in no sequence";
+  EXPECT_TRUE(found({2, 4}, {}, {}));
+  EXPECT_FALSE(found({2, 4}, {0, 1, 2, 3, 4, 5, 6, 7}, {}));
+  EXPECT_TRUE(found({2, 4}, {0, 1, 2, 3, 4, 6}, {}));
+}
+
+TEST(TokenFile, finds_whether_a_run_has_a_target) {
+  const TemporaryDirectory directory;
+  const TokenFile masked =
+      open_file(write_tokens(directory, DType::kUInt8, {7}, {0, 3}, {1, 0, 0, 1, 0, 0, 1}), 3);
+  EXPECT_FALSE(masked.has_target({0, 3}));
+  EXPECT_TRUE(masked.has_target({3, 4}));
+  EXPECT_FALSE(masked.has_target({3, 3}));
+  const TemporaryDirectory other;
+  const TokenFile plain = open_file(write_tokens(other, DType::kUInt8, {7}, {0, 3}), 3);
+  EXPECT_TRUE(plain.has_target({0, 2}));
+  EXPECT_FALSE(plain.has_target({0, 1}));
+}
+
+TEST(TokenFile, takes_a_mask_of_booleans_as_h5py_writes_them) {
+  const TokenFile file = open_file(SLUICE_FIXTURES "/boolean-mask.tokens.h5", 3);
+  EXPECT_TRUE(file.masks_targets());
+  EXPECT_THAT(marks(file, 0, 3), testing::ElementsAre(kNew, kIn, kMasked, kIn));
+  EXPECT_THAT(marks(file, 1, 3), testing::ElementsAre(kIn, kMasked, kMasked, kIn));
+  EXPECT_TRUE(finds_target(file));
+}
+
 TEST(TokenFile, names_the_place_of_a_mask_that_is_neither_0_nor_1) {
   const TemporaryDirectory directory;
   const TokenFile file = open_file(write_tokens(directory, DType::kUInt8, {7}, {}, {1, 1, 1, 1, 1, 7, 1}), 3);

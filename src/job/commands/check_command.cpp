@@ -56,7 +56,7 @@ void check_data(const JobConfig& config, std::int64_t vocab_size) {
   if (const auto texts = texts_of(config); !texts.empty()) return check_texts(config, texts);
   const BatchOptions options = batch_options(config, vocab_size);
   SourceFiles files(options);
-  for (std::int64_t piece = 0; piece < files.check_pieces(); ++piece) files.check_ids(piece);
+  for (std::int64_t piece = 0; piece < files.check_pieces(); ++piece) files.check(piece);
   console::line("data      {}", data_text(config, files.facts()));
 }
 
