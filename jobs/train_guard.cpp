@@ -45,6 +45,7 @@ void TrainGuard::after_left_out(std::int64_t step, const StepMetrics& metrics,
                  !rewinds     ? ""
                  : saved == 0 ? ". There is no saved step to rewind to"
                               : fmt::format(". Rewinding to step {}, and on behind this batch", saved));
+  if (metrics.left_out == LeftOut::kNoTarget) return guard_.add_without_target();
   guard_.add_left_out(step, metrics.finding);
   if (rewinds && saved > 0) rewind_to(context_, saved, state());
 }

@@ -96,8 +96,8 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
       {{"/train/communicated_bytes", DType::kInt64, "B", "Bytes that ranks sent to each other in the step"},
        scalar(&TrainRow::communicated_bytes)},
       {{"/train/left_out", DType::kInt64, "1",
-        "1 if the update of the step was left out or undone, for numbers that were not finite or a loss that was a "
-        "spike, which [guard] of job_toml defines; else 0"},
+        "1 if the update of the step was left out or undone, for numbers that were not finite, a loss that was a "
+        "spike, which [guard] of job_toml defines, or a batch without a target; else 0"},
        scalar(&TrainRow::left_out)},
       {{"/memory/peak_bytes",
         DType::kInt64,

@@ -72,8 +72,22 @@ StepMetrics Trainer::step(std::int64_t number, const Batch& batch, double learni
                           double largest_loss) {
   optimizer_.set_steps(number -
                        1);  // not updates: then a run that is resumed after one was left out is the same
+  if (batch.global_targets == 0) return step_without_target(batch);
   return releases() ? released_step(number, batch, learning_rate, largest_loss)
                     : kept_step(number, batch, learning_rate, largest_loss);
+}
+
+StepMetrics Trainer::step_without_target(const Batch& batch) const {
+  const ModelConfig& model = decoder_.config();
+  StepMetrics metrics;
+  metrics.loss = metrics.grad_norm = kNan;
+  metrics.tokens = tokens_per_step_ - batch.global_padding;
+  metrics.expert_tokens.assign(static_cast<std::size_t>(model.moe_layer_count() * model.experts), 0);
+  metrics.left_out = LeftOut::kNoTarget;
+  metrics.finding =
+      "no token of the batch is a target (loss_mask is 0 at all of them, or every document is one token long), so "
+      "weights and the optimizer's state were left as they are";
+  return metrics;
 }
 
 StepMetrics Trainer::kept_step(std::int64_t number, const Batch& batch, double learning_rate,

@@ -27,7 +27,7 @@
 namespace sluice {
 
 /// Why a step has made no update.
-enum class LeftOut : std::uint8_t { kNo, kNonFinite, kSpike };
+enum class LeftOut : std::uint8_t { kNo, kNonFinite, kSpike, kNoTarget };
 
 /// Results of a step; the same on every rank, but for the phases.
 struct StepMetrics {
@@ -59,6 +59,9 @@ class Trainer {
   /// step's number and the first such tensor. It is known before anything is updated, except where gradients are released
   /// without a global norm: there each is looked at before its own update, no rank updates what comes after the first
   /// one that is not finite, and what came before stays updated.
+  ///
+  /// A batch without a target has no loss, whose mean would be 0/0: nothing is computed, loss and norm are NaN, and
+  /// weights and the optimizer's state stay as they are, without weight decay.
   StepMetrics step(std::int64_t number, const Batch& batch, double learning_rate,
                    double largest_loss = std::numeric_limits<double>::infinity());
 
@@ -107,6 +110,7 @@ class Trainer {
   /// What the gradients of a backward pass are for, where they are released.
   enum class Use : std::uint8_t { kNorm, kUpdate };
 
+  [[nodiscard]] StepMetrics step_without_target(const Batch& batch) const;
   [[nodiscard]] bool releases() const { return store_.mode() == GradientMode::kRelease; }
   [[nodiscard]] bool clips_globally() const;
   [[nodiscard]] double clip_factor(double grad_norm) const;

@@ -74,6 +74,7 @@ class Training {
   StepMetrics step(std::int64_t index, double largest_loss = std::numeric_limits<double>::infinity()) {
     return trainer_.step(index + 1, share_of_batch(job_, comm_, index), kRate, largest_loss);
   }
+  StepMetrics step_on(const Batch& whole) { return trainer_.step(2, test::share_of(whole, comm_), kRate); }
   [[nodiscard]] ShardArena& weights() { return weights_; }
   /// Where they can be read and, between steps, kept so.
   ShardArena& mapped_weights() {
@@ -391,6 +392,26 @@ TEST(Trainer, a_step_without_any_target_moves_nothing) {
   const StepMetrics metrics = training.gradients_of(batch);
   EXPECT_EQ(metrics.loss, 0);
   EXPECT_EQ(metrics.grad_norm, 0);
+}
+
+TEST(Trainer, a_batch_without_any_target_leaves_weights_and_state_as_they_are) {
+  const test::SmallModel model;
+  for (const GradientMode gradients : {GradientMode::kFloat32, GradientMode::kRelease}) {
+    TrainerOptions job = small_job(2, Recompute::kLayer);
+    job.optimizer.mode.gradients = gradients;
+    Batch empty = half_masked(job, 0);
+    std::ranges::fill(empty.marks, TokenMark::kMasked);
+    empty.global_targets = count_targets(empty);
+    Training training(test::test_world(), model, job), without(test::test_world(), model, job);
+    training.step(0);  // momentum, and weight decay, would move the weights on
+    without.step(0);
+    const StepMetrics metrics = training.step_on(empty);
+    EXPECT_EQ(metrics.left_out, LeftOut::kNoTarget);
+    EXPECT_TRUE(std::isnan(metrics.loss) && std::isnan(metrics.grad_norm));
+    EXPECT_EQ(metrics.expert_tokens.size(), without.step(1).expert_tokens.size());
+    training.step(1);
+    expect_same_elements(training.weights(), without.weights(), 0);
+  }
 }
 
 TEST(Trainer, broken_weights_on_one_rank_end_the_step_on_all_and_are_left_alone) {

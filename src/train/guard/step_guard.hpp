@@ -32,6 +32,8 @@ class StepGuard {
   void add_update(double loss);
   /// One whose update was left out, with the reason. Error(kNumerics) if it is one too many in a row.
   void add_left_out(std::int64_t step, const std::string& reason);
+  /// One whose batch had no target: it says nothing of the weights, and neither ends nor lengthens a row.
+  void add_without_target() { ++left_out_; }
 
   [[nodiscard]] std::int64_t left_out() const { return left_out_; }
 

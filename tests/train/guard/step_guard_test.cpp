@@ -29,6 +29,16 @@ TEST(StepGuard, only_warns_unless_it_is_told_to_leave_updates_out) {
   EXPECT_EQ(guard_after(OnSpike::kRewind, {1, 1, 1, 1}).largest_loss(), 3);
 }
 
+TEST(StepGuard, a_step_without_a_target_neither_ends_nor_lengthens_a_row_of_updates_left_out) {
+  StepGuard guard = guard_after(OnSpike::kSkip, {1});
+  for (int i = 0; i < 5; ++i) guard.add_without_target();
+  guard.add_left_out(7, "loss nan");
+  guard.add_without_target();
+  guard.add_left_out(9, "loss nan");
+  EXPECT_EQ(guard.left_out(), 8);
+  EXPECT_THROW(guard.add_left_out(10, "loss nan"), Error);
+}
+
 TEST(StepGuard, gives_up_when_too_many_updates_in_a_row_are_left_out) {
   StepGuard guard = guard_after(OnSpike::kSkip, {1});
   guard.add_left_out(2, "loss nan");
