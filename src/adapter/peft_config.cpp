@@ -53,10 +53,8 @@ class Reader {
 
   [[noreturn]] void refuse(std::string_view key, std::string_view expected) const {
     const json* value = find(key);
-    fail(
-        ExitCode::kBadData, "{}: {}: found {}, expected {}", name_, printable(key),
-        value == nullptr ? "nothing" : printable(value->dump(-1, ' ', false, json::error_handler_t::replace)),
-        expected);
+    fail(ExitCode::kBadData, "{}: {}: found {}, expected {}", name_, printable(key),
+         value == nullptr ? "nothing" : shown_json(*value), expected);
   }
 
   /// Null if it is not there, or JSON's null.

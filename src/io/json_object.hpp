@@ -1,4 +1,5 @@
-// A JSON object from somebody else's text.
+// A JSON object from somebody else's text. Python's json writes NaN, Infinity and -Infinity, which are no JSON: they are read
+// as the numbers that they mean, so that they harm nobody who does not read them.
 #pragma once
 
 #include "base/error.hpp"
@@ -6,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace sluice {
@@ -13,8 +16,30 @@ namespace sluice {
 /// What prints and frees a value recurses once a level.
 inline constexpr int kMaxJsonDepth = 64;
 
-/// `prefix` begins the message of an error, "config.json: ". Error(kBadData) if the text is no JSON, no object or nested
-/// deeper than kMaxJsonDepth.
+namespace json_names {
+
+/// The text with each value NaN, Infinity or -Infinity as a marked string; nothing if there is none.
+[[nodiscard]] std::optional<std::string> mark_numbers(std::string_view text);
+/// The number that a marked string stands for.
+[[nodiscard]] std::optional<double> marked_number(std::string_view value);
+/// "NaN", "Infinity" or "-Infinity"; "" for a finite number.
+[[nodiscard]] std::string_view name_of(double number);
+
+/// Numbers that have only a name become that name.
+template <class Json>
+void name_numbers(Json& value) {
+  if (value.is_structured()) {
+    for (Json& item : value) name_numbers(item);
+  } else if (value.is_number_float()) {
+    if (const std::string_view name = name_of(value.template get<double>()); !name.empty())
+      value = std::string(name);
+  }
+}
+
+}  // namespace json_names
+
+/// `prefix` begins the message of an error, "config.json: ". NaN, Infinity and -Infinity are numbers. Error(kBadData) if the
+/// text is no JSON, no object or nested deeper than kMaxJsonDepth.
 template <class Json = nlohmann::json>
 [[nodiscard]] Json parse_json_object(std::string_view text, std::string_view prefix) {
   const auto limit_depth = [&](int depth, typename Json::parse_event_t, const Json&) {
@@ -22,8 +47,18 @@ template <class Json = nlohmann::json>
       fail(ExitCode::kBadData, "{}found values nested deeper than {} levels", prefix, kMaxJsonDepth);
     return true;
   };
+  const auto take_marked = [&](int depth, typename Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::value && value.is_string())
+      if (const auto number = json_names::marked_number(value.template get_ref<const std::string&>()))
+        value = *number;
+    return limit_depth(depth, event, value);
+  };
+  const auto parse = [&]() -> Json {
+    const std::optional<std::string> marked = json_names::mark_numbers(text);
+    return marked ? Json::parse(*marked, take_marked) : Json::parse(text, limit_depth);
+  };
   try {
-    Json document = Json::parse(text, limit_depth);
+    Json document = parse();
     if (!document.is_object())
       fail(ExitCode::kBadData, "{}found a JSON {}, expected an object", prefix, document.type_name());
     return document;
@@ -31,6 +66,16 @@ template <class Json = nlohmann::json>
     fail(ExitCode::kBadData, "{}is not valid JSON ({}); was the file cut short?", prefix,
          printable(e.what(), 200));
   }
+}
+
+/// A value as a message shows it, with the names of numbers that are not finite.
+template <class Json>
+[[nodiscard]] std::string shown_json(Json value) {
+  if (value.is_number_float())
+    if (const std::string_view name = json_names::name_of(value.template get<double>()); !name.empty())
+      return std::string(name);
+  json_names::name_numbers(value);
+  return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace sluice

@@ -44,9 +44,7 @@ bool ConfigReader::is_empty() const { return object_->empty(); }
 bool ConfigReader::holds_objects() const { return std::ranges::any_of(*object_, &json::is_object); }
 
 void ConfigReader::refuse(const char* key, std::string_view expected) const {
-  const std::string found =
-      object_->contains(key) ? printable((*object_)[key].dump(-1, ' ', false, json::error_handler_t::replace))
-                             : "nothing";
+  const std::string found = object_->contains(key) ? shown_json((*object_)[key]) : "nothing";
   fail(ExitCode::kBadData, "{}: {}: found {}, expected {}", name_, key, found, expected);
 }
 

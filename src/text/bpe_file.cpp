@@ -1,6 +1,7 @@
 // How a Bpe is read from its file; bpe.cpp encodes with it.
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/json_object.hpp"
 #include "text/bpe.hpp"
 #include "text/unicode.hpp"
 
@@ -43,7 +44,7 @@ std::pair<std::string, std::string> parts_of(const JsonNode& node, const json& m
       return {text.substr(0, blank), text.substr(blank + 1)};
   }
   fail(ExitCode::kBadData, "{}: merges[{}]: found {}, expected two tokens", node.name(), index,
-       printable(merge.dump(-1, ' ', false, json::error_handler_t::replace)));
+       shown_json(merge));
 }
 
 }  // namespace

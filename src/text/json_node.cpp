@@ -29,9 +29,7 @@ const json& JsonNode::required(const char* key) const {
 
 void JsonNode::refuse(const char* key, std::string_view expected) const {
   const std::string found =
-      value_->is_object() && value_->contains(key)
-          ? printable((*value_)[key].dump(-1, ' ', false, json::error_handler_t::replace))
-          : "nothing";
+      value_->is_object() && value_->contains(key) ? shown_json((*value_)[key]) : "nothing";
   fail(ExitCode::kBadData, "{}: {}: found {}, expected {}", name_, key, found, expected);
 }
 

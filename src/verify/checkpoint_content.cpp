@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/json_object.hpp"
 #include "model/blocks/embedding_and_head.hpp"
 
 #include <fmt/format.h>
@@ -22,13 +23,18 @@ bool ties_head(const fs::path& directory) {
   constexpr std::int64_t kLargestConfig = 100'000'000;
   std::error_code error;
   if (!fs::is_regular_file(directory / "config.json", error)) return false;
-  const auto config =
-      nlohmann::json::parse(read_text_file(directory / "config.json", kLargestConfig), nullptr, false);
+  nlohmann::json config;
+  try {
+    config = parse_json_object(read_text_file(directory / "config.json", kLargestConfig), "");
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadData) throw;
+    return false;
+  }
   const auto tie = [](const nlohmann::json& object) {
     return object.is_object() ? object.value("tie_word_embeddings", nlohmann::json()) : nlohmann::json();
   };
   if (tie(config).is_boolean()) return tie(config).get<bool>();
-  const auto text = config.is_object() ? config.value("text_config", nlohmann::json()) : nlohmann::json();
+  const auto text = config.value("text_config", nlohmann::json());
   return tie(text).is_boolean() && tie(text).get<bool>();
 }
 

@@ -42,6 +42,17 @@ TEST(PeftConfig, patterns_keep_the_order_of_the_file) {
   EXPECT_EQ(config.alpha_pattern[0].second, 0.5);
 }
 
+TEST(PeftConfig, numbers_that_python_writes_by_name_harm_only_where_they_are_read) {
+  const auto with = [](const std::string& members) {
+    return parse_peft_config(R"({"peft_type": "LORA", )" + members + "}", "adapter_config.json");
+  };
+  EXPECT_EQ(with(R"("eva_config": {"rho": NaN}, "r": 4)").rank, 4);
+  expect_error(ExitCode::kBadData, {"adapter_config.json", "lora_alpha", "NaN"},
+               [&] { static_cast<void>(with(R"("lora_alpha": NaN)")); });
+  expect_error(ExitCode::kBadData, {"adapter_config.json", "alpha_pattern", "Infinity"},
+               [&] { static_cast<void>(with(R"("alpha_pattern": {"x": Infinity})")); });
+}
+
 TEST(PeftConfig, only_versions_before_0_20_read_experts_by_position) {
   for (const char* version : {"0.18.0", "0.19.1", "0.9.2", "0.18.1.dev0"}) {
     json config = minimal();

@@ -35,6 +35,16 @@ TEST_F(ModelTokens, the_end_token_is_the_wanted_one_else_that_of_tokenizer_confi
   expect_error(ExitCode::kBadData, {"eos_token is '<none>'"}, [&] { end(); });
 }
 
+TEST_F(ModelTokens, null_and_numbers_without_a_value_count_only_where_they_are_read) {
+  write("config.json",
+        R"({"x": NaN, "eos_token_id": null, "text_config": {"eos_token_id": 5, "vocab_size": 9}})");
+  write("tokenizer_config.json", R"({"model_max_length": Infinity, "eos_token": null})");
+  EXPECT_EQ(end(), 5);
+  EXPECT_EQ(read_vocab_size(directory_.path()), 9);
+  write("config.json", R"({"eos_token_id": NaN})");
+  expect_error(ExitCode::kBadData, {"config.json", "eos_token_id", "NaN"}, [&] { end(); });
+}
+
 TEST_F(ModelTokens, no_end_token_known_is_an_error_that_says_where_one_was_looked_for) {
   write("config.json", "{}");
   expect_error(ExitCode::kBadData, {"tokenizer_config.json", "eos_token_id", "--eos"}, [&] { end(); });

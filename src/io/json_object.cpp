@@ -1,0 +1,77 @@
+#include "io/json_object.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace sluice::json_names {
+namespace {
+
+/// Begins a string that stands for a number: a character that Unicode gives to no text.
+constexpr std::string_view kMark = "\uFDD0";
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::array<std::pair<std::string_view, double>, 3> kNames{{
+    {"NaN", std::numeric_limits<double>::quiet_NaN()},
+    {"Infinity", kInfinity},
+    {"-Infinity", -kInfinity},
+}};
+
+/// The name that begins at `at`, where a value may end behind it; else "".
+std::string_view name_at(std::string_view text, std::size_t at) {
+  for (const auto& [name, number] : kNames) {
+    if (text.substr(at, name.size()) != name) continue;
+    const std::size_t next = text.find_first_not_of(" \t\r\n", at + name.size());
+    if (next == std::string_view::npos || std::string_view(",]}").find(text[next]) != std::string_view::npos)
+      return name;
+  }
+  return "";
+}
+
+/// Behind the string that begins at `at`, or the end of the text.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  for (++at; at < text.size() && text[at] != '"'; ++at)
+    if (text[at] == '\\') ++at;
+  return std::min(at + 1, text.size());
+}
+
+}  // namespace
+
+std::optional<std::string> mark_numbers(std::string_view text) {
+  if (text.find("NaN") == std::string_view::npos && text.find("Infinity") == std::string_view::npos)
+    return std::nullopt;
+  std::string marked;
+  std::size_t copied = 0;
+  for (std::size_t at = 0; (at = text.find_first_of("\"NI-", at)) != std::string_view::npos;) {
+    if (text[at] == '"') {
+      at = end_of_string(text, at);
+      continue;
+    }
+    const std::string_view name = name_at(text, at);
+    if (name.empty()) {
+      ++at;
+      continue;
+    }
+    marked.append(text.substr(copied, at - copied)).append("\"").append(kMark).append(name).append("\"");
+    copied = at += name.size();
+  }
+  if (copied == 0) return std::nullopt;
+  return marked.append(text.substr(copied));
+}
+
+std::optional<double> marked_number(std::string_view value) {
+  if (!value.starts_with(kMark)) return std::nullopt;
+  for (const auto& [name, number] : kNames)
+    if (value.substr(kMark.size()) == name) return number;
+  return std::nullopt;
+}
+
+std::string_view name_of(double number) {
+  if (std::isnan(number)) return kNames[0].first;
+  if (std::isinf(number)) return kNames[number > 0 ? 1 : 2].first;
+  return "";
+}
+
+}  // namespace sluice::json_names
