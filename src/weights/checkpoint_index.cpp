@@ -7,6 +7,8 @@
 #include "io/file.hpp"
 #include "io/path.hpp"
 #include "io/safetensors.hpp"
+#include "manifest/key_map.hpp"
+#include "manifest/spelling.hpp"
 #include "model/quantization_config.hpp"
 #include "weights/problems.hpp"
 #include "weights/quantised_tensors.hpp"
@@ -36,8 +38,13 @@ void append_file(const fs::path& directory, const std::string& name, CheckpointI
         {std::move(entry.name), position, entry.dtype, std::move(entry.shape), entry.begin, entry.bytes});
 }
 
+std::string absent_text(const AbsentTensor& tensor) {
+  return fmt::format("tensor {} is missing: {} says it is in {}", printable(tensor.name), kIndexFile,
+                     tensor.file);
+}
+
 /// Says which tensors are not exactly where the index has them. `unread` holds the files whose header failed.
-void compare_with_headers(const WeightMap& map, const CheckpointIndex& index,
+void compare_with_headers(const WeightMap& map, CheckpointIndex& index,
                           const std::vector<std::string>& unread, Problems& problems) {
   std::map<std::string_view, int> found;
   for (const CheckpointEntry& entry : index.entries) {
@@ -57,8 +64,17 @@ void compare_with_headers(const WeightMap& map, const CheckpointIndex& index,
   for (const auto& [tensor, position] : map.tensors) {
     const std::string& file = map.files[static_cast<std::size_t>(position)];
     if (!found.contains(tensor) && std::ranges::find(unread, file) == unread.end())
-      problems.add("tensor {} is missing: {} says it is in {}", printable(tensor), kIndexFile, file);
+      index.absent.push_back({tensor, file});
   }
+  std::ranges::sort(index.absent, {}, &AbsentTensor::name);
+}
+
+void warn_of_absent(CheckpointIndex& index) {
+  if (index.absent.empty()) return;
+  std::vector<std::string> names;
+  for (const AbsentTensor& tensor : index.absent) names.push_back(printable(tensor.name));
+  index.warnings.push_back(
+      fmt::format("{} lists {} tensors that no file holds: {}", kIndexFile, names.size(), join_some(names)));
 }
 
 void compare_total_size(const WeightMap& map, CheckpointIndex& index) {
@@ -90,7 +106,10 @@ CheckpointIndex read_sharded(const fs::path& directory) {
     }
   }
   compare_with_headers(map, index, unread, problems);
+  for (const AbsentTensor& tensor : index.absent)
+    if (!problems.empty()) problems.add("{}", absent_text(tensor));
   problems.throw_if_any(directory.string());
+  warn_of_absent(index);
   compare_total_size(map, index);
   return index;
 }
@@ -172,6 +191,11 @@ std::string CheckpointIndex::to_bytes() const {
   out.number(static_cast<std::int64_t>(encodings.size()));
   for (const Encoding& encoding : encodings)
     for (const std::int64_t number : numbers_of(encoding)) out.number(number);
+  out.number(static_cast<std::int64_t>(absent.size()));
+  for (const AbsentTensor& tensor : absent) {
+    out.text(tensor.name);
+    out.text(tensor.file);
+  }
   out.number(static_cast<std::int64_t>(warnings.size()));
   for (const std::string& warning : warnings) out.text(warning);
   return out.take();
@@ -203,6 +227,11 @@ CheckpointIndex CheckpointIndex::from_bytes(std::string_view bytes) {
     for (std::int64_t& number : numbers) number = in.number();
     encoding = encoding_from(numbers);
   }
+  index.absent.resize(static_cast<std::size_t>(in.number()));
+  for (AbsentTensor& tensor : index.absent) {
+    tensor.name = in.text();
+    tensor.file = in.text();
+  }
   index.warnings.resize(static_cast<std::size_t>(in.number()));
   for (std::string& warning : index.warnings) warning = in.text();
   SLUICE_ASSERT(in.at_end(), "bytes left over behind a checkpoint index");
@@ -223,6 +252,13 @@ CheckpointIndex read_checkpoint_index(const fs::path& directory) {
   CheckpointIndex index = read_stored_index(directory);
   join_quantised(index, directory, read_quantization(directory));
   return index;
+}
+
+void require_listed_tensors(const CheckpointIndex& index) {
+  Problems problems;
+  for (const AbsentTensor& tensor : index.absent)
+    if (!ignored_key(plain_name(tensor.name))) problems.add("{}", absent_text(tensor));
+  problems.throw_if_any(index.directory);
 }
 
 CheckpointIndex share_checkpoint_index(Communicator& comm, const fs::path& directory) {

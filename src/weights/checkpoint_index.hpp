@@ -32,12 +32,19 @@ struct CheckpointEntry {
   int encoding = -1;  ///< of CheckpointIndex::encodings; -1: the bytes are the elements
 };
 
+/// A tensor that `model.safetensors.index.json` lists and the file that it names does not hold.
+struct AbsentTensor {
+  std::string name;
+  std::string file;
+};
+
 struct CheckpointIndex {
   std::string directory;  ///< as it was named, for messages
   std::vector<CheckpointFile> files;
   std::vector<CheckpointEntry> entries;  ///< ordered by file, then by begin; without the scales of encodings
   std::vector<Encoding> encodings{};
-  std::vector<std::string> warnings;  ///< oddities that do not hinder a load
+  std::vector<AbsentTensor> absent{};  ///< in the order of their names
+  std::vector<std::string> warnings;   ///< oddities that do not hinder a load
 
   /// Null for an entry whose bytes are its elements.
   [[nodiscard]] const Encoding* encoding_of(const CheckpointEntry& entry) const {
@@ -70,8 +77,12 @@ struct CheckpointIndex {
 /// Reads `model.safetensors`, or `model.safetensors.index.json` and the header of every file it names; links
 /// are followed. Quantised weights become one entry each (join_quantised()), held against the directory's
 /// config.json. Error(kBadData) with all that is wrong with the directory in one text: files missing or
-/// broken, tensors missing, in two files, or not where the index says. Error(kIo) if the system refuses.
+/// broken, tensors in two files, or not where the index says. Error(kIo) if the system refuses. Tensors that no file
+/// holds are told in `absent`: only who knows the model can say whether it does without them (match_checkpoint()).
 [[nodiscard]] CheckpointIndex read_checkpoint_index(const std::filesystem::path& directory);
+
+/// For who does not know the model: Error(kBadData) if a tensor is absent, unless it is of a kind that no model here reads.
+void require_listed_tensors(const CheckpointIndex& index);
 
 /// Collective over `comm`. Rank 0 reads, every rank gets the index; if rank 0 fails, every rank throws its
 /// error.

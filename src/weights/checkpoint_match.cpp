@@ -20,6 +20,9 @@ class Matcher {
 
   CheckpointMatch run() {
     for (int i = 0; i < static_cast<int>(index_.entries.size()); ++i) take(i);
+    for (const AbsentTensor& tensor : index_.absent)
+      if (std::holds_alternative<KeyTarget>(keys_.resolve(tensor.name)))
+        absent_.lines.push_back(fmt::format("{} ({})", printable(tensor.name), tensor.file));
     find_gaps_and_overlaps();
     throw_if_different();
     return std::move(match_);
@@ -127,7 +130,8 @@ class Matcher {
 
   void throw_if_different() const {
     std::string text;
-    for (const Difference* kind : {&missing_, &unexpected_, &misshapen_, &unconvertible_, &twice_}) {
+    for (const Difference* kind :
+         {&missing_, &absent_, &unexpected_, &misshapen_, &unconvertible_, &twice_}) {
       if (kind->lines.empty()) continue;
       text +=
           fmt::format("\n  {} ({}):{}", kind->title, kind->lines.size(), lines_of_some(kind->lines, kShown));
@@ -153,6 +157,7 @@ class Matcher {
   CheckpointMatch match_;
   std::vector<int> incomplete_;  ///< ascending
   Difference missing_{"missing", {}};
+  Difference absent_{"not in the file that the index names", {}};
   Difference unexpected_{"unexpected", {}};
   Difference misshapen_{"of another shape", {}};
   Difference unconvertible_{"of an element type that cannot be trained", {}};

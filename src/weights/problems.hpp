@@ -17,6 +17,7 @@ class Problems {
     ++count_;
     if (count_ <= kShown) text_ += "\n  - " + fmt::format(text, std::forward<Args>(args)...);
   }
+  [[nodiscard]] bool empty() const { return count_ == 0; }
   /// Error(kBadData) with all of them, the first hundred in full.
   void throw_if_any(const std::string& directory) const {
     if (count_ == 0) return;

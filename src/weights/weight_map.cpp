@@ -14,16 +14,21 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// True if `name` stays in its directory whatever links there are: every part of it is a plain name.
-bool is_confined(std::string_view name) {
-  if (name.find('\0') != std::string_view::npos) return false;
+/// The name without parts that say nothing: "a/b" of "./a//b". "" unless it stays in its directory whatever links there are:
+/// every part that is left is a plain name, and the last one is that of a file.
+std::string confined(std::string_view name) {
+  if (name.empty() || name.front() == '/' || name.find('\0') != std::string_view::npos) return "";
+  std::string plain;
+  bool is_file = false;
   for (std::size_t begin = 0; begin <= name.size();) {
     const std::size_t end = std::min(name.find('/', begin), name.size());
     const std::string_view part = name.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..") return false;
+    if (part == "..") return "";
+    is_file = !part.empty() && part != ".";
+    if (is_file) plain.append(plain.empty() ? "" : "/").append(part);
     begin = end + 1;
   }
-  return true;
+  return is_file ? plain : "";
 }
 
 /// Event by event, because a document tree keeps one of two equal keys without a word and takes ten times the
@@ -39,7 +44,7 @@ class Parser : public Json::json_sax_t {
            "{}: weight_map names files outside the model directory: {}. Nothing was opened; a genuine "
            "checkpoint "
            "names files beside its index.",
-           name_, join_some(unsafe_));
+           name_, join_some(std::vector(unsafe_.begin(), unsafe_.end())));
     return std::move(map_);
   }
 
@@ -112,10 +117,11 @@ class Parser : public Json::json_sax_t {
       map_.total_size = value;
     return scalar("a number");
   }
-  int file_index(const std::string& file) {
+  int file_index(const std::string& named) {
+    const std::string file = confined(named);
+    if (file.empty()) unsafe_.insert('"' + printable(named) + '"');
     const auto [found, added] = files_.emplace(file, static_cast<int>(map_.files.size()));
     if (added) map_.files.push_back(file);
-    if (added && !is_confined(file)) unsafe_.push_back('"' + printable(file) + '"');
     return found->second;
   }
 
@@ -123,7 +129,7 @@ class Parser : public Json::json_sax_t {
   WeightMap map_;
   std::vector<std::set<std::string>> keys_;  ///< of each object that is open
   std::unordered_map<std::string, int> files_;
-  std::vector<std::string> unsafe_;
+  std::set<std::string> unsafe_;
   std::string key_;
   std::string section_;
   int arrays_ = 0;

@@ -101,6 +101,22 @@ TEST_F(CheckpointIndexTest, lists_all_that_is_wrong_at_once) {
   EXPECT_THAT(text, Not(HasSubstr("tensor c is missing"))) << "its file's absence says it";
 }
 
+TEST_F(CheckpointIndexTest, tells_of_tensors_that_no_file_holds_and_leaves_it_to_who_knows_the_model) {
+  write_whole();
+  write_index(
+      fmt::format(R"("a": "./{0}", "b": "{1}", "c": "{1}", "mtp.norm.weight": "{0}")", kFirst, kSecond));
+  const CheckpointIndex index = CheckpointIndex::from_bytes(read_checkpoint_index(dir()).to_bytes());
+  EXPECT_EQ(index.entries.size(), 3u);
+  ASSERT_EQ(index.absent.size(), 1u);
+  EXPECT_EQ(index.absent[0].name, "mtp.norm.weight");
+  EXPECT_EQ(index.absent[0].file, kFirst);
+  EXPECT_THAT(index.warnings, testing::ElementsAre(HasSubstr("mtp.norm.weight")));
+  EXPECT_NO_THROW(require_listed_tensors(index));
+  write_index(fmt::format(R"("a": "{0}", "b": "{1}", "c": "{1}", "gone": "{0}")", kFirst, kSecond));
+  EXPECT_THAT(error_of([&] { require_listed_tensors(read_checkpoint_index(dir())); }),
+              AllOf(StartsWith("65: "), HasSubstr("tensor gone is missing"), HasSubstr(kFirst)));
+}
+
 TEST_F(CheckpointIndexTest, opens_nothing_when_a_file_name_is_unsafe) {
   write_whole();
   write_index(fmt::format(R"("a": "absent", "b": "../{}")", kSecond));

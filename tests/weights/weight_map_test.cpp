@@ -28,11 +28,19 @@ TEST(WeightMap, reads_files_tensors_and_total_size) {
 }
 
 TEST(WeightMap, refuses_names_that_lead_out_of_the_directory) {
-  for (const std::string name :
-       {"../x", "/etc/passwd", "a/../../x", "", ".", "..", "a//b", "a/", "./a", "a\\u0000b"})
+  for (const std::string name : {"../x", "/etc/passwd", "a/../../x", "", ".", "..", "a/", "a/.", "./", "./..",
+                                 "./../x", "a/../b", ".//etc/../..", "//x", "a\\u0000b"})
     EXPECT_THAT(error_in(R"({"weight_map": {"t": ")" + name + "\"}}"),
                 AllOf(StartsWith("65: index.json"), HasSubstr("outside the model directory")))
         << name;
+}
+
+TEST(WeightMap, takes_a_name_for_the_file_that_it_leads_to) {
+  const WeightMap map = parse_weight_map(
+      R"({"weight_map": {"a": "./x", "b": "x", "c": "././s//y", "d": "s/./y", "e": "..x"}})", "i");
+  EXPECT_THAT(map.files, testing::ElementsAre("x", "s/y", "..x"));
+  EXPECT_EQ(map.tensors.at("a"), map.tensors.at("b"));
+  EXPECT_EQ(map.tensors.at("c"), map.tensors.at("d"));
 }
 
 TEST(WeightMap, refuses_a_key_given_twice_however_it_is_spelled) {

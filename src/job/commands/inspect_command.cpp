@@ -48,6 +48,7 @@ Inspection inspect(const fs::path& directory) {
   out.active_parameters = active_parameters(out.model);
   if (!holds_weights(directory)) return out;
   out.files = read_checkpoint_index(directory);
+  require_listed_tensors(*out.files);
   for (const CheckpointEntry& entry : out.files->entries) {
     Share& share = out.file_forms[out.files->form_of(entry)];
     ++share.tensors;

@@ -34,6 +34,7 @@ struct Verified {
 /// Headers alone, and what they say.
 Verified open(const fs::path& directory) {
   Verified v{directory, read_checkpoint_index(directory), {}, 0, 0};
+  require_listed_tensors(v.index);
   for (const CheckpointEntry& entry : v.index.entries) v.bytes += entry.bytes;
   return v;
 }
