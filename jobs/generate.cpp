@@ -45,7 +45,7 @@ void generate_answers(JobContext& context) {
   const GenerationOptions options = generation_options(config);
   const bool is_conversation = context.request != nullptr && context.request->is_conversation;
   std::optional<GenerateReport> report;
-  if (!is_conversation) report.emplace(context, positions);
+  if (!is_conversation) report.emplace(context);
   if (report && report->is_done_already()) return;
   const Weights weights = make_weights(context);
 

@@ -22,18 +22,19 @@ void GenerateReport::begin() {
   processor_begin_ = processor_seconds();
 }
 
-GenerateReport::GenerateReport(JobContext& context, std::int64_t positions)
+GenerateReport::GenerateReport(JobContext& context)
     : context_(context), stops_(context.config().generate.stop) {
   const GenerateRequest* request = context.request;
   tokenizer_ = request != nullptr ? request->tokenizer : find_tokenizer_for_stops(context);
   requests_ = share_requests(context.comm, [&] {
-    const JobConfig& config = context.config();
-    prompts_ = request != nullptr ? request->prompts : read_prompts(config.generate.prompts);
-    if (request == nullptr && tokenizer_ == nullptr) tokenizer_ = find_tokenizer(config.model.path);
-    encode_prompts(prompts_, tokenizer_.get(), config.model.path,
-                   config.generate.chat ? PromptKind::kChat : PromptKind::kPlain);
-    require_answerable(prompts_, context.blueprint.model.config, positions);
-    if (request == nullptr) file_.emplace(context, prompts_);
+    if (request != nullptr) {
+      prompts_ = request->prompts;
+      return open_requests();
+    }
+    JobPrompts read = read_job_prompts(context.config(), context.blueprint.model.config, tokenizer_);
+    prompts_ = std::move(read.prompts);
+    tokenizer_ = std::move(read.tokenizer);
+    file_.emplace(context, prompts_);
     return open_requests();
   });
   if (context.is_root() && requests_.size() < prompts_.size())

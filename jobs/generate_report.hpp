@@ -4,6 +4,7 @@
 #include "answer_file.hpp"
 #include "base/clock.hpp"
 #include "generate/generator.hpp"
+#include "job/answers/job_prompts.hpp"
 #include "job/answers/model_text.hpp"
 #include "job/job.hpp"
 #include "train/phase_timer.hpp"
@@ -21,7 +22,7 @@ class GenerateReport {
  public:
   /// Collective over the job's ranks. The prompts are those of the command line, or of generate.prompts, which rank 0 reads;
   /// those that an earlier run has answered are left out. Error(kBadData) for one that cannot be answered.
-  GenerateReport(JobContext& context, std::int64_t positions);
+  explicit GenerateReport(JobContext& context);
 
   /// The same on every rank.
   [[nodiscard]] const std::vector<GenerationRequest>& requests() const { return requests_; }

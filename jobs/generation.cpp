@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "comm/run_together.hpp"
-#include "job/answers/model_text.hpp"
+#include "job/answers/job_prompts.hpp"
 #include "job/answers/prompts.hpp"
 
 #include <nlohmann/json.hpp>
@@ -28,11 +28,7 @@ std::shared_ptr<const text::Tokenizer> find_tokenizer_for_stops(JobContext& cont
   std::shared_ptr<const text::Tokenizer> tokenizer;
   if (context.config().generate.stop.empty()) return tokenizer;
   const std::filesystem::path& model = context.config().model.path;
-  run_together(context.comm, [&] {
-    tokenizer = find_tokenizer(model);
-    if (tokenizer == nullptr)
-      fail(ExitCode::kBadData, "{}: found no tokenizer.json, which generate.stop needs", model.string());
-  });
+  run_together(context.comm, [&] { tokenizer = tokenizer_for_stops(model); });
   return tokenizer;
 }
 

@@ -31,11 +31,9 @@ TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t s
       std::min(options_.pass_tokens, config.data.sequence_length * config.train.micro_batch_sequences);
   tokenizer_ = find_tokenizer_for_stops(context);
   requests_ = share_requests(context.comm, [&] {
-    prompts_ = read_prompts(config.generate.prompts);
-    if (tokenizer_ == nullptr) tokenizer_ = find_tokenizer(config.model.path);
-    encode_prompts(prompts_, tokenizer_.get(), config.model.path,
-                   config.generate.chat ? PromptKind::kChat : PromptKind::kPlain);
-    require_answerable(prompts_, model, positions);
+    JobPrompts read = read_job_prompts(config, model, tokenizer_);
+    prompts_ = std::move(read.prompts);
+    tokenizer_ = std::move(read.tokenizer);
     keep_samples_until(steps_done);
     std::vector<GenerationRequest> requests;
     for (const Prompt& prompt : prompts_) requests.push_back({std::ssize(requests), prompt.tokens});

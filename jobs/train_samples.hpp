@@ -2,6 +2,7 @@
 #pragma once
 
 #include "generate/generator.hpp"
+#include "job/answers/job_prompts.hpp"
 #include "job/answers/model_text.hpp"
 #include "job/job.hpp"
 #include "metrics/schema.hpp"

@@ -5,6 +5,7 @@
 #include "base/version.hpp"
 #include "config/schema.hpp"
 #include "io/path.hpp"
+#include "job/answers/job_prompts.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/signal_watch.hpp"
 #include "job/target_place.hpp"
@@ -106,6 +107,14 @@ std::vector<Result> results_of(const JobConfig& config) {
   return results;
 }
 
+/// Those, and what is added to answer by answer, whoever has begun it.
+std::vector<Result> files_of(const JobConfig& config) {
+  std::vector<Result> files = results_of(config);
+  if (answers_prompts(config))
+    files.push_back({"generate.output", config.job.output / config.generate.output});
+  return files;
+}
+
 void require_no_results(const JobConfig& config) {
   if (config.job.overwrite) return;
   for (const Result& result : results_of(config)) {
@@ -140,7 +149,7 @@ void RunDirectory::check(const JobConfig& config) {
   static_cast<void>(find_resume_point(config, [](const std::string&) {}));
   require_no_results(config);
   require_no_other_job_file(config.job.output / "job.toml");
-  for (const Result& result : results_of(config)) require_creatable(result.key, result.file);
+  for (const Result& file : files_of(config)) require_creatable(file.key, file.file);
 }
 
 RunDirectory::RunDirectory(const JobConfig& config, const Communicator& comm)
@@ -178,9 +187,9 @@ void RunDirectory::create(const JobConfig& config) {
       find_resume_point(config, [](const std::string&) {}));  // or job.toml would be the wrong one
   require_no_results(config);
   require_no_other_job_file(path_ / "job.toml");
-  for (const Result& result : results_of(config)) {  // now, not after hours of loading
-    make_directories(result.file.parent_path());
-    try_to_create_beside(result.key, result.file);
+  for (const Result& file : files_of(config)) {  // now, not after hours of loading
+    make_directories(file.file.parent_path());
+    try_to_create_beside(file.key, file.file);
   }
   const nlohmann::json earlier = status_in(path_);
   was_done_before_ = !config.job.overwrite && tells_done(earlier);

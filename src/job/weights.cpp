@@ -9,6 +9,7 @@
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/progress_line.hpp"
+#include "job/target_place.hpp"
 #include "load/checkpoint_load.hpp"
 #include "shard/finite_check.hpp"
 #include "shard/initial_values.hpp"
@@ -151,19 +152,9 @@ void require_disk_room(const JobContext& context, const std::vector<RankMemory>&
     if (context.nodes[other] == context.nodes[rank]) needed += ranks[other].offload.file_bytes();
   run_together(context.comm, [&] {
     if (needed == 0) return;
-    const fs::path directory = offload_directory(context.config());
     std::error_code error;
-    fs::create_directories(directory, error);
-    fs::space_info space;
-    if (!error) space = fs::space(directory, error);
-    if (error)
-      fail(ExitCode::kIo, "memory.offload_path: cannot look at {}: {}", directory.string(), error.message());
-    if (space.available < static_cast<std::uintmax_t>(needed))
-      fail(
-          ExitCode::kIo,
-          "memory.offload_path: the ranks on this machine need {} in {}, which has {} left. Choose another disk, or let "
-          "a larger memory.limit keep more in memory",
-          format_bytes(needed), directory.string(), format_bytes(static_cast<std::int64_t>(space.available)));
+    fs::create_directories(offload_directory(context.config()), error);
+    require_offload_room(context.config(), needed);
   });
 }
 
@@ -235,6 +226,20 @@ void begin_with_memory(JobContext& context) {
 }
 
 }  // namespace
+
+void require_offload_room(const JobConfig& config, std::int64_t bytes) {
+  const fs::path directory = offload_directory(config);
+  std::error_code error;
+  const fs::space_info space = fs::space(existing_part(directory), error);
+  if (error)
+    fail(ExitCode::kIo, "memory.offload_path: cannot look at {}: {}", directory.string(), error.message());
+  if (space.available < static_cast<std::uintmax_t>(bytes))
+    fail(
+        ExitCode::kIo,
+        "memory.offload_path: the ranks on this machine need {} in {}, which has {} left. Choose another disk, or let "
+        "a larger memory.limit keep more in memory",
+        format_bytes(bytes), directory.string(), format_bytes(static_cast<std::int64_t>(space.available)));
+}
 
 Weights make_empty_weights(JobContext& context) {
   begin_with_memory(context);

@@ -27,6 +27,10 @@ struct Weights {
 /// Collective over the context's communicator. The same without values, which saved state will bring.
 [[nodiscard]] Weights make_empty_weights(JobContext& context);
 
+/// Error(kIo) if the disk of memory.offload has not so many bytes left; where its directory is not there yet, that of the
+/// nearest one above it.
+void require_offload_room(const JobConfig& config, std::int64_t bytes);
+
 /// Collective over the context's communicator. The load of load.sink = "discard": every byte is read and
 /// travels as it would, and is let go where it arrives. No rank holds more than its staging.
 LoadReport stream_weights(JobContext& context);

@@ -10,6 +10,7 @@ import unittest
 
 import checkpoint
 import h5py
+import numpy
 import program
 from program import FIXTURES, SOURCE, JobTest, mpirun, reference_job, sluice
 
@@ -267,6 +268,35 @@ class Check(JobTest):
             for command in ("check", "run"):
                 with self.subTest(name=name, command=command):
                     self.expect(sluice(command, job), status, said)
+
+    def write_tokens(self, name, tokens, mask=None):
+        with h5py.File(self.directory / name, "w") as file:
+            file["tokens"] = numpy.asarray(tokens, dtype=numpy.int32)
+            if mask is not None:
+                file["loss_mask"] = numpy.asarray(mask, dtype=numpy.int16)
+        return self.directory / name
+
+    def test_held_out_files_masks_and_prompts_are_looked_at_as_a_run_does(self):
+        job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 2}, checkpoint={"every_minutes": 0}))
+        mask = numpy.ones(100)
+        mask[7] = -100
+        bad, masked = self.write_tokens("bad.h5", numpy.ones(100), mask), self.write_tokens("masked.h5", numpy.ones(100), 0 * mask)
+        empty, prompts = self.write_tokens("empty.h5", []), self.directory / "prompts.jsonl"
+        prompts.write_text('{"tokens": [1]}\n{"tokens": [1, 9999999]}\n')
+        for changes, said in [
+                (["evaluate.tokens=none.h5"], ["cannot open none.h5"]),
+                ([f"evaluate.tokens={empty}"], ["empty.h5", "0 tokens"]),
+                ([f"evaluate.tokens={masked}"], ["masked.h5", "target", "loss_mask"]),
+                ([f"evaluate.tokens={bad}"], ["bad.h5", "loss_mask[7]", "-100"]),
+                ([f"data.tokens={bad}", "train.steps=50"], ["bad.h5", "loss_mask[7]", "-100"]),
+                ([f"data.tokens={masked}", "evaluate.every_steps=0"], ["masked.h5", "target", "loss_mask"]),
+                (["generate.prompts=none.jsonl"], ["none.jsonl"]),
+                ([f"generate.prompts={prompts}"], ["prompts.jsonl:2", "9999999"]),
+                (["job.kind=generate", f"generate.prompts={prompts}"], ["prompts.jsonl:2", "9999999"])]:
+            with self.subTest(changes=changes):
+                every = [f"{change.split('.')[0]}.every_steps=1" for change in changes[:1] if not change.startswith(("data", "job"))]
+                told = sluice("check", job, *(word for change in every + changes for word in ("--set", change)))
+                self.expect(told, 65, *said)
 
     def bare_config(self, config):
         directory = self.directory / f"model-{config['num_hidden_layers']}"

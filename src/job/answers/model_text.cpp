@@ -59,8 +59,8 @@ void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokeniz
            model.string());
     if (kind == PromptKind::kPlain && !prompt.messages.empty())
       fail(ExitCode::kBadData,
-           "prompt {} is a conversation, which generate.chat = true, or --chat, lays out for the model",
-           prompt.id);
+           "{} is a conversation, which generate.chat = true, or --chat, lays out for the model",
+           name_of(prompt));
     if (kind == PromptKind::kPlain) {
       prompt.tokens = wide(tokenizer->encode(prompt.text));
       continue;

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "io/json_object.hpp"
 #include "io/path.hpp"
 
 #include <nlohmann/json.hpp>
@@ -56,15 +57,22 @@ Prompt prompt_of(const std::string& line, std::size_t number, const std::string&
 /// The end tokens that a JSON file of the model names, if it is there and does.
 std::vector<std::int64_t> end_tokens_in(const fs::path& file) {
   if (!path_exists(file)) return {};
-  json config = parse_json(read_text_file(file, kMostPromptBytes));
-  if (!config.is_object()) fail(ExitCode::kBadData, "{}: found no JSON object", file.string());
-  if (!config.contains("eos_token_id") && config.contains("text_config")) config = config["text_config"];
-  const json ends = config.value("eos_token_id", json());
+  json config = parse_json_object(read_text_file(file, kMostPromptBytes), file.string() + ": ");
+  const auto names_none = [&] { return config.value("eos_token_id", json()).is_null(); };
+  if (names_none() && config.value("text_config", json()).is_object()) config = json(config["text_config"]);
+  if (names_none()) return {};
+  const json ends = config["eos_token_id"];
   if (is_id(ends)) return {ends.get<std::int64_t>()};
-  return ids_in(ends).value_or(std::vector<std::int64_t>());
+  if (const auto ids = ids_in(ends)) return *ids;
+  fail(ExitCode::kBadData, "{}: eos_token_id: found {}, expected a token id, or a list of them",
+       file.string(), shown_json(ends));
 }
 
 }  // namespace
+
+std::string name_of(const Prompt& prompt) {
+  return fmt::format("{}prompt {}", prompt.place.empty() ? "" : prompt.place + ": ", prompt.id);
+}
 
 std::vector<std::int64_t> parse_token_ids(std::string_view text) {
   std::vector<std::int64_t> ids;
@@ -95,6 +103,7 @@ std::vector<Prompt> read_prompts(const fs::path& file) {
       prompts.push_back(prompt_of(line, prompts.size(), fmt::format("{}:{}", file.string(), line_number)));
     else
       prompts.push_back({fmt::format("{}", prompts.size()), line.substr(0, line.find_last_not_of('\r') + 1)});
+    prompts.back().place = fmt::format("{}:{}", file.string(), line_number);
   }
   if (prompts.empty()) fail(ExitCode::kBadData, "{}: found no prompt", file.string());
   return prompts;
@@ -103,17 +112,17 @@ std::vector<Prompt> read_prompts(const fs::path& file) {
 void require_answerable(const std::vector<Prompt>& prompts, const ModelConfig& model,
                         std::int64_t positions) {
   for (const Prompt& prompt : prompts) {
-    if (prompt.tokens.empty()) fail(ExitCode::kBadData, "prompt {} has no tokens", prompt.id);
+    if (prompt.tokens.empty()) fail(ExitCode::kBadData, "{} has no tokens", name_of(prompt));
     const auto bad = std::ranges::find_if(prompt.tokens,
                                           [&](std::int64_t id) { return id < 0 || id >= model.vocab_size; });
     if (bad != prompt.tokens.end())
-      fail(ExitCode::kBadData, "prompt {} has the token id {}, but the model's vocabulary ends at {}",
-           prompt.id, *bad, model.vocab_size - 1);
+      fail(ExitCode::kBadData, "{} has the token id {}, but the model's vocabulary ends at {}",
+           name_of(prompt), *bad, model.vocab_size - 1);
     if (std::ssize(prompt.tokens) >= positions)
       fail(ExitCode::kBadData,
-           "prompt {} has {} tokens, and a sequence at most {}, prompt and answer together: as many as "
+           "{} has {} tokens, and a sequence at most {}, prompt and answer together: as many as "
            "generate.positions says, and the model's max_position_embeddings ({})",
-           prompt.id, prompt.tokens.size(), positions,
+           name_of(prompt), prompt.tokens.size(), positions,
            model.max_positions > 0 ? fmt::to_string(model.max_positions) : "none");
   }
 }

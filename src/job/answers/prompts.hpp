@@ -16,7 +16,11 @@ struct Prompt {
   std::string text{};                  ///< if it has no tokens yet
   std::vector<std::int64_t> tokens{};  ///< ids
   std::string messages{};              ///< JSON: a conversation that is to go on, in place of a text
+  std::string place{};                 ///< "prompts.jsonl:3", where its file has it; of a command line ""
 };
+
+/// "prompts.jsonl:3: prompt 2", as messages call it.
+[[nodiscard]] std::string name_of(const Prompt& prompt);
 
 /// "5,17,42" as ids. Error(kUsage).
 [[nodiscard]] std::vector<std::int64_t> parse_token_ids(std::string_view text);

@@ -1,27 +1,23 @@
 #include "base/bytes.hpp"
 #include "base/log.hpp"
-#include "corpus/model_tokens.hpp"
-#include "data/source_files.hpp"
 #include "device/devices.hpp"
-#include "io/file.hpp"
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/findings.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/export_weights.hpp"
-#include "job/prepare/batch_options.hpp"
 #include "job/prepare/device_choice.hpp"
+#include "job/prepare/input_check.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/prepare/start_notes.hpp"
-#include "job/prepare/text_tokens.hpp"
 #include "job/prepare/workload.hpp"
 #include "job/run_directory.hpp"
 #include "job/saving/resume_point.hpp"
-#include "text/tokenizer.hpp"
+#include "job/weights.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -40,24 +36,6 @@ void print_model(const ModelDescription& model) {
                 model.config.model_type, model.config.layer_count(), model.config.moe_layer_count(),
                 model.manifest.parameter_count(), model.manifest.stored_tensors().size());
   console::line("structure {}", model.manifest.structure_hash().hex());
-}
-
-/// Without making tokens of them.
-void check_texts(const JobConfig& config, const std::vector<std::filesystem::path>& texts) {
-  const text::Tokenizer tokenizer = text::Tokenizer::load(config.model.path);
-  static_cast<void>(corpus::read_end_token(config.model.path, tokenizer, ""));
-  for (const std::filesystem::path& text : texts)
-    console::line("data      {} is text of {}, of which the job makes tokens", text.string(),
-                  format_bytes(InputFile::open(text).size_bytes()));
-}
-
-void check_data(const JobConfig& config, std::int64_t vocab_size) {
-  if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return;
-  if (const auto texts = texts_of(config); !texts.empty()) return check_texts(config, texts);
-  const BatchOptions options = batch_options(config, vocab_size);
-  SourceFiles files(options);
-  for (std::int64_t piece = 0; piece < files.check_pieces(); ++piece) files.check(piece);
-  console::line("data      {}", data_text(config, files.facts()));
 }
 
 void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
@@ -83,6 +61,7 @@ void check_saves(const Blueprint& blueprint, const ShardPlan& shards) {
   if (config.checkpoint.saves()) require_room_for_steps(config, bytes);
   const auto found = find_resume_point(config, [](const std::string& text) { log::warning("{}", text); });
   if (!found) return;
+  require_same_model(*found, blueprint.model.manifest);
   console::line("resume    from step {}: {}", found->step.step, found->path.string());
   for (const ChangedKey& change : changed_keys(found->step.job, config))
     console::line("          {} is {}, and was {}", change.key, change.now, change.before);
@@ -99,16 +78,33 @@ std::optional<MachineMemory> memory_of_rank(const JobConfig& config,
   return MachineMemory{gpus.list.front().memory_bytes, "of a GPU here", ""};
 }
 
+/// What each rank needs, on a machine of its own.
+std::vector<RankMemory> planned_ranks(const Blueprint& blueprint, const ShardPlan& shards,
+                                      std::optional<std::int64_t> memory_bytes) {
+  const std::vector<int> nodes = separate_nodes(shards.world());
+  return part_that_must_fit(
+      blueprint.memory_plan(shards,
+                            workload_of(blueprint.config, growth_limit(blueprint.config, memory_bytes)),
+                            largest_staging(blueprint, shards, nodes)),
+      blueprint.config);
+}
+
+/// Files of memory.offload, each rank's as if it had the disk for itself.
+void check_disk(const Blueprint& blueprint, const ShardPlan& shards,
+                std::optional<std::int64_t> memory_bytes) {
+  if (blueprint.config.memory.offload == Offload::kNone) return;
+  std::int64_t most = 0;
+  for (const RankMemory& rank : planned_ranks(blueprint, shards, memory_bytes))
+    most = std::max(most, rank.offload.file_bytes());
+  require_offload_room(blueprint.config, most);
+}
+
 /// Each rank against `memory_bytes`, or against what it would have here as if it had it for itself.
 void check_memory(const Blueprint& blueprint, const ShardPlan& shards,
                   std::optional<std::int64_t> memory_bytes) {
   const std::vector<int> nodes = separate_nodes(shards.world());
   const std::optional<MachineMemory> machine = memory_of_rank(blueprint.config, memory_bytes);
-  const std::vector<RankMemory> ranks = part_that_must_fit(
-      blueprint.memory_plan(shards,
-                            workload_of(blueprint.config, growth_limit(blueprint.config, memory_bytes)),
-                            largest_staging(blueprint, shards, nodes)),
-      blueprint.config);
+  const std::vector<RankMemory> ranks = planned_ranks(blueprint, shards, memory_bytes);
   const auto most = std::ranges::max_element(ranks, {}, &RankMemory::certain);
   const auto rank = static_cast<int>(most - ranks.begin());
   if (machine) require_memory(ranks, nodes, rank, *machine);
@@ -165,6 +161,7 @@ Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   std::string lack;  // of memory for any mode of the optimizer
   std::unique_ptr<const Blueprint> blueprint;
   std::unique_ptr<const ShardPlan> shards;
+  findings.examine([&] { require_device_in_build(config.device); });
   findings.examine([&] { static_cast<void>(find_compute_program(config.job.kind)); });
   findings.examine([&] {
     FittedJob job = fitted_job(with_saved_mode(config), arguments);
@@ -174,17 +171,18 @@ Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
     shards = std::make_unique<const ShardPlan>(blueprint->shard_plan(arguments.ranks));
   });
   findings.examine([&] { RunDirectory::check(config); });
-  findings.examine([&] {
-    check_data(config,
-               blueprint ? blueprint->model.config.vocab_size : std::numeric_limits<std::int64_t>::max());
-  });
+  check_token_inputs(
+      config, blueprint ? blueprint->model.config.vocab_size : std::numeric_limits<std::int64_t>::max(),
+      findings);
   if (!shards) return findings;
+  findings.examine([&] { check_prompts(blueprint->config, blueprint->model.config); });
   findings.examine([&] { check_written(*blueprint, *shards); });
   findings.examine([&] { check_saves(*blueprint, *shards); });
   findings.examine([&] {
     if (!lack.empty()) fail(ExitCode::kTooLittle, "{}", lack);
     check_memory(*blueprint, *shards, arguments.memory_bytes);
   });
+  findings.examine([&] { check_disk(*blueprint, *shards, arguments.memory_bytes); });
   findings.examine([&] { check_weights(*blueprint, *shards); });
   print_ranks(*blueprint, *shards);
   return findings;

@@ -126,6 +126,16 @@ std::optional<FoundStep> find_resume_point(const JobConfig& config,
   return found;
 }
 
+void require_same_model(const FoundStep& found, const ParameterManifest& manifest, const std::string& cause) {
+  const std::string structure = manifest.structure_hash().hex();
+  if (found.step.structure_hash == structure) return;
+  fail(
+      ExitCode::kBadConfig,
+      "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path, with [lora] and "
+      "train.freeze, {}{}",
+      found.path.string(), found.step.structure_hash, structure, cause);
+}
+
 bool has_saved_steps(const JobConfig& config) {
   return !begins_anew(config) && !list_steps(checkpoint_directory(config)).empty();
 }

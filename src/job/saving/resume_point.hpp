@@ -3,6 +3,7 @@
 
 #include "checkpoint/step_directory.hpp"
 #include "config/job_config.hpp"
+#include "manifest/manifest.hpp"
 
 #include <functional>
 #include <optional>
@@ -18,6 +19,10 @@ namespace sluice {
 /// key that training cannot go on with; Error(kBadData) as newest_step().
 [[nodiscard]] std::optional<FoundStep> find_resume_point(
     const JobConfig& config, const std::function<void(const std::string&)>& on_broken);
+
+/// Error(kBadConfig), with the likely `cause` behind it, if the step was saved of a model with another structure.
+void require_same_model(const FoundStep& found, const ParameterManifest& manifest,
+                        const std::string& cause = "");
 
 /// Whether results in the run directory are of this very job: it resumes from a saved step, or it was ended before it had
 /// saved one and begins anew.

@@ -105,13 +105,7 @@ void TrainingState::share(const std::optional<FoundStep>& found) {
 }
 
 void TrainingState::check_same_training() const {
-  const std::string structure = context_.blueprint.model.manifest.structure_hash().hex();
-  if (found_->step.structure_hash != structure)
-    fail(
-        ExitCode::kBadConfig,
-        "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path, with [lora] and "
-        "train.freeze, {}{}",
-        found_->path.string(), found_->step.structure_hash, structure, former_targets_text());
+  require_same_model(*found_, context_.blueprint.model.manifest, former_targets_text());
   if (found_->step.sequences != data_.sequence_count() || found_->step.data_digest != data_digest_)
     fail(ExitCode::kBadData, "{} since {} was saved: {} sequences with digest {}, and there were {} with {}",
          changed_tokens(context_.config().data), found_->path.string(), data_.sequence_count(), data_digest_,

@@ -1,0 +1,83 @@
+#include "job/prepare/input_check.hpp"
+
+#include "base/bytes.hpp"
+#include "corpus/model_tokens.hpp"
+#include "corpus/text_source.hpp"
+#include "data/source_files.hpp"
+#include "io/file.hpp"
+#include "job/answers/job_prompts.hpp"
+#include "job/console.hpp"
+#include "job/prepare/batch_options.hpp"
+#include "job/prepare/start_notes.hpp"
+#include "job/prepare/text_tokens.hpp"
+#include "text/tokenizer.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// All ids and masks that the job reads. Error(kBadData) as SourceFiles.
+std::vector<SourceFacts> read_facts(const BatchOptions& options) {
+  SourceFiles files(options);
+  for (std::int64_t piece = 0; piece < files.check_pieces(); ++piece) files.check(piece);
+  return files.facts();
+}
+
+/// What makes tokens of texts.
+void check_text_model(const JobConfig& config) {
+  const text::Tokenizer tokenizer = text::Tokenizer::load(config.model.path);
+  static_cast<void>(corpus::read_end_token(config.model.path, tokenizer, ""));
+}
+
+void check_text(const fs::path& text) {
+  console::line("data      {} is text of {}, of which the job makes tokens", text.string(),
+                format_bytes(InputFile::open(text).size_bytes()));
+}
+
+void check_trained_tokens(const JobConfig& config, std::int64_t vocab_size, Findings& findings) {
+  const BatchOptions options = batch_options(config, vocab_size);
+  const auto is_text = [](const TokenSource& source) { return corpus::is_text(source.tokens); };
+  if (std::ranges::none_of(options.sources, is_text))
+    return findings.examine([&] { console::line("data      {}", data_text(config, read_facts(options))); });
+  // How much is read of each file is known only when all of them are there.
+  for (const TokenSource& source : options.sources)
+    if (!is_text(source)) findings.examine([&] { TokenFile::open(source.tokens, options.file); });
+}
+
+void check_held_out(const JobConfig& config, const fs::path& tokens, std::int64_t vocab_size) {
+  const std::vector<SourceFacts> facts = read_facts(held_out_options(config, tokens, vocab_size));
+  console::line("held out  {}: {} sequences, {} documents", tokens.string(), facts.front().sequences,
+                facts.front().documents);
+}
+
+}  // namespace
+
+void check_token_inputs(const JobConfig& config, std::int64_t vocab_size, Findings& findings) {
+  const bool trains = config.job.kind == JobKind::kTrain;
+  if (!trains && config.job.kind != JobKind::kEvaluate) return;
+  const std::vector<fs::path> texts = texts_of(config);
+  if (!texts.empty()) findings.examine([&] { check_text_model(config); });
+  for (const fs::path& text : texts) findings.examine([&] { check_text(text); });
+  check_trained_tokens(config, vocab_size, findings);
+  if (!trains || config.evaluate.every_steps == 0) return;
+  for (const fs::path& tokens : config.evaluate.tokens)
+    if (!corpus::is_text(tokens)) findings.examine([&] { check_held_out(config, tokens, vocab_size); });
+}
+
+void check_prompts(const JobConfig& config, const ModelConfig& model) {
+  if (!answers_prompts(config)) return;
+  if (!config.generate.stop.empty()) static_cast<void>(tokenizer_for_stops(config.model.path));
+  if (!config.generate.ignore_eos) static_cast<void>(read_end_tokens(config.model.path));
+  const JobPrompts read = read_job_prompts(config, model);
+  std::int64_t tokens = 0;
+  for (const Prompt& prompt : read.prompts) tokens += std::ssize(prompt.tokens);
+  console::line("prompts   {} of {} tokens in {}", read.prompts.size(), tokens,
+                config.generate.prompts.string());
+}
+
+}  // namespace sluice

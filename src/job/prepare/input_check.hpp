@@ -1,0 +1,19 @@
+// What a job reads beside its weights, looked at as the job itself would before its first step.
+#pragma once
+
+#include "config/job_config.hpp"
+#include "job/commands/findings.hpp"
+#include "model/model_config.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+/// Looks at token files and texts, held-out ones too, and prints a line for each kind. Of texts nothing is made: what is wrong
+/// inside one is found when the job makes its tokens.
+void check_token_inputs(const JobConfig& config, std::int64_t vocab_size, Findings& findings);
+
+/// Looks at generate.prompts and at what answers need of the model, if the job answers any.
+void check_prompts(const JobConfig& config, const ModelConfig& model);
+
+}  // namespace sluice
