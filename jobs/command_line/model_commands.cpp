@@ -46,7 +46,9 @@ void add_tokenize(CLI::App& app, Action& action) {
   command.add_option("inputs", arguments.sources, "Files: text, or JSONL (.jsonl, .ndjson)")->required();
   command.add_option("-o,--output", arguments.output, "HDF5 file to create")->required();
   command
-      .add_option("--holdout", arguments.holdout_share, "Share of documents for OUT.holdout.h5, such as 0.02")
+      .add_option(
+          "--holdout", arguments.holdout_share,
+          "Share for OUT.holdout.h5, such as 0.02: of documents, and of texts that are one, their ends")
       ->check(CLI::Range(0.0, 0.9));
   add_choice(command, "--format", arguments.format,
              {{"auto", Format::kByName}, {"text", Format::kText}, {"jsonl", Format::kJsonLines}},

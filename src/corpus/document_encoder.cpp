@@ -18,6 +18,7 @@ EncodedPiece DocumentEncoder::encode(const Piece& piece) {
   out.ends = piece.ends;
   out.source = piece.source;
   out.line = piece.line;
+  out.fate = piece.fate;
   if (!piece.is_json) {
     out.repairs =
         encoder_.append(piece.bytes, out.ids, piece.begins ? text::Continues::kNo : text::Continues::kYes);

@@ -31,6 +31,7 @@ struct EncodedPiece {
   bool ends = true;
   std::size_t source = 0;
   std::int64_t line = 0;
+  Fate fate = Fate::kDrawn;  ///< as Piece's
   std::int64_t repairs = 0;  ///< parts that were no UTF-8
 };
 

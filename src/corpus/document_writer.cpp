@@ -27,11 +27,17 @@ void DocumentWriter::require_known(std::span<const text::TokenId> ids) const {
       tokenizer_->decode(std::span(&id, 1), text::Specials::kKeep), id, frame_.vocab_size - 1);
 }
 
-/// The first token of a document is there: it is no empty one.
-void DocumentWriter::begin() {
+bool DocumentWriter::is_held_out() const {
+  if (holdout_ == nullptr) return false;
+  if (fate_ != Fate::kDrawn) return fate_ == Fate::kHeldOut;
   // 53 bits are what a double holds of a number in [0, 1).
   const double drawn = static_cast<double>(draw_.bits(static_cast<std::uint64_t>(document_)) >> 11) * 0x1p-53;
-  writer_ = &(holdout_ != nullptr && drawn < holdout_share_ ? holdout_ : output_)->writer();
+  return drawn < holdout_share_;
+}
+
+/// The first token of a document is there: it is no empty one.
+void DocumentWriter::begin() {
+  writer_ = &(is_held_out() ? holdout_ : output_)->writer();
   writer_->begin_document();
   has_tokens_ = true;
 }
@@ -71,6 +77,7 @@ void DocumentWriter::end(bool is_framed) {
 }
 
 void DocumentWriter::write(const EncodedPiece& piece) {
+  fate_ = piece.fate;
   std::span<const text::TokenId> ids = piece.ids;
   if (piece.is_conversation) {
     if (!ids.empty()) {

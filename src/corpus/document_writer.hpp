@@ -33,6 +33,7 @@ class DocumentWriter {
 
  private:
   void begin();
+  [[nodiscard]] bool is_held_out() const;
   void end(bool is_framed);
   void put(std::span<const text::TokenId> ids, std::span<const std::int32_t> mask);
   void put_framed(std::span<const text::TokenId> ids);
@@ -43,6 +44,7 @@ class DocumentWriter {
   StagedTokenFile* output_;
   StagedTokenFile* holdout_;
   double holdout_share_;
+  Fate fate_ = Fate::kDrawn;  ///< of the document
   bool has_mask_;
   RandomStream draw_;
   std::int64_t document_ = 0;      ///< the number of the one at work, empty ones counted

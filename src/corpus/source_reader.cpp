@@ -25,6 +25,8 @@ bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\f\v"
 
 }  // namespace
 
+bool holds_text(const fs::path& path, Format format) { return !is_json_lines(path, format); }
+
 SourceReader::SourceReader(std::vector<fs::path> paths, Format format, Documents documents,
                            const text::Tokenizer& tokenizer)
     : paths_(std::move(paths)), format_(format), documents_(documents), tokenizer_(&tokenizer) {
@@ -91,13 +93,19 @@ void SourceReader::drop(std::size_t bytes) {
   begin_ += bytes;
 }
 
+Fate SourceReader::fate_at(std::int64_t byte) const {
+  if (cuts_.empty() || cuts_[source_] == 0) return Fate::kDrawn;
+  return byte < cuts_[source_] ? Fate::kKept : Fate::kHeldOut;
+}
+
 void SourceReader::put(std::size_t bytes, bool ends, Batch& batch) {
   batch.pieces.push_back({.bytes = std::string(left().substr(0, bytes)),
                           .is_json = is_json_,
                           .begins = !is_inside_,
                           .ends = ends,
                           .source = source_,
-                          .line = line_});
+                          .line = line_,
+                          .fate = fate_at(offset_ - std::ssize(left()))});
   is_inside_ = !ends;
   drop(bytes);
   cut_again_at_ = 0;
@@ -137,6 +145,9 @@ void SourceReader::take_paragraphs(bool at_end, Batch& batch) {
 }
 
 void SourceReader::take_text(bool at_end, Batch& batch) {
+  const std::int64_t begin = offset_ - std::ssize(left());
+  if (fate_at(begin) == Fate::kKept && cuts_[source_] <= offset_)
+    put(static_cast<std::size_t>(cuts_[source_] - begin), /*ends=*/true, batch);
   if (!at_end) return cut_long(batch);
   if (!left().empty() || is_inside_ || offset_ == 0) put(left().size(), /*ends=*/true, batch);
 }

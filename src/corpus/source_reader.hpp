@@ -26,6 +26,16 @@ enum class Format {
   kJsonLines,
 };
 
+/// Whether a file is read as text.
+[[nodiscard]] bool holds_text(const std::filesystem::path& path, Format format);
+
+/// Which of two token files a document belongs into.
+enum class Fate : std::uint8_t {
+  kDrawn,    ///< as its number says
+  kKept,     ///< the one to train on
+  kHeldOut,  ///< the other
+};
+
 /// A document, or a part of one too long for memory.
 struct Piece {
   std::string bytes;  ///< of text, or a line of JSON
@@ -34,6 +44,7 @@ struct Piece {
   bool ends = true;        ///< a document
   std::size_t source = 0;  ///< which file
   std::int64_t line = 1;   ///< of the file, at which it begins
+  Fate fate = Fate::kDrawn;
 };
 
 /// Pieces that are encoded together, about a megabyte; bytes of the sources up to their end.
@@ -49,6 +60,10 @@ class SourceReader {
   SourceReader(std::vector<std::filesystem::path> paths, Format format, Documents documents,
                const text::Tokenizer& tokenizer);
 
+  /// Before next(): the text of each source whose byte is not 0 ends there as a document to keep, and goes on as one that is
+  /// held out. For text that Documents::kBlank does not part.
+  void cut_texts(std::vector<std::int64_t> bytes) { cuts_ = std::move(bytes); }
+
   /// The next pieces; nothing behind the last file. Error(kBadData) for a document, or a line, that is too long for memory and
   /// cannot be cut.
   [[nodiscard]] std::optional<Batch> next();
@@ -62,6 +77,7 @@ class SourceReader {
   void take_text(bool at_end, Batch& batch);
   void cut_long(Batch& batch);
   void put(std::size_t bytes, bool ends, Batch& batch);
+  [[nodiscard]] Fate fate_at(std::int64_t byte) const;
   void drop(std::size_t bytes);
   void require_room(std::string_view what) const;
   [[nodiscard]] std::string_view left() const { return std::string_view(buffer_).substr(begin_); }
@@ -70,6 +86,7 @@ class SourceReader {
   Format format_;
   Documents documents_;
   const text::Tokenizer* tokenizer_;
+  std::vector<std::int64_t> cuts_{};  ///< of each source, 0 for none; or empty
   std::int64_t total_bytes_ = 0;
 
   std::optional<InputFile> file_;

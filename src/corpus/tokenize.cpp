@@ -7,6 +7,7 @@
 #include "corpus/document_writer.hpp"
 #include "corpus/model_tokens.hpp"
 #include "corpus/ordered_work.hpp"
+#include "corpus/source/text_cut.hpp"
 #include "corpus/staged_token_file.hpp"
 
 #include <fmt/ranges.h>
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace sluice::corpus {
@@ -36,6 +38,8 @@ class Tokenization {
     encoding_.wants_mask = std::ranges::any_of(
         options.sources, [&](const fs::path& path) { return begins_with_conversation(path); });
     encoding_.chat_template = read_chat_template(options.model, options.chat_template);
+    report_.cuts = find_cuts();
+    reader_.cut_texts(report_.cuts);
   }
 
   [[nodiscard]] TokenizeReport run() {
@@ -73,6 +77,24 @@ class Tokenization {
     if (options.adds_end_token) frame.end = end;
     if (splits) frame.separator = end;
     return frame;
+  }
+
+  /// Where the held-out end of each source begins that is a text of one document, if there are too few of these to choose from.
+  [[nodiscard]] std::vector<std::int64_t> find_cuts() const {
+    constexpr double kEnough = 10;
+    std::vector<std::int64_t> cuts(options_.sources.size(), 0);
+    if (options_.holdout_share == 0 || options_.documents == Documents::kBlank) return cuts;
+    const auto is_text = [&](const fs::path& source) { return holds_text(source, options_.format); };
+    const auto texts = static_cast<double>(std::ranges::count_if(options_.sources, is_text));
+    if (options_.holdout_share * texts >= kEnough) return cuts;
+    const std::string separator =
+        frame_.separator ? tokenizer_.decode(std::span(&*frame_.separator, 1), text::Specials::kKeep) : "";
+    for (std::size_t source = 0; source < cuts.size(); ++source) {
+      const fs::path& path = options_.sources[source];
+      if (is_text(path) && !holds_separator(path, separator))
+        cuts[source] = holdout_begin(path, options_.holdout_share);
+    }
+    return cuts;
   }
 
   /// Whether the first line of a file is a conversation. A mask is written then: a file is either with one or without.
@@ -140,7 +162,7 @@ class Tokenization {
     if (holdout_) {
       report_.holdout_tokens = holdout_->writer().token_count();
       report_.holdout_documents = holdout_->writer().document_count();
-      report_.targets += holdout_->writer().target_count();
+      report_.holdout_targets = holdout_->writer().target_count();
     }
     describe(*output_);
     if (holdout_) describe(*holdout_);

@@ -19,7 +19,9 @@ struct TokenizeOptions {
   std::filesystem::path model;  ///< with tokenizer.json and config.json
   std::vector<std::filesystem::path> sources;
   std::filesystem::path output;
-  double holdout_share = 0;  ///< of the documents, chosen by their number; into holdout_path(output)
+  /// Into holdout_path(output): of the documents, chosen by their number; but of a text file that is one document its end, unless
+  /// there are enough of these to choose from.
+  double holdout_share = 0;
   Format format = Format::kByName;
   Documents documents = Documents::kEndOfText;
   LineOptions line;
@@ -41,7 +43,9 @@ struct TokenizeReport {
   std::int64_t documents = 0;
   std::int64_t holdout_tokens = 0;
   std::int64_t holdout_documents = 0;
-  std::int64_t targets = 0;  ///< tokens that count in the loss, of both files, if there is a mask
+  std::vector<std::int64_t> cuts;    ///< of each source, the byte from which on it is held out, or 0
+  std::int64_t targets = 0;          ///< tokens of the output that a job can learn
+  std::int64_t holdout_targets = 0;  ///< of the held-out documents
   bool has_mask = false;
   std::int64_t empty_documents = 0;  ///< left out
   std::int64_t repairs = 0;          ///< parts that were no UTF-8, read as U+FFFD

@@ -41,6 +41,8 @@ struct BatchOptions {
 
   /// The order in which such files are read.
   [[nodiscard]] Mixture mixture(const std::vector<SourceFacts>& facts) const;
+  /// Whether documents are kept apart: a file or the options say where they begin. Always in an evaluation.
+  [[nodiscard]] bool marks_documents(const std::vector<SourceFacts>& facts) const;
   /// Sequences of each file that are read in all: with keep_rest each once, else those of the steps.
   [[nodiscard]] std::vector<std::int64_t> taken_in_all(const std::vector<SourceFacts>& facts) const;
 };

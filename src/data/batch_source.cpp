@@ -1,14 +1,10 @@
 #include "data/batch_source.hpp"
 
 #include "base/byte_stream.hpp"
-#include "base/checked.hpp"
-#include "base/digest.hpp"
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "comm/root_exchange.hpp"
 #include "comm/run_together.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <span>
@@ -56,8 +52,7 @@ BatchSource::BatchSource(Communicator& comm, BatchOptions options)
   });
   ByteReader in(found);
   for (std::size_t source = 0; source < options_.sources.size(); ++source) facts_.push_back(read_facts(in));
-  marks_documents_ =
-      options_.file.keep_rest || options_.pack || std::ranges::any_of(facts_, &SourceFacts::marks_documents);
+  marks_documents_ = options_.marks_documents(facts_);
   masks_targets_ = std::ranges::any_of(facts_, &SourceFacts::masks_targets);
   mixture_.emplace(options_.mixture(facts_));
   check_tokens();
@@ -83,28 +78,7 @@ void BatchSource::check_tokens() {
 }
 
 std::string BatchSource::sample_digest() {
-  return share_from_root(comm_, [&] {
-    if (facts_.size() == 1) return sample_of(0);
-    std::string all;
-    for (std::size_t source = 0; source < facts_.size(); ++source)
-      all += fmt::format("{} {}\n", facts_[source].sequences, sample_of(source));
-    return digest_of(all).hex();
-  });
-}
-
-std::string BatchSource::sample_of(std::size_t source) {
-  constexpr std::int64_t kMost = 16;
-  const std::int64_t count = std::min(kMost, options_.batch_sequences);
-  std::vector<Mixture::Place> places;
-  for (std::int64_t number = 0; number < count; ++number) places.push_back({source, number});
-  if (!facts_[source].is_packed) {
-    const std::vector<std::int64_t> sequences = mixture_->sampler(source).at(0, count);
-    for (std::size_t i = 0; i < places.size(); ++i) places[i].sequence = sequences[i];
-  }
-  const Batch sample = read(places);
-  const Digest ids = digest_of(std::as_bytes(std::span(sample.ids)), 0);
-  if (!facts_[source].masks_targets) return ids.hex();
-  return digest_of(ids.hex() + digest_of(std::as_bytes(std::span(sample.marks)), 0).hex()).hex();
+  return share_from_root(comm_, [&] { return files_->sample_digest(); });
 }
 
 std::vector<PackPosition> BatchSource::positions(std::int64_t step) {
@@ -152,7 +126,7 @@ Batch BatchSource::sequences(std::int64_t first, std::int64_t count) {
 Batch BatchSource::share(const std::vector<Mixture::Place>& places) {
   Batch whole;  // on rank 0
   const std::string counts_text = share_from_root(comm_, [&] {
-    whole = read(places);
+    whole = files_->read(places);
     ByteWriter out;
     out.number(count_targets(whole));
     out.number(count_padding(whole));
@@ -168,21 +142,6 @@ Batch BatchSource::share(const std::vector<Mixture::Place>& places) {
   own.separates_documents = marks_documents_;
   if (has_marks()) own.marks = scatter_from_root(comm_, whole.marks, counts);
   return own;
-}
-
-Batch BatchSource::read(const std::vector<Mixture::Place>& places) {
-  const auto width = checked_cast<std::size_t>(options_.file.sequence_length + 1);
-  Batch whole{std::ssize(places), options_.file.sequence_length};
-  whole.ids.resize(places.size() * width);
-  if (has_marks()) whole.marks.resize(whole.ids.size());
-  std::span<std::int64_t> ids(whole.ids);
-  std::span<TokenMark> marks(whole.marks);
-  for (const Mixture::Place& place : places) {
-    files_->read_sequence(place, ids.first(width), marks.first(has_marks() ? width : 0));
-    ids = ids.subspan(width);
-    marks = marks.subspan(has_marks() ? width : 0);
-  }
-  return whole;
 }
 
 }  // namespace sluice

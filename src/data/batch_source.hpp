@@ -38,8 +38,7 @@ class BatchSource {
   /// On rank 0, empty on others: epochs of each source that are through before the batch of `step`.
   [[nodiscard]] std::vector<double> epochs(std::int64_t step);
 
-  /// Collective over the communicator. To know the files by: the digest of up to 16 sequences that the first batch would have of a
-  /// file alone; of several files one digest of theirs and their sizes.
+  /// Collective over the communicator. SourceFiles::sample_digest().
   [[nodiscard]] std::string sample_digest();
 
   /// Collective over the communicator. This rank's share of the batch of `step`, possibly no sequence. Rank 0
@@ -53,8 +52,6 @@ class BatchSource {
 
  private:
   [[nodiscard]] Batch share(const std::vector<Mixture::Place>& places);
-  [[nodiscard]] Batch read(const std::vector<Mixture::Place>& places);
-  [[nodiscard]] std::string sample_of(std::size_t source);
   [[nodiscard]] bool has_marks() const { return marks_documents_ || masks_targets_; }
   void check_tokens();
 

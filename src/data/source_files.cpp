@@ -1,8 +1,12 @@
 #include "data/source_files.hpp"
 
+#include "base/checked.hpp"
+#include "base/digest.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -36,7 +40,7 @@ void add_packing(const Packer& packer, SourceFacts& facts) {
 
 }  // namespace
 
-SourceFiles::SourceFiles(const BatchOptions& options) {
+SourceFiles::SourceFiles(const BatchOptions& options) : options_(options) {
   TokenFileOptions file = options.file;
   if (options.pack) file.keep_rest = true;  // any number of tokens will do
   for (const TokenSource& named : options.sources) {
@@ -47,7 +51,7 @@ SourceFiles::SourceFiles(const BatchOptions& options) {
                           seed_of_source(options.seed, sources_.size() - 1));
     add_packing(*source.packer, facts_.back());
   }
-  const Mixture mixture = options.mixture(facts_);
+  mixture_.emplace(options.mixture(facts_));
   const std::vector<std::int64_t> read = options.taken_in_all(facts_);
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     Source& source = sources_[i];
@@ -55,7 +59,7 @@ SourceFiles::SourceFiles(const BatchOptions& options) {
     if (source.packer)
       source.check.emplace<PackedTokenCheck>(source.file, *source.packer, read[i]);
     else
-      source.check.emplace<TokenCheck>(mixture.sampler(i), read[i], options.file.sequence_length);
+      source.check.emplace<TokenCheck>(mixture_->sampler(i), read[i], options.file.sequence_length);
   }
 }
 
@@ -103,6 +107,49 @@ void SourceFiles::require_targets() const {
          join_some(idle), causes.front());
   for (std::size_t i = 0; i < idle.size(); ++i)
     log::warning("{}: none of the tokens that the steps read of it is a target: {}", idle[i], causes[i]);
+}
+
+bool SourceFiles::has_marks() const {
+  return options_.marks_documents(facts_) || std::ranges::any_of(facts_, &SourceFacts::masks_targets);
+}
+
+Batch SourceFiles::read(std::span<const Mixture::Place> places) {
+  const auto width = checked_cast<std::size_t>(options_.file.sequence_length + 1);
+  const std::size_t marked = has_marks() ? width : 0;
+  Batch batch{std::ssize(places), options_.file.sequence_length};
+  batch.ids.resize(places.size() * width);
+  batch.marks.resize(places.size() * marked);
+  std::span<std::int64_t> ids(batch.ids);
+  std::span<TokenMark> marks(batch.marks);
+  for (const Mixture::Place& place : places) {
+    read_sequence(place, ids.first(width), marks.first(marked));
+    ids = ids.subspan(width);
+    marks = marks.subspan(marked);
+  }
+  return batch;
+}
+
+std::string SourceFiles::sample_digest() {
+  if (facts_.size() == 1) return sample_of(0);
+  std::string all;
+  for (std::size_t source = 0; source < facts_.size(); ++source)
+    all += fmt::format("{} {}\n", facts_[source].sequences, sample_of(source));
+  return digest_of(all).hex();
+}
+
+std::string SourceFiles::sample_of(std::size_t source) {
+  constexpr std::int64_t kMost = 16;
+  const std::int64_t count = std::min(kMost, options_.batch_sequences);
+  std::vector<Mixture::Place> places;
+  for (std::int64_t number = 0; number < count; ++number) places.push_back({source, number});
+  if (!facts_[source].is_packed) {
+    const std::vector<std::int64_t> sequences = mixture_->sampler(source).at(0, count);
+    for (std::size_t i = 0; i < places.size(); ++i) places[i].sequence = sequences[i];
+  }
+  const Batch sample = read(places);
+  const Digest ids = digest_of(std::as_bytes(std::span(sample.ids)), 0);
+  if (!facts_[source].masks_targets) return ids.hex();
+  return digest_of(ids.hex() + digest_of(std::as_bytes(std::span(sample.marks)), 0).hex()).hex();
 }
 
 void SourceFiles::read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids,

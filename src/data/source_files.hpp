@@ -1,6 +1,7 @@
 // The token files of a job, on the rank that reads them.
 #pragma once
 
+#include "data/batch.hpp"
 #include "data/batch_options.hpp"
 #include "data/mixture.hpp"
 #include "data/packer.hpp"
@@ -11,6 +12,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -28,6 +30,16 @@ class SourceFiles {
   /// last one Error(kBadData) if the steps read no target at all, and a warning for a file that gives them none.
   [[nodiscard]] std::int64_t check_pieces() const;
   void check(std::int64_t piece);
+
+  /// The order in which the steps take sequences.
+  [[nodiscard]] const Mixture& mixture() const { return *mixture_; }
+  /// Whether batches have marks: of documents, or of a mask.
+  [[nodiscard]] bool has_marks() const;
+  /// These sequences as one batch, of which nothing is counted yet.
+  [[nodiscard]] Batch read(std::span<const Mixture::Place> places);
+  /// To know the files by: the digest of up to 16 sequences that the first batch would have of a file alone; of several files one
+  /// digest of theirs and their sizes.
+  [[nodiscard]] std::string sample_digest();
 
   /// As TokenFile::read_sequence(); of packed documents the sequence of that number, filled up with padding.
   void read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids, std::span<TokenMark> marks);
@@ -47,9 +59,12 @@ class SourceFiles {
   [[nodiscard]] static std::int64_t pieces_of(const Source& source);
   [[nodiscard]] static bool has_target(const Source& source);
   void require_targets() const;
+  [[nodiscard]] std::string sample_of(std::size_t source);
 
+  BatchOptions options_;
   std::deque<Source> sources_;  ///< which stay where they are
   std::vector<SourceFacts> facts_;
+  std::optional<Mixture> mixture_;  ///< as soon as there are facts
 };
 
 }  // namespace sluice

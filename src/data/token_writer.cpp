@@ -49,15 +49,17 @@ TokenWriter::TokenWriter(const std::filesystem::path& path, const std::string& s
 void TokenWriter::begin_document() {
   const std::int64_t start = token_count();
   starts_.append({&start, 1});
+  begins_ = true;
 }
 
 void TokenWriter::append(std::span<const std::int32_t> tokens, std::span<const std::int32_t> mask) {
   SLUICE_ASSERT(mask.size() == (mask_ ? tokens.size() : 0), "{} tokens and {} values of a mask",
                 tokens.size(), mask.size());
+  if (tokens.empty()) return;
   tokens_.append(tokens);
-  if (!mask_) return;
-  mask_->append(mask);
-  targets_ += std::ranges::count(mask, 1);
+  const std::size_t first = std::exchange(begins_, false) ? 1 : 0;
+  targets_ += mask_ ? std::ranges::count(mask.subspan(first), 1) : std::ssize(tokens.subspan(first));
+  if (mask_) mask_->append(mask);
 }
 
 hdf5::File& TokenWriter::finish() {

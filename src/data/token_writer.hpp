@@ -30,7 +30,7 @@ class TokenWriter {
   [[nodiscard]] bool has_mask() const { return mask_.has_value(); }
   [[nodiscard]] std::int64_t token_count() const { return tokens_.count(); }
   [[nodiscard]] std::int64_t document_count() const { return starts_.count(); }
-  /// Tokens whose mask is 1.
+  /// Tokens that a job can learn: that begin no document, and whose mask, if there is one, is 1.
   [[nodiscard]] std::int64_t target_count() const { return targets_; }
 
  private:
@@ -56,6 +56,7 @@ class TokenWriter {
   Column<std::int64_t> starts_;
   std::optional<Column<std::int32_t>> mask_;
   std::int64_t targets_ = 0;
+  bool begins_ = false;  ///< a document, with the next token
 };
 
 }  // namespace sluice

@@ -26,8 +26,8 @@ bool ties_head(const fs::path& directory) {
   nlohmann::json config;
   try {
     config = parse_json_object(read_text_file(directory / "config.json", kLargestConfig), "");
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::kBadData) throw;
+  } catch (const Error& refusal) {
+    if (refusal.code() != ExitCode::kBadData) throw;
     return false;
   }
   const auto tie = [](const nlohmann::json& object) {

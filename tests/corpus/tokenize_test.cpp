@@ -70,6 +70,50 @@ TEST_F(Tokenize, holds_out_a_share_and_loses_no_document) {
   EXPECT_TRUE(fs::exists(directory_ / "out.holdout.h5"));
 }
 
+TEST_F(Tokenize, holds_out_the_end_of_each_text_that_is_one_document) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "line " + std::to_string(1000 + i) + " of a whale\n";
+  options_.sources = {directory_.write("a.txt", text), directory_.write("b.txt", text + "<|endoftext|>")};
+  options_.holdout_share = 0.1;
+  const TokenizeReport report = run("out.h5");
+  EXPECT_EQ(report.documents, 2);
+  EXPECT_EQ(report.holdout_documents, 2);
+  ASSERT_EQ(report.cuts.size(), 2U);
+  EXPECT_EQ(text.substr(static_cast<std::size_t>(report.cuts[0]), 9), "line 1900");
+  EXPECT_NEAR(static_cast<double>(report.holdout_tokens),
+              0.1 * static_cast<double>(report.tokens + report.holdout_tokens), 20);
+  EXPECT_EQ(report.targets, report.tokens - 2);
+  EXPECT_EQ(report.holdout_targets, report.holdout_tokens - 2);
+  options_.holdout_share = 0;
+  EXPECT_EQ(run("whole.h5").tokens, report.tokens + report.holdout_tokens - 2)
+      << "each part has an end token of its own";
+}
+
+TEST_F(Tokenize, chooses_among_documents_where_a_text_has_several_or_there_are_many_texts) {
+  std::string many;
+  for (int i = 0; i < 400; ++i) many += "a whale<|endoftext|>";
+  options_.sources = {directory_.write("a.txt", many)};
+  options_.holdout_share = 0.25;
+  const TokenizeReport parted = run("parted.h5");
+  EXPECT_THAT(parted.cuts, testing::Each(0));
+  EXPECT_EQ(parted.documents + parted.holdout_documents, 400);
+  options_.sources = {directory_.write("c.jsonl", "{\"text\": \"a whale\"}\n"),
+                      directory_.write("d.txt", "a\nb\n")};
+  EXPECT_THAT(run("mixed.h5").cuts, testing::ElementsAre(0, 2)) << "the text is cut, and the line drawn";
+  options_.sources.assign(100, directory_.write("b.txt", "a white whale\nand a ship\n"));
+  const TokenizeReport texts = run("texts.h5");
+  EXPECT_THAT(texts.cuts, testing::Each(0));
+  EXPECT_EQ(texts.documents + texts.holdout_documents, 100);
+}
+
+TEST_F(Tokenize, counts_the_tokens_that_a_job_can_learn) {
+  options_.sources = {directory_.write("a.jsonl", "{\"text\": \"whale\"}\n{\"text\": \"whale\"}\n")};
+  options_.adds_end_token = false;
+  const TokenizeReport report = run("one.h5");
+  EXPECT_EQ(report.documents, 2);
+  EXPECT_EQ(report.targets, report.tokens - 2);
+}
+
 TEST_F(Tokenize, lists_bad_lines_or_leaves_them_out) {
   static_cast<void>(directory_.write("a.jsonl", "{\"text\": \"a\"}\n{\n{\"text\": \"b\"}\n"));
   expect_error(ExitCode::kBadData, {"1 bad line", "a.jsonl:2: is not valid JSON"},

@@ -12,8 +12,8 @@ using test::TemporaryDirectory;
 /// The end tokens of a model with such a config.json, and perhaps a generation_config.json.
 std::vector<std::int64_t> ends_of(const std::string& config, const std::string& generation = "") {
   const TemporaryDirectory directory;
-  directory.write("config.json", config);
-  if (!generation.empty()) directory.write("generation_config.json", generation);
+  static_cast<void>(directory.write("config.json", config));
+  if (!generation.empty()) static_cast<void>(directory.write("generation_config.json", generation));
   return read_end_tokens(directory.path());
 }
 

@@ -51,7 +51,8 @@ std::int64_t growth_limit(const JobConfig& config, std::optional<std::int64_t> m
   return memory_of_this_machine(config.load.unified_memory).bytes;
 }
 
-void check_saves(const Blueprint& blueprint, const ShardPlan& shards) {
+void check_saves(const Blueprint& blueprint, const ShardPlan& shards,
+                 const std::optional<DataIdentity>& data) {
   const JobConfig& config = blueprint.config;
   if (config.job.kind != JobKind::kTrain) return;
   const std::vector<int> nodes = separate_nodes(shards.world());
@@ -62,6 +63,7 @@ void check_saves(const Blueprint& blueprint, const ShardPlan& shards) {
   const auto found = find_resume_point(config, [](const std::string& text) { log::warning("{}", text); });
   if (!found) return;
   require_same_model(*found, blueprint.model.manifest);
+  if (data) require_same_data(*found, config.data, *data);
   console::line("resume    from step {}: {}", found->step.step, found->path.string());
   for (const ChangedKey& change : changed_keys(found->step.job, config))
     console::line("          {} is {}, and was {}", change.key, change.now, change.before);
@@ -171,13 +173,13 @@ Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
     shards = std::make_unique<const ShardPlan>(blueprint->shard_plan(arguments.ranks));
   });
   findings.examine([&] { RunDirectory::check(config); });
-  check_token_inputs(
+  const std::optional<DataIdentity> data = check_token_inputs(
       config, blueprint ? blueprint->model.config.vocab_size : std::numeric_limits<std::int64_t>::max(),
       findings);
   if (!shards) return findings;
   findings.examine([&] { check_prompts(blueprint->config, blueprint->model.config); });
   findings.examine([&] { check_written(*blueprint, *shards); });
-  findings.examine([&] { check_saves(*blueprint, *shards); });
+  findings.examine([&] { check_saves(*blueprint, *shards, data); });
   findings.examine([&] {
     if (!lack.empty()) fail(ExitCode::kTooLittle, "{}", lack);
     check_memory(*blueprint, *shards, arguments.memory_bytes);

@@ -12,13 +12,27 @@
 namespace sluice {
 namespace {
 
+void warn_without_target(const std::filesystem::path& file, std::int64_t targets, bool has_mask) {
+  if (targets > 0) return;
+  log::warning("{} has nothing to learn, and jobs will refuse it: {}", file.string(),
+               has_mask ? "its loss_mask is 1 nowhere but where a document begins"
+                        : "every document is one token long");
+}
+
 void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& options, double seconds) {
   console::line("{}: {} tokens in {} documents, {:.1f} s", options.output.string(), report.tokens,
                 report.documents, seconds);
   if (options.holdout_share > 0)
     console::line("{}: {} tokens in {} documents, held out", corpus::holdout_path(options.output).string(),
                   report.holdout_tokens, report.holdout_documents);
-  if (report.has_mask) console::line("{} tokens count in the loss", report.targets);
+  for (std::size_t source = 0; source < report.cuts.size(); ++source)
+    if (report.cuts[source] > 0)
+      console::line("{}: one document, of which the end is held out, from byte {} on",
+                    options.sources[source].string(), report.cuts[source]);
+  if (report.has_mask) console::line("{} tokens count in the loss", report.targets + report.holdout_targets);
+  warn_without_target(options.output, report.targets, report.has_mask);
+  if (options.holdout_share > 0)
+    warn_without_target(corpus::holdout_path(options.output), report.holdout_targets, report.has_mask);
   if (report.empty_documents > 0) console::line("{} empty documents left out", report.empty_documents);
   if (report.repairs > 0)
     log::warning("{} places are no UTF-8 and were read as U+FFFD; are the sources in another encoding?",

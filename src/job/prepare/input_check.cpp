@@ -21,11 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// All ids and masks that the job reads. Error(kBadData) as SourceFiles.
-std::vector<SourceFacts> read_facts(const BatchOptions& options) {
-  SourceFiles files(options);
+/// All ids and masks that the job reads. Error(kBadData) as SourceFiles::check().
+void check_pieces(SourceFiles& files) {
   for (std::int64_t piece = 0; piece < files.check_pieces(); ++piece) files.check(piece);
-  return files.facts();
 }
 
 /// What makes tokens of texts.
@@ -39,34 +37,49 @@ void check_text(const fs::path& text) {
                 format_bytes(InputFile::open(text).size_bytes()));
 }
 
-void check_trained_tokens(const JobConfig& config, std::int64_t vocab_size, Findings& findings) {
+DataIdentity check_sources(const JobConfig& config, const BatchOptions& options) {
+  SourceFiles files(options);
+  check_pieces(files);
+  console::line("data      {}", data_text(config, files.facts()));
+  return {files.mixture().sequences(), files.sample_digest()};
+}
+
+std::optional<DataIdentity> check_trained_tokens(const JobConfig& config, std::int64_t vocab_size,
+                                                 Findings& findings) {
   const BatchOptions options = batch_options(config, vocab_size);
   const auto is_text = [](const TokenSource& source) { return corpus::is_text(source.tokens); };
-  if (std::ranges::none_of(options.sources, is_text))
-    return findings.examine([&] { console::line("data      {}", data_text(config, read_facts(options))); });
+  std::optional<DataIdentity> data;
+  if (std::ranges::none_of(options.sources, is_text)) {
+    findings.examine([&] { data = check_sources(config, options); });
+    return data;
+  }
   // How much is read of each file is known only when all of them are there.
   for (const TokenSource& source : options.sources)
     if (!is_text(source)) findings.examine([&] { TokenFile::open(source.tokens, options.file); });
+  return data;
 }
 
 void check_held_out(const JobConfig& config, const fs::path& tokens, std::int64_t vocab_size) {
-  const std::vector<SourceFacts> facts = read_facts(held_out_options(config, tokens, vocab_size));
-  console::line("held out  {}: {} sequences, {} documents", tokens.string(), facts.front().sequences,
-                facts.front().documents);
+  SourceFiles files(held_out_options(config, tokens, vocab_size));
+  check_pieces(files);
+  console::line("held out  {}: {} sequences, {} documents", tokens.string(), files.facts().front().sequences,
+                files.facts().front().documents);
 }
 
 }  // namespace
 
-void check_token_inputs(const JobConfig& config, std::int64_t vocab_size, Findings& findings) {
+std::optional<DataIdentity> check_token_inputs(const JobConfig& config, std::int64_t vocab_size,
+                                               Findings& findings) {
   const bool trains = config.job.kind == JobKind::kTrain;
-  if (!trains && config.job.kind != JobKind::kEvaluate) return;
+  if (!trains && config.job.kind != JobKind::kEvaluate) return std::nullopt;
   const std::vector<fs::path> texts = texts_of(config);
   if (!texts.empty()) findings.examine([&] { check_text_model(config); });
   for (const fs::path& text : texts) findings.examine([&] { check_text(text); });
-  check_trained_tokens(config, vocab_size, findings);
-  if (!trains || config.evaluate.every_steps == 0) return;
+  const std::optional<DataIdentity> data = check_trained_tokens(config, vocab_size, findings);
+  if (!trains || config.evaluate.every_steps == 0) return data;
   for (const fs::path& tokens : config.evaluate.tokens)
     if (!corpus::is_text(tokens)) findings.examine([&] { check_held_out(config, tokens, vocab_size); });
+  return data;
 }
 
 void check_prompts(const JobConfig& config, const ModelConfig& model) {

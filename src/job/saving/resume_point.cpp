@@ -73,6 +73,14 @@ bool begins_anew(const JobConfig& config) {
          (config.job.overwrite && resume == CheckpointSettings::kResumeNewest);
 }
 
+std::string changed_tokens(const DataSettings& data) {
+  if (data.source.empty()) return fmt::format("data.tokens: {} has changed", data.tokens.string());
+  std::vector<std::string> files;
+  for (const SourceSettings& source : data.source) files.push_back(source.tokens.string());
+  return fmt::format("data.source: of the {} files {} one has changed, or their order has", files.size(),
+                     fmt::join(files, ", "));
+}
+
 /// What has changed since the run directory's copy of a job was written; nothing if that cannot be told.
 std::optional<std::vector<ChangedKey>> changes_since_run(const JobConfig& config) {
   constexpr std::int64_t kMostBytes = kMiB;
@@ -134,6 +142,13 @@ void require_same_model(const FoundStep& found, const ParameterManifest& manifes
       "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path, with [lora] and "
       "train.freeze, {}{}",
       found.path.string(), found.step.structure_hash, structure, cause);
+}
+
+void require_same_data(const FoundStep& found, const DataSettings& settings, const DataIdentity& data) {
+  if (found.step.sequences == data.sequences && found.step.data_digest == data.digest) return;
+  fail(ExitCode::kBadData, "{} since {} was saved: {} sequences with digest {}, and there were {} with {}",
+       changed_tokens(settings), found.path.string(), data.sequences, data.digest, found.step.sequences,
+       found.step.data_digest);
 }
 
 bool has_saved_steps(const JobConfig& config) {

@@ -5,6 +5,7 @@
 #include "config/job_config.hpp"
 #include "manifest/manifest.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -23,6 +24,14 @@ namespace sluice {
 /// Error(kBadConfig), with the likely `cause` behind it, if the step was saved of a model with another structure.
 void require_same_model(const FoundStep& found, const ParameterManifest& manifest,
                         const std::string& cause = "");
+
+/// What token files are known by.
+struct DataIdentity {
+  std::int64_t sequences = 0;
+  std::string digest;  ///< SourceFiles::sample_digest()
+};
+/// Error(kBadData) if the step was saved of a training on other tokens.
+void require_same_data(const FoundStep& found, const DataSettings& settings, const DataIdentity& data);
 
 /// Whether results in the run directory are of this very job: it resumes from a saved step, or it was ended before it had
 /// saved one and begins anew.

@@ -14,7 +14,7 @@
 #include "weights/companion_files.hpp"
 #include "weights/staged_directory.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -31,14 +31,6 @@ namespace fs = std::filesystem;
 constexpr double kLeastPatienceSeconds = 5, kFirstPatienceSeconds = 30;
 
 void warn(const std::string& text) { log::warning("{}", text); }
-
-std::string changed_tokens(const DataSettings& data) {
-  if (data.source.empty()) return fmt::format("data.tokens: {} has changed", data.tokens.string());
-  std::vector<std::string> files;
-  for (const SourceSettings& source : data.source) files.push_back(source.tokens.string());
-  return fmt::format("data.source: of the {} files {} one has changed, or their order has", files.size(),
-                     fmt::join(files, ", "));
-}
 
 }  // namespace
 
@@ -106,10 +98,7 @@ void TrainingState::share(const std::optional<FoundStep>& found) {
 
 void TrainingState::check_same_training() const {
   require_same_model(*found_, context_.blueprint.model.manifest, former_targets_text());
-  if (found_->step.sequences != data_.sequence_count() || found_->step.data_digest != data_digest_)
-    fail(ExitCode::kBadData, "{} since {} was saved: {} sequences with digest {}, and there were {} with {}",
-         changed_tokens(context_.config().data), found_->path.string(), data_.sequence_count(), data_digest_,
-         found_->step.sequences, found_->step.data_digest);
+  require_same_data(*found_, context_.config().data, {data_.sequence_count(), data_digest_});
 }
 
 /// What to do where a name of targets may have meant less when the step was saved, or "".
