@@ -212,7 +212,7 @@ class Inspect(JobTest):
 class Check(JobTest):
     def test_the_quickstart(self):
         result = check("quickstart.toml", ranks=3, model__path=SOURCE / "configs/quickstart-model", model__init="random",
-                       data__tokens=FIXTURES / "moby-dick.tokens.h5")
+                       data__tokens=FIXTURES / "moby-dick.tokens.h5", evaluate__tokens=FIXTURES / "moby-dick.tokens.h5")
         self.expect(result, 0, "63020416 parameters", "sequences of 256 tokens", "rank 2", "is fine for 3 ranks")
 
     def test_the_case_of_three_nodes(self):
