@@ -2,6 +2,8 @@
 
 #include "base/error.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace sluice::corpus {
@@ -16,15 +18,30 @@ DocumentWriter::DocumentWriter(const text::Tokenizer& tokenizer, const DocumentF
       has_mask_(output.writer().has_mask()),
       draw_(0, "holdout") {}
 
-void DocumentWriter::require_known(std::span<const text::TokenId> ids) const {
+std::optional<std::size_t> DocumentWriter::find_unknown(std::span<const text::TokenId> ids) const {
   const auto unknown = std::ranges::find_if(ids, [&](text::TokenId id) { return id >= frame_.vocab_size; });
-  if (unknown == ids.end()) return;
-  const text::TokenId id = *unknown;
+  if (unknown == ids.end()) return std::nullopt;
+  return static_cast<std::size_t>(unknown - ids.begin());
+}
+
+void DocumentWriter::refuse_unknown(std::string_view whose, text::TokenId id) const {
   fail(
       ExitCode::kBadData,
-      "the text has the token '{}', whose id is {}, but by config.json the model knows the ids 0 to {}; is tokenizer.json another "
+      "{} the token '{}', whose id is {}, but by config.json the model knows the ids 0 to {}; is tokenizer.json another "
       "model's?",
-      tokenizer_->decode(std::span(&id, 1), text::Specials::kKeep), id, frame_.vocab_size - 1);
+      whose, tokenizer_->decode(std::span(&id, 1), text::Specials::kKeep), id, frame_.vocab_size - 1);
+}
+
+/// A line of JSON is one line; of text those in front of the token are counted.
+void DocumentWriter::require_known(const EncodedPiece& piece, const std::filesystem::path& source) const {
+  const auto unknown = find_unknown(piece.ids);
+  if (!unknown) return;
+  std::int64_t line = piece.line;
+  if (piece.is_text_file) {
+    const std::span before = std::span(piece.ids).first(*unknown);
+    line += std::ranges::count(tokenizer_->decode(before, text::Specials::kKeep), '\n');
+  }
+  refuse_unknown(fmt::format("{}:{}: has", source.string(), line), piece.ids[*unknown]);
 }
 
 bool DocumentWriter::is_held_out() const {
@@ -44,13 +61,18 @@ void DocumentWriter::begin() {
 
 void DocumentWriter::put(std::span<const text::TokenId> ids, std::span<const std::int32_t> mask) {
   if (ids.empty()) return;
-  require_known(ids);
   if (has_mask_ && mask.empty()) {
     ones_.assign(ids.size(), 1);
     mask = ones_;
   }
   writer_->append(ids, has_mask_ ? mask : std::span<const std::int32_t>());
   last_ = ids.back();
+}
+
+/// Tokens that every document gets which is no conversation.
+void DocumentWriter::put_frame(std::span<const text::TokenId> ids) {
+  if (const auto unknown = find_unknown(ids)) refuse_unknown("every text gets", ids[*unknown]);
+  put(ids, {});
 }
 
 /// Tokens of a document that is no conversation, whose template would say how it begins.
@@ -60,15 +82,15 @@ void DocumentWriter::put_framed(std::span<const text::TokenId> ids) {
     begin();
     // A text may be written with its begin-of-text.
     if (const auto& before = tokenizer_->frame_before(); !before.empty() && ids.front() != before.front())
-      put(before, {});
+      put_frame(before);
   }
   put(ids, {});
 }
 
 void DocumentWriter::end(bool is_framed) {
   if (has_tokens_ && is_framed) {
-    put(tokenizer_->frame_behind(), {});
-    if (frame_.end && last_ != *frame_.end) put(std::span(&*frame_.end, 1), {});
+    put_frame(tokenizer_->frame_behind());
+    if (frame_.end && last_ != *frame_.end) put_frame(std::span(&*frame_.end, 1));
   }
   if (!has_tokens_) ++empty_documents_;
   has_tokens_ = false;
@@ -76,7 +98,8 @@ void DocumentWriter::end(bool is_framed) {
   ++document_;
 }
 
-void DocumentWriter::write(const EncodedPiece& piece) {
+void DocumentWriter::write(const EncodedPiece& piece, const std::filesystem::path& source) {
+  require_known(piece, source);
   fate_ = piece.fate;
   std::span<const text::TokenId> ids = piece.ids;
   if (piece.is_conversation) {

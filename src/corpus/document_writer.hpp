@@ -7,9 +7,12 @@
 #include "corpus/tokenize.hpp"
 #include "text/tokenizer.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace sluice::corpus {
@@ -27,8 +30,9 @@ class DocumentWriter {
   DocumentWriter(const text::Tokenizer& tokenizer, const DocumentFrame& frame, StagedTokenFile& output,
                  StagedTokenFile* holdout, double holdout_share);
 
-  /// The next piece, which has no fault. Error(kBadData) for an id that the model does not know.
-  void write(const EncodedPiece& piece);
+  /// The next piece, of the file `source`, which has no fault. Error(kBadData) for an id that the model does not know,
+  /// with the line of the file that has it.
+  void write(const EncodedPiece& piece, const std::filesystem::path& source);
   [[nodiscard]] std::int64_t empty_documents() const { return empty_documents_; }
 
  private:
@@ -37,7 +41,10 @@ class DocumentWriter {
   void end(bool is_framed);
   void put(std::span<const text::TokenId> ids, std::span<const std::int32_t> mask);
   void put_framed(std::span<const text::TokenId> ids);
-  void require_known(std::span<const text::TokenId> ids) const;
+  void put_frame(std::span<const text::TokenId> ids);
+  [[nodiscard]] std::optional<std::size_t> find_unknown(std::span<const text::TokenId> ids) const;
+  [[noreturn]] void refuse_unknown(std::string_view whose, text::TokenId id) const;
+  void require_known(const EncodedPiece& piece, const std::filesystem::path& source) const;
 
   const text::Tokenizer* tokenizer_;
   DocumentFrame frame_;

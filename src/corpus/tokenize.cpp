@@ -136,7 +136,7 @@ class Tokenization {
     }
     // With an error in sight nothing will be kept.
     if (report_.bad_line_count > 0 && options_.bad_lines == BadLines::kError) return;
-    writer().write(piece);
+    writer().write(piece, options_.sources[piece.source]);
   }
 
   DocumentWriter& writer() {

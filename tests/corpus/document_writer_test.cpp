@@ -29,7 +29,7 @@ class DocumentWriterTest : public testing::Test {
   void write(const std::vector<EncodedPiece>& pieces) {
     DocumentWriter writer(test::fixture_tokenizer(),
                           {.end = kEnd, .separator = kSeparator, .vocab_size = 100}, file_, nullptr, 0);
-    for (const EncodedPiece& piece : pieces) writer.write(piece);
+    for (const EncodedPiece& piece : pieces) writer.write(piece, "a.txt");
     empty_ = writer.empty_documents();
     file_.writer().finish();
     file_.writer().close();
@@ -62,7 +62,7 @@ TEST_F(DocumentWriterTest, joins_the_parts_of_a_document_and_splits_at_the_separ
 }
 
 TEST_F(DocumentWriterTest, an_id_that_the_model_does_not_know_is_refused) {
-  expect_error(ExitCode::kBadData, {"id is 100", "0 to 99"}, [&] { write({text_of({1, 100})}); });
+  expect_error(ExitCode::kBadData, {"a.txt:", "id is 100", "0 to 99"}, [&] { write({text_of({1, 100})}); });
 }
 
 class MaskedDocumentWriterTest : public DocumentWriterTest {

@@ -114,6 +114,27 @@ TEST_F(Tokenize, counts_the_tokens_that_a_job_can_learn) {
   EXPECT_EQ(report.targets, report.tokens - 2);
 }
 
+TEST_F(Tokenize, names_file_and_line_of_a_token_that_the_model_does_not_know) {
+  const auto expect_refused = [&](const std::vector<std::string>& parts) {
+    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(run("out.h5")); });
+    EXPECT_FALSE(fs::exists(directory_ / "out.h5"));
+  };
+  static_cast<void>(directory_.write("config.json", R"({"vocab_size": 2001})"));  // <|im_start|> is 2001
+  options_.sources.push_back(
+      directory_.write("b.jsonl", "{\"text\": \"a\"}\n\n{\"text\": \"<|im_start|>\"}\n"));
+  expect_refused({"b.jsonl:3", "'<|im_start|>'", "2001", "2000"});
+  std::string text;  // of several pieces
+  for (int i = 1; i < 100'000; ++i) text += "a line about whales\n";
+  options_.sources = {directory_.write("b.txt", text + "one with <|im_start|> in it\n")};
+  expect_refused({"b.txt:100000", "'<|im_start|>'"});
+  options_.documents = Documents::kBlank;
+  options_.sources = {directory_.write("c.txt", "a\nb\n\n\na\nb <|im_start|>\n")};
+  expect_refused({"c.txt:6", "'<|im_start|>'"});
+  static_cast<void>(directory_.write("config.json", R"({"vocab_size": 2000})"));  // <|endoftext|> is 2000
+  options_.sources = {directory_.write("d.txt", "a\n")};
+  expect_refused({"every text gets", "'<|endoftext|>'"});
+}
+
 TEST_F(Tokenize, lists_bad_lines_or_leaves_them_out) {
   static_cast<void>(directory_.write("a.jsonl", "{\"text\": \"a\"}\n{\n{\"text\": \"b\"}\n"));
   expect_error(ExitCode::kBadData, {"1 bad line", "a.jsonl:2: is not valid JSON"},
