@@ -19,6 +19,16 @@ void warn_without_target(const std::filesystem::path& file, std::int64_t targets
                         : "every document is one token long");
 }
 
+void warn_of_holdout(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& options) {
+  const std::filesystem::path file = corpus::holdout_path(options.output);
+  if (report.holdout_documents == 0)
+    log::warning(
+        "{} is empty, and jobs will refuse it: a share of {} chose none of {} documents; take a larger one",
+        file.string(), options.holdout_share, report.documents);
+  else
+    warn_without_target(file, report.holdout_targets, report.has_mask);
+}
+
 void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& options, double seconds) {
   console::line("{}: {} tokens in {} documents, {:.1f} s", options.output.string(), report.tokens,
                 report.documents, seconds);
@@ -31,8 +41,7 @@ void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& o
                     options.sources[source].string(), report.cuts[source]);
   if (report.has_mask) console::line("{} tokens count in the loss", report.targets + report.holdout_targets);
   warn_without_target(options.output, report.targets, report.has_mask);
-  if (options.holdout_share > 0)
-    warn_without_target(corpus::holdout_path(options.output), report.holdout_targets, report.has_mask);
+  if (options.holdout_share > 0) warn_of_holdout(report, options);
   if (report.empty_documents > 0) console::line("{} empty documents left out", report.empty_documents);
   if (report.repairs > 0)
     log::warning("{} places are no UTF-8 and were read as U+FFFD; are the sources in another encoding?",
