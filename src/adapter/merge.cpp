@@ -12,14 +12,7 @@
 namespace sluice {
 namespace {
 
-/// A weight and its adapter: [experts, out, in], [experts, rank, in] and [experts, out, rank]; one expert for a matrix.
-struct Adapted {
-  int weight = 0, a = 0, b = 0;  ///< in the manifest
-  std::int64_t experts = 1, out = 0, in = 0, rank = 0;
-  float scale = 1;
-};
-
-Adapted adapted_by(const ParameterManifest& manifest, int a) {
+AdaptedWeight adapted_by(const ParameterManifest& manifest, int a) {
   const TensorInfo& part = manifest[a];
   const auto weight = manifest.find(part.adapts);
   const auto b = manifest.find(adapter_names(part.adapts).b);
@@ -44,7 +37,7 @@ class Merger {
         staging_(staging_bytes / static_cast<std::int64_t>(sizeof(float))) {}
 
   /// Rows of some experts, or a part of one's, at a time.
-  void merge(const Adapted& adapted) {
+  void merge(const AdaptedWeight& adapted) {
     const std::int64_t of_expert = adapted.rank * (adapted.in + adapted.out);
     const std::int64_t experts = std::clamp<std::int64_t>(staging_ / of_expert, 1, adapted.experts);
     const std::int64_t rows = experts > 1 || adapted.rank == 0
@@ -96,7 +89,7 @@ class Merger {
   }
 
   /// `lines` of the weight [experts * out, in], as far as they are here.
-  void add(const Adapted& adapted, std::int64_t first_expert, Range lines) {
+  void add(const AdaptedWeight& adapted, std::int64_t first_expert, Range lines) {
     const ShardPlan& plan = arena_.plan();
     const TensorHome& home = plan.layouts().homes[static_cast<std::size_t>(adapted.weight)];
     const FlatLayout& unit = plan.layouts().units[static_cast<std::size_t>(home.unit)];
@@ -118,18 +111,12 @@ class Merger {
   }
 
   /// `count` elements of one row: b [rank] times columns of a [rank, in].
-  void add_to_line(const Adapted& adapted, const float* b, const float* a, std::int64_t count,
+  void add_to_line(const AdaptedWeight& adapted, const float* b, const float* a, std::int64_t count,
                    std::int64_t arena) {
-    change_.assign(static_cast<std::size_t>(count), 0.0f);
-    for (std::int64_t i = 0; i < adapted.rank; ++i) {
-      const float factor = b[i];
-      const float* row = a + i * adapted.in;
-      for (std::int64_t k = 0; k < count; ++k) change_[static_cast<std::size_t>(k)] += factor * row[k];
-    }
     std::byte* weights = arena_.data() + arena * size_of(arena_.dtype());
-    line_.resize(change_.size());
+    line_.resize(static_cast<std::size_t>(count));
     convert_elements(weights, arena_.dtype(), line_.data(), DType::kFloat32, count);
-    for (std::size_t k = 0; k < line_.size(); ++k) line_[k] += adapted.scale * change_[k];
+    add_adapter_to_row(adapted, b, a, count, line_.data(), change_);
     convert_elements(line_.data(), DType::kFloat32, weights, arena_.dtype(), count);
   }
 
@@ -141,6 +128,27 @@ class Merger {
 };
 
 }  // namespace
+
+std::vector<AdaptedWeight> adapted_weights(const ParameterManifest& manifest) {
+  std::vector<AdaptedWeight> out;
+  for (int i = 0; i < static_cast<int>(manifest.tensors().size()); ++i) {
+    const TensorInfo& tensor = manifest[i];
+    if (!tensor.adapts.empty() && tensor.name == adapter_names(tensor.adapts).a)
+      out.push_back(adapted_by(manifest, i));
+  }
+  return out;
+}
+
+void add_adapter_to_row(const AdaptedWeight& adapted, const float* b, const float* a, std::int64_t count,
+                        float* weights, std::vector<float>& change) {
+  change.assign(static_cast<std::size_t>(count), 0.0f);
+  for (std::int64_t i = 0; i < adapted.rank; ++i) {
+    const float factor = b[i];
+    const float* row = a + i * adapted.in;
+    for (std::int64_t k = 0; k < count; ++k) change[static_cast<std::size_t>(k)] += factor * row[k];
+  }
+  for (std::size_t k = 0; k < change.size(); ++k) weights[k] += adapted.scale * change[k];
+}
 
 void require_mergeable(const ParameterManifest& manifest) {
   for (const TensorInfo& tensor : manifest.tensors()) {
@@ -157,11 +165,7 @@ void require_mergeable(const ParameterManifest& manifest) {
 void merge_adapters(Communicator& comm, const ParameterManifest& manifest, const ShardValues& adapters,
                     ShardArena& arena, std::int64_t staging_bytes) {
   Merger merger(comm, adapters, arena, staging_bytes);
-  for (int i = 0; i < static_cast<int>(manifest.tensors().size()); ++i) {
-    const TensorInfo& tensor = manifest[i];
-    if (!tensor.adapts.empty() && tensor.name == adapter_names(tensor.adapts).a)
-      merger.merge(adapted_by(manifest, i));
-  }
+  for (const AdaptedWeight& adapted : adapted_weights(manifest)) merger.merge(adapted);
 }
 
 }  // namespace sluice

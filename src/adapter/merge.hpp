@@ -8,8 +8,24 @@
 #include "shard/shard_values.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace sluice {
+
+/// A weight and its adapter: [experts, out, in], [experts, rank, in] and [experts, out, rank]; one expert for a matrix.
+struct AdaptedWeight {
+  int weight = 0, a = 0, b = 0;  ///< in the manifest
+  std::int64_t experts = 1, out = 0, in = 0, rank = 0;
+  float scale = 1;
+};
+
+/// Those of a manifest with adapters, in its order.
+[[nodiscard]] std::vector<AdaptedWeight> adapted_weights(const ParameterManifest& manifest);
+
+/// Adds to `count` weights of one row scale * sum over i of b[i] * a[i * in + k]: `b` is that row's [rank], `a` points to the
+/// first weight's column of [rank, in]. `change` is room for the sums.
+void add_adapter_to_row(const AdaptedWeight& adapted, const float* b, const float* a, std::int64_t count,
+                        float* weights, std::vector<float>& change);
 
 /// Error(kBadConfig) if a weight has an adapter and shares its storage with another one that has none: a head tied to the
 /// embedding.
