@@ -203,4 +203,10 @@ std::vector<Entry> parse_override(const std::string& assignment) {
   return {{where, table, "", {}, "a table"}, std::move(entry)};
 }
 
+std::string text_in_toml(const std::string& spelling) {
+  const std::optional<Entry> parsed = parse_value("", "", "", spelling);
+  const auto* text = parsed ? std::get_if<std::string>(&parsed->value) : nullptr;
+  return text == nullptr ? "" : *text;
+}
+
 }  // namespace sluice

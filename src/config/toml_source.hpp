@@ -45,4 +45,7 @@ struct Entry {
 /// another form.
 [[nodiscard]] std::vector<Entry> parse_override(const std::string& assignment);
 
+/// The text that a TOML string spells: what toml_text() has made of it; "" if it is no string.
+[[nodiscard]] std::string text_in_toml(const std::string& spelling);
+
 }  // namespace sluice
