@@ -1,6 +1,10 @@
 #include "options.hpp"
 
 #include "base/bytes.hpp"
+#include "config/job_config.hpp"
+
+#include <charconv>
+#include <system_error>
 
 namespace sluice {
 
@@ -14,6 +18,24 @@ void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* f
 
 CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const char* help) {
   return command.add_option(option, ranks, help)->check(CLI::Range(1, 1 << 20));
+}
+
+void add_step(CLI::App& command, std::optional<std::int64_t>& step, const char* help) {
+  command.add_option_function<std::string>(
+      "--step",
+      [&step](const std::string& text) {
+        std::int64_t number = -1;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (text == "best")
+          step = kBestStep;
+        else if (text == "newest")
+          step = kNewestStep;
+        else if (error == std::errc() && end == text.data() + text.size() && number >= 0)
+          step = number;
+        else
+          throw CLI::ValidationError("--step", "'" + text + "' is no step: a number, newest or best");
+      },
+      help);
 }
 
 void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
@@ -51,7 +73,9 @@ void add_answer_settings(CLI::App& command, GenerateArguments& arguments) {
   setting("--repetition-penalty", "generate.repetition_penalty", "Of tokens that are there already");
   setting("--seed", "generate.seed", "Of the draws");
   setting("--dtype", "model.dtype", "bfloat16 or float32");
-  setting("--adapter", "model.adapter", "Directory of an adapter of the model, as PEFT saves it");
+  setting("--adapter", "model.adapter",
+          "Adapter of the model: a directory that PEFT saved, a run that trained one, or a saved step");
+  setting("--step", "model.step", "Saved step of a run: newest, best (lowest held-out loss) or a number");
   command.add_flag_callback(
       "--ignore-eos", [&] { arguments.settings.emplace_back("generate.ignore_eos=true"); },
       "Go on behind the model's end-of-text token");

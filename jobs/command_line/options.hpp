@@ -53,6 +53,9 @@ void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* f
 
 CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const char* help);
 
+/// A saved step: a number, newest or best.
+void add_step(CLI::App& command, std::optional<std::int64_t>& step, const char* help);
+
 /// A size such as 128.5GB.
 void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
               const std::string& help);

@@ -43,11 +43,15 @@ void add_checkpoint(CLI::App& app, Action& action) {
   };
   add("ls", "List the saved steps, and whether they are whole", checkpoint_list_command);
   const auto verifying = add("verify", "Read every byte of them", checkpoint_verify_command);
-  verifying.app.add_option("--step", verifying.arguments.step, "Of this step alone");
+  add_step(verifying.app, verifying.arguments.step, "Of this step alone: a number, newest or best");
   const auto exporting =
-      add("export", "Write a Hugging Face directory from one of them", checkpoint_export_command);
+      add("export", "Write a Hugging Face directory, or an adapter for PEFT, from one of them",
+          checkpoint_export_command);
   exporting.app.add_option("out_dir", exporting.arguments.output, "Directory to create")->required();
-  exporting.app.add_option("--step", exporting.arguments.step, "Which; left out: the newest");
+  add_step(exporting.app, exporting.arguments.step,
+           "Which: a number, newest or best (lowest held-out loss); left out: the newest");
+  exporting.app.add_flag("--merge", exporting.arguments.merge,
+                         "Write adapters as a part of the model that they were trained on");
 }
 
 void add_metrics_merge(CLI::App& app, Action& action) {

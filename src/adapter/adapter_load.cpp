@@ -21,9 +21,7 @@ class AdapterLoader {
       : comm_(comm),
         adapter_(adapter),
         arena_(arena),
-        chunk_(allocate(MemoryKind::kPrivate, chunk_bytes, "adapter staging")) {
-    run_on_root(comm_, [&] { open(); });
-  }
+        chunk_(allocate(MemoryKind::kPrivate, chunk_bytes, "adapter staging")) {}
 
   void load(const PeftTensor& tensor, int index) {
     const OwnedElements owned(arena_.plan(), index, arena_.rank());
@@ -35,12 +33,16 @@ class AdapterLoader {
   }
 
  private:
-  void open() {
-    if (comm_.rank() != 0) return;
-    file_ = InputFile::open(adapter_.file);
-    if (file_->size_bytes() != adapter_.file_bytes)
-      fail(ExitCode::kBadData, "{}: has {} bytes, and had {} when its header was read",
-           adapter_.file.string(), file_->size_bytes(), adapter_.file_bytes);
+  /// On rank 0.
+  [[nodiscard]] const InputFile& open(int number) {
+    if (number == open_) return *file_;
+    const AdapterFile& file = adapter_.files[static_cast<std::size_t>(number)];
+    file_ = InputFile::open(file.path);
+    if (file_->size_bytes() != file.bytes)
+      fail(ExitCode::kBadData, "{}: has {} bytes, and had {} when its header was read", file.path.string(),
+           file_->size_bytes(), file.bytes);
+    open_ = number;
+    return *file_;
   }
 
   void share(const PeftTensor& tensor, Range elements) {
@@ -48,8 +50,9 @@ class AdapterLoader {
     const std::int64_t bytes = elements.count() * size;
     run_on_root(comm_, [&] {
       fault_point("adapter.read", comm_.rank());
-      file_->read_at(tensor.entry.begin + elements.begin * size,
-                     {chunk_.data(), static_cast<std::size_t>(bytes)});
+      open(tensor.file)
+          .read_at(tensor.entry.begin + elements.begin * size,
+                   {chunk_.data(), static_cast<std::size_t>(bytes)});
     });
     comm_.broadcast(chunk_.data(), bytes, 0).wait();
   }
@@ -69,7 +72,8 @@ class AdapterLoader {
   const PeftAdapter& adapter_;
   ShardArena& arena_;
   MemoryBlock chunk_;
-  std::optional<InputFile> file_;  ///< on rank 0
+  std::optional<InputFile> file_;  ///< on rank 0: the one that was read last
+  int open_ = -1;                  ///< its number
 };
 
 }  // namespace

@@ -28,16 +28,15 @@ PeftAdapter read_peft_adapter(const std::filesystem::path& directory, const Para
   const PeftConfig config = read_peft_config(directory);
   require_weights(directory);
   PeftAdapter adapter;
-  adapter.file = directory / kPeftWeightsFile;
   adapter.style.rslora = config.rslora;
   adapter.adapters.dropout = config.dropout;
-  const InputFile file = InputFile::open(adapter.file);
-  adapter.file_bytes = file.size_bytes();
+  const InputFile file = InputFile::open(directory / kPeftWeightsFile);
+  adapter.files.push_back({directory / kPeftWeightsFile, file.size_bytes()});
   const SafetensorsHeader header = read_safetensors_header(file);
   const PeftTargets targets(config);
   PeftMatch match(config, targets, manifest);
   for (const SafetensorsEntry& entry : header.entries) match.add(entry);
-  match.finish(adapter.file.string(), adapter);
+  match.finish(adapter.files.front().path.string(), adapter);
   return adapter;
 }
 

@@ -18,11 +18,18 @@
 
 namespace sluice {
 
-/// One tensor of the file, and which elements of which adapter's tensor it holds.
+/// One tensor of a file, and which elements of which adapter's tensor it holds.
 struct PeftTensor {
   SafetensorsEntry entry;
   std::string tensor;  ///< adapter_names() of its weight
   ElementMap map;
+  int file = 0;  ///< of PeftAdapter::files
+};
+
+/// A file with values, in the length that it had when its header was read.
+struct AdapterFile {
+  std::filesystem::path path;
+  std::int64_t bytes = 0;
 };
 
 /// What two directories of the same adapter may say differently.
@@ -32,12 +39,12 @@ struct PeftStyle {
       "model.";  ///< what names of the text model begin with: "model.language_model." in a wrapper around it
 };
 
+/// One file in a directory that PEFT saved; the files of all ranks in a saved step (checkpoint/saved_adapter.hpp).
 struct PeftAdapter {
-  std::filesystem::path file;
-  std::int64_t file_bytes = 0;
+  std::vector<AdapterFile> files;
   AdapterDescription adapters;
   PeftStyle style;
-  std::vector<PeftTensor> tensors;  ///< in the file's order; what none of them holds is zero
+  std::vector<PeftTensor> tensors;  ///< in the order of the files; what none of them holds is zero
 };
 
 /// `manifest` may have adapters already. Error(kBadData) with everything that is wrong with the files: as

@@ -2,27 +2,53 @@
 
 #include "base/error.hpp"
 #include "checkpoint/block_reader.hpp"
+#include "checkpoint/merged_values.hpp"
 #include "checkpoint/saved_weights.hpp"
 #include "export/export_writer.hpp"
 #include "weights/staged_directory.hpp"
 #include "weights/weight_files.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <tuple>
+#include <functional>
+#include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 namespace sluice {
 namespace {
 
-/// The weights of a step at the places of an arena that nobody allocates.
-class SavedValues final : public ShardValues {
+/// Bytes of one file.
+using ReadBytes = std::function<void(std::int64_t offset, std::span<std::byte> out)>;
+/// Opens a file by its number; one is open at a time.
+using OpenFile = std::function<ReadBytes(int file)>;
+
+/// Files of a step, each block of which is proven.
+OpenFile files_of(const SavedStep& step, const std::filesystem::path& directory,
+                  const MatchedCheckpoint& weights) {
+  return [&](int file) -> ReadBytes {
+    const std::string& name = weights.index.files[static_cast<std::size_t>(file)].name;
+    const auto reader =
+        std::make_shared<BlockReader>(directory, *std::ranges::find(step.files, name, &SavedFile::name));
+    return [reader](std::int64_t offset, std::span<std::byte> out) { reader->read(offset, out); };
+  };
+}
+
+/// Files of a model as they are.
+OpenFile files_of(const std::filesystem::path& directory, const MatchedCheckpoint& weights) {
+  return [&](int file) -> ReadBytes {
+    const auto in = std::make_shared<InputFile>(
+        InputFile::open(directory / weights.index.files[static_cast<std::size_t>(file)].name));
+    return [in](std::int64_t offset, std::span<std::byte> out) { in->read_at(offset, out); };
+  };
+}
+
+/// The weights of files at the places of an arena that nobody allocates.
+class FileValues final : public ShardValues {
  public:
   /// `shards` are those of one rank. All references must outlive this.
-  SavedValues(const SavedStep& step, const std::filesystem::path& directory, const ShardPlan& shards,
-              MatchedCheckpoint weights)
-      : step_(step), directory_(directory), shards_(shards), weights_(std::move(weights)) {
+  FileValues(const ShardPlan& shards, const MatchedCheckpoint& weights, OpenFile open)
+      : shards_(shards), weights_(weights), open_file_(std::move(open)) {
     for (const MatchedEntry& matched : weights_.match.entries) add(matched);
     std::ranges::sort(runs_, {}, &Run::arena_begin);
   }
@@ -67,42 +93,34 @@ class SavedValues final : public ShardValues {
         unit, placement, {matched.begin, matched.begin + matched.count}, 0,
         [&](const ShardPlan::OwnedRun& run) {
           runs_.push_back({run.arena_begin, run.count, entry.file, entry.dtype,
-                           entry.begin + (run.tensor_begin - matched.begin) * size_of(entry.dtype)});
+                           entry.begin + (matched.entry_begin + run.tensor_begin - matched.begin) *
+                                             size_of(entry.dtype)});
         });
   }
 
   void read_part(const Run& run, std::int64_t inside, std::int64_t count, DType dtype, std::byte* out) const {
     if (run.file != open_) {
-      reader_.reset();
-      reader_.emplace(directory_, file_of(run));
+      read_bytes_ = nullptr;
+      read_bytes_ = open_file_(run.file);
       open_ = run.file;
     }
     const std::int64_t size = size_of(run.dtype);
     buffer_.resize(static_cast<std::size_t>(count * size));
-    reader_->read(run.offset + inside * size, buffer_);
+    read_bytes_(run.offset + inside * size, buffer_);
     convert_elements(buffer_.data(), run.dtype, out, dtype, count);
   }
 
-  [[nodiscard]] const SavedFile& file_of(const Run& run) const {
-    const std::string& name = weights_.index.files[static_cast<std::size_t>(run.file)].name;
-    return *std::ranges::find(step_.files, name, &SavedFile::name);
-  }
-
-  const SavedStep& step_;
-  const std::filesystem::path& directory_;
   const ShardPlan& shards_;
-  MatchedCheckpoint weights_;
+  const MatchedCheckpoint& weights_;
+  OpenFile open_file_;
   std::vector<Run> runs_;
-  mutable std::optional<BlockReader> reader_;  ///< of the file that was read last
+  mutable ReadBytes read_bytes_;  ///< of the file that was read last
   mutable int open_ = -1;
   mutable std::vector<std::byte> buffer_;
 };
 
-}  // namespace
-
-void export_step(const ExportStepRequest& request, const std::filesystem::path& target) {
-  const SavedValues values(request.step, request.directory, request.plan.shards(),
-                           saved_weights(request.step, request.directory, request.manifest, DType::kFloat32));
+void write_model(const ExportStepRequest& request, const ShardValues& values,
+                 const std::filesystem::path& target) {
   StagedDirectory staged(target);
   std::int64_t done = 0;
   const std::int64_t total = request.plan.file_bytes();
@@ -121,11 +139,30 @@ void export_step(const ExportStepRequest& request, const std::filesystem::path& 
   staged.commit();
 }
 
+}  // namespace
+
+void export_step(const ExportStepRequest& request, const std::filesystem::path& target) {
+  const MatchedCheckpoint weights =
+      saved_weights(request.step, request.directory, request.manifest, DType::kFloat32);
+  const FileValues values(request.plan.shards(), weights, files_of(request.step, request.directory, weights));
+  write_model(request, values, target);
+}
+
+void export_merged_step(const ExportStepRequest& request, const MergeRequest& base,
+                        const std::filesystem::path& target) {
+  const MatchedCheckpoint trained =
+      saved_trained_weights(request.step, request.directory, request.manifest, DType::kFloat32);
+  const FileValues adapters(request.plan.shards(), trained,
+                            files_of(request.step, request.directory, trained));
+  const FileValues weights(request.plan.shards(), base.weights, files_of(base.directory, base.weights));
+  write_model(request, MergedValues(request.manifest, weights, adapters), target);
+}
+
 void export_adapter_step(const SavedStep& step, const std::filesystem::path& directory,
                          const ModelDescription& model, const ShardPlan& shards,
                          const std::filesystem::path& target, const AdapterSaveOptions& options) {
-  const SavedValues values(step, directory, shards,
-                           saved_trained_weights(step, directory, model.manifest, DType::kFloat32));
+  const MatchedCheckpoint weights = saved_trained_weights(step, directory, model.manifest, DType::kFloat32);
+  const FileValues values(shards, weights, files_of(step, directory, weights));
   save_adapter(model.adapters, model.manifest, values, target, options);
 }
 

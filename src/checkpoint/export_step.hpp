@@ -4,6 +4,7 @@
 #include "adapter/adapter_save.hpp"
 #include "checkpoint/saved_step.hpp"
 #include "export/export_plan.hpp"
+#include "load/checkpoint_load.hpp"
 #include "manifest/manifest.hpp"
 #include "model/architecture.hpp"
 #include "weights/companion_files.hpp"
@@ -25,13 +26,23 @@ struct ExportStepRequest {
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};  ///< may be empty
 };
 
-/// Writes `target`, which appears whole or not at all, from the step's weights, each block of which is
-/// proven. Holds a few buffers of some MiB. Error(kUsage) if `target` is taken; Error(kBadData) if the step
-/// is not what was saved.
+/// The adapters that a step holds, and the weights that they are merged with.
+struct MergeRequest {
+  const MatchedCheckpoint&
+      weights;  ///< of `directory`, in the manifest of ExportStepRequest, which has the adapters
+  std::filesystem::path directory;
+};
+
+/// Writes `target`, which appears whole or not at all, from the step's weights, each block of which is proven. Holds a few
+/// buffers of some MiB. Error(kUsage) if `target` is taken; Error(kBadData) if the step is not what was saved.
 void export_step(const ExportStepRequest& request, const std::filesystem::path& target);
 
-/// The same of a step that holds adapters of `model` alone: a directory that PEFT opens. `shards` are those
-/// of one rank.
+/// The same of a step that holds adapters alone: each weight is read from the model's files and merged while it is written, with
+/// the adapter of one weight held at a time.
+void export_merged_step(const ExportStepRequest& request, const MergeRequest& base,
+                        const std::filesystem::path& target);
+
+/// The same of a step that holds adapters of `model` alone: a directory that PEFT opens. `shards` are those of one rank.
 void export_adapter_step(const SavedStep& step, const std::filesystem::path& directory,
                          const ModelDescription& model, const ShardPlan& shards,
                          const std::filesystem::path& target, const AdapterSaveOptions& options);

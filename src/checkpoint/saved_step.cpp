@@ -3,10 +3,13 @@
 #include "base/error.hpp"
 #include "base/round.hpp"
 #include "base/text.hpp"
+#include "config/job_copy.hpp"
+#include "config/toml_source.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -129,6 +132,34 @@ SavedFile file_from(const Reader& in) {
   return file;
 }
 
+json to_json(const HeldOutStep& held_out) { return {{"step", held_out.step}, {"loss", held_out.loss}}; }
+
+json to_json(const SavedAdapters& adapters) {
+  json tensors = json::array();
+  for (const AdaptedTensor& tensor : adapters.description.tensors)
+    tensors.push_back({{"base", tensor.base}, {"rank", tensor.rank}, {"scale", tensor.scale}});
+  return {{"rslora", adapters.style.rslora},
+          {"tree", adapters.style.tree},
+          {"dropout", adapters.description.dropout},
+          {"tensors", std::move(tensors)}};
+}
+
+HeldOutStep held_out_from(const Reader& in) { return {in.integer("step"), in.real("loss")}; }
+
+SavedAdapters adapters_from(const Reader& in) {
+  SavedAdapters out;
+  out.style.tree = in.text("tree");
+  out.description.dropout = in.real("dropout");
+  const json& rslora = in.at("rslora");
+  if (!rslora.is_boolean()) in.reject("\"rslora\" is neither true nor false");
+  out.style.rslora = rslora.get<bool>();
+  for (const json& tensor : in.array("tensors")) {
+    const Reader reader(tensor, in.name());
+    out.description.tensors.push_back({reader.text("base"), reader.integer("rank"), reader.real("scale")});
+  }
+  return out;
+}
+
 SavedStep step_from(const Reader& in) {
   if (const std::int64_t format = in.integer("format"); format != kFormat)
     in.reject(fmt::format("its format is {}, and this version reads {}", format, kFormat));
@@ -155,9 +186,13 @@ SavedStep step_from(const Reader& in) {
       step.packing.push_back({position.integer("window"), position.integer("given")});
     }
   if (in.has("base")) step.base_digest = Reader(in.at("base"), in.name()).text("digest");
-  if (in.has("best")) {
-    const Reader best(in.at("best"), in.name());
-    step.best = {best.integer("step"), best.real("loss")};
+  if (in.has("started_in")) step.started_in = in.text("started_in");
+  if (in.has("adapters")) step.adapters = adapters_from(Reader(in.at("adapters"), in.name()));
+  if (in.has("best")) step.best = held_out_from(Reader(in.at("best"), in.name()));
+  step.held_out.lowest = step.best;
+  if (in.has("held_out")) {
+    const Reader held_out(in.at("held_out"), in.name());
+    step.held_out = {held_out_from(held_out), held_out.integer("since")};
   }
   for (const json& file : in.array("files")) step.files.push_back(file_from(Reader(file, in.name())));
   return step;
@@ -178,6 +213,27 @@ std::string SavedStep::key(std::string_view name) const {
   return found == job.end() ? "" : found->value;
 }
 
+std::string SavedStep::text(std::string_view name) const { return text_in_toml(key(name)); }
+
+std::filesystem::path SavedStep::path(std::string_view name) const {
+  return from_start(started_in, text(name));
+}
+
+bool SavedStep::holds_adapters() const {
+  const std::string rank = key("lora.rank");
+  return !adapters.description.empty() || (!rank.empty() && rank != "0") || !text("lora.start").empty();
+}
+
+bool HeldOutProgress::add(std::int64_t step, double loss) {
+  if (!std::isfinite(loss) || (lowest.step > 0 && loss >= lowest.loss)) {
+    ++since;
+    return false;
+  }
+  lowest = {step, loss};
+  since = 0;
+  return true;
+}
+
 std::string to_manifest(const SavedStep& step) {
   json keys = json::object();
   for (const ConfigEntry& entry : step.job) keys[entry.key] = entry.value;
@@ -195,7 +251,13 @@ std::string to_manifest(const SavedStep& step) {
   for (const PackPosition& position : step.packing)
     content["data"]["packing"].push_back({{"window", position.window}, {"given", position.given}});
   if (!step.base_digest.empty()) content["base"] = {{"digest", step.base_digest}};
-  if (step.best.step > 0) content["best"] = {{"step", step.best.step}, {"loss", step.best.loss}};
+  if (!step.started_in.empty()) content["started_in"] = step.started_in.string();
+  if (!step.adapters.description.empty()) content["adapters"] = to_json(step.adapters);
+  if (step.best.step > 0) content["best"] = to_json(step.best);
+  if (step.held_out.lowest.step > 0) {
+    content["held_out"] = to_json(step.held_out.lowest);
+    content["held_out"]["since"] = step.held_out.since;
+  }
   const std::string text = content.dump();
   return fmt::format("{}{}{}{}{}", kBegin, text, kMiddle, digest_of(text).hex(), kEnd);
 }

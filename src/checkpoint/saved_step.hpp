@@ -1,6 +1,7 @@
 // What the manifest of a saved step says; FORMAT.md describes the file.
 #pragma once
 
+#include "adapter/peft_adapter.hpp"
 #include "base/digest.hpp"
 #include "base/dtype.hpp"
 #include "base/range.hpp"
@@ -43,23 +44,49 @@ struct HeldOutStep {
   double loss = 0;
 };
 
+/// How the evaluations on held-out tokens went: the step with the lowest loss, saved or not, and how many evaluations in a row
+/// have found none that is lower.
+struct HeldOutProgress {
+  HeldOutStep lowest{};
+  std::int64_t since = 0;
+
+  /// Takes another evaluation in; true if it is the lowest. A loss that is not finite is no lower one.
+  bool add(std::int64_t step, double loss);
+};
+
+/// What a training of adapters has: which weights they adapt and how, and in which style PEFT is given them.
+struct SavedAdapters {
+  AdapterDescription description{};
+  PeftStyle style{};
+};
+
 struct SavedStep {
   std::int64_t step = 0;  ///< updates that have been made
   std::string saved{};    ///< time of day, UTC
   std::string version{};  ///< of the program
   std::string structure_hash{};
   int world_size = 1;
-  std::vector<ConfigEntry> job{};       ///< every key
-  std::int64_t sequences = 0;           ///< in the token file
-  std::string data_digest{};            ///< of some of them
+  std::vector<ConfigEntry> job{};  ///< every key
+  std::filesystem::path
+      started_in{};            ///< where relative paths of the job begin; "" in steps of earlier versions
+  std::int64_t sequences = 0;  ///< in the token file
+  std::string data_digest{};   ///< of some of them
   std::vector<PackPosition> packing{};  ///< of each source, if documents are packed
   std::string base_digest{};  ///< of the frozen weights, which the step does not hold; "" without any
+  SavedAdapters adapters{};   ///< none in steps of earlier versions, whose job has them
   HeldOutStep best{};         ///< of the saved steps so far, this one included
+  HeldOutProgress held_out{};
   std::vector<SavedFile> files{};
 
   [[nodiscard]] std::int64_t bytes() const;
   /// The value of a key, as TOML; "" if there is no such key.
   [[nodiscard]] std::string key(std::string_view name) const;
+  /// The value of a key that holds a text; "" if there is no such key.
+  [[nodiscard]] std::string text(std::string_view name) const;
+  /// The value of a key that holds a path, from the root on if `started_in` is known.
+  [[nodiscard]] std::filesystem::path path(std::string_view name) const;
+  /// Whether it holds adapters alone, and no weights of the model.
+  [[nodiscard]] bool holds_adapters() const;
 };
 
 [[nodiscard]] std::string to_manifest(const SavedStep& step);

@@ -76,13 +76,6 @@ std::optional<FoundStep> newest_step(const fs::path& directory,
       directory.string(), steps.size(), steps.size() == 1 ? "" : "s", last);
 }
 
-fs::path model_directory_of(const fs::path& path) {
-  if (path_exists(path / "config.json")) return path;
-  for (const fs::path& directory : {path / "checkpoints", path})
-    if (const auto found = newest_step(directory, [](const std::string&) {})) return found->path;
-  return path;
-}
-
 void remove_step(const fs::path& path) {
   fault_point("checkpoint.remove", 0);
   const fs::path aside = name_beside(path, "removed");

@@ -43,10 +43,6 @@ struct FoundStep {
 [[nodiscard]] std::optional<FoundStep> newest_step(const std::filesystem::path& directory,
                                                    const std::function<void(const std::string&)>& on_broken);
 
-/// The model directory that a path means: itself, or of a run's directory, or one of saved steps, the newest step that is
-/// whole. Errors as newest_step().
-[[nodiscard]] std::filesystem::path model_directory_of(const std::filesystem::path& path);
-
 /// Takes a step away: under its name it is there whole or not at all, whenever that ends.
 void remove_step(const std::filesystem::path& path);
 

@@ -59,6 +59,13 @@ enum class OnNonFinite : std::uint8_t { kStop, kSkip };
 /// What a step does whose loss is far above those before.
 enum class OnSpike : std::uint8_t { kWarn, kSkip, kRewind };
 
+/// Whether a training ends with an export, and of which weights.
+enum class ExportAtEnd : std::uint8_t {
+  kNo,
+  kLast,  ///< those after its last step
+  kBest,  ///< those of the saved step with the lowest held-out loss
+};
+
 enum class ExportExperts : std::uint8_t { kSource, kPerExpert, kFused };
 enum class ExportAdapters : std::uint8_t { kKeep, kMerge };
 

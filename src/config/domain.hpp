@@ -187,4 +187,26 @@ struct Choice {
   }
 };
 
+/// true, false or one word, each of which stands for a value.
+template <class Enum>
+struct FlagOrWord {
+  Enum no;
+  Enum yes;
+  std::string_view word;
+  Enum worded;
+
+  [[nodiscard]] Parsed<Enum> parse(const Value& value) const {
+    if (const bool* flag = std::get_if<bool>(&value)) return {*flag ? yes : no};
+    const std::string* text = std::get_if<std::string>(&value);
+    if (text != nullptr && *text == word) return {worded};
+    return {};
+  }
+  [[nodiscard]] Value spell(Enum value) const {
+    if (value == worded) return std::string(word);
+    return value == yes;
+  }
+  [[nodiscard]] std::string expected() const { return "true, false or \"" + std::string(word) + "\""; }
+  [[nodiscard]] std::string later() const { return ""; }
+};
+
 }  // namespace sluice

@@ -17,6 +17,9 @@
 
 namespace sluice {
 
+/// What stands for the number of a saved step: the newest one that is whole, or the one with the lowest held-out loss.
+inline constexpr std::int64_t kNewestStep = -1, kBestStep = -3;
+
 struct JobSettings {
   JobKind kind = JobKind::kTrain;
   std::filesystem::path output;  ///< run directory
@@ -24,12 +27,13 @@ struct JobSettings {
 };
 
 struct ModelSettings {
-  std::filesystem::path path;  ///< Hugging Face directory
+  std::filesystem::path path;       ///< Hugging Face directory, a run's, one of saved steps, or a saved step
+  std::int64_t step = kNewestStep;  ///< that is meant where path, adapter or lora.start names a run
   DType dtype = DType::kBFloat16;
   ModelInit init = ModelInit::kCheckpoint;
   std::int64_t init_seed = 0;
   std::filesystem::path
-      adapter;  ///< directory of an adapter to compute with; "" = none. Training has lora.start
+      adapter;  ///< directory of an adapter, or a run that trained one, to compute with; "" = none. Training has lora.start
 };
 
 struct ParallelSettings {
@@ -81,8 +85,9 @@ struct LoraSettings {
   double dropout = 0;
   std::vector<std::string> targets{"all-linear"};
   bool rslora = false;
-  std::int64_t seed = 0;        ///< of A, and of dropout
-  std::filesystem::path start;  ///< directory of an adapter to begin with; "" = from zero
+  std::int64_t seed = 0;  ///< of A, and of dropout
+  std::filesystem::path
+      start;  ///< directory of an adapter, or a run that trained one, to begin with; "" = from zero
 
   bool operator==(const LoraSettings&) const = default;
   [[nodiscard]] bool trains() const { return rank > 0 || !start.empty(); }
@@ -123,7 +128,7 @@ struct ScheduleSettings {
 };
 
 struct CheckpointSettings {
-  static constexpr std::int64_t kResumeNewest = -1, kResumeNever = -2;
+  static constexpr std::int64_t kResumeNewest = kNewestStep, kResumeNever = -2, kResumeBest = kBestStep;
 
   std::int64_t every_steps = 0;         ///< 0 = never
   double every_minutes = 30;            ///< 0 = never
@@ -141,6 +146,7 @@ struct CheckpointSettings {
 struct EvaluateSettings {
   std::vector<std::filesystem::path> tokens;  ///< held out from the training
   std::int64_t every_steps = 0;               ///< of a training; 0 = never
+  std::int64_t patience = 0;  ///< evaluations in a row without a lower loss that end a training; 0 = none
 };
 
 /// What is done about numbers that have gone wrong.
@@ -155,10 +161,12 @@ struct GuardSettings {
 
 struct ExportSettings {
   std::filesystem::path path;
-  bool at_end = false;
+  ExportAtEnd at_end = ExportAtEnd::kNo;
   std::int64_t max_shard_bytes = 5'000'000'000;
   ExportExperts experts = ExportExperts::kSource;
   ExportAdapters adapters = ExportAdapters::kKeep;
+
+  [[nodiscard]] bool ends_with_export() const { return at_end != ExportAtEnd::kNo; }
 };
 
 struct GenerateSettings {

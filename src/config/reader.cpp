@@ -83,6 +83,7 @@ class JobReader {
   void check_contradictions();
   void expect_load_settings();
   void expect_export_settings();
+  void expect_held_out_settings();
   void expect_lora_settings();
   void expect_optimizer_settings();
   void expect_result_files();
@@ -238,6 +239,7 @@ void JobReader::check_contradictions() {
   expect(c.evaluate.every_steps == 0 || !trains || !c.evaluate.tokens.empty(),
          {"evaluate.tokens", "evaluate.every_steps"},
          "found nothing, expected token files, because evaluate.every_steps is not 0");
+  expect_held_out_settings();
   expect(reads_tokens || generates || c.model.init == ModelInit::kCheckpoint, {"model.init", "job.kind"},
          fmt::format("found \"random\", expected \"checkpoint\", because job.kind is \"{}\"",
                      c.job.kind == JobKind::kExport ? "export" : "load"));
@@ -281,21 +283,38 @@ void JobReader::expect_export_settings() {
   const JobConfig& c = config_;
   const bool by_kind = c.job.kind == JobKind::kExport;
   expect(
-      c.job.kind != JobKind::kTrain || c.export_.at_end || c.export_.path.empty(),
+      c.job.kind != JobKind::kTrain || c.export_.ends_with_export() || c.export_.path.empty(),
       {"export.path", "export.at_end", "job.kind"},
       "found a directory, expected export.at_end = true with it, because training writes no weights without");
-  if (!by_kind && (c.job.kind != JobKind::kTrain || !c.export_.at_end)) return;
-  expect(c.export_.adapters == ExportAdapters::kKeep || c.lora.trains() || !c.model.adapter.empty(),
-         {"export.adapters", "lora.rank", "lora.start", "model.adapter"},
-         "found \"merge\", expected \"keep\", because the job has no adapter");
+  if (!by_kind && (c.job.kind != JobKind::kTrain || !c.export_.ends_with_export())) return;
   const std::filesystem::path path = plain(c.export_.path);
   expect(!path.empty(), {"export.path", "job.kind", "export.at_end"},
          fmt::format("found nothing, expected a directory to write, because {}",
-                     by_kind ? "job.kind is \"export\"" : "export.at_end is true"));
+                     by_kind                                  ? "job.kind is \"export\""
+                     : c.export_.at_end == ExportAtEnd::kBest ? "export.at_end is \"best\""
+                                                              : "export.at_end is true"));
   expect(!is_same_place(path, c.model.path), {"export.path", "model.path"},
          "found the directory of model.path, expected another");
   expect(!is_same_place(path, c.job.output), {"export.path", "job.output"},
          "found the directory of job.output, expected another");
+}
+
+/// What acts on the loss on held-out tokens needs evaluations, and the best step must have been saved.
+void JobReader::expect_held_out_settings() {
+  const JobConfig& c = config_;
+  if (c.job.kind != JobKind::kTrain) return;
+  const bool evaluates = c.evaluate.every_steps > 0, wants_best = c.export_.at_end == ExportAtEnd::kBest;
+  expect(c.evaluate.patience == 0 || evaluates, {"evaluate.patience", "evaluate.every_steps"},
+         fmt::format("found {}, expected 0, because evaluate.every_steps is 0, so that nothing is evaluated",
+                     c.evaluate.patience));
+  expect(
+      !wants_best || evaluates, {"export.at_end", "evaluate.every_steps"},
+      "found \"best\", expected evaluate.every_steps above 0 with it, because without evaluations no step is the best");
+  expect(
+      !wants_best || c.checkpoint.saves(),
+      {"export.at_end", "checkpoint.every_steps", "checkpoint.every_minutes"},
+      "found \"best\", expected checkpoint.every_steps or checkpoint.every_minutes above 0 with it, because it is a "
+      "saved step that is exported");
 }
 
 void JobReader::expect_lora_settings() {

@@ -68,8 +68,15 @@ Table job_table() {
 
 Table model_table() {
   return TableBuilder("model", &JobConfig::model, "The model, a Hugging Face directory")
-      .key("path", &ModelSettings::path, Path{},
-           "directory with config.json and safetensors files; relative to the current working directory")
+      .key(
+          "path", &ModelSettings::path, Path{},
+          "directory with config.json and safetensors files, or the directory of a run, or a saved step; relative to the "
+          "current working directory")
+      .key(
+          "step", &ModelSettings::step,
+          NamedInteger{{{"newest", kNewestStep}, {"best", kBestStep}}, 0, 1'000'000'000},
+          "the saved step that is meant where path, adapter or lora.start names a run: the newest, the one with the lowest "
+          "held-out loss, or a number")
       .key("dtype", &ModelSettings::dtype,
            Choice<DType>{{{"bfloat16", DType::kBFloat16}, {"float32", DType::kFloat32}}},
            "of gathered weights and matrix products; router, norms, softmax and loss are float32 in both")
@@ -80,7 +87,8 @@ Table model_table() {
       .key("init_seed", &ModelSettings::init_seed, Integer{0, kAnyInteger}, "of random weights")
       .key(
           "adapter", &ModelSettings::adapter, Path{true},
-          "directory of an adapter, as PEFT saves it, that the model computes with; to train one there is lora.start")
+          "directory of an adapter, as PEFT saves it, or of a run that trained one, or a saved step of it: the model computes "
+          "with that adapter; to train one there is lora.start")
       .done();
 }
 
@@ -204,8 +212,8 @@ Table lora_table() {
            "of the values it begins with, and of dropout")
       .key(
           "start", &LoraSettings::start, Path{true},
-          "directory of an adapter, as PEFT saves it, to begin with: its rank, alpha and targets then hold; \"\" = from "
-          "zero")
+          "directory of an adapter, as PEFT saves it, or of a run that trained one, or a saved step of it, to begin with: its "
+          "rank, alpha and targets then hold; \"\" = from zero")
       .done();
 }
 
@@ -319,12 +327,15 @@ Table checkpoint_table() {
            "keep saved steps that this number divides as well, for ever; 0 = none", "steps")
       .key("path", &CheckpointSettings::path, Path{true},
            "directory of the saved steps, which all ranks see; \"\" = checkpoints in job.output")
-      .key("resume", &CheckpointSettings::resume,
-           NamedInteger{
-               {{"auto", CheckpointSettings::kResumeNewest}, {"never", CheckpointSettings::kResumeNever}},
-               0,
-               1'000'000'000},
-           "go on from the newest saved step if there is one, begin anew, or go on from that step")
+      .key(
+          "resume", &CheckpointSettings::resume,
+          NamedInteger{{{"auto", CheckpointSettings::kResumeNewest},
+                        {"never", CheckpointSettings::kResumeNever},
+                        {"best", CheckpointSettings::kResumeBest}},
+                       0,
+                       1'000'000'000},
+          "go on from the newest saved step if there is one, begin anew, or go on from the step with the lowest held-out "
+          "loss, or from that step: each start that says so goes back to it")
       .key(
           "on_failure", &CheckpointSettings::on_failure,
           Choice<SaveFailure>{{{"continue", SaveFailure::kContinue}, {"stop", SaveFailure::kStop}}},
@@ -365,7 +376,11 @@ Table export_table() {
   return TableBuilder("export", &JobConfig::export_, "A Hugging Face directory written from the shards")
       .key("path", &ExportSettings::path, Path{true},
            "directory to write, which may not be there yet; relative to the current working directory")
-      .key("at_end", &ExportSettings::at_end, Flag{}, "export when training ends")
+      .key(
+          "at_end", &ExportSettings::at_end,
+          FlagOrWord<ExportAtEnd>{ExportAtEnd::kNo, ExportAtEnd::kLast, "best", ExportAtEnd::kBest},
+          "export when training ends: the weights of its last step, or with \"best\" those with the lowest held-out loss; "
+          "then a step is saved whenever an evaluation finds a lower one")
       .key("max_shard_size", &ExportSettings::max_shard_bytes, Bytes{64 * kKiB, kPiB},
            "of one safetensors file", "bytes")
       .key("experts", &ExportSettings::experts,
@@ -387,6 +402,11 @@ Table evaluate_table() {
           "token files that are held out, one or a list: their loss is told, and nothing is learnt from them")
       .key("every_steps", &EvaluateSettings::every_steps, Integer{0, 1'000'000'000},
            "while training, evaluate after every so many steps and after the last one; 0 = never", "steps")
+      .key(
+          "patience", &EvaluateSettings::patience, Integer{0, 1'000'000'000},
+          "end the training, with exit code 0, when the loss on held-out tokens has not fallen below its lowest value in so "
+          "many evaluations, and save a step whenever it has; 0 = never",
+          "evaluations")
       .done();
 }
 

@@ -1,9 +1,9 @@
 #include "job/blueprint.hpp"
 
 #include "base/version.hpp"
-#include "checkpoint/step_directory.hpp"
 #include "comm/nccl/nccl_communicator.hpp"
 #include "device/devices.hpp"
+#include "job/prepare/model_source.hpp"
 #include "job/prepare/trained_parameters.hpp"
 #include "model/agreed_settings.hpp"
 
@@ -72,16 +72,10 @@ std::optional<PeftAdapter> adapter_of(const JobConfig& config) {
   return read_adapter(config, describe_model_of(config.model).manifest);
 }
 
-/// With the step that model.path means if it names a run.
-JobConfig with_model_directory(JobConfig config) {
-  config.model.path = model_directory_of(config.model.path);
-  return config;
-}
-
 }  // namespace
 
 Blueprint::Blueprint(JobConfig job)
-    : config(with_model_directory(std::move(job))),
+    : config(with_saved_sources(std::move(job))),
       adapter(adapter_of(config)),
       model(described(config, adapter)),
       keys(model.manifest),

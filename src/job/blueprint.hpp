@@ -21,8 +21,8 @@ namespace sluice {
 /// Its parts refer to each other, so it stays where it was made.
 class Blueprint {
  public:
-  /// Describes the model of `config` from its config.json, with the newest saved step as model.path if that names a run.
-  /// Errors as describe_model(), with the key model.path, and as read_adapter(), described_adapters() and
+  /// Describes the model of `config` from its config.json, with saved steps in place of runs. Errors as
+  /// with_saved_sources(), describe_model(), with the key model.path, and as read_adapter(), described_adapters() and
   /// freeze_parameters().
   explicit Blueprint(JobConfig config);
   Blueprint(const Blueprint&) = delete;

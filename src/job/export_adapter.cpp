@@ -11,22 +11,17 @@
 #include <system_error>
 
 namespace sluice {
-namespace {
-
-/// PEFT opens the model by this name if it is not told another one.
-std::string base_model_name(const JobConfig& config) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(config.model.path, error);
-  return (error ? config.model.path : absolute.lexically_normal()).string();
-}
-
 /// That of the directory that the job began with; else names are those of the class that config.json names.
-PeftStyle style_of(const Blueprint& blueprint) {
+PeftStyle adapter_style(const Blueprint& blueprint) {
   if (blueprint.adapter) return blueprint.adapter->style;
   return {blueprint.config.lora.rslora, blueprint.model.manifest.wrapped_name("model.")};
 }
 
-}  // namespace
+std::string base_model_name(const std::filesystem::path& model) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(model, error);
+  return (error ? model : absolute.lexically_normal()).string();
+}
 
 bool exports_adapter(const Blueprint& blueprint) {
   return !blueprint.model.adapters.empty() && blueprint.config.export_.adapters == ExportAdapters::kKeep;
@@ -42,8 +37,8 @@ std::int64_t adapter_bytes(const Blueprint& blueprint) {
 AdapterSaveOptions adapter_save_options(const Blueprint& blueprint) {
   const JobConfig& config = blueprint.config;
   AdapterSaveOptions options;
-  options.style = style_of(blueprint);
-  options.base_model = base_model_name(config);
+  options.style = adapter_style(blueprint);
+  options.base_model = base_model_name(config.model.path);
   options.chunk_bytes = config.load.chunk_bytes;
   return options;
 }

@@ -7,6 +7,8 @@
 #include "shard/shard_values.hpp"
 
 #include <cstdint>
+#include <filesystem>
+#include <string>
 
 namespace sluice {
 
@@ -15,6 +17,13 @@ namespace sluice {
 
 /// Bytes of that directory's tensors.
 [[nodiscard]] std::int64_t adapter_bytes(const Blueprint& blueprint);
+
+/// The style in which PEFT is given the adapters of a job.
+[[nodiscard]] PeftStyle adapter_style(const Blueprint& blueprint);
+
+/// A model's name for adapter_config.json: its path from the root on, as PEFT opens the model by this name wherever it is
+/// started, and takes a relative one for a name on the hub.
+[[nodiscard]] std::string base_model_name(const std::filesystem::path& model);
 
 /// How the adapters of a job are written.
 [[nodiscard]] AdapterSaveOptions adapter_save_options(const Blueprint& blueprint);

@@ -162,7 +162,8 @@ ExportSize size_of_model(const Blueprint& blueprint, const ShardPlan& shards) {
 }  // namespace
 
 bool exports_weights(const JobConfig& config) {
-  return config.job.kind == JobKind::kExport || (config.job.kind == JobKind::kTrain && config.export_.at_end);
+  return config.job.kind == JobKind::kExport ||
+         (config.job.kind == JobKind::kTrain && config.export_.ends_with_export());
 }
 
 ExportSize check_export(const Blueprint& blueprint, const ShardPlan& shards) {
@@ -170,6 +171,9 @@ ExportSize check_export(const Blueprint& blueprint, const ShardPlan& shards) {
   if (!StagedDirectory::is_free(config.export_.path))
     fail(ExitCode::kBadConfig, "export.path: {} is already there; choose another name or remove it",
          config.export_.path.string());
+  if (config.export_.adapters == ExportAdapters::kMerge && blueprint.model.adapters.empty())
+    fail(ExitCode::kBadConfig,
+         "export.adapters: found \"merge\", expected \"keep\", because the job has no adapter");
   const ExportSize size =
       exports_adapter(blueprint) ? size_of_adapter(blueprint) : size_of_model(blueprint, shards);
   require_creatable("export.path", config.export_.path);

@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "config/job_copy.hpp"
 #include "config/schema.hpp"
 #include "io/path.hpp"
 #include "job/answers/job_prompts.hpp"
@@ -89,9 +90,6 @@ void remove_segments(const fs::path& file) {
   if (error) fail(ExitCode::kIo, "cannot replace the segments of {}: {}", file.string(), error.message());
 }
 
-/// Begins every job file that is written here, and no other.
-constexpr std::string_view kFirstLine = "# Written by sluice: the job with every key.\n";
-
 struct Result {
   const char* key;
   fs::path file;
@@ -131,10 +129,7 @@ void require_no_results(const JobConfig& config) {
 /// A user may keep his own job file where the run's copy will be.
 void require_no_other_job_file(const fs::path& file) {
   if (!path_exists(file)) return;
-  std::ifstream in(file);
-  std::string first(kFirstLine.size(), '\0');
-  in.read(first.data(), std::ssize(first));
-  if (first != kFirstLine)
+  if (!is_job_copy(file))
     fail(ExitCode::kBadConfig,
          "job.output: {} is not a copy that this version of sluice wrote, and the copy of this run's job "
          "would "
@@ -148,7 +143,7 @@ void RunDirectory::check(const JobConfig& config) {
   require_creatable("job.output", config.job.output / "status.json");
   static_cast<void>(find_resume_point(config, [](const std::string&) {}));
   require_no_results(config);
-  require_no_other_job_file(config.job.output / "job.toml");
+  require_no_other_job_file(config.job.output / kJobCopyFile);
   for (const Result& file : files_of(config)) require_creatable(file.key, file.file);
 }
 
@@ -186,7 +181,7 @@ void RunDirectory::create(const JobConfig& config) {
   static_cast<void>(
       find_resume_point(config, [](const std::string&) {}));  // or job.toml would be the wrong one
   require_no_results(config);
-  require_no_other_job_file(path_ / "job.toml");
+  require_no_other_job_file(path_ / kJobCopyFile);
   for (const Result& file : files_of(config)) {  // now, not after hours of loading
     make_directories(file.file.parent_path());
     try_to_create_beside(file.key, file.file);
@@ -209,7 +204,7 @@ void RunDirectory::beat(const std::stop_token& stop) {
 }
 
 void RunDirectory::set_job(const JobConfig& config) const {
-  if (is_root_) write_text_file(path_ / "job.toml", std::string(kFirstLine) + to_toml(config));
+  if (is_root_) write_text_file(path_ / kJobCopyFile, job_copy_text(config, fs::current_path()));
 }
 
 fs::path RunDirectory::new_file(const fs::path& name) const {
@@ -256,11 +251,17 @@ void RunDirectory::set_saved(std::int64_t step, const std::string& when) noexcep
   if (is_root_) try_write_status(end_ ? &*end_ : nullptr);
 }
 
-void RunDirectory::set_done(ExitCode ending) noexcept {
+void RunDirectory::set_best(std::int64_t step, double held_out_loss) noexcept {
+  const std::lock_guard lock(mutex_);
+  best_step_ = step;
+  best_loss_ = held_out_loss;
+}
+
+void RunDirectory::set_done(ExitCode ending, const std::string& note) noexcept {
   const std::lock_guard lock(mutex_);
   heartbeat_.request_stop();
   state_ = ending == ExitCode::kResumable ? "saved" : "done";
-  const Outcome none{ending, ending == ExitCode::kResumable ? "ended by a signal; run again to go on" : ""};
+  const Outcome none{ending, ending == ExitCode::kResumable ? "ended by a signal; run again to go on" : note};
   if (is_root_) try_write_status(&none);
 }
 
@@ -324,6 +325,10 @@ void RunDirectory::write_status(const Outcome* end, Durability durability) const
   if (saved_step_ > 0) {
     status["saved_step"] = saved_step_;
     status["saved"] = saved_;
+  }
+  if (best_step_ > 0) {
+    status["best_step"] = best_step_;
+    status["best_held_out_loss"] = best_loss_;
   }
   if (end) status["exit_code"] = static_cast<int>(end->code);
   if (end && !end->text.empty()) status["message"] = end->text;

@@ -62,8 +62,11 @@ class RunDirectory {
   [[nodiscard]] bool was_done_before() const { return was_done_before_; }
   /// The last step that was saved, and when.
   void set_saved(std::int64_t step, const std::string& when = utc_now()) noexcept;
+  /// The saved step with the lowest loss on held-out tokens; 0: none. Written down with what comes next.
+  void set_best(std::int64_t step, double held_out_loss) noexcept;
   /// How the job ended, by kDone or kResumable; a failure from any rank that sees the directory.
-  void set_done(ExitCode ending = ExitCode::kDone) noexcept;
+  /// `note`: what a user is told of an end by kDone, or "".
+  void set_done(ExitCode ending = ExitCode::kDone, const std::string& note = "") noexcept;
   void set_failed(const Outcome& failure) noexcept;
   /// That a signal ends the job with this code, unless a rank's failure is written down already, after which the launcher
   /// ends the others; `cause` if it is known. From any thread, as all of these. Not proof against a crash of the
@@ -94,6 +97,8 @@ class RunDirectory {
   RunProgress progress_;
   std::int64_t saved_step_ = 0;  ///< 0: none yet
   std::string saved_;            ///< when
+  std::int64_t best_step_ = 0;   ///< 0: none
+  double best_loss_ = 0;         ///< on held-out tokens
   std::optional<Outcome> end_;   ///< what a signal will make of the job, unless it still saves its state
   Stopwatch since_status_;
   RunLock lock_;

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <limits>
 #include <string>
 
 namespace sluice {
@@ -63,6 +65,61 @@ TEST(SavedStep, comes_back_from_its_manifest) {
   EXPECT_EQ(again.base_digest, "");
   evaluated.base_digest = "fc40";
   EXPECT_EQ(parse_manifest(to_manifest(evaluated), "manifest.json").base_digest, "fc40");
+}
+
+TEST(SavedStep, comes_back_with_its_adapters_and_the_directory_of_its_job) {
+  SavedStep trained = some_step();
+  trained.job = {{"lora.rank", "4"}, {"model.path", "\"models/m\""}, {"lora.start", "\"\""}};
+  trained.started_in = "/home/me \xC3\xA4";
+  trained.adapters.description = {{{"a.weight", 4, 0.1}, {"b.weight", 8, 2}}, 0.05};
+  trained.adapters.style = {true, "model.language_model."};
+  const SavedStep again = parse_manifest(to_manifest(trained), "manifest.json");
+  EXPECT_TRUE(again.holds_adapters());
+  EXPECT_EQ(again.adapters.description.tensors, trained.adapters.description.tensors);
+  EXPECT_EQ(again.adapters.description.dropout, 0.05);
+  EXPECT_TRUE(again.adapters.style.rslora);
+  EXPECT_EQ(again.adapters.style.tree, "model.language_model.");
+  EXPECT_EQ(again.path("model.path"), std::filesystem::path("/home/me \xC3\xA4/models/m"));
+  EXPECT_EQ(again.path("lora.start"), "");
+}
+
+TEST(SavedStep, of_an_earlier_version_has_paths_and_adapters_as_its_job_writes_them) {
+  SavedStep early = some_step();
+  early.job = {{"lora.rank", "4"}, {"model.path", "\"models/\\\"m\\\"\""}};
+  const SavedStep again = parse_manifest(to_manifest(early), "manifest.json");
+  EXPECT_EQ(again.started_in, "");
+  EXPECT_EQ(again.path("model.path"), "models/\"m\"");
+  EXPECT_TRUE(again.holds_adapters());
+  EXPECT_FALSE(some_step().holds_adapters());
+  early.best = {40, 2.5};
+  const HeldOutProgress held_out = parse_manifest(to_manifest(early), "manifest.json").held_out;
+  EXPECT_EQ(held_out.lowest.step, 40) << "the best saved step, where no more is known";
+  EXPECT_EQ(held_out.since, 0);
+}
+
+TEST(HeldOutProgress, counts_evaluations_since_the_lowest_and_goes_on_from_a_manifest) {
+  HeldOutProgress progress;
+  EXPECT_TRUE(progress.add(2, 5));
+  EXPECT_TRUE(progress.add(4, 4));
+  EXPECT_FALSE(progress.add(6, 4)) << "no lower one";
+  EXPECT_FALSE(progress.add(8, std::numeric_limits<double>::infinity()));
+  EXPECT_EQ(progress.since, 2);
+  SavedStep step = some_step();
+  step.held_out = progress;
+  progress = parse_manifest(to_manifest(step), "manifest.json").held_out;
+  EXPECT_EQ(progress.lowest.step, 4);
+  EXPECT_EQ(progress.lowest.loss, 4);
+  EXPECT_FALSE(progress.add(10, 4.5));
+  EXPECT_EQ(progress.since, 3);
+  EXPECT_TRUE(progress.add(12, 3));
+  EXPECT_EQ(progress.since, 0);
+}
+
+TEST(HeldOutProgress, a_first_loss_that_is_not_finite_is_not_the_lowest) {
+  HeldOutProgress progress;
+  EXPECT_FALSE(progress.add(2, std::numeric_limits<double>::infinity()));
+  EXPECT_EQ(progress.since, 1);
+  EXPECT_TRUE(progress.add(4, 5));
 }
 
 TEST(SavedStep, notices_every_changed_byte_of_its_manifest) {

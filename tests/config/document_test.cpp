@@ -24,6 +24,7 @@ overwrite = true
 [model]
 path = "/models/a b"
 dtype = "float32"
+step = 7
 init_seed = 9223372036854775807
 adapter = "adapter"
 [parallel]
@@ -49,6 +50,7 @@ long_documents = "cut"
 [evaluate]
 tokens = ["a.h5", "b c.h5"]
 every_steps = 5
+patience = 3
 [train]
 steps = 3
 batch_sequences = 1

@@ -144,7 +144,46 @@ TEST(JobConfig, resumes_from_the_newest_step_from_none_or_from_one) {
   EXPECT_EQ(resume("100"), 100);
   EXPECT_THAT(
       complaint("[checkpoint]\nresume = 'latest'\n"),
-      HasSubstr("checkpoint.resume: found \"latest\", expected \"auto\", \"never\", or an integer from 0"));
+      HasSubstr(
+          "checkpoint.resume: found \"latest\", expected \"auto\", \"never\", \"best\", or an integer from 0"));
+}
+
+TEST(JobConfig, names_the_best_saved_step_in_place_of_a_number) {
+  const auto job = [](const std::string& assignment) {
+    return parse_job_config(kMinJob, "job.toml", std::vector<std::string>{assignment});
+  };
+  EXPECT_EQ(job("checkpoint.resume=best").checkpoint.resume, kBestStep);
+  EXPECT_EQ(job("model.step=best").model.step, kBestStep);
+  EXPECT_EQ(job("model.step=newest").model.step, kNewestStep);
+  EXPECT_EQ(job("model.step=40").model.step, 40);
+  EXPECT_THAT(complaint("", {"model.step=worst"}), HasSubstr("expected \"newest\", \"best\", or an integer"));
+}
+
+TEST(JobConfig, exports_at_the_end_never_the_last_or_the_best_step) {
+  const std::vector<std::string> evaluates{"export.path=out", "evaluate.tokens=e.h5",
+                                           "evaluate.every_steps=2"};
+  const auto at_end = [&](const std::string& value) {
+    std::vector<std::string> overrides = evaluates;
+    overrides.push_back("export.at_end=" + value);
+    if (value == "false") overrides.front() = "export.path=\"\"";
+    const JobConfig config = parse_job_config(kMinJob, "job.toml", overrides);
+    EXPECT_EQ(to_toml(parse_job_config(to_toml(config), "again.toml")), to_toml(config));
+    return config.export_.at_end;
+  };
+  EXPECT_EQ(at_end("false"), ExportAtEnd::kNo);
+  EXPECT_EQ(at_end("true"), ExportAtEnd::kLast);
+  EXPECT_EQ(at_end("best"), ExportAtEnd::kBest);
+  EXPECT_THAT(complaint("", {"export.path=out", "export.at_end=worst"}),
+              HasSubstr("export.at_end: found \"worst\", expected true, false or \"best\""));
+}
+
+TEST(JobConfig, refuses_the_best_step_and_patience_without_what_they_need) {
+  EXPECT_THAT(complaint("[evaluate]\npatience = 3\n"), HasSubstr("evaluate.patience: found 3, expected 0"));
+  const std::string best = "[export]\npath = 'out'\nat_end = 'best'\n";
+  EXPECT_THAT(complaint(best), HasSubstr("expected evaluate.every_steps above 0"));
+  EXPECT_THAT(
+      complaint(best, {"evaluate.tokens=e.h5", "evaluate.every_steps=2", "checkpoint.every_minutes=0"}),
+      HasSubstr("expected checkpoint.every_steps or checkpoint.every_minutes above 0"));
 }
 
 TEST(JobConfig, a_state_to_be_chosen_is_one_that_the_kind_has) {

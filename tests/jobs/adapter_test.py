@@ -3,6 +3,8 @@
     adapter_test.py [Training | Using | Exporting | Refused]...
 """
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,11 @@ HEAD_COPY = "base_model.model.lm_head.base_layer.weight"  # PEFT keeps the base'
 
 def adapter_directory(name):
     return FIXTURES / "lora" / name
+
+
+def elsewhere(*words):
+    """The program started in another directory."""
+    return program.run("env", "-C", "/", SLUICE, *words, limit=60)
 
 
 def bfloat16(values):
@@ -184,26 +191,61 @@ class Exporting(AdapterTest):
         self.assertEqual(numpy.frombuffer(found[2], numpy.float32).tolist(), final.ravel().tolist())
         config = json.loads((self.directory / "trained/adapter_config.json").read_text())
         self.assertEqual((config["r"], config["lora_alpha"], config["use_rslora"]), (3, 5, True))
-        again, _ = self.run_job(2, "again.toml", **reference_job(
-            "lora/qwen3_5-moe", model={"path": FIXTURES / "qwen3_5-moe-tiny"}, lora={"start": self.directory / "trained"}))
-        self.expect(again, 0)
+        first = []  # step of a training that begins with what was exported, and with what was saved
+        for name, begin in (("exported", self.directory / "trained"), ("saved", output)):
+            again, run = self.run_job(2, f"{name}.toml", **reference_job(
+                "lora/qwen3_5-moe", model={"path": FIXTURES / "qwen3_5-moe-tiny"}, lora={"start": begin}, train={"steps": 1}))
+            self.expect(again, 0)
+            with h5py.File(run / "metrics.h5") as metrics:
+                first.append((metrics["train/loss"][0], metrics["train/grad_norm"][0]))
+        self.assertEqual(first[0], first[1])
 
     def test_a_saved_step_is_written_as_training_writes_its_end(self):
-        tables = reference_job("lora/qwen3_5-moe", model={"path": FIXTURES / "qwen3_5-moe-tiny"},
-                               lora={"start": adapter_directory("qwen3_5-moe")}, checkpoint={"every_steps": 8},
-                               export={"path": self.directory / "trained", "at_end": True})
-        result, output = self.run_job(2, **tables)
-        self.expect(result, 0)
-        self.expect(sluice("checkpoint", "export", output, self.directory / "saved"), 0, "step 8: adapters of 43 weights")
+        """From any directory, though the job's paths are relative to the one that it was started in."""
+        output, trained = self.train_with_relative_paths()
+        self.expect(elsewhere("checkpoint", "export", output, self.directory / "saved"), 0, "step 8: adapters of 43 weights")
         for name in ("adapter_config.json", "adapter_model.safetensors"):
-            self.assertEqual((self.directory / "saved" / name).read_bytes(), (self.directory / "trained" / name).read_bytes())
+            self.assertEqual((self.directory / "saved" / name).read_bytes(), (trained / name).read_bytes())
         self.expect(sluice("checkpoint", "export", output, self.directory / "saved"), 64, "saved")
+        self.expect(elsewhere("checkpoint", "ls", output), 0, "whole")
+        self.answer_as_with_the_exported_adapter(output, trained)
+
+    def train_with_relative_paths(self):
+        base, start, steps = (os.path.relpath(path) for path in
+                              (FIXTURES / "qwen3_5-moe-tiny", adapter_directory("qwen3_5-moe"), self.directory / "steps"))
+        result, output = self.run_job(2, **reference_job(
+            "lora/qwen3_5-moe", model={"path": base}, lora={"start": start}, checkpoint={"every_steps": 8, "path": steps},
+            export={"path": self.directory / "trained", "at_end": True}))
+        self.expect(result, 0)
+        self.assertFalse((output / "checkpoints").exists())
+        return output, self.directory / "trained"
+
+    def answer_as_with_the_exported_adapter(self, output, trained):
+        ask = ["--prompt-tokens", "5,17,42,7,99", "--max-tokens", "12", "--dtype", "float32", "--print-tokens"]
+        base = FIXTURES / "qwen3_5-moe-tiny"
+        def answer(*source):
+            result = elsewhere("generate", *source, *ask)
+            self.expect(result, 0)
+            return re.search(r"^[0-9,]+$", result.output, re.MULTILINE)[0]
+
+        expected = answer(base, "--adapter", trained)
+        self.assertNotEqual(answer(base), expected)
+        for source in ((base, "--adapter", output), (output,), (self.directory / "steps", "--step", 8)):
+            self.assertEqual(answer(*source), expected)
+        self.expect(elsewhere("generate", output, *ask, "--step", 7), 78, "there is no saved step 7", "which holds 8")
 
     def test_training_can_write_the_merged_model(self):
         tables = reference_job("lora/qwen3-moe", model={"path": FIXTURES / "qwen3-moe-tiny"}, lora={"start": adapter_directory("qwen3-moe")},
-                               export={"path": self.directory / "merged", "at_end": True, "adapters": "merge"})
+                               checkpoint={"every_steps": 8}, export={"path": self.directory / "merged", "at_end": True, "adapters": "merge"})
         result, output = self.run_job(3, **tables)
         self.expect(result, 0)
+        self.expect(sluice("checkpoint", "export", output, self.directory / "saved", "--merge"), 0, "step 8")
+        exported, _ = self.run_job(1, "again.toml", job={"kind": "export"}, model={"path": output, "dtype": "float32"},
+                                   export={"path": self.directory / "exported", "adapters": "merge"})
+        self.expect(exported, 0)
+        merged = {path.name: path.read_bytes() for path in (self.directory / "merged").iterdir()}
+        for name in ("saved", "exported"):
+            self.assertEqual({path.name: path.read_bytes() for path in (self.directory / name).iterdir()}, merged)
         name = "model.layers.0.self_attn.q_proj"
         with h5py.File(output / "dump.h5") as dump:
             a, b = (dump[f"train/final/{name}.lora_{part}.weight"][()] for part in "AB")
@@ -212,6 +254,14 @@ class Exporting(AdapterTest):
         expected = bfloat16(numpy.frombuffer(before[2], numpy.uint16)) + 2 * (b @ a).ravel()
         found = bfloat16(numpy.frombuffer(after[2], numpy.uint16))
         self.assertTrue(numpy.isclose(found, expected, rtol=2**-8 * 1.01, atol=1e-6).all())
+
+    def test_a_saved_step_is_not_merged_into_codes_of_quantised_weights(self):
+        result, output = self.run_job(2, **reference_job(
+            "qwen3-moe-tiny", model={"path": FIXTURES / "qwen3-moe-tiny-int4"}, lora={"rank": 2, "targets": ["q_proj"]},
+            train={"steps": 1}, checkpoint={"every_steps": 1}, debug={"dump": ""}))
+        self.expect(result, 0)
+        self.expect(sluice("checkpoint", "export", output, self.directory / "saved", "--merge"), 65, "--merge", "int4", 'job.kind = "export"')
+        self.assertFalse((self.directory / "saved").exists())
 
 
 def per_expert(name, values):

@@ -127,7 +127,9 @@ class Reports(JobTest):
         self.assertEqual(len(run["memory"]["planned"]), 2)  # one of which the second part does not have
         self.assertIsNone(run["memory"]["planned"][1])
         steps = sorted((self.run_directory / "checkpoints").iterdir())
-        self.assertEqual([(row[0], row[4]) for row in run["checkpoints"]], [(str(int(step.name[5:])), "whole") for step in steps])
+        self.assertEqual([(row[0], row[4].split(";")[0]) for row in run["checkpoints"]], [(str(int(step.name[5:])), "whole") for step in steps])
+        best = [row for row in run["checkpoints"] if "the best, held out" in row[4]]
+        self.assertEqual([f"step {row[0]}, {row[4].split('best, ')[1]}" for row in best], [dict(run["facts"])["best saved step"]])
         self.assertEqual([(sample[0], sample[1]) for sample in run["samples"]], [("8", "</script><b>"), ("4", "</script><b>")])
         self.assertIn("[model]", run["job"])
         facts = dict(run["facts"])

@@ -235,7 +235,7 @@ class Changed(SavedTest):
 
     def test_a_named_step(self):
         result = self.run_job(self.saved, arguments=["--set", "checkpoint.resume=7"], status=78)
-        self.expect(result, 78, "checkpoint.resume: found 7, expected a step that is saved in", "which holds 2")
+        self.expect(result, 78, "checkpoint.resume: found 7", "which holds 2")
         self.run_job(self.saved, arguments=["--set", "train.steps=6"])
         self.assertEqual(self.steps(self.saved), [2, 4, 6])
         result = self.run_job(self.saved, arguments=["--set", "checkpoint.resume=2", "--set", "train.steps=3"])

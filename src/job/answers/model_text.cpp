@@ -20,15 +20,9 @@ using Json = nlohmann::ordered_json;  // templates print objects in the order of
 
 bool has_tokenizer(const fs::path& directory) { return path_exists(directory / "tokenizer.json"); }
 
-/// The model that a saved step's training began with.
-fs::path first_model_of(const fs::path& step) {
-  const std::string path = read_saved_step(step).key("model.path");  // as TOML: in quotes
-  return path.size() < 2 ? fs::path() : fs::path(path.substr(1, path.size() - 2));
-}
-
-/// Where a model's tokenizer and template are.
+/// Where a model's tokenizer and template are: of a saved step, those that its training began with.
 fs::path text_directory(const fs::path& model) {
-  return !has_tokenizer(model) && is_saved_step(model) ? first_model_of(model) : model;
+  return !has_tokenizer(model) && is_saved_step(model) ? read_saved_step(model).path("model.path") : model;
 }
 
 std::vector<std::int64_t> wide(const std::vector<text::TokenId>& ids) { return {ids.begin(), ids.end()}; }

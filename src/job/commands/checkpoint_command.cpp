@@ -1,48 +1,33 @@
+#include "adapter/merge.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "checkpoint/block_reader.hpp"
 #include "checkpoint/export_step.hpp"
-#include "checkpoint/step_directory.hpp"
+#include "checkpoint/saved_weights.hpp"
+#include "checkpoint/step_source.hpp"
 #include "comm/outcome.hpp"
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/export_adapter.hpp"
+#include "job/prepare/trained_parameters.hpp"
 #include "job/progress_line.hpp"
+#include "job/saving/step_table.hpp"
 #include "weights/checkpoint_match.hpp"
 #include "weights/companion_files.hpp"
 
+#include <functional>
+#include <optional>
 #include <string>
-#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The steps that a path means: those of a run, those in a directory of steps, or the step itself.
-std::vector<StepPlace> steps_at(const fs::path& path) {
-  if (is_saved_step(path)) return {{read_saved_step(path).step, path}};
-  for (const fs::path& directory : {path / "checkpoints", path})
-    if (std::vector<StepPlace> steps = list_steps(directory); !steps.empty()) return steps;
-  fail(ExitCode::kBadData,
-       "{}: there are no saved steps; name a run's directory, its checkpoint.path, or one step",
-       path.string());
-}
-
-std::vector<std::string> row_of(const StepPlace& place, ExitCode& code) {
-  try {
-    const SavedStep step = read_saved_step(place.path);
-    return {fmt::format("{}", place.step), step.saved, fmt::format("{}", step.world_size),
-            format_bytes(step.bytes()), "whole"};
-  } catch (const Error& error) {
-    code = error.code();
-    return {fmt::format("{}", place.step), "-", "-", "-", error.what()};
-  }
-}
 
 /// Every byte of a step.
 void verify_step(const StepPlace& place) {
@@ -53,30 +38,25 @@ void verify_step(const StepPlace& place) {
                 format_bytes(step.bytes()), step.files.size(), watch.seconds());
 }
 
-StepPlace chosen_step(const CheckpointArguments& arguments) {
-  const std::vector<StepPlace> steps = steps_at(arguments.run);
-  if (!arguments.step) {
-    if (steps.size() == 1) return steps.front();
-    return {0, newest_step(steps.front().path.parent_path(), [](const std::string&) {})->path};
-  }
-  for (const StepPlace& place : steps)
-    if (place.step == *arguments.step) return place;
-  fail(ExitCode::kUsage, "{}: there is no saved step {}", arguments.run.string(), *arguments.step);
+/// The step that the command line names, or the newest.
+FoundStep chosen_step(const CheckpointArguments& arguments) {
+  auto found = find_step(arguments.run, arguments.step.value_or(kNewestStep), ExitCode::kUsage);
+  if (!found) static_cast<void>(steps_at(arguments.run));  // which says that there are none
+  SLUICE_ASSERT(found.has_value(), "{} has steps, and none was found", arguments.run.string());
+  return *std::move(found);
 }
 
-/// A value of the saved job as text: without the quotes of TOML.
-std::string saved_text(const SavedStep& step, std::string_view key) {
-  std::string text = step.key(key);
-  if (text.size() >= 2 && text.front() == '"') text = text.substr(1, text.size() - 2);
-  return text;
+/// The type that a step's weights were trained in.
+DType dtype_of(const SavedStep& step) {
+  return dtype_from_name(step.text("model.dtype")).value_or(DType::kBFloat16);
 }
 
-/// The job whose weights are exported: the step as its model.
-JobConfig export_job(const SavedStep& step, const fs::path& directory) {
+/// The job that exports a model.
+JobConfig export_job(const SavedStep& step, const fs::path& model) {
   JobConfig config;
   config.job.kind = JobKind::kExport;
-  config.model.path = directory;
-  config.model.dtype = dtype_from_name(saved_text(step, "model.dtype")).value_or(DType::kBFloat16);
+  config.model.path = model;
+  config.model.dtype = dtype_of(step);
   return config;
 }
 
@@ -90,50 +70,119 @@ ExportContent content_of_step(const Blueprint& blueprint, const fs::path& origin
   return content_of(blueprint.keys, ExpertLayout::kPerExpert, blueprint.model.config.published_dtype);
 }
 
-/// Whether a step is of a training of adapters.
-bool holds_adapter(const SavedStep& step) {
-  const std::string rank = step.key("lora.rank");
-  return (!rank.empty() && rank != "0") || !saved_text(step, "lora.start").empty();
+/// Whose bytes are read as they are.
+void require_plain_weights(const MatchedCheckpoint& weights, const fs::path& model) {
+  for (const MatchedEntry& matched : weights.match.entries) {
+    const CheckpointEntry& entry = weights.index.entries[static_cast<std::size_t>(matched.entry)];
+    if (weights.index.encoding_of(entry) == nullptr) continue;
+    fail(
+        ExitCode::kBadData,
+        "--merge: {}: found {} as {}, expected plain numbers; a job of job.kind = \"export\" with the run as model.path and "
+        "export.adapters = \"merge\" merges into them",
+        model.string(), printable(entry.name), weights.index.form_of(entry));
+  }
 }
 
-/// The job that trained them, as far as it says what they are.
-JobConfig adapter_job(const SavedStep& step, const fs::path& directory) {
-  std::vector<std::string> overrides{"job.kind=load", "job.output=none"};
-  for (const ConfigEntry& entry : step.job)
-    if (entry.key == "model.path" || entry.key == "model.dtype" || entry.key.starts_with("lora."))
-      overrides.push_back(entry.key + "=" + entry.value);
-  JobConfig config = parse_job_config("", directory.string(), overrides);
-  config.job.kind = JobKind::kTrain;
-  return config;
+/// The weights of a model that adapters were trained on: of a Hugging Face directory, or of a saved step. Error(kBadData) for
+/// quantised ones.
+MatchedCheckpoint weights_of(const Blueprint& blueprint) {
+  const fs::path& model = blueprint.config.model.path;
+  if (is_saved_step(model))
+    return saved_weights(read_saved_step(model), model, blueprint.model.manifest, DType::kFloat32);
+  MatchedCheckpoint out;
+  out.index = read_checkpoint_index(model);
+  out.match = match_checkpoint(out.index, blueprint.keys, DType::kFloat32);
+  require_plain_weights(out, model);
+  return out;
 }
 
-int export_adapter_of(const SavedStep& step, const fs::path& directory, const fs::path& output) {
-  const Blueprint blueprint(adapter_job(step, directory));
-  const ModelDescription& model = blueprint.model;
-  if (model.manifest.structure_hash().hex() != step.structure_hash)
-    fail(ExitCode::kBadData, "{}: was trained with other tensors than {} has today", directory.string(),
-         blueprint.config.model.path.string());
-  export_adapter_step(step, directory, model, blueprint.shard_plan(1), output,
-                      adapter_save_options(blueprint));
-  console::line("export    step {}: adapters of {} weights: {}", step.step, model.adapters.tensors.size(),
-                output.string());
-  return 0;
+/// Shows how far an export is.
+class ExportProgress {
+ public:
+  void operator()(std::int64_t done, std::int64_t total) {
+    console::raw(line_.update(done, total, watch_.seconds()));
+  }
+
+ private:
+  ProgressLine line_{"export", console::is_terminal()};
+  Stopwatch watch_;
+};
+
+/// Needs the step alone: what the model is like stands in its own config.json.
+void export_adapters(const FoundStep& found, const fs::path& output) {
+  ModelDescription model = describe_model(found.path, dtype_of(found.step));
+  const SavedAdapters adapters = adapters_of(found.step, model.manifest);
+  model.adapters = adapters.description;
+  add_adapters(model.manifest, model.adapters);
+  if (model.manifest.structure_hash().hex() != found.step.structure_hash)
+    fail(ExitCode::kBadData, "{}: was trained with other tensors than its config.json describes",
+         found.path.string());
+  const UnitLayouts layouts = make_unit_layouts(model.manifest);
+  AdapterSaveOptions options;
+  options.style = adapters.style;
+  options.base_model = base_model_name(found.step.path("model.path"));
+  export_adapter_step(found.step, found.path, model, ShardPlan(layouts, {1, 1}), output, options);
+  console::line("export    step {}: adapters of {} weights: {}", found.step.step,
+                model.adapters.tensors.size(), output.string());
+}
+
+void print_model_export(const FoundStep& found, const ExportPlan& plan, const fs::path& output) {
+  console::line("export    step {}: {} tensors, {} in {} files: {}", found.step.step, plan.tensor_count(),
+                format_bytes(plan.file_bytes()), plan.files().size(), output.string());
+}
+
+void export_merged(const FoundStep& found, const fs::path& output) {
+  JobConfig config = export_job(found.step, found.path);
+  config.export_.adapters = ExportAdapters::kMerge;
+  const Blueprint blueprint(std::move(config));  // of the model that the adapters were trained on
+  require_mergeable(blueprint.model.manifest);
+  const fs::path& model = blueprint.config.model.path;
+  const ShardPlan shards = blueprint.shard_plan(1);
+  const MatchedCheckpoint weights = weights_of(blueprint);
+  const fs::path original = is_saved_step(model) ? read_saved_step(model).path("model.path") : model;
+  const ExportPlan plan(content_of_step(blueprint, original, blueprint.config.model.dtype), shards,
+                        blueprint.config.export_.max_shard_bytes, {0});
+  ExportProgress progress;
+  const Companions companions = companion_files(model);
+  export_merged_step({found.step, found.path, blueprint.model.manifest, plan, original, companions.files,
+                      std::ref(progress)},
+                     {weights, model}, output);
+  print_model_export(found, plan, output);
+}
+
+void export_weights_of(const FoundStep& found, const fs::path& output) {
+  const Blueprint blueprint(export_job(found.step, found.path));
+  const ShardPlan shards = blueprint.shard_plan(1);
+  const fs::path original = found.step.path("model.path");
+  const ExportContent content = content_of_step(blueprint, original, blueprint.config.model.dtype);
+  const ExportPlan plan(content, shards, blueprint.config.export_.max_shard_bytes, {0});
+  ExportProgress progress;
+  const Companions companions = companion_files(found.path);
+  export_step({found.step, found.path, blueprint.model.manifest, plan, original, companions.files,
+               std::ref(progress)},
+              output);
+  print_model_export(found, plan, output);
 }
 
 }  // namespace
 
 int checkpoint_list_command(const CheckpointArguments& arguments) {
   std::vector<std::vector<std::string>> rows{{"step", "saved", "ranks", "bytes", "state"}};
-  auto code = ExitCode::kDone;
-  for (const StepPlace& place : steps_at(arguments.run)) rows.push_back(row_of(place, code));
+  const StepTable table = step_table(steps_at(arguments.run));
+  rows.insert(rows.end(), table.rows.begin(), table.rows.end());
   console::write_line(console::table(rows));
-  return static_cast<int>(code);
+  return static_cast<int>(table.code);
 }
 
 int checkpoint_verify_command(const CheckpointArguments& arguments) {
   Outcome first;
-  const std::vector<StepPlace> steps =
-      arguments.step ? std::vector{chosen_step(arguments)} : steps_at(arguments.run);
+  std::vector<StepPlace> steps;
+  if (arguments.step) {
+    const FoundStep found = chosen_step(arguments);
+    steps = {{found.step.step, found.path}};
+  } else {
+    steps = steps_at(arguments.run);
+  }
   for (const StepPlace& place : steps) {
     const Outcome outcome = outcome_of([&] { verify_step(place); });
     if (!outcome.failed()) continue;
@@ -145,24 +194,17 @@ int checkpoint_verify_command(const CheckpointArguments& arguments) {
 }
 
 int checkpoint_export_command(const CheckpointArguments& arguments) {
-  const fs::path directory = chosen_step(arguments).path;
-  const SavedStep step = read_saved_step(directory);
-  if (holds_adapter(step)) return export_adapter_of(step, directory, arguments.output);
-  const Blueprint blueprint(export_job(step, directory));
-  const ShardPlan shards = blueprint.shard_plan(1);
-  const fs::path original = saved_text(step, "model.path");
-  const ExportContent content = content_of_step(blueprint, original, blueprint.config.model.dtype);
-  const ExportPlan plan(content, shards, blueprint.config.export_.max_shard_bytes, {0});
-  ProgressLine progress("export", console::is_terminal());
-  const Stopwatch watch;
-  const Companions companions = companion_files(directory);
-  export_step({step, directory, blueprint.model.manifest, plan, original, companions.files,
-               [&](std::int64_t done, std::int64_t total) {
-                 console::raw(progress.update(done, total, watch.seconds()));
-               }},
-              arguments.output);
-  console::line("export    step {}: {} tensors, {} in {} files: {}", step.step, plan.tensor_count(),
-                format_bytes(plan.file_bytes()), plan.files().size(), arguments.output.string());
+  const FoundStep found = chosen_step(arguments);
+  const bool has_adapters = found.step.holds_adapters();
+  if (arguments.merge && !has_adapters)
+    fail(ExitCode::kUsage, "--merge: step {} of {} holds whole weights, and no adapters to merge",
+         found.step.step, arguments.run.string());
+  if (arguments.merge)
+    export_merged(found, arguments.output);
+  else if (has_adapters)
+    export_adapters(found, arguments.output);
+  else
+    export_weights_of(found, arguments.output);
   return 0;
 }
 

@@ -132,15 +132,17 @@ struct VerifyArguments {
 int verify_command(const VerifyArguments& arguments);
 
 struct CheckpointArguments {
-  std::filesystem::path run;         ///< a run's directory, one of saved steps, or a step
-  std::optional<std::int64_t> step;  ///< else all of them, or to export the newest
-  std::filesystem::path output;      ///< to export to
+  std::filesystem::path run;  ///< a run's directory, one of saved steps, or a step
+  std::optional<std::int64_t>
+      step;                      ///< or kNewestStep or kBestStep; else all of them, or to export the newest
+  bool merge = false;            ///< exports adapters as a part of the model that they were trained on
+  std::filesystem::path output;  ///< to export to
 };
 /// The saved steps of a run and whether they are whole: Error(kBadData) if there are none; the exit status of one that is not.
 int checkpoint_list_command(const CheckpointArguments& arguments);
 /// Reads every byte of them: Error(kBadData), after all were read, if one is not what was saved.
 int checkpoint_verify_command(const CheckpointArguments& arguments);
-/// Writes a Hugging Face directory from the weights of a step, in a few buffers of some MiB.
+/// Writes a Hugging Face directory from the weights of a step, or one for PEFT from its adapters, in a few buffers of some MiB.
 int checkpoint_export_command(const CheckpointArguments& arguments);
 
 struct ReportArguments {

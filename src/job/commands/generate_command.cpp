@@ -1,7 +1,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "checkpoint/step_directory.hpp"
+#include "checkpoint/step_source.hpp"
 #include "config/domain.hpp"
+#include "config/job_copy.hpp"
 #include "io/path.hpp"
 #include "job/answers/model_text.hpp"
 #include "job/commands/attempt.hpp"
@@ -9,6 +10,7 @@
 #include "job/commands/run_files.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
+#include "job/prepare/model_source.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -21,13 +23,12 @@ namespace fs = std::filesystem;
 /// A string as TOML spells it.
 std::string toml_string(const std::string& text) { return toml_text(Value(text)); }
 
-/// The model directory that `source` means, if there is one.
-fs::path find_model(const fs::path& source) {
+/// Error(kBadData) unless `source` is a model's directory or has saved steps.
+void require_model(const fs::path& source) {
   if (!path_exists(source))
     fail(ExitCode::kBadData, "{}: there is no such model, run or checkpoint", source.string());
-  fs::path directory = model_directory_of(source);
-  if (path_exists(directory / "config.json")) return directory;
-  if (!path_exists(source / "job.toml"))
+  if (path_exists(source / "config.json") || find_steps(source)) return;
+  if (!path_exists(source / kJobCopyFile))
     fail(
         ExitCode::kBadData,
         "{}: found neither a config.json nor saved steps, expected a model's directory, a run's, or a saved step",
@@ -62,10 +63,10 @@ AnswerForm form_of(const GenerateArguments& arguments) {
   return arguments.print_tokens ? AnswerForm::kTokens : AnswerForm::kText;
 }
 
-/// The job that answers them.
-JobConfig job_of(const GenerateArguments& arguments, const fs::path& model) {
+/// The job that answers them, as it is asked for: its model may still be a run.
+JobConfig job_of(const GenerateArguments& arguments) {
   std::vector<std::string> overrides{"job.kind=generate", "job.output=none", "generate.prompts=none",
-                                     "model.path=" + toml_string(model.string())};
+                                     "model.path=" + toml_string(arguments.source.string())};
   overrides.insert(overrides.end(), arguments.settings.begin(), arguments.settings.end());
   overrides.insert(overrides.end(), arguments.overrides.begin(), arguments.overrides.end());
   JobConfig config = parse_job_config("", "sluice generate", overrides);
@@ -116,10 +117,10 @@ void make_room(GenerateSettings& settings, const GenerateRequest& request) {
 Attempt prepare(const GenerateArguments& arguments) {
   Attempt attempt;
   try {
-    const fs::path model = find_model(arguments.source);
-    JobConfig config = job_of(arguments, model);
+    require_model(arguments.source);
+    JobConfig config = with_saved_sources(job_of(arguments));
     exec_compute_program(config, arguments.words);
-    GenerateRequest request = request_of(arguments, config, model);
+    GenerateRequest request = request_of(arguments, config, config.model.path);
     make_room(config.generate, request);
     attempt.config = std::make_unique<JobConfig>(std::move(config));
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);

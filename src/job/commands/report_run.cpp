@@ -1,12 +1,12 @@
 #include "job/commands/report_run.hpp"
 
-#include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "checkpoint/step_directory.hpp"
+#include "checkpoint/step_source.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
 #include "job/commands/run_files.hpp"
+#include "job/saving/step_table.hpp"
 #include "report/other_results.hpp"
 
 #include <fmt/ranges.h>
@@ -115,16 +115,6 @@ JoinedMetrics metrics_of(const RunFiles& files) {
   return is_run_surely(files) ? JoinedMetrics(files.segments()) : files.metrics();
 }
 
-std::vector<std::string> checkpoint_row(const StepPlace& place) {
-  try {
-    const SavedStep step = read_saved_step(place.path);
-    return {fmt::format("{}", place.step), step.saved, fmt::format("{}", step.world_size),
-            format_bytes(step.bytes()), "whole"};
-  } catch (const Error& error) {
-    return {fmt::format("{}", place.step), "-", "-", "-", error.what()};
-  }
-}
-
 /// A line of the file of answers of a generation, or that a training has added to; nothing of another form.
 std::optional<ReportSample> sample_of(const std::string& line) {
   const json sample = json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -173,8 +163,10 @@ ReportRun read_report_run(const fs::path& directory) {
   }
   run.job = run.metrics.text("job_toml");
   noting(run.notes, [&] {
-    for (const StepPlace& place : list_steps(files.checkpoints()))
-      run.checkpoints.push_back(checkpoint_row(place));
+    const std::vector<StepPlace> steps = list_steps(files.checkpoints());
+    run.checkpoints = step_table(steps).rows;
+    if (const std::string best = best_step_text(best_step(steps)); !best.empty())
+      run.facts.emplace_back("best saved step", best);
   });
   noting(run.notes, [&] { run.samples = read_samples(files.answers()); });
   return run;

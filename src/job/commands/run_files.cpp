@@ -3,7 +3,8 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "checkpoint/step_directory.hpp"
+#include "checkpoint/step_source.hpp"
+#include "config/job_copy.hpp"
 #include "config/schema.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
@@ -57,11 +58,7 @@ fs::path RunFiles::answers() const {
   return directory / (config ? config->generate.output : GenerateSettings().output);
 }
 
-fs::path RunFiles::checkpoints() const {
-  // job.output is the directory's name when the run began: it may have been moved since.
-  if (config && !config->checkpoint.path.empty()) return checkpoint_directory(*config);
-  return directory / "checkpoints";
-}
+fs::path RunFiles::checkpoints() const { return steps_of_run(directory); }
 
 std::map<std::string, std::string> RunFiles::status() const {
   const nlohmann::json status = read_status(directory);
@@ -95,7 +92,7 @@ RunFiles find_run_files(const fs::path& directory) {
   if (!directory_exists(directory))
     fail(ExitCode::kBadData, "{}: there is no such directory; expected that of a run", directory.string());
   RunFiles files{directory};
-  const fs::path job = directory / "job.toml";
+  const fs::path job = directory / kJobCopyFile;
   if (!path_exists(job)) return files;
   try {
     files.config = load_job_config(job);

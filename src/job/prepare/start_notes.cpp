@@ -39,7 +39,7 @@ std::string packing_text(const DataSettings& data, const SourceFacts& source) {
 std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& model, int world) {
   std::vector<std::string> notes;
   if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return notes;
-  if (config.job.kind == JobKind::kTrain && !config.checkpoint.saves() && !config.export_.at_end)
+  if (config.job.kind == JobKind::kTrain && !config.checkpoint.saves() && !config.export_.ends_with_export())
     notes.push_back(
         "this job neither saves its state nor exports its weights: what it trains is lost when it ends. "
         "checkpoint.every_minutes, checkpoint.every_steps or export.at_end keep it");

@@ -2,12 +2,17 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "checkpoint/saved_adapter.hpp"
+#include "checkpoint/step_directory.hpp"
 #include "manifest/adapter_targets.hpp"
 #include "manifest/name_pattern.hpp"
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -21,10 +26,36 @@ void require_rank(const PeftAdapter& adapter, std::int64_t rank) {
   const std::vector<AdaptedTensor>& tensors = adapter.adapters.tensors;
   if (rank == 0 || std::ranges::find(tensors, rank, &AdaptedTensor::rank) != tensors.end()) return;
   fail(ExitCode::kBadConfig, "lora.rank: found {}, expected {} or 0, because that is the rank of {}", rank,
-       tensors.front().rank, adapter.file.string());
+       tensors.front().rank, adapter.files.front().path.parent_path().string());
+}
+
+/// The [lora] of the job that a step was saved by.
+JobConfig lora_job_of(const SavedStep& step) {
+  std::vector<std::string> overrides{"job.kind=load", "job.output=none", "model.path=model"};
+  for (const ConfigEntry& entry : step.job)
+    if (entry.key.starts_with("lora.")) overrides.push_back(entry.key + "=" + entry.value);
+  JobConfig config = parse_job_config("", "a saved step", overrides);
+  config.job.kind = JobKind::kTrain;
+  return config;
+}
+
+PeftAdapter read_from(const std::filesystem::path& directory, const ParameterManifest& manifest) {
+  if (!is_saved_step(directory)) return read_peft_adapter(directory, manifest);
+  const SavedStep step = read_saved_step(directory);
+  return saved_adapter(step, directory, adapters_of(step, manifest), manifest);
 }
 
 }  // namespace
+
+SavedAdapters adapters_of(const SavedStep& step, const ParameterManifest& manifest) {
+  if (!step.adapters.description.empty()) return step.adapters;
+  const JobConfig config = lora_job_of(step);
+  if (!config.lora.start.empty()) {
+    PeftAdapter start = read_peft_adapter(step.path("lora.start"), manifest);
+    return {std::move(start.adapters), start.style};
+  }
+  return {described_adapters(config, manifest), {config.lora.rslora, manifest.wrapped_name("model.")}};
+}
 
 bool has_adapter_directory(const JobConfig& config) { return !adapter_directory(config).empty(); }
 
@@ -32,7 +63,7 @@ PeftAdapter read_adapter(const JobConfig& config, const ParameterManifest& manif
   const bool trains = config.job.kind == JobKind::kTrain;
   const std::string_view key = trains ? "lora.start" : "model.adapter";
   try {
-    PeftAdapter adapter = read_peft_adapter(adapter_directory(config), manifest);
+    PeftAdapter adapter = read_from(adapter_directory(config), manifest);
     if (trains) require_rank(adapter, config.lora.rank);
     return adapter;
   } catch (const Error& error) {

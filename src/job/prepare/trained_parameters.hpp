@@ -2,6 +2,7 @@
 #pragma once
 
 #include "adapter/peft_adapter.hpp"
+#include "checkpoint/saved_step.hpp"
 #include "config/job_config.hpp"
 #include "model/architecture.hpp"
 
@@ -9,8 +10,13 @@ namespace sluice {
 
 /// Whether a job begins with an adapter of a directory (lora.start) or computes with one (model.adapter).
 [[nodiscard]] bool has_adapter_directory(const JobConfig& config);
-/// That adapter, held against the job's model. Errors as read_peft_adapter(), with the key; Error(kBadConfig) if lora.rank is another one.
+/// That adapter, of PEFT's or of a saved step, held against the job's model. Errors as read_peft_adapter() and saved_adapter(),
+/// with the key; Error(kBadConfig) if lora.rank is another one.
 [[nodiscard]] PeftAdapter read_adapter(const JobConfig& config, const ParameterManifest& manifest);
+
+/// The adapters that a saved step holds, of a model without adapters. In a step of an earlier version its job says which they
+/// are: errors as described_adapters() and read_peft_adapter() then.
+[[nodiscard]] SavedAdapters adapters_of(const SavedStep& step, const ParameterManifest& manifest);
 
 /// The adapters that [lora] asks for, with the values of none yet; no adapter for a job that trains none. Error(kBadConfig)
 /// for targets that mean nothing, and for dropout of what cannot have it.

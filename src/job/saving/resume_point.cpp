@@ -1,6 +1,8 @@
 #include "job/saving/resume_point.hpp"
 
 #include "base/error.hpp"
+#include "checkpoint/step_source.hpp"
+#include "config/job_copy.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
 #include "manifest/adapter_targets.hpp"
@@ -57,16 +59,6 @@ void require_same_training(const FoundStep& found, const JobConfig& config) {
       found.path.string(), fmt::join(refused, ""));
 }
 
-FoundStep named_step(const fs::path& directory, std::int64_t step) {
-  const fs::path path = directory / step_name(step);
-  if (path_exists(path)) return {path, read_saved_step(path)};
-  std::vector<std::string> there;
-  for (const StepPlace& place : list_steps(directory)) there.push_back(fmt::format("{}", place.step));
-  fail(ExitCode::kBadConfig,
-       "checkpoint.resume: found {}, expected a step that is saved in {}, which holds {}", step,
-       directory.string(), there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", ")));
-}
-
 bool begins_anew(const JobConfig& config) {
   const std::int64_t resume = config.checkpoint.resume;
   return config.job.kind != JobKind::kTrain || resume == CheckpointSettings::kResumeNever ||
@@ -85,7 +77,7 @@ std::string changed_tokens(const DataSettings& data) {
 std::optional<std::vector<ChangedKey>> changes_since_run(const JobConfig& config) {
   constexpr std::int64_t kMostBytes = kMiB;
   try {
-    const fs::path file = config.job.output / "job.toml";
+    const fs::path file = config.job.output / kJobCopyFile;
     const JobConfig before = parse_job_config(read_text_file(file, kMostBytes), file.string());
     return changed_keys(canonical_entries(before), config);
   } catch (const Error&) {
@@ -127,9 +119,12 @@ std::optional<FoundStep> find_resume_point(const JobConfig& config,
                                            const std::function<void(const std::string&)>& on_broken) {
   if (begins_anew(config)) return std::nullopt;
   const fs::path directory = checkpoint_directory(config);
-  const bool is_named = config.checkpoint.resume != CheckpointSettings::kResumeNewest;
-  std::optional<FoundStep> found =
-      is_named ? named_step(directory, config.checkpoint.resume) : newest_step(directory, on_broken);
+  const std::int64_t which = config.checkpoint.resume;
+  std::optional<FoundStep> found = step_in(directory, which, on_broken);
+  const bool may_be_none = which < 0 && list_steps(directory).empty();
+  if (!found && !may_be_none)
+    fail(ExitCode::kBadConfig, "checkpoint.resume: found {}: {}",
+         which == kBestStep ? "\"best\"" : fmt::format("{}", which), missing_step_text(directory, which));
   if (found) require_same_training(*found, config);
   return found;
 }

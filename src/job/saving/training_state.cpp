@@ -7,6 +7,7 @@
 #include "checkpoint/restore.hpp"
 #include "comm/run_together.hpp"
 #include "job/console.hpp"
+#include "job/export_adapter.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/target_place.hpp"
@@ -172,7 +173,7 @@ void TrainingState::restore(std::span<const StateSpan> state) {
                       report.seconds);
       break;
     } catch (const Error& error) {
-      if (settings_.resume >= 0) throw;
+      if (settings_.resume != CheckpointSettings::kResumeNewest) throw;
       // What the disk does not give today it may give tomorrow: the step is not given up for an older one.
       if (error.code() == ExitCode::kIo) fail(ExitCode::kIo, "{}{}", error.what(), older_step_text());
       if (error.code() != ExitCode::kBadData) throw;
@@ -316,17 +317,21 @@ void TrainingState::report_saved(const SaveReport& report) {
 
 SavedStep TrainingState::describe(std::int64_t step) const {
   const bool is_better = newest_.step == step && (best_.step == 0 || newest_.loss < best_.loss);
+  const Blueprint& blueprint = context_.blueprint;
   return {.step = step,
           .saved = utc_now(),
           .version = std::string(version()),
           .structure_hash = context_.blueprint.model.manifest.structure_hash().hex(),
           .world_size = context_.comm.size(),
           .job = canonical_entries(context_.config()),
+          .started_in = fs::current_path(),
           .sequences = data_.sequence_count(),
           .data_digest = data_digest_,
           .packing = data_.positions(step),
           .base_digest = base_digest_,
+          .adapters = {blueprint.model.adapters, adapter_style(blueprint)},
           .best = is_better ? newest_ : best_,
+          .held_out = {},
           .files = {}};
 }
 

@@ -1,0 +1,17 @@
+// The adapter that a saved step of a training holds, for another job to begin with or to compute with.
+#pragma once
+
+#include "adapter/peft_adapter.hpp"
+#include "checkpoint/saved_step.hpp"
+#include "manifest/manifest.hpp"
+
+#include <filesystem>
+
+namespace sluice {
+
+/// `adapters` are those of the step, read from `directory`; `manifest` is of a model without adapters. Error(kBadData) if they
+/// adapt what the model does not have, or if their values are not there once and whole in the model's shapes.
+[[nodiscard]] PeftAdapter saved_adapter(const SavedStep& step, const std::filesystem::path& directory,
+                                        const SavedAdapters& adapters, ParameterManifest manifest);
+
+}  // namespace sluice

@@ -1,0 +1,23 @@
+// Saved steps as a table.
+#pragma once
+
+#include "base/error.hpp"
+#include "checkpoint/step_directory.hpp"
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct StepTable {
+  /// Of each step its number, time, ranks, bytes and state: "whole", "whole; the best, held out 5.12345", or what is wrong.
+  std::vector<std::vector<std::string>> rows;
+  ExitCode code = ExitCode::kDone;  ///< of the last step that is not whole
+};
+
+[[nodiscard]] StepTable step_table(const std::vector<StepPlace>& steps);
+
+/// "step 40, held out 5.12345"; "" if there is no best step.
+[[nodiscard]] std::string best_step_text(const HeldOutStep& best);
+
+}  // namespace sluice
