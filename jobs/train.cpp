@@ -17,6 +17,7 @@
 #include "job/prepare/start_notes.hpp"
 #include "job/prepare/text_tokens.hpp"
 #include "job/prepare/trainer_options.hpp"
+#include "job/saving/rewind.hpp"
 #include "job/saving/training_state.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
@@ -36,6 +37,7 @@
 #include <optional>
 #include <span>
 #include <system_error>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -133,6 +135,24 @@ bool is_done_already(JobContext& context, const TrainingState& state) {
   return is_done != 0;
 }
 
+/// That the training is over before train.steps.
+void tell_of_patience(JobContext& context, const TrainingState& state, std::int64_t done) {
+  context.note = fmt::format("ended after step {}: {}", done, state.patience_text());
+  if (context.is_root()) console::line("ended     after step {}: {}", done, state.patience_text());
+}
+
+/// Collective. Fills the state from the best saved step, which is exported in place of the last one, `done`.
+void take_best_step(JobContext& context, const TrainingState& state, std::int64_t done,
+                    const std::function<std::vector<StateSpan>()>& list) {
+  const HeldOutStep best = state.best();
+  if (best.step == 0 && context.is_root())
+    log::warning("no saved step was evaluated, so the weights of step {} are exported", done);
+  if (best.step == 0) return;
+  if (context.is_root())
+    console::line("best      step {} of {}, held out {:.5f}, is exported", best.step, done, best.loss);
+  if (best.step != done) rewind_to(context, best.step, list());
+}
+
 void train(JobContext& context) {
   const JobConfig& config = context.config();
 
@@ -190,7 +210,8 @@ void train(JobContext& context) {
   // 4. Steps.
   state.begin_steps();
   context.directory.set_status("training");
-  for (std::int64_t step = state.steps_done(); step < config.train.steps; ++step) {
+  std::int64_t done = state.steps_done();
+  for (std::int64_t step = done; step < config.train.steps && !state.is_out_of_patience(); ++step) {
     fault_point("train.step", context.comm.rank());
     context.comm.set_deadline("step", limit.seconds());
     const Stopwatch watch;
@@ -210,19 +231,22 @@ void train(JobContext& context) {
     const bool ends =
         state.after_step(step + 1, list, metrics.left_out == LeftOut::kNo ? loss.all : kNotEvaluated);
     report.add(samples.after_step(step + 1));
+    done = step + 1;
     if (!ends) continue;
     context.ending = ExitCode::kResumable;
     return report.finish();
   }
+  if (done < config.train.steps) tell_of_patience(context, state, done);
 
   // 5. What is left of the run, what cost most first.
   guard.finish();
-  state.end_steps();
+  state.end_steps(done);
   report.finish();
   if (weights.offload) weights.offload->map();
   // Before adapters are merged with the weights.
   if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
   if (exports_weights(config)) {
+    if (config.export_.at_end == ExportAtEnd::kBest) take_best_step(context, state, done, list_to_restore);
     trainer.require_finite_weights();
     export_model(context, trainer.optimizer().master(), weights.arena);
   }

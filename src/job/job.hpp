@@ -9,6 +9,7 @@
 #include "job/run_directory.hpp"
 #include "job/signal_watch.hpp"
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct JobContext {
   DeviceChoice device;                      ///< what the job computes on
   SignalWatch& signals;
   ExitCode ending = ExitCode::kDone;  ///< if nothing fails: kDone or kResumable, alike on all ranks
+  std::string note{};                 ///< what status.json tells of an end by kDone, or ""
 
   const GenerateRequest* request = nullptr;  ///< of the command line that runs the job; null for a job file
 

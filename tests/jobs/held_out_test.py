@@ -51,18 +51,49 @@ class HeldOut(SavingTest):
 
     def test_keeps_the_best_saved_step(self):
         """At such a rate later steps are worse, and at the end only the newest and the best are left."""
-        worse = self.evaluating(1, optimizer={"eps": 1e-3, "learning_rate": 0.3}, checkpoint={"every_steps": 1, "keep": 1}, train={"steps": 5})
+        worse = self.evaluating(1, optimizer={"eps": 1e-3, "learning_rate": 0.3}, checkpoint={"every_steps": 1, "keep": 1}, train={"steps": 5},
+                                export={"path": self.directory / "trained", "at_end": "best"})
         job = self.job(**worse)
         output = self.run_job(job).output
-        sizes = [149, 249]  # targets
-        losses = (self.held_out(job) * sizes).sum(axis=1) / sum(sizes)
+        losses = self.means(job)
         best = int(numpy.argmin(losses)) + 1
         self.assertLess(best, 5)
         self.assertEqual(self.steps(job), [best, 5])
         self.assertRegex(output, rf"saved     step {best}: .*; the best so far, held out {losses[best - 1]:.5f}")
+        self.expect_best_everywhere(job, best, f"{losses[best - 1]:.5f}")
         # It stays the best of a run that goes on.
-        self.run_job(job, arguments=["--set", "train.steps=6"])
+        self.run_job(job, arguments=["--set", "train.steps=6", "--set", "export.at_end=false", "--set", 'export.path=""'])
         self.assertIn(best, self.steps(job))
+
+    def expect_best_everywhere(self, job, best, loss):
+        run = self.output_of(job)
+        self.assertRegex(sluice("checkpoint", "ls", run).output, rf"{best} .*whole; the best, held out {loss}")
+        self.expect(sluice("status", run), 0, f"step {best}, held out {loss}")
+        self.expect(sluice("checkpoint", "verify", run, "--step", "best"), 0, f"step {best}:")
+        self.expect(sluice("checkpoint", "export", run, self.directory / "saved", "--step", "best"), 0, f"step {best}:")
+        self.assertEqual(*((self.directory / name / "model.safetensors").read_bytes() for name in ("saved", "trained")))
+
+    def means(self, job):
+        """The loss over both files, after each step of the first segment."""
+        sizes = [149, 249]  # targets
+        return (self.held_out(job) * sizes).sum(axis=1) / sum(sizes)
+
+    def test_ends_the_training_when_it_has_not_fallen_for_so_many_evaluations(self):
+        """Whatever is to be saved otherwise, a step with a lower loss is; a run that goes on counts on."""
+        job = self.job(**self.evaluating(1, optimizer={"eps": 1e-3, "learning_rate": 0.3}, checkpoint={"every_steps": 100}, train={"steps": 40}))
+        ended = self.run_job(job, arguments=["--set", "evaluate.patience=2"])
+        losses = self.means(job)
+        best, last = int(numpy.argmin(losses)) + 1, len(losses)
+        self.assertEqual(last, best + 2)
+        self.expect(ended, 0, f"ended     after step {last}: the held-out loss has not fallen below {losses[best - 1]:.5f} (step {best}) in 2 evaluations")
+        self.assertEqual(self.steps(job)[-1], last)
+        self.assertIn(best, self.steps(job))
+        self.expect(sluice("status", self.output_of(job)), 0, "done", f"{last}/40", "evaluate.patience")
+        again = self.run_job(job, arguments=["--set", "evaluate.patience=3"])
+        self.assertIn(f"step {last + 1}/40", again.output)
+        self.expect(again, 0, f"ended     after step {last + 1}:", f"(step {best}) in 3 evaluations")
+        self.expect(self.run_job(job, arguments=["--set", "evaluate.patience=3"]), 0, f"done already: step {last + 1} is saved", "evaluate.patience")
+        self.expect(sluice("status", self.output_of(job)), 0, "done", f"{last + 1}/40", f"step {best}, held out", "evaluate.patience")
 
     def test_one_file_may_be_named_alone(self):
         job = self.job(train={"steps": 2}, **self.evaluating(files=self.files[0]))

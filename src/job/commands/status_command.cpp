@@ -82,6 +82,10 @@ std::vector<std::string> row_of(const Json& status) {
           with_number(status, "tokens_per_second", "{:.0f}"),
           has_ended ? "-" : console::time_text(number_in(status, "seconds_left")),
           saved == "-" ? saved : saved + ", " + text_in(status, "saved"),
+          number_in(status, "best_step") < 0
+              ? "-"
+              : with_number(status, "best_step", "step {:.0f}") +
+                    with_number(status, "best_held_out_loss", ", held out {:.5f}"),
           with_number(status, "exit_code", "{:.0f}")};
 }
 
@@ -105,7 +109,7 @@ int status_command(const StatusArguments& arguments) {
     return 0;
   }
   std::vector<std::vector<std::string>> rows{
-      {"run", "kind", "state", "done", "loss", "tokens/s", "left", "last save", "exit code"}};
+      {"run", "kind", "state", "done", "loss", "tokens/s", "left", "last save", "best save", "exit code"}};
   for (const Json& status : all) rows.push_back(row_of(status));
   console::write_line(console::table(rows));
   if (!others.empty()) console::line("no run directories: {}", fmt::join(others, ", "));

@@ -162,9 +162,10 @@ int start_libraries(const Job& job, const JobConfig& config, const JobLinks& lin
   return threads;
 }
 
-/// The job from its baseline of memory to its last step. Collective over links.comm.
-ExitCode run_on(const Attempt& attempt, const Devices& devices, const JobLinks& links,
-                RunDirectory& directory) {
+/// The job from its baseline of memory to its last step. Returns how it ends, with what status.json is to tell of an end by
+/// kDone. Collective over links.comm.
+Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& links,
+               RunDirectory& directory) {
   const Blueprint& written = *attempt.blueprint;
   const Job& job = find_job(written.config.job.kind);
   Communicator& comm = links.comm;
@@ -188,7 +189,7 @@ ExitCode run_on(const Attempt& attempt, const Devices& devices, const JobLinks& 
     job.limit_device_memory(left_for_libraries(context.memory_plan()[rank], limits[rank]));
   }
   job.run(context);
-  return context.ending;
+  return {context.ending, context.note};
 }
 
 /// Ends a job that failed on every rank at the same place: all know of it, so that nobody has to be aborted. Collective
@@ -221,16 +222,16 @@ Outcome run_in_directory(const Attempt& attempt, const Devices& devices, const J
   try {
     directory.begin_log();
     const Stopwatch watch;
-    const ExitCode ending = run_on(attempt, devices, links, directory);
+    const Outcome ending = run_on(attempt, devices, links, directory);
     log::debug("done      after {:.1f} s; highest resident set {}, {} sent, {} received", watch.seconds(),
                format_bytes(peak_resident_bytes()), format_bytes(comm.traffic().sent_bytes),
                format_bytes(comm.traffic().received_bytes));
     comm.set_deadline("finish", config.deadline.finish_seconds);
     comm.barrier();
     log::close_files();
-    directory.set_done(ending);
-    links.signals.set_exit_code(ending);
-    return {ending, ""};
+    directory.set_done(ending.code, ending.text);
+    links.signals.set_exit_code(ending.code);
+    return {ending.code, ""};
   } catch (const SharedError& error) {
     return end_together(error, links, &directory);
   } catch (...) {

@@ -48,14 +48,20 @@ TrainingState::TrainingState(JobContext& context, BatchSource& data)
   if (context_.is_root()) print_plan();
 }
 
+bool TrainingState::is_done() const {
+  return found_ && (steps_done() >= context_.config().train.steps || is_out_of_patience());
+}
+
 void TrainingState::tell_done() const {
   const std::int64_t steps = context_.config().train.steps;
   context_.directory.set_done_before({.done = steps_done(), .total = steps});
+  context_.directory.set_best(best_.step, best_.loss);
   context_.directory.set_saved(saved_step_, found_->step.saved);
+  const bool has_all_steps = steps_done() >= steps;
+  if (!has_all_steps) context_.note = fmt::format("ended after step {}: {}", steps_done(), patience_text());
   console::line(
-      "done already: step {} is saved and train.steps is {}; a larger one goes on from there, job.overwrite = true "
-      "begins anew",
-      steps_done(), steps);
+      "done already: step {} is saved and {}; a larger one goes on from there, job.overwrite = true begins anew",
+      steps_done(), has_all_steps ? fmt::format("train.steps is {}", steps) : patience_text());
 }
 
 void TrainingState::begin_steps() {
@@ -74,9 +80,9 @@ void TrainingState::find_allocation() {
                   *left / 60);
 }
 
-void TrainingState::end_steps() {
+void TrainingState::end_steps(std::int64_t step) {
   stop_.reset();
-  if (saved_step_ == context_.config().train.steps) context_.signals.set_exit_code(ExitCode::kResumable);
+  if (saved_step_ == step) context_.signals.set_exit_code(ExitCode::kResumable);
 }
 
 /// Collective. What rank 0 has found, on every rank.
@@ -91,6 +97,7 @@ void TrainingState::share(const std::optional<FoundStep>& found) {
   }
   saved_step_ = steps_done();
   best_ = found_ ? found_->step.best : HeldOutStep{};
+  held_out_ = found_ ? found_->step.held_out : HeldOutProgress{};
   superseded_.clear();
   if (!context_.is_root()) return;
   for (const StepPlace& place : list_steps(directory_))
@@ -181,6 +188,7 @@ void TrainingState::restore(std::span<const StateSpan> state) {
     }
   }
   data_.go_on(steps_done(), found_->step.packing);
+  context_.directory.set_best(best_.step, best_.loss);
   context_.directory.set_saved(saved_step_, found_->step.saved);
   since_save_.restart();
 }
@@ -211,8 +219,25 @@ void TrainingState::fall_back(const std::string& reason) {
   check_same_base();
 }
 
+bool TrainingState::is_out_of_patience() const {
+  const std::int64_t patience = context_.config().evaluate.patience;
+  return patience > 0 && held_out_.since >= patience;
+}
+
+std::string TrainingState::patience_text() const {
+  return fmt::format(
+      "the held-out loss has not fallen below {:.5f} (step {}) in {} evaluations (evaluate.patience)",
+      held_out_.lowest.loss, held_out_.lowest.step, held_out_.since);
+}
+
+bool TrainingState::wants_best() const {
+  const JobConfig& config = context_.config();
+  return config.evaluate.patience > 0 || config.export_.at_end == ExportAtEnd::kBest;
+}
+
 bool TrainingState::after_step(std::int64_t step, const ListState& state, double held_out_loss) {
   newest_ = std::isnan(held_out_loss) ? HeldOutStep{} : HeldOutStep{step, held_out_loss};
+  const bool is_lowest = newest_.step > 0 && held_out_.add(step, held_out_loss);
   if (!settings_.saves()) return false;
   longest_step_ = std::max(longest_step_, since_step_.seconds());
   stop_->set_patience(std::max(kLeastPatienceSeconds, 2 * longest_step_));
@@ -225,12 +250,12 @@ bool TrainingState::after_step(std::int64_t step, const ListState& state, double
   std::array<std::int64_t, 4> asked{stop_->number(), by_time ? 1 : 0, is_writing ? 1 : 0, allocation_ends};
   context_.comm.all_reduce_max(asked);
   if (asked[0] != 0) stop_->answer();
-  const bool is_last = step == context_.config().train.steps;
+  const bool is_last = step == context_.config().train.steps || is_out_of_patience();
   if (save_ && asked[2] == 0) finish_save();
   const bool ends = asked[0] != 0 || asked[3] != 0;
   if (is_last || ends)
     save(step, state);
-  else if (by_steps || asked[1] != 0)
+  else if (by_steps || asked[1] != 0 || (is_lowest && wants_best()))
     begin_save(step, state);
   if (!ends || is_last) return false;
   require_saved();
@@ -307,6 +332,7 @@ void TrainingState::report_saved(const SaveReport& report) {
   best_ = report.best;
   longest_save_ = std::max(longest_save_, report.seconds);
   superseded_.clear();
+  context_.directory.set_best(best_.step, best_.loss);
   context_.directory.set_saved(saved_step_);
   if (context_.is_root())
     console::line(
@@ -316,7 +342,8 @@ void TrainingState::report_saved(const SaveReport& report) {
 }
 
 SavedStep TrainingState::describe(std::int64_t step) const {
-  const bool is_better = newest_.step == step && (best_.step == 0 || newest_.loss < best_.loss);
+  const bool is_better =
+      newest_.step == step && std::isfinite(newest_.loss) && (best_.step == 0 || newest_.loss < best_.loss);
   const Blueprint& blueprint = context_.blueprint;
   return {.step = step,
           .saved = utc_now(),
@@ -331,7 +358,7 @@ SavedStep TrainingState::describe(std::int64_t step) const {
           .base_digest = base_digest_,
           .adapters = {blueprint.model.adapters, adapter_style(blueprint)},
           .best = is_better ? newest_ : best_,
-          .held_out = {},
+          .held_out = held_out_,
           .files = {}};
 }
 

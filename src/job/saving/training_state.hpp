@@ -36,13 +36,19 @@ class TrainingState {
   /// Steps behind the state: 0 for a new training.
   [[nodiscard]] std::int64_t steps_done() const { return found_ ? found_->step.step : 0; }
 
-  /// Whether the saved step is the last one of the job, so that nothing is left to train.
-  [[nodiscard]] bool is_done() const { return found_ && steps_done() >= context_.config().train.steps; }
+  /// Whether the saved step is the last one of the job, by train.steps or evaluate.patience, so that nothing is left to train.
+  [[nodiscard]] bool is_done() const;
   /// On rank 0, of a job that is_done(): what an earlier run told of it is told again.
   void tell_done() const;
 
   /// The last step that was saved, or resumed from; 0: none.
   [[nodiscard]] std::int64_t saved_step() const { return saved_step_; }
+  /// Of the saved steps the one with the lowest held-out loss; step 0: none.
+  [[nodiscard]] const HeldOutStep& best() const { return best_; }
+  /// Whether evaluate.patience evaluations in a row, those before a resume counted, have found no lower loss.
+  [[nodiscard]] bool is_out_of_patience() const;
+  /// Why it ends then: "the held-out loss has not fallen below 5.1 (step 40) in 3 evaluations (evaluate.patience)".
+  [[nodiscard]] std::string patience_text() const;
 
   /// That has some of the state on a disk, and is settled where it is listed; null: none. It must outlive what is being saved.
   void set_offload(const OffloadedUnits* offload) { offload_ = offload; }
@@ -55,14 +61,16 @@ class TrainingState {
   /// job names the step.
   void restore(std::span<const StateSpan> state);
 
-  /// Collective; before the first step and after the last. Between them a signal lets the step end and saves it; outside, where
-  /// nothing is trained that is not saved, it ends the job at once.
+  /// Collective; before the first step and after the last, `step`. Between them a signal lets the step end and saves it; outside,
+  /// where nothing is trained that is not saved, it ends the job at once.
   void begin_steps();
-  void end_steps();
+  void end_steps(std::int64_t step);
 
-  /// Collective; after each step. Saves if it was the last step, or if a signal asks the job to end; begins to save, beside the
-  /// steps that follow, if it is time to. True: the job shall end now. Error(kIo) if saving fails and the job is to stop for
-  /// that; else a failure is a warning. `held_out_loss`, NaN if there is none, makes the saved step with the least one stay.
+  /// Collective; after each step. Saves if it was the last step, by train.steps or as is_out_of_patience() says then, or if a
+  /// signal asks the job to end; begins to save, beside the steps that follow, if it is time to, or if the job wants the best
+  /// step and this one has the lowest held-out loss. True: the job shall end now, to go on when it is started again.
+  /// Error(kIo) if saving fails and the job is to stop for that; else a failure is a warning. `held_out_loss`, NaN if there is
+  /// none, makes the saved step with the lowest one stay.
   [[nodiscard]] bool after_step(std::int64_t step, const ListState& state,
                                 double held_out_loss = std::numeric_limits<double>::quiet_NaN());
 
@@ -104,6 +112,8 @@ class TrainingState {
   void begin_save(std::int64_t step, const ListState& state);
   void finish_save();
   void report_saved(const SaveReport& report);
+  /// Whether the job acts on which step is the best, and so saves that one whenever there is a new one.
+  [[nodiscard]] bool wants_best() const;
 
   JobContext& context_;
   const CheckpointSettings& settings_;
@@ -120,6 +130,7 @@ class TrainingState {
   std::int64_t saving_step_ = 0;          ///< its step
   HeldOutStep best_;                      ///< of the steps that are saved
   HeldOutStep newest_;                    ///< the last step, if it was evaluated
+  HeldOutProgress held_out_;              ///< all evaluations
   std::optional<Allocation> allocation_;  ///< on rank 0, where its end matters
   double longest_save_ = 0;               ///< s
   Stopwatch since_step_;
