@@ -9,9 +9,6 @@
 namespace sluice::json_names {
 namespace {
 
-/// Begins a string that stands for a number: a character that Unicode gives to no text.
-constexpr std::string_view kMark = "\uFDD0";
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::array<std::pair<std::string_view, double>, 3> kNames{{
     {"NaN", std::numeric_limits<double>::quiet_NaN()},
@@ -59,6 +56,16 @@ std::optional<std::string> mark_numbers(std::string_view text) {
   }
   if (copied == 0) return std::nullopt;
   return marked.append(text.substr(copied));
+}
+
+std::string unmark_numbers(std::string_view text) {
+  std::string plain(text);
+  for (const auto& [name, number] : kNames) {
+    const std::string marked = std::string("\"").append(kMark).append(name).append("\"");
+    for (std::size_t at = 0; (at = plain.find(marked, at)) != std::string::npos; at += name.size())
+      plain.replace(at, marked.size(), name);
+  }
+  return plain;
 }
 
 std::optional<double> marked_number(std::string_view value) {

@@ -20,19 +20,24 @@ namespace json_names {
 
 /// The text with each value NaN, Infinity or -Infinity as a marked string; nothing if there is none.
 [[nodiscard]] std::optional<std::string> mark_numbers(std::string_view text);
+/// That text again, of one with marked strings.
+[[nodiscard]] std::string unmark_numbers(std::string_view text);
 /// The number that a marked string stands for.
 [[nodiscard]] std::optional<double> marked_number(std::string_view value);
 /// "NaN", "Infinity" or "-Infinity"; "" for a finite number.
 [[nodiscard]] std::string_view name_of(double number);
 
-/// Numbers that have only a name become that name.
+/// Begins a marked string: a character that Unicode gives to no text.
+inline constexpr std::string_view kMark = "\uFDD0";
+
+/// Numbers that have only a name become that name, behind `mark`.
 template <class Json>
-void name_numbers(Json& value) {
+void name_numbers(Json& value, std::string_view mark) {
   if (value.is_structured()) {
-    for (Json& item : value) name_numbers(item);
+    for (Json& item : value) name_numbers(item, mark);
   } else if (value.is_number_float()) {
     if (const std::string_view name = name_of(value.template get<double>()); !name.empty())
-      value = std::string(name);
+      value = std::string(mark).append(name);
   }
 }
 
@@ -74,8 +79,15 @@ template <class Json>
   if (value.is_number_float())
     if (const std::string_view name = json_names::name_of(value.template get<double>()); !name.empty())
       return std::string(name);
-  json_names::name_numbers(value);
+  json_names::name_numbers(value, "");
   return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+/// A value as a file has it, indented by two spaces a level; numbers that are not finite as Python's json writes them.
+template <class Json>
+[[nodiscard]] std::string json_file_text(Json value) {
+  json_names::name_numbers(value, json_names::kMark);
+  return json_names::unmark_numbers(value.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -139,7 +140,7 @@ std::optional<std::string> without_quantization(const std::string& config_json) 
   if (const auto inner = config->find(kTextConfig); inner != config->end() && inner->is_object())
     removed += inner->erase(kKey);
   if (removed == 0) return std::nullopt;
-  return config->dump(2) + "\n";
+  return json_file_text(*std::move(config));
 }
 
 }  // namespace sluice

@@ -79,6 +79,16 @@ TEST(CompanionFiles, a_config_beside_plain_weights_names_no_quantisation) {
   EXPECT_EQ(read_text_file(to / "config.json", 1000), "{\n  \"z\": 1,\n  \"a\": 3\n}\n");
 }
 
+TEST(CompanionFiles, a_config_that_loses_its_quantisation_keeps_numbers_that_python_writes_by_name) {
+  const test::TemporaryDirectory from;
+  const test::TemporaryDirectory to;
+  static_cast<void>(
+      from.write("config.json", R"({"a": NaN, "quantization_config": {}, "b": [-Infinity, null, "NaN"]})"));
+  copy_files(companion_files(from.path()).files, to.path());
+  EXPECT_EQ(read_text_file(to / "config.json", 1000),
+            "{\n  \"a\": NaN,\n  \"b\": [\n    -Infinity,\n    null,\n    \"NaN\"\n  ]\n}\n");
+}
+
 TEST(CompanionFiles, of_a_directory_that_is_missing_are_none) {
   EXPECT_TRUE(companion_files("/nonexistent/model").files.empty());
 }
