@@ -43,7 +43,8 @@ void add_tokenize(CLI::App& app, Action& action) {
   arguments.threads = 0;
   command.add_option("model_dir", arguments.model, "Directory with tokenizer.json and config.json")
       ->required();
-  command.add_option("inputs", arguments.sources, "Files: text, or JSONL (.jsonl, .ndjson)")->required();
+  command.add_option("inputs", arguments.sources, "Files or pipes (/dev/stdin): text, JSONL, JSON")
+      ->required();
   command.add_option("-o,--output", arguments.output, "HDF5 file to create")->required();
   command
       .add_option(
@@ -51,8 +52,11 @@ void add_tokenize(CLI::App& app, Action& action) {
           "Share for OUT.holdout.h5, such as 0.02: of documents, and of texts that are one, their ends")
       ->check(CLI::Range(0.0, 0.9));
   add_choice(command, "--format", arguments.format,
-             {{"auto", Format::kByName}, {"text", Format::kText}, {"jsonl", Format::kJsonLines}},
-             "auto (by name), text, jsonl");
+             {{"auto", Format::kAuto},
+              {"text", Format::kText},
+              {"jsonl", Format::kJsonLines},
+              {"json", Format::kJson}},
+             "auto (by content), text, jsonl, json (an array of objects)");
   add_choice(command, "--documents", arguments.documents,
              {{"eot", Documents::kEndOfText}, {"file", Documents::kFile}, {"blank", Documents::kBlank}},
              "Where a text's documents end: eot (end token), file, blank (line)");

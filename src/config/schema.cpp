@@ -140,8 +140,8 @@ Table data_table() {
   return TableBuilder("data", &JobConfig::data, "The tokens to train on")
       .key(
           "tokens", &DataSettings::tokens, Path{true},
-          "HDF5 file with the dataset tokens, needed to train, unless there are sources, and to evaluate, or text (.txt, "
-          ".jsonl), of which the job makes one; relative to the current working directory")
+          "HDF5 file with the dataset tokens, needed to train, unless there are sources, and to evaluate, or text "
+          "or rows of JSON, of which the job makes one; relative to the current working directory")
       .key("source", &DataSettings::source, source_list(),
            "token files that are mixed while training, each a table [[data.source]], in place of tokens")
       .key("sequence_length", &DataSettings::sequence_length, Integer{1, 1 << 20}, "of one sequence",
@@ -414,7 +414,7 @@ Table generate_table() {
   return TableBuilder("generate", &JobConfig::generate, "Answers to prompts")
       .key(
           "prompts", &GenerateSettings::prompts, Path{true},
-          "JSONL file, needed to generate, or while training with every_steps: a prompt a line, an object with prompt (text), tokens (ids) or messages "
+          "file of prompts, needed to generate, or while training with every_steps: a text a line, or rows of JSON with prompt (text), tokens (ids) or messages "
           "(with chat = true), and an id if you like")
       .key("output", &GenerateSettings::output, Path{},
            "JSONL file of the answers, in the order in which they end; relative to the run directory")

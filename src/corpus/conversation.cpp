@@ -2,12 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "io/json_object.hpp"
-
-#include <nlohmann/json.hpp>
+#include "corpus/json_row.hpp"
+#include "corpus/message.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace sluice::corpus {
@@ -15,127 +13,168 @@ namespace {
 
 using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
 
-constexpr std::array<std::string_view, 3> kReasoning = {"reasoning_content", "thinking", "reasoning"};
-/// Names of who speaks in ShareGPT's form, and the roles of chat templates.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kSpeakers = {{
-    {"human", "user"},
-    {"user", "user"},
-    {"gpt", "assistant"},
-    {"chatgpt", "assistant"},
-    {"assistant", "assistant"},
-    {"system", "system"},
-    {"tool", "tool"},
-    {"observation", "tool"},
-    {"function_response", "tool"},
-}};
-constexpr std::array<std::string_view, 6> kRoles = {"system", "user",     "assistant",
-                                                    "tool",   "function", "developer"};
-
-std::string text_at(const Json& object, const std::string& key) {
-  const auto found = object.find(key);
-  if (found == object.end()) {
-    std::vector<std::string> keys;
-    for (const auto& [name, value] : object.items()) keys.push_back(name);
-    fail(ExitCode::kBadData, "has no key '{}'; it has: {}", key, printable(join_some(keys)));
-  }
-  if (!found->is_string())
-    fail(ExitCode::kBadData, "'{}' is a JSON {}, expected a text", key, found->type_name());
-  return found->get<std::string>();
+bool is_of(const Json& message, std::initializer_list<std::string_view> roles) {
+  const auto role = message.is_object() ? message.find("role") : message.end();
+  return message.is_object() && role != message.end() && role->is_string() &&
+         std::ranges::find(roles, std::string_view(role->get_ref<const std::string&>())) != roles.end();
 }
 
-Json message_of_speaker(const Json& turn) {
-  const std::string speaker = text_at(turn, "from");
-  const auto found =
-      std::ranges::find(kSpeakers, speaker, &std::pair<std::string_view, std::string_view>::first);
-  if (found == kSpeakers.end())
-    fail(ExitCode::kBadData, "'from' is '{}', expected human, gpt, system or tool", printable(speaker));
-  Json message = {{"role", found->second}, {"content", text_at(turn, "value")}};
-  for (const auto& [key, value] : turn.items())
-    if (key != "from" && key != "value") message[key] = value;
-  return message;
+void append_messages(Json& messages, const Json& more) {
+  for (const Json& message : more) messages.push_back(message);
 }
 
-void check_message(const Json& message, std::size_t index) {
-  if (!message.is_object())
-    fail(ExitCode::kBadData, "message {} is a JSON {}, expected an object", index + 1, message.type_name());
-  const std::string role = text_at(message, "role");
-  if (std::ranges::find(kRoles, role) == kRoles.end())
-    fail(ExitCode::kBadData, "message {} has the role '{}', expected system, user, assistant or tool",
-         index + 1, printable(role));
-  const bool says_something = message.contains("content") || message.contains("tool_calls");
-  if (!says_something)
-    fail(ExitCode::kBadData, "message {} has neither 'content' nor 'tool_calls'", index + 1);
-}
-
-/// A list of messages in either spelling.
-Json messages_of(const Json& list, std::string_view key) {
-  if (!list.is_array() || list.empty())
-    fail(ExitCode::kBadData, "'{}' is {}, expected a list of messages", key,
-         list.is_array() ? "an empty list" : std::string("a JSON ") + list.type_name());
+/// What LLaMA-Factory says came before: pairs of what was asked and answered.
+Json history_of(JsonRow& row) {
   Json messages = Json::array();
-  for (const Json& turn : list)
-    messages.push_back(turn.is_object() && turn.contains("from") ? message_of_speaker(turn) : turn);
+  const Json& rounds = row.take("history");
+  const auto is_pair = [](const Json& round) {
+    return round.is_array() && round.size() == 2 && round[0].is_string() && round[1].is_string();
+  };
+  if (!rounds.is_null() && (!rounds.is_array() || !std::all_of(rounds.begin(), rounds.end(), is_pair)))
+    fail(ExitCode::kBadData, "'history' is {}, expected a list of pairs of texts",
+         printable(rounds.dump(), 60));
+  for (const Json& round : rounds) {
+    messages.push_back({{"role", "user"}, {"content", round[0]}});
+    messages.push_back({{"role", "assistant"}, {"content", round[1]}});
+  }
+  return messages;
+}
+
+/// Alpaca's: an instruction and perhaps what it is about, in one message of a user.
+Json instruction_of(JsonRow& row) {
+  Json messages = history_of(row);
+  std::string asked = row.text("instruction");
+  if (const std::string input = row.has("input") ? row.text("input") : ""; !input.empty())
+    asked += (asked.empty() ? "" : "\n") + input;
+  messages.push_back({{"role", "user"}, {"content", asked}});
+  return messages;
+}
+
+/// The answer at the first of these keys that the row has.
+Json answer_of(JsonRow& row, std::initializer_list<const char*> keys) {
+  const auto* const key = std::ranges::find_if(keys, [&](const char* name) { return row.has(name); });
+  return messages_of(row.take(*key), *key, "assistant");
+}
+
+/// A list of messages, and the better of two answers where they end with what a user says.
+Json listed_messages(JsonRow& row, const char* key) {
+  Json messages = messages_of(row.take(key), key, "user");
+  if (row.has("chosen") && !is_of(messages.back(), {"assistant"}))
+    append_messages(messages, answer_of(row, {"chosen"}));
   return messages;
 }
 
 /// Texts are what a user asks and an assistant answers.
-Json prompt_and_completion(const Json& document) {
-  const auto side = [&](const char* key, const char* role) {
-    const Json& value = document[key];
-    return value.is_string() ? Json::array({{{"role", role}, {"content", value}}}) : messages_of(value, key);
-  };
-  Json messages = side("prompt", "user");
-  for (Json& message : side("completion", "assistant")) messages.push_back(std::move(message));
+Json prompt_and_answer(JsonRow& row) {
+  if (!row.has("completion") && row.has_list("chosen")) {
+    // Some tables have the whole conversation there, which begins with the prompt again.
+    Json chosen = messages_of(row.take("chosen"), "chosen", "assistant");
+    if (!is_of(chosen.front(), {"assistant", "tool"})) return chosen;
+  }
+  Json messages = messages_of(row.take("prompt"), "prompt", "user");
+  append_messages(messages, answer_of(row, {"completion", "chosen"}));
   return messages;
 }
 
-std::optional<Json> messages_in(const Json& document) {
+std::optional<Json> learnt_messages(JsonRow& row) {
   for (const char* key : {"messages", "conversations"})
-    if (document.contains(key)) return messages_of(document[key], key);
-  if (document.contains("prompt") && document.contains("completion")) return prompt_and_completion(document);
+    if (row.has(key)) return listed_messages(row, key);
+  if (row.has("prompt") && (row.has("completion") || row.has("chosen"))) return prompt_and_answer(row);
+  if (row.has_text("instruction") && (row.has("output") || row.has("chosen"))) {
+    Json messages = instruction_of(row);
+    append_messages(messages, answer_of(row, {"output", "chosen"}));
+    return messages;
+  }
+  if (row.has_list("chosen")) return messages_of(row.take("chosen"), "chosen", "assistant");
+  if (!row.has_text("input") || !row.has_text("output")) return std::nullopt;
+  Json messages = messages_of(row.take("input"), "input", "user");
+  append_messages(messages, answer_of(row, {"output"}));
+  return messages;
+}
+
+std::optional<Json> asked_messages(JsonRow& row) {
+  for (const char* key : {"messages", "conversations"})
+    if (row.has(key)) return messages_of(row.take(key), key, "user");
+  const bool is_text_alone = row.has_text("prompt") && !row.has("system") && !row.has("tools");
+  if (row.has("prompt"))
+    return is_text_alone ? std::nullopt : std::optional(messages_of(row.take("prompt"), "prompt", "user"));
+  if (row.has_text("instruction")) return instruction_of(row);
   return std::nullopt;
 }
 
-Json tools_of(const Json& document) {
-  const auto found = document.find("tools");
-  if (found == document.end() || found->is_null()) return nullptr;
-  // Some keep the list as a text, since its schemas differ from line to line.
-  Json tools = found->is_string()
-                   ? Json::parse(found->get<std::string>(), nullptr, /*allow_exceptions=*/false)
-                   : *found;
-  if (!tools.is_array()) fail(ExitCode::kBadData, "'tools' is no list");
-  return tools.empty() ? Json() : tools;
+/// LLaMA-Factory's and ShareGPT's: messages that begin with their own system's keep it.
+void put_system(JsonRow& row, Json& messages) {
+  if (!row.has("system") || is_of(messages.front(), {"system", "developer"})) return;
+  const std::string system = row.text("system");
+  if (system.empty()) return;
+  Json longer = Json::array({{{"role", "system"}, {"content", system}}});
+  append_messages(longer, messages);
+  messages = std::move(longer);
 }
 
-Conversation conversation_of(Json messages, const Json& document, const LineOptions& options) {
+/// Functions as transformers gives them to templates: each in an object that says so.
+Json wrapped_functions(const Json& functions) {
+  Json tools = Json::array();
+  for (const Json& function : functions) {
+    const bool is_bare = function.is_object() && function.contains("name") && !function.contains("function");
+    tools.push_back(is_bare ? Json{{"type", "function"}, {"function", function}} : function);
+  }
+  return tools;
+}
+
+Json tools_of(JsonRow& row) {
+  const char* const key = row.has("tools") ? "tools" : "functions";
+  Json tools = row.take(key);
+  if (tools.is_null() || tools == "") return nullptr;
+  // Some keep the list as a text, since its schemas differ from line to line.
+  if (tools.is_string()) tools = Json::parse(tools.get<std::string>(), nullptr, /*allow_exceptions=*/false);
+  if (!tools.is_array()) fail(ExitCode::kBadData, "'{}' is no list", key);
+  if (tools.empty()) return nullptr;
+  return row.has("messages") && row.has("tools") ? tools : wrapped_functions(tools);
+}
+
+Conversation conversation_of(Json messages, JsonRow& row, const LineOptions& options) {
+  put_system(row, messages);
+  Json tools = tools_of(row);
   Conversation made;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     Json& message = messages[i];
-    check_message(message, i);
-    const auto train = message.find("train");
-    if (train != message.end() && !train->is_boolean())
-      fail(ExitCode::kBadData, "message {}: 'train' is {}, expected true or false", i + 1,
-           printable(train->dump()));
-    made.is_trained.push_back(train == message.end() || train->get<bool>());
-    message.erase("train");
+    made.is_trained.push_back(tidy_message(message, i));
     if (!options.keeps_tools) message.erase("tool_calls");
     if (!options.keeps_tools && !message.contains("content")) message["content"] = "";
-    for (const std::string_view key : kReasoning)
+    for (const std::string_view key : kReasoningKeys)
       if (!options.keeps_reasoning) message.erase(std::string(key));
   }
   made.messages = std::make_shared<const Json>(std::move(messages));
-  made.tools = std::make_shared<const Json>(options.keeps_tools ? tools_of(document) : Json());
+  made.tools = std::make_shared<const Json>(options.keeps_tools ? std::move(tools) : Json());
   return made;
 }
 
 }  // namespace
 
 Line read_line(std::string_view line, const LineOptions& options) {
-  const Json document = parse_json_object<Json>(line, "");
-  if (!options.field.empty()) return {.text = text_at(document, options.field), .conversation = {}};
-  if (std::optional<Json> messages = messages_in(document))
-    return {.text = "", .conversation = conversation_of(std::move(*messages), document, options)};
-  return {.text = text_at(document, "text"), .conversation = {}};
+  JsonRow row(line);
+  Line made;
+  std::optional<Json> messages;
+  if (options.field.empty()) messages = learnt_messages(row);
+  if (messages)
+    made.conversation = conversation_of(std::move(*messages), row, options);
+  else
+    made.text = row.text(options.field.empty() ? "text" : options.field);
+  made.unused = row.unused();
+  return made;
+}
+
+std::optional<Conversation> read_asked(JsonRow& row) {
+  std::optional<Json> messages = asked_messages(row);
+  if (!messages) return std::nullopt;
+  return conversation_of(std::move(*messages), row, {});
+}
+
+Conversation conversation_with(const Json& messages) {
+  return {.messages = std::make_shared<const Json>(messages),
+          .tools = std::make_shared<const Json>(),
+          .is_trained = std::vector<bool>(messages.size(), true)};
 }
 
 }  // namespace sluice::corpus

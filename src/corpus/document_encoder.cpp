@@ -9,7 +9,7 @@
 namespace sluice::corpus {
 
 DocumentEncoder::DocumentEncoder(const text::Tokenizer& tokenizer, const EncodingOptions& options)
-    : options_(&options), encoder_(tokenizer) {}
+    : options_(&options), encoder_(tokenizer), template_keys_(options.chat_template) {}
 
 EncodedPiece DocumentEncoder::encode(const Piece& piece) {
   EncodedPiece out;
@@ -19,6 +19,9 @@ EncodedPiece DocumentEncoder::encode(const Piece& piece) {
   out.source = piece.source;
   out.line = piece.line;
   out.fate = piece.fate;
+  out.row = piece.row;
+  out.fault = piece.fault;
+  if (!out.fault.empty()) return out;
   if (!piece.is_json) {
     out.repairs =
         encoder_.append(piece.bytes, out.ids, piece.begins ? text::Continues::kNo : text::Continues::kYes);
@@ -30,6 +33,7 @@ EncodedPiece DocumentEncoder::encode(const Piece& piece) {
     if (error.code() != ExitCode::kBadData) throw;
     out.ids.clear();
     out.mask.clear();
+    out.unused.clear();
     out.fault = error.what();
   }
   return out;
@@ -38,8 +42,9 @@ EncodedPiece DocumentEncoder::encode(const Piece& piece) {
 void DocumentEncoder::encode_line(const Piece& piece, EncodedPiece& out) {
   std::string bytes;
   out.repairs = text::append_repaired(bytes, piece.bytes);
-  const Line line = read_line(bytes, options_->line);
+  Line line = read_line(bytes, options_->line);
   out.is_conversation = line.conversation.has_value();
+  out.unused = std::move(line.unused);
   if (line.conversation)
     encode_conversation(*line.conversation, out);
   else
@@ -51,11 +56,9 @@ void DocumentEncoder::encode_conversation(const Conversation& conversation, Enco
     fail(
         ExitCode::kBadData,
         "is a conversation, and the model has no chat template{}: neither chat_template.jinja nor chat_template in "
-        "tokenizer_config.json; --template FILE gives one",
+        "tokenizer_config.json; --template FILE gives one, --field KEY takes the text at a key",
         options_->chat_template.tools_text.empty() ? "" : " for one without tools");
-  if (!options_->wants_mask)
-    fail(ExitCode::kBadData,
-         "is a conversation, but no file has one in its first line; put it into a file of its own");
+  for (std::string& key : template_keys_.unread(conversation)) out.unused.push_back(std::move(key));
   if (!layout_) layout_ = make_chat_layout(options_->chat_template);
   const bool all_are_trained =
       std::ranges::find(conversation.is_trained, false) == conversation.is_trained.end();

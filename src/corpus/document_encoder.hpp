@@ -4,6 +4,7 @@
 #include "corpus/chat_layout.hpp"
 #include "corpus/conversation.hpp"
 #include "corpus/source_reader.hpp"
+#include "corpus/template_keys.hpp"
 #include "text/tokenizer.hpp"
 
 #include <cstdint>
@@ -31,14 +32,15 @@ struct EncodedPiece {
   bool ends = true;
   std::size_t source = 0;
   std::int64_t line = 0;
-  Fate fate = Fate::kDrawn;  ///< as Piece's
-  std::int64_t repairs = 0;  ///< parts that were no UTF-8
+  std::int64_t row = 0;               ///< as Piece's
+  Fate fate = Fate::kDrawn;           ///< as Piece's
+  std::int64_t repairs = 0;           ///< parts that were no UTF-8
+  std::vector<std::string> unused{};  ///< keys of the row, and of its messages, that were not used
 };
 
 struct EncodingOptions {
   LineOptions line;
   Loss loss = Loss::kAssistant;
-  bool wants_mask = false;
   ChatTemplate chat_template;
 };
 
@@ -58,6 +60,7 @@ class DocumentEncoder {
 
   const EncodingOptions* options_;
   text::Encoder encoder_;
+  TemplateKeys template_keys_;
   std::unique_ptr<ChatLayout> layout_;  ///< made with the first conversation
 };
 

@@ -2,8 +2,6 @@
 
 #include "base/error.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace sluice::corpus {
@@ -15,7 +13,6 @@ DocumentWriter::DocumentWriter(const text::Tokenizer& tokenizer, const DocumentF
       output_(&output),
       holdout_(holdout),
       holdout_share_(holdout_share),
-      has_mask_(output.writer().has_mask()),
       draw_(0, "holdout") {}
 
 std::optional<std::size_t> DocumentWriter::find_unknown(std::span<const text::TokenId> ids) const {
@@ -41,7 +38,7 @@ void DocumentWriter::require_known(const EncodedPiece& piece, const std::filesys
     const std::span before = std::span(piece.ids).first(*unknown);
     line += std::ranges::count(tokenizer_->decode(before, text::Specials::kKeep), '\n');
   }
-  refuse_unknown(fmt::format("{}:{}: has", source.string(), line), piece.ids[*unknown]);
+  refuse_unknown(place_text(source, line, piece.row) + "has", piece.ids[*unknown]);
 }
 
 bool DocumentWriter::is_held_out() const {
@@ -59,13 +56,18 @@ void DocumentWriter::begin() {
   has_tokens_ = true;
 }
 
+void DocumentWriter::begin_masks() {
+  output_->writer().begin_mask();
+  if (holdout_ != nullptr) holdout_->writer().begin_mask();
+}
+
 void DocumentWriter::put(std::span<const text::TokenId> ids, std::span<const std::int32_t> mask) {
   if (ids.empty()) return;
-  if (has_mask_ && mask.empty()) {
+  if (writer_->has_mask() && mask.empty()) {
     ones_.assign(ids.size(), 1);
     mask = ones_;
   }
-  writer_->append(ids, has_mask_ ? mask : std::span<const std::int32_t>());
+  writer_->append(ids, mask);
   last_ = ids.back();
 }
 
@@ -104,6 +106,7 @@ void DocumentWriter::write(const EncodedPiece& piece, const std::filesystem::pat
   std::span<const text::TokenId> ids = piece.ids;
   if (piece.is_conversation) {
     if (!ids.empty()) {
+      begin_masks();
       begin();
       put(ids, piece.mask);
     }

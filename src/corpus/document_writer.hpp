@@ -26,7 +26,7 @@ struct DocumentFrame {
 
 class DocumentWriter {
  public:
-  /// All must outlive it; `holdout` may be null.
+  /// All must outlive it; `holdout` may be null. Both files get a mask with the first conversation.
   DocumentWriter(const text::Tokenizer& tokenizer, const DocumentFrame& frame, StagedTokenFile& output,
                  StagedTokenFile* holdout, double holdout_share);
 
@@ -38,6 +38,7 @@ class DocumentWriter {
  private:
   void begin();
   [[nodiscard]] bool is_held_out() const;
+  void begin_masks();
   void end(bool is_framed);
   void put(std::span<const text::TokenId> ids, std::span<const std::int32_t> mask);
   void put_framed(std::span<const text::TokenId> ids);
@@ -52,7 +53,6 @@ class DocumentWriter {
   StagedTokenFile* holdout_;
   double holdout_share_;
   Fate fate_ = Fate::kDrawn;  ///< of the document
-  bool has_mask_;
   RandomStream draw_;
   std::int64_t document_ = 0;      ///< the number of the one at work, empty ones counted
   bool has_tokens_ = false;        ///< of the one at work

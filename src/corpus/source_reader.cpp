@@ -1,11 +1,13 @@
 #include "corpus/source_reader.hpp"
 
-#include "corpus/text_source.hpp"
-
 #include "base/error.hpp"
+#include "base/text.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <span>
+#include <system_error>
 #include <utility>
 
 namespace sluice::corpus {
@@ -13,49 +15,70 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kRead_bytes = 1 << 20;
+constexpr std::size_t kRead_bytes = kHeadBytes;
 constexpr std::size_t kBatch_bytes = 1 << 20;
 constexpr std::size_t kLongest_bytes = std::size_t{1} << 30;
-
-bool is_json_lines(const fs::path& path, Format format) {
-  return format == Format::kByName ? corpus::is_json_lines(path) : format == Format::kJsonLines;
-}
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\f\v") == std::string_view::npos; }
 
 }  // namespace
 
-bool holds_text(const fs::path& path, Format format) { return !is_json_lines(path, format); }
-
-SourceReader::SourceReader(std::vector<fs::path> paths, Format format, Documents documents,
-                           const text::Tokenizer& tokenizer)
-    : paths_(std::move(paths)), format_(format), documents_(documents), tokenizer_(&tokenizer) {
-  for (const fs::path& path : paths_) total_bytes_ += InputFile::open(path).size_bytes();
+std::string place_text(const fs::path& path, std::int64_t line, std::int64_t row) {
+  return fmt::format("{}:{}: {}", path.string(), line, row > 0 ? fmt::format("row {} ", row) : "");
 }
 
+SourceReader::SourceReader(std::vector<fs::path> paths, Format format, Documents documents,
+                           const text::Tokenizer* tokenizer, Stops stops)
+    : paths_(std::move(paths)),
+      format_(format),
+      documents_(documents),
+      tokenizer_(tokenizer),
+      stops_(std::move(stops)) {
+  // What a stream holds is seen in its turn: it can be read once only.
+  for (std::size_t source = 0; source < paths_.size(); ++source) {
+    if (is_stream(paths_[source])) continue;
+    open(source);
+    total_bytes_ += file_->size_bytes();
+  }
+  file_.reset();
+  source_ = 0;
+}
+
+/// With the front of the file in the buffer.
 void SourceReader::open(std::size_t source) {
-  file_ = InputFile::open(paths_[source]);
-  file_->advise_sequential();
-  is_json_ = is_json_lines(paths_[source], format_);
+  file_ = SourceFile::open(paths_[source]);
   source_ = source;
   offset_ = 0;
   buffer_.clear();
   begin_ = 0;
   line_ = 1;
+  row_ = 0;
+  array_ = Array::kOutside;
+  scanner_.restart();
+  looked_at_ = 0;
   is_inside_ = false;
   cut_again_at_ = 0;
+  static_cast<void>(fill());
+  form_ = form_of(buffer_, buffer_.size() < kRead_bytes, paths_[source], format_);
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (form_ != SourceForm::kText && left().starts_with(kByteOrderMark)) drop(kByteOrderMark.size());
+}
+
+void SourceReader::close() {
+  read_before_ += offset_;
+  file_.reset();
+  ++source_;
 }
 
 /// Reads on; false at the end of the file.
 bool SourceReader::fill() {
-  const std::int64_t bytes = std::min<std::int64_t>(kRead_bytes, file_->size_bytes() - offset_);
-  if (bytes == 0) return false;
   buffer_.erase(0, std::exchange(begin_, 0));
   const std::size_t before = buffer_.size();
-  buffer_.resize(before + static_cast<std::size_t>(bytes));
-  file_->read_at(offset_, std::as_writable_bytes(std::span(buffer_)).subspan(before));
-  offset_ += bytes;
-  return true;
+  buffer_.resize(before + kRead_bytes);
+  const std::size_t bytes = file_->read(std::as_writable_bytes(std::span(buffer_)).subspan(before), stops_);
+  buffer_.resize(before + bytes);
+  offset_ += static_cast<std::int64_t>(bytes);
+  return bytes > 0;
 }
 
 std::optional<Batch> SourceReader::next() {
@@ -66,19 +89,18 @@ std::optional<Batch> SourceReader::next() {
       open(source_);
     }
     const bool at_end = !fill();
-    if (is_json_)
-      take_lines(at_end, batch);
-    else if (documents_ == Documents::kBlank)
-      take_paragraphs(at_end, batch);
-    else
-      take_text(at_end, batch);
+    take(at_end, batch);
     batch.bytes_read = read_before_ + offset_ - static_cast<std::int64_t>(left().size());
-    if (!at_end) continue;
-    read_before_ += file_->size_bytes();
-    file_.reset();
-    ++source_;
+    if (at_end) close();
   }
   return batch;
+}
+
+void SourceReader::take(bool at_end, Batch& batch) {
+  if (form_ == SourceForm::kJsonValues) return take_values(at_end, batch);
+  if (form_ == SourceForm::kJsonLines || documents_ == Documents::kLine) return take_lines(at_end, batch);
+  if (documents_ == Documents::kBlank) return take_paragraphs(at_end, batch);
+  take_text(at_end, batch);
 }
 
 void SourceReader::require_room(std::string_view what) const {
@@ -100,27 +122,83 @@ Fate SourceReader::fate_at(std::int64_t byte) const {
 
 void SourceReader::put(std::size_t bytes, bool ends, Batch& batch) {
   batch.pieces.push_back({.bytes = std::string(left().substr(0, bytes)),
-                          .is_json = is_json_,
+                          .fault = "",
+                          .is_json = form_ != SourceForm::kText,
                           .begins = !is_inside_,
                           .ends = ends,
                           .source = source_,
                           .line = line_,
+                          .row = row_,
                           .fate = fate_at(offset_ - std::ssize(left()))});
   is_inside_ = !ends;
   drop(bytes);
   cut_again_at_ = 0;
 }
 
+void SourceReader::put_fault(std::string fault, Batch& batch) {
+  batch.pieces.push_back({.bytes = "",
+                          .fault = std::move(fault),
+                          .is_json = true,
+                          .begins = true,
+                          .ends = true,
+                          .source = source_,
+                          .line = line_,
+                          .row = row_});
+}
+
 void SourceReader::take_lines(bool at_end, Batch& batch) {
   while (!left().empty()) {
-    const std::size_t end = left().find('\n');
-    if (end == std::string_view::npos && !at_end) return require_room("a line");
+    const std::size_t end = left().find('\n', looked_at_);
+    if (end == std::string_view::npos && !at_end) {
+      looked_at_ = left().size();
+      return require_room("a line");
+    }
+    looked_at_ = 0;
     const std::size_t bytes = std::min(end, left().size());
     if (is_blank(left().substr(0, bytes)))
       drop(bytes);
     else
       put(bytes, /*ends=*/true, batch);
     drop(std::min<std::size_t>(1, left().size()));
+  }
+}
+
+void SourceReader::drop_blanks() { drop(std::min(left().find_first_not_of(" \t\r\n"), left().size())); }
+
+/// Drops what stands before the next row. False if there is none in what is left.
+bool SourceReader::find_value(bool at_end, Batch& batch) {
+  for (drop_blanks(); !left().empty(); drop_blanks()) {
+    const char next = left().front();
+    if (array_ == Array::kOutside && next != '[') return true;
+    if (array_ != Array::kOutside && next == ']')
+      array_ = Array::kOutside;
+    else if (array_ == Array::kBehindRow && next != ',') {
+      put_fault(fmt::format("is followed by '{}', expected ',' or the array's end", printable({&next, 1})),
+                batch);
+      array_ = Array::kBeforeRow;
+      return true;
+    } else if (array_ == Array::kBeforeRow) {
+      return true;
+    } else {
+      array_ = Array::kBeforeRow;  // behind the array's begin, or behind a comma
+    }
+    drop(1);
+  }
+  if (at_end && std::exchange(array_, Array::kOutside) != Array::kOutside)
+    put_fault("is the last one, and the array does not end; was the file cut short?", batch);
+  return false;
+}
+
+/// Rows in an array, or one after another: an array of any length is never in memory whole.
+void SourceReader::take_values(bool at_end, Batch& batch) {
+  while (find_value(at_end, batch)) {
+    const std::size_t end = scanner_.find_end(left());
+    if (end == std::string_view::npos && !at_end) return require_room("a row");
+    scanner_.restart();
+    ++row_;
+    if (array_ != Array::kOutside)
+      array_ = end == std::string_view::npos ? Array::kOutside : Array::kBehindRow;  // a cut row says enough
+    put(std::min(end, left().size()), /*ends=*/true, batch);
   }
 }
 

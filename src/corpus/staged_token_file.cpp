@@ -12,12 +12,12 @@
 namespace sluice::corpus {
 namespace fs = std::filesystem;
 
-StagedTokenFile::StagedTokenFile(const fs::path& target, bool with_mask) : target_(target) {
+StagedTokenFile::StagedTokenFile(const fs::path& target) : target_(target) {
   if (target.filename().empty()) fail(ExitCode::kUsage, "'{}' is no name for a file", target.string());
   if (fs::exists(fs::symlink_status(target)))
     fail(ExitCode::kUsage, "{} is there already; remove it, or choose another name", target.string());
   staging_ = name_beside(target, "tokens");
-  writer_.emplace(staging_, target.string(), with_mask);
+  writer_.emplace(staging_, target.string());
 }
 
 StagedTokenFile::~StagedTokenFile() {

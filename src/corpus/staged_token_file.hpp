@@ -12,7 +12,7 @@ class StagedTokenFile {
  public:
   /// Writes beside `target` under a hidden name. Error(kUsage) if `target` is there; Error(kIo) if its directory is not, or the
   /// system refuses.
-  StagedTokenFile(const std::filesystem::path& target, bool with_mask);
+  explicit StagedTokenFile(const std::filesystem::path& target);
   StagedTokenFile(const StagedTokenFile&) = delete;
   StagedTokenFile& operator=(const StagedTokenFile&) = delete;
   ~StagedTokenFile();  ///< removes what has no name yet

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/digest.hpp"
+#include "corpus/source/source_form.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
 
@@ -33,6 +34,14 @@ Digest digest_of_file(const fs::path& path, const std::function<void()>& on_bloc
   return digest_of(digests);
 }
 
+/// Rows of JSON and the same bytes as a text become other tokens.
+Digest digest_of_text(const fs::path& text, const std::function<void()>& on_block) {
+  const Digest bytes = digest_of_file(text, on_block);
+  const SourceForm form = form_of_file(text);
+  return form == SourceForm::kText ? bytes
+                                   : digest_of(fmt::format("{} {}", bytes.hex(), static_cast<int>(form)));
+}
+
 Digest digest_of_tokenizer(const fs::path& model) {
   std::string digests;
   for (const char* name :
@@ -46,18 +55,11 @@ Digest digest_of_tokenizer(const fs::path& model) {
 
 }  // namespace
 
-bool is_json_lines(const fs::path& path) {
-  const fs::path ending = path.extension();
-  return ending == ".jsonl" || ending == ".ndjson";
-}
-
-bool is_text(const fs::path& path) { return is_json_lines(path) || path.extension() == ".txt"; }
-
 std::string token_file_name(const fs::path& text, const fs::path& model,
                             const std::function<void()>& on_block) {
   constexpr std::size_t kDigits = 16;
   const std::string of_model = digest_of_tokenizer(model).hex();
-  const std::string of_text = digest_of_file(text, on_block).hex();
+  const std::string of_text = digest_of_text(text, on_block).hex();
   return fmt::format("{}-{}.h5", of_text.substr(0, kDigits), of_model.substr(0, kDigits));
 }
 

@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,12 +32,12 @@ class Tokenization {
   explicit Tokenization(const TokenizeOptions& options)
       : options_(options),
         tokenizer_(text::Tokenizer::load(options.model)),
-        reader_(options.sources, options.format, options.documents, tokenizer_),
+        reader_(options.sources, options.format, options.documents, &tokenizer_,
+                [this] { return is_over_ || options_.stops(); }),
         frame_(frame_of(options, tokenizer_)) {
+    report_.unused.resize(options.sources.size());
     encoding_.line = options.line;
     encoding_.loss = options.loss;
-    encoding_.wants_mask = std::ranges::any_of(
-        options.sources, [&](const fs::path& path) { return begins_with_conversation(path); });
     encoding_.chat_template = read_chat_template(options.model, options.chat_template);
     report_.cuts = find_cuts();
     reader_.cut_texts(report_.cuts);
@@ -45,14 +46,17 @@ class Tokenization {
   [[nodiscard]] TokenizeReport run() {
     OrderedWork<Batch, Encoded> work([this] { return reader_.next(); }, [this] { return turner(); },
                                      static_cast<std::size_t>(options_.threads));
+    const EndOfReading end{is_over_};
     while (std::optional<Encoded> batch = work.take()) {
       if (is_stopped()) return report_;
       for (const EncodedPiece& piece : batch->pieces) take(piece);
-      options_.progress(batch->bytes_read, reader_.total_bytes());
+      bytes_read_ = batch->bytes_read;
+      options_.progress(bytes_read_, std::max(reader_.total_bytes(), bytes_read_));
       if (options_.bad_lines == BadLines::kError &&
           report_.bad_line_count >= static_cast<std::int64_t>(kMostListed))
         break;
     }
+    if (is_stopped()) return report_;  // a stream that was waited for has ended for no other reason
     finish();
     return report_;
   }
@@ -61,6 +65,12 @@ class Tokenization {
   struct Encoded {
     std::vector<EncodedPiece> pieces;
     std::int64_t bytes_read = 0;
+  };
+
+  /// Lets nobody wait for a stream any more when the work ends, in whatever way.
+  struct EndOfReading {
+    std::atomic<bool>& is_over;
+    ~EndOfReading() { is_over = true; }
   };
 
   static DocumentFrame frame_of(const TokenizeOptions& options, const text::Tokenizer& tokenizer) {
@@ -80,11 +90,14 @@ class Tokenization {
   }
 
   /// Where the held-out end of each source begins that is a text of one document, if there are too few of these to choose from.
+  /// What a stream holds is not known before it is read.
   [[nodiscard]] std::vector<std::int64_t> find_cuts() const {
     constexpr double kEnough = 10;
     std::vector<std::int64_t> cuts(options_.sources.size(), 0);
     if (options_.holdout_share == 0 || options_.documents == Documents::kBlank) return cuts;
-    const auto is_text = [&](const fs::path& source) { return holds_text(source, options_.format); };
+    const auto is_text = [&](const fs::path& source) {
+      return !is_stream(source) && form_of_file(source, options_.format) == SourceForm::kText;
+    };
     const auto texts = static_cast<double>(std::ranges::count_if(options_.sources, is_text));
     if (options_.holdout_share * texts >= kEnough) return cuts;
     const std::string separator =
@@ -95,18 +108,6 @@ class Tokenization {
         cuts[source] = holdout_begin(path, options_.holdout_share);
     }
     return cuts;
-  }
-
-  /// Whether the first line of a file is a conversation. A mask is written then: a file is either with one or without.
-  [[nodiscard]] bool begins_with_conversation(const fs::path& path) const {
-    SourceReader reader({path}, options_.format, options_.documents, tokenizer_);
-    const std::optional<Batch> first = reader.next();
-    if (!first || !first->pieces.front().is_json) return false;
-    try {
-      return read_line(first->pieces.front().bytes, options_.line).conversation.has_value();
-    } catch (const Error&) {
-      return false;  // told in its turn
-    }
   }
 
   /// What one thread does, with its own encoder.
@@ -129,22 +130,22 @@ class Tokenization {
     report_.repairs += piece.repairs;
     if (!piece.fault.empty()) {
       if (report_.bad_lines.size() < kMostListed)
-        report_.bad_lines.push_back(
-            fmt::format("{}:{}: {}", options_.sources[piece.source].string(), piece.line, piece.fault));
+        report_.bad_lines.push_back(place_text(options_.sources[piece.source], piece.line, piece.row) +
+                                    piece.fault);
       ++report_.bad_line_count;
       return;
     }
     // With an error in sight nothing will be kept.
     if (report_.bad_line_count > 0 && options_.bad_lines == BadLines::kError) return;
     writer().write(piece, options_.sources[piece.source]);
+    report_.unused[piece.source].add(piece.unused);
   }
 
   DocumentWriter& writer() {
     if (writer_) return *writer_;
-    report_.has_mask = encoding_.wants_mask;
-    output_ = std::make_unique<StagedTokenFile>(options_.output, encoding_.wants_mask);
+    output_ = std::make_unique<StagedTokenFile>(options_.output);
     if (options_.holdout_share > 0)
-      holdout_ = std::make_unique<StagedTokenFile>(holdout_path(options_.output), encoding_.wants_mask);
+      holdout_ = std::make_unique<StagedTokenFile>(holdout_path(options_.output));
     writer_ = std::make_unique<DocumentWriter>(tokenizer_, frame_, *output_, holdout_.get(),
                                                options_.holdout_share);
     return *writer_;
@@ -156,6 +157,7 @@ class Tokenization {
     report_.tokens = output_->writer().token_count();
     report_.documents = output_->writer().document_count();
     report_.targets = output_->writer().target_count();
+    report_.has_mask = output_->writer().has_mask();
     if (report_.tokens == 0)
       fail(ExitCode::kBadData, "the sources hold no document with a token{}",
            holdout_ ? " beside those that are held out" : "");
@@ -189,7 +191,7 @@ class Tokenization {
     file.set_attribute("/", "tokenizer_digest", tokenizer_.digest().hex());
     file.set_attribute("/", "vocab_size", frame_.vocab_size);
     file.set_attribute("/", "sources", fmt::format("{}", fmt::join(sources, "\n")));
-    file.set_attribute("/", "source_bytes", reader_.total_bytes());
+    file.set_attribute("/", "source_bytes", std::max(reader_.total_bytes(), bytes_read_));
     file.set_attribute("/", "documents", staged.writer().document_count());
     file.set_attribute("/", "empty_documents", report_.empty_documents);
     file.set_attribute("/", "bad_lines", report_.bad_line_count);
@@ -199,6 +201,8 @@ class Tokenization {
   }
 
   const TokenizeOptions& options_;
+  std::atomic<bool> is_over_ = false;
+  std::int64_t bytes_read_ = 0;  ///< of the sources
   text::Tokenizer tokenizer_;
   SourceReader reader_;
   DocumentFrame frame_;
@@ -214,6 +218,15 @@ class Tokenization {
 fs::path holdout_path(const fs::path& output) {
   fs::path path = output;
   return path.replace_extension(".holdout" + output.extension().string());
+}
+
+std::vector<std::string> unused_key_lines(const TokenizeOptions& options, const TokenizeReport& report) {
+  std::vector<std::string> lines;
+  for (std::size_t source = 0; source < report.unused.size(); ++source)
+    if (!report.unused[source].empty())
+      lines.push_back(
+          fmt::format("{}: not used: {}", options.sources[source].string(), report.unused[source].text()));
+  return lines;
 }
 
 TokenizeReport tokenize(const TokenizeOptions& options) { return Tokenization(options).run(); }

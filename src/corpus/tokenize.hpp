@@ -3,6 +3,7 @@
 
 #include "corpus/document_encoder.hpp"
 #include "corpus/source_reader.hpp"
+#include "corpus/unused_keys.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -22,7 +23,7 @@ struct TokenizeOptions {
   /// Into holdout_path(output): of the documents, chosen by their number; but of a text file that is one document its end, unless
   /// there are enough of these to choose from.
   double holdout_share = 0;
-  Format format = Format::kByName;
+  Format format = Format::kAuto;
   Documents documents = Documents::kEndOfText;
   LineOptions line;
   Loss loss = Loss::kAssistant;
@@ -35,7 +36,7 @@ struct TokenizeOptions {
   };  ///< bytes
   std::function<bool()> stops = [] {
     return false;
-  };  ///< asked now and then: true ends the work, with nothing written
+  };  ///< asked now and then, by any thread: true ends the work, with nothing written
 };
 
 struct TokenizeReport {
@@ -51,15 +52,22 @@ struct TokenizeReport {
   std::int64_t repairs = 0;          ///< parts that were no UTF-8, read as U+FFFD
   std::int64_t bad_line_count = 0;
   std::vector<std::string> bad_lines;  ///< the first of them, "FILE:LINE: reason"
+  std::vector<UnusedKeys> unused;      ///< keys of each source's rows
   bool is_stopped = false;
 };
+
+/// A line for each source that has keys which were not used: "rows.jsonl: not used: 'id' (200 rows), 'score'
+/// (3 rows)".
+[[nodiscard]] std::vector<std::string> unused_key_lines(const TokenizeOptions& options,
+                                                        const TokenizeReport& report);
 
 /// "moby.holdout.h5" for "moby.h5".
 [[nodiscard]] std::filesystem::path holdout_path(const std::filesystem::path& output);
 
-/// Reads the sources and writes the output, and the held-out documents if a share is asked for. The same sources, tokenizer and
-/// options make the same files, whatever the number of threads. Files appear whole, or not at all. Error(kUsage) if an output is
-/// there already; Error(kBadData) for a source or model that cannot be used, and for bad lines unless they are to be skipped.
+/// Reads the sources and writes the output, and the held-out documents if a share is asked for. The same
+/// sources, tokenizer and options make the same files, whatever the number of threads. Files appear whole, or
+/// not at all. Error(kUsage) if an output is there already; Error(kBadData) for a source or model that cannot
+/// be used, and for bad lines unless they are to be skipped.
 [[nodiscard]] TokenizeReport tokenize(const TokenizeOptions& options);
 
 }  // namespace sluice::corpus

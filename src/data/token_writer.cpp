@@ -39,11 +39,16 @@ void TokenWriter::Column<T>::finish() {
   const hdf5::Dataset released = std::move(dataset_);
 }
 
-TokenWriter::TokenWriter(const std::filesystem::path& path, const std::string& shown_name, bool with_mask)
+TokenWriter::TokenWriter(const std::filesystem::path& path, const std::string& shown_name)
     : file_(hdf5::File::create(path, shown_name)),
       tokens_(growing(file_, "/tokens", DType::kInt32)),
-      starts_(growing(file_, "/document_starts", DType::kInt64)) {
-  if (with_mask) mask_.emplace(growing(file_, "/loss_mask", DType::kUInt8));
+      starts_(growing(file_, "/document_starts", DType::kInt64)) {}
+
+void TokenWriter::begin_mask() {
+  if (mask_) return;
+  mask_.emplace(growing(file_, "/loss_mask", DType::kUInt8));
+  for (std::int64_t left = token_count(); left > 0; left -= kBlockRows)
+    mask_->append(std::vector<std::int32_t>(static_cast<std::size_t>(std::min(left, kBlockRows)), 1));
 }
 
 void TokenWriter::begin_document() {

@@ -14,10 +14,13 @@ namespace sluice {
 /// A file that is written from front to back in constant memory. All calls from one thread, as of all HDF5.
 class TokenWriter {
  public:
-  /// Creates the file: `tokens` (int32), `document_starts` (int64) and, if wanted, `loss_mask` (uint8: 1 for a token that counts as
-  /// a target). Messages call it `shown_name`. Error(kIo) if it is there or cannot be.
-  TokenWriter(const std::filesystem::path& path, const std::string& shown_name, bool with_mask);
+  /// Creates the file: `tokens` (int32) and `document_starts` (int64). Messages call it `shown_name`.
+  /// Error(kIo) if it is there or cannot be.
+  TokenWriter(const std::filesystem::path& path, const std::string& shown_name);
 
+  /// From now on there is a `loss_mask` (uint8: 1 for a token that counts as a target), with 1 for all tokens
+  /// before. Nothing if there is one already. Error(kIo).
+  void begin_mask();
   /// The next tokens begin a document.
   void begin_document();
   /// Appends tokens; `mask` has one value for each, or is empty where there is no `loss_mask`. Error(kIo).

@@ -1,5 +1,6 @@
 #include "corpus/conversation.hpp"
 
+#include "corpus/json_row.hpp"
 #include "support/expect_error.hpp"
 
 #include <gmock/gmock.h>
@@ -37,12 +38,118 @@ TEST(Conversation, is_read_in_every_form_that_people_keep_it_in) {
   EXPECT_THAT(said(R"({"body": "d", "messages": 3})", {.field = "body"}), ElementsAre("text: d"));
 }
 
+TEST(Conversation, takes_what_stands_beside_its_messages) {
+  EXPECT_THAT(
+      said(
+          R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "system": "s"})"),
+      ElementsAre("system: s", "user: a", "assistant: b"));
+  EXPECT_THAT(
+      said(
+          R"({"messages": [{"role": "user", "content": "a"}], "system": "s", "chosen": {"from": "gpt", "value": "b"}})"),
+      ElementsAre("system: s", "user: a", "assistant: b"));
+  EXPECT_THAT(
+      said(R"({"instruction": "i", "input": "n", "output": "o", "system": "s", "history": [["q", "r"]]})"),
+      ElementsAre("system: s", "user: q", "assistant: r", "user: i\nn", "assistant: o"));
+  EXPECT_THAT(said(R"({"instruction": "i", "input": "", "output": "o"})"),
+              ElementsAre("user: i", "assistant: o"));
+  EXPECT_THAT(said(R"({"input": "a", "output": "b"})"), ElementsAre("user: a", "assistant: b"));
+  EXPECT_THAT(
+      said(
+          R"({"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]})"),
+      ElementsAre("system: s", "user: a", "assistant: b"));
+  EXPECT_THAT(said(R"({"prompt": "a", "chosen": "b", "rejected": "c"})"),
+              ElementsAre("user: a", "assistant: b"));
+  EXPECT_THAT(
+      said(
+          R"({"prompt": "a", "chosen": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"),
+      ElementsAre("user: a", "assistant: b"));
+}
+
+TEST(Conversation, knows_the_tools_of_each_form) {
+  const auto tools = [](const std::string& line) { return read_line(line, {}).conversation->tools->dump(); };
+  const std::string wrapped = R"([{"type":"function","function":{"name":"f"}}])";
+  EXPECT_EQ(tools(R"({"conversations": [{"from": "gpt", "value": "b"}], "tools": "[{\"name\": \"f\"}]"})"),
+            wrapped);
+  EXPECT_EQ(tools(R"({"messages": [{"role": "user", "content": "a"}], "functions": [{"name": "f"}]})"),
+            wrapped);
+  EXPECT_EQ(tools(R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "f"}]})"),
+            R"([{"name":"f"}])");
+  EXPECT_EQ(tools(R"({"messages": [{"role": "user", "content": "a"}], "tools": ""})"), "null");
+  const std::string call = R"([{"type":"function","function":{"name":"f","arguments":{"x":null}}}])";
+  const auto calls = [](const std::string& line) {
+    const Line read = read_line(line, {});
+    EXPECT_EQ((*read.conversation->messages)[0]["role"], "assistant");
+    return (*read.conversation->messages)[0]["tool_calls"].dump();
+  };
+  EXPECT_EQ(
+      calls(
+          R"({"conversations": [{"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": null}}"}]})"),
+      call);
+  EXPECT_EQ(
+      calls(
+          R"({"messages": [{"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": {"x": null}}}]})"),
+      call);
+}
+
+TEST(Conversation, names_the_keys_that_it_does_not_use) {
+  const auto unused = [](const std::string& line, const LineOptions& options = {}) {
+    return read_line(line, options).unused;
+  };
+  EXPECT_THAT(
+      unused(
+          R"({"id": 3, "messages": [{"role": "user", "content": "a"}], "score": NaN, "text": "t", "tools": []})"),
+      ElementsAre("id", "text"));
+  EXPECT_THAT(unused(R"({"text": "t", "source": null, "meta": {}})"), ElementsAre("meta"));
+  EXPECT_THAT(unused(R"({"body": "d", "messages": 3})", {.field = "body"}), ElementsAre("messages"));
+  EXPECT_THAT(unused(R"({"messages": [{"role": "system", "content": "own"}], "system": "other"})"),
+              ElementsAre("system"));
+  EXPECT_THAT(unused(R"({"prompt": "a", "completion": "b", "label": false})"), ElementsAre("label"));
+}
+
+TEST(Conversation, takes_null_for_absent) {
+  EXPECT_THAT(said(R"({"messages": null, "prompt": null, "tools": null, "text": "c"})"),
+              ElementsAre("text: c"));
+  const Line line = read_line(
+      R"({"messages": [{"role": "user", "content": "a", "from": null, "train": null, "tool_calls": null, "name": NaN}], "system": null})",
+      {});
+  EXPECT_EQ((*line.conversation->messages)[0].size(), 2U);
+}
+
+TEST(Conversation, joins_parts_of_text_and_refuses_others) {
+  EXPECT_THAT(
+      said(
+          R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b", "image": null}]}]})"),
+      ElementsAre("user: ab"));
+  expect_error(ExitCode::kBadData, {"message 1", "image_url"}, [] {
+    static_cast<void>(read_line(
+        R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "u"}]}]})", {}));
+  });
+}
+
+TEST(Conversation, is_asked_in_the_same_forms) {
+  const auto asked = [](const std::string& text) -> std::string {
+    JsonRow row(text);
+    const std::optional<Conversation> conversation = read_asked(row);
+    return conversation ? conversation->messages->dump() : "none";
+  };
+  const std::string question = R"([{"role":"system","content":"s"},{"role":"user","content":"a"}])";
+  EXPECT_EQ(asked(R"({"conversations": [{"from": "human", "value": "a"}], "system": "s"})"), question);
+  EXPECT_EQ(asked(R"({"prompt": "a", "system": "s"})"), question);
+  EXPECT_EQ(asked(R"({"instruction": "a", "output": "b", "system": "s"})"), question);
+  EXPECT_EQ(asked(R"({"prompt": "a", "system": null})"), "none");
+}
+
 TEST(Conversation, says_which_messages_are_trained_and_keeps_that_from_the_template) {
   const Line line = read_line(
       R"({"messages": [{"role": "assistant", "content": "a", "train": false}, {"role": "assistant", "content": "b"}]})",
       {});
   EXPECT_THAT(line.conversation->is_trained, ElementsAre(false, true));
   EXPECT_FALSE((*line.conversation->messages)[0].contains("train"));
+  const Line marked = read_line(
+      R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}, {"role": "assistant", "content": "b", "weight": 1}, {"role": "assistant", "content": "c", "masked": true}]})",
+      {});
+  EXPECT_THAT(marked.conversation->is_trained, ElementsAre(false, true, false));
+  EXPECT_EQ((*marked.conversation->messages)[2].size(), 2U);
 }
 
 TEST(Conversation, leaves_out_tools_and_reasoning_where_asked) {
@@ -68,6 +175,13 @@ TEST(Conversation, that_is_none_says_what_was_found) {
   refused(R"({"messages": [{"role": "narrator", "content": "a"}]})", {"message 1", "narrator"});
   refused(R"({"messages": [{"role": "user"}]})", {"message 1", "neither 'content'"});
   refused(R"({"messages": [{"role": "user", "content": "a", "train": 1}]})", {"message 1", "'train' is 1"});
+  refused(R"({"messages": [{"role": "user", "content": "a", "weight": 0.5}]})",
+          {"message 1", "'weight' is 0.5"});
+  refused(R"({"instruction": "a", "output": "b", "history": ["q"]})", {"'history'", "pairs"});
+  refused(R"({"conversations": [{"from": "function_call", "value": "f of 1"}]})",
+          {"f of 1", "\"arguments\""});
+  refused(R"({"messages": null})", {"no key 'text'", "it has: none"});
+  refused(R"({"text": NaN})", {"no key 'text'"});
   refused(R"({"conversations": [{"from": "cat", "value": "a"}]})", {"'from' is 'cat'"});
   refused(R"({"a": )" + std::string(100, '[') + std::string(100, ']') + "}", {"deeper than 64"});
 }

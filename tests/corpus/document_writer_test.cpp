@@ -23,8 +23,6 @@ constexpr text::TokenId kEnd = 9, kSeparator = 8;
 
 class DocumentWriterTest : public testing::Test {
  protected:
-  explicit DocumentWriterTest(bool with_mask = false) : file_(path_, with_mask) {}
-
   /// Writes these and closes the file; the dataset is read from it.
   void write(const std::vector<EncodedPiece>& pieces) {
     DocumentWriter writer(test::fixture_tokenizer(),
@@ -39,7 +37,7 @@ class DocumentWriterTest : public testing::Test {
 
   TemporaryDirectory directory_;
   std::filesystem::path path_ = directory_ / "out.h5";
-  StagedTokenFile file_;
+  StagedTokenFile file_{path_};
   std::int64_t empty_ = 0;
 };
 
@@ -65,29 +63,30 @@ TEST_F(DocumentWriterTest, an_id_that_the_model_does_not_know_is_refused) {
   expect_error(ExitCode::kBadData, {"a.txt:", "id is 100", "0 to 99"}, [&] { write({text_of({1, 100})}); });
 }
 
-class MaskedDocumentWriterTest : public DocumentWriterTest {
- protected:
-  MaskedDocumentWriterTest() : DocumentWriterTest(true) {}
-};
-
-TEST_F(MaskedDocumentWriterTest, writes_conversations_as_they_are_laid_out_and_counts_all_of_a_text) {
+TEST_F(DocumentWriterTest, writes_conversations_as_they_are_laid_out_and_counts_all_of_a_text) {
   EncodedPiece chat{.ids = {1, 2, 3}, .mask = {0, 1, 0}, .fault = "", .is_conversation = true};
-  write({chat, text_of({4})});
-  EXPECT_THAT(read("/tokens"), ElementsAre(1, 2, 3, 4, kEnd));
-  EXPECT_THAT(read("/loss_mask"), ElementsAre(0, 1, 0, 1, 1));
+  write({text_of({5}), chat, text_of({4})});
+  EXPECT_THAT(read("/tokens"), ElementsAre(5, kEnd, 1, 2, 3, 4, kEnd));
+  EXPECT_THAT(read("/loss_mask"), ElementsAre(1, 1, 0, 1, 0, 1, 1))
+      << "a mask begins with the first conversation";
+}
+
+TEST_F(DocumentWriterTest, writes_no_mask_where_there_is_no_conversation) {
+  write({text_of({5})});
+  EXPECT_FALSE(hdf5::File::open(path_).exists("/loss_mask"));
 }
 
 TEST(StagedTokenFile, has_no_name_before_it_is_whole_and_takes_none_that_is_there) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory / "out.h5";
   {
-    StagedTokenFile file(path, false);
+    StagedTokenFile file(path);
     EXPECT_FALSE(std::filesystem::exists(path));
     EXPECT_TRUE(std::filesystem::exists(file.staging()));
   }
   EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "what was not committed is gone";
   static_cast<void>(directory.write("out.h5", "mine"));
-  expect_error(ExitCode::kUsage, {"out.h5 is there already"}, [&] { StagedTokenFile(path, false); });
+  expect_error(ExitCode::kUsage, {"out.h5 is there already"}, [&] { const StagedTokenFile other(path); });
 }
 
 }  // namespace

@@ -6,7 +6,11 @@
 
 #include <gmock/gmock.h>
 
+#include <sys/stat.h>
+
+#include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sluice::corpus {
@@ -17,8 +21,8 @@ using test::TemporaryDirectory;
 using testing::ElementsAre;
 
 std::vector<Piece> pieces_of(std::vector<std::filesystem::path> paths, Documents documents = Documents::kFile,
-                             Format format = Format::kByName) {
-  SourceReader reader(std::move(paths), format, documents, test::fixture_tokenizer());
+                             Format format = Format::kAuto) {
+  SourceReader reader(std::move(paths), format, documents, &test::fixture_tokenizer());
   std::vector<Piece> all;
   std::int64_t read = 0;
   while (std::optional<Batch> batch = reader.next()) {
@@ -60,6 +64,7 @@ TEST(SourceReader, takes_lines_of_json_by_the_name_or_as_told) {
   EXPECT_THAT(texts_of(by_name), ElementsAre("{}", "{ }"));
   EXPECT_TRUE(by_name[0].is_json);
   EXPECT_EQ(by_name[1].line, 3);
+  EXPECT_EQ(place_text("a.jsonl", by_name[1].line, by_name[1].row), "a.jsonl:3: ");
   EXPECT_THAT(
       texts_of(pieces_of({directory.write("a.log", "{}\n{}\n")}, Documents::kFile, Format::kJsonLines)),
       ElementsAre("{}", "{}"));
@@ -85,6 +90,74 @@ TEST(SourceReader, hands_a_long_document_out_in_parts_that_encode_as_the_whole) 
   EXPECT_EQ(joined, text);
   encoder.append(text, whole);
   EXPECT_EQ(ids, whole);
+}
+
+TEST(SourceReader, takes_lines_of_text_where_documents_are_lines_and_needs_no_tokenizer) {
+  const TemporaryDirectory directory;
+  SourceReader reader({directory.write("a.txt", "one\n\ntwo")}, Format::kAuto, Documents::kLine, nullptr);
+  EXPECT_THAT(texts_of(reader.next()->pieces), ElementsAre("one", "two"));
+}
+
+TEST(SourceReader, takes_the_rows_of_an_array_and_says_where_each_is) {
+  const TemporaryDirectory directory;
+  const std::vector<Piece> pieces = pieces_of({directory.write(
+      "a.json", "\xef\xbb\xbf[\n {\"a\": \"],{\\\"\"},\n{\"b\": [1, {}]}\n , {\"c\": 2}]\n")});
+  EXPECT_THAT(texts_of(pieces), ElementsAre(R"({"a": "],{\""})", R"({"b": [1, {}]})", R"({"c": 2})"));
+  EXPECT_EQ(place_text("a.json", pieces[1].line, pieces[1].row), "a.json:3: row 2 ");
+  EXPECT_TRUE(pieces[2].is_json);
+}
+
+TEST(SourceReader, takes_objects_over_several_lines_one_after_another) {
+  const TemporaryDirectory directory;
+  EXPECT_THAT(texts_of(pieces_of({directory.write("a.json", "{\n\"a\": 1}\n{\"a\":\n2}")})),
+              ElementsAre("{\n\"a\": 1}", "{\"a\":\n2}"));
+}
+
+TEST(SourceReader, holds_no_more_of_a_long_array_than_a_few_blocks) {
+  const TemporaryDirectory directory;
+  std::string array = "[";
+  std::size_t rows = 0;
+  for (; array.size() < 5'000'000; ++rows)
+    array += (rows > 0 ? "," : "") + std::string(R"({"text": "whale"})");
+  SourceReader reader({directory.write("a.json", array + "]")}, Format::kAuto, Documents::kFile, nullptr);
+  std::size_t batches = 0;
+  std::size_t found = 0;
+  while (const std::optional<Batch> batch = reader.next()) {
+    ++batches;
+    found += batch->pieces.size();
+  }
+  EXPECT_EQ(found, rows);
+  EXPECT_GE(batches, 4U);
+}
+
+TEST(SourceReader, tells_what_is_wrong_between_rows_and_goes_on) {
+  const TemporaryDirectory directory;
+  const std::vector<Piece> pieces = pieces_of(
+      {directory.write("a.json", R"([{"a": 1} {"a": 2}, 3, {"a": 4})")}, Documents::kFile, Format::kJson);
+  ASSERT_EQ(pieces.size(), 6U);
+  EXPECT_THAT(pieces[1].fault, testing::HasSubstr("followed by '{'"));
+  EXPECT_EQ(pieces[2].bytes, R"({"a": 2})");
+  EXPECT_EQ(pieces[3].bytes, "3");
+  EXPECT_THAT(pieces[5].fault, testing::HasSubstr("array does not end"));
+}
+
+TEST(SourceReader, reads_a_pipe_once_as_it_reads_a_file) {
+  const TemporaryDirectory directory;
+  std::string lines;
+  for (int i = 0; i < 200'000; ++i) lines += R"({"text": "whale )" + std::to_string(i) + "\"}\n";
+  const auto fifo = directory / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(fifo) << lines; });
+  const std::vector<Piece> piped = [&] {
+    SourceReader reader({fifo}, Format::kAuto, Documents::kFile, nullptr);
+    std::vector<Piece> all;
+    while (std::optional<Batch> batch = reader.next())
+      for (Piece& piece : batch->pieces) all.push_back(std::move(piece));
+    return all;
+  }();
+  writer.join();
+  EXPECT_TRUE(piped.front().is_json);
+  EXPECT_EQ(texts_of(piped), texts_of(pieces_of({directory.write("a.jsonl", lines)})));
 }
 
 TEST(SourceReader, a_missing_file_is_known_before_any_is_read) {

@@ -14,13 +14,6 @@ namespace {
 using test::expect_error;
 using test::TemporaryDirectory;
 
-TEST(TextSource, is_known_by_its_name) {
-  for (const char* name : {"a.txt", "a.jsonl", "dir/a.b.ndjson"}) EXPECT_TRUE(is_text(name)) << name;
-  for (const char* name : {"a.h5", "a", "txt", "a.txt.h5", "a.json"}) EXPECT_FALSE(is_text(name)) << name;
-  EXPECT_TRUE(is_json_lines("a.jsonl"));
-  EXPECT_FALSE(is_json_lines("a.txt"));
-}
-
 class TokenFileName : public testing::Test {
  protected:
   std::string name() {
@@ -47,6 +40,13 @@ TEST_F(TokenFileName, changes_with_the_text_and_with_all_that_says_how_it_become
   }
   static_cast<void>(directory_.write("a.txt", "whalf"));
   EXPECT_TRUE(names.insert(name()).second);
+}
+
+TEST_F(TokenFileName, tells_rows_of_json_from_the_same_bytes_as_a_text) {
+  static_cast<void>(directory_.write("tokenizer.json", "{}"));
+  static_cast<void>(directory_.write("a.txt", "{\"text\": \"whale\"}\n"));
+  static_cast<void>(directory_.write("a.jsonl", "{\"text\": \"whale\"}\n"));
+  EXPECT_NE(name(), token_file_name(directory_ / "a.jsonl", directory_.path(), [] {}));
 }
 
 TEST_F(TokenFileName, looks_at_all_of_a_long_text_block_by_block) {

@@ -1,15 +1,19 @@
 #include "corpus/tokenize.hpp"
 
+#include "corpus/chat_ml.hpp"
 #include "io/hdf5.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gmock/gmock.h>
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 
 namespace sluice::corpus {
 namespace {
@@ -144,6 +148,78 @@ TEST_F(Tokenize, lists_bad_lines_or_leaves_them_out) {
   const TokenizeReport report = run("out.h5");
   EXPECT_EQ(report.documents, 2);
   EXPECT_EQ(report.bad_line_count, 1);
+}
+
+const std::string kChat =
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
+
+TEST_F(Tokenize, leaves_out_an_unreadable_first_line_and_no_other) {
+  static_cast<void>(directory_.write("chat_template.jinja", test::kChatMl));
+  static_cast<void>(directory_.write(
+      "a.jsonl", "{\"messages\": [{\"role\": \"user\", \"con\n" + kChat + "\n" + kChat + "\n"));
+  options_.bad_lines = BadLines::kSkip;
+  const TokenizeReport report = run("out.h5");
+  EXPECT_EQ(report.documents, 2);
+  EXPECT_THAT(report.bad_lines, testing::ElementsAre(testing::HasSubstr("a.jsonl:1: ")));
+  EXPECT_TRUE(report.has_mask);
+}
+
+TEST_F(Tokenize, begins_a_mask_with_the_first_conversation_wherever_it_is) {
+  static_cast<void>(directory_.write("chat_template.jinja", test::kChatMl));
+  options_.sources = {directory_.write("a.jsonl", lines_), directory_.write("b.json", "[" + kChat + "]")};
+  options_.holdout_share = 0.1;
+  const TokenizeReport report = run("out.h5");
+  EXPECT_TRUE(report.has_mask);
+  for (const char* name : {"out.h5", "out.holdout.h5"}) {
+    const hdf5::File file = hdf5::File::open(directory_ / name);
+    EXPECT_EQ(file.dataset("/loss_mask").shape(), file.dataset("/tokens").shape()) << name;
+  }
+  const std::int64_t masked = report.tokens + report.holdout_tokens - report.targets -
+                              report.holdout_targets - report.documents - report.holdout_documents;
+  EXPECT_TRUE(masked > 0 && masked < 20) << masked << ": what the user says does not count, and all texts do";
+}
+
+TEST_F(Tokenize, names_keys_that_were_not_used_in_a_line_a_file) {
+  static_cast<void>(directory_.write("chat_template.jinja", test::kChatMl));
+  options_.sources = {
+      directory_.write("a.jsonl", R"({"text": "a", "id": 1, "score": NaN})"
+                                  "\n"
+                                  R"({"text": "b", "id": 2, "url": "u"})"),
+      directory_.write(
+          "b.jsonl",
+          R"({"messages": [{"role": "user", "content": "a", "mood": 1}], "tools": [{"name": "f"}]})"),
+      directory_.write("c.jsonl", R"({"text": "c"})")};
+  const TokenizeReport report = run("out.h5");
+  const std::vector<std::string> lines = unused_key_lines(options_, report);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_THAT(lines[0], testing::EndsWith("a.jsonl: not used: 'id' (2 rows), 'url' (1 row)"));
+  EXPECT_THAT(lines[1], testing::EndsWith("b.jsonl: not used: 'tools' (1 row), 'messages.mood' (1 row)"));
+}
+
+TEST_F(Tokenize, reads_a_pipe_and_ends_while_it_waits_for_one_that_nobody_writes_to) {
+  const fs::path fifo = directory_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  static_cast<void>(run("file.h5"));
+  options_.sources = {fifo};
+  std::thread writer([&] { std::ofstream(fifo) << lines_; });
+  EXPECT_EQ(run("piped.h5").documents, 20'000);
+  writer.join();
+  const auto tokens = [&](const char* name) {
+    return hdf5::File::open(directory_ / name).dataset("/tokens").read<std::int64_t>();
+  };
+  EXPECT_EQ(tokens("piped.h5"), tokens("file.h5"));
+  options_.stops = [] { return true; };
+  EXPECT_TRUE(run("stopped.h5").is_stopped);
+  EXPECT_FALSE(fs::exists(directory_ / "stopped.h5"));
+}
+
+TEST_F(Tokenize, that_fails_does_not_wait_for_more_of_a_pipe) {
+  const fs::path fifo = directory_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  std::string bad;
+  for (int i = 0; i < 30; ++i) bad += "{\n";
+  options_.sources = {directory_.write("bad.jsonl", bad), fifo};
+  expect_error(ExitCode::kBadData, {"bad.jsonl:1"}, [&] { static_cast<void>(run("out.h5")); });
 }
 
 }  // namespace

@@ -78,7 +78,6 @@ class UnmarkedAnswers : public testing::TestWithParam<std::string> {
     const EncodingOptions options{
         .line = {},
         .loss = loss,
-        .wants_mask = true,
         .chat_template = read_chat_template(directory(), directory() / "plain.jinja")};
     DocumentEncoder encoder(tokenizer_, options);
     const std::vector<std::string> conversations = lines_of(kChats / "turns.jsonl");

@@ -42,6 +42,7 @@ void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& o
   if (report.has_mask) console::line("{} tokens count in the loss", report.targets + report.holdout_targets);
   warn_without_target(options.output, report.targets, report.has_mask);
   if (options.holdout_share > 0) warn_of_holdout(report, options);
+  for (const std::string& line : corpus::unused_key_lines(options, report)) console::line("{}", line);
   if (report.empty_documents > 0) console::line("{} empty documents left out", report.empty_documents);
   if (report.repairs > 0)
     log::warning("{} places are no UTF-8 and were read as U+FFFD; are the sources in another encoding?",

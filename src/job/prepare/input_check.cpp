@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "corpus/model_tokens.hpp"
-#include "corpus/text_source.hpp"
+#include "corpus/source/source_form.hpp"
 #include "data/source_files.hpp"
 #include "io/file.hpp"
 #include "job/answers/job_prompts.hpp"
@@ -33,8 +33,9 @@ void check_text_model(const JobConfig& config) {
 }
 
 void check_text(const fs::path& text) {
-  console::line("data      {} is text of {}, of which the job makes tokens", text.string(),
-                format_bytes(InputFile::open(text).size_bytes()));
+  const bool is_rows = corpus::form_of_file(text) != corpus::SourceForm::kText;
+  console::line("data      {} is {} of {}, of which the job makes tokens", text.string(),
+                is_rows ? "rows of JSON" : "text", format_bytes(InputFile::open(text).size_bytes()));
 }
 
 DataIdentity check_sources(const JobConfig& config, const BatchOptions& options) {
@@ -72,7 +73,13 @@ std::optional<DataIdentity> check_token_inputs(const JobConfig& config, std::int
                                                Findings& findings) {
   const bool trains = config.job.kind == JobKind::kTrain;
   if (!trains && config.job.kind != JobKind::kEvaluate) return std::nullopt;
-  const std::vector<fs::path> texts = texts_of(config);
+  std::vector<fs::path> texts;
+  bool is_known = false;
+  findings.examine([&] {
+    texts = texts_of(config);
+    is_known = true;
+  });
+  if (!is_known) return std::nullopt;  // a pipe or a compressed file is no input of tokens
   if (!texts.empty()) findings.examine([&] { check_text_model(config); });
   for (const fs::path& text : texts) findings.examine([&] { check_text(text); });
   const std::optional<DataIdentity> data = check_trained_tokens(config, vocab_size, findings);

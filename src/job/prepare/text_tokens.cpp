@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 #include "comm/long_work.hpp"
 #include "comm/run_together.hpp"
+#include "corpus/source/source_form.hpp"
 #include "corpus/text_source.hpp"
 #include "corpus/tokenize.hpp"
 #include "job/console.hpp"
@@ -54,6 +55,8 @@ void make_tokens(const fs::path& text, const fs::path& target, const JobContext&
   const corpus::TokenizeReport report = corpus::tokenize(options);
   console::line("tokens    {} tokens in {} documents of {}, {:.1f} s: {}", report.tokens, report.documents,
                 text.string(), clock.seconds(), target.string());
+  for (const std::string& line : corpus::unused_key_lines(options, report))
+    console::line("data      {}", line);
   if (report.repairs > 0)
     log::warning("{} places of {} are no UTF-8 and were read as U+FFFD; is it in another encoding?",
                  report.repairs, text.string());
@@ -83,10 +86,11 @@ std::vector<fs::path> texts_of(const JobConfig& config) {
 JobConfig with_token_files(JobContext& context) {
   JobConfig config = context.config();
   for_each_token_path(config, [&](fs::path& path) {
-    if (!corpus::is_text(path)) return;
+    // Rank 0 looks: other machines need not have the file.
     fs::path made;
-    run_long_on_root(context.comm,
-                     [&](const std::function<void()>& tell) { made = token_file_of(path, context, tell); });
+    run_long_on_root(context.comm, [&](const std::function<void()>& tell) {
+      made = corpus::is_text(path) ? token_file_of(path, context, tell) : path;
+    });
     path = share_from_root(context.comm, [&] { return made.string(); });
   });
   return config;

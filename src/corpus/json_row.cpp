@@ -1,0 +1,79 @@
+#include "corpus/json_row.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "io/json_object.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sluice::corpus {
+namespace {
+
+using Json = JsonRow::Json;
+
+/// A number that Python writes as NaN or Infinity is one that a table does not have.
+void take_nan_for_null(Json& value) {
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) value = nullptr;
+  if (value.is_structured())
+    for (Json& item : value) take_nan_for_null(item);
+}
+
+}  // namespace
+
+std::string text_at(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) {
+    std::vector<std::string> keys;
+    for (const auto& [name, value] : object.items())
+      if (!value.is_null()) keys.push_back(name);
+    fail(ExitCode::kBadData, "has no key '{}'; it has: {}", key,
+         keys.empty() ? "none" : printable(join_some(keys)));
+  }
+  if (!found->is_string())
+    fail(ExitCode::kBadData, "'{}' is a JSON {}, expected a text", key, found->type_name());
+  return found->get<std::string>();
+}
+
+JsonRow::JsonRow(std::string_view text) : object_(parse_json_object<Json>(text, "")) {
+  take_nan_for_null(object_);
+}
+
+const Json* JsonRow::find(const std::string& key) const {
+  const auto found = object_.find(key);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+bool JsonRow::has(const std::string& key) const { return find(key) != nullptr; }
+
+bool JsonRow::has_text(const std::string& key) const {
+  const Json* const found = find(key);
+  return found != nullptr && found->is_string();
+}
+
+bool JsonRow::has_list(const std::string& key) const {
+  const Json* const found = find(key);
+  return found != nullptr && found->is_array();
+}
+
+const Json& JsonRow::take(const std::string& key) {
+  static const Json absent;
+  const Json* const found = find(key);
+  if (found == nullptr) return absent;
+  taken_.push_back(key);
+  return *found;
+}
+
+std::string JsonRow::text(const std::string& key) {
+  static_cast<void>(take(key));
+  return text_at(object_, key);
+}
+
+std::vector<std::string> JsonRow::unused() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object_.items())
+    if (!value.is_null() && std::ranges::find(taken_, key) == taken_.end()) keys.push_back(key);
+  return keys;
+}
+
+}  // namespace sluice::corpus

@@ -1,0 +1,49 @@
+// A file that is read once from front to back: regular, or what another program writes at this moment.
+#pragma once
+
+#include "io/file.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace sluice::corpus {
+
+/// Whether a path means a FIFO, a pipe or terminal at standard input, or the like, which can be read once
+/// only.
+[[nodiscard]] bool is_stream(const std::filesystem::path& path);
+
+/// Error(kBadData), in words that follow `what`, if the path means something that can be read once only;
+/// `instead` says what to do.
+void require_no_stream(const std::filesystem::path& path, const std::string& what,
+                       const std::string& instead);
+
+class SourceFile {
+ public:
+  /// Never waits: not for somebody who writes to a FIFO. Error(kBadData) if the file is missing, a directory
+  /// or a disk; Error(kIo) if the system refuses.
+  static SourceFile open(const std::filesystem::path& path);
+
+  /// Of a regular file; 0 of a stream, whose size nobody knows.
+  [[nodiscard]] std::int64_t size_bytes() const { return file_ ? file_->size_bytes() : 0; }
+  /// Fills `out`, less only at the end of the file. Waits for those who write to a stream, and meanwhile asks
+  /// `stops` a few times a second; once that is true it is as if the stream had ended. Error(kIo) if the
+  /// system refuses.
+  [[nodiscard]] std::size_t read(std::span<std::byte> out, const std::function<bool()>& stops);
+
+ private:
+  SourceFile(std::filesystem::path path, std::optional<InputFile> file, FileDescriptor stream)
+      : path_(std::move(path)), file_(std::move(file)), stream_(std::move(stream)) {}
+  [[nodiscard]] std::size_t read_stream(std::span<std::byte> out, const std::function<bool()>& stops);
+
+  std::filesystem::path path_;
+  std::optional<InputFile> file_;  ///< or stream_
+  FileDescriptor stream_;
+  std::int64_t offset_ = 0;
+};
+
+}  // namespace sluice::corpus
