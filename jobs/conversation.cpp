@@ -69,7 +69,7 @@ class Conversation {
     for (const bool is_new : {false, true}) {
       if (is_new) begin();
       messages_.push_back({{"role", "user"}, {"content", text}});
-      std::vector<std::int64_t> tokens = encoder_.encode(messages_.dump());
+      std::vector<std::int64_t> tokens = encoder_.encode(corpus::conversation_with(messages_));
       if (std::ssize(tokens) < positions_) return tokens;
       console::line("{} tokens are more than the {} positions: {}", tokens.size(), positions_,
                     is_new ? "not answered" : "the conversation begins anew");

@@ -29,10 +29,12 @@ GenerateReport::GenerateReport(JobContext& context)
   requests_ = share_requests(context.comm, [&] {
     if (request != nullptr) {
       prompts_ = request->prompts;
+      tell_unused_keys(prompts_);
       return open_requests();
     }
     JobPrompts read = read_job_prompts(context.config(), context.blueprint.model.config, tokenizer_);
     prompts_ = std::move(read.prompts);
+    tell_unused_keys(prompts_);
     tokenizer_ = std::move(read.tokenizer);
     file_.emplace(context, prompts_);
     return open_requests();

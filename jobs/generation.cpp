@@ -4,6 +4,7 @@
 #include "comm/run_together.hpp"
 #include "job/answers/job_prompts.hpp"
 #include "job/answers/prompts.hpp"
+#include "job/console.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -43,6 +44,10 @@ std::vector<GenerationRequest> share_requests(Communicator& comm,
   std::vector<GenerationRequest> requests;
   for (const json& request : json::parse(text)) requests.push_back({request[0], request[1]});
   return requests;
+}
+
+void tell_unused_keys(const std::vector<Prompt>& prompts) {
+  if (const std::string text = unused_keys_text(prompts); !text.empty()) console::line("prompts   {}", text);
 }
 
 }  // namespace sluice

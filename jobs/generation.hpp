@@ -3,6 +3,7 @@
 
 #include "config/job_config.hpp"
 #include "generate/generator.hpp"
+#include "job/answers/prompts.hpp"
 #include "job/job.hpp"
 #include "text/tokenizer.hpp"
 
@@ -22,5 +23,8 @@ namespace sluice {
 /// Collective over `comm`. The requests that rank 0 makes, on every rank; an error there is thrown on all.
 [[nodiscard]] std::vector<GenerationRequest> share_requests(
     Communicator& comm, const std::function<std::vector<GenerationRequest>()>& make);
+
+/// Says in a line which keys of the prompts' rows nothing was made of, if there are any.
+void tell_unused_keys(const std::vector<Prompt>& prompts);
 
 }  // namespace sluice

@@ -33,6 +33,7 @@ TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t s
   requests_ = share_requests(context.comm, [&] {
     JobPrompts read = read_job_prompts(config, model, tokenizer_);
     prompts_ = std::move(read.prompts);
+    tell_unused_keys(prompts_);
     tokenizer_ = std::move(read.tokenizer);
     keep_samples_until(steps_done);
     std::vector<GenerationRequest> requests;

@@ -1,7 +1,9 @@
 #include "job/answers/model_text.hpp"
 
 #include "base/text.hpp"
+#include "corpus/json_row.hpp"
 #include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
 
@@ -81,6 +83,28 @@ TEST(EncodePrompts, texts_need_a_tokenizer_and_ids_do_not) {
   encode_prompts(ids, nullptr, "m");
   test::expect_error(ExitCode::kBadData, {"m: found no tokenizer.json"},
                      [&] { encode_prompts(texts, nullptr, "m"); });
+}
+
+TEST(EncodePrompts, lays_out_a_chat_with_tools_by_the_template_for_them) {
+  const test::TemporaryDirectory model;
+  std::filesystem::copy(kTokenizers / "qwen3" / "tokenizer.json", model / "tokenizer.json");
+  std::filesystem::create_directory(model / "additional_chat_templates");
+  static_cast<void>(model.write("additional_chat_templates/tool_use.jinja",
+                                "{{ tools[0].name }}: {{ messages[0].content }}"));
+  const auto asked = [](const std::string& row) {
+    corpus::JsonRow read(row);
+    Prompt prompt{"0"};
+    prompt.conversation = corpus::read_asked(read);
+    return std::vector<Prompt>{prompt};
+  };
+  std::vector<Prompt> with =
+      asked(R"({"messages": [{"role": "user", "content": "a", "mood": 1}], "tools": [{"name": "f"}]})");
+  encode_prompts(with, &tokenizer(), model.path(), PromptKind::kChat);
+  EXPECT_EQ(with[0].tokens, ids_of("f: a"));
+  EXPECT_EQ(with[0].unused, std::vector<std::string>{"messages.mood"});
+  std::vector<Prompt> without = asked(R"({"messages": [{"role": "user", "content": "a"}]})");
+  test::expect_error(ExitCode::kBadData, {"tool_use.jinja", "tools alone"},
+                     [&] { encode_prompts(without, &tokenizer(), model.path(), PromptKind::kChat); });
 }
 
 TEST(FindTokenizer, is_null_where_there_is_none) {

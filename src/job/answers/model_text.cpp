@@ -51,7 +51,7 @@ void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokeniz
       fail(ExitCode::kBadData,
            "{}: found no tokenizer.json, which a prompt of text needs; prompts of token ids do without",
            model.string());
-    if (kind == PromptKind::kPlain && !prompt.messages.empty())
+    if (kind == PromptKind::kPlain && prompt.conversation)
       fail(ExitCode::kBadData,
            "{} is a conversation, which generate.chat = true, or --chat, lays out for the model",
            name_of(prompt));
@@ -60,26 +60,30 @@ void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokeniz
       continue;
     }
     if (!chat) chat.emplace(*tokenizer, model);
-    if (prompt.messages.empty())
-      prompt.messages = Json::array({{{"role", "user"}, {"content", prompt.text}}}).dump();
-    prompt.tokens = chat->encode(prompt.messages);
+    if (!prompt.conversation)
+      prompt.conversation =
+          corpus::conversation_with(Json::array({{{"role", "user"}, {"content", prompt.text}}}));
+    prompt.tokens = chat->encode(*prompt.conversation);
+    for (std::string& key : chat->unread(*prompt.conversation)) prompt.unused.push_back(std::move(key));
   }
 }
 
-ChatEncoder::ChatEncoder(const text::Tokenizer& tokenizer, const fs::path& model) : tokenizer_(tokenizer) {
-  const corpus::ChatTemplate found = corpus::read_chat_template(text_directory(model));
-  if (found.text.empty())
+ChatEncoder::ChatEncoder(const text::Tokenizer& tokenizer, const fs::path& model)
+    : tokenizer_(tokenizer), template_(corpus::read_chat_template(text_directory(model))) {
+  if (template_.text.empty() && template_.tools_text.empty())
     fail(
         ExitCode::kBadData,
         "{}: found no chat template, neither in chat_template.jinja nor in tokenizer_config.json; without one a model takes "
         "plain prompts alone",
         model.string());
-  layout_ = corpus::make_chat_layout(found);
+  layout_ = corpus::make_chat_layout(template_);
+  template_keys_ = corpus::TemplateKeys(template_);
 }
 
-std::vector<std::int64_t> ChatEncoder::encode(const std::string& messages) {
-  const corpus::Conversation conversation{
-      std::make_shared<const Json>(Json::parse(messages)), std::make_shared<const Json>(nullptr), {}};
+std::vector<std::int64_t> ChatEncoder::encode(const corpus::Conversation& conversation) {
+  if (!corpus::has_template_for(template_, conversation))
+    fail(ExitCode::kBadData, "{}: the model has a chat template for conversations with tools alone",
+         template_.tools_name);
   // The template writes the tokens that stand around a text itself.
   return wide(tokenizer_.encode(layout_->lay_out_prompt(conversation), text::Frame::kLeaveOut));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "corpus/chat_layout.hpp"
+#include "corpus/template_keys.hpp"
 #include "job/answers/prompts.hpp"
 #include "text/tokenizer.hpp"
 
@@ -32,12 +33,19 @@ class ChatEncoder {
  public:
   /// `tokenizer` is the one of `model`, and must outlive this. Error(kBadData) if the model has no template.
   ChatEncoder(const text::Tokenizer& tokenizer, const std::filesystem::path& model);
-  /// Of a list of messages, as JSON, and what the template puts before the answer that is to follow.
-  [[nodiscard]] std::vector<std::int64_t> encode(const std::string& messages);
+  /// Of a conversation and what the template puts before the answer that is to follow. Error(kBadData) if the model's templates
+  /// are for conversations with tools alone, and this one has none.
+  [[nodiscard]] std::vector<std::int64_t> encode(const corpus::Conversation& conversation);
+  /// Keys of the conversation that the template does not look at.
+  [[nodiscard]] std::vector<std::string> unread(const corpus::Conversation& conversation) {
+    return template_keys_.unread(conversation);
+  }
 
  private:
   const text::Tokenizer& tokenizer_;
+  corpus::ChatTemplate template_;
   std::unique_ptr<corpus::ChatLayout> layout_;
+  corpus::TemplateKeys template_keys_;
 };
 
 /// The text of an answer as its tokens come: never half a character, and nothing from the first stop on.

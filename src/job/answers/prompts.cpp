@@ -2,9 +2,13 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "corpus/json_row.hpp"
+#include "corpus/source_reader.hpp"
+#include "corpus/unused_keys.hpp"
 #include "io/file.hpp"
 #include "io/json_object.hpp"
 #include "io/path.hpp"
+#include "text/unicode.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -21,37 +25,52 @@ namespace fs = std::filesystem;
 /// Of a file of prompts, which is read whole.
 constexpr std::int64_t kMostPromptBytes = std::int64_t{1} << 30;
 
-json parse_json(const std::string& text) { return json::parse(text, nullptr, /*allow_exceptions=*/false); }
-
-bool is_id(const json& value) { return value.is_number_integer(); }
-
-/// The ids in an array of integers.
-std::optional<std::vector<std::int64_t>> ids_in(const json& value) {
-  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_id)) return std::nullopt;
-  return value.get<std::vector<std::int64_t>>();
+template <class Json>
+bool is_id(const Json& value) {
+  return value.is_number_integer();
 }
 
-Prompt prompt_of(const std::string& line, std::size_t number, const std::string& place) {
-  const json object = parse_json(line);
-  if (!object.is_object())
-    fail(ExitCode::kBadData, "{}: found {}, expected a JSON object with \"prompt\" or \"tokens\"", place,
-         printable(line.substr(0, 40)));
-  Prompt prompt{object.contains("id") ? object["id"].dump() : fmt::format("{}", number)};
-  const json text = object.value("prompt", json());
-  const auto ids = ids_in(object.value("tokens", json()));
-  const bool is_chat = object.contains("messages") && object["messages"].is_array();
-  if (text.is_string() + ids.has_value() + is_chat != 1)
+/// The ids in an array of integers.
+template <class Json>
+std::optional<std::vector<std::int64_t>> ids_in(const Json& value) {
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_id<Json>)) return std::nullopt;
+  return value.template get<std::vector<std::int64_t>>();
+}
+
+/// A row as a prompt: one of ids, a conversation and a text.
+Prompt prompt_of(const std::string& bytes, std::size_t number) {
+  std::string text;
+  text::append_repaired(text, bytes);
+  corpus::JsonRow row(text);
+  Prompt prompt{row.has("id") ? row.take("id").dump() : fmt::to_string(number)};
+  const int given = static_cast<int>(row.has("tokens")) + static_cast<int>(row.has("prompt")) +
+                    static_cast<int>(row.has("messages") || row.has("conversations")) +
+                    static_cast<int>(row.has("instruction"));
+  const auto ids = ids_in(row.take("tokens"));
+  const bool is_chat = !ids && (prompt.conversation = corpus::read_asked(row)).has_value();
+  if (given != 1 || (!ids && !is_chat && !row.has_text("prompt")))
     fail(
         ExitCode::kBadData,
-        "{}: expected one of \"prompt\", a text, \"messages\", a conversation, and \"tokens\", an array of token ids",
-        place);
+        "expected one of \"prompt\", a text or messages, \"messages\", a conversation, and \"tokens\", an array of token "
+        "ids");
   if (ids)
     prompt.tokens = *ids;
-  else if (is_chat)
-    prompt.messages = nlohmann::ordered_json::parse(line)["messages"].dump();
-  else
-    prompt.text = text.get<std::string>();
+  else if (!is_chat)
+    prompt.text = row.text("prompt");
+  prompt.unused = row.unused();
   return prompt;
+}
+
+Prompt prompt_of(const corpus::Piece& piece, std::size_t number, const fs::path& file) {
+  if (!piece.is_json)
+    return {fmt::to_string(number), piece.bytes.substr(0, piece.bytes.find_last_not_of('\r') + 1)};
+  const std::string place = corpus::place_text(file, piece.line, piece.row);
+  if (!piece.fault.empty()) fail(ExitCode::kBadData, "{}{}", place, piece.fault);
+  try {
+    return prompt_of(piece.bytes, number);
+  } catch (const Error& error) {
+    fail(error.code(), "{}{}", place, error.what());
+  }
 }
 
 /// The end tokens that a JSON file of the model names, if it is there and does.
@@ -70,9 +89,7 @@ std::vector<std::int64_t> end_tokens_in(const fs::path& file) {
 
 }  // namespace
 
-std::string name_of(const Prompt& prompt) {
-  return fmt::format("{}prompt {}", prompt.place.empty() ? "" : prompt.place + ": ", prompt.id);
-}
+std::string name_of(const Prompt& prompt) { return fmt::format("{}prompt {}", prompt.place, prompt.id); }
 
 std::vector<std::int64_t> parse_token_ids(std::string_view text) {
   std::vector<std::int64_t> ids;
@@ -89,24 +106,25 @@ std::vector<std::int64_t> parse_token_ids(std::string_view text) {
 }
 
 std::vector<Prompt> read_prompts(const fs::path& file) {
-  const std::string text = read_text_file(file, kMostPromptBytes);
-  const bool is_jsonl = file.extension() == ".jsonl";
+  corpus::SourceReader reader({file}, corpus::Format::kAuto, corpus::Documents::kLine, nullptr);
   std::vector<Prompt> prompts;
-  std::size_t line_number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    if (is_jsonl)
-      prompts.push_back(prompt_of(line, prompts.size(), fmt::format("{}:{}", file.string(), line_number)));
-    else
-      prompts.push_back({fmt::format("{}", prompts.size()), line.substr(0, line.find_last_not_of('\r') + 1)});
-    prompts.back().place = fmt::format("{}:{}", file.string(), line_number);
+  while (const std::optional<corpus::Batch> batch = reader.next()) {
+    if (batch->bytes_read > kMostPromptBytes)
+      fail(ExitCode::kBadData, "{} has more than the {} bytes that prompts may have together", file.string(),
+           kMostPromptBytes);
+    for (const corpus::Piece& piece : batch->pieces) {
+      prompts.push_back(prompt_of(piece, prompts.size(), file));
+      prompts.back().place = corpus::place_text(file, piece.line, piece.row);
+    }
   }
   if (prompts.empty()) fail(ExitCode::kBadData, "{}: found no prompt", file.string());
   return prompts;
+}
+
+std::string unused_keys_text(const std::vector<Prompt>& prompts) {
+  corpus::UnusedKeys keys;
+  for (const Prompt& prompt : prompts) keys.add(prompt.unused);
+  return keys.empty() ? "" : "not used: " + keys.text();
 }
 
 void require_answerable(const std::vector<Prompt>& prompts, const ModelConfig& model,

@@ -3,6 +3,7 @@
 #include "checkpoint/step_source.hpp"
 #include "config/domain.hpp"
 #include "config/job_copy.hpp"
+#include "corpus/source/source_file.hpp"
 #include "io/path.hpp"
 #include "job/answers/model_text.hpp"
 #include "job/commands/attempt.hpp"
@@ -13,6 +14,9 @@
 #include "job/prepare/model_source.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 namespace sluice {
@@ -47,7 +51,18 @@ void require_model(const fs::path& source) {
       source.string());
 }
 
+/// Whether a launcher has started this process and others, of which each reads the prompts.
+bool is_one_of_several() {
+  constexpr std::array<const char*, 2> kSizes{"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"};
+  return std::ranges::any_of(kSizes, [](const char* name) {
+    const char* const size = std::getenv(name);
+    return size != nullptr && std::string_view(size) != "1";
+  });
+}
+
 std::vector<Prompt> prompts_of(const GenerateArguments& arguments) {
+  if (!arguments.prompts.empty() && is_one_of_several())
+    corpus::require_no_stream(arguments.prompts, "--prompts: ", "several ranks read it");
   if (!arguments.prompts.empty()) return read_prompts(arguments.prompts);
   std::vector<Prompt> prompts;
   for (const std::string& text : arguments.texts) prompts.push_back({fmt::to_string(prompts.size()), text});

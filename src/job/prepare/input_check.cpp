@@ -98,6 +98,8 @@ void check_prompts(const JobConfig& config, const ModelConfig& model) {
   for (const Prompt& prompt : read.prompts) tokens += std::ssize(prompt.tokens);
   console::line("prompts   {} of {} tokens in {}", read.prompts.size(), tokens,
                 config.generate.prompts.string());
+  if (const std::string unused = unused_keys_text(read.prompts); !unused.empty())
+    console::line("prompts   {}", unused);
 }
 
 }  // namespace sluice
