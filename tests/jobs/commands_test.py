@@ -37,7 +37,7 @@ class CommandLine(JobTest):
     def test_the_version_of_the_program_that_computes_names_its_blas(self):
         shown = program.run(pathlib.Path(program.SLUICE).with_name("sluice-train"), "--version")
         self.assertEqual(shown.status, 0)
-        self.assertRegex(shown.output, r"\nBLAS: (OpenBLAS on|another BLAS)")
+        self.assertRegex(shown.output, r"\nBLAS: (OpenBLAS|another) ")
 
     def test_help(self):
         self.expect(sluice("--help"), 0, "run", "check", "plan", "inspect", "synthesize", "verify")
@@ -53,7 +53,7 @@ class CommandLine(JobTest):
     def test_a_copy_without_the_program_that_computes(self):
         alone = shutil.copy(program.SLUICE, self.directory / "sluice")
         job = self.write_job(**reference_job("qwen3-moe-tiny"))
-        self.expect(program.run(alone, "run", job), 78, "job.kind", "sluice-train, which is not there")
+        self.expect(program.run(alone, "run", job), 78, "job.kind", "sluice-train")
         self.expect(program.run(alone, "run", job, "--set", "job.kind=load"), 0, "received")
 
     def test_threads_keep_their_cores_for_a_moment_between_pieces_of_work_unless_they_share_them(self):
@@ -72,7 +72,7 @@ class CommandLine(JobTest):
                 self.assertEqual(sluice(*words).status, 64)
 
     def test_a_command_that_is_misspelled(self):
-        self.expect(sluice("chek"), 64, "no command chek", "Did you mean check?")
+        self.expect(sluice("chek"), 64, "no command chek", "check?")
         self.expect(sluice("help"), 0, "run", "check", "plan")
 
     def test_sizes_without_a_unit(self):
@@ -97,7 +97,7 @@ class CommandLine(JobTest):
     def test_a_job_file_that_can_be_read_but_once(self):
         job = self.write_job(**reference_job("qwen3-moe-tiny"))
         result = program.run("sh", "-c", f"cat {job} | {program.SLUICE} run /dev/stdin")
-        self.expect(result, 78, "/dev/stdin is no regular file")
+        self.expect(result, 78, "/dev/stdin", "regular file")
 
     def test_output_that_does_not_arrive(self):
         job = self.write_job(**reference_job("qwen3-moe-tiny"))
@@ -105,7 +105,7 @@ class CommandLine(JobTest):
                       f"inspect {FIXTURES / 'qwen3-moe-tiny'}", f"verify {FIXTURES / 'qwen3-moe-tiny'} --json"]:
             with self.subTest(words=words):
                 result = program.run("sh", "-c", f"{program.SLUICE} {words} > /dev/full")
-                self.expect(result, 74, "could not all be written to stdout")
+                self.expect(result, 74, "written to stdout")
 
     def test_every_mistake_in_a_job_file_at_once(self):
         tables = reference_job("qwen3-moe-tiny", train={"stepz": 3, "batch_sequences": 0}, optimizer={"eps": "small"})
@@ -213,7 +213,7 @@ class Check(JobTest):
     def test_the_quickstart(self):
         result = check("quickstart.toml", ranks=3, model__path=SOURCE / "configs/quickstart-model", model__init="random",
                        data__tokens=FIXTURES / "moby-dick.tokens.h5", evaluate__tokens=FIXTURES / "moby-dick.tokens.h5")
-        self.expect(result, 0, "63020416 parameters", "sequences of 256 tokens", "rank 2", "is fine for 3 ranks")
+        self.expect(result, 0, "63020416 parameters", "sequences of 256 tokens", "rank 2", "fine for 3 ranks")
 
     def test_the_case_of_three_nodes(self):
         file = "qwen3.5-35b-a3b-3-nodes.toml"
@@ -222,8 +222,8 @@ class Check(JobTest):
         told = check(file, **case)
         self.expect(told, 65, *plan, "2 things are wrong", "1. cannot open ", "2. ", "neither model.safetensors nor")
         self.expect(check(file, **case, memory="50GB"), 65, "3 things are wrong", "2. optimizer.fit: ",
-                    "may take 50.00 GB in all", "(exit code 71)")
-        self.expect(check(file, **case, memory="50GB", optimizer__fit="as_written"), 65, "2. the machine of rank ",
+                    "50.00 GB in all", "(exit code 71)")
+        self.expect(check(file, **case, memory="50GB", optimizer__fit="as_written"), 65, "2. the machine ",
                     "has 50.00 GB (--memory)", "(exit code 71)")
         self.expect(check(file, ranks=3, model__path=MODELS / "Qwen3-30B-A3B", checkpoint__every_minutes=0), 65, "30532122624 parameters")
 
@@ -236,9 +236,9 @@ class Check(JobTest):
         job = self.write_job(job={"kind": "load"}, model={"path": FIXTURES / "qwen3-moe-tiny"}, device={"kind": "cuda"})
         told = sluice("run", job)
         if "\nno CUDA" in sluice("--version").output:
-            self.expect(told, 78, 'device.kind is "cuda", but this build has no CUDA', "-DSLUICE_CUDA=ON -DSLUICE_NCCL=ON")
+            self.expect(told, 78, 'device.kind is "cuda"', "no CUDA", "-DSLUICE_CUDA=ON -DSLUICE_NCCL=ON")
         else:
-            self.expect(told, 71, 'device.kind is "cuda", but no GPU can be used')
+            self.expect(told, 71, 'device.kind is "cuda"', "no GPU")
         self.assertFalse(self.output_of(job).exists())
 
     def test_what_the_job_would_be_refused_for(self):
@@ -246,7 +246,7 @@ class Check(JobTest):
         self.expect(sluice("run", job), 0)
         self.expect(sluice("check", job), 78, "job.output", "job.overwrite")
         self.expect(sluice("check", job, "--set", "job.overwrite=true"), 0)
-        self.expect(sluice("check", job, "--set", f"job.output={job}/run"), 74, "job.output", "is not a directory")
+        self.expect(sluice("check", job, "--set", f"job.output={job}/run"), 74, "job.output", "not a directory")
 
     def test_all_that_is_wrong_in_the_order_in_which_a_run_would_meet_it(self):
         job = self.write_job(**reference_job("qwen3-moe-tiny", train={"steps": 1}, checkpoint={"every_minutes": 0}))
@@ -254,7 +254,7 @@ class Check(JobTest):
         wrong = ["--set", "data.tokens=none.h5", "--set", f"model.path={MODELS / 'Qwen3-8B'}", "--memory", "1MB"]
         told = sluice("check", job, *wrong)
         self.expect(told, 78, "4 things are wrong", "1. job.output: ", "job.overwrite", "2. cannot open none.h5",
-                    "3. the machine of rank 0 must hold", "4. ", "neither model.safetensors nor", "8190735360 parameters")
+                    "3. the machine ", "rank 0", "4. ", "neither model.safetensors nor", "8190735360 parameters")
         told = sluice("check", job, *wrong, "--set", "job.overwrite=true")
         self.expect(told, 65, "3 things are wrong", "1. cannot open none.h5")
 
@@ -307,13 +307,13 @@ class Check(JobTest):
     def test_a_model_that_is_missing_is_named_with_its_key_and_its_place_from_the_root_on(self):
         job = self.write_job(**reference_job("qwen3-moe-tiny", model={"path": "no-model"}))
         for command in ("check", "run"):
-            self.expect(sluice(command, job), 65, f"model.path: cannot open {os.getcwd()}/no-model/config.json: No such file")
+            self.expect(sluice(command, job), 65, "model.path: ", f"{os.getcwd()}/no-model/config.json", "No such file")
         self.expect(sluice("check", job, "--set", "data.tokens=none.h5"), 65, "2 things are wrong", "2. cannot open none.h5")
 
     def test_it_proves_the_plan_that_a_run_makes(self):
         job = self.write_job(**reference_job("qwen3-moe-mixed"))
         told = sluice("check", job, "--ranks", 3)
-        self.expect(told, 0, "rank 0 reads 780.54 kB and sends ")
+        self.expect(told, 0, "rank 0 reads 780.54 kB")
         self.assertNotIn("rank 1 reads", told.output)
         for readers in ("all", "node"):
             told = sluice("check", job, "--ranks", 3, "--set", f"load.readers={readers}")
@@ -327,10 +327,10 @@ class Check(JobTest):
         self.expect(sluice("check", job, "--ranks", 3), 0, *expected)
         self.expect(mpirun(3, program.SLUICE, "run", job), 0, *expected)
         alone = program.run("env", "SLURM_NTASKS=3", program.SLUICE, "run", job, "--set", "job.overwrite=true")
-        self.expect(alone, 0, "note      this is one rank in a Slurm allocation of 3 tasks")
+        self.expect(alone, 0, "note ", "one rank", "3 tasks")
         long = self.write_job("long.toml", model={"path": self.bare_config(TINY), "init": "random"}, train={"steps": 1},
                               data={"tokens": FIXTURES / "moby-dick.tokens.h5", "sequence_length": 513})
-        self.expect(sluice("check", long), 0, "note      data.sequence_length is 513, and the model's max_position_embeddings 512")
+        self.expect(sluice("check", long), 0, "note ", "data.sequence_length is 513", "max_position_embeddings 512")
 
     def test_a_checkpoint_in_parts_without_an_index(self):
         model = shutil.copytree(FIXTURES / "qwen3-moe-mixed", self.directory / "model")
@@ -370,7 +370,7 @@ class Check(JobTest):
         for fixture, ranks in cases:
             with self.subTest(fixture=fixture, ranks=ranks):
                 job = self.write_job(**reference_job(fixture))
-                self.expect(sluice("check", job, "--ranks", ranks), 0, "weights   ", "data      ", f"fine for {ranks} rank")
+                self.expect(sluice("check", job, "--ranks", ranks), 0, "weights   ", "data      ", "fine ", f"for {ranks} rank")
 
 
 class Plan(JobTest):
@@ -400,7 +400,7 @@ class Plan(JobTest):
             self.assertFalse(rank["fits"])
             self.assertLessEqual(rank["staging_bytes"], (64 << 20) + (1 << 16))
         self.assertFalse(plan["staging_is_exact"])
-        self.expect(self.plan(), 0, "Staging is what it may be at most: there are no weights in")
+        self.expect(self.plan(), 0, "Staging is ", "at most", "no weights in")
 
     def test_any_number_of_ranks_is_planned_at_once(self):
         job = self.write_job(**reference_job("qwen3-moe-tiny"))
@@ -412,7 +412,7 @@ class Plan(JobTest):
         result = self.plan("--memory", "128.5GB")
         self.expect(result, 0)
         for rank in range(3):
-            self.assertRegex(result.output, rf"rank {rank}: does not fit, lacking [\d.]+ GB of 128.50 GB")
+            self.assertRegex(result.output, rf"rank {rank}: .*lacking .* 128\.50")
 
     def test_steps_of_any_number_of_tokens_are_refused_or_do_not_fit(self):
         length, most = "--set=data.sequence_length=1048576", 1024
@@ -421,9 +421,9 @@ class Plan(JobTest):
             for micro in (1, most):
                 micro_batch = f"--set=train.micro_batch_sequences={micro}"
                 told = self.plan(*words, f"--set=train.batch_sequences={most}", micro_batch)
-                self.expect(told, 0, "rank 0: does not fit", "rank 2: does not fit")
+                self.expect(told, 0, "rank 0: does not", "rank 2: does not")
         self.expect(self.plan(*words, "--set=train.batch_sequences=1048576"), 78, "train.batch_sequences", "data.sequence_length",
-                    "at most 1073741824 tokens a step")
+                    "1073741824 tokens")
 
     def test_what_is_left(self):
         self.expect(self.plan("--memory", "1TB"), 0, "rank 2: fits, leaving ")
@@ -443,7 +443,7 @@ class Plan(JobTest):
         file, model = SOURCE / "configs/qwen3.5-35b-a3b-3-nodes.toml", MODELS / "Qwen3.5-35B-A3B"
         words = ["plan", file, "--ranks", 3, f"--set=model.path={model}"]
         told = sluice(*words, "--memory", "128.5GB")
-        self.expect(told, 0, "state int8, master 24bit, gradients bfloat16", "rank 0: fits, leaving 40.", "rank 2: fits, leaving 41.")
+        self.expect(told, 0, "state int8", "master 24bit", "gradients bfloat16", "rank 0: fits, leaving 40.", "rank 2: fits, leaving 41.")
         self.assertNotIn("not available", told.output)
         plan = json.loads(sluice(*words, "--memory", "128.5GB", "--json").output)
         self.assertEqual(plan["mode"], {"kind": "adamw", "state": "int8", "master": "24bit", "gradients": "bfloat16"})
@@ -470,11 +470,11 @@ class Plan(JobTest):
         self.assertEqual(self.mode("--set=memory.limit=80GB"), ("int8", "24bit", "release"))
         self.assertEqual(self.mode("--memory", "1TB", "--set=memory.limit=80GB"), ("float32", "float32", "float32"))
         self.expect(self.plan("--memory", "128.5GB", "--set=optimizer.fit=auto"), 0,
-                    "state bfloat16, master float32, gradients bfloat16, chosen by optimizer.fit", "rank 2: fits")
+                    "state bfloat16", "master float32", "gradients bfloat16, chosen", "rank 2: fits")
 
     def test_where_no_mode_of_a_kind_fits_another_kind_is_advised(self):
         alone = ("--set=optimizer.fit=auto", "--memory", "80GB")
-        self.expect(self.plan(*alone, ranks=1), 0, "rank 0: does not fit", "--set optimizer.kind=adafactor --set optimizer.state=factored")
+        self.expect(self.plan(*alone, ranks=1), 0, "rank 0: does not", "optimizer.kind=adafactor", "optimizer.state=factored")
 
     def test_a_long_job_that_fits_if_less_is_kept(self):
         words = ["--set=data.sequence_length=32768", "--memory"]
@@ -508,7 +508,7 @@ class Plan(JobTest):
             told = sluice("plan", *words, "--ranks", 3, "--json")
             self.expect(told, 0)
             self.assertEqual(json.loads(told.output), expected)
-        self.expect(sluice("plan", model, "--ranks", 3, "--memory", "30MB"), 0, "rank 2: does not fit", 'job.kind = "load"')
+        self.expect(sluice("plan", model, "--ranks", 3, "--memory", "30MB"), 0, "rank 2: does not", 'job.kind = "load"')
         evaluates = json.loads(sluice("plan", model, "--ranks", 3, "--json", "--set", "job.kind=evaluate").output)
         self.assertEqual(evaluates["ranks"][0]["optimizer_bytes"], 0)
         self.expect(sluice("plan", self.directory, "--ranks", 3), 65, "model.path: cannot open", "config.json")

@@ -137,7 +137,7 @@ class Signal(Failure):
     def test_a_killed_rank_is_in_the_status(self):
         job = self.job()
         self.run_job(job, *with_fault("train.step", 1, 4, "kill"))
-        self.expect_told(job, "ended by SIGTERM", "another rank has died")
+        self.expect_told(job, "ended by SIGTERM", "another rank")
 
     def test_the_error_of_another_rank_is_kept_in_the_status(self):
         job = self.job()
@@ -318,7 +318,7 @@ class FullDisk(Failure):
     def test_a_row_that_is_refused_is_missing_and_the_next_is_not(self):
         job = self.job(train={"steps": 6})
         result = self.run_shared(job, fault=fault("metrics.append", 0, 3, "io"))
-        self.expect(result, 0, "metrics.h5 takes rows again", "metrics.h5 lacks 1 row of this run")
+        self.expect(result, 0, "metrics.h5 takes rows", "metrics.h5 lacks 1 row ")
         self.expect_once(result, self.REFUSED)
         self.assertEqual(list(steps_in(result.output)), [1, 2, 3, 4, 5, 6])
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
@@ -335,13 +335,13 @@ class FullDisk(Failure):
         return job, result
 
     def test_training_goes_on_without_its_rows_and_exports(self):
-        job, result = self.expect_export(fault("metrics.append", 0, "2+", "io"), "metrics.h5 lacks 3 rows of this run")
+        job, result = self.expect_export(fault("metrics.append", 0, "2+", "io"), "metrics.h5 lacks 3 rows")
         self.expect_once(result, self.REFUSED)
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             self.assertEqual(metrics["train/step"][:].tolist(), [1])
 
     def test_weights_are_exported_though_the_metrics_file_cannot_be_closed(self):
-        self.expect_export(fault("metrics.close", 0, 1, "io"), "after the last row: injected")
+        self.expect_export(fault("metrics.close", 0, 1, "io"), "last row: injected")
 
 
 class BadInput(Failure):
@@ -375,9 +375,9 @@ class BadInput(Failure):
     def test_a_token_the_model_does_not_know(self):
         """Found before the first step, wherever it is."""
         path = self.tokens([7] * 2000 + [512] + [7] * 400)
-        self.expect_refused(65, f"tokens[2000] in {path} is 512", data={"tokens": path})
+        self.expect_refused(65, f"tokens[2000] in {path}", "is 512", data={"tokens": path})
         result = sluice("check", self.directory / "job.toml")
-        self.expect(result, 65, f"tokens[2000] in {path} is 512")
+        self.expect(result, 65, f"tokens[2000] in {path}", "is 512")
 
     def test_tokens_that_are_no_hdf5(self):
         path = self.directory / "tokens.h5"
@@ -389,10 +389,10 @@ class BadInput(Failure):
         with h5py.File(path, "w") as file:
             tokens = file.create_dataset("tokens", (10000,), numpy.int32, chunks=(1000,))
             tokens[:2500] = 7
-        self.expect_refused(65, "cannot be read whole: 7 of its 10 chunks were never written", data={"tokens": path})
+        self.expect_refused(65, "7 of its 10 chunks", data={"tokens": path})
         with h5py.File(path, "w") as file:
             file.create_dataset("tokens", (10000,), numpy.int32)
-        self.expect(sluice("check", self.job(data={"tokens": path})), 65, "nothing was ever written to it")
+        self.expect(sluice("check", self.job(data={"tokens": path})), 65, "nothing was ever")
 
     def test_tokens_joined_from_files_one_of_which_is_missing(self):
         layout = h5py.VirtualLayout(shape=(2000,), dtype=numpy.int32)
@@ -406,18 +406,18 @@ class BadInput(Failure):
         job = self.job(data={"tokens": path})
         result = sluice("check", job)
         self.expect(result, 0, "data      41 sequences")
-        self.assertNotIn("could not be closed", result.output)
+        self.assertNotIn("closed", result.output)
         (self.directory / "b.h5").unlink()
-        self.expect(sluice("check", job), 65, "its sources b.h5 are not there")
+        self.expect(sluice("check", job), 65, "sources b.h5", "not there")
 
     def test_tokens_that_are_missing(self):
         path = self.directory / "tokens.h5"
-        self.expect_refused(65, f"cannot open {path}: No such file", data={"tokens": path})
+        self.expect_refused(65, f"{path}: ", "No such file", data={"tokens": path})
 
     def test_a_run_directory_below_a_file(self):
         file = self.directory / "file"
         file.write_text("")
-        self.expect_refused(74, f"cannot create the directory {file / 'run'}: ", job={"output": file / "run"})
+        self.expect_refused(74, "create", f"{file / 'run'}: ", job={"output": file / "run"})
 
     def test_a_metrics_file_below_a_file(self):
         file = self.directory / "file"

@@ -33,7 +33,7 @@ class Hostile(JobTest):
         result = self.load(model, **settings)
         self.expect(result, status, *parts)
         self.expect_prompt(result)
-        self.expect_once(result, "so the job ends with exit code")
+        self.expect_once(result, f"exit code {status}")
         self.assertNotIn("\x1b", result.output)
         return result
 
@@ -51,7 +51,7 @@ class Files(Hostile):
 
     def test_too_short_for_a_length(self):
         for size in [0, 1, 7]:
-            self.expect_bytes_refused(bytes(size), f"it has {size} bytes", "(rule prefix)")
+            self.expect_bytes_refused(bytes(size), f" {size} bytes", "(rule prefix)")
         self.expect_bytes_refused(bytes(8), "(rule valid-json)")
 
     def test_wrong_header_lengths(self):
@@ -63,13 +63,13 @@ class Files(Hostile):
         self.expect_bytes_refused(struct.pack("<Q", 100_000_001), "(rule header-limit)", sparse_to=200_000_000)
 
     def test_files_of_other_formats(self):
-        self.expect_bytes_refused(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "run git lfs pull")
+        self.expect_bytes_refused(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "git lfs pull")
         self.expect_bytes_refused(b"<!DOCTYPE html><html>404</html>", "web page")
         self.expect_bytes_refused(b"PK\x03\x04" + bytes(64), "pickle")
 
     def test_a_file_that_is_cut_off(self):
         raw = (FIXTURE / WEIGHTS).read_bytes()
-        self.expect_bytes_refused(raw[:-1], "(rule offset-range)", "may be cut short")
+        self.expect_bytes_refused(raw[:-1], "(rule offset-range)", "cut short")
         self.expect_bytes_refused(raw + b"\0", "(rule no-tail)", "1 bytes after")
 
     def test_what_is_not_a_regular_file(self):
@@ -99,7 +99,7 @@ class Files(Hostile):
     def test_only_pickles(self):
         model = self.copy_of(FIXTURE)
         (model / WEIGHTS).rename(model / "pytorch_model.bin")
-        self.expect_refused(model, "only pickle files are here (pytorch_model.bin)", "Convert them to safetensors")
+        self.expect_refused(model, "pickle", "(pytorch_model.bin)", "to safetensors")
 
 
 class Headers(Hostile):
@@ -160,7 +160,7 @@ class Headers(Hostile):
 
     def test_element_types(self):
         self.expect_header_refused(self.changed(dtype="F4"), "(rule dtype)", "'F4'")
-        self.expect_header_refused(self.changed(dtype="I16"), "of an element type that cannot be trained (1):", NORM)
+        self.expect_header_refused(self.changed(dtype="I16"), "cannot be trained (1):", NORM)
 
     def test_names_are_shown_without_their_control_codes(self):
         header = dict(self.header)
@@ -182,7 +182,7 @@ class Indexes(Hostile):
     def test_file_names_outside_the_directory(self):
         for name in ["../x", "/etc/passwd", "a/../../x", "", "."]:
             self.expect_index_refused(lambda names, name=name: names.update({NORM: name}),
-                                      "files outside the model directory", f'"{name}"', "Nothing was opened")
+                                      "outside the model", f'"{name}"', "Nothing was opened")
 
     def test_everything_that_is_wrong_at_once(self):
         def change(names):
@@ -190,7 +190,7 @@ class Indexes(Hostile):
             names["model.extra.weight"] = first
             names[NORM] = next(file for file in others if file != names[NORM])
 
-        self.expect_index_refused(change, "tensor model.extra.weight is missing", f"tensor {NORM} is in", INDEX + " says")
+        self.expect_index_refused(change, "model.extra.weight is missing", f"{NORM} is in", INDEX + " says")
 
     def test_a_tensor_in_two_files(self):
         model = self.copy_of(SHARDED)
@@ -201,7 +201,7 @@ class Indexes(Hostile):
         size = header[name]["data_offsets"][1] - header[name]["data_offsets"][0]
         other[name] = header[name] | {"data_offsets": [len(data), len(data) + size]}
         target.write_bytes(joined(other, data + bytes(size)))
-        self.expect_refused(model, f"tensor {name} is in two files", source.name, target.name)
+        self.expect_refused(model, f"tensor {name} ", "two files", source.name, target.name)
 
     def test_a_wrong_total_is_a_warning(self):
         model = self.copy_of(SHARDED)
@@ -240,17 +240,17 @@ class Configs(Hostile):
     def test_what_cannot_be_read(self):
         self.expect_config_refused(None, "No such file")
         self.expect_config_refused(self.config()[:100], "JSON")
-        self.expect_config_refused("[" * 100_000, "nested deeper than 64 levels")
+        self.expect_config_refused("[" * 100_000, "64 levels")
 
     def test_values_that_describe_no_model(self):
         self.expect_config_refused(self.config(hidden_size="64"), "hidden_size", "expected")
         self.expect_config_refused(self.config(num_experts_per_tok=9), "num_experts_per_tok", "expected")
-        self.expect_config_refused(self.config(model_type="gpt5"), "model_type 'gpt5' is not supported")
+        self.expect_config_refused(self.config(model_type="gpt5"), "model_type 'gpt5'", "not supported")
 
     def test_other_experts_than_the_weights_have(self):
         model = self.copy_of(FIXTURE)
         (model / "config.json").write_text(self.config(num_experts=9, num_local_experts=9))
-        self.expect_refused(model, "missing", "experts.8.gate_proj.weight", "config.json belongs to another checkpoint")
+        self.expect_refused(model, "missing", "experts.8.gate_proj.weight", "another checkpoint")
 
     def test_code_in_the_directory_is_never_run(self):
         model = self.copy_of(FIXTURE)
@@ -271,7 +271,7 @@ class Shrinking(Hostile):
         finally:
             result = started.finish()
         self.expect(result, 65, str(model / WEIGHTS), "too early")
-        self.expect_once(result, "so the job ends with exit code")
+        self.expect_once(result, "exit code 65")
         self.assertLess(result.ended - cut, 2 + program.GUARD_SECONDS)
 
 

@@ -100,7 +100,7 @@ class Refused(SavingTest):
     def test_training_goes_on_and_tries_again(self):
         job = self.job(train={"steps": 6})
         result = self.run_job(job, fault=fault("checkpoint.write", 1, 2, "io"))
-        self.expect(result, 0, "STEP 4 COULD NOT BE SAVED", "the last saved step is 2", "step 6/6")
+        self.expect(result, 0, "STEP 4 COULD NOT", "saved step is 2", "step 6/6")
         self.assertEqual(self.steps(job), [2, 6])
         self.assertEqual(sorted(path.name for path in self.checkpoints(job).iterdir()), ["step-00000002", "step-00000006"])
 
@@ -113,7 +113,7 @@ class Refused(SavingTest):
     def test_a_last_step_that_was_not_saved_is_an_error(self):
         job = self.job(train={"steps": 4})
         result = self.run_job(job, fault=fault("checkpoint.manifest", 0, 3, "io"), status=74)
-        self.expect(result, 74, "the last step could not be saved, and the last one that was is step 2")
+        self.expect(result, 74, "the last step", "is step 2")
         self.assertEqual(self.steps(job), [2])
         self.run_job(job)
         self.assertEqual(self.steps(job), [2, 4])
@@ -129,7 +129,7 @@ class Refused(SavingTest):
         before = {path.name: path.read_bytes() for path in self.step(job, 2).iterdir()}
         limited = ["bash", "-c", f"ulimit -f $((48 << 10)); exec {SLUICE} \"$@\"", "sluice"]
         result = self.run_job(job, 3, ["--set", "train.steps=4"], start=limited, status=74)
-        self.expect(result, 74, "STEP 4 COULD NOT BE SAVED", "File too large")
+        self.expect(result, 74, "STEP 4 COULD NOT", "File too large")
         self.assertEqual(self.steps(job), [2])
         self.assertEqual({path.name: path.read_bytes() for path in self.step(job, 2).iterdir()}, before)
 
@@ -138,12 +138,12 @@ class Refused(SavingTest):
         file.write_text("")
         job = self.job(checkpoint={"path": file / "steps"})
         for command in ("check", "run"):
-            self.expect(sluice(command, job), 74, "checkpoint.path", "is not a directory")
+            self.expect(sluice(command, job), 74, "checkpoint.path", "not a directory")
 
     def test_a_disk_without_room(self):
         job = self.job(checkpoint={"keep": 1000000})
         for command in ("check", "run"):
-            self.expect(sluice(command, job), 74, "1000000 saved steps and one in the making take 4.35 TB more")
+            self.expect(sluice(command, job), 74, "1000000 saved steps", "4.35 TB")
 
 
 class Broken(SavedTest):
@@ -163,8 +163,8 @@ class Broken(SavedTest):
             file.seek(100000)
             file.write(b"broken")
         listed = sluice("checkpoint", "verify", self.output_of(self.saved))
-        self.expect(listed, 65, "step 2: ", "rank-00001.safetensors: bytes 0 to", "are not what was saved")
-        self.expect_older("are not what was saved", "Step 2 is taken instead")
+        self.expect(listed, 65, "step 2: ", "rank-00001.safetensors: bytes 0 to", "what was saved")
+        self.expect_older("what was saved", "Step 2 is taken")
 
     def test_a_file_that_is_missing(self):
         (self.step(self.saved, 4) / "rank-00002.safetensors").unlink()
@@ -177,15 +177,15 @@ class Broken(SavedTest):
 
     def test_a_file_of_another_step(self):
         shutil.copy(self.step(self.saved, 2) / "rank-00000.safetensors", self.step(self.saved, 4))
-        self.expect_older("are not what was saved")
+        self.expect_older("what was saved")
 
     def test_a_manifest_of_something_else(self):
         (self.step(self.saved, 4) / "manifest.json").write_text("{}")
-        self.expect_older("is not the manifest of a saved step")
+        self.expect_older("not the manifest")
 
     def test_a_disk_that_does_not_give_a_step(self):
         result = mpirun(3, *with_fault("checkpoint.read", 1, 1, "io"), "run", self.saved, "--set", "train.steps=6")
-        self.expect(result, 74, "injected read error", "checkpoint.resume = 2 goes on from an older step")
+        self.expect(result, 74, "injected read error", "checkpoint.resume = 2")
         self.assertEqual(self.steps(self.saved), [2, 4])
         self.expect(self.run_job(self.saved, arguments=["--set", "train.steps=6"]), 0, "resume    from step 4", "step 6/6")
 
@@ -193,7 +193,7 @@ class Broken(SavedTest):
         for step in (2, 4):
             (self.step(self.saved, step) / "manifest.json").unlink()
         result = self.run_job(self.saved, status=65)
-        self.expect(result, 65, "holds 2 saved steps and none is whole", "manifest.json")
+        self.expect(result, 65, "2 saved steps", "none is whole", "manifest.json")
         self.expect(sluice("check", self.saved), 65, "none is whole")
 
 
@@ -204,13 +204,13 @@ class Changed(SavedTest):
 
     def test_keys_that_may_change_are_listed(self):
         result = self.run_job(self.saved, arguments=["--set", "train.steps=3", "--set", "optimizer.learning_rate=0.5"])
-        self.expect(result, 0, "train.steps is 3, and was 2", "optimizer.learning_rate is 0.5, and was", "step 3/3")
+        self.expect(result, 0, "train.steps is 3", "was 2", "optimizer.learning_rate is 0.5", "step 3/3")
 
     def test_keys_that_may_not_change_are_refused(self):
         job_toml = (self.output_of(self.saved) / "job.toml").read_text()
         changes = ["--set", "data.seed=5", "--set", "train.batch_sequences=3", "--set", "train.steps=3"]
         for result in (sluice("check", self.saved, *changes), self.run_job(self.saved, arguments=changes, status=78)):
-            self.expect(result, 78, "data.seed is 5, and was 0", "train.batch_sequences is 3, and was 6")
+            self.expect(result, 78, "data.seed is 5", "was 0", "train.batch_sequences is 3", "was 6")
             self.assertNotIn("train.steps is", result.output)
         self.assertEqual((self.output_of(self.saved) / "job.toml").read_text(), job_toml)
 
@@ -224,7 +224,7 @@ class Changed(SavedTest):
     def test_another_model(self):
         arguments = ["--set", f"model.path={program.FIXTURES / 'olmoe-tiny'}"]
         for result in (self.run_job(self.saved, arguments=arguments, status=78), sluice("check", self.saved, *arguments)):
-            self.expect(result, 78, "was saved of another model")
+            self.expect(result, 78, "another model")
 
     def test_other_tokens(self):
         with h5py.File(self.directory / "tokens.h5", "w") as file:
@@ -252,9 +252,9 @@ class Changed(SavedTest):
         self.assertEqual(status["loss"], self.losses(self.saved)[2])
 
     def test_results_stay_unless_they_may_be_overwritten(self):
-        self.expect(self.run_job(self.saved, arguments=["--set", "checkpoint.resume=never"], status=78), 78, "left from an earlier run")
+        self.expect(self.run_job(self.saved, arguments=["--set", "checkpoint.resume=never"], status=78), 78, "an earlier run")
         result = self.run_job(self.saved, arguments=["--set", "job.overwrite=true", "--set", "train.steps=3"])
-        self.expect(result, 0, "1 saved steps of an earlier training", "step 1/3")
+        self.expect(result, 0, "1 saved steps", "earlier training", "step 1/3")
         self.assertEqual(self.steps(self.saved), [2, 3])
         self.assertEqual(list(self.losses(self.saved)), [1, 2, 3])
 
@@ -269,7 +269,7 @@ class Changed(SavedTest):
     def test_a_job_that_keeps_nothing_says_so(self):
         job = self.job("lost.toml", checkpoint={"every_steps": 0, "every_minutes": 0}, train={"steps": 1})
         for result in (sluice("check", job), sluice("run", job)):
-            self.expect(result, 0, "neither saves its state nor exports its weights", "saves     no training state")
+            self.expect(result, 0, "neither saves", "nor exports", "no training state")
         self.assertFalse(self.checkpoints(job).exists())
 
 
@@ -285,12 +285,12 @@ class Ended(SavingTest):
         return running
 
     def expect_saved(self, job, result):
-        self.expect(result, 75, "which is saved: run again to go on")
+        self.expect(result, 75, "saved: run again")
         step, = self.steps(job)
         self.assertGreaterEqual(step, 3)
         self.expect(sluice("checkpoint", "verify", self.output_of(job)), 0)
         again = self.run_job(job, arguments=["--set", f"train.steps={step + 1}"])
-        self.expect(again, 0, f"resume    from step {step}", f"step {step + 1}/{step + 1}")
+        self.expect(again, 0, "resume ", f"from step {step}", f"step {step + 1}/{step + 1}")
 
     def test_sigusr1_to_mpirun(self):
         job = self.job(**self.ENDLESS)
@@ -311,7 +311,7 @@ class Ended(SavingTest):
         result = self.run_job(job, status=76)
         step, = self.steps(job)
         self.expect(result, 76, f"saved     step {step}", f"step {step + 1}: ")
-        self.expect(self.run_job(job, status=76), 76, f"resume    from step {step}")
+        self.expect(self.run_job(job, status=76), 76, "resume ", f"from step {step}")
 
     def launch(self, job, words=(SLUICE,)):
         flags = ["--bind-to", "none", "--oversubscribe"] if (program.open_mpi_version() or 5) < 5 else ["--map-by", ":OVERSUBSCRIBE"]
@@ -355,7 +355,7 @@ class Used(SavingTest):
     def test_the_list_of_steps(self):
         for place in (self.run, self.checkpoints(self.saved), self.step(self.saved, 2)):
             self.expect(sluice("checkpoint", "ls", place), 0, "whole", " 3 ")
-        self.expect(sluice("checkpoint", "ls", self.directory), 65, "there are no saved steps")
+        self.expect(sluice("checkpoint", "ls", self.directory), 65, "no saved steps")
 
     def test_an_export_is_what_the_run_would_export(self):
         self.expect(sluice("checkpoint", "export", self.run, self.directory / "out"), 0, "export    step 2")

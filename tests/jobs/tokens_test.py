@@ -56,29 +56,29 @@ class Elsewhere(Tokens):
     def test_an_external_link(self):
         with h5py.File(self.path, "w") as file:
             file["tokens"] = h5py.ExternalLink("fifo", "/tokens")
-        self.expect_refused("is an external link, to /tokens in the file fifo")
+        self.expect_refused("external link", "/tokens", "fifo")
 
     def test_a_symbolic_link(self):
         with h5py.File(self.path, "w") as file:
             file["data"] = self.ids()
             file["tokens"] = h5py.SoftLink("/data")
-        self.expect_refused("is a symbolic link, to /data")
+        self.expect_refused("symbolic link", "/data")
 
     def test_external_storage(self):
         with h5py.File(self.path, "w") as file:
             file.create_dataset("tokens", (COUNT,), numpy.int32, external=[("fifo", 0, 4 * COUNT)])
-        self.expect_refused("its data lies in other files, the first of them fifo")
+        self.expect_refused("other files", "fifo")
 
     def test_a_virtual_source_that_is_no_file(self):
         self.virtual((COUNT,), (0, COUNT, "fifo", COUNT))
         result = self.check()
-        self.expect(result, 65, str(self.directory / "fifo"), "not a regular file")
+        self.expect(result, 65, str(self.directory / "fifo"), "regular file")
 
     def test_a_virtual_source_that_is_virtual(self):
         self.virtual((COUNT,), (0, COUNT, "fifo", COUNT))
         shutil.copy(self.path, self.directory / "inner.h5")
         self.virtual((COUNT,), (0, COUNT, "inner.h5", COUNT))
-        self.expect_refused("its source inner.h5 is virtual as well")
+        self.expect_refused("source inner.h5", "virtual")
 
 
 class Holes(Tokens):
@@ -97,22 +97,22 @@ class Holes(Tokens):
     def test_a_virtual_dataset_that_is_mapped_in_part(self):
         self.part("a.h5", 1000)
         self.virtual((COUNT,), (0, 1000, "a.h5", 1000))
-        self.expect_refused("only 1000 of its 4000 elements have a source")
+        self.expect_refused("1000 of its 4000 elements")
 
     def test_a_virtual_source_that_is_missing(self):
         self.virtual((COUNT,), (0, COUNT, "none.h5", COUNT))
-        self.expect_refused("its sources none.h5 are not there")
+        self.expect_refused("sources none.h5", "not there")
 
     def test_a_virtual_source_that_is_too_short(self):
         self.part("a.h5", 100)
         self.virtual((COUNT,), (0, COUNT, "a.h5", COUNT))
-        self.expect_refused("its source a.h5 ends too early")
+        self.expect_refused("source a.h5", "too early")
 
     def test_a_virtual_source_that_was_not_written(self):
         with h5py.File(self.directory / "a.h5", "w") as file:
             file.create_dataset("tokens", (COUNT,), numpy.int32)
         self.virtual((COUNT,), (0, COUNT, "a.h5", COUNT))
-        self.expect_refused("its source a.h5 cannot be read whole", "nothing was ever written")
+        self.expect_refused("source a.h5", "nothing was ever")
 
 
 class Sizes(Tokens):
@@ -131,14 +131,13 @@ class Sizes(Tokens):
     def test_more_tokens_than_can_be_counted(self):
         with h5py.File(self.path, "w") as file:
             file.create_dataset("tokens", (1 << 40, 1 << 40), numpy.int8, chunks=(1024, 1024))
-        self.expect_refused("its shape [1099511627776, 1099511627776] has more elements than can be counted")
+        self.expect_refused("[1099511627776, 1099511627776]", "can be counted")
 
     def test_compressed_chunks_that_are_too_large(self):
         with h5py.File(self.path, "w") as file:
             tokens = file.create_dataset("tokens", (COUNT,), numpy.int32, chunks=(1 << 25,), maxshape=(None,), compression="gzip")
             tokens[:] = self.ids()
-        self.expect_refused("its compressed chunks hold 134.22 MB each, and at most 67.11 MB can be unpacked at a time",
-                            "chunks=(1 << 20,)")
+        self.expect_refused("compressed", "134.22 MB each", "at most 67.11 MB", "chunks=(1 << 20,)")
 
     def test_compressed_chunks_of_a_sound_size(self):
         with h5py.File(self.path, "w") as file:
