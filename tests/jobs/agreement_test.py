@@ -39,10 +39,10 @@ class Agreement(JobTest):
     def test_an_expert_of_another_width(self):
         first, others = self.model("a/model"), self.model("b/model", moe_intermediate_size=56)
         result = self.run_models(first, others)
-        self.expect_refused(result, 70, "nothing was allocated or sent",
+        self.expect_refused(result, 70, "nothing was allocated",
                             "tensor model.layers.0.mlp.experts.gate_up_proj: ")
         line = self.line_of(result, "layers.0.mlp.experts.gate_up_proj")
-        self.assertRegex(line, r"\[8, 96, 64\].* on rank 0; .*\[8, 112, 64\].* on ranks 1, 2")
+        self.assertRegex(line, r"\[8, 96, 64\].* rank 0; .*\[8, 112, 64\].* ranks 1, 2")
         self.assertNotIn("q_proj", result.output)
 
     def test_another_hidden_size_names_the_first_tensor(self):
@@ -50,7 +50,7 @@ class Agreement(JobTest):
         self.expect_refused(result, 70)
         tensors = [text for _, text in result.lines if " tensor " in text]
         self.assertIn("model.embed_tokens.weight: ", tensors[0])
-        self.assertRegex(tensors[0], r"\[512, 64\].* on rank 0; .*\[512, 96\].* on ranks 1, 2")
+        self.assertRegex(tensors[0], r"\[512, 64\].* rank 0; .*\[512, 96\].* ranks 1, 2")
 
     def test_a_job_and_a_model_that_differ(self):
         first = self.job("a.toml", model={"path": self.model("a")})
@@ -63,23 +63,23 @@ class Agreement(JobTest):
             first, others = self.job("a.toml"), self.job("b.toml", train={"steps": 9})
             words = [program.SLUICE, "run"]
             result = mpirun(1, *words, first, ":", "-np", 2, *words, others)
-            self.expect_refused(result, 70, "job key train.steps: 8 on rank 0; 9 on ranks 1, 2")
+            self.expect_refused(result, 70, "job key train.steps: ", "8 on rank 0", "9 on ranks 1, 2")
 
     def test_only_a_job_key_differs(self):
         result = self.run_jobs(self.job("a.toml"), self.job("b.toml", train={"steps": 9}))
-        self.expect_refused(result, 70, "job key train.steps: 8 on rank 0; 9 on ranks 1, 2")
+        self.expect_refused(result, 70, "job key train.steps: ", "8 on rank 0", "9 on ranks 1, 2")
         self.expect_once(result, "job key ")
         self.assertNotIn("tensor ", result.output)
 
     def test_a_setting_without_a_shape_differs(self):
         rope = {"rope_theta": 20000.0, "rope_type": "default"}
         result = self.run_models(self.model("a/model"), self.model("b/model", rope_parameters=rope))
-        self.expect_refused(result, 70, "model setting rope_theta: 10000 on rank 0; 20000 on ranks 1, 2")
+        self.expect_refused(result, 70, "rope_theta: 10000 on rank 0", "20000 on ranks 1, 2")
         self.assertNotIn("tensor ", result.output)
 
     def test_another_type_of_the_published_weights(self):
         result = self.run_models(self.model("a/model"), self.model("b/model", dtype="float32"))
-        self.expect_refused(result, 70, "model setting dtype: bfloat16 on rank 0; float32 on ranks 1, 2")
+        self.expect_refused(result, 70, "dtype: bfloat16 on", "float32 on ranks 1, 2")
 
     def test_a_broken_job_file_on_one_rank(self):
         broken = self.directory / "broken.toml"

@@ -65,7 +65,7 @@ class Commands(GenerateTest):
 
     def test_launch_refuses_what_is_no_job_before_it_starts_ranks(self):
         result = sluice("launch", "-n", 3, "check", "job.toml")
-        self.expect(result, 78, "there is no job file check")
+        self.expect(result, 78, "job file check")
         self.assertEqual(len(result.output.splitlines()), 1, result.output)
         self.expect(sluice("launch", "-n", 3, "chat"), 64, "source")
 
@@ -76,7 +76,7 @@ class Commands(GenerateTest):
         self.stdout_of(2, *asked, "memory.limit=64MiB", status=71)
         printed = self.stdout_of(2, *asked, "memory.limit=" + program.limit_that_just_does(64 << 20, self.said))
         self.assertEqual(printed, words(answer) + "\n")
-        self.assertRegex(self.said, r"answered 1 prompt with 40 tokens: .*; \d+ % of the time rank 0 waited for the disk\n")
+        self.assertRegex(self.said, r"1 prompt .*40 tokens: .* % .*disk\n")
 
     def test_takes_a_run_and_a_saved_step(self):
         fixture = "qwen3-moe-tiny"
@@ -120,7 +120,7 @@ class Commands(GenerateTest):
             self.expect(result, status, part)
             self.assertLessEqual(len(result.output.strip().splitlines()), 2, result.output)
         (self.directory / "job.toml").write_text("")
-        self.expect(mpirun(2, SLUICE, "generate", self.directory, "--prompt-tokens", 5), 65, "the run has saved no step")
+        self.expect(mpirun(2, SLUICE, "generate", self.directory, "--prompt-tokens", 5), 65, "saved no step")
 
 
 class Texts(GenerateTest):
@@ -179,7 +179,7 @@ class Texts(GenerateTest):
         prompts = self.directory / "chat.jsonl"
         prompts.write_text(json.dumps({"messages": [{"role": "user", "content": "Who is Ahab?"}]}) + "\n")
         self.assertEqual(self.stdout_of(1, self.model, "--chat", "--prompts", prompts, *self.options), expected)
-        self.expect(sluice("generate", self.model, "--prompts", prompts), 65, "prompt 0 is a conversation", "--chat")
+        self.expect(sluice("generate", self.model, "--prompts", prompts), 65, "prompt 0", "conversation", "--chat")
 
     def test_a_conversation_goes_on_with_what_was_said(self):
         self.add_template()
@@ -198,12 +198,12 @@ class Texts(GenerateTest):
 
     def test_a_chat_needs_a_template(self):
         for command in (["generate", self.model, "--chat", "--prompt", "x"], ["chat", self.model]):
-            self.expect(sluice(*command), 65, "found no chat template")
+            self.expect(sluice(*command), 65, "no chat template")
 
     def test_text_needs_a_tokenizer(self):
         bare = FIXTURES / "qwen3-moe-tiny"
-        self.expect(sluice("generate", bare, "--prompt", "Call"), 65, "found no tokenizer.json, which a prompt of text needs")
-        self.expect(sluice("generate", bare, "--prompt-tokens", 1, "--stop", "x"), 65, "found no tokenizer.json, which --stop needs")
+        self.expect(sluice("generate", bare, "--prompt", "Call"), 65, "no tokenizer.json", "prompt of text")
+        self.expect(sluice("generate", bare, "--prompt-tokens", 1, "--stop", "x"), 65, "no tokenizer.json", "--stop needs")
         self.expect(sluice("generate", self.model, "--prompt", "x", "--stop", ""), 64, "--stop")
 
 
@@ -231,9 +231,9 @@ class Jobs(GenerateTest):
         file = self.output_of(job) / "answers.jsonl"
         lines = file.read_text().splitlines(keepends=True)
         file.write_text("".join(lines[:4]) + lines[4][:20])
-        self.expect(run_job(2, job), 0, "4 of 11 prompts by an earlier run", "answered 7 prompts")
+        self.expect(run_job(2, job), 0, "4 of 11 prompts", "earlier run", "answered 7 prompts")
         self.assertEqual(self.answers(job), whole)
-        self.expect(sluice("run", job), 0, "11 of 11 prompts by an earlier run", "done already")
+        self.expect(sluice("run", job), 0, "11 of 11 prompts", "earlier run", "done already")
         self.expect(sluice("status", self.output_of(job)), 0, "generate", "prompt 11/11")
         self.expect(sluice("top", self.output_of(job)), 0, "prompt 11/11")
         self.assertEqual(self.answers(job), whole)
@@ -247,7 +247,7 @@ class Jobs(GenerateTest):
     def test_prompts_are_checked_before_the_weights_are_read(self):
         prompts = self.directory / "bad.jsonl"
         prompts.write_text('{"tokens": [1]}\n{"tokens": "x"}\n')
-        self.expect(sluice("run", self.job(prompts)), 65, "bad.jsonl:2", "an array of token ids")
+        self.expect(sluice("run", self.job(prompts)), 65, "bad.jsonl:2", "token ids")
         self.expect(sluice("run", self.job(self.directory / "none.jsonl", "other.toml")), 65, "none.jsonl")
 
     def test_memory_is_planned_and_checked(self):

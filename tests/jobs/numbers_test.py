@@ -14,7 +14,7 @@ class Numerics(Failure):
         job = self.job(train={"steps": 40}, optimizer={"learning_rate": 100.0, "weight_decay": 100.0})
         result = self.run_shared(job)
         self.expect_one_explanation(result, 0, 76)
-        self.expect(result, 76, "step ", ": loss ", "not finite", "the weights were left as they are")
+        self.expect(result, 76, "step ", ": loss ", "not finite", "weights were left")
         self.expect_metrics(job, result)
         self.assertEqual(self.status(job)["exit_code"], 76)
 
@@ -23,13 +23,13 @@ class Numerics(Failure):
         job = self.job()
         result = self.run_shared(job, fault=fault("train.gradient", 1, 14, "nan"))
         self.expect_one_explanation(result, 0, 76)
-        self.expect(result, 76, "gradient norm nan: not finite, first in the gradient of model.layers.", " on rank ")
-        self.assertRegex(result.output, r"step \d+: loss \d")
+        self.expect(result, 76, "gradient norm nan: ", "not finite", "gradient of model.layers.", " on rank ")
+        self.assertRegex(result.output, r"step \d+: loss ")
 
     def skip(self, injected, **changes):
         job = self.job(guard={"on_nonfinite": "skip"}, **changes)
         result = self.run_shared(job, fault=injected)
-        self.expect(result, 0, "UPDATE LEFT OUT: loss ", "updates of this run that were left out: 1")
+        self.expect(result, 0, "UPDATE LEFT OUT: ", "left out: 1")
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             self.assertEqual(metrics["train/step"].shape, (8,))
             self.assertEqual(metrics["train/left_out"][:].sum(), 1)
@@ -43,7 +43,7 @@ class Numerics(Failure):
     def test_experts_that_are_updated_one_by_one_keep_what_came_before(self):
         changes = {"optimizer": {"gradients": "release", "clip": "unit"}, "train": {"steps": 8, "micro_batch_sequences": 2}}
         _, result = self.skip(fault("train.expert_gradient", 1, 2, "nan"), **changes)
-        self.expect(result, 0, "layers above it were updated in this step already")
+        self.expect(result, 0, "layers above it")
 
     def test_a_run_that_leaves_out_every_update_ends(self):
         job = self.job(train={"steps": 20}, guard={"on_nonfinite": "skip", "most_left_out": 3})
@@ -55,7 +55,7 @@ class Numerics(Failure):
         job = self.job(guard={"compare_every": 2})
         result = self.run_shared(job, fault=fault("train.compared", 1, 2, "flip"))
         self.expect_one_explanation(result, 0, 70)
-        self.expect(result, 70, "after step 4 the ranks do not have the same numbers", "value learning rate: ", " on rank 1")
+        self.expect(result, 70, "after step 4 ", "the same numbers", "value learning rate: ", " on rank 1")
 
 
 class BrokenWeights(Failure):
@@ -74,8 +74,7 @@ class BrokenWeights(Failure):
     def expect_named(self, kind):
         result = self.run_shared(self.job(job={"kind": kind}, model={"path": self.broken_model()}))
         self.expect_one_explanation(result, 0, 65)
-        self.expect(result, 65, "NaN or infinity in the weights, first in model.layers.1.mlp.gate.weight on rank ",
-                    "sluice verify")
+        self.expect(result, 65, "NaN or infinity", "first in model.layers.1.mlp.gate.weight", " on rank ", "sluice verify")
         self.assertNotIn("step 1/", result.output)
 
     def test_before_training(self):
@@ -112,7 +111,7 @@ class Spike(Failure):
 
     def test_is_left_out(self):
         result, left_out, losses = self.spike("skip")
-        self.expect(result, 0, "step 9: UPDATE LEFT OUT: loss ")
+        self.expect(result, 0, "step 9: UPDATE LEFT")
         self.assertEqual([step for step, out in enumerate(left_out, 1) if out], [9])
         self.assertLess(losses[9], losses[7] * 1.05)
 
@@ -124,13 +123,13 @@ class Spike(Failure):
 
     def expect_rewound(self, **changes):
         result, left_out, losses = self.spike("rewind", checkpoint={"every_steps": 3, "every_minutes": 0}, **changes)
-        self.expect(result, 0, "Rewinding to step 6", "rewound   to the weights of step 6")
+        self.expect(result, 0, "Rewinding to step 6", "rewound ", "weights of step 6")
         self.assertEqual([step for step, out in enumerate(left_out, 1) if out], [9])
         self.assertAlmostEqual(losses[9], losses[6], places=5)  # the weights of step 6, the same tokens
 
     def test_is_only_left_out_where_no_step_was_saved(self):
         result, left_out, _ = self.spike("rewind")
-        self.expect(result, 0, "There is no saved step to rewind to")
+        self.expect(result, 0, "no saved step")
         self.assertEqual(sum(left_out), 1)
 
 

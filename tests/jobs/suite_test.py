@@ -51,8 +51,8 @@ class Suite(JobTest):
         self.expect(run_job(2, refused), 65, str(self.directory / "none"))
         broken = self.write_job("broken.toml", **reference_job("qwen3-moe-tiny", data={"tokens": self.directory / "none.h5"}))
         result = run_job(3, broken)
-        self.expect(result, 65, "none.h5", "so the job ends with exit code 65")
-        self.expect_once(result, "so the job ends with exit code")
+        self.expect(result, 65, "none.h5", "exit code 65")
+        self.expect_once(result, "exit code")
         self.assertEqual(json.loads((self.output_of(broken) / "status.json").read_text())["exit_code"], 65)
         self.train("last.toml", train={"steps": 2})
         self.assertIs(suite.usual_runner(), runner)
@@ -65,7 +65,7 @@ class Suite(JobTest):
         with open(model / "model.safetensors", "r+b") as file:
             file.truncate(1000)
         job = self.write_job("cut.toml", **reference_job("qwen3-moe-tiny", model={"path": model}))
-        self.expect(run_job(3, job), 65, "model.safetensors", "so the job ends with exit code 65")
+        self.expect(run_job(3, job), 65, "model.safetensors", "exit code 65")
         self.train("after.toml", train={"steps": 2})
 
 
