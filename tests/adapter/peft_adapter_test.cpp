@@ -165,7 +165,7 @@ TEST(PeftAdapter, names_every_tensor_that_is_missing) {
   adapter.erase(kLayer + "mlp.experts.lora_A.weight");
   adapter.erase(kLayer + "mlp.gate.lora_A.weight");
   adapter.erase(kLayer + "mlp.gate.lora_B.weight");
-  adapter.expect_refusal({"adapter_model.safetensors is no adapter of this model", "3 tensors are missing",
+  adapter.expect_refusal({"adapter_model.safetensors", "3 tensors are missing",
                           kLayer + "self_attn.q_proj.lora_B.weight", kLayer + "mlp.experts.lora_A.weight",
                           kLayer + "mlp.gate.lora_A.weight"});
 }
@@ -179,27 +179,23 @@ TEST(PeftAdapter, names_the_tensors_of_single_experts_that_are_missing) {
 TEST(PeftAdapter, refuses_an_adapter_of_another_model) {
   const Changed adapter;
   adapter.expect_refusal(
-      {"39 do not fit",
-       kLayer + "self_attn.q_proj.lora_A.weight adapts a weight that this model does not have",
+      {"39 do not fit", kLayer + "self_attn.q_proj.lora_A.weight adapts a weight", "this model does not have",
        "7 tensors are missing", "base_model.model.model.layers.3.mlp.experts.base_layer.lora_A.weight"},
       "qwen3_5-moe-tiny");
-  adapter.expect_refusal(
-      {"layers.0.mlp.experts.lora_A.weight is [32, 48], expected [28, 48] of this model at rank 4"},
-      "qwen3-moe-mixed");
+  adapter.expect_refusal({"layers.0.mlp.experts.lora_A.weight is [32, 48]", "[28, 48]", "rank 4"},
+                         "qwen3-moe-mixed");
 }
 
 TEST(PeftAdapter, refuses_another_rank_than_the_configuration_says) {
   Changed adapter;
   adapter.config["r"] = 5;
-  adapter.expect_refusal(
-      {"self_attn.q_proj.lora_A.weight is [4, 64], expected [5, 64] of this model at rank 5"});
+  adapter.expect_refusal({"self_attn.q_proj.lora_A.weight is [4, 64]", "[5, 64]", "rank 5"});
 }
 
 TEST(PeftAdapter, refuses_tensors_that_nothing_means) {
   Changed adapter;
   adapter.config["target_modules"] = {"q_proj", "k_proj", "v_proj", "o_proj"};
-  adapter.expect_refusal(
-      {"lm_head.weight is adapted, and neither target_modules nor target_parameters mean it"});
+  adapter.expect_refusal({"lm_head.weight is adapted", "target_modules", "target_parameters"});
 }
 
 TEST(PeftAdapter, refuses_what_has_no_adapter_here_by_name) {
@@ -221,13 +217,13 @@ TEST(PeftAdapter, refuses_what_has_no_adapter_here_by_name) {
 TEST(PeftAdapter, refuses_values_of_a_type_that_does_not_convert) {
   Changed adapter;
   adapter.find(kLayer + "self_attn.q_proj.lora_A.weight").entry.dtype = DType::kInt32;
-  adapter.expect_refusal({"self_attn.q_proj.lora_A.weight is int32, expected float32, bfloat16 or float16"});
+  adapter.expect_refusal({"self_attn.q_proj.lora_A.weight is int32", "bfloat16"});
 }
 
 TEST(PeftAdapter, experts_of_different_ranks_are_refused) {
   Changed adapter("per-expert");
   adapter.config["alpha_pattern"] = {{R"(experts\.5\.down_proj)", 9}};
-  adapter.expect_refusal({"layers.0.mlp.experts.5.down_proj.lora_A.weight has another rank or alpha"});
+  adapter.expect_refusal({"layers.0.mlp.experts.5.down_proj.lora_A.weight", "rank or alpha"});
 }
 
 TEST(PeftAdapter, says_what_a_directory_without_the_files_lacks) {

@@ -210,7 +210,7 @@ TEST(SaveAndRestore, names_the_tensor_in_a_block_that_was_changed) {
     restore_step(test_world(), read_saved_step(step), step, model.description.manifest, state.spans());
   };
   test::expect_error(ExitCode::kBadData, {"rank-00000.safetensors: bytes 0 to "}, restore);
-  test::expect_error(ExitCode::kBadData, {"are not what was saved"}, restore);
+  test::expect_error(ExitCode::kBadData, {"what was saved"}, restore);
 }
 
 TEST(SaveAndRestore, refuses_a_step_that_lacks_numbers) {
@@ -221,10 +221,10 @@ TEST(SaveAndRestore, refuses_a_step_that_lacks_numbers) {
     static_cast<void>(plan_restore(step, "step", model.description.manifest, state.spans()));
   };
   SavedStep step;
-  test::expect_error(ExitCode::kBadData, {"step does not hold weights of "}, [&] { plan(step); });
+  test::expect_error(ExitCode::kBadData, {"does not hold weights of "}, [&] { plan(step); });
   SavedEntry entry{"a", "weights", DType::kFloat32, {0, 10}, 0};
   step.files.push_back({"file", 100, {entry, entry}, {}});
-  test::expect_error(ExitCode::kBadData, {"step holds number 0 of weights of a twice"}, [&] { plan(step); });
+  test::expect_error(ExitCode::kBadData, {"number 0 of weights of a", "twice"}, [&] { plan(step); });
 }
 
 TEST(SaveAndRestore, keeps_as_many_steps_as_asked_and_replaces_others) {

