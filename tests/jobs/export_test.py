@@ -187,7 +187,7 @@ class AtEnd(ExportTest):
         self.out.mkdir()
         (self.out / "precious").write_text("x")
         other = self.out.with_name(self.out.name + "-1")
-        self.expect(running.finish(), 0, f"{self.out} has been taken meanwhile", str(other))
+        self.expect(running.finish(), 0, f"{self.out} has ", "taken", str(other))
         self.assertEqual([path.name for path in self.out.iterdir()], ["precious"])
         self.expect(sluice("verify", other), 0)
 
@@ -201,8 +201,8 @@ class AtEnd(ExportTest):
         program.wait_until(lambda: "step 1/" in running.output(), "the first step", limit=60)
         model.rename(self.directory / "moved")
         result = running.finish()
-        self.expect(result, 0, f"{model}: no such directory")
-        self.expect_once(result, "written without it: copy config.json and the tokenizer beside them")
+        self.expect(result, 0, f"{model}: ", "no such directory")
+        self.expect_once(result, "copy config.json")
         shapes = {name: tensor[:2] for name, tensor in read_model(self.out).items()}
         source = read_model(FIXTURES / "qwen3-moe-tiny")
         self.assertEqual(shapes, {name: tensor[:2] for name, tensor in source.items()})
@@ -212,7 +212,7 @@ class Refused(ExportTest):
     def test_a_target_that_cannot_be_made_is_refused_before_anything_is_loaded(self):
         (self.directory / "file").write_text("x")
         below_a_file = self.job("qwen3-moe-tiny", path=self.directory / "file/out")
-        self.expect(sluice("check", below_a_file), 74, f"{self.directory / 'file'} is not a directory")
+        self.expect(sluice("check", below_a_file), 74, f"{self.directory / 'file'} is not ")
         unwilling = self.job("qwen3-moe-tiny", "unwilling.toml", path=self.directory / (250 * "n"))  # a name in use is longer
         for job in (below_a_file, unwilling):
             result = run_job(2, job)
@@ -231,7 +231,7 @@ class Refused(ExportTest):
 
     def test_the_source_itself(self):
         job = self.job("qwen3-moe-tiny", path=FIXTURES / "qwen3-moe-tiny/")
-        self.expect(sluice("check", job), 78, "export.path: found the directory of model.path")
+        self.expect(sluice("check", job), 78, "export.path: ", "of model.path")
 
     def test_no_path(self):
         self.expect(sluice("check", self.job("qwen3-moe-tiny", path="")), 78, "export.path", 'job.kind is "export"')
@@ -264,7 +264,7 @@ class Refused(ExportTest):
                 result = mpirun(3, *with_fault("export.write", rank, 2, "io"), "run", job,
                                 "--set", f"job.output={self.directory}/run-{rank}")
                 self.expect(result, 74, "injected")
-                self.expect_once(result, "failed, so the job ends with exit code")
+                self.expect_once(result, "exit code 74")
                 self.expect_nothing_left()
 
 

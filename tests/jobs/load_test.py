@@ -90,14 +90,14 @@ class Load(JobTest):
     def test_on_unified_memory_not_even_what_was_cached_is_left(self):
         (self.model / "model.safetensors").read_bytes()
         result = self.load(unified_memory=True)
-        self.expect(result, 0, "the fullest machine had")
+        self.expect(result, 0, "fullest machine")
         self.assertLess(cached_share(self.model / "model.safetensors"), 0.25)
 
     def test_a_limit_that_is_too_small(self):
         result = self.load(memory_limit="64KiB", chunk="64KiB")
         self.expect(result, 71)
-        self.assertRegex(result.output, "cannot allocate|out of memory")
-        self.expect_once(result, "failed, so the job ends with exit code")
+        self.assertRegex(result.output, "allocate|out of memory")
+        self.expect_once(result, "exit code 71")
         self.expect_prompt(result)
 
     def test_a_limit_below_one_chunk(self):
@@ -113,7 +113,7 @@ class TooLarge(JobTest):
                 job = self.write_job(f"{memory}.toml", job={"kind": "load"}, load={"unified_memory": unified},
                                      model={"path": self.directory})
                 result = mpirun(RANKS, program.SLUICE, "run", job)
-                self.expect(result, 71, "the machine of ranks 0-2 must hold", memory, "too little", "sluice plan")
+                self.expect(result, 71, "ranks 0-2 must hold", memory, "too little", "sluice plan")
                 self.expect_prompt(result)
 
 
@@ -192,7 +192,7 @@ class Layouts(JobTest):
         result, run = self.load(checkpoint.write(self.directory / "model", tensors, fixture), 3)
         self.expect(result, 65, "missing (2):", first + "linear_attn.A_log [4]", "experts.9.down_proj.weight [64, 48]",
                     "of another shape (1):", "is [128, 4], expected [128, 1, 4]", "unexpected (1):", "conv1d.bias")
-        self.expect_once(result, "are not those that config.json describes")
+        self.expect_once(result, "config.json describes")
         self.assertFalse((run / "metrics.h5").exists())
 
 
@@ -233,7 +233,7 @@ class Readers(JobTest):
     def test_discarded_bytes_travel_and_leave_no_shard(self):
         result, received = self.load("rank0", sink="discard")
         self.assertEqual(received, self.load("rank0")[1])
-        self.assertIn("no shard is kept", result.output)
+        self.assertIn("no shard", result.output)
 
 
 class RankLogs(JobTest):
@@ -249,7 +249,7 @@ class RankLogs(JobTest):
             for part in [f"rank {rank} of 3, process ", "compute   threads: ", "usable cores: ", "for weights", "received ", "done      after "]:
                 self.assertIn(part, log)
         self.assertIn("load      reads ", logs[0])
-        self.assertIn("load      receives its shard from rank 0", logs[1])
+        self.assertRegex(logs[1], "load +receives .*rank 0")
 
     def test_a_run_with_fewer_ranks_leaves_no_log_of_the_others(self):
         job = self.write_job(job={"kind": "load"}, model={"path": FIXTURES / "qwen3-moe-tiny"})

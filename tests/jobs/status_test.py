@@ -38,7 +38,7 @@ class Status(SavingTest):
         self.assertEqual((status["state"], status["step"], status["steps"]), ("training", 1, STEPS))
 
     def test_of_no_run(self):
-        self.expect(sluice("status", self.directory), 65, "expected a run directory")
+        self.expect(sluice("status", self.directory), 65, "a run directory")
 
 
 class Metrics(SavingTest):

@@ -83,7 +83,7 @@ class Refused(TextsTest):
         self.assertEqual(self.token_files(job), [])
 
     def test_by_check_as_by_run(self):
-        self.expect(sluice("check", self.text_job()), 0, "whales.txt is text of ")
+        self.expect(sluice("check", self.text_job()), 0, "whales.txt is text")
         missing = self.text_job("missing.toml", self.directory / "none.txt")
         (self.model / "tokenizer_config.json").write_text("{}")
         config = json.loads((self.model / "config.json").read_text())

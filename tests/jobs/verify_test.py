@@ -74,7 +74,7 @@ class OneDirectory(Verify):
         tensor = "model.layers.2.mlp.experts.6.up_proj.weight"
         file = self.overwrite(model, tensor, lambda data: data[:100] + b"\xc0\x7f\x80\xff" + data[104:])
         result = sluice("verify", model)
-        self.expect(result, 65, "2 values are infinite or NaN, in 1 tensors", f"{tensor} ({file}): 2")
+        self.expect(result, 65, "2 values", "in 1 tensors", f"{tensor} ({file}): 2")
         self.expect(sluice("verify", model, "--json"), 65, '"non_finite": 2')
 
     def test_an_index_that_is_broken(self):
@@ -110,7 +110,7 @@ class TwoDirectories(Verify):
         self.assertEqual(found["spare_in_b"], ["mtp.fc.weight", "mtp.norm.weight"])
         self.assertEqual(found["a"]["content"], found["b"]["content"])
         result = sluice("verify", vlm, fused)
-        self.expect(result, 0, "which no text model needs (2)", "mtp.fc.weight")
+        self.expect(result, 0, "text model needs (2)", "mtp.fc.weight")
 
     def test_spelling_does_not_matter(self):
         """The names that Mixtral is published under and those of transformers' module tree."""

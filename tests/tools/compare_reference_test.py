@@ -142,7 +142,7 @@ class CompareReferenceTest(unittest.TestCase):
         self.remove(f"train/final/{NAMES[1]}")
         status, text = self.compare()
         self.assertEqual(status, 1)
-        self.assertIn(f"train/final/{NAMES[1]} is not in", text)
+        self.assertIn(f"train/final/{NAMES[1]} is not ", text)
 
     def test_missing_steps_fail(self):
         self.change("train/loss", lambda values: values[:-1], file="metrics.h5")
