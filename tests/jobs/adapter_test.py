@@ -82,7 +82,7 @@ class Using(AdapterTest):
         job = self.write_job(**self.kind("load", "qwen3-moe"))
         result = mpirun(2, *with_fault("adapter.read", 0, 3, "io"), "run", job)
         self.expect(result, 74, "injected")
-        self.expect_once(result, "failed, so the job ends with exit code")
+        self.expect_once(result, "exit code 74")
 
     def loss(self, ranks, name, adapter, **model):
         tables = self.kind("evaluate", adapter, data={"tokens": adapter_directory(adapter) / "reference.h5", "sequence_length": 48})
@@ -175,7 +175,7 @@ class Exporting(AdapterTest):
         job = self.write_job(**self.kind("export", "qwen3-moe", export={"path": out}))
         result = mpirun(3, *with_fault("adapter.write", 0, 5, "io"), "run", job)
         self.expect(result, 74, "injected")
-        self.expect_once(result, "failed, so the job ends with exit code")
+        self.expect_once(result, "exit code 74")
         self.assertEqual(sorted(path.name for path in self.directory.iterdir()), ["job", "job.toml"])
 
     def test_training_writes_what_a_later_training_begins_with(self):
@@ -203,7 +203,7 @@ class Exporting(AdapterTest):
     def test_a_saved_step_is_written_as_training_writes_its_end(self):
         """From any directory, though the job's paths are relative to the one that it was started in."""
         output, trained = self.train_with_relative_paths()
-        self.expect(elsewhere("checkpoint", "export", output, self.directory / "saved"), 0, "step 8: adapters of 43 weights")
+        self.expect(elsewhere("checkpoint", "export", output, self.directory / "saved"), 0, "step 8: ", "43 weights")
         for name in ("adapter_config.json", "adapter_model.safetensors"):
             self.assertEqual((self.directory / "saved" / name).read_bytes(), (trained / name).read_bytes())
         self.expect(sluice("checkpoint", "export", output, self.directory / "saved"), 64, "saved")
@@ -232,7 +232,7 @@ class Exporting(AdapterTest):
         self.assertNotEqual(answer(base), expected)
         for source in ((base, "--adapter", output), (output,), (self.directory / "steps", "--step", 8)):
             self.assertEqual(answer(*source), expected)
-        self.expect(elsewhere("generate", output, *ask, "--step", 7), 78, "there is no saved step 7", "which holds 8")
+        self.expect(elsewhere("generate", output, *ask, "--step", 7), 78, "no saved step 7", "which holds 8")
 
     def test_training_can_write_the_merged_model(self):
         tables = reference_job("lora/qwen3-moe", model={"path": FIXTURES / "qwen3-moe-tiny"}, lora={"start": adapter_directory("qwen3-moe")},

@@ -26,7 +26,7 @@ class BeforeTheFirstStep(SavingTest):
         job = self.job(train={"steps": 2})
         self.run_job(job)
         result = self.end_by(job, signal.SIGUSR1)
-        self.expect(result, 75, "ended     by SIGUSR1: all that was trained is saved; run again to go on")
+        self.expect(result, 75, "ended     by SIGUSR1: all ", "run again")
         self.assertLess(result.seconds_after("injected fault"), program.GUARD_SECONDS, result.output)
         self.assertEqual((self.status(job)["state"], self.status(job)["exit_code"]), ("saved", 75))
         self.expect(self.run_job(job, arguments=["--set", "train.steps=3"]), 0, "resume    from step 2", "step 3/3")
@@ -46,7 +46,7 @@ class EndOfTheAllocation(SavingTest):
 
     def test_is_met_by_a_save_in_time(self):
         job, result = self.run_with(50)
-        self.expect(result, 75, "ended     by the end of the allocation, which is near, after step 1")
+        self.expect(result, 75, "ended ", "the allocation", "after step 1")
         self.assertEqual(self.steps(job), [1])
 
     def test_is_no_matter_while_it_is_far_or_not_asked_for(self):

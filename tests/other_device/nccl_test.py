@@ -17,7 +17,7 @@ class NcclTest(ReferenceTest):
     def train(self, ranks, **changes):
         job = self.write_job(**reference_job(FIXTURE, device={"kind": "cuda"}, **changes))
         result = mpirun(ranks, "env", "SLUICE_STAND_IN_DELAY_US=60", program.SLUICE, "run", job)
-        self.expect(result, 0, "of Stand-in GPU, one a rank")
+        self.expect(result, 0, "of Stand-in GPU")
         self.assertNotIn("no NCCL", result.output)
         return self.output_of(job)
 

@@ -133,7 +133,7 @@ class Survives(SlurmTest):
             slurm.wait_until(lambda: self.trains(cut), "training")
             self.preempt(slurm, count)
         self.assertEqual(slurm.wait_for_end(90), ("COMPLETED", 0), slurm.output())
-        self.assertIn("ended     by SIGTERM after step", slurm.output())
+        self.assertIn("ended     by SIGTERM", slurm.output())
         self.assertEqual(self.requeues(cut), 1)  # the other two times Slurm has done it
         self.assertIn("Restarts=3", cluster.command("scontrol", "show", "job", slurm.number).stdout)
         self.expect(mpirun(3, SLUICE, "run", whole), 0)
@@ -149,7 +149,7 @@ class Survives(SlurmTest):
         slurm.wait_for("step 1/")
         self.preempt(slurm, 1)
         self.assertEqual(slurm.wait_for_end(90), ("COMPLETED", 0), slurm.output())
-        self.assertEqual(slurm.output().count("ended     by SIGTERM after step"), 1, slurm.output())
+        self.assertEqual(slurm.output().count("ended     by SIGTERM"), 1, slurm.output())
         self.assertIn("ended with 75", slurm.output())
         # Slurm 24 counts two restarts, the script's and its own, which is late: where it begins the job again, nothing is left to do.
         self.assertEqual(slurm.output().count(f"step {STEPS}/{STEPS}"), 1, slurm.output())
@@ -177,7 +177,7 @@ class Signals(SlurmTest):
         cluster.command("scancel", slurm.number)
         self.assertEqual(slurm.wait_for_end()[0], "CANCELLED", slurm.output())
         slurm.wait_for("is not requeued")
-        self.assertIn("ended     by SIGTERM after step", slurm.output())
+        self.assertIn("ended     by SIGTERM", slurm.output())
 
     def test_a_rank_that_dies_ends_the_job_within_ten_seconds(self):
         job = self.job()
@@ -190,7 +190,7 @@ class Signals(SlurmTest):
         self.assertEqual(self.requeues(job), 0)
         status = json.loads((self.output_of(job) / "status.json").read_text())
         self.assertEqual(status["state"], "failed", status)
-        self.assertIn("another rank has died", status["message"])
+        self.assertIn("another rank", status["message"])
 
 
 class Mpirun(SlurmTest):

@@ -110,7 +110,7 @@ class RunTest(unittest.TestCase):
                                 "    sys.exit(print('parallel.expert_parallel: not yet', file=sys.stderr) or 78)\n"
                                 f"os.execv({real!r}, [{real!r}, *sys.argv[1:]])\n")
         text, out = self.bench("--cases", "32M-512-1-*", "--sluice", program, "--repeats", 1)
-        self.assertIn("32M-512-1-routed is skipped: this program refuses parallel.expert_parallel = 0", text)
+        self.assertRegex(text, "32M-512-1-routed is skipped: .*parallel.expert_parallel = 0")
         self.assertEqual((list(out["skipped"]), list(out["cases"])), (["32M-512-1-routed"], ["32M-512-1-gathered"]))
 
 
