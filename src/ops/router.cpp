@@ -71,12 +71,26 @@ at::Tensor products_backward(const at::Tensor& x, const Weight& w, const at::Ten
   return ops::matmul(at::cat(all, 1), at::cat(matrices, 0));
 }
 
+/// What backward needs to know: nothing of the choice.
+void keep(node::AutogradContext* context, const RouterOptions& options) {
+  context->saved_data["normalize"] = options.normalize_weights;
+  context->saved_data["score"] = static_cast<std::int64_t>(options.score);
+  context->saved_data["epsilon"] = static_cast<double>(options.epsilon);
+  context->saved_data["scale"] = static_cast<double>(options.scale);
+}
+RouterOptions kept_options(node::AutogradContext* context) {
+  return {.normalize_weights = context->saved_data["normalize"].toBool(),
+          .score = static_cast<RouterScore>(context->saved_data["score"].toInt()),
+          .epsilon = static_cast<float>(context->saved_data["epsilon"].toDouble()),
+          .scale = static_cast<float>(context->saved_data["scale"].toDouble())};
+}
+
 /// Weights of the chosen experts. What autograd must not look at travels in one struct.
 struct Weights : node::Function<Weights> {
   struct Inputs {
     Weight w;
     Routing routing;
-    bool normalize;
+    RouterOptions options;
     BalanceGrad balance;
   };
 
@@ -84,7 +98,7 @@ struct Weights : node::Function<Weights> {
     const Routing& routing = inputs.routing;
     context->save_for_backward({x, routing.experts, routing.probabilities, routing.weights});
     node::keep(context, "w", inputs.w);
-    context->saved_data["normalize"] = inputs.normalize;
+    keep(context, inputs.options);
     context->saved_data["probability_grad"] = inputs.balance.of_token;
     context->saved_data["counted"] = inputs.balance.counted;
     return routing.weights;
@@ -95,8 +109,8 @@ struct Weights : node::Function<Weights> {
     const at::Tensor &x = saved[0], &chosen = saved[1], &probabilities = saved[2], &weights = saved[3];
     const std::int64_t terms = x.scalar_type() == at::kBFloat16 ? 2 : 1;
     const at::Tensor d_logits = at::empty({x.size(0), terms * probabilities.size(1)}, x.options());
-    on::router_rows_backward(probabilities, chosen, weights, context->saved_data["normalize"].toBool(),
-                             grads[0].contiguous(), context->saved_data["probability_grad"].toTensor(),
+    on::router_rows_backward(probabilities, chosen, weights, kept_options(context), grads[0].contiguous(),
+                             context->saved_data["probability_grad"].toTensor(),
                              context->saved_data["counted"].toTensor(), d_logits);
     return {products_backward(x, node::kept_weight(context, "w"), d_logits), {}};
   }
@@ -115,8 +129,8 @@ Routing decide(const at::Tensor& x, const Weight& w, const RouterOptions& option
   const std::array<std::int64_t, 2> choices{x.size(0), options.experts_per_token};
   routing.experts = chosen.defined() ? chosen : at::empty(choices, x.options().dtype(at::kLong));
   routing.weights = at::empty(choices, routing.probabilities.options());
-  on::router_rows(routing.probabilities, chosen.defined() ? Choice::kRepeat : Choice::kMake,
-                  options.normalize_weights, routing.experts, routing.weights);
+  on::router_rows(routing.probabilities, chosen.defined() ? Choice::kRepeat : Choice::kMake, options,
+                  routing.experts, routing.weights);
   return routing;
 }
 
@@ -126,9 +140,13 @@ Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options
               const BalanceGrad& balance) {
   SLUICE_ASSERT(options.experts_per_token >= 1 && options.experts_per_token <= w.base.value.size(0),
                 "{} of {} experts per token", options.experts_per_token, w.base.value.size(0));
+  SLUICE_ASSERT(
+      w.base.value.size(0) % options.groups == 0 && options.chosen_groups <= options.groups &&
+          options.experts_per_token <= w.base.value.size(0) / options.groups * options.chosen_groups,
+      "{} of {} groups of experts", options.chosen_groups, options.groups);
   Routing routing = decide(x, w, options, chosen);
   if (node::wants_graph(x))
-    routing.weights = Weights::apply(x, Weights::Inputs{w, routing, options.normalize_weights, balance});
+    routing.weights = Weights::apply(x, Weights::Inputs{w, routing, options, balance});
   return routing;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/adapters/low_rank.hpp"
+#include "ops/runtime/router_options.hpp"
 
 #include <cstdint>
 
@@ -9,14 +10,9 @@ namespace sluice::ops {
 
 /// What the router decided for T tokens.
 struct Routing {
-  at::Tensor experts;        ///< [T, k] int64, best first
+  at::Tensor experts;        ///< [T, k] int64, best first of those that are chosen
   at::Tensor weights;        ///< [T, k] float32, differentiable
-  at::Tensor probabilities;  ///< [T, E] float32, no gradient flows through it
-};
-
-struct RouterOptions {
-  std::int64_t experts_per_token = 1;
-  bool normalize_weights = true;  ///< divide a token's weights by their sum
+  at::Tensor probabilities;  ///< [T, E] float32, the scores; no gradient flows through it
 };
 
 /// The part of a load-balancing loss in the gradient of each token's probabilities.
@@ -25,8 +21,8 @@ struct BalanceGrad {
   at::Tensor counted{};   ///< [T] bool; undefined: all count
 };
 
-/// Softmax over x [T, H] times w [E, H], all in float32, and the most probable experts of each token; of
-/// equal ones the lower index. `chosen` [T, k], if defined, is the choice of an earlier pass that this one
+/// Scores of x [T, H] times w [E, H], all in float32, and of each token the experts with the largest ones after correction,
+/// of equal ones the lower index. Weights are made of the scores without correction; the choice has no gradient. `chosen` [T, k], if defined, is the choice of an earlier pass that this one
 /// repeats. `balance` is read during backward, so that its gradient may be filled in after the forward
 /// pass. A change of w has no dropout.
 [[nodiscard]] Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options,

@@ -43,6 +43,71 @@ TEST(Router, matches_its_formula) {
       }
 }
 
+/// Of six groups of four experts two are chosen from.
+RouterOptions sigmoid_options(bool normalize = true) {
+  return {.experts_per_token = kChoices,
+          .normalize_weights = normalize,
+          .score = RouterScore::kSigmoid,
+          .epsilon = 1e-3F,
+          .scale = 2.5F,
+          .groups = 6,
+          .chosen_groups = 2,
+          .correction_bias = numbers({24}, at::kFloat, 9) - 0.5};
+}
+
+/// transformers' Glm4MoeTopkRouter.
+at::Tensor choice_by_formula(const at::Tensor& scores, const RouterOptions& options) {
+  const at::Tensor corrected = scores + options.correction_bias;
+  const at::Tensor grouped = corrected.view({scores.size(0), options.groups, -1});
+  const at::Tensor sums = std::get<0>(grouped.topk(2, 2)).sum(2);
+  const at::Tensor best = std::get<1>(sums.topk(options.chosen_groups, 1));
+  const at::Tensor is_out = at::ones_like(sums, at::kBool).scatter(1, best, false).unsqueeze(2);
+  return std::get<1>(grouped.masked_fill(is_out, -HUGE_VAL).flatten(1).topk(kChoices, 1));
+}
+
+TEST(Router, chooses_by_corrected_sigmoids_in_the_best_groups) {
+  const RouterOptions options = sigmoid_options();
+  const Routing routing = route(numbers({300, 16}), Parameter{numbers({24, 16}, at::kFloat, 2), {}}, options);
+  EXPECT_TRUE(routing.experts.equal(choice_by_formula(routing.probabilities, options)));
+  RouterOptions without = options;
+  without.correction_bias.reset();
+  EXPECT_FALSE(route(numbers({300, 16}), Parameter{numbers({24, 16}, at::kFloat, 2), {}}, without)
+                   .experts.equal(routing.experts));
+}
+
+TEST(Router, weights_and_gradients_know_nothing_of_the_correction) {
+  for (const at::ScalarType dtype : kDTypes)
+    for (const bool normalize : {true, false}) {
+      const RouterOptions options = sigmoid_options(normalize);
+      const at::Tensor x = numbers({40, 16}, dtype);
+      const Parameter w = parameter(numbers({24, 16}, dtype, 2));
+      const at::Tensor chosen = route(x, Parameter{w.value, {}}, options).experts;
+      expect_matches(
+          [&](const Tensors& in, const Parameters& p) { return route(in[0], p[0], options).weights; },
+          [&](const Tensors& in, const Tensors& p) {
+            const at::Tensor picked = at::sigmoid(at::mm(in[0], p[0].t())).gather(1, chosen);
+            return 2.5 * (normalize ? picked / (picked.sum(1, true) + 1e-3) : picked);
+          },
+          {x}, {w});
+    }
+}
+
+TEST(Router, negative_corrections_bring_back_no_expert_of_a_group_that_is_out) {
+  RouterOptions options = sigmoid_options();
+  options.correction_bias = at::full({24}, -5.0F);
+  options.correction_bias.narrow(0, 0, 8).fill_(-3.0F);
+  const Routing routing = route(numbers({50, 16}), Parameter{numbers({24, 16}, at::kFloat, 2), {}}, options);
+  EXPECT_TRUE(routing.experts.lt(8).all().item<bool>());
+}
+
+TEST(Router, stays_in_range_among_groups_of_what_are_no_numbers) {
+  at::Tensor x = numbers({4, 16});
+  x[0].fill_(std::nan(""));
+  const at::Tensor experts = route(x, Parameter{numbers({24, 16}), {}}, sigmoid_options()).experts;
+  EXPECT_TRUE((experts.ge(0) & experts.lt(24)).all().item<bool>());
+  EXPECT_TRUE(experts[0].equal(at::arange(kChoices, at::kLong)));
+}
+
 TEST(Router, chooses_the_most_probable_experts_best_first) {
   const Routing routing =
       route(numbers({200, 16}), Parameter{numbers({100, 16}, at::kFloat, 2), {}}, {kChoices, true});

@@ -228,21 +228,41 @@ at::Tensor hard_logits() {
   return logits;
 }
 
+/// A softmax with and without normalised weights, and corrected sigmoids in all groups and in some.
+std::vector<RouterOptions> router_forms() {
+  RouterOptions sigmoids{.experts_per_token = 3,
+                         .score = RouterScore::kSigmoid,
+                         .epsilon = 1e-20F,
+                         .scale = 1.5F,
+                         .correction_bias = at::tensor({0.2F, -0.4F, 0.1F, -0.3F, -0.6F, 0.0F})};
+  RouterOptions grouped = sigmoids;
+  grouped.groups = 3;
+  grouped.chosen_groups = 2;
+  grouped.normalize_weights = false;
+  return {{.experts_per_token = 3, .normalize_weights = false}, {.experts_per_token = 3}, sigmoids, grouped};
+}
+
+RouterOptions with_bias(RouterOptions options, const at::Tensor& bias) {
+  options.correction_bias = bias;
+  return options;
+}
+
 TEST_P(OtherDeviceSeam, router_rows) {
-  for (const bool normalize : {false, true}) {
+  for (const RouterOptions& options : router_forms()) {
     const at::Tensor logits = hard_logits(), chosen = at::empty({9, 3}, at::kLong),
                      weights = at::empty({9, 3});
-    expect_same({logits, chosen, weights},
-                SLUICE_BOTH(processor::router_rows(x[0], Choice::kMake, normalize, x[1], x[2])));
-    expect_same({hard_logits(), chosen, weights},
-                SLUICE_BOTH(processor::router_rows(x[0], Choice::kRepeat, normalize, x[1], x[2])));
+    expect_same(
+        {logits, chosen, weights, options.correction_bias},
+        SLUICE_BOTH(processor::router_rows(x[0], Choice::kMake, with_bias(options, x[3]), x[1], x[2])));
+    expect_same(
+        {hard_logits(), chosen, weights, options.correction_bias},
+        SLUICE_BOTH(processor::router_rows(x[0], Choice::kRepeat, with_bias(options, x[3]), x[1], x[2])));
     const std::int64_t terms = GetParam() == at::kBFloat16 ? 2 : 1;
     for (const at::Tensor& common : {at::Tensor(), at::randn({6})})
       for (const at::Tensor& counted : {at::Tensor(), at::arange(9).lt(7)})
         expect_same(
             {logits, chosen, weights, floats({9, 3}), common, counted, at::empty({9, 6 * terms}, GetParam())},
-            SLUICE_BOTH(
-                processor::router_rows_backward(x[0], x[1], x[2], normalize, x[3], x[4], x[5], x[6])));
+            SLUICE_BOTH(processor::router_rows_backward(x[0], x[1], x[2], options, x[3], x[4], x[5], x[6])));
   }
 }
 

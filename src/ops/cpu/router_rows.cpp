@@ -2,6 +2,10 @@
 
 #include "ops/cpu/kernel.hpp"
 
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace sluice::ops::cpu {
@@ -26,18 +30,71 @@ SLUICE_VECTOR_CLONES void softmax_row(float* row, std::int64_t width) {
   for (std::int64_t i = 0; i < width; ++i) row[i] *= scale;
 }
 
-/// Destroys the row: what is chosen becomes negative.
-void choose_row(std::vector<float>& probabilities, std::int64_t k, std::int64_t* chosen) {
-  constexpr float kChosen = -1;
-  for (std::int64_t slot = 0; slot < k; ++slot) {
-    const float largest = largest_of(probabilities.data(), std::ssize(probabilities));
+SLUICE_VECTOR_CLONES void sigmoid_row(float* row, std::int64_t width) {
+  for (std::int64_t i = 0; i < width; ++i) row[i] = kernel::sigmoid(row[i]);
+}
+
+/// Of what is chosen already, or not to be chosen from.
+constexpr float kOut = -HUGE_VALF;
+
+/// Destroys the row, of which at least k are not kOut.
+void choose_row(std::span<float> row, std::span<std::int64_t> chosen) {
+  for (std::int64_t& choice : chosen) {
+    const float largest = largest_of(row.data(), std::ssize(row));
     // Not a number is equal to nothing: then the first that is left.
-    auto best = largest >= 0 ? std::ranges::find(probabilities, largest)
-                             : std::ranges::find_if(probabilities, [](float p) { return p != kChosen; });
-    chosen[slot] = best - probabilities.begin();
-    *best = kChosen;
+    const auto best = largest > kOut ? std::ranges::find(row, largest)
+                                     : std::ranges::find_if(row, [](float score) { return score != kOut; });
+    choice = best - row.begin();
+    *best = kOut;
   }
 }
+
+/// The sum of the two largest numbers; where there are none it is not a number either.
+float sum_of_two(std::span<const float> scores) {
+  float first = kOut, second = kOut;
+  for (const float score : scores) {
+    if (score > first)
+      second = std::exchange(first, score);
+    else if (score > second)
+      second = score;
+  }
+  if (first == kOut) return std::numeric_limits<float>::quiet_NaN();
+  return second == kOut ? first : first + second;
+}
+
+/// Chooses the experts of one token after the other.
+class Chooser {
+ public:
+  Chooser(const RouterOptions& options, std::int64_t experts)
+      : options_(options), left_(static_cast<std::size_t>(experts)) {}
+
+  void choose(const float* scores, std::span<std::int64_t> chosen) {
+    std::copy_n(scores, left_.size(), left_.begin());
+    if (options_.correction_bias.defined()) {
+      const float* const bias = options_.correction_bias.data_ptr<float>();
+      for (std::size_t i = 0; i < left_.size(); ++i) left_[i] += bias[i];
+    }
+    if (options_.groups > 1) leave_out_groups();
+    choose_row(left_, chosen);
+  }
+
+ private:
+  void leave_out_groups() {
+    const std::size_t size = left_.size() / static_cast<std::size_t>(options_.groups);
+    groups_.clear();
+    for (std::size_t begin = 0; begin < left_.size(); begin += size)
+      groups_.push_back(sum_of_two(std::span(left_).subspan(begin, size)));
+    chosen_.resize(static_cast<std::size_t>(options_.chosen_groups));
+    choose_row(groups_, chosen_);
+    for (std::size_t group = 0; group < groups_.size(); ++group)
+      if (std::ranges::find(chosen_, static_cast<std::int64_t>(group)) == chosen_.end())
+        std::ranges::fill(std::span(left_).subspan(group * size, size), kOut);
+  }
+
+  const RouterOptions& options_;
+  std::vector<float> left_, groups_;
+  std::vector<std::int64_t> chosen_;
+};
 
 /// Over one token's choices.
 float sum_of_chosen(const float* probabilities, const std::int64_t* chosen, std::int64_t k) {
@@ -46,19 +103,27 @@ float sum_of_chosen(const float* probabilities, const std::int64_t* chosen, std:
   return sum;
 }
 
-void weigh_row(const float* probabilities, const std::int64_t* chosen, std::int64_t k, bool normalize,
-               float* weights) {
-  const float scale = normalize ? 1.0F / sum_of_chosen(probabilities, chosen, k) : 1.0F;
+/// What the scores of a token's experts are multiplied with.
+float scale_of(const float* probabilities, const std::int64_t* chosen, std::int64_t k,
+               const RouterOptions& options) {
+  if (!options.normalize_weights) return options.scale;
+  return options.scale / (sum_of_chosen(probabilities, chosen, k) + options.epsilon);
+}
+
+void weigh_row(const float* probabilities, const std::int64_t* chosen, std::int64_t k,
+               const RouterOptions& options, float* weights) {
+  const float scale = scale_of(probabilities, chosen, k, options);
   for (std::int64_t slot = 0; slot < k; ++slot) weights[slot] = probabilities[chosen[slot]] * scale;
 }
 
 /// grad [E] += the part of the gradient of the probabilities that comes through the weights.
-void add_picked(const float* probabilities, const std::int64_t* chosen, const float* weights, bool normalize,
-                const float* d_weights, std::int64_t k, float* grad) {
-  float shift = 0, scale = 1;
-  if (normalize) {
+void add_picked(const float* probabilities, const std::int64_t* chosen, const float* weights,
+                const RouterOptions& options, const float* d_weights, std::int64_t k, float* grad) {
+  const float scale = scale_of(probabilities, chosen, k, options);
+  float shift = 0;
+  if (options.normalize_weights) {
     for (std::int64_t slot = 0; slot < k; ++slot) shift += d_weights[slot] * weights[slot];
-    scale = 1.0F / sum_of_chosen(probabilities, chosen, k);
+    shift /= options.scale;
   }
   for (std::int64_t slot = 0; slot < k; ++slot) grad[chosen[slot]] += (d_weights[slot] - shift) * scale;
 }
@@ -71,6 +136,10 @@ SLUICE_VECTOR_CLONES void softmax_row_backward(const float* probabilities, std::
   for (std::int64_t i = 0; i < width; ++i) grad[i] = probabilities[i] * (grad[i] - dot);
 }
 
+SLUICE_VECTOR_CLONES void sigmoid_row_backward(const float* scores, std::int64_t width, float* grad) {
+  for (std::int64_t i = 0; i < width; ++i) grad[i] *= scores[i] * (1.0F - scores[i]);
+}
+
 void split_row(const float* row, std::int64_t width, float* terms) { std::copy_n(row, width, terms); }
 
 SLUICE_VECTOR_CLONES void split_row(const float* row, std::int64_t width, at::BFloat16* terms) {
@@ -81,28 +150,28 @@ SLUICE_VECTOR_CLONES void split_row(const float* row, std::int64_t width, at::BF
 
 }  // namespace
 
-void router_rows(const at::Tensor& logits, Choice choice, bool normalize, const at::Tensor& chosen,
-                 const at::Tensor& weights) {
+void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& options,
+                 const at::Tensor& chosen, const at::Tensor& weights) {
   const std::int64_t width = logits.size(1), k = chosen.size(1);
   at::parallel_for(0, logits.size(0), kernel::grain(width * k), [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> copy;
+    Chooser chooser(options, width);
     for (std::int64_t token = begin; token < end; ++token) {
       float* const row = logits.data_ptr<float>() + token * width;
       std::int64_t* const choices = chosen.data_ptr<std::int64_t>() + token * k;
-      softmax_row(row, width);
-      if (choice == Choice::kMake) {
-        copy.assign(row, row + width);
-        choose_row(copy, k, choices);
-      }
-      weigh_row(row, choices, k, normalize, weights.data_ptr<float>() + token * k);
+      if (options.score == RouterScore::kSigmoid)
+        sigmoid_row(row, width);
+      else
+        softmax_row(row, width);
+      if (choice == Choice::kMake) chooser.choose(row, {choices, static_cast<std::size_t>(k)});
+      weigh_row(row, choices, k, options, weights.data_ptr<float>() + token * k);
     }
   });
 }
 
 void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& chosen,
-                          const at::Tensor& weights, bool normalize, const at::Tensor& d_weights,
-                          const at::Tensor& probability_grad, const at::Tensor& counted,
-                          const at::Tensor& d_logits) {
+                          const at::Tensor& weights, const RouterOptions& options,
+                          const at::Tensor& d_weights, const at::Tensor& probability_grad,
+                          const at::Tensor& counted, const at::Tensor& d_logits) {
   const std::int64_t width = probabilities.size(1), k = chosen.size(1);
   const float* const common = probability_grad.defined() ? probability_grad.data_ptr<float>() : nullptr;
   const bool* const counts = counted.defined() ? counted.data_ptr<bool>() : nullptr;
@@ -116,8 +185,11 @@ void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& cho
       else
         std::fill_n(grad, width, 0.0F);
       add_picked(row, chosen.data_ptr<std::int64_t>() + token * k, weights.data_ptr<float>() + token * k,
-                 normalize, d_weights.data_ptr<float>() + token * k, k, grad);
-      softmax_row_backward(row, width, grad);
+                 options, d_weights.data_ptr<float>() + token * k, k, grad);
+      if (options.score == RouterScore::kSigmoid)
+        sigmoid_row_backward(row, width, grad);
+      else
+        softmax_row_backward(row, width, grad);
       kernel::dispatch(d_logits, [&](auto element) {
         split_row(grad, width, d_logits.data_ptr<decltype(element)>() + token * d_logits.size(1));
       });

@@ -4,10 +4,16 @@
 #include "ops/device/single.hpp"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
+
+#include <limits>
+#include <tuple>
 
 namespace sluice::ops::device {
 namespace {
@@ -24,29 +30,61 @@ at::Tensor weights_of(const at::Tensor& weights, const RowBlock& block, at::Scal
   return single(weights.view({-1}).index_select(0, block.places).to(dtype)).unsqueeze(1);
 }
 
+constexpr double kOut = -std::numeric_limits<double>::infinity();
+
+/// scores [T, E] with -infinity for the experts of groups that are not chosen, as the processor's loop leaves them out.
+at::Tensor scores_in_chosen_groups(const at::Tensor& scores, const RouterOptions& options) {
+  const at::Tensor grouped = scores.view({scores.size(0), options.groups, -1});
+  at::Tensor numbers = grouped.nan_to_num(kOut, std::numeric_limits<double>::infinity(), kOut);
+  const at::Tensor two = std::get<0>(numbers.topk(2, 2));
+  const at::Tensor first = two.select(2, 0), second = two.select(2, 1);
+  at::Tensor sums = at::where(second.eq(kOut), first, first + second);
+  sums = sums.masked_fill(first.eq(kOut), std::numeric_limits<double>::quiet_NaN()).contiguous();
+  const at::Tensor chosen =
+      at::empty({scores.size(0), options.chosen_groups}, scores.options().dtype(at::kLong));
+  choose_experts(sums, chosen);
+  const at::Tensor is_out = at::ones_like(sums, at::kBool).scatter_(1, chosen, false);
+  return grouped.masked_fill(is_out.unsqueeze(2), kOut).view_as(scores);
+}
+
+/// As the processor's loop chooses: the best that are not left out.
+void choose(const at::Tensor& scores, const RouterOptions& options, const at::Tensor& chosen) {
+  at::Tensor corrected = scores;
+  if (options.correction_bias.defined()) corrected = corrected + options.correction_bias;
+  if (options.groups > 1) corrected = scores_in_chosen_groups(corrected, options);
+  choose_experts(corrected, chosen);
+}
+
+/// What the scores `picked` [T, k] of the chosen experts are multiplied with: [T, 1].
+at::Tensor scales_of(const at::Tensor& picked, const RouterOptions& options) {
+  return (picked.sum(1, /*keepdim=*/true) + options.epsilon).reciprocal_() * options.scale;
+}
+
 }  // namespace
 
-void router_rows(const at::Tensor& logits, Choice choice, bool normalize, const at::Tensor& chosen,
-                 const at::Tensor& weights) {
-  logits.copy_(at::softmax(logits, 1));
-  if (choice == Choice::kMake) choose_experts(logits, chosen);
+void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& options,
+                 const at::Tensor& chosen, const at::Tensor& weights) {
+  logits.copy_(options.score == RouterScore::kSigmoid ? at::sigmoid(logits) : at::softmax(logits, 1));
+  if (choice == Choice::kMake) choose(logits, options, chosen);
   const at::Tensor picked = logits.gather(1, chosen);
-  weights.copy_(normalize ? picked * picked.sum(1, /*keepdim=*/true).reciprocal_() : picked);
+  weights.copy_(options.normalize_weights ? picked * scales_of(picked, options) : picked * options.scale);
 }
 
 void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& chosen,
-                          const at::Tensor& weights, bool normalize, const at::Tensor& d_weights,
-                          const at::Tensor& probability_grad, const at::Tensor& counted,
-                          const at::Tensor& d_logits) {
+                          const at::Tensor& weights, const RouterOptions& options,
+                          const at::Tensor& d_weights, const at::Tensor& probability_grad,
+                          const at::Tensor& counted, const at::Tensor& d_logits) {
   at::Tensor grads = at::zeros_like(probabilities);
   if (probability_grad.defined())
     grads.add_(counted.defined() ? counted.unsqueeze(1) * probability_grad : probability_grad);
-  at::Tensor picked = d_weights;
-  if (normalize)
-    picked = (d_weights - (d_weights * weights).sum(1, /*keepdim=*/true)) /
-             probabilities.gather(1, chosen).sum(1, /*keepdim=*/true);
+  at::Tensor picked = d_weights * options.scale;
+  if (options.normalize_weights)
+    picked = (d_weights - (d_weights * weights).sum(1, /*keepdim=*/true) / options.scale) *
+             scales_of(probabilities.gather(1, chosen), options);
   grads.scatter_add_(1, chosen, picked);
-  const at::Tensor out = probabilities * (grads - (grads * probabilities).sum(1, /*keepdim=*/true));
+  const at::Tensor out = options.score == RouterScore::kSigmoid
+                             ? grads * probabilities * (1 - probabilities)
+                             : probabilities * (grads - (grads * probabilities).sum(1, /*keepdim=*/true));
   const std::int64_t experts = probabilities.size(1);
   d_logits.narrow(1, 0, experts).copy_(out);
   if (d_logits.size(1) > experts)

@@ -13,9 +13,9 @@
 
 namespace sluice::ops::device {
 
-/// chosen [T, k] int64 = the k most probable of each row of probabilities [T, E] float32, best first, as router_rows(): of
+/// chosen [T, k] int64 = the k largest of each row of scores [T, E] float32, best first, as router_rows(): of
 /// equal ones the lower index, and what is not a number after all numbers. LibTorch's topk() promises neither.
-void choose_experts(const at::Tensor& probabilities, const at::Tensor& chosen);
+void choose_experts(const at::Tensor& scores, const at::Tensor& chosen);
 
 /// Adds row t of rows [T, H], float32 or bfloat16, to row ids[t] (int64) of table [V, H] (float32, its rows may lie apart),
 /// in the order of t, but where the id is `padding`. LibTorch's index_add() takes any order.

@@ -49,12 +49,12 @@ void causal_conv(const at::Tensor& x, const at::Tensor& weight, const Documents&
                                               const Documents& documents, const at::Tensor& d_y,
                                               const at::Tensor& d_x);
 
-void router_rows(const at::Tensor& logits, Choice choice, bool normalize, const at::Tensor& chosen,
-                 const at::Tensor& weights);
+void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& options,
+                 const at::Tensor& chosen, const at::Tensor& weights);
 void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& chosen,
-                          const at::Tensor& weights, bool normalize, const at::Tensor& d_weights,
-                          const at::Tensor& probability_grad, const at::Tensor& counted,
-                          const at::Tensor& d_logits);
+                          const at::Tensor& weights, const RouterOptions& options,
+                          const at::Tensor& d_weights, const at::Tensor& probability_grad,
+                          const at::Tensor& counted, const at::Tensor& d_logits);
 void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices, const at::Tensor& out);
 void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choices, const at::Tensor& weights,
               const at::Tensor& sums);

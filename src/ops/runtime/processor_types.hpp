@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/range.hpp"
+#include "ops/runtime/router_options.hpp"
 
 #include <ATen/core/Tensor.h>
 
