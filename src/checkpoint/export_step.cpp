@@ -50,7 +50,9 @@ class FileValues final : public ShardValues {
   FileValues(const ShardPlan& shards, const MatchedCheckpoint& weights, OpenFile open)
       : shards_(shards), weights_(weights), open_file_(std::move(open)) {
     for (const MatchedEntry& matched : weights_.match.entries) add(matched);
-    std::ranges::sort(runs_, {}, &Run::arena_begin);
+    for (const MatchedEntry& matched : weights_.match.buffers) add_buffer(matched);
+    std::ranges::sort(runs_, {}, &Run::begin);
+    std::ranges::sort(buffer_runs_, {}, &Run::begin);
   }
 
   [[nodiscard]] const ShardPlan& plan() const override { return shards_; }
@@ -59,11 +61,31 @@ class FileValues final : public ShardValues {
   [[nodiscard]] const std::byte* find(std::int64_t, DType) const override { return nullptr; }
 
   void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override {
-    auto run = std::prev(std::ranges::upper_bound(runs_, begin, {}, &Run::arena_begin));
+    read(runs_, begin, count, dtype, out);
+  }
+  void read_buffers(std::int64_t begin, std::int64_t count, float* out) const override {
+    read(buffer_runs_, begin, count, DType::kFloat32, reinterpret_cast<std::byte*>(out));
+  }
+
+ private:
+  static constexpr std::int64_t kPieceElements = 256 * kKiB;
+
+  /// Consecutive elements of the arena, or of the buffers, that lie together in a file.
+  struct Run {
+    std::int64_t begin = 0;
+    std::int64_t count = 0;
+    int file = 0;
+    DType dtype = DType::kFloat32;
+    std::int64_t offset = 0;
+  };
+
+  void read(const std::vector<Run>& runs, std::int64_t begin, std::int64_t count, DType dtype,
+            std::byte* out) const {
+    auto run = std::prev(std::ranges::upper_bound(runs, begin, {}, &Run::begin));
     while (count > 0) {
-      const std::int64_t inside = begin - run->arena_begin;
+      const std::int64_t inside = begin - run->begin;
       const std::int64_t part = std::min({count, run->count - inside, kPieceElements});
-      SLUICE_ASSERT(part > 0, "no weights are saved for element {} of the arena", begin);
+      SLUICE_ASSERT(part > 0, "no weights are saved for element {}", begin);
       read_part(*run, inside, part, dtype, out);
       begin += part;
       count -= part;
@@ -71,18 +93,6 @@ class FileValues final : public ShardValues {
       if (inside + part == run->count) ++run;
     }
   }
-
- private:
-  static constexpr std::int64_t kPieceElements = 256 * kKiB;
-
-  /// Consecutive elements of the arena that lie together in a file.
-  struct Run {
-    std::int64_t arena_begin = 0;
-    std::int64_t count = 0;
-    int file = 0;
-    DType dtype = DType::kFloat32;
-    std::int64_t offset = 0;
-  };
 
   void add(const MatchedEntry& matched) {
     const CheckpointEntry& entry = weights_.index.entries[static_cast<std::size_t>(matched.entry)];
@@ -96,6 +106,13 @@ class FileValues final : public ShardValues {
                            entry.begin + (matched.entry_begin + run.tensor_begin - matched.begin) *
                                              size_of(entry.dtype)});
         });
+  }
+
+  void add_buffer(const MatchedEntry& matched) {
+    const CheckpointEntry& entry = weights_.index.entries[static_cast<std::size_t>(matched.entry)];
+    const BufferPlace& buffer = *plan().layouts().buffer_of(matched.tensor);
+    buffer_runs_.push_back(
+        {buffer.offset + matched.begin, matched.count, entry.file, entry.dtype, entry.begin});
   }
 
   void read_part(const Run& run, std::int64_t inside, std::int64_t count, DType dtype, std::byte* out) const {
@@ -113,7 +130,7 @@ class FileValues final : public ShardValues {
   const ShardPlan& shards_;
   const MatchedCheckpoint& weights_;
   OpenFile open_file_;
-  std::vector<Run> runs_;
+  std::vector<Run> runs_, buffer_runs_;
   mutable ReadBytes read_bytes_;  ///< of the file that was read last
   mutable int open_ = -1;
   mutable std::vector<std::byte> buffer_;

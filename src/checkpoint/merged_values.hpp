@@ -23,6 +23,9 @@ class MergedValues final : public ShardValues {
   [[nodiscard]] const std::byte* find(std::int64_t, DType) const override { return nullptr; }
   /// As merge_adapters(): W + scale * B A in float32, rounded once to `dtype`.
   void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override;
+  void read_buffers(std::int64_t begin, std::int64_t count, float* out) const override {
+    weights_.read_buffers(begin, count, out);
+  }
 
  private:
   /// Consecutive elements of an adapted weight in the arena.

@@ -5,6 +5,7 @@
 #include "checkpoint/state_spans.hpp"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -23,9 +24,9 @@ class Collector {
       if (entry.array == kWeightsArray) add(entry, number);
   }
 
-  /// Each of these tensors once and whole.
-  void check(const std::vector<int>& tensors) const {
-    std::vector<MatchedEntry> sorted = out_.match.entries;
+  /// Each of these tensors once and whole in `entries`.
+  void check(std::span<const MatchedEntry> entries, const std::vector<int>& tensors) const {
+    std::vector<MatchedEntry> sorted(entries.begin(), entries.end());
     std::ranges::sort(sorted, {},
                       [](const MatchedEntry& entry) { return std::tuple(entry.tensor, entry.begin); });
     auto at = sorted.begin();
@@ -78,7 +79,9 @@ MatchedCheckpoint collect(const SavedStep& step, const std::filesystem::path& di
   Collector collector(manifest, arena, weights);
   for (const SavedFile& file : step.files)
     if (!file.entries.empty()) collector.add(file);
-  collector.check(tensors);
+  set_buffers_apart(weights.match, manifest);
+  collector.check(weights.match.entries, tensors);
+  collector.check(weights.match.buffers, manifest.persistent_buffers());
   return weights;
 }
 
@@ -91,7 +94,7 @@ MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::pa
         ExitCode::kBadData,
         "{}: holds what was trained alone, and no frozen weights, so it is no model by itself; those are in {}",
         directory.string(), step.key("model.path"));
-  return collect(step, directory, manifest, arena, manifest.checkpoint_tensors());
+  return collect(step, directory, manifest, arena, manifest.stored_tensors());
 }
 
 MatchedCheckpoint saved_trained_weights(const SavedStep& step, const std::filesystem::path& directory,

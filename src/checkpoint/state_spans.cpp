@@ -25,6 +25,19 @@ void list_weights(const ParameterManifest& manifest, const ShardArena& weights, 
   }
 }
 
+/// They are few, and every rank has them: that of the first one is saved.
+void list_buffers(const ShardArena& weights, std::vector<StateSpan>& out) {
+  const UnitLayouts& layouts = weights.plan().layouts();
+  for (const BufferPlace& buffer : layouts.buffers)
+    out.push_back({.tensor = buffer.tensor,
+                   .unit = static_cast<int>(layouts.units.size()),
+                   .array = kWeightsArray,
+                   .dtype = DType::kFloat32,
+                   .numbers = {0, buffer.count},
+                   .data = reinterpret_cast<std::byte*>(weights.buffers() + buffer.offset),
+                   .is_copy = weights.rank() != 0});
+}
+
 /// The numbers of a part that belong to what a rank owns of a matrix, counted over its tensor.
 Range numbers_of(const StatePart& part, const MatrixState& matrix) {
   const std::int64_t before = std::max<std::int64_t>(matrix.expert, 0);  // matrices of the tensor
@@ -78,6 +91,7 @@ std::vector<StateSpan> list_state(const ParameterManifest& manifest, const Shard
                                   const OptimizerBlock& optimizer) {
   std::vector<StateSpan> spans;
   list_weights(manifest, weights, spans);
+  list_buffers(weights, spans);
   for (int unit = 0; optimizer.layout != nullptr && unit < optimizer.layout->units(); ++unit)
     for (const MatrixState& matrix : optimizer.layout->matrices(unit))
       if (matrix.owned.count() > 0)

@@ -21,7 +21,7 @@ inline constexpr std::string_view kWeightsArray = "weights";
 /// Consecutive numbers of one array of a tensor, in this rank's memory.
 struct StateSpan {
   int tensor = -1;         ///< of the manifest
-  int unit = -1;           ///< that the tensor is part of
+  int unit = -1;           ///< that the tensor is part of; of a persistent buffer the number of units
   std::string_view array;  ///< kWeightsArray, or name_of(StateArray)
   DType dtype = DType::kFloat32;
   Range numbers;  ///< of the whole tensor's array
@@ -38,7 +38,7 @@ struct OptimizerBlock {
   std::byte* block = nullptr;
 };
 
-/// All that the rank of `weights` keeps and that training changes, ordered by unit, tensor, array and numbers. Refers to the memory of both.
+/// All that the rank of `weights` keeps and that training changes, and the persistent buffers, ordered by unit, tensor, array and numbers. Refers to the memory of both.
 [[nodiscard]] std::vector<StateSpan> list_state(const ParameterManifest& manifest, const ShardArena& weights,
                                                 const OptimizerBlock& optimizer);
 

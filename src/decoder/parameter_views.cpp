@@ -51,7 +51,16 @@ at::Tensor view_of(const c10::Storage& storage, at::ScalarType type, const Place
 
 ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
                                DType dtype, bool experts_in_turn)
-    : manifest_(manifest), layouts_(plan.layouts()), views_(manifest.tensors().size()) {
+    : manifest_(manifest),
+      layouts_(plan.layouts()),
+      views_(manifest.tensors().size()),
+      buffer_values_(unbound_storage(layouts_.buffer_elements() * size_of(DType::kFloat32))) {
+  for (const BufferPlace& buffer : layouts_.buffers) {
+    const TensorInfo& tensor = manifest[buffer.tensor];
+    const Placement placement{.tensor = buffer.tensor, .offset = buffer.offset};
+    buffers_[tensor.name] =
+        view_of(buffer_values_, at::kFloat, placement, tensor.shape, strides_of(tensor, placement));
+  }
   for (int unit = 0; unit < static_cast<int>(layouts_.units.size()); ++unit) {
     const FlatLayout& layout = layouts_.units[static_cast<std::size_t>(unit)];
     const std::int64_t held = plan.gathered_range(unit, rank).count();
@@ -105,6 +114,13 @@ const ops::Parameter& ParameterViews::operator[](std::string_view name) const {
   return views_[static_cast<std::size_t>(unit.placements()[static_cast<std::size_t>(home.placement)].tensor)];
 }
 
+at::Tensor ParameterViews::buffer(std::string_view name) const {
+  const auto found = buffers_.find(name);
+  return found == buffers_.end() ? at::Tensor() : found->second;
+}
+
+void ParameterViews::bind_buffers(float* buffers) { point_at(buffer_values_, buffers); }
+
 void ParameterViews::bind(int unit, std::byte* values) {
   point_at(values_[static_cast<std::size_t>(unit)], values);
 }
@@ -127,6 +143,10 @@ void ParameterViews::clear_unwritten(int unit) {
 
 const ops::Parameter& LayerViews::operator[](std::string_view name) const {
   return views_[layer_tensor_name(layer_, name)];
+}
+
+at::Tensor LayerViews::buffer(std::string_view name) const {
+  return views_.buffer(layer_tensor_name(layer_, name));
 }
 
 ops::Weight LayerViews::weight(std::string_view name) const {

@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -37,6 +38,11 @@ class ParameterViews {
   /// of that, null for none, must outlive all graphs.
   [[nodiscard]] ops::Weight weight(std::string_view name, const ops::Dropout* dropout) const;
 
+  /// A persistent buffer, float32; undefined if the model has none of that name.
+  [[nodiscard]] at::Tensor buffer(std::string_view name) const;
+
+  /// Points all persistent buffers at `buffers` (UnitLayouts::buffers), which stay the caller's.
+  void bind_buffers(float* buffers);
   /// Points a unit's values at `values` (what the rank holds, in the dtype), which stays the caller's.
   void bind(int unit, std::byte* values);
   /// Points a unit's gradients at `gradients` (as many float32).
@@ -72,7 +78,9 @@ class ParameterViews {
   std::deque<ops::GradientInitialized> written_;  ///< one per stored tensor
   ExpertConsumer consumer_;
   std::map<int, ops::ExpertCompletion> completions_;  ///< by unit; empty unless experts take turns
-  std::vector<ops::Parameter> views_;                 ///< one per manifest tensor; empty for computed buffers
+  std::vector<ops::Parameter> views_;                 ///< one per manifest tensor; empty for buffers
+  c10::Storage buffer_values_;
+  std::map<std::string, at::Tensor, std::less<>> buffers_;  ///< by name
 };
 
 /// The views of one layer's tensors, by the names that its blocks give them (model/blocks/). `views` must
@@ -82,6 +90,8 @@ class LayerViews {
   LayerViews(const ParameterViews& views, int layer, const ops::Dropout* dropout = nullptr)
       : views_(views), layer_(layer), dropout_(dropout) {}
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
+  /// As ParameterViews::buffer().
+  [[nodiscard]] at::Tensor buffer(std::string_view name) const;
   /// As ParameterViews::weight().
   [[nodiscard]] ops::Weight weight(std::string_view name) const;
   /// As ParameterViews::expert_completion().

@@ -51,6 +51,10 @@ void ExportPlan::for_each_piece(int file, int rank,
 void ExportPlan::visit_owned(const SafetensorsEntry& entry, const Origin& origin, int rank,
                              const std::function<void(const ExportPiece&)>& visit) const {
   const KeyTarget& target = origin.target;
+  if (const BufferPlace* buffer = shards_.layouts().buffer_of(target.tensor)) {
+    if (rank == 0) visit({entry.begin, entry.bytes, entry.dtype, -1, buffer->offset, /*is_buffer=*/true});
+    return;
+  }
   const TensorHome& home = shards_.layouts().homes[static_cast<std::size_t>(target.tensor)];
   const FlatLayout& unit = shards_.layouts().units[static_cast<std::size_t>(home.unit)];
   const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];

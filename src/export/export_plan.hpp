@@ -18,14 +18,15 @@
 namespace sluice {
 
 /// `bytes` bytes at `offset` of a written file: elements of type `dtype` made from those that begin at
-/// element `from` of a rank's arena; or, with a source, from element `from` of that entry of
-/// ExportPlan::source() on.
+/// element `from` of a rank's arena, or of its persistent buffers; or, with a source, from element `from` of that entry
+/// of ExportPlan::source() on.
 struct ExportPiece {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
   DType dtype = DType::kBFloat16;
   int source = -1;
   std::int64_t from = 0;
+  bool is_buffer = false;  ///< float32
   [[nodiscard]] bool is_copied() const { return source >= 0; }
   [[nodiscard]] std::int64_t count() const { return bytes / size_of(dtype); }
 };

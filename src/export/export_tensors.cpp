@@ -11,6 +11,11 @@
 namespace sluice {
 namespace {
 
+/// Rounded, a persistent buffer would be another one.
+DType written_dtype(const TensorInfo& tensor, DType of_parameters) {
+  return tensor.kind == TensorKind::kPersistentBuffer ? DType::kFloat32 : of_parameters;
+}
+
 /// "…layers.3." of a name in a layer, and the rest.
 std::pair<std::string_view, std::string_view> cut_behind_layer(std::string_view name) {
   constexpr std::string_view kLayers = ".layers.";
@@ -93,7 +98,7 @@ class Lister {
     std::string name = entry.name;
     if (is_rewritten && info(target).role == Role::kRouter)  // in the spelling of its experts
       name = with_prefix_of(name, keys_.manifest().published_name(info(target).name));
-    content_.tensors.push_back({std::move(name), entry.dtype, target});
+    content_.tensors.push_back({std::move(name), written_dtype(info(target), entry.dtype), target});
   }
 
   /// In place of the layer's first expert tensor, all of them as published, under the source's prefix.
@@ -120,7 +125,9 @@ ExportContent content_like(const CheckpointIndex& source, const KeyMap& keys,
 ExportContent content_of(const KeyMap& keys, ExpertLayout experts, DType dtype) {
   ExportContent content;
   for (PublishedTensor& tensor : keys.published(experts))
-    content.tensors.push_back({std::move(tensor.name), dtype, std::move(tensor.target)});
+    content.tensors.push_back({std::move(tensor.name),
+                               written_dtype(keys.manifest()[tensor.target.tensor], dtype),
+                               std::move(tensor.target)});
   return content;
 }
 

@@ -17,7 +17,7 @@ struct ExportTensor {
   std::string name;
   DType dtype = DType::kBFloat16;
   KeyTarget target;  ///< shape is that of the written tensor
-  int source = -1;   ///< entry of ExportContent::source; -1: the values come from the shards
+  int source = -1;   ///< entry of ExportContent::source; -1: the values come from the shards or the buffers
 
   [[nodiscard]] bool is_copied() const { return source >= 0; }
   [[nodiscard]] std::int64_t bytes() const { return target.element_count() * size_of(dtype); }
@@ -29,12 +29,12 @@ struct ExportContent {
 };
 
 /// What `source` holds, which must match the manifest (match_checkpoint()), in its order, names and element
-/// types; parts that training ignores (vision tower, multi-token prediction) are copied, stored ties and
+/// types, persistent buffers in float32; parts that training ignores (vision tower, multi-token prediction) are copied, stored ties and
 /// computed buffers left out. With `experts`, experts are written in that layout, whatever the source's.
 [[nodiscard]] ExportContent content_like(const CheckpointIndex& source, const KeyMap& keys,
                                          std::optional<ExpertLayout> experts);
 
-/// The model alone, as KeyMap::published(), every tensor in `dtype`.
+/// The model alone, as KeyMap::published(), every tensor in `dtype` but for persistent buffers.
 [[nodiscard]] ExportContent content_of(const KeyMap& keys, ExpertLayout experts, DType dtype);
 
 }  // namespace sluice

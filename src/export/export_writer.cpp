@@ -28,7 +28,8 @@ void ExportWriter::write(int file) {
   path_ = directory_ / layout.name;
   if (values_.rank() == 0) write_header(layout);
   plan_.for_each_piece(file, values_.rank(), [&](const ExportPiece& piece) {
-    const std::byte* values = piece.is_copied() ? nullptr : values_.find(piece.from, piece.dtype);
+    const bool is_of_shards = !piece.is_copied() && !piece.is_buffer;
+    const std::byte* values = is_of_shards ? values_.find(piece.from, piece.dtype) : nullptr;
     if (piece.is_copied())
       copy(piece);
     else if (values != nullptr && piece.bytes >= kDirectBytes)
@@ -59,7 +60,10 @@ void ExportWriter::convert(const ExportPiece& piece) {
   for (std::int64_t done = 0; done < piece.count();) {
     const std::span<std::byte> room = room_at(piece.offset + done * size, size);
     const std::int64_t count = std::min(piece.count() - done, std::ssize(room) / size);
-    values_.read(piece.from + done, count, piece.dtype, room.data());
+    if (piece.is_buffer)
+      values_.read_buffers(piece.from + done, count, reinterpret_cast<float*>(room.data()));
+    else
+      values_.read(piece.from + done, count, piece.dtype, room.data());
     staged_ += count * size;
     done += count;
   }

@@ -65,10 +65,11 @@ ExportPlan make_plan(const Blueprint& blueprint, const ShardPlan& shards, const 
 }
 
 /// bfloat16 shards hold the digits of no other type.
-void warn_of_rounding(const ExportContent& content, DType shards) {
+void warn_of_rounding(const ExportContent& content, const ParameterManifest& manifest, DType shards) {
   if (shards != DType::kBFloat16) return;
-  const auto rounded = std::ranges::count_if(content.tensors, [](const ExportTensor& tensor) {
-    return !tensor.is_copied() && tensor.dtype != DType::kBFloat16;
+  const auto rounded = std::ranges::count_if(content.tensors, [&](const ExportTensor& tensor) {
+    return !tensor.is_copied() && tensor.dtype != DType::kBFloat16 &&
+           manifest[tensor.target.tensor].kind == TensorKind::kParameter;
   });
   if (rounded > 0)
     log::warning(
@@ -93,7 +94,7 @@ Written plan_with_source(JobContext& context, DType shards) {
   const ExportContent content = content_of_job(context.blueprint, source ? &*source : nullptr);
   Companions companions;
   if (context.is_root()) {
-    warn_of_rounding(content, shards);
+    warn_of_rounding(content, context.blueprint.model.manifest, shards);
     companions = companion_files(model.path);
     log_left_behind(companions, model.path);
   }

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "comm/run_together.hpp"
+#include "load/buffer_load.hpp"
 #include "weights/copy_agreement.hpp"
 #include "weights/tied_copies.hpp"
 
@@ -72,6 +73,7 @@ CheckpointLoadReport load_checkpoint(Communicator& comm, const PlannedLoad& plan
                                      const CheckpointLoadOptions& options) {
   CheckpointLoadReport report{load_shards(comm, planned.plan, directory, weights, options.load),
                               std::nullopt};
+  if (weights != nullptr) load_buffers(comm, planned.index, planned.match, directory, *weights);
   if (options.loaded) options.loaded(report.load);
   if (!options.verify) return report;
   SLUICE_ASSERT(weights != nullptr, "a load that discards has nothing to verify");

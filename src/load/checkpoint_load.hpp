@@ -62,7 +62,7 @@ struct CheckpointLoadReport {
   std::optional<VerifyReport> verify;
 };
 
-/// Collective over `comm`. Fills `weights` as `planned` says, and verifies it if that is asked for; null with
+/// Collective over `comm`. Fills `weights`, persistent buffers included, as `planned` says, and verifies it if that is asked for; null with
 /// a plan that discards. Errors and memory as load_shards() and verify_shards().
 CheckpointLoadReport load_checkpoint(Communicator& comm, const PlannedLoad& planned,
                                      const std::filesystem::path& directory, ShardArena* weights,

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kGateUp = "gate_up_proj";
 constexpr std::string_view kDown = "down_proj";
+constexpr std::string_view kPrediction = "multi-token prediction";
 
 /// One of the matrices of an expert, or two joined: part `part` of the `parts` equal row ranges of its block
 /// in a fused tensor.
@@ -106,7 +107,7 @@ std::optional<IgnoredKey> ignored_key(std::string_view name) {
     if (name.starts_with(prefix)) return IgnoredKey{"vision tower", false, ForeignPart::kVisionTower};
   for (const std::string_view prefix : {"mtp.", "model.mtp."})
     if (name.starts_with(prefix))
-      return IgnoredKey{"multi-token prediction", false, ForeignPart::kMultiTokenPrediction};
+      return IgnoredKey{std::string(kPrediction), false, ForeignPart::kMultiTokenPrediction};
   for (const std::string_view suffix : {".input_scale", ".activation_scale", ".k_scale", ".v_scale"})
     if (name.ends_with(suffix)) return IgnoredKey{"scales of quantised activations and caches", true, {}};
   // Once every layer kept a table of its own.
@@ -148,6 +149,8 @@ std::variant<KeyTarget, IgnoredKey, UnknownKey> KeyMap::resolve(std::string_view
     if (!info.adapts.empty()) return UnknownKey{};  // a checkpoint of the model has none
     return KeyTarget{*tensor, 0, info.shape};
   }
+  if (manifest_.is_in_prediction_layer(name))
+    return IgnoredKey{std::string(kPrediction), false, ForeignPart::kMultiTokenPrediction};
   if (const auto key = parse_expert_key(name))
     if (const auto target = expert_target(manifest_, *key)) return *target;
   if (auto key = ignored_key(name); key && (!key->part || manifest_.has_foreign_part(*key->part)))

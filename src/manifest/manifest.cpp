@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <numeric>
 
@@ -23,6 +24,12 @@ std::string_view name_of(TensorKind kind) {
   }
   return "?";
 }
+
+bool is_stored(const TensorInfo& tensor) {
+  return tensor.kind == TensorKind::kParameter && tensor.tied_to.empty();
+}
+
+bool is_persistent_buffer(const TensorInfo& tensor) { return tensor.kind == TensorKind::kPersistentBuffer; }
 
 }  // namespace
 
@@ -75,6 +82,16 @@ bool ParameterManifest::has_foreign_part(ForeignPart part) const {
   return std::ranges::find(foreign_parts_, part) != foreign_parts_.end();
 }
 
+bool ParameterManifest::is_in_prediction_layer(std::string_view name) const {
+  constexpr std::string_view kLayers = "model.layers.";
+  if (!name.starts_with(kLayers)) return false;
+  const char* const end = name.data() + name.size();
+  std::int64_t layer = 0;
+  const auto [dot, error] = std::from_chars(name.data() + kLayers.size(), end, layer);
+  return error == std::errc{} && dot != end && *dot == '.' && layer >= prediction_layers_.begin &&
+         layer < prediction_layers_.end;
+}
+
 std::string ParameterManifest::wrapped_name(std::string name) const {
   constexpr std::string_view kPlain = "model.";
   return name.starts_with(kPlain) ? name.replace(0, kPlain.size(), published_prefix_) : name;
@@ -105,26 +122,25 @@ std::int64_t ParameterManifest::trained_parameter_count() const {
 }
 
 template <class Holds>
-std::vector<int> ParameterManifest::stored_tensors_that(Holds holds) const {
-  std::vector<int> stored;
-  for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
-    const TensorInfo& tensor = (*this)[i];
-    if (tensor.kind != TensorKind::kComputedBuffer && tensor.tied_to.empty() && holds(tensor))
-      stored.push_back(i);
-  }
-  return stored;
+std::vector<int> ParameterManifest::tensors_that(Holds holds) const {
+  std::vector<int> found;
+  for (int i = 0; i < static_cast<int>(tensors_.size()); ++i)
+    if (holds((*this)[i])) found.push_back(i);
+  return found;
 }
 
-std::vector<int> ParameterManifest::stored_tensors() const {
-  return stored_tensors_that([](const TensorInfo&) { return true; });
-}
+std::vector<int> ParameterManifest::stored_tensors() const { return tensors_that(is_stored); }
+
+std::vector<int> ParameterManifest::persistent_buffers() const { return tensors_that(is_persistent_buffer); }
 
 std::vector<int> ParameterManifest::checkpoint_tensors() const {
-  return stored_tensors_that([](const TensorInfo& tensor) { return tensor.adapts.empty(); });
+  return tensors_that([](const TensorInfo& tensor) {
+    return (is_stored(tensor) && tensor.adapts.empty()) || is_persistent_buffer(tensor);
+  });
 }
 
 std::vector<int> ParameterManifest::trained_tensors() const {
-  return stored_tensors_that([](const TensorInfo& tensor) { return !tensor.frozen; });
+  return tensors_that([](const TensorInfo& tensor) { return is_stored(tensor) && !tensor.frozen; });
 }
 
 std::string ParameterManifest::canonical_value(const TensorInfo& tensor) {

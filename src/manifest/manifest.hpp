@@ -3,6 +3,7 @@
 
 #include "base/digest.hpp"
 #include "base/dtype.hpp"
+#include "base/range.hpp"
 #include "manifest/spelling.hpp"
 
 #include <cstdint>
@@ -31,7 +32,7 @@ enum class Role : std::uint8_t {
 
 enum class TensorKind : std::uint8_t {
   kParameter,         ///< trained, unless it is frozen
-  kPersistentBuffer,  ///< in the checkpoint, not trained; sent like a parameter
+  kPersistentBuffer,  ///< in the checkpoint, no gradient; float32, and whole on every rank
   kComputedBuffer,    ///< never in the checkpoint; every rank computes it
 };
 
@@ -77,6 +78,10 @@ class ParameterManifest {
 
   void add_foreign_part(ForeignPart part) { foreign_parts_.push_back(part); }
   [[nodiscard]] bool has_foreign_part(ForeignPart part) const;
+  /// Checkpoints may hold layers of these numbers, which are for multi-token prediction.
+  void set_prediction_layers(Range layers) { prediction_layers_ = layers; }
+  /// Whether a plain name is that of a tensor in one of them.
+  [[nodiscard]] bool is_in_prediction_layer(std::string_view name) const;
   /// Checkpoints are written with `prefix` in place of "model.", as a wrapper around the language model names
   /// it.
   void set_published_prefix(std::string prefix) { published_prefix_ = std::move(prefix); }
@@ -98,9 +103,10 @@ class ParameterManifest {
   [[nodiscard]] std::int64_t parameter_count() const;
   /// Elements of those that are trained.
   [[nodiscard]] std::int64_t trained_parameter_count() const;
-  /// Tensors that own storage (parameters and persistent buffers, ties left out).
+  /// Tensors that own storage in the ranks' shards: parameters, ties left out.
   [[nodiscard]] std::vector<int> stored_tensors() const;
-  /// Those of them that a checkpoint of the model has: all but adapters.
+  [[nodiscard]] std::vector<int> persistent_buffers() const;
+  /// Those of both that a checkpoint of the model has: all but adapters.
   [[nodiscard]] std::vector<int> checkpoint_tensors() const;
   /// Those that change in training.
   [[nodiscard]] std::vector<int> trained_tensors() const;
@@ -112,11 +118,12 @@ class ParameterManifest {
 
  private:
   template <class Holds>
-  [[nodiscard]] std::vector<int> stored_tensors_that(Holds holds) const;
+  [[nodiscard]] std::vector<int> tensors_that(Holds holds) const;
 
   std::vector<TensorInfo> tensors_;
   std::unordered_map<std::string, int> index_;
   std::vector<ForeignPart> foreign_parts_;
+  Range prediction_layers_;
   std::string published_prefix_ = "model.";
   ExpertSpelling published_experts_ = kPlainExperts;
 };

@@ -28,6 +28,8 @@ std::string respelled(std::string name, const ExpertSpelling& from, const Expert
   const std::size_t at = name.find(block);
   if (at == std::string::npos) return name;
   const std::string_view rest = std::string_view(name).substr(at + block.size());
+  if (rest == from.bias)
+    return between(std::string_view(name).substr(0, at), between(".", to.block, "."), to.bias);
   if (!rest.starts_with("experts.") && !rest.starts_with("gate.")) return name;  // a dense layer's
   name.replace(at, block.size(), between(".", to.block, "."));
   for (const auto projection : {&ExpertSpelling::gate, &ExpertSpelling::up, &ExpertSpelling::down}) {

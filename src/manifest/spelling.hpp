@@ -8,14 +8,16 @@
 namespace sluice {
 
 /// Names in a layer's mixture of experts: `layers.3.BLOCK.experts.7.GATE.weight`,
-/// `layers.3.BLOCK.gate.weight`.
+/// `layers.3.BLOCK.gate.weight`, `layers.3.BLOCK.BIAS` for the bias of the choice.
 struct ExpertSpelling {
-  std::string_view block, gate, up, down;
+  std::string_view block, gate, up, down, bias;
 };
 /// As transformers' module tree has them, and published checkpoints of Qwen and OLMoE.
-inline constexpr ExpertSpelling kPlainExperts{"mlp", "gate_proj", "up_proj", "down_proj"};
-/// As Mixtral is published. transformers reads and writes it, whatever its module tree says.
-inline constexpr ExpertSpelling kMixtralExperts{"block_sparse_moe", "w1", "w3", "w2"};
+inline constexpr ExpertSpelling kPlainExperts{"mlp", "gate_proj", "up_proj", "down_proj",
+                                              "gate.e_score_correction_bias"};
+/// As Mixtral and MiniMax-M2 are published. transformers reads and writes it, whatever its module tree says.
+inline constexpr ExpertSpelling kMixtralExperts{"block_sparse_moe", "w1", "w3", "w2",
+                                                "e_score_correction_bias"};
 
 /// The name in transformers' text-model tree, whatever wrapper the checkpoint was saved from and however it
 /// spells its experts: "model.language_model.norm.weight" and "language_model.model.norm.weight" are

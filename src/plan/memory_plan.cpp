@@ -137,7 +137,8 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
   for (int rank = 0; rank < plan.world(); ++rank) {
     RankMemory& memory = ranks.emplace_back();
     const std::int64_t elements = plan.arena_elements(rank);
-    if (work.keeps_weights) memory.weights = elements * size;
+    if (work.keeps_weights)
+      memory.weights = elements * size + plan.layouts().buffer_elements() * size_of(DType::kFloat32);
     memory.staging = staging_bytes[static_cast<std::size_t>(rank)];
     if (!work.computes) {
       offload(plan, {}, rank, work, memory);

@@ -10,7 +10,10 @@ ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string
       block_(allocate(
           compute_memory(),
           (units == Units::kAll ? plan.arena_elements(rank) : plan.trained_elements(rank)) * size_of(dtype),
-          purpose)) {}
+          purpose)) {
+  const std::int64_t elements = units == Units::kAll ? plan.layouts().buffer_elements() : 0;
+  if (elements > 0) buffers_ = allocate(compute_memory(), elements * size_of(DType::kFloat32), "buffers");
+}
 
 std::byte* ShardArena::unit_data(int unit) const {
   return block_.data() + plan_.arena_offset(unit, rank_) * size_of(dtype_);

@@ -1,4 +1,5 @@
-// The one block that holds a rank's shards, allocated once at its final size.
+// The one block that holds a rank's shards, allocated once at its final size, and beside it the few numbers that every rank
+// holds whole.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -26,6 +27,10 @@ class ShardArena {
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] std::byte* data() const { return block_.data(); }
   [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
+  /// The model's persistent buffers as UnitLayouts::buffers places them, float32 whatever dtype() is: the same numbers on
+  /// every rank. In compute_memory(); none beside an arena of trained units alone.
+  [[nodiscard]] float* buffers() const { return reinterpret_cast<float*>(buffers_.data()); }
+  [[nodiscard]] std::int64_t buffer_elements() const { return buffers_.bytes() / size_of(DType::kFloat32); }
   [[nodiscard]] bool holds(int unit) const { return units_ == Units::kAll || plan_.is_trained(unit); }
   /// First byte of this rank's shard of a unit that the arena holds, and its length in elements.
   [[nodiscard]] std::byte* unit_data(int unit) const;
@@ -36,7 +41,7 @@ class ShardArena {
   int rank_;
   DType dtype_;
   Units units_;
-  MemoryBlock block_;
+  MemoryBlock block_, buffers_;
 };
 
 }  // namespace sluice

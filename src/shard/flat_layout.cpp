@@ -128,6 +128,15 @@ std::int64_t UnitLayouts::elements() const {
   return total;
 }
 
+std::int64_t UnitLayouts::buffer_elements() const {
+  return buffers.empty() ? 0 : buffers.back().offset + buffers.back().count;
+}
+
+const BufferPlace* UnitLayouts::buffer_of(int tensor) const {
+  const auto found = std::ranges::find(buffers, tensor, &BufferPlace::tensor);
+  return found == buffers.end() ? nullptr : &*found;
+}
+
 UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block) {
   std::map<UnitKey, std::vector<int>> members;
   for (const int tensor : manifest.stored_tensors()) members[unit_of(manifest[tensor])].push_back(tensor);
@@ -143,6 +152,8 @@ UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t st
   for (std::size_t i = 0; i < layouts.homes.size(); ++i)
     if (const std::string& owner = manifest.tensors()[i].tied_to; !owner.empty())
       layouts.homes[i] = layouts.homes[static_cast<std::size_t>(*manifest.find(owner))];
+  for (const int tensor : manifest.persistent_buffers())
+    layouts.buffers.push_back({tensor, layouts.buffer_elements(), manifest[tensor].element_count()});
   return layouts;
 }
 

@@ -101,11 +101,22 @@ struct TensorHome {
   int placement = -1;
 };
 
+/// A persistent buffer among all of them, one after the other: what every rank holds whole, in float32.
+struct BufferPlace {
+  int tensor = 0;  ///< index in the manifest
+  std::int64_t offset = 0, count = 0;
+};
+
 /// All units of a model, in the order of the forward pass, and where each tensor is.
 struct UnitLayouts {
   std::vector<FlatLayout> units;
-  std::vector<TensorHome> homes;  ///< one per manifest tensor; unit -1 for computed buffers
+  std::vector<TensorHome> homes;     ///< one per manifest tensor; unit -1 for buffers
+  std::vector<BufferPlace> buffers;  ///< in the order of the manifest
   [[nodiscard]] std::int64_t elements() const;
+  /// Of all persistent buffers.
+  [[nodiscard]] std::int64_t buffer_elements() const;
+  /// Null for a tensor that is no persistent buffer.
+  [[nodiscard]] const BufferPlace* buffer_of(int tensor) const;
 };
 
 /// Groups by role and layer: embedding; per layer its dense part and its experts; final norm with the head. What is

@@ -95,6 +95,11 @@ void initialize_shards(ShardArena& arena, const ParameterManifest& manifest, flo
     initial_values(tensor, standard_deviation, seed, begin, count, out);
   };
   fill_shards(arena, manifest, values, [](const TensorInfo&) { return true; });
+  std::vector<float> buffers(static_cast<std::size_t>(arena.buffer_elements()));
+  for (const BufferPlace& buffer : arena.plan().layouts().buffers)
+    values(manifest[buffer.tensor], 0, buffer.count, buffers.data() + buffer.offset);
+  if (!buffers.empty())
+    copy_bytes(arena.buffers(), buffers.data(), arena.buffer_elements() * size_of(DType::kFloat32));
 }
 
 void fill_adapters(ShardArena& arena, const ParameterManifest& manifest, const TensorValues& values) {

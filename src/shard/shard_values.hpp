@@ -24,6 +24,8 @@ class ShardValues {
   /// Writes the `count` elements from the arena's `begin`-th on as `dtype`, rounded to nearest. They belong to one
   /// tensor, of fused experts to one expert.
   virtual void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const = 0;
+  /// The same of the persistent buffers, which every rank has whole: float32 elements from the `begin`-th of all on.
+  virtual void read_buffers(std::int64_t begin, std::int64_t count, float* out) const = 0;
   /// Where the elements from `begin` on lie in main memory in that type already; null if they do not.
   [[nodiscard]] virtual const std::byte* find(std::int64_t begin, DType dtype) const = 0;
 
@@ -44,6 +46,9 @@ class ArenaValues final : public ShardValues {
   void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override {
     const HostBytes here(element(begin), count * size_of(arena_.dtype()));
     convert_elements(here.data(), arena_.dtype(), out, dtype, count);
+  }
+  void read_buffers(std::int64_t begin, std::int64_t count, float* out) const override {
+    copy_bytes(out, arena_.buffers() + begin, count * size_of(DType::kFloat32));
   }
   [[nodiscard]] const std::byte* find(std::int64_t begin, DType dtype) const override {
     return dtype == arena_.dtype() && !is_on_device(arena_.data()) ? element(begin) : nullptr;

@@ -184,6 +184,10 @@ void Optimizer::Master::read(std::int64_t begin, std::int64_t count, DType dtype
   }
 }
 
+void Optimizer::Master::read_buffers(std::int64_t begin, std::int64_t count, float* out) const {
+  ArenaValues(optimizer_.weights_).read_buffers(begin, count, out);
+}
+
 const std::byte* Optimizer::Master::find(std::int64_t begin, DType dtype) const {
   return ArenaValues(optimizer_.weights_).find(begin, dtype);
 }

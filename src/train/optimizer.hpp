@@ -71,6 +71,7 @@ class Optimizer {
     [[nodiscard]] int rank() const override;
     [[nodiscard]] DType dtype() const override;
     void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override;
+    void read_buffers(std::int64_t begin, std::int64_t count, float* out) const override;
     [[nodiscard]] const std::byte* find(std::int64_t begin, DType dtype) const override;
 
    private:

@@ -18,7 +18,9 @@ StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const Par
       views_(manifest, weights.plan(), weights.rank(), weights.dtype(), experts_in_turn),
       gatherer_(mesh_, weights, stages_),
       exchange_(mesh_.group(), model.experts, timer_),
-      offload_(offload) {}
+      offload_(offload) {
+  views_.bind_buffers(weights.buffers());
+}
 
 std::optional<RowExchange> StageBinder::embedding_rows(std::span<const at::Tensor> ids) const {
   const int unit = stages_.embed.units.front();

@@ -25,6 +25,7 @@ class Matcher {
         absent_.lines.push_back(fmt::format("{} ({})", printable(tensor.name), tensor.file));
     find_gaps_and_overlaps();
     throw_if_different();
+    set_buffers_apart(match_, keys_.manifest());
     return std::move(match_);
   }
 
@@ -165,6 +166,15 @@ class Matcher {
 };
 
 }  // namespace
+
+void set_buffers_apart(CheckpointMatch& match, const ParameterManifest& manifest) {
+  const auto is_parameter = [&](const MatchedEntry& entry) {
+    return manifest[entry.tensor].kind == TensorKind::kParameter;
+  };
+  const auto buffers = std::ranges::stable_partition(match.entries, is_parameter);
+  match.buffers.assign(buffers.begin(), buffers.end());
+  match.entries.erase(buffers.begin(), buffers.end());
+}
 
 CheckpointMatch match_checkpoint(const CheckpointIndex& index, const KeyMap& keys, DType arena) {
   return Matcher(index, keys, arena).run();

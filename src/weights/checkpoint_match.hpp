@@ -29,9 +29,13 @@ struct CheckpointMatch {
   };
   std::vector<MatchedEntry>
       entries;  ///< in the order of the index; together every stored tensor exactly once
+  std::vector<MatchedEntry> buffers;                ///< the same of every persistent buffer
   std::map<std::string, Ignored> ignored;           ///< by reason
   ExpertLayout experts = ExpertLayout::kPerExpert;  ///< how the checkpoint writes its experts
 };
+
+/// Moves the entries of persistent buffers to their own list.
+void set_buffers_apart(CheckpointMatch& match, const ParameterManifest& manifest);
 
 /// Holds names, shapes and element types against the manifest. Error(kBadData) listing every tensor that is
 /// missing, unexpected, of another shape, of an element type that does not convert to `arena`, or there

@@ -150,7 +150,7 @@ TEST(KeyMap, parts_that_an_architecture_never_has_are_unknown) {
     EXPECT_TRUE(std::holds_alternative<UnknownKey>(keys.resolve(name))) << name;
 }
 
-TEST(KeyMap, persistent_buffers_are_published_and_sent_like_parameters) {
+TEST(KeyMap, persistent_buffers_are_published_like_parameters) {
   ParameterManifest manifest;
   manifest.add({"model.layers.0.mlp.gate.e_score_correction_bias",
                 {3},

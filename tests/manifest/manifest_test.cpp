@@ -33,6 +33,28 @@ TEST(ParameterManifest, counts_a_tied_tensor_once_and_computed_buffers_never) {
   EXPECT_EQ(manifest.stored_tensors(), (std::vector<int>{0, 1}));
 }
 
+TEST(ParameterManifest, persistent_buffers_are_of_a_checkpoint_and_in_no_shard) {
+  ParameterManifest manifest = two_tensors();
+  manifest.add({"bias", {5}, DType::kFloat32, Role::kRouter, 0, TensorKind::kPersistentBuffer, {}});
+  EXPECT_EQ(manifest.parameter_count(), 10);
+  EXPECT_EQ(manifest.stored_tensors(), (std::vector<int>{0, 1}));
+  EXPECT_EQ(manifest.trained_tensors(), (std::vector<int>{0, 1}));
+  EXPECT_EQ(manifest.persistent_buffers(), (std::vector<int>{2}));
+  EXPECT_EQ(manifest.checkpoint_tensors(), (std::vector<int>{0, 1, 2}));
+}
+
+TEST(ParameterManifest, knows_layers_for_prediction_by_their_numbers) {
+  ParameterManifest manifest;
+  EXPECT_FALSE(manifest.is_in_prediction_layer("model.layers.0.enorm.weight"));
+  manifest.set_prediction_layers({46, 48});
+  EXPECT_TRUE(manifest.is_in_prediction_layer("model.layers.46.enorm.weight"));
+  EXPECT_TRUE(manifest.is_in_prediction_layer("model.layers.47.enorm.weight"));
+  for (const char* name :
+       {"model.layers.45.enorm.weight", "model.layers.48.enorm.weight", "model.layers.46", "model.layers.4",
+        "model.layers.x.weight", "layers.46.weight", "model.norm.weight"})
+    EXPECT_FALSE(manifest.is_in_prediction_layer(name)) << name;
+}
+
 TEST(ParameterManifest, refuses_a_name_twice) {
   ParameterManifest manifest = two_tensors();
   EXPECT_THROW(manifest.add(tensor("a", {1})), Error);

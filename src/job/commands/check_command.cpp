@@ -34,7 +34,7 @@ namespace {
 void print_model(const ModelDescription& model) {
   console::line("model     {}, {} layers ({} with experts), {} parameters, {} tensors",
                 model.config.model_type, model.config.layer_count(), model.config.moe_layer_count(),
-                model.manifest.parameter_count(), model.manifest.stored_tensors().size());
+                model.manifest.parameter_count(), model.manifest.checkpoint_tensors().size());
   console::line("structure {}", model.manifest.structure_hash().hex());
 }
 

@@ -39,11 +39,11 @@ struct Inspection {
 
 Inspection inspect(const fs::path& directory) {
   Inspection out{describe_published_model(directory), {}, 0, {}, {}, 0};
-  for (const int index : out.model.manifest.stored_tensors()) {
+  for (const int index : out.model.manifest.checkpoint_tensors()) {
     const TensorInfo& tensor = out.model.manifest[index];
     Share& share = out.roles[name_of(tensor.role)];
     ++share.tensors;
-    share.parameters += tensor.element_count();
+    if (tensor.kind == TensorKind::kParameter) share.parameters += tensor.element_count();
   }
   out.active_parameters = active_parameters(out.model);
   if (!holds_weights(directory)) return out;
@@ -67,7 +67,7 @@ json as_json(const Inspection& i) {
   json out{{"model_type", config.model_type},
            {"parameters", i.model.manifest.parameter_count()},
            {"active_parameters", i.active_parameters},
-           {"tensors", i.model.manifest.stored_tensors().size()},
+           {"tensors", i.model.manifest.checkpoint_tensors().size()},
            {"dtype", name_of(config.published_dtype)},
            {"bytes", published_bytes(i.model)},
            {"experts", config.experts},
@@ -113,7 +113,7 @@ void print_roles(const Inspection& i) {
   std::vector<std::vector<std::string>> rows{{"", "tensors", "parameters"}};
   for (const auto& [role, share] : i.roles)
     rows.push_back({std::string(role), fmt::to_string(share.tensors), fmt::to_string(share.parameters)});
-  rows.push_back({"all", fmt::to_string(i.model.manifest.stored_tensors().size()),
+  rows.push_back({"all", fmt::to_string(i.model.manifest.checkpoint_tensors().size()),
                   fmt::to_string(i.model.manifest.parameter_count())});
   console::write_line(console::table(rows));
 }
