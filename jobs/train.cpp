@@ -178,8 +178,8 @@ void train(JobContext& context) {
   StepLimit limit(config.deadline.step_seconds, planned_disk_seconds(context));
   context.comm.set_deadline("step", limit.seconds());
   const ModelDescription& model = context.blueprint.model;
-  Trainer trainer(context.links, model.config, model.manifest, weights.arena,
-                  trainer_options(config, model.adapters.dropout), weights.offload.get());
+  Trainer trainer(context.links, model.config, model.manifest, weights.arena, trainer_options(config, model),
+                  weights.offload.get());
   state.set_offload(weights.offload.get());
   const auto list = [&] {
     if (weights.offload) weights.offload->settle();

@@ -69,12 +69,15 @@ struct DataSettings {
   LongDocuments long_documents = LongDocuments::kSplit;  ///< of packed ones
 };
 
+/// Of train.aux_loss_coefficient, as all numbers below 0: as the model's family is trained.
+inline constexpr double kAuxLossOfFamily = -1;
+
 struct TrainSettings {
   std::int64_t steps = 100;
   std::int64_t batch_sequences = 8;        ///< over all ranks
   std::int64_t micro_batch_sequences = 1;  ///< per rank
   Recompute recompute = Recompute::kLayer;
-  double aux_loss_coefficient = 0.001;
+  double aux_loss_coefficient = kAuxLossOfFamily;
   std::vector<std::string> freeze;  ///< patterns of tensor names
 };
 

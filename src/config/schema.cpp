@@ -184,8 +184,10 @@ Table train_table() {
                {{"layer", Recompute::kLayer}, {"none", Recompute::kNone}, {"all", Recompute::kAll}}},
            "layer runs each layer again in the backward pass, but not its attention; all runs that again, "
            "too; none keeps all activations")
-      .key("aux_loss_coefficient", &TrainSettings::aux_loss_coefficient, Real{0, 100},
-           "weight of the load-balancing loss; 0 leaves it out")
+      .key(
+          "aux_loss_coefficient", &TrainSettings::aux_loss_coefficient, Real{kAuxLossOfFamily, 100},
+          "weight of the load-balancing loss; 0 leaves it out, below 0 it is 0.001, or 0 for models whose router chooses by "
+          "sigmoids and a correction bias")
       .key(
           "freeze", &TrainSettings::freeze, Texts{},
           "patterns of tensor names (* and ?) that are not trained: they cost no gradient and no state, and below the "

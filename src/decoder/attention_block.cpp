@@ -30,16 +30,18 @@ struct Heads {
 Heads project(const ModelConfig& config, const AttentionParameters& parameters,
               const ops::RotaryTable& rotary, const at::Tensor& x) {
   const at::Tensor tokens = x.reshape({-1, config.hidden_size});
-  const auto project = [&](const ops::Weight& weight, std::int64_t heads) {
-    return ops::linear(tokens, weight).view({x.size(0), x.size(1), heads, -1});
+  const auto project = [&](const ops::Weight& weight, const ops::Parameter& bias, std::int64_t heads) {
+    at::Tensor projected = ops::linear(tokens, weight);
+    if (bias.value.defined()) projected = projected + ops::in_graph(bias, tokens);
+    return projected.view({x.size(0), x.size(1), heads, -1});
   };
-  const at::Tensor projected = project(parameters.q_proj, config.attention_heads);
+  const at::Tensor projected = project(parameters.q_proj, parameters.q_bias, config.attention_heads);
   const bool gated = config.attention_output_gate;
   const at::Tensor queries =
       normalised(config, gated ? projected.narrow(3, 0, config.head_dim) : projected, parameters.q_norm);
-  const at::Tensor keys =
-      normalised(config, project(parameters.k_proj, config.key_value_heads), parameters.k_norm);
-  const at::Tensor values = project(parameters.v_proj, config.key_value_heads);
+  const at::Tensor keys = normalised(
+      config, project(parameters.k_proj, parameters.k_bias, config.key_value_heads), parameters.k_norm);
+  const at::Tensor values = project(parameters.v_proj, parameters.v_bias, config.key_value_heads);
   return {ops::apply_rotary(queries, rotary), ops::apply_rotary(keys, rotary), values,
           gated ? projected.narrow(3, config.head_dim, config.head_dim) : at::Tensor()};
 }
@@ -60,6 +62,11 @@ AttentionParameters attention_parameters(const ModelConfig& config, const LayerV
                           .k_proj = layer.weight(names::kKProj),
                           .v_proj = layer.weight(names::kVProj),
                           .o_proj = layer.weight(names::kOProj)};
+  if (config.attention_bias) {
+    out.q_bias = layer[names::kQBias];
+    out.k_bias = layer[names::kKBias];
+    out.v_bias = layer[names::kVBias];
+  }
   if (config.query_key_norm == QueryKeyNorm::kNone) return out;
   out.q_norm = layer[names::kQNorm];
   out.k_norm = layer[names::kKNorm];

@@ -1,5 +1,5 @@
-// Causal self-attention: grouped queries, rotary positions, and where the model has them norms of queries and
-// keys and a gate on the output.
+// Causal self-attention: grouped queries, rotary positions, and where the model has them biases, norms of queries and keys
+// and a gate on the output.
 #pragma once
 
 #include "decoder/parameter_views.hpp"
@@ -19,7 +19,8 @@ struct AttentionParameters {
   ops::Weight q_proj;          ///< [heads x head_dim, hidden]; with a gate each head's query, then its gate
   ops::Weight k_proj, v_proj;  ///< [key heads x head_dim, hidden]
   ops::Weight o_proj;          ///< [hidden, heads x head_dim]
-  ops::Parameter q_norm{}, k_norm{};  ///< as QueryKeyNorm says; undefined for none
+  ops::Parameter q_bias{}, k_bias{}, v_bias{};  ///< added to what these make of a token; undefined for none
+  ops::Parameter q_norm{}, k_norm{};            ///< as QueryKeyNorm says; undefined for none
 };
 
 /// The weights of a layer with attention.

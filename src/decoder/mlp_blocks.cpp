@@ -24,7 +24,21 @@ const ops::ExpertCompletion* expert_completion(const LayerViews& layer) {
 }
 
 at::Tensor shared_expert(const SharedExpertParameters& parameters, const at::Tensor& x) {
-  return at::sigmoid(ops::linear(x, parameters.gate)) * dense_mlp(parameters.mlp, x);
+  if (!parameters.gate) return dense_mlp(parameters.mlp, x);
+  return at::sigmoid(ops::linear(x, *parameters.gate)) * dense_mlp(parameters.mlp, x);
+}
+
+ops::RouterOptions router_options(const ModelConfig& config, const MoeParameters& parameters) {
+  const RouterConfig& router = config.router;
+  return {.experts_per_token = config.experts_per_token,
+          .normalize_weights = router.normalize,
+          .score =
+              router.score == RouterScore::kSigmoid ? ops::RouterScore::kSigmoid : ops::RouterScore::kSoftmax,
+          .epsilon = static_cast<float>(router.epsilon),
+          .scale = static_cast<float>(router.scale),
+          .groups = router.groups,
+          .chosen_groups = router.chosen_groups,
+          .correction_bias = parameters.correction_bias};
 }
 
 void add_routing(const ops::Routing& routing, const at::Tensor& counted, std::int64_t experts,
@@ -46,11 +60,12 @@ DenseMlpParameters dense_mlp_parameters(const LayerViews& layer) {
 
 MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer) {
   MoeParameters out{layer.weight(blocks::router::kWeight),
+                    layer.buffer(blocks::router::kCorrectionBias),
                     {layer.weight(blocks::experts::kGateUpProj), layer.weight(blocks::experts::kDownProj),
                      expert_completion(layer)}};
-  if (blocks::shared_expert::is_in(config))
-    out.shared = {swiglu_parameters(layer, blocks::shared_expert::kNames),
-                  layer.weight(blocks::shared_expert::kGate)};
+  if (!blocks::shared_expert::is_in(config)) return out;
+  out.shared = {swiglu_parameters(layer, blocks::shared_expert::names(config))};
+  if (config.shared_expert_gate) out.shared->gate = layer.weight(blocks::shared_expert::kGate);
   return out;
 }
 
@@ -63,9 +78,8 @@ at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x, 
 at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters, const at::Tensor& x,
                      RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
                      ops::TokenExchange& exchange, const at::Tensor& d_out) {
-  const ops::RouterOptions options{config.experts_per_token, config.normalize_expert_weights};
-  const ops::Routing routing =
-      ops::route(x, parameters.router, options, record.chosen, {probability_grad, record.counted});
+  const ops::Routing routing = ops::route(x, parameters.router, router_options(config, parameters),
+                                          record.chosen, {probability_grad, record.counted});
   if (!record.chosen.defined()) {
     record.chosen = routing.experts;
     if (sums.expert_tokens.defined()) add_routing(routing, record.counted, config.experts, sums);

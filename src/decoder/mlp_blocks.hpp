@@ -15,14 +15,15 @@ struct DenseMlpParameters {
   ops::Weight down_proj;           ///< [hidden, intermediate]
 };
 
-/// An expert that every token passes, weighed by the sigmoid of its gate.
+/// An expert that every token passes, weighed by the sigmoid of its gate if it has one.
 struct SharedExpertParameters {
   DenseMlpParameters mlp;
-  ops::Weight gate;  ///< [1, hidden]
+  std::optional<ops::Weight> gate{};  ///< [1, hidden]
 };
 
 struct MoeParameters {
   ops::Weight router;             ///< [experts, hidden]
+  at::Tensor correction_bias;     ///< [experts] float32, of the choice alone; undefined for none
   ops::ExpertParameters experts;  ///< those that this rank holds
   std::optional<SharedExpertParameters> shared{};
 };

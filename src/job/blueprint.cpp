@@ -3,6 +3,7 @@
 #include "base/version.hpp"
 #include "comm/nccl/nccl_communicator.hpp"
 #include "device/devices.hpp"
+#include "job/prepare/balancing_loss.hpp"
 #include "job/prepare/model_source.hpp"
 #include "job/prepare/trained_parameters.hpp"
 #include "model/agreed_settings.hpp"
@@ -58,7 +59,10 @@ ModelDescription describe_model_of(const ModelSettings& settings) {
 ModelDescription described(const JobConfig& config, const std::optional<PeftAdapter>& adapter) {
   ModelDescription model = describe_model_of(config.model);
   model.adapters = adapter ? adapter->adapters : described_adapters(config, model.manifest);
-  if (config.job.kind == JobKind::kTrain) require_no_dropout(model.adapters, model.manifest);
+  if (config.job.kind == JobKind::kTrain) {
+    require_no_dropout(model.adapters, model.manifest);
+    static_cast<void>(balancing_coefficient(config.train, model.config));
+  }
   if (model.adapters.empty())
     freeze_parameters(config, model.manifest);
   else

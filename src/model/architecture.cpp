@@ -6,7 +6,9 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "model/glm4_moe.hpp"
 #include "model/manifest_builder.hpp"
+#include "model/minimax_m2.hpp"
 #include "model/mixtral.hpp"
 #include "model/olmoe.hpp"
 #include "model/qwen3.hpp"
@@ -21,6 +23,8 @@ namespace sluice {
 namespace {
 
 constexpr std::array kArchitectures{
+    Architecture{"glm4_moe", read_glm4_moe_config, describe_glm4_moe},
+    Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
     Architecture{"mixtral", read_mixtral_config, describe_mixtral},
     Architecture{"olmoe", read_olmoe_config, describe_decoder},
     Architecture{"qwen3", read_qwen3_config, describe_decoder},

@@ -15,9 +15,10 @@ constexpr std::int64_t kMaxLayers = 10'000;
 constexpr std::int64_t kMaxExperts = 65'536;
 
 /// Settings that would change the numbers and that these blocks do not compute.
-void refuse_unsupported(const ConfigReader& config) {
+void refuse_unsupported(const ConfigReader& config, const CommonDefaults& defaults) {
   if (config.text({"hidden_act"}, "silu") != "silu") config.refuse("hidden_act", "'silu'");
-  if (config.boolean({"attention_bias"}, false)) config.refuse("attention_bias", "false");
+  if (!defaults.takes_attention_bias && config.boolean({"attention_bias"}, false))
+    config.refuse("attention_bias", "false");
   if (config.boolean({"use_sliding_window"}, false)) config.refuse("use_sliding_window", "false");
   if (config.number({"attention_dropout"}, 0.0) != 0.0) config.refuse("attention_dropout", "0");
 }
@@ -67,12 +68,13 @@ DType read_published_dtype(const ConfigReader& config) {
 }
 
 ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults& defaults) {
-  refuse_unsupported(config);
+  refuse_unsupported(config, defaults);
   ModelConfig model;
   model.vocab_size = config.integer({"vocab_size"});
   model.padding_token = read_padding_token(config, defaults.padding_token, model.vocab_size);
   model.hidden_size = config.integer({"hidden_size"});
   read_heads(config, defaults, model);
+  model.attention_bias = config.boolean({"attention_bias"}, false);
   model.rotary = read_rotary_config(config, defaults, model.head_dim);
   const auto layers = static_cast<std::size_t>(config.integer({"num_hidden_layers"}, {}, 1, kMaxLayers));
   model.layers.assign(layers, MlpKind::kDense);
@@ -88,11 +90,33 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
 }
 
 void read_expert_config(const ConfigReader& config, const char* width_key, ModelConfig& model) {
-  model.experts = config.integer({"num_experts", "num_local_experts"}, {}, 1, kMaxExperts);
+  model.experts =
+      config.integer({"num_experts", "num_local_experts", "n_routed_experts"}, {}, 1, kMaxExperts);
   model.experts_per_token = config.integer({"num_experts_per_tok"});
   if (model.experts_per_token > model.experts)
     config.refuse("num_experts_per_tok", fmt::format("at most the number of experts, {}", model.experts));
   model.expert_intermediate_size = config.integer({width_key});
+}
+
+void read_expert_groups(const ConfigReader& config, ModelConfig& model) {
+  RouterConfig& router = model.router;
+  router.groups = config.integer({"n_group"}, 1);
+  if (model.experts % router.groups != 0 || (router.groups > 1 && model.experts / router.groups < 2))
+    config.refuse(
+        "n_group",
+        fmt::format("a divisor of the number of experts, {}, that leaves two in each group", model.experts));
+  router.chosen_groups = config.integer({"topk_group"}, 1);
+  if (router.chosen_groups > router.groups)
+    config.refuse("topk_group", fmt::format("at most n_group = {}", router.groups));
+  if (const std::int64_t left = model.experts / router.groups * router.chosen_groups;
+      model.experts_per_token > left)
+    config.refuse("topk_group",
+                  fmt::format("groups with at least num_experts_per_tok = {} experts, these have {}",
+                              model.experts_per_token, left));
+}
+
+void expect_text(const ConfigReader& config, const char* key, const std::string& expected) {
+  if (config.text({key}, expected) != expected) config.refuse(key, fmt::format("'{}'", expected));
 }
 
 }  // namespace sluice

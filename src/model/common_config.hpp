@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace sluice {
 
@@ -16,6 +17,7 @@ struct CommonDefaults {
   std::optional<std::int64_t> head_dim{};         ///< nothing: hidden size over attention heads
   std::optional<std::int64_t> padding_token{};    ///< nothing: none, which null says in any case
   std::optional<double> partial_rotary_factor{};  ///< nothing: the whole head turns, and no key may say less
+  bool takes_attention_bias = false;              ///< attention_bias may be true
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
 };
@@ -28,6 +30,12 @@ struct CommonDefaults {
 /// The router and its experts, whose width `width_key` says. Which layers have them is the architecture's to
 /// say.
 void read_expert_config(const ConfigReader& config, const char* width_key, ModelConfig& model);
+
+/// n_group and topk_group, of the experts that are known already.
+void read_expert_groups(const ConfigReader& config, ModelConfig& model);
+
+/// Refuses a text at the key that is not `expected`; none is as good.
+void expect_text(const ConfigReader& config, const char* key, const std::string& expected);
 
 /// Element type of the published weights; bfloat16 if no key says it.
 [[nodiscard]] DType read_published_dtype(const ConfigReader& config);

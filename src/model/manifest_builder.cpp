@@ -22,7 +22,7 @@ class ManifestBuilder {
     manifest_.add(
         {.name = layer == kOutsideLayers ? std::string(tensor.name) : layer_tensor_name(layer, tensor.name),
          .shape = tensor.shape,
-         .dtype = tensor.kind == TensorKind::kComputedBuffer ? DType::kFloat32 : dtype_,
+         .dtype = tensor.kind == TensorKind::kParameter ? dtype_ : DType::kFloat32,
          .role = tensor.role,
          .layer = layer,
          .kind = tensor.kind,
@@ -53,7 +53,9 @@ ParameterManifest describe_decoder(const ModelConfig& config, DType dtype) {
   builder.add(blocks::norms::final_tensor(config), kOutsideLayers);
   builder.add(blocks::embedding_and_head::head_tensor(config), kOutsideLayers);
   builder.add(blocks::rotary::tensors(config), kOutsideLayers);
-  return builder.take();
+  ParameterManifest manifest = builder.take();
+  manifest.set_prediction_layers({config.layer_count(), config.layer_count() + config.prediction_layers});
+  return manifest;
 }
 
 }  // namespace sluice

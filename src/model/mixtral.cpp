@@ -13,7 +13,7 @@ ModelConfig read_mixtral_config(const ConfigReader& config) {
   if (config.has("sliding_window")) config.refuse("sliding_window", "null: every token sees all before it");
   if (config.number({"router_jitter_noise"}, 0.0) != 0.0) config.refuse("router_jitter_noise", "0");
   read_expert_config(config, "intermediate_size", model);
-  model.normalize_expert_weights = true;
+  model.router.normalize = true;
   std::ranges::fill(model.layers, MlpKind::kMoe);
   return model;
 }

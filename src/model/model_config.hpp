@@ -49,6 +49,24 @@ struct LinearAttentionConfig {
   std::int64_t conv_kernel_size = 0;  ///< tokens that the causal convolution sees
 };
 
+/// What a router makes of its logits, the scores of experts.
+enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
+
+/// From a token's logits to its experts and their weights.
+struct RouterConfig {
+  RouterScore score = RouterScore::kSoftmax;
+  bool has_correction_bias =
+      false;                ///< float32, added to the scores where experts are chosen, and nowhere else
+  std::int64_t groups = 1;  ///< of equally many consecutive experts; divides their number
+  std::int64_t chosen_groups = 1;  ///< whose experts a token chooses from: of the largest sums of two scores
+  bool normalize = false;          ///< norm_topk_prob: a token's weights are divided by their sum and ...
+  double epsilon = 0;              ///< ... this
+  double scale = 1;                ///< of the weights after that
+
+  /// Whether the family is trained with a load-balancing loss over its probabilities.
+  [[nodiscard]] bool has_balancing_loss() const { return score == RouterScore::kSoftmax; }
+};
+
 struct ModelConfig {
   std::string model_type;  ///< "qwen3_moe"
   std::int64_t vocab_size = 0;
@@ -59,6 +77,7 @@ struct ModelConfig {
   std::int64_t head_dim = 0;         ///< even
   RotaryConfig rotary;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
+  bool attention_bias = false;           ///< of queries, keys and values in full attention
   bool attention_output_gate = false;    ///< of full attention
   bool zero_centred_norms = false;       ///< norms multiply with 1 + weight; a delta net's own does not
   std::int64_t intermediate_size = 0;    ///< width of dense feed-forward layers
@@ -78,8 +97,10 @@ struct ModelConfig {
   std::int64_t experts_per_token = 0;
   std::int64_t expert_intermediate_size = 0;
   std::int64_t shared_expert_intermediate_size = 0;  ///< of the expert that every token passes; 0 for none
-  bool normalize_expert_weights = false;             ///< norm_topk_prob
-  bool experts_before_router = false;                ///< in the module tree, and so in the manifest
+  bool shared_expert_gate = false;                   ///< which weighs that expert by its sigmoid
+  RouterConfig router;
+  bool experts_before_router = false;  ///< in the module tree, and so in the manifest
+  std::int64_t prediction_layers = 0;  ///< behind the model's own in checkpoints, for multi-token prediction
 
   [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
   [[nodiscard]] int moe_layer_count() const;

@@ -18,7 +18,7 @@ ModelConfig read_olmoe_config(const ConfigReader& config) {
                   fmt::format("heads that together are hidden_size = {} wide", model.hidden_size));
   model.query_key_norm = QueryKeyNorm::kWholeProjection;
   read_expert_config(config, "intermediate_size", model);
-  model.normalize_expert_weights = config.boolean({"norm_topk_prob"}, false);
+  model.router.normalize = config.boolean({"norm_topk_prob"}, false);
   std::ranges::fill(model.layers, MlpKind::kMoe);
   return model;
 }

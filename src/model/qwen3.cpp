@@ -36,7 +36,7 @@ ModelConfig read_qwen3_moe_config(const ConfigReader& config) {
   ModelConfig model = read_with_width(config, {.key_value_heads = 4});
   read_expert_config(config, "moe_intermediate_size", model);
   model.experts_before_router = true;
-  model.normalize_expert_weights = config.boolean({"norm_topk_prob"}, false);
+  model.router.normalize = config.boolean({"norm_topk_prob"}, false);
   choose_moe_layers(config, model);
   return model;
 }

@@ -92,7 +92,8 @@ ModelConfig read_qwen3_5_moe_text_config(const ConfigReader& config) {
   if (!config.integers({"mlp_only_layers"}).empty()) config.refuse("mlp_only_layers", "an empty list");
   read_expert_config(config, "moe_intermediate_size", model);
   model.shared_expert_intermediate_size = config.integer({"shared_expert_intermediate_size"});
-  model.normalize_expert_weights = true;
+  model.shared_expert_gate = true;
+  model.router.normalize = true;
   std::ranges::fill(model.layers, MlpKind::kMoe);
   return model;
 }

@@ -287,7 +287,8 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
   RoutingTotals totals = collect(routing_);
   comm_.all_reduce_sum(std::span(totals.expert_tokens));
   comm_.all_reduce_sum(std::span(totals.probability_sums));
-  metrics.aux_loss = load_balancing_loss(totals, metrics.tokens);
+  const bool has_loss = decoder_.config().router.has_balancing_loss();
+  metrics.aux_loss = has_loss ? load_balancing_loss(totals, metrics.tokens) : 0;
   if (probability_grad_.defined())
     fill_probability_gradient(totals, metrics.tokens, options_.aux_loss_coefficient, probability_grad_);
   metrics.expert_tokens = std::move(totals.expert_tokens);

@@ -33,7 +33,7 @@ enum class LeftOut : std::uint8_t { kNo, kNonFinite, kSpike, kNoTarget };
 struct StepMetrics {
   double loss = 0;          ///< mean cross-entropy over all targets of the step, in nats
   double grad_norm = 0;     ///< global L2 norm before clipping
-  double aux_loss = 0;      ///< load-balancing loss, without its coefficient
+  double aux_loss = 0;      ///< load-balancing loss, without its coefficient; 0 where the model has none
   std::int64_t tokens = 0;  ///< inputs that are no padding
   std::int64_t communicated_bytes =
       0;  ///< sent by all ranks together, up to the last reduction of this count

@@ -41,7 +41,7 @@ TEST(Mixtral, has_experts_in_every_layer_and_no_norms_of_queries_and_keys) {
   const ModelDescription model = mixtral();
   EXPECT_EQ(model.config.moe_layer_count(), 32);
   EXPECT_EQ(model.config.query_key_norm, QueryKeyNorm::kNone);
-  EXPECT_TRUE(model.config.normalize_expert_weights);
+  EXPECT_TRUE(model.config.router.normalize);
   const auto experts = model.manifest.find("model.layers.31.mlp.experts.gate_up_proj");
   ASSERT_TRUE(experts);
   EXPECT_EQ(model.manifest[*experts].shape, (Shape{8, 2 * 14336, 4096}));

@@ -63,8 +63,8 @@ TEST(Olmoe, absent_keys_have_transformers_defaults) {
           .config;
   EXPECT_EQ(config.rms_norm_eps, 1e-5);
   EXPECT_EQ(config.key_value_heads, 16);
-  EXPECT_FALSE(config.normalize_expert_weights);
-  EXPECT_TRUE(olmoe({{"norm_topk_prob", true}}).config.normalize_expert_weights);
+  EXPECT_FALSE(config.router.normalize);
+  EXPECT_TRUE(olmoe({{"norm_topk_prob", true}}).config.router.normalize);
 }
 
 TEST(Olmoe, the_padding_token_is_1_unless_null_says_there_is_none) {

@@ -1,20 +1,22 @@
 #include "job/prepare/trainer_options.hpp"
 
+#include "job/prepare/balancing_loss.hpp"
+
 namespace sluice {
 
-TrainerOptions trainer_options(const JobConfig& config, double dropout) {
+TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& model) {
   return {.sequence_length = config.data.sequence_length,
           .batch_sequences = config.train.batch_sequences,
           .micro_batch_sequences = config.train.micro_batch_sequences,
           .recompute = config.train.recompute,
-          .aux_loss_coefficient = config.train.aux_loss_coefficient,
+          .aux_loss_coefficient = balancing_coefficient(config.train, model.config),
           .optimizer = {.mode = config.optimizer.mode(),
                         .betas = config.optimizer.betas,
                         .eps = config.optimizer.eps,
                         .weight_decay = config.optimizer.weight_decay,
                         .max_grad_norm = config.optimizer.max_grad_norm,
                         .seed = static_cast<std::uint64_t>(config.optimizer.seed)},
-          .adapter_dropout = dropout,
+          .adapter_dropout = model.adapters.dropout,
           .adapter_seed = static_cast<std::uint64_t>(config.lora.seed),
           .on_nonfinite = config.guard.on_nonfinite};
 }

@@ -2,14 +2,15 @@
 #pragma once
 
 #include "config/job_config.hpp"
+#include "model/architecture.hpp"
 #include "train/guard/step_guard.hpp"
 #include "train/learning_rate.hpp"
 #include "train/trainer_options.hpp"
 
 namespace sluice {
 
-/// From the tables [data], [train], [optimizer], [lora] and [guard]; `dropout` is that of the adapters.
-[[nodiscard]] TrainerOptions trainer_options(const JobConfig& config, double dropout);
+/// From the tables [data], [train], [optimizer], [lora] and [guard].
+[[nodiscard]] TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& model);
 
 /// From the tables [schedule], [train] and [optimizer].
 [[nodiscard]] LearningRateSchedule learning_rate_schedule(const JobConfig& config);

@@ -25,17 +25,23 @@ std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
          std::max(2 * kScores * size_of(DType::kFloat32), workers * kQueriesAndPanel);
 }
 
+/// With the vector that is added to its products, if the model has one.
+void add_projection(const ModelConfig& config, std::string_view weight, std::string_view bias,
+                    std::int64_t width, std::vector<BlockTensor>& out) {
+  out.push_back({weight, {width, config.hidden_size}, Role::kAttention});
+  if (config.attention_bias) out.push_back({bias, {width}, Role::kAttention, InitialValues::kZeros});
+}
+
 }  // namespace
 
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
-  const std::int64_t hidden = config.hidden_size;
   const std::int64_t queries = config.attention_heads * config.head_dim;
   const std::int64_t keys = config.key_value_heads * config.head_dim;
-  std::vector<BlockTensor> out{
-      {kQProj, {config.attention_output_gate ? 2 * queries : queries, hidden}, Role::kAttention},
-      {kKProj, {keys, hidden}, Role::kAttention},
-      {kVProj, {keys, hidden}, Role::kAttention},
-      {kOProj, {hidden, queries}, Role::kAttention}};
+  std::vector<BlockTensor> out;
+  add_projection(config, kQProj, kQBias, config.attention_output_gate ? 2 * queries : queries, out);
+  add_projection(config, kKProj, kKBias, keys, out);
+  add_projection(config, kVProj, kVBias, keys, out);
+  out.push_back({kOProj, {config.hidden_size, queries}, Role::kAttention});
   if (config.query_key_norm == QueryKeyNorm::kNone) return out;
   const bool is_whole = config.query_key_norm == QueryKeyNorm::kWholeProjection;
   out.push_back(norms::weight(config, kQNorm, is_whole ? queries : config.head_dim));

@@ -1,5 +1,5 @@
-// Softmax attention of grouped queries; where the model has them with norms of queries and keys, and with a
-// gate on the output. Computed by decoder/attention_block.
+// Softmax attention of grouped queries; where the model has them with biases of queries, keys and values, with norms of
+// queries and keys, and with a gate on the output. Computed by decoder/attention_block.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -10,6 +10,9 @@ inline constexpr std::string_view kQProj = "self_attn.q_proj.weight";
 inline constexpr std::string_view kKProj = "self_attn.k_proj.weight";
 inline constexpr std::string_view kVProj = "self_attn.v_proj.weight";
 inline constexpr std::string_view kOProj = "self_attn.o_proj.weight";
+inline constexpr std::string_view kQBias = "self_attn.q_proj.bias";  ///< if the model has biases
+inline constexpr std::string_view kKBias = "self_attn.k_proj.bias";
+inline constexpr std::string_view kVBias = "self_attn.v_proj.bias";
 inline constexpr std::string_view kQNorm = "self_attn.q_norm.weight";  ///< unless QueryKeyNorm::kNone
 inline constexpr std::string_view kKNorm = "self_attn.k_norm.weight";
 

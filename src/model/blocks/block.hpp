@@ -18,7 +18,7 @@ struct BlockTensor {
   std::vector<std::int64_t> shape;
   Role role = Role::kNorm;
   InitialValues initial = InitialValues::kByRole;
-  TensorKind kind = TensorKind::kParameter;  ///< computed buffers are float32
+  TensorKind kind = TensorKind::kParameter;  ///< buffers are float32
   std::string_view tied_to{};                ///< as TensorInfo::tied_to
 };
 

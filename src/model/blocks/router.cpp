@@ -5,12 +5,27 @@
 namespace sluice::blocks::router {
 
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
-  return {{kWeight, {config.experts, config.hidden_size}, Role::kRouter}};
+  std::vector<BlockTensor> out{{kWeight, {config.experts, config.hidden_size}, Role::kRouter}};
+  if (config.router.has_correction_bias)
+    out.push_back({kCorrectionBias,
+                   {config.experts},
+                   Role::kRouter,
+                   InitialValues::kZeros,
+                   TensorKind::kPersistentBuffer});
+  return out;
 }
 
 std::vector<Setting> settings(const ModelConfig& config) {
-  return {{"num_experts_per_tok", fmt::to_string(config.experts_per_token)},
-          {"norm_topk_prob", config.normalize_expert_weights ? "true" : "false"}};
+  const RouterConfig& router = config.router;
+  std::vector<Setting> out{{"num_experts_per_tok", fmt::to_string(config.experts_per_token)},
+                           {"norm_topk_prob", router.normalize ? "true" : "false"}};
+  if (router.score == RouterScore::kSoftmax) return out;
+  out.push_back({"scoring_func", "sigmoid"});
+  out.push_back({"n_group", fmt::to_string(router.groups)});
+  out.push_back({"topk_group", fmt::to_string(router.chosen_groups)});
+  out.push_back({"routed_scaling_factor", fmt::format("{}", router.scale)});
+  out.push_back({"epsilon of norm_topk_prob", fmt::format("{}", router.epsilon)});
+  return out;
 }
 
 BlockActivations activations(const ModelConfig& config) {

@@ -1,4 +1,5 @@
-// The top-k router of a mixture of experts: a softmax over all of them. Computed by ops/router.
+// The top-k router of a mixture of experts: scores of all of them, by a softmax or each by a sigmoid, and the choice among
+// them. Computed by ops/router.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -6,6 +7,8 @@
 namespace sluice::blocks::router {
 
 inline constexpr std::string_view kWeight = "mlp.gate.weight";
+/// A float32 buffer [experts], if the model has it.
+inline constexpr std::string_view kCorrectionBias = "mlp.gate.e_score_correction_bias";
 
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);

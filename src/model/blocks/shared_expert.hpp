@@ -1,15 +1,15 @@
-// An expert that every token passes besides the routed ones, weighed by the sigmoid of its gate. Computed by
-// decoder/mlp_blocks.
+// An expert that every token passes besides the routed ones, or several of them as one; where the model has it with a gate,
+// whose sigmoid weighs it. Computed by decoder/mlp_blocks.
 #pragma once
 
 #include "model/blocks/swiglu.hpp"
 
 namespace sluice::blocks::shared_expert {
 
-inline constexpr SwigluNames kNames{"mlp.shared_expert.gate_proj.weight", "mlp.shared_expert.up_proj.weight",
-                                    "mlp.shared_expert.down_proj.weight"};
-inline constexpr std::string_view kGate = "mlp.shared_expert_gate.weight";
+inline constexpr std::string_view kGate = "mlp.shared_expert_gate.weight";  ///< if it has a gate
 
+/// Those with a gate are called `shared_expert`, those without one `shared_experts`.
+[[nodiscard]] const SwigluNames& names(const ModelConfig& config);
 [[nodiscard]] bool is_in(const ModelConfig& config);
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] BlockActivations activations(const ModelConfig& config);

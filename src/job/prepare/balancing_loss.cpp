@@ -1,0 +1,20 @@
+#include "job/prepare/balancing_loss.hpp"
+
+#include "base/error.hpp"
+
+namespace sluice {
+
+double balancing_coefficient(const TrainSettings& train, const ModelConfig& model) {
+  constexpr double kDefault = 0.001;
+  const bool is_given = train.aux_loss_coefficient >= 0;
+  if (model.router.has_balancing_loss()) return is_given ? train.aux_loss_coefficient : kDefault;
+  if (is_given && train.aux_loss_coefficient != 0)
+    fail(
+        ExitCode::kBadConfig,
+        "train.aux_loss_coefficient: found {:g}, expected 0: a load-balancing loss is one of probabilities, and the router "
+        "of {} has scores that do not add up to 1",
+        train.aux_loss_coefficient, model.model_type);
+  return 0;
+}
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+#include "model/minimax_m2.hpp"
+
+#include "model/common_config.hpp"
+#include "model/manifest_builder.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kDefaultHeadDim = 128;
+
+/// Published files say how many entries of a head turn, not which part of them.
+double default_rotary_share(const ConfigReader& config) {
+  const std::int64_t head_dim = config.integer({"head_dim"}, kDefaultHeadDim);
+  return static_cast<double>(config.integer({"rotary_dim"}, head_dim)) / static_cast<double>(head_dim);
+}
+
+void refuse_other_forms(const ConfigReader& config) {
+  expect_text(config, "scoring_func", "sigmoid");
+  expect_text(config, "qk_norm_type", "per_layer");
+  for (const char* key : {"use_qk_norm", "use_routing_bias"})
+    if (!config.boolean({key}, true)) config.refuse(key, "true");
+  if (config.number({"router_jitter_noise"}, 0.0) != 0.0) config.refuse("router_jitter_noise", "0");
+  if (config.integer({"shared_intermediate_size"}, 0, 0) != 0) config.refuse("shared_intermediate_size", "0");
+}
+
+}  // namespace
+
+ModelConfig read_minimax_m2_config(const ConfigReader& config) {
+  ModelConfig model = read_common_config(config, {.key_value_heads = 8,
+                                                  .head_dim = kDefaultHeadDim,
+                                                  .partial_rotary_factor = default_rotary_share(config),
+                                                  .rope_theta = 5e6});
+  refuse_other_forms(config);
+  model.query_key_norm = QueryKeyNorm::kWholeProjection;
+  read_expert_config(config, "intermediate_size", model);
+  model.router = {.score = RouterScore::kSigmoid, .has_correction_bias = true, .normalize = true};
+  std::ranges::fill(model.layers, MlpKind::kMoe);
+  model.prediction_layers = config.integer({"num_mtp_modules"}, 0, 0, 1024);
+  return model;
+}
+
+ParameterManifest describe_minimax_m2(const ModelConfig& config, DType dtype) {
+  ParameterManifest manifest = describe_decoder(config, dtype);
+  manifest.set_published_experts(kMixtralExperts);
+  manifest.add_foreign_part(ForeignPart::kMultiTokenPrediction);
+  return manifest;
+}
+
+}  // namespace sluice
