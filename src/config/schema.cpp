@@ -189,6 +189,10 @@ Table train_table() {
           "weight of the load-balancing loss; 0 leaves it out, below 0 it is 0.001, or 0 for models whose router chooses by "
           "sigmoids and a correction bias")
       .key(
+          "router_bias_update", &TrainSettings::router_bias_update, Real{0, 1},
+          "what a router's correction biases move by after each step: up for experts that fewer tokens of the whole batch "
+          "have chosen than the mean, down for those with more; 0 = they stay")
+      .key(
           "freeze", &TrainSettings::freeze, Texts{},
           "patterns of tensor names (* and ?) that are not trained: they cost no gradient and no state, and below the "
           "lowest layer that is trained there is no backward pass")

@@ -62,6 +62,7 @@ ModelDescription described(const JobConfig& config, const std::optional<PeftAdap
   if (config.job.kind == JobKind::kTrain) {
     require_no_dropout(model.adapters, model.manifest);
     static_cast<void>(balancing_coefficient(config.train, model.config));
+    require_movable_biases(config, model.config);
   }
   if (model.adapters.empty())
     freeze_parameters(config, model.manifest);

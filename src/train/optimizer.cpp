@@ -78,7 +78,7 @@ std::vector<double> Optimizer::scales(int unit, std::span<const double> matrix_s
 }
 
 void Optimizer::update(const GradientPart& gradient, std::span<const double> matrix_squares, double scale) {
-  if (before_update_) before_update_(gradient.unit);
+  announce_update(gradient.unit);
   const Matrices matrices = matrices_in(gradient);
   const std::vector<double> factors = scales(gradient.unit, matrix_squares, scale, matrices.size());
   if (options_.mode.state == StateFormat::kFactored)

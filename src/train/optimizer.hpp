@@ -49,6 +49,10 @@ class Optimizer {
   /// unit if there are several and the rule is kUnit or the state factored: then a part is all they own of it.
   void update(const GradientPart& gradient, std::span<const double> matrix_squares, double scale);
 
+  /// Calls what before_update() was given: a unit is about to change.
+  void announce_update(int unit) const {
+    if (before_update_) before_update_(unit);
+  }
   /// Whether update() needs matrix_squares().
   [[nodiscard]] bool clips_matrices() const {
     return options_.mode.clip == ClipRule::kUnit && options_.max_grad_norm > 0;

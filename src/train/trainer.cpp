@@ -7,6 +7,7 @@
 #include "ops/runtime/compute_device.hpp"
 #include "ops/runtime/graph_gradient.hpp"
 #include "train/load_balancing.hpp"
+#include "train/router_biases.hpp"
 
 #include <ATen/ops/isfinite.h>
 #include <fmt/format.h>
@@ -95,6 +96,7 @@ StepMetrics Trainer::kept_step(std::int64_t number, const Batch& batch, double l
   StepMetrics metrics = compute_gradients(number, batch, largest_loss);
   if (metrics.left_out != LeftOut::kNo) return metrics;
   update(metrics.grad_norm, learning_rate);
+  move_biases(metrics);
   metrics.phase_seconds[static_cast<std::size_t>(Phase::kOptimizer)] +=
       timer_.take()[static_cast<std::size_t>(Phase::kOptimizer)];
   return metrics;
@@ -119,6 +121,7 @@ StepMetrics Trainer::released_step(std::int64_t number, const Batch& batch, doub
   optimizer_.begin_step(learning_rate);
   scale_ = 1;
   if (!clips_globally() || find_norm(passes, batch, metrics)) update_along_backward(passes, batch, metrics);
+  if (metrics.left_out == LeftOut::kNo) move_biases(metrics);
   metrics.phase_seconds = timer_.take();
   return metrics;
 }
@@ -418,6 +421,13 @@ at::Tensor Trainer::recompute_backward(int index, const Pass& pass, LayerPass& l
   const at::Tensor d_mixed = ops::graph_gradient(output, mixed, pass.hidden);
   if (!first_half.defined()) first_half = mix(ops::Purpose::kGraph);
   return ops::graph_gradient(first_half, input, d_mixed);
+}
+
+void Trainer::move_biases(const StepMetrics& metrics) {
+  if (options_.router_bias_update == 0) return;
+  optimizer_.announce_update(static_cast<int>(store_.plan().layouts().units.size()));
+  move_router_biases(binder_.weights(), manifest_, metrics.expert_tokens,
+                     static_cast<float>(options_.router_bias_update));
 }
 
 void Trainer::finish_metrics(StepMetrics& metrics) {

@@ -139,6 +139,8 @@ class Trainer {
   [[nodiscard]] at::Tensor recompute_backward(int index, const Pass& pass, LayerPass& layer);
   void embed_backward(const std::vector<Pass>& passes);
   void finish_metrics(StepMetrics& metrics);
+  /// Of an update that was made.
+  void move_biases(const StepMetrics& metrics);
 
   Communicator& comm_;
   const ParameterManifest& manifest_;

@@ -4,6 +4,7 @@ import unittest
 
 import checkpoint
 import h5py
+import numpy as np
 from program import FIXTURES, JobTest, reference_job, sluice
 from saving import STEPS, SavingTest
 from suite import run_job
@@ -43,6 +44,44 @@ class Kept(SavingTest):
         self.expect_goes_on(lora={"rank": 2})
 
 
+class Moved(SavingTest):
+    RATE = np.float32(0.01)
+
+    def job(self, name="job.toml", **changes):
+        changes["train"] = {"router_bias_update": float(self.RATE)} | changes.get("train", {})
+        changes["model"] = {"path": GROUPED} | changes.get("model", {})
+        return super().job(name, **changes)
+
+    def moved(self, output):
+        """The biases that the model began with, moved by the loads that the metrics tell."""
+        with h5py.File(output / "metrics.h5") as metrics:
+            loads = metrics["moe/expert_tokens"][:]
+        biases = [np.frombuffer(data, np.float32) for name, (_, _, data) in sorted(biases_of(GROUPED).items()) if ".3." not in name]
+        for load in loads:
+            biases = [bias + self.RATE * np.sign(tokens.mean() - tokens).astype(np.float32) for bias, tokens in zip(biases, load)]
+        return [bias.tobytes() for bias in biases]
+
+    def test_against_the_loads_of_the_whole_batch_however_it_is_computed(self):
+        found = []
+        for ranks, train, held_out in [(1, {}, {}), (2, {"micro_batch_sequences": 2, "recompute": "none"}, {}),
+                                       (3, {"recompute": "all"}, {"tokens": GROUPED / "reference.h5", "every_steps": 1})]:
+            out = self.directory / f"out-{ranks}"
+            job = self.job(f"{ranks}.toml", train={"steps": 3} | train, evaluate=held_out, checkpoint={"every_steps": 0},
+                           export={"path": out, "at_end": True})
+            self.run_job(job, ranks)
+            biases = [data for name, (_, _, data) in sorted(biases_of(out).items()) if ".3." not in name]
+            self.assertEqual(biases, self.moved(self.output_of(job)))
+            self.assertNotEqual(biases, [data for name, (_, _, data) in sorted(biases_of(GROUPED).items()) if ".3." not in name])
+            found.append(biases)
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(found[0], found[2])
+
+    def test_in_a_run_that_goes_on(self):
+        whole, cut, _ = self.whole_and_cut(6, optimizer={"gradients": "release"})
+        self.run_job(cut)
+        self.expect_same_files(self.step(whole, STEPS), self.step(cut, STEPS))
+
+
 class Exported(JobTest):
     def test_bit_for_bit_and_layers_for_prediction_travel_along(self):
         for ranks, source, dtype in [(1, GROUPED, "bfloat16"), (3, GROUPED, "float32"), (2, UNGROUPED, "bfloat16")]:
@@ -73,6 +112,11 @@ class Refused(JobTest):
     def test_a_load_balancing_loss(self):
         job = self.write_job(**reference_job(GROUPED.name, train={"aux_loss_coefficient": 0.001}))
         self.expect(sluice("check", job), 78, "train.aux_loss_coefficient", "0.001", "expected 0", "glm4_moe")
+
+    def test_biases_that_cannot_move(self):
+        for fixture, lora, part in [("olmoe-tiny", {}, "has no correction bias"), (GROUPED.name, {"rank": 2}, "adapter")]:
+            job = self.write_job(**reference_job(fixture, train={"router_bias_update": 0.001}, lora=lora))
+            self.expect(sluice("check", job), 78, "train.router_bias_update", "0.001", "expected 0", part)
 
 
 if __name__ == "__main__":

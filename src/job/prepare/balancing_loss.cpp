@@ -17,4 +17,20 @@ double balancing_coefficient(const TrainSettings& train, const ModelConfig& mode
   return 0;
 }
 
+void require_movable_biases(const JobConfig& config, const ModelConfig& model) {
+  const double rate = config.train.router_bias_update;
+  if (rate == 0) return;
+  if (!model.router.has_correction_bias)
+    fail(ExitCode::kBadConfig,
+         "train.router_bias_update: found {:g}, expected 0: the router of {} has no correction bias; "
+         "train.aux_loss_coefficient balances its experts",
+         rate, model.model_type);
+  if (config.lora.trains())
+    fail(
+        ExitCode::kBadConfig,
+        "train.router_bias_update: found {:g}, expected 0, because an adapter holds no correction biases, and the model "
+        "that it is put on has those it was published with",
+        rate);
+}
+
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// How much of the load-balancing loss a job optimises.
+// What a job does for experts to have equal loads: a loss, or biases of their choice.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -9,5 +9,9 @@ namespace sluice {
 /// train.aux_loss_coefficient, or the default of the model's family where the job leaves it to that: 0 for those that are
 /// trained without such a loss. Error(kBadConfig) if the job wants one of them all the same.
 [[nodiscard]] double balancing_coefficient(const TrainSettings& train, const ModelConfig& model);
+
+/// Error(kBadConfig) if the job wants the correction biases of a model without any to move, or trains adapters, which have
+/// no place for them.
+void require_movable_biases(const JobConfig& config, const ModelConfig& model);
 
 }  // namespace sluice
