@@ -11,6 +11,7 @@
 #include "model/minimax_m2.hpp"
 #include "model/mixtral.hpp"
 #include "model/olmoe.hpp"
+#include "model/qwen2_moe.hpp"
 #include "model/qwen3.hpp"
 #include "model/qwen3_5.hpp"
 
@@ -27,6 +28,7 @@ constexpr std::array kArchitectures{
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
     Architecture{"mixtral", read_mixtral_config, describe_mixtral},
     Architecture{"olmoe", read_olmoe_config, describe_decoder},
+    Architecture{"qwen2_moe", read_qwen2_moe_config, describe_decoder},
     Architecture{"qwen3", read_qwen3_config, describe_decoder},
     Architecture{"qwen3_moe", read_qwen3_moe_config, describe_decoder},
     Architecture{"qwen3_5", read_qwen3_5_config, describe_qwen3_5},

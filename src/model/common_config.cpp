@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace sluice {
@@ -96,6 +97,16 @@ void read_expert_config(const ConfigReader& config, const char* width_key, Model
   if (model.experts_per_token > model.experts)
     config.refuse("num_experts_per_tok", fmt::format("at most the number of experts, {}", model.experts));
   model.expert_intermediate_size = config.integer({width_key});
+}
+
+void read_sparse_layers(const ConfigReader& config, ModelConfig& model) {
+  const std::int64_t step = config.integer({"decoder_sparse_step"}, 1);
+  const std::vector<std::int64_t> dense = config.integers({"mlp_only_layers"});
+  for (const std::int64_t layer : dense)
+    if (layer < 0 || layer >= model.layer_count()) config.refuse("mlp_only_layers", "indices of layers");
+  for (std::int64_t layer = 0; layer < model.layer_count(); ++layer)
+    if ((layer + 1) % step == 0 && std::ranges::find(dense, layer) == dense.end())
+      model.layers[static_cast<std::size_t>(layer)] = MlpKind::kMoe;
 }
 
 void read_expert_groups(const ConfigReader& config, ModelConfig& model) {

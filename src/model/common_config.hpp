@@ -31,6 +31,10 @@ struct CommonDefaults {
 /// say.
 void read_expert_config(const ConfigReader& config, const char* width_key, ModelConfig& model);
 
+/// Which layers have experts, as Qwen2MoeDecoderLayer and Qwen3MoeDecoderLayer decide it by decoder_sparse_step and
+/// mlp_only_layers.
+void read_sparse_layers(const ConfigReader& config, ModelConfig& model);
+
 /// n_group and topk_group, of the experts that are known already.
 void read_expert_groups(const ConfigReader& config, ModelConfig& model);
 

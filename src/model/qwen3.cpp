@@ -2,8 +2,6 @@
 
 #include "model/common_config.hpp"
 
-#include <algorithm>
-
 namespace sluice {
 namespace {
 
@@ -13,17 +11,6 @@ ModelConfig read_with_width(const ConfigReader& config, const CommonDefaults& de
   model.query_key_norm = QueryKeyNorm::kPerHead;
   model.intermediate_size = config.integer({"intermediate_size"});
   return model;
-}
-
-/// As Qwen3MoeDecoderLayer decides it.
-void choose_moe_layers(const ConfigReader& config, ModelConfig& model) {
-  const std::int64_t step = config.integer({"decoder_sparse_step"}, 1);
-  const std::vector<std::int64_t> dense = config.integers({"mlp_only_layers"});
-  for (const std::int64_t layer : dense)
-    if (layer < 0 || layer >= model.layer_count()) config.refuse("mlp_only_layers", "indices of layers");
-  for (std::int64_t layer = 0; layer < model.layer_count(); ++layer)
-    if ((layer + 1) % step == 0 && std::ranges::find(dense, layer) == dense.end())
-      model.layers[static_cast<std::size_t>(layer)] = MlpKind::kMoe;
 }
 
 }  // namespace
@@ -37,7 +24,7 @@ ModelConfig read_qwen3_moe_config(const ConfigReader& config) {
   read_expert_config(config, "moe_intermediate_size", model);
   model.experts_before_router = true;
   model.router.normalize = config.boolean({"norm_topk_prob"}, false);
-  choose_moe_layers(config, model);
+  read_sparse_layers(config, model);
   return model;
 }
 

@@ -1,0 +1,12 @@
+// Qwen1.5-MoE and Qwen2-MoE: attention with biases of queries, keys and values, and a gated expert beside the routed ones.
+// Follows transformers' modeling_qwen2_moe.py.
+#pragma once
+
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+namespace sluice {
+
+[[nodiscard]] ModelConfig read_qwen2_moe_config(const ConfigReader& config);
+
+}  // namespace sluice
