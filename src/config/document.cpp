@@ -12,10 +12,6 @@ namespace {
 
 std::string default_text(const KeyInfo& key) { return key.required ? "required" : key.initial; }
 
-std::string help_text(const KeyInfo& key) {
-  return key.later.empty() ? key.help : fmt::format("{} (not in this version: {})", key.help, key.later);
-}
-
 std::string values_text(const KeyInfo& key) {
   return key.unit.empty() ? key.expected : fmt::format("{} ({})", key.expected, key.unit);
 }
@@ -33,8 +29,7 @@ std::string entry_text(const KeyInfo& field, std::size_t key_width, std::size_t 
   constexpr std::size_t kGap = 2;
   const std::size_t column = kGap + key_width + kGap;
   std::string out;
-  for (const std::string& text :
-       {fmt::format("{}; {}", default_text(field), values_text(field)), help_text(field)})
+  for (const std::string& text : {fmt::format("{}; {}", default_text(field), values_text(field)), field.help})
     for (const std::string& line : wrapped(text, width - column))
       out += fmt::format("  {:{}}  {}\n", out.empty() ? field.key : "", key_width, line);
   return out;
@@ -59,7 +54,7 @@ void append_entries(const Field& field, const JobConfig& config, std::vector<Con
 std::string markdown_row(const KeyInfo& key) {
   return fmt::format("| `{}` | {} | {} | {} | {} |\n", key.key,
                      key.required ? "required" : fmt::format("`{}`", default_text(key)), key.expected,
-                     key.unit, help_text(key));
+                     key.unit, key.help);
 }
 
 std::string markdown_head(const std::string& name, const std::string& help) {

@@ -106,18 +106,17 @@ std::string quoted_list(const std::vector<std::string_view>& names) {
   return out;
 }
 
-Parsed<bool> Flag::parse(const Value& value) const {
+std::optional<bool> Flag::parse(const Value& value) const {
   const bool* flag = std::get_if<bool>(&value);
   if (flag == nullptr) return {};
-  if (*flag && !available) return {std::nullopt, true};
   return {*flag};
 }
 
-Parsed<std::int64_t> Integer::parse(const Value& value) const {
+std::optional<std::int64_t> Integer::parse(const Value& value) const {
   const auto* number = std::get_if<std::int64_t>(&value);
   if (number == nullptr) return {};
   if (*number >= low && *number <= high) return {*number};
-  return {std::nullopt, later_low.has_value() && *number >= *later_low};
+  return std::nullopt;
 }
 
 std::string Integer::expected() const {
@@ -126,7 +125,7 @@ std::string Integer::expected() const {
   return fmt::format("an integer from {} to {}", low, high);
 }
 
-Parsed<std::int64_t> NamedInteger::parse(const Value& value) const {
+std::optional<std::int64_t> NamedInteger::parse(const Value& value) const {
   for (const Name& name : names)
     if (value == Value(std::string(name.name))) return {name.value};
   return Integer{low, high}.parse(value);
@@ -144,7 +143,7 @@ std::string NamedInteger::expected() const {
   return text + "or " + Integer{low, high}.expected();
 }
 
-Parsed<double> Real::parse(const Value& value) const {
+std::optional<double> Real::parse(const Value& value) const {
   const std::optional<double> number = number_in(value);
   if (!number || !(*number >= low && *number <= high)) return {};
   return {*number + 0.0};  // -0.0 becomes 0.0: one spelling for equal jobs
@@ -152,7 +151,7 @@ Parsed<double> Real::parse(const Value& value) const {
 
 std::string Real::expected() const { return fmt::format("a number from {:g} to {:g}", low, high); }
 
-Parsed<std::array<double, 2>> Betas::parse(const Value& value) const {
+std::optional<std::array<double, 2>> Betas::parse(const Value& value) const {
   const auto* numbers = std::get_if<std::vector<double>>(&value);
   if (numbers == nullptr || numbers->size() != 2) return {};
   std::array<double, 2> betas{};
@@ -164,7 +163,7 @@ Parsed<std::array<double, 2>> Betas::parse(const Value& value) const {
   return {betas};
 }
 
-Parsed<std::int64_t> Bytes::parse(const Value& value) const {
+std::optional<std::int64_t> Bytes::parse(const Value& value) const {
   std::optional<std::int64_t> bytes;
   if (const auto* number = std::get_if<std::int64_t>(&value); number != nullptr && *number == 0) bytes = 0;
   if (const auto* text = std::get_if<std::string>(&value)) bytes = parse_bytes(*text);
@@ -174,7 +173,7 @@ Parsed<std::int64_t> Bytes::parse(const Value& value) const {
 
 Value Bytes::spell(std::int64_t bytes) const { return size_text(bytes); }
 
-Parsed<std::int64_t> BytesOrAuto::parse(const Value& value) const {
+std::optional<std::int64_t> BytesOrAuto::parse(const Value& value) const {
   const auto* text = std::get_if<std::string>(&value);
   if (text != nullptr && *text == "auto") return {0};
   return Bytes{low, high}.parse(value);
@@ -190,14 +189,14 @@ std::string Bytes::expected() const {
       size_text(low), size_text(high));
 }
 
-Parsed<std::filesystem::path> Path::parse(const Value& value) const {
+std::optional<std::filesystem::path> Path::parse(const Value& value) const {
   const auto* text = std::get_if<std::string>(&value);
   if (text == nullptr || (text->empty() && !may_be_empty)) return {};
   if (printable(*text, text->size()) != *text) return {};
   return {std::filesystem::path(*text)};
 }
 
-Parsed<std::vector<std::string>> Texts::parse(const Value& value) const {
+std::optional<std::vector<std::string>> Texts::parse(const Value& value) const {
   std::vector<std::string> texts;
   if (const auto* text = std::get_if<std::string>(&value)) {
     if (!text->empty()) texts = {*text};
@@ -218,16 +217,16 @@ Value Texts::spell(const std::vector<std::string>& texts) const {
   return texts;
 }
 
-Parsed<std::vector<std::filesystem::path>> Paths::parse(const Value& value) const {
-  const Parsed<std::vector<std::string>> texts = Texts().parse(value);
-  if (!texts.value) return {};
+std::optional<std::vector<std::filesystem::path>> Paths::parse(const Value& value) const {
+  const std::optional<std::vector<std::string>> texts = Texts().parse(value);
+  if (!texts) return {};
   std::vector<std::filesystem::path> paths;
-  for (const std::string& text : *texts.value) {
-    const Parsed<std::filesystem::path> path = Path().parse(text);
-    if (!path.value) return {};
-    paths.push_back(*path.value);
+  for (const std::string& text : *texts) {
+    const std::optional<std::filesystem::path> path = Path().parse(text);
+    if (!path) return {};
+    paths.push_back(*path);
   }
-  return {paths};
+  return paths;
 }
 
 Value Paths::spell(const std::vector<std::filesystem::path>& paths) const {

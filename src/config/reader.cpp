@@ -95,10 +95,10 @@ class JobReader {
   void take_table(const Entry& entry);
   void take_value(const Field& field, const Entry& entry);
   [[nodiscard]] std::optional<Value> value_of(const KeyInfo& key, const std::string& name, Entry entry,
-                                              const std::function<Stored(const Value&)>& take);
+                                              const std::function<bool(const Value&)>& take);
   [[nodiscard]] std::optional<Rows> rows_of(const Field& field, const Entry& entry);
   [[nodiscard]] std::vector<Cell> cells_of(const Field& field, const std::string& name, const EntryRow& row);
-  void refuse(const KeyInfo& key, const std::string& name, const Entry& entry, Stored stored);
+  void refuse(const KeyInfo& key, const std::string& name, const Entry& entry);
   void problem(const std::string& where, const std::string& text) {
     problems_.push_back(where + ": " + text);
   }
@@ -141,7 +141,7 @@ void JobReader::take_value(const Field& field, const Entry& entry) {
   } else {
     const std::optional<Rows> rows = rows_of(field, entry);
     if (!rows) return;
-    if (const Stored stored = store(*rows); stored != Stored::kYes) return refuse(field, name, entry, stored);
+    if (!store(*rows)) return refuse(field, name, entry);
   }
   refused_.erase(name);
 }
@@ -149,21 +149,17 @@ void JobReader::take_value(const Field& field, const Entry& entry) {
 /// The reading of the entry's value, with its variables expanded, that `take` takes; none, with its problem reported, if it takes
 /// none.
 std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& name, Entry entry,
-                                         const std::function<Stored(const Value&)>& take) {
+                                         const std::function<bool(const Value&)>& take) {
   const ExpandedValue expanded = expand_value(entry.value, key.is_path);
   if (!expanded.problem.empty()) {
     problem(entry.where, fmt::format("{}: found {}, but {}", name, entry.found, expanded.problem));
     return std::nullopt;
   }
-  Stored stored = Stored::kRefused;
-  for (const Value& reading : expanded.readings) {
-    stored = take(reading);
-    if (stored == Stored::kYes) return reading;
-    if (stored == Stored::kNotAvailable) break;
-  }
+  for (const Value& reading : expanded.readings)
+    if (take(reading)) return reading;
   if (!expanded.outcome.empty())
     entry.found = fmt::format("{}, which is {}", entry.found, printable(expanded.outcome, 80));
-  refuse(key, name, entry, stored);
+  refuse(key, name, entry);
   return std::nullopt;
 }
 
@@ -195,11 +191,8 @@ std::vector<Cell> JobReader::cells_of(const Field& field, const std::string& nam
   return cells;
 }
 
-void JobReader::refuse(const KeyInfo& key, const std::string& name, const Entry& entry, Stored stored) {
-  const std::string later = stored == Stored::kNotAvailable
-                                ? fmt::format("; {} is not available in this version", entry.found)
-                                : "";
-  problem(entry.where, fmt::format("{}: found {}, expected {}{}", name, entry.found, key.expected, later));
+void JobReader::refuse(const KeyInfo& key, const std::string& name, const Entry& entry) {
+  problem(entry.where, fmt::format("{}: found {}, expected {}", name, entry.found, key.expected));
 }
 
 void JobReader::check_required() {

@@ -34,9 +34,9 @@ class TableBuilder {
       return domain.spell(config.*settings.*member);
     };
     field.store = [domain, settings = settings_, member](const Value& value, JobConfig& config) {
-      const Parsed<T> parsed = domain.parse(value);
-      if (parsed.value) config.*settings.*member = *parsed.value;
-      return parsed.value ? Stored::kYes : parsed.later ? Stored::kNotAvailable : Stored::kRefused;
+      const std::optional<T> parsed = domain.parse(value);
+      if (parsed) config.*settings.*member = *parsed;
+      return parsed.has_value();
     };
     table_.fields.push_back(std::move(field));
     return *this;

@@ -11,15 +11,12 @@
 
 namespace sluice {
 
-enum class Stored { kYes, kNotAvailable, kRefused };
-
 /// What is told of a key.
 struct KeyInfo {
   std::string key;
   std::string unit;       ///< "" where the number is a plain count or there is none
   std::string help;       ///< what the key does, and what a larger value costs
   std::string expected;   ///< the values it takes, in words
-  std::string later;      ///< known values that this version refuses, "" if none
   bool is_path = false;   ///< its value is a path, in which variables are expanded before it is stored
   bool required = false;  ///< the struct's initial value is not a value that the key takes
   std::string initial;    ///< that value as TOML
@@ -27,15 +24,16 @@ struct KeyInfo {
 
 /// A key of the tables in a list.
 struct ListKey : KeyInfo {
-  std::function<Stored(const Value&)> check;  ///< whether it takes the value
+  std::function<bool(const Value&)> check;  ///< whether it takes the value
 };
 
 struct Field : KeyInfo {
   std::string table;
   std::vector<ListKey> columns;  ///< of a list of tables; else none
 
-  std::function<Stored(const Value&, JobConfig&)> store;  ///< leaves the config alone unless kYes
-  std::function<Value(const JobConfig&)> load;            ///< the canonical spelling
+  std::function<bool(const Value&, JobConfig&)>
+      store;  ///< whether it takes the value; leaves the config alone if not
+  std::function<Value(const JobConfig&)> load;  ///< the canonical spelling
 
   [[nodiscard]] std::string name() const { return table + "." + key; }
 };

@@ -22,9 +22,8 @@ template <class Domain>
           .unit = unit,
           .help = help,
           .expected = domain.expected(),
-          .later = domain.later(),
           .is_path = std::is_same_v<Domain, Path>,
-          .required = !domain.parse(initial).value,
+          .required = !domain.parse(initial),
           .initial = toml_text(initial)};
 }
 
@@ -36,23 +35,20 @@ class TableList {
   TableList& column(const char* key, T Row::*member, const Domain& domain, const char* help,
                     const char* unit = "") {
     ListKey column{key_info(key, domain, help, unit, domain.spell(Row{}.*member)), {}};
-    column.check = [domain](const Value& value) {
-      const Parsed<T> parsed = domain.parse(value);
-      return parsed.value ? Stored::kYes : parsed.later ? Stored::kNotAvailable : Stored::kRefused;
-    };
+    column.check = [domain](const Value& value) { return domain.parse(value).has_value(); };
     columns_.push_back(std::move(column));
     stores_.push_back([domain, member](const Value& value, Row& row) {
-      const Parsed<T> parsed = domain.parse(value);
-      if (parsed.value) row.*member = *parsed.value;
-      return parsed.value.has_value();
+      const std::optional<T> parsed = domain.parse(value);
+      if (parsed) row.*member = *parsed;
+      return parsed.has_value();
     });
     loads_.push_back([domain, member](const Row& row) { return domain.spell(row.*member); });
     return *this;
   }
 
-  [[nodiscard]] Parsed<std::vector<Row>> parse(const Value& value) const {
+  [[nodiscard]] std::optional<std::vector<Row>> parse(const Value& value) const {
     const auto* numbers = std::get_if<std::vector<double>>(&value);
-    if (numbers != nullptr && numbers->empty()) return {std::vector<Row>()};  // []
+    if (numbers != nullptr && numbers->empty()) return std::vector<Row>();  // []
     const auto* rows = std::get_if<Rows>(&value);
     if (rows == nullptr) return {};
     std::vector<Row> out;
@@ -61,7 +57,7 @@ class TableList {
       if (!store(cells, row)) return {};
       out.push_back(std::move(row));
     }
-    return {std::move(out)};
+    return out;
   }
 
   [[nodiscard]] Value spell(const std::vector<Row>& rows) const {
@@ -78,7 +74,6 @@ class TableList {
     for (const ListKey& column : columns_) keys += (keys.empty() ? "" : ", ") + column.key;
     return "a list of tables with the keys " + keys;
   }
-  [[nodiscard]] std::string later() const { return ""; }
   [[nodiscard]] const std::vector<ListKey>& columns() const { return columns_; }
 
  private:

@@ -28,7 +28,7 @@ Mixture::Mixture(std::vector<Source> sources, std::int64_t batch_sequences, Data
   SLUICE_ASSERT(!sources_.empty(), "a mixture of nothing");
   for (std::size_t source = 0; source < sources_.size(); ++source) {
     SLUICE_ASSERT(sources_[source].weight > 0, "a source of weight {}", sources_[source].weight);
-    samplers_.emplace_back(sources_[source].sequences, batch_sequences, order, seed_of_source(seed, source));
+    samplers_.emplace_back(sources_[source].sequences, order, seed_of_source(seed, source));
     fractions_.emplace_back(seed, fmt::format("turns of source {}", source));
     all_weights_ += sources_[source].weight;
   }

@@ -10,10 +10,9 @@
 
 namespace sluice {
 
-Sampler::Sampler(std::int64_t sequences, std::int64_t batch_sequences, DataOrder order, std::uint64_t seed)
-    : sequences_(sequences), batch_sequences_(batch_sequences), order_(order), seed_(seed) {
-  SLUICE_ASSERT(sequences > 0 && batch_sequences > 0, "{} sequences in batches of {}", sequences,
-                batch_sequences);
+Sampler::Sampler(std::int64_t sequences, DataOrder order, std::uint64_t seed)
+    : sequences_(sequences), order_(order), seed_(seed) {
+  SLUICE_ASSERT(sequences > 0, "{} sequences", sequences);
 }
 
 std::vector<std::int64_t> Sampler::at(std::int64_t begin, std::int64_t end) const {

@@ -168,7 +168,7 @@ TEST(Schema, writes_each_key_to_a_member_of_its_own) {
   const JobConfig other = parse_job_config(kOther, "job.toml");
   for (const Field& field : all_fields()) {
     JobConfig config;
-    ASSERT_EQ(field.store(field.load(other), config), Stored::kYes) << field.name();
+    ASSERT_TRUE(field.store(field.load(other), config)) << field.name();
     for (const Field& another : all_fields()) {
       if (another.name() == field.name()) continue;
       EXPECT_EQ(another.load(config), another.load(JobConfig{}))

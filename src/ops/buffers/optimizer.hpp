@@ -65,7 +65,4 @@ void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, 
 void read_master(const std::byte* weights, const std::byte* master, MasterFormat format, std::int64_t first,
                  std::int64_t n, float* out);
 
-/// n float32 numbers to the nearest bfloat16.
-void round_to_bfloat16(const float* from, std::int64_t n, std::byte* to);
-
 }  // namespace sluice::ops
