@@ -51,8 +51,7 @@ void run_evaluate(JobContext& context) {
 
 const JobRegistration kEvaluate(JobKind::kEvaluate, {.run = run_evaluate,
                                                      .start = ops::start_library,
-                                                     .limit_device_memory = ops::limit_tensor_memory,
-                                                     .uses_gpus = true});
+                                                     .limit_device_memory = ops::limit_tensor_memory});
 
 }  // namespace
 }  // namespace sluice

@@ -66,8 +66,7 @@ void run_generate(JobContext& context) {
 
 const JobRegistration kGenerate(JobKind::kGenerate, {.run = run_generate,
                                                      .start = ops::start_library,
-                                                     .limit_device_memory = ops::limit_tensor_memory,
-                                                     .uses_gpus = true});
+                                                     .limit_device_memory = ops::limit_tensor_memory});
 
 }  // namespace
 }  // namespace sluice

@@ -15,7 +15,7 @@ void run_load(JobContext& context) {
   if (auto metrics = open_metrics(context, report)) metrics->close();
 }
 
-const JobRegistration kLoad(JobKind::kLoad, {.run = run_load, .uses_gpus = true});
+const JobRegistration kLoad(JobKind::kLoad, {.run = run_load});
 
 }  // namespace
 }  // namespace sluice

@@ -259,8 +259,7 @@ void run_train(JobContext& context) {
 
 const JobRegistration kTrain(JobKind::kTrain, {.run = run_train,
                                                .start = ops::start_library,
-                                               .limit_device_memory = ops::limit_tensor_memory,
-                                               .uses_gpus = true});
+                                               .limit_device_memory = ops::limit_tensor_memory});
 
 }  // namespace
 }  // namespace sluice

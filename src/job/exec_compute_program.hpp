@@ -2,7 +2,7 @@
 #pragma once
 
 #include "config/job_config.hpp"
-#include "job/commands/commands.hpp"
+#include "job/commands/job_arguments.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -11,8 +11,7 @@
 
 namespace sluice {
 
-/// The program that runs jobs of a kind, or nothing if this one does. Error(kBadConfig) if no program knows
-/// the kind, or if that program does not lie beside this one.
+/// The program that runs jobs of a kind, or nothing if this one does. Error(kBadConfig) if it does not lie beside this one.
 [[nodiscard]] std::optional<std::filesystem::path> find_compute_program(JobKind kind);
 
 /// If the job's kind runs in another program, replaces this process by that one with the same command line `words`

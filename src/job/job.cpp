@@ -24,11 +24,11 @@ std::vector<RankMemory> JobContext::memory_plan() const {
 
 JobRegistration::JobRegistration(JobKind kind, const Job& job) { registry().emplace(kind, job); }
 
-const Job& find_job(JobKind kind) {
+const Job* find_job(JobKind kind) {
   const auto found = registry().find(kind);
-  if (found == registry().end())
-    fail(ExitCode::kBadConfig, "job.kind: this program was built without a job of that kind");
-  return found->second;
+  return found == registry().end() ? nullptr : &found->second;
 }
+
+bool uses_gpus(JobKind kind) { return kind != JobKind::kExport; }
 
 }  // namespace sluice

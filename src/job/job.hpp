@@ -10,7 +10,6 @@
 #include "job/signal_watch.hpp"
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace sluice {
@@ -48,23 +47,19 @@ struct Job {
 
   /// Limits what these take of a GPU beside what the job allocates itself. Null: they take none.
   void (*limit_device_memory)(std::int64_t bytes) = nullptr;
-
-  /// Whether its weights lie on GPUs where there are any; a job that computes nothing takes main memory whatever
-  /// device.kind says.
-  bool uses_gpus = false;
-
-  /// The program beside this one that runs the kind, if this one cannot.
-  std::string_view program = {};
 };
 
-/// Makes a job kind known under the name of job.kind. Define one as a namespace-scope object in the job's own
-/// file.
+/// Makes this program run jobs of a kind. Define one as a namespace-scope object in the job's own file, which only programs that
+/// run the kind link.
 class JobRegistration {
  public:
   JobRegistration(JobKind kind, const Job& job);
 };
 
-/// The job of a kind. Error(kBadConfig) if this program has none.
-[[nodiscard]] const Job& find_job(JobKind kind);
+/// What this program does for jobs of a kind, or null if it does not run them: then sluice-train does, which links LibTorch.
+[[nodiscard]] const Job* find_job(JobKind kind);
+
+/// Whether the weights of jobs of a kind lie on GPUs where there are any. Of an export they do not: it computes nothing.
+[[nodiscard]] bool uses_gpus(JobKind kind);
 
 }  // namespace sluice

@@ -27,6 +27,7 @@ std::string versions_text() {
       fmt::format("sluice {} ({})\nLibTorch {}\noneDNN {}\n{}\nHDF5 {}\n{}\n{}", version(), git_revision(),
                   SLUICE_TORCH_VERSION, SLUICE_ONEDNN_VERSION, MpiEnvironment::library_version(),
                   hdf5::library_version(), cuda_version_text(), nccl_version_text());
+  if (own_lines().empty()) text += "\nBLAS: sluice-train --version names the one that it computes with";
   for (const auto line : own_lines()) text.append("\n").append(line());
   return text;
 }

@@ -1,5 +1,5 @@
 #include "base/error.hpp"
-#include "job/commands/commands.hpp"
+#include "job/commands/requeue_command.hpp"
 #include "job/slurm/job_name.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"

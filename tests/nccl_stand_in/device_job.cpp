@@ -27,7 +27,7 @@ void run_device_job(JobContext& context) {
   if (context.is_root()) console::line("summed over {} GPUs", gpus.size());
 }
 
-const JobRegistration kDeviceJob(JobKind::kEvaluate, {.run = run_device_job, .uses_gpus = true});
+const JobRegistration kDeviceJob(JobKind::kEvaluate, {.run = run_device_job});
 
 }  // namespace
 }  // namespace sluice

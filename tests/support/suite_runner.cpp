@@ -10,7 +10,7 @@
 
 #include "comm/crash_report.hpp"
 #include "comm/mpi/mpi_environment.hpp"
-#include "job/commands/attempt.hpp"
+#include "job/run/attempt.hpp"
 #include "job/console.hpp"
 #include "job/run/run_job.hpp"
 #include "job/signal_watch.hpp"

@@ -45,6 +45,16 @@ function(sluice_torch_library name)
   sluice_torch_headers(sluice_${name}_torch)
 endfunction()
 
+# sluice_read_command_line(TARGET): reading one needs no speed, and CLI11 takes four times as long to compile with it, and with UBSan
+#   as long again.
+function(sluice_read_command_line target)
+  target_link_libraries(${target} PRIVATE sluice::cli11)
+  target_compile_options(${target} PRIVATE -O0)
+  if(SLUICE_SANITIZE MATCHES "undefined")
+    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+  endif()
+endfunction()
+
 # sluice_share_headers(TARGET OWNER [FLAGS flag...] LIBRARIES lib... HEADERS header...): compile TARGET with these flags
 #   against one precompiled header, which OWNER holds for every target that names it.
 function(sluice_share_headers target owner)

@@ -31,6 +31,12 @@
 namespace sluice {
 namespace {
 
+struct CheckArguments {
+  JobArguments job;
+  int ranks = 1;
+  std::optional<std::int64_t> memory_bytes;  ///< of one rank; else what this machine has left
+};
+
 void print_model(const ModelDescription& model) {
   console::line("model     {}, {} layers ({} with experts), {} parameters, {} tensors",
                 model.config.model_type, model.config.layer_count(), model.config.moe_layer_count(),
@@ -190,8 +196,9 @@ Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   return findings;
 }
 
-}  // namespace
-
+/// All that a run would fail for, in this process alone, without GPU or launch: configuration, model, place
+/// of the results, tokens, memory, the weights' headers and the plans. The exit status is that of the first
+/// finding in the order in which a run would meet them.
 int check_command(const CheckArguments& arguments) {
   const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
   const Findings findings = examine_job(config, arguments);
@@ -201,6 +208,17 @@ int check_command(const CheckArguments& arguments) {
   else
     console::report("sluice: " + findings.text(job));
   return static_cast<int>(findings.code());
+}
+
+}  // namespace
+
+void add_check(CommandLine& line) {
+  const auto [command, arguments] = add_command<CheckArguments>(
+      line, "check", "Find all that a run would fail for, without a launch", check_command);
+  add_job_arguments(command, arguments.job);
+  add_ranks(command, "--ranks", arguments.ranks, "Number of ranks to plan for")->capture_default_str();
+  add_size(command, "--memory", arguments.memory_bytes,
+           "Memory of one rank, such as 128.5GB; left out: what this machine has");
 }
 
 }  // namespace sluice

@@ -27,6 +27,14 @@
 namespace sluice {
 namespace {
 
+struct CheckpointArguments {
+  std::filesystem::path run;  ///< a run's directory, one of saved steps, or a step
+  std::optional<std::int64_t>
+      step;                      ///< or kNewestStep or kBestStep; else all of them, or to export the newest
+  bool merge = false;            ///< exports adapters as a part of the model that they were trained on
+  std::filesystem::path output;  ///< to export to
+};
+
 namespace fs = std::filesystem;
 
 /// Every byte of a step.
@@ -164,8 +172,7 @@ void export_weights_of(const FoundStep& found, const fs::path& output) {
   print_model_export(found, plan, output);
 }
 
-}  // namespace
-
+/// The saved steps of a run and whether they are whole: Error(kBadData) if there are none; the exit status of one that is not.
 int checkpoint_list_command(const CheckpointArguments& arguments) {
   std::vector<std::vector<std::string>> rows{{"step", "saved", "ranks", "bytes", "state"}};
   const StepTable table = step_table(steps_at(arguments.run));
@@ -174,6 +181,7 @@ int checkpoint_list_command(const CheckpointArguments& arguments) {
   return static_cast<int>(table.code);
 }
 
+/// Reads every byte of them: Error(kBadData), after all were read, if one is not what was saved.
 int checkpoint_verify_command(const CheckpointArguments& arguments) {
   Outcome first;
   std::vector<StepPlace> steps;
@@ -193,6 +201,7 @@ int checkpoint_verify_command(const CheckpointArguments& arguments) {
   return 0;
 }
 
+/// Writes a Hugging Face directory from the weights of a step, or one for PEFT from its adapters, in a few buffers of some MiB.
 int checkpoint_export_command(const CheckpointArguments& arguments) {
   const FoundStep found = chosen_step(arguments);
   const bool has_adapters = found.step.holds_adapters();
@@ -206,6 +215,31 @@ int checkpoint_export_command(const CheckpointArguments& arguments) {
   else
     export_weights_of(found, arguments.output);
   return 0;
+}
+
+}  // namespace
+
+/// "checkpoint ls RUN" and its like.
+void add_checkpoint(CommandLine& line) {
+  CLI::App& group = *line.app.add_subcommand("checkpoint", "Saved steps of a run: list, verify, export");
+  group.require_subcommand(1);
+  const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&)) {
+    const auto part = add_command<CheckpointArguments>(line, group, name, help, run);
+    part.app.add_option("run", part.arguments.run, "Run directory, its checkpoint.path, or one saved step")
+        ->required();
+    return part;
+  };
+  add("ls", "List the saved steps, and whether they are whole", checkpoint_list_command);
+  const auto verifying = add("verify", "Read every byte of them", checkpoint_verify_command);
+  add_step(verifying.app, verifying.arguments.step, "Of this step alone: a number, newest or best");
+  const auto exporting =
+      add("export", "Write a Hugging Face directory, or an adapter for PEFT, from one of them",
+          checkpoint_export_command);
+  exporting.app.add_option("out_dir", exporting.arguments.output, "Directory to create")->required();
+  add_step(exporting.app, exporting.arguments.step,
+           "Which: a number, newest or best (lowest held-out loss); left out: the newest");
+  exporting.app.add_flag("--merge", exporting.arguments.merge,
+                         "Write adapters as a part of the model that they were trained on");
 }
 
 }  // namespace sluice

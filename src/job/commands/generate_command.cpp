@@ -6,12 +6,12 @@
 #include "corpus/source/source_file.hpp"
 #include "io/path.hpp"
 #include "job/answers/model_text.hpp"
-#include "job/commands/attempt.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/prepare/model_source.hpp"
+#include "job/run/attempt.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,6 +21,22 @@
 
 namespace sluice {
 namespace {
+
+struct GenerateArguments {
+  std::filesystem::path source;            ///< model directory, run, directory of saved steps, or a step
+  std::vector<std::string> texts;          ///< prompts
+  std::vector<std::string> prompt_tokens;  ///< more, each "5,17,42"
+  std::filesystem::path prompts;           ///< a file of them, as read_prompts()
+  std::vector<std::string> stops;          ///< texts that end an answer
+  bool chat = false;                       ///< prompts are what a user says
+  bool is_conversation = false;            ///< they are read from standard input, and answered one by one
+  std::string system;                      ///< of a conversation
+  bool print_tokens = false;
+  bool json = false;
+  std::vector<std::string> settings;   ///< "generate.top_k=5", of options
+  std::vector<std::string> overrides;  ///< of --set
+  std::vector<std::string> words;      ///< this command line, without the program
+};
 
 namespace fs = std::filesystem;
 
@@ -149,12 +165,73 @@ Attempt prepare(const GenerateArguments& arguments) {
   return attempt;
 }
 
-}  // namespace
-
+/// Answers prompts with a model. Collective over the processes that mpirun or srun started, as run_command().
 int generate_command(const GenerateArguments& arguments) {
   console::keep_stdout_for_results();
   SignalWatch signals;
   return run_attempt(prepare(arguments), signals);
+}
+
+/// How tokens are chosen, and with what numbers.
+void add_answer_settings(CLI::App& command, GenerateArguments& arguments) {
+  add_texts(command, "--stop", arguments.stops, "Text that ends an answer; may be repeated");
+  const auto setting = [&](const char* option, const std::string& key, const char* help) {
+    command.add_option_function<std::string>(
+        option,
+        [&arguments, key](const std::string& value) { arguments.settings.push_back(key + "=" + value); },
+        help);
+  };
+  setting("--max-tokens", "generate.max_tokens", "Tokens of an answer, at most");
+  setting("--temperature", "generate.temperature",
+          "0, unless it is given: the most probable token each time");
+  setting("--top-k", "generate.top_k", "Draw from the k most probable tokens");
+  setting("--top-p", "generate.top_p", "Draw from those that together are as probable as this");
+  setting("--min-p", "generate.min_p", "Draw from those this times as probable as the first");
+  setting("--repetition-penalty", "generate.repetition_penalty", "Of tokens that are there already");
+  setting("--seed", "generate.seed", "Of the draws");
+  setting("--dtype", "model.dtype", "bfloat16 or float32");
+  setting("--adapter", "model.adapter",
+          "Adapter of the model: a directory that PEFT saved, a run that trained one, or a saved step");
+  setting("--step", "model.step", "Saved step of a run: newest, best (lowest held-out loss) or a number");
+  command.add_flag_callback(
+      "--ignore-eos", [&] { arguments.settings.emplace_back("generate.ignore_eos=true"); },
+      "Go on behind the model's end-of-text token");
+  add_texts(command, "--set", arguments.overrides, "table.key=value of a job file; may be repeated");
+}
+
+/// One that answers prompts.
+Command<GenerateArguments> add_answering(CommandLine& line, const char* name, const char* help) {
+  const auto answering = add_command<GenerateArguments>(line, name, help, generate_command);
+  answering.arguments.words = line.rank_command.empty() ? line.words : line.rank_command;
+  answering.app.add_option("source", answering.arguments.source, "Model directory, run, or saved step")
+      ->required();
+  return answering;
+}
+
+}  // namespace
+
+void add_generate(CommandLine& line) {
+  const auto [command, arguments] =
+      add_answering(line, "generate", "Answer prompts, under mpirun or srun, or alone as one rank");
+  auto* prompt = add_texts(command, "--prompt", arguments.texts, "A text; may be repeated");
+  auto* ids =
+      add_texts(command, "--prompt-tokens", arguments.prompt_tokens, "Ids such as 5,17,42; may be repeated");
+  command.add_option("--prompts", arguments.prompts, "File of prompts: a text a line, or JSONL")
+      ->excludes(prompt)
+      ->excludes(ids);
+  command.add_flag("--chat", arguments.chat,
+                   "Prompts are what a user says: lays them out by the model's chat template");
+  auto* tokens = command.add_flag("--print-tokens", arguments.print_tokens, "Print the new ids alone");
+  command.add_flag("--json", arguments.json, "Print an object for each answer")->excludes(tokens);
+  add_answer_settings(command, arguments);
+}
+
+void add_chat(CommandLine& line) {
+  const auto [command, arguments] =
+      add_answering(line, "chat", "Talk with a model in the terminal, with or without mpirun");
+  arguments.is_conversation = true;
+  command.add_option("--system", arguments.system, "What the model is told before the conversation");
+  add_answer_settings(command, arguments);
 }
 
 }  // namespace sluice

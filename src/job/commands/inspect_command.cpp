@@ -19,6 +19,11 @@ namespace sluice {
 namespace fs = std::filesystem;
 namespace {
 
+struct InspectArguments {
+  std::filesystem::path model;  ///< a directory, or its config.json
+  bool json = false;
+};
+
 using nlohmann::json;
 
 /// Tensors of one kind together.
@@ -134,8 +139,7 @@ fs::path directory_of(const fs::path& model) {
   return model.has_parent_path() ? model.parent_path() : fs::path(".");
 }
 
-}  // namespace
-
+/// What a model is made of, from config.json and, if there are weights, the headers of their files.
 int inspect_command(const InspectArguments& arguments) {
   const Inspection inspection = inspect(directory_of(arguments.model));
   if (arguments.json) {
@@ -146,6 +150,15 @@ int inspect_command(const InspectArguments& arguments) {
   print_roles(inspection);
   print_files(inspection);
   return 0;
+}
+
+}  // namespace
+
+void add_inspect(CommandLine& line) {
+  const auto [command, arguments] = add_command<InspectArguments>(
+      line, "inspect", "Parameters, tensors, layers and bytes of a model", inspect_command);
+  command.add_option("model_dir", arguments.model, "Hugging Face directory, or a config.json")->required();
+  command.add_flag("--json", arguments.json, "Print JSON");
 }
 
 }  // namespace sluice

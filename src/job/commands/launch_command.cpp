@@ -22,6 +22,13 @@
 namespace sluice {
 namespace {
 
+struct LaunchArguments {
+  JobArguments job;
+  int ranks = 1;
+  std::vector<std::string> launcher_options;  ///< of mpirun
+  std::vector<std::string> command{};  ///< that ranks run in place of the job: {"generate", "models/m", ...}
+};
+
 namespace fs = std::filesystem;
 
 /// What starts a rank with those signals ignored that this process was started with so: launchers give their ranks the default
@@ -115,8 +122,8 @@ int wait_for_launcher(pid_t launcher, const sigset_t& signals) {
   }
 }
 
-}  // namespace
-
+/// Runs a job under mpirun (or the launcher that the variable MPIRUN names) and returns the job's exit status. The first signal
+/// that asks for it (job/signal_watch.hpp) lets the job finish its step and save; the second is passed on as it is.
 int launch_command(const LaunchArguments& arguments) {
   std::vector<std::string> words = launcher_words(arguments);
   if (arguments.command.empty()) require_job_file(arguments.job.file);
@@ -139,6 +146,18 @@ int launch_command(const LaunchArguments& arguments) {
   if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
   if (error != 0) refuse_launcher(words.front(), error);
   return WEXITSTATUS(status);
+}
+
+}  // namespace
+
+void add_launch(CommandLine& line) {
+  const auto [command, arguments] = add_command<LaunchArguments>(
+      line, "launch", "Run a job under mpirun; Ctrl-C once lets it save and end with 75", launch_command);
+  arguments.command = line.rank_command;
+  add_job_arguments(command, arguments.job);
+  add_ranks(command, "-n,--ranks", arguments.ranks, "Number of ranks")->required();
+  command.add_option("options", arguments.launcher_options, "Options of mpirun, behind --");
+  command.footer("\nIn place of a job file: generate or chat and their arguments.");
 }
 
 }  // namespace sluice

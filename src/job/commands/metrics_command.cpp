@@ -5,12 +5,18 @@
 #include "job/console.hpp"
 #include "metrics/merge.hpp"
 #include "metrics/segments.hpp"
+#include "report/export_metrics.hpp"
 
 #include <system_error>
 #include <vector>
 
 namespace sluice {
 namespace {
+
+struct MergeArguments {
+  std::filesystem::path run;     ///< a run's directory, or the first of its metrics files
+  std::filesystem::path output;  ///< a new file
+};
 
 namespace fs = std::filesystem;
 
@@ -20,8 +26,7 @@ fs::path metrics_file_of(const fs::path& run) {
   return fs::is_directory(run, error) ? find_run_files(run).metrics_file() : run;
 }
 
-}  // namespace
-
+/// Joins the metrics files of a run that was resumed.
 int metrics_merge_command(const MergeArguments& arguments) {
   const fs::path file = metrics_file_of(arguments.run);
   const std::vector<fs::path> segments = existing_segments(file);
@@ -34,6 +39,61 @@ int metrics_merge_command(const MergeArguments& arguments) {
                 report.rows + report.replaced_rows, segments.size(), report.replaced_rows,
                 arguments.output.string());
   return 0;
+}
+
+struct MetricsExportArguments {
+  std::filesystem::path run;
+  bool csv = false, jsonl = false, tensorboard = false;  ///< one of them
+  std::filesystem::path output;  ///< "": in the run: metrics.csv, metrics.jsonl, tensorboard/
+};
+
+fs::path output_of(const MetricsExportArguments& arguments) {
+  if (!arguments.output.empty()) return arguments.output;
+  return arguments.run / (arguments.csv ? "metrics.csv" : arguments.jsonl ? "metrics.jsonl" : "tensorboard");
+}
+
+/// Writes the metrics of a training in another format: Error(kBadData) if it has none.
+int metrics_export_command(const MetricsExportArguments& arguments) {
+  const JoinedMetrics metrics = find_run_files(arguments.run).metrics();
+  fs::path output = output_of(arguments);
+  if (arguments.tensorboard)
+    output = export_events(metrics, output);
+  else
+    export_table(metrics, arguments.csv ? TableFormat::kCsv : TableFormat::kJsonl, output);
+  console::line("metrics   {} steps: {}", metrics.rows(), output.string());
+  return 0;
+}
+
+void add_metrics_merge(CommandLine& line, CLI::App& group) {
+  const auto [command, arguments] = add_command<MergeArguments>(
+      line, group, "merge", "Join the metrics files of a run that was resumed", metrics_merge_command);
+  command.add_option("run", arguments.run, "Run directory, or the first of its metrics files")->required();
+  command.add_option("-o,--output", arguments.output, "File to write, which may not be there yet")
+      ->required();
+}
+
+void add_metrics_export(CommandLine& line, CLI::App& group) {
+  const auto [command, arguments] = add_command<MetricsExportArguments>(
+      line, group, "export", "Write them in another format", metrics_export_command);
+  command.add_option("run", arguments.run, "Run directory")->required();
+  CLI::Option_group& format = *command.add_option_group("format");
+  format.add_flag("--csv", arguments.csv, "A line a step, a column for each number");
+  format.add_flag("--jsonl", arguments.jsonl, "An object a step");
+  format.add_flag("--tensorboard", arguments.tensorboard, "An event file, in a directory");
+  format.require_option(1);
+  command.add_option(
+      "-o,--output", arguments.output,
+      "File or directory to write; left out: metrics.csv, metrics.jsonl or tensorboard in the run");
+}
+
+}  // namespace
+
+/// "metrics merge RUN" and its like.
+void add_metrics(CommandLine& line) {
+  CLI::App& group = *line.app.add_subcommand("metrics", "Metrics files of a run");
+  group.require_subcommand(1);
+  add_metrics_merge(line, group);
+  add_metrics_export(line, group);
 }
 
 }  // namespace sluice

@@ -24,6 +24,14 @@
 namespace sluice {
 namespace {
 
+struct PlanArguments {
+  JobArguments job;  ///< its file may be a model directory or a config.json: a training job with all defaults
+  int ranks = 1;
+  std::optional<std::int64_t> memory_bytes;  ///< of one rank
+  std::optional<std::int64_t> disk_rate;     ///< bytes that a rank's disk reads or writes in a second
+  bool json = false;
+};
+
 bool fit(const std::vector<RankMemory>& ranks, std::int64_t memory_bytes) {
   return std::ranges::all_of(ranks, [&](const RankMemory& rank) { return rank.peak() <= memory_bytes; });
 }
@@ -163,8 +171,7 @@ void print_mode(const JobConfig& config, bool is_chosen) {
                     : "");
 }
 
-}  // namespace
-
+/// Bytes per rank for each purpose, and whether they fit.
 int plan_command(const PlanArguments& arguments) {
   const Blueprint blueprint(fitted_job(arguments, planned_job(arguments.job)));
   const std::optional<std::int64_t> limit = told_growth_limit(blueprint.config, arguments.memory_bytes);
@@ -198,6 +205,20 @@ int plan_command(const PlanArguments& arguments) {
   print_verdict(limited, *limit);
   if (!fit(limited, *limit)) print_advice(ranks, advise(blueprint, arguments.ranks, *limit, staging.bytes));
   return 0;
+}
+
+}  // namespace
+
+void add_plan(CommandLine& line) {
+  const auto [command, arguments] =
+      add_command<PlanArguments>(line, "plan", "Memory of each rank, by purpose", plan_command);
+  add_job_arguments(command, arguments.job,
+                    "Job file, or a model directory or config.json to train with defaults");
+  add_ranks(command, "--ranks", arguments.ranks, "Number of ranks")->required();
+  add_size(command, "--memory", arguments.memory_bytes, "Memory of one rank, such as 128.5GB");
+  add_size(command, "--disk-rate", arguments.disk_rate,
+           "Bytes a second of a rank's disk, for memory.offload, such as 2GB");
+  command.add_flag("--json", arguments.json, "Print JSON");
 }
 
 }  // namespace sluice

@@ -1,3 +1,5 @@
+#include "job/commands/requeue_command.hpp"
+
 #include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/outcome.hpp"
@@ -108,6 +110,15 @@ int requeue_command(const RequeueArguments& arguments) {
     fail(ExitCode::kIo, "job {} could not be requeued: {}; submit it again to go on", job,
          answer ? answer->output : "scontrol could not be started, or did not answer");
   return 0;
+}
+
+void add_requeue(CommandLine& line) {
+  const auto [command, arguments] = add_command<RequeueArguments>(
+      line, "requeue", "For job scripts: requeue a Slurm job that ended with 75", requeue_command);
+  add_job_arguments(command, arguments.job);
+  command.add_option("--limit", arguments.limit, "Restarts in a row that may save no later step")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
 }
 
 }  // namespace sluice

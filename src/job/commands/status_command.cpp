@@ -21,6 +21,11 @@
 namespace sluice {
 namespace {
 
+struct StatusArguments {
+  std::vector<std::filesystem::path> runs;
+  bool json = false;
+};
+
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
@@ -89,8 +94,7 @@ std::vector<std::string> row_of(const Json& status) {
           with_number(status, "exit_code", "{:.0f}")};
 }
 
-}  // namespace
-
+/// How far runs are, running and ended ones. Error(kBadData) for a directory that is none of a run.
 int status_command(const StatusArguments& arguments) {
   Json all = Json::array();
   std::vector<std::string> others;
@@ -117,6 +121,15 @@ int status_command(const StatusArguments& arguments) {
     if (status.contains("message"))
       console::line("{}: {}", text_in(status, "run"), text_in(status, "message"));
   return 0;
+}
+
+}  // namespace
+
+void add_status(CommandLine& line) {
+  const auto [command, arguments] = add_command<StatusArguments>(
+      line, "status", "Step, loss, tokens/s, time left and last save of runs", status_command);
+  command.add_option("runs", arguments.runs, "Run directories")->required();
+  command.add_flag("--json", arguments.json, "Print JSON");
 }
 
 }  // namespace sluice

@@ -29,6 +29,15 @@
 namespace sluice {
 namespace {
 
+struct SubmitArguments {
+  JobArguments job;
+  bool with_mpirun = false;                 ///< instead of srun
+  bool dry_run = false;                     ///< print the script and the command, and change nothing
+  bool checks = true;                       ///< first looks for what the job would fail for, as check_command
+  bool test_only = false;                   ///< let Slurm say whether and when it would start the job
+  std::vector<std::string> sbatch_options;  ///< they replace those of the script
+};
+
 namespace fs = std::filesystem;
 
 constexpr const char* kTaskVariable = "SLURM_ARRAY_TASK_ID";
@@ -182,8 +191,9 @@ bool waits_for_end(const std::vector<std::string>& options) {
                              [](const std::string& word) { return word == "--wait" || word == "-W"; });
 }
 
-}  // namespace
-
+/// Writes a script for the job into its run directory, calls sbatch and notes the job for status_command. Error(kBadConfig) for a
+/// job file that is not right, Error(kUsage) if there is no sbatch; else the exit code of what the job would fail for, or sbatch's
+/// exit status.
 int submit_command(const SubmitArguments& arguments) {
   const auto array = option_value(arguments.sbatch_options, "--array", "-a");
   const std::vector<std::int64_t> tasks = array ? task_numbers(*array) : std::vector<std::int64_t>();
@@ -212,6 +222,19 @@ int submit_command(const SubmitArguments& arguments) {
   if (array) ::unsetenv(kTaskVariable);
   if (arguments.test_only || waits_for_end(arguments.sbatch_options)) become(std::move(words));
   return submit(words, runs);
+}
+
+}  // namespace
+
+void add_submit(CommandLine& line) {
+  const auto [command, arguments] = add_command<SubmitArguments>(
+      line, "submit", "Write a job script into the run directory and call sbatch", submit_command);
+  add_job_arguments(command, arguments.job);
+  command.add_flag("--mpirun", arguments.with_mpirun, "Start ranks with mpirun instead of srun");
+  command.add_flag("--dry-run", arguments.dry_run, "Print the script and the command, and do nothing");
+  command.add_flag("!--no-check", arguments.checks, "Do not look for what the job would fail for first");
+  command.add_flag("--test-only", arguments.test_only, "Let Slurm say when it would start the job");
+  command.add_option("options", arguments.sbatch_options, "Options of sbatch, behind --");
 }
 
 }  // namespace sluice

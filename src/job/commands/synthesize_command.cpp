@@ -8,7 +8,17 @@
 #include "model/architecture.hpp"
 #include "weights/companion_files.hpp"
 
+#include <limits>
+
 namespace sluice {
+namespace {
+
+struct SynthesizeArguments {
+  std::filesystem::path config_directory;
+  std::filesystem::path output;
+  std::uint64_t seed = 0;
+  bool sparse = false;
+};
 
 int synthesize_command(const SynthesizeArguments& arguments) {
   if (arguments.output.empty())
@@ -31,6 +41,20 @@ int synthesize_command(const SynthesizeArguments& arguments) {
   console::line("{}: {} tensors, {} in {} file{}", arguments.output.string(), report.tensors,
                 format_bytes(report.bytes), report.files, report.files == 1 ? "" : "s");
   return 0;
+}
+
+}  // namespace
+
+void add_synthesize(CommandLine& line) {
+  const auto [command, arguments] = add_command<SynthesizeArguments>(
+      line, "synthesize", "Write a random checkpoint of a config.json's shape", synthesize_command);
+  command.add_option("config_dir", arguments.config_directory, "Directory with config.json")->required();
+  command.add_option("out_dir", arguments.output, "Directory to create")->required();
+  command.add_option("--seed", arguments.seed, "Seed of the weights")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max(), ">= 0"))
+      ->capture_default_str();
+  command.add_flag("--sparse", arguments.sparse,
+                   "Leave holes instead of numbers: every weight reads as zero");
 }
 
 }  // namespace sluice

@@ -53,8 +53,7 @@ void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& o
                  report.bad_line_count > std::ssize(report.bad_lines) ? "\n    and more" : "");
 }
 
-}  // namespace
-
+/// Texts and conversations to a token file. Returns 0, or 128 + a signal's number if one ended it, with nothing written.
 int tokenize_command(corpus::TokenizeOptions options) {
   if (options.threads == 0) options.threads = usable_cores();
   SignalWatch watch;
@@ -73,6 +72,52 @@ int tokenize_command(corpus::TokenizeOptions options) {
   }
   tell(report, options, clock.seconds());
   return 0;
+}
+
+}  // namespace
+
+void add_tokenize(CommandLine& line) {
+  using namespace corpus;
+  const auto [command, arguments] = add_command<TokenizeOptions>(
+      line, "tokenize", "Turn text, JSONL and chats into a file of tokens", tokenize_command);
+  arguments.threads = 0;
+  command.add_option("model_dir", arguments.model, "Directory with tokenizer.json and config.json")
+      ->required();
+  command.add_option("inputs", arguments.sources, "Files or pipes (/dev/stdin): text, JSONL, JSON")
+      ->required();
+  command.add_option("-o,--output", arguments.output, "HDF5 file to create")->required();
+  command
+      .add_option(
+          "--holdout", arguments.holdout_share,
+          "Share for OUT.holdout.h5, such as 0.02: of documents, and of texts that are one, their ends")
+      ->check(CLI::Range(0.0, 0.9));
+  add_choice(command, "--format", arguments.format,
+             {{"auto", Format::kAuto},
+              {"text", Format::kText},
+              {"jsonl", Format::kJsonLines},
+              {"json", Format::kJson}},
+             "auto (by content), text, jsonl, json (an array of objects)");
+  add_choice(command, "--documents", arguments.documents,
+             {{"eot", Documents::kEndOfText}, {"file", Documents::kFile}, {"blank", Documents::kBlank}},
+             "Where a text's documents end: eot (end token), file, blank (line)");
+  command.add_option("--field", arguments.line.field,
+                     "Key of the text in JSONL; left out: a chat, or 'text'");
+  command.add_option("--template", arguments.chat_template,
+                     "Chat template for chats, a file; left out: the model's");
+  command.add_option("--eos", arguments.end_token, "Token that ends a document; left out: the model's");
+  command.add_flag("!--no-eos", arguments.adds_end_token, "Add no such token");
+  add_choice(command, "--loss", arguments.loss,
+             {{"assistant", Loss::kAssistant}, {"all", Loss::kAll}, {"last", Loss::kLast}},
+             "What counts in a chat: assistant (its messages), all, last (message)");
+  add_choice(command, "--tools", arguments.line.keeps_tools, {{"keep", true}, {"drop", false}},
+             "Tools and calls of chats: keep, drop");
+  add_choice(command, "--reasoning", arguments.line.keeps_reasoning, {{"keep", true}, {"drop", false}},
+             "Reasoning in chats: keep, drop");
+  add_choice(command, "--bad-lines", arguments.bad_lines,
+             {{"error", BadLines::kError}, {"skip", BadLines::kSkip}},
+             "Lines that cannot be read: error, skip");
+  command.add_option("--threads", arguments.threads, "Threads; left out: all cores")
+      ->check(CLI::Range(1, 1024));
 }
 
 }  // namespace sluice

@@ -24,6 +24,11 @@
 namespace sluice {
 namespace {
 
+struct TopArguments {
+  std::filesystem::path run;
+  double seconds = 2;  ///< between two looks
+};
+
 using Status = std::map<std::string, std::string>;
 
 /// Rows that means of speed are taken over.
@@ -164,8 +169,7 @@ std::string screen(const RunFiles& files, const Status& status) {
   return text + rows_text(metrics, files);
 }
 
-}  // namespace
-
+/// Shows where a run is, from its files alone: on a terminal again and again until the job has ended, elsewhere once.
 int top_command(const TopArguments& arguments) {
   const bool stays = console::is_terminal();
   while (true) {
@@ -176,6 +180,17 @@ int top_command(const TopArguments& arguments) {
     if (!stays || has_ended(status)) return 0;
     std::this_thread::sleep_for(std::chrono::duration<double>(arguments.seconds));
   }
+}
+
+}  // namespace
+
+void add_top(CommandLine& line) {
+  const auto [command, arguments] =
+      add_command<TopArguments>(line, "top", "Watch a run: loss, tokens/s, memory, experts", top_command);
+  command.add_option("run", arguments.run, "Run directory")->required();
+  command.add_option("--every", arguments.seconds, "Seconds between two looks")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
 }
 
 }  // namespace sluice

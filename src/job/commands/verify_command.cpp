@@ -17,6 +17,12 @@
 namespace sluice {
 namespace {
 
+struct VerifyArguments {
+  std::filesystem::path directory;
+  std::optional<std::filesystem::path> other;
+  bool json = false;
+};
+
 namespace fs = std::filesystem;
 using nlohmann::json;
 
@@ -169,8 +175,9 @@ void verify_two(const Verified& a, const Verified& b, bool json_wanted) {
   refuse_different(comparison, a, b);
 }
 
-}  // namespace
-
+/// Reads every tensor of a model directory and checks its index and values; with a second directory, checks
+/// that both hold the same, whatever their layout and files. Needs no config.json. Error(kBadData), after the
+/// summary, if a value is not finite or the two differ.
 int verify_command(const VerifyArguments& arguments) {
   Verified first = open(arguments.directory);
   if (!arguments.other) {
@@ -181,6 +188,16 @@ int verify_command(const VerifyArguments& arguments) {
   first = verify(std::move(first), arguments.json);
   verify_two(first, verify(std::move(second), arguments.json), arguments.json);
   return 0;
+}
+
+}  // namespace
+
+void add_verify(CommandLine& line) {
+  const auto [command, arguments] = add_command<VerifyArguments>(
+      line, "verify", "Check a model directory's tensors, or that two hold the same ones", verify_command);
+  command.add_option("model_dir", arguments.directory, "Hugging Face directory")->required();
+  command.add_option("other_dir", arguments.other, "Directory to compare it with");
+  command.add_flag("--json", arguments.json, "Print JSON, with the digest of every tensor");
 }
 
 }  // namespace sluice

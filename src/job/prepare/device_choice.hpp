@@ -36,7 +36,7 @@ struct DeviceChoice {
 [[nodiscard]] DeviceChoice choose_devices(DeviceKind wanted, std::span<const DeviceClaim> claims,
                                           std::span<const int> nodes);
 
-/// Whether the job asks for GPUs and uses them (Job::uses_gpus): for commands that cannot ask the ranks what `auto` will find.
+/// Whether the job asks for GPUs and uses them (uses_gpus() of its kind): for commands that cannot ask the ranks what `auto` will find.
 [[nodiscard]] bool wants_gpus(const JobConfig& config);
 
 /// Error(kBadConfig) if device.kind asks for what this build has not.

@@ -101,7 +101,7 @@ struct Devices {
 Devices find_devices(const JobConfig& config, Communicator& comm) {
   Devices devices{find_nodes(comm), {}, {}};
   const DeviceKind wanted = config.device.kind;
-  if (wanted == DeviceKind::kCpu || !has_cuda() || !find_job(config.job.kind).uses_gpus) return devices;
+  if (wanted == DeviceKind::kCpu || !has_cuda() || !uses_gpus(config.job.kind)) return devices;
   const std::vector<DeviceClaim> claims = exchange_claims(comm, devices.nodes);
   devices.refusal = outcome_of([&] { devices.choice = choose_devices(wanted, claims, devices.nodes); });
   if (devices.choice.kind == DeviceKind::kCuda && !devices.refusal.failed()) {
@@ -167,7 +167,8 @@ int start_libraries(const Job& job, const JobConfig& config, const JobLinks& lin
 Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& links,
                RunDirectory& directory) {
   const Blueprint& written = *attempt.blueprint;
-  const Job& job = find_job(written.config.job.kind);
+  const Job& job =
+      *find_job(written.config.job.kind);  // else the process would have become the program that has it
   Communicator& comm = links.comm;
   const int threads = start_libraries(job, written.config, links);
   std::unique_ptr<Communicator> gpus;

@@ -1,7 +1,7 @@
-// Commands of the program's command line, and the options that several of them have.
+// What the commands of the program are made of, and the options that several of them have.
 #pragma once
 
-#include "job/commands/commands.hpp"
+#include "job/commands/job_arguments.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -15,10 +15,18 @@
 
 namespace sluice {
 
-/// What the chosen subcommand will do.
-using Action = std::function<int()>;
-/// Of a command line, without the program.
+/// Words of a command line, without the program.
 using Words = std::vector<std::string>;
+
+/// The command line that is being read. `action` is what the chosen command will do; its result is the process's exit status,
+/// its output goes to stdout, and Error is thrown for what goes wrong; `run` alone reports failures by itself, since other ranks
+/// are involved.
+struct CommandLine {
+  CLI::App& app;
+  std::function<int()> action{};
+  Words words;         ///< all of them
+  Words rank_command;  ///< of `launch` in place of a job file: what its ranks run
+};
 
 /// A command of the program, and what its options fill.
 template <class Arguments>
@@ -27,13 +35,20 @@ struct Command {
   Arguments& arguments;
 };
 
-/// One that calls run(arguments) if it is chosen. They live as long as `app`.
+/// A command in `app`, the command line's own or a group of commands, that calls run(arguments) if it is chosen. Both live as long
+/// as `app`, and `line` outlives the parsing.
 template <class Arguments, class Run>
-Command<Arguments> add_command(CLI::App& app, Action& action, const char* name, const char* help, Run run) {
+Command<Arguments> add_command(CommandLine& line, CLI::App& app, const char* name, const char* help,
+                               Run run) {
   CLI::App* const command = app.add_subcommand(name, help);
   const auto arguments = std::make_shared<Arguments>();
-  command->callback([&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
+  command->callback([&line, arguments, run] { line.action = [arguments, run] { return run(*arguments); }; });
   return {*command, *arguments};
+}
+
+template <class Arguments, class Run>
+Command<Arguments> add_command(CommandLine& line, const char* name, const char* help, Run run) {
+  return add_command<Arguments>(line, line.app, name, help, run);
 }
 
 /// An option with one word of a few.
@@ -53,9 +68,6 @@ void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* f
 
 CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const char* help);
 
-/// A saved step: a number, newest or best.
-void add_step(CLI::App& command, std::optional<std::int64_t>& step, const char* help);
-
 /// A size such as 128.5GB.
 void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
               const std::string& help);
@@ -63,8 +75,5 @@ void add_size(CLI::App& command, const std::string& option, std::optional<std::i
 /// An option with a text, each time that it is given.
 CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values,
                        const char* help);
-
-/// How tokens are chosen, and with what numbers.
-void add_answer_settings(CLI::App& command, GenerateArguments& arguments);
 
 }  // namespace sluice

@@ -1,7 +1,7 @@
 // Where the commands that run a job meet.
 #pragma once
 
-#include "job/commands/commands.hpp"
+#include "job/commands/job_arguments.hpp"
 #include "job/run/run_job.hpp"
 
 namespace sluice {

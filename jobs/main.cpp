@@ -2,7 +2,7 @@
 
 #include "base/text.hpp"
 #include "comm/outcome.hpp"
-#include "commands.hpp"
+#include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/versions.hpp"
 
@@ -60,11 +60,11 @@ int parse_and_act(Words words) {
                "sluice");
   app.set_version_flag("--version", versions_text);
   app.require_subcommand(1);
-  Action action;
-  const Words rank_command = take_rank_command(words);
-  add_job_commands(app, action, rank_command);
-  add_model_commands(app, action, rank_command.empty() ? words : rank_command);
-  add_run_commands(app, action);
+  CommandLine line{.app = app, .words = words, .rank_command = take_rank_command(words)};
+  for (const auto add : {add_run, add_launch, add_check, add_plan, add_submit, add_requeue, add_inspect,
+                         add_synthesize, add_verify, add_tokenize, add_generate, add_chat, add_status,
+                         add_top, add_report, add_checkpoint, add_metrics})
+    add(line);
   if (words == Words{"help"}) return print_help(app);
   if (const std::string unknown = words.empty() ? "" : unknown_command(app, words.front());
       !unknown.empty()) {
@@ -72,7 +72,8 @@ int parse_and_act(Words words) {
     return static_cast<int>(ExitCode::kUsage);
   }
   try {
-    if (!rank_command.empty()) parse(app, rank_command);  // what ranks will be told is refused here, once
+    if (!line.rank_command.empty())
+      parse(app, line.rank_command);  // what ranks will be told is refused here, once
     parse(app, words);
   } catch (const CLI::ParseError& e) {
     const int status = app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
@@ -80,7 +81,7 @@ int parse_and_act(Words words) {
     console::require_written();
     return status;
   }
-  const int status = action();
+  const int status = line.action();
   // A job's results are files; of all else what is printed is the result.
   if (!app.got_subcommand("run") && !app.got_subcommand("launch")) console::require_written();
   return status;

@@ -1,0 +1,72 @@
+#include "job/run/attempt.hpp"
+#include "comm/crash_report.hpp"
+#include "comm/mpi/mpi_environment.hpp"
+#include "comm/outcome.hpp"
+#include "comm/watchdog.hpp"
+#include "job/console.hpp"
+#include "job/exec_compute_program.hpp"
+#include "job/prepare/device_choice.hpp"
+#include "job/prepare/optimizer_choice.hpp"
+#include "job/prepare/process_limits.hpp"
+#include "job/saving/resume_point.hpp"
+#include "job/signal_watch.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+namespace sluice {
+namespace {
+
+/// The file is read more than once on each rank: by the program that computes too.
+void require_readable_again(const std::filesystem::path& file) {
+  std::error_code error;
+  if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))
+    fail(ExitCode::kBadConfig,
+         "{} is no regular file. Every rank reads the job file, some more than once: write it to a file that "
+         "all of "
+         "them see",
+         file.string());
+}
+
+/// How long printing a failure may take, into a pipe that may never be read.
+constexpr unsigned kReportSeconds = 10;
+
+/// For an end that all ranks know of: nobody has to be told.
+int end_alike(const Communicator& comm, SignalWatch& signals, const Outcome& ending) {
+  signals.set_exit_code(ending.code);
+  exit_within(kReportSeconds, ending.code);
+  if (comm.rank() == 0) console::report(ending.text);
+  return static_cast<int>(ending.code);
+}
+
+}  // namespace
+
+Attempt prepare_attempt(const JobArguments& arguments) {
+  Attempt attempt;
+  try {
+    require_descriptors();
+    require_readable_again(arguments.file);
+    attempt.config =
+        std::make_unique<JobConfig>(with_saved_mode(load_job_config(arguments.file, arguments.overrides)));
+    require_device_in_build(attempt.config->device);
+    exec_compute_program(*attempt.config, run_words(arguments));
+    attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
+  } catch (...) {
+    attempt.outcome = current_failure();
+  }
+  return attempt;
+}
+
+int run_attempt(const Attempt& attempt, SignalWatch& signals) {
+  install_crash_report();
+  if (attempt.config && has_saved_steps(*attempt.config)) signals.set_exit_code(ExitCode::kResumable);
+  MpiEnvironment mpi(attempt.config ? attempt.config->deadline.setup_seconds
+                                    : DeadlineSettings().setup_seconds);
+  const Outcome ending = run_job(attempt, {mpi.world(), mpi, signals});
+  if (!ending.text.empty()) return end_alike(mpi.world(), signals, ending);
+  mpi.finalize(attempt.config->deadline.finish_seconds);
+  return static_cast<int>(ending.code);
+}
+
+}  // namespace sluice
