@@ -13,7 +13,6 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <limits>
-#include <tuple>
 
 namespace sluice::ops::device {
 namespace {
@@ -32,18 +31,23 @@ at::Tensor weights_of(const at::Tensor& weights, const RowBlock& block, at::Scal
 
 constexpr double kOut = -std::numeric_limits<double>::infinity();
 
+/// The sums of the two largest of scores [T, E] in each group [T, groups]; what is not a number comes after all numbers.
+at::Tensor sums_of_two(const at::Tensor& scores, std::int64_t groups) {
+  const at::Tensor grouped = scores.view({-1, scores.size(1) / groups});
+  const at::Tensor best = at::empty({grouped.size(0), 2}, scores.options().dtype(at::kLong));
+  choose_experts(grouped, best);
+  const at::Tensor two = grouped.gather(1, best), first = two.select(1, 0), second = two.select(1, 1);
+  return at::where(second.ne(second), first, first + second).view({scores.size(0), groups});
+}
+
 /// scores [T, E] with -infinity for the experts of groups that are not chosen, as the processor's loop leaves them out.
 at::Tensor scores_in_chosen_groups(const at::Tensor& scores, const RouterOptions& options) {
-  const at::Tensor grouped = scores.view({scores.size(0), options.groups, -1});
-  at::Tensor numbers = grouped.nan_to_num(kOut, std::numeric_limits<double>::infinity(), kOut);
-  const at::Tensor two = std::get<0>(numbers.topk(2, 2));
-  const at::Tensor first = two.select(2, 0), second = two.select(2, 1);
-  at::Tensor sums = at::where(second.eq(kOut), first, first + second);
-  sums = sums.masked_fill(first.eq(kOut), std::numeric_limits<double>::quiet_NaN()).contiguous();
+  const at::Tensor sums = sums_of_two(scores, options.groups);
   const at::Tensor chosen =
       at::empty({scores.size(0), options.chosen_groups}, scores.options().dtype(at::kLong));
   choose_experts(sums, chosen);
   const at::Tensor is_out = at::ones_like(sums, at::kBool).scatter_(1, chosen, false);
+  const at::Tensor grouped = scores.view({scores.size(0), options.groups, -1});
   return grouped.masked_fill(is_out.unsqueeze(2), kOut).view_as(scores);
 }
 
