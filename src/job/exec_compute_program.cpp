@@ -40,7 +40,7 @@ void choose_how_threads_wait(const JobConfig& config) {
 
 std::optional<fs::path> find_compute_program(JobKind kind) {
   if (find_job(kind) != nullptr) return std::nullopt;
-  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / kComputeProgram;
+  fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / kComputeProgram;
   if (!fs::exists(program))
     fail(ExitCode::kBadConfig,
          "job.kind: jobs of this kind are run by {}, which is not there: it is built and installed together "

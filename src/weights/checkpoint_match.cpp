@@ -171,9 +171,9 @@ void set_buffers_apart(CheckpointMatch& match, const ParameterManifest& manifest
   const auto is_parameter = [&](const MatchedEntry& entry) {
     return manifest[entry.tensor].kind == TensorKind::kParameter;
   };
-  const auto buffers = std::ranges::stable_partition(match.entries, is_parameter);
-  match.buffers.assign(buffers.begin(), buffers.end());
-  match.entries.erase(buffers.begin(), buffers.end());
+  const auto buffers = std::stable_partition(match.entries.begin(), match.entries.end(), is_parameter);
+  match.buffers.assign(buffers, match.entries.end());
+  match.entries.erase(buffers, match.entries.end());
 }
 
 CheckpointMatch match_checkpoint(const CheckpointIndex& index, const KeyMap& keys, DType arena) {

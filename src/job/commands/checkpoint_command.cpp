@@ -8,6 +8,7 @@
 #include "checkpoint/saved_weights.hpp"
 #include "checkpoint/step_source.hpp"
 #include "comm/outcome.hpp"
+#include "config/job_config.hpp"
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
@@ -18,9 +19,11 @@
 #include "weights/checkpoint_match.hpp"
 #include "weights/companion_files.hpp"
 
+#include <charconv>
 #include <functional>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -215,6 +218,25 @@ int checkpoint_export_command(const CheckpointArguments& arguments) {
   else
     export_weights_of(found, arguments.output);
   return 0;
+}
+
+/// --step: a number, newest or best.
+void add_step(CLI::App& command, std::optional<std::int64_t>& step, const char* help) {
+  command.add_option_function<std::string>(
+      "--step",
+      [&step](const std::string& text) {
+        std::int64_t number = -1;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (text == "best")
+          step = kBestStep;
+        else if (text == "newest")
+          step = kNewestStep;
+        else if (error == std::errc() && end == text.data() + text.size() && number >= 0)
+          step = number;
+        else
+          throw CLI::ValidationError("--step", "'" + text + "' is no step: a number, newest or best");
+      },
+      help);
 }
 
 }  // namespace

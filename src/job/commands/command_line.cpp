@@ -1,10 +1,6 @@
 #include "job/commands/command_line.hpp"
 
 #include "base/bytes.hpp"
-#include "config/job_config.hpp"
-
-#include <charconv>
-#include <system_error>
 
 namespace sluice {
 
@@ -18,24 +14,6 @@ void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* f
 
 CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const char* help) {
   return command.add_option(option, ranks, help)->check(CLI::Range(1, 1 << 20));
-}
-
-void add_step(CLI::App& command, std::optional<std::int64_t>& step, const char* help) {
-  command.add_option_function<std::string>(
-      "--step",
-      [&step](const std::string& text) {
-        std::int64_t number = -1;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        if (text == "best")
-          step = kBestStep;
-        else if (text == "newest")
-          step = kNewestStep;
-        else if (error == std::errc() && end == text.data() + text.size() && number >= 0)
-          step = number;
-        else
-          throw CLI::ValidationError("--step", "'" + text + "' is no step: a number, newest or best");
-      },
-      help);
 }
 
 void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,

@@ -84,7 +84,8 @@ TEST(SourceForm, of_compressed_and_binary_files_is_refused_with_what_to_do) {
   };
   for (const auto& [head, part] : known)
     for (const char* name : {"a.txt", "a.jsonl", "a"})
-      expect_error(ExitCode::kBadData, {name, part}, [&] { static_cast<void>(form(head, name)); });
+      expect_error(ExitCode::kBadData, {name, part},
+                   [&, &head = head] { static_cast<void>(form(head, name)); });
   EXPECT_EQ(form("PAR1 is how Parquet begins", "a.txt", Format::kText), SourceForm::kText);
   expect_error(ExitCode::kBadData, {"gzip"},
                [] { static_cast<void>(form("\x1f\x8b", "a.txt", Format::kText)); });
