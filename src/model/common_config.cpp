@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -59,6 +61,24 @@ std::int64_t read_padding_token(const ConfigReader& config, std::optional<std::i
   return token < 0 ? token + vocab_size : token;
 }
 
+/// n_group and topk_group, of the experts that are known already.
+void read_expert_groups(const ConfigReader& config, ModelConfig& model) {
+  RouterConfig& router = model.router;
+  router.groups = config.integer({"n_group"}, 1);
+  if (model.experts % router.groups != 0 || (router.groups > 1 && model.experts / router.groups < 2))
+    config.refuse(
+        "n_group",
+        fmt::format("a divisor of the number of experts, {}, that leaves two in each group", model.experts));
+  router.chosen_groups = config.integer({"topk_group"}, 1);
+  if (router.chosen_groups > router.groups)
+    config.refuse("topk_group", fmt::format("at most n_group = {}", router.groups));
+  if (const std::int64_t left = model.experts / router.groups * router.chosen_groups;
+      model.experts_per_token > left)
+    config.refuse("topk_group",
+                  fmt::format("groups with at least num_experts_per_tok = {} experts, these have {}",
+                              model.experts_per_token, left));
+}
+
 }  // namespace
 
 DType read_published_dtype(const ConfigReader& config) {
@@ -109,21 +129,34 @@ void read_sparse_layers(const ConfigReader& config, ModelConfig& model) {
       model.layers[static_cast<std::size_t>(layer)] = MlpKind::kMoe;
 }
 
-void read_expert_groups(const ConfigReader& config, ModelConfig& model) {
-  RouterConfig& router = model.router;
-  router.groups = config.integer({"n_group"}, 1);
-  if (model.experts % router.groups != 0 || (router.groups > 1 && model.experts / router.groups < 2))
-    config.refuse(
-        "n_group",
-        fmt::format("a divisor of the number of experts, {}, that leaves two in each group", model.experts));
-  router.chosen_groups = config.integer({"topk_group"}, 1);
-  if (router.chosen_groups > router.groups)
-    config.refuse("topk_group", fmt::format("at most n_group = {}", router.groups));
-  if (const std::int64_t left = model.experts / router.groups * router.chosen_groups;
-      model.experts_per_token > left)
-    config.refuse("topk_group",
-                  fmt::format("groups with at least num_experts_per_tok = {} experts, these have {}",
-                              model.experts_per_token, left));
+void read_sigmoid_router(const ConfigReader& config, bool normalize, ModelConfig& model) {
+  expect_text(config, "scoring_func", "sigmoid");
+  expect_text(config, "topk_method", "noaux_tc");
+  model.router = {.score = RouterScore::kSigmoid,
+                  .has_correction_bias = true,
+                  .normalize = config.boolean({"norm_topk_prob"}, normalize),
+                  .epsilon = 1e-20,
+                  .scale = config.positive({"routed_scaling_factor"}, 1.0)};
+  read_expert_groups(config, model);
+}
+
+void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, ModelConfig& model) {
+  const std::int64_t first = config.integer({"first_k_dense_replace"}, dense, 0);
+  std::fill(model.layers.begin() + std::min<std::int64_t>(first, model.layer_count()), model.layers.end(),
+            MlpKind::kMoe);
+}
+
+void refuse_windows(const ConfigReader& config, std::optional<std::int64_t> max_window_layers,
+                    const ModelConfig& model) {
+  const std::vector<std::string> types = config.texts({"layer_types"});
+  if (std::ranges::any_of(types, [](const std::string& type) { return type != "full_attention"; }))
+    config.refuse("layer_types", "'full_attention' for each layer");
+  if (!types.empty() || !max_window_layers || config.is_null("sliding_window")) return;
+  const std::int64_t full = config.integer({"max_window_layers"}, max_window_layers, 0);
+  if (full < model.layer_count())
+    config.refuse("max_window_layers",
+                  fmt::format("at least num_hidden_layers = {}, or sliding_window null; the default is {}",
+                              model.layer_count(), *max_window_layers));
 }
 
 void expect_text(const ConfigReader& config, const char* key, const std::string& expected) {

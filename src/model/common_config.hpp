@@ -35,8 +35,17 @@ void read_expert_config(const ConfigReader& config, const char* width_key, Model
 /// mlp_only_layers.
 void read_sparse_layers(const ConfigReader& config, ModelConfig& model);
 
-/// n_group and topk_group, of the experts that are known already.
-void read_expert_groups(const ConfigReader& config, ModelConfig& model);
+/// The router of DeepSeek-V3 and its relatives (DeepseekV3TopkRouter): sigmoids, a correction bias, groups of experts and a
+/// scale. The experts must be known already. `normalize` is what norm_topk_prob is where no key says it.
+void read_sigmoid_router(const ConfigReader& config, bool normalize, ModelConfig& model);
+
+/// Layers behind the first first_k_dense_replace have experts, the others are dense; `dense` of them where no key says it.
+void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, ModelConfig& model);
+
+/// Refuses sliding windows, which layer_types may ask for. An architecture whose class reads max_window_layers gives its
+/// default, and the windows that layers from there on have where sliding_window is set are refused too.
+void refuse_windows(const ConfigReader& config, std::optional<std::int64_t> max_window_layers,
+                    const ModelConfig& model);
 
 /// Refuses a text at the key that is not `expected`; none is as good.
 void expect_text(const ConfigReader& config, const char* key, const std::string& expected);

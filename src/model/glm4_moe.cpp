@@ -3,24 +3,7 @@
 #include "model/common_config.hpp"
 #include "model/manifest_builder.hpp"
 
-#include <algorithm>
-
 namespace sluice {
-namespace {
-
-void read_router(const ConfigReader& config, ModelConfig& model) {
-  expect_text(config, "scoring_func", "sigmoid");
-  expect_text(config, "topk_method", "noaux_tc");
-  model.router = {.score = RouterScore::kSigmoid,
-                  .has_correction_bias = true,
-                  .normalize = config.boolean({"norm_topk_prob"}, true),
-                  .epsilon = 1e-20,
-                  .scale = config.positive({"routed_scaling_factor"}, 1.0)};
-  read_expert_groups(config, model);
-}
-
-}  // namespace
-
 ModelConfig read_glm4_moe_config(const ConfigReader& config) {
   ModelConfig model = read_common_config(config, {.key_value_heads = 8,
                                                   .partial_rotary_factor = 0.5,
@@ -32,10 +15,8 @@ ModelConfig read_glm4_moe_config(const ConfigReader& config) {
   model.shared_expert_intermediate_size =
       model.expert_intermediate_size * config.integer({"n_shared_experts"}, 1, 1, 1024);
   model.experts_before_router = true;
-  read_router(config, model);
-  const std::int64_t dense = config.integer({"first_k_dense_replace"}, 1, 0);
-  std::fill(model.layers.begin() + std::min<std::int64_t>(dense, model.layer_count()), model.layers.end(),
-            MlpKind::kMoe);
+  read_sigmoid_router(config, true, model);
+  read_first_dense_layers(config, 1, model);
   model.prediction_layers = config.integer({"num_nextn_predict_layers", "num_mtp_layers"}, 1, 0, 1024);
   return model;
 }
