@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "model/dots1.hpp"
 #include "model/glm4_moe.hpp"
 #include "model/manifest_builder.hpp"
 #include "model/minimax_m2.hpp"
@@ -24,6 +25,7 @@ namespace sluice {
 namespace {
 
 constexpr std::array kArchitectures{
+    Architecture{"dots1", read_dots1_config, describe_decoder},
     Architecture{"glm4_moe", read_glm4_moe_config, describe_glm4_moe},
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
     Architecture{"mixtral", read_mixtral_config, describe_mixtral},
