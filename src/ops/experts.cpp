@@ -79,14 +79,32 @@ class OutputGradient {
   std::vector<at::Tensor> d_reduced_{};  ///< of each part
 };
 
-void clear_unwritten_expert(const Weight& fused, std::int64_t expert) {
+void clear_unwritten_expert(const ExpertParameters& parameters, std::int64_t expert) {
   const auto clear = [&](const Parameter& parameter) {
     if (parameter.grad.defined()) clear_unwritten_gradient(parameter, expert);
   };
-  clear(fused.base);
-  if (!fused.change) return;
-  clear(fused.change->a);
-  clear(fused.change->b);
+  for (const Weight* fused : {&parameters.gate_up, &parameters.down}) {
+    clear(fused->base);
+    if (!fused->change) continue;
+    clear(fused->change->a);
+    clear(fused->change->b);
+  }
+  clear(parameters.gate_up_bias);
+  clear(parameters.down_bias);
+}
+
+/// rows of a block += the biases [experts, n] of their experts, if there are any.
+void add_biases(const Parameter& biases, const RowBlock& block, const at::Tensor& rows) {
+  if (biases.value.defined()) on::add_biases(rows, block, biases.value);
+}
+
+/// The gradient d_rows of a block's rows, each times its weight of `weights` if these are defined, to that of the bias of a part.
+void bring_bias_gradient(const Parameter& biases, const RowBlock& block, const ExpertPart& part,
+                         const at::Tensor& d_rows, const at::Tensor& weights) {
+  if (!biases.grad.defined()) return;
+  const at::Tensor d_bias = biases.grad[part.expert];
+  if (!adds_to_gradient(biases, part.expert)) d_bias.zero_();
+  on::bias_gradient(d_rows, block, part, weights, d_bias);
 }
 
 /// What one block of rows passes through, allocated once for all blocks of a pass.
@@ -179,8 +197,7 @@ class Pass {
   void complete_before(std::int64_t expert) {
     if (parameters_.completion == nullptr) return;
     for (; completed_ < expert; ++completed_) {
-      clear_unwritten_expert(parameters_.gate_up, completed_);
-      clear_unwritten_expert(parameters_.down, completed_);
+      clear_unwritten_expert(parameters_, completed_);
       run_where_asked([&] { (*parameters_.completion)(completed_); });
     }
   }
@@ -195,6 +212,7 @@ class Pass {
     const Entered entered{buffers_->inputs(rows), buffers_->gate_up(rows)};
     on::take_rows(tokens_.x, block, tokens_.experts.size(1), buffers_->inputs(block.padded));
     multiply(parameters_.gate_up, block, entered.inputs, entered.gate_up);
+    add_biases(parameters_.gate_up_bias, block, entered.gate_up);
     return entered;
   }
 
@@ -202,9 +220,10 @@ class Pass {
     const std::int64_t rows = block.count <= kFewRows ? block.count : block.padded;
     const at::Tensor gate_up = enter(block, rows).gate_up;
     const at::Tensor activation = buffers_->activation(rows);
-    on::swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation);
+    on::swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, parameters_.gating);
     const at::Tensor outputs = buffers_->outputs(rows);
     multiply(parameters_.down, block, activation, outputs);
+    add_biases(parameters_.down_bias, block, outputs);
     on::add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
@@ -216,12 +235,16 @@ class Pass {
     const OutputGradient of_down(parameters_.down, block, d_outputs);
     of_down.multiply(activation);  // its gradient, so far
     on::weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
-                                 tokens_.weights, d_weights_);
+                                 tokens_.weights, d_weights_, parameters_.gating);
+    if (const at::Tensor& biases = parameters_.down_bias.value; biases.defined())
+      on::add_bias_products(d_outputs, block, biases, d_weights_);
     const OutputGradient of_gate_up(parameters_.gate_up, block, gate_up);
     for (std::size_t part = 0; part < block.parts.size(); ++part) {
       complete_before(block.parts[part].expert);
       of_down.bring(part, activation);
       of_gate_up.bring(part, inputs);
+      bring_bias_gradient(parameters_.down_bias, block, block.parts[part], d_outputs, tokens_.weights);
+      bring_bias_gradient(parameters_.gate_up_bias, block, block.parts[part], gate_up, {});
     }
     of_gate_up.multiply(inputs);  // they have done their work, so their gradient takes their place
     on::add_rows(inputs, block, tokens_.experts.size(1), at::Tensor(), sums_);
@@ -317,6 +340,10 @@ struct First : node::Function<First> {
     node::keep(context, "gate_up", inputs.parameters.gate_up);
     node::keep(context, "down", inputs.parameters.down);
     node::keep(context, "completion", inputs.parameters.completion);
+    node::keep(context, "gate_up_bias", inputs.parameters.gate_up_bias);
+    node::keep(context, "down_bias", inputs.parameters.down_bias);
+    context->saved_data["limit"] = static_cast<double>(inputs.parameters.gating.limit);
+    context->saved_data["slope"] = static_cast<double>(inputs.parameters.gating.slope);
     node::keep(context, "exchange", inputs.exchange);
     send(inputs.tokens, *inputs.exchange);
     return at::empty({0}, x.options());
@@ -324,10 +351,13 @@ struct First : node::Function<First> {
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list&) {
     ExchangeOfNode exchange(*node::kept_pointer<TokenExchange>(context, "exchange"));
-    auto [d_x, d_weights] =
-        receive_and_run_backward({node::kept_weight(context, "gate_up"), node::kept_weight(context, "down"),
-                                  node::kept_pointer<const ExpertCompletion>(context, "completion")},
-                                 exchange);
+    const Gating gating{static_cast<float>(context->saved_data["limit"].toDouble()),
+                        static_cast<float>(context->saved_data["slope"].toDouble())};
+    auto [d_x, d_weights] = receive_and_run_backward(
+        {node::kept_weight(context, "gate_up"), node::kept_weight(context, "down"),
+         node::kept_pointer<const ExpertCompletion>(context, "completion"),
+         node::kept(context, "gate_up_bias"), node::kept(context, "down_bias"), gating},
+        exchange);
     return {d_x, d_weights, {}};
   }
 };

@@ -9,6 +9,7 @@ namespace sluice::ops {
 enum class NormWeight {
   kFactor,       ///< the weight, after rounding to the dtype: Llama, Qwen3
   kZeroCentred,  ///< 1 + weight in float32, before the one rounding: Gemma, Qwen3.5
+  kUnrounded,    ///< the weight in float32, before the one rounding: gpt-oss
 };
 
 /// x / sqrt(mean(x^2) + eps) times the weight [N] over the last dimension of x [..., N], in x's dtype and

@@ -71,6 +71,13 @@ at::Tensor products_backward(const at::Tensor& x, const Weight& w, const at::Ten
   return ops::matmul(at::cat(all, 1), at::cat(matrices, 0));
 }
 
+/// The sum of d_logits over the tokens, all terms of them, to the bias's gradient.
+void bring_bias(const Parameter& bias, const at::Tensor& d_logits) {
+  if (!bias.grad.defined()) return;
+  const at::Tensor sums = d_logits.sum(0, /*keepdim=*/false, at::kFloat);
+  gradient_to_add_to(bias).add_(sums.view({-1, bias.value.size(0)}).sum(0));
+}
+
 /// What backward needs to know: nothing of the choice.
 void keep(node::AutogradContext* context, const RouterOptions& options) {
   context->saved_data["normalize"] = options.normalize_weights;
@@ -89,6 +96,7 @@ RouterOptions kept_options(node::AutogradContext* context) {
 struct Weights : node::Function<Weights> {
   struct Inputs {
     Weight w;
+    Parameter bias;
     Routing routing;
     RouterOptions options;
     BalanceGrad balance;
@@ -98,6 +106,7 @@ struct Weights : node::Function<Weights> {
     const Routing& routing = inputs.routing;
     context->save_for_backward({x, routing.experts, routing.probabilities, routing.weights});
     node::keep(context, "w", inputs.w);
+    node::keep(context, "bias", inputs.bias);
     keep(context, inputs.options);
     context->saved_data["probability_grad"] = inputs.balance.of_token;
     context->saved_data["counted"] = inputs.balance.counted;
@@ -112,12 +121,14 @@ struct Weights : node::Function<Weights> {
     on::router_rows_backward(probabilities, chosen, weights, kept_options(context), grads[0].contiguous(),
                              context->saved_data["probability_grad"].toTensor(),
                              context->saved_data["counted"].toTensor(), d_logits);
+    bring_bias(node::kept(context, "bias"), d_logits);
     return {products_backward(x, node::kept_weight(context, "w"), d_logits), {}};
   }
 };
 
 /// All of a routing, without its graph.
-Routing decide(const at::Tensor& x, const Weight& w, const RouterOptions& options, const at::Tensor& chosen) {
+Routing decide(const at::Tensor& x, const Weight& w, const Parameter& bias, const RouterOptions& options,
+               const at::Tensor& chosen) {
   const at::NoGradGuard no_grad;
   Routing routing;
   // Products of bfloat16 numbers are exact in float32, and so are their sums to rounding: nothing is widened.
@@ -126,6 +137,7 @@ Routing decide(const at::Tensor& x, const Weight& w, const RouterOptions& option
   if (w.change)
     for (const at::Tensor& term : reduced_terms(x, *w.change))
       ops::matmul(routing.probabilities, term, w.change->b.value.t(), Into::kAdd);
+  if (bias.value.defined()) routing.probabilities.add_(bias.value);
   const std::array<std::int64_t, 2> choices{x.size(0), options.experts_per_token};
   routing.experts = chosen.defined() ? chosen : at::empty(choices, x.options().dtype(at::kLong));
   routing.weights = at::empty(choices, routing.probabilities.options());
@@ -137,16 +149,16 @@ Routing decide(const at::Tensor& x, const Weight& w, const RouterOptions& option
 }  // namespace
 
 Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options, const at::Tensor& chosen,
-              const BalanceGrad& balance) {
+              const BalanceGrad& balance, const Parameter& bias) {
   SLUICE_ASSERT(options.experts_per_token >= 1 && options.experts_per_token <= w.base.value.size(0),
                 "{} of {} experts per token", options.experts_per_token, w.base.value.size(0));
   SLUICE_ASSERT(
       w.base.value.size(0) % options.groups == 0 && options.chosen_groups <= options.groups &&
           options.experts_per_token <= w.base.value.size(0) / options.groups * options.chosen_groups,
       "{} of {} groups of experts", options.chosen_groups, options.groups);
-  Routing routing = decide(x, w, options, chosen);
+  Routing routing = decide(x, w, bias, options, chosen);
   if (node::wants_graph(x))
-    routing.weights = Weights::apply(x, Weights::Inputs{w, routing, options, balance});
+    routing.weights = Weights::apply(x, Weights::Inputs{w, bias, routing, options, balance});
   return routing;
 }
 

@@ -21,11 +21,12 @@ struct BalanceGrad {
   at::Tensor counted{};   ///< [T] bool; undefined: all count
 };
 
-/// Scores of x [T, H] times w [E, H], all in float32, and of each token the experts with the largest ones after correction,
+/// Scores of x [T, H] times w [E, H] plus `bias` [E], if it is defined, all in float32, and of each token the experts with the largest ones after correction,
 /// of equal ones the lower index. Weights are made of the scores without correction; the choice has no gradient. `chosen` [T, k], if defined, is the choice of an earlier pass that this one
 /// repeats. `balance` is read during backward, so that its gradient may be filled in after the forward
 /// pass. A change of w has no dropout.
 [[nodiscard]] Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options,
-                            const at::Tensor& chosen = {}, const BalanceGrad& balance = {});
+                            const at::Tensor& chosen = {}, const BalanceGrad& balance = {},
+                            const Parameter& bias = {});
 
 }  // namespace sluice::ops

@@ -68,6 +68,82 @@ TEST(Experts, match_their_formula_in_a_unit_layout) {
   for (const at::ScalarType dtype : kDTypes) expect_matches_for(two_choices(43), dtype);
 }
 
+/// laid_out(), and the biases of each expert behind its matrices.
+Parameters laid_out_with_biases(at::ScalarType dtype) {
+  constexpr std::int64_t kMatrix = kInner * kHidden, kStride = 3 * kMatrix + 2 * kInner + kHidden;
+  const at::Tensor values = numbers({kExperts * kStride}, dtype, 7) * 0.3;
+  const at::Tensor grads = at::full({kExperts * kStride}, 0.5F);
+  const auto parameter_of = [&](at::IntArrayRef shape, std::int64_t offset) {
+    std::vector<std::int64_t> strides(shape.size(), 1);
+    if (shape.size() == 3) strides[1] = shape[2];
+    strides[0] = kStride;
+    return Parameter{values.as_strided(shape, strides, offset), grads.as_strided(shape, strides, offset)};
+  };
+  return {parameter_of({kExperts, 2 * kInner, kHidden}, 0),
+          parameter_of({kExperts, kHidden, kInner}, 2 * kMatrix),
+          parameter_of({kExperts, 2 * kInner}, 3 * kMatrix),
+          parameter_of({kExperts, kHidden}, 3 * kMatrix + 2 * kInner)};
+}
+
+ExpertParameters limited(const Parameters& p) { return {p[0], p[1], nullptr, p[2], p[3], {0.8F, 1.702F}}; }
+
+/// transformers' GptOssExperts.
+at::Tensor limited_formula(const Tensors& in, const Tensors& p, const at::Tensor& experts) {
+  at::Tensor sum = at::zeros_like(in[0]);
+  for (std::int64_t e = 0; e < kExperts; ++e) {
+    const auto halves = (at::mm(in[0], p[0][e].t()) + p[2][e]).chunk(2, 1);
+    const at::Tensor gate = halves[0].clamp_max(0.8), up = halves[1].clamp(-0.8, 0.8);
+    const at::Tensor output = at::mm((up + 1) * gate * at::sigmoid(gate * 1.702), p[1][e].t()) + p[3][e];
+    sum = sum + output * (in[1] * experts.eq(e).to(in[1].scalar_type())).sum(1, true);
+  }
+  return sum;
+}
+
+// Numbers that lie at a limit but for rounding have a gradient or none: none of these do.
+TEST(Experts, have_biases_and_numbers_that_are_cut_off) {
+  static test::NoExchange all_here;
+  const at::Tensor chosen = two_choices(43);
+  expect_matches(
+      [&](const Tensors& in, const Parameters& p) {
+        return experts(in[0], limited(p), {chosen, in[1].to(at::kFloat), {}}, all_here);
+      },
+      [&](const Tensors& in, const Tensors& p) { return limited_formula(in, p, chosen); },
+      {numbers({43, kHidden}), numbers({43, 2}, at::kFloat, 2).abs() + 0.1},
+      laid_out_with_biases(at::kFloat));
+}
+
+TEST(Experts, with_biases_round_them_to_the_dtype) {
+  static test::NoExchange all_here;
+  const Parameters p = laid_out_with_biases(at::kBFloat16);
+  const at::Tensor chosen = two_choices(43), x = numbers({43, kHidden}, at::kBFloat16);
+  const at::Tensor weights = numbers({43, 2}, at::kBFloat16, 2).abs() + 0.1;
+  Tensors wide;
+  for (const Parameter& parameter : p) wide.push_back(parameter.value.to(at::kDouble));
+  expect_close(experts(x, limited(p), {chosen, weights.to(at::kFloat), {}}, all_here),
+               limited_formula({x.to(at::kDouble), weights.to(at::kDouble)}, wide, chosen));
+}
+
+TEST(Experts, in_turn_have_their_biases_complete_before_the_next_one) {
+  static test::NoExchange all_here;
+  Parameters p = laid_out_with_biases(at::kFloat);
+  std::vector<GradientInitialized> written(4, GradientInitialized(kExperts));
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    written[i].set_all(false);
+    p[i].written = &written[i];
+  }
+  std::vector<std::int64_t> done;
+  const ExpertCompletion completion = [&](std::int64_t expert) {
+    done.push_back(expert);
+    for (const std::size_t bias : {2, 3})
+      EXPECT_EQ(p[bias].grad[expert].count_nonzero().item<std::int64_t>() == 0, expert != 2) << expert;
+  };
+  ExpertParameters parameters = limited(p);
+  parameters.completion = &completion;
+  const at::Tensor x = numbers({4, kHidden}).requires_grad_();
+  experts(x, parameters, {at::full({4, 1}, 2, at::kLong), at::ones({4, 1}), {}}, all_here).sum().backward();
+  EXPECT_EQ(done, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+}
+
 TEST(Experts, may_have_no_tokens) {
   for (const at::ScalarType dtype : kDTypes)
     expect_matches_for(at::tensor({1, 3, 3, 1, 3, 1}, at::kLong).view({3, 2}), dtype);

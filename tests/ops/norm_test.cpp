@@ -40,6 +40,17 @@ TEST(RmsNorm, rounds_a_zero_centred_product_once_as_transformers_does) {
   EXPECT_LE(differs.sum().item<std::int64_t>(), 2) << "but for sums that round differently";
 }
 
+TEST(RmsNorm, multiplies_with_a_weight_before_it_rounds) {
+  for (const at::ScalarType dtype : kDTypes)
+    expect_matches([](const Tensors& in,
+                      const Parameters& w) { return rms_norm(in[0], w[0], 1e-6, NormWeight::kUnrounded); },
+                   norm_formula, {numbers({150, 65}, dtype)}, {parameter(numbers({65}, dtype, 2))});
+  const at::Tensor x = numbers({32, 48}, at::kBFloat16), weight = numbers({48}, at::kBFloat16, 2);
+  const at::Tensor expected = norm_formula({x.to(at::kFloat)}, {weight.to(at::kFloat)}).to(at::kBFloat16);
+  const at::Tensor differs = rms_norm(x, {weight, {}}, 1e-6, NormWeight::kUnrounded).ne(expected);
+  EXPECT_LE(differs.sum().item<std::int64_t>(), 2) << "but for sums that round differently";
+}
+
 TEST(RmsNorm, rounds_the_normalised_value_before_the_weight_as_transformers_does) {
   const at::Tensor x = numbers({32, 48}, at::kBFloat16);
   const at::Tensor weight = numbers({48}, at::kBFloat16, 2);

@@ -43,6 +43,30 @@ TEST(Router, matches_its_formula) {
       }
 }
 
+TEST(Router, matches_transformers_softmax_over_the_logits_of_the_chosen_with_a_bias) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor x = numbers({40, 16}, dtype);
+    const Parameters parameters{parameter(numbers({11, 16}, dtype, 2)),
+                                parameter(3 * numbers({11}, dtype, 3))};
+    const auto logits = [](const at::Tensor& of, const at::Tensor& w, const at::Tensor& bias) {
+      return at::mm(of, w.t()) + bias;
+    };
+    const at::Tensor chosen = std::get<1>(
+        logits(x.to(at::kDouble), parameters[0].value.to(at::kDouble), parameters[1].value.to(at::kDouble))
+            .topk(kChoices, 1));
+    EXPECT_TRUE(route(x, Parameter{parameters[0].value, {}}, {kChoices, true}, {}, {}, parameters[1])
+                    .experts.equal(chosen));
+    expect_matches(
+        [&](const Tensors& in, const Parameters& p) {
+          return route(in[0], p[0], {kChoices, true}, {}, {}, p[1]).weights;
+        },
+        [&](const Tensors& in, const Tensors& p) {
+          return at::softmax(logits(in[0], p[0], p[1]).gather(1, chosen), 1);
+        },
+        {x}, parameters);
+  }
+}
+
 /// Of six groups of four experts two are chosen from.
 RouterOptions sigmoid_options(bool normalize = true) {
   return {.experts_per_token = kChoices,

@@ -164,7 +164,7 @@ TEST_P(OtherDeviceSeam, cached_attention) {
 }
 
 TEST_P(OtherDeviceSeam, norm_rows) {
-  for (const NormWeight kind : {NormWeight::kFactor, NormWeight::kZeroCentred}) {
+  for (const NormWeight kind : {NormWeight::kFactor, NormWeight::kZeroCentred, NormWeight::kUnrounded}) {
     const at::Tensor in = numbers({2, 3, 16}), weight = numbers({16}), scales = at::empty({6});
     expect_same({in, weight, at::empty_like(in), scales},
                 SLUICE_BOTH(processor::norm_rows(x[0], x[1], 1e-5, kind, x[2], x[3])));
@@ -186,6 +186,9 @@ TEST_P(OtherDeviceSeam, swiglu_rows) {
   const at::Tensor joint = numbers({5, 14});
   expect_same({joint, at::empty({5, 7}, joint.options())},
               SLUICE_BOTH(processor::swiglu_rows(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1])));
+  expect_same(
+      {joint, at::empty({5, 7}, joint.options())},
+      SLUICE_BOTH(processor::swiglu_rows(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1], {0.5F, 1.7F})));
   expect_same({joint, numbers({5, 7}), at::empty_like(joint)},
               SLUICE_BOTH(processor::swiglu_rows_backward(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1],
                                                           x[2].narrow(1, 0, 7), x[2].narrow(1, 7, 7))));
@@ -329,6 +332,44 @@ TEST_P(OtherDeviceSeam, rows_of_experts_in_one_block) {
   expect_near(gate_up_there, gate_up, "gradients of gate and up", 2);
   expect_near(d_there, d, "weighted activation", 2);
   expect_near(d_weights_there, d_weights, "gradients of weights", 2);
+}
+
+TEST_P(OtherDeviceSeam, biases_and_limits_of_experts) {
+  constexpr Gating kLimited{0.5F, 1.7F};
+  const ExpertRows here = rows_of_two_experts(choices_of_experts()),
+                   there = rows_of_two_experts(on_device(choices_of_experts()));
+  const RowBlock& all = there.blocks().front();
+  const at::Tensor weights = floats({7, 2}), rows = numbers({9, 8}), d = numbers({9, 4}),
+                   biases = numbers({2, 8}), d_biases = floats({2, 8}), d_weights = floats({7, 2});
+  const at::Tensor rows_there = on_device(rows), d_there = on_device(d), d_biases_there = on_device(d_biases),
+                   d_weights_there = on_device(d_weights);
+  device::add_biases(rows_there, all, on_device(biases));
+  for (const ExpertPart& part : all.parts) {
+    device::bias_gradient(rows_there, all, part, on_device(weights), d_biases_there[part.expert]);
+    device::bias_gradient(rows_there, all, part, at::Tensor(), d_biases_there[part.expert]);
+  }
+  device::weighted_swiglu_backward(rows_there.narrow(1, 0, 4), rows_there.narrow(1, 4, 4), d_there, all,
+                                   on_device(weights), d_weights_there, kLimited);
+  device::add_bias_products(rows_there, all, on_device(biases), d_weights_there);
+  std::int64_t first = 0;
+  for (const RowBlock& block : here.blocks()) {
+    const ExpertPart& part = block.parts.front();
+    const at::Tensor own = rows_of_block(rows, first, block), own_d = rows_of_block(d, first, block);
+    cpu::add_biases(own, block, biases);
+    EXPECT_EQ(own.narrow(0, block.count, block.padded - block.count).count_nonzero().item<std::int64_t>(), 0);
+    cpu::bias_gradient(own, block, part, weights, d_biases[part.expert]);
+    cpu::bias_gradient(own, block, part, at::Tensor(), d_biases[part.expert]);
+    cpu::weighted_swiglu_backward(own.narrow(1, 0, 4), own.narrow(1, 4, 4), own_d, block, weights, d_weights,
+                                  kLimited);
+    cpu::add_bias_products(own, block, biases, d_weights);
+    rows.narrow(0, first, block.count).copy_(own.narrow(0, 0, block.count));
+    d.narrow(0, first, block.count).copy_(own_d.narrow(0, 0, block.count));
+    first += block.count;
+  }
+  expect_near(rows_there, rows, "gradients of gate and up", 2);
+  expect_near(d_there, d, "weighted activation", 2);
+  expect_near(d_biases_there, d_biases, "gradients of biases", 4);
+  expect_near(d_weights_there, d_weights, "gradients of weights", 4);
 }
 
 TEST(OtherDeviceSeam, rows_of_experts_in_blocks_of_bounded_size) {

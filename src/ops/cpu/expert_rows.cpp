@@ -1,5 +1,6 @@
 #include "ops/cpu/expert_rows.hpp"
 
+#include "ops/arithmetic/gate.hpp"
 #include "ops/cpu/kernel.hpp"
 
 #include <algorithm>
@@ -11,9 +12,9 @@ namespace {
 
 /// A row of weighted_swiglu_backward(); returns the weight's gradient. What was rounded on the way forward is
 /// rounded here as well. Conversions in loops of their own: a loop over two widths of element is slower.
-template <class T>
+template <class T, class Gate>
 SLUICE_VECTOR_CLONES float weighted_backward_row(T* gate, T* up, T* d_activation, float weight,
-                                                 std::int64_t width) {
+                                                 std::int64_t width, Gate form) {
   constexpr std::int64_t kChunk = 256;
   std::array<float, kChunk> gates, ups, grads;
   float *const g = gates.data(), *const u = ups.data(), *const d = grads.data();
@@ -25,19 +26,34 @@ SLUICE_VECTOR_CLONES float weighted_backward_row(T* gate, T* up, T* d_activation
     kernel::load_row(d_activation + begin, count, d);
 #pragma omp simd reduction(+ : dot)
     for (std::int64_t i = 0; i < count; ++i) {
-      const float s = kernel::sigmoid(g[i]), silu = g[i] * s;
-      const float activation = kernel::rounded<T>(silu * u[i]);
+      const float cut = form.cut_gate(g[i]), exponent = form.exponent(cut), factor = form.factor(u[i]);
+      const float s = kernel::sigmoid(exponent), silu = cut * s;
+      const float activation = kernel::rounded<T>(silu * factor);
       const float weighted = kernel::rounded<T>(d[i] * weight);
       dot += activation * d[i];
       d[i] = activation * weight;
-      g[i] = weighted * u[i] * s * (1.0F + g[i] * (1.0F - s));
-      u[i] = weighted * silu;
+      g[i] = form.through_gate(g[i], weighted * factor * s * (1.0F + exponent * (1.0F - s)));
+      u[i] = form.through_up(u[i], weighted * silu);
     }
     kernel::store_row(g, count, gate + begin);
     kernel::store_row(u, count, up + begin);
     kernel::store_row(d, count, d_activation + begin);
   }
   return dot;
+}
+
+template <class T>
+SLUICE_VECTOR_CLONES void add_bias(const T* bias, std::int64_t width, T* row) {
+  for (std::int64_t i = 0; i < width; ++i)
+    row[i] = kernel::store_result<T>(kernel::load(row[i]) + kernel::load(bias[i]));
+}
+
+template <class T>
+SLUICE_VECTOR_CLONES float bias_product(const T* grad, const T* bias, std::int64_t width) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < width; ++i) sum += kernel::load(grad[i]) * kernel::load(bias[i]);
+  return sum;
 }
 
 }  // namespace
@@ -73,17 +89,62 @@ void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choice
 }
 
 void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_activation,
-                              const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights) {
+                              const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights,
+                              const Gating& gating) {
   const std::int64_t width = gate.size(1);
   const float* weight = weights.data_ptr<float>();
   float* d_weight = d_weights.data_ptr<float>();
   kernel::dispatch(gate, [&]<class T>(T) {
     const kernel::Rows<T> gates(gate), ups(up), grads(d_activation);
-    at::parallel_for(0, block.count, kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row)
-        d_weight[block.slots[row]] = weighted_backward_row(
-            gates[row], ups[row], grads[row], kernel::rounded<T>(weight[block.slots[row]]), width);
+    arithmetic::with_gate(gating, [&](auto form) {
+      at::parallel_for(0, block.count, kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row)
+          d_weight[block.slots[row]] = weighted_backward_row(
+              gates[row], ups[row], grads[row], kernel::rounded<T>(weight[block.slots[row]]), width, form);
+      });
     });
+  });
+}
+
+void add_biases(const at::Tensor& rows, const RowBlock& block, const at::Tensor& biases) {
+  const std::int64_t width = rows.size(1);
+  kernel::dispatch(rows, [&]<class T>(T) {
+    const kernel::Rows<T> sums(rows), of_expert(biases);
+    for (const ExpertPart& part : block.parts)
+      at::parallel_for(0, part.count, kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row)
+          add_bias(of_expert[part.expert], width, sums[part.begin + row]);
+      });
+  });
+}
+
+void bias_gradient(const at::Tensor& d_rows, const RowBlock& block, const ExpertPart& part,
+                   const at::Tensor& weights, const at::Tensor& d_bias) {
+  const float* const weight = weights.defined() ? weights.data_ptr<float>() : nullptr;
+  float* const sum = d_bias.data_ptr<float>();
+  kernel::dispatch(d_rows, [&]<class T>(T) {
+    const kernel::Rows<T> grads(d_rows);
+    // Threads share the columns.
+    at::parallel_for(0, d_rows.size(1), kernel::grain(part.count), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = part.begin; row < part.begin + part.count; ++row)
+        kernel::add_row(grads[row] + begin,
+                        weight == nullptr ? 1.0F : kernel::rounded<T>(weight[block.slots[row]]), end - begin,
+                        sum + begin);
+    });
+  });
+}
+
+void add_bias_products(const at::Tensor& d_rows, const RowBlock& block, const at::Tensor& biases,
+                       const at::Tensor& d_weights) {
+  const std::int64_t width = d_rows.size(1);
+  float* const d_weight = d_weights.data_ptr<float>();
+  kernel::dispatch(d_rows, [&]<class T>(T) {
+    const kernel::Rows<T> grads(d_rows), of_expert(biases);
+    for (const ExpertPart& part : block.parts)
+      at::parallel_for(0, part.count, kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = part.begin + begin; row < part.begin + end; ++row)
+          d_weight[block.slots[row]] += bias_product(grads[row], of_expert[part.expert], width);
+      });
   });
 }
 

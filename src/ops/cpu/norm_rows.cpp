@@ -14,7 +14,7 @@ float factor(T weight) {
 }
 template <NormWeight kKind, class T>
 float before_factor(float normalised) {
-  return kKind == NormWeight::kZeroCentred ? normalised : kernel::rounded<T>(normalised);
+  return kKind == NormWeight::kFactor ? kernel::rounded<T>(normalised) : normalised;
 }
 
 /// y = factor * (x * scale) for rows [begin, end); scale = 1 / sqrt(mean(x^2) + eps), kept per row.
@@ -101,10 +101,14 @@ void normalise_backward(const at::Tensor& x, const at::Tensor& weight, const at:
 template <class F>
 void dispatch_norm(const at::Tensor& x, NormWeight kind, F f) {
   kernel::dispatch(x, [&]<class T>(T value) {
-    if (kind == NormWeight::kZeroCentred)
-      f.template operator()<NormWeight::kZeroCentred>(value);
-    else
-      f.template operator()<NormWeight::kFactor>(value);
+    switch (kind) {
+      case NormWeight::kFactor:
+        return f.template operator()<NormWeight::kFactor>(value);
+      case NormWeight::kZeroCentred:
+        return f.template operator()<NormWeight::kZeroCentred>(value);
+      case NormWeight::kUnrounded:
+        return f.template operator()<NormWeight::kUnrounded>(value);
+    }
   });
 }
 

@@ -1,15 +1,17 @@
 #include "ops/cpu/swiglu_rows.hpp"
 
+#include "ops/arithmetic/gate.hpp"
 #include "ops/cpu/kernel.hpp"
 
 namespace sluice::ops::cpu {
 namespace {
 
-template <class T>
-SLUICE_VECTOR_CLONES void forward_row(const T* gate, const T* up, T* out, std::int64_t width) {
+template <class T, class Gate>
+SLUICE_VECTOR_CLONES void forward_row(const T* gate, const T* up, T* out, std::int64_t width, Gate form) {
   for (std::int64_t i = 0; i < width; ++i) {
-    const float g = kernel::load(gate[i]);
-    out[i] = kernel::store_result<T>(g * kernel::sigmoid(g) * kernel::load(up[i]));
+    const float g = form.cut_gate(kernel::load(gate[i]));
+    out[i] =
+        kernel::store_result<T>(g * kernel::sigmoid(form.exponent(g)) * form.factor(kernel::load(up[i])));
   }
 }
 
@@ -27,12 +29,15 @@ SLUICE_VECTOR_CLONES void backward_row(const T* gate, const T* up, const T* d_ou
 
 }  // namespace
 
-void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out) {
+void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out, const Gating& gating) {
   const std::int64_t width = gate.size(1);
   kernel::dispatch(gate, [&]<class T>(T) {
     const kernel::Rows<T> gates(gate), ups(up), outs(out);
-    at::parallel_for(0, gate.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) forward_row(gates[row], ups[row], outs[row], width);
+    arithmetic::with_gate(gating, [&](auto form) {
+      at::parallel_for(0, gate.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row)
+          forward_row(gates[row], ups[row], outs[row], width, form);
+      });
     });
   });
 }

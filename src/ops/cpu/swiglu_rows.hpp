@@ -2,14 +2,17 @@
 // Internal to src/ops.
 #pragma once
 
+#include "ops/runtime/gating.hpp"
+
 #include <ATen/core/Tensor.h>
 
 namespace sluice::ops::cpu {
 
-/// out = silu(gate) * up; all [n, I] of one dtype, elements of a row contiguous.
-void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out);
+/// out = silu(gate) * up, or what Gating makes of them; all [n, I] of one dtype, elements of a row contiguous.
+void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out,
+                 const Gating& gating = {});
 
-/// Gradients of gate and up from that of out.
+/// Gradients of gate and up, which have no limit, from that of out.
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
                           const at::Tensor& d_gate, const at::Tensor& d_up);
 

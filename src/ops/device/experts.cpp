@@ -1,4 +1,5 @@
 // The router, and the rows that go to experts and come back.
+#include "ops/device/gate.hpp"
 #include "ops/device/own_kernels.hpp"
 #include "ops/device/processor.hpp"
 #include "ops/device/single.hpp"
@@ -7,6 +8,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/where.h>
@@ -27,6 +29,12 @@ at::Tensor tokens_of(const RowBlock& block, std::int64_t choices) {
 /// The weight of each row of a block [count, 1], rounded to `dtype`.
 at::Tensor weights_of(const at::Tensor& weights, const RowBlock& block, at::ScalarType dtype) {
   return single(weights.view({-1}).index_select(0, block.places).to(dtype)).unsqueeze(1);
+}
+
+/// The expert of each row of a block [count] int64.
+at::Tensor experts_of(const RowBlock& block) {
+  const at::Tensor rows = at::arange(block.count, block.ends.options());
+  return at::searchsorted(block.ends, rows, /*out_int32=*/false, /*right=*/true);
 }
 
 constexpr double kOut = -std::numeric_limits<double>::infinity();
@@ -109,17 +117,38 @@ void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choice
 }
 
 void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_activation,
-                              const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights) {
+                              const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights,
+                              const Gating& gating) {
   const at::ScalarType dtype = gate.scalar_type();
   const auto rounded = [&](const at::Tensor& x) { return single(x.to(dtype)); };
-  const at::Tensor g = single(own_rows(gate, block)), u = single(own_rows(up, block)),
-                   d = single(own_rows(d_activation, block)), weight = weights_of(weights, block, dtype);
-  const at::Tensor s = at::sigmoid(g), silu = g * s;
-  const at::Tensor activation = rounded(silu * u), weighted = rounded(d * weight);
+  const OpenGate open(own_rows(gate, block), own_rows(up, block), gating);
+  const at::Tensor d = single(own_rows(d_activation, block)), weight = weights_of(weights, block, dtype);
+  const at::Tensor activation = rounded(open.activation() * open.factor), weighted = rounded(d * weight);
   d_weights.view({-1}).index_copy_(0, block.places, (activation * d).sum(1));
   own_rows(d_activation, block).copy_(activation * weight);
-  own_rows(gate, block).copy_(weighted * u * s * (g * (1 - s) + 1));
-  own_rows(up, block).copy_(weighted * silu);
+  const at::Tensor d_gate = open.gate_gradient(weighted);
+  own_rows(up, block).copy_(open.up_gradient(weighted));
+  own_rows(gate, block).copy_(d_gate);
+}
+
+void add_biases(const at::Tensor& rows, const RowBlock& block, const at::Tensor& biases) {
+  own_rows(rows, block).add_(biases.index_select(0, experts_of(block)));
+}
+
+void bias_gradient(const at::Tensor& d_rows, const RowBlock& block, const ExpertPart& part,
+                   const at::Tensor& weights, const at::Tensor& d_bias) {
+  at::Tensor grads = single(own_rows(d_rows, block).narrow(0, part.begin, part.count));
+  if (weights.defined())
+    grads = grads * weights_of(weights, block, d_rows.scalar_type()).narrow(0, part.begin, part.count);
+  d_bias.add_(grads.sum(0));
+}
+
+void add_bias_products(const at::Tensor& d_rows, const RowBlock& block, const at::Tensor& biases,
+                       const at::Tensor& d_weights) {
+  const at::Tensor of_rows = single(biases.index_select(0, experts_of(block)));
+  const at::Tensor all = d_weights.view({-1});
+  all.index_copy_(0, block.places,
+                  all.index_select(0, block.places) + (single(own_rows(d_rows, block)) * of_rows).sum(1));
 }
 
 }  // namespace sluice::ops::device

@@ -11,6 +11,7 @@
 #include "ops/matmul.hpp"
 #include "ops/norm.hpp"
 #include "ops/rotary.hpp"
+#include "ops/runtime/gating.hpp"
 #include "ops/runtime/processor_types.hpp"
 
 #include <cstdint>
@@ -40,7 +41,8 @@ void norm_rows_backward(const at::Tensor& x, const at::Tensor& weight, NormWeigh
                         const at::Tensor& scales, const at::Tensor& d_y, const at::Tensor& d_x,
                         const at::Tensor& d_weight);
 void rotate_heads(const at::Tensor& x, const RotaryTable& table, Turn turn, const at::Tensor& y);
-void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out);
+void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out,
+                 const Gating& gating = {});
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
                           const at::Tensor& d_gate, const at::Tensor& d_up);
 void causal_conv(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
@@ -59,7 +61,13 @@ void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices,
 void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choices, const at::Tensor& weights,
               const at::Tensor& sums);
 void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_activation,
-                              const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights);
+                              const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights,
+                              const Gating& gating = {});
+void add_biases(const at::Tensor& rows, const RowBlock& block, const at::Tensor& biases);
+void bias_gradient(const at::Tensor& d_rows, const RowBlock& block, const ExpertPart& part,
+                   const at::Tensor& weights, const at::Tensor& d_bias);
+void add_bias_products(const at::Tensor& d_rows, const RowBlock& block, const at::Tensor& biases,
+                       const at::Tensor& d_weights);
 
 void join_logits(const at::Tensor& logits, std::int64_t first, const at::Tensor& targets,
                  const LogitSums& sums);

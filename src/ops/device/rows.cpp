@@ -1,4 +1,5 @@
 // Row by row: norms, rotary positions, gated activations, convolutions.
+#include "ops/device/gate.hpp"
 #include "ops/device/processor.hpp"
 #include "ops/device/single.hpp"
 
@@ -22,7 +23,7 @@ at::Tensor norm_factor(const at::Tensor& weight, NormWeight kind) {
 /// What the factor is applied to.
 at::Tensor normalised_rows(const at::Tensor& x, NormWeight kind, const at::Tensor& scales) {
   const at::Tensor rows = single(rows_of(x)) * scales.unsqueeze(1);
-  return kind == NormWeight::kZeroCentred ? rows : single(rows.to(x.scalar_type()));
+  return kind == NormWeight::kFactor ? single(rows.to(x.scalar_type())) : rows;
 }
 
 }  // namespace
@@ -56,16 +57,16 @@ void rotate_heads(const at::Tensor& x, const RotaryTable& table, Turn turn, cons
   if (rest > 0) y.narrow(3, 2 * half, rest).copy_(x.narrow(3, 2 * half, rest));
 }
 
-void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out) {
-  const at::Tensor g = single(gate);
-  out.copy_(g * at::sigmoid(g) * single(up));
+void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out, const Gating& gating) {
+  const OpenGate open(gate, up, gating);
+  out.copy_(open.activation() * open.factor);
 }
 
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
                           const at::Tensor& d_gate, const at::Tensor& d_up) {
-  const at::Tensor g = single(gate), d = single(d_out), s = at::sigmoid(g);
-  const at::Tensor d_g = d * single(up) * s * (g * (1 - s) + 1);
-  d_up.copy_(d * g * s);
+  const OpenGate open(gate, up, {});
+  const at::Tensor d = single(d_out), d_g = open.gate_gradient(d);
+  d_up.copy_(open.up_gradient(d));
   d_gate.copy_(d_g);
 }
 

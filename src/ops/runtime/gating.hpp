@@ -1,0 +1,15 @@
+// What tells one family's SwiGLU from another's.
+#pragma once
+
+namespace sluice::ops {
+
+/// Without a limit silu(gate) * up. With one gate' = min(gate, limit) and up' = up within [-limit, limit] make
+/// (up' + 1) * gate' * sigmoid(slope * gate'), as in gpt-oss; no gradient passes a number that was cut off.
+struct Gating {
+  float limit = 0;  ///< 0: none
+  float slope = 1;  ///< read with a limit alone
+
+  [[nodiscard]] bool has_limit() const { return limit > 0; }
+};
+
+}  // namespace sluice::ops
