@@ -6,15 +6,15 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
-#include "model/dots1.hpp"
-#include "model/glm4_moe.hpp"
+#include "model/families/dots1.hpp"
+#include "model/families/glm4_moe.hpp"
+#include "model/families/minimax_m2.hpp"
+#include "model/families/mixtral.hpp"
+#include "model/families/olmoe.hpp"
+#include "model/families/qwen2_moe.hpp"
+#include "model/families/qwen3.hpp"
+#include "model/families/qwen3_5.hpp"
 #include "model/manifest_builder.hpp"
-#include "model/minimax_m2.hpp"
-#include "model/mixtral.hpp"
-#include "model/olmoe.hpp"
-#include "model/qwen2_moe.hpp"
-#include "model/qwen3.hpp"
-#include "model/qwen3_5.hpp"
 
 #include <algorithm>
 #include <array>

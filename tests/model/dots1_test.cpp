@@ -1,4 +1,4 @@
-#include "model/dots1.hpp"
+#include "model/families/dots1.hpp"
 
 #include "model/architecture.hpp"
 #include "model/shape_of.hpp"

@@ -1,4 +1,4 @@
-#include "model/minimax_m2.hpp"
+#include "model/families/minimax_m2.hpp"
 
 #include "manifest/key_map.hpp"
 #include "model/architecture.hpp"

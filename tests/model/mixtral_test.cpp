@@ -1,4 +1,4 @@
-#include "model/mixtral.hpp"
+#include "model/families/mixtral.hpp"
 
 #include "manifest/key_map.hpp"
 #include "model/architecture.hpp"

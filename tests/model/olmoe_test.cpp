@@ -1,4 +1,4 @@
-#include "model/olmoe.hpp"
+#include "model/families/olmoe.hpp"
 
 #include "model/architecture.hpp"
 #include "model/shape_of.hpp"

@@ -1,4 +1,4 @@
-#include "model/qwen3_5.hpp"
+#include "model/families/qwen3_5.hpp"
 
 #include "manifest/key_map.hpp"
 #include "model/architecture.hpp"

@@ -1,4 +1,4 @@
-#include "model/qwen3_5.hpp"
+#include "model/families/qwen3_5.hpp"
 
 #include "base/error.hpp"
 #include "model/common_config.hpp"

@@ -1,4 +1,4 @@
-#include "model/olmoe.hpp"
+#include "model/families/olmoe.hpp"
 
 #include "model/common_config.hpp"
 

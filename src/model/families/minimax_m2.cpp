@@ -1,4 +1,4 @@
-#include "model/minimax_m2.hpp"
+#include "model/families/minimax_m2.hpp"
 
 #include "model/common_config.hpp"
 #include "model/manifest_builder.hpp"

@@ -1,4 +1,4 @@
-#include "model/mixtral.hpp"
+#include "model/families/mixtral.hpp"
 
 #include "model/common_config.hpp"
 #include "model/manifest_builder.hpp"

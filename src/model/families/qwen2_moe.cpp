@@ -1,4 +1,4 @@
-#include "model/qwen2_moe.hpp"
+#include "model/families/qwen2_moe.hpp"
 
 #include "model/common_config.hpp"
 

@@ -1,4 +1,4 @@
-#include "model/qwen3.hpp"
+#include "model/families/qwen3.hpp"
 
 #include "model/common_config.hpp"
 

@@ -1,4 +1,4 @@
-#include "model/dots1.hpp"
+#include "model/families/dots1.hpp"
 
 #include "model/common_config.hpp"
 
