@@ -79,7 +79,7 @@ at::Tensor attention_block(const ModelConfig& config, const AttentionParameters&
                            ops::Purpose purpose) {
   const Heads heads = project(config, parameters, rotary, x);
   const at::Tensor mixed =
-      ops::attention(heads.queries, heads.keys, heads.values, scale_of(config), documents, &record);
+      ops::attention(heads.queries, heads.keys, heads.values, {scale_of(config)}, documents, &record);
   return output(config, parameters, heads, mixed, purpose).view({x.size(0), x.size(1), config.hidden_size});
 }
 
@@ -97,7 +97,7 @@ at::Tensor cached_attention_block(const ModelConfig& config, const AttentionPara
     in_cache(cache.keys, part.begin).copy_(of_part(heads.keys));
     in_cache(cache.values, part.begin).copy_(of_part(heads.values));
     of_part(mixed).copy_(ops::cached_attention(of_part(heads.queries), in_cache(cache.keys, 0),
-                                               in_cache(cache.values, 0), scale_of(config)));
+                                               in_cache(cache.values, 0), {scale_of(config)}));
     row += part.tokens;
   }
   return output(config, parameters, heads, mixed, ops::Purpose::kOutput);

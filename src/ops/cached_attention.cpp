@@ -16,28 +16,36 @@ namespace {
 /// times as fast as reading keys query by query.
 bool pays_for_tiles(std::int64_t queries, std::int64_t keys) { return 16 * queries >= keys; }
 
+/// The rows of x behind the first `begin`.
+at::Tensor last(const at::Tensor& x, std::int64_t begin) { return x.narrow(0, begin, x.size(0) - begin); }
+
 }  // namespace
 
 at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values,
-                            double scale) {
+                            const AttentionForm& form) {
   const at::NoGradGuard no_grad;
   SLUICE_ASSERT(q.dim() == 3 && keys.sizes() == values.sizes() && q.size(0) <= keys.size(0) &&
                     q.size(1) % keys.size(1) == 0,
                 "{} queries of {} heads over {} keys of {}", q.size(0), q.size(1), keys.size(0),
                 keys.size(1));
+  const std::int64_t unseen = form.window == 0 ? 0 : keys.size(0) - q.size(0) - (form.window - 1);
+  if (unseen > 0) return cached_attention(q, last(keys, unseen), last(values, unseen), form);
   const std::int64_t before = keys.size(0) - q.size(0);
+  const at::Tensor sinks = sink_logits(form.sinks);
   if (q.size(0) > 1 && pays_for_tiles(q.size(0), keys.size(0))) {
     const auto batch = [](const at::Tensor& x) { return x.unsqueeze(0).contiguous(); };
     const at::Tensor all =
         batch(before == 0 ? q : at::cat({at::zeros({before, q.size(1), q.size(2)}, q.options()), q}));
-    const at::Tensor out = at::empty_like(all);
-    const at::Tensor log_sums = at::empty({1, q.size(1), keys.size(0)}, q.options().dtype(at::kFloat));
-    on::attention(all, batch(keys), batch(values), scale, Documents(), out, log_sums, before);
-    return out[0].narrow(0, before, q.size(0));
+    const AttentionRecord made{at::empty_like(all),
+                               at::empty({1, q.size(1), keys.size(0)}, q.options().dtype(at::kFloat))};
+    on::attention(AttentionInputs{all, batch(keys), batch(values), form.scale,
+                                  within_window({}, all, form.window), sinks},
+                  made, before);
+    return made.out[0].narrow(0, before, q.size(0));
   }
   const at::Tensor queries = q.contiguous();
   at::Tensor out = at::empty_like(queries);
-  on::cached_attention(queries, keys, values, scale, out);
+  on::cached_attention(queries, keys, values, form.scale, form.window, sinks, out);
   return out;
 }
 

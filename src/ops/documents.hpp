@@ -7,10 +7,10 @@
 
 namespace sluice::ops {
 
-/// Which documents the tokens of sequences [b, L] belong to.
+/// Which tokens of sequences [b, L] see each other: those of one document.
 struct Documents {
-  /// [b, L] int64, dense: the position of the first token of each token's document. Undefined: each sequence
-  /// is one document.
+  /// [b, L] int64, dense: the position of the first token that each token sees, that of its document or of a window; from token to
+  /// token it never falls. Undefined: each sequence is one document.
   at::Tensor first{};
   /// Of packed sequences on a device, one after the other, as its attention wants them: where each document begins, and the end
   /// of all: int32 [documents + 1].
@@ -23,5 +23,9 @@ struct Documents {
 /// `first` of sequences [b, L] from `begins` [b, L] (uint8, not 0 where a document begins). The first token
 /// of a sequence begins one in any case.
 [[nodiscard]] Documents documents_from(const at::Tensor& begins);
+
+/// The same where no token of sequences [b, L, ...] sees more than `window` tokens, itself included; 0: as many as there are.
+[[nodiscard]] Documents within_window(const Documents& documents, const at::Tensor& sequences,
+                                      std::int64_t window);
 
 }  // namespace sluice::ops

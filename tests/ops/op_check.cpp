@@ -42,14 +42,20 @@ void expect_works_without_gradients(const Operation& operation, const Tensors& i
   EXPECT_TRUE(again[0].grad().defined());
 }
 
+/// One for each expert of a fused tensor: of matrices, or of biases, which lie apart.
+std::int64_t parts_of(const at::Tensor& value) {
+  const bool is_of_experts =
+      value.dim() == 3 ? value.size(1) > 1 : value.dim() == 2 && value.stride(0) != value.size(1);
+  return is_of_experts ? value.size(0) : 1;
+}
+
 /// Of gradients that hold no numbers of this step: the first that come replace them.
 void expect_replaces_gradients(const Operation& operation, const Tensors& inputs,
                                const Parameters& parameters, const at::Tensor& d_output) {
   std::deque<GradientInitialized> written;
   Parameters fresh;
   for (const Parameter& parameter : parameters) {
-    const bool has_experts = parameter.value.dim() == 3 && parameter.value.size(1) > 1;
-    written.emplace_back(has_experts ? parameter.value.size(0) : 1).set_all(false);
+    written.emplace_back(parts_of(parameter.value)).set_all(false);
     at::Tensor grad = at::empty_strided(parameter.grad.sizes(), parameter.grad.strides());
     fresh.push_back({parameter.value, grad.fill_(std::nan("")), &written.back()});
   }

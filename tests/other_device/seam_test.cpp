@@ -121,23 +121,30 @@ TEST_P(OtherDeviceSeam, matmul) {
 
 TEST_P(OtherDeviceSeam, attention) {
   for (const at::Tensor& first : {at::Tensor(), document_firsts()}) {
+    const at::Tensor sinks = first.defined() ? floats({6}) : at::Tensor();
     const at::Tensor q = numbers({2, 40, 6, 8}), k = numbers({2, 40, 2, 8}), v = numbers({2, 40, 2, 8});
-    const at::Tensor out = at::empty_like(q), sums = at::empty({2, 6, 40});
-    const at::Tensor out_there = on_device(at::empty_like(q)), sums_there = on_device(at::empty_like(sums));
-    cpu::attention(q, k, v, 0.3, {first}, out, sums);
-    device::attention(on_device(q), on_device(k), on_device(v), 0.3, {on_device(first)}, out_there,
-                      sums_there);
-    expect_near(out_there, out, "out", 4);
+    const AttentionInputs in{q, k, v, 0.3, {first}, sinks};
+    const AttentionInputs in_there{on_device(q), on_device(k),       on_device(v),
+                                   0.3,          {on_device(first)}, on_device(sinks)};
+    const AttentionRecord made{at::empty_like(q), at::empty({2, 6, 40})};
+    const AttentionRecord made_there{on_device(at::empty_like(q)), on_device(at::empty({2, 6, 40}))};
+    cpu::attention(in, made);
+    device::attention(in_there, made_there);
+    expect_near(made_there.out, made.out, "out", 4);
 
     const at::Tensor up = numbers({2, 40, 6, 8});
-    const AttentionGradients here{at::empty_like(q), at::empty_like(k), at::empty_like(v)};
-    const AttentionGradients there{on_device(here.q), on_device(here.k), on_device(here.v)};
-    cpu::attention_backward(q, k, v, 0.3, {first}, out, sums, up, here);
-    device::attention_backward(on_device(q), on_device(k), on_device(v), 0.3, {on_device(first)}, out_there,
-                               sums_there, on_device(up), there);
+    const at::Tensor d_sinks = sinks.defined() ? floats({6}) : at::Tensor();
+    const AttentionGradients here{at::empty_like(q), at::empty_like(k), at::empty_like(v), d_sinks};
+    const AttentionGradients there{on_device(here.q), on_device(here.k), on_device(here.v),
+                                   on_device(d_sinks)};
+    cpu::attention_backward(in, made, up, here);
+    device::attention_backward(in_there, made_there, on_device(up), there);
     expect_near(there.q, here.q, "d_q", 4);
     expect_near(there.k, here.k, "d_k", 4);
     expect_near(there.v, here.v, "d_v", 4);
+    // A float32 sum of what was made in the dtype.
+    if (sinks.defined())
+      expect_near(there.sinks, here.sinks, "d_sinks", 8 * tolerance(GetParam()) / tolerance(at::kFloat));
   }
 }
 
@@ -146,21 +153,22 @@ TEST_P(OtherDeviceSeam, attention_of_more_queries_than_one_block) {
   expect_same(
       {q, k, v, at::empty_like(q)},
       [](const Tensors& x) {
-        cpu::attention(x[0], x[1], x[2], 0.3, {}, x[3], at::empty({1, 2, 1100}));
+        cpu::attention({x[0], x[1], x[2], 0.3}, {x[3], at::empty({1, 2, 1100})});
         return Tensors{};
       },
       [](const Tensors& x) {
-        device::attention(x[0], x[1], x[2], 0.3, {}, x[3], on_device(at::empty({1, 2, 1100})));
+        device::attention({x[0], x[1], x[2], 0.3}, {x[3], on_device(at::empty({1, 2, 1100}))});
         return Tensors{};
       },
       4);
 }
 
 TEST_P(OtherDeviceSeam, cached_attention) {
-  for (const std::int64_t queries : {1, 3})
-    expect_same(
-        {numbers({queries, 6, 8}), numbers({11, 2, 8}), numbers({11, 2, 8}), numbers({queries, 6, 8})},
-        SLUICE_BOTH(processor::cached_attention(x[0], x[1], x[2], 0.3, x[3])), 2);
+  for (const std::int64_t window : {0, 4})
+    for (const std::int64_t queries : {1, 3})
+      expect_same({numbers({queries, 6, 8}), numbers({11, 2, 8}), numbers({11, 2, 8}),
+                   numbers({queries, 6, 8}), window > 0 ? floats({6}) : at::Tensor()},
+                  SLUICE_BOTH(processor::cached_attention(x[0], x[1], x[2], 0.3, window, x[4], x[3])), 2);
 }
 
 TEST_P(OtherDeviceSeam, norm_rows) {

@@ -126,7 +126,7 @@ OpPair attention_pair(std::int64_t tokens) {
       "attention",
       {numbers({1, tokens, kHeads, kHeadDim}), numbers({1, tokens, kKeyHeads, kHeadDim}),
        numbers({1, tokens, kKeyHeads, kHeadDim})},
-      {}, [](const Tensors& in, const Parameters&) { return ops::attention(in[0], in[1], in[2], kScale); },
+      {}, [](const Tensors& in, const Parameters&) { return ops::attention(in[0], in[1], in[2], {kScale}); },
       [](const Tensors& in, const Tensors&) { return bench::attention(in[0], in[1], in[2], kScale); }, flop);
 }
 

@@ -2,8 +2,11 @@
 #include "ops/device/cuda_library.hpp"
 #include "ops/device/formulas.hpp"
 #include "ops/device/processor.hpp"
+#include "ops/device/single.hpp"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/logaddexp.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
@@ -76,25 +79,45 @@ class Heads {
   std::int64_t sequences_, length_, heads_, group_, width_;
 };
 
+/// What was made without sinks, as it is with them: backward needs to know no more.
+void join_sinks(const at::Tensor& sinks, const AttentionRecord& made) {
+  const at::Tensor joint = at::logaddexp(made.log_sums, sinks.unsqueeze(1));
+  made.out.copy_(single(made.out) * (made.log_sums - joint).exp_().transpose(1, 2).unsqueeze(-1));
+  made.log_sums.copy_(joint);
+}
+
+void add_sink_gradient(const at::Tensor& sinks, const AttentionRecord& made, const at::Tensor& d_out,
+                       const at::Tensor& d_sinks) {
+  const at::Tensor dots = (single(made.out) * single(d_out)).sum(-1).transpose(1, 2);
+  d_sinks.sub_((sinks.unsqueeze(1) - made.log_sums).exp_().mul_(dots).sum(at::IntArrayRef{0, 2}));
+}
+
+/// The shares of scores [heads, group, queries, keys] with a sink [heads * group] of each, if there are any.
+at::Tensor shares_of(const at::Tensor& scores, const at::Tensor& sinks) {
+  if (!sinks.defined()) return scores.softmax(-1);
+  const at::Tensor joined = at::cat(
+      {scores, sinks.view({scores.size(0), scores.size(1), 1, 1}).expand({-1, -1, scores.size(2), 1})}, -1);
+  return joined.softmax(-1).narrow(-1, 0, scores.size(-1));
+}
+
 }  // namespace
 
-void formulas::attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                         const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums) {
+void formulas::attention(const AttentionInputs& inputs, const AttentionRecord& made) {
+  const auto& [q, k, v, scale, documents, sinks] = inputs;
   const Heads heads(q, k);
   heads.for_each_block([&](std::int64_t begin, std::int64_t n) {
     const at::Tensor scores =
         heads.scores(heads.rows(q, begin, n), Heads::keys(k, begin + n), scale, documents, begin, n);
     const at::Tensor sums = at::logsumexp(scores, -1, /*keepdim=*/true);
     const at::Tensor shares = (scores - sums).exp_().to(q.scalar_type());
-    heads.put_rows(at::matmul(shares, Heads::keys(v, begin + n)), begin, n, out);
-    heads.put_numbers(sums, begin, n, log_sums);
+    heads.put_rows(at::matmul(shares, Heads::keys(v, begin + n)), begin, n, made.out);
+    heads.put_numbers(sums, begin, n, made.log_sums);
   });
 }
 
-void formulas::attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                                  const Documents& documents, const at::Tensor& out,
-                                  const at::Tensor& log_sums, const at::Tensor& d_out,
-                                  const AttentionGradients& gradients) {
+void formulas::attention_backward(const AttentionInputs& inputs, const AttentionRecord& made,
+                                  const at::Tensor& d_out, const AttentionGradients& gradients) {
+  const auto& [q, k, v, scale, documents, sinks] = inputs;
   const Heads heads(q, k);
   const at::Tensor d_k =
       at::zeros({k.size(0), k.size(2), k.size(1), k.size(3)}, k.options().dtype(at::kFloat));
@@ -103,9 +126,10 @@ void formulas::attention_backward(const at::Tensor& q, const at::Tensor& k, cons
     const at::Tensor queries = heads.rows(q, begin, n), up = heads.rows(d_out, begin, n);
     const at::Tensor keys = Heads::keys(k, begin + n), values = Heads::keys(v, begin + n);
     const at::Tensor shares =
-        (heads.scores(queries, keys, scale, documents, begin, n) - heads.numbers(log_sums, begin, n)).exp_();
+        (heads.scores(queries, keys, scale, documents, begin, n) - heads.numbers(made.log_sums, begin, n))
+            .exp_();
     const at::Tensor dots =
-        (up.to(at::kFloat) * heads.rows(out, begin, n).to(at::kFloat)).sum(-1, /*keepdim=*/true);
+        (up.to(at::kFloat) * heads.rows(made.out, begin, n).to(at::kFloat)).sum(-1, /*keepdim=*/true);
     const at::Tensor d_shares = at::matmul(up, values.transpose(-1, -2)).to(at::kFloat);
     const at::Tensor d_scores = ((d_shares - dots) * shares).mul_(scale).to(q.scalar_type());
     heads.put_rows(at::matmul(d_scores, keys), begin, n, gradients.q);
@@ -116,22 +140,21 @@ void formulas::attention_backward(const at::Tensor& q, const at::Tensor& k, cons
   gradients.v.copy_(d_v.transpose(1, 2));
 }
 
-void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
+void attention(const AttentionInputs& inputs, const AttentionRecord& made,
                std::int64_t /*first_query: rows before it may be anything, and cost little here*/) {
-  if (!cuda_library::attention(q, k, v, scale, documents, out, log_sums))
-    formulas::attention(q, k, v, scale, documents, out, log_sums);
+  if (!cuda_library::attention(inputs, made)) formulas::attention(inputs, made);
+  if (inputs.sinks.defined()) join_sinks(inputs.sinks, made);
 }
 
-void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                        const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
-                        const at::Tensor& d_out, const AttentionGradients& gradients) {
-  if (!cuda_library::attention_backward(q, k, v, scale, documents, out, log_sums, d_out, gradients))
-    formulas::attention_backward(q, k, v, scale, documents, out, log_sums, d_out, gradients);
+void attention_backward(const AttentionInputs& inputs, const AttentionRecord& made, const at::Tensor& d_out,
+                        const AttentionGradients& gradients) {
+  if (!cuda_library::attention_backward(inputs, made, d_out, gradients))
+    formulas::attention_backward(inputs, made, d_out, gradients);
+  if (gradients.sinks.defined()) add_sink_gradient(inputs.sinks, made, d_out, gradients.sinks);
 }
 
 void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, double scale,
-                      const at::Tensor& out) {
+                      std::int64_t window, const at::Tensor& sinks, const at::Tensor& out) {
   const std::int64_t n = q.size(0), heads = keys.size(1), group = q.size(1) / heads, width = q.size(2);
   const at::Tensor rows = q.view({n, heads, group, width})
                               .permute({1, 2, 0, 3})
@@ -141,8 +164,11 @@ void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Ten
                                 .mul_(scale)
                                 .view({heads, group, n, keys.size(0)});
   const at::Tensor key = at::arange(keys.size(0), q.options().dtype(at::kLong));
-  scores.masked_fill_(key > key.narrow(0, keys.size(0) - n, n).unsqueeze(1), kUnseen);
-  const at::Tensor shares = scores.softmax(-1).view({heads, group * n, keys.size(0)});
+  const at::Tensor query = key.narrow(0, keys.size(0) - n, n).unsqueeze(1);
+  at::Tensor hidden = key > query;
+  if (window > 0) hidden = hidden.logical_or(key <= query - window);
+  scores.masked_fill_(hidden, kUnseen);
+  const at::Tensor shares = shares_of(scores, sinks).reshape({heads, group * n, keys.size(0)});
   const at::Tensor mixed = at::matmul(shares, values.transpose(0, 1).to(at::kFloat));
   out.view({n, heads, group, width}).copy_(mixed.view({heads, group, n, width}).permute({2, 0, 1, 3}));
 }

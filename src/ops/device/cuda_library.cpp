@@ -81,29 +81,29 @@ bool is_aligned(const at::Tensor& x) {
 
 }  // namespace
 
-bool attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums) {
+bool attention(const AttentionInputs& inputs, const AttentionRecord& made) {
+  const auto& [q, k, v, scale, documents, sinks] = inputs;
   if (!takes(q, documents)) return false;
   const Layout layout(q, documents);
   const auto result =
       at::_flash_attention_forward(layout.rows(q), layout.rows(k), layout.rows(v), layout.bounds_if_packed(),
                                    layout.bounds_if_packed(), layout.longest, layout.longest,
                                    /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false, scale);
-  layout.rows(out).copy_(std::get<0>(result));
-  log_sums.copy_(layout.ours(std::get<1>(result), log_sums));
+  layout.rows(made.out).copy_(std::get<0>(result));
+  made.log_sums.copy_(layout.ours(std::get<1>(result), made.log_sums));
   return true;
 }
 
-bool attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                        const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
-                        const at::Tensor& d_out, const AttentionGradients& gradients) {
+bool attention_backward(const AttentionInputs& inputs, const AttentionRecord& made, const at::Tensor& d_out,
+                        const AttentionGradients& gradients) {
+  const auto& [q, k, v, scale, documents, sinks] = inputs;
   if (!takes(q, documents)) return false;
   const Layout layout(q, documents);
   const at::Tensor no_draws = at::empty({2}, q.options().dtype(at::kUInt64));
   const InOrder in_order;
   const auto result = at::_flash_attention_backward(
-      layout.rows(d_out), layout.rows(q), layout.rows(k), layout.rows(v), layout.rows(out),
-      layout.theirs(log_sums), layout.bounds, layout.bounds, layout.longest, layout.longest,
+      layout.rows(d_out), layout.rows(q), layout.rows(k), layout.rows(v), layout.rows(made.out),
+      layout.theirs(made.log_sums), layout.bounds, layout.bounds, layout.longest, layout.longest,
       /*dropout_p=*/0.0, /*is_causal=*/true, no_draws, no_draws, scale);
   layout.rows(gradients.q).copy_(std::get<0>(result));
   layout.rows(gradients.k).copy_(std::get<1>(result));
@@ -132,12 +132,9 @@ bool multiply_groups(const at::Tensor& out, const at::Tensor& a, const RowBlock&
 
 #else
 
-bool attention(const at::Tensor&, const at::Tensor&, const at::Tensor&, double, const Documents&,
-               const at::Tensor&, const at::Tensor&) {
-  return false;
-}
-bool attention_backward(const at::Tensor&, const at::Tensor&, const at::Tensor&, double, const Documents&,
-                        const at::Tensor&, const at::Tensor&, const at::Tensor&, const AttentionGradients&) {
+bool attention(const AttentionInputs&, const AttentionRecord&) { return false; }
+bool attention_backward(const AttentionInputs&, const AttentionRecord&, const at::Tensor&,
+                        const AttentionGradients&) {
   return false;
 }
 bool matmul(const at::Tensor&, const at::Tensor&, const at::Tensor&, Into) { return false; }

@@ -11,14 +11,11 @@
 
 namespace sluice::ops::device::cuda_library {
 
-/// As device::attention() and its backward, by FlashAttention: bfloat16, heads of 8 to 256 numbers in eights. Packed documents
-/// by their bounds. The sums of two passes are the same bit by bit.
-[[nodiscard]] bool attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                             const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums);
-[[nodiscard]] bool attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                      double scale, const Documents& documents, const at::Tensor& out,
-                                      const at::Tensor& log_sums, const at::Tensor& d_out,
-                                      const AttentionGradients& gradients);
+/// As device::attention() and its backward without sinks, by FlashAttention: bfloat16, heads of 8 to 256 numbers in eights. Packed
+/// documents by their bounds. The sums of two passes are the same bit by bit.
+[[nodiscard]] bool attention(const AttentionInputs& inputs, const AttentionRecord& made);
+[[nodiscard]] bool attention_backward(const AttentionInputs& inputs, const AttentionRecord& made,
+                                      const at::Tensor& d_out, const AttentionGradients& gradients);
 
 /// A product of bfloat16 factors into float32, without float32 copies of them.
 [[nodiscard]] bool matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into);

@@ -10,11 +10,10 @@
 
 namespace sluice::ops::device::formulas {
 
-void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums);
-void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                        const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
-                        const at::Tensor& d_out, const AttentionGradients& gradients);
+/// Both without sinks.
+void attention(const AttentionInputs& inputs, const AttentionRecord& made);
+void attention_backward(const AttentionInputs& inputs, const AttentionRecord& made, const at::Tensor& d_out,
+                        const AttentionGradients& gradients);
 void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into);
 void multiply_groups(const at::Tensor& out, const at::Tensor& a, const RowBlock& block, const at::Tensor& b);
 

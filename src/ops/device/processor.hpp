@@ -26,14 +26,11 @@ void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Int
 /// out [count, n] = rows of a [count, k] times b [experts, k, n] of the expert that they belong to, all dense or transposed.
 void multiply_groups(const at::Tensor& out, const at::Tensor& a, const RowBlock& block, const at::Tensor& b);
 
-void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
-               std::int64_t first_query = 0);
-void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                        const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
-                        const at::Tensor& d_out, const AttentionGradients& gradients);
+void attention(const AttentionInputs& inputs, const AttentionRecord& made, std::int64_t first_query = 0);
+void attention_backward(const AttentionInputs& inputs, const AttentionRecord& made, const at::Tensor& d_out,
+                        const AttentionGradients& gradients);
 void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, double scale,
-                      const at::Tensor& out);
+                      std::int64_t window, const at::Tensor& sinks, const at::Tensor& out);
 
 void norm_rows(const at::Tensor& x, const at::Tensor& weight, double eps, NormWeight kind,
                const at::Tensor& y, const at::Tensor& scales);

@@ -24,43 +24,46 @@
 
 namespace sluice::ops::on {
 
+inline bool is_in_main_memory(const at::Tensor& x) { return x.is_cpu(); }
+inline bool is_in_main_memory(const AttentionInputs& inputs) { return inputs.q.is_cpu(); }
+
 // A function of both processors, for the one that has the first argument's memory.
-#define SLUICE_BY_FIRST_TENSOR(function)                                          \
-  template <class... Rest>                                                        \
-  decltype(auto) function(const at::Tensor& first, Rest&&... rest) {              \
-    return first.is_cpu() ? cpu::function(first, std::forward<Rest>(rest)...)     \
-                          : device::function(first, std::forward<Rest>(rest)...); \
+#define SLUICE_BY_FIRST_ARGUMENT(function)                                                  \
+  template <class First, class... Rest>                                                     \
+  decltype(auto) function(const First& first, Rest&&... rest) {                             \
+    return is_in_main_memory(first) ? cpu::function(first, std::forward<Rest>(rest)...)     \
+                                    : device::function(first, std::forward<Rest>(rest)...); \
   }
-SLUICE_BY_FIRST_TENSOR(matmul)
-SLUICE_BY_FIRST_TENSOR(attention)
-SLUICE_BY_FIRST_TENSOR(attention_backward)
-SLUICE_BY_FIRST_TENSOR(cached_attention)
-SLUICE_BY_FIRST_TENSOR(norm_rows)
-SLUICE_BY_FIRST_TENSOR(norm_rows_backward)
-SLUICE_BY_FIRST_TENSOR(rotate_heads)
-SLUICE_BY_FIRST_TENSOR(swiglu_rows)
-SLUICE_BY_FIRST_TENSOR(swiglu_rows_backward)
-SLUICE_BY_FIRST_TENSOR(causal_conv)
-SLUICE_BY_FIRST_TENSOR(causal_conv_backward)
-SLUICE_BY_FIRST_TENSOR(router_rows)
-SLUICE_BY_FIRST_TENSOR(router_rows_backward)
-SLUICE_BY_FIRST_TENSOR(dropout_rows)
-SLUICE_BY_FIRST_TENSOR(take_rows)
-SLUICE_BY_FIRST_TENSOR(add_rows)
-SLUICE_BY_FIRST_TENSOR(weighted_swiglu_backward)
-SLUICE_BY_FIRST_TENSOR(add_biases)
-SLUICE_BY_FIRST_TENSOR(bias_gradient)
-SLUICE_BY_FIRST_TENSOR(add_bias_products)
-SLUICE_BY_FIRST_TENSOR(join_logits)
-SLUICE_BY_FIRST_TENSOR(logits_to_gradient)
-SLUICE_BY_FIRST_TENSOR(first_outside)
-SLUICE_BY_FIRST_TENSOR(find_places)
-SLUICE_BY_FIRST_TENSOR(find_document_begins)
-SLUICE_BY_FIRST_TENSOR(round_rows)
-SLUICE_BY_FIRST_TENSOR(sum_of_parts)
-SLUICE_BY_FIRST_TENSOR(list_tokens)
-SLUICE_BY_FIRST_TENSOR(add_token_rows)
-#undef SLUICE_BY_FIRST_TENSOR
+SLUICE_BY_FIRST_ARGUMENT(matmul)
+SLUICE_BY_FIRST_ARGUMENT(attention)
+SLUICE_BY_FIRST_ARGUMENT(attention_backward)
+SLUICE_BY_FIRST_ARGUMENT(cached_attention)
+SLUICE_BY_FIRST_ARGUMENT(norm_rows)
+SLUICE_BY_FIRST_ARGUMENT(norm_rows_backward)
+SLUICE_BY_FIRST_ARGUMENT(rotate_heads)
+SLUICE_BY_FIRST_ARGUMENT(swiglu_rows)
+SLUICE_BY_FIRST_ARGUMENT(swiglu_rows_backward)
+SLUICE_BY_FIRST_ARGUMENT(causal_conv)
+SLUICE_BY_FIRST_ARGUMENT(causal_conv_backward)
+SLUICE_BY_FIRST_ARGUMENT(router_rows)
+SLUICE_BY_FIRST_ARGUMENT(router_rows_backward)
+SLUICE_BY_FIRST_ARGUMENT(dropout_rows)
+SLUICE_BY_FIRST_ARGUMENT(take_rows)
+SLUICE_BY_FIRST_ARGUMENT(add_rows)
+SLUICE_BY_FIRST_ARGUMENT(weighted_swiglu_backward)
+SLUICE_BY_FIRST_ARGUMENT(add_biases)
+SLUICE_BY_FIRST_ARGUMENT(bias_gradient)
+SLUICE_BY_FIRST_ARGUMENT(add_bias_products)
+SLUICE_BY_FIRST_ARGUMENT(join_logits)
+SLUICE_BY_FIRST_ARGUMENT(logits_to_gradient)
+SLUICE_BY_FIRST_ARGUMENT(first_outside)
+SLUICE_BY_FIRST_ARGUMENT(find_places)
+SLUICE_BY_FIRST_ARGUMENT(find_document_begins)
+SLUICE_BY_FIRST_ARGUMENT(round_rows)
+SLUICE_BY_FIRST_ARGUMENT(sum_of_parts)
+SLUICE_BY_FIRST_ARGUMENT(list_tokens)
+SLUICE_BY_FIRST_ARGUMENT(add_token_rows)
+#undef SLUICE_BY_FIRST_ARGUMENT
 
 // The same for the processor that this process computes on.
 #define SLUICE_BY_PROCESS(function)                                                     \

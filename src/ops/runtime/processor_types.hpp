@@ -2,6 +2,8 @@
 #pragma once
 
 #include "base/range.hpp"
+#include "ops/attention.hpp"
+#include "ops/documents.hpp"
 #include "ops/runtime/router_options.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -25,9 +27,24 @@ struct LogitSums {
   at::Tensor target;        ///< [T] float32: logit of the target; begins at 0
 };
 
-/// Where the gradients of q, k and v go, dense and of their shapes and dtype.
+/// What attention is made of, dense.
+struct AttentionInputs {
+  at::Tensor q;     ///< [b, L, nq, d]
+  at::Tensor k, v;  ///< [b, L, nkv, d]
+  double scale = 1;
+  Documents documents{};
+  at::Tensor sinks{};  ///< [nq] float32, as in AttentionForm; undefined: none
+};
+
+/// Sinks as AttentionInputs has them.
+[[nodiscard]] inline at::Tensor sink_logits(const Parameter& sinks) {
+  return sinks.value.defined() ? sinks.value.to(at::kFloat) : at::Tensor();
+}
+
+/// Where the gradients of q, k and v go, dense and of their shapes and dtype, and what that of the sinks is added to: [nq]
+/// float32, undefined if it is not wanted.
 struct AttentionGradients {
-  at::Tensor q, k, v;
+  at::Tensor q, k, v, sinks{};
 };
 
 /// An id, and where it stands among others.

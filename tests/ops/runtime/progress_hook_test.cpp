@@ -37,7 +37,7 @@ TEST(ProgressHook, long_attention_gives_turns_forward_and_backward) {
   const at::Tensor k = numbers({1, kRows, 1, 64}, at::kBFloat16),
                    v = numbers({1, kRows, 1, 64}, at::kBFloat16);
   at::Tensor out;
-  expect_turns_within([&] { out = attention(q, k, v, 0.125); });
+  expect_turns_within([&] { out = attention(q, k, v, {0.125}); });
   expect_turns_within([&] { out.sum().backward(); });
 }
 

@@ -9,6 +9,8 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <cmath>
+#include <numbers>
 #include <vector>
 
 namespace sluice::ops::cpu {
@@ -34,6 +36,7 @@ struct SharedHead {
   std::int64_t head;
   std::int64_t group;
   const std::int64_t* document;  ///< as document_of()
+  const float* sinks;            ///< [group], or null
 
   /// The queries at these positions.
   [[nodiscard]] HeadRows queries(std::int64_t begin, std::int64_t positions) const {
@@ -72,9 +75,15 @@ struct Sequence {
 /// A block's running softmax and the output that it belongs to.
 class BlockSums {
  public:
-  BlockSums(std::int64_t rows, std::int64_t width)
-      : values_(static_cast<std::size_t>(3 * rows)), output_(at::zeros({rows, width}, at::kFloat)) {
-    std::fill_n(values_.begin(), rows, -HUGE_VALF);
+  /// `sinks` of the block's heads, or null.
+  BlockSums(const HeadRows& block, std::int64_t width, const float* sinks)
+      : values_(static_cast<std::size_t>(3 * block.rows())),
+        output_(at::zeros({block.rows(), width}, at::kFloat)) {
+    const RunningSoftmax s = softmax();
+    for (std::int64_t row = 0; row < block.rows(); ++row) {
+      s.largest[row] = sinks == nullptr ? -HUGE_VALF : sinks[row / block.positions];
+      s.sum[row] = sinks == nullptr ? 0.0F : 1.0F;
+    }
   }
   [[nodiscard]] RunningSoftmax softmax() {
     const std::int64_t rows = output_.size(0);
@@ -107,7 +116,7 @@ void head_forward(const Sequence& sequence, const SharedHead& shared, double sca
   const at::Tensor v = take_rows(sequence.v, shared.keys(length));
   for_each_block(shared, first_query, length, [&](const HeadRows& block) {
     const at::Tensor queries = take_rows(sequence.q, block);
-    BlockSums sums(block.rows(), k.size(1));
+    BlockSums sums(block, k.size(1), shared.sinks);
     for_each_tile(block, [&](std::int64_t first_key, std::int64_t keys) {
       const at::Tensor scores = cpu::matmul(queries, k.narrow(0, first_key, keys).t());
       join_scores(scores, block, first_key, scale, sums.softmax());
@@ -173,15 +182,28 @@ void head_backward(const Sequence& sequence, const SequenceGradients& d, const S
   put_rows(d_v, nullptr, d.v, shared.keys(length));
 }
 
+/// The sum over queries of the sink's share of their softmax times a number of each.
+double sum_of_shares(float sink, float unit, const float* log_sums, const std::vector<float>& numbers) {
+  double sum = 0;
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    sum += static_cast<double>(kernel::exponential(sink - log_sums[i] * unit) * numbers[i]);
+  return sum;
+}
+
 bool fits_tiles(const at::Tensor& q) { return q.scalar_type() == at::kBFloat16 && has_tiles(); }
 
-/// Calls f(sequence, shared head) for q [b, L, nq, d] and k [b, L, nkv, d].
+/// Calls f(number of the sequence, sequence, shared head).
 template <class F>
-void for_each_head(const at::Tensor& q, const at::Tensor& k, const Documents& documents, F&& f) {
-  const std::int64_t group = q.size(2) / k.size(2);
-  for (std::int64_t sequence = 0; sequence < k.size(0); ++sequence)
-    for (std::int64_t head = 0; head < k.size(2); ++head)
-      f(sequence, SharedHead{head, group, document_of(documents, sequence)});
+void for_each_head(const AttentionInputs& of, const AttentionRecord& made, F&& f) {
+  const std::int64_t heads = of.k.size(2), group = of.q.size(2) / heads;
+  const float* const sinks = of.sinks.defined() ? of.sinks.data_ptr<float>() : nullptr;
+  for (std::int64_t s = 0; s < of.k.size(0); ++s) {
+    const Sequence sequence{of.q[s], of.k[s], of.v[s], made.out[s], made.log_sums[s]};
+    for (std::int64_t head = 0; head < heads; ++head)
+      f(s, sequence,
+        SharedHead{head, group, document_of(of.documents, s),
+                   sinks == nullptr ? nullptr : sinks + head * group});
+  }
 }
 
 /// What a head is on matrix tiles.
@@ -198,7 +220,8 @@ tiles::Heads tile_heads(const Sequence& s, const SharedHead& shared, double scal
           kernel::bits(s.v) + shared.head * width,
           shared.document,
           static_cast<float>(scale),
-          s.log_sums.data_ptr<float>() + query * s.log_sums.size(1)};
+          s.log_sums.data_ptr<float>() + query * s.log_sums.size(1),
+          shared.sinks};
 }
 
 TileAttention tile_forward(const Sequence& s, const SharedHead& shared, double scale,
@@ -215,35 +238,52 @@ TileGradients tile_backward(const Sequence& s, const SequenceGradients& d, const
           kernel::bits(d.q) + query,    kernel::bits(d.k) + key,     kernel::bits(d.v) + key};
 }
 
+/// Adds the gradient of each head's sink, from the gradient of its output.
+void add_sink_gradients(const at::Tensor& sinks, const AttentionRecord& made, const at::Tensor& d_out,
+                        const at::Tensor& d_sinks) {
+  const float unit = fits_tiles(made.out) ? std::numbers::ln2_v<float> : 1.0F;  // of the sums' logarithms
+  const std::int64_t sequences = made.out.size(0), length = made.out.size(1), heads = made.out.size(2);
+  const auto add_head = [&](std::int64_t head, std::vector<float>& dots) {
+    double sum = 0;
+    for (std::int64_t s = 0; s < sequences; ++s) {
+      row_dots(made.out[s].select(1, head), d_out[s].select(1, head), dots.data());
+      sum += sum_of_shares(sinks.data_ptr<float>()[head], unit,
+                           made.log_sums.data_ptr<float>() + (s * heads + head) * length, dots);
+    }
+    d_sinks.data_ptr<float>()[head] -= static_cast<float>(sum);
+  };
+  at::parallel_for(0, heads, kernel::grain(sequences * length * made.out.size(3)),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     std::vector<float> dots(static_cast<std::size_t>(length));
+                     for (std::int64_t head = begin; head < end; ++head) add_head(head, dots);
+                   });
+}
+
 }  // namespace
 
-void attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-               const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
-               std::int64_t first_query) {
+void attention(const AttentionInputs& inputs, const AttentionRecord& made, std::int64_t first_query) {
   std::vector<TileAttention> on_tiles;
-  for_each_head(q, k, documents, [&](std::int64_t s, const SharedHead& shared) {
-    const Sequence sequence{q[s], k[s], v[s], out[s], log_sums[s]};
-    if (fits_tiles(q))
-      on_tiles.push_back(tile_forward(sequence, shared, scale, first_query));
+  for_each_head(inputs, made, [&](std::int64_t, const Sequence& sequence, const SharedHead& shared) {
+    if (fits_tiles(inputs.q))
+      on_tiles.push_back(tile_forward(sequence, shared, inputs.scale, first_query));
     else
-      head_forward(sequence, shared, scale, first_query);
+      head_forward(sequence, shared, inputs.scale, first_query);
   });
   if (!on_tiles.empty()) tile_attention(on_tiles);
 }
 
-void attention_backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                        const Documents& documents, const at::Tensor& out, const at::Tensor& log_sums,
-                        const at::Tensor& d_out, const AttentionGradients& gradients) {
+void attention_backward(const AttentionInputs& inputs, const AttentionRecord& made, const at::Tensor& d_out,
+                        const AttentionGradients& gradients) {
   std::vector<TileGradients> on_tiles;
-  for_each_head(q, k, documents, [&](std::int64_t s, const SharedHead& shared) {
-    const Sequence sequence{q[s], k[s], v[s], out[s], log_sums[s]};
+  for_each_head(inputs, made, [&](std::int64_t s, const Sequence& sequence, const SharedHead& shared) {
     const SequenceGradients d{gradients.q[s], gradients.k[s], gradients.v[s], d_out[s]};
-    if (fits_tiles(q))
-      on_tiles.push_back(tile_backward(sequence, d, shared, scale));
+    if (fits_tiles(inputs.q))
+      on_tiles.push_back(tile_backward(sequence, d, shared, inputs.scale));
     else
-      head_backward(sequence, d, shared, scale);
+      head_backward(sequence, d, shared, inputs.scale);
   });
   if (!on_tiles.empty()) tile_attention_gradients(on_tiles);
+  if (gradients.sinks.defined()) add_sink_gradients(inputs.sinks, made, d_out, gradients.sinks);
 }
 
 }  // namespace sluice::ops::cpu

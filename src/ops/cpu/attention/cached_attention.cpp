@@ -19,10 +19,11 @@ struct KeyHead {
   std::int64_t stride, width;
 };
 
-/// scores[t] = the share of e^(scale * scores[t]) in the sum of all.
-SLUICE_VECTOR_CLONES void to_weights(float* scores, std::int64_t tokens, float scale) {
-  const float largest = *std::max_element(scores, scores + tokens);
-  float sum = 0;
+/// scores[t] = the share of e^(scale * scores[t]) in the sum of all and of e^sink; that is nothing for a sink of -infinity.
+SLUICE_VECTOR_CLONES void to_weights(float* scores, std::int64_t tokens, float scale, float sink) {
+  const float among = sink / scale;  // as a score
+  const float largest = std::max(among, *std::max_element(scores, scores + tokens));
+  float sum = kernel::exponential_below((among - largest) * scale);
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t t = 0; t < tokens; ++t) {
     scores[t] = kernel::exponential_below((scores[t] - largest) * scale);
@@ -78,13 +79,14 @@ struct Scratch {
   std::vector<float> scores, means;
 };
 
-/// Queries [0, group) of one token over the first `tokens` keys.
+/// Queries [0, group) of one token, with their sinks if there are any, over the first `tokens` keys.
 template <class T>
 void attend(const T* queries, std::int64_t group, const KeyHead<T>& head, std::int64_t tokens, float scale,
-            Scratch& scratch, T* out) {
+            const float* sinks, Scratch& scratch, T* out) {
   float* const scores = scratch.scores.data();
   multiply_rows<T>({queries, group, head.width}, {head.keys, tokens, head.stride}, head.width, scores);
-  for (std::int64_t query = 0; query < group; ++query) to_weights(scores + query * tokens, tokens, scale);
+  for (std::int64_t query = 0; query < group; ++query)
+    to_weights(scores + query * tokens, tokens, scale, sinks == nullptr ? -HUGE_VALF : sinks[query]);
   std::int64_t query = 0;
   const auto add = [&]<std::int64_t kQueries>() {
     add_values<T, kQueries>(head, tokens, scores + query * tokens, scratch.means.data() + query * head.width);
@@ -99,22 +101,27 @@ void attend(const T* queries, std::int64_t group, const KeyHead<T>& head, std::i
 }  // namespace
 
 void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, double scale,
-                      const at::Tensor& out) {
+                      std::int64_t window, const at::Tensor& sinks, const at::Tensor& out) {
+  const float* const all_sinks = sinks.defined() ? sinks.data_ptr<float>() : nullptr;
   const std::int64_t queries = q.size(0), heads = keys.size(1), width = q.size(2), tokens = keys.size(0);
   const std::int64_t group = q.size(1) / heads;
   kernel::dispatch(q, [&]<class T>(T) {
-    at::parallel_for(0, queries * heads, kernel::grain(tokens * width),
-                     [&](std::int64_t begin, std::int64_t end) {
-                       Scratch scratch(group, tokens, width);
-                       for (std::int64_t item = begin; item < end; ++item) {
-                         const std::int64_t query = item / heads, head = item % heads;
-                         const KeyHead<T> over{keys.data_ptr<T>() + head * width,
-                                               values.data_ptr<T>() + head * width, keys.stride(0), width};
-                         const std::int64_t first = (query * heads + head) * group * width;
-                         attend(q.data_ptr<T>() + first, group, over, tokens - queries + query + 1,
-                                static_cast<float>(scale), scratch, out.data_ptr<T>() + first);
-                       }
-                     });
+    at::parallel_for(
+        0, queries * heads, kernel::grain(tokens * width), [&](std::int64_t begin, std::int64_t end) {
+          Scratch scratch(group, tokens, width);
+          for (std::int64_t item = begin; item < end; ++item) {
+            const std::int64_t query = item / heads, head = item % heads;
+            const std::int64_t end_key = tokens - queries + query + 1;
+            const std::int64_t first_key = window == 0 ? 0 : std::max<std::int64_t>(0, end_key - window);
+            const std::int64_t offset = first_key * keys.stride(0) + head * width;
+            const KeyHead<T> over{keys.data_ptr<T>() + offset, values.data_ptr<T>() + offset, keys.stride(0),
+                                  width};
+            const std::int64_t first = (query * heads + head) * group * width;
+            attend(q.data_ptr<T>() + first, group, over, end_key - first_key, static_cast<float>(scale),
+                   all_sinks == nullptr ? nullptr : all_sinks + head * group, scratch,
+                   out.data_ptr<T>() + first);
+          }
+        });
   });
   poll_progress();
 }

@@ -3,10 +3,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace sluice::ops::cpu {
 
-/// q and out [n, nq, d] dense; keys and values [m, nkv, d], of each token dense; of one dtype.
+/// q and out [n, nq, d] dense; keys and values [m, nkv, d], of each token dense and as far apart in both; of one dtype. `window` and
+/// `sinks` as in AttentionForm.
 void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, double scale,
-                      const at::Tensor& out);
+                      std::int64_t window, const at::Tensor& sinks, const at::Tensor& out);
 
 }  // namespace sluice::ops::cpu

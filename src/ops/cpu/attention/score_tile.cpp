@@ -183,8 +183,8 @@ void score_gradients(const at::Tensor& scores, const at::Tensor& grads, const He
 void row_dots(const at::Tensor& a, const at::Tensor& b, float* dots) {
   const std::int64_t width = a.size(1);
   kernel::dispatch(a, [&]<class T>(T) {
-    for (std::int64_t row = 0; row < a.size(0); ++row)
-      dots[row] = dot(a.data_ptr<T>() + row * width, b.data_ptr<T>() + row * width, width);
+    const kernel::Rows<T> left(a), right(b);
+    for (std::int64_t row = 0; row < a.size(0); ++row) dots[row] = dot(left[row], right[row], width);
   });
 }
 

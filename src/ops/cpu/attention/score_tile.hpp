@@ -53,7 +53,7 @@ struct QueryRows {
 void score_gradients(const at::Tensor& scores, const at::Tensor& grads, const HeadRows& block,
                      std::int64_t first_key, double scale, const QueryRows& queries);
 
-/// dots [rows]: the sum of a * b over each row [rows, d].
+/// dots [rows]: the sum of a * b over each row [rows, d], whose rows may lie apart.
 void row_dots(const at::Tensor& a, const at::Tensor& b, float* dots);
 
 }  // namespace sluice::ops::cpu

@@ -8,6 +8,7 @@
 #ifdef SLUICE_TILES
 
 #include <algorithm>
+#include <numbers>
 #include <optional>
 #include <vector>
 
@@ -77,9 +78,12 @@ void attend(const Heads& heads, const KeySides& sides, std::int64_t begin, std::
     queries.emplace_back(
         by_position(heads.q + heads.query_offset(head, begin), end - begin, heads.width, heads.query_stride),
         OperandSide::kRight);
+    const RunningPowers powers = heads.sinks == nullptr
+                                     ? RunningPowers()
+                                     : RunningPowers(heads.sinks[head] * std::numbers::log2e_v<float>);
     for (std::int64_t first = 0; first < end - begin; first += kBlock)
       blocks.push_back({head, begin + first, queries.back().rows(first),
-                        output.data() + std::ssize(blocks) * block_numbers, RunningPowers()});
+                        output.data() + std::ssize(blocks) * block_numbers, powers});
   }
   // Panels begin at multiples of their length, so that results do not depend on who passes together.
   const std::int64_t first_key = heads.first_key(begin) / kPanelKeys * kPanelKeys;

@@ -1,3 +1,4 @@
+#include "base/range.hpp"
 #include "ops/cpu/tiles/attention.hpp"
 #include "ops/cpu/tiles/packed_operand.hpp"
 #include "ops/cpu/tiles/softmax.hpp"
@@ -47,11 +48,6 @@ struct Panel {
   PackedOperand grads_by_query{kGradientPositions, kGradientKeys};
 };
 
-void clear(const BlockTiles& block) {
-  *block.lower = Tile{};
-  *block.upper = Tile{};
-}
-
 /// Fills the panel's tiles of 32 keys by 32 queries.
 void block_gradients(const Heads& heads, const KeyGradients& k, const QueryGradients& q, Panel& panel,
                      std::int64_t first_key, std::int64_t key, std::int64_t position) {
@@ -59,10 +55,6 @@ void block_gradients(const Heads& heads, const KeyGradients& k, const QueryGradi
   const BlockTiles weights = panel.weights.block(0, query);
   const BlockTiles grads = panel.grads.block(0, query);
   const BlockTiles grads_by_query = panel.grads_by_query.block(query, key - first_key);
-  if (key + kBlock <= heads.first_key(position)) {  // of an earlier document
-    for (const BlockTiles& tiles : {weights, grads, grads_by_query}) clear(tiles);
-    return;
-  }
   KeyBlock block;
   const std::int64_t depth = k.keys.depth_tiles();
   multiply(k.keys.rows(key), q.queries.rows(query), depth, block.scores.data(), kBlock, /*adds=*/false);
@@ -74,11 +66,11 @@ void block_gradients(const Heads& heads, const KeyGradients& k, const QueryGradi
                heads.log2_scale(), weights, grads, grads_by_query);
 }
 
-/// What 32 keys, whose tiles are in the panel, add to their gradients and those of their values.
-void add_to_keys(const QueryGradients& q, const Panel& panel, std::int64_t key, std::int64_t width,
-                 KeyGradients& k) {
-  const std::int64_t from = std::max<std::int64_t>(0, key - q.begin);  // earlier ones do not see the keys
-  const std::int64_t depth = divide_up(q.end - q.begin - from, kDepth);
+/// What 32 keys, whose tiles are in the panel, add to their gradients and those of their values. No queries but `some`, counted
+/// from the panel's first, see them.
+void add_to_keys(const QueryGradients& q, const Panel& panel, const Range& some, std::int64_t key,
+                 std::int64_t width, KeyGradients& k) {
+  const std::int64_t from = some.begin, depth = divide_up(some.count(), kDepth);
   for (std::int64_t i = 0; i < width; i += kBlock) {
     const std::int64_t target = key * width + i;
     multiply(panel.weights.rows(0, from), q.grads_by_width.rows(i, from), depth, k.d_values.data() + target,
@@ -88,14 +80,15 @@ void add_to_keys(const QueryGradients& q, const Panel& panel, std::int64_t key, 
   }
 }
 
-void add_to_queries(const KeyGradients& k, const Panel& panel, std::int64_t first_key, std::int64_t end_key,
-                    std::int64_t width, QueryGradients& q) {
+void add_to_queries(const Heads& heads, const KeyGradients& k, const Panel& panel, std::int64_t first_key,
+                    std::int64_t end_key, std::int64_t width, QueryGradients& q) {
   for (std::int64_t query = 0; query < q.end - q.begin; query += kBlock) {
+    const std::int64_t begin = std::max(first_key, heads.first_block(q.begin + query));
     const std::int64_t last = std::min(end_key, q.begin + query + kBlock);  // later ones it does not see
-    if (last <= first_key) continue;
+    if (last <= begin) continue;
     for (std::int64_t i = 0; i < width; i += kBlock)
-      multiply(k.keys_by_width.rows(i, first_key), panel.grads_by_query.rows(query, 0),
-               (last - first_key) / kDepth, q.d_queries.data() + i * kGradientPositions + query,
+      multiply(k.keys_by_width.rows(i, begin), panel.grads_by_query.rows(query, begin - first_key),
+               (last - begin) / kDepth, q.d_queries.data() + i * kGradientPositions + query,
                kGradientPositions, /*adds=*/true);
   }
 }
@@ -104,15 +97,17 @@ void panel_gradients(const Heads& heads, KeyGradients& k, QueryGradients& q, Pan
                      std::int64_t first_key, std::int64_t end_key) {
   const std::int64_t width = round_up(heads.width, kBlock);
   for (std::int64_t key = first_key; key < end_key; key += kBlock) {
-    for (std::int64_t position = std::max(q.begin, key); position < q.end; position += kBlock)
+    const std::int64_t begin = std::max(q.begin, key);  // earlier ones do not see the keys
+    const std::int64_t end = std::max(begin, heads.end_of_seeing(begin, q.end, key + kBlock));
+    for (std::int64_t position = begin; position < end; position += kBlock)
       block_gradients(heads, k, q, panel, first_key, key, position);
     // Queries come in the order of their positions. The first ones lie before the key and skip it, and those
-    // that begin past its document skip it too, as do all after them: the rest add to it one by one.
+    // that begin past its document or window skip it too, as do all after them: the rest add to it one by one.
     k.turns.wait(key / kBlock, q.number - key / kGradientPositions * heads.group);
-    add_to_keys(q, panel, key, width, k);
+    add_to_keys(q, panel, {begin - q.begin, end - q.begin}, key, width, k);
     k.turns.end(key / kBlock);
   }
-  add_to_queries(k, panel, first_key, end_key, width, q);
+  add_to_queries(heads, k, panel, first_key, end_key, width, q);
 }
 
 QueryGradients queries_of(const TileGradients& d, std::int64_t number) {

@@ -10,6 +10,11 @@ std::uint32_t bits(std::int64_t begin, std::int64_t end) { return lowest_bits(en
 
 }  // namespace
 
+std::int64_t Heads::end_of_seeing(std::int64_t begin, std::int64_t end, std::int64_t key_end) const {
+  if (document == nullptr) return end;
+  return std::lower_bound(document + begin, document + end, key_end) - document;
+}
+
 bool Heads::all_see(std::int64_t position, std::int64_t begin, std::int64_t end) const {
   const std::int64_t last = position + kBlock - 1;
   return end <= position + 1 && last < length && first_key(last) <= begin;

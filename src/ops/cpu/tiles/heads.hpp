@@ -17,6 +17,8 @@ struct Heads {
   const std::int64_t* document;  ///< as document_of()
   float scale;
   float* log_sums;  ///< [group, length]: log2 of the sum of e^(scale * score) over all keys
+  const float* sinks =
+      nullptr;  ///< [group] logits that belong to these sums; null: none, or in the sums already
 
   /// The first key that a query at this position sees.
   [[nodiscard]] std::int64_t first_key(std::int64_t position) const { return first_seen(document, position); }
@@ -29,6 +31,9 @@ struct Heads {
   }
   /// With which a score becomes an exponent of 2.
   [[nodiscard]] float log2_scale() const { return scale * std::numbers::log2e_v<float>; }
+
+  /// Where the positions [begin, end) end that see a key before `key_end`.
+  [[nodiscard]] std::int64_t end_of_seeing(std::int64_t begin, std::int64_t end, std::int64_t key_end) const;
 
   /// Whether all queries of a block from `position` on see all keys [begin, end).
   [[nodiscard]] bool all_see(std::int64_t position, std::int64_t begin, std::int64_t end) const;

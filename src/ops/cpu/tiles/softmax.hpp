@@ -29,6 +29,10 @@ using PanelWeights = std::array<Tile, kBlock / kLines * kPanelKeys / kDepth>;
 /// A softmax of 32 queries over panels of keys, one after the other.
 class alignas(64) RunningPowers {
  public:
+  RunningPowers() = default;
+  /// With an exponent of 2 in each query's sum that belongs to no key.
+  explicit RunningPowers(float exponent) : largest_(all(exponent)), sums_(all(1)) {}
+
   /// weights = 2^(scale * score - largest) of `keys` keys, which 32 divides; queries that do not see a key,
   /// by `seen` if it is not null, give it 0. `output`, [width, 32], is what was summed with the weights
   /// before and is brought down to the new largest.
