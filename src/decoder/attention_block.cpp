@@ -19,7 +19,14 @@ at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops:
   return block_norm(config, x.flatten(2), weight).view(x.sizes());
 }
 
-double scale_of(const ModelConfig& config) { return 1 / std::sqrt(static_cast<double>(config.head_dim)); }
+/// x [T, N] plus a bias [N], if there is one; it is part of the graph that `anchor` belongs to.
+at::Tensor biased(const at::Tensor& x, const ops::Parameter& bias, const at::Tensor& anchor) {
+  return bias.value.defined() ? x + ops::in_graph(bias, anchor) : x;
+}
+
+ops::AttentionForm form_of(const ModelConfig& config, const AttentionParameters& parameters) {
+  return {1 / std::sqrt(static_cast<double>(config.head_dim)), parameters.window, parameters.sinks};
+}
 
 /// What tokens bring to attention: [b, L, heads, head_dim]; no gate where the model has none.
 struct Heads {
@@ -31,9 +38,7 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
               const ops::RotaryTable& rotary, const at::Tensor& x) {
   const at::Tensor tokens = x.reshape({-1, config.hidden_size});
   const auto project = [&](const ops::Weight& weight, const ops::Parameter& bias, std::int64_t heads) {
-    at::Tensor projected = ops::linear(tokens, weight);
-    if (bias.value.defined()) projected = projected + ops::in_graph(bias, tokens);
-    return projected.view({x.size(0), x.size(1), heads, -1});
+    return biased(ops::linear(tokens, weight), bias, tokens).view({x.size(0), x.size(1), heads, -1});
   };
   const at::Tensor projected = project(parameters.q_proj, parameters.q_bias, config.attention_heads);
   const bool gated = config.attention_output_gate;
@@ -50,23 +55,27 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
 at::Tensor output(const ModelConfig& config, const AttentionParameters& parameters, const Heads& heads,
                   at::Tensor mixed, ops::Purpose purpose) {
   if (heads.gate.defined()) mixed = mixed * at::sigmoid(heads.gate);
-  return ops::linear(mixed.reshape({-1, config.attention_heads * config.head_dim}), parameters.o_proj,
-                     purpose);
+  const at::Tensor rows = mixed.reshape({-1, config.attention_heads * config.head_dim});
+  return biased(ops::linear(rows, parameters.o_proj, purpose), parameters.o_bias, rows);
 }
 
 }  // namespace
 
-AttentionParameters attention_parameters(const ModelConfig& config, const LayerViews& layer) {
+AttentionParameters attention_parameters(const ModelConfig& config, const LayerViews& layer,
+                                         std::int64_t window) {
   namespace names = blocks::attention;
   AttentionParameters out{.q_proj = layer.weight(names::kQProj),
                           .k_proj = layer.weight(names::kKProj),
                           .v_proj = layer.weight(names::kVProj),
-                          .o_proj = layer.weight(names::kOProj)};
+                          .o_proj = layer.weight(names::kOProj),
+                          .window = window};
   if (config.attention_bias) {
     out.q_bias = layer[names::kQBias];
     out.k_bias = layer[names::kKBias];
     out.v_bias = layer[names::kVBias];
   }
+  if (config.attention_output_bias) out.o_bias = layer[names::kOBias];
+  if (config.attention_sinks) out.sinks = layer[names::kSinks];
   if (config.query_key_norm == QueryKeyNorm::kNone) return out;
   out.q_norm = layer[names::kQNorm];
   out.k_norm = layer[names::kKNorm];
@@ -78,8 +87,8 @@ at::Tensor attention_block(const ModelConfig& config, const AttentionParameters&
                            const ops::Documents& documents, ops::AttentionRecord& record,
                            ops::Purpose purpose) {
   const Heads heads = project(config, parameters, rotary, x);
-  const at::Tensor mixed =
-      ops::attention(heads.queries, heads.keys, heads.values, {scale_of(config)}, documents, &record);
+  const at::Tensor mixed = ops::attention(heads.queries, heads.keys, heads.values,
+                                          form_of(config, parameters), documents, &record);
   return output(config, parameters, heads, mixed, purpose).view({x.size(0), x.size(1), config.hidden_size});
 }
 
@@ -87,6 +96,7 @@ at::Tensor cached_attention_block(const ModelConfig& config, const AttentionPara
                                   const ops::RotaryTable& rotary, const at::Tensor& x,
                                   std::span<const SequencePart> parts, AttentionCache& cache) {
   const Heads heads = project(config, parameters, rotary, x.unsqueeze(0));
+  const ops::AttentionForm form = form_of(config, parameters);
   at::Tensor mixed = at::empty_like(heads.queries);
   std::int64_t row = 0;
   for (const SequencePart& part : parts) {
@@ -97,7 +107,7 @@ at::Tensor cached_attention_block(const ModelConfig& config, const AttentionPara
     in_cache(cache.keys, part.begin).copy_(of_part(heads.keys));
     in_cache(cache.values, part.begin).copy_(of_part(heads.values));
     of_part(mixed).copy_(ops::cached_attention(of_part(heads.queries), in_cache(cache.keys, 0),
-                                               in_cache(cache.values, 0), {scale_of(config)}));
+                                               in_cache(cache.values, 0), form));
     row += part.tokens;
   }
   return output(config, parameters, heads, mixed, ops::Purpose::kOutput);

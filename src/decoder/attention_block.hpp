@@ -1,5 +1,5 @@
-// Causal self-attention: grouped queries, rotary positions, and where the model has them biases, norms of queries and keys
-// and a gate on the output.
+// Causal self-attention: grouped queries, rotary positions, and where the model has them biases, norms of queries and keys,
+// sinks, windows and a gate on the output.
 #pragma once
 
 #include "decoder/parameter_views.hpp"
@@ -10,6 +10,7 @@
 #include "ops/parameter.hpp"
 #include "ops/rotary.hpp"
 
+#include <cstdint>
 #include <span>
 
 namespace sluice {
@@ -19,12 +20,16 @@ struct AttentionParameters {
   ops::Weight q_proj;          ///< [heads x head_dim, hidden]; with a gate each head's query, then its gate
   ops::Weight k_proj, v_proj;  ///< [key heads x head_dim, hidden]
   ops::Weight o_proj;          ///< [hidden, heads x head_dim]
-  ops::Parameter q_bias{}, k_bias{}, v_bias{};  ///< added to what these make of a token; undefined for none
-  ops::Parameter q_norm{}, k_norm{};            ///< as QueryKeyNorm says; undefined for none
+  /// Added to what these make of a token; undefined for none.
+  ops::Parameter q_bias{}, k_bias{}, v_bias{}, o_bias{};
+  ops::Parameter q_norm{}, k_norm{};  ///< as QueryKeyNorm says; undefined for none
+  ops::Parameter sinks{};             ///< [heads], undefined for none
+  std::int64_t window = 0;            ///< tokens that one sees, itself included; 0: all before it
 };
 
-/// The weights of a layer with attention.
-[[nodiscard]] AttentionParameters attention_parameters(const ModelConfig& config, const LayerViews& layer);
+/// The weights of a layer with attention, of that window.
+[[nodiscard]] AttentionParameters attention_parameters(const ModelConfig& config, const LayerViews& layer,
+                                                       std::int64_t window = 0);
 
 /// x [b, L, hidden] -> [b, L, hidden]; tokens attend to themselves and to earlier ones of their document.
 /// `record` as in ops::attention(). Zeros if for the graph alone.

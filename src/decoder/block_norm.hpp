@@ -6,11 +6,16 @@
 
 namespace sluice {
 
+/// How this model's norms mean their weights.
+[[nodiscard]] inline ops::NormWeight norm_weight(const ModelConfig& config) {
+  if (config.zero_centred_norms) return ops::NormWeight::kZeroCentred;
+  return config.unrounded_norms ? ops::NormWeight::kUnrounded : ops::NormWeight::kFactor;
+}
+
 /// x [..., N] normalised over its last dimension, times the weight [N] as this model means it.
 [[nodiscard]] inline at::Tensor block_norm(const ModelConfig& config, const at::Tensor& x,
                                            const ops::Parameter& weight) {
-  return ops::rms_norm(x, weight, config.rms_norm_eps,
-                       config.zero_centred_norms ? ops::NormWeight::kZeroCentred : ops::NormWeight::kFactor);
+  return ops::rms_norm(x, weight, config.rms_norm_eps, norm_weight(config));
 }
 
 }  // namespace sluice

@@ -26,6 +26,9 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
     case AttentionKind::kFull:
       out.mixer = attention_parameters(config, view);
       break;
+    case AttentionKind::kSliding:
+      out.mixer = attention_parameters(config, view, config.sliding_window);
+      break;
     case AttentionKind::kLinear:
       out.mixer = delta_net_parameters(view);
       break;

@@ -23,6 +23,17 @@ const ops::ExpertCompletion* expert_completion(const LayerViews& layer) {
   return of_down != nullptr ? of_down : layer.expert_completion(blocks::experts::kGateUpProj);
 }
 
+ops::ExpertParameters expert_parameters(const ModelConfig& config, const LayerViews& layer) {
+  namespace names = blocks::experts;
+  ops::ExpertParameters out{layer.weight(names::kGateUpProj), layer.weight(names::kDownProj),
+                            expert_completion(layer)};
+  out.gating = {static_cast<float>(config.swiglu_limit), static_cast<float>(config.swiglu_slope)};
+  if (!config.expert_bias) return out;
+  out.gate_up_bias = layer[names::kGateUpBias];
+  out.down_bias = layer[names::kDownBias];
+  return out;
+}
+
 at::Tensor shared_expert(const SharedExpertParameters& parameters, const at::Tensor& x) {
   if (!parameters.gate) return dense_mlp(parameters.mlp, x);
   return at::sigmoid(ops::linear(x, *parameters.gate)) * dense_mlp(parameters.mlp, x);
@@ -59,10 +70,9 @@ DenseMlpParameters dense_mlp_parameters(const LayerViews& layer) {
 }
 
 MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer) {
-  MoeParameters out{layer.weight(blocks::router::kWeight),
-                    layer.buffer(blocks::router::kCorrectionBias),
-                    {layer.weight(blocks::experts::kGateUpProj), layer.weight(blocks::experts::kDownProj),
-                     expert_completion(layer)}};
+  MoeParameters out{layer.weight(blocks::router::weight_name(config)),
+                    config.router.has_bias ? layer[blocks::router::kBias] : ops::Parameter(),
+                    layer.buffer(blocks::router::kCorrectionBias), expert_parameters(config, layer)};
   if (!blocks::shared_expert::is_in(config)) return out;
   out.shared = {swiglu_parameters(layer, blocks::shared_expert::names(config))};
   if (config.shared_expert_gate) out.shared->gate = layer.weight(blocks::shared_expert::kGate);
@@ -78,8 +88,9 @@ at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x, 
 at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters, const at::Tensor& x,
                      RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
                      ops::TokenExchange& exchange, const at::Tensor& d_out) {
-  const ops::Routing routing = ops::route(x, parameters.router, router_options(config, parameters),
-                                          record.chosen, {probability_grad, record.counted});
+  const ops::Routing routing =
+      ops::route(x, parameters.router, router_options(config, parameters), record.chosen,
+                 {probability_grad, record.counted}, parameters.router_bias);
   if (!record.chosen.defined()) {
     record.chosen = routing.experts;
     if (sums.expert_tokens.defined()) add_routing(routing, record.counted, config.experts, sums);

@@ -36,10 +36,10 @@ SequenceCache::SequenceCache(const ModelConfig& config, std::int64_t slots, std:
     : positions_(positions) {
   const at::ScalarType type = dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
   for (const AttentionKind kind : config.attention) {
-    if (kind == AttentionKind::kFull)
-      layers_.emplace_back(attention_cache(config, slots, positions, type));
-    else
+    if (kind == AttentionKind::kLinear)
       layers_.emplace_back(delta_net_cache(config.linear_attention, slots, type));
+    else
+      layers_.emplace_back(attention_cache(config, slots, positions, type));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "io/file.hpp"
 #include "model/families/dots1.hpp"
 #include "model/families/glm4_moe.hpp"
+#include "model/families/gpt_oss.hpp"
 #include "model/families/minimax_m2.hpp"
 #include "model/families/mixtral.hpp"
 #include "model/families/olmoe.hpp"
@@ -27,6 +28,7 @@ namespace {
 constexpr std::array kArchitectures{
     Architecture{"dots1", read_dots1_config, describe_decoder},
     Architecture{"glm4_moe", read_glm4_moe_config, describe_glm4_moe},
+    Architecture{"gpt_oss", read_gpt_oss_config, describe_decoder},
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
     Architecture{"mixtral", read_mixtral_config, describe_mixtral},
     Architecture{"olmoe", read_olmoe_config, describe_decoder},
@@ -46,7 +48,7 @@ const Architecture& find_architecture(const ConfigReader& reader) {
   std::vector<std::string> known;
   for (const Architecture& architecture : kArchitectures) known.emplace_back(architecture.model_type);
   fail(ExitCode::kBadData, "{}: model_type '{}' is not supported; this version knows {}", reader.name(),
-       printable(type), join_some(known));
+       printable(type), join_some(known, known.size()));
 }
 
 /// A config.json can multiply three large numbers; nothing after this has to think of overflow.

@@ -20,6 +20,8 @@ struct CommonDefaults {
   bool takes_attention_bias = false;              ///< attention_bias may be true
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
+  const char* rope_parameters =
+      nullptr;  ///< JSON, where the file has neither these nor rope_scaling; null: none
 };
 
 /// Sizes, attention, rotary embedding, norms and element type. All layers are dense and attend in full until

@@ -11,8 +11,8 @@ namespace sluice {
 
 /// Feed-forward part of a layer.
 enum class MlpKind : std::uint8_t { kDense, kMoe };
-/// What mixes the tokens of a layer: softmax attention, or a gated delta net.
-enum class AttentionKind : std::uint8_t { kFull, kLinear };
+/// What mixes the tokens of a layer: softmax attention to all tokens before or to a window of them, or a gated delta net.
+enum class AttentionKind : std::uint8_t { kFull, kSliding, kLinear };
 
 /// Norms of the queries and keys of full attention.
 enum class QueryKeyNorm : std::uint8_t {
@@ -55,6 +55,7 @@ enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
 /// From a token's logits to its experts and their weights.
 struct RouterConfig {
   RouterScore score = RouterScore::kSoftmax;
+  bool has_bias = false;  ///< a trained one, of the logits
   bool has_correction_bias =
       false;                ///< float32, added to the scores where experts are chosen, and nowhere else
   std::int64_t groups = 1;  ///< of equally many consecutive experts; divides their number
@@ -77,9 +78,14 @@ struct ModelConfig {
   std::int64_t head_dim = 0;         ///< even
   RotaryConfig rotary;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
-  bool attention_bias = false;           ///< of queries, keys and values in full attention
+  bool attention_bias = false;         ///< of queries, keys and values in softmax attention
+  bool attention_output_bias = false;  ///< of what attention's output projection makes
+  bool attention_sinks = false;  ///< a logit of each head that takes part in the softmax and has no value
+  std::int64_t sliding_window =
+      0;  ///< tokens that one sees in layers of AttentionKind::kSliding, itself included
   bool attention_output_gate = false;    ///< of full attention
   bool zero_centred_norms = false;       ///< norms multiply with 1 + weight; a delta net's own does not
+  bool unrounded_norms = false;          ///< norms multiply with the weight before they round
   std::int64_t intermediate_size = 0;    ///< width of dense feed-forward layers
   std::int64_t max_positions = 0;        ///< max_position_embeddings; 0 where config.json does not say
   std::vector<MlpKind> layers;           ///< one per layer
@@ -98,6 +104,9 @@ struct ModelConfig {
   std::int64_t expert_intermediate_size = 0;
   std::int64_t shared_expert_intermediate_size = 0;  ///< of the expert that every token passes; 0 for none
   bool shared_expert_gate = false;                   ///< which weighs that expert by its sigmoid
+  bool expert_bias = false;                          ///< of what each expert's projections make
+  double swiglu_limit = 0;  ///< that routed experts cut gate and up off at; 0 for none
+  double swiglu_slope = 1;  ///< of the gate within its sigmoid, with a limit
   RouterConfig router;
   bool experts_before_router = false;  ///< in the module tree, and so in the manifest
   std::int64_t prediction_layers = 0;  ///< behind the model's own in checkpoints, for multi-token prediction

@@ -103,8 +103,10 @@ RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigRe
 
 RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults& defaults,
                                 std::int64_t head_dim) {
-  const std::optional<ConfigReader> parameters = nested_settings(config, "rope_parameters");
+  std::optional<ConfigReader> parameters = nested_settings(config, "rope_parameters");
   const std::optional<ConfigReader> scaling = nested_settings(config, "rope_scaling");
+  if (!parameters && !scaling && defaults.rope_parameters != nullptr)
+    parameters = ConfigReader::parse(defaults.rope_parameters, config.name() + ": default rope_parameters");
   const RotaryConfig rotary = read_with(scaling ? scaling : parameters, config, defaults, head_dim);
   // transformers goes by rope_scaling alone and forgets even a theta that only rope_parameters says: hardly
   // what the writer of both meant.

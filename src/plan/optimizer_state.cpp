@@ -42,6 +42,7 @@ std::string_view name_of(StateArray array) {
 
 MatrixShape matrix_shape(const TensorInfo& tensor) {
   const std::size_t dims = tensor.shape.size();
+  if (tensor.role == Role::kExpert && dims < 3) return {1, tensor.shape.back()};  // a bias of each expert
   if (tensor.role == Role::kExpert) return {tensor.shape[dims - 2], tensor.shape[dims - 1]};
   if (dims < 2 || tensor.shape[dims - 2] == 1) return {1, tensor.element_count()};
   return {tensor.element_count() / tensor.shape.back(), tensor.shape.back()};

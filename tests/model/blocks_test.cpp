@@ -63,7 +63,7 @@ TEST(Blocks, count_the_layers_that_have_them) {
 
 TEST(Blocks, experts_stand_where_the_module_tree_has_them) {
   ModelConfig config = hybrid().config;
-  const std::string router(blocks::router::kWeight);
+  const std::string router(blocks::router::weight_name(config));
   EXPECT_EQ(names_of(block_of(MlpKind::kMoe).tensors(config)).front(), router);
   config.experts_before_router = true;
   EXPECT_EQ(names_of(block_of(MlpKind::kMoe).tensors(config))[2], router);

@@ -90,6 +90,14 @@ TEST(OptimizerLayout, keeps_router_norms_and_vectors_in_float32) {
     }
 }
 
+TEST(OptimizerState, of_the_biases_of_experts_is_that_of_a_vector_for_each) {
+  TensorInfo biases;
+  biases.shape = {4, 512};
+  biases.role = Role::kExpert;
+  EXPECT_TRUE(matrix_shape(biases).is_vector());
+  EXPECT_EQ(matrix_shape(biases).columns, 512);
+}
+
 /// Bytes of an element of a matrix of an expert.
 double bytes_of(const OptimizerMode& mode) {
   TensorInfo expert;

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 
 namespace sluice::blocks::attention {
 namespace {
@@ -42,6 +44,9 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
   add_projection(config, kKProj, kKBias, keys, out);
   add_projection(config, kVProj, kVBias, keys, out);
   out.push_back({kOProj, {config.hidden_size, queries}, Role::kAttention});
+  if (config.attention_output_bias)
+    out.push_back({kOBias, {config.hidden_size}, Role::kAttention, InitialValues::kZeros});
+  if (config.attention_sinks) out.push_back({kSinks, {config.attention_heads}, Role::kAttention});
   if (config.query_key_norm == QueryKeyNorm::kNone) return out;
   const bool is_whole = config.query_key_norm == QueryKeyNorm::kWholeProjection;
   out.push_back(norms::weight(config, kQNorm, is_whole ? queries : config.head_dim));
@@ -55,13 +60,21 @@ std::vector<Setting> settings(const ModelConfig& config) {
           {"head_dim", fmt::to_string(config.head_dim)}};
 }
 
+std::vector<Setting> sliding_settings(const ModelConfig& config) {
+  std::string layers;
+  for (std::size_t layer = 0; layer < config.attention.size(); ++layer)
+    if (config.attention[layer] == AttentionKind::kSliding) layers += fmt::format(" {}", layer);
+  if (layers.empty()) return {};
+  return {{"sliding_window", fmt::format("{} in layers{}", config.sliding_window, layers)}};
+}
+
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t queries = config.attention_heads * config.head_dim;
   const std::int64_t keys = config.key_value_heads * config.head_dim;
   const std::int64_t gate = config.attention_output_gate ? 4 * queries : 0;
   const std::int64_t sums = 2 * config.attention_heads;
   return {.kept = config.hidden_size + 2 * queries + 3 * keys + gate + sums,
-          .passed = 2 * queries + 2 * keys + gate,
+          .passed = 2 * queries + 2 * keys + gate + (config.attention_output_bias ? config.hidden_size : 0),
           .recorded = queries + sums,
           .working_bytes = working_bytes(config, pass)};
 }

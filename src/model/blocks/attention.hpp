@@ -1,5 +1,5 @@
-// Softmax attention of grouped queries; where the model has them with biases of queries, keys and values, with norms of
-// queries and keys, and with a gate on the output. Computed by decoder/attention_block.
+// Softmax attention of grouped queries, to all tokens before or to a window of them; where the model has them with biases,
+// with norms of queries and keys, with sinks, and with a gate on the output. Computed by decoder/attention_block.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -13,12 +13,16 @@ inline constexpr std::string_view kOProj = "self_attn.o_proj.weight";
 inline constexpr std::string_view kQBias = "self_attn.q_proj.bias";  ///< if the model has biases
 inline constexpr std::string_view kKBias = "self_attn.k_proj.bias";
 inline constexpr std::string_view kVBias = "self_attn.v_proj.bias";
+inline constexpr std::string_view kOBias = "self_attn.o_proj.bias";
+inline constexpr std::string_view kSinks = "self_attn.sinks";          ///< [heads], if the model has sinks
 inline constexpr std::string_view kQNorm = "self_attn.q_norm.weight";  ///< unless QueryKeyNorm::kNone
 inline constexpr std::string_view kKNorm = "self_attn.k_norm.weight";
 
 /// With an output gate q_proj has a gate of [head_dim] beside each head's query.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
+/// Of layers with a window, besides.
+[[nodiscard]] std::vector<Setting> sliding_settings(const ModelConfig& config);
 [[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
 
 /// Keys and values of each token.

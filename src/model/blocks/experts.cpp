@@ -2,6 +2,8 @@
 
 #include "base/compute_sizes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace sluice::blocks::experts {
@@ -20,8 +22,22 @@ std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
 
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
   const std::int64_t width = config.expert_intermediate_size;
-  return {{kGateUpProj, {config.experts, 2 * width, config.hidden_size}, Role::kExpert},
-          {kDownProj, {config.experts, config.hidden_size, width}, Role::kExpert}};
+  std::vector<BlockTensor> out;
+  const auto add = [&](std::string_view weight, std::string_view bias, std::int64_t rows,
+                       std::int64_t columns) {
+    out.push_back({weight, {config.experts, rows, columns}, Role::kExpert});
+    if (config.expert_bias)
+      out.push_back({bias, {config.experts, rows}, Role::kExpert, InitialValues::kZeros});
+  };
+  add(kGateUpProj, kGateUpBias, 2 * width, config.hidden_size);
+  add(kDownProj, kDownBias, config.hidden_size, width);
+  return out;
+}
+
+std::vector<Setting> settings(const ModelConfig& config) {
+  if (config.swiglu_limit == 0) return {};
+  return {{"swiglu_limit", fmt::format("{}", config.swiglu_limit)},
+          {"swiglu_alpha", fmt::format("{}", config.swiglu_slope)}};
 }
 
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {

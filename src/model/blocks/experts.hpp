@@ -7,8 +7,12 @@ namespace sluice::blocks::experts {
 
 inline constexpr std::string_view kGateUpProj = "mlp.experts.gate_up_proj";
 inline constexpr std::string_view kDownProj = "mlp.experts.down_proj";
+/// [experts, width of the product], if the model has biases.
+inline constexpr std::string_view kGateUpBias = "mlp.experts.gate_up_proj_bias";
+inline constexpr std::string_view kDownBias = "mlp.experts.down_proj_bias";
 
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
+[[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 /// Without what tokens take on their way from rank to rank.
 [[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
 

@@ -15,6 +15,9 @@ namespace {
 constexpr std::array kLayerBlocks{
     LayerBlock{AttentionKind::kFull, "full_attention", "with full attention", blocks::attention::tensors,
                blocks::attention::settings, blocks::attention::activations, blocks::attention::cache},
+    LayerBlock{AttentionKind::kSliding, "sliding_attention", "with sliding attention",
+               blocks::attention::tensors, blocks::attention::sliding_settings,
+               blocks::attention::activations, blocks::attention::cache},
     LayerBlock{AttentionKind::kLinear, "linear_attention", "with linear attention",
                blocks::gated_delta_net::tensors, blocks::gated_delta_net::settings,
                blocks::gated_delta_net::activations, blocks::gated_delta_net::cache},

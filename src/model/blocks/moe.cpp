@@ -18,7 +18,12 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
   return out;
 }
 
-std::vector<Setting> settings(const ModelConfig& config) { return router::settings(config); }
+std::vector<Setting> settings(const ModelConfig& config) {
+  std::vector<Setting> out = router::settings(config);
+  const std::vector<Setting> of_experts = experts::settings(config);
+  out.insert(out.end(), of_experts.begin(), of_experts.end());
+  return out;
+}
 
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   BlockActivations out = router::activations(config);

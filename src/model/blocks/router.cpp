@@ -4,8 +4,13 @@
 
 namespace sluice::blocks::router {
 
+std::string_view weight_name(const ModelConfig& config) {
+  return config.router.has_bias ? "mlp.router.weight" : "mlp.gate.weight";
+}
+
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
-  std::vector<BlockTensor> out{{kWeight, {config.experts, config.hidden_size}, Role::kRouter}};
+  std::vector<BlockTensor> out{{weight_name(config), {config.experts, config.hidden_size}, Role::kRouter}};
+  if (config.router.has_bias) out.push_back({kBias, {config.experts}, Role::kRouter, InitialValues::kZeros});
   if (config.router.has_correction_bias)
     out.push_back({kCorrectionBias,
                    {config.experts},

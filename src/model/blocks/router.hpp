@@ -6,7 +6,10 @@
 
 namespace sluice::blocks::router {
 
-inline constexpr std::string_view kWeight = "mlp.gate.weight";
+/// The weight [experts, hidden].
+[[nodiscard]] std::string_view weight_name(const ModelConfig& config);
+/// [experts], if the model has it.
+inline constexpr std::string_view kBias = "mlp.router.bias";
 /// A float32 buffer [experts], if the model has it.
 inline constexpr std::string_view kCorrectionBias = "mlp.gate.e_score_correction_bias";
 

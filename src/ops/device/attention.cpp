@@ -20,15 +20,16 @@ namespace {
 constexpr std::int64_t kQueries = 512;
 constexpr double kUnseen = -std::numeric_limits<double>::infinity();
 
-/// q [b, L, nq, d], k and v [b, L, nkv, d] of some sequences, by head of keys.
+/// Some sequences by head of keys.
 class Heads {
  public:
-  Heads(const at::Tensor& q, const at::Tensor& k)
-      : sequences_(q.size(0)),
-        length_(q.size(1)),
-        heads_(k.size(2)),
-        group_(q.size(2) / k.size(2)),
-        width_(q.size(3)) {}
+  explicit Heads(const AttentionInputs& inputs)
+      : inputs_(inputs),
+        sequences_(inputs.q.size(0)),
+        length_(inputs.q.size(1)),
+        heads_(inputs.k.size(2)),
+        group_(inputs.q.size(2) / heads_),
+        width_(inputs.q.size(3)) {}
 
   /// Calls f(first query, queries) for all of them.
   template <class F>
@@ -62,9 +63,10 @@ class Heads {
   }
   /// Scaled scores of some queries against all keys up to theirs, float32 [b, nkv, group * n, keys]; -infinity where a
   /// query does not see a key.
-  [[nodiscard]] at::Tensor scores(const at::Tensor& queries, const at::Tensor& keys, double scale,
-                                  const Documents& documents, std::int64_t begin, std::int64_t n) const {
-    const at::Tensor all = at::matmul(queries, keys.transpose(-1, -2)).to(at::kFloat).mul_(scale);
+  [[nodiscard]] at::Tensor scores(const at::Tensor& queries, std::int64_t begin, std::int64_t n) const {
+    const Documents& documents = inputs_.documents;
+    const at::Tensor all =
+        at::matmul(queries, keys(inputs_.k, begin + n).transpose(-1, -2)).to(at::kFloat).mul_(inputs_.scale);
     const at::Tensor key = at::arange(begin + n, all.options().dtype(at::kLong));
     const at::Tensor query = key.narrow(0, begin, n).unsqueeze(1);
     at::Tensor hidden = (key > query).unsqueeze(0);
@@ -76,6 +78,7 @@ class Heads {
   }
 
  private:
+  const AttentionInputs& inputs_;
   std::int64_t sequences_, length_, heads_, group_, width_;
 };
 
@@ -103,11 +106,10 @@ at::Tensor shares_of(const at::Tensor& scores, const at::Tensor& sinks) {
 }  // namespace
 
 void formulas::attention(const AttentionInputs& inputs, const AttentionRecord& made) {
-  const auto& [q, k, v, scale, documents, sinks] = inputs;
-  const Heads heads(q, k);
+  const at::Tensor &q = inputs.q, &v = inputs.v;
+  const Heads heads(inputs);
   heads.for_each_block([&](std::int64_t begin, std::int64_t n) {
-    const at::Tensor scores =
-        heads.scores(heads.rows(q, begin, n), Heads::keys(k, begin + n), scale, documents, begin, n);
+    const at::Tensor scores = heads.scores(heads.rows(q, begin, n), begin, n);
     const at::Tensor sums = at::logsumexp(scores, -1, /*keepdim=*/true);
     const at::Tensor shares = (scores - sums).exp_().to(q.scalar_type());
     heads.put_rows(at::matmul(shares, Heads::keys(v, begin + n)), begin, n, made.out);
@@ -117,8 +119,8 @@ void formulas::attention(const AttentionInputs& inputs, const AttentionRecord& m
 
 void formulas::attention_backward(const AttentionInputs& inputs, const AttentionRecord& made,
                                   const at::Tensor& d_out, const AttentionGradients& gradients) {
-  const auto& [q, k, v, scale, documents, sinks] = inputs;
-  const Heads heads(q, k);
+  const at::Tensor &q = inputs.q, &k = inputs.k, &v = inputs.v;
+  const Heads heads(inputs);
   const at::Tensor d_k =
       at::zeros({k.size(0), k.size(2), k.size(1), k.size(3)}, k.options().dtype(at::kFloat));
   const at::Tensor d_v = at::zeros(d_k.sizes(), d_k.options());
@@ -126,12 +128,11 @@ void formulas::attention_backward(const AttentionInputs& inputs, const Attention
     const at::Tensor queries = heads.rows(q, begin, n), up = heads.rows(d_out, begin, n);
     const at::Tensor keys = Heads::keys(k, begin + n), values = Heads::keys(v, begin + n);
     const at::Tensor shares =
-        (heads.scores(queries, keys, scale, documents, begin, n) - heads.numbers(made.log_sums, begin, n))
-            .exp_();
+        (heads.scores(queries, begin, n) - heads.numbers(made.log_sums, begin, n)).exp_();
     const at::Tensor dots =
         (up.to(at::kFloat) * heads.rows(made.out, begin, n).to(at::kFloat)).sum(-1, /*keepdim=*/true);
     const at::Tensor d_shares = at::matmul(up, values.transpose(-1, -2)).to(at::kFloat);
-    const at::Tensor d_scores = ((d_shares - dots) * shares).mul_(scale).to(q.scalar_type());
+    const at::Tensor d_scores = ((d_shares - dots) * shares).mul_(inputs.scale).to(q.scalar_type());
     heads.put_rows(at::matmul(d_scores, keys), begin, n, gradients.q);
     d_k.narrow(2, 0, begin + n).add_(at::matmul(d_scores.transpose(-1, -2), queries));
     d_v.narrow(2, 0, begin + n).add_(at::matmul(shares.to(q.scalar_type()).transpose(-1, -2), up));

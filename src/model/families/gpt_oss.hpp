@@ -1,0 +1,13 @@
+// gpt-oss (GptOssForCausalLM): a mixture of experts in every layer, attention with sinks, to a window of tokens in every other
+// layer, biases everywhere.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+namespace sluice {
+
+[[nodiscard]] ModelConfig read_gpt_oss_config(const ConfigReader& config);
+
+}  // namespace sluice
