@@ -52,8 +52,9 @@ Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::in
       embedding_(views[blocks::embedding_and_head::kEmbedding]),
       final_norm_(views[blocks::norms::kFinal]),
       head_(views.weight(blocks::embedding_and_head::kHead, dropout)),
-      rotary_(ops::make_rotary_table(sequence_length, rotary_frequencies(config.rotary),
-                                     config.rotary.magnitude)) {
+      rotary_(ops::make_rotary_table(
+          sequence_length, rotary_frequencies(config.rotary), config.rotary.magnitude,
+          config.rotary.interleaved ? ops::RotaryLayout::kInterleaved : ops::RotaryLayout::kHalves)) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer)
     layers_.push_back(layer_parameters(config, views, layer, dropout));
 }

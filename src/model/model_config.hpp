@@ -36,6 +36,7 @@ struct RotaryConfig {
   double factor = 1;
   double blend_begin = 0, blend_end = 0;  ///< pairs, not whole ones; differ with kYarn
   double magnitude = 1;                   ///< of cosines and sines
+  bool interleaved = false;               ///< pair i is entries 2i and 2i + 1, and otherwise i and i + dim/2
 
   bool operator==(const RotaryConfig&) const = default;
 };

@@ -23,21 +23,25 @@ struct Rotary : node::Function<Rotary> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const RotaryTable& table) {
     context->saved_data["cos"] = table.cos;
     context->saved_data["sin"] = table.sin;
+    context->saved_data["layout"] = static_cast<std::int64_t>(table.layout);
     return rotate(x, table, Turn::kForward);
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
-    const RotaryTable table{context->saved_data["cos"].toTensor(), context->saved_data["sin"].toTensor()};
+    const RotaryTable table{context->saved_data["cos"].toTensor(), context->saved_data["sin"].toTensor(),
+                            static_cast<RotaryLayout>(context->saved_data["layout"].toInt())};
     return {rotate(grads[0].contiguous(), table, Turn::kBack), {}};
   }
 };
 
 }  // namespace
 
-RotaryTable make_rotary_table(std::int64_t length, const at::Tensor& frequencies, double magnitude) {
+RotaryTable make_rotary_table(std::int64_t length, const at::Tensor& frequencies, double magnitude,
+                              RotaryLayout layout) {
   const at::NoGradGuard no_grad;
   const at::Tensor angles = at::outer(at::arange(length, at::kLong).to(at::kFloat), frequencies);
-  return {(angles.cos() * magnitude).to(compute_device()), (angles.sin() * magnitude).to(compute_device())};
+  return {(angles.cos() * magnitude).to(compute_device()), (angles.sin() * magnitude).to(compute_device()),
+          layout};
 }
 
 at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table) {
@@ -49,7 +53,7 @@ at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table) {
 }
 
 RotaryTable rotary_rows(const RotaryTable& table, const at::Tensor& positions) {
-  return {at::index_select(table.cos, 0, positions), at::index_select(table.sin, 0, positions)};
+  return {at::index_select(table.cos, 0, positions), at::index_select(table.sin, 0, positions), table.layout};
 }
 
 }  // namespace sluice::ops

@@ -1,4 +1,4 @@
-// Rotary position embedding, transformers' half-split convention.
+// Rotary position embedding.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,19 +7,26 @@
 
 namespace sluice::ops {
 
+/// Which two of the dim entries of a head turn together, pair i of dim / 2.
+enum class RotaryLayout : std::uint8_t {
+  kHalves,       ///< x[i] and x[i + dim/2]
+  kInterleaved,  ///< x[2i] and x[2i + 1]
+};
+
 /// Cosines and sines of each position's angles: float32 [L, dim / 2] each. Computed, never loaded.
 struct RotaryTable {
   at::Tensor cos;
   at::Tensor sin;
+  RotaryLayout layout = RotaryLayout::kHalves;
 };
 
 /// `frequencies` float32 [dim / 2], radians per position, of the `dim` entries of a head that turn; cosines
 /// and sines are multiplied with `magnitude`.
 [[nodiscard]] RotaryTable make_rotary_table(std::int64_t length, const at::Tensor& frequencies,
-                                            double magnitude);
+                                            double magnitude, RotaryLayout layout = RotaryLayout::kHalves);
 
-/// Rotates each pair (x[i], x[i + dim/2]) of the first dim entries of x [b, L, heads, d] by its position's
-/// angle, and leaves the others; the table has at least L rows, and dim <= d. Table and products are rounded
+/// Rotates each pair of the first dim entries of x [b, L, heads, d] by its position's angle, each result in
+/// the place of what it was made of, and leaves the other entries; the table has at least L rows, and dim <= d. Table and products are rounded
 /// to x's dtype, as transformers does it.
 [[nodiscard]] at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table);
 

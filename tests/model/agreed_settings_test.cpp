@@ -42,6 +42,7 @@ TEST(AgreedSettings, are_those_of_the_model_and_of_every_block_in_an_order_that_
             "query_key_norm = per head\n"
             "rope_theta = 10000\n"
             "rope_scaling = none\n"
+            "rope_interleave = false\n"
             "initializer_range = 0.2\n"
             "linear_num_key_heads = 2\n"
             "linear_num_value_heads = 4\n"

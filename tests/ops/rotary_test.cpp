@@ -11,25 +11,36 @@ at::Tensor frequencies(std::int64_t dim, double theta) {
   return at::pow(theta, at::arange(0, dim, 2, at::kLong).to(at::kFloat) / -dim);
 }
 
-/// transformers: x * cos + rotate_half(x) * sin, tables in x's dtype.
+/// transformers: x * cos + rotate_half(x) * sin, tables in x's dtype; both functions of that name that its models have.
 at::Tensor formula(const at::Tensor& x, const RotaryTable& table) {
-  const auto whole = [&](const at::Tensor& half) {
-    return at::cat({half, half}, 1).narrow(0, 0, x.size(1)).unsqueeze(1).to(x.scalar_type());
+  const bool is_interleaved = table.layout == RotaryLayout::kInterleaved;
+  const auto whole = [&](const at::Tensor& angles) {
+    const at::Tensor both = is_interleaved ? angles.repeat_interleave(2, 1) : at::cat({angles, angles}, 1);
+    return both.narrow(0, 0, x.size(1)).unsqueeze(1).to(x.scalar_type());
   };
   const auto halves = x.chunk(2, -1);
-  return x * whole(table.cos) + at::cat({-halves[1], halves[0]}, -1) * whole(table.sin);
+  const at::Tensor turned = is_interleaved
+                                ? at::stack({-x.slice(-1, 1, {}, 2), x.slice(-1, 0, {}, 2)}, -1).flatten(-2)
+                                : at::cat({-halves[1], halves[0]}, -1);
+  return x * whole(table.cos) + turned * whole(table.sin);
 }
 
-TEST(Rotary, matches_its_formula) {
-  const RotaryTable table = make_rotary_table(12, frequencies(16, 10000.0), 1);
+class Rotary : public testing::TestWithParam<RotaryLayout> {};
+INSTANTIATE_TEST_SUITE_P(, Rotary, testing::Values(RotaryLayout::kHalves, RotaryLayout::kInterleaved),
+                         [](const auto& each) {
+                           return each.param == RotaryLayout::kHalves ? "halves" : "interleaved";
+                         });
+
+TEST_P(Rotary, matches_its_formula) {
+  const RotaryTable table = make_rotary_table(12, frequencies(16, 10000.0), 1, GetParam());
   for (const at::ScalarType dtype : kDTypes)
     expect_matches([&](const Tensors& in, const Parameters&) { return apply_rotary(in[0], table); },
                    [&](const Tensors& in, const Tensors&) { return formula(in[0], table); },
                    {numbers({2, 10, 3, 16}, dtype)}, {});
 }
 
-TEST(Rotary, turns_no_more_of_a_head_than_the_table_has) {
-  const RotaryTable table = make_rotary_table(12, frequencies(8, 10000.0), 1);
+TEST_P(Rotary, turns_no_more_of_a_head_than_the_table_has) {
+  const RotaryTable table = make_rotary_table(12, frequencies(8, 10000.0), 1, GetParam());
   const auto partial = [&](const Tensors& in, const Tensors&) {
     return at::cat({formula(in[0].narrow(-1, 0, 8), table), in[0].narrow(-1, 8, 13)}, -1);
   };
@@ -38,8 +49,8 @@ TEST(Rotary, turns_no_more_of_a_head_than_the_table_has) {
                    {numbers({2, 10, 3, 21}, dtype)}, {});
 }
 
-TEST(Rotary, rounds_as_transformers_does) {
-  const RotaryTable table = make_rotary_table(64, frequencies(32, 1e6), 1);
+TEST_P(Rotary, rounds_as_transformers_does) {
+  const RotaryTable table = make_rotary_table(64, frequencies(32, 1e6), 1, GetParam());
   const at::Tensor x = numbers({2, 64, 4, 32}, at::kBFloat16);
   EXPECT_TRUE(apply_rotary(x, table).equal(formula(x, table)));
 }
@@ -52,6 +63,13 @@ TEST(RotaryTable, holds_the_angles_of_each_position_times_the_magnitude) {
     EXPECT_NEAR(table.cos[99][i].item<double>(), 1.5 * std::cos(angle), 2e-5);
     EXPECT_NEAR(table.sin[99][i].item<double>(), 1.5 * std::sin(angle), 2e-5);
   }
+}
+
+TEST_P(Rotary, rows_of_a_table_turn_tokens_as_the_whole_table_does) {
+  const RotaryTable table = make_rotary_table(9, frequencies(8, 10000.0), 1, GetParam());
+  const at::Tensor x = numbers({1, 9, 2, 8}, at::kFloat), positions = at::arange(4, 9, at::kLong);
+  EXPECT_TRUE(apply_rotary(x.narrow(1, 4, 5), rotary_rows(table, positions))
+                  .equal(apply_rotary(x, table).narrow(1, 4, 5)));
 }
 
 }  // namespace

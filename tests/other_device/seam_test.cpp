@@ -186,8 +186,9 @@ TEST_P(OtherDeviceSeam, norm_rows) {
 TEST_P(OtherDeviceSeam, rotate_heads) {
   const at::Tensor in = numbers({2, 5, 3, 10});
   for (const Turn turn : {Turn::kForward, Turn::kBack})
-    expect_same({in, floats({9, 4}), floats({9, 4}), at::empty_like(in)},
-                SLUICE_BOTH(processor::rotate_heads(x[0], {x[1], x[2]}, turn, x[3])));
+    for (const RotaryLayout layout : {RotaryLayout::kHalves, RotaryLayout::kInterleaved})
+      expect_same({in, floats({9, 4}), floats({9, 4}), at::empty_like(in)},
+                  SLUICE_BOTH(processor::rotate_heads(x[0], {x[1], x[2], layout}, turn, x[3])));
 }
 
 TEST_P(OtherDeviceSeam, swiglu_rows) {

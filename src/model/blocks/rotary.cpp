@@ -31,7 +31,8 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
 
 std::vector<Setting> settings(const ModelConfig& config) {
   return {{"rope_theta", fmt::format("{}", config.rotary.theta)},
-          {"rope_scaling", scaling_text(config.rotary)}};
+          {"rope_scaling", scaling_text(config.rotary)},
+          {"rope_interleave", config.rotary.interleaved ? "true" : "false"}};
 }
 
 }  // namespace sluice::blocks::rotary

@@ -51,9 +51,13 @@ void rotate_heads(const at::Tensor& x, const RotaryTable& table, Turn turn, cons
   };
   const at::Tensor cos = angles(table.cos),
                    sin = turn == Turn::kForward ? angles(table.sin) : -angles(table.sin);
-  const at::Tensor first = x.narrow(3, 0, half), second = x.narrow(3, half, half);
-  y.narrow(3, 0, half).copy_(first * cos - second * sin);
-  y.narrow(3, half, half).copy_(second * cos + first * sin);
+  const auto part_of = [&](const at::Tensor& of, std::int64_t part) {
+    return table.layout == RotaryLayout::kInterleaved ? of.slice(3, part, 2 * half, 2)
+                                                      : of.narrow(3, part * half, half);
+  };
+  const at::Tensor first = part_of(x, 0), second = part_of(x, 1);
+  part_of(y, 0).copy_(first * cos - second * sin);
+  part_of(y, 1).copy_(second * cos + first * sin);
   if (rest > 0) y.narrow(3, 2 * half, rest).copy_(x.narrow(3, 2 * half, rest));
 }
 
