@@ -2,16 +2,34 @@
 
 #include "base/fault.hpp"
 #include "base/log.hpp"
+#include "job/prepare/balancing_loss.hpp"
 #include "job/prepare/trainer_options.hpp"
 #include "job/saving/rewind.hpp"
 #include "train/guard/rank_comparison.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <span>
 
 namespace sluice {
+namespace {
+
+/// Number of a layer of the model, from its number among the MoE layers.
+std::ptrdiff_t layer_number(const ModelConfig& model, std::int64_t moe_layer) {
+  auto layer = std::ranges::find(model.layers, MlpKind::kMoe);
+  for (; moe_layer > 0; --moe_layer) layer = std::find(layer + 1, model.layers.end(), MlpKind::kMoe);
+  return layer - model.layers.begin();
+}
+
+}  // namespace
 
 TrainGuard::TrainGuard(JobContext& context, Trainer& trainer, TrainingState& saved)
-    : context_(context), trainer_(trainer), saved_(saved), guard_(step_guard_options(context.config())) {}
+    : context_(context),
+      trainer_(trainer),
+      saved_(saved),
+      guard_(step_guard_options(context.config())),
+      collapse_(context.blueprint.model.config.experts, context.blueprint.model.config.experts_per_token) {}
 
 void TrainGuard::after_step(std::int64_t step, const StepMetrics& metrics, double learning_rate,
                             const TrainingState::ListState& state) {
@@ -21,6 +39,7 @@ void TrainGuard::after_step(std::int64_t step, const StepMetrics& metrics, doubl
     warn_of_spike(step, metrics.loss);
     guard_.add_update(metrics.loss);
   }
+  warn_of_collapse(step, metrics);
   const std::int64_t every = context_.config().guard.compare_every;
   if (every > 0 && step % every == 0) compare(step, metrics, learning_rate);
 }
@@ -32,6 +51,18 @@ void TrainGuard::warn_of_spike(std::int64_t step, double loss) const {
         "{} steps. Its update was made (guard.on_spike = \"warn\")",
         step, loss, guard_.spike_limit(), context_.config().guard.spike_factor,
         context_.config().guard.spike_window);
+}
+
+void TrainGuard::warn_of_collapse(std::int64_t step, const StepMetrics& metrics) {
+  const std::optional<CollapsedLayer> collapsed = collapse_.add(metrics.expert_tokens);
+  if (!collapsed || !context_.is_root()) return;
+  const ModelConfig& model = context_.blueprint.model.config;
+  log::warning(
+      "step {}: the router of layer {} has collapsed: for {} steps its {} busiest of {} experts have taken more than {:.0f} % of "
+      "all choices, {:.0f} % in this one, and {} experts none. For equal loads set {}",
+      step, layer_number(model, collapsed->layer), CollapseWatch::kSteps, model.experts_per_token,
+      model.experts, 100 * CollapseWatch::kShare, 100 * collapsed->share, collapsed->unused,
+      balancing_advice(context_.config().train, model));
 }
 
 void TrainGuard::after_left_out(std::int64_t step, const StepMetrics& metrics,

@@ -3,6 +3,7 @@
 
 #include "job/job.hpp"
 #include "job/saving/training_state.hpp"
+#include "train/guard/collapse_watch.hpp"
 #include "train/guard/step_guard.hpp"
 #include "train/trainer.hpp"
 
@@ -29,6 +30,8 @@ class TrainGuard {
 
  private:
   void warn_of_spike(std::int64_t step, double loss) const;
+  /// Says once which layer of the model stays collapsed, and what to set.
+  void warn_of_collapse(std::int64_t step, const StepMetrics& metrics);
   void after_left_out(std::int64_t step, const StepMetrics& metrics, const TrainingState::ListState& state);
   void compare(std::int64_t step, const StepMetrics& metrics, double learning_rate);
 
@@ -36,6 +39,7 @@ class TrainGuard {
   Trainer& trainer_;
   TrainingState& saved_;
   StepGuard guard_;
+  CollapseWatch collapse_;
 };
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include "base/memory.hpp"
 #include "device/memory.hpp"
 #include "job/console.hpp"
+#include "metrics/expert_use.hpp"
 #include "ops/runtime/library.hpp"
 
 #include <algorithm>
@@ -141,6 +142,13 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   print_step(row);
 }
 
+std::string TrainReport::expert_text(const TrainRow& row) const {
+  if (row.expert_tokens.empty()) return "";
+  const ExpertUse use = expert_use(row.expert_tokens, context_.blueprint.model.config.experts);
+  return fmt::format("  experts to {:.1f}x{}", use.busiest,
+                     use.unused == 0 ? "" : fmt::format(", {} unused", use.unused));
+}
+
 void TrainReport::print_step(const TrainRow& row) const {
   const JobConfig& config = context_.config();
   const std::int64_t total = config.train.steps;
@@ -149,11 +157,12 @@ void TrainReport::print_step(const TrainRow& row) const {
       held_out.empty() && row.left_out == 0)
     return;
   console::line(
-      "step {}/{}  loss {:.5f}{}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} %)  "
+      "step {}/{}  loss {:.5f}{}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} %){}  "
       "peak {}  left {}{}",
       row.step, total, row.loss, held_out, row.grad_norm, row.learning_rate, row.tokens_per_second,
-      row.model_flops_per_second / 1e12, 100 * row.mfu, format_mib(*std::ranges::max_element(row.peak_bytes)),
-      console::time_text(progress_.seconds_left), row.left_out != 0 ? "  UPDATE LEFT OUT" : "");
+      row.model_flops_per_second / 1e12, 100 * row.mfu, expert_text(row),
+      format_mib(*std::ranges::max_element(row.peak_bytes)), console::time_text(progress_.seconds_left),
+      row.left_out != 0 ? "  UPDATE LEFT OUT" : "");
 }
 
 void TrainReport::log_phases() const {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -34,6 +35,8 @@ class TrainReport {
   void finish();
 
  private:
+  /// "  experts to 2.1x, 3 unused": the load of the busiest expert over the mean of its layer; nothing without MoE layers.
+  [[nodiscard]] std::string expert_text(const TrainRow& row) const;
   void print_step(const TrainRow& row) const;
   void log_phases() const;
   [[nodiscard]] bool has_gpus() const { return context_.device.kind == DeviceKind::kCuda; }

@@ -36,6 +36,12 @@ enum class Recompute : std::uint8_t {
   kAll,    ///< all of a layer: its input alone is kept
 };
 
+/// Over what the load-balancing loss wants experts to have equal loads.
+enum class BalancingScope : std::uint8_t {
+  kModel,  ///< over all layers together, as transformers: experts of one number in different layers make up for each other
+  kLayer,  ///< in each layer by itself (Fedus et al. 2021), and the loss is the mean of the layers
+};
+
 /// What the ranks compute on.
 enum class DeviceKind : std::uint8_t {
   kAuto,  ///< GPUs where every rank has one, the CPU where none has

@@ -78,6 +78,7 @@ struct TrainSettings {
   std::int64_t micro_batch_sequences = 1;  ///< per rank
   Recompute recompute = Recompute::kLayer;
   double aux_loss_coefficient = kAuxLossOfFamily;
+  BalancingScope aux_loss_scope = BalancingScope::kModel;
   double router_bias_update = 0;    ///< of correction biases, after each step; 0: they stay
   std::vector<std::string> freeze;  ///< patterns of tensor names
 };

@@ -189,6 +189,11 @@ Table train_table() {
           "weight of the load-balancing loss; 0 leaves it out, below 0 it is 0.001, or 0 for models whose router chooses by "
           "sigmoids and a correction bias")
       .key(
+          "aux_loss_scope", &TrainSettings::aux_loss_scope,
+          Choice<BalancingScope>{{{"model", BalancingScope::kModel}, {"layer", BalancingScope::kLayer}}},
+          "model balances experts over all layers together, as transformers does: layers that each use a few experts, but not "
+          "the same ones, count as balanced; layer balances each layer by itself")
+      .key(
           "router_bias_update", &TrainSettings::router_bias_update, Real{0, 1},
           "what a router's correction biases move by after each step: up for experts that fewer tokens of the whole batch "
           "have chosen than the mean, down for those with more; 0 = they stay")

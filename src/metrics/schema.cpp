@@ -1,5 +1,7 @@
 #include "metrics/schema.hpp"
 
+#include "metrics/expert_use.hpp"
+
 #include <algorithm>
 #include <cstddef>
 
@@ -39,6 +41,16 @@ void add_moe(const MetricsHeader& header, std::vector<StepColumn>& columns) {
   columns.push_back({{"/moe/aux_loss", DType::kFloat64, "1",
                       "Load-balancing loss over all tokens of the step, before its coefficient"},
                      scalar(&TrainRow::aux_loss)});
+  const auto use = [experts = header.experts](const TrainRow& row) {
+    return expert_use(row.expert_tokens, experts);
+  };
+  columns.push_back(
+      {{"/moe/busiest_load", DType::kFloat64, "1",
+        "Tokens of the busiest expert over the mean of its layer, in the most uneven MoE layer: 1 is even"},
+       [use](const TrainRow& row) -> MetricValues { return std::vector{use(row).busiest}; }});
+  columns.push_back({{"/moe/unused_experts", DType::kInt64, "experts",
+                      "Experts, of all MoE layers together, that no token of the step was sent to"},
+                     [use](const TrainRow& row) -> MetricValues { return std::vector{use(row).unused}; }});
 }
 
 void add_held_out(const MetricsHeader& header, std::vector<StepColumn>& columns) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <string_view>
 
@@ -26,12 +25,6 @@ char cell_of(double tokens, double even) {
 
 bool is_expert_tokens(const JoinedColumn& column) {
   return column.name == "moe/expert_tokens" && column.shape.size() == 2;
-}
-
-double busiest_expert(std::span<const double> tokens) {
-  const double sum = sum_of(tokens);
-  if (!(sum > 0)) return std::numeric_limits<double>::quiet_NaN();
-  return *std::ranges::max_element(tokens) * static_cast<double>(tokens.size()) / sum;
 }
 
 std::vector<double> busiest_experts(const JoinedMetrics& metrics, const JoinedColumn& column,

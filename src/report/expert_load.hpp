@@ -1,6 +1,7 @@
 // How evenly tokens go to experts.
 #pragma once
 
+#include "metrics/expert_use.hpp"
 #include "report/joined_metrics.hpp"
 #include "report/thinning.hpp"
 
@@ -13,9 +14,6 @@ namespace sluice {
 
 /// /moe/expert_tokens [step, MoE layer, expert].
 [[nodiscard]] bool is_expert_tokens(const JoinedColumn& column);
-
-/// Tokens of the busiest expert of a layer over the mean of its experts: 1 is even. NaN without tokens.
-[[nodiscard]] double busiest_expert(std::span<const double> tokens);
 
 /// busiest_expert() of each step, the mean of all layers, and of that the mean of each group. Error(kInternal) unless
 /// is_expert_tokens(), here and below.

@@ -324,7 +324,9 @@ section("Speed", [
 section("Phases of a step", runs.map(phaseCard), "Seconds on rank 0.");
 section("Memory of each rank", runs.map(memoryCard), "At the last step: what was planned, and the peak so far.");
 section("Load of the experts", [
-  lineCard("Busiest expert of a layer over an even share, mean of the layers", seriesOf("busiest_expert")), ...runs.map(expertCard)]);
+  lineCard("Busiest expert of a layer over an even share, mean of the layers", seriesOf("busiest_expert")),
+  lineCard("Busiest expert over an even share, in the most uneven layer", seriesOf("busiest_load")),
+  lineCard("Experts without a token, of all layers", seriesOf("unused_experts"), {zero: true}), ...runs.map(expertCard)]);
 section("Saved steps", runs.map(run => run.checkpoints.length ? textCard(run, table(["step", "saved", "ranks", "size", "state"], run.checkpoints)) : null), "", "texts");
 section("Evaluated documents", runs.map(run => run.documents.length ? textCard(run, table(["document", "tokens", "loss", "perplexity"], run.documents)) : null),
   "Those of the highest loss, nat a token; the first document is 0.", "texts");

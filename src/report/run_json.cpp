@@ -35,6 +35,8 @@ json series_json(const JoinedMetrics& metrics, const Thinning& thinning) {
                                           {"grad_norm", "train/grad_norm"},
                                           {"learning_rate", "train/learning_rate"},
                                           {"aux_loss", "moe/aux_loss"},
+                                          {"busiest_load", "moe/busiest_load"},
+                                          {"unused_experts", "moe/unused_experts"},
                                           {"tokens_per_second", "train/tokens_per_second"},
                                           {"mfu", "train/mfu"}}) {
     const JoinedColumn* column = metrics.find(column_name);

@@ -3,24 +3,44 @@
 #include "ops/buffers/host_values.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
+#include <numeric>
 
 namespace sluice {
 namespace {
 
-/// Choices of expert e per token, over all layers.
-double choices_per_token(const RoutingTotals& totals, std::int64_t expert, std::int64_t tokens) {
-  std::int64_t chosen = 0;
-  for (std::int64_t layer = 0; layer < totals.layers; ++layer)
-    chosen += totals.expert_tokens[static_cast<std::size_t>(layer * totals.experts() + expert)];
-  return static_cast<double>(chosen) / static_cast<double>(totals.layers * tokens);
+/// What experts did in one layer, or in all of them together: both numbers are per token and layer.
+struct Use {
+  std::vector<double> choices;        ///< [experts] how often a token chooses the expert
+  std::vector<double> probabilities;  ///< [experts] the mean over tokens
+};
+
+/// Of layers [first, first + count).
+Use use_of(const RoutingTotals& totals, std::int64_t tokens, std::int64_t first, std::int64_t count) {
+  const auto experts = static_cast<std::size_t>(totals.experts());
+  Use use{std::vector<double>(experts), std::vector<double>(experts)};
+  for (std::int64_t layer = first; layer < first + count; ++layer) {
+    for (std::size_t expert = 0; expert < experts; ++expert) {
+      const std::size_t at = static_cast<std::size_t>(layer) * experts + expert;
+      use.choices[expert] += static_cast<double>(totals.expert_tokens[at]);
+      use.probabilities[expert] += totals.probability_sums[at];
+    }
+  }
+  const auto rows = static_cast<double>(count * tokens);
+  for (double& choices : use.choices) choices /= rows;
+  for (double& probability : use.probabilities) probability /= rows;
+  return use;
 }
 
-double mean_probability(const RoutingTotals& totals, std::int64_t expert, std::int64_t tokens) {
-  double sum = 0;
+/// The sets of layers whose experts are balanced together: one of all, or one of each.
+std::vector<Use> uses_of(const RoutingTotals& totals, std::int64_t tokens, BalancingScope scope) {
+  if (totals.layers == 0) return {};
+  if (scope == BalancingScope::kModel) return {use_of(totals, tokens, 0, totals.layers)};
+  std::vector<Use> uses;
   for (std::int64_t layer = 0; layer < totals.layers; ++layer)
-    sum += totals.probability_sums[static_cast<std::size_t>(layer * totals.experts() + expert)];
-  return sum / static_cast<double>(totals.layers * tokens);
+    uses.push_back(use_of(totals, tokens, layer, 1));
+  return uses;
 }
 
 }  // namespace
@@ -42,20 +62,25 @@ RoutingTotals collect(const std::vector<RoutingSums>& layers) {
   return totals;
 }
 
-double load_balancing_loss(const RoutingTotals& totals, std::int64_t tokens) {
+double load_balancing_loss(const RoutingTotals& totals, std::int64_t tokens, BalancingScope scope) {
+  const std::vector<Use> uses = uses_of(totals, tokens, scope);
   double sum = 0;
-  for (std::int64_t expert = 0; expert < totals.experts(); ++expert)
-    sum += choices_per_token(totals, expert, tokens) * mean_probability(totals, expert, tokens);
-  return sum * static_cast<double>(totals.experts());
+  for (const Use& use : uses)
+    sum += std::inner_product(use.choices.begin(), use.choices.end(), use.probabilities.begin(), 0.0);
+  return uses.empty() ? 0 : sum * static_cast<double>(totals.experts()) / static_cast<double>(uses.size());
 }
 
 void fill_probability_gradient(const RoutingTotals& totals, std::int64_t tokens, double coefficient,
-                               const at::Tensor& out) {
+                               BalancingScope scope, const at::Tensor& out) {
+  const std::vector<Use> uses = uses_of(totals, tokens, scope);
+  // A layer's mean probability is divided by its tokens, and so is one of all layers by as many times more.
   const double scale =
       coefficient * static_cast<double>(totals.experts()) / static_cast<double>(totals.layers * tokens);
   std::vector<float> values;
-  for (std::int64_t expert = 0; expert < totals.experts(); ++expert)
-    values.push_back(static_cast<float>(scale * choices_per_token(totals, expert, tokens)));
+  for (std::int64_t layer = 0; layer < totals.layers; ++layer) {
+    const Use& use = uses[scope == BalancingScope::kModel ? 0 : static_cast<std::size_t>(layer)];
+    for (const double choices : use.choices) values.push_back(static_cast<float>(scale * choices));
+  }
   ops::set_values<float>(out, values);
 }
 

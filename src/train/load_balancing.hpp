@@ -1,7 +1,8 @@
-// The load-balancing loss over all tokens of a step: transformers' load_balancing_loss_func (Fedus et al.
-// 2021, eq. 4-6) with every MoE layer, micro-batch and rank taken together.
+// The load-balancing loss over all tokens of a step, micro-batches and ranks taken together: transformers'
+// load_balancing_loss_func (Fedus et al. 2021, eq. 4-6) of all MoE layers together, or of each by itself.
 #pragma once
 
+#include "config/choices.hpp"
 #include "decoder/mlp_blocks.hpp"
 
 #include <cstdint>
@@ -21,12 +22,13 @@ struct RoutingTotals {
 [[nodiscard]] RoutingTotals collect(const std::vector<RoutingSums>& layers);
 
 /// experts * sum over e of f_e P_e, where f_e is the number of choices of expert e per token and P_e its mean
-/// probability, both over layers * tokens. 0 without MoE layers.
-[[nodiscard]] double load_balancing_loss(const RoutingTotals& totals, std::int64_t tokens);
+/// probability, both over the tokens of all layers, or of a layer, and then the mean of the layers. 0 without MoE layers.
+[[nodiscard]] double load_balancing_loss(const RoutingTotals& totals, std::int64_t tokens,
+                                         BalancingScope scope);
 
-/// Writes d(coefficient * loss) / d(probability of expert e), the same for every token and layer, to `out`
-/// [experts] float32.
+/// Writes d(coefficient * loss) / d(probability of expert e in a MoE layer), the same for every token, to `out`
+/// [MoE layers, experts] float32.
 void fill_probability_gradient(const RoutingTotals& totals, std::int64_t tokens, double coefficient,
-                               const at::Tensor& out);
+                               BalancingScope scope, const at::Tensor& out);
 
 }  // namespace sluice

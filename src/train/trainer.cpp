@@ -66,7 +66,8 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
   SLUICE_ASSERT(offload == nullptr || releases(), "state on a disk needs released gradients");
   if (model.moe_layer_count() > 0 && options.aux_loss_coefficient != 0)
-    probability_grad_ = at::zeros({model.experts}, ops::compute_options(at::kFloat));
+    probability_grads_ =
+        at::zeros({model.moe_layer_count(), model.experts}, ops::compute_options(at::kFloat));
 }
 
 StepMetrics Trainer::step(std::int64_t number, const Batch& batch, double learning_rate,
@@ -277,12 +278,19 @@ void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
   const at::Tensor mixed = decoder_.token_mixer(index, layer.input, pass.documents, layer.record.attention);
   const at::Tensor output =
       decoder_.mlp_sublayer(index, mixed, layer.record.routing, routing_[static_cast<std::size_t>(index)],
-                            probability_grad_, binder_.exchange());
+                            probability_grad(index), binder_.exchange());
   if (keep_graph) layer.output = output;
   if (options_.recompute == Recompute::kLayer) layer.mixed = mixed;
   if (options_.recompute == Recompute::kAll) layer.record.attention = {};
   pass.hidden = output.detach();
   if (index < lowest_layer_) layer = {};  // no gradient comes down to it
+}
+
+at::Tensor Trainer::probability_grad(int layer) const {
+  const std::vector<MlpKind>& kinds = decoder_.config().layers;
+  const auto own = kinds.begin() + layer;
+  if (!probability_grads_.defined() || *own != MlpKind::kMoe) return {};
+  return probability_grads_.select(0, std::count(kinds.begin(), own, MlpKind::kMoe));
 }
 
 void Trainer::reduce_routing(StepMetrics& metrics) {
@@ -291,9 +299,10 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
   comm_.all_reduce_sum(std::span(totals.expert_tokens));
   comm_.all_reduce_sum(std::span(totals.probability_sums));
   const bool has_loss = decoder_.config().router.has_balancing_loss();
-  metrics.aux_loss = has_loss ? load_balancing_loss(totals, metrics.tokens) : 0;
-  if (probability_grad_.defined())
-    fill_probability_gradient(totals, metrics.tokens, options_.aux_loss_coefficient, probability_grad_);
+  metrics.aux_loss = has_loss ? load_balancing_loss(totals, metrics.tokens, options_.aux_loss_scope) : 0;
+  if (probability_grads_.defined())
+    fill_probability_gradient(totals, metrics.tokens, options_.aux_loss_coefficient, options_.aux_loss_scope,
+                              probability_grads_);
   metrics.expert_tokens = std::move(totals.expert_tokens);
 }
 
@@ -414,7 +423,7 @@ at::Tensor Trainer::recompute_backward(int index, const Pass& pass, LayerPass& l
   const at::Tensor mixed = (layer.mixed.defined() ? layer.mixed : first_half.detach()).requires_grad_(true);
   const at::Tensor output =
       decoder_.mlp_sublayer(index, mixed, layer.record.routing, routing_[static_cast<std::size_t>(index)],
-                            probability_grad_, binder_.exchange(), pass.hidden);
+                            probability_grad(index), binder_.exchange(), pass.hidden);
   // While the tokens and their gradients travel; without them a half's graph at a time is enough.
   const bool is_moe = decoder_.config().layers[static_cast<std::size_t>(index)] == MlpKind::kMoe;
   if (!first_half.defined() && is_moe && binder_.exchange().travels()) first_half = mix(ops::Purpose::kGraph);

@@ -126,6 +126,8 @@ class Trainer {
   [[nodiscard]] std::vector<Pass> split(const Batch& batch) const;
   void forward(std::vector<Pass>& passes);
   void embed(std::vector<Pass>& passes);
+  /// What the load-balancing loss adds to the gradient of each token's probabilities in a layer [experts]; undefined without.
+  [[nodiscard]] at::Tensor probability_grad(int layer) const;
   void reduce_routing(StepMetrics& metrics);
   /// Forward and backward of the head, and the loss. False if the step ends here: its update is left out.
   [[nodiscard]] bool head(std::vector<Pass>& passes, const Batch& batch, StepMetrics& metrics);
@@ -166,8 +168,8 @@ class Trainer {
   std::vector<RoutingSums> routing_;           ///< one per layer; undefined tensors in dense ones
   std::optional<RowExchange> embedding_rows_;  ///< of this step, if they travel instead of the table
   std::size_t rounds_ = 0;                     ///< of the rank with the most micro-batches of this step
-  at::Tensor probability_grad_;                ///< [experts] float32; undefined without load-balancing loss
-  int lowest_layer_;                           ///< that training changes; -1 for the embedding
+  at::Tensor probability_grads_;  ///< [MoE layers, experts] float32; undefined without load-balancing loss
+  int lowest_layer_;              ///< that training changes; -1 for the embedding
   std::int64_t tokens_per_step_;
   std::int64_t sent_bytes_;  ///< by this rank, at the end of the last step
 };

@@ -24,7 +24,8 @@ struct TrainerOptions {
   std::int64_t micro_batch_sequences = 0;  ///< that a rank computes at once
   Recompute recompute = Recompute::kLayer;
   double aux_loss_coefficient = 0;  ///< 0: no load-balancing loss
-  double router_bias_update = 0;    ///< of correction biases, after each update
+  BalancingScope aux_loss_scope = BalancingScope::kModel;
+  double router_bias_update = 0;  ///< of correction biases, after each update
   OptimizerOptions optimizer{};
   double adapter_dropout = 0;      ///< of what goes into low-rank changes
   std::uint64_t adapter_seed = 0;  ///< of that

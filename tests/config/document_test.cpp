@@ -57,6 +57,7 @@ batch_sequences = 1
 micro_batch_sequences = 2
 recompute = "none"
 aux_loss_coefficient = 0.3333333333333333
+aux_loss_scope = "layer"
 router_bias_update = 0.001
 freeze = ["*.norm.*", "lm_head.weight"]
 [lora]

@@ -123,6 +123,9 @@ class Reports(JobTest):
         run, = self.data_of(text)["runs"]
         self.assertEqual(run["steps"], list(range(1, 2 * STEPS + 1)))
         numpy.testing.assert_allclose(run["series"]["loss"]["mean"], self.column("train/loss"), rtol=1e-5)
+        loads = self.column("moe/expert_tokens")
+        numpy.testing.assert_allclose(run["series"]["busiest_load"]["mean"], (loads.max(2) / loads.mean(2)).max(1), rtol=1e-5)
+        self.assertEqual(run["series"]["unused_experts"]["mean"], (loads == 0).sum((1, 2)).tolist())
         self.assertEqual([(file["name"], file["steps"]) for file in run["held_out"]], [("held.h5", [2, 4, 6, 8])])
         self.assertEqual(len(run["memory"]["planned"]), 2)  # one of which the second part does not have
         self.assertIsNone(run["memory"]["planned"][1])

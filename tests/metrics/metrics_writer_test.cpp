@@ -53,6 +53,9 @@ TEST(MetricsWriter, writes_what_the_contract_names) {
   EXPECT_EQ(file.dataset("/train/phase_seconds/backward").read<double>(),
             (std::vector<double>{0.2, 0.2, 0.2}));
   EXPECT_EQ(file.dataset("/moe/expert_tokens").shape(), (std::vector<std::int64_t>{3, 2, 512}));
+  // 511 tokens, where the mean of experts with 0 to 511 tokens is 255.5.
+  EXPECT_EQ(file.dataset("/moe/busiest_load").read<double>(), (std::vector<double>{2, 2, 2}));
+  EXPECT_EQ(file.dataset("/moe/unused_experts").read<std::int64_t>(), (std::vector<std::int64_t>{1, 1, 1}));
   EXPECT_EQ(file.dataset("/moe/aux_loss").read<double>(), (std::vector<double>{1.5, 1.5, 1.5}));
   EXPECT_EQ(file.dataset("/memory/peak_bytes").read<std::int64_t>(),
             (std::vector<std::int64_t>{1, 10, 2, 20, 3, 30}));

@@ -46,30 +46,54 @@ TEST(LoadBalancing, collects_moe_layers_alone) {
   EXPECT_EQ(totals.expert_tokens.size(), static_cast<std::size_t>(kLayers * kExperts));
 }
 
-TEST(LoadBalancing, loss_is_that_of_transformers) {
-  const at::Tensor probabilities = router_probabilities();
-  EXPECT_NEAR(load_balancing_loss(totals_of(probabilities), kTokens), formula(probabilities).item<double>(),
-              1e-12);
+/// The mean of the layers' own losses.
+at::Tensor formula_by_layer(const at::Tensor& probabilities) {
+  at::Tensor sum = at::zeros({}, at::kDouble);
+  for (const at::Tensor& layer : probabilities.chunk(kLayers, 0)) sum = sum + formula(layer);
+  return sum / kLayers;
 }
 
-TEST(LoadBalancing, gradient_of_every_tokens_probabilities_is_that_of_autograd) {
+at::Tensor formula(const at::Tensor& probabilities, BalancingScope scope) {
+  return scope == BalancingScope::kModel ? formula(probabilities) : formula_by_layer(probabilities);
+}
+
+class LoadBalancingOver : public testing::TestWithParam<BalancingScope> {};
+INSTANTIATE_TEST_SUITE_P(Scopes, LoadBalancingOver,
+                         testing::Values(BalancingScope::kModel, BalancingScope::kLayer));
+
+TEST_P(LoadBalancingOver, loss_is_that_of_the_formula) {
+  const at::Tensor probabilities = router_probabilities();
+  EXPECT_NEAR(load_balancing_loss(totals_of(probabilities), kTokens, GetParam()),
+              formula(probabilities, GetParam()).item<double>(), 1e-12);
+}
+
+TEST_P(LoadBalancingOver, gradient_of_every_tokens_probabilities_is_that_of_autograd) {
   constexpr double kCoefficient = 0.25;
   const at::Tensor probabilities = router_probabilities().requires_grad_();
-  (formula(probabilities) * kCoefficient).backward();
-  at::Tensor gradient = at::zeros({kExperts}, at::kFloat);
-  fill_probability_gradient(totals_of(probabilities.detach()), kTokens, kCoefficient, gradient);
-  EXPECT_TRUE(probabilities.grad().to(at::kFloat).allclose(gradient.expand_as(probabilities), 1e-6, 0));
+  (formula(probabilities, GetParam()) * kCoefficient).backward();
+  at::Tensor gradient = at::zeros({kLayers, kExperts}, at::kFloat);
+  fill_probability_gradient(totals_of(probabilities.detach()), kTokens, kCoefficient, GetParam(), gradient);
+  EXPECT_TRUE(probabilities.grad().to(at::kFloat).allclose(gradient.repeat_interleave(kTokens, 0), 1e-6, 0));
+}
+
+TEST(LoadBalancing, layers_that_each_use_other_experts_are_balanced_together_and_not_by_themselves) {
+  const RoutingTotals split{
+      2, {12, 12, 0, 0, 0, 0, 12, 12}, {6, 6, 0, 0, 0, 0, 6, 6}};  // 12 tokens, 2 of 4 experts
+  EXPECT_DOUBLE_EQ(load_balancing_loss(split, 12, BalancingScope::kModel), 2.0);
+  EXPECT_DOUBLE_EQ(load_balancing_loss(split, 12, BalancingScope::kLayer), 4.0);
 }
 
 TEST(LoadBalancing, is_k_when_all_experts_are_used_alike) {
   const RoutingTotals even{1, {6, 6, 6, 6}, {3, 3, 3, 3}};  // 12 tokens choose 2 of 4 experts
-  EXPECT_DOUBLE_EQ(load_balancing_loss(even, 12), 2.0);
+  for (const BalancingScope scope : {BalancingScope::kModel, BalancingScope::kLayer})
+    EXPECT_DOUBLE_EQ(load_balancing_loss(even, 12, scope), 2.0);
 }
 
 TEST(LoadBalancing, is_zero_without_moe_layers) {
   const RoutingTotals none = collect({{}, {}});
   EXPECT_EQ(none.experts(), 0);
-  EXPECT_EQ(load_balancing_loss(none, 10), 0.0);
+  for (const BalancingScope scope : {BalancingScope::kModel, BalancingScope::kLayer})
+    EXPECT_EQ(load_balancing_loss(none, 10, scope), 0.0);
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 
 #include "base/error.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace sluice {
 
 double balancing_coefficient(const TrainSettings& train, const ModelConfig& model) {
@@ -15,6 +19,16 @@ double balancing_coefficient(const TrainSettings& train, const ModelConfig& mode
         "of {} has scores that do not add up to 1",
         train.aux_loss_coefficient, model.model_type);
   return 0;
+}
+
+std::string balancing_advice(const TrainSettings& train, const ModelConfig& model) {
+  if (model.router.has_correction_bias)
+    return fmt::format("train.router_bias_update = {:g}", std::max(0.001, 2 * train.router_bias_update));
+  const double coefficient = balancing_coefficient(train, model);
+  const double more = coefficient == 0 ? 0.001 : coefficient * 10;
+  if (train.aux_loss_scope == BalancingScope::kModel)
+    return fmt::format("train.aux_loss_scope = \"layer\" and train.aux_loss_coefficient = {:g}", more);
+  return fmt::format("train.aux_loss_coefficient = {:g}, or a longer schedule.warmup_steps", more);
 }
 
 void require_movable_biases(const JobConfig& config, const ModelConfig& model) {

@@ -4,11 +4,16 @@
 #include "config/job_config.hpp"
 #include "model/model_config.hpp"
 
+#include <string>
+
 namespace sluice {
 
 /// train.aux_loss_coefficient, or the default of the model's family where the job leaves it to that: 0 for those that are
 /// trained without such a loss. Error(kBadConfig) if the job wants one of them all the same.
 [[nodiscard]] double balancing_coefficient(const TrainSettings& train, const ModelConfig& model);
+
+/// What to set in the job file for experts to have loads that are more equal than with these settings.
+[[nodiscard]] std::string balancing_advice(const TrainSettings& train, const ModelConfig& model);
 
 /// Error(kBadConfig) if the job wants the correction biases of a model without any to move, or trains adapters, which have
 /// no place for them.

@@ -10,6 +10,7 @@ TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& 
           .micro_batch_sequences = config.train.micro_batch_sequences,
           .recompute = config.train.recompute,
           .aux_loss_coefficient = balancing_coefficient(config.train, model.config),
+          .aux_loss_scope = config.train.aux_loss_scope,
           .router_bias_update = config.train.router_bias_update,
           .optimizer = {.mode = config.optimizer.mode(),
                         .betas = config.optimizer.betas,
