@@ -19,6 +19,8 @@ namespace {
 /// What one rank's failure may lag behind another's of the same cause.
 constexpr double kDelaySeconds = 1;
 constexpr int kMaxDelays = 4;
+/// What writing down a failure may take before the job ends without it.
+constexpr double kRecordSeconds = 4;
 constexpr auto kPause = std::chrono::milliseconds(5);
 
 using Name = std::array<char, 64>;
@@ -70,11 +72,24 @@ bool FailureReporterElection::take() const noexcept {
     if (flags_ != nullptr && flags_->reported != 0) return false;
     std::this_thread::sleep_for(kPause);
   }
-  return flags_ == nullptr || flags_->reported.exchange(1) == 0;
+  if (flags_ == nullptr) return true;
+  if (flags_->reported.exchange(1) != 0) return false;
+  await_record();
+  return true;
+}
+
+void FailureReporterElection::await_record() const noexcept {
+  const Stopwatch waited;
+  while (flags_->recorded != 0 && flags_->written == 0 && waited.seconds() < kRecordSeconds)
+    std::this_thread::sleep_for(kPause);
 }
 
 bool FailureReporterElection::record() const noexcept {
   return flags_ == nullptr || flags_->recorded.exchange(1) == 0;
+}
+
+void FailureReporterElection::has_recorded() const noexcept {
+  if (flags_ != nullptr) flags_->written = 1;
 }
 
 }  // namespace sluice

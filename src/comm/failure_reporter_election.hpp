@@ -19,16 +19,21 @@ class FailureReporterElection {
   FailureReporterElection(const FailureReporterElection&) = delete;
   FailureReporterElection& operator=(const FailureReporterElection&) = delete;
 
-  /// True if this rank is to report. Takes up to four seconds.
+  /// True if this rank is to report. Takes up to four seconds, and on the rank that is to report up to four more, while the one
+  /// that record() chose writes.
   [[nodiscard]] bool take() const noexcept;
 
   /// True for the first rank of the machine that asks: what happened to it is the cause of the job's end.
   [[nodiscard]] bool record() const noexcept;
+  /// What record() chose this rank for is done.
+  void has_recorded() const noexcept;
 
   /// Null without shared memory.
   [[nodiscard]] NodeFlags* flags() const { return flags_; }
 
  private:
+  void await_record() const noexcept;
+
   int rank_;
   NodeFlags* flags_ = nullptr;  ///< shared by the ranks of the machine; null without shared memory
 };

@@ -9,6 +9,7 @@ namespace sluice {
 struct NodeFlags {
   std::atomic<int> reported{0};  ///< a rank has explained the end of the job
   std::atomic<int> recorded{0};  ///< a rank writes the cause into the run directory
+  std::atomic<int> written{0};   ///< the run directory holds the cause
   std::atomic<int> stalled{0};   ///< a limit has passed: every rank is to say where it is
   std::atomic<int> located{0};   ///< ranks that have
   std::atomic<int> crashed{0};   ///< 256 * (rank + 1) + signal of a rank that crashed

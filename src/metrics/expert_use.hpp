@@ -5,14 +5,16 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <ranges>
 #include <span>
 
 namespace sluice {
 
 /// Tokens of a layer's busiest expert over the mean of its experts: 1 is even. NaN without tokens.
-template <class T>
-[[nodiscard]] double busiest_expert(std::span<const T> tokens) {
-  const auto sum = static_cast<double>(std::accumulate(tokens.begin(), tokens.end(), T{}));
+template <std::ranges::sized_range Tokens>
+[[nodiscard]] double busiest_expert(const Tokens& tokens) {
+  const auto sum = static_cast<double>(
+      std::accumulate(tokens.begin(), tokens.end(), std::ranges::range_value_t<Tokens>{}));
   if (!(sum > 0)) return std::numeric_limits<double>::quiet_NaN();
   return static_cast<double>(*std::ranges::max_element(tokens)) * static_cast<double>(tokens.size()) / sum;
 }

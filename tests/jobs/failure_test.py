@@ -11,7 +11,7 @@ import unittest
 import h5py
 import numpy
 import program
-from program import FIXTURES, JobTest, fault, mpirun, reference_job, sluice, start_mpirun, with_fault
+from program import FIXTURES, JobTest, fault, mpirun, reference_job, sluice, start_mpirun, with_fault, with_faults
 from suite import run_job
 
 FIXTURE = "qwen3-moe-tiny"
@@ -190,6 +190,14 @@ class FailingRank(Failure):
 
     def test_a_read_error_while_training(self):
         self.fail_at("train.step", 2, "io", 74)
+
+    def test_the_rank_that_tells_of_the_end_waits_for_the_one_that_writes_it_down(self):
+        # Both fail in the same step: one of them is slow to write status.json, the other one ends the job.
+        job = self.job()
+        faults = [fault("train.step", rank, 1, "throw") for rank in (0, 1)] + [fault("job.failed", "*", 1, "delay")]
+        result = self.run_job(job, *with_faults(",".join(faults)))
+        self.expect(result, 70, EXPLANATION)
+        self.assertIn("train.step", self.status(job)["message"])
 
     def test_a_rank_that_exits_early_fails_the_job(self):
         job = self.job()

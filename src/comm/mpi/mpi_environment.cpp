@@ -124,6 +124,8 @@ bool MpiEnvironment::elect_failure_reporter() const noexcept { return failure_re
 
 bool MpiEnvironment::claim_cause() const noexcept { return failure_reporter_->record(); }
 
+void MpiEnvironment::cause_is_written() const noexcept { failure_reporter_->has_recorded(); }
+
 bool MpiEnvironment::has_cause() const noexcept {
   const NodeFlags* const flags = failure_reporter_->flags();
   return flags != nullptr && flags->recorded != 0;

@@ -42,13 +42,15 @@ class MpiEnvironment {
   /// Ranks of this machine, this one included, that may run on a core that this one may run on.
   [[nodiscard]] int sharing_ranks() const { return sharing_ranks_; }
 
-  /// When several ranks fail together the lowest one reports: true on that rank, after up to four seconds.
-  /// The others then only wait for its abort().
+  /// When several ranks fail together the lowest one reports: true on that rank, after up to eight seconds, and not before the
+  /// rank that claimed the cause has written it down. The others then only wait for its abort().
   [[nodiscard]] bool elect_failure_reporter() const noexcept;
 
   /// True for the first rank of this machine that asks: what it knows is the cause of the job's end, and goes into
   /// status.json.
   [[nodiscard]] bool claim_cause() const noexcept;
+  /// The cause that this rank claimed is in status.json.
+  void cause_is_written() const noexcept;
   /// Whether a rank of this machine has asked. From any thread.
   [[nodiscard]] bool has_cause() const noexcept;
   /// "rank 1 crashed with signal 11" if one of this machine has, else "". From any thread.

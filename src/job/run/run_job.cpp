@@ -111,6 +111,14 @@ Devices find_devices(const JobConfig& config, Communicator& comm) {
   return devices;
 }
 
+/// Writes down why the job ends, unless another rank of this machine does.
+void record_failure(const JobLinks& links, RunDirectory& directory, const Outcome& failure) {
+  if (!links.mpi.claim_cause()) return;
+  fault_point("job.failed", links.comm.rank());
+  directory.set_failed(failure);
+  links.mpi.cause_is_written();
+}
+
 /// What the watch and the watchdog do, each on a thread of its own, when this rank is ended from there.
 class LastWords {
  public:
@@ -123,7 +131,7 @@ class LastWords {
                           signal_name(number));
         }) {
     mpi_.on_stall([&links, &directory](const Outcome& failure) {
-      if (links.mpi.claim_cause()) directory.set_failed(failure);
+      record_failure(links, directory, failure);
       if (links.mpi.elect_failure_reporter()) report_failure(links.comm, failure);
     });
   }
@@ -238,7 +246,7 @@ Outcome run_in_directory(const Attempt& attempt, const Devices& devices, const J
   } catch (...) {
     const Outcome failure = current_failure();
     exit_within(kLastWordsSeconds, failure.code);
-    if (links.mpi.claim_cause()) directory.set_failed(failure);
+    record_failure(links, directory, failure);
     end_job(links, failure);  // here, where the watchdog's thread may still write into the directory
   }
 }
