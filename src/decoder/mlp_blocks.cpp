@@ -46,6 +46,7 @@ ops::RouterOptions router_options(const ModelConfig& config, const MoeParameters
           .score =
               router.score == RouterScore::kSigmoid ? ops::RouterScore::kSigmoid : ops::RouterScore::kSoftmax,
           .epsilon = static_cast<float>(router.epsilon),
+          .least_sum = static_cast<float>(router.least_sum),
           .scale = static_cast<float>(router.scale),
           .groups = router.groups,
           .chosen_groups = router.chosen_groups,

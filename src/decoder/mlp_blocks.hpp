@@ -22,9 +22,9 @@ struct SharedExpertParameters {
 };
 
 struct MoeParameters {
-  ops::Weight router;             ///< [experts, hidden]
-  ops::Parameter router_bias;     ///< [experts], undefined for none
-  at::Tensor correction_bias;     ///< [experts] float32, of the choice alone; undefined for none
+  ops::Weight router;          ///< [experts, hidden]
+  ops::Parameter router_bias;  ///< [experts], undefined for none
+  at::Tensor correction_bias;  ///< [experts] or [1, experts] float32, of the choice alone; undefined for none
   ops::ExpertParameters experts;  ///< those that this rank holds
   std::optional<SharedExpertParameters> shared{};
 };

@@ -105,7 +105,7 @@ void publish_experts(const ParameterManifest& manifest, int gate_up, std::vector
 std::optional<IgnoredKey> ignored_key(std::string_view name) {
   for (const std::string_view prefix : {"model.visual.", "visual.", "model.vision_tower."})
     if (name.starts_with(prefix)) return IgnoredKey{"vision tower", false, ForeignPart::kVisionTower};
-  for (const std::string_view prefix : {"mtp.", "model.mtp."})
+  for (const std::string_view prefix : {"mtp.", "model.mtp.", "model.mtp_"})
     if (name.starts_with(prefix))
       return IgnoredKey{std::string(kPrediction), false, ForeignPart::kMultiTokenPrediction};
   for (const std::string_view suffix : {".input_scale", ".activation_scale", ".k_scale", ".v_scale"})

@@ -6,7 +6,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::array kPublishedExperts{kMixtralExperts};
+constexpr std::array kPublishedExperts{kMixtralExperts, kErnieExperts, kHy3Experts};
 
 std::string between(std::string_view before, std::string_view text, std::string_view after) {
   return std::string(before).append(text).append(after);
@@ -22,16 +22,19 @@ std::string without_wrapper(std::string_view name) {
   return std::string(name);
 }
 
-/// `name` is left alone if it names no router and no expert in the spelling `from`.
+/// `name` is left alone if it names no part of a mixture of experts in the spelling `from`.
 std::string respelled(std::string name, const ExpertSpelling& from, const ExpertSpelling& to) {
   const std::string block = between(".", from.block, ".");
   const std::size_t at = name.find(block);
   if (at == std::string::npos) return name;
+  const std::string before = between(std::string_view(name).substr(0, at), ".", to.block) + ".";
   const std::string_view rest = std::string_view(name).substr(at + block.size());
-  if (rest == from.bias)
-    return between(std::string_view(name).substr(0, at), between(".", to.block, "."), to.bias);
-  if (!rest.starts_with("experts.") && !rest.starts_with("gate.")) return name;  // a dense layer's
-  name.replace(at, block.size(), between(".", to.block, "."));
+  if (rest == from.bias) return before + std::string(to.bias);
+  for (const auto module : {&ExpertSpelling::router, &ExpertSpelling::shared})
+    if (const std::string start = between(from.*module, ".", ""); rest.starts_with(start))
+      return before + between(to.*module, ".", rest.substr(start.size()));
+  if (!rest.starts_with("experts.")) return name;  // a dense layer's
+  name.replace(0, at + block.size(), before);
   for (const auto projection : {&ExpertSpelling::gate, &ExpertSpelling::up, &ExpertSpelling::down}) {
     const std::string ending = between(".", from.*projection, ".weight");
     if (!name.ends_with(ending)) continue;

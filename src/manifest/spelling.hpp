@@ -8,9 +8,10 @@
 namespace sluice {
 
 /// Names in a layer's mixture of experts: `layers.3.BLOCK.experts.7.GATE.weight`,
-/// `layers.3.BLOCK.gate.weight`, `layers.3.BLOCK.BIAS` for the bias of the choice.
+/// `layers.3.BLOCK.ROUTER.weight`, `layers.3.BLOCK.BIAS` for the bias of the choice, `layers.3.BLOCK.SHARED.up_proj.weight`.
 struct ExpertSpelling {
   std::string_view block, gate, up, down, bias;
+  std::string_view router = "gate", shared = "shared_experts";
 };
 /// As transformers' module tree has them, and published checkpoints of Qwen and OLMoE.
 inline constexpr ExpertSpelling kPlainExperts{"mlp", "gate_proj", "up_proj", "down_proj",
@@ -18,6 +19,12 @@ inline constexpr ExpertSpelling kPlainExperts{"mlp", "gate_proj", "up_proj", "do
 /// As Mixtral and MiniMax-M2 are published. transformers reads and writes it, whatever its module tree says.
 inline constexpr ExpertSpelling kMixtralExperts{"block_sparse_moe", "w1", "w3", "w2",
                                                 "e_score_correction_bias"};
+/// As ERNIE 4.5 is published.
+inline constexpr ExpertSpelling kErnieExperts{"mlp", "gate_proj", "up_proj", "down_proj",
+                                              "moe_statics.e_score_correction_bias"};
+/// As Hy3 is published.
+inline constexpr ExpertSpelling kHy3Experts{"mlp",         "gate_proj",   "up_proj",   "down_proj",
+                                            "expert_bias", "router.gate", "shared_mlp"};
 
 /// The name in transformers' text-model tree, whatever wrapper the checkpoint was saved from and however it
 /// spells its experts: "model.language_model.norm.weight" and "language_model.model.norm.weight" are

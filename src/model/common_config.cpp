@@ -103,17 +103,17 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   model.max_positions =
       config.integer({"max_position_embeddings"}, 0, 0, std::numeric_limits<std::int64_t>::max());
   model.rms_norm_eps = config.positive({"rms_norm_eps"}, defaults.rms_norm_eps);
-  model.initializer_range = config.positive({"initializer_range"}, 0.02);
-  model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, false);
+  model.initializer_range = config.positive({"initializer_range"}, defaults.initializer_range);
+  model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, defaults.tie_word_embeddings);
   model.published_dtype = read_published_dtype(config);
   model.quantized = read_quantization(config).has_value();
   return model;
 }
 
 void read_expert_config(const ConfigReader& config, const char* width_key, ModelConfig& model) {
-  model.experts =
-      config.integer({"num_experts", "num_local_experts", "n_routed_experts"}, {}, 1, kMaxExperts);
-  model.experts_per_token = config.integer({"num_experts_per_tok"});
+  model.experts = config.integer({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"},
+                                 {}, 1, kMaxExperts);
+  model.experts_per_token = config.integer({"num_experts_per_tok", "moe_k"});
   if (model.experts_per_token > model.experts)
     config.refuse("num_experts_per_tok", fmt::format("at most the number of experts, {}", model.experts));
   model.expert_intermediate_size = config.integer({width_key});
@@ -141,6 +141,18 @@ void read_sigmoid_router(const ConfigReader& config, bool normalize, ModelConfig
 }
 
 void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, ModelConfig& model) {
+  constexpr const char* kTypes = "mlp_layer_types";
+  if (config.has(kTypes)) {
+    const std::vector<std::string> types = config.texts({kTypes});
+    if (types.size() != model.layers.size())
+      config.refuse(kTypes, fmt::format("one for each of {} layers", model.layer_count()));
+    for (std::size_t layer = 0; layer < types.size(); ++layer) {
+      if (types[layer] != "dense" && types[layer] != "sparse")
+        config.refuse(kTypes, "'dense' or 'sparse' for each layer");
+      model.layers[layer] = types[layer] == "dense" ? MlpKind::kDense : MlpKind::kMoe;
+    }
+    return;
+  }
   const std::int64_t first = config.integer({"first_k_dense_replace"}, dense, 0);
   std::fill(model.layers.begin() + std::min<std::int64_t>(first, model.layer_count()), model.layers.end(),
             MlpKind::kMoe);

@@ -20,6 +20,8 @@ struct CommonDefaults {
   bool takes_attention_bias = false;              ///< attention_bias may be true
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
+  double initializer_range = 0.02;
+  bool tie_word_embeddings = false;
   const char* rope_parameters =
       nullptr;  ///< JSON, where the file has neither these nor rope_scaling; null: none
 };
@@ -41,7 +43,8 @@ void read_sparse_layers(const ConfigReader& config, ModelConfig& model);
 /// scale. The experts must be known already. `normalize` is what norm_topk_prob is where no key says it.
 void read_sigmoid_router(const ConfigReader& config, bool normalize, ModelConfig& model);
 
-/// Layers behind the first first_k_dense_replace have experts, the others are dense; `dense` of them where no key says it.
+/// Which layers have experts, as mlp_layer_types says of each, or else those behind the first first_k_dense_replace, `dense` of
+/// them where no key says it.
 void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, ModelConfig& model);
 
 /// Refuses sliding windows, which layer_types may ask for. An architecture whose class reads max_window_layers gives its

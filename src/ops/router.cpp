@@ -83,12 +83,14 @@ void keep(node::AutogradContext* context, const RouterOptions& options) {
   context->saved_data["normalize"] = options.normalize_weights;
   context->saved_data["score"] = static_cast<std::int64_t>(options.score);
   context->saved_data["epsilon"] = static_cast<double>(options.epsilon);
+  context->saved_data["least_sum"] = static_cast<double>(options.least_sum);
   context->saved_data["scale"] = static_cast<double>(options.scale);
 }
 RouterOptions kept_options(node::AutogradContext* context) {
   return {.normalize_weights = context->saved_data["normalize"].toBool(),
           .score = static_cast<RouterScore>(context->saved_data["score"].toInt()),
           .epsilon = static_cast<float>(context->saved_data["epsilon"].toDouble()),
+          .least_sum = static_cast<float>(context->saved_data["least_sum"].toDouble()),
           .scale = static_cast<float>(context->saved_data["scale"].toDouble())};
 }
 

@@ -2,6 +2,7 @@
 
 #include "manifest/key_map.hpp"
 #include "model/architecture.hpp"
+#include "model/published_size.hpp"
 #include "model/shape_of.hpp"
 #include "support/expect_error.hpp"
 
@@ -16,6 +17,8 @@ namespace sluice {
 namespace {
 
 using nlohmann::json;
+using test::published_size;
+using test::PublishedSize;
 using test::Shape;
 using test::shape_of;
 
@@ -52,22 +55,9 @@ json large() {
               {"use_qk_norm", true}});
 }
 
-std::int64_t published_elements(const ModelDescription& model) {
-  std::int64_t elements = 0;
-  for (const PublishedTensor& tensor : KeyMap(model.manifest).published(ExpertLayout::kPerExpert))
-    elements += tensor.target.element_count();
-  return elements;
-}
-
-std::size_t published_tensors(const ModelDescription& model) {
-  return KeyMap(model.manifest).published(ExpertLayout::kPerExpert).size();
-}
-
 TEST(Glm4Moe, has_the_parameters_and_tensors_of_published_models) {
-  EXPECT_EQ(published_elements(described(air())), 106'852'251'264);
-  EXPECT_EQ(published_tensors(described(air())), 17'925U);
-  EXPECT_EQ(published_elements(described(large())), 352'797'829'024);
-  EXPECT_EQ(published_tensors(described(large())), 44'189U);
+  EXPECT_EQ(published_size(described(air())), (PublishedSize{106'852'251'264, 17'925}));
+  EXPECT_EQ(published_size(described(large())), (PublishedSize{352'797'829'024, 44'189}));
 }
 
 TEST(Glm4Moe, a_token_meets_the_parameters_that_are_published_as_active) {

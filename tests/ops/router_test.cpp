@@ -116,6 +116,28 @@ TEST(Router, weights_and_gradients_know_nothing_of_the_correction) {
     }
 }
 
+TEST(Router, matches_transformers_corrected_softmax_with_a_least_sum_of_the_weights) {
+  const RouterOptions options{.experts_per_token = kChoices,
+                              .least_sum = 0.6F,
+                              .correction_bias = 0.2 * numbers({1, 24}, at::kFloat, 9) - 0.1};
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor x = numbers({40, 16}, dtype);
+    const Parameter w = parameter(numbers({24, 16}, dtype, 2));
+    const Routing routing = route(x, Parameter{w.value, {}}, options);
+    const at::Tensor sums = routing.probabilities.gather(1, routing.experts).sum(1);
+    ASSERT_TRUE(sums.lt(0.59).any().item<bool>() && sums.gt(0.61).any().item<bool>());
+    EXPECT_TRUE(routing.experts.equal(
+        std::get<1>((routing.probabilities + options.correction_bias).topk(kChoices, 1))));
+    expect_matches(
+        [&](const Tensors& in, const Parameters& p) { return route(in[0], p[0], options).weights; },
+        [&](const Tensors& in, const Tensors& p) {
+          const at::Tensor picked = at::softmax(at::mm(in[0], p[0].t()), 1).gather(1, routing.experts);
+          return picked / picked.sum(1, true).clamp_min(0.6);
+        },
+        {x}, {w});
+  }
+}
+
 TEST(Router, negative_corrections_bring_back_no_expert_of_a_group_that_is_out) {
   RouterOptions options = sigmoid_options();
   options.correction_bias = at::full({24}, -5.0F);

@@ -240,7 +240,8 @@ at::Tensor hard_logits() {
   return logits;
 }
 
-/// A softmax with and without normalised weights, and corrected sigmoids in all groups and in some.
+/// A softmax with and without normalised weights, corrected sigmoids in all groups and in some, and a corrected softmax whose
+/// weights are normalised by a sum of at least so much.
 std::vector<RouterOptions> router_forms() {
   RouterOptions sigmoids{.experts_per_token = 3,
                          .score = RouterScore::kSigmoid,
@@ -251,7 +252,13 @@ std::vector<RouterOptions> router_forms() {
   grouped.groups = 3;
   grouped.chosen_groups = 2;
   grouped.normalize_weights = false;
-  return {{.experts_per_token = 3, .normalize_weights = false}, {.experts_per_token = 3}, sigmoids, grouped};
+  RouterOptions at_least{
+      .experts_per_token = 3, .least_sum = 0.6F, .correction_bias = sigmoids.correction_bias.unsqueeze(0)};
+  return {{.experts_per_token = 3, .normalize_weights = false},
+          {.experts_per_token = 3},
+          sigmoids,
+          grouped,
+          at_least};
 }
 
 RouterOptions with_bias(RouterOptions options, const at::Tensor& bias) {

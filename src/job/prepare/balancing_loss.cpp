@@ -15,8 +15,8 @@ double balancing_coefficient(const TrainSettings& train, const ModelConfig& mode
   if (is_given && train.aux_loss_coefficient != 0)
     fail(
         ExitCode::kBadConfig,
-        "train.aux_loss_coefficient: found {:g}, expected 0: a load-balancing loss is one of probabilities, and the router "
-        "of {} has scores that do not add up to 1",
+        "train.aux_loss_coefficient: found {:g}, expected 0: {} has correction biases in place of a load-balancing loss; "
+        "train.router_bias_update moves them",
         train.aux_loss_coefficient, model.model_type);
   return 0;
 }

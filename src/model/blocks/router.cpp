@@ -4,6 +4,15 @@
 
 namespace sluice::blocks::router {
 
+namespace {
+
+std::vector<std::int64_t> bias_shape(const ModelConfig& config) {
+  if (config.router.correction_bias_is_row) return {1, config.experts};
+  return {config.experts};
+}
+
+}  // namespace
+
 std::string_view weight_name(const ModelConfig& config) {
   return config.router.has_bias ? "mlp.router.weight" : "mlp.gate.weight";
 }
@@ -12,10 +21,7 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
   std::vector<BlockTensor> out{{weight_name(config), {config.experts, config.hidden_size}, Role::kRouter}};
   if (config.router.has_bias) out.push_back({kBias, {config.experts}, Role::kRouter, InitialValues::kZeros});
   if (config.router.has_correction_bias)
-    out.push_back({kCorrectionBias,
-                   {config.experts},
-                   Role::kRouter,
-                   InitialValues::kZeros,
+    out.push_back({kCorrectionBias, bias_shape(config), Role::kRouter, InitialValues::kZeros,
                    TensorKind::kPersistentBuffer});
   return out;
 }
@@ -24,12 +30,13 @@ std::vector<Setting> settings(const ModelConfig& config) {
   const RouterConfig& router = config.router;
   std::vector<Setting> out{{"num_experts_per_tok", fmt::to_string(config.experts_per_token)},
                            {"norm_topk_prob", router.normalize ? "true" : "false"}};
-  if (router.score == RouterScore::kSoftmax) return out;
-  out.push_back({"scoring_func", "sigmoid"});
+  if (!router.has_correction_bias) return out;
+  out.push_back({"scoring_func", router.score == RouterScore::kSigmoid ? "sigmoid" : "softmax"});
   out.push_back({"n_group", fmt::to_string(router.groups)});
   out.push_back({"topk_group", fmt::to_string(router.chosen_groups)});
   out.push_back({"routed_scaling_factor", fmt::format("{}", router.scale)});
   out.push_back({"epsilon of norm_topk_prob", fmt::format("{}", router.epsilon)});
+  if (router.least_sum > 0) out.push_back({"moe_norm_min", fmt::format("{}", router.least_sum)});
   return out;
 }
 

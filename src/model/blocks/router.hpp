@@ -10,7 +10,7 @@ namespace sluice::blocks::router {
 [[nodiscard]] std::string_view weight_name(const ModelConfig& config);
 /// [experts], if the model has it.
 inline constexpr std::string_view kBias = "mlp.router.bias";
-/// A float32 buffer [experts], if the model has it.
+/// A float32 buffer [experts] or [1, experts], if the model has it.
 inline constexpr std::string_view kCorrectionBias = "mlp.gate.e_score_correction_bias";
 
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);

@@ -103,29 +103,37 @@ float sum_of_chosen(const float* probabilities, const std::int64_t* chosen, std:
   return sum;
 }
 
-/// What the scores of a token's experts are multiplied with.
-float scale_of(const float* probabilities, const std::int64_t* chosen, std::int64_t k,
-               const RouterOptions& options) {
-  if (!options.normalize_weights) return options.scale;
-  return options.scale / (sum_of_chosen(probabilities, chosen, k) + options.epsilon);
+/// What the scores of a token's experts are multiplied with, and whether that changes with them.
+struct WeightScale {
+  float factor;
+  bool is_of_sum;
+};
+
+WeightScale scale_of(const float* probabilities, const std::int64_t* chosen, std::int64_t k,
+                     const RouterOptions& options) {
+  if (!options.normalize_weights) return {options.scale, false};
+  const float sum = sum_of_chosen(probabilities, chosen, k);
+  if (sum < options.least_sum) return {options.scale / (options.least_sum + options.epsilon), false};
+  return {options.scale / (sum + options.epsilon), true};
 }
 
 void weigh_row(const float* probabilities, const std::int64_t* chosen, std::int64_t k,
                const RouterOptions& options, float* weights) {
-  const float scale = scale_of(probabilities, chosen, k, options);
+  const float scale = scale_of(probabilities, chosen, k, options).factor;
   for (std::int64_t slot = 0; slot < k; ++slot) weights[slot] = probabilities[chosen[slot]] * scale;
 }
 
 /// grad [E] += the part of the gradient of the probabilities that comes through the weights.
 void add_picked(const float* probabilities, const std::int64_t* chosen, const float* weights,
                 const RouterOptions& options, const float* d_weights, std::int64_t k, float* grad) {
-  const float scale = scale_of(probabilities, chosen, k, options);
+  const WeightScale scale = scale_of(probabilities, chosen, k, options);
   float shift = 0;
-  if (options.normalize_weights) {
+  if (scale.is_of_sum) {
     for (std::int64_t slot = 0; slot < k; ++slot) shift += d_weights[slot] * weights[slot];
     shift /= options.scale;
   }
-  for (std::int64_t slot = 0; slot < k; ++slot) grad[chosen[slot]] += (d_weights[slot] - shift) * scale;
+  for (std::int64_t slot = 0; slot < k; ++slot)
+    grad[chosen[slot]] += (d_weights[slot] - shift) * scale.factor;
 }
 
 /// Gradient of a softmax's inputs from that of its outputs, in place.

@@ -67,10 +67,12 @@ void choose(const at::Tensor& scores, const RouterOptions& options, const at::Te
   choose_experts(corrected, chosen);
 }
 
-/// What the scores `picked` [T, k] of the chosen experts are multiplied with: [T, 1].
-at::Tensor scales_of(const at::Tensor& picked, const RouterOptions& options) {
-  return (picked.sum(1, /*keepdim=*/true) + options.epsilon).reciprocal_() * options.scale;
+/// What the scores of a token's chosen experts are multiplied with for its weights to be normalised: [T, 1].
+at::Tensor scales_of(const at::Tensor& sums, const RouterOptions& options) {
+  return (sums.clamp_min(options.least_sum) + options.epsilon).reciprocal_() * options.scale;
 }
+
+at::Tensor sums_of(const at::Tensor& picked) { return picked.sum(1, /*keepdim=*/true); }
 
 }  // namespace
 
@@ -79,7 +81,8 @@ void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& o
   logits.copy_(options.score == RouterScore::kSigmoid ? at::sigmoid(logits) : at::softmax(logits, 1));
   if (choice == Choice::kMake) choose(logits, options, chosen);
   const at::Tensor picked = logits.gather(1, chosen);
-  weights.copy_(options.normalize_weights ? picked * scales_of(picked, options) : picked * options.scale);
+  weights.copy_(options.normalize_weights ? picked * scales_of(sums_of(picked), options)
+                                          : picked * options.scale);
 }
 
 void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& chosen,
@@ -90,9 +93,11 @@ void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& cho
   if (probability_grad.defined())
     grads.add_(counted.defined() ? counted.unsqueeze(1) * probability_grad : probability_grad);
   at::Tensor picked = d_weights * options.scale;
-  if (options.normalize_weights)
-    picked = (d_weights - (d_weights * weights).sum(1, /*keepdim=*/true) / options.scale) *
-             scales_of(probabilities.gather(1, chosen), options);
+  if (options.normalize_weights) {
+    const at::Tensor sums = sums_of(probabilities.gather(1, chosen));
+    const at::Tensor shift = sums_of(d_weights * weights) / options.scale * sums.ge(options.least_sum);
+    picked = (d_weights - shift) * scales_of(sums, options);
+  }
   grads.scatter_add_(1, chosen, picked);
   const at::Tensor out = options.score == RouterScore::kSigmoid
                              ? grads * probabilities * (1 - probabilities)

@@ -12,14 +12,15 @@ enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
 
 struct RouterOptions {
   std::int64_t experts_per_token = 1;
-  bool normalize_weights = true;  ///< divide a token's weights by their sum + epsilon
+  bool normalize_weights = true;  ///< divide a token's weights by max(their sum, least_sum) + epsilon
   RouterScore score = RouterScore::kSoftmax;
   float epsilon = 0;
+  float least_sum = 0;
   float scale = 1;          ///< of the weights, normalised or not
   std::int64_t groups = 1;  ///< of equally many consecutive experts, at least two if there are several
   std::int64_t chosen_groups =
       1;  ///< that a token chooses its experts from: those with the largest sums of two scores
-  at::Tensor correction_bias{};  ///< [E] float32, added to the scores for the choice alone; undefined: none
+  at::Tensor correction_bias{};  ///< E of float32, added to the scores for the choice alone; undefined: none
 };
 
 }  // namespace sluice::ops

@@ -1,0 +1,15 @@
+// ERNIE 4.5 with experts: attention whose interleaved pairs turn, and behind dense layers experts chosen by corrected
+// probabilities, with shared ones.
+// Follows transformers' modeling_ernie4_5_moe.py.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+namespace sluice {
+
+[[nodiscard]] ModelConfig read_ernie4_5_moe_config(const ConfigReader& config);
+[[nodiscard]] ParameterManifest describe_ernie4_5_moe(const ModelConfig& config, DType dtype);
+
+}  // namespace sluice

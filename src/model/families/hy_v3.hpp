@@ -1,0 +1,14 @@
+// Hy3: attention with norms of each head, and behind dense layers experts chosen by corrected sigmoids, with shared ones.
+// Follows transformers' modeling_hy_v3.py.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+namespace sluice {
+
+[[nodiscard]] ModelConfig read_hy_v3_config(const ConfigReader& config);
+[[nodiscard]] ParameterManifest describe_hy_v3(const ModelConfig& config, DType dtype);
+
+}  // namespace sluice
