@@ -1,5 +1,6 @@
 #include "decoder/attention_block.hpp"
 
+#include "decoder/biased.hpp"
 #include "decoder/block_norm.hpp"
 #include "model/blocks/attention.hpp"
 #include "ops/cached_attention.hpp"
@@ -17,11 +18,6 @@ at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops:
   if (config.query_key_norm == QueryKeyNorm::kNone) return x;
   if (config.query_key_norm == QueryKeyNorm::kPerHead) return block_norm(config, x, weight);
   return block_norm(config, x.flatten(2), weight).view(x.sizes());
-}
-
-/// x [T, N] plus a bias [N], if there is one; it is part of the graph that `anchor` belongs to.
-at::Tensor biased(const at::Tensor& x, const ops::Parameter& bias, const at::Tensor& anchor) {
-  return bias.value.defined() ? x + ops::in_graph(bias, anchor) : x;
 }
 
 ops::AttentionForm form_of(const ModelConfig& config, const AttentionParameters& parameters) {

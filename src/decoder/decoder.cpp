@@ -29,6 +29,9 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
     case AttentionKind::kSliding:
       out.mixer = attention_parameters(config, view, config.sliding_window);
       break;
+    case AttentionKind::kLatent:
+      out.mixer = latent_attention_parameters(config, view);
+      break;
     case AttentionKind::kLinear:
       out.mixer = delta_net_parameters(view);
       break;
@@ -81,6 +84,8 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
   const auto mix = [&]<class Parameters>(const Parameters& mixer) {
     if constexpr (std::is_same_v<Parameters, AttentionParameters>)
       return attention_block(config_, mixer, rotary_, normalised, documents, record, purpose);
+    else if constexpr (std::is_same_v<Parameters, LatentAttentionParameters>)
+      return latent_attention_block(config_, mixer, rotary_, normalised, documents, record, purpose);
     else
       return delta_net_block(config_, mixer, normalised, documents, purpose);
   };
@@ -94,6 +99,8 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const 
   const auto mix = [&]<class Parameters>(const Parameters& mixer) {
     if constexpr (std::is_same_v<Parameters, AttentionParameters>)
       return cached_attention_block(config_, mixer, rotary, normalised, parts, cache.attention(index));
+    else if constexpr (std::is_same_v<Parameters, LatentAttentionParameters>)
+      return cached_latent_attention_block(config_, mixer, rotary, normalised, parts, cache.latent(index));
     else
       return cached_delta_net_block(config_, mixer, normalised, parts, cache.delta_net(index));
   };

@@ -4,6 +4,7 @@
 
 #include "decoder/attention_block.hpp"
 #include "decoder/delta_net_block.hpp"
+#include "decoder/latent_attention_block.hpp"
 #include "decoder/mlp_blocks.hpp"
 #include "decoder/parameter_views.hpp"
 #include "decoder/sequence_cache.hpp"
@@ -23,7 +24,7 @@ namespace sluice {
 /// Weights of one layer.
 struct LayerParameters {
   ops::Parameter input_norm, post_attention_norm;  ///< [hidden]
-  std::variant<AttentionParameters, DeltaNetParameters> mixer;
+  std::variant<AttentionParameters, LatentAttentionParameters, DeltaNetParameters> mixer;
   std::variant<DenseMlpParameters, MoeParameters> mlp;
 };
 

@@ -17,6 +17,11 @@ AttentionCache attention_cache(const ModelConfig& config, std::int64_t slots, st
   return {at::zeros(shape, ops::compute_options(type)), at::zeros(shape, ops::compute_options(type))};
 }
 
+LatentCache latent_cache(const LatentAttentionConfig& latent, std::int64_t slots, std::int64_t positions,
+                         at::ScalarType type) {
+  return {at::zeros({slots, positions, latent.rank + latent.rope_dim}, ops::compute_options(type))};
+}
+
 DeltaNetCache delta_net_cache(const LinearAttentionConfig& linear, std::int64_t slots, at::ScalarType type) {
   const std::int64_t mixed =
       2 * linear.key_heads * linear.key_head_dim + linear.value_heads * linear.value_head_dim;
@@ -28,6 +33,9 @@ DeltaNetCache delta_net_cache(const LinearAttentionConfig& linear, std::int64_t 
 std::int64_t bytes_of(const at::Tensor& tensor) {
   return tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
 }
+std::int64_t bytes_of(const AttentionCache& cache) { return bytes_of(cache.keys) + bytes_of(cache.values); }
+std::int64_t bytes_of(const LatentCache& cache) { return bytes_of(cache.rows); }
+std::int64_t bytes_of(const DeltaNetCache& cache) { return bytes_of(cache.window) + bytes_of(cache.state); }
 
 }  // namespace
 
@@ -36,10 +44,18 @@ SequenceCache::SequenceCache(const ModelConfig& config, std::int64_t slots, std:
     : positions_(positions) {
   const at::ScalarType type = dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
   for (const AttentionKind kind : config.attention) {
-    if (kind == AttentionKind::kLinear)
-      layers_.emplace_back(delta_net_cache(config.linear_attention, slots, type));
-    else
-      layers_.emplace_back(attention_cache(config, slots, positions, type));
+    switch (kind) {
+      case AttentionKind::kFull:
+      case AttentionKind::kSliding:
+        layers_.emplace_back(attention_cache(config, slots, positions, type));
+        break;
+      case AttentionKind::kLatent:
+        layers_.emplace_back(latent_cache(config.latent_attention, slots, positions, type));
+        break;
+      case AttentionKind::kLinear:
+        layers_.emplace_back(delta_net_cache(config.linear_attention, slots, type));
+        break;
+    }
   }
 }
 
@@ -53,19 +69,14 @@ void SequenceCache::clear(std::int64_t slot) {
 }
 
 bool SequenceCache::can_be_shortened() const {
-  return std::ranges::all_of(layers_,
-                             [](const auto& layer) { return std::holds_alternative<AttentionCache>(layer); });
+  return std::ranges::none_of(layers_,
+                              [](const auto& layer) { return std::holds_alternative<DeltaNetCache>(layer); });
 }
 
 std::int64_t SequenceCache::bytes() const {
   std::int64_t bytes = 0;
-  for (const auto& layer : layers_) {
-    if (const auto* attention = std::get_if<AttentionCache>(&layer))
-      bytes += bytes_of(attention->keys) + bytes_of(attention->values);
-    else
-      bytes +=
-          bytes_of(std::get<DeltaNetCache>(layer).window) + bytes_of(std::get<DeltaNetCache>(layer).state);
-  }
+  for (const auto& layer : layers_)
+    bytes += std::visit([](const auto& cache) { return bytes_of(cache); }, layer);
   return bytes;
 }
 

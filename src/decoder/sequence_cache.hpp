@@ -28,6 +28,12 @@ struct AttentionCache {
   at::Tensor keys, values;
 };
 
+/// Of one layer with latent attention.
+struct LatentCache {
+  at::Tensor
+      rows;  ///< [slots, positions, rank + rope]: what keys and values are made of, and the key that all heads share
+};
+
 /// Of one layer with a delta net.
 struct DeltaNetCache {
   at::Tensor window;  ///< [slots, taps - 1, 2 keys + values]: the last inputs of the convolution
@@ -48,6 +54,9 @@ class SequenceCache {
   [[nodiscard]] AttentionCache& attention(int layer) {
     return std::get<AttentionCache>(layers_[static_cast<std::size_t>(layer)]);
   }
+  [[nodiscard]] LatentCache& latent(int layer) {
+    return std::get<LatentCache>(layers_[static_cast<std::size_t>(layer)]);
+  }
   [[nodiscard]] DeltaNetCache& delta_net(int layer) {
     return std::get<DeltaNetCache>(layers_[static_cast<std::size_t>(layer)]);
   }
@@ -57,7 +66,7 @@ class SequenceCache {
 
  private:
   std::int64_t positions_;
-  std::vector<std::variant<AttentionCache, DeltaNetCache>> layers_;
+  std::vector<std::variant<AttentionCache, LatentCache, DeltaNetCache>> layers_;
 };
 
 /// Consecutive parts that have as many tokens each, so that they can be computed as one batch.

@@ -6,9 +6,11 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "model/families/deepseek_v3.hpp"
 #include "model/families/dots1.hpp"
 #include "model/families/ernie4_5_moe.hpp"
 #include "model/families/glm4_moe.hpp"
+#include "model/families/glm4_moe_lite.hpp"
 #include "model/families/gpt_oss.hpp"
 #include "model/families/hy_v3.hpp"
 #include "model/families/minimax_m2.hpp"
@@ -28,11 +30,14 @@ namespace sluice {
 namespace {
 
 constexpr std::array kArchitectures{
+    Architecture{"deepseek_v3", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"dots1", read_dots1_config, describe_decoder},
     Architecture{"ernie4_5_moe", read_ernie4_5_moe_config, describe_ernie4_5_moe},
     Architecture{"glm4_moe", read_glm4_moe_config, describe_glm4_moe},
+    Architecture{"glm4_moe_lite", read_glm4_moe_lite_config, describe_deepseek_v3},
     Architecture{"gpt_oss", read_gpt_oss_config, describe_decoder},
     Architecture{"hy_v3", read_hy_v3_config, describe_hy_v3},
+    Architecture{"kimi_k2", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
     Architecture{"mixtral", read_mixtral_config, describe_mixtral},
     Architecture{"olmoe", read_olmoe_config, describe_decoder},

@@ -62,14 +62,15 @@ std::int64_t read_padding_token(const ConfigReader& config, std::optional<std::i
 }
 
 /// n_group and topk_group, of the experts that are known already.
-void read_expert_groups(const ConfigReader& config, ModelConfig& model) {
+void read_expert_groups(const ConfigReader& config, const SigmoidRouterDefaults& defaults,
+                        ModelConfig& model) {
   RouterConfig& router = model.router;
-  router.groups = config.integer({"n_group"}, 1);
+  router.groups = config.integer({"n_group"}, defaults.groups);
   if (model.experts % router.groups != 0 || (router.groups > 1 && model.experts / router.groups < 2))
     config.refuse(
         "n_group",
         fmt::format("a divisor of the number of experts, {}, that leaves two in each group", model.experts));
-  router.chosen_groups = config.integer({"topk_group"}, 1);
+  router.chosen_groups = config.integer({"topk_group"}, defaults.chosen_groups);
   if (router.chosen_groups > router.groups)
     config.refuse("topk_group", fmt::format("at most n_group = {}", router.groups));
   if (const std::int64_t left = model.experts / router.groups * router.chosen_groups;
@@ -129,15 +130,22 @@ void read_sparse_layers(const ConfigReader& config, ModelConfig& model) {
       model.layers[static_cast<std::size_t>(layer)] = MlpKind::kMoe;
 }
 
-void read_sigmoid_router(const ConfigReader& config, bool normalize, ModelConfig& model) {
+void read_shared_experts(const ConfigReader& config, std::optional<std::int64_t> otherwise,
+                         ModelConfig& model) {
+  model.shared_expert_intermediate_size =
+      model.expert_intermediate_size * config.integer({"n_shared_experts"}, otherwise, 1, 1024);
+}
+
+void read_sigmoid_router(const ConfigReader& config, const SigmoidRouterDefaults& defaults,
+                         ModelConfig& model) {
   expect_text(config, "scoring_func", "sigmoid");
   expect_text(config, "topk_method", "noaux_tc");
   model.router = {.score = RouterScore::kSigmoid,
                   .has_correction_bias = true,
-                  .normalize = config.boolean({"norm_topk_prob"}, normalize),
+                  .normalize = config.boolean({"norm_topk_prob"}, defaults.normalize),
                   .epsilon = 1e-20,
-                  .scale = config.positive({"routed_scaling_factor"}, 1.0)};
-  read_expert_groups(config, model);
+                  .scale = config.positive({"routed_scaling_factor"}, defaults.scale)};
+  read_expert_groups(config, defaults, model);
 }
 
 void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, ModelConfig& model) {

@@ -39,9 +39,21 @@ void read_expert_config(const ConfigReader& config, const char* width_key, Model
 /// mlp_only_layers.
 void read_sparse_layers(const ConfigReader& config, ModelConfig& model);
 
+/// n_shared_experts experts that every token passes, `otherwise` of them where no key says it, or an error without that. They are
+/// one of their width together. The width of experts must be known already.
+void read_shared_experts(const ConfigReader& config, std::optional<std::int64_t> otherwise,
+                         ModelConfig& model);
+
+/// What norm_topk_prob, n_group, topk_group and routed_scaling_factor are where no key says it.
+struct SigmoidRouterDefaults {
+  bool normalize = false;
+  std::int64_t groups = 1, chosen_groups = 1;
+  double scale = 1;
+};
 /// The router of DeepSeek-V3 and its relatives (DeepseekV3TopkRouter): sigmoids, a correction bias, groups of experts and a
-/// scale. The experts must be known already. `normalize` is what norm_topk_prob is where no key says it.
-void read_sigmoid_router(const ConfigReader& config, bool normalize, ModelConfig& model);
+/// scale. The experts must be known already.
+void read_sigmoid_router(const ConfigReader& config, const SigmoidRouterDefaults& defaults,
+                         ModelConfig& model);
 
 /// Which layers have experts, as mlp_layer_types says of each, or else those behind the first first_k_dense_replace, `dense` of
 /// them where no key says it.

@@ -3,6 +3,7 @@
 
 #include "base/dtype.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,8 +12,9 @@ namespace sluice {
 
 /// Feed-forward part of a layer.
 enum class MlpKind : std::uint8_t { kDense, kMoe };
-/// What mixes the tokens of a layer: softmax attention to all tokens before or to a window of them, or a gated delta net.
-enum class AttentionKind : std::uint8_t { kFull, kSliding, kLinear };
+/// What mixes the tokens of a layer: softmax attention to all tokens before or to a window of them, the same with keys and values
+/// made of one short vector a token, or a gated delta net.
+enum class AttentionKind : std::uint8_t { kFull, kSliding, kLatent, kLinear };
 
 /// Norms of the queries and keys of full attention.
 enum class QueryKeyNorm : std::uint8_t {
@@ -50,6 +52,22 @@ struct LinearAttentionConfig {
   std::int64_t conv_kernel_size = 0;  ///< tokens that the causal convolution sees
 };
 
+/// Multi-head latent attention; zero without such layers.
+struct LatentAttentionConfig {
+  std::int64_t query_rank =
+      0;  ///< q_lora_rank: of the vector that queries are made of; 0: they are made of the token itself
+  std::int64_t rank = 0;      ///< kv_lora_rank: of the vector that keys and values are made of
+  std::int64_t nope_dim = 0;  ///< qk_nope_head_dim: entries of a query or key that do not turn
+  std::int64_t rope_dim =
+      0;  ///< qk_rope_head_dim: entries behind them that do; those of a key are the same for all heads
+  std::int64_t value_dim = 0;  ///< v_head_dim
+  double score_factor = 1;     ///< of scores, beside 1 / sqrt(key_dim())
+
+  [[nodiscard]] std::int64_t key_dim() const { return nope_dim + rope_dim; }
+  /// Entries of a head where queries, keys and values are computed with at one width, zeros behind the shorter ones.
+  [[nodiscard]] std::int64_t padded_dim() const { return std::max(key_dim(), value_dim); }
+};
+
 /// What a router makes of its logits, the scores of experts.
 enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
 
@@ -78,8 +96,9 @@ struct ModelConfig {
   std::int64_t hidden_size = 0;
   std::int64_t attention_heads = 0;
   std::int64_t key_value_heads = 0;  ///< divides attention_heads
-  std::int64_t head_dim = 0;         ///< even
+  std::int64_t head_dim = 0;  ///< even; in latent attention that of LatentAttentionConfig::padded_dim()
   RotaryConfig rotary;
+  LatentAttentionConfig latent_attention;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   bool attention_bias = false;         ///< of queries, keys and values in softmax attention
   bool attention_output_bias = false;  ///< of what attention's output projection makes

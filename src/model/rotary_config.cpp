@@ -18,13 +18,16 @@ double original_length(const ConfigReader& config, const ConfigReader& scaling) 
   return static_cast<double>(config.integer({kOriginal, "max_position_embeddings"}));
 }
 
+/// yarn_get_mscale() of DeepSeek's code.
+double grown(double weight, double factor) {
+  return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
+}
+
 /// Cosines and sines grow with the length that was added; section 3.4 of the paper.
 double yarn_magnitude(const ConfigReader& scaling, double factor) {
   constexpr const char* kGiven = "attention_factor";
   if (scaling.has(kGiven)) return scaling.positive({kGiven});
-  const auto magnitude = [&](double weight) {
-    return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
-  };
+  const auto magnitude = [&](double weight) { return grown(weight, factor); };
   const double scale = scaling.number({"mscale"}, 0.0);
   const double scale_of_all = scaling.number({"mscale_all_dim"}, 0.0);
   if (scale == 0 || scale_of_all == 0) return magnitude(1);
@@ -115,6 +118,17 @@ RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults
                   "the same embedding as rope_parameters, rope_theta included, or only one of the two: "
                   "transformers ignores rope_parameters beside it");
   return rotary;
+}
+
+double read_score_factor(const ConfigReader& config) {
+  std::optional<ConfigReader> nested = nested_settings(config, "rope_scaling");
+  if (!nested) nested = nested_settings(config, "rope_parameters");
+  if (!nested || nested->text({nested->has("rope_type") ? "rope_type" : "type"}, "default") == "default")
+    return 1;
+  const double weight = nested->number({"mscale_all_dim"}, 0.0);
+  if (weight == 0) return 1;
+  const double factor = grown(weight, nested->positive({"factor"}));
+  return factor * factor;
 }
 
 }  // namespace sluice

@@ -16,4 +16,8 @@ namespace sluice {
 [[nodiscard]] RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults& defaults,
                                               std::int64_t head_dim);
 
+/// (0.1 mscale_all_dim ln(factor) + 1)^2, which attention scores of latent attention are multiplied with under any scaling that says
+/// mscale_all_dim; else 1.
+[[nodiscard]] double read_score_factor(const ConfigReader& config);
+
 }  // namespace sluice

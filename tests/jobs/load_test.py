@@ -119,9 +119,11 @@ class TooLarge(JobTest):
 
 class Layouts(JobTest):
     """Every published layout reaches the shards."""
-    PARAMETERS = {"dots1-tiny": 94740, "ernie4_5_moe-tiny": 81880, "glm4_moe-tiny": 103800, "hy_v3-tiny": 103416, "minimax_m2-tiny": 80392, "mixtral-tiny": 70600, "olmoe-tiny": 70720, "qwen2_moe-tiny": 72880, "qwen3-tiny-tied": 199296,
+    PARAMETERS = {"deepseek_v3-tiny": 96126, "glm4_moe_lite-tiny": 93756, "dots1-tiny": 94740, "ernie4_5_moe-tiny": 81880, "glm4_moe-tiny": 103800, "hy_v3-tiny": 103416, "minimax_m2-tiny": 80392, "mixtral-tiny": 70600, "olmoe-tiny": 70720, "qwen2_moe-tiny": 72880, "qwen3-tiny-tied": 199296,
                   "qwen3-tiny-yarn": 75784, "qwen3-moe-tiny": 362624, "qwen3-moe-mixed": 390272, "qwen3_5-tiny": 76344, "qwen3_5-moe-tiny": 553416,
                   "qwen3_5-moe-vlm": 553416, "qwen3_5-moe-vlm-fused": 553416}
+
+    WITH_PREDICTION_LAYER = {"deepseek_v3-tiny", "glm4_moe-tiny", "hy_v3-tiny", "qwen3_5-moe-vlm-fused"}
 
     def load(self, model, ranks, dtype="bfloat16"):
         """Loads and compares what arrived with the files."""
@@ -151,7 +153,7 @@ class Layouts(JobTest):
                 with self.subTest(fixture=fixture, ranks=ranks):
                     result = self.expect_loaded(FIXTURES / fixture, ranks, parameters)
                     towers = 1 if "vlm" in fixture else 0
-                    heads = 1 if "fused" in fixture or "glm4" in fixture else 0
+                    heads = 1 if fixture in self.WITH_PREDICTION_LAYER else 0
                     self.assertEqual(result.output.count("vision tower"), towers, result.output)
                     self.assertEqual(result.output.count("multi-token prediction"), heads, result.output)
                     contents.setdefault(fixture, set()).add(self.content_of(result))

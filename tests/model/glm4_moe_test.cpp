@@ -2,6 +2,7 @@
 
 #include "manifest/key_map.hpp"
 #include "model/architecture.hpp"
+#include "model/described.hpp"
 #include "model/published_size.hpp"
 #include "model/shape_of.hpp"
 #include "support/expect_error.hpp"
@@ -17,14 +18,11 @@ namespace sluice {
 namespace {
 
 using nlohmann::json;
+using test::described;
 using test::published_size;
 using test::PublishedSize;
 using test::Shape;
 using test::shape_of;
-
-ModelDescription described(const json& config) {
-  return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
-}
 
 /// config.json of GLM-4.5-Air, with changes: keys set to null are taken away.
 json air(const json& changes = json::object()) {

@@ -4,6 +4,7 @@
 #include "model/blocks/attention.hpp"
 #include "model/blocks/dense_mlp.hpp"
 #include "model/blocks/gated_delta_net.hpp"
+#include "model/blocks/latent_attention.hpp"
 #include "model/blocks/moe.hpp"
 
 #include <algorithm>
@@ -18,6 +19,9 @@ constexpr std::array kLayerBlocks{
     LayerBlock{AttentionKind::kSliding, "sliding_attention", "with sliding attention",
                blocks::attention::tensors, blocks::attention::sliding_settings,
                blocks::attention::activations, blocks::attention::cache},
+    LayerBlock{AttentionKind::kLatent, "latent_attention", "with latent attention",
+               blocks::latent_attention::tensors, blocks::latent_attention::settings,
+               blocks::latent_attention::activations, blocks::latent_attention::cache},
     LayerBlock{AttentionKind::kLinear, "linear_attention", "with linear attention",
                blocks::gated_delta_net::tensors, blocks::gated_delta_net::settings,
                blocks::gated_delta_net::activations, blocks::gated_delta_net::cache},

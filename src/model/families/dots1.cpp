@@ -10,10 +10,9 @@ ModelConfig read_dots1_config(const ConfigReader& config) {
   model.query_key_norm = QueryKeyNorm::kPerHead;
   model.intermediate_size = config.integer({"intermediate_size"});
   read_expert_config(config, "moe_intermediate_size", model);
-  model.shared_expert_intermediate_size =
-      model.expert_intermediate_size * config.integer({"n_shared_experts"}, {}, 1, 1024);
+  read_shared_experts(config, {}, model);
   model.experts_before_router = true;
-  read_sigmoid_router(config, false, model);
+  read_sigmoid_router(config, {}, model);
   read_first_dense_layers(config, 0, model);
   return model;
 }

@@ -12,10 +12,9 @@ ModelConfig read_glm4_moe_config(const ConfigReader& config) {
   if (config.boolean({"use_qk_norm"}, false)) model.query_key_norm = QueryKeyNorm::kPerHead;
   model.intermediate_size = config.integer({"intermediate_size"});
   read_expert_config(config, "moe_intermediate_size", model);
-  model.shared_expert_intermediate_size =
-      model.expert_intermediate_size * config.integer({"n_shared_experts"}, 1, 1, 1024);
+  read_shared_experts(config, 1, model);
   model.experts_before_router = true;
-  read_sigmoid_router(config, true, model);
+  read_sigmoid_router(config, {.normalize = true}, model);
   read_first_dense_layers(config, 1, model);
   model.prediction_layers = config.integer({"num_nextn_predict_layers", "num_mtp_layers"}, 1, 0, 1024);
   return model;

@@ -1,0 +1,146 @@
+#include "decoder/latent_attention_block.hpp"
+
+#include "decoder/biased.hpp"
+#include "decoder/block_norm.hpp"
+#include "model/blocks/latent_attention.hpp"
+#include "ops/cached_attention.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/matmul.h>
+
+#include <cmath>
+
+namespace sluice {
+namespace {
+
+at::Tensor inner_norm(const ModelConfig& config, const at::Tensor& x, const ops::Parameter& weight) {
+  return ops::rms_norm(x, weight, blocks::latent_attention::kNormEpsilon, norm_weight(config));
+}
+
+ops::AttentionForm form_of(const LatentAttentionConfig& latent) {
+  return {latent.score_factor / std::sqrt(static_cast<double>(latent.key_dim()))};
+}
+
+/// What tokens x [b, L, hidden] bring to attention; entries that turn have been turned.
+struct Latents {
+  at::Tensor nope, rope;  ///< of the queries: [b, L, heads, nope], [b, L, heads, rope]
+  at::Tensor shared;      ///< [b L, rank]: what keys and values are made of
+  at::Tensor key;         ///< [b, L, 1, rope]: what all heads' keys have in common
+};
+
+at::Tensor queries_of(const ModelConfig& config, const LatentAttentionParameters& parameters,
+                      const at::Tensor& tokens) {
+  if (config.latent_attention.query_rank == 0) return ops::linear(tokens, parameters.q_proj);
+  const at::Tensor low = biased(ops::linear(tokens, parameters.q_a_proj), parameters.q_a_bias, tokens);
+  return ops::linear(inner_norm(config, low, parameters.q_a_norm), parameters.q_b_proj);
+}
+
+Latents project(const ModelConfig& config, const LatentAttentionParameters& parameters,
+                const ops::RotaryTable& rotary, const at::Tensor& x) {
+  const LatentAttentionConfig& latent = config.latent_attention;
+  const at::Tensor tokens = x.reshape({-1, config.hidden_size});
+  const at::Tensor queries = queries_of(config, parameters, tokens)
+                                 .view({x.size(0), x.size(1), config.attention_heads, latent.key_dim()});
+  const at::Tensor low = biased(ops::linear(tokens, parameters.kv_a_proj), parameters.kv_a_bias, tokens);
+  const at::Tensor key =
+      low.narrow(1, latent.rank, latent.rope_dim).reshape({x.size(0), x.size(1), 1, latent.rope_dim});
+  return {queries.narrow(3, 0, latent.nope_dim),
+          ops::apply_rotary(queries.narrow(3, latent.nope_dim, latent.rope_dim).contiguous(), rotary),
+          inner_norm(config, low.narrow(1, 0, latent.rank).contiguous(), parameters.kv_a_norm),
+          ops::apply_rotary(key, rotary)};
+}
+
+/// Zeros behind the entries of x [..., d], up to `width`.
+at::Tensor padded(const at::Tensor& x, std::int64_t width) {
+  return x.size(-1) == width ? x : at::constant_pad_nd(x, {0, width - x.size(-1)});
+}
+
+/// The block's result [b L, hidden] from what the heads made: mixed [b L, heads x value].
+at::Tensor output(const LatentAttentionParameters& parameters, const at::Tensor& mixed,
+                  ops::Purpose purpose) {
+  return biased(ops::linear(mixed, parameters.o_proj, purpose), parameters.o_bias, mixed);
+}
+
+/// A weight with its change, for its values alone.
+at::Tensor changed(const ops::Weight& weight) {
+  if (!weight.change) return weight.base.value;
+  return weight.base.value +
+         at::matmul(weight.change->b.value, weight.change->a.value) * weight.change->scale;
+}
+
+}  // namespace
+
+LatentAttentionParameters latent_attention_parameters(const ModelConfig& config, const LayerViews& layer) {
+  namespace names = blocks::latent_attention;
+  LatentAttentionParameters out{.kv_a_proj = layer.weight(names::kKvAProj),
+                                .kv_a_norm = layer[names::kKvANorm],
+                                .kv_b_proj = layer.weight(names::kKvBProj),
+                                .o_proj = layer.weight(names::kOProj)};
+  const bool has_rank = config.latent_attention.query_rank > 0;
+  if (has_rank) {
+    out.q_a_proj = layer.weight(names::kQAProj);
+    out.q_a_norm = layer[names::kQANorm];
+    out.q_b_proj = layer.weight(names::kQBProj);
+  } else {
+    out.q_proj = layer.weight(names::kQProj);
+  }
+  if (!config.attention_bias) return out;
+  if (has_rank) out.q_a_bias = layer[names::kQABias];
+  out.kv_a_bias = layer[names::kKvABias];
+  out.o_bias = layer[names::kOBias];
+  return out;
+}
+
+at::Tensor latent_attention_block(const ModelConfig& config, const LatentAttentionParameters& parameters,
+                                  const ops::RotaryTable& rotary, const at::Tensor& x,
+                                  const ops::Documents& documents, ops::AttentionRecord& record,
+                                  ops::Purpose purpose) {
+  const LatentAttentionConfig& latent = config.latent_attention;
+  const std::int64_t heads = config.attention_heads, width = latent.padded_dim();
+  const Latents tokens = project(config, parameters, rotary, x);
+  const at::Tensor expanded = ops::linear(tokens.shared, parameters.kv_b_proj)
+                                  .view({x.size(0), x.size(1), heads, latent.nope_dim + latent.value_dim});
+  const at::Tensor queries = at::cat({tokens.nope, tokens.rope}, 3);
+  const at::Tensor keys =
+      at::cat({expanded.narrow(3, 0, latent.nope_dim), tokens.key.expand({-1, -1, heads, -1})}, 3);
+  const at::Tensor values = expanded.narrow(3, latent.nope_dim, latent.value_dim).contiguous();
+  const at::Tensor mixed = ops::attention(padded(queries, width), padded(keys, width), padded(values, width),
+                                          form_of(latent), documents, &record);
+  const at::Tensor rows = mixed.narrow(3, 0, latent.value_dim).reshape({-1, heads * latent.value_dim});
+  return output(parameters, rows, purpose).view({x.size(0), x.size(1), config.hidden_size});
+}
+
+at::Tensor cached_latent_attention_block(const ModelConfig& config,
+                                         const LatentAttentionParameters& parameters,
+                                         const ops::RotaryTable& rotary, const at::Tensor& x,
+                                         std::span<const SequencePart> parts, LatentCache& cache) {
+  const LatentAttentionConfig& latent = config.latent_attention;
+  const std::int64_t heads = config.attention_heads, rank = latent.rank;
+  const Latents tokens = project(config, parameters, rotary, x.unsqueeze(0));
+  const at::Tensor expand =
+      changed(parameters.kv_b_proj).view({heads, latent.nope_dim + latent.value_dim, rank});
+  // [T, heads, rank]: a query times the keys of its head is this times the short vector.
+  const at::Tensor absorbed =
+      at::matmul(tokens.nope[0].transpose(0, 1), expand.narrow(1, 0, latent.nope_dim)).transpose(0, 1);
+  const at::Tensor queries = at::cat({absorbed, tokens.rope[0]}, 2);
+  const at::Tensor rows = at::cat({tokens.shared, tokens.key.view({-1, latent.rope_dim})}, 1);
+  at::Tensor mixed = at::empty({x.size(0), heads, rank}, x.options());
+  std::int64_t row = 0;
+  for (const SequencePart& part : parts) {
+    const at::Tensor known = cache.rows[part.slot];
+    known.narrow(0, part.begin, part.tokens).copy_(rows.narrow(0, row, part.tokens));
+    const at::Tensor all = known.narrow(0, 0, part.end()).unsqueeze(1);
+    const at::Tensor seen =
+        ops::cached_attention(queries.narrow(0, row, part.tokens), all, all, form_of(latent));
+    mixed.narrow(0, row, part.tokens).copy_(seen.narrow(2, 0, rank));
+    row += part.tokens;
+  }
+  const at::Tensor values =
+      at::matmul(mixed.transpose(0, 1), expand.narrow(1, latent.nope_dim, latent.value_dim).transpose(1, 2));
+  return output(parameters, values.transpose(0, 1).reshape({-1, heads * latent.value_dim}),
+                ops::Purpose::kOutput);
+}
+
+}  // namespace sluice

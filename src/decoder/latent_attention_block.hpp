@@ -1,0 +1,47 @@
+// Causal self-attention of DeepSeek-V2, V3 and their relatives: multi-head latent attention.
+#pragma once
+
+#include "decoder/parameter_views.hpp"
+#include "decoder/sequence_cache.hpp"
+#include "model/model_config.hpp"
+#include "ops/attention.hpp"
+#include "ops/linear.hpp"
+#include "ops/parameter.hpp"
+#include "ops/rotary.hpp"
+
+#include <span>
+
+namespace sluice {
+
+/// Weights of one layer's latent attention; shapes as in the manifest.
+struct LatentAttentionParameters {
+  ops::Weight q_proj{};                ///< where queries have no rank, and then alone of these three
+  ops::Weight q_a_proj{}, q_b_proj{};  ///< [query rank, hidden], [heads x (nope + rope), query rank]
+  ops::Parameter q_a_norm{};           ///< [query rank]
+  ops::Weight kv_a_proj{};             ///< [rank + rope, hidden]
+  ops::Parameter kv_a_norm{};          ///< [rank]
+  ops::Weight kv_b_proj{};             ///< [heads x (nope + value), rank]
+  ops::Weight o_proj{};                ///< [hidden, heads x value]
+  ops::Parameter q_a_bias{}, kv_a_bias{}, o_bias{};  ///< undefined for none
+};
+
+/// The weights of a layer with latent attention.
+[[nodiscard]] LatentAttentionParameters latent_attention_parameters(const ModelConfig& config,
+                                                                    const LayerViews& layer);
+
+/// As attention_block(), with keys and values of every head.
+[[nodiscard]] at::Tensor latent_attention_block(const ModelConfig& config,
+                                                const LatentAttentionParameters& parameters,
+                                                const ops::RotaryTable& rotary, const at::Tensor& x,
+                                                const ops::Documents& documents, ops::AttentionRecord& record,
+                                                ops::Purpose purpose = ops::Purpose::kOutput);
+
+/// As cached_attention_block(), over what `cache` holds of each token: queries are taken to the space of the short vectors, whose
+/// heads all attend to the same rows, so that no keys or values are ever made (the absorbed form of DeepSeek-V2's section 2.1).
+[[nodiscard]] at::Tensor cached_latent_attention_block(const ModelConfig& config,
+                                                       const LatentAttentionParameters& parameters,
+                                                       const ops::RotaryTable& rotary, const at::Tensor& x,
+                                                       std::span<const SequencePart> parts,
+                                                       LatentCache& cache);
+
+}  // namespace sluice
