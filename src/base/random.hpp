@@ -39,7 +39,7 @@ class RandomStream {
   void uniform(std::int64_t begin, std::int64_t count, float* out) const;
 
   /// Writes elements [begin, begin + count) of a stream of normal numbers with mean 0 (Box-Muller, one pair
-  /// per counter).
+  /// per counter), many of them on all cores.
   void normal(std::int64_t begin, std::int64_t count, float standard_deviation, float* out) const;
 
  private:

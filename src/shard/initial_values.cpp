@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::int64_t kPieceElements = 64 * std::int64_t{1024};
+constexpr std::int64_t kPieceElements = 256 * std::int64_t{1024};
 
 class ShardFiller {
  public:
@@ -32,6 +32,7 @@ class ShardFiller {
 
  private:
   void fill_run(const TensorInfo& tensor, const ShardPlan::OwnedRun& run) {
+    values_.resize(std::max(values_.size(), static_cast<std::size_t>(std::min(kPieceElements, run.count))));
     std::byte* const out = arena_.data() + run.arena_begin * size_of(arena_.dtype());
     for (std::int64_t done = 0; done < run.count;) {
       const std::int64_t count = std::min(kPieceElements, run.count - done);
@@ -46,7 +47,7 @@ class ShardFiller {
   ShardArena& arena_;
   const ParameterManifest& manifest_;
   const TensorValues& source_;
-  std::vector<float> values_ = std::vector<float>(kPieceElements);
+  std::vector<float> values_;
 };
 
 template <class Wanted>

@@ -31,6 +31,17 @@ TEST(RandomStream, does_not_depend_on_how_a_range_is_cut) {
   }
 }
 
+TEST(RandomStream, draws_on_several_cores_what_one_draws) {
+  const RandomStream stream(7, "model.norm.weight");
+  constexpr std::int64_t kCount = 70'001, kPiece = 1'000;
+  std::vector<float> joined;
+  for (std::int64_t at = 0; at < kCount; at += kPiece) {
+    const std::vector<float> part = draw(stream, 5 + at, std::min(kPiece, kCount - at));
+    joined.insert(joined.end(), part.begin(), part.end());
+  }
+  EXPECT_EQ(draw(stream, 5, kCount), joined);
+}
+
 TEST(RandomStream, draws_nothing_for_an_empty_range) { RandomStream(7, "a").normal(5, 0, 1, nullptr); }
 
 TEST(RandomStream, differs_by_seed_and_name) {

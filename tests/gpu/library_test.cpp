@@ -28,25 +28,24 @@ at::Tensor begins_of_documents(std::int64_t sequences, std::int64_t length) {
 }
 
 struct Attention {
-  at::Tensor q, k, v, d_out;
-  Documents documents;
+  AttentionInputs in;
+  at::Tensor d_out;
 
   Attention(std::int64_t width, bool packed)
-      : q(numbers({2, 700, 8, width})),
-        k(numbers({2, 700, 2, width})),
-        v(numbers({2, 700, 2, width})),
+      : in{.q = numbers({2, 700, 8, width}),
+           .k = numbers({2, 700, 2, width}),
+           .v = numbers({2, 700, 2, width}),
+           .scale = 0.1},
         d_out(numbers({2, 700, 8, width})) {
-    if (packed) documents = documents_from(begins_of_documents(2, 700));
+    if (packed) in.documents = documents_from(begins_of_documents(2, 700));
   }
   /// Of both ways.
   struct Result {
-    at::Tensor out, log_sums, d_q, d_k, d_v;
+    AttentionRecord made;
+    AttentionGradients d;
     explicit Result(const Attention& a)
-        : out(at::empty_like(a.q)),
-          log_sums(at::empty({2, 8, 700}, a.q.options().dtype(at::kFloat))),
-          d_q(at::empty_like(a.q)),
-          d_k(at::empty_like(a.k)),
-          d_v(at::empty_like(a.v)) {}
+        : made{at::empty_like(a.in.q), at::empty({2, 8, 700}, a.in.q.options().dtype(at::kFloat))},
+          d{at::empty_like(a.in.q), at::empty_like(a.in.k), at::empty_like(a.in.v)} {}
   };
 };
 
@@ -57,21 +56,18 @@ TEST(GpuLibrary, attention_and_its_gradients_are_those_of_the_formula_and_the_sa
       SCOPED_TRACE(testing::Message() << "width " << width << (packed ? ", packed" : ""));
       const Attention a(width, packed);
       Attention::Result found(a), again(a), expected(a);
-      formulas::attention(a.q, a.k, a.v, 0.1, a.documents, expected.out, expected.log_sums);
-      formulas::attention_backward(a.q, a.k, a.v, 0.1, a.documents, expected.out, expected.log_sums, a.d_out,
-                                   {expected.d_q, expected.d_k, expected.d_v});
+      formulas::attention(a.in, expected.made);
+      formulas::attention_backward(a.in, expected.made, a.d_out, expected.d);
       for (Attention::Result* result : {&found, &again}) {
-        ASSERT_TRUE(cuda_library::attention(a.q, a.k, a.v, 0.1, a.documents, result->out, result->log_sums));
-        ASSERT_TRUE(cuda_library::attention_backward(a.q, a.k, a.v, 0.1, a.documents, result->out,
-                                                     result->log_sums, a.d_out,
-                                                     {result->d_q, result->d_k, result->d_v}));
+        ASSERT_TRUE(cuda_library::attention(a.in, result->made));
+        ASSERT_TRUE(cuda_library::attention_backward(a.in, result->made, a.d_out, result->d));
       }
-      expect_near(found.out, expected.out, "out");
-      expect_near(found.log_sums, expected.log_sums, "log sums");
-      expect_near(found.d_q, expected.d_q, "d_q");
-      expect_near(found.d_k, expected.d_k, "d_k");
-      expect_near(found.d_v, expected.d_v, "d_v");
-      EXPECT_TRUE(again.d_q.equal(found.d_q) && again.d_k.equal(found.d_k) && again.d_v.equal(found.d_v));
+      expect_near(found.made.out, expected.made.out, "out");
+      expect_near(found.made.log_sums, expected.made.log_sums, "log sums");
+      expect_near(found.d.q, expected.d.q, "gradient of q");
+      expect_near(found.d.k, expected.d.k, "gradient of k");
+      expect_near(found.d.v, expected.d.v, "gradient of v");
+      EXPECT_TRUE(again.d.q.equal(found.d.q) && again.d.k.equal(found.d.k) && again.d.v.equal(found.d.v));
     }
 }
 

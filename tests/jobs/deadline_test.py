@@ -92,7 +92,7 @@ class Suspended(Failure):
         return [int(pid) for pid in found]
 
     def test_time_in_which_the_whole_job_stands_still_does_not_count(self):
-        job = self.job(train={"steps": 300}, deadline={"step_seconds": 2})
+        job = self.job(train={"steps": 300}, deadline={"step_seconds": 10})  # a busy disk holds rank 0 up for some seconds
         running = start_mpirun(3, program.SLUICE, "run", job)
         self.addCleanup(running.stop)
         program.wait_until(lambda: "step 3/" in running.output(), "the third step", limit=60)
@@ -100,7 +100,7 @@ class Suspended(Failure):
         self.assertEqual(len(pids), 3)
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(8)
+        time.sleep(16)
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
         result = running.finish(100)

@@ -27,15 +27,18 @@ function(sluice_wheel_library variable name)
   set(${variable} "${library}" PARENT_SCOPE)
 endfunction()
 
-# sluice_torch_libraries(VARIABLE): what to link for LibTorch, OpenMP's runtime with it.
+# sluice_torch_libraries(VARIABLE): what to link for LibTorch, OpenMP's runtime with it. The compiler's C++ library comes first:
+# PyTorch's wheels export functions of theirs, of which std::filesystem::remove_all ends by a call to address 0.
 function(sluice_torch_libraries variable)
   set(libraries ${TORCH_LIBRARIES})
   sluice_wheel_library(is_wheel cudart cu13 cuda_runtime)
   if(SLUICE_CUDA AND is_wheel)
     set(libraries "")
-    foreach(name torch torch_cpu torch_cuda c10 c10_cuda)
+    foreach(name torch_cpu c10 c10_cuda)
       list(APPEND libraries ${TORCH_INSTALL_PREFIX}/lib/lib${name}.so)
     endforeach()
+    # No name of it is used: it registers the operations of GPUs where it is loaded.
+    list(APPEND libraries "-Wl,--push-state,--no-as-needed,${TORCH_INSTALL_PREFIX}/lib/libtorch_cuda.so,--pop-state")
   endif()
   file(GLOB openmp ${TORCH_INSTALL_PREFIX}/lib/libgomp*.so*)
   if(openmp)
@@ -44,6 +47,7 @@ function(sluice_torch_libraries variable)
   else()
     list(APPEND libraries OpenMP::OpenMP_CXX)
   endif()
+  list(PREPEND libraries stdc++)
   set(${variable} ${libraries} PARENT_SCOPE)
 endfunction()
 

@@ -72,8 +72,8 @@ if(SLUICE_TORCH)
   if(EXISTS ${TORCH_INSTALL_PREFIX}/include/fmt/format.h AND NOT "${TORCH_INSTALL_PREFIX}/include" IN_LIST fmt_include)
     target_compile_definitions(sluice_torch INTERFACE FMT_HEADER_ONLY)
   endif()
-  # GCC 14 takes the growth of a vector<bool> inside LibTorch's Function::apply() for an overrun.
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION MATCHES "^14\\.")
+  # GCC 13 and 14 take the growth of a vector<bool> inside LibTorch's Function::apply() for an overrun.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION MATCHES "^1[34]\\.")
     target_compile_options(sluice_torch INTERFACE -Wno-array-bounds -Wno-stringop-overflow)
   endif()
   add_library(sluice::torch ALIAS sluice_torch)

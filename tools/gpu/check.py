@@ -4,6 +4,7 @@ Each part adds its numbers to one JSON object, written at the end and after ever
 number. Exit status 1 if a number is outside its bound, 71 if no GPU can be used.
 """
 import argparse
+import concurrent.futures
 import datetime
 import importlib.util
 import json
@@ -18,6 +19,7 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/jobs"))
+from program import reference_job  # noqa: E402
 FIXTURES = SOURCE / "tests/fixtures"
 SHAPE = FIXTURES / "configs/Qwen3.5-35B-A3B"  # 34.66 B parameters
 ACTIVE_PARAMETERS = 3.0e9  # of them, that a token meets
@@ -27,6 +29,7 @@ NO_GPU = 71
 # Peak of bfloat16 products without sparsity, in FLOP/s, for MFU.
 PEAKS = {"H100": 989e12, "H200": 989e12, "GB10": 125e12}
 
+FIXTURES_AT_A_TIME = 6
 FLOAT32_BOUND, BFLOAT16_BOUND = 1e-3, 0.05  # of a fixture's losses
 LOAD_BYTES_PER_S, LOAD_GROWTH_BYTES = 40e9, 1 << 30
 
@@ -38,7 +41,7 @@ MODES = {"adamw int8 24bit release": ("adamw", "int8", "24bit", "release", "unit
 
 class Check:
     def __init__(self, arguments):
-        self.sluice, self.ranks = arguments.sluice, arguments.ranks
+        self.sluice, self.ranks, self.limit = arguments.sluice, arguments.ranks, arguments.limit
         self.results, self.file, self.held = {}, arguments.json, True
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="sluice-gpu-", dir=arguments.directory))
 
@@ -62,7 +65,13 @@ class Check:
             words += ["--set", setting]
         if ranks > 1:
             words = [SOURCE / "tools/mpirun.sh", "-np", str(ranks), *words]
-        done = subprocess.run([str(word) for word in words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            done = subprocess.run([str(word) for word in words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  timeout=self.limit)
+        except subprocess.TimeoutExpired as expired:
+            print(f"{(expired.stdout or b'').decode(errors='replace')[-4000:]}\n{job} was ended: it had not ended by itself after {self.limit} s")
+            self.held = False
+            return None
         if done.returncode == NO_GPU and "GPU" in done.stdout:
             reason = re.search(r"(device\.kind is .*|.*GPU.*)$", done.stdout, re.MULTILINE)
             stop(NO_GPU, f"built and linked, but nothing could be measured: {reason[0].strip() if reason else done.stdout}")
@@ -106,23 +115,30 @@ def check_seam(check):
 
 
 def check_fixtures(check):
-    """Every fixture in float32 and bfloat16: losses of eight steps against transformers'."""
+    """Every fixture in float32 and bfloat16: losses of eight steps against transformers'. Most of such a job is its start, so
+    several of one rank share a GPU."""
     import h5py
-    from program import reference_job
-    for fixture in sorted(path.parent for path in FIXTURES.glob("*/reference.h5")):
-        with h5py.File(fixture / "reference.h5") as reference:
-            expected = reference["train/loss"][:]
-        for ranks in sorted({1, check.ranks}):
-            for dtype, bound in (("float32", FLOAT32_BOUND), ("bfloat16", BFLOAT16_BOUND)):
-                name = f"{fixture.name}-{dtype}-{ranks}"
-                tables = reference_job(fixture.name)
-                tables["model"]["dtype"] = dtype
-                tables.pop("debug")
-                if check.run(check.job(name, **tables), ranks) is None:
-                    check.tell("fixtures", f"{name} failed", 1, bound=0)
-                    continue
-                loss, = check.metrics(name, "train/loss")
-                check.tell("fixtures", f"{name}, worst loss", float(abs(loss - expected).max()), bound=bound)
+    runs = [(fixture, ranks, dtype, bound) for ranks in sorted({1, check.ranks})
+            for fixture in sorted(path.parent for path in FIXTURES.glob("*/reference.h5"))
+            for dtype, bound in (("float32", FLOAT32_BOUND), ("bfloat16", BFLOAT16_BOUND))]
+
+    def run(fixture, ranks, dtype):
+        tables = reference_job(fixture.name)
+        tables["model"]["dtype"] = dtype
+        tables.pop("debug")
+        return check.run(check.job(f"{fixture.name}-{dtype}-{ranks}", **tables), ranks)
+
+    with concurrent.futures.ThreadPoolExecutor(FIXTURES_AT_A_TIME if check.ranks == 1 else 1) as pool:
+        started = [pool.submit(run, fixture, ranks, dtype) for fixture, ranks, dtype, _ in runs]
+        for (fixture, ranks, dtype, bound), job in zip(runs, started):
+            name = f"{fixture.name}-{dtype}-{ranks}"
+            if job.result() is None:
+                check.tell("fixtures", f"{name} failed", 1, bound=0)
+                continue
+            with h5py.File(fixture / "reference.h5") as reference:
+                expected = reference["train/loss"][:]
+            loss, = check.metrics(name, "train/loss")
+            check.tell("fixtures", f"{name}, worst loss", float(abs(loss - expected).max()), bound=bound)
 
 
 def large_checkpoint(check):
@@ -207,7 +223,6 @@ PARTS = {"seam": check_seam, "fixtures": check_fixtures, "load": check_load, "mo
 
 def machine(check):
     """The GPUs, by the program itself: the first call that needs one."""
-    from program import reference_job
     job = check.job("first", **reference_job("qwen3-tiny-tied", train={"steps": 1}, debug={"dump": ""}))
     output = check.run(job, 1)
     if output is None:
@@ -232,6 +247,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, default=SOURCE / f"tools/bench/results/gpu-{datetime.date.today()}.json")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas")
     parser.add_argument("--ranks", type=int, default=gpu_count())
+    parser.add_argument("--limit", type=float, default=900, help="seconds that one run may take")
     parser.add_argument("--directory", help="for runs and models (default: the system's for temporary files)")
     arguments = parser.parse_args()
     parts = arguments.only.split(",")

@@ -10,7 +10,7 @@ out=${1:?usage: tools/gpu/pack.sh OUT.tar.xz}
 fail() { echo "pack.sh: $*" >&2; exit 1; }
 grep -q '^VERSION_ID="12"' /etc/os-release || fail "the archive is made on Debian 12, and this is: $(sed -n 's/^PRETTY_NAME=//p' /etc/os-release)"
 
-packages=(libopenmpi-dev openmpi-bin openmpi-common libopenmpi3 libpmix2 libhwloc15 libhwloc-plugins libhdf5-dev libhdf5-103-1 libhdf5-hl-100
+packages=(libopenmpi-dev openmpi-bin openmpi-common libopenmpi3 libpmix2 libhwloc15 libhdf5-dev libhdf5-103-1 libhdf5-hl-100
   libtomlplusplus-dev libtomlplusplus3 nlohmann-json3-dev libcli11-dev libspdlog-dev libspdlog1.10 libfmt-dev libfmt9 libxxhash-dev libxxhash0
   libpcre2-dev libpcre2-8-0 libgtest-dev libgmock-dev pkgconf pkgconf-bin libpkgconf3)
 stage=$(mktemp -d)
