@@ -35,7 +35,7 @@ void Encoder::note_word(std::string_view text, std::string_view word, std::span<
 std::size_t Encoder::place_in_part(std::size_t part, std::size_t at) const {
   const TextPart& whole = parts_[part];
   if (whole.id >= 0 || at == 0 || tokenizer_->normalizer_.changes_nothing()) return at;
-  return tokenizer_->normalizer_.apply(whole.text.substr(0, at)).size();
+  return tokenizer_->normalizer_.apply(whole.text.substr(0, at), {.ends = false}).size();
 }
 
 void Encoder::append_marked(std::string_view text, std::span<const std::pair<std::size_t, std::size_t>> spans,

@@ -1,9 +1,10 @@
 #include "text/normalizer.hpp"
 
 #include "base/text.hpp"
-#include "text/unicode.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace sluice::text {
 
@@ -27,32 +28,69 @@ std::string literal_pattern(const JsonNode& node) {
   return text;
 }
 
+namespace {
+
+constexpr std::array<std::pair<std::string_view, NormalForm>, 4> kNormalForms{
+    {{"NFC", NormalForm::kC}, {"NFD", NormalForm::kD}, {"NFKC", NormalForm::kKC}, {"NFKD", NormalForm::kKD}}};
+
+std::string_view without_blanks(std::string_view text, bool left, bool right) {
+  while (left && !text.empty()) {
+    const Character first = character_at(text, 0);
+    if (!has(first.code, kSpace)) break;
+    text.remove_prefix(first.bytes);
+  }
+  while (right && !text.empty()) {
+    const Character last = character_before(text, text.size());
+    if (!has(last.code, kSpace)) break;
+    text.remove_suffix(last.bytes);
+  }
+  return text;
+}
+
+}  // namespace
+
 Normalizer::Normalizer(const JsonNode& node) { add(node); }
 
 void Normalizer::add(const JsonNode& node) {
   const std::string type = node.type();
+  const auto form = std::ranges::find(kNormalForms, type, &std::pair<std::string_view, NormalForm>::first);
   if (type == "Sequence")
     for (const JsonNode& step : node.items("normalizers")) add(step);
-  else if (type == "NFC")
-    steps_.push_back({Step::Kind::kCompose, "", ""});
+  else if (form != kNormalForms.end())
+    steps_.push_back({.kind = Step::Kind::kNormalForm, .form = form->second});
+  else if (type == "Lowercase")
+    steps_.push_back({.kind = Step::Kind::kLowerCase});
+  else if (type == "Strip")
+    steps_.push_back({.kind = Step::Kind::kStrip,
+                      .left = node.boolean("strip_left", true),
+                      .right = node.boolean("strip_right", true)});
   else if (type == "Prepend")
-    steps_.push_back({Step::Kind::kPrepend, "", node.text("prepend")});
+    steps_.push_back({.kind = Step::Kind::kPrepend, .content = node.text("prepend")});
   else if (type == "Replace")
-    steps_.push_back({Step::Kind::kReplace, literal_pattern(node), node.text("content")});
+    steps_.push_back(
+        {.kind = Step::Kind::kReplace, .pattern = literal_pattern(node), .content = node.text("content")});
   else
-    node.refuse("type", "one of the supported normalizers: NFC, Prepend, Replace, Sequence");
+    node.refuse(
+        "type",
+        "one of the supported normalizers: NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace, Sequence");
 }
 
-std::string Normalizer::apply(std::string_view text, bool begins) const {
+std::string Normalizer::apply(std::string_view text, Ends whole) const {
   std::string out(text);
   for (const Step& step : steps_) {
     if (out.empty()) return out;
     switch (step.kind) {
-      case Step::Kind::kCompose:
-        out = compose(out);
+      case Step::Kind::kNormalForm:
+        out = normalized(out, step.form);
+        break;
+      case Step::Kind::kLowerCase:
+        out = lower_case(out);
+        break;
+      case Step::Kind::kStrip:
+        out = without_blanks(out, step.left && whole.begins, step.right && whole.ends);
         break;
       case Step::Kind::kPrepend:
-        if (begins) out.insert(0, step.content);
+        if (whole.begins) out.insert(0, step.content);
         break;
       case Step::Kind::kReplace:
         out = replaced(out, step.pattern, step.content);
@@ -64,7 +102,8 @@ std::string Normalizer::apply(std::string_view text, bool begins) const {
 
 bool Normalizer::keeps_line_breaks() const {
   return std::ranges::none_of(steps_, [](const Step& step) {
-    return step.kind == Step::Kind::kReplace && step.pattern.find('\n') != std::string::npos;
+    return step.kind == Step::Kind::kStrip ||
+           (step.kind == Step::Kind::kReplace && step.pattern.find('\n') != std::string::npos);
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "text/json_node.hpp"
+#include "text/unicode.hpp"
 
 #include <string>
 #include <string_view>
@@ -12,21 +13,27 @@ namespace sluice::text {
 class Normalizer {
  public:
   Normalizer() = default;  ///< changes nothing
-  /// NFC, Prepend, Replace (of a text) or a Sequence of them. Error(kBadData) for any other, by name.
+  /// NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace (of a text) or a Sequence of them. Error(kBadData) for any
+  /// other, by name.
   explicit Normalizer(const JsonNode& node);
 
   [[nodiscard]] bool changes_nothing() const { return steps_.empty(); }
-  /// `begins`: whether the text is a beginning, before which Prepend puts its text, and not what continues a text
-  /// that was cut.
-  [[nodiscard]] std::string apply(std::string_view text, bool begins = true) const;
+  /// Which ends of the text that apply() gets are those of a whole text: Prepend and Strip act there alone.
+  struct Ends {
+    bool begins = true;  ///< the text does not continue one that was cut
+    bool ends = true;    ///< nothing of the same text follows
+  };
+  [[nodiscard]] std::string apply(std::string_view text, Ends whole) const;
   /// Whether nothing happens across, or to, a line break.
   [[nodiscard]] bool keeps_line_breaks() const;
 
  private:
   struct Step {
-    enum class Kind { kCompose, kPrepend, kReplace } kind;
-    std::string pattern;
-    std::string content;
+    enum class Kind { kNormalForm, kLowerCase, kStrip, kPrepend, kReplace } kind;
+    std::string pattern{};
+    std::string content{};
+    NormalForm form = NormalForm::kC;
+    bool left = false, right = false;  ///< ends at which Strip takes blanks away
   };
   void add(const JsonNode& node);
   std::vector<Step> steps_;

@@ -57,7 +57,7 @@ void Encoder::append_valid(std::string_view text, Continues continues, std::vect
     } else if (normalizer.changes_nothing()) {
       append_normalized(part.text, i == 0, begins, ids);
     } else {
-      append_normalized(normalizer.apply(part.text, begins), i == 0, begins, ids);
+      append_normalized(normalizer.apply(part.text, {.begins = begins}), i == 0, begins, ids);
     }
   }
 }

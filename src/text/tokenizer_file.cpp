@@ -69,12 +69,10 @@ void Tokenizer::add_tokens(const JsonNode& document, const std::vector<NamedToke
     if (!texts_[index].empty() && texts_[index] != token.content)
       fail(ExitCode::kBadData, "{}: the added token '{}' has the id {} of '{}'", document.name(),
            printable(token.content), token.id, printable(texts_[index]));
-    texts_[index] = token.content;
-    if (token.special) specials.insert(token.content);
-    if (token.normalized)
-      normalized_tokens_.add(normalizer_.apply(token.content), token);
-    else
-      raw_tokens_.add(token.content, token);
+    // It is looked for in, and read back as, what text becomes.
+    texts_[index] = token.normalized ? normalizer_.apply(token.content, {}) : token.content;
+    if (token.special) specials.insert(texts_[index]);
+    (token.normalized ? normalized_tokens_ : raw_tokens_).add(texts_[index], token);
   }
   is_special_.resize(texts_.size());
   for (std::size_t id = 0; id < texts_.size(); ++id) is_special_[id] = specials.contains(texts_[id]);

@@ -67,7 +67,12 @@ inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";  ///< U+FFFD
 /// from_utf8_lossy do (the longest beginning of a character is one part); returns how many there were.
 std::int64_t append_repaired(std::string& out, std::string_view text);
 
-/// Normal form C.
-[[nodiscard]] std::string compose(std::string_view text);
+/// Normal forms of Unicode Standard Annex 15: taken apart (D) and composed again (C), characters that stand for others for
+/// compatibility replaced by these (K).
+enum class NormalForm : std::uint8_t { kC, kD, kKC, kKD };
+[[nodiscard]] std::string normalized(std::string_view text, NormalForm form);
+
+/// Every character in lower case, whatever stands beside it.
+[[nodiscard]] std::string lower_case(std::string_view text);
 
 }  // namespace sluice::text

@@ -21,4 +21,10 @@ extern const std::array<std::uint32_t, 496> kCombiningRuns;
 /// Ascending by code, without Hangul. Unicode 9.0.
 extern const std::array<Decomposition, 2060> kDecompositions;
 
+/// Characters that become others, ascending: each as its code, how many it becomes, and these.
+/// What normal forms KD and KC take characters apart to where D does not. Unicode 9.0.
+extern const std::array<char32_t, 12955> kCompatibilityMappings;
+/// Lower-case letters, as the tokenizers library makes them.
+extern const std::array<char32_t, 4465> kLowerCaseMappings;
+
 }  // namespace sluice::text::data

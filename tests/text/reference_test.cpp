@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,8 +56,9 @@ TEST_P(Family, ids_and_text_are_those_of_the_tokenizers_library) {
 }
 
 TEST_P(Family, a_text_that_is_cut_has_the_same_tokens) {
-  if (GetParam() == std::string("flags")) {
-    EXPECT_EQ(tokenizer_.last_cut("one\ntwo\nthree"), 0U) << "its pattern may look anywhere";
+  // A pattern that may look anywhere; normalizers that take away blanks at the ends.
+  if (std::set<std::string>{"flags", "compatible", "decomposed"}.contains(GetParam())) {
+    EXPECT_EQ(tokenizer_.last_cut("one\ntwo\nthree"), 0U);
     return;
   }
   Encoder encoder(tokenizer_);
@@ -80,7 +82,8 @@ TEST_P(Family, a_text_that_is_cut_has_the_same_tokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Family,
-                         testing::Values("qwen3", "qwen3_5", "llama3", "mixtral", "olmoe", "gpt2", "flags"),
+                         testing::Values("qwen3", "qwen3_5", "llama3", "mixtral", "olmoe", "gpt2", "flags",
+                                         "compatible", "decomposed", "compatible_parts"),
                          [](const auto& family) { return std::string(family.param); });
 
 }  // namespace

@@ -46,9 +46,28 @@ TEST(Unicode, normal_form_c_is_that_of_version_9) {
       {U"", U""},
   };
   for (const auto& [text, composed] : cases) {
-    EXPECT_EQ(compose(utf8(text)), utf8(composed));
-    EXPECT_EQ(compose("x " + utf8(text) + " y"), "x " + utf8(composed) + " y");
+    EXPECT_EQ(normalized(utf8(text), NormalForm::kC), utf8(composed));
+    EXPECT_EQ(normalized("x " + utf8(text) + " y", NormalForm::kC), "x " + utf8(composed) + " y");
   }
+}
+
+TEST(Unicode, normal_forms_take_characters_apart_and_replace_those_that_stand_for_others) {
+  const std::u32string text =
+      U"\u1e9b\u0323 \ufb01 \u00bd \uac01 \u3300 e\u0301\u0323";  // long s with dots, ligature, half
+  EXPECT_EQ(normalized(utf8(text), NormalForm::kD),
+            utf8(U"\u017f\u0323\u0307 \ufb01 \u00bd \u1100\u1161\u11a8 \u3300 e\u0323\u0301"));
+  EXPECT_EQ(
+      normalized(utf8(text), NormalForm::kKD),
+      utf8(U"s\u0323\u0307 fi 1\u20442 \u1100\u1161\u11a8 \u30a2\u30cf\u309a\u30fc\u30c8 e\u0323\u0301"));
+  EXPECT_EQ(normalized(utf8(text), NormalForm::kKC),
+            utf8(U"\u1e69 fi 1\u20442 \uac01 \u30a2\u30d1\u30fc\u30c8 \u1eb9\u0301"));
+  EXPECT_EQ(normalized("plain\ntext", NormalForm::kKC), "plain\ntext");
+}
+
+TEST(Unicode, lower_case_is_that_of_each_character_alone) {
+  EXPECT_EQ(lower_case("CALL Me"), "call me");
+  EXPECT_EQ(lower_case(utf8(U"\u0130\u1e9e\u03a3")), utf8(U"i\u0307\u00df\u03c3")) << "no final sigma";
+  EXPECT_EQ(lower_case(utf8(U"\u00e4\u4e2d")), utf8(U"\u00e4\u4e2d"));
 }
 
 TEST(Unicode, broken_utf8_is_repaired_by_its_longest_parts) {

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_data.cpp: general categories of Unicode 16.0, canonical compositions of Unicode 9.0.
+"""Writes src/text/unicode_data.cpp: general categories of Unicode 16.0, normal forms of Unicode 9.0, lower-case letters.
 
-    pip install --target DIR unicodedata2==16.0.0
+    pip install --target DIR unicodedata2==16.0.0 tokenizers
     PYTHONPATH=DIR tools/unicode/make_tables.py src/text/unicode_data.cpp
 
 These are the versions that the tokenizers library (0.23) works with: its regular expressions are Oniguruma's with
 Unicode 16.0, its normal forms those of a crate that stopped at Unicode 9.0. What a character that existed in 9.0 decomposes
 to has not changed since (Unicode's stability policy), so the newer database is read for those alone; perl knows their age.
+Lower-case letters are what the library itself makes of every character.
 """
 import subprocess
 import sys
 
 import unicodedata2 as unicode
+from tokenizers import normalizers
 
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cs Cn".split()
 LAST = 0x10FFFF
@@ -54,6 +56,33 @@ def pair(code, known):
     return first, second[0] if second else 0
 
 
+def characters():
+    """Every code point that text can hold: no surrogates."""
+    return (code for code in range(LAST + 1) if not 0xD800 <= code <= 0xDFFF)
+
+
+def compatible(known):
+    """(code, what it decomposes to) where normal form KD differs from D."""
+    for code in characters():
+        text = chr(code)
+        if code in known and unicode.normalize("NFKD", text) != unicode.normalize("NFD", text):
+            yield code, unicode.normalize("NFKD", text)
+
+
+def lower_case():
+    """(code, what it is in lower case) where that differs."""
+    lower = normalizers.Lowercase()
+    for code in characters():
+        small = lower.normalize_str(chr(code))
+        if small != chr(code):
+            yield code, small
+
+
+def mappings(pairs):
+    """Each as its code, the number of characters it becomes, and these."""
+    return [hex(word) for code, text in pairs for word in (code, len(text), *map(ord, text))]
+
+
 def array(kind, name, words):
     words = [f"{word}," for word in words]
     lines, line = [], "   "
@@ -82,9 +111,12 @@ def main():
     text += array("std::uint32_t", "kCategoryRuns", [hex(code << 5 | value) for code, value in categories])
     text += array("std::uint32_t", "kCombiningRuns", [hex(code << 8 | value) for code, value in classes])
     text += array("Decomposition", "kDecompositions", decompositions)
+    compatibility, lower = mappings(compatible(known)), mappings(lower_case())
+    text += array("char32_t", "kCompatibilityMappings", compatibility)
+    text += array("char32_t", "kLowerCaseMappings", lower)
     text += "\n}  // namespace sluice::text::data\n"
     open(sys.argv[1], "w").write(text)
-    print(f"{len(categories)} {len(classes)} {len(decompositions)}")
+    print(f"{len(categories)} {len(classes)} {len(decompositions)} {len(compatibility)} {len(lower)}")
 
 
 main()

@@ -1,4 +1,5 @@
-// Normal form C (Unicode Standard Annex 15).
+// Normal forms (Unicode Standard Annex 15).
+#include "text/character_mapping.hpp"
 #include "text/unicode.hpp"
 #include "text/unicode_data.hpp"
 
@@ -94,22 +95,36 @@ void join(std::u32string& text) {
   text.resize(kept);
 }
 
+void append_compatible(std::u32string& out, char32_t code) {
+  static const CharacterMapping mapping(data::kCompatibilityMappings);
+  const std::u32string_view mapped = mapping.find(code);
+  if (mapped.empty())
+    append_decomposed(out, code);
+  else
+    out += mapped;
+}
+
+bool is_compatible(NormalForm form) { return form == NormalForm::kKC || form == NormalForm::kKD; }
+bool is_composed(NormalForm form) { return form == NormalForm::kC || form == NormalForm::kKC; }
+
 /// `text` begins with a character that nothing before it composes with.
-void append_composed(std::string& out, std::string_view text) {
+void append_normalized(std::string& out, std::string_view text, NormalForm form) {
   std::u32string codes;
   for (std::size_t i = 0; i < text.size();) {
     const Character character = character_at(text, i);
-    append_decomposed(codes, character.code);
+    if (is_compatible(form))
+      append_compatible(codes, character.code);
+    else
+      append_decomposed(codes, character.code);
     i += character.bytes;
   }
   sort_marks(codes);
-  join(codes);
+  if (is_composed(form)) join(codes);
   for (const char32_t code : codes) append_utf8(out, code);
 }
 
-}  // namespace
-
-std::string compose(std::string_view text) {
+/// Normal form C, of which most text is already: only what may not be is taken apart.
+std::string composed(std::string_view text) {
   std::string out;
   std::size_t done = 0;      // of text, in out
   std::size_t boundary = 0;  // the last place at which text can be taken apart
@@ -126,10 +141,24 @@ std::string compose(std::string_view text) {
       character = character_at(text, i);
     }
     out += text.substr(done, boundary - done);
-    append_composed(out, text.substr(boundary, i - boundary));
+    append_normalized(out, text.substr(boundary, i - boundary), NormalForm::kC);
     done = boundary = i;
   }
   out += text.substr(done);
+  return out;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char byte) { return static_cast<unsigned char>(byte) < 0x80; });
+}
+
+}  // namespace
+
+std::string normalized(std::string_view text, NormalForm form) {
+  if (form == NormalForm::kC) return composed(text);
+  if (is_ascii(text)) return std::string(text);
+  std::string out;
+  append_normalized(out, text, form);
   return out;
 }
 
