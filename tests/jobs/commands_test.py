@@ -355,7 +355,8 @@ class Check(JobTest):
     def test_every_file_of_configs_is_tested_here(self):
         files = {path.name for path in (SOURCE / "configs").glob("*.toml")}
         self.assertEqual(files, {"quickstart.toml", "qwen3.5-35b-a3b-1-node-disk.toml", "qwen3.5-35b-a3b-3-nodes.toml",
-                                 "qwen3.5-35b-a3b-lora-1-node.toml", "qwen3.5-35b-a3b-lora-3-nodes.toml", "qwen3.5-35b-a3b-gpus.toml"})
+                                 "qwen3.5-35b-a3b-lora-1-node.toml", "qwen3.5-35b-a3b-lora-3-nodes.toml", "qwen3.5-35b-a3b-gpus.toml",
+                                 *(f"{name.lower()}-{kind}.toml" for name in Plan.THREE_NODES for kind in ("3-nodes", "lora-3-nodes"))})
 
     def test_published_models_have_their_published_size(self):
         for name in ["Qwen3-30B-A3B", "Qwen3-8B", "Qwen3-32B"]:
@@ -424,6 +425,26 @@ class Plan(JobTest):
                 self.expect(told, 0, "rank 0: does not", "rank 2: does not")
         self.expect(self.plan(*words, "--set=train.batch_sequences=1048576"), 78, "train.batch_sequences", "data.sequence_length",
                     "1073741824 tokens")
+
+    # Model, parameters without correction biases, and the state, master and gradients that full training on three nodes of 128.5 GB has room for.
+    THREE_NODES = {"Moonlight-16B-A3B": (15_960_108_544, ("float32", "float32", "float32")),
+                   "GLM-4.7-Flash": (29_943_390_976, ("bfloat16", "float32", "bfloat16")),
+                   "gpt-oss-20b": (20_914_757_184, ("float32", "float32", "bfloat16"))}
+
+    def test_models_of_other_families_on_three_nodes(self):
+        for name, (parameters, mode) in self.THREE_NODES.items():
+            for kind in ("3-nodes", "lora-3-nodes"):
+                with self.subTest(model=name, kind=kind):
+                    told = sluice("plan", SOURCE / f"configs/{name.lower()}-{kind}.toml", "--ranks", 3, "--memory", "128.5GB",
+                                  "--json", f"--set=model.path={MODELS / name}")
+                    self.expect(told, 0)
+                    plan = json.loads(told.output)
+                    self.assertTrue(all(rank["fits"] for rank in plan["ranks"]))
+                    if kind == "lora-3-nodes":  # beside the model's own
+                        self.assertGreater(plan["parameters"], parameters)
+                    else:
+                        self.assertEqual(plan["parameters"], parameters)
+                        self.assertEqual(tuple(plan["mode"][key] for key in ("state", "master", "gradients")), mode)
 
     def test_what_is_left(self):
         self.expect(self.plan("--memory", "1TB"), 0, "rank 2: fits, leaving ")
