@@ -50,24 +50,22 @@ void ExportPlan::for_each_piece(int file, int rank,
 
 void ExportPlan::visit_owned(const SafetensorsEntry& entry, const Origin& origin, int rank,
                              const std::function<void(const ExportPiece&)>& visit) const {
-  const KeyTarget& target = origin.target;
-  if (const BufferPlace* buffer = shards_.layouts().buffer_of(target.tensor)) {
+  if (const BufferPlace* buffer = shards_.layouts().buffer_of(origin.target.tensor())) {
     if (rank == 0) visit({entry.begin, entry.bytes, entry.dtype, -1, buffer->offset, /*is_buffer=*/true});
     return;
   }
-  const TensorHome& home = shards_.layouts().homes[static_cast<std::size_t>(target.tensor)];
-  const FlatLayout& unit = shards_.layouts().units[static_cast<std::size_t>(home.unit)];
-  const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];
   const std::int64_t size = size_of(entry.dtype);
-  const std::int64_t block = entry.bytes / size / target.blocks;
-  for (std::int64_t b = 0; b < target.blocks; ++b) {
-    const std::int64_t begin = target.begin + b * target.block_stride;
-    const std::int64_t offset = entry.begin + b * block * size;
-    shards_.for_each_owned_run(home.unit, placement, {begin, begin + block}, rank,
+  std::int64_t offset = entry.begin;
+  for (const TensorRange& range : origin.target.ranges) {
+    const TensorHome& home = shards_.layouts().homes[static_cast<std::size_t>(range.tensor)];
+    const FlatLayout& unit = shards_.layouts().units[static_cast<std::size_t>(home.unit)];
+    const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];
+    shards_.for_each_owned_run(home.unit, placement, {range.begin, range.end()}, rank,
                                [&](const ShardPlan::OwnedRun& run) {
-                                 visit({offset + (run.tensor_begin - begin) * size, run.count * size,
+                                 visit({offset + (run.tensor_begin - range.begin) * size, run.count * size,
                                         entry.dtype, -1, run.arena_begin});
                                });
+    offset += range.count * size;
   }
 }
 

@@ -62,7 +62,7 @@ class Lister {
 
  private:
   [[nodiscard]] const TensorInfo& info(const KeyTarget& target) const {
-    return keys_.manifest()[target.tensor];
+    return keys_.manifest()[target.tensor()];
   }
 
   void find_rewritten_layers(ExpertLayout experts) {
@@ -83,7 +83,7 @@ class Lister {
 
   void copy(const CheckpointEntry& entry) {
     const int number = static_cast<int>(content_.source.entries.size());
-    content_.tensors.push_back({entry.name, entry.dtype, {-1, 0, entry.shape}, number});
+    content_.tensors.push_back({entry.name, entry.dtype, {entry.shape, {}}, number});
     CheckpointEntry& copied = content_.source.entries.emplace_back(entry);
     if (const Encoding* encoding = source_.encoding_of(entry)) {
       copied.encoding = static_cast<int>(content_.source.encodings.size());
@@ -126,7 +126,7 @@ ExportContent content_of(const KeyMap& keys, ExpertLayout experts, DType dtype) 
   ExportContent content;
   for (PublishedTensor& tensor : keys.published(experts))
     content.tensors.push_back({std::move(tensor.name),
-                               written_dtype(keys.manifest()[tensor.target.tensor], dtype),
+                               written_dtype(keys.manifest()[tensor.target.tensor()], dtype),
                                std::move(tensor.target)});
   return content;
 }

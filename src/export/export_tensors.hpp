@@ -16,7 +16,7 @@ namespace sluice {
 struct ExportTensor {
   std::string name;
   DType dtype = DType::kBFloat16;
-  KeyTarget target;  ///< shape is that of the written tensor
+  KeyTarget target;  ///< its shape is that of the written tensor; a copied one has no ranges
   int source = -1;   ///< entry of ExportContent::source; -1: the values come from the shards or the buffers
 
   [[nodiscard]] bool is_copied() const { return source >= 0; }

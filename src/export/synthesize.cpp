@@ -37,7 +37,7 @@ class Synthesizer {
 
  private:
   [[nodiscard]] const TensorInfo& info(const PublishedTensor& tensor) const {
-    return manifest_[tensor.target.tensor];
+    return manifest_[tensor.target.tensor()];
   }
   [[nodiscard]] std::vector<SafetensorsEntry> entries() const {
     std::vector<SafetensorsEntry> entries;
@@ -53,20 +53,26 @@ class Synthesizer {
     if (options_.sparse) file.resize(layout.bytes);
     for (const SafetensorsEntry& entry : layout.tensors) {
       const PublishedTensor& tensor = tensors_[next_++];
-      if (!options_.sparse) write_values(file, entry.begin, tensor);
+      if (!options_.sparse) write_values(file, entry.begin, tensor.target);
       done_ += entry.bytes;
       if (options_.progress) options_.progress(done_, total_);
     }
     file.close();
   }
 
-  void write_values(OutputFile& file, std::int64_t offset, const PublishedTensor& tensor) {
-    const TensorInfo& into = info(tensor);
+  void write_values(OutputFile& file, std::int64_t offset, const KeyTarget& target) {
+    for (const TensorRange& range : target.ranges) {
+      write_values(file, offset, range);
+      offset += range.count * size_of(manifest_[range.tensor].dtype);
+    }
+  }
+
+  void write_values(OutputFile& file, std::int64_t offset, const TensorRange& range) {
+    const TensorInfo& into = manifest_[range.tensor];
     const std::int64_t size = size_of(into.dtype);
-    const std::int64_t total = tensor.target.element_count();
-    for (std::int64_t done = 0; done < total;) {
-      const std::int64_t count = std::min(kBufferElements, total - done);
-      initial_values(into, options_.standard_deviation, options_.seed, tensor.target.begin + done, count,
+    for (std::int64_t done = 0; done < range.count;) {
+      const std::int64_t count = std::min(kBufferElements, range.count - done);
+      initial_values(into, options_.standard_deviation, options_.seed, range.begin + done, count,
                      values_.data());
       convert_elements(values_.data(), DType::kFloat32, bytes_.data(), into.dtype, count);
       file.write_at(offset + done * size, std::span(bytes_).first(static_cast<std::size_t>(count * size)));

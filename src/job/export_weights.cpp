@@ -69,7 +69,7 @@ void warn_of_rounding(const ExportContent& content, const ParameterManifest& man
   if (shards != DType::kBFloat16) return;
   const auto rounded = std::ranges::count_if(content.tensors, [&](const ExportTensor& tensor) {
     return !tensor.is_copied() && tensor.dtype != DType::kBFloat16 &&
-           manifest[tensor.target.tensor].kind == TensorKind::kParameter;
+           manifest[tensor.target.tensor()].kind == TensorKind::kParameter;
   });
   if (rounded > 0)
     log::warning(

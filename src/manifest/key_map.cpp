@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace sluice {
@@ -81,10 +83,32 @@ std::optional<KeyTarget> expert_target(const ParameterManifest& manifest, const 
   const std::int64_t block = shape[1] * shape[2];
   const std::int64_t rows = shape[1] / key.projection->parts;
   const std::int64_t first = key.projection->part * rows * shape[2];
-  if (!key.expert) return KeyTarget{*tensor, first, {shape[0], rows, shape[2]}, shape[0], block};
-  if (*key.expert >= shape[0]) return std::nullopt;
-  return KeyTarget{*tensor, *key.expert * block + first, {rows, shape[2]}};
+  const std::int64_t count = rows * shape[2];
+  if (key.expert) {
+    if (*key.expert >= shape[0]) return std::nullopt;
+    return KeyTarget{{rows, shape[2]}, {{*tensor, *key.expert * block + first, count}}};
+  }
+  KeyTarget target{{shape[0], rows, shape[2]}, {}};
+  for (std::int64_t expert = 0; expert < shape[0]; ++expert)
+    target.ranges.push_back({*tensor, expert * block + first, count});
+  return target;
 }
+
+KeyTarget whole(const ParameterManifest& manifest, int tensor) {
+  return {manifest[tensor].shape, {{tensor, 0, manifest[tensor].element_count()}}};
+}
+
+/// Of each tensor the joined ones that begin with its rows, and whether its rows are in any.
+struct JoinedPlaces {
+  explicit JoinedPlaces(const ParameterManifest& manifest) {
+    for (const JoinedTensor& joined : manifest.joined()) {
+      first[joined.ranges.front().tensor].push_back(&joined);
+      for (const TensorRange& range : joined.ranges) inside.insert(range.tensor);
+    }
+  }
+  std::map<int, std::vector<const JoinedTensor*>> first;
+  std::set<int> inside;
+};
 
 /// One expert after the other, each as gate, up, down: the order of the arena, so that a load is one long
 /// run.
@@ -147,8 +171,10 @@ std::variant<KeyTarget, IgnoredKey, UnknownKey> KeyMap::resolve(std::string_view
     if (!info.tied_to.empty()) return IgnoredKey{"copy of a tied tensor", true, {}};
     if (info.kind == TensorKind::kComputedBuffer) return IgnoredKey{"computed buffer", true, {}};
     if (!info.adapts.empty()) return UnknownKey{};  // a checkpoint of the model has none
-    return KeyTarget{*tensor, 0, info.shape};
+    return whole(manifest_, *tensor);
   }
+  if (const JoinedTensor* joined = manifest_.find_joined(name))
+    return KeyTarget{joined->shape, joined->ranges};
   if (manifest_.is_in_prediction_layer(name))
     return IgnoredKey{std::string(kPrediction), false, ForeignPart::kMultiTokenPrediction};
   if (const auto key = parse_expert_key(name))
@@ -160,10 +186,15 @@ std::variant<KeyTarget, IgnoredKey, UnknownKey> KeyMap::resolve(std::string_view
 
 std::vector<PublishedTensor> KeyMap::published(ExpertLayout layout) const {
   std::vector<PublishedTensor> out;
+  const JoinedPlaces joined(manifest_);
   for (const int tensor : manifest_.checkpoint_tensors()) {
     const TensorInfo& info = manifest_[tensor];
-    if (info.role != Role::kExpert || layout == ExpertLayout::kFused) {
-      out.push_back({info.name, {tensor, 0, info.shape}});
+    if (joined.inside.contains(tensor)) {
+      if (const auto here = joined.first.find(tensor); here != joined.first.end())
+        for (const JoinedTensor* published : here->second)
+          out.push_back({published->name, {published->shape, published->ranges}});
+    } else if (info.role != Role::kExpert || layout == ExpertLayout::kFused) {
+      out.push_back({info.name, whole(manifest_, tensor)});
     } else if (info.name.ends_with(kGateUp)) {
       publish_experts(manifest_, tensor, out);
     }

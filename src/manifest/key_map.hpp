@@ -1,5 +1,6 @@
-// Checkpoint names <-> manifest tensors. A published name stands for all of one manifest tensor, or for one
-// expert's or every expert's gate, up or down projections inside the fused expert tensors.
+// Checkpoint names <-> manifest tensors. A published name stands for all of one manifest tensor, for one
+// expert's or every expert's gate, up or down projections inside the fused expert tensors, or for rows of several
+// tensors that are published joined.
 #pragma once
 
 #include "manifest/manifest.hpp"
@@ -21,16 +22,14 @@ enum class ExpertLayout : std::uint8_t {
   kFused,      ///< `experts.gate_up_proj`, `experts.down_proj`
 };
 
-/// Where the elements of one checkpoint tensor belong, row-major: its `blocks` equal parts begin at elements
-/// begin, begin + block_stride, ... of the manifest tensor. There is one block but where all experts' gates
-/// or ups are a tensor of their own.
+/// Where the elements of one checkpoint tensor belong: they fill the ranges one after the other. There is one
+/// range, but of a JoinedTensor, and where all experts' gates or ups are a tensor of their own.
 struct KeyTarget {
-  int tensor = 0;
-  std::int64_t begin = 0;
   std::vector<std::int64_t> shape;  ///< of the checkpoint tensor
-  std::int64_t blocks = 1;
-  std::int64_t block_stride = 0;
+  std::vector<TensorRange> ranges;
 
+  /// A manifest tensor that it fills, or fills a part of; the others are of the same role, layer and kind.
+  [[nodiscard]] int tensor() const { return ranges.front().tensor; }
   [[nodiscard]] std::int64_t element_count() const { return sluice::element_count(shape); }
 };
 
@@ -70,7 +69,8 @@ class KeyMap {
   explicit KeyMap(const ParameterManifest& manifest);
 
   /// Accepts the prefixes `model.`, `model.language_model.` and `language_model.model.`; experts one by one
-  /// or fused, and in both their gate and up projections joined or apart; and every ExpertSpelling.
+  /// or fused, and in both their gate and up projections joined or apart; every ExpertSpelling; and joined tensors,
+  /// or those that they are joined from.
   [[nodiscard]] std::variant<KeyTarget, IgnoredKey, UnknownKey> resolve(
       std::string_view checkpoint_name) const;
 

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <functional>
 #include <numeric>
+#include <ranges>
 
 namespace sluice {
 namespace {
@@ -76,6 +77,41 @@ std::optional<int> ParameterManifest::find(std::string_view name) const {
   const auto found = index_.find(std::string(name));
   if (found == index_.end()) return std::nullopt;
   return found->second;
+}
+
+void ParameterManifest::add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts) {
+  JoinedTensor joined{std::move(name), {0}, {}};
+  const TensorInfo* first = nullptr;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    for (const JoinedRows& part : parts) {
+      const std::optional<int> tensor = find(part.tensor);
+      SLUICE_ASSERT(tensor, "{} is joined from {}, which is not there", joined.name, part.tensor);
+      const TensorInfo& info = (*this)[*tensor];
+      if (first == nullptr) first = &info;
+      SLUICE_ASSERT(
+          is_stored(info) && info.role == first->role && info.layer == first->layer &&
+              std::ranges::equal(info.shape | std::views::drop(1), first->shape | std::views::drop(1)) &&
+              part.first + groups * part.rows <= info.shape.front(),
+          "{} cannot be joined from rows of {}", joined.name, info.name);
+      const std::int64_t row = info.element_count() / info.shape.front();
+      const TensorRange range{*tensor, (part.first + group * part.rows) * row, part.rows * row};
+      joined.shape.front() += part.rows;
+      if (!joined.ranges.empty() && joined.ranges.back().tensor == range.tensor &&
+          joined.ranges.back().end() == range.begin)
+        joined.ranges.back().count += range.count;
+      else
+        joined.ranges.push_back(range);
+    }
+  }
+  SLUICE_ASSERT(first != nullptr, "{} is joined from nothing", joined.name);
+  joined.shape.insert(joined.shape.end(), first->shape.begin() + 1, first->shape.end());
+  joined_index_.emplace(joined.name, joined_.size());
+  joined_.push_back(std::move(joined));
+}
+
+const JoinedTensor* ParameterManifest::find_joined(std::string_view name) const {
+  const auto found = joined_index_.find(std::string(name));
+  return found == joined_index_.end() ? nullptr : &joined_[found->second];
 }
 
 bool ParameterManifest::has_foreign_part(ForeignPart part) const {

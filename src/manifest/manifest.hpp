@@ -64,6 +64,30 @@ struct TensorInfo {
   [[nodiscard]] std::int64_t element_count() const { return sluice::element_count(shape); }
 };
 
+/// Elements [begin, begin + count) of the manifest's tensor number `tensor`, row-major.
+struct TensorRange {
+  int tensor = 0;
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+  [[nodiscard]] std::int64_t end() const { return begin + count; }
+  bool operator==(const TensorRange&) const = default;
+};
+
+/// Consecutive rows of a tensor, the first dimension of which counts rows: group g of a joined tensor takes
+/// `rows` of them, from row `first` + g * `rows` on.
+struct JoinedRows {
+  std::string_view tensor;
+  std::int64_t first = 0;
+  std::int64_t rows = 0;
+};
+
+/// What checkpoints publish as one tensor and the manifest has as several, or in another order of rows.
+struct JoinedTensor {
+  std::string name;  ///< as a plain_name()
+  std::vector<std::int64_t> shape;
+  std::vector<TensorRange> ranges;  ///< in the order of its elements; together as many as it has
+};
+
 /// Parts that a published checkpoint may hold and that the model does without.
 enum class ForeignPart : std::uint8_t { kVisionTower, kMultiTokenPrediction };
 
@@ -87,6 +111,13 @@ class ParameterManifest {
   void set_published_prefix(std::string prefix) { published_prefix_ = std::move(prefix); }
   /// Checkpoints are written with the router and the experts in this spelling.
   void set_published_experts(const ExpertSpelling& spelling) { published_experts_ = spelling; }
+
+  /// Checkpoints are written with a tensor `name` in place of those that its rows are of, which have been added: for
+  /// each of `groups` in turn, the rows of that group of each of `parts`. All rows of these tensors are in one
+  /// joined tensor or another. Error(kInternal) for rows that are not there, or tensors of unlike roles or layers.
+  void add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts);
+  [[nodiscard]] const std::vector<JoinedTensor>& joined() const { return joined_; }
+  [[nodiscard]] const JoinedTensor* find_joined(std::string_view name) const;
 
   /// A name of the text model in the module tree of the wrapper around it.
   [[nodiscard]] std::string wrapped_name(std::string name) const;
@@ -122,6 +153,8 @@ class ParameterManifest {
 
   std::vector<TensorInfo> tensors_;
   std::unordered_map<std::string, int> index_;
+  std::vector<JoinedTensor> joined_;
+  std::unordered_map<std::string, std::size_t> joined_index_;
   std::vector<ForeignPart> foreign_parts_;
   Range prediction_layers_;
   std::string published_prefix_ = "model.";

@@ -28,7 +28,8 @@ class ArenaDigester {
   void run() {
     std::vector<std::size_t> order(parts_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::sort(order, {}, [&](std::size_t i) { return std::tuple(parts_[i].unit, parts_[i].begin); });
+    std::ranges::sort(order, {},
+                      [&](std::size_t i) { return std::tuple(parts_[i].unit, begin_of(parts_[i])); });
     auto next = order.begin();
     const int units = static_cast<int>(weights_.plan().layouts().units.size());
     for (int unit = 0; unit < units; ++unit) {
@@ -41,27 +42,35 @@ class ArenaDigester {
  private:
   static constexpr std::int64_t kSliceElements = 256 * std::int64_t{1024};
 
+  static std::int64_t begin_of(const PlacedPart& part) {
+    return part.runs.empty() ? 0 : part.runs.front().begin;
+  }
+
   void digest_owned(std::size_t i, ByteWriter& fragments) {
     PlacedPart& part = parts_[i];
-    const Range owned = weights_.plan().owned(part.unit, weights_.rank());
-    const std::int64_t begin = std::max(part.begin, owned.begin);
-    const std::int64_t end = std::min(part.begin + part.count, owned.end);
-    if (begin >= end) return;
-    const std::int64_t size = size_of(part.dtype);
-    const std::byte* unit = weights_.unit_data(part.unit);
-    TensorDigester digester(part.count * size);
-    for (std::int64_t at = begin; at < end; at += kSliceElements) {
-      const std::int64_t count = std::min(kSliceElements, end - at);
-      const std::int64_t weight_bytes = size_of(weights_.dtype());
-      const HostBytes here(unit + (at - owned.begin) * weight_bytes, count * weight_bytes);
-      const std::byte* data = as_compared(here.data(), count, part);
-      digester.add((at - part.begin) * size, {data, static_cast<std::size_t>(count * size)});
-    }
+    TensorDigester digester(part.count * size_of(part.dtype));
+    for (const PlacedRun& run : part.runs) digest_owned(part, run, digester);
     part.in_arena += digester.sum();
     for (const TensorDigester::Fragment& fragment : digester.fragments()) {
       fragments.number(static_cast<std::int64_t>(i));
       fragments.number(fragment.offset);
       fragments.text(fragment.bytes);
+    }
+  }
+
+  void digest_owned(PlacedPart& part, const PlacedRun& run, TensorDigester& digester) {
+    const Range owned = weights_.plan().owned(part.unit, weights_.rank());
+    const std::int64_t begin = std::max(run.begin, owned.begin);
+    const std::int64_t end = std::min(run.begin + run.count, owned.end);
+    if (begin >= end) return;
+    const std::int64_t size = size_of(part.dtype);
+    const std::byte* unit = weights_.unit_data(part.unit);
+    for (std::int64_t at = begin; at < end; at += kSliceElements) {
+      const std::int64_t count = std::min(kSliceElements, end - at);
+      const std::int64_t weight_bytes = size_of(weights_.dtype());
+      const HostBytes here(unit + (at - owned.begin) * weight_bytes, count * weight_bytes);
+      const std::byte* data = as_compared(here.data(), count, part);
+      digester.add((run.part_begin + at - run.begin) * size, {data, static_cast<std::size_t>(count * size)});
     }
   }
 
@@ -166,7 +175,8 @@ Digest digest_of_frozen(Communicator& comm, const ShardArena& weights, const Par
     for (const Placement& placement : layout.placements())
       FlatLayout::for_each_run(
           placement, 0, placement.blocks * placement.block_elements, [&](const Run& run) {
-            parts.push_back({0, unit, weights.dtype(), run.unit_begin, run.count, {}, {}, 0});
+            parts.push_back(
+                {0, unit, weights.dtype(), {{run.unit_begin, run.count, 0}}, run.count, {}, {}, 0});
             tensors.push_back(placement.tensor);
           });
   }
@@ -174,8 +184,8 @@ Digest digest_of_frozen(Communicator& comm, const ShardArena& weights, const Par
   sum_over_ranks(comm, parts);
   Digest sum;
   for (std::size_t i = 0; i < parts.size(); ++i)
-    sum += digest_of(fmt::format("{} {} {} {}", manifest[tensors[i]].name, parts[i].begin, parts[i].count,
-                                 parts[i].in_arena.hex()));
+    sum += digest_of(fmt::format("{} {} {} {}", manifest[tensors[i]].name, parts[i].runs.front().begin,
+                                 parts[i].count, parts[i].in_arena.hex()));
   return sum;
 }
 

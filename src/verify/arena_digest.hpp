@@ -9,16 +9,24 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace sluice {
 
-/// A published tensor: part of an entry, and `count` elements from `begin` on of a unit's buffer.
+/// `count` elements from `begin` on of a unit's buffer, which are those of a part from `part_begin` on.
+struct PlacedRun {
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+  std::int64_t part_begin = 0;
+};
+
+/// A published tensor: part of an entry, and where its elements lie in a unit's buffer.
 struct PlacedPart {
   int entry = 0;
   int unit = 0;
   DType dtype = DType::kFloat32;  ///< in which both sides are compared
-  std::int64_t begin = 0;
-  std::int64_t count = 0;
+  std::vector<PlacedRun> runs;    ///< in the order of its elements
+  std::int64_t count = 0;         ///< elements of all of them
   // Digests of both sides: this rank's share at first, then the sum over ranks.
   Digest in_arena;
   Digest in_file;

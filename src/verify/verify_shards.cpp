@@ -24,13 +24,22 @@ std::vector<DType> way_of(DType file, DType arena) {
   return arena == DType::kFloat32 ? std::vector{arena, file} : std::vector{arena};
 }
 
-/// Where `count` elements of a tensor lie in its unit: in one run, as the parts of experts do.
-Run run_of(const FlatLayout& unit, int tensor, std::int64_t begin, std::int64_t count) {
-  std::vector<Run> runs;
-  FlatLayout::for_each_run(unit.placement_of(tensor), begin, count,
-                           [&](const Run& run) { runs.push_back(run); });
-  SLUICE_ASSERT(runs.size() <= 1, "a published tensor lies in {} runs of {}", runs.size(), unit.name());
-  return runs.empty() ? Run() : runs.front();
+/// Where a part of an entry lies in a unit's buffer. `ranges` are all that the entry fills, in its order.
+std::vector<PlacedRun> runs_of(const FlatLayout& unit, std::span<const MatchedEntry> ranges,
+                               const PerExpertPart& part) {
+  std::vector<PlacedRun> runs;
+  const std::int64_t end = part.begin + element_count(part.shape);
+  for (const MatchedEntry& range : ranges) {
+    std::int64_t at = std::max(part.begin, range.entry_begin);
+    const std::int64_t count = std::min(end, range.entry_begin + range.count) - at;
+    if (count <= 0) continue;
+    FlatLayout::for_each_run(unit.placement_of(range.tensor), range.begin + at - range.entry_begin, count,
+                             [&](const Run& run) {
+                               runs.push_back({run.unit_begin, run.count, at - part.begin});
+                               at += run.count;
+                             });
+  }
+  return runs;
 }
 
 /// In the order of the files.
@@ -38,19 +47,22 @@ std::vector<PlacedPart> list_parts(const ShardPlan& plan, DType arena, const Che
                                    const CheckpointMatch& match) {
   const UnitLayouts& layouts = plan.layouts();
   std::vector<PlacedPart> parts;
-  for (auto matched = match.entries.begin(); matched != match.entries.end(); ++matched) {
-    const int number = matched->entry;
-    const int unit = layouts.homes[static_cast<std::size_t>(matched->tensor)].unit;
+  for (auto first = match.entries.begin(); first != match.entries.end();) {
+    const int number = first->entry;
+    const auto last = std::find_if(first, match.entries.end(),
+                                   [&](const MatchedEntry& matched) { return matched.entry != number; });
+    const int unit = layouts.homes[static_cast<std::size_t>(first->tensor)].unit;
     const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(number)];
-    for (const PerExpertPart& part : parts_of(entry)) {
-      // An entry that fills its tensor in blocks is matched by as many ranges, in order.
-      if (part.begin >= matched->entry_begin + matched->count && part.begin > 0) ++matched;
-      const Run run = run_of(layouts.units[static_cast<std::size_t>(unit)], matched->tensor,
-                             matched->begin + part.begin - matched->entry_begin, element_count(part.shape));
-      parts.push_back(
-          {number, unit, compared_type(entry.dtype, arena), run.unit_begin, run.count, {}, {}, 0});
-    }
-    SLUICE_ASSERT(matched->entry == number, "{} has more parts than ranges", entry.name);
+    for (const PerExpertPart& part : parts_of(entry))
+      parts.push_back({number,
+                       unit,
+                       compared_type(entry.dtype, arena),
+                       runs_of(layouts.units[static_cast<std::size_t>(unit)], {first, last}, part),
+                       element_count(part.shape),
+                       {},
+                       {},
+                       0});
+    first = last;
   }
   return parts;
 }
@@ -188,7 +200,10 @@ class ShardVerifier {
     std::vector<int> ranks;
     for (int rank = 0; rank < comm_.size(); ++rank) {
       const Range owned = weights_.plan().owned(part.unit, rank);
-      if (owned.begin < part.begin + part.count && part.begin < owned.end) ranks.push_back(rank);
+      const auto is_owned = [&](const PlacedRun& run) {
+        return owned.begin < run.begin + run.count && run.begin < owned.end;
+      };
+      if (std::ranges::any_of(part.runs, is_owned)) ranks.push_back(rank);
     }
     return ranks;
   }

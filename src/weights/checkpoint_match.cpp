@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <variant>
 
 namespace sluice {
@@ -56,13 +57,14 @@ class Matcher {
     if (!is_convertible(entry.dtype, arena_))
       unconvertible_.lines.push_back(
           fmt::format("{} is {}, expected float32, bfloat16 or float16", described(i), name_of(entry.dtype)));
-    const TensorInfo& tensor = keys_.manifest()[key.tensor];
+    const TensorInfo& tensor = keys_.manifest()[key.tensor()];
     if (tensor.role == Role::kExpert && key.shape.size() == tensor.shape.size())
       match_.experts = ExpertLayout::kFused;
     // A tensor of the wrong shape still stands for its place: it is not missing as well.
-    const std::int64_t count = key.element_count() / key.blocks;
-    for (std::int64_t block = 0; block < key.blocks; ++block)
-      match_.entries.push_back({i, key.tensor, key.begin + block * key.block_stride, count, block * count});
+    std::int64_t entry_begin = 0;
+    for (const TensorRange& range : key.ranges)
+      match_.entries.push_back(
+          {i, range.tensor, range.begin, range.count, std::exchange(entry_begin, entry_begin + range.count)});
   }
 
   /// Walks the matched ranges of each tensor in order: neighbours must touch.
@@ -109,13 +111,18 @@ class Matcher {
     std::vector<int> unnamed = incomplete_;
     for (const PublishedTensor& published : keys_.published(match_.experts)) {
       const KeyTarget& key = published.target;
-      const std::int64_t end = key.begin + key.element_count();
-      const bool found = std::ranges::any_of(entries_of(key.tensor, sorted), [&](const MatchedEntry& m) {
-        return m.begin < end && key.begin < m.begin + m.count;
-      });
-      if (found || !std::ranges::binary_search(incomplete_, key.tensor)) continue;
+      const auto is_incomplete = [&](const TensorRange& range) {
+        return std::ranges::binary_search(incomplete_, range.tensor);
+      };
+      const auto is_found = [&](const TensorRange& range) {
+        return std::ranges::any_of(entries_of(range.tensor, sorted), [&](const MatchedEntry& m) {
+          return m.begin < range.end() && range.begin < m.begin + m.count;
+        });
+      };
+      if (std::ranges::any_of(key.ranges, is_found) || std::ranges::none_of(key.ranges, is_incomplete))
+        continue;
       missing_.lines.push_back(fmt::format("{} {}", published.name, shape_text(key.shape)));
-      std::erase(unnamed, key.tensor);
+      for (const TensorRange& range : key.ranges) std::erase(unnamed, range.tensor);
     }
     for (const int tensor : unnamed) name_partly_missing(tensor, sorted);
   }

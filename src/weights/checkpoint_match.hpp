@@ -13,13 +13,13 @@
 namespace sluice {
 
 /// Entry `entry` of an index holds elements [begin, begin + count) of a manifest tensor, row-major, as its
-/// own elements from `entry_begin` on.
+/// own elements from `entry_begin` on: one of the ranges of its KeyTarget.
 struct MatchedEntry {
   int entry = 0;
   int tensor = 0;
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  std::int64_t entry_begin = 0;  ///< above 0 only where all experts' gates or ups are a tensor of their own
+  std::int64_t entry_begin = 0;
 };
 
 struct CheckpointMatch {

@@ -20,7 +20,7 @@ const CheckpointEntry* entry_of(const CheckpointIndex& index, const KeyMap& keys
   if (!tensor) return nullptr;
   for (const CheckpointEntry& entry : index.entries) {
     const auto target = keys.resolve(entry.name);
-    if (const auto* key = std::get_if<KeyTarget>(&target); key && key->tensor == *tensor) return &entry;
+    if (const auto* key = std::get_if<KeyTarget>(&target); key && key->tensor() == *tensor) return &entry;
   }
   return nullptr;
 }

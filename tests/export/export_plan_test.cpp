@@ -84,7 +84,8 @@ class ExportPlanTest : public testing::Test {
     return arenas;
   }
 
-  ParameterManifest manifest_ = test::manifest_of({.layers = 3, .experts = 5, .dense_layers = {1}});
+  ParameterManifest manifest_ =
+      test::manifest_of({.layers = 3, .experts = 5, .dense_layers = {1}, .joined_groups = 2});
   KeyMap keys_{manifest_};
   UnitLayouts layouts_ = make_unit_layouts(manifest_);
 };

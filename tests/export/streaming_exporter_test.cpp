@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 /// About 8 MB, with runs that are written from the arena itself.
 const test::TinyModel kModel{
-    .hidden = 256, .layers = 2, .experts = 6, .expert_width = 192, .vocabulary = 4096};
+    .hidden = 256, .layers = 2, .experts = 6, .expert_width = 192, .vocabulary = 4096, .joined_groups = 2};
 
 class StreamingExporterTest : public testing::Test {
  protected:

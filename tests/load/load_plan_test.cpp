@@ -116,6 +116,7 @@ Case random_case(std::mt19937& random) {
   c.model.vocabulary = between(2, 300);
   c.model.tied = between(0, 1) == 1;
   if (between(0, 2) == 0) c.model.dense_layers = {0};
+  c.model.joined_groups = between(0, 2);
   c.ranks = between(1, 7);
   c.chunk_bytes = between(4096, between(0, 1) == 0 ? 6000 : 200'000);
   c.layout = between(0, 1) == 0 ? ExpertLayout::kPerExpert : ExpertLayout::kFused;

@@ -121,7 +121,7 @@ TEST(StreamingLoader, loads_the_fixtures_exactly) {
 
 /// About 8 MB with pieces far above LoadPlan::kLargePieceBytes.
 const test::TinyModel kLarger{
-    .hidden = 256, .layers = 2, .experts = 6, .expert_width = 192, .vocabulary = 4096};
+    .hidden = 256, .layers = 2, .experts = 6, .expert_width = 192, .vocabulary = 4096, .joined_groups = 2};
 
 TEST(StreamingLoader, a_synthesized_checkpoint_loads_as_the_same_seed_initializes) {
   const ParameterManifest manifest = test::manifest_of(kLarger);

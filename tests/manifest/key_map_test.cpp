@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 namespace sluice {
@@ -53,27 +54,27 @@ class KeyMapTest : public testing::Test {
 
 TEST_F(KeyMapTest, plain_names_stand_for_whole_tensors) {
   const KeyTarget norm = target("model.norm.weight");
-  EXPECT_EQ(manifest_[norm.tensor].name, "model.norm.weight");
-  EXPECT_EQ(norm.begin, 0);
+  EXPECT_EQ(manifest_[norm.tensor()].name, "model.norm.weight");
+  EXPECT_EQ(norm.ranges.front().begin, 0);
   EXPECT_EQ(norm.shape, (std::vector<std::int64_t>{kHidden}));
 }
 
 TEST_F(KeyMapTest, wrapper_prefixes_are_taken_off) {
   for (const char* name : {"model.language_model.norm.weight", "language_model.model.norm.weight"})
-    EXPECT_EQ(manifest_[target(name).tensor].name, "model.norm.weight") << name;
+    EXPECT_EQ(manifest_[target(name).tensor()].name, "model.norm.weight") << name;
 }
 
 TEST_F(KeyMapTest, per_expert_names_stand_for_ranges_of_the_fused_tensors) {
   const std::string prefix = "model.layers.0.mlp.experts.2.";
   const std::int64_t block = 2 * kWidth * kHidden;
   const KeyTarget gate = target(prefix + "gate_proj.weight");
-  EXPECT_EQ(manifest_[gate.tensor].name, "model.layers.0.mlp.experts.gate_up_proj");
-  EXPECT_EQ(gate.begin, 2 * block);
+  EXPECT_EQ(manifest_[gate.tensor()].name, "model.layers.0.mlp.experts.gate_up_proj");
+  EXPECT_EQ(gate.ranges.front().begin, 2 * block);
   EXPECT_EQ(gate.shape, (std::vector<std::int64_t>{kWidth, kHidden}));
-  EXPECT_EQ(target(prefix + "up_proj.weight").begin, 2 * block + kWidth * kHidden);
+  EXPECT_EQ(target(prefix + "up_proj.weight").ranges.front().begin, 2 * block + kWidth * kHidden);
   const KeyTarget down = target(prefix + "down_proj.weight");
-  EXPECT_EQ(manifest_[down.tensor].name, "model.layers.0.mlp.experts.down_proj");
-  EXPECT_EQ(down.begin, 2 * kHidden * kWidth);
+  EXPECT_EQ(manifest_[down.tensor()].name, "model.layers.0.mlp.experts.down_proj");
+  EXPECT_EQ(down.ranges.front().begin, 2 * kHidden * kWidth);
   EXPECT_EQ(down.shape, (std::vector<std::int64_t>{kHidden, kWidth}));
 }
 
@@ -84,10 +85,10 @@ TEST_F(KeyMapTest, fused_names_stand_for_the_fused_tensors) {
 
 TEST_F(KeyMapTest, gate_and_up_of_an_expert_may_be_joined) {
   const KeyTarget joined = target("model.layers.0.mlp.experts.2.gate_up_proj.weight");
-  EXPECT_EQ(joined.tensor, target("model.layers.0.mlp.experts.gate_up_proj").tensor);
-  EXPECT_EQ(joined.begin, 2 * 2 * kWidth * kHidden);
+  EXPECT_EQ(joined.tensor(), target("model.layers.0.mlp.experts.gate_up_proj").tensor());
+  EXPECT_EQ(joined.ranges.front().begin, 2 * 2 * kWidth * kHidden);
   EXPECT_EQ(joined.shape, (std::vector<std::int64_t>{2 * kWidth, kHidden}));
-  EXPECT_EQ(joined.blocks, 1);
+  EXPECT_EQ(joined.ranges.size(), 1U);
 }
 
 TEST_F(KeyMapTest, fused_experts_may_have_gates_and_ups_apart) {
@@ -95,13 +96,13 @@ TEST_F(KeyMapTest, fused_experts_may_have_gates_and_ups_apart) {
   const KeyTarget gate = target("model.language_model.layers.0.mlp.experts.gate_proj");
   const KeyTarget up = target("model.layers.0.mlp.experts.up_proj");
   for (const KeyTarget& part : {gate, up}) {
-    EXPECT_EQ(part.tensor, fused.tensor);
+    EXPECT_EQ(part.tensor(), fused.tensor());
     EXPECT_EQ(part.shape, (std::vector<std::int64_t>{kExperts, kWidth, kHidden}));
-    EXPECT_EQ(part.blocks, kExperts);
-    EXPECT_EQ(part.block_stride, 2 * kWidth * kHidden);
+    ASSERT_EQ(part.ranges.size(), static_cast<std::size_t>(kExperts));
+    EXPECT_EQ(part.ranges[1].begin - part.ranges[0].begin, 2 * kWidth * kHidden);
   }
-  EXPECT_EQ(gate.begin, 0);
-  EXPECT_EQ(up.begin, kWidth * kHidden);
+  EXPECT_EQ(gate.ranges.front().begin, 0);
+  EXPECT_EQ(up.ranges.front().begin, kWidth * kHidden);
 }
 
 TEST_F(KeyMapTest, experts_may_be_spelled_as_mixtral_is_published) {
@@ -114,8 +115,7 @@ TEST_F(KeyMapTest, experts_may_be_spelled_as_mixtral_is_published) {
                                           {"experts.2.w2.weight", "experts.2.down_proj.weight"},
                                           {"experts.gate_up_proj", "experts.gate_up_proj"},
                                           {"experts.down_proj", "experts.down_proj"}}) {
-    EXPECT_EQ(target(published + name).tensor, target(plain + same).tensor) << name;
-    EXPECT_EQ(target(published + name).begin, target(plain + same).begin) << name;
+    EXPECT_EQ(target(published + name).ranges, target(plain + same).ranges) << name;
     EXPECT_EQ(target(published + name).shape, target(plain + same).shape) << name;
   }
   EXPECT_TRUE(unknown(published + "experts.3.w1.weight"));
@@ -162,7 +162,7 @@ TEST(KeyMap, persistent_buffers_are_published_like_parameters) {
   const KeyMap keys(manifest);
   ASSERT_EQ(keys.published(ExpertLayout::kPerExpert).size(), 1U);
   const auto resolved = keys.resolve("model.language_model.layers.0.mlp.gate.e_score_correction_bias");
-  EXPECT_EQ(std::get<KeyTarget>(resolved).tensor, 0);
+  EXPECT_EQ(std::get<KeyTarget>(resolved).tensor(), 0);
 }
 
 TEST(KeyMap, a_wrapper_publishes_under_its_own_prefix_but_for_the_head) {
@@ -190,7 +190,7 @@ TEST(KeyMap, an_architecture_publishes_its_experts_in_its_own_spelling) {
   EXPECT_EQ(manifest.wrapped_name("model.layers.0.mlp.gate.weight"), "model.layers.0.mlp.gate.weight");
   for (const ExpertLayout layout : {ExpertLayout::kPerExpert, ExpertLayout::kFused})
     for (const PublishedTensor& tensor : keys.published(layout))
-      EXPECT_EQ(std::get<KeyTarget>(keys.resolve(tensor.name)).begin, tensor.target.begin) << tensor.name;
+      EXPECT_EQ(std::get<KeyTarget>(keys.resolve(tensor.name)).ranges, tensor.target.ranges) << tensor.name;
 }
 
 /// Elements of each tensor that a published checkpoint covers, by how often.
@@ -199,10 +199,9 @@ std::map<int, std::vector<int>> coverage(const KeyMap& keys, ExpertLayout layout
   for (const int tensor : keys.manifest().stored_tensors())
     counts[tensor].assign(static_cast<std::size_t>(keys.manifest()[tensor].element_count()), 0);
   for (const PublishedTensor& published : keys.published(layout)) {
-    std::int64_t count = 1;
-    for (const std::int64_t size : published.target.shape) count *= size;
-    for (std::int64_t i = 0; i < count; ++i)
-      ++counts.at(published.target.tensor)[static_cast<std::size_t>(published.target.begin + i)];
+    for (const TensorRange& range : published.target.ranges)
+      for (std::int64_t i = range.begin; i < range.end(); ++i)
+        ++counts.at(range.tensor)[static_cast<std::size_t>(i)];
   }
   return counts;
 }
@@ -217,11 +216,52 @@ TEST_F(KeyMapTest, published_names_resolve_to_their_own_targets) {
   for (const ExpertLayout layout : {ExpertLayout::kPerExpert, ExpertLayout::kFused}) {
     for (const PublishedTensor& published : keys_.published(layout)) {
       const KeyTarget resolved = target(published.name);
-      EXPECT_EQ(resolved.tensor, published.target.tensor) << published.name;
-      EXPECT_EQ(resolved.begin, published.target.begin) << published.name;
+      EXPECT_EQ(resolved.ranges, published.target.ranges) << published.name;
       EXPECT_EQ(resolved.shape, published.target.shape) << published.name;
     }
   }
+}
+
+/// Two key heads of 2 rows each in q and k, 3 rows each in v, and 1 row each of a gate.
+ParameterManifest small_joined() {
+  ParameterManifest manifest;
+  const auto add = [&](std::string name, std::vector<std::int64_t> shape) {
+    manifest.add({std::move(name), std::move(shape), DType::kBFloat16, Role::kLinearAttention, 0,
+                  TensorKind::kParameter, ""});
+  };
+  add("model.layers.0.mixer.in_proj_qkv.weight", {2 * 2 + 2 * 2 + 2 * 3, kHidden});
+  add("model.layers.0.mixer.norm.weight", {kHidden});
+  add("model.layers.0.mixer.in_proj_z.weight", {2, kHidden});
+  const std::string_view qkv = "model.layers.0.mixer.in_proj_qkv.weight";
+  const std::array<JoinedRows, 4> rows{JoinedRows{qkv, 0, 2}, JoinedRows{qkv, 4, 2}, JoinedRows{qkv, 8, 3},
+                                       JoinedRows{"model.layers.0.mixer.in_proj_z.weight", 0, 1}};
+  manifest.add_joined("model.layers.0.mixer.in_proj_qkvz.weight", 2, rows);
+  return manifest;
+}
+
+TEST(KeyMap, rows_of_several_tensors_may_be_published_joined_group_by_group) {
+  const ParameterManifest manifest = small_joined();
+  const KeyMap keys(manifest);
+  const auto joined =
+      std::get<KeyTarget>(keys.resolve("model.language_model.layers.0.mixer.in_proj_qkvz.weight"));
+  EXPECT_EQ(joined.shape, (std::vector<std::int64_t>{16, kHidden}));
+  const auto rows = [](int tensor, std::int64_t first, std::int64_t count) {
+    return TensorRange{tensor, first * kHidden, count * kHidden};
+  };
+  EXPECT_EQ(joined.ranges,
+            (std::vector<TensorRange>{rows(0, 0, 2), rows(0, 4, 2), rows(0, 8, 3), rows(2, 0, 1),
+                                      rows(0, 2, 2), rows(0, 6, 2), rows(0, 11, 3), rows(2, 1, 1)}));
+}
+
+TEST(KeyMap, a_joined_tensor_is_published_in_place_of_those_that_it_is_joined_from) {
+  const ParameterManifest manifest = small_joined();
+  const KeyMap keys(manifest);
+  const std::vector<PublishedTensor> published = keys.published(ExpertLayout::kPerExpert);
+  ASSERT_EQ(published.size(), 2U);
+  EXPECT_EQ(published[0].name, "model.layers.0.mixer.in_proj_qkvz.weight");
+  EXPECT_EQ(published[1].name, "model.layers.0.mixer.norm.weight");
+  for (const auto& [tensor, counts] : coverage(keys, ExpertLayout::kPerExpert))
+    EXPECT_EQ(counts, std::vector<int>(counts.size(), 1)) << manifest[tensor].name;
 }
 
 std::string parts_text(std::string_view name, const std::vector<std::int64_t>& shape) {

@@ -130,7 +130,7 @@ class Filled {
 };
 
 /// 5 experts and 515 rows of 128 bytes: cuts fall inside experts and inside blocks of 4 KiB.
-const test::TinyModel kModel{.layers = 2, .experts = 5, .vocabulary = 515};
+const test::TinyModel kModel{.layers = 2, .experts = 5, .vocabulary = 515, .joined_groups = 2};
 
 test::TinyModel stored_in(DType dtype) {
   test::TinyModel model = kModel;

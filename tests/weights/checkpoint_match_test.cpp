@@ -83,6 +83,23 @@ TEST_F(CheckpointMatchTest, a_listed_tensor_that_no_file_holds_is_missing_only_i
                              Not(HasSubstr("mtp."))));
 }
 
+TEST_F(CheckpointMatchTest, takes_joined_tensors_apart_and_names_them_when_they_are_missing) {
+  manifest_ = test::manifest_of({.layers = 2, .joined_groups = 2});
+  index_ = index_of(keys_, ExpertLayout::kFused);
+  const CheckpointMatch match = match_checkpoint(index_, keys_, kArena);
+  EXPECT_EQ(match.entries.size(), index_.entries.size() + 2 * 5);  // each fills six ranges
+  erase("model.layers.1.self_attn.query_key_value.weight");
+  EXPECT_THAT(error(), AllOf(HasSubstr("missing (1):"),
+                             HasSubstr("model.layers.1.self_attn.query_key_value.weight [256, 64]")));
+}
+
+TEST_F(CheckpointMatchTest, rows_that_are_there_joined_and_apart_are_there_twice) {
+  manifest_ = test::manifest_of({.layers = 1, .joined_groups = 1});
+  index_ = index_of(keys_, ExpertLayout::kFused);
+  index_.entries.push_back({"model.layers.0.self_attn.k_proj.weight", 0, kArena, {64, 64}, 0, 64 * 64 * 2});
+  EXPECT_THAT(error(), AllOf(HasSubstr("there twice (1):"), HasSubstr("self_attn.query_key_value.weight")));
+}
+
 TEST_F(CheckpointMatchTest, names_fused_tensors_when_those_are_missing) {
   index_ = index_of(keys_, ExpertLayout::kFused);
   erase("model.layers.0.mlp.experts.down_proj");

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <span>
@@ -26,6 +27,17 @@ void add_attention(ParameterManifest& manifest, const TinyModel& m, int layer) {
   add("self_attn.q_proj.weight", {m.heads * m.head_width, m.hidden}, Role::kAttention);
   add("self_attn.k_proj.weight", {m.key_heads * m.head_width, m.hidden}, Role::kAttention);
   add("self_attn.v_proj.weight", {m.key_heads * m.head_width, m.hidden}, Role::kAttention);
+  if (m.joined_groups > 0) {
+    const auto part = [&](std::string_view name, std::int64_t heads) {
+      return std::pair{prefix + std::string(name), heads * m.head_width / m.joined_groups};
+    };
+    const std::array parts{part("self_attn.q_proj.weight", m.heads),
+                           part("self_attn.k_proj.weight", m.key_heads),
+                           part("self_attn.v_proj.weight", m.key_heads)};
+    std::vector<JoinedRows> rows;
+    for (const auto& [name, count] : parts) rows.push_back({name, 0, count});
+    manifest.add_joined(prefix + "self_attn.query_key_value.weight", m.joined_groups, rows);
+  }
   add("self_attn.o_proj.weight", {m.hidden, m.heads * m.head_width}, Role::kAttention);
   add("self_attn.q_norm.weight", {m.head_width}, Role::kNorm);
   add("self_attn.k_norm.weight", {m.head_width}, Role::kNorm);
@@ -87,18 +99,19 @@ std::vector<std::vector<std::byte>> place_directly(
     const auto target = keys.resolve(entry.name);
     const auto* key = std::get_if<KeyTarget>(&target);
     if (key == nullptr) continue;
-    const TensorHome& home = layouts.homes[static_cast<std::size_t>(key->tensor)];
-    const FlatLayout& unit = layouts.units[static_cast<std::size_t>(home.unit)];
-    const Placement& p = unit.placement_of(key->tensor);
     const std::vector<std::byte> bytes = bytes_of(entry);
-    const std::int64_t source_size = size_of(entry.dtype);
-    for (std::int64_t i = 0; i < key->element_count(); ++i) {
-      const std::int64_t block = key->element_count() / key->blocks;
-      const std::int64_t element = key->begin + i / block * key->block_stride + i % block;
-      const std::int64_t at =
-          p.offset + element / p.block_elements * p.block_stride + element % p.block_elements;
-      convert_elements(bytes.data() + i * source_size, entry.dtype,
-                       units[static_cast<std::size_t>(home.unit)].data() + at * size, arena, 1);
+    const std::byte* source = bytes.data();
+    for (const TensorRange& range : key->ranges) {
+      const TensorHome& home = layouts.homes[static_cast<std::size_t>(range.tensor)];
+      const FlatLayout& unit = layouts.units[static_cast<std::size_t>(home.unit)];
+      const Placement& p = unit.placement_of(range.tensor);
+      for (std::int64_t element = range.begin; element < range.end(); ++element) {
+        const std::int64_t at =
+            p.offset + element / p.block_elements * p.block_stride + element % p.block_elements;
+        convert_elements(source, entry.dtype, units[static_cast<std::size_t>(home.unit)].data() + at * size,
+                         arena, 1);
+        source += size_of(entry.dtype);
+      }
     }
   }
   return units;

@@ -30,6 +30,8 @@ struct TinyModel {
   std::int64_t vocabulary = 512;
   std::vector<std::int64_t> dense_layers{};
   bool tied = false;
+  std::int64_t joined_groups =
+      0;  ///< groups of heads by which checkpoints join q, k and v; 0: they are apart
   DType dtype = DType::kBFloat16;
 };
 [[nodiscard]] ParameterManifest manifest_of(const TinyModel& model);
