@@ -27,7 +27,8 @@ ops::ExpertParameters expert_parameters(const ModelConfig& config, const LayerVi
   namespace names = blocks::experts;
   ops::ExpertParameters out{layer.weight(names::kGateUpProj), layer.weight(names::kDownProj),
                             expert_completion(layer)};
-  out.gating = {static_cast<float>(config.swiglu_limit), static_cast<float>(config.swiglu_slope)};
+  out.gating = {static_cast<float>(config.swiglu_limit), static_cast<float>(config.swiglu_slope),
+                config.gate_up_order == GateUpOrder::kInterleaved};
   if (!config.expert_bias) return out;
   out.gate_up_bias = layer[names::kGateUpBias];
   out.down_bias = layer[names::kDownBias];

@@ -16,6 +16,9 @@ enum class MlpKind : std::uint8_t { kDense, kMoe };
 /// made of one short vector a token, or a gated delta net.
 enum class AttentionKind : std::uint8_t { kFull, kSliding, kLatent, kLinear };
 
+/// Rows of experts' joint gate and up: all gates, then all ups; or gate 0, up 0, gate 1, up 1 and so on.
+enum class GateUpOrder : std::uint8_t { kHalves, kInterleaved };
+
 /// Norms of the queries and keys of full attention.
 enum class QueryKeyNorm : std::uint8_t {
   kNone,
@@ -127,6 +130,7 @@ struct ModelConfig {
   std::int64_t shared_expert_intermediate_size = 0;  ///< of the expert that every token passes; 0 for none
   bool shared_expert_gate = false;                   ///< which weighs that expert by its sigmoid
   bool expert_bias = false;                          ///< of what each expert's projections make
+  GateUpOrder gate_up_order = GateUpOrder::kHalves;  ///< of the rows of experts.gate_up_proj
   double swiglu_limit = 0;  ///< that routed experts cut gate and up off at; 0 for none
   double swiglu_slope = 1;  ///< of the gate within its sigmoid, with a limit
   RouterConfig router;

@@ -110,9 +110,10 @@ void bring_bias_gradient(const Parameter& biases, const RowBlock& block, const E
 /// What one block of rows passes through, allocated once for all blocks of a pass.
 class BlockBuffers {
  public:
-  BlockBuffers(const at::Tensor& x, std::int64_t rows, std::int64_t width)
+  BlockBuffers(const at::Tensor& x, std::int64_t rows, std::int64_t width, const Gating& gating)
       : hidden_(x.size(1)),
         width_(width),
+        interleaved_(gating.interleaved),
         inputs_(at::empty({rows, hidden_}, x.options())),
         outputs_(at::empty({rows, hidden_}, x.options())),
         gate_up_(at::empty({rows, 2 * width}, x.options())),
@@ -122,11 +123,16 @@ class BlockBuffers {
   [[nodiscard]] at::Tensor outputs(std::int64_t rows) const { return outputs_.narrow(0, 0, rows); }
   [[nodiscard]] at::Tensor gate_up(std::int64_t rows) const { return gate_up_.narrow(0, 0, rows); }
   [[nodiscard]] at::Tensor activation(std::int64_t rows) const { return activation_.narrow(0, 0, rows); }
-  [[nodiscard]] at::Tensor gate_of(const at::Tensor& joint) const { return joint.narrow(1, 0, width_); }
-  [[nodiscard]] at::Tensor up_of(const at::Tensor& joint) const { return joint.narrow(1, width_, width_); }
+  [[nodiscard]] at::Tensor gate_of(const at::Tensor& joint) const { return part_of(joint, 0); }
+  [[nodiscard]] at::Tensor up_of(const at::Tensor& joint) const { return part_of(joint, 1); }
 
  private:
+  [[nodiscard]] at::Tensor part_of(const at::Tensor& joint, std::int64_t part) const {
+    return interleaved_ ? joint.slice(1, part, 2 * width_, 2) : joint.narrow(1, part * width_, width_);
+  }
+
   std::int64_t hidden_, width_;
+  bool interleaved_;
   at::Tensor inputs_, outputs_, gate_up_, activation_;
 };
 
@@ -188,7 +194,8 @@ class Pass {
 
   template <class Work>
   void work_on(const ExpertRows& rows, Work work) {
-    buffers_.emplace(tokens_.x, rows.largest_block(), parameters_.down.base.value.size(2));
+    buffers_.emplace(tokens_.x, rows.largest_block(), parameters_.down.base.value.size(2),
+                     parameters_.gating);
     for (const RowBlock& block : rows.blocks()) work(block);
     buffers_.reset();
   }
@@ -344,6 +351,7 @@ struct First : node::Function<First> {
     node::keep(context, "down_bias", inputs.parameters.down_bias);
     context->saved_data["limit"] = static_cast<double>(inputs.parameters.gating.limit);
     context->saved_data["slope"] = static_cast<double>(inputs.parameters.gating.slope);
+    context->saved_data["interleaved"] = inputs.parameters.gating.interleaved;
     node::keep(context, "exchange", inputs.exchange);
     send(inputs.tokens, *inputs.exchange);
     return at::empty({0}, x.options());
@@ -352,7 +360,8 @@ struct First : node::Function<First> {
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list&) {
     ExchangeOfNode exchange(*node::kept_pointer<TokenExchange>(context, "exchange"));
     const Gating gating{static_cast<float>(context->saved_data["limit"].toDouble()),
-                        static_cast<float>(context->saved_data["slope"].toDouble())};
+                        static_cast<float>(context->saved_data["slope"].toDouble()),
+                        context->saved_data["interleaved"].toBool()};
     auto [d_x, d_weights] = receive_and_run_backward(
         {node::kept_weight(context, "gate_up"), node::kept_weight(context, "down"),
          node::kept_pointer<const ExpertCompletion>(context, "completion"),

@@ -18,7 +18,7 @@ namespace sluice::ops {
 /// Called in a backward pass with each expert of this rank in turn, once its gradients are complete.
 using ExpertCompletion = std::function<void(std::int64_t expert)>;
 
-/// The experts of this rank: gate_up [E, 2I, H] (gate rows, then up rows), down [E, H, I]. Changes have no dropout. What is
+/// The experts of this rank: gate_up [E, 2I, H] (gate rows, then up rows, or in turn as gating says), down [E, H, I]. Changes have no dropout. What is
 /// added to their products, gate_up_bias [E, 2I] and down_bias [E, H], may be undefined.
 struct ExpertParameters {
   Weight gate_up;

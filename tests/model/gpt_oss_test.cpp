@@ -105,6 +105,14 @@ TEST(GptOss, ranks_agree_on_windows_and_limits) {
   }
 }
 
+TEST(GptOss, ranks_agree_on_the_order_of_gate_and_up) {
+  ModelConfig config = described_oss(oss_20b()).config;
+  EXPECT_EQ(config.gate_up_order, GateUpOrder::kInterleaved);
+  const std::size_t interleaved = agreed_settings(config).size();
+  config.gate_up_order = GateUpOrder::kHalves;
+  EXPECT_EQ(agreed_settings(config).size() + 1, interleaved);
+}
+
 TEST(GptOss, yarn_blends_between_pairs_that_are_no_whole_numbers) {
   for (const json& config : {oss_20b(), oss_20b({{"rope_scaling", nullptr}, {"rope_theta", nullptr}})}) {
     const RotaryConfig rotary = described_oss(config).config.rotary;

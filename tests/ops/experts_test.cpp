@@ -85,14 +85,20 @@ Parameters laid_out_with_biases(at::ScalarType dtype) {
           parameter_of({kExperts, kHidden}, 3 * kMatrix + 2 * kInner)};
 }
 
-ExpertParameters limited(const Parameters& p) { return {p[0], p[1], nullptr, p[2], p[3], {0.8F, 1.702F}}; }
+ExpertParameters limited(const Parameters& p, bool interleaved = false) {
+  return {p[0], p[1], nullptr, p[2], p[3], {0.8F, 1.702F, interleaved}};
+}
 
-/// transformers' GptOssExperts.
-at::Tensor limited_formula(const Tensors& in, const Tensors& p, const at::Tensor& experts) {
+/// transformers' GptOssExperts, whose gate and up are interleaved, or the same with halves.
+at::Tensor limited_formula(const Tensors& in, const Tensors& p, const at::Tensor& experts,
+                           bool interleaved = false) {
   at::Tensor sum = at::zeros_like(in[0]);
   for (std::int64_t e = 0; e < kExperts; ++e) {
-    const auto halves = (at::mm(in[0], p[0][e].t()) + p[2][e]).chunk(2, 1);
-    const at::Tensor gate = halves[0].clamp_max(0.8), up = halves[1].clamp(-0.8, 0.8);
+    const at::Tensor joint = at::mm(in[0], p[0][e].t()) + p[2][e];
+    const auto part = [&](std::int64_t i) {
+      return interleaved ? joint.slice(1, i, 2 * kInner, 2) : joint.narrow(1, i * kInner, kInner);
+    };
+    const at::Tensor gate = part(0).clamp_max(0.8), up = part(1).clamp(-0.8, 0.8);
     const at::Tensor output = at::mm((up + 1) * gate * at::sigmoid(gate * 1.702), p[1][e].t()) + p[3][e];
     sum = sum + output * (in[1] * experts.eq(e).to(in[1].scalar_type())).sum(1, true);
   }
@@ -103,13 +109,48 @@ at::Tensor limited_formula(const Tensors& in, const Tensors& p, const at::Tensor
 TEST(Experts, have_biases_and_numbers_that_are_cut_off) {
   static test::NoExchange all_here;
   const at::Tensor chosen = two_choices(43);
-  expect_matches(
-      [&](const Tensors& in, const Parameters& p) {
-        return experts(in[0], limited(p), {chosen, in[1].to(at::kFloat), {}}, all_here);
-      },
-      [&](const Tensors& in, const Tensors& p) { return limited_formula(in, p, chosen); },
-      {numbers({43, kHidden}), numbers({43, 2}, at::kFloat, 2).abs() + 0.1},
-      laid_out_with_biases(at::kFloat));
+  for (const bool interleaved : {false, true})
+    expect_matches(
+        [&](const Tensors& in, const Parameters& p) {
+          return experts(in[0], limited(p, interleaved), {chosen, in[1].to(at::kFloat), {}}, all_here);
+        },
+        [&](const Tensors& in, const Tensors& p) { return limited_formula(in, p, chosen, interleaved); },
+        {numbers({43, kHidden}), numbers({43, 2}, at::kFloat, 2).abs() + 0.1},
+        laid_out_with_biases(at::kFloat));
+}
+
+/// Output, gradients of tokens and weights, and those of the parameters of two experts of 700 columns.
+Tensors output_and_gradients(const Parameters& p, const Gating& gating, at::ScalarType dtype) {
+  static test::NoExchange all_here;
+  const at::Tensor x = numbers({43, 16}, dtype).requires_grad_(),
+                   weights = (numbers({43, 2}, at::kFloat, 2).abs() + 0.1).requires_grad_(),
+                   chosen = at::arange(2, at::kLong).expand({43, 2}).contiguous();
+  const at::Tensor out =
+      experts(x, {p[0], p[1], nullptr, p[2], p[3], gating}, {chosen, weights, {}}, all_here);
+  out.backward(numbers({43, 16}, dtype, 5));
+  Tensors found{out.detach(), x.grad(), weights.grad()};
+  for (const Parameter& parameter : p) found.push_back(parameter.grad);
+  return found;
+}
+
+TEST(Experts, with_gate_and_up_in_turn_are_those_of_halves_with_rows_in_another_order) {
+  constexpr std::int64_t kWide = 700;
+  const at::Tensor order = at::arange(2 * kWide, at::kLong).view({2, kWide}).t().reshape({-1});
+  for (const at::ScalarType dtype : kDTypes)
+    for (const float limit : {0.0F, 0.8F}) {
+      const auto parameter = [&](at::IntArrayRef shape, int seed) {
+        return Parameter{numbers(shape, dtype, seed) * 0.3, at::zeros(shape)};
+      };
+      const Parameters halves{parameter({2, 2 * kWide, 16}, 7), parameter({2, 16, kWide}, 8),
+                              parameter({2, 2 * kWide}, 9), parameter({2, 16}, 10)};
+      Parameters in_turn = halves;
+      for (const std::size_t i : {0, 2}) in_turn[i].value = halves[i].value.index_select(1, order);
+      for (Parameter& each : in_turn) each.grad = at::zeros_like(each.grad);
+      Tensors expected = output_and_gradients(halves, {limit, 1.702F}, dtype);
+      const Tensors found = output_and_gradients(in_turn, {limit, 1.702F, true}, dtype);
+      for (const std::size_t i : {3, 5}) expected[i] = expected[i].index_select(1, order);
+      for (std::size_t i = 0; i < found.size(); ++i) expect_close(found[i], expected[i].to(at::kDouble));
+    }
 }
 
 TEST(Experts, with_biases_round_them_to_the_dtype) {
@@ -119,8 +160,9 @@ TEST(Experts, with_biases_round_them_to_the_dtype) {
   const at::Tensor weights = numbers({43, 2}, at::kBFloat16, 2).abs() + 0.1;
   Tensors wide;
   for (const Parameter& parameter : p) wide.push_back(parameter.value.to(at::kDouble));
-  expect_close(experts(x, limited(p), {chosen, weights.to(at::kFloat), {}}, all_here),
-               limited_formula({x.to(at::kDouble), weights.to(at::kDouble)}, wide, chosen));
+  for (const bool interleaved : {false, true})
+    expect_close(experts(x, limited(p, interleaved), {chosen, weights.to(at::kFloat), {}}, all_here),
+                 limited_formula({x.to(at::kDouble), weights.to(at::kDouble)}, wide, chosen, interleaved));
 }
 
 TEST(Experts, in_turn_have_their_biases_complete_before_the_next_one) {

@@ -350,42 +350,58 @@ TEST_P(OtherDeviceSeam, rows_of_experts_in_one_block) {
   expect_near(d_weights_there, d_weights, "gradients of weights", 2);
 }
 
+/// Columns of gate, or of up, of a joint matrix of both.
+at::Tensor part_of(const at::Tensor& joint, std::int64_t part, const Gating& gating) {
+  const std::int64_t width = joint.size(1) / 2;
+  return gating.interleaved ? joint.slice(1, part, 2 * width, 2) : joint.narrow(1, part * width, width);
+}
+
 TEST_P(OtherDeviceSeam, biases_and_limits_of_experts) {
-  constexpr Gating kLimited{0.5F, 1.7F};
-  const ExpertRows here = rows_of_two_experts(choices_of_experts()),
-                   there = rows_of_two_experts(on_device(choices_of_experts()));
-  const RowBlock& all = there.blocks().front();
-  const at::Tensor weights = floats({7, 2}), rows = numbers({9, 8}), d = numbers({9, 4}),
-                   biases = numbers({2, 8}), d_biases = floats({2, 8}), d_weights = floats({7, 2});
-  const at::Tensor rows_there = on_device(rows), d_there = on_device(d), d_biases_there = on_device(d_biases),
-                   d_weights_there = on_device(d_weights);
-  device::add_biases(rows_there, all, on_device(biases));
-  for (const ExpertPart& part : all.parts) {
-    device::bias_gradient(rows_there, all, part, on_device(weights), d_biases_there[part.expert]);
-    device::bias_gradient(rows_there, all, part, at::Tensor(), d_biases_there[part.expert]);
+  for (const bool interleaved : {false, true}) {
+    const Gating gating{0.5F, 1.7F, interleaved};
+    const ExpertRows here = rows_of_two_experts(choices_of_experts()),
+                     there = rows_of_two_experts(on_device(choices_of_experts()));
+    const RowBlock& all = there.blocks().front();
+    const at::Tensor weights = floats({7, 2}), rows = numbers({9, 8}), d = numbers({9, 4}),
+                     biases = numbers({2, 8}), d_biases = floats({2, 8}), d_weights = floats({7, 2});
+    const at::Tensor rows_there = on_device(rows), d_there = on_device(d),
+                     d_biases_there = on_device(d_biases), d_weights_there = on_device(d_weights);
+    device::add_biases(rows_there, all, on_device(biases));
+    for (const ExpertPart& part : all.parts) {
+      device::bias_gradient(rows_there, all, part, on_device(weights), d_biases_there[part.expert]);
+      device::bias_gradient(rows_there, all, part, at::Tensor(), d_biases_there[part.expert]);
+    }
+    const at::Tensor activations = at::empty_like(d), activations_there = on_device(activations);
+    device::swiglu_rows(part_of(rows_there, 0, gating), part_of(rows_there, 1, gating), activations_there,
+                        gating);
+    device::weighted_swiglu_backward(part_of(rows_there, 0, gating), part_of(rows_there, 1, gating), d_there,
+                                     all, on_device(weights), d_weights_there, gating);
+    device::add_bias_products(rows_there, all, on_device(biases), d_weights_there);
+    std::int64_t first = 0;
+    for (const RowBlock& block : here.blocks()) {
+      const ExpertPart& part = block.parts.front();
+      const at::Tensor own = rows_of_block(rows, first, block), own_d = rows_of_block(d, first, block);
+      cpu::add_biases(own, block, biases);
+      EXPECT_EQ(own.narrow(0, block.count, block.padded - block.count).count_nonzero().item<std::int64_t>(),
+                0);
+      cpu::bias_gradient(own, block, part, weights, d_biases[part.expert]);
+      cpu::bias_gradient(own, block, part, at::Tensor(), d_biases[part.expert]);
+      const at::Tensor own_activations = at::empty_like(own_d);
+      cpu::swiglu_rows(part_of(own, 0, gating), part_of(own, 1, gating), own_activations, gating);
+      activations.narrow(0, first, block.count).copy_(own_activations.narrow(0, 0, block.count));
+      cpu::weighted_swiglu_backward(part_of(own, 0, gating), part_of(own, 1, gating), own_d, block, weights,
+                                    d_weights, gating);
+      cpu::add_bias_products(own, block, biases, d_weights);
+      rows.narrow(0, first, block.count).copy_(own.narrow(0, 0, block.count));
+      d.narrow(0, first, block.count).copy_(own_d.narrow(0, 0, block.count));
+      first += block.count;
+    }
+    expect_near(activations_there, activations, "activations", 2);
+    expect_near(rows_there, rows, "gradients of gate and up", 2);
+    expect_near(d_there, d, "weighted activation", 2);
+    expect_near(d_biases_there, d_biases, "gradients of biases", 4);
+    expect_near(d_weights_there, d_weights, "gradients of weights", 4);
   }
-  device::weighted_swiglu_backward(rows_there.narrow(1, 0, 4), rows_there.narrow(1, 4, 4), d_there, all,
-                                   on_device(weights), d_weights_there, kLimited);
-  device::add_bias_products(rows_there, all, on_device(biases), d_weights_there);
-  std::int64_t first = 0;
-  for (const RowBlock& block : here.blocks()) {
-    const ExpertPart& part = block.parts.front();
-    const at::Tensor own = rows_of_block(rows, first, block), own_d = rows_of_block(d, first, block);
-    cpu::add_biases(own, block, biases);
-    EXPECT_EQ(own.narrow(0, block.count, block.padded - block.count).count_nonzero().item<std::int64_t>(), 0);
-    cpu::bias_gradient(own, block, part, weights, d_biases[part.expert]);
-    cpu::bias_gradient(own, block, part, at::Tensor(), d_biases[part.expert]);
-    cpu::weighted_swiglu_backward(own.narrow(1, 0, 4), own.narrow(1, 4, 4), own_d, block, weights, d_weights,
-                                  kLimited);
-    cpu::add_bias_products(own, block, biases, d_weights);
-    rows.narrow(0, first, block.count).copy_(own.narrow(0, 0, block.count));
-    d.narrow(0, first, block.count).copy_(own_d.narrow(0, 0, block.count));
-    first += block.count;
-  }
-  expect_near(rows_there, rows, "gradients of gate and up", 2);
-  expect_near(d_there, d, "weighted activation", 2);
-  expect_near(d_biases_there, d_biases, "gradients of biases", 4);
-  expect_near(d_weights_there, d_weights, "gradients of weights", 4);
 }
 
 TEST(OtherDeviceSeam, rows_of_experts_in_blocks_of_bounded_size) {

@@ -35,9 +35,12 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
 }
 
 std::vector<Setting> settings(const ModelConfig& config) {
-  if (config.swiglu_limit == 0) return {};
-  return {{"swiglu_limit", fmt::format("{}", config.swiglu_limit)},
-          {"swiglu_alpha", fmt::format("{}", config.swiglu_slope)}};
+  std::vector<Setting> out;
+  if (config.gate_up_order == GateUpOrder::kInterleaved) out.push_back({"gate_up_order", "interleaved"});
+  if (config.swiglu_limit == 0) return out;
+  out.push_back({"swiglu_limit", fmt::format("{}", config.swiglu_limit)});
+  out.push_back({"swiglu_alpha", fmt::format("{}", config.swiglu_slope)});
+  return out;
 }
 
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {

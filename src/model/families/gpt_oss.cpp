@@ -45,6 +45,7 @@ void read_experts(const ConfigReader& config, ModelConfig& model) {
   if (config.integer({kOtherSpelling}, model.experts_per_token) != model.experts_per_token)
     config.refuse(kOtherSpelling, fmt::format("num_experts_per_tok = {}", model.experts_per_token));
   model.expert_bias = true;
+  model.gate_up_order = GateUpOrder::kInterleaved;
   model.swiglu_limit = config.positive({"swiglu_limit"}, 7.0);
   model.swiglu_slope = config.positive({"swiglu_alpha"}, 1.702);
   // A softmax over the logits of those that were chosen is one over all, divided by what the chosen ones have of it.

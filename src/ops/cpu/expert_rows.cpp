@@ -1,6 +1,7 @@
 #include "ops/cpu/expert_rows.hpp"
 
 #include "ops/arithmetic/gate.hpp"
+#include "ops/cpu/gate_rows.hpp"
 #include "ops/cpu/kernel.hpp"
 
 #include <algorithm>
@@ -95,12 +96,19 @@ void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, cons
   const float* weight = weights.data_ptr<float>();
   float* d_weight = d_weights.data_ptr<float>();
   kernel::dispatch(gate, [&]<class T>(T) {
-    const kernel::Rows<T> gates(gate), ups(up), grads(d_activation);
+    const GateRows<T> gates(gate, up);
+    const kernel::Rows<T> grads(d_activation);
     arithmetic::with_gate(gating, [&](auto form) {
       at::parallel_for(0, block.count, kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin; row < end; ++row)
-          d_weight[block.slots[row]] = weighted_backward_row(
-              gates[row], ups[row], grads[row], kernel::rounded<T>(weight[block.slots[row]]), width, form);
+        for (std::int64_t row = begin; row < end; ++row) {
+          const std::int64_t slot = block.slots[row];
+          float dot = 0;
+          gates.change(row, [&](std::int64_t first, std::int64_t count, T* g, T* u) {
+            dot += weighted_backward_row(g, u, grads[row] + first, kernel::rounded<T>(weight[slot]), count,
+                                         form);
+          });
+          d_weight[slot] = dot;
+        }
       });
     });
   });

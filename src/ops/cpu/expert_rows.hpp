@@ -17,7 +17,7 @@ void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choice
               const at::Tensor& sums);
 
 /// Backward of `weight * (silu(gate) * up)`, or of what Gating makes of them, with a weight of weights [N, k] for each row, in one pass and in
-/// place: gate and up [padded, I] become their gradients, and `d_activation`, the gradient of the weighted
+/// place: gate and up [padded, I], or the even and the odd columns of one matrix, become their gradients, and `d_activation`, the gradient of the weighted
 /// value, becomes that value. Writes the gradients of the weights to d_weights [N, k].
 void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_activation,
                               const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights,

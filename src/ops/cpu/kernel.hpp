@@ -79,6 +79,22 @@ SLUICE_ELEMENT void store_row(const float* from, std::int64_t count, T* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = store_result<T>(from[i]);
 }
 
+/// Elements first 0, second 0, first 1, second 1 and so on, apart and together again.
+template <class T>
+SLUICE_VECTOR_CLONES void split_pairs(const T* pairs, std::int64_t count, T* first, T* second) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    first[i] = pairs[2 * i];
+    second[i] = pairs[2 * i + 1];
+  }
+}
+template <class T>
+SLUICE_VECTOR_CLONES void join_pairs(const T* first, const T* second, std::int64_t count, T* pairs) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    pairs[2 * i] = first[i];
+    pairs[2 * i + 1] = second[i];
+  }
+}
+
 /// e^r for |r| <= log(2) / 2 (Cephes polynomial).
 SLUICE_ELEMENT float exponential_of_remainder(float r) {
   float p = 1.9875691500e-4F;

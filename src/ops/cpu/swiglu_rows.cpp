@@ -1,6 +1,7 @@
 #include "ops/cpu/swiglu_rows.hpp"
 
 #include "ops/arithmetic/gate.hpp"
+#include "ops/cpu/gate_rows.hpp"
 #include "ops/cpu/kernel.hpp"
 
 namespace sluice::ops::cpu {
@@ -32,11 +33,14 @@ SLUICE_VECTOR_CLONES void backward_row(const T* gate, const T* up, const T* d_ou
 void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out, const Gating& gating) {
   const std::int64_t width = gate.size(1);
   kernel::dispatch(gate, [&]<class T>(T) {
-    const kernel::Rows<T> gates(gate), ups(up), outs(out);
+    const GateRows<T> gates(gate, up);
+    const kernel::Rows<T> outs(out);
     arithmetic::with_gate(gating, [&](auto form) {
       at::parallel_for(0, gate.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row)
-          forward_row(gates[row], ups[row], outs[row], width, form);
+          gates.read(row, [&](std::int64_t first, std::int64_t count, const T* g, const T* u) {
+            forward_row(g, u, outs[row] + first, count, form);
+          });
       });
     });
   });

@@ -8,11 +8,12 @@
 
 namespace sluice::ops::cpu {
 
-/// out = silu(gate) * up, or what Gating makes of them; all [n, I] of one dtype, elements of a row contiguous.
+/// out = silu(gate) * up, or what Gating makes of them; all [n, I] of one dtype, elements of a row contiguous,
+/// but that gate and up may be the even and the odd columns of one matrix.
 void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out,
                  const Gating& gating = {});
 
-/// Gradients of gate and up, which have no limit, from that of out.
+/// Gradients of gate and up, which have no limit and lie apart, from that of out.
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
                           const at::Tensor& d_gate, const at::Tensor& d_up);
 

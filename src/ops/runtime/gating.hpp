@@ -8,6 +8,8 @@ namespace sluice::ops {
 struct Gating {
   float limit = 0;  ///< 0: none
   float slope = 1;  ///< read with a limit alone
+  bool interleaved =
+      false;  ///< columns of a joint matrix are gate 0, up 0, gate 1, up 1 and so on, not gates, then ups
 
   [[nodiscard]] bool has_limit() const { return limit > 0; }
 };
