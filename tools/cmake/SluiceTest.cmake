@@ -5,12 +5,17 @@
 # What other CMake code may use to launch ranks itself:
 #   SLUICE_MPIRUN            list: the launcher and its flags, to be followed by `-np N program args...`
 #   SLUICE_MPI_TIMEOUT       seconds after which the launcher ends a job; CTest's own limit lies above it
+#   SLUICE_TEST_SECONDS      CTest's limit of every test: a guard against hanging, several times what the slowest takes on a busy machine
 #   SLUICE_TEST_ENVIRONMENT  list of NAME=value that launched tests run under
 #   ${PROJECT_BINARY_DIR}/mpirun.sh   the same three for scripts: `mpirun.sh -np N program args...`
 find_package(GTest REQUIRED)
 
 # ---- the launcher, by its version ----------------------------------------------------------------------
-set(SLUICE_MPI_TIMEOUT 100)
+set(SLUICE_MPI_TIMEOUT 300)
+set(SLUICE_TEST_SECONDS 900)
+if(SLUICE_SANITIZE)
+  set(SLUICE_TEST_SECONDS 2700)
+endif()
 execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE version_text ERROR_QUIET)
 set(SLUICE_MPIRUN ${MPIEXEC_EXECUTABLE})
 if(version_text MATCHES "\\((Open MPI|OpenRTE)\\) ([0-9]+)")
@@ -49,7 +54,7 @@ file(CHMOD ${PROJECT_BINARY_DIR}/mpirun.sh PERMISSIONS OWNER_READ OWNER_WRITE OW
 # sluice_add_test(NAME COMMAND...): a quick test.
 function(sluice_add_test name)
   add_test(NAME ${name} COMMAND ${ARGN})
-  set_tests_properties(${name} PROPERTIES LABELS quick)
+  set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT ${SLUICE_TEST_SECONDS})
 endfunction()
 
 # Compiles a test against one precompiled header of GoogleTest, or of GoogleTest and LibTorch, and cheaply: test code is
@@ -84,11 +89,7 @@ function(sluice_test name)
   cmake_parse_arguments(arg "" "" "LIBRARIES" ${ARGN})
   sluice_test_program(${name} SOURCES ${arg_UNPARSED_ARGUMENTS} LIBRARIES ${arg_LIBRARIES} GTest::gtest_main)
   sluice_add_test(${name} ${name})
-  set(limit 120)
-  if(SLUICE_SANITIZE)
-    set(limit 360)
-  endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${limit} ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT}")
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT}")
 endfunction()
 
 # sluice_mpi_test(NAME file... RANKS n... LIBRARIES lib...): a GoogleTest program with tests/support's main, run once for
@@ -96,11 +97,10 @@ endfunction()
 function(sluice_mpi_test name)
   cmake_parse_arguments(arg "" "" "RANKS;LIBRARIES" ${ARGN})
   sluice_test_program(${name} SOURCES ${arg_UNPARSED_ARGUMENTS} LIBRARIES ${arg_LIBRARIES} sluice::test_support)
-  math(EXPR limit "${SLUICE_MPI_TIMEOUT} + 20")
   foreach(ranks IN LISTS arg_RANKS)
     sluice_add_test(${name}.np${ranks} ${SLUICE_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}.np${ranks} PROPERTIES
-      TIMEOUT ${limit} PROCESSORS ${ranks} ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT}")
+      PROCESSORS ${ranks} ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT}")
   endforeach()
 endfunction()
 
