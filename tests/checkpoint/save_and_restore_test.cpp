@@ -2,12 +2,14 @@
 #include "checkpoint/save.hpp"
 #include "checkpoint/saved_weights.hpp"
 #include "checkpoint/step_directory.hpp"
+#include "checkpoint/synced_files.hpp"
 #include "load/streaming_loader.hpp"
 #include "model/small_model.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
 #include "support/shared_directory.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -167,6 +169,27 @@ TEST(SaveAndRestore, leaves_nothing_of_a_step_that_is_given_up) {
   { const StepSave save(test_world(), request_of(directory / "steps", model, state, 1)); }
   test_world().barrier();
   EXPECT_TRUE(std::filesystem::is_empty(directory / "steps"));
+}
+
+TEST(SaveAndRestore, a_step_has_its_name_only_when_all_of_it_is_on_the_disk) {
+  const test::SmallModel model;
+  const OptimizerMode mode{OptimizerKind::kAdamW, StateFormat::kFloat32, MasterFormat::kFloat32};
+  State state(test_world(), model, model.layouts, mode, DType::kFloat32, 1);
+  state.fill();
+  const test::SharedDirectory directory;
+  const std::filesystem::path steps = directory / "steps", step = steps / step_name(1);
+  const test::SyncedFiles synced(step);
+  save_step(test_world(), request_of(steps, model, state, 1));
+  std::string before;  // by any rank
+  for (const std::string& of_rank : test_world().all_gather_text(synced.before())) before += of_rank;
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(step), {}), test_world().size() + 1);
+  for (const auto& entry : std::filesystem::directory_iterator(step))
+    EXPECT_THAT(before, testing::HasSubstr(test::SyncedFiles::name_of(entry.path()))) << entry.path();
+  EXPECT_THAT(before, testing::HasSubstr(test::SyncedFiles::name_of(step)));
+  if (test_world().rank() == 0) {
+    EXPECT_THAT(synced.after(), testing::HasSubstr(test::SyncedFiles::name_of(steps)));
+  }
+  test_world().barrier();
 }
 
 TEST(SaveAndRestore, gives_the_loader_the_weights) {
