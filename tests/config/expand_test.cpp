@@ -38,9 +38,8 @@ TEST_F(ExpandPath, leaves_everything_else_alone) {
 }
 
 TEST_F(ExpandPath, says_which_variable_is_missing_or_what_is_wrong) {
-  EXPECT_EQ(expand_path("a/${SLUICE_TEST_UNSET}").problem,
-            "the environment has no variable SLUICE_TEST_UNSET");
-  EXPECT_EQ(expand_path("a/${SLUICE_TEST_NONE}").problem, "the environment has no variable SLUICE_TEST_NONE");
+  EXPECT_THAT(expand_path("a/${SLUICE_TEST_UNSET}").problem, HasSubstr("no variable SLUICE_TEST_UNSET"));
+  EXPECT_THAT(expand_path("a/${SLUICE_TEST_NONE}").problem, HasSubstr("no variable SLUICE_TEST_NONE"));
   EXPECT_EQ(expand_path("a/${SLUICE_TEST").problem, "${ has no } behind it");
   EXPECT_EQ(expand_path("${}").problem, "${} names no variable");
 }

@@ -8,12 +8,20 @@
 
 #include <unistd.h>
 #include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
 
 namespace sluice {
 namespace {
 
 using test::kMinJob;
+using testing::AllOf;
+using testing::AllOfArray;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Matcher;
+using testing::Not;
 using testing::StartsWith;
 
 struct Refusal {
@@ -40,6 +48,20 @@ std::string complaint(const std::string& lines, const std::vector<std::string>& 
   const Refusal result = refusal(kMinJob + lines, overrides);
   EXPECT_EQ(result.code, result.text.empty() ? ExitCode::kDone : ExitCode::kBadConfig);
   return result.text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// One problem and no other: it begins with its place and key, and names each of these.
+Matcher<std::string> names_alone(const std::string& place, const std::vector<std::string>& parts) {
+  std::vector<Matcher<std::string>> all{StartsWith(place + ": "), Not(HasSubstr("\n"))};
+  for (const std::string& part : parts) all.emplace_back(HasSubstr(part));
+  return AllOfArray(all);
 }
 
 /// A file that is gone at the end of its scope.
@@ -129,7 +151,8 @@ num_train_epochs = 3
 )");
   EXPECT_THAT(result.text,
               HasSubstr("job.toml:1:1: gradient_accumulation_steps: unknown table, expected train.batch_"));
-  EXPECT_THAT(result.text, HasSubstr("learning_rate: unknown table, did you mean optimizer.learning_rate?"));
+  EXPECT_THAT(result.text,
+              AllOf(HasSubstr("learning_rate: unknown table"), HasSubstr("optimizer.learning_rate")));
   EXPECT_THAT(result.text, HasSubstr("training_args: unknown table, expected [train]"));
   EXPECT_THAT(result.text, HasSubstr("train.num_train_epochs: unknown key, expected train.steps"));
 }
@@ -142,10 +165,9 @@ TEST(JobConfig, resumes_from_the_newest_step_from_none_or_from_one) {
   EXPECT_EQ(resume("auto"), CheckpointSettings::kResumeNewest);
   EXPECT_EQ(resume("never"), CheckpointSettings::kResumeNever);
   EXPECT_EQ(resume("100"), 100);
-  EXPECT_THAT(
-      complaint("[checkpoint]\nresume = 'latest'\n"),
-      HasSubstr(
-          "checkpoint.resume: found \"latest\", expected \"auto\", \"never\", \"best\", or an integer from 0"));
+  EXPECT_THAT(complaint("[checkpoint]\nresume = 'latest'\n"),
+              AllOf(HasSubstr("checkpoint.resume: found \"latest\""),
+                    HasSubstr("\"auto\", \"never\", \"best\""), HasSubstr("from 0")));
 }
 
 TEST(JobConfig, names_the_best_saved_step_in_place_of_a_number) {
@@ -174,7 +196,7 @@ TEST(JobConfig, exports_at_the_end_never_the_last_or_the_best_step) {
   EXPECT_EQ(at_end("true"), ExportAtEnd::kLast);
   EXPECT_EQ(at_end("best"), ExportAtEnd::kBest);
   EXPECT_THAT(complaint("", {"export.path=out", "export.at_end=worst"}),
-              HasSubstr("export.at_end: found \"worst\", expected true, false or \"best\""));
+              AllOf(HasSubstr("export.at_end: found \"worst\""), HasSubstr("true, false or \"best\"")));
 }
 
 TEST(JobConfig, refuses_the_best_step_and_patience_without_what_they_need) {
@@ -224,30 +246,31 @@ TEST(JobConfig, lists_known_names_where_none_is_near) {
 }
 
 TEST(JobConfig, refuses_keys_outside_of_tables) {
-  EXPECT_EQ(refusal("train = 5\n" + kMinJob).text, "job.toml:1:1: train: found 5, expected a table");
+  EXPECT_THAT(refusal("train = 5\n" + kMinJob).text,
+              names_alone("job.toml:1:1: train", {"found 5", "table"}));
 }
 
 TEST(JobConfig, finds_contradictions) {
-  EXPECT_EQ(complaint("[train]\nsteps = 5\n[schedule]\nwarmup_steps = 6\n"),
-            "job.toml:10:1: schedule.warmup_steps: found 6, expected at most train.steps, which is 5");
-  EXPECT_EQ(complaint("", {"model.path=./r"}),
-            "job.toml:2:1: job.output: found the directory of model.path, expected another");
-  EXPECT_EQ(complaint("[debug]\ndump = './metrics.h5'\n"),
-            "job.toml:8:1: debug.dump: found the file of metrics.file, expected another");
+  EXPECT_THAT(
+      complaint("[train]\nsteps = 5\n[schedule]\nwarmup_steps = 6\n"),
+      names_alone("job.toml:10:1: schedule.warmup_steps", {"found 6", "at most train.steps, which is 5"}));
+  EXPECT_THAT(complaint("", {"model.path=./r"}),
+              names_alone("job.toml:2:1: job.output", {"directory of model.path"}));
+  EXPECT_THAT(complaint("[debug]\ndump = './metrics.h5'\n"),
+              names_alone("job.toml:8:1: debug.dump", {"file of metrics.file"}));
   EXPECT_THAT(complaint("[load]\nmemory_limit = '1MiB'\n"), HasSubstr("expected 0 or at least load.chunk"));
   EXPECT_THAT(complaint("", {"job.kind=load", "model.init=random"}),
               StartsWith("--set model.init=random: model.init: found \"random\", expected \"checkpoint\""));
 }
 
 TEST(JobConfig, an_export_needs_a_directory_of_its_own) {
-  EXPECT_THAT(
-      complaint("[export]\nat_end = true\n"),
-      HasSubstr("export.path: found nothing, expected a directory to write, because export.at_end is true"));
+  EXPECT_THAT(complaint("[export]\nat_end = true\n"),
+              AllOf(HasSubstr("export.path: found nothing"), HasSubstr("export.at_end is true")));
   EXPECT_THAT(complaint("", {"job.kind=export"}), HasSubstr("because job.kind is \"export\""));
   EXPECT_THAT(complaint("", {"job.kind=export", "export.path=./m/."}),
-              HasSubstr("export.path: found the directory of model.path, expected another"));
+              AllOf(HasSubstr("export.path: "), HasSubstr("directory of model.path")));
   EXPECT_THAT(complaint("", {"job.kind=export", "export.path=r"}),
-              HasSubstr("export.path: found the directory of job.output, expected another"));
+              AllOf(HasSubstr("export.path: "), HasSubstr("directory of job.output")));
   EXPECT_EQ(complaint("[export]\npath = 'out'\nat_end = true\n"), "");
 }
 
@@ -261,78 +284,75 @@ TEST(JobConfig, knows_one_place_by_each_of_its_spellings) {
 }
 
 TEST(JobConfig, a_directory_to_export_to_is_not_ignored_by_training) {
-  EXPECT_EQ(complaint("[export]\npath = 'out'\n"),
-            "job.toml:8:1: export.path: found a directory, expected export.at_end = true with it, because "
-            "training writes no weights without");
+  EXPECT_THAT(complaint("[export]\npath = 'out'\n"),
+              names_alone("job.toml:8:1: export.path", {"found a directory", "export.at_end = true"}));
   for (const char* kind : {"job.kind=load", "job.kind=evaluate", "job.kind=export"})
     EXPECT_EQ(complaint("[export]\npath = 'out'\n", {kind}), "");
 }
 
 TEST(JobConfig, a_step_has_no_more_tokens_than_can_be_planned_for) {
-  EXPECT_EQ(complaint("[train]\nbatch_sequences = 1048576\n", {"data.sequence_length=1048576"}),
-            "job.toml:8:1: train.batch_sequences: found 1048576 sequences of data.sequence_length = 1048576 "
-            "tokens, expected at most 1073741824 tokens a step");
+  EXPECT_THAT(complaint("[train]\nbatch_sequences = 1048576\n", {"data.sequence_length=1048576"}),
+              names_alone("job.toml:8:1: train.batch_sequences",
+                          {"found 1048576", "data.sequence_length = 1048576", "at most 1073741824"}));
   EXPECT_THAT(complaint("", {"data.sequence_length=1048576", "train.batch_sequences=1025"}),
               StartsWith("--set train.batch_sequences=1025: train.batch_sequences: found 1025 sequences"));
   EXPECT_EQ(complaint("", {"data.sequence_length=1048576", "train.batch_sequences=1024"}), "");
 }
 
 TEST(JobConfig, results_do_not_go_where_the_run_directory_keeps_its_own) {
-  EXPECT_EQ(complaint("[metrics]\nfile = './status.json'\n"),
-            "job.toml:8:1: metrics.file: found \"./status.json\", expected another name, because the run "
-            "directory keeps its own \"status.json\"");
+  EXPECT_THAT(
+      complaint("[metrics]\nfile = './status.json'\n"),
+      names_alone("job.toml:8:1: metrics.file", {"found \"./status.json\"", "its own \"status.json\""}));
   const std::string here = std::filesystem::current_path().string();
   for (const std::string& file : {std::string("lock"), std::string("x/../job.toml"), std::string("logs"),
                                   std::string("logs/rank-00000.log"), std::string("checkpoints/a.h5"),
                                   std::string("../r/lock"), here + "/r/lock"}) {
-    EXPECT_THAT(complaint("", {"metrics.file=" + file}), HasSubstr("the run directory keeps its own"))
-        << file;
-    EXPECT_THAT(complaint("", {"debug.dump=" + file}), HasSubstr("the run directory keeps its own")) << file;
+    EXPECT_THAT(complaint("", {"metrics.file=" + file}), HasSubstr("run directory keeps its own")) << file;
+    EXPECT_THAT(complaint("", {"debug.dump=" + file}), HasSubstr("run directory keeps its own")) << file;
   }
-  EXPECT_THAT(complaint("", {"metrics.file=x/.."}), HasSubstr("found the run directory, expected a file"));
+  EXPECT_THAT(complaint("", {"metrics.file=x/.."}), HasSubstr("metrics.file: found the run directory"));
   for (const char* file : {"lock.h5", "numbers/lock", "numbers/../m.h5", "/elsewhere/lock"})
     EXPECT_EQ(complaint("", {std::string("metrics.file=") + file}), "") << file;
 }
 
 TEST(JobConfig, results_leave_the_run_directory_by_absolute_paths_alone) {
-  EXPECT_EQ(complaint("[debug]\ndump = '../dump.h5'\n"),
-            "job.toml:8:1: debug.dump: found a path out of the run directory, expected one in it, or an "
-            "absolute path");
+  EXPECT_THAT(complaint("[debug]\ndump = '../dump.h5'\n"),
+              names_alone("job.toml:8:1: debug.dump", {"out of the run directory", "absolute path"}));
   EXPECT_EQ(complaint("", {"debug.dump=/elsewhere/dump.h5", "metrics.file=/elsewhere/metrics.h5"}), "");
 }
 
 TEST(JobConfig, results_replace_nothing_that_the_job_reads) {
   const std::string here = std::filesystem::current_path().string();
   EXPECT_THAT(complaint("", {"metrics.file=" + here + "/t"}),
-              HasSubstr("metrics.file: found the file of data.tokens, expected another"));
+              AllOf(HasSubstr("metrics.file: "), HasSubstr("file of data.tokens")));
   EXPECT_THAT(complaint("", {"job.output=.", "debug.dump=t"}),
-              HasSubstr("debug.dump: found the file of data.tokens, expected another"));
+              AllOf(HasSubstr("debug.dump: "), HasSubstr("file of data.tokens")));
   EXPECT_THAT(complaint("", {"metrics.file=" + here + "/m/config.json"}),
-              HasSubstr("metrics.file: found a file in the directory of model.path, expected another"));
+              AllOf(HasSubstr("metrics.file: "), HasSubstr("directory of model.path")));
   EXPECT_EQ(complaint("", {"job.output=m/run"}), "");
 }
 
 TEST(JobConfig, results_have_files_of_their_own) {
   const std::string here = std::filesystem::current_path().string();
   EXPECT_THAT(complaint("", {"debug.dump=" + here + "/r/metrics.h5"}),
-              HasSubstr("debug.dump: found the file of metrics.file, expected another"));
+              AllOf(HasSubstr("debug.dump: "), HasSubstr("file of metrics.file")));
   EXPECT_THAT(complaint("", {"debug.dump=metrics.h5/dump.h5"}), HasSubstr("a path through metrics.file"));
   EXPECT_THAT(complaint("", {"debug.dump=a", "metrics.file=a/m.h5"}), HasSubstr("or to its folder"));
 }
 
 TEST(JobConfig, drawn_weights_have_no_settings_for_loading) {
-  EXPECT_EQ(complaint("[load]\nverify = true\n", {"model.init=random"}),
-            "job.toml:8:1: load.verify: found true, expected false, because model.init = \"random\" reads no "
-            "weights to compare");
-  EXPECT_EQ(complaint("[load]\nmemory_limit = '64MiB'\n", {"model.init=random"}),
-            "job.toml:8:1: load.memory_limit: found 67108864 bytes, expected 0, because model.init = "
-            "\"random\" loads nothing");
+  EXPECT_THAT(
+      complaint("[load]\nverify = true\n", {"model.init=random"}),
+      names_alone("job.toml:8:1: load.verify", {"found true", "expected false", "model.init = \"random\""}));
+  EXPECT_THAT(complaint("[load]\nmemory_limit = '64MiB'\n", {"model.init=random"}),
+              names_alone("job.toml:8:1: load.memory_limit",
+                          {"found 67108864 bytes", "expected 0", "model.init = \"random\""}));
   EXPECT_EQ(complaint("[load]\nverify = true\nmemory_limit = '64MiB'\n"), "");
 }
 
 TEST(JobConfig, finds_no_contradiction_with_a_value_that_is_wrong_itself) {
-  EXPECT_EQ(complaint("[train]\nsteps = 0\n[schedule]\nwarmup_steps = 600\n"),
-            "job.toml:8:1: train.steps: found 0, expected an integer from 1 to 1000000000");
+  EXPECT_THAT(complaint("[train]\nsteps = 0\n[schedule]\nwarmup_steps = 600\n"),
+              names_alone("job.toml:8:1: train.steps", {"found 0", "from 1 to 1000000000"}));
 }
 
 TEST(JobConfig, needs_tokens_only_to_train) {
@@ -366,7 +386,7 @@ TEST(JobConfig, takes_a_list_of_tables_in_each_of_tomls_spellings) {
 }
 
 TEST(JobConfig, names_the_place_of_every_problem_in_a_list_of_tables) {
-  EXPECT_EQ(refusal(kNoTokens + R"([[data.source]]
+  const std::string text = refusal(kNoTokens + R"([[data.source]]
 tokens = "a"
 wieght = 2
 [[data.source]]
@@ -375,36 +395,36 @@ weight = 0
 tokens = "${"
 weight = "much"
 )")
-                .text,
-            R"(job.toml:7:1: data.source[0].wieght: unknown key, did you mean "weight"?
-job.toml:9:1: data.source[1].weight: found 0, expected a number from 1e-06 to 1e+06
-job.toml:8:1: data.source[1].tokens: found nothing, expected a path (HDF5 file as in data.tokens, which begins anew when all of its sequences were taken)
-job.toml:11:1: data.source[2].tokens: found "${", but ${ has no } behind it
-job.toml:12:1: data.source[2].weight: found "much", expected a number from 1e-06 to 1e+06)");
-  EXPECT_EQ(
-      refusal(kNoTokens, {"data.source=[{tokens='a', weight=-1}]"}).text,
-      "--set data.source=[{tokens='a', weight=-1}]: data.source[0].weight: found -1, expected a number from 1e-06 "
-      "to 1e+06");
-  EXPECT_EQ(
-      refusal(kNoTokens, {"data.source=a.h5"}).text,
-      "--set data.source=a.h5: data.source: found \"a.h5\", expected a list of tables with the keys tokens, weight");
+                               .text;
+  EXPECT_THAT(
+      lines_of(text),
+      ElementsAre(
+          names_alone("job.toml:7:1: data.source[0].wieght", {"unknown key", "\"weight\""}),
+          names_alone("job.toml:9:1: data.source[1].weight", {"found 0", "from 1e-06 to 1e+06"}),
+          names_alone("job.toml:8:1: data.source[1].tokens", {"found nothing", "path"}),
+          names_alone("job.toml:11:1: data.source[2].tokens", {"found \"${\"", "no }"}),
+          names_alone("job.toml:12:1: data.source[2].weight", {"found \"much\"", "from 1e-06 to 1e+06"})));
+  EXPECT_THAT(refusal(kNoTokens, {"data.source=[{tokens='a', weight=-1}]"}).text,
+              names_alone("--set data.source=[{tokens='a', weight=-1}]: data.source[0].weight",
+                          {"found -1", "from 1e-06 to 1e+06"}));
+  EXPECT_THAT(refusal(kNoTokens, {"data.source=a.h5"}).text,
+              names_alone("--set data.source=a.h5: data.source",
+                          {"found \"a.h5\"", "list of tables", "tokens, weight"}));
   EXPECT_THAT(refusal(kNoTokens, {"train.steps=[{a = 1}]", "data.tokens=t"}).text,
-              HasSubstr("train.steps: found an array of tables, expected an integer"));
+              AllOf(HasSubstr("train.steps: found an array of tables"), HasSubstr("integer")));
 }
 
 TEST(JobConfig, trains_on_one_file_or_on_sources) {
   const std::string sources = "[[data.source]]\ntokens = 'a'\n";
   EXPECT_EQ(refusal(kNoTokens + sources).text, "");
   EXPECT_THAT(complaint("[[data.source]]\ntokens = 'a'\n"),
-              StartsWith("job.toml:7:8: data.source: found together with data.tokens, expected one of them"));
+              AllOf(StartsWith("job.toml:7:8: data.source: "), HasSubstr("data.tokens")));
   EXPECT_EQ(complaint("[[data.source]]\ntokens = 'a'\n", {"job.kind=evaluate"}), "") << "of data.tokens";
-  EXPECT_THAT(
-      refusal(kNoTokens + sources, {"job.kind=evaluate"}).text,
-      HasSubstr(
-          "data.tokens: found nothing, expected an HDF5 file with the dataset tokens, because job.kind is "
-          "\"evaluate\"; data.source is for training alone"));
+  EXPECT_THAT(refusal(kNoTokens + sources, {"job.kind=evaluate"}).text,
+              AllOf(HasSubstr("data.tokens: found nothing"), HasSubstr("dataset tokens"),
+                    HasSubstr("job.kind is \"evaluate\""), HasSubstr("data.source")));
   EXPECT_THAT(refusal(kNoTokens + sources, {"job.output=.", "metrics.file=a"}).text,
-              HasSubstr("metrics.file: found a file of data.source, expected another"));
+              AllOf(HasSubstr("metrics.file: "), HasSubstr("file of data.source")));
 }
 
 TEST(JobConfig, allows_micro_batches_above_the_batch) {
@@ -422,14 +442,14 @@ TEST(Overrides, apply_in_order_over_the_file) {
 }
 
 TEST(Overrides, are_named_in_their_problems) {
-  EXPECT_EQ(complaint("", {"train.steps=many"}),
-            "--set train.steps=many: train.steps: found \"many\", expected an integer from 1 to 1000000000");
-  EXPECT_EQ(complaint("", {"job.output="}),
-            "--set job.output=: job.output: found nothing after the =, expected a path");
-  EXPECT_EQ(complaint("", {"optimiser.eps=1"}),
-            "--set optimiser.eps=1: optimiser: unknown table, did you mean \"optimizer\"?");
-  EXPECT_EQ(complaint("", {"job.output={a=1}"}),
-            "--set job.output={a=1}: job.output: found a table, expected a path");
+  EXPECT_THAT(complaint("", {"train.steps=many"}),
+              names_alone("--set train.steps=many: train.steps", {"found \"many\"", "from 1 to 1000000000"}));
+  EXPECT_THAT(complaint("", {"job.output="}),
+              names_alone("--set job.output=: job.output", {"found nothing", "path"}));
+  EXPECT_THAT(complaint("", {"optimiser.eps=1"}),
+              names_alone("--set optimiser.eps=1: optimiser", {"unknown table", "\"optimizer\""}));
+  EXPECT_THAT(complaint("", {"job.output={a=1}"}),
+              names_alone("--set job.output={a=1}: job.output", {"found a table", "path"}));
   EXPECT_THAT(complaint("", {"job.output.x=1"}),
               StartsWith("--set job.output.x=1: job.output.x: unknown key"));
   EXPECT_THAT(complaint("", {"job.output=a\nb"}),
