@@ -244,10 +244,11 @@ TEST(SaveAndRestore, refuses_a_step_that_lacks_numbers) {
     static_cast<void>(plan_restore(step, "step", model.description.manifest, state.spans()));
   };
   SavedStep step;
-  test::expect_error(ExitCode::kBadData, {"does not hold weights of "}, [&] { plan(step); });
+  test::expect_error(ExitCode::kBadData, {"step does not hold", "weights of "}, [&] { plan(step); });
   SavedEntry entry{"a", "weights", DType::kFloat32, {0, 10}, 0};
   step.files.push_back({"file", 100, {entry, entry}, {}});
-  test::expect_error(ExitCode::kBadData, {"number 0 of weights of a", "twice"}, [&] { plan(step); });
+  test::expect_error(ExitCode::kBadData, {"step holds number 0 ", "weights of a", "twice"},
+                     [&] { plan(step); });
 }
 
 TEST(SaveAndRestore, keeps_as_many_steps_as_asked_and_replaces_others) {

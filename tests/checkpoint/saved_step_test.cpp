@@ -134,18 +134,20 @@ TEST(SavedStep, notices_every_changed_byte_of_its_manifest) {
 
 TEST(SavedStep, refuses_manifests_that_make_no_sense) {
   EXPECT_THAT(refusal(changed("\"format\":1", "\"format\":2")),
-              HasSubstr("its format is 2, and this version reads 1"));
+              testing::AllOf(HasSubstr("format is 2"), HasSubstr("reads 1")));
   EXPECT_THAT(refusal(changed("\"step\":100", "\"step\":-1")), HasSubstr("\"step\" is -1"));
   EXPECT_THAT(refusal(changed("\"step\":100", "\"step\":1e3")), HasSubstr("\"step\" is 1000"));
   EXPECT_THAT(refusal(changed("\"world_size\":3", "\"world_size\":0")), HasSubstr("\"world_size\""));
   EXPECT_THAT(refusal(changed("\"saved\"", "\"solved\"")), HasSubstr("\"saved\" is missing"));
   for (const char* name : {"../a", "/a", "a/../b", "a/", "."})
-    EXPECT_THAT(refusal(changed("rank-00000.safetensors", name)), HasSubstr("is no name of a file")) << name;
+    EXPECT_THAT(refusal(changed("rank-00000.safetensors", name)),
+                HasSubstr(fmt::format("{} is no name", name)))
+        << name;
   EXPECT_THAT(refusal(changed("\"BF16\"", "\"B16\"")), HasSubstr("there is no dtype B16"));
-  EXPECT_THAT(refusal(changed("[4,24]", "[4,25]")),
-              HasSubstr("weights of a.weight does not lie in its file"));
-  EXPECT_THAT(refusal(changed("[4,24]", "[24,4]")), HasSubstr("does not lie in its file"));
-  EXPECT_THAT(refusal(changed("[4,24]", "[4,9223372036854775807]")), HasSubstr("does not lie in its file"));
+  EXPECT_THAT(refusal(changed("[4,24]", "[4,25]")), HasSubstr("weights of a.weight does not"));
+  EXPECT_THAT(refusal(changed("[4,24]", "[24,4]")), HasSubstr("weights of a.weight does not"));
+  EXPECT_THAT(refusal(changed("[4,24]", "[4,9223372036854775807]")),
+              HasSubstr("weights of a.weight does not"));
   EXPECT_THAT(refusal(changed("[4,24]", "[4]")), HasSubstr("\"numbers\" are not two"));
   EXPECT_THAT(refusal(changed("\"bytes\":100", "\"bytes\":100000000")),
               HasSubstr("another number of blocks"));
