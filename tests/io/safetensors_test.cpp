@@ -41,8 +41,7 @@ SafetensorsHeader parse(const std::string& header, std::int64_t data_bytes) {
 void expect_rule(const std::string& rule, const std::string& found, const std::string& header,
                  std::int64_t data_bytes = 4) {
   SCOPED_TRACE(header.substr(0, 200));
-  expect_error(ExitCode::kBadData,
-               {"model.safetensors is not a valid safetensors file", "(rule " + rule + ")", found},
+  expect_error(ExitCode::kBadData, {"model.safetensors is not a valid", "(rule " + rule + ")", found},
                [&] { static_cast<void>(parse(header, data_bytes)); });
 }
 
@@ -170,8 +169,7 @@ TEST(SafetensorsHeader, deep_nesting_is_refused_in_bounded_stack) {
 
 TEST(SafetensorsHeader, huge_numbers_are_refused) {
   expect_entry_rule("valid-json", "stops being JSON", "[" + std::string(10'000'000, '9') + "]", "[0,4]");
-  expect_entry_rule("shape-entries", "not a whole number in range", "[1" + std::string(30, '0') + "]",
-                    "[0,4]");
+  expect_entry_rule("shape-entries", "a whole number", "[1" + std::string(30, '0') + "]", "[0,4]");
 }
 
 TEST(SafetensorsEntry, needs_all_its_fields) {
@@ -214,7 +212,7 @@ TEST(SafetensorsEntry, has_two_offsets) {
 
 TEST(SafetensorsEntry, offsets_lie_in_the_data_in_order) {
   expect_entry_rule("offset-order", "backwards", "[1]", "[4,0]");
-  expect_entry_rule("offset-range", "which has 4 bytes; the file may be cut short", "[2]", "[0,8]");
+  expect_entry_rule("offset-range", "which has 4 bytes", "[2]", "[0,8]");
   expect_entry_rule("offset-range", "9223372036854775807", "[1]", "[0,9223372036854775807]");
 }
 
@@ -241,8 +239,7 @@ TEST(SafetensorsEntry, products_may_not_overflow) {
 }
 
 TEST(SafetensorsEntry, size_is_that_of_the_shape) {
-  expect_entry_rule("size-matches-shape", "shape [2] of F32 needs 8 bytes, data_offsets [0, 4] hold 4", "[2]",
-                    "[0,4]");
+  expect_entry_rule("size-matches-shape", "shape [2] of F32 needs 8 bytes", "[2]", "[0,4]");
   expect_entry_rule("size-matches-shape", "needs 4 bytes", "[1]", "[0,8]", 8);
   expect_entry_rule("size-matches-shape", "needs 0 bytes", "[0]", "[0,4]");
 }
