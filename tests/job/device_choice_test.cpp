@@ -58,7 +58,8 @@ TEST(DeviceChoice, auto_is_the_cpu_where_no_rank_sees_a_gpu_and_cuda_an_error) {
   const std::vector<int> nodes{0, 0};
   const DeviceChoice choice = choose_devices(DeviceKind::kAuto, claims, nodes);
   EXPECT_EQ(choice.kind, DeviceKind::kCpu);
-  EXPECT_EQ(device_text(choice), "CPU, as no GPU can be used: no driver");
+  EXPECT_THAT(device_text(choice),
+              testing::AllOf(testing::StartsWith("CPU, "), testing::HasSubstr("no driver")));
   test::expect_error(ExitCode::kTooLittle, {"device.kind is \"cuda\"", "no driver"},
                      [&] { static_cast<void>(choose_devices(DeviceKind::kCuda, claims, nodes)); });
 }
@@ -72,10 +73,10 @@ TEST(DeviceChoice, refusals_name_ranks_and_a_way_out) {
   };
   const DeviceClaim first = claim_device(machine("a", 2), 0), none = claim_device(machine("b", 0), 0);
   refuse({first, none, none}, {0, 1, 1},
-         {"rank 0 can use a GPU, but ranks 1, 2 cannot: no driver", "device.kind = \"cpu\""});
+         {"rank 0 can", "ranks 1, 2 cannot: no driver", "device.kind = \"cpu\""});
   refuse({first, claim_device(machine("a", 2), 1), claim_device(machine("a", 2), 2)}, {0, 0, 0},
-         {"3 ranks run on the machine of rank 2, but they see 2 GPUs there"});
-  refuse({first, first}, {0, 0}, {"ranks 0, 1 see the same GPU (H100)", "--gpus-per-task=1"});
+         {"3 ranks", "machine of rank 2", "2 GPUs"});
+  refuse({first, first}, {0, 0}, {"ranks 0, 1 ", "same GPU (H100)", "--gpus-per-task=1"});
   refuse({first, claim_device(machine("b", 1, "GB10"), 0)}, {0, 1},
          {"GB10 (compute capability 9.0) (rank 1)", "different kinds"});
 }

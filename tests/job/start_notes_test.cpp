@@ -28,7 +28,7 @@ ModelConfig model(std::int64_t positions) {
 TEST(StartNotes, tell_of_ranks_without_a_sequence) {
   EXPECT_THAT(job_notes(job(3, 8), model(8), 3), IsEmpty());
   EXPECT_THAT(job_notes(job(3, 8), model(8), 5),
-              ElementsAre(HasSubstr("train.batch_sequences is 3, so 2 of 5 ranks compute no sequence")));
+              ElementsAre(AllOf(HasSubstr("train.batch_sequences is 3"), HasSubstr("2 of 5 ranks"))));
 }
 
 TEST(StartNotes, tell_of_sequences_longer_than_the_models_positions) {
@@ -49,7 +49,7 @@ TEST(StartNotes, tell_of_one_rank_in_an_allocation_of_several_tasks) {
   setenv("SLURM_NTASKS", "1", 1);
   EXPECT_THAT(launch_notes(1), IsEmpty());
   setenv("SLURM_NTASKS", "4", 1);
-  EXPECT_THAT(launch_notes(1), ElementsAre(HasSubstr("one rank in a Slurm allocation of 4 tasks")));
+  EXPECT_THAT(launch_notes(1), ElementsAre(HasSubstr("allocation of 4 tasks")));
   EXPECT_THAT(launch_notes(4), IsEmpty());
   unsetenv("SLURM_NTASKS");
 }
