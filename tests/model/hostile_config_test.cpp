@@ -79,7 +79,7 @@ TEST(HostileConfig, sizes_are_positive_integers_of_31_bits) {
                             "9223372036854775808", "18446744073709551616"})
     for (const char* key :
          {"vocab_size", "hidden_size", "num_attention_heads", "moe_intermediate_size", "head_dim"})
-      expect_refused(with_raw(key, value), {key, "found ", "expected an integer from 1 to 2147483647"});
+      expect_refused(with_raw(key, value), {key, "found ", "from 1 to 2147483647"});
 }
 
 TEST(HostileConfig, other_values_have_their_kinds) {
@@ -102,8 +102,7 @@ TEST(HostileConfig, layer_lists_hold_indices_of_layers) {
 }
 
 TEST(HostileConfig, sizes_that_contradict_each_other) {
-  expect_refused(config_with({{"num_experts_per_tok", 6}}),
-                 {"num_experts_per_tok", "found 6", "at most the number of experts, 5"});
+  expect_refused(config_with({{"num_experts_per_tok", 6}}), {"num_experts_per_tok", "found 6", "experts, 5"});
   expect_refused(config_with({{"pad_token_id", 29}}), {"pad_token_id", "found 29", "from -29 to 28"});
   expect_refused(config_with({{"num_key_value_heads", 3}}),
                  {"num_key_value_heads", "found 3", "divisor of num_attention_heads = 4"});

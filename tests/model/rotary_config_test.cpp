@@ -130,8 +130,7 @@ TEST(RotaryConfig, a_theta_that_rope_scaling_would_drop_is_not_dropped_in_silenc
 TEST(RotaryConfig, settings_of_some_layers_are_refused) {
   for (const char* key : {"rope_parameters", "rope_scaling"})
     test::expect_error(ExitCode::kBadData,
-                       {std::string("config.json: ") + key, "found {\"full_attention\":{",
-                        "settings that hold for all layers"},
+                       {std::string("config.json: ") + key, "found {\"full_attention\":{", "for all layers"},
                        [&] {
                          static_cast<void>(read({{key, {{"full_attention", {{"rope_theta", 5e6}}}}}}));
                        });
