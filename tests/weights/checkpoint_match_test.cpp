@@ -138,8 +138,8 @@ TEST_F(CheckpointMatchTest, says_which_fused_tensor_lacks_a_part) {
     separate_gates(index_);
     erase(lost);
     EXPECT_THAT(error(), AllOf(HasSubstr("missing (1):"),
-                               HasSubstr("part of model.layers.0.mlp.experts.gate_up_proj [8, 96, 64]: 24576 "
-                                         "of 49152 elements are there")));
+                               HasSubstr("model.layers.0.mlp.experts.gate_up_proj [8, 96, 64]"),
+                               HasSubstr("24576 of 49152 elements")));
   }
 }
 

@@ -50,17 +50,16 @@ TEST(WeightMap, refuses_a_key_given_twice_however_it_is_spelled) {
 }
 
 TEST(WeightMap, refuses_other_shapes_of_document) {
-  EXPECT_THAT(error_in("[]"), HasSubstr("must be an object, not an array"));
-  EXPECT_THAT(error_in("3"), HasSubstr("must be an object, not a number"));
+  EXPECT_THAT(error_in("[]"), HasSubstr("not an array"));
+  EXPECT_THAT(error_in("3"), HasSubstr("not a number"));
   EXPECT_THAT(error_in("{}"), HasSubstr("no object \"weight_map\""));
   EXPECT_THAT(error_in(R"({"metadata": {"weight_map": {"a": "b"}}})"), HasSubstr("no object \"weight_map\""));
   EXPECT_THAT(error_in(R"([{"weight_map": {"a": "b"}}])"), HasSubstr("must be an object"));
-  EXPECT_THAT(error_in(R"({"weight_map": "x"})"), HasSubstr("weight_map must be an object, not a string"));
+  EXPECT_THAT(error_in(R"({"weight_map": "x"})"), HasSubstr("weight_map must be an object"));
   EXPECT_THAT(error_in(R"({"weight_map": {"t": 1}})"),
-              HasSubstr("weight_map[\"t\"] must be a file name, not a number"));
-  EXPECT_THAT(error_in(R"({"weight_map": {"t": {"u": "v"}}})"),
-              HasSubstr("must be a file name, not an object"));
-  EXPECT_THAT(error_in(R"({"weight_map": {"t": ["v"]}})"), HasSubstr("must be a file name, not an array"));
+              AllOf(HasSubstr("weight_map[\"t\"]"), HasSubstr("file name, not a number")));
+  EXPECT_THAT(error_in(R"({"weight_map": {"t": {"u": "v"}}})"), HasSubstr("file name, not an object"));
+  EXPECT_THAT(error_in(R"({"weight_map": {"t": ["v"]}})"), HasSubstr("file name, not an array"));
 }
 
 TEST(WeightMap, refuses_broken_json) {
