@@ -98,10 +98,10 @@ TEST(Wait, ranks_that_gather_other_lengths_name_each_other_instead_of_mixing_the
   const int rank = test::test_world().rank();
   const std::string less = gathered_with(8, 12);
   if (rank == 0)
-    EXPECT_THAT(less,
-                ContainsRegex("all_gather #1 on rank 0: a message of rank [12] has more bytes, expected 8"));
+    EXPECT_THAT(less, testing::AllOf(ContainsRegex("all_gather #1 on rank 0: .*rank [12] "),
+                                     HasSubstr("expected 8")));
   else
-    EXPECT_THAT(less, HasSubstr("a message of rank 0 has 8 bytes, expected 12"));
+    EXPECT_THAT(less, testing::AllOf(HasSubstr("rank 0 has 8 bytes"), HasSubstr("expected 12")));
   EXPECT_THAT(less, HasSubstr("different lengths"));
 }
 

@@ -265,7 +265,7 @@ TEST(TokenFile, masks_tokens_inside_documents) {
 TEST(TokenFile, refuses_a_mask_of_other_tokens) {
   const TemporaryDirectory directory;
   expect_refused(write_tokens(directory, DType::kUInt8, {7}, {}, {0, 1, 0}), 3,
-                 {"'loss_mask'", "has the shape [3]", "for each of the tokens [7]"});
+                 {"'loss_mask'", "the shape [3]", "tokens [7]"});
 }
 
 /// What check_sequences() finds in all sequences.

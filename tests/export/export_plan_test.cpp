@@ -207,7 +207,7 @@ TEST_F(ExportPlanTest, names_a_byte_that_nobody_writes) {
   const ExportPlan uncopied(content_like(source.index, keys_, std::nullopt), shards, kGiB, {9});
   plan.check_coverage();
   EXPECT_THAT(test::error_of([&] { uncopied.check_coverage(); }),
-              testing::HasSubstr("model.safetensors is written up to byte"));
+              testing::HasSubstr("model.safetensors is written up"));
 }
 
 }  // namespace

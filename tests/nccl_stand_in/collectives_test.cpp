@@ -272,7 +272,7 @@ TEST_F(NcclStandIn, traffic_counts_payload_bytes_of_other_ranks) {
 TEST_F(NcclStandIn, a_gpu_for_two_ranks_is_refused_before_nccl_sees_it) {
   if (mpi_.size() == 1) return;
   use_gpu(0);
-  test::expect_error(ExitCode::kTooLittle, {"use the same CUDA device", "rank"},
+  test::expect_error(ExitCode::kTooLittle, {"the same CUDA device", "rank"},
                      [&] { static_cast<void>(make_nccl_communicator(mpi_)); });
 }
 

@@ -90,20 +90,20 @@ TEST(JoinedMetrics, refuses_what_is_no_metrics_file_of_a_training) {
   write_file(directory / "descends.h5", {2, 1}, "/train/loss", {2});
   refused("descends.h5", "do not ascend");
   write_file(directory / "short.h5", {1, 2}, "/train/loss", {1});
-  refused("short.h5", "/train/loss has the shape [1]; expected a row of numbers for each of 2 steps");
+  refused("short.h5", "/train/loss has the shape [1]");
   write_file(directory / "name.h5", {1}, "/train/a,\"b", {1});
-  refused("name.h5", "is no name of a column");
+  refused("name.h5", "a,\"b");
   write_file(directory / "wide.h5", {1}, "/memory/peak_bytes", {1, (1 << 24) + 1});
-  refused("wide.h5", "more than a run can have");
+  refused("wide.h5", "/memory/peak_bytes");
   hdf5::File other = hdf5::File::create(directory / "other.h5");
   other.create_group("/evaluate");
   other.close();
-  refused("other.h5", "it is not the metrics file of a training");
+  refused("other.h5", "not the metrics file");
   hdf5::File huge = hdf5::File::create(directory / "huge.h5");
   huge.create_dataset("/train/step", DType::kInt64, {0}, {.block_rows = 1 << 20, .holes = true})
       .set_rows((std::int64_t{1} << 26) + 1);
   huge.close();
-  refused("huge.h5", "expected one whole number for each step");
+  refused("huge.h5", "/train/step");
 }
 
 }  // namespace

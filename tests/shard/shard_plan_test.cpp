@@ -82,8 +82,7 @@ TEST(ShardPlan, replicas_share_the_experts_of_their_place) {
 
 TEST(ShardPlan, groups_must_divide_the_world) {
   const UnitLayouts layouts = make_unit_layouts(moe());
-  test::expect_error(ExitCode::kBadConfig,
-                     {"parallel.expert_parallel: found 2, expected 0 or a divisor of 3"},
+  test::expect_error(ExitCode::kBadConfig, {"parallel.expert_parallel: found 2", "a divisor of 3"},
                      [&] { static_cast<void>(ShardPlan(layouts, {.world = 3, .expert_parallel = 2})); });
 }
 

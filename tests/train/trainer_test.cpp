@@ -452,7 +452,7 @@ TEST(Trainer, an_update_that_destroys_weights_is_found_before_they_are_written) 
   static_cast<void>(training.step(0));
   training.require_finite_weights();
   training.update(1e40);
-  test::expect_error(ExitCode::kNumerics, {"weights that are not finite", "learning rate"},
+  test::expect_error(ExitCode::kNumerics, {"not finite", "learning rate"},
                      [&] { training.require_finite_weights(); });
 }
 

@@ -38,7 +38,7 @@ TEST(RankComparison, finds_other_expert_counts) {
   CommonValues values = after_step_seven();
   values.expert_tokens[0] += comm.rank();
   if (comm.size() == 1) return require_same_on_all_ranks(comm, values);
-  test::expect_error(ExitCode::kInternal, {"digest of expert token counts"},
+  test::expect_error(ExitCode::kInternal, {"expert token counts"},
                      [&] { require_same_on_all_ranks(comm, values); });
 }
 
