@@ -11,6 +11,7 @@ namespace {
 
 using encoding::BFloat16Out;
 using encoding::Float32Out;
+using encoding::Float4Code;
 using encoding::Float8Code;
 using encoding::Int4Code;
 using encoding::RowPart;
@@ -30,6 +31,18 @@ RowFunction function_of(VectorLevel level) {
 template <class Code>
 RowFunction function_of(DType to, VectorLevel level) {
   return to == DType::kFloat32 ? function_of<Code, Float32Out>(level) : function_of<Code, BFloat16Out>(level);
+}
+
+RowFunction function_of(Codes codes, DType to, VectorLevel level) {
+  switch (codes) {
+    case Codes::kFloat8E4M3:
+      return function_of<Float8Code>(to, level);
+    case Codes::kInt4:
+      return function_of<Int4Code>(to, level);
+    case Codes::kFloat4E2M1:
+      break;
+  }
+  return function_of<Float4Code>(to, level);
 }
 
 VectorLevel find_vector_level() {
@@ -65,8 +78,7 @@ void read_scales(DType type, const std::byte* scales, std::int64_t count, float*
 void dequantise(const Encoding& encoding, Range elements, const std::byte* codes, const std::byte* scales,
                 DType to, std::byte* target, VectorLevel level) {
   SLUICE_ASSERT(to == DType::kBFloat16 || to == DType::kFloat32, "quantised weights as {}", name_of(to));
-  const RowFunction row_function =
-      encoding.codes == Codes::kInt4 ? function_of<Int4Code>(to, level) : function_of<Float8Code>(to, level);
+  const RowFunction row_function = function_of(encoding.codes, to, level);
   constexpr std::int64_t kBlocks = 128;  // whose scales are widened at a time
   std::array<float, kBlocks> widened{};
   const Range all = encoding.scales_of(elements);

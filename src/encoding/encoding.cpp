@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-std::int64_t bits_of(Codes codes) { return codes == Codes::kInt4 ? 4 : 8; }
+std::int64_t bits_of(Codes codes) { return codes == Codes::kFloat8E4M3 ? 8 : 4; }
 
 bool is_scale_type(DType dtype) {
   switch (dtype) {
@@ -45,6 +45,7 @@ Range Encoding::scales_of(Range elements) const {
 
 std::string Encoding::text() const {
   if (codes == Codes::kInt4) return fmt::format("int4 in groups of {}", block_columns);
+  if (codes == Codes::kFloat4E2M1) return fmt::format("mxfp4 in groups of {}", block_columns);
   const std::string_view type = name_of(DType::kFloat8E4M3);
   if (block_columns < columns || (block_rows > 1 && block_rows < rows))
     return fmt::format("{} in blocks of {} x {}", type, block_rows, block_columns);

@@ -15,6 +15,7 @@ namespace sluice {
 enum class Codes : std::uint8_t {
   kFloat8E4M3,  ///< a byte: sign, 4 bits of exponent, 3 of mantissa; 0x7f and 0xff are NaN, there is no infinity
   kInt4,        ///< half a byte, the lower half first: the number, from -8 to 7, plus 8
+  kFloat4E2M1,  ///< half a byte, the lower half first: sign, 2 bits of exponent, 1 of mantissa; all are numbers
 };
 [[nodiscard]] std::int64_t bits_of(Codes codes);
 
@@ -51,7 +52,7 @@ struct Encoding {
   /// Bytes of all scales.
   [[nodiscard]] std::int64_t scale_bytes() const { return scale_count * size_of(scale_type); }
   /// "float8_e4m3fn in blocks of 128 x 128", "float8_e4m3fn by row", "float8_e4m3fn by tensor", "int4 in
-  /// groups of 32".
+  /// groups of 32", "mxfp4 in groups of 32".
   [[nodiscard]] std::string text() const;
 
   friend bool operator==(const Encoding&, const Encoding&) = default;

@@ -6,6 +6,7 @@
 #include "encoding/encoding.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -47,6 +48,17 @@ struct Int4Code {
   static float value(const std::byte* codes, std::int64_t i) {
     const int both = std::to_integer<int>(codes[i / 2]);
     return static_cast<float>((i % 2 == 0 ? both & 15 : both >> 4) - 8);
+  }
+};
+
+struct Float4Code {
+  static constexpr std::int64_t kBits = 4;
+  static constexpr float kUnit = 1;
+  static constexpr std::array<float, 16> kNumbers{0,     0.5F,  1,     1.5F,  2,     3,     4,     6,
+                                                  -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
+  static float value(const std::byte* codes, std::int64_t i) {
+    const auto both = std::to_integer<std::size_t>(codes[i / 2]);
+    return kNumbers[i % 2 == 0 ? both & 15U : both >> 4];
   }
 };
 

@@ -55,6 +55,17 @@ struct Avx2 {
   SLUICE_ENCODING_AVX2 static Values load(Int4Code /*code*/, const std::byte* codes) {
     return {load_word(codes), load_word(codes + 4)};
   }
+  SLUICE_ENCODING_AVX2 static Values load(Float4Code /*code*/, const std::byte* codes) {
+    const __m128i both = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));
+    const __m128i low = _mm_and_si128(both, _mm_set1_epi8(15));
+    const __m128i high = _mm_and_si128(_mm_srli_epi16(both, 4), _mm_set1_epi8(15));
+    // The upper bytes of float16 numbers, whose lower ones are 0.
+    const __m128i numbers = _mm_setr_epi8(0, 0x38, 0x3c, 0x3e, 0x40, 0x42, 0x44, 0x46, -0x80, -0x48, -0x44,
+                                          -0x42, -0x40, -0x3e, -0x3c, -0x3a);
+    const __m128i upper = _mm_shuffle_epi8(numbers, _mm_unpacklo_epi8(low, high));
+    const __m128i zero = _mm_setzero_si128();
+    return {_mm256_cvtph_ps(_mm_unpacklo_epi8(zero, upper)), _mm256_cvtph_ps(_mm_unpackhi_epi8(zero, upper))};
+  }
   SLUICE_ENCODING_AVX2 static Values product(Values values, __m256 scale) {
     return {_mm256_mul_ps(values.low, scale), _mm256_mul_ps(values.high, scale)};
   }
@@ -106,15 +117,21 @@ struct Avx512 {
     const __m256i half = _mm256_or_si256(_mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign), nan);
     return _mm512_cvtph_ps(half);
   }
-  SLUICE_ENCODING_AVX512 static __m512 load(Int4Code /*code*/, const std::byte* codes) {
+  /// The entries of `numbers` that 16 codes of 4 bits choose.
+  SLUICE_ENCODING_AVX512 static __m512 look_up(__m512 numbers, const std::byte* codes) {
     std::int64_t words = 0;
     std::memcpy(&words, codes, sizeof(words));
     // Lanes 0 to 7 are of the lower word, 8 to 15 of the upper one.
     const __m512i halves = _mm512_permutexvar_epi32(
         _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1), _mm512_set1_epi64(words));
     const __m512i shifts = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
-    const __m512 numbers = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
     return _mm512_permutexvar_ps(_mm512_srlv_epi32(halves, shifts), numbers);
+  }
+  SLUICE_ENCODING_AVX512 static __m512 load(Int4Code /*code*/, const std::byte* codes) {
+    return look_up(_mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7), codes);
+  }
+  SLUICE_ENCODING_AVX512 static __m512 load(Float4Code /*code*/, const std::byte* codes) {
+    return look_up(_mm512_loadu_ps(Float4Code::kNumbers.data()), codes);
   }
   /// Bits of bfloat16 in the lower half of each lane. The instruction for it takes subnormal numbers for
   /// zero.

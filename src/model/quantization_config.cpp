@@ -21,7 +21,7 @@ constexpr std::int64_t kLargestConfig = 100'000'000;
 
 constexpr std::string_view kInstead =
     "weights stored by another method can't be trained here; take the checkpoint that they were made from, "
-    "as it is published in bfloat16, FP8 or INT4, or turn them back into bfloat16 and leave this key out";
+    "as it is published in bfloat16, FP8, INT4 or MXFP4, or turn them back into bfloat16 and leave this key out";
 
 void announce(QuantizationConfig& out, Codes codes) {
   if (!out.announces(codes)) out.codes.push_back(codes);
@@ -114,9 +114,12 @@ std::optional<QuantizationConfig> read_quantization(const ConfigReader& config) 
     read_float8(*quantization, out);
   else if (method == "compressed-tensors")
     read_compressed(*quantization, out);
+  else if (method == "mxfp4")
+    announce(out, Codes::kFloat4E2M1);
   else
-    quantization->refuse("quant_method",
-                         fmt::format("'fp8', 'compressed-tensors' or no quantization_config: {}", kInstead));
+    quantization->refuse(
+        "quant_method",
+        fmt::format("'fp8', 'compressed-tensors', 'mxfp4' or no quantization_config: {}", kInstead));
   return out;
 }
 

@@ -139,7 +139,7 @@ CheckpointIndex read_sharded(const fs::path& directory) {
     fail(
         ExitCode::kBadData,
         "{}: {} is in llama.cpp's GGUF, which is not read. Take the safetensors files that it was made from, in "
-        "bfloat16, FP8 or INT4",
+        "bfloat16, FP8, INT4 or MXFP4",
         directory.string(), gguf);
   if (pickles.empty())
     fail(ExitCode::kBadData, "{}: neither {} nor {} is here", directory.string(), kSingleFile, kIndexFile);

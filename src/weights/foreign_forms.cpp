@@ -45,7 +45,6 @@ std::string_view form_of(const CheckpointEntry& entry, const std::unordered_set<
   if (name.find(".quant_state.bitsandbytes__") != std::string_view::npos) return kBitsAndBytes;
   if (entry.dtype == DType::kFloat8E5M2) return "float8_e5m2";
   if (entry.dtype == DType::kUInt8 && name.ends_with("_packed")) return "4-bit floating point (NVFP4, MXFP4)";
-  if (entry.dtype == DType::kUInt8 && name.ends_with("_blocks")) return "MXFP4";
   const bool has_scale = names.contains(std::string(name) + "_scale");
   if (entry.dtype == DType::kInt8 && name.ends_with("weight") && has_scale) return "int8";
   return "";
@@ -77,8 +76,8 @@ void refuse_foreign_forms(const CheckpointIndex& index) {
   fail(
       ExitCode::kBadData,
       "{}: weights are stored in a form that is not read:{}\n  Take the checkpoint that they were made from, as it is "
-      "published in bfloat16, FP8 (float8_e4m3fn with scales) or INT4 (compressed-tensors, symmetric), or turn them "
-      "back into bfloat16.",
+      "published in bfloat16, FP8 (float8_e4m3fn with scales), INT4 (compressed-tensors, symmetric) or MXFP4 (X_blocks "
+      "and X_scales), or turn them back into bfloat16.",
       index.directory, text);
 }
 

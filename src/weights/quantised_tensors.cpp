@@ -24,13 +24,20 @@ using Shape = std::vector<std::int64_t>;
 
 constexpr std::string_view kPacked = "_packed";
 constexpr std::int64_t kCodesOfWord = 8;  ///< 4-bit numbers in an int32
+constexpr std::string_view kMxfp4Codes = "_blocks", kMxfp4Scales = "_scales";
+constexpr std::int64_t kMxfp4Bytes = 16, kMxfp4Group = 2 * kMxfp4Bytes;  ///< of a group: bytes, and numbers
+
+std::string without(std::string_view name, std::string_view suffix) {
+  return std::string(name.substr(0, name.size() - suffix.size()));
+}
+
+bool is_of_projection(std::string_view base) { return base.ends_with("weight") || base.ends_with("_proj"); }
 
 /// "….weight_scale", "….gate_up_proj_scale_inv": of weights, not of activations.
 bool is_scale_name(std::string_view name) {
   for (const std::string_view suffix : {"_scale_inv", "_scale"}) {
     if (!name.ends_with(suffix)) continue;
-    const std::string_view base = name.substr(0, name.size() - suffix.size());
-    return base.ends_with("weight") || base.ends_with("_proj");
+    return is_of_projection(name.substr(0, name.size() - suffix.size()));
   }
   return false;
 }
@@ -82,6 +89,7 @@ class Joiner {
       if (is_scale_name(name)) continue;
       if (entry(i).dtype == DType::kFloat8E4M3) join_float8(i);
       if (entry(i).dtype == DType::kInt32 && name.ends_with(kPacked)) join_int4(i);
+      if (entry(i).dtype == DType::kUInt8 && name.ends_with(kMxfp4Codes)) join_mxfp4(i);
     }
     find_lone_scales();
     compare_with_config();
@@ -145,7 +153,7 @@ class Joiner {
 
   void join_int4(int i) {
     const CheckpointEntry& packed = entry(i);
-    const std::string base = packed.name.substr(0, packed.name.size() - kPacked.size());
+    const std::string base = without(packed.name, kPacked);
     is_found_[Codes::kInt4] = true;
     const std::optional<int> scales = find_scales(i, base);
     const std::optional<int> shape = find(base + "_shape");
@@ -164,6 +172,32 @@ class Joiner {
     const std::int64_t group = group_size(*scales, i, weight);
     if (group == 0) return;
     encode(i, *scales, weight, Codes::kInt4, {{}, weight[weight.size() - 2], 1, group});
+    entry(i).name = base;
+  }
+
+  void join_mxfp4(int i) {
+    const CheckpointEntry& blocks = entry(i);
+    const std::string base = without(blocks.name, kMxfp4Codes);
+    is_found_[Codes::kFloat4E2M1] = true;
+    const std::optional<int> scales = find(base + std::string(kMxfp4Scales));
+    if (!scales)
+      return problems_.add("{} is there without {}{}", described(i), printable(base), kMxfp4Scales);
+    is_joined_[static_cast<std::size_t>(*scales)] = true;
+    const CheckpointEntry& exponents = entry(*scales);
+    if (exponents.dtype != DType::kUInt8 && exponents.dtype != DType::kFloat8E8M0)
+      return problems_.add("{} is {}, expected uint8, the exponents of scales", described(*scales),
+                           name_of(exponents.dtype));
+    if (blocks.shape.size() < 3 || element_count(blocks.shape) == 0 || blocks.shape.back() != kMxfp4Bytes)
+      return problems_.add("{} is {}, expected [..., rows, groups, {}], which is groups of {}", described(i),
+                           shape_text(blocks.shape), kMxfp4Bytes, kMxfp4Group);
+    Shape shape(blocks.shape.begin(), blocks.shape.end() - 1);
+    if (exponents.shape != shape)
+      return problems_.add("{} is {}, expected {} (a scale for each group of {} in {}, which is {})",
+                           described(*scales), shape_text(exponents.shape), shape_text(shape), kMxfp4Group,
+                           described(i), shape_text(blocks.shape));
+    shape.back() *= kMxfp4Group;
+    const std::int64_t rows = shape[shape.size() - 2];
+    encode(i, *scales, std::move(shape), Codes::kFloat4E2M1, {{}, rows, 1, kMxfp4Group});
     entry(i).name = base;
   }
 
@@ -232,14 +266,17 @@ class Joiner {
                       printable(name.substr(0, name.rfind("_scale"))));
       else if (name.ends_with(".weight_shape"))
         problems_.add("{} has no quantised weights: {}_packed is missing", described(i),
-                      printable(name.substr(0, name.size() - std::string_view("_shape").size())));
+                      printable(without(name, "_shape")));
+      else if (name.ends_with(kMxfp4Scales) && is_of_projection(without(name, kMxfp4Scales)))
+        problems_.add("{} has no quantised weights: {}{} is missing, or not uint8", described(i),
+                      printable(without(name, kMxfp4Scales)), kMxfp4Codes);
     }
   }
 
   void compare_with_config() {
     if (!config_) return;
-    for (const auto& [codes, name] :
-         {std::pair(Codes::kFloat8E4M3, "FP8"), std::pair(Codes::kInt4, "INT4")}) {
+    for (const auto& [codes, name] : {std::pair(Codes::kFloat8E4M3, "FP8"), std::pair(Codes::kInt4, "INT4"),
+                                      std::pair(Codes::kFloat4E2M1, "MXFP4")}) {
       const bool is_there = is_found_[codes];
       if (is_there == config_->announces(codes)) continue;
       problems_.add("{} names {}weights in {}, but {}: it belongs to another checkpoint, or has to be {}",

@@ -23,11 +23,21 @@ float float8_by_definition(unsigned code) {
   return sign * std::ldexp(static_cast<float>(8 + fraction), static_cast<int>(exponent) - 10);
 }
 
+/// float4_e2m1 by its definition.
+float float4_by_definition(unsigned code) {
+  const unsigned exponent = code >> 1 & 3, fraction = code & 1;
+  const float sign = (code & 8) != 0 ? -1.0F : 1.0F;
+  if (exponent == 0) return sign * static_cast<float>(fraction) / 2;
+  return sign * std::ldexp(static_cast<float>(2 + fraction), static_cast<int>(exponent) - 2);
+}
+
 float code_of(const Encoding& encoding, const Bytes& codes, std::int64_t element) {
   const auto i = static_cast<std::size_t>(element);
   if (encoding.codes == Codes::kFloat8E4M3) return float8_by_definition(std::to_integer<unsigned>(codes[i]));
   const int word_byte = std::to_integer<int>(codes[i / 2]);
-  return static_cast<float>((word_byte >> 4 * static_cast<int>(i % 2) & 15) - 8);
+  const int code = word_byte >> 4 * static_cast<int>(i % 2) & 15;
+  if (encoding.codes == Codes::kFloat4E2M1) return float4_by_definition(static_cast<unsigned>(code));
+  return static_cast<float>(code - 8);
 }
 
 float scale_of(const Encoding& encoding, const Bytes& scales, std::int64_t element) {
@@ -124,7 +134,7 @@ class Dequantise : public testing::Test {
         random_scales(encoding.scale_type, matrices * encoding.grid_rows() * encoding.grid_columns());
     const auto expected = by_formula(encoding, codes, scales, count);
     expect_range(encoding, codes, scales, expected, {0, count});
-    const std::int64_t step = encoding.codes == Codes::kInt4 ? 2 : 1;
+    const std::int64_t step = encoding.codes == Codes::kFloat8E4M3 ? 1 : 2;
     for (int i = 0; i < 20; ++i) {
       std::int64_t begin = static_cast<std::int64_t>(random_()) % count / step * step;
       std::int64_t end = begin + static_cast<std::int64_t>(random_()) % (count - begin) / step * step;
@@ -148,6 +158,12 @@ Encoding int4(std::int64_t rows, std::int64_t columns, std::int64_t group,
               DType scale_type = DType::kBFloat16) {
   Encoding encoding = float8(rows, columns, 1, group, scale_type);
   encoding.codes = Codes::kInt4;
+  return encoding;
+}
+
+Encoding mxfp4(std::int64_t rows, std::int64_t columns, DType scale_type = DType::kUInt8) {
+  Encoding encoding = float8(rows, columns, 1, 32, scale_type);
+  encoding.codes = Codes::kFloat4E2M1;
   return encoding;
 }
 
@@ -183,6 +199,26 @@ TEST_F(Dequantise, every_code_under_extreme_scales_is_its_product_rounded_once) 
   }
 }
 
+TEST_F(Dequantise, every_code_of_mxfp4_under_every_scale_is_its_product_rounded_once) {
+  const Encoding encoding = mxfp4(256, 32);
+  Bytes codes, scales;
+  for (int scale = 0; scale < 256; ++scale) {
+    scales.push_back(static_cast<std::byte>(scale));
+    for (int i = 0; i < 16; ++i) codes.push_back(static_cast<std::byte>(i | (15 - i) << 4));
+  }
+  const auto expected = by_formula(encoding, codes, scales, 256 * 32);
+  const auto of = [&](std::int64_t scale, std::int64_t code) {
+    return expected[static_cast<std::size_t>(scale * 32 + 2 * code)];
+  };
+  EXPECT_EQ(of(127, 7), 0x40c0);   // 6
+  EXPECT_EQ(of(127, 8), 0x8000);   // -0
+  EXPECT_EQ(of(0, 1), 0x0020);     // 2^-128, a subnormal number
+  EXPECT_EQ(of(254, 2), 0x7f00);   // 2^127
+  EXPECT_EQ(of(254, 15), 0xff80);  // beyond the largest number
+  EXPECT_EQ(of(255, 0), 0x7fc0);   // not a number
+  expect_range(encoding, codes, scales, expected, {0, 256 * 32});
+}
+
 TEST_F(Dequantise, blocks_at_the_edges_are_smaller) {
   expect_formula(float8(576, 300, 128, 128));  // a grid of 5 x 3
   expect_formula(float8(50, 72, 16, 20));
@@ -199,17 +235,20 @@ TEST_F(Dequantise, a_row_a_tensor_and_a_single_row_have_scales_of_their_own) {
 TEST_F(Dequantise, matrices_of_a_tensor_have_a_grid_each) {
   expect_formula(float8(40, 50, 16, 16), 3);
   expect_formula(int4(6, 64, 32), 3);
+  expect_formula(mxfp4(6, 64), 3);
 }
 
 TEST_F(Dequantise, scales_may_be_of_any_of_these_types) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat8E8M0, DType::kUInt8}) {
     expect_formula(float8(70, 300, 16, 1, type));
     expect_formula(int4(9, 96, 32, type));
+    expect_formula(mxfp4(9, 96, type));
   }
 }
 
 TEST_F(Dequantise, groups_of_a_row_have_a_scale_each) {
   expect_formula(int4(13, 96, 32));
+  expect_formula(mxfp4(13, 2880));
   expect_formula(int4(5, 24, 8));
   expect_formula(int4(5, 2048, 2048));
   expect_formula(int4(3, 8192, 16));  // more groups than are widened at a time

@@ -31,6 +31,7 @@ TEST(Encoding, a_range_of_elements_needs_the_scales_that_its_elements_have) {
 
 TEST(Encoding, reads_keep_groups_whole_but_for_long_ones) {
   EXPECT_EQ((Encoding{.codes = Codes::kInt4, .block_columns = 32}.atom_elements()), 32);
+  EXPECT_EQ((Encoding{.codes = Codes::kFloat4E2M1, .block_columns = 32}.atom_elements()), 32);
   EXPECT_EQ((Encoding{.codes = Codes::kInt4, .block_columns = 7168}.atom_elements()), 8);
   EXPECT_EQ((Encoding{.block_columns = 128}.atom_elements()), 1);
 }
@@ -45,6 +46,8 @@ TEST(Encoding, says_what_it_is) {
   EXPECT_EQ(text(64, 96), "float8_e4m3fn by tensor");
   EXPECT_EQ((Encoding{.codes = Codes::kInt4, .block_rows = 1, .block_columns = 32}.text()),
             "int4 in groups of 32");
+  EXPECT_EQ((Encoding{.codes = Codes::kFloat4E2M1, .block_rows = 1, .block_columns = 32}.text()),
+            "mxfp4 in groups of 32");
 }
 
 }  // namespace

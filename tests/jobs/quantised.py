@@ -19,6 +19,15 @@ def _float8(code):
 FLOAT8 = numpy.array([_float8(code) for code in range(256)], "<f4")  # by code
 
 
+FLOAT4 = numpy.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], "<f4")  # by code
+
+
+def mxfp4_numbers(blocks, scales):
+    """[..., columns] of blocks [..., groups, 16], the lower half of a byte first, and exponents [..., groups]."""
+    numbers = FLOAT4[numpy.stack([blocks & 15, blocks >> 4], -1)].reshape(*scales.shape, -1)
+    return round_to_bfloat16(numbers * numpy.ldexp(numpy.float32(1), scales.astype("i4") - 127)[..., None]).reshape(*scales.shape[:-1], -1)
+
+
 def round_to_bfloat16(values):
     """To nearest even, as float32; no NaN."""
     bits = numpy.ascontiguousarray(values, "<f4").view("<u4").astype("u8")
@@ -53,7 +62,11 @@ def read(directory):
     block = config.get("weight_block_size") or (128, 128)
     tensors = {}
     for name, (dtype, shape, data) in stored.items():
-        if name.endswith("_packed"):
+        if name.endswith("_blocks"):
+            base = name.removesuffix("_blocks")
+            _, grid, exponents = stored[base + "_scales"]
+            tensors[base] = mxfp4_numbers(numpy.frombuffer(data, "u1").reshape(shape), numpy.frombuffer(exponents, "u1").reshape(grid))
+        elif name.endswith("_packed"):
             base = name.removesuffix("_packed")
             words = numpy.frombuffer(data, "<u4").reshape(shape)
             numbers = numpy.stack([(words >> 4 * i & 15).astype("i4") - 8 for i in range(WORD)], 2).reshape(shape[0], -1)

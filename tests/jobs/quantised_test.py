@@ -1,4 +1,4 @@
-"""FP8 and INT4 checkpoints are the bfloat16 numbers that they stand for, in every command."""
+"""FP8, INT4 and MXFP4 checkpoints are the bfloat16 numbers that they stand for, in every command."""
 import json
 import shutil
 import unittest
@@ -9,7 +9,7 @@ import program
 import quantised
 from program import FIXTURES, JobTest, mpirun, reference_job, sluice
 
-FORMS = ["fp8-blocks", "fp8-rows", "fp8-tensor", "int4"]
+FORMS = ["fp8-blocks", "fp8-rows", "fp8-tensor", "int4", "mxfp4"]
 WEIGHTS = "model.layers.2.mlp.experts.5.up_proj.weight"
 
 
@@ -31,6 +31,7 @@ class Quantised(JobTest):
         self.assertEqual(found["files"]["dtypes"]["float8_e4m3fn in blocks of 20 x 24"],
                          {"tensors": 84, "elements": 294912})
         self.expect(sluice("inspect", fixture("int4")), 0, "int4", "groups of 16: 72 tensors", "221184 elements")
+        self.expect(sluice("inspect", fixture("mxfp4")), 0, "mxfp4", "groups of 32: 48 tensors", "147456 elements")
 
     def test_check_names_what_is_left_out_and_counts_stored_bytes(self):
         job = self.write_job(job={"kind": "load"}, model={"path": fixture("fp8-tensor")})
@@ -51,7 +52,7 @@ class Quantised(JobTest):
         self.assertEqual(self.first_loss("fp8.toml", fixture("fp8-blocks")), self.first_loss("twin.toml", self.twin("fp8-blocks")))
 
     def test_an_export_is_the_twin_without_quantization_config(self):
-        for form, ranks in [("fp8-tensor", 3), ("int4", 1)]:
+        for form, ranks in [("fp8-tensor", 3), ("int4", 1), ("mxfp4", 2)]:
             with self.subTest(form=form):
                 out = self.directory / f"out-{form}"
                 job = self.write_job(f"{form}.toml", job={"kind": "export"}, model={"path": fixture(form)},
@@ -85,6 +86,10 @@ class Quantised(JobTest):
     def test_a_scale_that_is_no_number_is_found_at_its_first_weight(self):
         model = self.spoiled("int4", WEIGHTS + "_scale", 2 * 4, b"\xc0\x7f")  # of row 1, group 0 of 4
         self.expect(sluice("verify", model), 65, f"{WEIGHTS} (model.safetensors): 16, ", "[1, 0]")
+
+    def test_the_exponent_that_is_no_number_is_found_at_its_first_weight(self):
+        model = self.spoiled("mxfp4", WEIGHTS + "_scales", 3, b"\xff")  # of row 1, group 1 of 2
+        self.expect(sluice("verify", model), 65, f"{WEIGHTS} (model-00001-of-00002.safetensors): 32, ", "[1, 32]")
 
     def test_a_shape_that_disagrees_is_named(self):
         model = self.spoiled("int4", WEIGHTS + "_shape", 4, b"\x41\0\0\0")

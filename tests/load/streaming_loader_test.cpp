@@ -166,7 +166,7 @@ TEST(StreamingLoader, loads_the_same_whoever_reads) {
 /// With scales before, behind and apart from their weights; whose values tests/jobs/quantised_test.py holds
 /// against the formula.
 TEST(StreamingLoader, quantised_weights_arrive_as_the_numbers_that_they_stand_for) {
-  for (const char* form : {"fp8-blocks", "fp8-rows", "fp8-tensor", "int4"}) {
+  for (const char* form : {"fp8-blocks", "fp8-rows", "fp8-tensor", "int4", "mxfp4"}) {
     const fs::path directory = fs::path(SLUICE_FIXTURES) / ("qwen3-moe-tiny-" + std::string(form));
     const int ranks = test_world().size();
     for (const ReaderAssignment& readers :

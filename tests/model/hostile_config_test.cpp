@@ -150,13 +150,18 @@ TEST(HostileConfig, quantized_checkpoints_of_a_method_that_is_not_read_are_refus
       {"weight_block_size", "[128]", "two integers"});
   expect_refused(compressed(with("symmetric", false)), {"group_0: weights: symmetric", "zero points"});
   expect_refused(compressed(with("actorder", "group")), {"actorder", "g_idx"});
-  expect_refused(compressed(with("num_bits", 8)), {"num_bits", "found 8", "bfloat16, FP8 or INT4"});
+  expect_refused(compressed(with("num_bits", 8)), {"num_bits", "found 8", "bfloat16, FP8, INT4 or MXFP4"});
   expect_refused(compressed({{"weights", int4}, {"input_activations", {{"num_bits", 8}, {"type", "int"}}}}),
                  {"input_activations: type", "int8 activations"});
   expect_refused(compressed({{"weights", int4}}, "nvfp4-pack-quantized"),
                  {"format", "nvfp4", "'pack-quantized' (INT4)"});
   EXPECT_NO_THROW(static_cast<void>(
       describe_model_text(compressed({{"weights", int4}}), "config.json", DType::kBFloat16)));
+  EXPECT_NO_THROW(static_cast<void>(describe_model_text(
+      config_with(
+          {{"quantization_config",
+            {{"quant_method", "mxfp4"}, {"modules_to_not_convert", {"model.embed_tokens", "lm_head"}}}}}),
+      "config.json", DType::kBFloat16)));
   EXPECT_NO_THROW(static_cast<void>(
       describe_model_text(with_raw("quantization_config", "null"), "config.json", DType::kBFloat16)));
 }

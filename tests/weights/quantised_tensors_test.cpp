@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,40 @@ TEST_F(QuantisedTensors, the_shape_of_scales_says_what_they_are_of) {
   EXPECT_EQ(form({4, 20, 30}, {4, 1, 1}), "float8_e4m3fn by tensor");
   EXPECT_EQ(form({40, 30}, {3, 2}, R"({"quant_method": "fp8", "weight_block_size": [16, 24]})"),
             "float8_e4m3fn in blocks of 16 x 24");
+}
+
+TEST_F(QuantisedTensors, blocks_and_scales_of_mxfp4_are_one_tensor_of_rows) {
+  for (const DType scale : {DType::kUInt8, DType::kFloat8E8M0}) {
+    const CheckpointIndex index = read({{"a.experts.down_proj_blocks", {2, 6, 3, 16}, DType::kUInt8},
+                                        {"a.experts.down_proj_scales", {2, 6, 3}, scale},
+                                        {"a.experts.down_proj_bias", {2, 6}}},
+                                       R"({"quant_method": "mxfp4"})");
+    ASSERT_EQ(index.entries.size(), 2U);
+    const auto& found = *std::ranges::find(index.entries, "a.experts.down_proj", &CheckpointEntry::name);
+    EXPECT_EQ(found.dtype, DType::kBFloat16);
+    EXPECT_EQ(found.shape, (std::vector<std::int64_t>{2, 6, 96}));
+    EXPECT_EQ(index.form_of(found), "mxfp4 in groups of 32");
+    EXPECT_EQ(index.stored_bytes(found), 2 * 6 * 3 * (16 + 1));
+  }
+}
+
+TEST_F(QuantisedTensors, blocks_and_scales_of_mxfp4_that_do_not_fit_are_named) {
+  const FileTensor blocks{"a.up_proj_blocks", {2, 6, 3, 16}, DType::kUInt8},
+      scales{"a.up_proj_scales", {2, 6, 3}, DType::kUInt8};
+  EXPECT_THAT(error({blocks}), AllOf(HasSubstr("65: "), HasSubstr("a.up_proj_blocks (model.safetensors)"),
+                                     HasSubstr("without a.up_proj_scales")));
+  EXPECT_THAT(error({scales}), AllOf(HasSubstr("65: "), HasSubstr("a.up_proj_blocks is missing")));
+  EXPECT_THAT(
+      error({blocks, {"a.up_proj_scales", {2, 6, 4}, DType::kUInt8}}),
+      AllOf(HasSubstr("65: "), HasSubstr("a.up_proj_scales"), HasSubstr("[2, 6, 4], expected [2, 6, 3]")));
+  EXPECT_THAT(error({{"a.up_proj_blocks", {2, 6, 6, 8}, DType::kUInt8}, scales}),
+              AllOf(HasSubstr("65: "), HasSubstr("[2, 6, 6, 8]"), HasSubstr("groups of 32")));
+  EXPECT_THAT(error({blocks, {"a.up_proj_scales", {2, 6, 3}, kScale}}),
+              HasSubstr("is float32, expected uint8"));
+  EXPECT_THAT(error({blocks, scales}, R"({"quant_method": "fp8"})"),
+              AllOf(HasSubstr("no weights in MXFP4"), HasSubstr("weights in FP8")));
+  EXPECT_THAT(error({{"a.weight", {4, 4}}}, R"({"quant_method": "mxfp4"})"),
+              AllOf(HasSubstr("weights in MXFP4"), HasSubstr("hold none")));
 }
 
 TEST_F(QuantisedTensors, travel_to_other_ranks_unchanged) {
@@ -115,7 +150,6 @@ TEST_F(QuantisedTensors, forms_that_are_not_read_are_named_with_what_to_use) {
   refused({{"a.bitmask", {4}, DType::kUInt8}}, "sparse weights");
   refused({{"a.weight", {4, 4}, DType::kFloat8E5M2}}, "float8_e5m2");
   refused({{"a.weight", {4, 4}, DType::kInt8}, {"a.weight_scale", {4, 1}, kScale}}, "int8");
-  refused({{"a.experts.down_proj_blocks", {4, 4}, DType::kUInt8}}, "MXFP4");
   refused({{"a.weight_packed", {4, 4}, DType::kUInt8}}, "NVFP4");
 }
 
