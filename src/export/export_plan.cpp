@@ -1,6 +1,8 @@
 #include "export/export_plan.hpp"
 
+#include "base/box.hpp"
 #include "base/bytes.hpp"
+#include "base/coverage.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
 
@@ -18,6 +20,16 @@ std::vector<SafetensorsEntry> entries_of(const ExportContent& content) {
   for (const ExportTensor& tensor : content.tensors)
     entries.push_back({tensor.name, tensor.dtype, tensor.target.shape, 0, 0});
   return entries;
+}
+
+/// In bytes.
+void add(Coverage& written, int file, const ExportPiece& piece) {
+  if (!piece.is_box()) return written.add(file, Range{piece.offset, piece.offset + piece.bytes});
+  const std::int64_t width = piece.line_stride * size_of(piece.dtype);
+  const std::int64_t line = (piece.offset - piece.matrix) / width;
+  const std::int64_t column = (piece.offset - piece.matrix) % width;
+  written.add(file, piece.matrix, width,
+              {{line, line + piece.lines}, {column, column + piece.bytes / piece.lines}});
 }
 
 }  // namespace
@@ -54,6 +66,7 @@ void ExportPlan::visit_owned(const SafetensorsEntry& entry, const Origin& origin
     if (rank == 0) visit({entry.begin, entry.bytes, entry.dtype, -1, buffer->offset, /*is_buffer=*/true});
     return;
   }
+  if (origin.target.is_transposed) return visit_transposed(entry, origin.target, rank, visit);
   const std::int64_t size = size_of(entry.dtype);
   std::int64_t offset = entry.begin;
   for (const TensorRange& range : origin.target.ranges) {
@@ -66,6 +79,37 @@ void ExportPlan::visit_owned(const SafetensorsEntry& entry, const Origin& origin
                                         entry.dtype, -1, run.arena_begin});
                                });
     offset += range.count * size;
+  }
+}
+
+/// The rank's rows of each matrix, which are columns in the file.
+void ExportPlan::visit_transposed(const SafetensorsEntry& entry, const KeyTarget& target, int rank,
+                                  const std::function<void(const ExportPiece&)>& visit) const {
+  const TensorRange& range = target.ranges.front();
+  const TensorHome& home = shards_.layouts().homes[static_cast<std::size_t>(range.tensor)];
+  const Placement& placement = shards_.layouts()
+                                   .units[static_cast<std::size_t>(home.unit)]
+                                   .placements()[static_cast<std::size_t>(home.placement)];
+  const std::int64_t lines = target.shape[1], columns = target.shape[2], elements = lines * columns;
+  const std::int64_t size = size_of(entry.dtype);
+  for (std::int64_t begin = 0; begin < range.count; begin += elements) {
+    const std::int64_t matrix = entry.begin + begin * size;
+    const auto visit_run = [&](const ShardPlan::OwnedRun& run) {
+      const std::int64_t from = run.tensor_begin - range.begin - begin;
+      for (const Box& box : boxes_of({from, from + run.count}, lines)) {
+        if (box.is_empty()) continue;
+        ExportPiece piece{matrix + (box.columns.begin * columns + box.rows.begin) * size,
+                          box.rows.count() * box.columns.count() * size, entry.dtype, -1,
+                          run.arena_begin + box.rows.begin * lines + box.columns.begin - from};
+        piece.lines = box.columns.count();
+        piece.line_stride = columns;
+        piece.row_stride = lines;
+        piece.matrix = matrix;
+        visit(piece);
+      }
+    };
+    shards_.for_each_owned_run(home.unit, placement, {range.begin + begin, range.begin + begin + elements},
+                               rank, visit_run);
   }
 }
 
@@ -88,19 +132,14 @@ void ExportPlan::visit_copied(const SafetensorsEntry& entry, const Origin& origi
 void ExportPlan::check_coverage() const {
   for (int file = 0; file < static_cast<int>(files_.size()); ++file) {
     const WeightFile& layout = files_[static_cast<std::size_t>(file)];
-    std::vector<Range> written;
+    Coverage written;
+    written.add(file, Range{0, layout.header_bytes});
     for (int rank = 0; rank < shards_.world(); ++rank)
-      for_each_piece(file, rank, [&](const ExportPiece& piece) {
-        written.push_back({piece.offset, piece.offset + piece.bytes});
-      });
-    std::ranges::sort(written, {}, &Range::begin);
-    std::int64_t end = layout.header_bytes;
-    for (const Range& range : written) {
-      SLUICE_ASSERT(range.begin == end, "export plan: byte {} of {} is written {}",
-                    std::min(range.begin, end), layout.name, range.begin < end ? "twice" : "by no rank");
-      end = range.end;
-    }
-    SLUICE_ASSERT(end == layout.bytes, "export plan: {} is written up to byte {} of {}", layout.name, end,
+      for_each_piece(file, rank, [&](const ExportPiece& piece) { add(written, file, piece); });
+    const std::vector<Coverage::Covered> have =
+        written.joined("export plan", [&](int) { return layout.name; });
+    SLUICE_ASSERT(have.size() == 1 && have.front().range.end == layout.bytes,
+                  "export plan: {} is written up to byte {} of {}", layout.name, have.front().range.end,
                   layout.bytes);
   }
 }

@@ -27,6 +27,14 @@ struct ExportPiece {
   int source = -1;
   std::int64_t from = 0;
   bool is_buffer = false;  ///< float32
+  // Of a transposed matrix, which begins at byte `matrix` of the file, a piece is a box of `lines` lines of equal length that
+  // begin `line_stride` elements apart in the file; element j of line i is element from + j * row_stride + i of the arena.
+  std::int64_t lines = 1;
+  std::int64_t line_stride = 0;
+  std::int64_t row_stride = 0;
+  std::int64_t matrix = 0;
+  [[nodiscard]] bool is_box() const { return row_stride > 0; }
+  [[nodiscard]] std::int64_t length() const { return count() / lines; }
   [[nodiscard]] bool is_copied() const { return source >= 0; }
   [[nodiscard]] std::int64_t count() const { return bytes / size_of(dtype); }
 };
@@ -63,6 +71,8 @@ class ExportPlan {
   };
   void visit_owned(const SafetensorsEntry& entry, const Origin& origin, int rank,
                    const std::function<void(const ExportPiece&)>& visit) const;
+  void visit_transposed(const SafetensorsEntry& entry, const KeyTarget& target, int rank,
+                        const std::function<void(const ExportPiece&)>& visit) const;
   void visit_copied(const SafetensorsEntry& entry, const Origin& origin, std::size_t index, int rank,
                     const std::function<void(const ExportPiece&)>& visit) const;
 

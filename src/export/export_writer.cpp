@@ -1,6 +1,7 @@
 #include "export/export_writer.hpp"
 
 #include "base/fault.hpp"
+#include "base/transpose.hpp"
 #include "comm/position.hpp"
 
 #include <algorithm>
@@ -11,6 +12,8 @@ namespace {
 
 /// Pieces of at least this many bytes that need no conversion are written from the arena itself.
 constexpr std::int64_t kDirectBytes = 256 * kKiB;
+/// Rows of a matrix that are transposed together, and elements of each: at most 1 MiB of float32.
+constexpr std::int64_t kRowsAtOnce = 64, kMostLines = 4096;
 
 }  // namespace
 
@@ -32,6 +35,8 @@ void ExportWriter::write(int file) {
     const std::byte* values = is_of_shards ? values_.find(piece.from, piece.dtype) : nullptr;
     if (piece.is_copied())
       copy(piece);
+    else if (piece.is_box())
+      transpose(piece);
     else if (values != nullptr && piece.bytes >= kDirectBytes)
       write_directly(piece, values);
     else
@@ -67,6 +72,39 @@ void ExportWriter::convert(const ExportPiece& piece) {
     staged_ += count * size;
     done += count;
   }
+}
+
+/// As many lines at once as the staging buffer holds.
+void ExportWriter::transpose(const ExportPiece& piece) {
+  flush();
+  const std::int64_t room = staging_.bytes() / size_of(piece.dtype);
+  const std::int64_t width = std::min(piece.length(), room);
+  const std::int64_t lines = std::clamp<std::int64_t>(room / width, 1, kMostLines);
+  for (std::int64_t column = 0; column < piece.length(); column += width)
+    for (std::int64_t line = 0; line < piece.lines; line += lines)
+      transpose(piece, {{line, std::min(line + lines, piece.lines)},
+                        {column, std::min(column + width, piece.length())}});
+}
+
+/// Writes a part of a piece: these lines, and of them these columns.
+void ExportWriter::transpose(const ExportPiece& piece, const Box& part) {
+  const std::int64_t size = size_of(piece.dtype);
+  const std::int64_t lines = part.rows.count(), width = part.columns.count();
+  rows_.resize(static_cast<std::size_t>(kRowsAtOnce * lines * size));
+  for (std::int64_t first = 0; first < width; first += kRowsAtOnce) {
+    const std::int64_t rows = std::min(kRowsAtOnce, width - first);
+    for (std::int64_t row = 0; row < rows; ++row)
+      values_.read(piece.from + (part.columns.begin + first + row) * piece.row_stride + part.rows.begin,
+                   lines, piece.dtype, rows_.data() + row * lines * size);
+    transpose_elements({rows_.data(), piece.dtype, lines}, rows, lines,
+                       {staging_.data() + first * size, piece.dtype, width});
+  }
+  const std::int64_t offset =
+      piece.offset + (part.rows.begin * piece.line_stride + part.columns.begin) * size;
+  const std::int64_t at_once = width == piece.line_stride ? lines : 1;
+  for (std::int64_t line = 0; line < lines; line += at_once)
+    emit(offset + line * piece.line_stride * size,
+         {staging_.data() + line * width * size, static_cast<std::size_t>(at_once * width * size)});
 }
 
 void ExportWriter::copy(const ExportPiece& piece) {
@@ -106,8 +144,8 @@ void ExportWriter::emit(std::int64_t offset, std::span<const std::byte> data) {
   if (!out_) out_ = OutputFile::open(path_);
   out_->write_at(offset, data);
   written_bytes_ += std::ssize(data);
-  if (window_.count() == 0) window_.begin = offset;
-  window_.end = offset + std::ssize(data);
+  if (window_.count() == 0) window_ = {offset, offset};
+  window_ = {std::min(window_.begin, offset), std::max(window_.end, offset + std::ssize(data))};
   if (window_.count() >= staging_.bytes()) turn_window();
   options_.after_write();
 }

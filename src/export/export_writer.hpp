@@ -1,6 +1,7 @@
 // One rank's part of an export: writes its pieces into files that exist already.
 #pragma once
 
+#include "base/box.hpp"
 #include "base/bytes.hpp"
 #include "device/memory.hpp"
 #include "export/export_plan.hpp"
@@ -43,6 +44,8 @@ class ExportWriter {
   void write_header(const WeightFile& layout);
   void write_directly(const ExportPiece& piece, const std::byte* values);
   void convert(const ExportPiece& piece);
+  void transpose(const ExportPiece& piece);
+  void transpose(const ExportPiece& piece, const Box& lines);
   void copy(const ExportPiece& piece);
   [[nodiscard]] std::span<std::byte> room_at(std::int64_t offset, std::int64_t element_bytes);
   void flush();
@@ -56,7 +59,8 @@ class ExportWriter {
   ExportWriterOptions options_;
   EntryReader source_;
   MemoryBlock staging_;
-  std::int64_t staged_at_ = 0;  ///< offset in the file of the staged bytes
+  std::vector<std::byte> rows_;  ///< of a matrix, before they are transposed
+  std::int64_t staged_at_ = 0;   ///< offset in the file of the staged bytes
   std::int64_t staged_ = 0;
   std::filesystem::path path_;     ///< of the file being written
   std::optional<OutputFile> out_;  ///< opened at the first write

@@ -1,6 +1,7 @@
 #include "export/synthesize.hpp"
 
 #include "base/error.hpp"
+#include "base/transpose.hpp"
 #include "io/file.hpp"
 #include "shard/initial_values.hpp"
 #include "weights/staged_directory.hpp"
@@ -36,6 +37,26 @@ class Synthesizer {
   }
 
  private:
+  /// Some lines of a matrix of the file at a time: they are columns in the manifest's.
+  void write_transposed(OutputFile& file, std::int64_t offset, const KeyTarget& target) {
+    const TensorInfo& into = manifest_[target.tensor()];
+    const std::int64_t size = size_of(into.dtype), lines = target.shape[1], columns = target.shape[2];
+    const std::int64_t most = std::clamp<std::int64_t>(kBufferElements / columns, 1, lines);
+    rows_.resize(static_cast<std::size_t>(most * columns));
+    bytes_.resize(std::max(bytes_.size(), rows_.size() * sizeof(float)));
+    for (std::int64_t matrix = 0; matrix < into.element_count(); matrix += lines * columns)
+      for (std::int64_t line = 0; line < lines; line += most) {
+        const std::int64_t count = std::min(most, lines - line);
+        for (std::int64_t row = 0; row < columns; ++row)
+          initial_values(into, options_.standard_deviation, options_.seed, matrix + row * lines + line, count,
+                         rows_.data() + row * count);
+        transpose_elements({reinterpret_cast<const std::byte*>(rows_.data()), DType::kFloat32, count},
+                           columns, count, {bytes_.data(), into.dtype, columns});
+        file.write_at(offset + (matrix + line * columns) * size,
+                      std::span(bytes_).first(static_cast<std::size_t>(count * columns * size)));
+      }
+  }
+
   [[nodiscard]] const TensorInfo& info(const PublishedTensor& tensor) const {
     return manifest_[tensor.target.tensor()];
   }
@@ -61,6 +82,7 @@ class Synthesizer {
   }
 
   void write_values(OutputFile& file, std::int64_t offset, const KeyTarget& target) {
+    if (target.is_transposed) return write_transposed(file, offset, target);
     for (const TensorRange& range : target.ranges) {
       write_values(file, offset, range);
       offset += range.count * size_of(manifest_[range.tensor].dtype);
@@ -87,6 +109,7 @@ class Synthesizer {
   std::size_t next_ = 0;  ///< of tensors_, to be written
   std::vector<float> values_;
   std::vector<std::byte> bytes_;
+  std::vector<float> rows_;  ///< of a matrix that is written transposed
   std::int64_t total_ = 0;
   std::int64_t done_ = 0;
 };

@@ -55,9 +55,18 @@ ModelDescription describe_model_of(const ModelSettings& settings) {
   }
 }
 
+void require_writable_experts(const JobConfig& config, const ModelDescription& model) {
+  if (config.export_.experts != ExportExperts::kPerExpert || !model.manifest.has_transposed_experts()) return;
+  fail(ExitCode::kBadConfig,
+       "export.experts: found \"per_expert\", expected \"source\" or \"fused\": checkpoints of {} have all "
+       "experts of a layer in one tensor, and no name for one of them",
+       model.config.model_type);
+}
+
 /// What the job computes with: the model, with adapters or with frozen parameters if it asks for them.
 ModelDescription described(const JobConfig& config, const std::optional<PeftAdapter>& adapter) {
   ModelDescription model = describe_model_of(config.model);
+  require_writable_experts(config, model);
   model.adapters = adapter ? adapter->adapters : described_adapters(config, model.manifest);
   if (config.job.kind == JobKind::kTrain) {
     require_no_dropout(model.adapters, model.manifest);

@@ -1,11 +1,17 @@
 #include "load/load_plan.hpp"
 
+#include "base/box.hpp"
 #include "base/byte_stream.hpp"
+#include "base/coverage.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
 #include "load/read_cutter.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
+#include <string>
 #include <tuple>
 
 namespace sluice {
@@ -16,9 +22,9 @@ class PieceMerger {
  public:
   explicit PieceMerger(const std::function<void(const Piece&)>& visit) : visit_(visit) {}
   void add(const Piece& piece) {
-    if (last_.count > 0 && piece.rank == last_.rank && piece.dtype == last_.dtype &&
-        piece.encoding == last_.encoding && piece.source == last_.source + last_.bytes() &&
-        piece.target == last_.target + last_.count &&
+    if (last_.count > 0 && !piece.is_box() && !last_.is_box() && piece.rank == last_.rank &&
+        piece.dtype == last_.dtype && piece.encoding == last_.encoding &&
+        piece.source == last_.source + last_.bytes() && piece.target == last_.target + last_.count &&
         (piece.encoding == nullptr || piece.element == last_.element + last_.count)) {
       last_.count += piece.count;
       return;
@@ -41,44 +47,32 @@ class PieceMerger {
   std::int64_t scale_bytes_ = 0;  ///< of the pieces that have been visited
 };
 
-/// Elements [begin, end) of a rank's arena.
-struct Interval {
-  int rank = 0;
-  Range range;
-};
+std::string arena_name(int rank) { return fmt::format("rank {}'s arena", rank); }
 
-/// Sorted, with neighbours that touch joined. Error(kInternal) where two overlap.
-std::vector<Interval> joined(std::vector<Interval> intervals, std::string_view what) {
-  std::ranges::sort(intervals, {}, [](const Interval& i) { return std::tuple(i.rank, i.range.begin); });
-  std::vector<Interval> out;
-  for (const Interval& next : intervals) {
-    if (out.empty() || out.back().rank != next.rank || out.back().range.end < next.range.begin) {
-      out.push_back(next);
-      continue;
-    }
-    SLUICE_ASSERT(out.back().range.end == next.range.begin,
-                  "{}: element {} of rank {}'s arena is written twice", what, next.range.begin, next.rank);
-    out.back().range.end = next.range.end;
-  }
-  return out;
+void add(Coverage& coverage, const Piece& piece) {
+  if (piece.row_stride == 0) return coverage.add(piece.rank, Range{piece.target, piece.target + piece.count});
+  const std::int64_t row = (piece.target - piece.rows_begin) / piece.row_stride;
+  const std::int64_t column = (piece.target - piece.rows_begin) % piece.row_stride;
+  coverage.add(piece.rank, piece.rows_begin, piece.row_stride,
+               {{row, row + piece.length()}, {column, column + piece.lines}});
 }
 
 /// Whether a rank is among those that are asked about: one, or all.
 bool is_asked(std::optional<int> asked, int rank) { return !asked || *asked == rank; }
 
 /// The elements of the arenas of `asked` that belong to some tensor of a checkpoint.
-std::vector<Interval> expected_intervals(const ShardPlan& shards, std::optional<int> asked) {
-  std::vector<Interval> intervals;
+Coverage expected_of(const ShardPlan& shards, std::optional<int> asked) {
+  Coverage expected;
   for (const FlatLayout& unit : shards.layouts().units)
     for (const Placement& placement : unit.placements()) {
       if (placement.block_elements == 0 || placement.is_adapter) continue;
       shards.owned_runs(placement.tensor, {0, placement.blocks * placement.block_elements},
                         [&](int rank, const ShardPlan::OwnedRun& run) {
                           if (is_asked(asked, rank))
-                            intervals.push_back({rank, {run.arena_begin, run.arena_begin + run.count}});
+                            expected.add(rank, Range{run.arena_begin, run.arena_begin + run.count});
                         });
     }
-  return intervals;
+  return expected;
 }
 
 }  // namespace
@@ -101,8 +95,12 @@ LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, c
     const std::int64_t begin = entry.begin + index.bytes_of(entry, matched.entry_begin);
     const Encoding* encoding = index.encoding_of(entry);
     const std::int64_t bits = encoding == nullptr ? size_of(entry.dtype) * 8 : bits_of(encoding->codes);
-    sources_.push_back({entry.file, matched.tensor, entry.dtype, begin, matched.begin, matched.count, bits,
-                        entry.encoding, matched.entry_begin});
+    Source& source =
+        sources_.emplace_back(Source{entry.file, matched.tensor, entry.dtype, begin, matched.begin,
+                                     matched.count, bits, entry.encoding, matched.entry_begin});
+    if (!matched.is_transposed) continue;
+    source.rows = entry.shape[entry.shape.size() - 2];
+    source.columns = entry.shape.back();
   }
   std::ranges::sort(sources_, {}, [](const Source& s) { return std::tuple(s.file, s.begin); });
   cut_reads();
@@ -114,11 +112,17 @@ void LoadPlan::cut_reads() {
   for (int rank = 0; rank < readers().world(); ++rank) cutters.emplace_back(rank, options_.chunk_bytes);
   for (int i = 0; i < static_cast<int>(sources_.size()); ++i) {
     const Source& source = sources_[static_cast<std::size_t>(i)];
-    cut_by_owner(source, {source.element, source.element + source.count}, source.begin,
-                 [&](const Piece& piece) {
-                   const int reader = readers().reader_of(piece.rank);
-                   cutters[static_cast<std::size_t>(reader)].add(source.file, i, piece);
-                 });
+    const auto add = [&](int reader, const Piece& piece) {
+      cutters[static_cast<std::size_t>(reader)].add(source.file, i, piece);
+    };
+    if (source.rows > 0)
+      hulls_by_reader(source, [&](int reader, Range elements) {
+        add(reader,
+            {source.begin + source.bytes_of(elements.begin), reader, 0, elements.count(), source.dtype});
+      });
+    else
+      cut_by_owner(source, {source.element, source.element + source.count}, source.begin,
+                   [&](const Piece& piece) { add(readers().reader_of(piece.rank), piece); });
   }
   for (ReadCutter& cutter : cutters) cutter.finish(reads_);
 }
@@ -149,6 +153,8 @@ void LoadPlan::add_up(Read& read, const std::vector<Transfer>& transfers) {
     }
     if (static_cast<int>(rank) == read.reader) continue;
     packed_here += transfer.packed_bytes();
+    reader.sent += transfer.packed_bytes();
+    for (const Piece& piece : transfer.large) reader.sent += piece.bytes();
     ranks_[rank].packed = std::max(ranks_[rank].packed, staged);
   }
   reader.packed = std::max(reader.packed, packed_here);
@@ -183,6 +189,61 @@ void LoadPlan::cut_by_owner(const Source& source, Range elements, std::int64_t p
   });
 }
 
+/// Calls visit(reader, elements) for each matrix and each reader of a part of it with the elements, counted in the source, from
+/// the first to the last that the reader needs.
+void LoadPlan::hulls_by_reader(const Source& source,
+                               const std::function<void(int reader, Range elements)>& visit) const {
+  std::map<int, Range> hulls;
+  for (std::int64_t first = 0; first < source.count; first += source.matrix()) {
+    hulls.clear();
+    const std::int64_t begin = source.element + first;
+    shards_.owned_runs(
+        source.tensor, {begin, begin + source.matrix()}, [&](int rank, const ShardPlan::OwnedRun& run) {
+          const std::int64_t from = run.tensor_begin - begin;
+          for (const Box& owned : boxes_of({from, from + run.count}, source.rows)) {
+            if (owned.is_empty()) continue;
+            const Range needed{first + owned.columns.begin * source.columns + owned.rows.begin,
+                               first + (owned.columns.end - 1) * source.columns + owned.rows.end};
+            Range& hull = hulls.try_emplace(readers().reader_of(rank), needed).first->second;
+            hull = {std::min(hull.begin, needed.begin), std::max(hull.end, needed.end)};
+          }
+        });
+    for (const auto& [reader, hull] : hulls) visit(reader, hull);
+  }
+}
+
+/// Boxes of elements [begin, end) of a transposed source, whose first lies at `position` of the read: those of the ranks that
+/// `reader` reads for.
+void LoadPlan::cut_transposed(const Source& source, Range elements, std::int64_t position, int reader,
+                              const std::function<void(const Piece&)>& visit) const {
+  const std::int64_t rows = source.rows, columns = source.columns, matrix = source.matrix();
+  for (std::int64_t first = elements.begin / matrix * matrix; first < elements.end; first += matrix) {
+    const auto read = boxes_of(
+        {std::max<std::int64_t>(elements.begin - first, 0), std::min(elements.end - first, matrix)}, columns);
+    const std::int64_t begin = source.element + first;
+    shards_.owned_runs(source.tensor, {begin, begin + matrix}, [&](int rank, const ShardPlan::OwnedRun& run) {
+      if (readers().reader_of(rank) != reader) return;
+      const std::int64_t from = run.tensor_begin - begin;
+      for (const Box& owned : boxes_of({from, from + run.count}, rows))
+        for (const Box& here : read) {
+          const Box box{common(here.rows, owned.columns), common(here.columns, owned.rows)};
+          if (box.is_empty()) continue;
+          const std::int64_t at = first + box.rows.begin * columns + box.columns.begin - elements.begin;
+          Piece piece{position + source.bytes_of(at), rank,
+                      run.arena_begin + box.columns.begin * rows + box.rows.begin - from,
+                      box.rows.count() * box.columns.count(), source.dtype};
+          piece.lines = box.rows.count();
+          piece.line_stride = columns;
+          if (owned.rows.count() > 1) {
+            piece.row_stride = rows;
+            piece.rows_begin = run.arena_begin + owned.rows.begin * rows - from;
+          }
+          visit(piece);
+        }
+    });
+  }
+}
+
 void LoadPlan::for_each_piece(const Read& read, const std::function<void(const Piece&)>& visit) const {
   PieceMerger merger(visit);
   const std::int64_t end = read.offset + read.bytes;
@@ -190,9 +251,14 @@ void LoadPlan::for_each_piece(const Read& read, const std::function<void(const P
     const Source& source = sources_[i];
     if (source.file != read.file || source.begin >= end) break;
     const std::int64_t from = std::max(read.offset, source.begin);
-    const Range elements{source.element + source.elements_in(from - source.begin),
-                         source.element + source.elements_in(std::min(end, source.end()) - source.begin)};
-    cut_by_owner(source, elements, from - read.offset, [&](const Piece& piece) { merger.add(piece); });
+    const Range inside{source.elements_in(from - source.begin),
+                       source.elements_in(std::min(end, source.end()) - source.begin)};
+    const auto add = [&](const Piece& piece) { merger.add(piece); };
+    if (source.rows > 0)
+      cut_transposed(source, inside, from - read.offset, read.reader, add);
+    else
+      cut_by_owner(source, {source.element + inside.begin, source.element + inside.end}, from - read.offset,
+                   add);
   }
   merger.flush();
 }
@@ -222,18 +288,14 @@ void LoadPlan::check_coverage() const { check_coverage(std::optional<int>()); }
 void LoadPlan::check_coverage(int rank) const { check_coverage(std::optional<int>(rank)); }
 
 void LoadPlan::check_coverage(std::optional<int> asked) const {
-  std::vector<Interval> written;
+  Coverage written;
   for (const Read& read : reads_)
     for_each_piece(read, [&](const Piece& piece) {
-      if (is_asked(asked, piece.rank))
-        written.push_back({piece.rank, {piece.target, piece.target + piece.count}});
+      if (is_asked(asked, piece.rank)) add(written, piece);
     });
-  const std::vector<Interval> have = joined(std::move(written), "load plan");
-  const std::vector<Interval> want = joined(expected_intervals(shards_, asked), "shard plan");
-  const auto same = [](const Interval& a, const Interval& b) {
-    return a.rank == b.rank && a.range.begin == b.range.begin && a.range.end == b.range.end;
-  };
-  const auto [at_have, at_want] = std::ranges::mismatch(have, want, same);
+  const std::vector<Coverage::Covered> have = written.joined("load plan", arena_name);
+  const std::vector<Coverage::Covered> want = expected_of(shards_, asked).joined("shard plan", arena_name);
+  const auto [at_have, at_want] = std::ranges::mismatch(have, want);
   SLUICE_ASSERT(at_have == have.end() && at_want == want.end(),
                 "the load plan does not write what the shard plan owns, first in run {} of {} (expected {})",
                 at_have - have.begin(), have.size(), want.size());
@@ -251,7 +313,8 @@ Digest LoadPlan::digest() const {
   for (const Source& source : sources_)
     for (const std::int64_t value :
          {std::int64_t{source.file}, std::int64_t{source.tensor}, static_cast<std::int64_t>(source.dtype),
-          source.begin, source.element, source.count, std::int64_t{source.encoding}, source.encoded_element})
+          source.begin, source.element, source.count, std::int64_t{source.encoding}, source.encoded_element,
+          source.rows, source.columns})
       out.number(value);
   for (const Encoding& encoding : encodings_)
     for (const std::int64_t value : numbers_of(encoding)) out.number(value);
@@ -272,11 +335,12 @@ std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlan
                                          int ring_slots, bool with_scales) {
   const std::int64_t widest = size_of(DType::kFloat32);
   std::vector<std::int64_t> limits(static_cast<std::size_t>(shards.world()));
-  std::vector<std::int64_t> payload = limits, foreign = limits;  // read by each rank; that it sends on
+  std::vector<std::int64_t> foreign = limits;  // that each rank reads for others
+  std::int64_t payload = 0;                    // of all ranks: a read may hold more than its reader needs
   for (int rank = 0; rank < shards.world(); ++rank) {
     const auto reader = static_cast<std::size_t>(options.readers.reader_of(rank));
     const std::int64_t bytes = shards.arena_elements(rank) * widest;
-    payload[reader] += bytes;
+    payload += bytes;
     if (!options.readers.is_reader(rank)) foreign[reader] += bytes;
   }
   for (int rank = 0; rank < shards.world(); ++rank) {
@@ -284,7 +348,7 @@ std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlan
     const bool reads = options.readers.is_reader(rank);
     const std::int64_t scales = with_scales ? options.chunk_bytes / 2 : 0;
     const std::int64_t staged = std::min(options.chunk_bytes, shards.arena_elements(rank) * widest) + scales;
-    const std::int64_t read = std::min(options.chunk_bytes, payload[at]);
+    const std::int64_t read = std::min(options.chunk_bytes, payload);
     const std::int64_t chunk = round_up(read, LoadPlan::kBlockBytes) + 2 * LoadPlan::kBlockBytes;
     const std::int64_t sent = std::min(options.chunk_bytes, foreign[at]) + scales;
     const std::int64_t slot = reads ? chunk + scales + sent : staged;

@@ -38,6 +38,9 @@ struct Read {
 /// `count` elements of type `dtype` at `source` bytes into a read, for elements [target, target + count) of a
 /// rank's arena. With an encoding these are codes, of the elements from `element` on of the tensor that it
 /// encodes.
+///
+/// Of a transposed matrix a piece is a box: `lines` lines of equal length that begin `line_stride` elements apart
+/// in the read. Element j of line i goes to element target + j * row_stride + i of the arena.
 struct Piece {
   std::int64_t source = 0;
   int rank = 0;
@@ -47,6 +50,18 @@ struct Piece {
   const Encoding* encoding = nullptr;  ///< of the plan
   std::int64_t element = 0;
   std::int64_t scale_source = 0;  ///< bytes into the scales of the read, which lie in the order of its pieces
+  std::int64_t lines = 1;
+  std::int64_t line_stride = 0;
+  std::int64_t row_stride =
+      0;  ///< 0 where the rank has a single row, or a part of one: lines have one element
+  std::int64_t rows_begin =
+      0;  ///< element of the arena at which the rows begin that the rank has of the matrix
+
+  [[nodiscard]] bool is_box() const { return lines > 1 || row_stride > 0; }
+  /// Elements of a line.
+  [[nodiscard]] std::int64_t length() const { return count / lines; }
+  /// Whether its elements follow each other in the read.
+  [[nodiscard]] bool is_contiguous() const { return lines == 1 || line_stride == length(); }
 
   [[nodiscard]] std::int64_t bytes() const {
     return encoding == nullptr ? count * size_of(dtype) : encoding->code_bytes(count);
@@ -65,8 +80,9 @@ struct Piece {
   }
 };
 
-/// The pieces of one read that one rank owns. Small pieces are packed into one message, in this order, and
-/// behind them the scales of all pieces, small ones first; each large piece then has a message of its own.
+/// The pieces of one read that one rank owns. Small pieces, and boxes of lines with others' elements between them, are packed
+/// into one message, in this order, and behind them the scales of all pieces, small ones first; each large piece
+/// then has a message of its own.
 /// Sender and receiver compute this independently.
 struct Transfer {
   std::vector<Piece> small;
@@ -88,7 +104,9 @@ class LoadPlan {
  public:
   /// Pieces of at least this many bytes are sent unpacked.
   static constexpr std::int64_t kLargePieceBytes = 64 * kKiB;
-  [[nodiscard]] static bool is_large(const Piece& piece) { return piece.bytes() >= kLargePieceBytes; }
+  [[nodiscard]] static bool is_large(const Piece& piece) {
+    return piece.bytes() >= kLargePieceBytes && piece.is_contiguous();
+  }
   /// Reads end on multiples of this where they can, so that direct reads fetch no block twice.
   static constexpr std::int64_t kBlockBytes = 4 * kKiB;
 
@@ -107,7 +125,7 @@ class LoadPlan {
   /// Whether a piece passes through its owner's staging buffer; otherwise it is received into the arena.
   [[nodiscard]] bool is_staged(const Piece& piece) const {
     return options_.discard || options_.on_device || piece.encoding != nullptr ||
-           piece.dtype != options_.arena;
+           piece.dtype != options_.arena || piece.is_box();
   }
 
   /// Calls `visit` with the pieces of a read, each as long as possible, in file order.
@@ -116,19 +134,17 @@ class LoadPlan {
   void transfers_of(const Read& read, std::vector<Transfer>& transfers) const;
 
   /// Error(kInternal) unless every element of every arena that belongs to a tensor is written exactly once,
-  /// and no other. Takes as long as making the plan, and 24 bytes for each piece while it looks.
+  /// and no other. Takes as long as making the plan, and 24 bytes for each piece while it looks, 56 for a box.
   void check_coverage() const;
   /// The same for the arena of one rank, and the pieces that it gets: all ranks together prove it all.
   void check_coverage(int rank) const;
 
   /// Payload bytes, in the files' element types, scales included: in total, and as read, kept and sent by one
-  /// rank.
+  /// rank. Several readers that have rows of one transposed matrix each read what lies between theirs too.
   [[nodiscard]] std::int64_t read_bytes() const { return read_bytes_; }
   [[nodiscard]] std::int64_t read_bytes(int rank) const { return totals(rank).read; }
   [[nodiscard]] std::int64_t payload_bytes(int rank) const { return totals(rank).payload; }
-  [[nodiscard]] std::int64_t sent_bytes(int rank) const {
-    return readers().is_reader(rank) ? totals(rank).read - totals(rank).payload : 0;
-  }
+  [[nodiscard]] std::int64_t sent_bytes(int rank) const { return totals(rank).sent; }
   /// Staging that one read takes: at its reader the read, rounded out to blocks, its scales, and what is
   /// packed for others; elsewhere what is packed, has to be converted or goes on to a device.
   [[nodiscard]] std::int64_t slot_bytes(int rank) const {
@@ -161,6 +177,9 @@ class LoadPlan {
     std::int64_t bits = 0;
     int encoding = -1;                 ///< of encodings_
     std::int64_t encoded_element = 0;  ///< number of the first element among those that the encoding counts
+    std::int64_t rows = 0;             ///< of each transposed matrix in the file; 0: in the tensor's order
+    std::int64_t columns = 0;
+    [[nodiscard]] std::int64_t matrix() const { return rows * columns; }
     [[nodiscard]] std::int64_t bytes_of(std::int64_t elements) const { return elements * bits / 8; }
     [[nodiscard]] std::int64_t elements_in(std::int64_t bytes) const { return bytes * 8 / bits; }
     [[nodiscard]] std::int64_t end() const { return begin + bytes_of(count); }
@@ -168,6 +187,7 @@ class LoadPlan {
   struct RankTotals {
     std::int64_t read = 0;
     std::int64_t payload = 0;
+    std::int64_t sent = 0;
     std::int64_t largest_read = 0;
     std::int64_t largest_scales = 0;
     std::int64_t packed = 0;  ///< most staging that one read takes besides the read itself
@@ -178,6 +198,10 @@ class LoadPlan {
   void check_coverage(std::optional<int> rank) const;
   void cut_by_owner(const Source& source, Range elements, std::int64_t position,
                     const std::function<void(const Piece&)>& visit) const;
+  void hulls_by_reader(const Source& source,
+                       const std::function<void(int reader, Range elements)>& visit) const;
+  void cut_transposed(const Source& source, Range elements, std::int64_t position, int reader,
+                      const std::function<void(const Piece&)>& visit) const;
   [[nodiscard]] const RankTotals& totals(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
 
   const ShardPlan& shards_;

@@ -19,7 +19,8 @@ void LoadReceiver::step(std::size_t read) {
   slot.works.clear();
   const std::byte* staged = ring_.slot(read).data();
   const std::byte* scales = staged + slot.transfer.small_bytes;
-  const auto write = [&](const Piece& piece) {
+  const auto write = [&](Piece piece) {
+    piece.line_stride = piece.length();  // its lines were packed
     writer_.write(piece, staged, scales);
     staged += piece.bytes();
     scales += piece.scale_bytes();

@@ -83,7 +83,15 @@ std::byte* LoadSender::send(int rank, const Transfer& transfer, const std::byte*
     if (bytes > 0) std::memcpy(end, from, static_cast<std::size_t>(bytes));
     end += bytes;
   };
-  for (const Piece& piece : transfer.small) pack(chunk + piece.source, piece.bytes());
+  for (const Piece& piece : transfer.small) {
+    if (piece.is_contiguous()) {
+      pack(chunk + piece.source, piece.bytes());
+      continue;
+    }
+    const std::int64_t size = size_of(piece.dtype);
+    for (std::int64_t line = 0; line < piece.lines; ++line)
+      pack(chunk + piece.source + line * piece.line_stride * size, piece.length() * size);
+  }
   for (const Piece& piece : transfer.small) pack(scales + piece.scale_source, piece.scale_bytes());
   for (const Piece& piece : transfer.large) pack(scales + piece.scale_source, piece.scale_bytes());
   if (end != packed) send(rank, packed, end - packed);

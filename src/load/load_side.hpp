@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/round.hpp"
+#include "base/transpose.hpp"
 #include "device/copy.hpp"
 #include "device/memory.hpp"
 #include "encoding/dequantise.hpp"
@@ -72,6 +73,7 @@ class ArenaWriter {
   /// `scales` is the first of those that a piece of codes needs.
   void write(const Piece& piece, const std::byte* source, const std::byte* scales) {
     if (arena_ == nullptr) return;
+    if (piece.is_box()) return write_box(piece, source);
     if (is_on_device_ && piece.dtype == arena_->dtype() && piece.encoding == nullptr) {
       copies_.push_back({place(piece), source, piece.bytes()});
       return;
@@ -86,12 +88,30 @@ class ArenaWriter {
   void flush() {
     copy_ranges(copies_);
     copies_.clear();
+    drafts_.clear();
   }
 
  private:
+  void write_box(const Piece& piece, const std::byte* source) {
+    const DType type = arena_->dtype();
+    const MatrixPlace<const std::byte> lines{source, piece.dtype, piece.line_stride};
+    if (!is_on_device_) {
+      transpose_elements(lines, piece.lines, piece.length(), {place(piece), type, piece.row_stride});
+      return;
+    }
+    const std::int64_t row_bytes = piece.lines * size_of(type);
+    std::vector<std::byte>& draft =
+        drafts_.emplace_back(static_cast<std::size_t>(piece.length() * row_bytes));
+    transpose_elements(lines, piece.lines, piece.length(), {draft.data(), type, piece.lines});
+    for (std::int64_t row = 0; row < piece.length(); ++row)
+      copies_.push_back(
+          {place(piece) + row * piece.row_stride * size_of(type), draft.data() + row * row_bytes, row_bytes});
+  }
+
   const ShardArena* arena_;
   bool is_on_device_;
   std::vector<CopiedRange> copies_;
+  std::vector<std::vector<std::byte>> drafts_;  ///< of boxes on their way to a device
 };
 
 }  // namespace sluice

@@ -94,8 +94,14 @@ std::optional<KeyTarget> expert_target(const ParameterManifest& manifest, const 
   return target;
 }
 
-KeyTarget whole(const ParameterManifest& manifest, int tensor) {
-  return {manifest[tensor].shape, {{tensor, 0, manifest[tensor].element_count()}}};
+/// All of a tensor, as checkpoints hold it; of codes as the manifest does.
+KeyTarget whole(const ParameterManifest& manifest, int tensor, bool quantised = false) {
+  const TensorInfo& info = manifest[tensor];
+  KeyTarget target{info.shape, {{tensor, 0, info.element_count()}}};
+  target.is_transposed =
+      manifest.has_transposed_experts() && !quantised && info.role == Role::kExpert && info.shape.size() == 3;
+  if (target.is_transposed) std::swap(target.shape[1], target.shape[2]);
+  return target;
 }
 
 /// Of each tensor the joined ones that begin with its rows, and whether its rows are in any.
@@ -164,20 +170,21 @@ std::vector<PerExpertPart> per_expert_parts(std::string_view name, const std::ve
 
 KeyMap::KeyMap(const ParameterManifest& manifest) : manifest_(manifest) {}
 
-std::variant<KeyTarget, IgnoredKey, UnknownKey> KeyMap::resolve(std::string_view checkpoint_name) const {
+std::variant<KeyTarget, IgnoredKey, UnknownKey> KeyMap::resolve(std::string_view checkpoint_name,
+                                                                bool quantised) const {
   const std::string name = plain_name(checkpoint_name);
   if (const auto tensor = manifest_.find(name)) {
     const TensorInfo& info = manifest_[*tensor];
     if (!info.tied_to.empty()) return IgnoredKey{"copy of a tied tensor", true, {}};
     if (info.kind == TensorKind::kComputedBuffer) return IgnoredKey{"computed buffer", true, {}};
     if (!info.adapts.empty()) return UnknownKey{};  // a checkpoint of the model has none
-    return whole(manifest_, *tensor);
+    return whole(manifest_, *tensor, quantised);
   }
   if (const JoinedTensor* joined = manifest_.find_joined(name))
     return KeyTarget{joined->shape, joined->ranges};
   if (manifest_.is_in_prediction_layer(name))
     return IgnoredKey{std::string(kPrediction), false, ForeignPart::kMultiTokenPrediction};
-  if (const auto key = parse_expert_key(name))
+  if (const auto key = parse_expert_key(name); key && !manifest_.has_transposed_experts())
     if (const auto target = expert_target(manifest_, *key)) return *target;
   if (auto key = ignored_key(name); key && (!key->part || manifest_.has_foreign_part(*key->part)))
     return *std::move(key);
@@ -193,7 +200,8 @@ std::vector<PublishedTensor> KeyMap::published(ExpertLayout layout) const {
       if (const auto here = joined.first.find(tensor); here != joined.first.end())
         for (const JoinedTensor* published : here->second)
           out.push_back({published->name, {published->shape, published->ranges}});
-    } else if (info.role != Role::kExpert || layout == ExpertLayout::kFused) {
+    } else if (info.role != Role::kExpert || layout == ExpertLayout::kFused ||
+               manifest_.has_transposed_experts()) {
       out.push_back({info.name, whole(manifest_, tensor)});
     } else if (info.name.ends_with(kGateUp)) {
       publish_experts(manifest_, tensor, out);

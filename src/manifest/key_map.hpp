@@ -27,6 +27,7 @@ enum class ExpertLayout : std::uint8_t {
 struct KeyTarget {
   std::vector<std::int64_t> shape;  ///< of the checkpoint tensor
   std::vector<TensorRange> ranges;
+  bool is_transposed = false;  ///< each matrix of the last two dims is, to that of the one manifest tensor
 
   /// A manifest tensor that it fills, or fills a part of; the others are of the same role, layer and kind.
   [[nodiscard]] int tensor() const { return ranges.front().tensor; }
@@ -71,11 +72,12 @@ class KeyMap {
   /// Accepts the prefixes `model.`, `model.language_model.` and `language_model.model.`; experts one by one
   /// or fused, and in both their gate and up projections joined or apart; every ExpertSpelling; and joined tensors,
   /// or those that they are joined from.
-  [[nodiscard]] std::variant<KeyTarget, IgnoredKey, UnknownKey> resolve(
-      std::string_view checkpoint_name) const;
+  /// `quantised`: it stands for codes, which are never transposed.
+  [[nodiscard]] std::variant<KeyTarget, IgnoredKey, UnknownKey> resolve(std::string_view checkpoint_name,
+                                                                        bool quantised = false) const;
 
   /// Every tensor of a checkpoint in published order (embedding, layers, norm, head; ties left out), under
-  /// the manifest's published names. Together they cover each stored tensor of the manifest exactly once.
+  /// the manifest's published names; transposed experts are fused in either layout. Together they cover each stored tensor of the manifest exactly once.
   [[nodiscard]] std::vector<PublishedTensor> published(ExpertLayout layout) const;
 
   [[nodiscard]] const ParameterManifest& manifest() const { return manifest_; }

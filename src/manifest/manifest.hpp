@@ -119,6 +119,11 @@ class ParameterManifest {
   [[nodiscard]] const std::vector<JoinedTensor>& joined() const { return joined_; }
   [[nodiscard]] const JoinedTensor* find_joined(std::string_view name) const;
 
+  /// Checkpoints are written with all experts of a layer in two tensors alone, in which each expert's matrix is the
+  /// transpose of the manifest's: [E, H, 2I] and [E, I, H]. Their codes, where they are quantised, are not transposed.
+  void set_transposed_experts() { transposed_experts_ = true; }
+  [[nodiscard]] bool has_transposed_experts() const { return transposed_experts_; }
+
   /// A name of the text model in the module tree of the wrapper around it.
   [[nodiscard]] std::string wrapped_name(std::string name) const;
   /// The same as checkpoints spell it.
@@ -159,6 +164,7 @@ class ParameterManifest {
   Range prediction_layers_;
   std::string published_prefix_ = "model.";
   ExpertSpelling published_experts_ = kPlainExperts;
+  bool transposed_experts_ = false;
 };
 
 }  // namespace sluice

@@ -35,7 +35,7 @@ constexpr std::array kArchitectures{
     Architecture{"ernie4_5_moe", read_ernie4_5_moe_config, describe_ernie4_5_moe},
     Architecture{"glm4_moe", read_glm4_moe_config, describe_glm4_moe},
     Architecture{"glm4_moe_lite", read_glm4_moe_lite_config, describe_deepseek_v3},
-    Architecture{"gpt_oss", read_gpt_oss_config, describe_decoder},
+    Architecture{"gpt_oss", read_gpt_oss_config, describe_gpt_oss},
     Architecture{"hy_v3", read_hy_v3_config, describe_hy_v3},
     Architecture{"kimi_k2", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},

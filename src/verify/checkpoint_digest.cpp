@@ -1,6 +1,7 @@
 #include "verify/checkpoint_digest.hpp"
 
 #include "base/text.hpp"
+#include "base/transpose.hpp"
 #include "verify/tensor_digest.hpp"
 
 #include <fmt/format.h>
@@ -73,6 +74,37 @@ PartReader::Result PartReader::digest(const CheckpointEntry& entry, const PerExp
   }
   result.digest = digester.sum();
   return result;
+}
+
+Digest PartReader::digest_transposed(const CheckpointEntry& entry, const PerExpertPart& part,
+                                     std::span<const DType> via) {
+  const std::int64_t size = size_of(entry.dtype);
+  const std::int64_t target_size = size_of(via.empty() ? entry.dtype : via.back());
+  const std::int64_t rows = part.shape[0], columns = part.shape[1];
+  const std::int64_t most = std::clamp<std::int64_t>(kStripBytes / (rows * size), 1, columns);
+  const std::int64_t at_once = std::clamp<std::int64_t>(kSliceBytes / (rows * size), 1, most);
+  strip_.resize(static_cast<std::size_t>(rows * most * size));
+  slice_.resize(std::max(slice_.size(), static_cast<std::size_t>(at_once * rows * size)));
+  TensorDigester digester(rows * columns * target_size);
+  for (std::int64_t column = 0; column < columns; column += most) {
+    const std::int64_t width = std::min(most, columns - column);
+    const std::int64_t lines = width == columns ? rows : 1;  // that follow each other in the file
+    for (std::int64_t row = 0; row < rows; row += lines) {
+      const std::int64_t begin = part.begin + row * columns + column;
+      reader_.read(entry, {begin, begin + lines * width},
+                   std::span(strip_).subspan(static_cast<std::size_t>(row * width * size),
+                                             static_cast<std::size_t>(lines * width * size)));
+    }
+    for (std::int64_t first = 0; first < width; first += at_once) {
+      const std::int64_t count = std::min(at_once, width - first);
+      transpose_elements({strip_.data() + first * size, entry.dtype, width}, rows, count,
+                         {slice_.data(), entry.dtype, rows});
+      const std::byte* data = convert(slice_.data(), entry.dtype, via, count * rows);
+      digester.add((column + first) * rows * target_size,
+                   {data, static_cast<std::size_t>(count * rows * target_size)});
+    }
+  }
+  return digester.sum();
 }
 
 const std::byte* PartReader::convert(const std::byte* data, DType dtype, std::span<const DType> via,

@@ -63,13 +63,18 @@ class PartReader {
   /// Digests one of parts_of(entry), its elements converted to each of the types `via` in turn.
   [[nodiscard]] Result digest(const CheckpointEntry& entry, const PerExpertPart& part,
                               std::span<const DType> via = {});
+  /// The digest of a part's transpose; its shape is [rows, columns]. Reads strips of columns that take kStripBytes, which
+  /// it holds once more than digest() does, and turns them over.
+  static constexpr std::int64_t kStripBytes = 32 * kMiB;
+  [[nodiscard]] Digest digest_transposed(const CheckpointEntry& entry, const PerExpertPart& part,
+                                         std::span<const DType> via = {});
 
  private:
   /// `count` elements at `data` after the conversions, in a buffer that lasts until the next call.
   [[nodiscard]] const std::byte* convert(const std::byte* data, DType dtype, std::span<const DType> via,
                                          std::int64_t count);
   EntryReader reader_;
-  std::vector<std::byte> slice_;
+  std::vector<std::byte> slice_, strip_;
   std::array<std::vector<std::byte>, 2> converted_;
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -42,7 +43,40 @@ std::vector<PlacedRun> runs_of(const FlatLayout& unit, std::span<const MatchedEn
   return runs;
 }
 
-/// In the order of the files.
+/// A part of an entry that is read and digested. Of a transposed entry each matrix is, in the manifest's order, to be compared
+/// with the arena; and each of parts_of() once more as it lies in the file, for the digest of the content.
+struct ReadPart {
+  PerExpertPart part;
+  bool is_compared = true;
+  bool is_published = true;
+  [[nodiscard]] bool is_transposed() const { return !is_published; }
+};
+
+/// In the order of the file, and a matrix before what lies in it.
+std::vector<ReadPart> read_parts_of(const CheckpointEntry& entry, bool is_transposed) {
+  std::vector<ReadPart> parts;
+  if (is_transposed) {
+    const std::vector<std::int64_t> matrix{entry.shape[1], entry.shape[2]};
+    for (std::int64_t i = 0; i < entry.shape[0]; ++i)
+      parts.push_back(
+          {{fmt::format("expert {} of {}", i, plain_name(entry.name)), matrix, i * element_count(matrix)},
+           true,
+           false});
+  }
+  for (PerExpertPart& part : parts_of(entry)) parts.push_back({std::move(part), !is_transposed, true});
+  std::ranges::stable_sort(parts, {}, [](const ReadPart& read) { return read.part.begin; });
+  return parts;
+}
+
+/// Numbers of the entries that are transposed.
+std::set<int> transposed_entries(const CheckpointMatch& match) {
+  std::set<int> entries;
+  for (const MatchedEntry& matched : match.entries)
+    if (matched.is_transposed) entries.insert(matched.entry);
+  return entries;
+}
+
+/// The read parts of all entries, in the order of the files; those that are not compared lie nowhere.
 std::vector<PlacedPart> list_parts(const ShardPlan& plan, DType arena, const CheckpointIndex& index,
                                    const CheckpointMatch& match) {
   const UnitLayouts& layouts = plan.layouts();
@@ -53,12 +87,14 @@ std::vector<PlacedPart> list_parts(const ShardPlan& plan, DType arena, const Che
                                    [&](const MatchedEntry& matched) { return matched.entry != number; });
     const int unit = layouts.homes[static_cast<std::size_t>(first->tensor)].unit;
     const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(number)];
-    for (const PerExpertPart& part : parts_of(entry))
+    for (const ReadPart& read : read_parts_of(entry, first->is_transposed))
       parts.push_back({number,
                        unit,
                        compared_type(entry.dtype, arena),
-                       runs_of(layouts.units[static_cast<std::size_t>(unit)], {first, last}, part),
-                       element_count(part.shape),
+                       read.is_compared
+                           ? runs_of(layouts.units[static_cast<std::size_t>(unit)], {first, last}, read.part)
+                           : std::vector<PlacedRun>(),
+                       element_count(read.part.shape),
                        {},
                        {},
                        0});
@@ -105,24 +141,31 @@ class ShardVerifier {
         weights_(weights),
         index_(index),
         directory_(directory),
+        transposed_(transposed_entries(match)),
         parts_(list_parts(weights.plan(), weights.dtype(), index, match)) {}
 
   /// Collective over the communicator. Each entry is read by one rank, into its parts there.
   void digest_files(const VerifyOptions& options) {
     const std::vector<std::span<PlacedPart>> own = entries_to_read(options.readers);
     std::int64_t total = 0;
-    for (const std::span<PlacedPart> parts : own) total += entry_of(parts).bytes;
+    for (const std::span<PlacedPart> parts : own)
+      for (const PlacedPart& part : parts) total += index_.bytes_of(entry_of(parts), part.count);
     PartReader reader(index_, directory_);
     Rounds rounds(comm_, options.round_bytes);
     std::int64_t done = 0;
     for (const std::span<PlacedPart> parts : own) {
       const CheckpointEntry& entry = entry_of(parts);
-      const std::vector<PerExpertPart> published = parts_of(entry);
+      const std::vector<ReadPart> read = read_parts(parts);
+      const std::vector<DType> way = way_of(entry.dtype, weights_.dtype());
       for (std::size_t i = 0; i < parts.size(); ++i) {
-        const auto result = reader.digest(entry, published[i], way_of(entry.dtype, weights_.dtype()));
-        parts[i].in_file = result.digest;
-        report_.non_finite += result.non_finite;
-        done += index_.bytes_of(entry, element_count(published[i].shape));
+        if (read[i].is_transposed()) {
+          parts[i].in_file = reader.digest_transposed(entry, read[i].part, way);
+        } else {
+          const auto result = reader.digest(entry, read[i].part, way);
+          parts[i].in_file = result.digest;
+          report_.non_finite += result.non_finite;
+        }
+        done += index_.bytes_of(entry, parts[i].count);
         if (options.progress) options.progress(done, total);
         rounds.reach(done);
       }
@@ -140,9 +183,9 @@ class ShardVerifier {
     std::vector<std::string> differences;
     for (const std::span<PlacedPart> parts : entries()) {
       const CheckpointEntry& entry = entry_of(parts);
-      const std::vector<PerExpertPart> published = parts_of(entry);
+      const std::vector<ReadPart> read = read_parts(parts);
       report_.read_bytes += index_.stored_bytes(entry);
-      for (std::size_t i = 0; i < parts.size(); ++i) take(entry, published[i], parts[i], differences);
+      for (std::size_t i = 0; i < parts.size(); ++i) take(entry, read[i], parts[i], differences);
     }
     if (!differences.empty()) refuse(differences);
     return report_;
@@ -151,6 +194,11 @@ class ShardVerifier {
  private:
   [[nodiscard]] const CheckpointEntry& entry_of(std::span<const PlacedPart> parts) const {
     return index_.entries[static_cast<std::size_t>(parts.front().entry)];
+  }
+
+  /// What the parts of an entry are, in the same order.
+  [[nodiscard]] std::vector<ReadPart> read_parts(std::span<const PlacedPart> parts) const {
+    return read_parts_of(entry_of(parts), transposed_.contains(parts.front().entry));
   }
 
   /// The parts of each entry, in the order of the files.
@@ -185,12 +233,16 @@ class ShardVerifier {
     return own;
   }
 
-  void take(const CheckpointEntry& entry, const PerExpertPart& published, const PlacedPart& part,
+  void take(const CheckpointEntry& entry, const ReadPart& read, const PlacedPart& part,
             std::vector<std::string>& differences) {
-    ++report_.tensors;
-    report_.content +=
-        PublishedDigest{published.name, part.dtype, published.shape, part.in_arena, 0, part.entry}.identity();
-    if (part.in_arena == part.in_file && part.altered == 0) return;
+    const PerExpertPart& published = read.part;
+    if (read.is_published) {
+      ++report_.tensors;
+      const Digest& digest = read.is_compared ? part.in_arena : part.in_file;
+      report_.content +=
+          PublishedDigest{published.name, part.dtype, published.shape, digest, 0, part.entry}.identity();
+    }
+    if (!read.is_compared || (part.in_arena == part.in_file && part.altered == 0)) return;
     const std::string& file = index_.files[static_cast<std::size_t>(entry.file)].name;
     differences.push_back(
         fmt::format("{} ({}), owned by {}", printable(published.name), file, ranks_text(owners(part))));
@@ -219,6 +271,7 @@ class ShardVerifier {
   const ShardArena& weights_;
   const CheckpointIndex& index_;
   const std::filesystem::path& directory_;
+  std::set<int> transposed_;
   std::vector<PlacedPart> parts_;
   VerifyReport report_;
 };

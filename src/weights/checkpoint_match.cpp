@@ -38,7 +38,7 @@ class Matcher {
 
   void take(int i) {
     const CheckpointEntry& entry = index_.entries[static_cast<std::size_t>(i)];
-    const auto target = keys_.resolve(entry.name);
+    const auto target = keys_.resolve(entry.name, index_.encoding_of(entry) != nullptr);
     if (const auto* ignored = std::get_if<IgnoredKey>(&target)) {
       CheckpointMatch::Ignored& sum = match_.ignored[ignored->reason];
       ++sum.tensors;
@@ -63,8 +63,8 @@ class Matcher {
     // A tensor of the wrong shape still stands for its place: it is not missing as well.
     std::int64_t entry_begin = 0;
     for (const TensorRange& range : key.ranges)
-      match_.entries.push_back(
-          {i, range.tensor, range.begin, range.count, std::exchange(entry_begin, entry_begin + range.count)});
+      match_.entries.push_back({i, range.tensor, range.begin, range.count,
+                                std::exchange(entry_begin, entry_begin + range.count), key.is_transposed});
   }
 
   /// Walks the matched ranges of each tensor in order: neighbours must touch.

@@ -20,6 +20,7 @@ struct MatchedEntry {
   std::int64_t begin = 0;
   std::int64_t count = 0;
   std::int64_t entry_begin = 0;
+  bool is_transposed = false;  ///< each matrix of the entry's last two dims is, to that of the tensor
 };
 
 struct CheckpointMatch {

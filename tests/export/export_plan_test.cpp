@@ -37,6 +37,14 @@ struct Source {
   std::mt19937 random{7};
 };
 
+/// A box, element by element.
+void turn_over(const ExportPiece& piece, const std::byte* values, DType dtype, std::byte* out) {
+  for (std::int64_t line = 0; line < piece.lines; ++line)
+    for (std::int64_t i = 0; i < piece.length(); ++i)
+      convert_elements(values + (i * piece.row_stride + line) * size_of(dtype), dtype,
+                       out + (line * piece.line_stride + i) * size_of(piece.dtype), piece.dtype, 1);
+}
+
 /// What the ranks together write into the files, tensor by tensor.
 std::map<std::string, Bytes> written(const ExportPlan& plan, const std::vector<Bytes>& arenas, DType dtype,
                                      const Source& source) {
@@ -52,6 +60,8 @@ std::map<std::string, Bytes> written(const ExportPlan& plan, const std::vector<B
                           plan.source().entries[static_cast<std::size_t>(piece.source)].begin +
                           piece.from * size_of(piece.dtype),
                       piece.bytes, out);
+        else if (piece.is_box())
+          turn_over(piece, arenas[rank].data() + piece.from * size_of(dtype), dtype, out);
         else
           convert_elements(arenas[rank].data() + piece.from * size_of(dtype), dtype, out, piece.dtype,
                            piece.count());
@@ -112,6 +122,22 @@ TEST_F(ExportPlanTest, writes_back_what_was_loaded_at_any_number_of_ranks) {
       for (const CheckpointEntry& entry : source.index.entries)
         EXPECT_EQ(tensors.at(entry.name), source.bytes_of(entry)) << entry.name << " at " << ranks;
     }
+  }
+}
+
+TEST_F(ExportPlanTest, writes_back_experts_that_are_transposed) {
+  manifest_ = test::manifest_of({.layers = 2, .experts = 5, .expert_width = 17, .transposed = true});
+  layouts_ = make_unit_layouts(manifest_);
+  Source source;
+  source.add_model(keys_, ExpertLayout::kPerExpert, DType::kBFloat16);
+  EXPECT_EQ(source.index.entries[7].shape, (std::vector<std::int64_t>{5, 64, 34}));
+  for (const ParallelDims dims : {ParallelDims{1, 1}, {2, 2}, {3, 1}, {7, 1}, {6, 2}}) {
+    const ShardPlan shards(layouts_, dims);
+    const ExportPlan plan(content_like(source.index, keys_, std::nullopt), shards, 100'000, {0});
+    plan.check_coverage();
+    const auto tensors = written(plan, arenas(source, shards, DType::kBFloat16), DType::kBFloat16, source);
+    for (const CheckpointEntry& entry : source.index.entries)
+      EXPECT_EQ(tensors.at(entry.name), source.bytes_of(entry)) << entry.name << " at " << dims.world;
   }
 }
 

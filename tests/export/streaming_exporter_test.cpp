@@ -88,6 +88,20 @@ INSTANTIATE_TEST_SUITE_P(StreamingExporter, Layouts,
                                          Case{ExpertLayout::kFused, 2'000'000, 64 * kKiB},
                                          Case{ExpertLayout::kFused, kGiB, kMiB}));
 
+TEST_F(StreamingExporterTest, transposes_experts_on_their_way_out) {
+  test::TinyModel model = kModel;
+  model.transposed = true;
+  manifest_ = test::manifest_of(model);
+  for (const std::int64_t staging : {std::int64_t{4096}, 60 * kKiB, 8 * kMiB}) {
+    static_cast<void>(run(plan(ExpertLayout::kPerExpert, DType::kFloat32, kGiB), {.staging_bytes = staging}));
+    EXPECT_EQ(read_back(DType::kFloat32), bytes_of(values_)) << staging;
+    test_world().barrier();  // all have read
+    run_together(test_world(), [&] {
+      if (test_world().rank() == 0) fs::remove_all(directory_ / "out");
+    });
+  }
+}
+
 TEST_F(StreamingExporterTest, rounds_to_the_type_of_the_files) {
   static_cast<void>(run(plan(ExpertLayout::kPerExpert, DType::kBFloat16, kGiB)));
   ShardArena rounded(shards_, test_world().rank(), DType::kBFloat16, "weights");

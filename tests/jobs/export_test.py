@@ -135,6 +135,25 @@ class Export(ExportTest):
                 model = {"path": source} if source else None
                 self.expect_equal(self.export("mixtral-tiny", ranks, model=model, experts=experts), expected)
 
+    def test_experts_that_are_published_transposed(self):
+        source = read_model(FIXTURES / "gpt_oss-tiny")
+        self.assertEqual(source["model.layers.0.mlp.experts.gate_up_proj"][1], (8, 40, 28))
+        for ranks, expert_parallel, readers, dtype in [(1, 0, "rank0", "bfloat16"), (2, 0, "all", "float32"), (2, 1, "rank0", "bfloat16"),
+                                                       (3, 0, "rank0", "bfloat16"), (3, 1, "all", "float32")]:
+            with self.subTest(ranks=ranks, expert_parallel=expert_parallel, readers=readers):
+                self.directory = self.directory / f"{ranks}-{expert_parallel}"
+                self.directory.mkdir()
+                job = self.write_job(job={"kind": "export"}, model={"path": FIXTURES / "gpt_oss-tiny", "dtype": dtype},
+                                     load={"readers": readers, "verify": True}, parallel={"expert_parallel": expert_parallel},
+                                     export={"path": self.out, "experts": "fused" if ranks == 2 else "source"})
+                self.expect(run_job(ranks, job), 0)
+                self.expect_equal(read_model(self.out), source)
+
+    def test_experts_without_names_of_their_own_are_not_written_one_by_one(self):
+        job = self.job("gpt_oss-tiny", experts="per_expert")
+        self.expect(run_job(1, job), 78, "export.experts", "per_expert", "gpt_oss")
+        self.expect_nothing_left()
+
     def test_ranks_that_all_read_the_source_share_what_is_copied(self):
         fixture = "qwen3_5-moe-vlm-fused"
         job = self.write_job(job={"kind": "export"}, model={"path": FIXTURES / fixture}, load={"readers": "all"},

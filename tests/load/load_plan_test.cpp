@@ -63,6 +63,14 @@ MemoryCheckpoint make_checkpoint(const KeyMap& keys, ExpertLayout layout, std::m
   return made;
 }
 
+/// A box, element by element.
+void turn_over(const Piece& piece, const std::byte* source, std::byte* target, DType arena) {
+  for (std::int64_t line = 0; line < piece.lines; ++line)
+    for (std::int64_t i = 0; i < piece.length(); ++i)
+      convert_elements(source + (line * piece.line_stride + i) * size_of(piece.dtype), piece.dtype,
+                       target + (i * piece.row_stride + line) * size_of(arena), arena, 1);
+}
+
 /// Does what the loader does, without ranks: every transfer is packed and unpacked as the plan says.
 std::vector<Bytes> run_in_memory(const LoadPlan& plan, const MemoryCheckpoint& checkpoint) {
   const DType arena = plan.arena_dtype();
@@ -75,9 +83,13 @@ std::vector<Bytes> run_in_memory(const LoadPlan& plan, const MemoryCheckpoint& c
     plan.transfers_of(read, transfers);
     for (std::size_t rank = 0; rank < transfers.size(); ++rank)
       for (const auto* pieces : {&transfers[rank].small, &transfers[rank].large})
-        for (const Piece& piece : *pieces)
-          convert_elements(chunk + piece.source, piece.dtype,
-                           arenas[rank].data() + piece.target * size_of(arena), arena, piece.count);
+        for (const Piece& piece : *pieces) {
+          std::byte* const target = arenas[rank].data() + piece.target * size_of(arena);
+          if (piece.is_box())
+            turn_over(piece, chunk + piece.source, target, arena);
+          else
+            convert_elements(chunk + piece.source, piece.dtype, target, arena, piece.count);
+        }
   }
   return arenas;
 }
@@ -117,6 +129,7 @@ Case random_case(std::mt19937& random) {
   c.model.tied = between(0, 1) == 1;
   if (between(0, 2) == 0) c.model.dense_layers = {0};
   c.model.joined_groups = between(0, 2);
+  c.model.transposed = between(0, 1) == 1;
   c.ranks = between(1, 7);
   c.chunk_bytes = between(4096, between(0, 1) == 0 ? 6000 : 200'000);
   c.layout = between(0, 1) == 0 ? ExpertLayout::kPerExpert : ExpertLayout::kFused;
@@ -128,13 +141,13 @@ Case random_case(std::mt19937& random) {
 
 TEST(LoadPlan, puts_every_byte_where_direct_placement_does) {
   std::mt19937 random(20);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 120; ++i) {
     SCOPED_TRACE(i);
     const Case c = random_case(random);
     const ParameterManifest manifest = test::manifest_of(c.model);
     const KeyMap keys(manifest);
     const UnitLayouts layouts = make_unit_layouts(manifest);
-    const ShardPlan shards(layouts, {c.ranks, 1});
+    const ShardPlan shards(layouts, {c.ranks, i % 3 == 0 ? c.ranks : 1});
     const MemoryCheckpoint checkpoint = make_checkpoint(keys, c.layout, random, c.mixed_types);
     const CheckpointMatch match = match_checkpoint(checkpoint.index, keys, c.arena);
     const LoadPlan plan(checkpoint.index, match, shards,

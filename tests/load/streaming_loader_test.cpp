@@ -145,6 +145,26 @@ TEST(StreamingLoader, converts_large_pieces_on_their_way_in) {
   }
 }
 
+TEST(StreamingLoader, transposes_experts_whoever_reads) {
+  test::TinyModel model = kLarger;
+  model.transposed = true;
+  const ParameterManifest manifest = test::manifest_of(model);
+  const SharedModel directory;
+  directory.synthesize(manifest, {.standard_deviation = 0.02f, .seed = 7});
+  for (const ReaderAssignment& readers : {ReaderAssignment::rank0(test_world().size()), two_nodes(),
+                                          ReaderAssignment::all(test_world().size())})
+    for (const DType arena : {DType::kBFloat16, DType::kFloat32}) {
+      const Loaded loaded(manifest, directory.model(),
+                          {.arena = arena, .chunk_bytes = 100'000, .readers = readers});
+      EXPECT_EQ(loaded.bytes(), loaded.expected(directory.model()));
+      if (arena == DType::kBFloat16) {
+        EXPECT_EQ(loaded.bytes(), loaded.initialized(0.02f, 7));
+      }
+      const RankLoad& row = loaded.report().ranks[static_cast<std::size_t>(test_world().rank())];
+      EXPECT_EQ(row.sent_bytes, loaded.plan().sent_bytes(test_world().rank()));
+    }
+}
+
 TEST(StreamingLoader, loads_the_same_whoever_reads) {
   const SharedModel directory;
   directory.synthesize(test::manifest_of(kLarger), {.standard_deviation = 0.02f, .seed = 7});

@@ -264,6 +264,25 @@ TEST(KeyMap, a_joined_tensor_is_published_in_place_of_those_that_it_is_joined_fr
     EXPECT_EQ(counts, std::vector<int>(counts.size(), 1)) << manifest[tensor].name;
 }
 
+TEST(KeyMap, transposed_experts_have_two_tensors_a_layer_and_no_other_names) {
+  ParameterManifest manifest = small_moe();
+  manifest.set_transposed_experts();
+  const KeyMap keys(manifest);
+  const std::string experts = "model.layers.0.mlp.experts.";
+  const auto gate_up = std::get<KeyTarget>(keys.resolve(experts + "gate_up_proj"));
+  EXPECT_TRUE(gate_up.is_transposed);
+  EXPECT_EQ(gate_up.shape, (std::vector<std::int64_t>{kExperts, kHidden, 2 * kWidth}));
+  const auto codes = std::get<KeyTarget>(keys.resolve(experts + "gate_up_proj", /*quantised=*/true));
+  EXPECT_FALSE(codes.is_transposed);
+  EXPECT_EQ(codes.shape, (std::vector<std::int64_t>{kExperts, 2 * kWidth, kHidden}));
+  EXPECT_EQ(codes.ranges, gate_up.ranges);
+  for (const char* name :
+       {"gate_proj", "up_proj", "2.gate_proj.weight", "2.gate_up_proj.weight", "2.down_proj.weight"})
+    EXPECT_TRUE(std::holds_alternative<UnknownKey>(keys.resolve(experts + name))) << name;
+  for (const ExpertLayout layout : {ExpertLayout::kPerExpert, ExpertLayout::kFused})
+    EXPECT_EQ(keys.published(layout)[2].name, experts + "gate_up_proj");
+}
+
 std::string parts_text(std::string_view name, const std::vector<std::int64_t>& shape) {
   std::string text;
   for (const PerExpertPart& part : per_expert_parts(name, shape))

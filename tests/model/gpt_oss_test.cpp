@@ -79,6 +79,19 @@ TEST(GptOss, has_biases_everywhere_and_sinks) {
   EXPECT_EQ(shape_of(without, "model.layers.0.self_attn.o_proj.bias"), (Shape{-1}));
 }
 
+TEST(GptOss, experts_are_published_transposed_unless_they_are_codes) {
+  const ModelDescription model = described_oss(oss_20b());
+  const KeyMap keys(model.manifest);
+  const std::string experts = "model.layers.0.mlp.experts.";
+  const auto target = [&](const std::string& name, bool quantised) {
+    return std::get<KeyTarget>(keys.resolve(experts + name, quantised));
+  };
+  EXPECT_TRUE(target("down_proj", false).is_transposed);  // a square
+  EXPECT_EQ(target("gate_up_proj", false).shape, (Shape{32, 2880, 5760}));
+  EXPECT_EQ(target("gate_up_proj", true).shape, (Shape{32, 5760, 2880}));
+  EXPECT_FALSE(target("gate_up_proj_bias", false).is_transposed);
+}
+
 TEST(GptOss, every_other_layer_sees_a_window) {
   for (const json& config : {oss_20b(), oss_20b({{"layer_types", nullptr}})}) {
     const ModelConfig model = described_oss(config).config;

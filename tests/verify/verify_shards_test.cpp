@@ -157,6 +157,23 @@ TEST(VerifyShards, finds_the_content_of_the_files_in_every_layout_and_training_t
   }
 }
 
+TEST(VerifyShards, compares_transposed_experts_and_tells_the_content_of_the_files) {
+  test::TinyModel model = kModel;
+  model.transposed = true;
+  const Checkpoint checkpoint(model, ExpertLayout::kFused);
+  const CheckpointIndex index = read_checkpoint_index(checkpoint.path());
+  const CheckpointContent content = read_content(index, checkpoint.path(), {});
+  for (const DType arena : {DType::kFloat32, DType::kBFloat16}) {
+    Filled filled(checkpoint, arena);
+    const VerifyReport report = filled.verify();
+    EXPECT_EQ(report.content, content.digest());
+    EXPECT_EQ(report.tensors, std::ssize(content.tensors));
+  }
+  Filled filled(checkpoint, DType::kBFloat16);
+  filled.flip("model.layers.1.mlp.experts.down_proj", 64 * 48 * 3 + 100, 3);
+  EXPECT_THAT(filled.error(), HasSubstr("expert 3 of model.layers.1.mlp.experts.down_proj"));
+}
+
 /// One file in which all experts' gates are a tensor, and all their ups; each element has another value.
 void write_with_gates_apart(const KeyMap& keys, const fs::path& path) {
   std::vector<SafetensorsEntry> entries;

@@ -93,6 +93,21 @@ TEST_F(CheckpointMatchTest, takes_joined_tensors_apart_and_names_them_when_they_
                              HasSubstr("model.layers.1.self_attn.query_key_value.weight [256, 64]")));
 }
 
+TEST_F(CheckpointMatchTest, transposed_experts_are_known_by_the_family_and_their_codes_lie_straight) {
+  manifest_ = test::manifest_of({.hidden = 64, .layers = 1, .expert_width = 32, .transposed = true});
+  index_ = index_of(keys_, ExpertLayout::kFused);
+  CheckpointMatch match = match_checkpoint(index_, keys_, kArena);
+  EXPECT_EQ(std::ranges::count(match.entries, true, &MatchedEntry::is_transposed), 2);
+  for (CheckpointEntry& e : index_.entries)
+    if (e.name.ends_with("experts.down_proj")) {
+      e.shape = {8, 64, 32};
+      e.encoding = 0;
+    }
+  index_.encodings.emplace_back();
+  match = match_checkpoint(index_, keys_, kArena);
+  EXPECT_EQ(std::ranges::count(match.entries, true, &MatchedEntry::is_transposed), 1);
+}
+
 TEST_F(CheckpointMatchTest, rows_that_are_there_joined_and_apart_are_there_twice) {
   manifest_ = test::manifest_of({.layers = 1, .joined_groups = 1});
   index_ = index_of(keys_, ExpertLayout::kFused);

@@ -18,6 +18,12 @@
 namespace sluice::test {
 namespace {
 
+/// Element i of a tensor of matrices, in the order of the matrices' transposes.
+std::int64_t transposed(std::int64_t i, const std::vector<std::int64_t>& shape) {
+  const std::int64_t rows = shape[1], columns = shape[2], inside = i % (rows * columns);
+  return i - inside + inside % columns * rows + inside / columns;
+}
+
 void add_attention(ParameterManifest& manifest, const TinyModel& m, int layer) {
   const std::string prefix = fmt::format("model.layers.{}.", layer);
   const auto add = [&](std::string_view name, std::vector<std::int64_t> shape, Role role) {
@@ -70,6 +76,7 @@ ParameterManifest manifest_of(const TinyModel& m) {
                 -1,
                 TensorKind::kParameter,
                 m.tied ? embedding : ""});
+  if (m.transposed) manifest.set_transposed_experts();
   manifest.add_foreign_part(ForeignPart::kVisionTower);
   manifest.add_foreign_part(ForeignPart::kMultiTokenPrediction);
   return manifest;
@@ -105,7 +112,8 @@ std::vector<std::vector<std::byte>> place_directly(
       const TensorHome& home = layouts.homes[static_cast<std::size_t>(range.tensor)];
       const FlatLayout& unit = layouts.units[static_cast<std::size_t>(home.unit)];
       const Placement& p = unit.placement_of(range.tensor);
-      for (std::int64_t element = range.begin; element < range.end(); ++element) {
+      for (std::int64_t i = range.begin; i < range.end(); ++i) {
+        const std::int64_t element = key->is_transposed ? transposed(i, key->shape) : i;
         const std::int64_t at =
             p.offset + element / p.block_elements * p.block_stride + element % p.block_elements;
         convert_elements(source, entry.dtype, units[static_cast<std::size_t>(home.unit)].data() + at * size,

@@ -30,6 +30,7 @@ struct TinyModel {
   std::int64_t vocabulary = 512;
   std::vector<std::int64_t> dense_layers{};
   bool tied = false;
+  bool transposed = false;  ///< checkpoints have the experts' matrices transposed
   std::int64_t joined_groups =
       0;  ///< groups of heads by which checkpoints join q, k and v; 0: they are apart
   DType dtype = DType::kBFloat16;

@@ -1,6 +1,7 @@
 #include "model/families/gpt_oss.hpp"
 
 #include "model/common_config.hpp"
+#include "model/manifest_builder.hpp"
 
 #include <fmt/format.h>
 
@@ -69,6 +70,12 @@ ModelConfig read_gpt_oss_config(const ConfigReader& config) {
   read_windows(config, model);
   read_experts(config, model);
   return model;
+}
+
+ParameterManifest describe_gpt_oss(const ModelConfig& config, DType dtype) {
+  ParameterManifest manifest = describe_decoder(config, dtype);
+  manifest.set_transposed_experts();
+  return manifest;
 }
 
 }  // namespace sluice

@@ -9,5 +9,6 @@
 namespace sluice {
 
 [[nodiscard]] ModelConfig read_gpt_oss_config(const ConfigReader& config);
+[[nodiscard]] ParameterManifest describe_gpt_oss(const ModelConfig& config, DType dtype);
 
 }  // namespace sluice

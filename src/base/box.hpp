@@ -1,0 +1,35 @@
+// Rectangles of row-major matrices.
+#pragma once
+
+#include "base/range.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace sluice {
+
+/// The common part of two ranges; its count is 0 or below if there is none.
+[[nodiscard]] constexpr Range common(Range a, Range b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+/// Some rows of a matrix, and of each of them the same columns.
+struct Box {
+  Range rows;
+  Range columns;
+  [[nodiscard]] bool is_empty() const { return rows.count() <= 0 || columns.count() <= 0; }
+};
+
+/// What consecutive elements of a row-major matrix are, whose rows have `width` elements each: the end of a row, whole rows,
+/// the beginning of a row. In this order; those that are not there are empty.
+[[nodiscard]] constexpr std::array<Box, 3> boxes_of(Range elements, std::int64_t width) {
+  const std::int64_t first = elements.begin / width, last = elements.end / width;
+  const std::int64_t head = elements.begin % width, tail = elements.end % width;
+  if (first == last) return {Box{{first, first + 1}, {head, tail}}, Box(), Box()};
+  const std::int64_t whole = head == 0 ? first : first + 1;
+  return {Box{{first, whole}, {head, width}}, Box{{whole, last}, {0, width}},
+          Box{{last, last + 1}, {0, tail}}};
+}
+
+}  // namespace sluice
