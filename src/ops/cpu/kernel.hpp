@@ -14,6 +14,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 // Compiles a function for several instruction sets and picks at load time. Left out where it cannot be had:
 // other compilers, other processors, and sanitizers, whose runtime is not up yet when the choice is made.
@@ -79,7 +80,8 @@ SLUICE_ELEMENT void store_row(const float* from, std::int64_t count, T* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = store_result<T>(from[i]);
 }
 
-/// Elements first 0, second 0, first 1, second 1 and so on, apart and together again.
+/// Elements first 0, second 0, first 1, second 1 and so on, apart and together again: of two bytes by words of
+/// two elements, which take half the instructions.
 template <class T>
 SLUICE_VECTOR_CLONES void split_pairs(const T* pairs, std::int64_t count, T* first, T* second) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -87,11 +89,29 @@ SLUICE_VECTOR_CLONES void split_pairs(const T* pairs, std::int64_t count, T* fir
     second[i] = pairs[2 * i + 1];
   }
 }
+template <>
+SLUICE_VECTOR_CLONES inline void split_pairs(const at::BFloat16* pairs, std::int64_t count,
+                                             at::BFloat16* first, at::BFloat16* second) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint32_t both = 0;
+    std::memcpy(&both, pairs + 2 * i, sizeof(both));
+    first[i].x = static_cast<std::uint16_t>(both);
+    second[i].x = static_cast<std::uint16_t>(both >> 16);
+  }
+}
 template <class T>
 SLUICE_VECTOR_CLONES void join_pairs(const T* first, const T* second, std::int64_t count, T* pairs) {
   for (std::int64_t i = 0; i < count; ++i) {
     pairs[2 * i] = first[i];
     pairs[2 * i + 1] = second[i];
+  }
+}
+template <>
+SLUICE_VECTOR_CLONES inline void join_pairs(const at::BFloat16* first, const at::BFloat16* second,
+                                            std::int64_t count, at::BFloat16* pairs) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t both = first[i].x | static_cast<std::uint32_t>(second[i].x) << 16;
+    std::memcpy(pairs + 2 * i, &both, sizeof(both));
   }
 }
 
