@@ -127,7 +127,7 @@ class LoadBalancing(Reference, MicroBatches):
 if __name__ == "__main__":
     FIXTURE, *names = sys.argv[1:]
     with h5py.File(program.FIXTURES / FIXTURE / "reference.h5") as reference:
-        has_router = any(name.endswith("mlp.gate.weight") for name in reference["grad"])
+        has_router = any(name.endswith(("mlp.gate.weight", "mlp.router.weight")) for name in reference["grad"])
         suites = [Reference, Variants, Released, Modes] + [Experts] * has_router + [LoadBalancing] * ("train_aux" in reference)
     if unknown := set(names) - {suite.__name__ for suite in [Reference, Variants, Released, Modes, Experts, LoadBalancing]}:
         sys.exit(f"no such tests: {', '.join(sorted(unknown))}")

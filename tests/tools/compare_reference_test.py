@@ -94,6 +94,16 @@ class CompareReferenceTest(unittest.TestCase):
     def test_equal_numbers_pass(self):
         self.assert_passes()
 
+    def test_experts_that_transformers_has_transposed_are_turned(self):
+        name, values = "model.layers.0.mlp.experts.down_proj", self.draw(2, 3, 3)
+        with h5py.File(self.fixture / "reference.h5", "r+") as reference, h5py.File(self.run_dir / "dump.h5", "r+") as dump:
+            for group in ("grad", "train/final"):
+                reference[f"{group}/{name}"] = values
+                dump[f"{group}/{name}"] = values.swapaxes(1, 2)
+        self.assertEqual(self.compare()[0], 1)
+        (self.fixture / "config.json").write_text('{"model_type": "gpt_oss"}', encoding="utf-8")
+        self.assert_passes()
+
     def test_numbers_just_within_their_tolerance_pass(self):
         self.change("logits", lambda values: values + 1.5e-4)
         self.change("loss", lambda value: value + 0.9e-5)
