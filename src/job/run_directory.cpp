@@ -311,9 +311,15 @@ void RunDirectory::try_write_status(const Outcome* end, Durability durability) n
 }
 
 void RunDirectory::write_status(const Outcome* end, Durability durability) const {
-  nlohmann::json status{{"state", state_},          {"kind", kind_},       {"host", host_name()},
-                        {"pid", getpid()},          {"started", started_}, {"updated", utc_now()},
-                        {"world_size", world_size_}};
+  // What rank 0 has told of its progress another rank does not know.
+  nlohmann::json status = is_root_ ? nlohmann::json::object() : status_in(path_);
+  status.update(nlohmann::json{{"state", state_},
+                               {"kind", kind_},
+                               {"host", host_name()},
+                               {"pid", getpid()},
+                               {"started", started_},
+                               {"updated", utc_now()},
+                               {"world_size", world_size_}});
   if (!lock_.refusal().empty()) status["locked"] = false;
   if (progress_.done > 0) {
     status[std::string(progress_.unit)] = progress_.done;

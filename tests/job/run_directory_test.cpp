@@ -248,6 +248,21 @@ TEST_F(RunDirectoryTest, the_first_failure_is_the_cause) {
   EXPECT_EQ(status()["message"], "loss nan");
 }
 
+TEST_F(RunDirectoryTest, the_failure_of_another_rank_keeps_what_rank_0_has_told) {
+  RunDirectory directory(config_, comm_);
+  directory.set_saved(40);
+  if (!is_root_) {
+    fs::create_directories(config_.job.output);
+    std::ofstream(config_.job.output / "status.json")
+        << R"({"state": "training", "step": 41, "saved_step": 40})";
+  }
+  directory.set_failed({ExitCode::kInternal, "step: rank 0 is missing"});
+  EXPECT_EQ(status()["saved_step"], 40);
+  EXPECT_EQ(status()["state"], "failed");
+  EXPECT_EQ(status()["message"], "step: rank 0 is missing");
+  EXPECT_TRUE(is_root_ || status()["step"] == 41);
+}
+
 TEST_F(RunDirectoryTest, a_signal_is_told_with_the_crash_that_it_follows_from) {
   RunDirectory directory(config_, comm_);
   directory.set_ended_by(SIGTERM, static_cast<ExitCode>(128 + SIGTERM), "rank 1 crashed with signal 11");
