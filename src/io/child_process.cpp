@@ -19,7 +19,7 @@ namespace {
 
 class SpawnSettings {
  public:
-  explicit SpawnSettings(const ChildStreams& streams) {
+  SpawnSettings(const ChildStreams& streams, ProcessGroup group) {
     ::posix_spawn_file_actions_init(&files_);
     connect(streams.input, STDIN_FILENO, O_RDONLY);
     connect(streams.output, STDOUT_FILENO, O_WRONLY);
@@ -28,7 +28,8 @@ class SpawnSettings {
     sigset_t none;
     ::sigemptyset(&none);
     ::posix_spawnattr_setsigmask(&attributes_, &none);
-    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK);
+    const int own_group = group == ProcessGroup::kOwn ? POSIX_SPAWN_SETPGROUP : 0;
+    ::posix_spawnattr_setflags(&attributes_, static_cast<short>(POSIX_SPAWN_SETSIGMASK | own_group));
   }
   ~SpawnSettings() {
     ::posix_spawn_file_actions_destroy(&files_);
@@ -55,11 +56,11 @@ class SpawnSettings {
 
 }  // namespace
 
-ChildProcess::ChildProcess(std::vector<std::string> words, const ChildStreams& streams) {
+ChildProcess::ChildProcess(std::vector<std::string> words, const ChildStreams& streams, ProcessGroup group) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  const SpawnSettings settings(streams);
+  const SpawnSettings settings(streams, group);
   pid_t started = -1;
   const int error = ::posix_spawnp(&started, pointers.front(), settings.files(), settings.attributes(),
                                    pointers.data(), environ);

@@ -18,14 +18,18 @@ struct ChildStreams {
   int error = -1;
 };
 
+/// Whether the signals of a terminal, as Ctrl-C, reach a program with those that reach this process.
+enum class ProcessGroup { kShared, kOwn };
+
 /// Killed and reaped by its destructor, if it has not ended by then.
 class ChildProcess {
  public:
   /// Takes over a child that fork() has made.
   explicit ChildProcess(pid_t process) : process_(process) {}
-  /// Starts words[0], looked for in PATH, with no signal blocked. No memory of this process is copied, whatever its
-  /// size. Error(kTooLittle) if it cannot be started.
-  ChildProcess(std::vector<std::string> words, const ChildStreams& streams);
+  /// Starts words[0], looked for in PATH, with no signal blocked. No memory of this process is copied,
+  /// whatever its size. Error(kTooLittle) if it cannot be started.
+  ChildProcess(std::vector<std::string> words, const ChildStreams& streams,
+               ProcessGroup group = ProcessGroup::kShared);
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();

@@ -23,5 +23,6 @@ void add_top(CommandLine& line);
 void add_report(CommandLine& line);
 void add_checkpoint(CommandLine& line);
 void add_metrics(CommandLine& line);
+void add_host_monitor(CommandLine& line);
 
 }  // namespace sluice

@@ -1,22 +1,25 @@
-#include "base/clock.hpp"
+#include "base/digest.hpp"
 #include "base/error.hpp"
-#include "comm/outcome.hpp"
-#include "io/file.hpp"
+#include "config/job_config.hpp"
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
+#include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
+#include "job/launch/host_list.hpp"
+#include "job/launch/host_monitor.hpp"
+#include "job/launch/hosts_launch.hpp"
+#include "job/launch/launch_mark.hpp"
+#include "job/launch/launcher.hpp"
 #include "job/signal_watch.hpp"
+#include "train/guard/step_limit.hpp"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
+#include <algorithm>
 #include <cstdlib>
 #include <string>
-#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -24,15 +27,16 @@ namespace {
 
 struct LaunchArguments {
   JobArguments job;
-  int ranks = 1;
-  std::vector<std::string> launcher_options;  ///< of mpirun
+  int ranks = 0;      ///< 0: as many as the hosts have slots
+  std::string hosts;  ///< "h1,h2:2"; "" for this machine, or for what the launcher's options name
+  std::vector<std::string> launcher_options;  ///< options of mpirun
   std::vector<std::string> command{};  ///< that ranks run in place of the job: {"generate", "models/m", ...}
 };
 
 namespace fs = std::filesystem;
 
-/// What starts a rank with those signals ignored that this process was started with so: launchers give their ranks the default
-/// of each. But for SIGUSR1, which asks the ranks to save whatever this process was told.
+/// What starts a rank with those signals ignored that this process was started with so: launchers give their
+/// ranks the default of each. But for SIGUSR1, which asks the ranks to save whatever this process was told.
 std::vector<std::string> words_that_ignore(const std::vector<int>& signals) {
   std::string names;
   for (const int number : signals)
@@ -41,14 +45,26 @@ std::vector<std::string> words_that_ignore(const std::vector<int>& signals) {
   return {"sh", "-c", fmt::format(R"(trap ''{} && exec "$0" "$@")", names)};
 }
 
-/// mpirun -np N OPTIONS... THIS_PROGRAM run --set... -- JOB
-std::vector<std::string> launcher_words(const LaunchArguments& arguments) {
+/// mpirun -np N OPTIONS..., with the hosts where some are named; then no rank is bound to a core, of which
+/// Open MPI would give each of two ranks only one.
+std::vector<std::string> launcher_words(const LaunchArguments& arguments,
+                                        const std::vector<LaunchHost>& hosts) {
   const char* launcher = std::getenv("MPIRUN");
   std::vector<std::string> words{launcher == nullptr ? "mpirun" : launcher, "-np",
                                  fmt::format("{}", arguments.ranks)};
-  words.insert(words.end(), arguments.launcher_options.begin(), arguments.launcher_options.end());
-  const std::vector<std::string> ignoring = words_that_ignore(ignored_requests());
-  words.insert(words.end(), ignoring.begin(), ignoring.end());
+  const std::vector<std::string>& options = arguments.launcher_options;
+  if (!hosts.empty()) {
+    words.insert(words.end(), {"--host", hosts_text(hosts)});
+    const auto binds = [](const std::string& word) { return word == "--bind-to" || word == "-bind-to"; };
+    if (std::ranges::none_of(options, binds)) words.insert(words.end(), {"--bind-to", "none"});
+  }
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+/// THIS_PROGRAM run --set... -- JOB
+std::vector<std::string> rank_words(const LaunchArguments& arguments) {
+  std::vector<std::string> words = words_that_ignore(ignored_requests());
   words.push_back(fs::read_symlink("/proc/self/exe").string());
   const std::vector<std::string> command =
       arguments.command.empty() ? run_words(arguments.job) : arguments.command;
@@ -56,41 +72,20 @@ std::vector<std::string> launcher_words(const LaunchArguments& arguments) {
   return words;
 }
 
-[[noreturn]] void refuse_launcher(const std::string& launcher, int error) {
-  fail(ExitCode::kUsage, "{} could not be started: {}{}", launcher, errno_text(error),
-       error == ENOENT ? "; it must be in PATH, or named by the variable MPIRUN" : "");
+/// As many ranks as there are slots, where no number is given.
+void set_ranks(LaunchArguments& arguments, const std::vector<LaunchHost>& hosts) {
+  const int slots = total_slots(hosts);
+  if (arguments.ranks == 0) arguments.ranks = slots;
+  if (arguments.ranks == 0)
+    fail(ExitCode::kUsage, "launch: expected the number of ranks (-n), or the hosts (--hosts h1,h2)");
+  if (!hosts.empty() && arguments.ranks > slots)
+    fail(ExitCode::kUsage,
+         "launch: {} ranks are more than the {} that the hosts take; give them more slots, as in h1:2",
+         arguments.ranks, slots);
 }
 
-/// Returns only if the launcher could not be started, with an errno value.
-int become(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  ::execvp(pointers.front(), pointers.data());
-  return errno;
-}
-
-/// The child's side: a process group of its own, which no Ctrl-C of the terminal reaches, and so without its input. What keeps it
-/// from starting the launcher, an errno value, goes into the pipe.
-[[noreturn]] void become_launcher(std::vector<std::string>& words, const sigset_t& mask, int pipe) {
-  ::setpgid(0, 0);
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  ::dup2(nothing, STDIN_FILENO);
-  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
-  const int error = become(words);
-  [[maybe_unused]] const ssize_t written = ::write(pipe, &error, sizeof(error));
-  ::_exit(1);
-}
-
-/// What the child has put into the pipe; 0 if it has started the launcher.
-int start_error(int pipe) {
-  int error = 0;
-  while (::read(pipe, &error, sizeof(error)) < 0 && errno == EINTR) {
-  }
-  return error;
-}
-
-/// Refused here once, and not by each rank, or by mpirun, which would take what follows for a program to start.
+/// Refused here once, and not by each rank, or by mpirun, which would take what follows for a program to
+/// start.
 void require_job_file(const fs::path& file) {
   if (!path_exists(file))
     fail(
@@ -100,64 +95,116 @@ void require_job_file(const fs::path& file) {
         file.string());
 }
 
-/// Passes signals on until the launcher has ended: the first one as SIGUSR1, which mpirun hands to every rank, where its own
-/// SIGINT would kill them within two seconds. Returns its wait status.
+/// Passes signals on until the launcher has ended; returns its wait status.
 int wait_for_launcher(pid_t launcher, const sigset_t& signals) {
-  int request = 0;  // the first signal
-  Stopwatch since_request;
+  SignalRelay relay(launcher);
   for (int status = 0;;) {
     int number = 0;
     if (::sigwait(&signals, &number) != 0) continue;
-    if (number == SIGCHLD) {
-      if (::waitpid(launcher, &status, WNOHANG) == launcher) return status;
-      continue;
-    }
-    if (request == 0) {
-      request = number;
-      since_request.restart();
-      ::kill(launcher, SIGUSR1);
-    } else if (!repeats_request(number, request, since_request.seconds())) {
-      ::kill(launcher, number == SIGQUIT ? SIGTERM : number);  // SIGQUIT would leave the ranks behind
-    }
+    if (number != SIGCHLD)
+      relay.take(number);
+    else if (::waitpid(launcher, &status, WNOHANG) == launcher)
+      return status;
   }
 }
 
-/// Runs a job under mpirun (or the launcher that the variable MPIRUN names) and returns the job's exit status. The first signal
-/// that asks for it (job/signal_watch.hpp) lets the job finish its step and save; the second is passed on as it is.
-int launch_command(const LaunchArguments& arguments) {
-  std::vector<std::string> words = launcher_words(arguments);
-  if (arguments.command.empty()) require_job_file(arguments.job.file);
-  if (!arguments.command.empty() && arguments.command.front() == "chat")
-    refuse_launcher(words.front(), become(words));  // in place of this process: what is typed goes to rank 0
+/// Runs the ranks on this machine.
+int run_by_launcher(std::vector<std::string> words) {
   sigset_t signals = request_signals(), before;
   sigaddset(&signals, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &signals, &before);
-  std::array<int, 2> pipe{};
-  if (::pipe2(pipe.data(), O_CLOEXEC) != 0)
-    fail(ExitCode::kInternal, "cannot start {}: {}", words.front(), errno_text(errno));
-  const FileDescriptor from_child(pipe[0]);
-  FileDescriptor to_parent(pipe[1]);
-  const pid_t launcher = ::fork();
-  if (launcher < 0) fail(ExitCode::kInternal, "cannot start {}: {}", words.front(), errno_text(errno));
-  if (launcher == 0) become_launcher(words, before, to_parent.get());
-  to_parent = FileDescriptor(-1);
-  const int error = start_error(from_child.get());
-  const int status = wait_for_launcher(launcher, signals);
-  if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-  if (error != 0) refuse_launcher(words.front(), error);
-  return WEXITSTATUS(status);
+  const int status = wait_for_launcher(start_launcher(std::move(words), before), signals);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/// The longest time after which a rank of the job finds that another one is lost.
+double longest_section(const DeadlineSettings& deadline) {
+  return std::max({deadline.setup_seconds, deadline.load_seconds,
+                   StepLimit::kFirstTimes * deadline.step_seconds, deadline.evaluate_seconds,
+                   deadline.save_seconds, deadline.finish_seconds});
+}
+
+/// Whether the user says which network ranks use.
+bool names_network(const std::vector<std::string>& options) {
+  for (const std::string setting : {"btl_tcp_if_include", "btl_tcp_if_exclude"})
+    if (std::ranges::find(options, setting) != options.end() ||
+        std::getenv(("OMPI_MCA_" + setting).c_str()) != nullptr)
+      return true;
+  return false;
+}
+
+/// That of the run directory, or else of the job file; each launch of answers is a run of its own.
+std::string run_id(const LaunchArguments& arguments, const fs::path& run) {
+  const fs::path owner = run.empty() ? fs::absolute(arguments.job.file) : run;
+  return digest_of(arguments.command.empty() ? owner.lexically_normal().string() : new_launch_id("")).hex();
+}
+
+int run_job_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchHost>& hosts,
+                     std::vector<std::string> launcher) {
+  HostsLaunch launch;
+  launch.hosts = hosts;
+  launch.ranks = arguments.ranks;
+  launch.launcher = std::move(launcher);
+  launch.chooses_network = !names_network(arguments.launcher_options);
+  launch.command = rank_words(arguments);
+  launch.agent = agent_words(arguments.launcher_options);
+  if (!arguments.command.empty()) console::keep_stdout_for_results();
+  DeadlineSettings deadline;
+  if (arguments.command.empty()) {
+    const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
+    deadline = config.deadline;
+    if (!config.job.output.empty()) launch.run = fs::absolute(config.job.output);
+  }
+  launch.run_id = run_id(arguments, launch.run);
+  launch.longest_section_seconds = longest_section(deadline);
+  return run_on_hosts(launch);
+}
+
+/// Runs a job under mpirun (or the launcher that the variable MPIRUN names) and returns the job's exit
+/// status. The first signal that asks for it (job/signal_watch.hpp) lets the job finish its step and save;
+/// the second is passed on as it is.
+int launch_command(LaunchArguments arguments) {
+  const std::vector<LaunchHost> hosts =
+      arguments.hosts.empty() ? take_hosts(arguments.launcher_options) : parse_hosts(arguments.hosts);
+  set_ranks(arguments, hosts);
+  if (arguments.command.empty()) require_job_file(arguments.job.file);
+  std::vector<std::string> words = launcher_words(arguments, hosts);
+  const bool is_chat = !arguments.command.empty() && arguments.command.front() == "chat";
+  if (!hosts.empty() && !is_chat) return run_job_on_hosts(arguments, hosts, std::move(words));
+  const std::vector<std::string> command = rank_words(arguments);
+  words.insert(words.end(), command.begin(), command.end());
+  if (is_chat) become_launcher(std::move(words));  // in place of this process: what is typed goes to rank 0
+  return run_by_launcher(std::move(words));
+}
+
+/// What a host monitor is started with: it is told the rest on stdin.
+struct HostMonitorArguments {};
+
 }  // namespace
+
+void add_host_monitor(CommandLine& line) {
+  const auto [command, arguments] =
+      add_command<HostMonitorArguments>(line, "host-monitor", "What launch --hosts starts on each host",
+                                        [](const HostMonitorArguments&) { return monitor_host(); });
+  command.group("");  // nobody starts it by hand, so no help lists it
+}
 
 void add_launch(CommandLine& line) {
   const auto [command, arguments] = add_command<LaunchArguments>(
       line, "launch", "Run a job under mpirun; Ctrl-C once lets it save and end with 75", launch_command);
   arguments.command = line.rank_command;
   add_job_arguments(command, arguments.job);
-  add_ranks(command, "-n,--ranks", arguments.ranks, "Number of ranks")->required();
+  add_ranks(command, "-n,--ranks", arguments.ranks, "Number of ranks; with hosts that of their slots");
+  command.add_option(
+      "--hosts", arguments.hosts,
+      "Hosts as h1,h2:2, a rank on each, or as many as follow the colon; as -- --hostfile FILE");
   command.add_option("options", arguments.launcher_options, "Options of mpirun, behind --");
-  command.footer("\nIn place of a job file: generate or chat and their arguments.");
+  command.footer(
+      "\nIn place of a job file: generate or chat and their arguments.\n\n"
+      "Hosts are reached as mpirun reaches them, by ssh without a password or by what -- --mca plm_rsh_agent\n"
+      "names, and have this program at this path. When a rank, a host or a link is lost all ends on every host\n"
+      "that can be reached, with one explanation and exit code 70 for a host or link; what an earlier launch of\n"
+      "the same run has left on a host is ended before the ranks start.");
 }
 
 }  // namespace sluice

@@ -3,8 +3,8 @@
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/outcome.hpp"
 #include "comm/watchdog.hpp"
-#include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
+#include "job/launch/rank_record.hpp"
 #include "job/prepare/device_choice.hpp"
 #include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/process_limits.hpp"
@@ -36,7 +36,7 @@ constexpr unsigned kReportSeconds = 10;
 int end_alike(const Communicator& comm, SignalWatch& signals, const Outcome& ending) {
   signals.set_exit_code(ending.code);
   exit_within(kReportSeconds, ending.code);
-  if (comm.rank() == 0) console::report(ending.text);
+  if (comm.rank() == 0) report_ending(-1, static_cast<int>(ending.code), ending.text);
   return static_cast<int>(ending.code);
 }
 
@@ -63,6 +63,7 @@ int run_attempt(const Attempt& attempt, SignalWatch& signals) {
   if (attempt.config && has_saved_steps(*attempt.config)) signals.set_exit_code(ExitCode::kResumable);
   MpiEnvironment mpi(attempt.config ? attempt.config->deadline.setup_seconds
                                     : DeadlineSettings().setup_seconds);
+  announce_rank(mpi.world().rank());
   const Outcome ending = run_job(attempt, {mpi.world(), mpi, signals});
   if (!ending.text.empty()) return end_alike(mpi.world(), signals, ending);
   mpi.finalize(attempt.config->deadline.finish_seconds);

@@ -13,6 +13,7 @@
 #include "job/baseline.hpp"
 #include "job/console.hpp"
 #include "job/job.hpp"
+#include "job/launch/rank_record.hpp"
 #include "job/prepare/connect_gpus.hpp"
 #include "job/prepare/device_choice.hpp"
 #include "job/prepare/memory_check.hpp"
@@ -43,7 +44,8 @@ std::string failure_report(int rank, int size, const Outcome& failure) {
 }
 
 void report_failure(const Communicator& comm, const Outcome& failure) {
-  console::report(failure_report(comm.rank(), comm.size(), failure));
+  report_ending(comm.rank(), static_cast<int>(failure.code),
+                failure_report(comm.rank(), comm.size(), failure));
 }
 
 /// Ends all processes of the MPI world with failure.code. One of the ranks that fail reports, the others wait for its abort.

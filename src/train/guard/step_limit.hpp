@@ -9,6 +9,9 @@ namespace sluice {
 /// most; of the first step, which also compiles kernels and takes its memory, five times the larger of the first two.
 class StepLimit {
  public:
+  /// How many times the least limit the first step's is.
+  static constexpr double kFirstTimes = 5;
+
   StepLimit(double least_seconds, double disk_seconds) : least_(std::max(least_seconds, disk_seconds)) {}
 
   void add(double seconds) { steps_.add(seconds); }
@@ -18,7 +21,7 @@ class StepLimit {
   }
 
  private:
-  static constexpr double kTimes = 10, kFirstTimes = 5;
+  static constexpr double kTimes = 10;
   double least_;
   RecentMedian steps_{255};
 };

@@ -1,0 +1,92 @@
+// The launch's eyes and hand on a host: `sluice host-monitor` there, started through the agent, ends what an
+// earlier launch of the run has left, answers each second for as long as it hears from the launch, and ends
+// all of the launch's processes when asked, or when it hears no more.
+//
+// What they say to each other are lines. The launch: a MonitorOrder as JSON; then "." each second; "end" at
+// last. The monitor: {"host", "addresses", "ended"} once it is ready, or {"refused"}; then the number of the
+// launch's ranks there, each second. Its end says that no process of the launch is left.
+#pragma once
+
+#include "base/clock.hpp"
+#include "comm/outcome.hpp"
+#include "io/child_process.hpp"
+#include "io/file.hpp"
+#include "job/launch/host_list.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// What a monitor is told first.
+struct MonitorOrder {
+  std::string run;             ///< begins the ids of all launches of this run
+  std::string launch;          ///< the id of this launch
+  double silence_seconds = 0;  ///< silence of the launch after which the monitor ends its processes
+};
+
+/// How often both sides speak.
+inline constexpr double kBeatSeconds = 1;
+
+/// The host's side, on stdin and stdout; returns the exit status of `sluice host-monitor`.
+[[nodiscard]] int monitor_host();
+
+/// Words that start a command on another host, but for its name and the command: of --mca plm_rsh_agent in
+/// options of mpirun, or of the environment, or those that mpirun takes by default. Of several programs ("ssh
+/// : rsh") the first that is there. Error(kUsage) if none is.
+[[nodiscard]] std::vector<std::string> agent_words(const std::vector<std::string>& launcher_options);
+
+/// The launch's side. Ends its child when it is destroyed, and with it, at the latest, what the monitor looks
+/// after.
+class HostMonitor {
+ public:
+  /// Starts it: on this machine by itself, elsewhere through `agent`.
+  HostMonitor(LaunchHost host, const std::vector<std::string>& agent, const MonitorOrder& order);
+
+  /// Reads what has come. Never blocks.
+  void read();
+  /// Says that the launch is there.
+  void beat() { say("."); }
+  void end_processes() { say("end"); }
+
+  [[nodiscard]] const LaunchHost& host() const { return host_; }
+  /// The host's own name, as its ranks give it; "" before it is ready.
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// Its interface_addresses() (job/launch/host_network.hpp).
+  [[nodiscard]] const std::vector<std::string>& addresses() const { return addresses_; }
+  /// Descriptor that becomes readable when the monitor speaks; -1 when its connection has ended.
+  [[nodiscard]] int descriptor() const { return output_.get(); }
+  [[nodiscard]] bool is_ready() const { return is_ready_; }
+  /// How many processes of earlier launches of the run were ended before this one began.
+  [[nodiscard]] int fenced() const { return fenced_; }
+  /// Ranks of the launch that run there, as far as is known.
+  [[nodiscard]] int ranks() const { return ranks_; }
+  /// Whether it has spoken lately, and its connection stands.
+  [[nodiscard]] bool answers() const;
+  [[nodiscard]] double silent_seconds() const { return since_word_.seconds(); }
+  /// Why it is not ready: its refusal or that this program cannot be run there (kBadConfig), what the agent
+  /// has said, or that it does not answer (kInternal), with what to do.
+  [[nodiscard]] Outcome why_not_ready();
+
+ private:
+  void say(const char* word);
+  void take_line(const std::string& line);
+
+  LaunchHost host_;
+  FileDescriptor input_{-1};   ///< what the monitor reads
+  FileDescriptor output_{-1};  ///< what it writes
+  FileDescriptor errors_{-1};  ///< its stderr, the agent's included
+  std::optional<ChildProcess> child_;
+  std::string program_;  ///< this program's path
+  std::string text_;     ///< read, and no whole line yet
+  std::string name_;
+  std::vector<std::string> addresses_;
+  std::string refusal_;
+  Stopwatch since_word_;
+  int fenced_ = 0;
+  int ranks_ = 0;
+  bool is_ready_ = false;
+};
+
+}  // namespace sluice

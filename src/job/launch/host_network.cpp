@@ -1,0 +1,123 @@
+#include "job/launch/host_network.hpp"
+
+#include "job/run_lock.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <set>
+
+namespace sluice {
+namespace {
+
+/// An IPv4 address in the order of the host's bytes, and how many of its bits are the network's.
+struct InterfaceAddress {
+  std::uint32_t address = 0;
+  int prefix = 32;
+
+  [[nodiscard]] std::string text() const {
+    const in_addr network{htonl(address)};
+    std::array<char, INET_ADDRSTRLEN> text{};
+    ::inet_ntop(AF_INET, &network, text.data(), text.size());
+    return fmt::format("{}/{}", text.data(), prefix);
+  }
+  [[nodiscard]] InterfaceAddress network() const {
+    const std::uint32_t mask = prefix == 0 ? 0 : ~std::uint32_t{0} << (32 - prefix);
+    return {address & mask, prefix};
+  }
+};
+
+std::optional<InterfaceAddress> parse_address(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  in_addr address{};
+  InterfaceAddress found;
+  if (slash == text.npos || ::inet_pton(AF_INET, text.substr(0, slash).c_str(), &address) != 1)
+    return std::nullopt;
+  const char* const end = text.data() + text.size();
+  if (std::from_chars(text.data() + slash + 1, end, found.prefix).ptr != end || found.prefix < 0 ||
+      found.prefix > 32)
+    return std::nullopt;
+  found.address = ntohl(address.s_addr);
+  return found;
+}
+
+std::uint32_t ipv4_of(const sockaddr* address) {
+  return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr);
+}
+
+/// IPv4 addresses that the name resolves to.
+std::set<std::uint32_t> resolve(const std::string& host) {
+  std::set<std::uint32_t> addresses;
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return addresses;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next)
+    addresses.insert(ipv4_of(each->ai_addr));
+  ::freeaddrinfo(found);
+  return addresses;
+}
+
+bool is_loopback(std::uint32_t address) { return address >> 24 == 127; }
+
+/// The host's address that its name resolves to.
+std::optional<InterfaceAddress> named_address(const HostAddresses& host) {
+  const std::set<std::uint32_t> named = resolve(host.host);
+  for (const std::string& text : host.addresses)
+    if (const auto address = parse_address(text); address && named.contains(address->address)) return address;
+  return std::nullopt;
+}
+
+bool means_loopback(const std::string& host) {
+  const std::set<std::uint32_t> named = resolve(host);
+  return is_this_machine(host) && std::ranges::all_of(named, is_loopback);
+}
+
+}  // namespace
+
+bool is_this_machine(const std::string& host) {
+  const std::string own = host_name();
+  if (host == "localhost" || host == own || host == own.substr(0, own.find('.'))) return true;
+  const std::vector<std::string> addresses = interface_addresses();
+  return std::ranges::any_of(resolve(host), is_loopback) || named_address({host, addresses}).has_value();
+}
+
+std::vector<std::string> interface_addresses() {
+  std::vector<std::string> found;
+  ifaddrs* interfaces = nullptr;
+  if (::getifaddrs(&interfaces) != 0) return found;
+  for (const ifaddrs* each = interfaces; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET ||
+        (each->ifa_flags & IFF_LOOPBACK) != 0)
+      continue;
+    const int prefix = each->ifa_netmask == nullptr ? 32 : std::popcount(ipv4_of(each->ifa_netmask));
+    found.push_back(InterfaceAddress{ipv4_of(each->ifa_addr), prefix}.text());
+  }
+  ::freeifaddrs(interfaces);
+  return found;
+}
+
+std::string networks_of(const std::vector<HostAddresses>& hosts) {
+  std::set<std::string> networks;
+  for (const HostAddresses& host : hosts) {
+    if (means_loopback(host.host)) continue;
+    const std::optional<InterfaceAddress> address = named_address(host);
+    if (!address) return "";
+    networks.insert(address->network().text());
+  }
+  return fmt::format("{}", fmt::join(networks, ","));
+}
+
+}  // namespace sluice

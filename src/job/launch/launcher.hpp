@@ -1,0 +1,35 @@
+// mpirun, or what the variable MPIRUN names, as a child of this process.
+#pragma once
+
+#include "base/clock.hpp"
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// Starts it in a process group of its own, which no Ctrl-C of the terminal reaches, and so without its
+/// input; with that mask of signals, and stderr into `errors` if that is no negative number. Error(kUsage) if
+/// there is no such program.
+[[nodiscard]] pid_t start_launcher(std::vector<std::string> words, const sigset_t& mask, int errors = -1);
+
+/// Makes this process the launcher. Error(kUsage) if there is no such program.
+[[noreturn]] void become_launcher(std::vector<std::string> words);
+
+/// Passes signals on to a launcher: the first one as SIGUSR1, which mpirun hands to every rank, where its own
+/// SIGINT would kill them within two seconds.
+class SignalRelay {
+ public:
+  explicit SignalRelay(pid_t launcher) : launcher_(launcher) {}
+  void take(int number);
+
+ private:
+  pid_t launcher_;
+  int request_ = 0;  ///< the first signal
+  Stopwatch since_request_;
+};
+
+}  // namespace sluice

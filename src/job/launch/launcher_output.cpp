@@ -1,0 +1,63 @@
+#include "job/launch/launcher_output.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// How long a block of mpirun's waits for the end of the job that it may speak of.
+constexpr double kBlockSeconds = 10;
+
+void pass_on(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+bool is_dashes(std::string_view line) {
+  constexpr std::size_t kFewest = 60;
+  return line.size() >= kFewest && line.find_first_not_of('-') == line.npos;
+}
+
+}  // namespace
+
+void LauncherOutput::take(std::string_view text) {
+  partial_ += text;
+  for (std::size_t end = 0; (end = partial_.find('\n')) != partial_.npos; partial_.erase(0, end + 1))
+    take_line(partial_.substr(0, end));
+}
+
+void LauncherOutput::take_line(const std::string& line) {
+  if (const auto record = parse_rank_record(line)) {
+    if (record->rank >= 0) hosts_[record->rank] = record->host;
+    if (record->code != 0) endings_.push_back(*record);
+    return;
+  }
+  if (is_dashes(line)) {
+    block_ += line + "\n";
+    if (is_in_block_) blocks_.push_back({std::exchange(block_, "")});
+    is_in_block_ = !is_in_block_;
+  } else if (is_in_block_) {
+    block_ += line + "\n";
+  } else {
+    tells_of_crash_ =
+        tells_of_crash_ || (line.starts_with("sluice: rank ") && line.find(" crashed with ") != line.npos);
+    pass_on(line + "\n");
+  }
+}
+
+void LauncherOutput::pass_old_blocks() {
+  const auto is_old = [](const Block& block) { return block.age.seconds() > kBlockSeconds; };
+  const auto young = std::ranges::find_if_not(blocks_, is_old);
+  std::for_each(blocks_.begin(), young, [](const Block& block) { pass_on(block.text); });
+  blocks_.erase(blocks_.begin(), young);
+}
+
+void LauncherOutput::pass_blocks() {
+  for (const Block& block : blocks_) pass_on(block.text);
+  blocks_.clear();
+  pass_on(std::exchange(block_, "") + std::exchange(partial_, ""));
+}
+
+}  // namespace sluice

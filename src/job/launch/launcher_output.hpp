@@ -1,0 +1,50 @@
+// The stderr of mpirun, line by line: what ranks tell the launch is taken out, and what mpirun itself says of
+// an end waits for what the launch knows better.
+#pragma once
+
+#include "base/clock.hpp"
+#include "job/launch/rank_record.hpp"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+class LauncherOutput {
+ public:
+  /// Takes what mpirun and its ranks have written, and passes on to stderr what is neither a record nor a
+  /// block between lines of dashes.
+  void take(std::string_view text);
+  /// Passes on blocks that are older than a few seconds; call it now and then while the job runs.
+  void pass_old_blocks();
+  /// Passes on all blocks.
+  void pass_blocks();
+  void drop_blocks() { blocks_.clear(); }
+
+  /// How ranks said that the job ends, the first one first.
+  [[nodiscard]] const std::vector<RankRecord>& endings() const { return endings_; }
+  /// The host of each rank that has said where it is.
+  [[nodiscard]] const std::map<int, std::string>& hosts() const { return hosts_; }
+  /// Whether a rank has said that it crashes, in the one line that it can still write.
+  [[nodiscard]] bool tells_of_crash() const { return tells_of_crash_; }
+
+ private:
+  struct Block {
+    std::string text;
+    Stopwatch age{};
+  };
+
+  void take_line(const std::string& line);
+
+  std::string partial_;  ///< a line without its end
+  std::string block_;    ///< a block without its end
+  bool is_in_block_ = false;
+  std::vector<Block> blocks_;
+  std::vector<RankRecord> endings_;
+  std::map<int, std::string> hosts_;
+  bool tells_of_crash_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,148 @@
+#include "job/launch/host_monitor.hpp"
+
+#include "base/error.hpp"
+#include "job/launch/host_network.hpp"
+#include "job/launch/launch_mark.hpp"
+#include "job/run_lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <thread>
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+/// A line to the launch; false when nobody reads any more.
+bool say(const std::string& word) {
+  const std::string line = word + "\n";
+  return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+}
+
+/// What the launch says, line by line.
+class Lines {
+ public:
+  /// False at the end of the launch. `line` is "" if none has come within a beat.
+  bool next(std::string& line) {
+    line.clear();
+    pollfd waited{STDIN_FILENO, POLLIN, 0};
+    if (text_.find('\n') == text_.npos && ::poll(&waited, 1, static_cast<int>(kBeatSeconds * 1000)) > 0) {
+      std::array<char, 4096> part{};
+      const ssize_t count = ::read(STDIN_FILENO, part.data(), part.size());
+      if (count == 0 || (count < 0 && errno != EINTR)) return false;
+      if (count > 0) text_.append(part.data(), static_cast<std::size_t>(count));
+    }
+    const std::size_t end = text_.find('\n');
+    if (end == text_.npos) return true;
+    line = text_.substr(0, end);
+    text_.erase(0, end + 1);
+    return true;
+  }
+
+ private:
+  std::string text_;
+};
+
+/// The one monitor of a run on this machine: its file is locked as long as it lives, holds its process id,
+/// and is as old as the launch's last word.
+class MonitorPlace {
+ public:
+  /// Waits until another launch of the run has ended, and ends a monitor that hears of its launch no more.
+  /// False if another launch is still there.
+  bool take(const std::string& run) {
+    const auto name = fmt::format("sluice-launch-{}-{}", ::getuid(), run);
+    const std::string path = std::filesystem::temp_directory_path() / name;
+    file_ = FileDescriptor(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (file_.get() < 0) fail(ExitCode::kIo, "cannot create {}: {}", path, errno_text(errno));
+    for (const Deadline deadline(kWaitSeconds); ::flock(file_.get(), LOCK_EX | LOCK_NB) != 0;) {
+      if (deadline.passed()) return false;
+      if (seconds_since_word() > kStaleSeconds) end_holder();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    const std::string process = fmt::format("{:<20}", ::getpid());
+    return ::pwrite(file_.get(), process.data(), process.size(), 0) > 0;
+  }
+
+  /// The launch is there still.
+  void touch() const { ::futimens(file_.get(), nullptr); }
+
+ private:
+  static constexpr double kWaitSeconds = 15;
+  static constexpr double kStaleSeconds = 10;
+
+  [[nodiscard]] double seconds_since_word() const {
+    struct stat found {};
+    return ::fstat(file_.get(), &found) == 0 ? std::difftime(std::time(nullptr), found.st_mtime) : 0;
+  }
+
+  void end_holder() const {
+    std::array<char, 21> text{};
+    if (::pread(file_.get(), text.data(), text.size() - 1, 0) <= 0) return;
+    const pid_t holder = std::atoi(text.data());
+    if (holder > 1) ::kill(holder, SIGKILL);
+  }
+
+  FileDescriptor file_{-1};
+};
+
+/// Answers the launch until it asks for the end, has gone, or is silent for too long.
+void watch(Lines& lines, const MonitorPlace& place, const MonitorOrder& order) {
+  Stopwatch since_word, since_beat;
+  for (std::string line; lines.next(line) && line != "end";) {
+    if (!line.empty()) {
+      since_word.restart();
+      place.touch();
+    }
+    if (since_word.seconds() > order.silence_seconds) return;
+    if (since_beat.seconds() < kBeatSeconds) continue;
+    since_beat.restart();
+    if (!say(fmt::format("{}", marked_processes(order.launch).ranks))) return;
+  }
+}
+
+MonitorOrder read_order(Lines& lines) {
+  std::string line;
+  while (line.empty())
+    if (!lines.next(line)) fail(ExitCode::kUsage, "host-monitor: only `sluice launch --hosts` starts it");
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) fail(ExitCode::kUsage, "host-monitor: only `sluice launch --hosts` starts it");
+  return {json.value("run", ""), json.value("launch", ""), json.value("silence_seconds", 0.0)};
+}
+
+}  // namespace
+
+int monitor_host() {
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  Lines lines;
+  const MonitorOrder order = read_order(lines);
+  MonitorPlace place;
+  if (!place.take(order.run)) {
+    say(Json{
+        {"refused",
+         "another launch of this run works there; end it first, or give this one a job.output of its own"}}
+            .dump());
+    return static_cast<int>(ExitCode::kBadConfig);
+  }
+  const int fenced = end_marked_processes(order.run + "-");
+  const Json ready{{"host", host_name()}, {"addresses", interface_addresses()}, {"ended", fenced}};
+  if (say(ready.dump())) watch(lines, place, order);
+  end_marked_processes(order.launch);
+  return 0;
+}
+
+}  // namespace sluice

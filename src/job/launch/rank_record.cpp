@@ -1,0 +1,51 @@
+#include "job/launch/rank_record.hpp"
+
+#include "base/log.hpp"
+#include "job/console.hpp"
+#include "job/launch/launch_mark.hpp"
+#include "job/run_lock.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+/// ASCII's record separator, as in RFC 7464.
+constexpr char kBegin = '\x1e';
+
+void write_record(const RankRecord& record) {
+  const Json json{
+      {"rank", record.rank}, {"code", record.code}, {"host", record.host}, {"report", record.report}};
+  const std::string line = kBegin + json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+bool is_launched_on_hosts() { return std::getenv(kLaunchVariable) != nullptr; }
+
+void announce_rank(int rank) {
+  if (is_launched_on_hosts()) write_record({.rank = rank, .host = host_name()});
+}
+
+void report_ending(int rank, int code, std::string_view report) {
+  if (!is_launched_on_hosts()) return console::report(report);
+  write_record({rank, code, host_name(), std::string(report)});
+  log::record(log::Level::kError, report);
+}
+
+std::optional<RankRecord> parse_rank_record(std::string_view line) {
+  if (line.empty() || line.front() != kBegin) return std::nullopt;
+  const Json json = Json::parse(line.substr(1), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
+  return RankRecord{json.value("rank", -1), json.value("code", 0), json.value("host", ""),
+                    json.value("report", "")};
+}
+
+}  // namespace sluice

@@ -1,0 +1,32 @@
+// What ranks tell `sluice launch` about themselves: records in their stderr, which it takes out of what it
+// passes on.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+struct RankRecord {
+  int rank = -1;  ///< -1: of all ranks together
+  int code = 0;   ///< the job's exit code; 0: the rank only says where it is
+  std::string host{};
+  std::string report{};  ///< the whole block that explains the end of the job
+};
+
+/// Whether a launch that reads records has started this process.
+[[nodiscard]] bool is_launched_on_hosts();
+
+/// Under such a launch, tells it that rank's host; else does nothing.
+void announce_rank(int rank);
+
+/// Explains the end of the job, by `code`: under such a launch to it, which prints one explanation of all
+/// that it hears, else on stderr. Into this rank's log as well. `rank` is -1 for an end that all ranks know
+/// of.
+void report_ending(int rank, int code, std::string_view report);
+
+/// The record in a line of stderr; nothing where the line is none.
+[[nodiscard]] std::optional<RankRecord> parse_rank_record(std::string_view line);
+
+}  // namespace sluice
