@@ -22,7 +22,7 @@ packages=(
 wanted=()  # installed where this Debian has them
 case ${1-} in
   "") ;;
-  --dev) packages+=(clang clang-format libclang-rt-dev shellcheck) wanted+=(clang-tidy-22 slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge) ;;
+  --dev) packages+=(clang clang-format iproute2 libclang-rt-dev shellcheck) wanted+=(clang-tidy-22 slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge) ;;
   --cuda) packages+=(python3-venv g++-aarch64-linux-gnu) ;;
   *) echo "usage: tools/setup.sh [--dev | --cuda]" >&2; exit 64 ;;
 esac

@@ -58,7 +58,7 @@ check_scripts() {
   shellcheck "${scripts[@]}"
 }
 
-build_release() { cmake --preset release && cmake --build --preset release && name_slurm_tests; }
+build_release() { cmake --preset release && cmake --build --preset release && name_slurm_tests && name_host_tests; }
 
 # They need root, and Slurm as Debian packages it.
 name_slurm_tests() {
@@ -68,6 +68,13 @@ name_slurm_tests() {
     echo "NOT TESTED: job scripts under Slurm, as this user is not root or slurmctld, slurmd, slurm-client or munge could not be installed"
   elif [[ $tests != *slurm_Survives* ]]; then
     echo "NOT TESTED: job scripts with srun, as this Slurm has no pmix"
+  fi
+}
+
+# They need root, namespaces and iproute2.
+name_host_tests() {
+  if [[ $(ctest --test-dir build/release -N -L hosts) == *'Total Tests: 0'* ]]; then
+    echo "NOT TESTED: several hosts, as this user cannot make network namespaces, or ip and tc are not installed"
   fi
 }
 

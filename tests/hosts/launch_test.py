@@ -1,0 +1,152 @@
+"""`sluice launch --hosts`: a job on three test hosts, and what becomes of it when a link is cut or a host dies."""
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "jobs"))
+import hosts as test_hosts  # noqa: E402
+import program  # noqa: E402
+
+EXPLANATION = "failed, so the job ends with exit code"
+# The time after which a rank misses another one, of every section.
+LIMIT = 3
+# A guard against hanging, in seconds, far more than the 15 in which all is to end behind the limit.
+GUARD_SECONDS = 60
+
+
+class OnHosts(program.JobTest):
+    def setUp(self):
+        super().setUp()
+        self.hosts = test_hosts.Hosts(3, "1gbit")
+        self.addCleanup(self.hosts.down)
+        self.directory = self.hosts.shared
+        self.hosts.await_agents()
+
+    def job(self, **changes):
+        tables = {"debug": {"dump": ""}, "deadline": {"step_seconds": LIMIT, "finish_seconds": LIMIT}, "train": {"steps": 100000}}
+        return self.write_job(**program.reference_job("qwen3-moe-tiny", **tables | changes))
+
+    def start(self, *arguments, starter=(program.SLUICE,)):
+        """`sluice launch` on h1."""
+        environment = ["env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", f"OMPI_MCA_plm_rsh_agent={test_hosts.AGENT}"]
+        running = program.Program(self.hosts.words(1, *environment, *starter, "launch", *arguments))
+        self.addCleanup(self.stop, running)
+        return running
+
+    def stop(self, running):
+        self.hosts.down()  # only that ends what runs on them
+        running.stop()
+
+    def finish(self, running, limit=GUARD_SECONDS):
+        try:
+            program.wait_until(lambda: running.process.poll() is not None, "the end of the command", limit)
+        except AssertionError as late:
+            self.stop(running)
+            raise AssertionError(f"{late}:\n{running.output()}") from None
+        return running.finish()
+
+    def start_training(self, *arguments):
+        running = self.start(*arguments)
+        program.wait_until(lambda: "step 20/" in running.output() or running.process.poll() is not None, "the 20th step", 60)
+        self.assertIsNone(running.process.poll(), running.output())
+        return running
+
+    def expect_nothing_left(self, *numbers):
+        for k in numbers:
+            self.assertEqual(self.hosts.processes_of(k), {}, f"on h{k}")
+
+    def expect_one_explanation(self, result, *parts):
+        self.expect(result, 70, f"of 3 {EXPLANATION} 70:", *parts)
+        self.expect_once(result, EXPLANATION)
+        self.assertNotIn("-" * 60, result.output)  # of Open MPI's blocks
+
+
+class Launch(OnHosts):
+    def test_trains_with_a_rank_on_each_host(self):
+        job = self.job(train={"steps": 8})
+        file = self.directory / "hostfile"
+        file.write_text("h1\nh2\nh3\n")
+        result = self.finish(self.start(job, "--", "--hostfile", file))
+        self.expect(result, 0, "step 8/8", "rank 2", "10.77.0.0/24")
+        self.expect_nothing_left(1, 2, 3)
+
+    def test_ends_soon_after_a_link_is_cut_and_names_rank_and_host(self):
+        running = self.start_training("--hosts", "h1,h2,h3", self.job())
+        self.hosts.cut(3)
+        result = self.finish(running)
+        self.expect_one_explanation(result, "host: h", "h3 (rank 2)", "step 20/", "nothing saved", "to do: ")
+        waited = re.search(r"\n  step: .* waited ([0-9.]+) s, its limit, for .*rank", result.output)
+        self.assertIsNotNone(waited, result.output)
+        self.assertGreaterEqual(float(waited[1]), LIMIT)
+        self.assertLess(result.seconds_after(EXPLANATION), 15)  # the explanation is the last that it does
+        self.expect_nothing_left(1, 2)
+        self.hosts.join(3)
+        program.wait_until(lambda: not self.hosts.processes_of(3), "the end of all on the host that returned", GUARD_SECONDS)
+
+    def test_ends_soon_after_all_processes_of_a_host_are_killed(self):
+        running = self.start_training("--hosts", "h1,h2,h3", self.job(checkpoint={"every_steps": 10}))
+        self.hosts.kill(3)
+        result = self.finish(running)
+        self.expect_one_explanation(result, "h3 (rank 2)", "last save: step ", "to do: ")
+        self.expect_nothing_left(1, 2, 3)
+
+
+class Named(OnHosts):
+    def expect_named(self):
+        result = self.finish(self.start("--hosts", "h1,h2,h3", self.job()))
+        self.expect(result, 70, "h3 ", "ssh h3")
+        self.assertNotIn("ssh h2", result.output)
+        program.wait_until(lambda: not self.hosts.processes_of(2), "the end of all on the host that answers")
+
+
+class Refused(Named):
+    def test_a_host_that_takes_no_commands_is_named(self):
+        self.hosts.kill(3)
+        self.expect_named()
+
+    def test_a_program_that_hosts_lack_is_named(self):
+        running = self.start("--hosts", "h1,h2", self.job(), starter=["sh", "-c", f'cp {program.SLUICE} /tmp && exec /tmp/sluice "$@"', "sh"])
+        self.expect(self.finish(running), 78, "h2: /tmp/sluice ")
+
+    def test_more_ranks_than_slots(self):
+        self.expect(self.finish(self.start("--hosts", "h1,h2:2", "-n", 4, self.job())), 64, "4 ranks", "3 ")
+
+
+class Silent(Named):
+    def test_a_host_that_does_not_answer_is_named(self):
+        self.hosts.cut(3)
+        self.expect_named()
+
+
+class Left(OnHosts):
+    def test_what_an_earlier_launch_has_left_on_a_host_is_ended_before_it_is_used_again(self):
+        job = self.job()
+        running = self.start_training("--hosts", "h1,h2,h3", job)
+        rank = next(process for process, command in self.hosts.processes_of(3).items() if "sluice-train" in command)
+        mark = re.search(rb"OMPI_MCA_sluice_launch=[^\0]+", pathlib.Path(f"/proc/{rank}/environ").read_bytes())[0].decode()
+        self.hosts.kill(1)  # launch too
+        self.finish(running)
+        for k in (2, 3):
+            program.wait_until(lambda k=k: not self.hosts.processes_of(k), f"the end of all on h{k}", GUARD_SECONDS)
+        left = subprocess.Popen([*map(str, self.hosts.words(3, "env", mark, "sleep", "999"))])
+        self.addCleanup(left.wait)
+        self.addCleanup(left.kill)
+        self.hosts.serve(1)
+        self.hosts.await_agents()
+        result = self.finish(self.start("--hosts", "h1,h2,h3", job, "--set", "train.steps=5", "--set", "job.overwrite=true"))
+        self.expect(result, 0, "h3: processes that an earlier launch", "step 5/5")
+        self.assertEqual(left.wait(GUARD_SECONDS), -signal.SIGKILL)
+        self.expect_nothing_left(1, 2, 3)
+
+    def test_a_second_launch_of_a_run_is_refused_while_the_first_one_works(self):
+        job = self.job()
+        running = self.start_training("--hosts", "h1,h2,h3", job)
+        self.expect(self.finish(self.start("--hosts", "h1,h2,h3", job)), 78, "another launch", "h1", "h3")
+        self.assertIsNone(running.process.poll())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
