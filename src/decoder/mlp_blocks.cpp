@@ -51,6 +51,7 @@ ops::RouterOptions router_options(const ModelConfig& config, const MoeParameters
           .scale = static_cast<float>(router.scale),
           .groups = router.groups,
           .chosen_groups = router.chosen_groups,
+          .scores_per_group = router.scores_per_group,
           .correction_bias = parameters.correction_bias};
 }
 

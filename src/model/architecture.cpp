@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "model/families/deepseek_v2.hpp"
 #include "model/families/deepseek_v3.hpp"
 #include "model/families/dots1.hpp"
 #include "model/families/ernie4_5_moe.hpp"
@@ -30,6 +31,7 @@ namespace sluice {
 namespace {
 
 constexpr std::array kArchitectures{
+    Architecture{"deepseek_v2", read_deepseek_v2_config, describe_decoder},
     Architecture{"deepseek_v3", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"dots1", read_dots1_config, describe_decoder},
     Architecture{"ernie4_5_moe", read_ernie4_5_moe_config, describe_ernie4_5_moe},

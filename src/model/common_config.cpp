@@ -61,25 +61,6 @@ std::int64_t read_padding_token(const ConfigReader& config, std::optional<std::i
   return token < 0 ? token + vocab_size : token;
 }
 
-/// n_group and topk_group, of the experts that are known already.
-void read_expert_groups(const ConfigReader& config, const SigmoidRouterDefaults& defaults,
-                        ModelConfig& model) {
-  RouterConfig& router = model.router;
-  router.groups = config.integer({"n_group"}, defaults.groups);
-  if (model.experts % router.groups != 0 || (router.groups > 1 && model.experts / router.groups < 2))
-    config.refuse(
-        "n_group",
-        fmt::format("a divisor of the number of experts, {}, that leaves two in each group", model.experts));
-  router.chosen_groups = config.integer({"topk_group"}, defaults.chosen_groups);
-  if (router.chosen_groups > router.groups)
-    config.refuse("topk_group", fmt::format("at most n_group = {}", router.groups));
-  if (const std::int64_t left = model.experts / router.groups * router.chosen_groups;
-      model.experts_per_token > left)
-    config.refuse("topk_group",
-                  fmt::format("groups with at least num_experts_per_tok = {} experts, these have {}",
-                              model.experts_per_token, left));
-}
-
 }  // namespace
 
 DType read_published_dtype(const ConfigReader& config) {
@@ -136,6 +117,24 @@ void read_shared_experts(const ConfigReader& config, std::optional<std::int64_t>
       model.expert_intermediate_size * config.integer({"n_shared_experts"}, otherwise, 1, 1024);
 }
 
+void read_expert_groups(const ConfigReader& config, std::optional<std::int64_t> groups,
+                        std::optional<std::int64_t> chosen_groups, ModelConfig& model) {
+  RouterConfig& router = model.router;
+  router.groups = config.integer({"n_group"}, groups);
+  const std::int64_t size = model.experts / router.groups;
+  if (model.experts % router.groups != 0 || (router.groups > 1 && size < router.scores_per_group))
+    config.refuse("n_group",
+                  fmt::format("a divisor of the number of experts, {}, that leaves {} in each group",
+                              model.experts, router.scores_per_group == 1 ? "one" : "two"));
+  router.chosen_groups = config.integer({"topk_group"}, chosen_groups);
+  if (router.chosen_groups > router.groups)
+    config.refuse("topk_group", fmt::format("at most n_group = {}", router.groups));
+  if (const std::int64_t left = size * router.chosen_groups; model.experts_per_token > left)
+    config.refuse("topk_group",
+                  fmt::format("groups with at least num_experts_per_tok = {} experts, these have {}",
+                              model.experts_per_token, left));
+}
+
 void read_sigmoid_router(const ConfigReader& config, const SigmoidRouterDefaults& defaults,
                          ModelConfig& model) {
   expect_text(config, "scoring_func", "sigmoid");
@@ -145,7 +144,7 @@ void read_sigmoid_router(const ConfigReader& config, const SigmoidRouterDefaults
                   .normalize = config.boolean({"norm_topk_prob"}, defaults.normalize),
                   .epsilon = 1e-20,
                   .scale = config.positive({"routed_scaling_factor"}, defaults.scale)};
-  read_expert_groups(config, defaults, model);
+  read_expert_groups(config, defaults.groups, defaults.chosen_groups, model);
 }
 
 void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, ModelConfig& model) {

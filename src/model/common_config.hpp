@@ -44,6 +44,11 @@ void read_sparse_layers(const ConfigReader& config, ModelConfig& model);
 void read_shared_experts(const ConfigReader& config, std::optional<std::int64_t> otherwise,
                          ModelConfig& model);
 
+/// n_group and topk_group, or what is given for a key that is not there; an error where nothing is. The experts, and how many
+/// scores rank a group, must be known already.
+void read_expert_groups(const ConfigReader& config, std::optional<std::int64_t> groups,
+                        std::optional<std::int64_t> chosen_groups, ModelConfig& model);
+
 /// What norm_topk_prob, n_group, topk_group and routed_scaling_factor are where no key says it.
 struct SigmoidRouterDefaults {
   bool normalize = false;

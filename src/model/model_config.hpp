@@ -82,14 +82,18 @@ struct RouterConfig {
       false;  ///< float32, added to the scores where experts are chosen, and nowhere else
   bool correction_bias_is_row = false;  ///< of shape [1, experts] in checkpoints, not [experts]
   std::int64_t groups = 1;              ///< of equally many consecutive experts; divides their number
-  std::int64_t chosen_groups = 1;  ///< whose experts a token chooses from: of the largest sums of two scores
-  bool normalize = false;          ///< norm_topk_prob: a token's weights are divided by their sum and ...
-  double epsilon = 0;              ///< ... this
-  double least_sum = 0;            ///< that a smaller sum counts as
-  double scale = 1;                ///< of the weights after that
+  std::int64_t chosen_groups =
+      1;  ///< how many of the groups, the best ones, a token chooses its experts from
+  std::int64_t scores_per_group =
+      2;                   ///< what ranks a group: the sum of its two largest scores, or its largest one
+  bool normalize = false;  ///< norm_topk_prob: a token's weights are divided by their sum and ...
+  double epsilon = 0;      ///< ... this
+  double least_sum = 0;    ///< that a smaller sum counts as
+  double scale = 1;        ///< of the weights after that
 
   /// Whether the family is trained with a load-balancing loss, and not by moving its correction biases.
   [[nodiscard]] bool has_balancing_loss() const { return !has_correction_bias; }
+  bool operator==(const RouterConfig&) const = default;
 };
 
 struct ModelConfig {

@@ -156,6 +156,7 @@ Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options
                 "{} of {} experts per token", options.experts_per_token, w.base.value.size(0));
   SLUICE_ASSERT(
       w.base.value.size(0) % options.groups == 0 && options.chosen_groups <= options.groups &&
+          (options.scores_per_group == 1 || options.scores_per_group == 2) &&
           options.experts_per_token <= w.base.value.size(0) / options.groups * options.chosen_groups,
       "{} of {} groups of experts", options.chosen_groups, options.groups);
   Routing routing = decide(x, w, bias, options, chosen);

@@ -138,6 +138,31 @@ TEST(Router, matches_transformers_corrected_softmax_with_a_least_sum_of_the_weig
   }
 }
 
+TEST(Router, matches_transformers_softmax_in_the_groups_with_the_largest_scores) {
+  const RouterOptions options{.experts_per_token = kChoices,
+                              .normalize_weights = false,
+                              .scale = 16,
+                              .groups = 6,
+                              .chosen_groups = 2,
+                              .scores_per_group = 1};
+  for (const at::ScalarType dtype : kDTypes) {
+    const at::Tensor x = numbers({40, 16}, dtype);
+    const Parameter w = parameter(numbers({24, 16}, dtype, 2));
+    const Routing routing = route(x, Parameter{w.value, {}}, options);
+    const at::Tensor largest = routing.probabilities.view({40, 6, 4}).amax(2);
+    const at::Tensor best = std::get<1>(largest.topk(2, 1));
+    const at::Tensor is_out = at::ones_like(largest, at::kBool).scatter(1, best, false).unsqueeze(2);
+    const at::Tensor left = routing.probabilities.view({40, 6, 4}).masked_fill(is_out, 0).flatten(1);
+    EXPECT_TRUE(routing.experts.equal(std::get<1>(left.topk(kChoices, 1))));
+    expect_matches(
+        [&](const Tensors& in, const Parameters& p) { return route(in[0], p[0], options).weights; },
+        [&](const Tensors& in, const Tensors& p) {
+          return 16 * at::softmax(at::mm(in[0], p[0].t()), 1).gather(1, routing.experts);
+        },
+        {x}, {w});
+  }
+}
+
 TEST(Router, negative_corrections_bring_back_no_expert_of_a_group_that_is_out) {
   RouterOptions options = sigmoid_options();
   options.correction_bias = at::full({24}, -5.0F);

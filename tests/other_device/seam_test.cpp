@@ -240,8 +240,8 @@ at::Tensor hard_logits() {
   return logits;
 }
 
-/// A softmax with and without normalised weights, corrected sigmoids in all groups and in some, and a corrected softmax whose
-/// weights are normalised by a sum of at least so much.
+/// A softmax with and without normalised weights, and in some groups; corrected sigmoids in all groups and in some; and a corrected
+/// softmax whose weights are normalised by a sum of at least so much.
 std::vector<RouterOptions> router_forms() {
   RouterOptions sigmoids{.experts_per_token = 3,
                          .score = RouterScore::kSigmoid,
@@ -258,7 +258,12 @@ std::vector<RouterOptions> router_forms() {
           {.experts_per_token = 3},
           sigmoids,
           grouped,
-          at_least};
+          at_least,
+          {.experts_per_token = 3,
+           .normalize_weights = false,
+           .groups = 2,
+           .chosen_groups = 1,
+           .scores_per_group = 1}};
 }
 
 RouterOptions with_bias(RouterOptions options, const at::Tensor& bias) {

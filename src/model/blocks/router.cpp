@@ -30,7 +30,8 @@ std::vector<Setting> settings(const ModelConfig& config) {
   const RouterConfig& router = config.router;
   std::vector<Setting> out{{"num_experts_per_tok", fmt::to_string(config.experts_per_token)},
                            {"norm_topk_prob", router.normalize ? "true" : "false"}};
-  if (!router.has_correction_bias) return out;
+  const RouterConfig plain{.has_bias = router.has_bias, .normalize = router.normalize};
+  if (router == plain) return out;
   out.push_back({"scoring_func", router.score == RouterScore::kSigmoid ? "sigmoid" : "softmax"});
   out.push_back({"n_group", fmt::to_string(router.groups)});
   out.push_back({"topk_group", fmt::to_string(router.chosen_groups)});

@@ -49,8 +49,8 @@ void choose_row(std::span<float> row, std::span<std::int64_t> chosen) {
   }
 }
 
-/// The sum of the two largest numbers; where there are none it is not a number either.
-float sum_of_two(std::span<const float> scores) {
+/// The sum of the two largest numbers, or the largest one; where there are none it is not a number either.
+float sum_of_largest(std::span<const float> scores, std::int64_t count) {
   float first = kOut, second = kOut;
   for (const float score : scores) {
     if (score > first)
@@ -59,7 +59,7 @@ float sum_of_two(std::span<const float> scores) {
       second = score;
   }
   if (first == kOut) return std::numeric_limits<float>::quiet_NaN();
-  return second == kOut ? first : first + second;
+  return count == 1 || second == kOut ? first : first + second;
 }
 
 /// Chooses the experts of one token after the other.
@@ -83,7 +83,7 @@ class Chooser {
     const std::size_t size = left_.size() / static_cast<std::size_t>(options_.groups);
     groups_.clear();
     for (std::size_t begin = 0; begin < left_.size(); begin += size)
-      groups_.push_back(sum_of_two(std::span(left_).subspan(begin, size)));
+      groups_.push_back(sum_of_largest(std::span(left_).subspan(begin, size), options_.scores_per_group));
     chosen_.resize(static_cast<std::size_t>(options_.chosen_groups));
     choose_row(groups_, chosen_);
     for (std::size_t group = 0; group < groups_.size(); ++group)

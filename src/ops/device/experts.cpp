@@ -39,23 +39,28 @@ at::Tensor experts_of(const RowBlock& block) {
 
 constexpr double kOut = -std::numeric_limits<double>::infinity();
 
-/// The sums of the two largest of scores [T, E] in each group [T, groups]; what is not a number comes after all numbers.
-at::Tensor sums_of_two(const at::Tensor& scores, std::int64_t groups) {
-  const at::Tensor grouped = scores.view({-1, scores.size(1) / groups});
-  const at::Tensor best = at::empty({grouped.size(0), 2}, scores.options().dtype(at::kLong));
+/// What ranks the groups of scores [T, E]: [T, groups]; what is not a number comes after all numbers.
+at::Tensor group_scores(const at::Tensor& scores, const RouterOptions& options) {
+  const at::Tensor grouped = scores.view({-1, scores.size(1) / options.groups});
+  const at::Tensor best =
+      at::empty({grouped.size(0), options.scores_per_group}, scores.options().dtype(at::kLong));
   choose_experts(grouped, best);
-  const at::Tensor two = grouped.gather(1, best), first = two.select(1, 0), second = two.select(1, 1);
-  return at::where(second.ne(second), first, first + second).view({scores.size(0), groups});
+  const at::Tensor largest = grouped.gather(1, best), first = largest.select(1, 0);
+  const at::Tensor second = largest.select(1, options.scores_per_group - 1);
+  const at::Tensor sums = options.scores_per_group == 1 ? first : first + second;
+  return at::where(second.ne(second), first, sums).view({scores.size(0), options.groups});
 }
 
 /// scores [T, E] with -infinity for the experts of groups that are not chosen, as the processor's loop leaves them out.
 at::Tensor scores_in_chosen_groups(const at::Tensor& scores, const RouterOptions& options) {
-  const at::Tensor sums = sums_of_two(scores, options.groups);
+  const at::Tensor sums = group_scores(scores, options);
   const at::Tensor chosen =
       at::empty({scores.size(0), options.chosen_groups}, scores.options().dtype(at::kLong));
   choose_experts(sums, chosen);
   const at::Tensor is_out = at::ones_like(sums, at::kBool).scatter_(1, chosen, false);
-  const at::Tensor grouped = scores.view({scores.size(0), options.groups, -1});
+  at::Tensor grouped = scores.view({scores.size(0), options.groups, -1});
+  // What is not a number comes after all numbers, but before what is left out.
+  grouped = grouped.masked_fill(grouped.ne(grouped), std::numeric_limits<float>::lowest());
   return grouped.masked_fill(is_out.unsqueeze(2), kOut).view_as(scores);
 }
 

@@ -17,9 +17,11 @@ struct RouterOptions {
   float epsilon = 0;
   float least_sum = 0;
   float scale = 1;          ///< of the weights, normalised or not
-  std::int64_t groups = 1;  ///< of equally many consecutive experts, at least two if there are several
+  std::int64_t groups = 1;  ///< equally many consecutive experts each, at least scores_per_group of them
   std::int64_t chosen_groups =
-      1;  ///< that a token chooses its experts from: those with the largest sums of two scores
+      1;  ///< how many of the groups, the best ones, a token chooses its experts from
+  std::int64_t scores_per_group =
+      2;  ///< what ranks a group: the sum of its two largest scores, or its largest one
   at::Tensor correction_bias{};  ///< E of float32, added to the scores for the choice alone; undefined: none
 };
 
