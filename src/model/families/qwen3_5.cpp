@@ -49,21 +49,6 @@ void read_linear_attention(const ConfigReader& config, ModelConfig& model) {
   linear.conv_kernel_size = config.integer({"linear_conv_kernel_dim"});
 }
 
-/// What dense and mixture-of-experts models share.
-ModelConfig read_text(const ConfigReader& config, std::int64_t default_key_value_heads) {
-  ModelConfig model = read_common_config(
-      config, {.key_value_heads = default_key_value_heads, .head_dim = 256, .partial_rotary_factor = 0.25});
-  if (model.attention_heads > kMaxHeads)
-    config.refuse("num_attention_heads", fmt::format("at most {}", kMaxHeads));
-  if (!config.boolean({"attn_output_gate"}, true)) config.refuse("attn_output_gate", "true");
-  model.query_key_norm = QueryKeyNorm::kPerHead;
-  model.attention_output_gate = true;
-  model.zero_centred_norms = true;
-  read_attention_kinds(config, model);
-  read_linear_attention(config, model);
-  return model;
-}
-
 /// The wrapper's own keys count before those of its text model, as transformers looks at them.
 ModelConfig read_wrapped(const ConfigReader& config, const std::string& text_type,
                          ModelConfig (*read)(const ConfigReader& config)) {
@@ -81,14 +66,28 @@ ModelConfig read_wrapped(const ConfigReader& config, const std::string& text_typ
 
 }  // namespace
 
+ModelConfig read_hybrid_config(const ConfigReader& config, std::int64_t key_value_heads) {
+  ModelConfig model = read_common_config(
+      config, {.key_value_heads = key_value_heads, .head_dim = 256, .partial_rotary_factor = 0.25});
+  if (model.attention_heads > kMaxHeads)
+    config.refuse("num_attention_heads", fmt::format("at most {}", kMaxHeads));
+  if (!config.boolean({"attn_output_gate"}, true)) config.refuse("attn_output_gate", "true");
+  model.query_key_norm = QueryKeyNorm::kPerHead;
+  model.attention_output_gate = true;
+  model.zero_centred_norms = true;
+  read_attention_kinds(config, model);
+  read_linear_attention(config, model);
+  return model;
+}
+
 ModelConfig read_qwen3_5_text_config(const ConfigReader& config) {
-  ModelConfig model = read_text(config, 4);
+  ModelConfig model = read_hybrid_config(config, 4);
   model.intermediate_size = config.integer({"intermediate_size"});
   return model;
 }
 
 ModelConfig read_qwen3_5_moe_text_config(const ConfigReader& config) {
-  ModelConfig model = read_text(config, 2);
+  ModelConfig model = read_hybrid_config(config, 2);
   if (!config.integers({"mlp_only_layers"}).empty()) config.refuse("mlp_only_layers", "an empty list");
   read_expert_config(config, "moe_intermediate_size", model);
   model.shared_expert_intermediate_size = config.integer({"shared_expert_intermediate_size"});

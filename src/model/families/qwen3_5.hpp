@@ -7,7 +7,13 @@
 #include "model/config_reader.hpp"
 #include "model/model_config.hpp"
 
+#include <cstdint>
+
 namespace sluice {
+
+/// What all of these and Qwen3-Next read in the same way: which layers attend linearly, their delta nets, and gated attention.
+/// `key_value_heads` of them where no key says it. All layers are dense.
+[[nodiscard]] ModelConfig read_hybrid_config(const ConfigReader& config, std::int64_t key_value_heads);
 
 /// The language model alone (qwen3_5_text, qwen3_5_moe_text).
 [[nodiscard]] ModelConfig read_qwen3_5_text_config(const ConfigReader& config);

@@ -1,0 +1,16 @@
+// Qwen3-Next and Qwen3-Coder-Next: the layers of Qwen3.5's mixture of experts, some of which may have a dense MLP. Follows
+// transformers' modeling_qwen3_next.py.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+namespace sluice {
+
+[[nodiscard]] ModelConfig read_qwen3_next_config(const ConfigReader& config);
+
+/// As describe_decoder(). Checkpoints may hold the multi-token prediction head.
+[[nodiscard]] ParameterManifest describe_qwen3_next(const ModelConfig& config, DType dtype);
+
+}  // namespace sluice
