@@ -26,6 +26,10 @@ inline constexpr ExpertSpelling kErnieExperts{"mlp", "gate_proj", "up_proj", "do
 inline constexpr ExpertSpelling kHy3Experts{"mlp",         "gate_proj",   "up_proj",   "down_proj",
                                             "expert_bias", "router.gate", "shared_mlp"};
 
+/// As Ling and Ring 2.0 are published.
+inline constexpr ExpertSpelling kBailingExperts{"mlp", "gate_proj", "up_proj", "down_proj",
+                                                "gate.expert_bias"};
+
 /// The name in transformers' text-model tree, whatever wrapper the checkpoint was saved from and however it
 /// spells its experts: "model.language_model.norm.weight" and "language_model.model.norm.weight" are
 /// "model.norm.weight", `block_sparse_moe.experts.7.w1.weight` is `mlp.experts.7.gate_proj.weight`.

@@ -114,7 +114,8 @@ void read_sparse_layers(const ConfigReader& config, ModelConfig& model) {
 void read_shared_experts(const ConfigReader& config, std::optional<std::int64_t> otherwise,
                          ModelConfig& model) {
   model.shared_expert_intermediate_size =
-      model.expert_intermediate_size * config.integer({"n_shared_experts"}, otherwise, 1, 1024);
+      model.expert_intermediate_size *
+      config.integer({"n_shared_experts", "num_shared_experts"}, otherwise, 1, 1024);
 }
 
 void read_expert_groups(const ConfigReader& config, std::optional<std::int64_t> groups,

@@ -39,8 +39,8 @@ void read_expert_config(const ConfigReader& config, const char* width_key, Model
 /// mlp_only_layers.
 void read_sparse_layers(const ConfigReader& config, ModelConfig& model);
 
-/// n_shared_experts experts that every token passes, `otherwise` of them where no key says it, or an error without that. They are
-/// one of their width together. The width of experts must be known already.
+/// n_shared_experts or num_shared_experts experts that every token passes, `otherwise` of them where no key says it, or an error
+/// without that. They are one of their width together. The width of experts must be known already.
 void read_shared_experts(const ConfigReader& config, std::optional<std::int64_t> otherwise,
                          ModelConfig& model);
 

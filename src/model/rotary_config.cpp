@@ -120,6 +120,11 @@ RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults
   return rotary;
 }
 
+double rotary_dim_share(const ConfigReader& config, std::int64_t default_head_dim) {
+  const std::int64_t head_dim = config.integer({"head_dim"}, default_head_dim);
+  return static_cast<double>(config.integer({"rotary_dim"}, head_dim)) / static_cast<double>(head_dim);
+}
+
 double read_score_factor(const ConfigReader& config) {
   std::optional<ConfigReader> nested = nested_settings(config, "rope_scaling");
   if (!nested) nested = nested_settings(config, "rope_parameters");

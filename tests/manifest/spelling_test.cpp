@@ -28,18 +28,20 @@ TEST(PlainName, has_routers_biases_and_shared_experts_where_a_family_names_them_
   EXPECT_EQ(plain_name("model.layers.3.mlp.moe_statics.e_score_correction_bias"),
             "model.layers.3.mlp.gate.e_score_correction_bias");
   EXPECT_EQ(plain_name("model.layers.3.mlp.expert_bias"), "model.layers.3.mlp.gate.e_score_correction_bias");
+  EXPECT_EQ(plain_name("model.layers.3.mlp.gate.expert_bias"),
+            "model.layers.3.mlp.gate.e_score_correction_bias");
   EXPECT_EQ(plain_name("model.layers.3.mlp.router.gate.weight"), "model.layers.3.mlp.gate.weight");
   EXPECT_EQ(plain_name("model.layers.3.mlp.shared_mlp.up_proj.weight"),
             "model.layers.3.mlp.shared_experts.up_proj.weight");
 }
 
 TEST(PlainName, is_its_own_plain_name) {
-  for (const char* name : {"model.layers.3.mlp.experts.7.gate_proj.weight", "model.layers.3.mlp.gate.weight",
-                           "model.layers.3.mlp.gate_proj.weight", "model.layers.3.feed_forward.w1.weight",
-                           "model.layers.3.block_sparse_moe.w1.weight", "block_sparse_moe", ".experts.", "",
-                           "model.layers.3.mlp.router.weight", "model.layers.3.mlp.gate.expert_bias",
-                           "model.layers.3.mlp.shared_experts.up_proj.weight",
-                           "model.layers.3.mlp.shared_expert.up_proj.weight"})
+  for (const char* name :
+       {"model.layers.3.mlp.experts.7.gate_proj.weight", "model.layers.3.mlp.gate.weight",
+        "model.layers.3.mlp.gate_proj.weight", "model.layers.3.feed_forward.w1.weight",
+        "model.layers.3.block_sparse_moe.w1.weight", "block_sparse_moe", ".experts.", "",
+        "model.layers.3.mlp.router.weight", "model.layers.3.mlp.shared_experts.up_proj.weight",
+        "model.layers.3.mlp.shared_expert.up_proj.weight"})
     EXPECT_EQ(plain_name(name), name);
 }
 
@@ -63,6 +65,10 @@ TEST(Spelled, is_the_way_back_of_each_family) {
         "model.layers.3.mlp.shared_mlp.up_proj.weight", "model.layers.3.mlp.experts.7.up_proj.weight",
         "model.layers.0.mlp.up_proj.weight"})
     EXPECT_EQ(spelled(plain_name(name), kHy3Experts), name);
+  for (const char* name :
+       {"model.layers.3.mlp.gate.expert_bias", "model.layers.3.mlp.gate.weight",
+        "model.layers.3.mlp.shared_experts.up_proj.weight", "model.layers.3.mlp.experts.7.up_proj.weight"})
+    EXPECT_EQ(spelled(plain_name(name), kBailingExperts), name);
 }
 
 TEST(Spelled, changes_nothing_in_the_module_trees_own_spelling) {

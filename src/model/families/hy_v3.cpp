@@ -18,8 +18,7 @@ ModelConfig read_hy_v3_config(const ConfigReader& config) {
   model.intermediate_size = config.integer({"intermediate_size"});
   read_expert_config(config, "moe_intermediate_size", model);
   // enable_moe_fp32_combine is nothing to decide: the sum of two numbers is rounded once either way.
-  model.shared_expert_intermediate_size =
-      model.expert_intermediate_size * config.integer({"num_shared_experts"}, 1, 1, 1024);
+  read_shared_experts(config, 1, model);
   model.router = {.score = RouterScore::kSigmoid,
                   .has_correction_bias = true,
                   .normalize = true,

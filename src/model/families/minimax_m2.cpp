@@ -2,6 +2,7 @@
 
 #include "model/common_config.hpp"
 #include "model/manifest_builder.hpp"
+#include "model/rotary_config.hpp"
 
 #include <algorithm>
 
@@ -9,12 +10,6 @@ namespace sluice {
 namespace {
 
 constexpr std::int64_t kDefaultHeadDim = 128;
-
-/// Published files say how many entries of a head turn, not which part of them.
-double default_rotary_share(const ConfigReader& config) {
-  const std::int64_t head_dim = config.integer({"head_dim"}, kDefaultHeadDim);
-  return static_cast<double>(config.integer({"rotary_dim"}, head_dim)) / static_cast<double>(head_dim);
-}
 
 void refuse_other_forms(const ConfigReader& config) {
   expect_text(config, "scoring_func", "sigmoid");
@@ -28,10 +23,11 @@ void refuse_other_forms(const ConfigReader& config) {
 }  // namespace
 
 ModelConfig read_minimax_m2_config(const ConfigReader& config) {
-  ModelConfig model = read_common_config(config, {.key_value_heads = 8,
-                                                  .head_dim = kDefaultHeadDim,
-                                                  .partial_rotary_factor = default_rotary_share(config),
-                                                  .rope_theta = 5e6});
+  ModelConfig model =
+      read_common_config(config, {.key_value_heads = 8,
+                                  .head_dim = kDefaultHeadDim,
+                                  .partial_rotary_factor = rotary_dim_share(config, kDefaultHeadDim),
+                                  .rope_theta = 5e6});
   refuse_other_forms(config);
   model.query_key_norm = QueryKeyNorm::kWholeProjection;
   read_expert_config(config, "intermediate_size", model);

@@ -1,0 +1,69 @@
+#include "model/families/bailing_moe_v2.hpp"
+
+#include "model/common_config.hpp"
+#include "model/manifest_builder.hpp"
+#include "model/rotary_config.hpp"
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kDefaultHeadDim = 128;
+
+void refuse_other_forms(const ConfigReader& config) {
+  for (const char* key : {"use_bias", "use_qkv_bias", "norm_head", "rope_interleave"})
+    if (config.boolean({key}, false)) config.refuse(key, "false");
+  for (const char* key : {"moe_router_enable_expert_bias", "norm_topk_prob", "use_rmsnorm"})
+    if (!config.boolean({key}, true)) config.refuse(key, "true");
+  for (const char* key : {"embedding_dropout", "output_dropout"})
+    if (config.number({key}, 0.0) != 0.0) config.refuse(key, "0");
+  expect_text(config, "score_function", "sigmoid");
+  expect_text(config, "router_dtype", "fp32");
+}
+
+/// rotary_dim says the same of some published models as partial_rotary_factor of others.
+void require_one_rotary_width(const ConfigReader& config, const ModelConfig& model) {
+  if (config.integer({"rotary_dim"}, model.rotary.dim) != model.rotary.dim)
+    config.refuse("rotary_dim", fmt::format("{}, as partial_rotary_factor says", model.rotary.dim));
+}
+
+void read_experts(const ConfigReader& config, ModelConfig& model) {
+  read_expert_config(config, "moe_intermediate_size", model);
+  read_shared_experts(config, 1, model);
+  constexpr const char* kSharedWidth = "moe_shared_expert_intermediate_size";
+  const std::int64_t width = model.shared_expert_intermediate_size;
+  if (config.integer({kSharedWidth}, width) != width)
+    config.refuse(kSharedWidth, fmt::format("num_shared_experts x moe_intermediate_size = {}", width));
+  model.experts_before_router = true;
+  read_sigmoid_router(config, {.groups = 8, .chosen_groups = 4, .scale = 1}, model);
+  model.router.normalize = model.experts_per_token > 1;
+}
+
+}  // namespace
+
+ModelConfig read_bailing_moe_v2_config(const ConfigReader& config) {
+  refuse_other_forms(config);
+  ModelConfig model =
+      read_common_config(config, {.key_value_heads = 4,
+                                  .head_dim = kDefaultHeadDim,
+                                  .padding_token = 156'892,
+                                  .partial_rotary_factor = rotary_dim_share(config, kDefaultHeadDim),
+                                  .rope_theta = 600'000});
+  require_one_rotary_width(config, model);
+  if (config.boolean({"use_qk_norm"}, true)) model.query_key_norm = QueryKeyNorm::kPerHead;
+  model.intermediate_size = config.integer({"intermediate_size"});
+  read_experts(config, model);
+  read_first_dense_layers(config, 1, model);
+  model.prediction_layers = config.integer({"num_nextn_predict_layers"}, 0, 0, 1024);
+  return model;
+}
+
+ParameterManifest describe_bailing_moe_v2(const ModelConfig& config, DType dtype) {
+  ParameterManifest manifest = describe_decoder(config, dtype);
+  manifest.set_published_experts(kBailingExperts);
+  manifest.add_foreign_part(ForeignPart::kMultiTokenPrediction);
+  return manifest;
+}
+
+}  // namespace sluice

@@ -1,0 +1,15 @@
+// Ling and Ring 2.0: grouped-query attention with normed heads of which a part turns, and behind some dense layers experts chosen by
+// corrected sigmoids in groups, beside experts for every token. Follows transformers' sarvam_moe, which is the same model, and the
+// defaults of its own published code.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "model/config_reader.hpp"
+#include "model/model_config.hpp"
+
+namespace sluice {
+
+[[nodiscard]] ModelConfig read_bailing_moe_v2_config(const ConfigReader& config);
+[[nodiscard]] ParameterManifest describe_bailing_moe_v2(const ModelConfig& config, DType dtype);
+
+}  // namespace sluice
