@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "model/families/bailing_moe_v2.hpp"
 #include "model/families/deepseek_v2.hpp"
 #include "model/families/deepseek_v3.hpp"
 #include "model/families/dots1.hpp"
@@ -20,6 +21,7 @@
 #include "model/families/qwen2_moe.hpp"
 #include "model/families/qwen3.hpp"
 #include "model/families/qwen3_5.hpp"
+#include "model/families/qwen3_next.hpp"
 #include "model/manifest_builder.hpp"
 
 #include <algorithm>
@@ -31,6 +33,7 @@ namespace sluice {
 namespace {
 
 constexpr std::array kArchitectures{
+    Architecture{"bailing_moe_v2", read_bailing_moe_v2_config, describe_bailing_moe_v2},
     Architecture{"deepseek_v2", read_deepseek_v2_config, describe_decoder},
     Architecture{"deepseek_v3", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"dots1", read_dots1_config, describe_decoder},
@@ -50,6 +53,7 @@ constexpr std::array kArchitectures{
     Architecture{"qwen3_5_text", read_qwen3_5_text_config, describe_qwen3_5_text},
     Architecture{"qwen3_5_moe", read_qwen3_5_moe_config, describe_qwen3_5},
     Architecture{"qwen3_5_moe_text", read_qwen3_5_moe_text_config, describe_qwen3_5_text},
+    Architecture{"qwen3_next", read_qwen3_next_config, describe_qwen3_next},
 };
 
 const Architecture& find_architecture(const ConfigReader& reader) {
