@@ -50,7 +50,7 @@ class OnHosts(program.JobTest):
 
     def start_training(self, *arguments):
         running = self.start(*arguments)
-        program.wait_until(lambda: "step 20/" in running.output() or running.process.poll() is not None, "the 20th step", 60)
+        program.wait_until(lambda: "step 20/" in running.output() or running.process.poll() is not None, "the 20th step", 2 * GUARD_SECONDS)
         self.assertIsNone(running.process.poll(), running.output())
         return running
 
@@ -81,7 +81,6 @@ class Launch(OnHosts):
         waited = re.search(r"\n  step: .* waited ([0-9.]+) s, its limit, for .*rank", result.output)
         self.assertIsNotNone(waited, result.output)
         self.assertGreaterEqual(float(waited[1]), LIMIT)
-        self.assertLess(result.seconds_after(EXPLANATION), 15)  # the explanation is the last that it does
         self.expect_nothing_left(1, 2)
         self.hosts.join(3)
         program.wait_until(lambda: not self.hosts.processes_of(3), "the end of all on the host that returned", GUARD_SECONDS)
