@@ -82,9 +82,13 @@ def read(directory):
 
 
 def write_twin(directory, target):
-    """The same model in bfloat16, without quantization_config."""
-    checkpoint.write(target, read(directory), directory)
-    config = json.loads((target / "config.json").read_text())
+    """The same model in bfloat16, without quantization_config. There gpt_oss has the matrices of experts transposed."""
+    config = json.loads((directory / "config.json").read_text())
+    tensors = read(directory)
+    if config["model_type"] == "gpt_oss":
+        tensors = {name: values.swapaxes(1, 2) if name.endswith(("experts.gate_up_proj", "experts.down_proj")) else values
+                   for name, values in tensors.items()}
+    checkpoint.write(target, tensors, directory)
     del config["quantization_config"]
     (target / "config.json").write_text(json.dumps(config))
     return target

@@ -5,11 +5,13 @@ import unittest
 
 import checkpoint
 import h5py
+import numpy
 import program
 import quantised
 from program import FIXTURES, JobTest, mpirun, reference_job, sluice
 
 FORMS = ["fp8-blocks", "fp8-rows", "fp8-tensor", "int4", "mxfp4"]
+MXFP4_MODEL = "gpt_oss-tiny-mxfp4"
 WEIGHTS = "model.layers.2.mlp.experts.5.up_proj.weight"
 
 
@@ -41,8 +43,8 @@ class Quantised(JobTest):
                      for name, (_, _, data) in checkpoint.read_tensors(path).items() if "input_scale" not in name)
         self.assertIn(f"{stored / 1000:.2f} kB", result.output)
 
-    def first_loss(self, name, model):
-        job = self.write_job(name, **reference_job("qwen3-moe-tiny", model={"path": model}, train={"steps": 1}, debug={"dump": ""},
+    def first_loss(self, name, model, of="qwen3-moe-tiny"):
+        job = self.write_job(name, **reference_job(of, model={"path": model}, train={"steps": 1}, debug={"dump": ""},
                                                    load={"readers": "all", "verify": True}))
         self.expect(mpirun(3, program.SLUICE, "run", job), 0, "verified")
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
@@ -50,6 +52,19 @@ class Quantised(JobTest):
 
     def test_the_first_loss_is_the_twins(self):
         self.assertEqual(self.first_loss("fp8.toml", fixture("fp8-blocks")), self.first_loss("twin.toml", self.twin("fp8-blocks")))
+
+    def test_a_published_model_in_mxfp4_is_its_twin_which_has_experts_transposed(self):
+        model = FIXTURES / MXFP4_MODEL
+        twin = quantised.write_twin(model, self.directory / "model-twin")
+        self.assertEqual(self.first_loss("mxfp4.toml", model, MXFP4_MODEL), self.first_loss("twin.toml", twin, MXFP4_MODEL))
+        out = self.directory / "out"
+        job = self.write_job("export.toml", job={"kind": "export"}, model={"path": model}, export={"path": out})
+        self.expect(mpirun(3, program.SLUICE, "run", job), 0)
+        self.assertNotIn("quantization_config", json.loads((out / "config.json").read_text()))
+        written, expected = checkpoint.read(out), checkpoint.read(twin)
+        self.assertEqual(written.keys(), expected.keys())
+        for name, values in expected.items():
+            numpy.testing.assert_array_equal(written[name], values, name)
 
     def test_an_export_is_the_twin_without_quantization_config(self):
         for form, ranks in [("fp8-tensor", 3), ("int4", 1), ("mxfp4", 2)]:
