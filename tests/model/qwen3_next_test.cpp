@@ -1,6 +1,7 @@
 #include "model/families/qwen3_next.hpp"
 
 #include "model/architecture.hpp"
+#include "model/published_size.hpp"
 #include "model/shape_of.hpp"
 #include "support/expect_error.hpp"
 
@@ -37,8 +38,8 @@ ModelDescription qwen3_next(const json& changes = json::object()) {
   return {read, describe_qwen3_next(read, DType::kBFloat16)};
 }
 
-TEST(Qwen3Next, has_as_many_parameters_as_are_published) {
-  EXPECT_EQ(qwen3_next().manifest.parameter_count(), 79'674'391'296);
+TEST(Qwen3Next, has_as_many_parameters_and_tensors_as_are_published) {
+  EXPECT_EQ(test::published_size(qwen3_next()), (test::PublishedSize{79'674'391'296, 74'391}));
 }
 
 TEST(Qwen3Next, a_token_meets_a_part_of_them) {

@@ -1,10 +1,17 @@
 #include "model/families/bailing_moe_v2.hpp"
 
+#include "model/blocks/attention.hpp"
+#include "model/blocks/embedding_and_head.hpp"
 #include "model/common_config.hpp"
 #include "model/manifest_builder.hpp"
 #include "model/rotary_config.hpp"
 
 #include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -40,6 +47,25 @@ void read_experts(const ConfigReader& config, ModelConfig& model) {
   model.router.normalize = model.experts_per_token > 1;
 }
 
+/// Whole tensors of the manifest, one behind the other, as checkpoints have them under `name`.
+void publish_as(std::string name, const std::vector<std::string>& tensors, ParameterManifest& manifest) {
+  std::vector<JoinedRows> parts;
+  for (const std::string& tensor : tensors)
+    parts.push_back({tensor, 0, manifest[manifest.find(tensor).value()].shape.front()});
+  manifest.add_joined(std::move(name), 1, parts);
+}
+
+void publish_attention(const ModelConfig& config, int layer, ParameterManifest& manifest) {
+  namespace names = blocks::attention;
+  const auto name = [&](std::string_view tensor) { return fmt::format("model.layers.{}.{}", layer, tensor); };
+  publish_as(name("attention.query_key_value.weight"),
+             {name(names::kQProj), name(names::kKProj), name(names::kVProj)}, manifest);
+  publish_as(name("attention.dense.weight"), {name(names::kOProj)}, manifest);
+  if (config.query_key_norm == QueryKeyNorm::kNone) return;
+  publish_as(name("attention.query_layernorm.weight"), {name(names::kQNorm)}, manifest);
+  publish_as(name("attention.key_layernorm.weight"), {name(names::kKNorm)}, manifest);
+}
+
 }  // namespace
 
 ModelConfig read_bailing_moe_v2_config(const ConfigReader& config) {
@@ -62,6 +88,8 @@ ModelConfig read_bailing_moe_v2_config(const ConfigReader& config) {
 ParameterManifest describe_bailing_moe_v2(const ModelConfig& config, DType dtype) {
   ParameterManifest manifest = describe_decoder(config, dtype);
   manifest.set_published_experts(kBailingExperts);
+  publish_as("model.word_embeddings.weight", {std::string(blocks::embedding_and_head::kEmbedding)}, manifest);
+  for (int layer = 0; layer < config.layer_count(); ++layer) publish_attention(config, layer, manifest);
   manifest.add_foreign_part(ForeignPart::kMultiTokenPrediction);
   return manifest;
 }
