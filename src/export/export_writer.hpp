@@ -59,7 +59,7 @@ class ExportWriter {
   ExportWriterOptions options_;
   EntryReader source_;
   MemoryBlock staging_;
-  std::vector<std::byte> rows_;  ///< of a matrix, before they are transposed
+  std::vector<std::byte> rows_;  ///< rows of a matrix before they are transposed
   std::int64_t staged_at_ = 0;   ///< offset in the file of the staged bytes
   std::int64_t staged_ = 0;
   std::filesystem::path path_;     ///< of the file being written

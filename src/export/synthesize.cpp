@@ -109,7 +109,7 @@ class Synthesizer {
   std::size_t next_ = 0;  ///< of tensors_, to be written
   std::vector<float> values_;
   std::vector<std::byte> bytes_;
-  std::vector<float> rows_;  ///< of a matrix that is written transposed
+  std::vector<float> rows_;  ///< rows of a matrix that is written transposed
   std::int64_t total_ = 0;
   std::int64_t done_ = 0;
 };

@@ -177,7 +177,7 @@ class LoadPlan {
     std::int64_t bits = 0;
     int encoding = -1;                 ///< of encodings_
     std::int64_t encoded_element = 0;  ///< number of the first element among those that the encoding counts
-    std::int64_t rows = 0;             ///< of each transposed matrix in the file; 0: in the tensor's order
+    std::int64_t rows = 0;  ///< rows of each transposed matrix in the file; 0: elements in the tensor's order
     std::int64_t columns = 0;
     [[nodiscard]] std::int64_t matrix() const { return rows * columns; }
     [[nodiscard]] std::int64_t bytes_of(std::int64_t elements) const { return elements * bits / 8; }

@@ -111,7 +111,7 @@ class ArenaWriter {
   const ShardArena* arena_;
   bool is_on_device_;
   std::vector<CopiedRange> copies_;
-  std::vector<std::vector<std::byte>> drafts_;  ///< of boxes on their way to a device
+  std::vector<std::vector<std::byte>> drafts_;  ///< elements of boxes on their way to a device
 };
 
 }  // namespace sluice

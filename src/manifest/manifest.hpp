@@ -83,9 +83,10 @@ struct JoinedRows {
 
 /// What checkpoints publish as one tensor and the manifest has as several, or in another order of rows.
 struct JoinedTensor {
-  std::string name;  ///< as a plain_name()
+  std::string name;  ///< published name, as plain_name() gives it
   std::vector<std::int64_t> shape;
-  std::vector<TensorRange> ranges;  ///< in the order of its elements; together as many as it has
+  std::vector<TensorRange>
+      ranges;  ///< elements of manifest tensors, in the order of the published tensor's; as many as it has
 };
 
 /// Parts that a published checkpoint may hold and that the model does without.
