@@ -1,7 +1,7 @@
 #include "text/unicode.hpp"
 
 #include "base/text.hpp"
-#include "text/unicode_data.hpp"
+#include "text/unicode/unicode_data.hpp"
 
 #include <algorithm>
 #include <memory>

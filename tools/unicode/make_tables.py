@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_data.cpp: general categories of Unicode 16.0, normal forms of Unicode 9.0, lower-case letters.
+"""Writes src/text/unicode/unicode_data.cpp: general categories of Unicode 16.0, normal forms of Unicode 9.0, lower-case letters.
 
     pip install --target DIR unicodedata2==16.0.0 tokenizers
-    PYTHONPATH=DIR tools/unicode/make_tables.py src/text/unicode_data.cpp
+    PYTHONPATH=DIR tools/unicode/make_tables.py src/text/unicode/unicode_data.cpp
 
 These are the versions that the tokenizers library (0.23) works with: its regular expressions are Oniguruma's with
 Unicode 16.0, its normal forms those of a crate that stopped at Unicode 9.0. What a character that existed in 9.0 decomposes
@@ -18,7 +18,7 @@ from tokenizers import normalizers
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cs Cn".split()
 LAST = 0x10FFFF
 HEADER = """// Written by tools/unicode/make_tables.py: change that.
-#include "text/unicode_data.hpp"
+#include "text/unicode/unicode_data.hpp"
 
 namespace sluice::text::data {
 """

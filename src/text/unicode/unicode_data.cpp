@@ -1,5 +1,5 @@
 // Written by tools/unicode/make_tables.py: change that.
-#include "text/unicode_data.hpp"
+#include "text/unicode/unicode_data.hpp"
 
 namespace sluice::text::data {
 

@@ -1,7 +1,7 @@
 // Normal forms (Unicode Standard Annex 15).
-#include "text/character_mapping.hpp"
 #include "text/unicode.hpp"
-#include "text/unicode_data.hpp"
+#include "text/unicode/character_mapping.hpp"
+#include "text/unicode/unicode_data.hpp"
 
 #include <algorithm>
 #include <unordered_map>

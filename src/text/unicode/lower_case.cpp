@@ -1,6 +1,6 @@
-#include "text/character_mapping.hpp"
 #include "text/unicode.hpp"
-#include "text/unicode_data.hpp"
+#include "text/unicode/character_mapping.hpp"
+#include "text/unicode/unicode_data.hpp"
 
 namespace sluice::text {
 
