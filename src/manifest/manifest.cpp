@@ -9,7 +9,6 @@
 #include <charconv>
 #include <functional>
 #include <numeric>
-#include <ranges>
 
 namespace sluice {
 namespace {
@@ -90,7 +89,7 @@ void ParameterManifest::add_joined(std::string name, std::int64_t groups, std::s
       if (first == nullptr) first = &info;
       SLUICE_ASSERT(
           is_stored(info) && info.role == first->role && info.layer == first->layer &&
-              std::ranges::equal(info.shape | std::views::drop(1), first->shape | std::views::drop(1)) &&
+              std::ranges::equal(std::span(info.shape).subspan(1), std::span(first->shape).subspan(1)) &&
               part.first + groups * part.rows <= info.shape.front(),
           "{} cannot be joined from rows of {}", joined.name, info.name);
       const std::int64_t row = info.element_count() / info.shape.front();
