@@ -86,6 +86,7 @@ void Watchdog::share(NodeFlags* flags, int ranks) {
 void Watchdog::set_section(std::string_view section, double limit_seconds) {
   const std::lock_guard lock(mutex_);
   section_ = section;
+  gives_up_ = false;
   section_limit_ = std::ranges::find(kWatched, section) == kWatched.end() ? 0 : limit_seconds;
 }
 
@@ -126,10 +127,11 @@ void Watchdog::look_at_call() {
 }
 
 void Watchdog::look_at_section() {
-  // The wait of an operation has the same limit and knows more: it comes first.
+  // The wait of an operation has the same limit and knows more: it comes first, and may take its time to explain.
   constexpr double kLater = 0.5;
+  const double later = kLater + (gives_up_ ? kLocateSeconds : 0);
   const double seconds = position::seconds_since_progress();
-  if (seconds >= section_limit_ + kLater) end_stalled(seconds);
+  if (seconds >= section_limit_ + later) end_stalled(seconds);
 }
 
 /// Into stderr and the rank's log.
@@ -158,6 +160,7 @@ void Watchdog::await_locations() noexcept {
 void Watchdog::locate_ranks() noexcept {
   Watchdog* const watchdog = the_watchdog;
   if (watchdog == nullptr) return;
+  watchdog->gives_up_ = true;
   watchdog->flags_.load()->stalled = 1;
   watchdog->await_locations();
 }

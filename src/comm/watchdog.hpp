@@ -88,7 +88,8 @@ class Watchdog {
   double next_notice_ = 0;  ///< of that time, s
   // The section.
   std::string section_;
-  double section_limit_ = 0;  ///< 0: none
+  std::atomic<bool> gives_up_ = false;  ///< the rank has waited for its limit, and asks where the others are
+  double section_limit_ = 0;            ///< 0: none
   std::function<void(const Outcome&)> last_words_;
   // All ranks.
   NodeFlags own_flags_;
