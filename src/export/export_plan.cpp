@@ -1,8 +1,8 @@
 #include "export/export_plan.hpp"
 
-#include "base/box.hpp"
+#include "base/boxes/box.hpp"
+#include "base/boxes/coverage.hpp"
 #include "base/bytes.hpp"
-#include "base/coverage.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
 

@@ -1,7 +1,7 @@
 #include "export/export_writer.hpp"
 
+#include "base/boxes/transpose.hpp"
 #include "base/fault.hpp"
-#include "base/transpose.hpp"
 #include "comm/position.hpp"
 
 #include <algorithm>

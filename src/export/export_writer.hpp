@@ -1,7 +1,7 @@
 // One rank's part of an export: writes its pieces into files that exist already.
 #pragma once
 
-#include "base/box.hpp"
+#include "base/boxes/box.hpp"
 #include "base/bytes.hpp"
 #include "device/memory.hpp"
 #include "export/export_plan.hpp"

@@ -1,7 +1,7 @@
 #include "export/synthesize.hpp"
 
+#include "base/boxes/transpose.hpp"
 #include "base/error.hpp"
-#include "base/transpose.hpp"
 #include "io/file.hpp"
 #include "shard/initial_values.hpp"
 #include "weights/staged_directory.hpp"

@@ -1,8 +1,8 @@
 #include "load/load_plan.hpp"
 
-#include "base/box.hpp"
+#include "base/boxes/box.hpp"
+#include "base/boxes/coverage.hpp"
 #include "base/byte_stream.hpp"
-#include "base/coverage.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
 #include "load/read_cutter.hpp"

@@ -1,8 +1,8 @@
 // What the two sides of a load, reading and receiving ranks, have in common. Private to src/load.
 #pragma once
 
+#include "base/boxes/transpose.hpp"
 #include "base/round.hpp"
-#include "base/transpose.hpp"
 #include "device/copy.hpp"
 #include "device/memory.hpp"
 #include "encoding/dequantise.hpp"

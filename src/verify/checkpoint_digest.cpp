@@ -1,7 +1,7 @@
 #include "verify/checkpoint_digest.hpp"
 
+#include "base/boxes/transpose.hpp"
 #include "base/text.hpp"
-#include "base/transpose.hpp"
 #include "verify/tensor_digest.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "base/coverage.hpp"
+#include "base/boxes/coverage.hpp"
 
 #include "support/error_of.hpp"
 

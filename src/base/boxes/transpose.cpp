@@ -1,4 +1,4 @@
-#include "base/transpose.hpp"
+#include "base/boxes/transpose.hpp"
 
 #include "base/error.hpp"
 

@@ -1,7 +1,7 @@
 // Proof that memory or files are written as they should be: every element once.
 #pragma once
 
-#include "base/box.hpp"
+#include "base/boxes/box.hpp"
 #include "base/range.hpp"
 
 #include <cstdint>
