@@ -7,8 +7,9 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <cstdio>
+#include <charconv>
 #include <string>
+#include <string_view>
 
 namespace sluice {
 namespace {
@@ -29,8 +30,11 @@ std::string lost_text(const LostHost& host) {
 
 /// The rank that a block names in its first line; -1 if it names none.
 int named_rank(const std::string& report) {
+  constexpr std::string_view kBegin = "sluice: rank ";
   int rank = -1;
-  return std::sscanf(report.c_str(), "sluice: rank %d of", &rank) == 1 ? rank : -1;
+  if (report.starts_with(kBegin))
+    std::from_chars(report.data() + kBegin.size(), report.data() + report.size(), rank);
+  return rank;
 }
 
 std::string first_words(const JobEnd& end) {

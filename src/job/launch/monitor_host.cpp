@@ -16,10 +16,11 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <system_error>
 #include <thread>
 
 namespace sluice {
@@ -92,8 +93,9 @@ class MonitorPlace {
   void end_holder() const {
     std::array<char, 21> text{};
     if (::pread(file_.get(), text.data(), text.size() - 1, 0) <= 0) return;
-    const pid_t holder = std::atoi(text.data());
-    if (holder > 1) ::kill(holder, SIGKILL);
+    pid_t holder = 0;
+    const bool is_number = std::from_chars(text.begin(), text.end(), holder).ec == std::errc();
+    if (is_number && holder > 1) ::kill(holder, SIGKILL);
   }
 
   FileDescriptor file_{-1};
