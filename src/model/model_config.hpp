@@ -88,8 +88,8 @@ struct RouterConfig {
       2;                   ///< what ranks a group: the sum of its two largest scores, or its largest one
   bool normalize = false;  ///< norm_topk_prob: a token's weights are divided by their sum and ...
   double epsilon = 0;      ///< ... this
-  double least_sum = 0;    ///< that a smaller sum counts as
-  double scale = 1;        ///< of the weights after that
+  double least_sum = 0;    ///< least divisor: a smaller sum of weights counts as this
+  double scale = 1;        ///< factor of the weights, applied last
 
   /// Whether the family is trained with a load-balancing loss, and not by moving its correction biases.
   [[nodiscard]] bool has_balancing_loss() const { return !has_correction_bias; }
@@ -134,7 +134,7 @@ struct ModelConfig {
   std::int64_t shared_expert_intermediate_size = 0;  ///< of the expert that every token passes; 0 for none
   bool shared_expert_gate = false;                   ///< which weighs that expert by its sigmoid
   bool expert_bias = false;                          ///< of what each expert's projections make
-  GateUpOrder gate_up_order = GateUpOrder::kHalves;  ///< of the rows of experts.gate_up_proj
+  GateUpOrder gate_up_order = GateUpOrder::kHalves;  ///< order of the rows of experts.gate_up_proj
   double swiglu_limit = 0;  ///< that routed experts cut gate and up off at; 0 for none
   double swiglu_slope = 1;  ///< of the gate within its sigmoid, with a limit
   RouterConfig router;

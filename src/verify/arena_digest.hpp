@@ -25,7 +25,7 @@ struct PlacedPart {
   int entry = 0;
   int unit = 0;
   DType dtype = DType::kFloat32;  ///< in which both sides are compared
-  std::vector<PlacedRun> runs;    ///< in the order of its elements
+  std::vector<PlacedRun> runs;    ///< places of its elements, in their order
   std::int64_t count = 0;         ///< elements of all of them
   // Digests of both sides: this rank's share at first, then the sum over ranks.
   Digest in_arena;

@@ -25,7 +25,7 @@ using Shape = std::vector<std::int64_t>;
 constexpr std::string_view kPacked = "_packed";
 constexpr std::int64_t kCodesOfWord = 8;  ///< 4-bit numbers in an int32
 constexpr std::string_view kMxfp4Codes = "_blocks", kMxfp4Scales = "_scales";
-constexpr std::int64_t kMxfp4Bytes = 16, kMxfp4Group = 2 * kMxfp4Bytes;  ///< of a group: bytes, and numbers
+constexpr std::int64_t kMxfp4Bytes = 16, kMxfp4Group = 2 * kMxfp4Bytes;  ///< bytes, and numbers, of a group
 
 std::string without(std::string_view name, std::string_view suffix) {
   return std::string(name.substr(0, name.size() - suffix.size()));
