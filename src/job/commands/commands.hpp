@@ -24,5 +24,6 @@ void add_report(CommandLine& line);
 void add_checkpoint(CommandLine& line);
 void add_metrics(CommandLine& line);
 void add_host_monitor(CommandLine& line);
+void add_describe(CommandLine& line);
 
 }  // namespace sluice
