@@ -6,6 +6,7 @@ if(SLUICE_CCACHE)
 endif()
 
 add_library(sluice_options INTERFACE)
+set_target_properties(sluice_options PROPERTIES EXPORT_NAME options)
 target_compile_features(sluice_options INTERFACE cxx_std_20)
 target_compile_options(sluice_options INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Wcast-align;-Wconversion;-Wno-sign-conversion>"
@@ -22,7 +23,9 @@ function(sluice_add_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(sluice_${name} STATIC ${arg_SOURCES})
   add_library(sluice::${name} ALIAS sluice_${name})
-  target_include_directories(sluice_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  set_target_properties(sluice_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(sluice_${name} PUBLIC cxx_std_20)
+  target_include_directories(sluice_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/sluice>)
   target_link_libraries(sluice_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE} sluice_options)
 endfunction()
 
