@@ -29,7 +29,7 @@ def adapter_directory(name):
 
 def elsewhere(*words):
     """The program started in another directory."""
-    return program.run("env", "-C", "/", SLUICE, *words, limit=60)
+    return program.run("env", "-C", "/", SLUICE, *words)
 
 
 def bfloat16(values):
@@ -109,7 +109,7 @@ class Using(AdapterTest):
                 ran = subprocess.run([*launcher, SLUICE, "generate", str(FIXTURES / "qwen3-moe-tiny"), "--adapter",
                                       str(adapter_directory("qwen3-moe")), "--prompt-tokens", ",".join(map(str, ids[:length])),
                                       "--max-tokens", "1", "--dtype", "float32", "--print-tokens"],
-                                     capture_output=True, text=True, timeout=120)
+                                     capture_output=True, text=True, timeout=program.LIMIT_SECONDS)
                 self.assertEqual((ran.returncode, ran.stdout), (0, f"{best[length - 1]}\n"), ran.stderr)
 
 

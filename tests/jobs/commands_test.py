@@ -131,7 +131,7 @@ class Launch(JobTest):
             exit 75""")
         launcher.chmod(0o755)
         running = program.Program(["env", f"MPIRUN={launcher}", *before, program.SLUICE, "launch", "-n", 2, self.job])
-        self.addCleanup(lambda: self.assertEqual(running.finish(60).status, 75))
+        self.addCleanup(lambda: self.assertEqual(running.finish().status, 75))
         self.addCleanup(launcher.unlink)
         program.wait_until(lambda: "began" in running.output(), "the launcher")
         return running

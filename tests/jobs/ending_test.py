@@ -17,7 +17,7 @@ class BeforeTheFirstStep(SavingTest):
         self.addCleanup(running.stop)
         program.wait_until(lambda: running.output().count("injected fault") == 3, "all ranks")
         running.process.send_signal(number)
-        return running.finish(60)
+        return running.finish()
 
     def status(self, job):
         return json.loads((self.output_of(job) / "status.json").read_text())

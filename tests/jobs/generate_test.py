@@ -29,7 +29,7 @@ class GenerateTest(JobTest):
     def stdout_of(self, ranks, *arguments, status=0):
         """What the program prints as its result; what it says beside that is `said`."""
         launcher = [] if ranks == 1 else [str(program.MPIRUN), "-np", str(ranks)]
-        ran = subprocess.run([*launcher, SLUICE, "generate", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+        ran = subprocess.run([*launcher, SLUICE, "generate", *map(str, arguments)], capture_output=True, text=True, timeout=program.LIMIT_SECONDS)
         self.assertEqual(ran.returncode, status, ran.stdout + ran.stderr)
         self.said = ran.stderr
         return ran.stdout
@@ -186,7 +186,7 @@ class Texts(GenerateTest):
         for ranks in (1, 2):
             launcher = [] if ranks == 1 else [str(program.MPIRUN), "-np", str(ranks)]
             talk = subprocess.run([*launcher, SLUICE, "chat", str(self.model), "--system", "Be brief.", *map(str, self.options), "--stop", "e"],
-                                  input="Who is Ahab?\n\nAnd Ishmael?", capture_output=True, text=True, timeout=120)
+                                  input="Who is Ahab?\n\nAnd Ishmael?", capture_output=True, text=True, timeout=program.LIMIT_SECONDS)
             self.assertEqual(talk.returncode, 0, talk.stderr)
             if ranks == 1:
                 first = talk.stdout

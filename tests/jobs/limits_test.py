@@ -8,7 +8,7 @@ from program import JobTest, reference_job
 class Limits(JobTest):
     def run_limited(self, *limit):
         job = self.write_job(**reference_job("qwen3-moe-tiny", debug={"dump": ""}, checkpoint={"every_minutes": 0}))
-        return program.mpirun(2, *limit, program.SLUICE, "run", job, limit=60)
+        return program.mpirun(2, *limit, program.SLUICE, "run", job)
 
     def expect_refused(self, result, *parts):
         self.expect(result, 71, *parts)

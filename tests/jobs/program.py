@@ -30,6 +30,7 @@ SLUICE = os.environ.get("SLUICE", str(SOURCE / "build/release/bin/sluice"))
 SLUICE_WITH_FAULTS = str(pathlib.Path(SLUICE).parent / "faults/sluice")  # of the same objects, with a hook at its fault points
 FIXTURES = SOURCE / "tests/fixtures"
 MPIRUN = SOURCE / "tools/mpirun.sh"
+LIMIT_SECONDS = 300  # until a test gives up on what should have come long ago, on a machine however busy
 
 
 class Result:
@@ -67,7 +68,7 @@ class Program:
     def output(self):
         return "".join(text for _, text in self.lines)
 
-    def finish(self, limit=120):
+    def finish(self, limit=LIMIT_SECONDS):
         try:
             self.process.wait(limit)
         except subprocess.TimeoutExpired:
@@ -88,7 +89,7 @@ class Program:
         self.reader.join()
 
 
-def wait_until(is_true, what, limit=30):
+def wait_until(is_true, what, limit=LIMIT_SECONDS):
     deadline = time.monotonic() + limit
     while not is_true():
         if time.monotonic() > deadline:
@@ -96,15 +97,15 @@ def wait_until(is_true, what, limit=30):
         time.sleep(0.05)
 
 
-def run(*words, limit=120):
+def run(*words, limit=LIMIT_SECONDS):
     return Program(words).finish(limit)
 
 
-def sluice(*words, limit=60):
+def sluice(*words, limit=LIMIT_SECONDS):
     return run(SLUICE, *words, limit=limit)
 
 
-def mpirun(ranks, *words, limit=120):
+def mpirun(ranks, *words, limit=LIMIT_SECONDS):
     return run(MPIRUN, "-np", ranks, *words, limit=limit)
 
 

@@ -281,7 +281,7 @@ class Ended(SavingTest):
     def start(self, words, job):
         running = program.Program(words)
         self.addCleanup(running.stop)
-        program.wait_until(lambda: "step 3/" in running.output(), "the third step", limit=60)
+        program.wait_until(lambda: "step 3/" in running.output(), "the third step")
         return running
 
     def expect_saved(self, job, result):
@@ -296,14 +296,14 @@ class Ended(SavingTest):
         job = self.job(**self.ENDLESS)
         running = self.start([program.MPIRUN, "-np", 3, SLUICE, "run", job], job)
         running.process.send_signal(signal.SIGUSR1)
-        self.expect_saved(job, running.finish(60))
+        self.expect_saved(job, running.finish())
 
     def test_sigterm_to_one_rank(self):
         job = self.job(**self.ENDLESS)
         running = self.start([program.MPIRUN, "-np", 3, SLUICE, "run", job], job)
         ranks = program.run("pgrep", "-f", f"sluice-train run.*{self.directory.name}").output.split()
         os.kill(int(ranks[-1]), signal.SIGTERM)
-        self.expect_saved(job, running.finish(60))
+        self.expect_saved(job, running.finish())
 
     def test_numbers_that_are_not_finite(self):
         """What was trained before that step is kept."""
@@ -324,7 +324,7 @@ class Ended(SavingTest):
         for process in (running.process.pid, int(rank)):
             os.kill(process, signal.SIGHUP)
         running.process.send_signal(signal.SIGINT)
-        self.expect_saved(job, running.finish(60))
+        self.expect_saved(job, running.finish())
 
     def test_ctrl_c_twice_under_launch(self):
         job = self.job(**self.ENDLESS)
@@ -332,7 +332,7 @@ class Ended(SavingTest):
         running.process.send_signal(signal.SIGINT)
         program.wait_until(lambda: "injected fault" in running.output(), "the save to begin")
         running.process.send_signal(signal.SIGINT)
-        result = running.finish(60)
+        result = running.finish()
         self.assertNotIn(result.status, (0, 75), result.output)
         self.assertEqual(self.steps(job), [])
 

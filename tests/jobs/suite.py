@@ -64,7 +64,7 @@ class SuiteRunner:
             raise AssertionError(f"still running after {limit} s:\n{read(output)}") from None
         text = read(output)
         if status is None:  # the job has ended the runner
-            status = self.process.wait(30)
+            status = self.process.wait(program.LIMIT_SECONDS)
             self.errors.flush()
             text += read(self.directory / "launcher.txt")
             self.stop()
@@ -79,10 +79,10 @@ class SuiteRunner:
             os.close(requests)
         self.requests = []
         try:
-            self.process.wait(30)
+            self.process.wait(program.LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.terminate()
-            self.process.wait(30)
+            self.process.wait(program.LIMIT_SECONDS)
         self.errors.close()
         self.process.stdout.close()
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -113,7 +113,7 @@ def usual_runner():
     return None if runner is None or runner.ended() else runner
 
 
-def run_job(ranks, job, *options, fault="", limit=120):
+def run_job(ranks, job, *options, fault="", limit=program.LIMIT_SECONDS):
     """What `mpirun -np RANKS sluice run JOB OPTIONS...` gives, with a program.fault() if one is named, in ranks that this program's
     jobs share; in ranks of its own where the job limits the memory of its process, of which earlier jobs would have taken a
     part."""

@@ -12,6 +12,7 @@ import time
 NODES = 4
 CORES = 3  # of each node, as Slurm counts; SlurmdParameters=config_overrides lets them be more than there are
 DAEMONS = ("munged", "slurmctld", "slurmd")
+LIMIT_SECONDS = 300  # until a test gives up on what should have come long ago, on a machine however busy
 
 CONFIG = """
 ClusterName=sluice
@@ -101,10 +102,10 @@ class Cluster:
         self.daemons.append(subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=output, stderr=output))
         output.close()
 
-    def command(self, *words, limit=30):
+    def command(self, *words, limit=LIMIT_SECONDS):
         return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=limit)
 
-    def wait_until(self, is_true, what, limit=30):
+    def wait_until(self, is_true, what, limit=LIMIT_SECONDS):
         deadline = time.monotonic() + limit
         while not is_true():
             dead = [daemon.args[0] for daemon in self.daemons if daemon.poll() is not None]

@@ -14,7 +14,7 @@ import unittest
 import h5py
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "jobs"))
-from cluster import Cluster  # noqa: E402
+from cluster import LIMIT_SECONDS, Cluster  # noqa: E402
 from program import GUARD_SECONDS, SLUICE, SLUICE_WITH_FAULTS, SOURCE, JobTest, mpirun, reference_job, sluice  # noqa: E402
 
 FIXTURE = "qwen3-moe-tiny"
@@ -55,18 +55,18 @@ class SlurmJob:
     def output(self):
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
-    def wait_for(self, part, count=1, limit=40):
+    def wait_for(self, part, count=1, limit=LIMIT_SECONDS):
         """Until the log holds it so many times."""
         self.wait_until(lambda: self.output().count(part) >= count, f"{count} times '{part}'", limit)
 
-    def wait_until(self, is_true, what, limit=40):
+    def wait_until(self, is_true, what, limit=LIMIT_SECONDS):
         deadline = time.monotonic() + limit
         while not is_true():
             if time.monotonic() > deadline:
                 self.test.fail(f"waited for {what} of job {self.number}, {self.state()}:\n{self.output()}\n{cluster.logs()}")
             time.sleep(0.1)
 
-    def wait_for_end(self, limit=60):
+    def wait_for_end(self, limit=LIMIT_SECONDS):
         over = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL"}
         self.wait_until(lambda: self.state()[0] in over, "the end", limit)
         return self.state()
@@ -105,7 +105,7 @@ class SlurmTest(JobTest):
     def preempt(self, job, count):
         """By a job of a partition that goes first; returns when the preempted one waits again."""
         self.sbatch("sbatch", "--partition=urgent", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
-        job.wait_for(f"restart {count}", limit=60)
+        job.wait_for(f"restart {count}")
 
     def requeues(self, job):
         """How often `sluice requeue` has asked for it."""
@@ -129,7 +129,7 @@ class Survives(SlurmTest):
         cluster.command("scontrol", "update", f"JobId={slurm.number}", "TimeLimit=10")
         slurm.wait_for("restart 1")
         for count in (2, 3):
-            slurm.wait_for("restart ", count, limit=60)
+            slurm.wait_for("restart ", count)
             slurm.wait_until(lambda: self.trains(cut), "training")
             self.preempt(slurm, count)
         self.assertEqual(slurm.wait_for_end(90), ("COMPLETED", 0), slurm.output())
@@ -245,7 +245,7 @@ exit 75
         number = answer.split()[-1]
         tasks = [SlurmJob(self, f"{number}_{task}", self.directory / f"seed-{task}-{number}_{task}.out") for task in (1, 2, 3)]
         for one in tasks:
-            one.wait_for("step 1/", limit=60)
+            one.wait_for("step 1/")
         cluster.command("scancel", "--signal=USR1", tasks[2].number)  # the last one has the array's number
         tasks[2].wait_for("restart 1")
         for one in tasks:
