@@ -1,8 +1,11 @@
 """A training that was ended goes on as if it had not been: the same bits on as many ranks, the same losses on others."""
+import shutil
 import unittest
 
-from program import mpirun
+from program import FIXTURES, mpirun
 from saving import STEPS, SavingTest
+
+MODEL = FIXTURES / "minimax_m2-tiny"  # of the steps that are kept
 
 
 class Same(SavingTest):
@@ -76,6 +79,24 @@ class OtherRanks(SavingTest):
 
     def test_adafactor(self):
         self.expect_same_losses(optimizer={"kind": "adafactor", "state": "factored", "learning_rate": 1e-2})
+
+
+class EarlierFormat(SavingTest):
+    """Steps that make_saved_steps.py has kept of an earlier version. That they come back bit for bit, tests/checkpoint sees."""
+
+    def expect_goes_on(self, kept, **changes):
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                job = self.job(f"{kept}-{ranks}.toml", train={"steps": 3, "micro_batch_sequences": 1},
+                               model={"path": MODEL, "dtype": "bfloat16"}, data={"tokens": MODEL / "reference.h5"}, **changes)
+                shutil.copytree(FIXTURES / "saved" / kept, self.checkpoints(job))
+                self.expect(self.run_job(job, ranks), 0, "from step 2", "step 3/3")
+
+    def test_a_training_goes_on(self):
+        self.expect_goes_on("training", optimizer={"state": "int8", "master": "24bit", "gradients": "release"})
+
+    def test_an_adapter_goes_on(self):
+        self.expect_goes_on("adapter", lora={"rank": 2, "targets": ["q_proj", "mlp.experts.down_proj"]})
 
 
 if __name__ == "__main__":
