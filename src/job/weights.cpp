@@ -129,7 +129,7 @@ void require_finite(JobContext& context, const Weights& weights) {
   fail(
       ExitCode::kBadData,
       "{}: NaN or infinity in the weights, first in {}; whatever is computed with them is the same. `sluice verify {}` "
-      "lists them all",
+      "lists them all. Likely cause: a damaged file, or weights of a training that has diverged",
       model, first, model);
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace sluice {
@@ -18,11 +19,12 @@ class Problems {
     if (count_ <= kShown) text_ += "\n  - " + fmt::format(text, std::forward<Args>(args)...);
   }
   [[nodiscard]] bool empty() const { return count_ == 0; }
-  /// Error(kBadData) with all of them, the first hundred in full.
-  void throw_if_any(const std::string& directory) const {
+  /// Error(kBadData) with all of them, the first hundred in full, and with `cause` behind them.
+  void throw_if_any(const std::string& directory, std::string_view cause = "") const {
     if (count_ == 0) return;
     const std::string more = count_ > kShown ? fmt::format("\n  and {} more", count_ - kShown) : "";
-    fail(ExitCode::kBadData, "{}: the checkpoint cannot be loaded:{}{}", directory, text_, more);
+    fail(ExitCode::kBadData, "{}: the checkpoint cannot be loaded:{}{}{}{}", directory, text_, more,
+         cause.empty() ? "" : "\n  ", cause);
   }
 
  private:

@@ -25,6 +25,9 @@ using Shape = std::vector<std::int64_t>;
 constexpr std::string_view kPacked = "_packed";
 constexpr std::int64_t kCodesOfWord = 8;  ///< 4-bit numbers in an int32
 constexpr std::string_view kMxfp4Codes = "_blocks", kMxfp4Scales = "_scales";
+constexpr std::string_view kCause =
+    "Codes, scales and config.json of one publication belong together. Likely cause: a download that lacks a file, or a "
+    "tool that has rewritten a part of them; take all of them anew from where they are published.";
 constexpr std::int64_t kMxfp4Bytes = 16, kMxfp4Group = 2 * kMxfp4Bytes;  ///< bytes, and numbers, of a group
 
 std::string without(std::string_view name, std::string_view suffix) {
@@ -93,7 +96,7 @@ class Joiner {
     }
     find_lone_scales();
     compare_with_config();
-    problems_.throw_if_any(directory_.string());
+    problems_.throw_if_any(directory_.string(), kCause);
     drop_joined();
   }
 
@@ -129,7 +132,7 @@ class Joiner {
 
   void join_float8(int i) {
     const CheckpointEntry& weights = entry(i);
-    is_found_[Codes::kFloat8E4M3] = true;
+    first_of_.try_emplace(Codes::kFloat8E4M3, described(i));
     const std::optional<int> scales = find_scales(i, weights.name);
     if (!scales) return;
     if (weights.shape.size() < 2 || element_count(weights.shape) == 0)
@@ -146,15 +149,16 @@ class Joiner {
         possible.back().rows == 1
             ? fmt::format(", {} (for each row)", shape_text({Shape{blocks.matrix_rows, 1}}))
             : "";
-    problems_.add("{} is {}, expected {} (a scale for each {} x {} block of {}, which is {}){} or [1]",
+    const std::string said = config_ && config_->block ? fmt::format(", as {} says,", config_->name) : "";
+    problems_.add("{} is {}, expected {} (a scale for each {} x {} block{} of {}, which is {}){} or [1]",
                   described(scales), shape_text(entry(scales).shape), shape_text(blocks.scales), blocks.rows,
-                  blocks.columns, printable(entry(weights).name), shape_text(entry(weights).shape), by_row);
+                  blocks.columns, said, described(weights), shape_text(entry(weights).shape), by_row);
   }
 
   void join_int4(int i) {
     const CheckpointEntry& packed = entry(i);
     const std::string base = without(packed.name, kPacked);
-    is_found_[Codes::kInt4] = true;
+    first_of_.try_emplace(Codes::kInt4, described(i));
     const std::optional<int> scales = find_scales(i, base);
     const std::optional<int> shape = find(base + "_shape");
     if (!shape)
@@ -166,6 +170,9 @@ class Joiner {
       return problems_.add("{} is {}, expected a matrix", described(i), shape_text(packed.shape));
     Shape weight = packed.shape;
     weight.back() *= kCodesOfWord;
+    if (!holds_a_shape(*shape))
+      return problems_.add("{} is {} {}, expected int32 or int64 [{}]", described(*shape),
+                           name_of(entry(*shape).dtype), shape_text(entry(*shape).shape), weight.size());
     if (const Shape told = read_shape(*shape); told != weight)
       return problems_.add("{} says {}, but {} holds {}", described(*shape), shape_text(told), described(i),
                            shape_text(weight));
@@ -178,7 +185,7 @@ class Joiner {
   void join_mxfp4(int i) {
     const CheckpointEntry& blocks = entry(i);
     const std::string base = without(blocks.name, kMxfp4Codes);
-    is_found_[Codes::kFloat4E2M1] = true;
+    first_of_.try_emplace(Codes::kFloat4E2M1, described(i));
     const std::optional<int> scales = find(base + std::string(kMxfp4Scales));
     if (!scales)
       return problems_.add("{} is there without {}{}", described(i), printable(base), kMxfp4Scales);
@@ -220,19 +227,24 @@ class Joiner {
     return 0;
   }
 
-  /// The numbers in a tensor X_shape; none if they are no such numbers.
+  static constexpr std::int64_t kMostDims = 8;
+
+  [[nodiscard]] bool holds_a_shape(int i) {
+    const CheckpointEntry& told = entry(i);
+    const bool is_integer = told.dtype == DType::kInt64 || told.dtype == DType::kInt32;
+    return is_integer && told.shape.size() == 1 && told.shape[0] <= kMostDims;
+  }
+
+  /// The numbers in a tensor X_shape, which holds_a_shape().
   Shape read_shape(int i) {
-    constexpr std::int64_t kMost = 8;
     const CheckpointEntry& told = entry(i);
     const bool is_wide = told.dtype == DType::kInt64;
-    if ((!is_wide && told.dtype != DType::kInt32) || told.shape.size() != 1 || told.shape[0] > kMost)
-      return {};
     if (open_ != told.file) {
       file_ = open_source(directory_, index_.files[static_cast<std::size_t>(told.file)]);
       open_ = told.file;
       file_->advise_random();
     }
-    std::array<std::byte, kMost * sizeof(std::int64_t)> bytes{};
+    std::array<std::byte, kMostDims * sizeof(std::int64_t)> bytes{};
     file_->read_at(told.begin, std::span(bytes).first(static_cast<std::size_t>(told.bytes)));
     Shape shape;
     for (std::int64_t dim = 0; dim < told.shape[0]; ++dim) {
@@ -277,12 +289,16 @@ class Joiner {
     if (!config_) return;
     for (const auto& [codes, name] : {std::pair(Codes::kFloat8E4M3, "FP8"), std::pair(Codes::kInt4, "INT4"),
                                       std::pair(Codes::kFloat4E2M1, "MXFP4")}) {
-      const bool is_there = is_found_[codes];
-      if (is_there == config_->announces(codes)) continue;
-      problems_.add("{} names {}weights in {}, but {}: it belongs to another checkpoint, or has to be {}",
-                    config_->name, is_there ? "no " : "", name,
-                    is_there ? "the files hold some" : "the files hold none",
-                    is_there ? "corrected" : "removed");
+      const auto first = first_of_.find(codes);
+      if (first == first_of_.end() && config_->announces(codes))
+        problems_.add(
+            "{} names weights in {}, but the files hold none: it belongs to another checkpoint, or has to be removed",
+            config_->name, name);
+      if (first != first_of_.end() && !config_->announces(codes))
+        problems_.add(
+            "{} names no weights in {}, but the files hold some, first {}: it belongs to another checkpoint, or has to "
+            "be corrected",
+            config_->name, name, first->second);
     }
   }
 
@@ -296,7 +312,7 @@ class Joiner {
   const std::optional<QuantizationConfig>& config_;
   std::vector<bool> is_joined_;  ///< scales and shapes, which are no tensors of their own
   std::unordered_map<std::string, int> numbers_;
-  std::unordered_map<Codes, bool> is_found_;
+  std::unordered_map<Codes, std::string> first_of_;  ///< tensor of each kind of codes, with its file
   std::optional<InputFile> file_;
   int open_ = -1;
   Problems problems_;

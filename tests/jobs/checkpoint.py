@@ -38,6 +38,16 @@ def read_tensors(path):
     return {name: (t["dtype"], tuple(t["shape"]), body[slice(*t["data_offsets"])]) for name, t in header.items()}
 
 
+def write_tensors(path, tensors):
+    """A safetensors file of {name: (dtype, shape, bytes)}, in that order. Returns the bytes of all tensors."""
+    header, at = {"__metadata__": {"format": "pt"}}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    path.write_bytes(joined(header, b"".join(data for _, _, data in tensors.values())))
+    return at
+
+
 def read(directory):
     """Name -> array, of all safetensors files in a directory."""
     tensors = {}

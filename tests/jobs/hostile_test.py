@@ -8,9 +8,11 @@ import struct
 import time
 import unittest
 
+import checkpoint
 import program
+import quantised
 from checkpoint import joined, split
-from program import FIXTURES, JobTest
+from program import FIXTURES, JobTest, reference_job
 from suite import run_job
 
 FIXTURE = FIXTURES / "qwen3-moe-tiny"
@@ -256,6 +258,98 @@ class Configs(Hostile):
         model = self.copy_of(FIXTURE)
         (model / "config.json").write_text(self.config(auto_map={"AutoModel": "evil.Model"}))
         self.expect(self.load(model), 0, "auto_map is ignored")
+
+
+class Quantised(Hostile):
+    """Codes and scales that do not belong together, in every form: three ranks name the tensor, its file, what it is and what is
+    expected."""
+
+    WEIGHTS = "model.layers.2.mlp.experts.5.up_proj.weight"  # [48, 64]
+    CODES = {"fp8-blocks": "", "fp8-rows": "", "fp8-tensor": "", "int4": "_packed", "mxfp4": "_blocks"}
+    SCALES = {"fp8-blocks": "_scale_inv", "fp8-rows": "_scale", "fp8-tensor": "_scale", "int4": "_scale", "mxfp4": "_scales"}
+    NOT_A_NUMBER = {"F32": b"\0\0\xc0\x7f", "BF16": b"\xc0\x7f", "U8": b"\xff"}
+
+    def model(self, form, change, **config):
+        """The form's fixture as one file, with its tensors passed through `change` and other fields of quantization_config."""
+        source = FIXTURES / f"qwen3-moe-tiny-{form}"
+        model = self.directory / f"model{len(os.listdir(self.directory))}"
+        model.mkdir()
+        tensors = quantised.stored(source)
+        change(tensors)
+        checkpoint.write_tensors(model / WEIGHTS, tensors)
+        text = json.loads((source / "config.json").read_text())
+        text["quantization_config"] |= config
+        (model / "config.json").write_text(json.dumps(text))
+        return model
+
+    def expect_changed_refused(self, form, change, *parts, **config):
+        with self.subTest(form=form, expected=parts):
+            self.expect_refused(self.model(form, change, **config), *parts, "Likely cause")
+
+    @staticmethod
+    def reshaped(tensors, name, shape):
+        dtype, old, data = tensors[name]
+        size = len(data)
+        for length in old:
+            size //= length
+        for length in shape:
+            size *= length
+        tensors[name] = (dtype, tuple(shape), data[:size] + bytes(size - len(data)))
+
+    def test_codes_without_scales(self):
+        for form in self.CODES:
+            codes, scales = self.WEIGHTS + self.CODES[form], self.WEIGHTS + self.SCALES[form]
+            self.expect_changed_refused(form, lambda tensors: tensors.pop(scales), f"{codes} ({WEIGHTS})", "without", scales)
+
+    def test_scales_without_codes(self):
+        for form in self.CODES:
+            codes, scales = self.WEIGHTS + self.CODES[form], self.WEIGHTS + self.SCALES[form]
+            self.expect_changed_refused(form, lambda tensors: tensors.pop(codes), f"{scales} ({WEIGHTS})", "no quantised weights",
+                                        f"{self.WEIGHTS}")
+
+    def test_grids_of_the_wrong_shape(self):
+        for form, shape, expected in [("fp8-blocks", [4, 3], "expected [3, 3]"), ("fp8-rows", [49, 1], "[48, 1] (for each row)"),
+                                      ("fp8-tensor", [2], "or [1]"), ("int4", [48, 5], "groups of equal size"),
+                                      ("mxfp4", [48, 3], "expected [48, 2]")]:
+            scales = self.WEIGHTS + self.SCALES[form]
+            self.expect_changed_refused(form, lambda tensors: self.reshaped(tensors, scales, shape),
+                                        f"{scales} ({WEIGHTS}) is {shape}", expected)
+
+    def test_groups_and_shapes_that_disagree(self):
+        blocks, shape = self.WEIGHTS + "_blocks", self.WEIGHTS + "_shape"
+        self.expect_changed_refused("mxfp4", lambda tensors: self.reshaped(tensors, blocks, [48, 4, 8]),
+                                    f"{blocks} ({WEIGHTS}) is [48, 4, 8]", "groups of 32")
+        self.expect_changed_refused("int4", lambda tensors: tensors.update({shape: ("I32", (2,), struct.pack("<2i", 48, 65))}),
+                                    f"{shape} ({WEIGHTS}) says [48, 65]", "holds [48, 64]")
+        self.expect_changed_refused("int4", lambda tensors: tensors.pop(shape), f"without {shape}")
+        self.expect_changed_refused("fp8-blocks", lambda tensors: None, "expected [2, 2]", "32 x 32 block", "quantization_config says",
+                                    weight_block_size=[32, 32])
+
+    def test_a_config_that_names_another_form(self):
+        forms = {"fp8-blocks": "FP8", "fp8-rows": "FP8", "fp8-tensor": "FP8", "int4": "INT4", "mxfp4": "MXFP4"}
+        for form, name in forms.items():
+            other = "mxfp4" if name == "FP8" else "fp8"
+            self.expect_changed_refused(form, lambda tensors: None, f"names no weights in {name}, but",
+                                        f"({WEIGHTS})", f"names weights in {other.upper()}, but", quant_method=other)
+
+    def expect_not_a_number(self, form, name, at, value):
+        def change(tensors):
+            dtype, shape, data = tensors[name]
+            tensors[name] = (dtype, shape, data[:at] + value + data[at + len(value):])
+
+        with self.subTest(form=form, name=name):
+            model = self.model(form, change)
+            result = run_job(3, self.write_job(f"train-{model.name}.toml", **reference_job("qwen3-moe-tiny", model={"path": model})))
+            self.expect(result, 65, str(model), "NaN", "layers.2.mlp.experts.gate_up_proj (expert 5)", "sluice verify")
+
+    def test_codes_that_are_no_numbers(self):
+        for form in ["fp8-blocks", "fp8-rows", "fp8-tensor"]:  # those of 4 bits are numbers all
+            for code in [b"\x7f", b"\xff"]:
+                self.expect_not_a_number(form, self.WEIGHTS, 2 * 64 + 9, code)
+
+    def test_scales_that_are_no_numbers(self):
+        for form, dtype in {"fp8-blocks": "F32", "fp8-rows": "BF16", "fp8-tensor": "F32", "int4": "BF16", "mxfp4": "U8"}.items():
+            self.expect_not_a_number(form, self.WEIGHTS + self.SCALES[form], 0, self.NOT_A_NUMBER[dtype])
 
 
 class Shrinking(Hostile):

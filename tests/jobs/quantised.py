@@ -34,7 +34,8 @@ def round_to_bfloat16(values):
     return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16 << 16).astype("<u4").view("<f4")
 
 
-def _stored(directory):
+def stored(directory):
+    """{name: (dtype, shape, bytes)} of all files of a directory."""
     tensors = {}
     for path in sorted(directory.glob("*.safetensors")):
         tensors |= checkpoint.read_tensors(path)
@@ -50,30 +51,30 @@ def _spread(scale, shape, block):
     """A scale for each element."""
     if scale.size == 1:
         return scale.reshape(1, 1)
-    if scale.shape[1] > 1:
+    if scale.shape != (shape[0], 1):
         scale = numpy.repeat(numpy.repeat(scale, block[0], 0), block[1], 1)
     return scale[:shape[0], :shape[1]]
 
 
 def read(directory):
-    """Name -> float32 array of bfloat16 numbers, of all tensors of the model."""
-    stored = _stored(directory)
+    """Name -> float32 array, of all tensors of the model: bfloat16 numbers, or float32 ones that are stored so."""
+    found = stored(directory)
     config = json.loads((directory / "config.json").read_text())["quantization_config"]
     block = config.get("weight_block_size") or (128, 128)
     tensors = {}
-    for name, (dtype, shape, data) in stored.items():
+    for name, (dtype, shape, data) in found.items():
         if name.endswith("_blocks"):
             base = name.removesuffix("_blocks")
-            _, grid, exponents = stored[base + "_scales"]
+            _, grid, exponents = found[base + "_scales"]
             tensors[base] = mxfp4_numbers(numpy.frombuffer(data, "u1").reshape(shape), numpy.frombuffer(exponents, "u1").reshape(grid))
         elif name.endswith("_packed"):
             base = name.removesuffix("_packed")
             words = numpy.frombuffer(data, "<u4").reshape(shape)
             numbers = numpy.stack([(words >> 4 * i & 15).astype("i4") - 8 for i in range(WORD)], 2).reshape(shape[0], -1)
-            scale = _plain(stored[base + "_scale"])
+            scale = _plain(found[base + "_scale"])
             tensors[base] = round_to_bfloat16(numbers.astype("<f4") * scale.repeat(numbers.shape[1] // scale.shape[1], 1))
         elif dtype == "F8_E4M3":
-            scale = _plain(stored.get(name + "_scale_inv") or stored[name + "_scale"])
+            scale = _plain(found.get(name + "_scale_inv") or found[name + "_scale"])
             codes = FLOAT8[numpy.frombuffer(data, "u1").reshape(shape)]
             tensors[name] = round_to_bfloat16(codes * _spread(scale, shape, block))
         elif "_scale" not in name and not name.endswith("_shape"):
@@ -82,13 +83,18 @@ def read(directory):
 
 
 def write_twin(directory, target):
-    """The same model in bfloat16, without quantization_config. There gpt_oss has the matrices of experts transposed."""
+    """The same model in bfloat16, without quantization_config; what is stored in float32 stays so. There gpt_oss has the
+    matrices of experts transposed."""
     config = json.loads((directory / "config.json").read_text())
     tensors = read(directory)
     if config["model_type"] == "gpt_oss":
         tensors = {name: values.swapaxes(1, 2) if name.endswith(("experts.gate_up_proj", "experts.down_proj")) else values
                    for name, values in tensors.items()}
-    checkpoint.write(target, tensors, directory)
+    types = {name: dtype for name, (dtype, _, _) in stored(directory).items() if dtype == "F32"}
+    target.mkdir()
+    checkpoint.write_tensors(target / "model.safetensors", {
+        name: (types.get(name, "BF16"), values.shape, checkpoint.WRITE[types.get(name, "BF16")](values).tobytes())
+        for name, values in tensors.items()})
     del config["quantization_config"]
     (target / "config.json").write_text(json.dumps(config))
     return target

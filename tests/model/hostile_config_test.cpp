@@ -129,6 +129,10 @@ TEST(HostileConfig, quantized_checkpoints_of_a_method_that_is_not_read_are_refus
                  {"quantization_config: quant_method", "found \"gptq\"", "no quantization_config"});
   expect_refused(config_with({{"quantization_config", {{"load_in_8bit", true}}}}),
                  {"quantization_config: quant_method", "found nothing", "no quantization_config"});
+  for (const char* method : {"awq", "bitsandbytes", "gguf", "modelopt"})
+    expect_refused(
+        config_with({{"quantization_config", {{"quant_method", method}}}}),
+        {"quant_method", method, "'fp8', 'compressed-tensors', 'mxfp4'", "turn them back into bfloat16"});
   expect_refused(with_raw("quantization_config", "{}"), {"quantization_config", "found nothing"});
   expect_refused(config_with({{"quantization_config", "fp8"}}), {"quantization_config", "found \"fp8\""});
   const auto compressed = [](const json& group, const char* format = "pack-quantized") {
@@ -155,6 +159,10 @@ TEST(HostileConfig, quantized_checkpoints_of_a_method_that_is_not_read_are_refus
                  {"input_activations: type", "int8 activations"});
   expect_refused(compressed({{"weights", int4}}, "nvfp4-pack-quantized"),
                  {"format", "nvfp4", "'pack-quantized' (INT4)"});
+  json sparse = json::parse(compressed({{"weights", int4}}));
+  sparse["quantization_config"]["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
+  expect_refused(sparse.dump(),
+                 {"sparsity_config: format", "sparse-24-bitmask", "sparse weights", "bfloat16"});
   EXPECT_NO_THROW(static_cast<void>(
       describe_model_text(compressed({{"weights", int4}}), "config.json", DType::kBFloat16)));
   EXPECT_NO_THROW(static_cast<void>(describe_model_text(

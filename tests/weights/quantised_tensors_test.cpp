@@ -1,5 +1,6 @@
 #include "weights/quantised_tensors.hpp"
 
+#include "base/text.hpp"
 #include "weights/tiny_model.hpp"
 
 #include <gmock/gmock.h>
@@ -115,17 +116,51 @@ TEST_F(QuantisedTensors, scales_and_weights_that_lack_each_other_are_named) {
 TEST_F(QuantisedTensors, grids_shapes_and_groups_that_do_not_fit_are_named_with_what_would) {
   EXPECT_THAT(error({{"a.weight", {576, 384}, kCodes}, {"a.weight_scale_inv", {4, 3}, kScale}}),
               AllOf(HasSubstr("[4, 3], expected [5, 3]"), HasSubstr("[576, 1] (for each row)")));
+  EXPECT_THAT(error({{"a.weight", {40, 30}, kCodes}, {"a.weight_scale", {41, 1}, kScale}}),
+              HasSubstr("a.weight_scale (model.safetensors) is [41, 1], expected [1, 1]"));
+  EXPECT_THAT(error({{"a.weight", {40, 30}, kCodes}, {"a.weight_scale", {2}, kScale}}),
+              AllOf(HasSubstr("is [2], expected"), HasSubstr("or [1]")));
   EXPECT_THAT(error({{"a.weight", {40, 30}, kCodes}, {"a.weight_scale_inv", {40, 1}, kScale}},
                     R"({"quant_method": "fp8", "weight_block_size": [16, 24]})"),
-              HasSubstr("[40, 1], expected [3, 2]"));
+              AllOf(HasSubstr("[40, 1], expected [3, 2]"), HasSubstr("quantization_config says")));
   EXPECT_THAT(error({{"a.weight", {16}, kCodes}, {"a.weight_scale", {1}, kScale}}),
               HasSubstr("expected a matrix"));
   EXPECT_THAT(error({{"a.weight", {4, 4}, kCodes}, {"a.weight_scale", {1}, DType::kInt8}}),
               HasSubstr("is int8, expected float32"));
-  EXPECT_THAT(error({{"a.weight_packed", {4, 12}, DType::kInt32},
-                     {"a.weight_scale", {4, 3}, DType::kBFloat16},
-                     {"a.weight_shape", {2}, DType::kInt32}}),  // zeros
-              AllOf(HasSubstr("a.weight_shape (model.safetensors) says [0, 0]"), HasSubstr("[4, 96]")));
+}
+
+/// Words of 4-bit numbers, scales, and the shape that is told for both.
+std::vector<FileTensor> packed(const std::vector<std::int64_t>& scales, std::string shape) {
+  return {{"a.weight_packed", {4, 12}, DType::kInt32},
+          {"a.weight_scale", scales, DType::kBFloat16},
+          {"a.weight_shape", {2}, DType::kInt32, std::move(shape)}};
+}
+
+TEST_F(QuantisedTensors, a_shape_of_packed_weights_that_disagrees_is_named) {
+  EXPECT_THAT(error(packed({4, 3}, std::string("\4\0\0\0\141\0\0\0", 8))),
+              AllOf(HasSubstr("65: "), HasSubstr("a.weight_shape (model.safetensors) says [4, 97]"),
+                    HasSubstr("a.weight_packed (model.safetensors) holds [4, 96]")));
+  std::vector<FileTensor> wrong_type = packed({4, 3}, "");
+  wrong_type[2].dtype = kScale;
+  EXPECT_THAT(error(wrong_type),
+              HasSubstr("a.weight_shape (model.safetensors) is float32 [2], expected int32 or int64 [2]"));
+  wrong_type[2] = {"a.weight_shape", {1, 2}, DType::kInt64};
+  EXPECT_THAT(error(wrong_type), HasSubstr("is int64 [1, 2], expected"));
+}
+
+TEST_F(QuantisedTensors, groups_of_packed_weights_that_do_not_divide_are_named) {
+  const std::string shape("\4\0\0\0\140\0\0\0", 8);
+  EXPECT_EQ(read(packed({4, 3}, shape)).entries[0].shape, (std::vector<std::int64_t>{4, 96}));
+  const std::vector<std::vector<std::int64_t>> grids{{4, 5}, {4, 24}, {5, 3}, {12}};
+  for (const auto& grid : grids)
+    EXPECT_THAT(
+        error(packed(grid, shape)),
+        AllOf(HasSubstr("65: "), HasSubstr("a.weight_scale (model.safetensors) is " + shape_text(grid)),
+              HasSubstr("a multiple of 8"), HasSubstr("which is [4, 96]"), HasSubstr("Likely cause")));
+  const std::string config = R"({"quant_method": "compressed-tensors", "config_groups":
+      {"g": {"weights": {"num_bits": 4, "type": "int", "group_size": 16}}}})";
+  EXPECT_THAT(error(packed({4, 3}, shape), config),
+              AllOf(HasSubstr("groups of 32"), HasSubstr("group_size 16")));
 }
 
 TEST_F(QuantisedTensors, a_config_that_names_another_form_is_refused) {
@@ -135,7 +170,11 @@ TEST_F(QuantisedTensors, a_config_that_names_another_form_is_refused) {
   const std::string int4 =
       R"({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 4, "type": "int"}}}})";
   EXPECT_THAT(error({{"a.weight", {4, 4}, kCodes}, {"a.weight_scale", {1}, kScale}}, int4),
-              AllOf(HasSubstr("no weights in FP8"), HasSubstr("weights in INT4")));
+              AllOf(HasSubstr("no weights in FP8"), HasSubstr("first a.weight (model.safetensors)"),
+                    HasSubstr("weights in INT4"), HasSubstr("Likely cause")));
+  EXPECT_THAT(error(packed({4, 3}, std::string("\4\0\0\0\140\0\0\0", 8)), R"({"quant_method": "mxfp4"})"),
+              AllOf(HasSubstr("no weights in INT4"), HasSubstr("first a.weight_packed (model.safetensors)"),
+                    HasSubstr("weights in MXFP4")));
 }
 
 TEST_F(QuantisedTensors, forms_that_are_not_read_are_named_with_what_to_use) {
@@ -144,10 +183,17 @@ TEST_F(QuantisedTensors, forms_that_are_not_read_are_named_with_what_to_use) {
                                       HasSubstr("bfloat16, FP8")));
   };
   refused({{"a.qweight", {4, 4}, DType::kInt32}, {"a.scales", {4}}}, "GPTQ or AWQ");
+  refused({{"a.qzeros", {4, 4}, DType::kInt32}}, "GPTQ or AWQ");
   refused({{"a.g_idx", {4}, DType::kInt32}}, "g_idx");
+  refused({{"a.weight_g_idx", {4}, DType::kInt32}}, "g_idx");
   refused({{"a.weight_zero_point", {4, 1}, DType::kInt32}}, "zero points");
-  refused({{"a.weight.absmax", {4}, kScale}}, "bitsandbytes");
-  refused({{"a.bitmask", {4}, DType::kUInt8}}, "sparse weights");
+  for (const char* name :
+       {"a.weight.absmax", "a.weight.quant_map", "a.SCB", "a.weight.quant_state.bitsandbytes__nf4"})
+    refused({{name, {4}, DType::kUInt8}}, "bitsandbytes");
+  for (const char* name : {"a.bitmask", "a.compressed"})
+    refused({{name, {4}, DType::kUInt8}}, "sparse weights");
+  for (const char* name : {"a.weight_scale_2", "a.weight_global_scale"})
+    refused({{name, {1}, kScale}}, "NVFP4");
   refused({{"a.weight", {4, 4}, DType::kFloat8E5M2}}, "float8_e5m2");
   refused({{"a.weight", {4, 4}, DType::kInt8}, {"a.weight_scale", {4, 1}, kScale}}, "int8");
   refused({{"a.weight_packed", {4, 4}, DType::kUInt8}}, "NVFP4");
@@ -157,8 +203,10 @@ TEST_F(QuantisedTensors, scales_of_activations_and_caches_stay_apart) {
   const CheckpointIndex index = read({{"a.weight", {4, 4}, kCodes},
                                       {"a.weight_scale", {}, kScale},
                                       {"a.input_scale", {}, kScale},
-                                      {"a.k_scale", {}, kScale}});
-  ASSERT_EQ(index.entries.size(), 3U);
+                                      {"a.activation_scale", {}, kScale},
+                                      {"a.k_scale", {}, kScale},
+                                      {"a.v_scale", {}, kScale}});
+  ASSERT_EQ(index.entries.size(), 5U);
   for (const CheckpointEntry& entry : index.entries)
     EXPECT_EQ(ignored_key(entry.name).has_value(), entry.name != "a.weight") << entry.name;
 }

@@ -87,6 +87,8 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<File
   for (const FileTensor& tensor : tensors) entries.push_back({tensor.name, tensor.dtype, tensor.shape, 0, 0});
   std::string bytes = make_safetensors_header(entries, {{"format", "pt"}});
   if (!entries.empty()) bytes.resize(static_cast<std::size_t>(entries.back().begin + entries.back().bytes));
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    bytes.replace(static_cast<std::size_t>(entries[i].begin), tensors[i].bytes.size(), tensors[i].bytes);
   write_file(path, bytes);
 }
 

@@ -37,11 +37,12 @@ struct TinyModel {
 };
 [[nodiscard]] ParameterManifest manifest_of(const TinyModel& model);
 
-/// A tensor of a file to be written: zeros of this shape.
+/// A tensor of a file to be written.
 struct FileTensor {
   std::string name;
   std::vector<std::int64_t> shape;
   DType dtype = DType::kBFloat16;
+  std::string bytes{};  ///< zeros if empty
 };
 void write_safetensors(const std::filesystem::path& path, const std::vector<FileTensor>& tensors);
 void write_file(const std::filesystem::path& path, std::string_view bytes);
