@@ -43,6 +43,7 @@ class Matcher {
       CheckpointMatch::Ignored& sum = match_.ignored[ignored->reason];
       ++sum.tensors;
       sum.bytes += entry.bytes;
+      sum.is_carried = !ignored->redundant;
     } else if (const auto* key = std::get_if<KeyTarget>(&target)) {
       take_target(i, entry, *key);
     } else {
@@ -190,7 +191,8 @@ CheckpointMatch match_checkpoint(const CheckpointIndex& index, const KeyMap& key
 std::vector<std::string> ignored_text(const CheckpointMatch& match) {
   std::vector<std::string> lines;
   for (const auto& [reason, sum] : match.ignored)
-    lines.push_back(fmt::format("ignored {} tensors ({}): {}", sum.tensors, format_bytes(sum.bytes), reason));
+    lines.push_back(fmt::format("ignored {} tensors ({}): {}{}", sum.tensors, format_bytes(sum.bytes), reason,
+                                sum.is_carried ? ", which is not trained; an export carries it along" : ""));
   return lines;
 }
 

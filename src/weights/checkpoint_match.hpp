@@ -27,6 +27,7 @@ struct CheckpointMatch {
   struct Ignored {
     int tensors = 0;
     std::int64_t bytes = 0;
+    bool is_carried = false;  ///< an export has these tensors, as it found them
   };
   std::vector<MatchedEntry>
       entries;  ///< in the order of the index; together every stored tensor exactly once
@@ -43,7 +44,7 @@ void set_buffers_apart(CheckpointMatch& match, const ParameterManifest& manifest
 /// twice.
 [[nodiscard]] CheckpointMatch match_checkpoint(const CheckpointIndex& index, const KeyMap& keys, DType arena);
 
-/// One line per reason for ignored tensors: "ignored 333 tensors (0.85 GB): vision tower".
+/// One line per reason for ignored tensors: "ignored 333 tensors (0.85 GB): vision tower, which is not trained; …".
 [[nodiscard]] std::vector<std::string> ignored_text(const CheckpointMatch& match);
 
 }  // namespace sluice

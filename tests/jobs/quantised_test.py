@@ -1,6 +1,10 @@
-"""FP8, INT4 and MXFP4 checkpoints are the bfloat16 numbers that they stand for, in every command."""
+"""FP8, INT4 and MXFP4 checkpoints are the bfloat16 numbers that they stand for, in every command.
+
+    quantised_test.py [Quantised | Families]...
+"""
 import json
 import shutil
+import sys
 import unittest
 
 import checkpoint
@@ -9,6 +13,10 @@ import numpy
 import program
 import quantised
 from program import FIXTURES, JobTest, mpirun, reference_job, sluice
+from suite import run_job
+
+sys.path.append(str(FIXTURES))
+import make_quantised  # noqa: E402
 
 FORMS = ["fp8-blocks", "fp8-rows", "fp8-tensor", "int4", "mxfp4"]
 MXFP4_MODEL = "gpt_oss-tiny-mxfp4"
@@ -109,6 +117,71 @@ class Quantised(JobTest):
     def test_a_shape_that_disagrees_is_named(self):
         model = self.spoiled("int4", WEIGHTS + "_shape", 4, b"\x41\0\0\0")
         self.expect(sluice("verify", model), 65, f"{WEIGHTS}_shape (model.safetensors) says [48, 65]", "[48, 64]")
+
+
+class Families(JobTest):
+    """Families as they are published: the numbers of their bfloat16 twins to the bit, in and out."""
+
+    def published(self, form, source):
+        model = self.directory / "published"
+        make_quantised.write(form, source, model)
+        return model, quantised.write_twin(model, self.directory / "twin")
+
+    def numbers(self, model, of, ranks):
+        """Logits, losses and gradients of two steps."""
+        job = self.write_job(f"{model.name}-{ranks}.toml", **reference_job(of, model={"path": model}, train={"steps": 2},
+                                                                        load={"readers": "all"}))
+        self.expect(run_job(ranks, job), 0)
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            found = {"losses": metrics["train/loss"][:]}
+        with h5py.File(self.output_of(job) / "dump.h5") as dump:
+            dump.visititems(lambda name, item: found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
+        return found
+
+    def expect_twin(self, model, twin, of):
+        self.expect(sluice("verify", model, twin), 0)
+        for ranks in (1, 3):
+            found, expected = self.numbers(model, of, ranks), self.numbers(twin, of, ranks)
+            self.assertEqual(found.keys(), expected.keys())
+            self.assertIn("logits", found)
+            for name, values in expected.items():
+                numpy.testing.assert_array_equal(found[name], values, name)
+
+    def expect_exported(self, model, twin, *parts):
+        out = self.directory / "out"
+        job = self.write_job("export.toml", job={"kind": "export"}, model={"path": model}, export={"path": out})
+        self.expect(run_job(3, job), 0, *parts)
+        self.assertNotIn("quantization_config", json.loads((out / "config.json").read_text()))
+        self.assertEqual(quantised.stored(out), quantised.stored(twin))
+
+    def test_deepseek_v3_in_float8_with_a_prediction_layer_that_goes_along(self):
+        model, twin = self.published("fp8-blocks", FIXTURES / "deepseek_v3-tiny")
+        prediction = "model.layers.3.mlp.experts.0.up_proj.weight"
+        self.assertEqual(quantised.stored(model)[prediction][0], "F8_E4M3")
+        self.assertEqual(quantised.stored(twin)[prediction][0], "BF16")
+        self.expect_twin(model, twin, "deepseek_v3-tiny")
+        self.expect_exported(model, twin, "multi-token prediction", "not trained")
+
+    def test_minimax_m2_in_float8(self):
+        model, twin = self.published("fp8-blocks", FIXTURES / "minimax_m2-tiny")
+        self.expect_twin(model, twin, "minimax_m2-tiny")
+        self.expect_exported(model, twin)
+
+    def test_kimi_k2_whose_experts_are_in_int4(self):
+        """Of random weights, in widths that groups divide."""
+        shape = self.directory / "shape"
+        shape.mkdir()
+        config = json.loads((FIXTURES / "deepseek_v3-tiny/config.json").read_text())
+        (shape / "config.json").write_text(json.dumps(config | {
+            "model_type": "kimi_k2", "hidden_size": 64, "moe_intermediate_size": 32, "n_group": 1, "topk_group": 1,
+            "num_nextn_predict_layers": 0, "initializer_range": 0.08}))
+        self.expect(sluice("synthesize", shape, self.directory / "source"), 0)
+        model, twin = self.published("int4", self.directory / "source")
+        names = quantised.stored(model)
+        self.assertIn("model.layers.1.mlp.experts.0.down_proj.weight_packed", names)
+        self.assertIn("model.layers.1.mlp.shared_experts.down_proj.weight", names)
+        self.expect_twin(model, twin, "deepseek_v3-tiny")
+        self.expect_exported(model, twin)
 
 
 if __name__ == "__main__":
