@@ -30,44 +30,56 @@ struct RowPart {
 struct Float8Code {
   static constexpr std::int64_t kBits = 8;
   static constexpr float kUnit = 0x1p8F;
+  /// Without branches, so that compilers make vectors of loops over it.
   static float value(const std::byte* codes, std::int64_t i) {
-    const auto code = std::to_integer<std::uint32_t>(codes[i]);
-    const std::uint32_t sign = (code & 0x80U) << 24;
-    const std::uint32_t magnitude = code & 0x7fU;
-    if (magnitude == 0x7fU) return std::bit_cast<float>(sign | 0x7fc00000U);
+    const auto code = std::to_integer<std::int32_t>(codes[i]);
+    const std::int32_t sign = (code & 0x80) << 24;
+    const std::int32_t magnitude = code & 0x7f;
     // Exponents differ by 120; below the smallest normal number, units are 2^-9.
-    if (magnitude >= 8) return std::bit_cast<float>(sign | ((magnitude << 20) + (120U << 23)));
-    const float small = static_cast<float>(magnitude) * 0x1p-9F;
-    return sign != 0 ? -small : small;
+    const std::int32_t normal = (magnitude << 20) + (120 << 23);
+    const auto small = std::bit_cast<std::int32_t>(static_cast<float>(magnitude) * 0x1p-9F);
+    const std::int32_t is_small = -static_cast<std::int32_t>(magnitude < 8);
+    const std::int32_t nan = -static_cast<std::int32_t>(magnitude == 0x7f) & 0x7fc00000;
+    return std::bit_cast<float>(sign | (small & is_small) | (normal & ~is_small) | nan);
   }
 };
 
-struct Int4Code {
+/// Numbers by the code, of which the lower half of a byte holds the first.
+template <class Numbers>
+struct HalfByteCode {
   static constexpr std::int64_t kBits = 4;
   static constexpr float kUnit = 1;
-  static float value(const std::byte* codes, std::int64_t i) {
-    const int both = std::to_integer<int>(codes[i / 2]);
-    return static_cast<float>((i % 2 == 0 ? both & 15 : both >> 4) - 8);
-  }
-};
-
-struct Float4Code {
-  static constexpr std::int64_t kBits = 4;
-  static constexpr float kUnit = 1;
-  static constexpr std::array<float, 16> kNumbers{0,     0.5F,  1,     1.5F,  2,     3,     4,     6,
-                                                  -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
+  static constexpr const std::array<float, 16>& kNumbers = Numbers::kNumbers;
   static float value(const std::byte* codes, std::int64_t i) {
     const auto both = std::to_integer<std::size_t>(codes[i / 2]);
     return kNumbers[i % 2 == 0 ? both & 15U : both >> 4];
   }
 };
 
+struct Int4Numbers {
+  static constexpr std::array<float, 16> kNumbers{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+};
+struct Float4Numbers {
+  static constexpr std::array<float, 16> kNumbers{0,     0.5F,  1,     1.5F,  2,     3,     4,     6,
+                                                  -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
+};
+using Int4Code = HalfByteCode<Int4Numbers>;
+using Float4Code = HalfByteCode<Float4Numbers>;
+
 // Numbers as they are stored: rounded to bfloat16 in either case.
+
+/// bfloat16_bits(), in line for loops.
+inline std::uint32_t rounded_bits(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+  const auto is_nan = -static_cast<std::int32_t>(static_cast<std::int32_t>(bits & 0x7fffffffU) > 0x7f800000);
+  return (rounded & ~static_cast<std::uint32_t>(is_nan)) | (0x7fc0U & static_cast<std::uint32_t>(is_nan));
+}
 
 struct BFloat16Out {
   static constexpr std::int64_t kBytes = 2;
   static void put(float value, std::byte* target, std::int64_t i) {
-    const std::uint16_t bits = bfloat16_bits(value);
+    const auto bits = static_cast<std::uint16_t>(rounded_bits(value));
     std::memcpy(target + i * kBytes, &bits, kBytes);
   }
 };
@@ -75,8 +87,8 @@ struct BFloat16Out {
 struct Float32Out {
   static constexpr std::int64_t kBytes = 4;
   static void put(float value, std::byte* target, std::int64_t i) {
-    const float rounded = bfloat16_value(bfloat16_bits(value));
-    std::memcpy(target + i * kBytes, &rounded, kBytes);
+    const std::uint32_t bits = rounded_bits(value) << 16;
+    std::memcpy(target + i * kBytes, &bits, kBytes);
   }
 };
 
@@ -90,12 +102,31 @@ void dequantise_some(const std::byte* codes, float scale, std::byte* target, std
   }
 }
 
+/// The same of codes of 4 bits, whose 16 products are worked out once. The first one begins a byte.
+template <class Code, class Out>
+void dequantise_by_table(const std::byte* codes, float scale, std::byte* target, std::int64_t begin,
+                         std::int64_t end) {
+  std::array<std::byte, 16 * Out::kBytes> table;
+  for (std::size_t code = 0; code < Code::kNumbers.size(); ++code)
+    Out::put(Code::kNumbers[code] * scale, table.data(), static_cast<std::int64_t>(code));
+  std::int64_t i = begin;
+  for (; i + 2 <= end; i += 2) {
+    const auto both = std::to_integer<std::size_t>(codes[i / 2]);
+    std::memcpy(target + i * Out::kBytes, &table[(both & 15U) * Out::kBytes], Out::kBytes);
+    std::memcpy(target + (i + 1) * Out::kBytes, &table[(both >> 4) * Out::kBytes], Out::kBytes);
+  }
+  dequantise_some<Code, Out>(codes, scale, target, i, end);
+}
+
 template <class Code, class Out>
 void dequantise_row(const RowPart& row) {
   std::int64_t done = 0;
   for (std::int64_t block = 0, phase = row.phase; done < row.count; ++block, phase = 0) {
     const std::int64_t end = std::min(row.count, done + row.block - phase);
-    dequantise_some<Code, Out>(row.codes, row.scales[block], row.target, done, end);
+    if constexpr (Code::kBits == 4)
+      dequantise_by_table<Code, Out>(row.codes, row.scales[block], row.target, done, end);
+    else
+      dequantise_some<Code, Out>(row.codes, row.scales[block], row.target, done, end);
     done = end;
   }
 }

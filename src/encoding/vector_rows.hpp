@@ -5,6 +5,7 @@
 
 #if defined(__x86_64__)
 #include <cmath>
+#include <limits>
 // GCC 12 takes the undefined lanes that its own intrinsics begin with for a mistake of ours.
 #pragma GCC diagnostic push
 #if !defined(__clang__)
@@ -21,10 +22,11 @@ namespace sluice::encoding {
 // A code of 8 bits lies in the exponent and mantissa of a float16, whose instruction widens subnormals at full
 // speed: it makes 2^-8 of the code's number, and NaN of an exponent of ones. The scale makes up for it.
 
-/// Whether the scale times the unit of vectors is a number still.
+/// Whether the scale times the unit of vectors is finite: products of NaN and infinity go the other way, so that vectors
+/// are rounded without regard to them. A code that is NaN has all of its mantissa's lower bits 0, and stays that.
 template <class Code>
 bool takes_vectors(float scale) {
-  return Code::kUnit == 1.0F || !(std::abs(scale) >= 0x1p119F);
+  return std::abs(scale) <= std::numeric_limits<float>::max() / Code::kUnit;
 }
 
 struct Avx2 {
@@ -33,16 +35,19 @@ struct Avx2 {
     __m256 low, high;
   };
 
-  SLUICE_ENCODING_AVX2 static Values load(Float8Code /*code*/, const std::byte* codes) {
+  /// 16 codes as float16 numbers: 7 bits to the left, without the second of the signs that this makes.
+  SLUICE_ENCODING_AVX2 static __m256i as_halves(const std::byte* codes) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
-    const __m256i wide = _mm256_cvtepu8_epi16(bytes);
-    const __m256i magnitude = _mm256_and_si256(wide, _mm256_set1_epi16(0x7f));
-    const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
-    const __m256i is_nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f));
-    const __m256i nan = _mm256_and_si256(is_nan, _mm256_set1_epi16(0x7e00));
-    const __m256i half = _mm256_or_si256(_mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign), nan);
-    return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)),
-            _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
+    const __m256i wide = _mm256_slli_epi16(_mm256_cvtepi8_epi16(bytes), 7);
+    const __m256i magnitude = _mm256_and_si256(wide, _mm256_set1_epi16(0x3f80));
+    const __m256i is_nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x3f80));
+    const __m256i halves = _mm256_and_si256(wide, _mm256_set1_epi16(static_cast<std::int16_t>(0xbfff)));
+    return _mm256_blendv_epi8(halves, _mm256_set1_epi16(0x7e00), is_nan);
+  }
+  SLUICE_ENCODING_AVX2 static Values load(Float8Code /*code*/, const std::byte* codes) {
+    const __m256i halves = as_halves(codes);
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+            _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
   }
   SLUICE_ENCODING_AVX2 static __m256 load_word(const std::byte* codes) {
     std::int32_t word = 0;
@@ -74,9 +79,7 @@ struct Avx2 {
     const __m256i bits = _mm256_castps_si256(values);
     const __m256i is_odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i half = _mm256_add_epi32(is_odd, _mm256_set1_epi32(0x7fff));
-    const __m256i narrowed = _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
-    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(values, values, _CMP_UNORD_Q));
-    return _mm256_blendv_epi8(narrowed, _mm256_set1_epi32(0x7fc0), is_nan);
+    return _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
   }
   SLUICE_ENCODING_AVX2 static void store(BFloat16Out /*out*/, Values values, std::byte* target) {
     const __m256i packed = _mm256_packus_epi32(rounded(values.low), rounded(values.high));
@@ -108,14 +111,7 @@ struct Avx512 {
   static constexpr std::int64_t kLanes = 16;
 
   SLUICE_ENCODING_AVX512 static __m512 load(Float8Code /*code*/, const std::byte* codes) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
-    const __m256i wide = _mm256_cvtepu8_epi16(bytes);
-    const __m256i magnitude = _mm256_and_si256(wide, _mm256_set1_epi16(0x7f));
-    const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
-    const __m256i is_nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f));
-    const __m256i nan = _mm256_and_si256(is_nan, _mm256_set1_epi16(0x7e00));
-    const __m256i half = _mm256_or_si256(_mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign), nan);
-    return _mm512_cvtph_ps(half);
+    return _mm512_cvtph_ps(Avx2::as_halves(codes));
   }
   /// The entries of `numbers` that 16 codes of 4 bits choose.
   SLUICE_ENCODING_AVX512 static __m512 look_up(__m512 numbers, const std::byte* codes) {
@@ -139,9 +135,7 @@ struct Avx512 {
     const __m512i bits = _mm512_castps_si512(values);
     const __m512i is_odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i half = _mm512_add_epi32(is_odd, _mm512_set1_epi32(0x7fff));
-    const __m512i narrowed = _mm512_srli_epi32(_mm512_add_epi32(bits, half), 16);
-    const __mmask16 is_nan = _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q);
-    return _mm512_mask_mov_epi32(narrowed, is_nan, _mm512_set1_epi32(0x7fc0));
+    return _mm512_srli_epi32(_mm512_add_epi32(bits, half), 16);
   }
   SLUICE_ENCODING_AVX512 static void store(BFloat16Out /*out*/, __m512 values, std::byte* target) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), _mm512_cvtepi32_epi16(rounded(values)));
