@@ -205,12 +205,23 @@ std::int64_t StepSave::publish(const std::vector<std::string>& files) {
   manifest.write_at(0, std::as_bytes(std::span(text)));
   fault_point("checkpoint.manifest", 0);
   manifest.close();
-  // A step of this number may be one that this training has gone back behind.
-  if (!StagedDirectory::is_free(target_)) remove_step(target_);
+  if (!StagedDirectory::is_free(target_)) replace_step();
   fault_point("checkpoint.commit", 0);
   staged_->commit();
   fault_point("checkpoint.commit", 0);
   return step.bytes();
+}
+
+/// Rank 0. A step of this number may be one that this training has gone back behind, or, where this rank was cut off and the
+/// job was started again without it, one of a later attempt.
+void StepSave::replace_step() const {
+  std::int64_t attempt = 0;
+  static_cast<void>(outcome_of([&] { attempt = read_saved_step(target_).attempt; }));  // a broken one may go
+  if (attempt > request_.description.attempt)
+    fail(ExitCode::kInternal,
+         "{} was saved by attempt {} of this run, and this is attempt {}, which does not count any more",
+         target_.string(), attempt, request_.description.attempt);
+  remove_step(target_);
 }
 
 /// Rank 0.

@@ -72,6 +72,7 @@ class StepSave {
   [[nodiscard]] bool is_root() const { return comm_.rank() == 0; }
   void wait_until_written();
   [[nodiscard]] std::int64_t publish(const std::vector<std::string>& files);
+  void replace_step() const;
   void prune() const;
 
   Communicator& comm_;

@@ -165,6 +165,7 @@ SavedStep step_from(const Reader& in) {
     in.reject(fmt::format("its format is {}, and this version reads {}", format, kFormat));
   SavedStep step;
   step.step = in.integer("step");
+  if (in.has("attempt")) step.attempt = in.integer("attempt");
   step.saved = in.text("saved");
   step.version = in.text("version");
   step.structure_hash = in.text("structure_hash");
@@ -250,6 +251,7 @@ std::string to_manifest(const SavedStep& step) {
                {"files", std::move(files)}};
   for (const PackPosition& position : step.packing)
     content["data"]["packing"].push_back({{"window", position.window}, {"given", position.given}});
+  if (step.attempt > 0) content["attempt"] = step.attempt;
   if (!step.base_digest.empty()) content["base"] = {{"digest", step.base_digest}};
   if (!step.started_in.empty()) content["started_in"] = step.started_in.string();
   if (!step.adapters.description.empty()) content["adapters"] = to_json(step.adapters);

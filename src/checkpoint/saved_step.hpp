@@ -61,9 +61,10 @@ struct SavedAdapters {
 };
 
 struct SavedStep {
-  std::int64_t step = 0;  ///< updates that have been made
-  std::string saved{};    ///< time of day, UTC
-  std::string version{};  ///< of the program
+  std::int64_t step = 0;     ///< updates that have been made
+  std::int64_t attempt = 0;  ///< which start of the run has saved it; 0 in steps of earlier versions
+  std::string saved{};       ///< time of day, UTC
+  std::string version{};     ///< of the program
   std::string structure_hash{};
   int world_size = 1;
   std::vector<ConfigEntry> job{};  ///< every key

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <system_error>
+#include <utility>
 
 namespace sluice {
 namespace fs = std::filesystem;
@@ -23,6 +24,12 @@ std::optional<std::int64_t> step_of(const std::string& name) {
     std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
   if (step < 0 || step_name(step) != name) return std::nullopt;
   return step;
+}
+
+std::string late_text(const FoundStep& late, const FoundStep& valid) {
+  return fmt::format(
+      "{} was saved by attempt {} of the run, after attempt {} had saved {}: it came late and is not used",
+      late.path.string(), late.step.attempt, valid.step.attempt, valid.path.string());
 }
 
 }  // namespace
@@ -58,17 +65,21 @@ SavedStep read_saved_step(const fs::path& directory) {
 std::optional<FoundStep> newest_step(const fs::path& directory,
                                      const std::function<void(const std::string&)>& on_broken) {
   const std::vector<StepPlace> steps = list_steps(directory);
+  std::optional<FoundStep> newest;
   std::string last;
   for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
     try {
-      return FoundStep{it->path, read_saved_step(it->path)};
+      FoundStep found{it->path, read_saved_step(it->path)};
+      if (newest && found.step.attempt <= newest->step.attempt) return newest;
+      if (newest) on_broken(late_text(*newest, found));
+      newest = std::move(found);
     } catch (const Error& error) {
       if (error.code() != ExitCode::kBadData) throw;
       last = error.what();
-      on_broken(last);
+      if (!newest) on_broken(last);
     }
   }
-  if (steps.empty()) return std::nullopt;
+  if (newest || steps.empty()) return newest;
   fail(
       ExitCode::kBadData,
       "{} holds {} saved step{} and none is whole: {}. checkpoint.resume = \"never\" with another job.output begins "

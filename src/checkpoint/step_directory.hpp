@@ -38,7 +38,8 @@ struct FoundStep {
   std::filesystem::path path;
   SavedStep step;
 };
-/// The newest step that is whole; `on_broken` is told of each newer one that is not, with the reason. Nothing if there is
+/// The newest step that is whole; `on_broken` is told of each newer one that is not, with the reason, and of one that an
+/// earlier attempt has saved than the step before it. Nothing if there is
 /// no step at all; Error(kBadData) if there are and none is whole: to begin anew would be to lose them.
 [[nodiscard]] std::optional<FoundStep> newest_step(const std::filesystem::path& directory,
                                                    const std::function<void(const std::string&)>& on_broken);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -53,6 +54,12 @@ RunProgress progress_in(const nlohmann::json& status) {
   progress.loss = told_number(status, "loss");
   progress.tokens_per_second = told_number(status, "tokens_per_second");
   return progress;
+}
+
+/// 0 where there is none, or in that of an earlier version.
+std::int64_t attempt_in(const nlohmann::json& status) {
+  const auto attempt = status.find("attempt");
+  return attempt != status.end() && attempt->is_number_integer() ? attempt->get<std::int64_t>() : 0;
 }
 
 bool tells_done(const nlohmann::json& status) {
@@ -173,13 +180,14 @@ void RunDirectory::begin_log() const {
   }
   log::debug("sluice {} ({}), rank {} of {}, process {} on {}, started {}", version(), git_revision(), rank_,
              world_size_, getpid(), host_name(), started_);
+  if (is_root_) log::debug("attempt {} of this run", attempt_);
 }
 
 void RunDirectory::create(const JobConfig& config) {
   make_directories(path_);
   lock_ = RunLock(path_);
-  static_cast<void>(
-      find_resume_point(config, [](const std::string&) {}));  // or job.toml would be the wrong one
+  const auto found =
+      find_resume_point(config, [](const std::string&) {});  // or job.toml would be the wrong one
   require_no_results(config);
   require_no_other_job_file(path_ / kJobCopyFile);
   for (const Result& file : files_of(config)) {  // now, not after hours of loading
@@ -189,6 +197,7 @@ void RunDirectory::create(const JobConfig& config) {
   const nlohmann::json earlier = status_in(path_);
   was_done_before_ = !config.job.overwrite && tells_done(earlier);
   earlier_ = progress_in(earlier);
+  attempt_ = 1 + std::max(attempt_in(earlier), found ? found->step.attempt : 0);
   set_job(config);
   write_status(nullptr);
   if (!lock_.refusal().empty())
@@ -320,6 +329,7 @@ void RunDirectory::write_status(const Outcome* end, Durability durability) const
                                {"started", started_},
                                {"updated", utc_now()},
                                {"world_size", world_size_}});
+  if (attempt_ > 0) status["attempt"] = attempt_;
   if (!lock_.refusal().empty()) status["locked"] = false;
   if (progress_.done > 0) {
     status[std::string(progress_.unit)] = progress_.done;

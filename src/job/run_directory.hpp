@@ -51,6 +51,10 @@ class RunDirectory {
   /// first, after those of an earlier run were removed.
   [[nodiscard]] std::filesystem::path new_segment(const std::filesystem::path& name) const;
 
+  /// Which start of this run it is, counted over all that have left a status or a saved step; on rank 0, 0 on
+  /// others and without job.output.
+  [[nodiscard]] std::int64_t attempt() const { return attempt_; }
+
   /// What the job does now. That it cannot be written down is a warning, here and below.
   void set_status(const std::string& state) noexcept;
   /// Written down after the first step of this run, then every few seconds, and with what comes next.
@@ -93,6 +97,7 @@ class RunDirectory {
   std::string kind_;     ///< of the job
   RunProgress earlier_;  ///< on rank 0, what the run that was here before told last
   bool was_done_before_ = false;
+  std::int64_t attempt_ = 0;  ///< on rank 0
   std::string state_ = "starting";
   RunProgress progress_;
   std::int64_t saved_step_ = 0;  ///< 0: none yet

@@ -15,6 +15,7 @@ using testing::HasSubstr;
 
 SavedStep some_step() {
   return {.step = 100,
+          .attempt = 2,
           .saved = "2026-11-21T15:04:05Z",
           .version = "1",
           .structure_hash = "abc",
@@ -53,6 +54,7 @@ TEST(SavedStep, comes_back_from_its_manifest) {
   EXPECT_EQ(step.key("train.steps"), "100");
   EXPECT_EQ(step.files.front().entries.front().numbers.end, 24);
   EXPECT_EQ(step.bytes(), 100);
+  EXPECT_EQ(step.attempt, 2);
   EXPECT_EQ(step.best.step, 0);
   EXPECT_TRUE(step.packing.empty());
   SavedStep evaluated = some_step();

@@ -14,9 +14,10 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A step without files.
-void make_step(const fs::path& directory, std::int64_t step) {
+void make_step(const fs::path& directory, std::int64_t step, std::int64_t attempt = 0) {
   fs::create_directories(directory / step_name(step));
-  std::ofstream(directory / step_name(step) / kManifestFile) << to_manifest({.step = step});
+  std::ofstream(directory / step_name(step) / kManifestFile)
+      << to_manifest({.step = step, .attempt = attempt});
 }
 
 std::vector<std::int64_t> numbers(const std::vector<StepPlace>& steps) {
@@ -56,6 +57,24 @@ TEST(StepDirectory, finds_the_newest_step_that_is_whole) {
   EXPECT_EQ(newest()->step.step, 20);
   ASSERT_EQ(broken.size(), 1);
   EXPECT_THAT(broken.front(), testing::HasSubstr("step-00000030"));
+}
+
+TEST(StepDirectory, passes_over_a_newer_step_that_an_earlier_attempt_has_saved_late) {
+  const test::TemporaryDirectory directory;
+  std::vector<std::string> told;
+  const auto newest = [&] {
+    return newest_step(directory.path(), [&](const std::string& text) { told.push_back(text); })->step.step;
+  };
+  make_step(directory.path(), 10, 1);
+  make_step(directory.path(), 20, 2);
+  EXPECT_EQ(newest(), 20);
+  EXPECT_TRUE(told.empty());
+  make_step(directory.path(), 30, 1);
+  EXPECT_EQ(newest(), 20);
+  ASSERT_EQ(told.size(), 1);
+  EXPECT_THAT(told.front(), testing::HasSubstr("step-00000030 was saved by attempt 1"));
+  make_step(directory.path(), 40, 3);
+  EXPECT_EQ(newest(), 40);
 }
 
 TEST(StepDirectory, keeps_the_last_steps_and_every_so_many) {

@@ -57,6 +57,14 @@ TEST_F(RunDirectoryTest, is_made_by_rank_0_with_job_file_and_status_and_has_a_lo
   EXPECT_EQ(status()["world_size"], comm_.size());
 }
 
+TEST_F(RunDirectoryTest, counts_the_starts_of_its_run) {
+  for (const int attempt : {1, 2}) {
+    const RunDirectory directory(config_, comm_);
+    EXPECT_EQ(directory.attempt(), is_root_ ? attempt : 0);
+    EXPECT_TRUE(!is_root_ || status()["attempt"] == attempt);
+  }
+}
+
 TEST_F(RunDirectoryTest, logs_of_an_earlier_run_with_more_ranks_go_if_it_is_overwritten) {
   const fs::path logs = config_.job.output / "logs";
   fs::create_directories(logs);

@@ -42,6 +42,7 @@ void add_status(const RunFiles& files, Facts& facts) {
   for (const auto& [key, label] : {std::pair{"state", "state"},
                                    {"message", "message"},
                                    {"exit_code", "exit code"},
+                                   {"attempt", "attempt"},
                                    {"started", "started"},
                                    {"updated", "updated"}})
     if (const auto found = status.find(key); found != status.end()) facts.emplace_back(label, found->second);

@@ -346,6 +346,7 @@ SavedStep TrainingState::describe(std::int64_t step) const {
       newest_.step == step && std::isfinite(newest_.loss) && (best_.step == 0 || newest_.loss < best_.loss);
   const Blueprint& blueprint = context_.blueprint;
   return {.step = step,
+          .attempt = context_.directory.attempt(),
           .saved = utc_now(),
           .version = std::string(version()),
           .structure_hash = context_.blueprint.model.manifest.structure_hash().hex(),
