@@ -19,6 +19,8 @@ namespace {
 /// What one rank's failure may lag behind another's of the same cause.
 constexpr double kDelaySeconds = 1;
 constexpr int kMaxDelays = 4;
+/// What rank 0 of another machine may take for its report and its abort, of which this one hears only by being ended.
+constexpr double kOtherMachineSeconds = 2;
 /// What writing down a failure may take before the job ends without it.
 constexpr double kRecordSeconds = 4;
 constexpr auto kPause = std::chrono::milliseconds(5);
@@ -53,6 +55,9 @@ NodeFlags* open_flags(const Name& name) {
 FailureReporterElection::FailureReporterElection(MPI_Comm node, int rank) : rank_(rank) {
   int place = 0;
   check_mpi(MPI_Comm_rank(node, &place), "MPI_Comm_rank");
+  int lowest = rank;
+  check_mpi(MPI_Allreduce(&rank, &lowest, 1, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
+  is_with_first_ = lowest == 0;
   Name name = place == 0 ? make_shared_memory() : Name{};
   check_mpi(MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, node), "MPI_Bcast");
   if (name.front() == '\0') return;
@@ -67,7 +72,8 @@ FailureReporterElection::~FailureReporterElection() {
 
 bool FailureReporterElection::take() const noexcept {
   const Stopwatch waited;
-  const double delay = kDelaySeconds * std::min(rank_, kMaxDelays);
+  const double delay =
+      kDelaySeconds * std::min(rank_, kMaxDelays) + (is_with_first_ ? 0 : kOtherMachineSeconds);
   while (waited.seconds() < delay) {
     if (flags_ != nullptr && flags_->reported != 0) return false;
     std::this_thread::sleep_for(kPause);

@@ -8,7 +8,8 @@
 namespace sluice {
 
 /// The lowest of the failing ranks reports: each waits for a time that grows with its rank, and does not
-/// report if another rank of its machine has done so meanwhile. Uses shared memory, because a rank that has
+/// report if another rank of its machine has done so meanwhile; on machines without rank 0 it waits longer, as
+/// all that they hear of a report on another machine is that the launcher ends them. Uses shared memory, because a rank that has
 /// failed must not call MPI again: MPI might still move bytes from or to buffers that are gone.
 class FailureReporterElection {
  public:
@@ -19,7 +20,7 @@ class FailureReporterElection {
   FailureReporterElection(const FailureReporterElection&) = delete;
   FailureReporterElection& operator=(const FailureReporterElection&) = delete;
 
-  /// True if this rank is to report. Takes up to four seconds, and on the rank that is to report up to four more, while the one
+  /// True if this rank is to report. Takes up to four seconds, two more on a machine without rank 0, and on the rank that is to report up to four more, while the one
   /// that record() chose writes.
   [[nodiscard]] bool take() const noexcept;
 
@@ -35,6 +36,7 @@ class FailureReporterElection {
   void await_record() const noexcept;
 
   int rank_;
+  bool is_with_first_ = true;   ///< rank 0 is on this machine
   NodeFlags* flags_ = nullptr;  ///< shared by the ranks of the machine; null without shared memory
 };
 

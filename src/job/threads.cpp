@@ -1,6 +1,7 @@
 #include "job/threads.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,12 +14,17 @@ namespace {
 /// The number that a text begins with, or 0.
 int leading_number(const char* text) { return static_cast<int>(std::strtol(text, nullptr, 10)); }
 
+/// Cores that a process may run on, 0 for this one.
+int cores_of(pid_t process) {
+  cpu_set_t cores;
+  return sched_getaffinity(process, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
 }  // namespace
 
-int usable_cores() {
-  cpu_set_t cores;
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
+int usable_cores() { return cores_of(0); }
+
+int launcher_cores() { return cores_of(getppid()); }
 
 int threads_per_rank(std::int64_t asked, int cores, int sharing_ranks, int most) {
   if (asked > 0) return static_cast<int>(asked);

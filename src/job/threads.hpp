@@ -8,6 +8,9 @@ namespace sluice {
 /// Cores that this process may run on: all of the machine's, or those that the launcher bound it to.
 [[nodiscard]] int usable_cores();
 
+/// Cores that the process which started this one may run on, such as mpirun, which itself is bound to none.
+[[nodiscard]] int launcher_cores();
+
 /// `asked` (parallel.threads), or if that is 0 this rank's part of its `cores`, which it shares with as many
 /// as `sharing_ranks` ranks, itself included: at least 1, and not more than `most`.
 [[nodiscard]] int threads_per_rank(std::int64_t asked, int cores, int sharing_ranks, int most);

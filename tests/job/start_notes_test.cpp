@@ -43,6 +43,14 @@ TEST(StartNotes, of_a_job_without_tokens_are_none) {
   EXPECT_THAT(job_notes(config, model(8), 5), IsEmpty());
 }
 
+TEST(StartNotes, tell_of_a_rank_that_is_bound_to_fewer_cores_than_its_share) {
+  EXPECT_THAT(binding_note(1, 1, 8, 2),
+              HasSubstr("rank 1 is bound to 1 of 8 cores; to use its share, add --bind-to none"));
+  EXPECT_EQ(binding_note(1, 4, 8, 2), "");
+  EXPECT_EQ(binding_note(1, 8, 8, 2), "");
+  EXPECT_EQ(binding_note(1, 1, 2, 3), "");
+}
+
 TEST(StartNotes, tell_of_one_rank_in_an_allocation_of_several_tasks) {
   unsetenv("SLURM_NTASKS");
   EXPECT_THAT(launch_notes(1), IsEmpty());

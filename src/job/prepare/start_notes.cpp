@@ -66,6 +66,14 @@ std::vector<std::string> launch_notes(int world) {
       tasks)};
 }
 
+std::string binding_note(int rank, int cores, int all_cores, int local_ranks) {
+  if (cores >= all_cores / local_ranks) return "";
+  return fmt::format(
+      "rank {} is bound to {} of {} cores; to use its share, add --bind-to none to mpirun's options, or under Slurm "
+      "--cpus-per-task",
+      rank, cores, all_cores);
+}
+
 std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& facts) {
   std::int64_t sequences = 0;
   for (const SourceFacts& source : facts) sequences += source.sequences;

@@ -19,6 +19,10 @@ namespace sluice {
 /// The same of how this process was started: alone, in a Slurm allocation of several tasks.
 [[nodiscard]] std::vector<std::string> launch_notes(int world);
 
+/// That a rank is bound to fewer `cores` than its share of the `all_cores` that its machine's `local_ranks` ranks
+/// have together; "" if it is not.
+[[nodiscard]] std::string binding_note(int rank, int cores, int all_cores, int local_ranks);
+
 /// "41 sequences of 48 tokens, documents kept apart; 8 steps of 6 sequences are 1.17 epochs"; an evaluation
 /// has one epoch and does not say so. A training on several files tells of each, in a line of its own, its
 /// sequences, its share of those that the steps take, and its epochs. Of packed documents: how many there are, how full their

@@ -43,9 +43,13 @@ std::string failure_report(int rank, int size, const Outcome& failure) {
                      static_cast<int>(failure.code), failure.text);
 }
 
-void report_failure(const Communicator& comm, const Outcome& failure) {
-  report_ending(comm.rank(), static_cast<int>(failure.code),
-                failure_report(comm.rank(), comm.size(), failure));
+/// Where the job has several machines, with this one's name; a launch on hosts adds that itself.
+void report_failure(const JobLinks& links, const Outcome& failure) {
+  const int rank = links.comm.rank(), size = links.comm.size();
+  std::string report = failure_report(rank, size, failure);
+  if (links.mpi.local_size() < size && !is_launched_on_hosts())
+    report += fmt::format("\n  host: {} (rank {})", host_name(), rank);
+  report_ending(rank, static_cast<int>(failure.code), report);
 }
 
 /// Ends all processes of the MPI world with failure.code. One of the ranks that fail reports, the others wait for its abort.
@@ -57,7 +61,7 @@ void report_failure(const Communicator& comm, const Outcome& failure) {
     MpiEnvironment::abort(failure.code);
   }
   exit_within(kLastWordsSeconds, failure.code);
-  report_failure(links.comm, failure);
+  report_failure(links, failure);
   MpiEnvironment::abort(failure.code);
 }
 
@@ -68,7 +72,7 @@ AgreementResult agree_on_job(Communicator& comm, const Attempt& attempt) {
   return agree(comm, claim);
 }
 
-void print_notes(const JobContext& context) {
+void print_notes(const JobContext& context, const std::vector<std::string>& binding) {
   if (!context.is_root()) return;
   if (context.device.kind == DeviceKind::kCuda || !context.device.lack.empty())
     console::line("device    {}", device_text(context.device));
@@ -76,7 +80,7 @@ void print_notes(const JobContext& context) {
   if (context.device.kind == DeviceKind::kCuda && world > 1 && !has_nccl())
     console::line("note      this build has no NCCL: between GPUs all goes through main memory and MPI");
   for (const auto& notes :
-       {launch_notes(world), job_notes(context.config(), context.blueprint.model.config, world)})
+       {binding, launch_notes(world), job_notes(context.config(), context.blueprint.model.config, world)})
     for (const std::string& note : notes) console::line("note      {}", note);
 }
 
@@ -134,7 +138,7 @@ class LastWords {
         }) {
     mpi_.on_stall([&links, &directory](const Outcome& failure) {
       record_failure(links, directory, failure);
-      if (links.mpi.elect_failure_reporter()) report_failure(links.comm, failure);
+      if (links.mpi.elect_failure_reporter()) report_failure(links, failure);
     });
   }
   ~LastWords() { mpi_.on_stall({}); }
@@ -172,6 +176,16 @@ int start_libraries(const Job& job, const JobConfig& config, const JobLinks& lin
   return threads;
 }
 
+/// A line if ranks are bound to fewer cores than their share of their machine's. Collective over `comm`.
+std::vector<std::string> binding_notes(Communicator& comm, const MpiEnvironment& mpi) {
+  std::vector<std::string> notes =
+      comm.all_gather_text(binding_note(comm.rank(), usable_cores(), launcher_cores(), mpi.local_size()));
+  std::erase(notes, "");
+  if (notes.size() > 1) notes.front() += fmt::format(". So it is with {} ranks", notes.size());
+  notes.resize(std::min<std::size_t>(notes.size(), 1));
+  return notes;
+}
+
 /// The job from its baseline of memory to its last step. Returns how it ends, with what status.json is to tell of an end by
 /// kDone. Collective over links.comm.
 Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& links,
@@ -194,7 +208,8 @@ Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& l
   JobContext context{blueprint,     plan,   comm,    gpus ? *gpus : comm, directory,    baseline,
                      devices.nodes, limits, threads, devices.choice,      links.signals};
   context.request = attempt.request.get();
-  print_notes(context);
+  const std::vector<std::string> binding = binding_notes(comm, links.mpi);
+  print_notes(context, binding);
   if (devices.choice.kind == DeviceKind::kCuda && job.limit_device_memory) {
     const auto rank = static_cast<std::size_t>(comm.rank());
     job.limit_device_memory(left_for_libraries(context.memory_plan()[rank], limits[rank]));
