@@ -50,14 +50,20 @@ def start_namespaces(namespaces, script, *arguments):
 
 
 class Hosts:
-    """h1, h2, ...: up when made, and down at the end of a `with` or by down(). Links are shaped to `rate` both ways where one is given."""
+    """h1, h2, ..., or with another `name` than "h": up when made, and down at the end of a `with` or by down(). Links are shaped to `rate` both ways where one is given.
+    With `disk_size` ("64m") there is a small disk, `Hosts.disk`, that all share."""
 
-    def __init__(self, count, rate=None):
+    def __init__(self, count, rate=None, disk_size=None, name="h"):
+        self.name = name
         self.numbers = range(1, count + 1)
         self.shared = pathlib.Path(tempfile.mkdtemp(prefix="sluice-hosts-", dir="/var/tmp"))  # as /tmp is each host's own
         self.processes = []
         self.inits = {}
+        self.disk = self.shared / "disk"
         try:
+            if disk_size:
+                self.disk.mkdir()
+                call("mount", "-t", "tmpfs", "-o", f"size={disk_size}", "disk", self.disk)
             self._start(rate)
         except BaseException:
             self.down()
@@ -65,10 +71,10 @@ class Hosts:
 
     def _start(self, rate):
         names = self.shared / "hosts"
-        names.write_text("127.0.0.1 localhost\n" + "".join(f"{NETWORK}.{k} h{k}\n" for k in self.numbers))
+        names.write_text("127.0.0.1 localhost\n" + "".join(f"{NETWORK}.{k} {self.name}{k}\n" for k in self.numbers))
         self.switch = self._add(["unshare", "--net", "--pid", "--fork", "--kill-child"], SWITCH, "switch")
         for k in self.numbers:
-            self.inits[k] = self._add(NAMESPACES, INIT, f"h{k}", names)
+            self.inits[k] = self._add(NAMESPACES, INIT, f"{self.name}{k}", names)
             self._in_switch("ip", "link", "add", f"port{k}", "type", "veth", "peer", "name", "eth0", "netns", self.inits[k])
             self._in_switch("ip", "link", "set", f"port{k}", "master", "switch", "up")
             self._in_network(k, "ip", "addr", "add", f"{NETWORK}.{k}/24", "dev", "eth0")
@@ -100,9 +106,9 @@ class Hosts:
         """Until every host answers h1."""
         deadline = time.monotonic() + limit
         for k in self.numbers:
-            while subprocess.run([*map(str, self.words(1, AGENT, f"h{k}", "true"))], stderr=subprocess.DEVNULL).returncode != 0:
+            while subprocess.run([*map(str, self.words(1, AGENT, f"{self.name}{k}", "true"))], stderr=subprocess.DEVNULL).returncode != 0:
                 if time.monotonic() > deadline:
-                    raise OSError(f"h{k} cannot be reached from h1")
+                    raise OSError(f"{self.name}{k} cannot be reached from {self.name}1")
                 time.sleep(0.1)
 
     def words(self, k, *command):
@@ -125,8 +131,26 @@ class Hosts:
         """Ends all processes of host k at once; serve() makes it answer again."""
         call(*self.words(k, "bash", "-c", "kill -9 -1 || true"))
 
+    def freeze(self, k):
+        """Host k does nothing any more, and its connections stay; thaw() lets it go on."""
+        self.signal_all(k, signal.SIGSTOP)
+
+    def thaw(self, k):
+        self.signal_all(k, signal.SIGCONT)
+
+    def signal_all(self, k, number):
+        for process in self._all_processes(k):
+            os.kill(process, number)
+
     def processes_of(self, k):
         """{process id here: command line} of all that runs on host k, but for what makes it a host."""
+        found = self._all_processes(k)
+        found.pop(self.inits[k], None)
+        # One that has ended and is not yet reaped has no command line any more.
+        return {process: command for process, command in found.items()
+                if command not in ("", "sleep 1000") and not command.endswith(f"{AGENT} serve")}
+
+    def _all_processes(self, k):
         found = {}
         namespace = os.readlink(f"/proc/{self.inits[k]}/ns/pid")
         for process in pathlib.Path("/proc").glob("[0-9]*"):
@@ -135,10 +159,7 @@ class Hosts:
                     found[int(process.name)] = (process / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 pass  # it has ended meanwhile
-        found.pop(self.inits[k], None)
-        # One that has ended and is not yet reaped has no command line any more.
-        return {process: command for process, command in found.items()
-                if command not in ("", "sleep 1000") and not command.endswith(f"{AGENT} serve")}
+        return found
 
     def down(self):
         while self.processes:
@@ -147,6 +168,8 @@ class Hosts:
             process.wait()
             if process.stdout:
                 process.stdout.close()
+        if os.path.ismount(self.disk):
+            call("umount", self.disk)
         shutil.rmtree(self.shared, ignore_errors=True)
 
     def __enter__(self):

@@ -3,65 +3,9 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import unittest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "jobs"))
-import hosts as test_hosts  # noqa: E402
-import program  # noqa: E402
-
-EXPLANATION = "failed, so the job ends with exit code"
-# The time after which a rank misses another one, of every section.
-LIMIT = 3
-# A guard against hanging, in seconds, far more than the 15 in which all is to end behind the limit.
-GUARD_SECONDS = 60
-
-
-class OnHosts(program.JobTest):
-    def setUp(self):
-        super().setUp()
-        self.hosts = test_hosts.Hosts(3, "1gbit")
-        self.addCleanup(self.hosts.down)
-        self.directory = self.hosts.shared
-        self.hosts.await_agents()
-
-    def job(self, **changes):
-        tables = {"debug": {"dump": ""}, "deadline": {"step_seconds": LIMIT, "finish_seconds": LIMIT}, "train": {"steps": 100000}}
-        return self.write_job(**program.reference_job("qwen3-moe-tiny", **tables | changes))
-
-    def start(self, *arguments, starter=(program.SLUICE,)):
-        """`sluice launch` on h1."""
-        environment = ["env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", f"OMPI_MCA_plm_rsh_agent={test_hosts.AGENT}"]
-        running = program.Program(self.hosts.words(1, *environment, *starter, "launch", *arguments))
-        self.addCleanup(self.stop, running)
-        return running
-
-    def stop(self, running):
-        self.hosts.down()  # only that ends what runs on them
-        running.stop()
-
-    def finish(self, running, limit=GUARD_SECONDS):
-        try:
-            program.wait_until(lambda: running.process.poll() is not None, "the end of the command", limit)
-        except AssertionError as late:
-            self.stop(running)
-            raise AssertionError(f"{late}:\n{running.output()}") from None
-        return running.finish()
-
-    def start_training(self, *arguments):
-        running = self.start(*arguments)
-        program.wait_until(lambda: "step 20/" in running.output() or running.process.poll() is not None, "the 20th step", 2 * GUARD_SECONDS)
-        self.assertIsNone(running.process.poll(), running.output())
-        return running
-
-    def expect_nothing_left(self, *numbers):
-        for k in numbers:
-            self.assertEqual(self.hosts.processes_of(k), {}, f"on h{k}")
-
-    def expect_one_explanation(self, result, *parts):
-        self.expect(result, 70, f"of 3 {EXPLANATION} 70:", *parts)
-        self.expect_once(result, EXPLANATION)
-        self.assertNotIn("-" * 60, result.output)  # of Open MPI's blocks
+from on_hosts import GUARD_SECONDS, LIMIT, OnHosts, program
 
 
 class Launch(OnHosts):
@@ -85,12 +29,27 @@ class Launch(OnHosts):
         self.hosts.join(3)
         program.wait_until(lambda: not self.hosts.processes_of(3), "the end of all on the host that returned", GUARD_SECONDS)
 
-    def test_ends_soon_after_all_processes_of_a_host_are_killed(self):
+    def test_a_rank_that_is_killed_without_a_word_is_named_with_its_host(self):
         running = self.start_training("--hosts", "h1,h2,h3", self.job(checkpoint={"every_steps": 10}))
-        self.hosts.kill(3)
+        self.kill_rank(3)
         result = self.finish(running)
-        self.expect_one_explanation(result, "h3 (rank 2)", "last save: step ", "to do: ")
+        self.expect_one_explanation(result, "rank 2 of 3", "SIGKILL", "host: h3 (rank 2)", "last save: step ", "to do: ")
         self.expect_nothing_left(1, 2, 3)
+
+
+class Codes(OnHosts):
+    def test_of_a_save_that_was_asked_for_tells_nothing_of_a_failure(self):
+        running = self.start_training("--hosts", "h1,h2,h3", self.job(checkpoint={"every_steps": 1000}))
+        self.signal_launch(signal.SIGTERM)
+        result = self.finish(running)
+        self.expect(result, 75, "saved ")
+        self.assertNotIn("-" * 60, result.output)
+
+    def test_of_bad_data_tells_it_once(self):
+        result = self.finish(self.start("--hosts", "h1,h2,h3", self.job(data={"tokens": "/none.h5"})))
+        self.expect(result, 65, "/none.h5")
+        self.expect_once(result, "/none.h5")
+        self.assertNotIn("-" * 60, result.output)
 
 
 class Named(OnHosts):
@@ -109,6 +68,11 @@ class Refused(Named):
     def test_a_program_that_hosts_lack_is_named(self):
         running = self.start("--hosts", "h1,h2", self.job(), starter=["sh", "-c", f'cp {program.SLUICE} /tmp && exec /tmp/sluice "$@"', "sh"])
         self.expect(self.finish(running), 78, "h2: /tmp/sluice ")
+
+    def test_hosts_in_two_places(self):
+        file = self.directory / "hostfile"
+        file.write_text("h1\n")
+        self.expect(self.finish(self.start("--hosts", "h1,h2", self.job(), "--", "--hostfile", file)), 64, "h1,h2", "h1:1")
 
     def test_more_ranks_than_slots(self):
         self.expect(self.finish(self.start("--hosts", "h1,h2:2", "-n", 4, self.job())), 64, "4 ranks", "3 ")

@@ -1,5 +1,7 @@
 #include "base/digest.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
+#include "checkpoint/step_directory.hpp"
 #include "config/job_config.hpp"
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
@@ -10,6 +12,7 @@
 #include "job/launch/hosts_launch.hpp"
 #include "job/launch/launch_mark.hpp"
 #include "job/launch/launcher.hpp"
+#include "job/launch/restarts.hpp"
 #include "job/signal_watch.hpp"
 #include "train/guard/step_limit.hpp"
 
@@ -27,8 +30,10 @@ namespace {
 
 struct LaunchArguments {
   JobArguments job;
-  int ranks = 0;      ///< 0: as many as the hosts have slots
-  std::string hosts;  ///< "h1,h2:2"; "" for this machine, or for what the launcher's options name
+  int ranks = 0;        ///< 0: as many as the hosts have slots
+  std::string hosts;    ///< "h1,h2:2"; "" for this machine, or for what the launcher's options name
+  int restarts = 0;     ///< in a row without a new saved step
+  int least_ranks = 0;  ///< 0: a host that does not answer is not left out
   std::vector<std::string> launcher_options;  ///< options of mpirun
   std::vector<std::string> command{};  ///< that ranks run in place of the job: {"generate", "models/m", ...}
 };
@@ -43,23 +48,6 @@ std::vector<std::string> words_that_ignore(const std::vector<int>& signals) {
     if (number != SIGUSR1) names += std::string(" ") + (signal_name(number) + std::string_view("SIG").size());
   if (names.empty()) return {};
   return {"sh", "-c", fmt::format(R"(trap ''{} && exec "$0" "$@")", names)};
-}
-
-/// mpirun -np N OPTIONS..., with the hosts where some are named; then no rank is bound to a core, of which
-/// Open MPI would give each of two ranks only one.
-std::vector<std::string> launcher_words(const LaunchArguments& arguments,
-                                        const std::vector<LaunchHost>& hosts) {
-  const char* launcher = std::getenv("MPIRUN");
-  std::vector<std::string> words{launcher == nullptr ? "mpirun" : launcher, "-np",
-                                 fmt::format("{}", arguments.ranks)};
-  const std::vector<std::string>& options = arguments.launcher_options;
-  if (!hosts.empty()) {
-    words.insert(words.end(), {"--host", hosts_text(hosts)});
-    const auto binds = [](const std::string& word) { return word == "--bind-to" || word == "-bind-to"; };
-    if (std::ranges::none_of(options, binds)) words.insert(words.end(), {"--bind-to", "none"});
-  }
-  words.insert(words.end(), options.begin(), options.end());
-  return words;
 }
 
 /// THIS_PROGRAM run --set... -- JOB
@@ -139,38 +127,76 @@ std::string run_id(const LaunchArguments& arguments, const fs::path& run) {
   return digest_of(arguments.command.empty() ? owner.lexically_normal().string() : new_launch_id("")).hex();
 }
 
-int run_job_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchHost>& hosts,
-                     std::vector<std::string> launcher) {
-  HostsLaunch launch;
-  launch.hosts = hosts;
-  launch.ranks = arguments.ranks;
-  launch.launcher = std::move(launcher);
-  launch.chooses_network = !names_network(arguments.launcher_options);
-  launch.command = rank_words(arguments);
-  launch.agent = agent_words(arguments.launcher_options);
-  if (!arguments.command.empty()) console::keep_stdout_for_results();
+/// A restart goes on from what the attempt before it has saved.
+void require_going_on(const JobConfig& config) {
+  if (config.job.kind == JobKind::kTrain &&
+      (config.job.overwrite || config.checkpoint.resume != CheckpointSettings::kResumeNewest))
+    fail(ExitCode::kBadConfig,
+         "launch --restarts: by job.overwrite or checkpoint.resume each restart would begin anew; expected "
+         "job.overwrite = false and checkpoint.resume = \"newest\"");
+}
+
+/// What is known of a job before it starts; of `sluice generate` settings by default.
+void read_job(const LaunchArguments& arguments, HostsLaunch& launch, RestartPolicy& restarts) {
   DeadlineSettings deadline;
   if (arguments.command.empty()) {
     const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
     deadline = config.deadline;
     if (!config.job.output.empty()) launch.run = fs::absolute(config.job.output);
+    if (config.job.kind == JobKind::kTrain) restarts.steps = fs::absolute(checkpoint_directory(config));
+    if (restarts.most > 0) require_going_on(config);
   }
-  launch.run_id = run_id(arguments, launch.run);
   launch.longest_section_seconds = longest_section(deadline);
-  return run_on_hosts(launch);
+}
+
+int run_job_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchHost>& hosts) {
+  HostsLaunch launch;
+  launch.hosts = hosts;
+  launch.ranks = arguments.ranks;
+  launch.least_slots = arguments.least_ranks == 0 ? total_slots(hosts) : arguments.least_ranks;
+  launch.launcher_options = arguments.launcher_options;
+  launch.chooses_network = !names_network(arguments.launcher_options);
+  launch.command = rank_words(arguments);
+  launch.agent = agent_words(arguments.launcher_options);
+  if (!arguments.command.empty()) console::keep_stdout_for_results();
+  RestartPolicy restarts{arguments.restarts};
+  read_job(arguments, launch, restarts);
+  launch.run_id = run_id(arguments, launch.run);
+  return run_with_restarts(launch, restarts);
+}
+
+/// Those of --hosts, or of the launcher's options; not of both, of which mpirun would mix its own choice.
+std::vector<LaunchHost> named_hosts(LaunchArguments& arguments) {
+  const std::vector<LaunchHost> of_options = take_hosts(arguments.launcher_options);
+  if (arguments.hosts.empty()) return of_options;
+  if (!of_options.empty())
+    fail(ExitCode::kUsage,
+         "launch: the hosts are {} by --hosts and {} by mpirun's options; expected one of them",
+         printable(arguments.hosts), hosts_text(of_options));
+  return parse_hosts(arguments.hosts);
+}
+
+void require_restarts_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchHost>& hosts,
+                               bool is_chat) {
+  if (arguments.restarts == 0 && arguments.least_ranks == 0) return;
+  if (hosts.empty() || is_chat)
+    fail(ExitCode::kUsage, "launch: --restarts and --min-ranks are for a job on hosts (--hosts h1,h2)");
+  if (arguments.least_ranks > arguments.ranks)
+    fail(ExitCode::kUsage, "launch: --min-ranks is {}, more than the {} ranks of the job",
+         arguments.least_ranks, arguments.ranks);
 }
 
 /// Runs a job under mpirun (or the launcher that the variable MPIRUN names) and returns the job's exit
 /// status. The first signal that asks for it (job/signal_watch.hpp) lets the job finish its step and save;
 /// the second is passed on as it is.
 int launch_command(LaunchArguments arguments) {
-  const std::vector<LaunchHost> hosts =
-      arguments.hosts.empty() ? take_hosts(arguments.launcher_options) : parse_hosts(arguments.hosts);
+  const std::vector<LaunchHost> hosts = named_hosts(arguments);
   set_ranks(arguments, hosts);
   if (arguments.command.empty()) require_job_file(arguments.job.file);
-  std::vector<std::string> words = launcher_words(arguments, hosts);
   const bool is_chat = !arguments.command.empty() && arguments.command.front() == "chat";
-  if (!hosts.empty() && !is_chat) return run_job_on_hosts(arguments, hosts, std::move(words));
+  require_restarts_on_hosts(arguments, hosts, is_chat);
+  if (!hosts.empty() && !is_chat) return run_job_on_hosts(arguments, hosts);
+  std::vector<std::string> words = mpirun_words(arguments.ranks, hosts, arguments.launcher_options);
   const std::vector<std::string> command = rank_words(arguments);
   words.insert(words.end(), command.begin(), command.end());
   if (is_chat) become_launcher(std::move(words));  // in place of this process: what is typed goes to rank 0
@@ -198,13 +224,22 @@ void add_launch(CommandLine& line) {
   command.add_option(
       "--hosts", arguments.hosts,
       "Hosts as h1,h2:2, a rank on each, or as many as follow the colon; as -- --hostfile FILE");
+  command
+      .add_option("--restarts", arguments.restarts,
+                  "With hosts: start again after a loss, so many times in a row without a new saved step")
+      ->check(CLI::Range(0, 1000));
+  command
+      .add_option("--min-ranks", arguments.least_ranks,
+                  "With hosts: start without hosts that do not answer, if those that do take so many ranks")
+      ->check(CLI::Range(1, 1000000));
   command.add_option("options", arguments.launcher_options, "Options of mpirun, behind --");
   command.footer(
       "\nIn place of a job file: generate or chat and their arguments.\n\n"
       "Hosts are reached as mpirun reaches them, by ssh without a password or by what -- --mca plm_rsh_agent\n"
       "names, and have this program at this path. When a rank, a host or a link is lost all ends on every host\n"
-      "that can be reached, with one explanation and exit code 70 for a host or link; what an earlier launch of\n"
-      "the same run has left on a host is ended before the ranks start.");
+      "that can be reached, with one explanation and exit code 70 for a rank, host or link; what an earlier\n"
+      "launch of the same run has left on a host is ended before the ranks start. --restarts then starts it\n"
+      "again from the newest saved step, by --min-ranks on the hosts that answer.");
 }
 
 }  // namespace sluice

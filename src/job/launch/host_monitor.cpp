@@ -152,7 +152,7 @@ Outcome HostMonitor::why_not_ready() {
   const std::optional<int> status = output_.get() < 0 ? child_->wait_until(Deadline(1)) : std::nullopt;
   const std::string expected = fmt::format(
       "Expected a host that takes commands without a password: try `ssh {} true`, look at its link and "
-      "firewall, or leave it out",
+      "firewall, or leave it out, as --min-ranks allows each start to do",
       host_.name);
   if (!status)
     return {ExitCode::kInternal, fmt::format("{} does not answer{}. {}", host_.name, said, expected)};

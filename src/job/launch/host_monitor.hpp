@@ -58,6 +58,8 @@ class HostMonitor {
   /// Descriptor that becomes readable when the monitor speaks; -1 when its connection has ended.
   [[nodiscard]] int descriptor() const { return output_.get(); }
   [[nodiscard]] bool is_ready() const { return is_ready_; }
+  /// Whether it has said that the launch may not begin.
+  [[nodiscard]] bool refuses() const { return !refusal_.empty(); }
   /// How many processes of earlier launches of the run were ended before this one began.
   [[nodiscard]] int fenced() const { return fenced_; }
   /// Ranks of the launch that run there, as far as is known.

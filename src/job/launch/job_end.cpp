@@ -7,7 +7,11 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -28,30 +32,43 @@ std::string lost_text(const LostHost& host) {
   return fmt::format("{} was last heard {}: its link is cut, or the machine is down", who, seconds);
 }
 
-/// The rank that a block names in its first line; -1 if it names none.
-int named_rank(const std::string& report) {
-  constexpr std::string_view kBegin = "sluice: rank ";
-  int rank = -1;
-  if (report.starts_with(kBegin))
-    std::from_chars(report.data() + kBegin.size(), report.data() + report.size(), rank);
-  return rank;
+std::string failed_text(int rank, int ranks, int code) {
+  return fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  ", rank, ranks,
+                     code);
 }
 
 std::string first_words(const JobEnd& end) {
+  const int code = end_code(end);
   if (!end.endings.empty()) return end.endings.front().report;
+  if (end.death && end.death->rank >= 0)
+    return failed_text(end.death->rank, end.ranks, code) + death_text(*end.death);
   for (const LostHost& host : end.lost)
     if (!host.ranks.empty())
-      return fmt::format(
-          "sluice: rank {} of {} failed, so the job ends with exit code {}:\n  it died without a word, with its host",
-          host.ranks.front(), end.ranks, static_cast<int>(ExitCode::kInternal));
-  return fmt::format("sluice: the job ends with exit code {}: a host is lost",
-                     static_cast<int>(ExitCode::kInternal));
+      return failed_text(host.ranks.front(), end.ranks, code) + "it died without a word, with its host";
+  return fmt::format("sluice: the job ends with exit code {}: {}", code,
+                     end.lost.empty() ? "a rank has died: " + death_text(*end.death) : "a host is lost");
+}
+
+/// The hosts of the ranks that a text names, "h1 (rank 0), h3 (rank 2)"; "" where none is known.
+std::string hosts_of_named(const JobEnd& end, std::string_view text) {
+  constexpr std::string_view kMark = "rank ";
+  std::string hosts;
+  std::set<int> told;
+  for (std::size_t at = text.find(kMark); at != text.npos; at = text.find(kMark, at + 1)) {
+    int rank = -1;
+    std::from_chars(text.data() + at + kMark.size(), text.data() + text.size(), rank);
+    const auto found = end.hosts.find(rank);
+    std::string host = found == end.hosts.end() ? "" : found->second;
+    if (host.empty() && end.death && end.death->rank == rank) host = end.death->host;
+    if (!host.empty() && told.insert(rank).second)
+      hosts += fmt::format("{}{} (rank {})", hosts.empty() ? "" : ", ", host, rank);
+  }
+  return hosts;
 }
 
 std::string host_line(const JobEnd& end, const std::string& words) {
-  const int rank = named_rank(words);
-  const auto found = end.hosts.find(rank);
-  return found == end.hosts.end() ? "" : fmt::format("\n  host: {} (rank {})", found->second, rank);
+  const std::string hosts = hosts_of_named(end, words);
+  return hosts.empty() ? "" : "\n  host: " + hosts;
 }
 
 /// How far the run was, as far as its status can be read.
@@ -72,12 +89,19 @@ std::string progress_line(const std::filesystem::path& run) {
 }
 
 std::string advice(const JobEnd& end) {
+  if (end.lost.empty())
+    return "\n  to do: remove the cause, and start the same command again: a training goes on from its last save";
   std::vector<std::string> names;
   for (const LostHost& host : end.lost) names.push_back(host.name);
   return fmt::format(
       "\n  to do: bring {} back, or leave {} out of the hosts, and start the same command again: a training goes on "
       "from its last save, and what still runs on a host that returns is ended first",
       fmt::join(names, ", "), names.size() == 1 ? "it" : "them");
+}
+
+bool tells_of_full_disk(const std::string& report) {
+  return std::ranges::any_of(std::array{ENOSPC, EDQUOT},
+                             [&](int error) { return report.find(errno_text(error)) != report.npos; });
 }
 
 }  // namespace
@@ -88,13 +112,23 @@ std::string end_report(const JobEnd& end) {
   report += host_line(end, report);
   for (const LostHost& host : end.lost) report += "\n  lost: " + lost_text(host);
   report += progress_line(end.run);
-  if (!end.lost.empty()) report += advice(end);
+  if (end.endings.empty() || !end.lost.empty()) report += advice(end);
   return report;
 }
 
 int end_code(const JobEnd& end) {
   if (!end.endings.empty()) return end.endings.front().code;
-  return end.lost.empty() ? 0 : static_cast<int>(ExitCode::kInternal);
+  const bool is_by_code = end.death && end.death->signal == 0 && (end.death->rank >= 0 || end.lost.empty());
+  if (is_by_code) return end.death->code;
+  return end.lost.empty() && !end.death ? 0 : static_cast<int>(ExitCode::kInternal);
+}
+
+bool may_start_again(const JobEnd& end) {
+  constexpr std::array kFinal{ExitCode::kDone,      ExitCode::kUsage,     ExitCode::kBadData,
+                              ExitCode::kTooLittle, ExitCode::kResumable, ExitCode::kNumerics,
+                              ExitCode::kBadConfig};
+  const bool is_final = std::ranges::find(kFinal, static_cast<ExitCode>(end_code(end))) != kFinal.end();
+  return !is_final && std::ranges::none_of(end.endings, tells_of_full_disk, &RankRecord::report);
 }
 
 }  // namespace sluice

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "job/launch/host_list.hpp"
+#include "job/launch/rank_death.hpp"
 #include "job/launch/rank_record.hpp"
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,16 +27,21 @@ struct JobEnd {
   std::vector<RankRecord> endings;   ///< what ranks have said, the first one first
   std::map<int, std::string> hosts;  ///< each rank's host
   std::vector<LostHost> lost;
-  std::filesystem::path run;  ///< the run directory; "" of a job that has none
+  std::filesystem::path run;         ///< the run directory; "" of a job that has none
+  std::optional<RankDeath> death{};  ///< of the first rank that has ended without telling why
 };
 
-/// The block that explains the end: what the first failing rank has said, or else that the first rank of a
-/// lost host died without a word; the rank's host, what was lost, how far the run was by its status.json, and
-/// what to do. "" where neither is known.
+/// The block that explains the end: what the first failing rank has said, or else that a rank, or the first
+/// one of a lost host, died without a word; the hosts of the ranks that are named, what was lost, how far the
+/// run was by its status.json, and what to do. "" where nothing of that is known.
 [[nodiscard]] std::string end_report(const JobEnd& end);
 
-/// The exit code of the job: of what the first failing rank has said, or 70 for a lost host; 0 where neither
-/// is known.
+/// The exit code of the job: of what the first failing rank has said, or else 70 for a lost host and for a
+/// rank that a signal has ended, or that of a rank that has ended by itself; 0 where nothing is known.
 [[nodiscard]] int end_code(const JobEnd& end);
+
+/// Whether starting the job again may help: not after a refusal, an end that was asked for, numbers that are
+/// not finite, too little memory or a full disk.
+[[nodiscard]] bool may_start_again(const JobEnd& end);
 
 }  // namespace sluice

@@ -8,8 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 
 namespace sluice {
 namespace {
@@ -49,6 +51,19 @@ int start_error(int pipe) {
 }
 
 }  // namespace
+
+std::vector<std::string> mpirun_words(int ranks, const std::vector<LaunchHost>& hosts,
+                                      const std::vector<std::string>& options) {
+  const char* launcher = std::getenv("MPIRUN");
+  std::vector<std::string> words{launcher == nullptr ? "mpirun" : launcher, "-np", fmt::format("{}", ranks)};
+  if (!hosts.empty()) {
+    words.insert(words.end(), {"--host", hosts_text(hosts)});
+    const auto binds = [](const std::string& word) { return word == "--bind-to" || word == "-bind-to"; };
+    if (std::ranges::none_of(options, binds)) words.insert(words.end(), {"--bind-to", "none"});
+  }
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
 
 pid_t start_launcher(std::vector<std::string> words, const sigset_t& mask, int errors) {
   std::array<int, 2> pipe{};

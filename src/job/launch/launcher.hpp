@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "job/launch/host_list.hpp"
 
 #include <signal.h>
 #include <sys/types.h>
@@ -10,6 +11,11 @@
 #include <vector>
 
 namespace sluice {
+
+/// mpirun -np RANKS OPTIONS..., with the hosts where some are named; then no rank is bound to a core, of which
+/// Open MPI would give each of two ranks only one, unless the options bind.
+[[nodiscard]] std::vector<std::string> mpirun_words(int ranks, const std::vector<LaunchHost>& hosts,
+                                                    const std::vector<std::string>& options);
 
 /// Starts it in a process group of its own, which no Ctrl-C of the terminal reaches, and so without its
 /// input; with that mask of signals, and stderr into `errors` if that is no negative number. Error(kUsage) if
@@ -25,6 +31,8 @@ class SignalRelay {
  public:
   explicit SignalRelay(pid_t launcher) : launcher_(launcher) {}
   void take(int number);
+  /// Whether a signal has come.
+  [[nodiscard]] bool has_request() const { return request_ != 0; }
 
  private:
   pid_t launcher_;

@@ -9,6 +9,8 @@ namespace {
 
 /// How long a block of mpirun's waits for the end of the job that it may speak of.
 constexpr double kBlockSeconds = 10;
+/// How mpirun begins the block before that which tells of a rank that has ended.
+constexpr std::string_view kSummary = "Primary job  terminated normally, but ";
 
 void pass_on(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -36,19 +38,38 @@ void LauncherOutput::take_line(const std::string& line) {
   }
   if (is_dashes(line)) {
     block_ += line + "\n";
-    if (is_in_block_) blocks_.push_back({std::exchange(block_, "")});
+    if (is_in_block_) end_block();
     is_in_block_ = !is_in_block_;
   } else if (is_in_block_) {
     block_ += line + "\n";
   } else {
-    tells_of_crash_ =
-        tells_of_crash_ || (line.starts_with("sluice: rank ") && line.find(" crashed with ") != line.npos);
+    has_crash_ =
+        has_crash_ || (line.starts_with("sluice: rank ") && line.find(" crashed with ") != line.npos);
     pass_on(line + "\n");
   }
 }
 
+void LauncherOutput::end_block() {
+  const std::optional<RankDeath> death = parse_rank_death(block_);
+  if (death && !death_) death_ = death;
+  const bool tells_of_death = death || block_.find(kSummary) != block_.npos;
+  blocks_.push_back({std::exchange(block_, ""), tells_of_death});
+}
+
+void LauncherOutput::drop_deaths() {
+  std::erase_if(blocks_, [](const Block& block) { return block.tells_of_death; });
+}
+
+std::optional<RankDeath> LauncherOutput::death() const {
+  std::optional<RankDeath> death = death_;
+  if (death) death->has_told = has_crash_;
+  return death;
+}
+
 void LauncherOutput::pass_old_blocks() {
-  const auto is_old = [](const Block& block) { return block.age.seconds() > kBlockSeconds; };
+  const auto is_old = [](const Block& block) {
+    return block.age.seconds() > kBlockSeconds && !block.tells_of_death;
+  };
   const auto young = std::ranges::find_if_not(blocks_, is_old);
   std::for_each(blocks_.begin(), young, [](const Block& block) { pass_on(block.text); });
   blocks_.erase(blocks_.begin(), young);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "job/launch/rank_death.hpp"
 #include "job/launch/rank_record.hpp"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,26 +19,31 @@ class LauncherOutput {
   /// Takes what mpirun and its ranks have written, and passes on to stderr what is neither a record nor a
   /// block between lines of dashes.
   void take(std::string_view text);
-  /// Passes on blocks that are older than a few seconds; call it now and then while the job runs.
+  /// Passes on blocks that are older than a few seconds and tell of no death; call it now and then while the
+  /// job runs.
   void pass_old_blocks();
   /// Passes on all blocks.
   void pass_blocks();
   void drop_blocks() { blocks_.clear(); }
+  /// Drops those that only tell which rank ended first.
+  void drop_deaths();
 
   /// How ranks said that the job ends, the first one first.
   [[nodiscard]] const std::vector<RankRecord>& endings() const { return endings_; }
   /// The host of each rank that has said where it is.
   [[nodiscard]] const std::map<int, std::string>& hosts() const { return hosts_; }
-  /// Whether a rank has said that it crashes, in the one line that it can still write.
-  [[nodiscard]] bool tells_of_crash() const { return tells_of_crash_; }
+  /// The first rank of which mpirun says that it has died.
+  [[nodiscard]] std::optional<RankDeath> death() const;
 
  private:
   struct Block {
     std::string text;
+    bool tells_of_death = false;
     Stopwatch age{};
   };
 
   void take_line(const std::string& line);
+  void end_block();
 
   std::string partial_;  ///< a line without its end
   std::string block_;    ///< a block without its end
@@ -44,7 +51,8 @@ class LauncherOutput {
   std::vector<Block> blocks_;
   std::vector<RankRecord> endings_;
   std::map<int, std::string> hosts_;
-  bool tells_of_crash_ = false;
+  std::optional<RankDeath> death_;
+  bool has_crash_ = false;  ///< a rank has said that it crashes, in the one line that it can still write
 };
 
 }  // namespace sluice

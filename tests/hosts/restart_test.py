@@ -1,0 +1,99 @@
+"""`sluice launch --restarts`: a training on three test hosts goes on by itself when a rank or a host is lost."""
+import json
+import re
+import signal
+import unittest
+
+import h5py
+
+from on_hosts import GUARD_SECONDS, OnHosts, program
+
+STEPS = 60
+# Of losses: sums over other numbers of ranks differ by their rounding.
+TOLERANCE = 1e-3
+
+
+def losses(run):
+    """{step: loss} of all files of a run's metrics, of which a later one counts."""
+    found = {}
+    for file in sorted(run.glob("metrics*.h5"), key=lambda file: (len(file.name), file.name)):
+        with h5py.File(file) as metrics:
+            rows = int(metrics.attrs["rows"])
+            found.update(zip(metrics["train/step"][:rows].tolist(), metrics["train/loss"][:rows].tolist()))
+    return found
+
+
+class Restart(OnHosts):
+    def start_job(self, *options, steps=STEPS, **changes):
+        job = self.job(train={"steps": steps}, checkpoint={"every_steps": 10}, **changes)
+        return self.start("--hosts", "h1,h2,h3", *options, job)
+
+    def status(self):
+        return json.loads((self.directory / "job/status.json").read_text())
+
+
+class GoesOn(Restart):
+    def test_on_the_hosts_that_answer_and_on_one_that_returns_at_the_next_start(self):
+        running = self.await_text(self.start_job("--restarts", 3, "--min-ranks", 2, steps=100000), "saved     step 20")
+        self.hosts.kill(3)
+        self.await_text(running, "restart   1 of 3")
+        self.await_text(running, "resume    from step ")
+        self.assertEqual(self.status()["world_size"], 2)
+        self.assertEqual(self.status()["attempt"], 2)
+        saved = int(re.search(r"resume    from step (\d+)", running.output())[1])
+        self.await_text(running, f"saved     step {saved + 10}:")
+        self.hosts.serve(3)
+        self.hosts.await_agents()
+        self.kill_rank(2)
+        self.await_text(running, "resume    from step ", count=2)
+        self.await_text(running, f"saved     step {saved + 20}:")
+        self.assertEqual((self.status()["world_size"], self.status()["attempt"]), (3, 3))
+        self.signal_launch(signal.SIGTERM)
+        result = self.finish(running)
+        self.expect(result, 75, "h3")  # and no restart, as that was asked for
+        self.assertEqual(result.output.count("restart   "), 2, result.output)
+        self.expect_nothing_left(1, 2, 3)
+
+
+class SameNumbers(Restart):
+    def test_as_a_training_that_nothing_happens_to(self):
+        whole = self.write_job("whole.toml", **program.reference_job("qwen3-moe-tiny", debug={"dump": ""}, train={"steps": STEPS}))
+        self.expect(program.sluice("run", whole, limit=GUARD_SECONDS), 0)
+        running = self.await_text(self.start_job("--restarts", 3, "--min-ranks", 2), "saved     step 20")
+        self.hosts.kill(3)
+        self.expect(self.finish(running, 2 * GUARD_SECONDS), 0, "restart   1 of 3", f"step {STEPS}/{STEPS}")
+        expected, found = losses(self.directory / "whole"), losses(self.directory / "job")
+        self.assertEqual(sorted(found), list(range(1, STEPS + 1)))
+        for step, loss in expected.items():
+            self.assertAlmostEqual(found[step], loss, delta=TOLERANCE, msg=f"step {step}")
+
+
+class Ends(Restart):
+    def test_after_so_many_restarts_without_a_new_saved_step(self):
+        running = self.await_text(self.start_job("--restarts", 1, steps=100000), "saved     step 10")
+        self.kill_rank(3)
+        self.await_text(running, "resume    from step ")
+        self.kill_rank(3)
+        result = self.finish(running)
+        self.expect(result, 70, "restart   1 of 1", "1 restarts in a row")
+        self.expect_nothing_left(1, 2, 3)
+
+    def test_by_ctrl_c_between_two_attempts(self):
+        running = self.await_text(self.start_job("--restarts", 5, steps=100000), "saved     step 10")
+        self.hosts.kill(3)
+        self.await_text(running, "restart   2 of 5")
+        self.signal_launch(signal.SIGINT)
+        self.finish(running)
+        self.expect_nothing_left(1, 2, 3)
+
+    def test_at_once_where_each_restart_would_begin_anew(self):
+        self.expect(self.finish(self.start_job("--restarts", 1, job={"overwrite": True})), 78, "job.overwrite")
+
+    def test_at_once_without_hosts_or_with_more_ranks_than_they_take(self):
+        job = self.job()
+        self.expect(self.finish(self.start("-n", 2, "--restarts", 1, job)), 64, "--hosts")
+        self.expect(self.finish(self.start("--hosts", "h1,h2", "--min-ranks", 3, job)), 64, "--min-ranks")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
