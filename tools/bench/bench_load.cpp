@@ -2,11 +2,14 @@
 // and a bare read of the same files by one rank. Run it under mpirun on a model directory:
 //
 //   mpirun --oversubscribe -np 3 bench_load DIR [--rounds 5] [--cold] [--readers rank0|node|all]
-//       [--page-cache auto|keep|drop] [--float32] [--chunk 8MiB] [--threads 2] [--slots 4] [--json FILE]
+//       [--page-cache auto|keep|drop] [--float32] [--chunk 8MiB] [--threads 2] [--slots 4] [--only-loader]
+//       [--json FILE]
 //
-// Each round does all three, one after the other, each into fresh memory, so that noise hits them alike.
+// Each round does all three, one after the other, each into fresh memory, so that noise hits them alike; of
+// quantised weights also a bare loop in which each rank reads and dequantises its part of the same bytes.
 // Rates are the files' bytes over the wall time from a barrier to the last rank's last byte, allocation and
-// first touch included. --cold empties the page cache of the files before each.
+// first touch included. --cold empties the page cache of the files before each; --only-loader leaves out the
+// rest, for runs on two models in turn.
 #include "arguments.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
@@ -17,6 +20,7 @@
 #include "load/streaming_loader.hpp"
 #include "model/architecture.hpp"
 #include "weights/checkpoint_match.hpp"
+#include "weights/entry_reader.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -45,6 +49,7 @@ struct Arguments {
   LoadOptions load;
   std::int64_t chunk_bytes = 8 * kMiB;
   fs::path json;
+  bool only_loader = false;
 };
 
 CachePolicy cache_policy(std::string_view name) {
@@ -86,6 +91,8 @@ Arguments parse(std::span<char*> words) {
       arguments.load.reader_threads = count_in(value());
     else if (word == "--slots")
       arguments.load.ring_slots = count_in(value());
+    else if (word == "--only-loader")
+      arguments.only_loader = true;
     else if (word == "--json")
       arguments.json = value();
     else
@@ -100,6 +107,12 @@ struct Block {
   int file;
   std::int64_t offset;
   std::int64_t bytes;
+};
+
+/// Elements of a published tensor; piece i belongs to rank i % ranks.
+struct EntryPiece {
+  const CheckpointEntry* entry;
+  Range elements;
 };
 
 class Bench {
@@ -120,12 +133,12 @@ class Bench {
         blocks_.push_back({static_cast<int>(files_.size()) - 1, at, std::min(kBlockBytes, file.bytes - at)});
       file_bytes_ += file.bytes;
     }
+    if (!index_.encodings.empty()) list_pieces();
   }
 
   void run() {
     for (int round = 0; round < arguments_.rounds; ++round) {
-      plain_.push_back(seconds_of([this] { run_plain_loop(); }));
-      bare_.push_back(seconds_of([this] { run_bare_read(); }));
+      if (!arguments_.only_loader) run_limits();
       // The loader's report is made after its last byte.
       seconds_of([this] { run_loader(); });
       loader_.push_back(slowest_rank());
@@ -159,6 +172,12 @@ class Bench {
     return bytes;
   }
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(comm_.size()); }
+
+  void run_limits() {
+    plain_.push_back(seconds_of([this] { run_plain_loop(); }));
+    bare_.push_back(seconds_of([this] { run_bare_read(); }));
+    if (!pieces_.empty()) dequantising_.push_back(seconds_of([this] { run_dequantising_loop(); }));
+  }
 
   /// Rank 0 reads block after block and sends each to its rank, its own into place; the others receive into
   /// place.
@@ -215,6 +234,34 @@ class Bench {
                            {buffer.data(), static_cast<std::size_t>(step)});
   }
 
+  void list_pieces() {
+    constexpr std::int64_t kElements = 8 * kMiB;  // whole groups of any form
+    for (const CheckpointEntry& entry : index_.entries) {
+      const std::int64_t count = element_count(entry.shape);
+      for (std::int64_t at = 0; at < count; at += kElements)
+        pieces_.push_back({&entry, {at, std::min(count, at + kElements)}});
+    }
+  }
+
+  /// Each rank reads its own pieces, and makes bfloat16 numbers of codes and scales, one after the other.
+  void run_dequantising_loop() {
+    std::int64_t bytes = 0;
+    for (std::size_t i = static_cast<std::size_t>(comm_.rank()); i < pieces_.size(); i += ranks())
+      bytes += bytes_of(pieces_[i]);
+    const MemoryBlock numbers = allocate(MemoryKind::kPrivate, bytes, "the dequantising loop");
+    EntryReader reader(index_, arguments_.directory,
+                       arguments_.cold ? SourcePages::kAsFound : SourcePages::kKeep);
+    std::byte* to = numbers.data();
+    for (std::size_t i = static_cast<std::size_t>(comm_.rank()); i < pieces_.size(); i += ranks()) {
+      const std::int64_t size = bytes_of(pieces_[i]);
+      reader.read(*pieces_[i].entry, pieces_[i].elements, {to, static_cast<std::size_t>(size)});
+      to += size;
+    }
+  }
+  static std::int64_t bytes_of(const EntryPiece& piece) {
+    return piece.elements.count() * size_of(piece.entry->dtype);
+  }
+
   void run_loader() {
     // Maps the arena; its pages are touched for the first time while they are filled.
     ShardArena arena(shards_, comm_.rank(), arguments_.dtype, "weights");
@@ -243,15 +290,19 @@ class Bench {
     fmt::print("{}, {} ranks, {} files, {}, medians of {} rounds\n", format_bytes(file_bytes_), comm_.size(),
                files_.size(), arguments_.cold ? "cold" : "warm", arguments_.rounds);
     const auto line = [&](std::string_view name, const std::vector<double>& seconds) {
-      fmt::print("  {:<11} {:6.2f} s  {:5.2f} GB/s  (best {:.2f} s, worst {:.2f} s)\n", name, median(seconds),
+      fmt::print("  {:<12} {:6.2f} s  {:5.2f} GB/s  (best {:.2f} s, worst {:.2f} s)\n", name, median(seconds),
                  rate(median(seconds)), *std::ranges::min_element(seconds),
                  *std::ranges::max_element(seconds));
     };
-    line("plain loop", plain_);
-    line("bare read", bare_);
     line("loader", loader_);
-    fmt::print("  loader / plain loop {:.2f}, loader / bare read {:.2f}\n", ratio_to(plain_),
-               ratio_to(bare_));
+    const auto limit = [&](std::string_view name, const std::vector<double>& seconds) {
+      if (seconds.empty()) return;
+      line(name, seconds);
+      fmt::print("              loader / {} {:.2f}\n", name, ratio_to(seconds));
+    };
+    limit("plain loop", plain_);
+    limit("bare read", bare_);
+    limit("dequantising", dequantising_);
     for (std::size_t rank = 0; rank < report_.ranks.size(); ++rank) {
       const RankLoad& row = report_.ranks[rank];
       fmt::print(
@@ -265,15 +316,16 @@ class Bench {
   }
 
   [[nodiscard]] nlohmann::json as_json() const {
-    nlohmann::json out{{"bytes", file_bytes_},
-                       {"ranks", comm_.size()},
-                       {"cold", arguments_.cold},
-                       {"readers", arguments_.readers},
-                       {"plain_loop_seconds", plain_},
-                       {"bare_read_seconds", bare_},
-                       {"loader_seconds", loader_},
-                       {"loader_to_plain_loop", ratio_to(plain_)},
-                       {"loader_to_bare_read", ratio_to(bare_)}};
+    nlohmann::json out{{"bytes", file_bytes_},         {"ranks", comm_.size()},
+                       {"cold", arguments_.cold},      {"readers", arguments_.readers},
+                       {"plain_loop_seconds", plain_}, {"bare_read_seconds", bare_},
+                       {"loader_seconds", loader_}};
+    if (!plain_.empty()) out["loader_to_plain_loop"] = ratio_to(plain_);
+    if (!bare_.empty()) out["loader_to_bare_read"] = ratio_to(bare_);
+    if (!dequantising_.empty()) {
+      out["dequantising_loop_seconds"] = dequantising_;
+      out["loader_to_dequantising_loop"] = ratio_to(dequantising_);
+    }
     for (const RankLoad& row : report_.ranks)
       out["per_rank"].push_back({{"read_bytes", row.read_bytes},
                                  {"overhead_bytes", row.overhead_bytes},
@@ -296,7 +348,8 @@ class Bench {
   std::vector<InputFile> files_;
   std::vector<Block> blocks_;
   std::int64_t file_bytes_ = 0;
-  std::vector<double> plain_, bare_, loader_;
+  std::vector<EntryPiece> pieces_;  ///< of quantised weights; none of others
+  std::vector<double> plain_, bare_, dequantising_, loader_;
   LoadReport report_;
 };
 
