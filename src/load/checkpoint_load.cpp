@@ -16,7 +16,7 @@ namespace {
 
 PlannedLoad make_plan(MatchedCheckpoint source, const LoadRequest& request) {
   LoadPlan plan(source.index, source.match, request.shards, request.options);
-  return {std::move(source.index), std::move(source.match), std::move(plan)};
+  return {request.keys.manifest(), std::move(source.index), std::move(source.match), std::move(plan)};
 }
 
 PlannedLoad match_and_plan(CheckpointIndex index, const LoadRequest& request) {
@@ -79,7 +79,8 @@ CheckpointLoadReport load_checkpoint(Communicator& comm, const PlannedLoad& plan
   SLUICE_ASSERT(weights != nullptr, "a load that discards has nothing to verify");
   VerifyOptions verify = *options.verify;
   verify.readers = planned.plan.readers().readers();
-  report.verify = verify_shards(comm, *weights, planned.index, planned.match, directory, verify);
+  report.verify =
+      verify_shards(comm, *weights, planned.manifest, planned.index, planned.match, directory, verify);
   return report;
 }
 

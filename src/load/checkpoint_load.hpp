@@ -26,6 +26,7 @@ struct LoadRequest {
 
 /// What the files hold, which tensor each part of it belongs to, and how it gets to the shards.
 struct PlannedLoad {
+  const ParameterManifest& manifest;
   CheckpointIndex index;
   CheckpointMatch match;
   LoadPlan plan;

@@ -45,8 +45,8 @@ struct ExpertKey {
   const Projection* projection = nullptr;
 };
 
-std::string per_expert_name(std::string_view experts, std::int64_t expert, const Projection& projection) {
-  return fmt::format("{}{}.{}.weight", experts, expert, projection.name);
+std::string per_expert_name(std::string_view experts, std::int64_t expert, std::string_view projection) {
+  return fmt::format("{}{}.{}.weight", experts, expert, projection);
 }
 
 /// "12.up_proj.weight"
@@ -125,7 +125,7 @@ void publish_experts(const ParameterManifest& manifest, int gate_up, std::vector
     for (const Projection* projection : {&kGate, &kUp, &kDownOnly}) {
       const auto target = expert_target(manifest, {experts, expert, projection});
       SLUICE_ASSERT(target, "{} has no {}", experts, projection->name);
-      out.push_back({per_expert_name(experts, expert, *projection), *target});
+      out.push_back({per_expert_name(experts, expert, projection->name), *target});
     }
   }
 }
@@ -145,27 +145,28 @@ std::optional<IgnoredKey> ignored_key(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<PerExpertPart> per_expert_parts(std::string_view name, const std::vector<std::int64_t>& shape) {
-  std::vector<PerExpertPart> whole{{std::string(name), shape, 0}};
+PerExpertCut::PerExpertCut(std::string_view name, const std::vector<std::int64_t>& shape, bool keeps_joined)
+    : name_(name), expert_(0), shape_(shape) {
   const std::optional<ExpertKey> key = parse_expert_key(name);
-  if (!key || shape.size() != (key->expert ? 2 : 3)) return whole;
+  if (!key || shape.size() != (key->expert ? 2 : 3)) return;
   // A shape comes from a file, and must not make more names than any model has.
   constexpr std::int64_t kMaxExperts = 65'536;
-  if (std::ranges::count(shape, 0) > 0 || (!key->expert && shape[0] > kMaxExperts)) return whole;
-  std::vector<const Projection*> projections{key->projection};
-  if (key->projection == &kJoined) projections = {&kGate, &kUp};
-  const std::int64_t row = shape.back();
-  const std::int64_t rows = shape[shape.size() - 2] / std::ssize(projections);
-  if (rows * std::ssize(projections) != shape[shape.size() - 2]) return whole;
+  if (std::ranges::count(shape, 0) > 0 || (!key->expert && shape[0] > kMaxExperts)) return;
+  const bool is_split = key->projection == &kJoined && !keeps_joined;
+  const std::int64_t rows = shape[shape.size() - 2];
+  if (is_split && rows % 2 != 0) return;
 
-  std::vector<PerExpertPart> parts;
-  const std::int64_t first = key->expert.value_or(0);
-  const std::int64_t end = key->expert ? first + 1 : shape[0];
-  for (std::int64_t expert = first; expert < end; ++expert)
-    for (const Projection* projection : projections)
-      parts.push_back(
-          {per_expert_name(key->experts, expert, *projection), {rows, row}, std::ssize(parts) * rows * row});
-  return parts.empty() ? whole : parts;
+  name_ = key->experts;
+  expert_ = key->expert.value_or(0);
+  projections_ = is_split ? std::vector{kGate.name, kUp.name} : std::vector{key->projection->name};
+  shape_ = {rows / std::ssize(projections_), shape.back()};
+  parts_ = (key->expert ? 1 : shape[0]) * std::ssize(projections_);
+}
+
+std::string PerExpertCut::name_of(std::int64_t part) const {
+  if (projections_.empty()) return name_;
+  const std::int64_t count = std::ssize(projections_);
+  return per_expert_name(name_, expert_ + part / count, projections_[static_cast<std::size_t>(part % count)]);
 }
 
 KeyMap::KeyMap(const ParameterManifest& manifest) : manifest_(manifest) {}

@@ -52,17 +52,26 @@ struct PublishedTensor {
 /// What training does not need, by its plain_name(); foreign parts are those of any architecture.
 [[nodiscard]] std::optional<IgnoredKey> ignored_key(std::string_view name);
 
-/// A part of a checkpoint tensor: elements from `begin` on, under the name of the per-expert layout.
-struct PerExpertPart {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  std::int64_t begin = 0;
+/// How a tensor is cut into those of the per-expert layout: experts that are fused ([E, 2I, H], [E, I, H] or [E, H, I]) or have
+/// gate and up joined ([2I, H]) into each expert's projections; any other tensor is its own only part. The parts
+/// are of one shape, follow each other and make up the tensor.
+class PerExpertCut {
+ public:
+  /// `name` is a plain_name(). `keeps_joined`: gate and up of an expert are one part, as where their rows alternate.
+  PerExpertCut(std::string_view name, const std::vector<std::int64_t>& shape, bool keeps_joined = false);
+
+  [[nodiscard]] std::int64_t parts() const { return parts_; }
+  /// Shape of each part.
+  [[nodiscard]] const std::vector<std::int64_t>& shape() const { return shape_; }
+  [[nodiscard]] std::string name_of(std::int64_t part) const;
+
+ private:
+  std::string name_;                           ///< of the tensor, or what those of its experts begin with
+  std::int64_t expert_;                        ///< number of the first one
+  std::vector<std::string_view> projections_;  ///< of each expert; none where the tensor is whole
+  std::vector<std::int64_t> shape_;
+  std::int64_t parts_ = 1;
 };
-/// Takes experts that are fused ([E, 2I, H], [E, I, H] or [E, H, I]) or have gate and up joined ([2I, H])
-/// apart into each expert's projections; any other tensor is its own only part. The parts follow each other
-/// and make up the tensor. `name` is a plain_name().
-[[nodiscard]] std::vector<PerExpertPart> per_expert_parts(std::string_view name,
-                                                          const std::vector<std::int64_t>& shape);
 
 /// Maps names for one manifest. Holds a reference to the manifest, which must outlive it.
 class KeyMap {

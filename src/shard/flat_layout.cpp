@@ -108,10 +108,9 @@ const Placement& FlatLayout::placement_of(int tensor) const {
 void FlatLayout::for_each_run(const Placement& placement, std::int64_t begin, std::int64_t count,
                               const std::function<void(const Run&)>& visit) {
   for (const std::int64_t end = begin + count; begin < end;) {
-    const std::int64_t block = begin / placement.block_elements;
-    const std::int64_t inside = begin % placement.block_elements;
-    const std::int64_t length = std::min(end - begin, placement.block_elements - inside);
-    visit({begin, placement.offset + block * placement.block_stride + inside, length});
+    const std::int64_t length =
+        std::min(end - begin, placement.block_elements - begin % placement.block_elements);
+    visit({begin, placement.place_of(begin), length});
     begin += length;
   }
 }

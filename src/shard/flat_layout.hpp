@@ -30,6 +30,12 @@ struct Placement {
   std::int64_t granule = 1;       ///< cuts inside a block fall on multiples of this: one row or several
   std::int64_t row_elements = 1;  ///< of a row: the tensor's last dim
   bool is_adapter = false;        ///< no checkpoint of the model has it
+
+  [[nodiscard]] std::int64_t elements() const { return blocks * block_elements; }
+  /// Place of one of them.
+  [[nodiscard]] std::int64_t place_of(std::int64_t element) const {
+    return offset + element / block_elements * block_stride + element % block_elements;
+  }
 };
 
 /// A run of consecutive elements: of a tensor (tensor_begin) and of its unit's buffer (unit_begin).
@@ -113,6 +119,12 @@ struct UnitLayouts {
   std::vector<TensorHome> homes;     ///< one per manifest tensor; unit -1 for buffers
   std::vector<BufferPlace> buffers;  ///< in the order of the manifest
   [[nodiscard]] std::int64_t elements() const;
+  /// Where a tensor, no buffer, lies in its unit.
+  [[nodiscard]] const Placement& placement_of(int tensor) const {
+    const TensorHome& home = homes[static_cast<std::size_t>(tensor)];
+    return units[static_cast<std::size_t>(home.unit)].placements()[static_cast<std::size_t>(home.placement)];
+  }
+  [[nodiscard]] int unit_of(int tensor) const { return homes[static_cast<std::size_t>(tensor)].unit; }
   /// Of all persistent buffers.
   [[nodiscard]] std::int64_t buffer_elements() const;
   /// Null for a tensor that is no persistent buffer.

@@ -112,21 +112,37 @@ int ShardPlan::owner(int unit, std::int64_t element) const {
   return rank_of(unit, static_cast<int>(above - first) - 1);
 }
 
+void ShardPlan::visit_runs(int tensor, Range elements, Range part,
+                           const std::function<void(int rank, const OwnedRun&)>& visit) const {
+  const int unit = layouts_.unit_of(tensor);
+  FlatLayout::for_each_run(layouts_.placement_of(tensor), elements.begin, elements.count(),
+                           [&](const Run& run) {
+                             const std::int64_t end = std::min(run.unit_begin + run.count, part.end);
+                             for (std::int64_t begin = std::max(run.unit_begin, part.begin), count = 0;
+                                  begin < end; begin += count) {
+                               const int rank = owner(unit, begin);
+                               const Range range = owned(unit, rank);
+                               count = std::min(end, range.end) - begin;
+                               visit(rank, {run.tensor_begin + begin - run.unit_begin,
+                                            arena_offset(unit, rank) + begin - range.begin, count});
+                             }
+                           });
+}
+
 void ShardPlan::owned_runs(int tensor, Range elements,
                            const std::function<void(int rank, const OwnedRun&)>& visit) const {
-  const TensorHome& home = layouts_.homes[static_cast<std::size_t>(tensor)];
-  const FlatLayout& unit = layouts_.units[static_cast<std::size_t>(home.unit)];
-  const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];
-  FlatLayout::for_each_run(placement, elements.begin, elements.count(), [&](const Run& run) {
-    for (std::int64_t done = 0; done < run.count;) {
-      const std::int64_t begin = run.unit_begin + done;
-      const int rank = owner(home.unit, begin);
-      const Range range = owned(home.unit, rank);
-      const std::int64_t count = std::min(run.count - done, range.end - begin);
-      visit(rank, {run.tensor_begin + done, arena_offset(home.unit, rank) + begin - range.begin, count});
-      done += count;
-    }
-  });
+  const auto unit = static_cast<std::size_t>(layouts_.unit_of(tensor));
+  visit_runs(tensor, elements, {0, layouts_.units[unit].elements()}, visit);
+}
+
+void ShardPlan::owned_runs(int tensor, Range elements, int rank,
+                           const std::function<void(const OwnedRun&)>& visit) const {
+  visit_runs(tensor, elements, owned(layouts_.unit_of(tensor), rank),
+             [&](int, const OwnedRun& run) { visit(run); });
+}
+
+void ShardPlan::owned_runs(int tensor, int rank, const std::function<void(const OwnedRun&)>& visit) const {
+  owned_runs(tensor, {0, layouts_.placement_of(tensor).elements()}, rank, visit);
 }
 
 void ShardPlan::for_each_owned_run(int unit, const Placement& placement, int rank,

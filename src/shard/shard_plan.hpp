@@ -74,6 +74,10 @@ class ShardPlan {
   /// tensor's order. Together they are all of them.
   void owned_runs(int tensor, Range elements,
                   const std::function<void(int rank, const OwnedRun&)>& visit) const;
+  /// Calls `visit` with those that `rank` owns; without `elements` of the whole tensor.
+  void owned_runs(int tensor, Range elements, int rank,
+                  const std::function<void(const OwnedRun&)>& visit) const;
+  void owned_runs(int tensor, int rank, const std::function<void(const OwnedRun&)>& visit) const;
   /// Calls `visit` with every part of a placed tensor that `rank` owns, in the tensor's order.
   void for_each_owned_run(int unit, const Placement& placement, int rank,
                           const std::function<void(const OwnedRun&)>& visit) const;
@@ -85,6 +89,9 @@ class ShardPlan {
   [[nodiscard]] bool has_pages() const { return alignment_ == ShardAlignment::kPages; }
 
  private:
+  /// Calls `visit` with what elements of a tensor become that lie in `part` of its unit.
+  void visit_runs(int tensor, Range elements, Range part,
+                  const std::function<void(int rank, const OwnedRun&)>& visit) const;
   /// Number of a rank's shard among those of a unit, in the order of the buffer; and the way back.
   [[nodiscard]] int shard_of(int unit, int rank) const;
   [[nodiscard]] int rank_of(int unit, int shard) const;

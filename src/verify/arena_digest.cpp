@@ -28,13 +28,17 @@ class ArenaDigester {
   void run() {
     std::vector<std::size_t> order(parts_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::sort(order, {},
-                      [&](std::size_t i) { return std::tuple(parts_[i].unit, begin_of(parts_[i])); });
+    const UnitLayouts& layouts = weights_.plan().layouts();
+    std::ranges::sort(order, {}, [&](std::size_t i) {
+      const PlacedPart& part = parts_[i];
+      return std::tuple(layouts.unit_of(part.tensor),
+                        layouts.placement_of(part.tensor).place_of(part.elements.begin));
+    });
     auto next = order.begin();
-    const int units = static_cast<int>(weights_.plan().layouts().units.size());
-    for (int unit = 0; unit < units; ++unit) {
+    for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
       ByteWriter fragments;
-      for (; next != order.end() && parts_[*next].unit == unit; ++next) digest_owned(*next, fragments);
+      for (; next != order.end() && layouts.unit_of(parts_[*next].tensor) == unit; ++next)
+        digest_owned(*next, fragments);
       complete_blocks(fragments.bytes());
     }
   }
@@ -42,14 +46,11 @@ class ArenaDigester {
  private:
   static constexpr std::int64_t kSliceElements = 256 * std::int64_t{1024};
 
-  static std::int64_t begin_of(const PlacedPart& part) {
-    return part.runs.empty() ? 0 : part.runs.front().begin;
-  }
-
   void digest_owned(std::size_t i, ByteWriter& fragments) {
     PlacedPart& part = parts_[i];
-    TensorDigester digester(part.count * size_of(part.dtype));
-    for (const PlacedRun& run : part.runs) digest_owned(part, run, digester);
+    TensorDigester digester(part.elements.count() * size_of(part.dtype));
+    weights_.plan().owned_runs(part.tensor, part.elements, weights_.rank(),
+                               [&](const ShardPlan::OwnedRun& run) { digest_run(part, run, digester); });
     part.in_arena += digester.sum();
     for (const TensorDigester::Fragment& fragment : digester.fragments()) {
       fragments.number(static_cast<std::int64_t>(i));
@@ -58,19 +59,14 @@ class ArenaDigester {
     }
   }
 
-  void digest_owned(PlacedPart& part, const PlacedRun& run, TensorDigester& digester) {
-    const Range owned = weights_.plan().owned(part.unit, weights_.rank());
-    const std::int64_t begin = std::max(run.begin, owned.begin);
-    const std::int64_t end = std::min(run.begin + run.count, owned.end);
-    if (begin >= end) return;
-    const std::int64_t size = size_of(part.dtype);
-    const std::byte* unit = weights_.unit_data(part.unit);
-    for (std::int64_t at = begin; at < end; at += kSliceElements) {
-      const std::int64_t count = std::min(kSliceElements, end - at);
-      const std::int64_t weight_bytes = size_of(weights_.dtype());
-      const HostBytes here(unit + (at - owned.begin) * weight_bytes, count * weight_bytes);
+  void digest_run(PlacedPart& part, const ShardPlan::OwnedRun& run, TensorDigester& digester) {
+    const std::int64_t size = size_of(part.dtype), weight_bytes = size_of(weights_.dtype());
+    for (std::int64_t done = 0; done < run.count; done += kSliceElements) {
+      const std::int64_t count = std::min(kSliceElements, run.count - done);
+      const HostBytes here(weights_.data() + (run.arena_begin + done) * weight_bytes, count * weight_bytes);
       const std::byte* data = as_compared(here.data(), count, part);
-      digester.add((run.part_begin + at - run.begin) * size, {data, static_cast<std::size_t>(count * size)});
+      digester.add((run.tensor_begin + done - part.elements.begin) * size,
+                   {data, static_cast<std::size_t>(count * size)});
     }
   }
 
@@ -106,7 +102,7 @@ class ArenaDigester {
         const auto i = static_cast<std::size_t>(in.number());
         const std::int64_t offset = in.number();
         const std::string bytes = in.text();
-        digesters.try_emplace(i, parts_[i].count * size_of(parts_[i].dtype))
+        digesters.try_emplace(i, parts_[i].elements.count() * size_of(parts_[i].dtype))
             .first->second.add(offset, std::as_bytes(std::span(bytes)));
       }
     }
@@ -166,26 +162,22 @@ void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<Plac
 }
 
 Digest digest_of_frozen(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest) {
-  const UnitLayouts& layouts = weights.plan().layouts();
   std::vector<PlacedPart> parts;
-  std::vector<int> tensors;
-  for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
-    const FlatLayout& layout = layouts.units[static_cast<std::size_t>(unit)];
-    if (layout.is_trained()) continue;
-    for (const Placement& placement : layout.placements())
-      FlatLayout::for_each_run(
-          placement, 0, placement.blocks * placement.block_elements, [&](const Run& run) {
-            parts.push_back(
-                {0, unit, weights.dtype(), {{run.unit_begin, run.count, 0}}, run.count, {}, {}, 0});
-            tensors.push_back(placement.tensor);
-          });
+  for (const FlatLayout& unit : weights.plan().layouts().units) {
+    if (unit.is_trained()) continue;
+    for (const Placement& placement : unit.placements())
+      for (std::int64_t begin = 0; begin < placement.elements(); begin += placement.block_elements)
+        parts.push_back(
+            {0, placement.tensor, {begin, begin + placement.block_elements}, weights.dtype(), {}, {}, 0});
   }
   digest_arenas(comm, weights, parts);
   sum_over_ranks(comm, parts);
   Digest sum;
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    sum += digest_of(fmt::format("{} {} {} {}", manifest[tensors[i]].name, parts[i].runs.front().begin,
-                                 parts[i].count, parts[i].in_arena.hex()));
+  for (const PlacedPart& part : parts)
+    sum += digest_of(
+        fmt::format("{} {} {} {}", manifest[part.tensor].name,
+                    weights.plan().layouts().placement_of(part.tensor).place_of(part.elements.begin),
+                    part.elements.count(), part.in_arena.hex()));
   return sum;
 }
 

@@ -3,30 +3,22 @@
 
 #include "base/digest.hpp"
 #include "base/dtype.hpp"
+#include "base/range.hpp"
 #include "comm/communicator.hpp"
 #include "manifest/manifest.hpp"
 #include "shard/arena.hpp"
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace sluice {
 
-/// `count` elements from `begin` on of a unit's buffer, which are those of a part from `part_begin` on.
-struct PlacedRun {
-  std::int64_t begin = 0;
-  std::int64_t count = 0;
-  std::int64_t part_begin = 0;
-};
-
-/// A published tensor: part of an entry, and where its elements lie in a unit's buffer.
+/// Elements of a tensor that are held against those of an entry of an index.
 struct PlacedPart {
   int entry = 0;
-  int unit = 0;
+  int tensor = 0;
+  Range elements;                 ///< of the tensor
   DType dtype = DType::kFloat32;  ///< in which both sides are compared
-  std::vector<PlacedRun> runs;    ///< places of its elements, in their order
-  std::int64_t count = 0;         ///< elements of all of them
   // Digests of both sides: this rank's share at first, then the sum over ranks.
   Digest in_arena;
   Digest in_file;

@@ -98,8 +98,9 @@ const PublishedDigest* CheckpointContent::find(const std::string& name) const {
 }
 
 CheckpointContent read_content(const CheckpointIndex& index, const fs::path& directory,
+                               const ParameterManifest* manifest,
                                const std::function<void(std::int64_t)>& progress) {
-  CheckpointContent content{digest_checkpoint(index, directory, progress), ties_head(directory)};
+  CheckpointContent content{digest_checkpoint(index, directory, manifest, progress), ties_head(directory)};
   std::ranges::sort(content.tensors, {}, &PublishedDigest::name);
   refuse_repetitions(content.tensors, index, directory);
   return content;

@@ -21,10 +21,12 @@ struct CheckpointContent {
   [[nodiscard]] const PublishedDigest* find(const std::string& name) const;
 };
 
-/// Reads every byte of a directory's tensors. Error(kBadData) if two entries of the index are the same tensor
+/// Reads every byte of a directory's tensors; of a model whose `manifest` is known, directories in which its family publishes it in
+/// another form have the same content. Error(kBadData) if two entries of the index are the same tensor
 /// in different spellings, or a file was changed since the index was read. `progress` may be empty.
 [[nodiscard]] CheckpointContent read_content(const CheckpointIndex& index,
                                              const std::filesystem::path& directory,
+                                             const ParameterManifest* manifest,
                                              const std::function<void(std::int64_t done_bytes)>& progress);
 
 /// The differences between `here` and `there`.

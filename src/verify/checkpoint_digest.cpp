@@ -2,12 +2,14 @@
 
 #include "base/boxes/transpose.hpp"
 #include "base/text.hpp"
+#include "manifest/key_map.hpp"
 #include "verify/tensor_digest.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 namespace sluice {
 
@@ -22,6 +24,18 @@ std::int64_t first_non_finite(const std::byte* data, DType dtype, std::int64_t c
   return at;
 }
 
+/// What the model's family makes of an entry, or its name and shape where that knows nothing of it.
+std::vector<ContentPart> parts_of(const CheckpointIndex& index, int number,
+                                  const ParameterManifest* manifest) {
+  const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(number)];
+  if (manifest != nullptr) {
+    const auto target = KeyMap(*manifest).resolve(entry.name, index.encoding_of(entry) != nullptr);
+    const auto* key = std::get_if<KeyTarget>(&target);
+    if (key != nullptr && key->shape == entry.shape) return content_parts(*manifest, ranges_of(number, *key));
+  }
+  return content_parts(entry);
+}
+
 }  // namespace
 
 Digest PublishedDigest::identity() const {
@@ -29,15 +43,16 @@ Digest PublishedDigest::identity() const {
 }
 
 std::vector<PublishedDigest> digest_checkpoint(const CheckpointIndex& index, const fs::path& directory,
+                                               const ParameterManifest* manifest,
                                                const std::function<void(std::int64_t)>& progress) {
   PartReader reader(index, directory);
   std::vector<PublishedDigest> digests;
   std::int64_t done = 0;
   for (int i = 0; i < static_cast<int>(index.entries.size()); ++i) {
     const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(i)];
-    for (PerExpertPart& part : parts_of(entry)) {
+    for (ContentPart& part : parts_of(index, i, manifest)) {
       const PartReader::Result result = reader.digest(entry, part);
-      done += index.bytes_of(entry, element_count(part.shape));
+      done += index.bytes_of(entry, part.count());
       digests.push_back({std::move(part.name), entry.dtype, std::move(part.shape), result.digest,
                          result.non_finite, i, result.first_non_finite});
       if (progress) progress(done);
@@ -46,51 +61,53 @@ std::vector<PublishedDigest> digest_checkpoint(const CheckpointIndex& index, con
   return digests;
 }
 
-std::vector<PerExpertPart> parts_of(const CheckpointEntry& entry) {
-  return per_expert_parts(plain_name(entry.name), entry.shape);
-}
-
 PartReader::PartReader(const CheckpointIndex& index, fs::path directory)
     : reader_(index, std::move(directory)), slice_(static_cast<std::size_t>(kSliceBytes)) {}
 
-PartReader::Result PartReader::digest(const CheckpointEntry& entry, const PerExpertPart& part,
+PartReader::Result PartReader::digest(const CheckpointEntry& entry, const ContentPart& part,
                                       std::span<const DType> via) {
-  const std::int64_t size = size_of(entry.dtype);
-  const std::int64_t target_size = size_of(via.empty() ? entry.dtype : via.back());
-  const std::int64_t elements = element_count(part.shape);
-  TensorDigester digester(elements * target_size);
+  const std::int64_t size = size_of(via.empty() ? entry.dtype : via.back());
+  TensorDigester digester(part.count() * size);
   Result result;
-  for (std::int64_t done = 0; done < elements;) {
-    const std::int64_t count = std::min(kSliceBytes / size, elements - done);
-    const std::span<std::byte> slice = std::span(slice_).first(static_cast<std::size_t>(count * size));
-    reader_.read(entry, {part.begin + done, part.begin + done + count}, slice);
-    const std::int64_t bad = count_non_finite(slice.data(), entry.dtype, count);
+  const Take take = [&](std::int64_t begin, const std::byte* data, std::int64_t count) {
+    const std::int64_t bad = count_non_finite(data, entry.dtype, count);
     if (bad > 0 && result.non_finite == 0)
-      result.first_non_finite = done + first_non_finite(slice.data(), entry.dtype, count);
+      result.first_non_finite = begin + first_non_finite(data, entry.dtype, count);
     result.non_finite += bad;
-    const std::byte* data = convert(slice.data(), entry.dtype, via, count);
-    digester.add(done * target_size, {data, static_cast<std::size_t>(count * target_size)});
-    done += count;
-  }
+    digester.add(begin * size,
+                 {convert(data, entry.dtype, via, count), static_cast<std::size_t>(count * size)});
+  };
+  if (part.is_transposed)
+    read_transposed(entry, part, take);
+  else
+    for (const PartRun& run : part.runs) read_straight(entry, run, take);
   result.digest = digester.sum();
   return result;
 }
 
-Digest PartReader::digest_transposed(const CheckpointEntry& entry, const PerExpertPart& part,
-                                     std::span<const DType> via) {
+void PartReader::read_straight(const CheckpointEntry& entry, const PartRun& run, const Take& take) {
   const std::int64_t size = size_of(entry.dtype);
-  const std::int64_t target_size = size_of(via.empty() ? entry.dtype : via.back());
-  const std::int64_t rows = part.shape[0], columns = part.shape[1];
+  for (std::int64_t done = 0, count = 0; done < run.count; done += count) {
+    count = std::min(kSliceBytes / size, run.count - done);
+    const std::int64_t begin = run.entry_begin + done;
+    reader_.read(entry, {begin, begin + count},
+                 std::span(slice_).first(static_cast<std::size_t>(count * size)));
+    take(run.part_begin + done, slice_.data(), count);
+  }
+}
+
+void PartReader::read_transposed(const CheckpointEntry& entry, const ContentPart& part, const Take& take) {
+  const std::int64_t size = size_of(entry.dtype);
+  const std::int64_t rows = part.shape[1], columns = part.shape[0];  // in the file
   const std::int64_t most = std::clamp<std::int64_t>(kStripBytes / (rows * size), 1, columns);
   const std::int64_t at_once = std::clamp<std::int64_t>(kSliceBytes / (rows * size), 1, most);
   strip_.resize(static_cast<std::size_t>(rows * most * size));
   slice_.resize(std::max(slice_.size(), static_cast<std::size_t>(at_once * rows * size)));
-  TensorDigester digester(rows * columns * target_size);
   for (std::int64_t column = 0; column < columns; column += most) {
     const std::int64_t width = std::min(most, columns - column);
     const std::int64_t lines = width == columns ? rows : 1;  // that follow each other in the file
     for (std::int64_t row = 0; row < rows; row += lines) {
-      const std::int64_t begin = part.begin + row * columns + column;
+      const std::int64_t begin = part.runs.front().entry_begin + row * columns + column;
       reader_.read(entry, {begin, begin + lines * width},
                    std::span(strip_).subspan(static_cast<std::size_t>(row * width * size),
                                              static_cast<std::size_t>(lines * width * size)));
@@ -99,12 +116,9 @@ Digest PartReader::digest_transposed(const CheckpointEntry& entry, const PerExpe
       const std::int64_t count = std::min(at_once, width - first);
       transpose_elements({strip_.data() + first * size, entry.dtype, width}, rows, count,
                          {slice_.data(), entry.dtype, rows});
-      const std::byte* data = convert(slice_.data(), entry.dtype, via, count * rows);
-      digester.add((column + first) * rows * target_size,
-                   {data, static_cast<std::size_t>(count * rows * target_size)});
+      take((column + first) * rows, slice_.data(), count * rows);
     }
   }
-  return digester.sum();
 }
 
 const std::byte* PartReader::convert(const std::byte* data, DType dtype, std::span<const DType> via,

@@ -1,11 +1,11 @@
-// Digests of a checkpoint's tensors, read from its files through one small buffer. Names and shapes decide;
-// no config.json is needed.
+// Digests of a checkpoint's tensors, read from its files through one small buffer.
 #pragma once
 
 #include "base/bytes.hpp"
 #include "base/digest.hpp"
 #include "base/dtype.hpp"
-#include "manifest/key_map.hpp"
+#include "manifest/manifest.hpp"
+#include "verify/content_parts.hpp"
 #include "weights/checkpoint_index.hpp"
 #include "weights/entry_reader.hpp"
 
@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-/// One tensor under the plain_name() and in the shape of the per-expert layout: the same for every wrapper,
+/// One tensor under the plain_name() and in the shape of the per-expert layout (ContentPart): the same for every wrapper,
 /// spelling, layout and sharding of a checkpoint.
 struct PublishedDigest {
   std::string name;
@@ -35,14 +35,12 @@ struct PublishedDigest {
   [[nodiscard]] Digest identity() const;
 };
 
-/// Every tensor of a checkpoint, in the order of its files. Calls `progress`, which may be empty, with the
-/// bytes done so far. Error(kBadData) if a file was changed since the index was read.
+/// Every tensor of a checkpoint, in the order of its files; of a model whose `manifest` is known as its family publishes it, else
+/// (null) by names and shapes. Calls `progress`, which may be empty, with the bytes done so far. Error(kBadData) if a
+/// file was changed since the index was read.
 [[nodiscard]] std::vector<PublishedDigest> digest_checkpoint(
-    const CheckpointIndex& index, const std::filesystem::path& directory,
+    const CheckpointIndex& index, const std::filesystem::path& directory, const ParameterManifest* manifest,
     const std::function<void(std::int64_t done_bytes)>& progress);
-
-/// The entry's tensors as the per-expert layout would publish them.
-[[nodiscard]] std::vector<PerExpertPart> parts_of(const CheckpointEntry& entry);
 
 /// Reads and digests tensors of one checkpoint, best in the order of its files. A file that was not in the
 /// page cache is not left there.
@@ -51,6 +49,8 @@ class PartReader {
   /// Read at once. Staging is one slice, and at most two for each of two conversions; of quantised weights 1
   /// MiB of codes more.
   static constexpr std::int64_t kSliceBytes = kMiB;
+  /// Of a transposed matrix strips of columns are read that take this much, and turned over: held besides.
+  static constexpr std::int64_t kStripBytes = 32 * kMiB;
 
   /// `index` must outlive the reader.
   PartReader(const CheckpointIndex& index, std::filesystem::path directory);
@@ -60,16 +60,15 @@ class PartReader {
     std::int64_t non_finite = 0;         ///< before any conversion
     std::int64_t first_non_finite = -1;  ///< number in the part
   };
-  /// Digests one of parts_of(entry), its elements converted to each of the types `via` in turn.
-  [[nodiscard]] Result digest(const CheckpointEntry& entry, const PerExpertPart& part,
+  /// Digests one of the entry's parts, its elements converted to each of the types `via` in turn.
+  [[nodiscard]] Result digest(const CheckpointEntry& entry, const ContentPart& part,
                               std::span<const DType> via = {});
-  /// The digest of a part's transpose; its shape is [rows, columns]. Reads strips of columns that take kStripBytes, which
-  /// it holds once more than digest() does, and turns them over.
-  static constexpr std::int64_t kStripBytes = 32 * kMiB;
-  [[nodiscard]] Digest digest_transposed(const CheckpointEntry& entry, const PerExpertPart& part,
-                                         std::span<const DType> via = {});
 
  private:
+  /// Elements of a part from `begin` on.
+  using Take = std::function<void(std::int64_t begin, const std::byte* data, std::int64_t count)>;
+  void read_straight(const CheckpointEntry& entry, const PartRun& run, const Take& take);
+  void read_transposed(const CheckpointEntry& entry, const ContentPart& part, const Take& take);
   /// `count` elements at `data` after the conversions, in a buffer that lasts until the next call.
   [[nodiscard]] const std::byte* convert(const std::byte* data, DType dtype, std::span<const DType> via,
                                          std::int64_t count);

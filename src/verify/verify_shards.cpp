@@ -5,13 +5,13 @@
 #include "comm/ranks_text.hpp"
 #include "verify/arena_digest.hpp"
 #include "verify/checkpoint_digest.hpp"
+#include "verify/content_parts.hpp"
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 #include <span>
 #include <string>
-#include <utility>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -25,81 +25,41 @@ std::vector<DType> way_of(DType file, DType arena) {
   return arena == DType::kFloat32 ? std::vector{arena, file} : std::vector{arena};
 }
 
-/// Where a part of an entry lies in a unit's buffer. `ranges` are all that the entry fills, in its order.
-std::vector<PlacedRun> runs_of(const FlatLayout& unit, std::span<const MatchedEntry> ranges,
-                               const PerExpertPart& part) {
-  std::vector<PlacedRun> runs;
-  const std::int64_t end = part.begin + element_count(part.shape);
-  for (const MatchedEntry& range : ranges) {
-    std::int64_t at = std::max(part.begin, range.entry_begin);
-    const std::int64_t count = std::min(end, range.entry_begin + range.count) - at;
-    if (count <= 0) continue;
-    FlatLayout::for_each_run(unit.placement_of(range.tensor), range.begin + at - range.entry_begin, count,
-                             [&](const Run& run) {
-                               runs.push_back({run.unit_begin, run.count, at - part.begin});
-                               at += run.count;
-                             });
-  }
-  return runs;
-}
-
-/// A part of an entry that is read and digested. Of a transposed entry each matrix is, in the manifest's order, to be compared
-/// with the arena; and each of parts_of() once more as it lies in the file, for the digest of the content.
-struct ReadPart {
-  PerExpertPart part;
-  bool is_compared = true;
-  bool is_published = true;
-  [[nodiscard]] bool is_transposed() const { return !is_published; }
+/// An entry that is read, and its parts in the order of content_parts().
+struct ReadEntry {
+  const CheckpointEntry& entry;
+  std::span<const MatchedEntry> ranges;
+  std::span<PlacedPart> parts;
 };
 
-/// In the order of the file, and a matrix before what lies in it.
-std::vector<ReadPart> read_parts_of(const CheckpointEntry& entry, bool is_transposed) {
-  std::vector<ReadPart> parts;
-  if (is_transposed) {
-    const std::vector<std::int64_t> matrix{entry.shape[1], entry.shape[2]};
-    for (std::int64_t i = 0; i < entry.shape[0]; ++i)
-      parts.push_back(
-          {{fmt::format("expert {} of {}", i, plain_name(entry.name)), matrix, i * element_count(matrix)},
-           true,
-           false});
-  }
-  for (PerExpertPart& part : parts_of(entry)) parts.push_back({std::move(part), !is_transposed, true});
-  std::ranges::stable_sort(parts, {}, [](const ReadPart& read) { return read.part.begin; });
-  return parts;
-}
-
-/// Numbers of the entries that are transposed.
-std::set<int> transposed_entries(const CheckpointMatch& match) {
-  std::set<int> entries;
-  for (const MatchedEntry& matched : match.entries)
-    if (matched.is_transposed) entries.insert(matched.entry);
-  return entries;
-}
-
-/// The read parts of all entries, in the order of the files; those that are not compared lie nowhere.
-std::vector<PlacedPart> list_parts(const ShardPlan& plan, DType arena, const CheckpointIndex& index,
-                                   const CheckpointMatch& match) {
-  const UnitLayouts& layouts = plan.layouts();
-  std::vector<PlacedPart> parts;
+/// Calls visit(ranges) with the ranges of each entry, in the order of the files.
+template <class Visit>
+void for_each_entry(const CheckpointMatch& match, Visit visit) {
   for (auto first = match.entries.begin(); first != match.entries.end();) {
-    const int number = first->entry;
-    const auto last = std::find_if(first, match.entries.end(),
-                                   [&](const MatchedEntry& matched) { return matched.entry != number; });
-    const int unit = layouts.homes[static_cast<std::size_t>(first->tensor)].unit;
-    const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(number)];
-    for (const ReadPart& read : read_parts_of(entry, first->is_transposed))
-      parts.push_back({number,
-                       unit,
-                       compared_type(entry.dtype, arena),
-                       read.is_compared
-                           ? runs_of(layouts.units[static_cast<std::size_t>(unit)], {first, last}, read.part)
-                           : std::vector<PlacedRun>(),
-                       element_count(read.part.shape),
+    const auto last = std::find_if(first, match.entries.end(), [&](const MatchedEntry& matched) {
+      return matched.entry != first->entry;
+    });
+    visit(std::span<const MatchedEntry>(first, last));
+    first = last;
+  }
+}
+
+/// The parts of all entries, in the order of the files.
+std::vector<PlacedPart> list_parts(const ParameterManifest& manifest, DType arena,
+                                   const CheckpointIndex& index, const CheckpointMatch& match) {
+  std::vector<PlacedPart> parts;
+  for_each_entry(match, [&](std::span<const MatchedEntry> ranges) {
+    const int entry = ranges.front().entry;
+    const DType file = index.entries[static_cast<std::size_t>(entry)].dtype;
+    for (const ContentPart& part : content_parts(manifest, ranges))
+      parts.push_back({entry,
+                       part.tensor,
+                       {part.begin, part.begin + part.count()},
+                       compared_type(file, arena),
                        {},
                        {},
                        0});
-    first = last;
-  }
+  });
   return parts;
 }
 
@@ -135,37 +95,33 @@ class Rounds {
 
 class ShardVerifier {
  public:
-  ShardVerifier(Communicator& comm, const ShardArena& weights, const CheckpointIndex& index,
-                const CheckpointMatch& match, const std::filesystem::path& directory)
+  ShardVerifier(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest,
+                const CheckpointIndex& index, const CheckpointMatch& match,
+                const std::filesystem::path& directory)
       : comm_(comm),
         weights_(weights),
+        manifest_(manifest),
         index_(index),
+        match_(match),
         directory_(directory),
-        transposed_(transposed_entries(match)),
-        parts_(list_parts(weights.plan(), weights.dtype(), index, match)) {}
+        parts_(list_parts(manifest, weights.dtype(), index, match)) {}
 
   /// Collective over the communicator. Each entry is read by one rank, into its parts there.
   void digest_files(const VerifyOptions& options) {
-    const std::vector<std::span<PlacedPart>> own = entries_to_read(options.readers);
+    const std::vector<ReadEntry> own = entries_to_read(options.readers);
     std::int64_t total = 0;
-    for (const std::span<PlacedPart> parts : own)
-      for (const PlacedPart& part : parts) total += index_.bytes_of(entry_of(parts), part.count);
+    for (const ReadEntry& read : own) total += index_.bytes_of(read.entry, element_count(read.entry.shape));
     PartReader reader(index_, directory_);
     Rounds rounds(comm_, options.round_bytes);
     std::int64_t done = 0;
-    for (const std::span<PlacedPart> parts : own) {
-      const CheckpointEntry& entry = entry_of(parts);
-      const std::vector<ReadPart> read = read_parts(parts);
-      const std::vector<DType> way = way_of(entry.dtype, weights_.dtype());
+    for (const ReadEntry& read : own) {
+      const std::vector<DType> way = way_of(read.entry.dtype, weights_.dtype());
+      const std::vector<ContentPart> parts = content_parts(manifest_, read.ranges);
       for (std::size_t i = 0; i < parts.size(); ++i) {
-        if (read[i].is_transposed()) {
-          parts[i].in_file = reader.digest_transposed(entry, read[i].part, way);
-        } else {
-          const auto result = reader.digest(entry, read[i].part, way);
-          parts[i].in_file = result.digest;
-          report_.non_finite += result.non_finite;
-        }
-        done += index_.bytes_of(entry, parts[i].count);
+        const PartReader::Result result = reader.digest(read.entry, parts[i], way);
+        read.parts[i].in_file = result.digest;
+        report_.non_finite += result.non_finite;
+        done += index_.bytes_of(read.entry, parts[i].count());
         if (options.progress) options.progress(done, total);
         rounds.reach(done);
       }
@@ -181,82 +137,64 @@ class ShardVerifier {
     sum_over_ranks(comm_, parts_);
     comm_.all_reduce_sum(std::span(&report_.non_finite, 1));
     std::vector<std::string> differences;
-    for (const std::span<PlacedPart> parts : entries()) {
-      const CheckpointEntry& entry = entry_of(parts);
-      const std::vector<ReadPart> read = read_parts(parts);
-      report_.read_bytes += index_.stored_bytes(entry);
-      for (std::size_t i = 0; i < parts.size(); ++i) take(entry, read[i], parts[i], differences);
+    for (const ReadEntry& read : entries()) {
+      const std::vector<ContentPart> parts = content_parts(manifest_, read.ranges);
+      report_.read_bytes += index_.stored_bytes(read.entry);
+      for (std::size_t i = 0; i < parts.size(); ++i) take(read.entry, parts[i], read.parts[i], differences);
     }
     if (!differences.empty()) refuse(differences);
     return report_;
   }
 
  private:
-  [[nodiscard]] const CheckpointEntry& entry_of(std::span<const PlacedPart> parts) const {
-    return index_.entries[static_cast<std::size_t>(parts.front().entry)];
-  }
-
-  /// What the parts of an entry are, in the same order.
-  [[nodiscard]] std::vector<ReadPart> read_parts(std::span<const PlacedPart> parts) const {
-    return read_parts_of(entry_of(parts), transposed_.contains(parts.front().entry));
-  }
-
-  /// The parts of each entry, in the order of the files.
-  [[nodiscard]] std::vector<std::span<PlacedPart>> entries() {
-    std::vector<std::span<PlacedPart>> entries;
-    for (auto first = parts_.begin(); first != parts_.end();) {
-      const auto last = std::find_if(first, parts_.end(),
-                                     [&](const PlacedPart& part) { return part.entry != first->entry; });
-      entries.emplace_back(first, last);
+  [[nodiscard]] std::vector<ReadEntry> entries() {
+    std::vector<ReadEntry> entries;
+    auto first = parts_.begin();
+    for_each_entry(match_, [&](std::span<const MatchedEntry> ranges) {
+      const int number = ranges.front().entry;
+      const auto last =
+          std::find_if(first, parts_.end(), [&](const PlacedPart& part) { return part.entry != number; });
+      entries.push_back({index_.entries[static_cast<std::size_t>(number)], ranges, {first, last}});
       first = last;
-    }
+    });
     return entries;
   }
 
   /// Each reader gets an equal range of the files' bytes, and the entries whose middle lies in it.
-  [[nodiscard]] std::vector<std::span<PlacedPart>> entries_to_read(std::vector<int> readers) {
+  [[nodiscard]] std::vector<ReadEntry> entries_to_read(std::vector<int> readers) {
     if (readers.empty()) {
       readers.resize(static_cast<std::size_t>(comm_.size()));
       std::iota(readers.begin(), readers.end(), 0);
     }
-    std::vector<std::span<PlacedPart>> own = entries();
-    std::int64_t total = 0;
-    for (const std::span<PlacedPart> parts : own) total += entry_of(parts).bytes;
-    std::int64_t position = 0;
-    std::erase_if(own, [&](const std::span<PlacedPart>& parts) {
-      const std::int64_t bytes = entry_of(parts).bytes;
-      const std::int64_t middle = position + bytes / 2;
-      position += bytes;
-      return bytes == 0 ||
-             readers[static_cast<std::size_t>(middle * std::ssize(readers) / total)] != comm_.rank();
-    });
+    const std::vector<ReadEntry> all = entries();
+    std::int64_t total = 0, position = 0;
+    for (const ReadEntry& read : all) total += read.entry.bytes;
+    std::vector<ReadEntry> own;
+    for (const ReadEntry& read : all) {
+      const std::int64_t middle = position + read.entry.bytes / 2;
+      position += read.entry.bytes;
+      if (read.entry.bytes > 0 &&
+          readers[static_cast<std::size_t>(middle * std::ssize(readers) / total)] == comm_.rank())
+        own.push_back(read);
+    }
     return own;
   }
 
-  void take(const CheckpointEntry& entry, const ReadPart& read, const PlacedPart& part,
+  void take(const CheckpointEntry& entry, const ContentPart& part, const PlacedPart& found,
             std::vector<std::string>& differences) {
-    const PerExpertPart& published = read.part;
-    if (read.is_published) {
-      ++report_.tensors;
-      const Digest& digest = read.is_compared ? part.in_arena : part.in_file;
-      report_.content +=
-          PublishedDigest{published.name, part.dtype, published.shape, digest, 0, part.entry}.identity();
-    }
-    if (!read.is_compared || (part.in_arena == part.in_file && part.altered == 0)) return;
+    ++report_.tensors;
+    report_.content +=
+        PublishedDigest{part.name, found.dtype, part.shape, found.in_arena, 0, found.entry}.identity();
+    if (found.in_arena == found.in_file && found.altered == 0) return;
     const std::string& file = index_.files[static_cast<std::size_t>(entry.file)].name;
     differences.push_back(
-        fmt::format("{} ({}), owned by {}", printable(published.name), file, ranks_text(owners(part))));
+        fmt::format("{} ({}), owned by {}", printable(part.name), file, ranks_text(owners(found))));
   }
 
   [[nodiscard]] std::vector<int> owners(const PlacedPart& part) const {
     std::vector<int> ranks;
-    for (int rank = 0; rank < comm_.size(); ++rank) {
-      const Range owned = weights_.plan().owned(part.unit, rank);
-      const auto is_owned = [&](const PlacedRun& run) {
-        return owned.begin < run.begin + run.count && run.begin < owned.end;
-      };
-      if (std::ranges::any_of(part.runs, is_owned)) ranks.push_back(rank);
-    }
+    weights_.plan().owned_runs(part.tensor, part.elements,
+                               [&](int rank, const ShardPlan::OwnedRun&) { ranks.push_back(rank); });
     return ranks;
   }
 
@@ -269,21 +207,22 @@ class ShardVerifier {
 
   Communicator& comm_;
   const ShardArena& weights_;
+  const ParameterManifest& manifest_;
   const CheckpointIndex& index_;
+  const CheckpointMatch& match_;
   const std::filesystem::path& directory_;
-  std::set<int> transposed_;
   std::vector<PlacedPart> parts_;
   VerifyReport report_;
 };
 
 }  // namespace
 
-VerifyReport verify_shards(Communicator& comm, const ShardArena& weights, const CheckpointIndex& index,
-                           const CheckpointMatch& match, const std::filesystem::path& directory,
-                           const VerifyOptions& options) {
+VerifyReport verify_shards(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest,
+                           const CheckpointIndex& index, const CheckpointMatch& match,
+                           const std::filesystem::path& directory, const VerifyOptions& options) {
   SLUICE_ASSERT(comm.size() == weights.plan().world() && comm.rank() == weights.rank(),
                 "an arena of rank {} of {}", weights.rank(), weights.plan().world());
-  ShardVerifier verifier(comm, weights, index, match, directory);
+  ShardVerifier verifier(comm, weights, manifest, index, match, directory);
   verifier.digest_files(options);
   verifier.digest_arenas();
   return verifier.compare();

@@ -62,10 +62,8 @@ class Matcher {
     if (tensor.role == Role::kExpert && key.shape.size() == tensor.shape.size())
       match_.experts = ExpertLayout::kFused;
     // A tensor of the wrong shape still stands for its place: it is not missing as well.
-    std::int64_t entry_begin = 0;
-    for (const TensorRange& range : key.ranges)
-      match_.entries.push_back({i, range.tensor, range.begin, range.count,
-                                std::exchange(entry_begin, entry_begin + range.count), key.is_transposed});
+    const std::vector<MatchedEntry> ranges = ranges_of(i, key);
+    match_.entries.insert(match_.entries.end(), ranges.begin(), ranges.end());
   }
 
   /// Walks the matched ranges of each tensor in order: neighbours must touch.
@@ -174,6 +172,15 @@ class Matcher {
 };
 
 }  // namespace
+
+std::vector<MatchedEntry> ranges_of(int entry, const KeyTarget& target) {
+  std::vector<MatchedEntry> ranges;
+  std::int64_t begin = 0;
+  for (const TensorRange& range : target.ranges)
+    ranges.push_back({entry, range.tensor, range.begin, range.count,
+                      std::exchange(begin, begin + range.count), target.is_transposed});
+  return ranges;
+}
 
 void set_buffers_apart(CheckpointMatch& match, const ParameterManifest& manifest) {
   const auto is_parameter = [&](const MatchedEntry& entry) {

@@ -36,6 +36,9 @@ struct CheckpointMatch {
   ExpertLayout experts = ExpertLayout::kPerExpert;  ///< how the checkpoint writes its experts
 };
 
+/// What entry `entry` is, which belongs where `target` says.
+[[nodiscard]] std::vector<MatchedEntry> ranges_of(int entry, const KeyTarget& target);
+
 /// Moves the entries of persistent buffers to their own list.
 void set_buffers_apart(CheckpointMatch& match, const ParameterManifest& manifest);
 

@@ -61,9 +61,31 @@ class Quantised(JobTest):
     def test_the_first_loss_is_the_twins(self):
         self.assertEqual(self.first_loss("fp8.toml", fixture("fp8-blocks")), self.first_loss("twin.toml", self.twin("fp8-blocks")))
 
+    def content_of(self, model):
+        return json.loads(sluice("verify", model, "--json").output)["content"]
+
+    def test_a_twin_with_experts_transposed_is_compared_by_the_family_that_either_directory_tells(self):
+        model = FIXTURES / MXFP4_MODEL
+        twin = quantised.write_twin(model, self.directory / "model-twin")
+        (twin / "config.json").unlink()
+        for directories in [(model, twin), (twin, model)]:
+            self.expect(sluice("verify", *directories), 0)
+        path = twin / "model.safetensors"
+        tensor = "model.layers.1.mlp.experts.down_proj"
+        raw = bytearray(path.read_bytes())
+        header, data = checkpoint.split(bytes(raw))
+        raw[len(raw) - len(data) + header[tensor]["data_offsets"][1] - 1] ^= 1
+        path.write_bytes(raw)
+        last = header[tensor]["shape"][0] - 1
+        self.expect(sluice("verify", model, twin), 65, "different (1):", f"model.layers.1.mlp.experts.{last}.down_proj.weight")
+
     def test_a_published_model_in_mxfp4_is_its_twin_which_has_experts_transposed(self):
         model = FIXTURES / MXFP4_MODEL
         twin = quantised.write_twin(model, self.directory / "model-twin")
+        for directories in [(model, twin), (twin, model)]:
+            self.expect(sluice("verify", *directories), 0)
+        contents = {self.content_of(directory) for directory in (model, twin)}
+        self.assertEqual(len(contents), 1)
         self.assertEqual(self.first_loss("mxfp4.toml", model, MXFP4_MODEL), self.first_loss("twin.toml", twin, MXFP4_MODEL))
         out = self.directory / "out"
         job = self.write_job("export.toml", job={"kind": "export"}, model={"path": model}, export={"path": out})

@@ -58,7 +58,7 @@ class Loaded {
   /// Digest of the content, which the arena and the files must have in common.
   [[nodiscard]] Digest verified(const fs::path& directory) const {
     const CheckpointMatch match = match_checkpoint(index_, keys_, weights_.dtype());
-    return verify_shards(test_world(), weights_, index_, match, directory).content;
+    return verify_shards(test_world(), weights_, manifest_, index_, match, directory).content;
   }
   [[nodiscard]] const CheckpointIndex& index() const { return index_; }
   [[nodiscard]] const LoadReport& report() const { return report_; }
@@ -205,7 +205,9 @@ TEST(StreamingLoader, quantised_weights_arrive_as_the_numbers_that_they_stand_fo
             EXPECT_EQ(row.peak_staging_bytes, loaded.plan().staging_bytes(rank, kRingSlots));
           }
           if (chunk != 4096) continue;
-          EXPECT_EQ(loaded.verified(directory), read_content(loaded.index(), directory, {}).digest());
+          const ParameterManifest manifest = test::manifest_of({});
+          EXPECT_EQ(loaded.verified(directory),
+                    read_content(loaded.index(), directory, &manifest, {}).digest());
         }
   }
 }

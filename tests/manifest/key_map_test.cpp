@@ -283,34 +283,41 @@ TEST(KeyMap, transposed_experts_have_two_tensors_a_layer_and_no_other_names) {
     EXPECT_EQ(keys.published(layout)[2].name, experts + "gate_up_proj");
 }
 
-std::string parts_text(std::string_view name, const std::vector<std::int64_t>& shape) {
+std::string parts_text(std::string_view name, const std::vector<std::int64_t>& shape,
+                       bool keeps_joined = false) {
+  const PerExpertCut cut(name, shape, keeps_joined);
   std::string text;
-  for (const PerExpertPart& part : per_expert_parts(name, shape))
-    text += fmt::format("{} {} at {}\n", part.name, shape_text(part.shape), part.begin);
+  for (std::int64_t part = 0; part < cut.parts(); ++part)
+    text += fmt::format("{} {}\n", cut.name_of(part), shape_text(cut.shape()));
   return text;
 }
 
-TEST(PerExpertParts, take_fused_experts_apart) {
+TEST(PerExpertCut, takes_fused_experts_apart) {
   EXPECT_EQ(parts_text("mlp.experts.gate_up_proj", {2, 6, 5}),
-            "mlp.experts.0.gate_proj.weight [3, 5] at 0\nmlp.experts.0.up_proj.weight [3, 5] at 15\n"
-            "mlp.experts.1.gate_proj.weight [3, 5] at 30\nmlp.experts.1.up_proj.weight [3, 5] at 45\n");
+            "mlp.experts.0.gate_proj.weight [3, 5]\nmlp.experts.0.up_proj.weight [3, 5]\n"
+            "mlp.experts.1.gate_proj.weight [3, 5]\nmlp.experts.1.up_proj.weight [3, 5]\n");
   EXPECT_EQ(parts_text("mlp.experts.down_proj", {2, 5, 3}),
-            "mlp.experts.0.down_proj.weight [5, 3] at 0\nmlp.experts.1.down_proj.weight [5, 3] at 15\n");
+            "mlp.experts.0.down_proj.weight [5, 3]\nmlp.experts.1.down_proj.weight [5, 3]\n");
   EXPECT_EQ(parts_text("mlp.experts.7.gate_up_proj.weight", {6, 5}),
-            "mlp.experts.7.gate_proj.weight [3, 5] at 0\nmlp.experts.7.up_proj.weight [3, 5] at 15\n");
+            "mlp.experts.7.gate_proj.weight [3, 5]\nmlp.experts.7.up_proj.weight [3, 5]\n");
 }
 
-TEST(PerExpertParts, leave_everything_else_whole) {
-  EXPECT_EQ(parts_text("model.norm.weight", {5}), "model.norm.weight [5] at 0\n");
-  EXPECT_EQ(parts_text("mlp.experts.1.up_proj.weight", {3, 5}), "mlp.experts.1.up_proj.weight [3, 5] at 0\n");
-  EXPECT_EQ(parts_text("mlp.experts.gate_up_proj", {2, 5, 5}), "mlp.experts.gate_up_proj [2, 5, 5] at 0\n");
-  EXPECT_EQ(parts_text("mlp.experts.down_proj", {6, 5}), "mlp.experts.down_proj [6, 5] at 0\n");
+TEST(PerExpertCut, keeps_gate_and_up_of_an_expert_joined) {
+  EXPECT_EQ(parts_text("mlp.experts.gate_up_proj", {2, 6, 5}, /*keeps_joined=*/true),
+            "mlp.experts.0.gate_up_proj.weight [6, 5]\nmlp.experts.1.gate_up_proj.weight [6, 5]\n");
 }
 
-TEST(PerExpertParts, make_no_more_names_than_a_model_has) {
-  EXPECT_EQ(per_expert_parts("mlp.experts.down_proj", {std::int64_t{1} << 60, 0, 5}).size(), 1u);
-  EXPECT_EQ(per_expert_parts("mlp.experts.down_proj", {std::int64_t{1} << 20, 1, 1}).size(), 1u);
-  EXPECT_EQ(per_expert_parts("mlp.experts.down_proj", {0, 5, 5}).size(), 1u);
+TEST(PerExpertCut, leaves_everything_else_whole) {
+  EXPECT_EQ(parts_text("model.norm.weight", {5}), "model.norm.weight [5]\n");
+  EXPECT_EQ(parts_text("mlp.experts.1.up_proj.weight", {3, 5}), "mlp.experts.1.up_proj.weight [3, 5]\n");
+  EXPECT_EQ(parts_text("mlp.experts.gate_up_proj", {2, 5, 5}), "mlp.experts.gate_up_proj [2, 5, 5]\n");
+  EXPECT_EQ(parts_text("mlp.experts.down_proj", {6, 5}), "mlp.experts.down_proj [6, 5]\n");
+}
+
+TEST(PerExpertCut, makes_no_more_names_than_a_model_has) {
+  EXPECT_EQ(PerExpertCut("mlp.experts.down_proj", {std::int64_t{1} << 60, 0, 5}).parts(), 1);
+  EXPECT_EQ(PerExpertCut("mlp.experts.down_proj", {std::int64_t{1} << 20, 1, 1}).parts(), 1);
+  EXPECT_EQ(PerExpertCut("mlp.experts.down_proj", {0, 5, 5}).parts(), 1);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "verify/checkpoint_content.hpp"
 
 #include "export/synthesize.hpp"
+#include "io/file.hpp"
 #include "io/safetensors.hpp"
 #include "support/expect_error.hpp"
 #include "weights/tiny_model.hpp"
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 
 namespace sluice {
@@ -16,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using test::TemporaryDirectory;
 
-CheckpointContent content_of(const fs::path& directory) {
-  return read_content(read_checkpoint_index(directory), directory, {});
+CheckpointContent content_of(const fs::path& directory, const ParameterManifest* manifest = nullptr) {
+  return read_content(read_checkpoint_index(directory), directory, manifest, {});
 }
 
 /// A file of float32 tensors with these values.
@@ -56,6 +58,41 @@ TEST(CheckpointContent, is_the_same_in_every_layout_and_sharding) {
   EXPECT_NE(whole.find("model.layers.2.mlp.experts.7.down_proj.weight"), nullptr);
 }
 
+TEST(CheckpointContent, is_the_same_in_every_form_that_the_family_publishes) {
+  const TemporaryDirectory directory;
+  const ParameterManifest apart = test::manifest_of({.layers = 2, .experts = 3});
+  const ParameterManifest joined = test::manifest_of({.layers = 2, .experts = 3, .joined_groups = 2});
+  const ParameterManifest turned = test::manifest_of({.layers = 2, .experts = 3, .transposed = true});
+  synthesize_checkpoint(KeyMap(apart), directory / "apart", {.seed = 3});
+  synthesize_checkpoint(KeyMap(joined), directory / "joined", {.seed = 3});
+  synthesize_checkpoint(KeyMap(turned), directory / "turned", {.seed = 3});
+
+  const CheckpointContent content = content_of(directory / "apart", &joined);
+  EXPECT_TRUE(compare(content, content_of(directory / "joined", &joined)).is_equal());
+  EXPECT_FALSE(compare(content, content_of(directory / "joined")).is_equal());
+  const std::string down = "model.layers.1.mlp.experts.2.down_proj.weight";
+  const CheckpointContent straight = content_of(directory / "turned", &turned);
+  EXPECT_EQ(straight.find(down)->digest, content.find(down)->digest);
+  EXPECT_EQ(straight.find(down)->shape, content.find(down)->shape);
+}
+
+TEST(CheckpointContent, tells_where_a_transposed_matrix_is_not_finite) {
+  const TemporaryDirectory directory;
+  const ParameterManifest manifest =
+      test::manifest_of({.layers = 1, .experts = 2, .transposed = true, .dtype = DType::kFloat32});
+  synthesize_checkpoint(KeyMap(manifest), directory / "model", {.seed = 3});
+  const CheckpointIndex index = read_checkpoint_index(directory / "model");
+  const auto entry = std::ranges::find(index.entries, "model.layers.0.mlp.experts.down_proj",
+                                       &CheckpointEntry::name);  // [2, 48, 64] in the file
+  const float nan = std::nanf("");
+  OutputFile::open(directory / "model" / "model.safetensors")
+      .write_at(entry->begin + ((48 + 7) * 64 + 5) * 4, std::as_bytes(std::span(&nan, 1)));
+  const CheckpointContent content = content_of(directory / "model", &manifest);
+  const PublishedDigest* down = content.find("model.layers.0.mlp.experts.1.down_proj.weight");
+  EXPECT_EQ(down->non_finite, 1);
+  EXPECT_EQ(down->first_non_finite, 5 * 48 + 7);
+}
+
 TEST(CheckpointContent, counts_what_is_not_finite) {
   const TemporaryDirectory directory;
   const float infinity = std::numeric_limits<float>::infinity();
@@ -90,14 +127,14 @@ TEST(CheckpointContent, refuses_a_file_that_was_changed_meanwhile) {
   const CheckpointIndex index = read_checkpoint_index(directory.path());
   write_floats(directory / "model.safetensors", {{"a", {2}, {1, 2}}});
   test::expect_error(ExitCode::kBadData, {"model.safetensors has ", "changed meanwhile"},
-                     [&] { static_cast<void>(read_content(index, directory.path(), {})); });
+                     [&] { static_cast<void>(read_content(index, directory.path(), nullptr, {})); });
 }
 
 TEST(CheckpointContent, reports_progress_up_to_the_last_byte) {
   const TemporaryDirectory directory;
   write_floats(directory / "model.safetensors", {{"a", {3}, {1, 2, 3}}, {"b", {1}, {1}}});
   std::vector<std::int64_t> done;
-  static_cast<void>(read_content(read_checkpoint_index(directory.path()), directory.path(),
+  static_cast<void>(read_content(read_checkpoint_index(directory.path()), directory.path(), nullptr,
                                  [&](std::int64_t bytes) { done.push_back(bytes); }));
   EXPECT_EQ(done, (std::vector<std::int64_t>{12, 16}));
 }

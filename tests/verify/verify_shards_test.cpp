@@ -84,7 +84,8 @@ class Filled {
 
   VerifyReport verify(const VerifyOptions& options = {}) const {
     const CheckpointMatch match = match_checkpoint(index_, keys_, weights_.dtype());
-    return verify_shards(test_world(), weights_, index_, match, checkpoint_.path(), options);
+    return verify_shards(test_world(), weights_, checkpoint_.manifest(), index_, match, checkpoint_.path(),
+                         options);
   }
   [[nodiscard]] std::string error() const {
     return test::error_of([&] { static_cast<void>(verify()); });
@@ -112,13 +113,10 @@ class Filled {
 
  private:
   [[nodiscard]] int tensor(const std::string& name) const { return *checkpoint_.manifest().find(name); }
-  [[nodiscard]] int unit_of(const std::string& name) const {
-    return layouts_.homes[static_cast<std::size_t>(tensor(name))].unit;
-  }
+  [[nodiscard]] int unit_of(const std::string& name) const { return layouts_.unit_of(tensor(name)); }
   /// In the unit's buffer.
   [[nodiscard]] std::int64_t place(const std::string& name, std::int64_t element) const {
-    const Placement& p = layouts_.units[static_cast<std::size_t>(unit_of(name))].placement_of(tensor(name));
-    return p.offset + element / p.block_elements * p.block_stride + element % p.block_elements;
+    return layouts_.placement_of(tensor(name)).place_of(element);
   }
 
   const Checkpoint& checkpoint_;
@@ -143,7 +141,7 @@ TEST(VerifyShards, finds_the_content_of_the_files_in_every_layout_and_training_t
     for (const DType stored : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
       const Checkpoint checkpoint(stored_in(stored), experts);
       const CheckpointIndex index = read_checkpoint_index(checkpoint.path());
-      const CheckpointContent content = read_content(index, checkpoint.path(), {});
+      const CheckpointContent content = read_content(index, checkpoint.path(), &checkpoint.manifest(), {});
       for (const DType arena : {DType::kFloat32, stored}) {
         if (arena == DType::kFloat16) continue;
         const Filled filled(checkpoint, arena);
@@ -162,7 +160,7 @@ TEST(VerifyShards, compares_transposed_experts_and_tells_the_content_of_the_file
   model.transposed = true;
   const Checkpoint checkpoint(model, ExpertLayout::kFused);
   const CheckpointIndex index = read_checkpoint_index(checkpoint.path());
-  const CheckpointContent content = read_content(index, checkpoint.path(), {});
+  const CheckpointContent content = read_content(index, checkpoint.path(), &checkpoint.manifest(), {});
   for (const DType arena : {DType::kFloat32, DType::kBFloat16}) {
     Filled filled(checkpoint, arena);
     const VerifyReport report = filled.verify();
@@ -171,7 +169,7 @@ TEST(VerifyShards, compares_transposed_experts_and_tells_the_content_of_the_file
   }
   Filled filled(checkpoint, DType::kBFloat16);
   filled.flip("model.layers.1.mlp.experts.down_proj", 64 * 48 * 3 + 100, 3);
-  EXPECT_THAT(filled.error(), HasSubstr("expert 3 of model.layers.1.mlp.experts.down_proj"));
+  EXPECT_THAT(filled.error(), HasSubstr("model.layers.1.mlp.experts.3.down_proj.weight"));
 }
 
 /// One file in which all experts' gates are a tensor, and all their ups; each element has another value.
@@ -201,7 +199,8 @@ TEST(VerifyShards, follows_entries_that_lie_in_blocks_of_a_tensor) {
   const CheckpointIndex index = read_checkpoint_index(checkpoint.path());
   for (const DType arena : {DType::kBFloat16, DType::kFloat32}) {
     Filled filled(checkpoint, arena);
-    EXPECT_EQ(filled.verify().content, read_content(index, checkpoint.path(), {}).digest());
+    EXPECT_EQ(filled.verify().content,
+              read_content(index, checkpoint.path(), &checkpoint.manifest(), {}).digest());
     filled.flip("model.layers.0.mlp.experts.gate_up_proj", (2 * 2 + 1) * 48 * 64, 15);
     EXPECT_THAT(filled.error(), HasSubstr("\n    model.layers.0.mlp.experts.2.up_proj.weight (model.safet"));
   }

@@ -5,6 +5,7 @@
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/progress_line.hpp"
+#include "model/architecture.hpp"
 #include "verify/checkpoint_content.hpp"
 
 #include <nlohmann/json.hpp>
@@ -32,28 +33,44 @@ constexpr std::size_t kShown = 100;  ///< names of one kind
 struct Verified {
   fs::path directory;
   CheckpointIndex index;
+  std::optional<ModelDescription> model;  ///< as config.json has it
   CheckpointContent content;
   std::int64_t bytes = 0;
   std::int64_t non_finite = 0;
 };
 
+/// Nothing where there is no config.json, or one that is not understood.
+std::optional<ModelDescription> model_of(const fs::path& directory) {
+  try {
+    return describe_published_model(directory);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadData) throw;
+    return std::nullopt;
+  }
+}
+
 /// Headers alone, and what they say.
 Verified open(const fs::path& directory) {
-  Verified v{directory, read_checkpoint_index(directory), {}, 0, 0};
+  Verified v{directory, read_checkpoint_index(directory), model_of(directory), {}, 0, 0};
   require_listed_tensors(v.index);
   for (const CheckpointEntry& entry : v.index.entries) v.bytes += entry.bytes;
   return v;
 }
 
-/// `quiet` when stdout is for JSON alone.
-Verified verify(Verified v, bool quiet) {
+/// What describes one of two models: its own config.json, or else that of the other.
+const ParameterManifest* manifest_of(const Verified& v, const Verified* other) {
+  if (v.model) return &v.model->manifest;
+  return other != nullptr && other->model ? &other->model->manifest : nullptr;
+}
+
+/// `other` is what it is compared with, or null; `quiet` when stdout is for JSON alone.
+void verify(Verified& v, const Verified* other, bool quiet) {
   const Stopwatch watch;
   ProgressLine progress("read", console::is_terminal());
-  v.content = read_content(v.index, v.directory, [&](std::int64_t done) {
+  v.content = read_content(v.index, v.directory, manifest_of(v, other), [&](std::int64_t done) {
     if (!quiet) console::raw(progress.update(done, v.bytes, watch.seconds()));
   });
   for (const PublishedDigest& tensor : v.content.tensors) v.non_finite += tensor.non_finite;
-  return v;
 }
 
 const std::string& file_of(const Verified& v, const PublishedDigest& tensor) {
@@ -176,17 +193,19 @@ void verify_two(const Verified& a, const Verified& b, bool json_wanted) {
 }
 
 /// Reads every tensor of a model directory and checks its index and values; with a second directory, checks
-/// that both hold the same, whatever their layout and files. Needs no config.json. Error(kBadData), after the
-/// summary, if a value is not finite or the two differ.
+/// that both hold the same, whatever their layout and files. Without a config.json in either the names and shapes of
+/// tensors decide. Error(kBadData), after the summary, if a value is not finite or the two differ.
 int verify_command(const VerifyArguments& arguments) {
   Verified first = open(arguments.directory);
   if (!arguments.other) {
-    verify_one(verify(std::move(first), arguments.json), arguments.json);
+    verify(first, nullptr, arguments.json);
+    verify_one(first, arguments.json);
     return 0;
   }
   Verified second = open(*arguments.other);  // before hours are spent on the first one
-  first = verify(std::move(first), arguments.json);
-  verify_two(first, verify(std::move(second), arguments.json), arguments.json);
+  verify(first, &second, arguments.json);
+  verify(second, &first, arguments.json);
+  verify_two(first, second, arguments.json);
   return 0;
 }
 
