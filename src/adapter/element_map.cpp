@@ -13,10 +13,7 @@ void for_each_piece(const ElementMap& map, std::int64_t room, const std::functio
 }
 
 OwnedElements::OwnedElements(const ShardPlan& shards, int tensor, int rank) {
-  const TensorHome& home = shards.layouts().homes[static_cast<std::size_t>(tensor)];
-  const FlatLayout& unit = shards.layouts().units[static_cast<std::size_t>(home.unit)];
-  shards.for_each_owned_run(home.unit, unit.placements()[static_cast<std::size_t>(home.placement)], rank,
-                            [&](const ShardPlan::OwnedRun& run) { runs_.push_back(run); });
+  shards.owned_runs(tensor, rank, [&](const ShardPlan::OwnedRun& run) { runs_.push_back(run); });
 }
 
 /// Lines along the last dim of the file, or along another one where it is that one whose elements follow each other in the

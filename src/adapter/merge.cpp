@@ -60,29 +60,22 @@ class Merger {
   /// Collective. Elements of a tensor from the ranks that own them, on every rank.
   void gather(int tensor, Range elements, std::vector<float>& out) {
     const ShardPlan& plan = adapters_.plan();
-    const TensorHome& home = plan.layouts().homes[static_cast<std::size_t>(tensor)];
-    const FlatLayout& unit = plan.layouts().units[static_cast<std::size_t>(home.unit)];
-    const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];
-    const auto visit = [&](int rank, const std::function<void(const ShardPlan::OwnedRun&)>& one) {
-      plan.for_each_owned_run(home.unit, placement, elements, rank, one);
-    };
     own_.clear();
-    visit(comm_.rank(), [&](const ShardPlan::OwnedRun& run) {
+    plan.owned_runs(tensor, elements, comm_.rank(), [&](const ShardPlan::OwnedRun& run) {
       own_.resize(own_.size() + static_cast<std::size_t>(run.count));
       adapters_.read(run.arena_begin, run.count, DType::kFloat32,
                      reinterpret_cast<std::byte*>(own_.data() + own_.size() - run.count));
     });
     std::vector<std::int64_t> bytes(static_cast<std::size_t>(comm_.size()));
-    for (int rank = 0; rank < comm_.size(); ++rank)
-      visit(rank, [&](const ShardPlan::OwnedRun& run) {
-        bytes[static_cast<std::size_t>(rank)] += run.count * static_cast<std::int64_t>(sizeof(float));
-      });
+    plan.owned_runs(tensor, elements, [&](int rank, const ShardPlan::OwnedRun& run) {
+      bytes[static_cast<std::size_t>(rank)] += run.count * static_cast<std::int64_t>(sizeof(float));
+    });
     all_.resize(static_cast<std::size_t>(elements.count()));
     comm_.all_gather(own_.data(), all_.data(), bytes).wait();
     out.resize(all_.size());
     const float* next = all_.data();
     for (int rank = 0; rank < comm_.size(); ++rank)
-      visit(rank, [&](const ShardPlan::OwnedRun& run) {
+      plan.owned_runs(tensor, elements, rank, [&](const ShardPlan::OwnedRun& run) {
         std::copy_n(next, run.count, out.begin() + (run.tensor_begin - elements.begin));
         next += run.count;
       });
@@ -90,12 +83,8 @@ class Merger {
 
   /// `lines` of the weight [experts * out, in], as far as they are here.
   void add(const AdaptedWeight& adapted, std::int64_t first_expert, Range lines) {
-    const ShardPlan& plan = arena_.plan();
-    const TensorHome& home = plan.layouts().homes[static_cast<std::size_t>(adapted.weight)];
-    const FlatLayout& unit = plan.layouts().units[static_cast<std::size_t>(home.unit)];
-    plan.for_each_owned_run(
-        home.unit, unit.placements()[static_cast<std::size_t>(home.placement)],
-        {lines.begin * adapted.in, lines.end * adapted.in}, arena_.rank(),
+    arena_.plan().owned_runs(
+        adapted.weight, {lines.begin * adapted.in, lines.end * adapted.in}, arena_.rank(),
         [&](const ShardPlan::OwnedRun& run) {
           const std::int64_t end = run.tensor_begin + run.count;
           for (std::int64_t at = run.tensor_begin; at < end;) {

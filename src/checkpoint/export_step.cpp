@@ -96,11 +96,8 @@ class FileValues final : public ShardValues {
 
   void add(const MatchedEntry& matched) {
     const CheckpointEntry& entry = weights_.index.entries[static_cast<std::size_t>(matched.entry)];
-    const int unit = plan().layouts().homes[static_cast<std::size_t>(matched.tensor)].unit;
-    const Placement& placement =
-        plan().layouts().units[static_cast<std::size_t>(unit)].placement_of(matched.tensor);
-    plan().for_each_owned_run(
-        unit, placement, {matched.begin, matched.begin + matched.count}, 0,
+    plan().owned_runs(
+        matched.tensor, {matched.begin, matched.begin + matched.count}, 0,
         [&](const ShardPlan::OwnedRun& run) {
           runs_.push_back({run.arena_begin, run.count, entry.file, entry.dtype,
                            entry.begin + (matched.entry_begin + run.tensor_begin - matched.begin) *

@@ -3,26 +3,15 @@
 #include "base/error.hpp"
 
 #include <algorithm>
-#include <functional>
 
 namespace sluice {
-namespace {
-
-void for_each_run(const ShardPlan& plan, int tensor,
-                  const std::function<void(const ShardPlan::OwnedRun&)>& visit) {
-  const int unit = plan.layouts().homes[static_cast<std::size_t>(tensor)].unit;
-  const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
-  plan.for_each_owned_run(unit, layout.placement_of(tensor), 0, visit);
-}
-
-}  // namespace
 
 MergedValues::MergedValues(const ParameterManifest& manifest, const ShardValues& weights,
                            const ShardValues& adapters)
     : manifest_(manifest), weights_(weights), adapters_(adapters), adapted_(adapted_weights(manifest)) {
   SLUICE_ASSERT(plan().world() == 1, "values of {} ranks", plan().world());
   for (std::size_t i = 0; i < adapted_.size(); ++i)
-    for_each_run(plan(), adapted_[i].weight, [&](const ShardPlan::OwnedRun& run) {
+    plan().owned_runs(adapted_[i].weight, 0, [&](const ShardPlan::OwnedRun& run) {
       runs_.push_back({run.arena_begin, run.count, run.tensor_begin, i});
     });
   std::ranges::sort(runs_, {}, &Run::arena_begin);
@@ -46,7 +35,7 @@ void MergedValues::read(std::int64_t begin, std::int64_t count, DType dtype, std
 /// All of a tensor.
 std::vector<float> MergedValues::values_of(int tensor) const {
   std::vector<float> values(static_cast<std::size_t>(manifest_[tensor].element_count()));
-  for_each_run(plan(), tensor, [&](const ShardPlan::OwnedRun& run) {
+  plan().owned_runs(tensor, 0, [&](const ShardPlan::OwnedRun& run) {
     adapters_.read(run.arena_begin, run.count, DType::kFloat32,
                    reinterpret_cast<std::byte*>(values.data() + run.tensor_begin));
   });

@@ -10,11 +10,9 @@ namespace sluice {
 namespace {
 
 void list_weights(const ParameterManifest& manifest, const ShardArena& weights, std::vector<StateSpan>& out) {
-  const std::vector<FlatLayout>& units = weights.plan().layouts().units;
   for (const int tensor : manifest.trained_tensors()) {
-    const int unit = weights.plan().layouts().homes[static_cast<std::size_t>(tensor)].unit;
-    const Placement& placement = units[static_cast<std::size_t>(unit)].placement_of(tensor);
-    weights.plan().for_each_owned_run(unit, placement, weights.rank(), [&](const ShardPlan::OwnedRun& run) {
+    const int unit = weights.plan().layouts().unit_of(tensor);
+    weights.plan().owned_runs(tensor, weights.rank(), [&](const ShardPlan::OwnedRun& run) {
       out.push_back({.tensor = tensor,
                      .unit = unit,
                      .array = kWeightsArray,

@@ -70,10 +70,7 @@ void ExportPlan::visit_owned(const SafetensorsEntry& entry, const Origin& origin
   const std::int64_t size = size_of(entry.dtype);
   std::int64_t offset = entry.begin;
   for (const TensorRange& range : origin.target.ranges) {
-    const TensorHome& home = shards_.layouts().homes[static_cast<std::size_t>(range.tensor)];
-    const FlatLayout& unit = shards_.layouts().units[static_cast<std::size_t>(home.unit)];
-    const Placement& placement = unit.placements()[static_cast<std::size_t>(home.placement)];
-    shards_.for_each_owned_run(home.unit, placement, {range.begin, range.end()}, rank,
+    shards_.owned_runs(range.tensor, {range.begin, range.end()}, rank,
                                [&](const ShardPlan::OwnedRun& run) {
                                  visit({offset + (run.tensor_begin - range.begin) * size, run.count * size,
                                         entry.dtype, -1, run.arena_begin});

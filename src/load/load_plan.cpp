@@ -66,7 +66,7 @@ Coverage expected_of(const ShardPlan& shards, std::optional<int> asked) {
   for (const FlatLayout& unit : shards.layouts().units)
     for (const Placement& placement : unit.placements()) {
       if (placement.block_elements == 0 || placement.is_adapter) continue;
-      shards.owned_runs(placement.tensor, {0, placement.blocks * placement.block_elements},
+      shards.owned_runs(placement.tensor, {0, placement.elements()},
                         [&](int rank, const ShardPlan::OwnedRun& run) {
                           if (is_asked(asked, rank))
                             expected.add(rank, Range{run.arena_begin, run.arena_begin + run.count});

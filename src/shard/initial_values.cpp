@@ -24,7 +24,7 @@ class ShardFiller {
     for (const Placement& placement : layout.placements()) {
       if (placement.block_elements == 0 || !wanted(manifest_[placement.tensor])) continue;
       position::begin("initial_values", unit);
-      arena_.plan().for_each_owned_run(unit, placement, arena_.rank(), [&](const ShardPlan::OwnedRun& run) {
+      arena_.plan().owned_runs(placement.tensor, arena_.rank(), [&](const ShardPlan::OwnedRun& run) {
         fill_run(manifest_[placement.tensor], run);
       });
     }

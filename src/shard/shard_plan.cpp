@@ -145,20 +145,4 @@ void ShardPlan::owned_runs(int tensor, int rank, const std::function<void(const 
   owned_runs(tensor, {0, layouts_.placement_of(tensor).elements()}, rank, visit);
 }
 
-void ShardPlan::for_each_owned_run(int unit, const Placement& placement, int rank,
-                                   const std::function<void(const OwnedRun&)>& visit) const {
-  for_each_owned_run(unit, placement, {0, placement.blocks * placement.block_elements}, rank, visit);
-}
-
-void ShardPlan::for_each_owned_run(int unit, const Placement& placement, Range elements, int rank,
-                                   const std::function<void(const OwnedRun&)>& visit) const {
-  const Range range = owned(unit, rank);
-  const std::int64_t to_arena = arena_offset(unit, rank) - range.begin;
-  FlatLayout::for_each_run(placement, elements.begin, elements.count(), [&](const Run& run) {
-    const std::int64_t begin = std::max(run.unit_begin, range.begin);
-    const std::int64_t end = std::min(run.unit_begin + run.count, range.end);
-    if (begin < end) visit({run.tensor_begin + begin - run.unit_begin, begin + to_arena, end - begin});
-  });
-}
-
 }  // namespace sluice

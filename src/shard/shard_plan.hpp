@@ -78,12 +78,6 @@ class ShardPlan {
   void owned_runs(int tensor, Range elements, int rank,
                   const std::function<void(const OwnedRun&)>& visit) const;
   void owned_runs(int tensor, int rank, const std::function<void(const OwnedRun&)>& visit) const;
-  /// Calls `visit` with every part of a placed tensor that `rank` owns, in the tensor's order.
-  void for_each_owned_run(int unit, const Placement& placement, int rank,
-                          const std::function<void(const OwnedRun&)>& visit) const;
-  /// The same for a part of the tensor.
-  void for_each_owned_run(int unit, const Placement& placement, Range elements, int rank,
-                          const std::function<void(const OwnedRun&)>& visit) const;
 
   [[nodiscard]] std::int64_t alignment() const { return alignment_ == ShardAlignment::kLines ? 32 : 2048; }
   [[nodiscard]] bool has_pages() const { return alignment_ == ShardAlignment::kPages; }

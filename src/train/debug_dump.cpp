@@ -11,9 +11,9 @@ namespace {
 constexpr int kTag = 901;
 
 /// This rank's elements of a tensor, one owned run after the other.
-std::vector<float> owned_elements(const ShardValues& values, int unit, const Placement& placement) {
+std::vector<float> owned_elements(const ShardValues& values, int tensor) {
   std::vector<float> out;
-  values.plan().for_each_owned_run(unit, placement, values.rank(), [&](const ShardPlan::OwnedRun& run) {
+  values.plan().owned_runs(tensor, values.rank(), [&](const ShardPlan::OwnedRun& run) {
     const std::size_t before = out.size();
     out.resize(before + static_cast<std::size_t>(run.count));
     values.read(run.arena_begin, run.count, DType::kFloat32,
@@ -23,17 +23,16 @@ std::vector<float> owned_elements(const ShardValues& values, int unit, const Pla
 }
 
 /// Puts another rank's elements, as owned_elements() made them, where they belong in the tensor.
-void place(const ShardPlan& plan, int unit, const Placement& placement, int rank, const float* values,
-           float* tensor) {
-  plan.for_each_owned_run(unit, placement, rank, [&](const ShardPlan::OwnedRun& run) {
-    std::copy_n(values, run.count, tensor + run.tensor_begin);
+void place(const ShardPlan& plan, int tensor, int rank, const float* values, float* whole) {
+  plan.owned_runs(tensor, rank, [&](const ShardPlan::OwnedRun& run) {
+    std::copy_n(values, run.count, whole + run.tensor_begin);
     values += run.count;
   });
 }
 
-std::int64_t owned_count(const ShardPlan& plan, int unit, const Placement& placement, int rank) {
+std::int64_t owned_count(const ShardPlan& plan, int tensor, int rank) {
   std::int64_t count = 0;
-  plan.for_each_owned_run(unit, placement, rank, [&](const ShardPlan::OwnedRun& run) { count += run.count; });
+  plan.owned_runs(tensor, rank, [&](const ShardPlan::OwnedRun& run) { count += run.count; });
   return count;
 }
 
@@ -56,26 +55,23 @@ void DebugDump::write_tensor(const std::string& path, const at::Tensor& tensor) 
 
 void DebugDump::write_shards(const std::string& group, const ShardValues& values) {
   for (const int tensor : manifest_.stored_tensors())
-    if (values.holds(values.plan().layouts().homes[static_cast<std::size_t>(tensor)].unit))
+    if (values.holds(values.plan().layouts().unit_of(tensor)))
       write_sharded_tensor(group + "/" + manifest_.wrapped_name(manifest_[tensor].name), tensor, values);
   flush();
 }
 
 void DebugDump::write_sharded_tensor(const std::string& path, int tensor, const ShardValues& values) {
-  const UnitLayouts& layouts = values.plan().layouts();
-  const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
-  const Placement& placement = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
-  std::vector<float> part = owned_elements(values, unit, placement);
+  std::vector<float> part = owned_elements(values, tensor);
   if (comm_.rank() != 0) {
     comm_.send(part.data(), static_cast<std::int64_t>(part.size() * sizeof(float)), 0, kTag).wait();
     return;
   }
   std::vector<float> whole(static_cast<std::size_t>(manifest_[tensor].element_count()));
-  place(values.plan(), unit, placement, 0, part.data(), whole.data());
+  place(values.plan(), tensor, 0, part.data(), whole.data());
   for (int rank = 1; rank < comm_.size(); ++rank) {
-    part.resize(static_cast<std::size_t>(owned_count(values.plan(), unit, placement, rank)));
+    part.resize(static_cast<std::size_t>(owned_count(values.plan(), tensor, rank)));
     comm_.receive(part.data(), static_cast<std::int64_t>(part.size() * sizeof(float)), rank, kTag).wait();
-    place(values.plan(), unit, placement, rank, part.data(), whole.data());
+    place(values.plan(), tensor, rank, part.data(), whole.data());
   }
   file_->create_dataset(path, DType::kFloat32, manifest_[tensor].shape).write(std::span<const float>(whole));
 }

@@ -103,10 +103,8 @@ struct Difference {
 /// What this rank has of a weight against all of it.
 void compare(const Base& base, int tensor, const std::vector<std::int32_t>& expected,
              Difference& difference) {
-  const TensorHome& home = base.layouts.homes[static_cast<std::size_t>(tensor)];
-  const FlatLayout& unit = base.layouts.units[static_cast<std::size_t>(home.unit)];
-  base.shards.for_each_owned_run(
-      home.unit, unit.placements()[static_cast<std::size_t>(home.placement)], test_world().rank(),
+  base.shards.owned_runs(
+      tensor, test_world().rank(),
       [&](const ShardPlan::OwnedRun& run) {
         for (std::int64_t i = 0; i < run.count; ++i) {
           std::uint16_t bits = 0;

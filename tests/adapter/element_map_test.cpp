@@ -43,9 +43,7 @@ std::vector<std::int64_t> elements_of(const Shards& shards, int tensor, const El
   std::vector<std::int64_t> found(static_cast<std::size_t>(map.count()), -1);
   for (int rank = 0; rank < shards.plan.world(); ++rank) {
     std::map<std::int64_t, std::int64_t> tensor_of;  // by place in the arena
-    const TensorHome& home = shards.layouts.homes[static_cast<std::size_t>(tensor)];
-    const FlatLayout& unit = shards.layouts.units[static_cast<std::size_t>(home.unit)];
-    shards.plan.for_each_owned_run(home.unit, unit.placements()[static_cast<std::size_t>(home.placement)],
+    shards.plan.owned_runs(tensor,
                                    rank, [&](const ShardPlan::OwnedRun& run) {
                                      for (std::int64_t i = 0; i < run.count; ++i)
                                        tensor_of[run.arena_begin + i] = run.tensor_begin + i;

@@ -26,10 +26,8 @@ ParameterManifest manifest_with(const std::vector<std::string>& adapted) {
 /// A tensor's elements, row-major, from the arena of one rank.
 std::vector<float> elements_of(const ShardPlan& plan, const ShardValues& values,
                                const ParameterManifest& manifest, int tensor, std::int64_t most = INT64_MAX) {
-  const int unit = plan.layouts().homes[static_cast<std::size_t>(tensor)].unit;
-  const Placement& placement = plan.layouts().units[static_cast<std::size_t>(unit)].placement_of(tensor);
   std::vector<float> out(static_cast<std::size_t>(manifest[tensor].element_count()));
-  plan.for_each_owned_run(unit, placement, 0, [&](const ShardPlan::OwnedRun& run) {
+  plan.owned_runs(tensor, 0, [&](const ShardPlan::OwnedRun& run) {
     for (std::int64_t done = 0; done < run.count; done += most) {
       const std::int64_t count = std::min(most, run.count - done);
       values.read(run.arena_begin + done, count, DType::kFloat32,

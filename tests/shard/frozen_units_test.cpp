@@ -105,7 +105,6 @@ std::vector<float> drawn(int world, const char* name) {
   const UnitLayouts layouts = make_unit_layouts(manifest);
   const ShardPlan plan(layouts, {world, world});
   const int tensor = *manifest.find(name);
-  const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
   std::vector<float> whole(static_cast<std::size_t>(manifest[tensor].element_count()), 9);
   for (int rank = 0; rank < world; ++rank) {
     ShardArena arena(plan, rank, DType::kFloat32, "weights");
@@ -114,8 +113,7 @@ std::vector<float> drawn(int world, const char* name) {
                     initial_values(info, 0, 5, begin, count, out);
                   });
     const auto* values = reinterpret_cast<const float*>(arena.data());
-    const Placement& placement = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
-    plan.for_each_owned_run(unit, placement, rank, [&](const ShardPlan::OwnedRun& run) {
+    plan.owned_runs(tensor, rank, [&](const ShardPlan::OwnedRun& run) {
       std::copy_n(values + run.arena_begin, run.count, whole.begin() + run.tensor_begin);
     });
   }

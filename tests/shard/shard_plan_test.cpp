@@ -112,11 +112,9 @@ TEST(ShardPlan, owned_runs_of_a_tensor_add_up_over_ranks) {
   const UnitLayouts layouts = make_unit_layouts(manifest);
   const ShardPlan plan(layouts, {.world = 4});
   for (const int tensor : manifest.stored_tensors()) {
-    const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
-    const Placement& placement = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
     std::vector<int> seen(static_cast<std::size_t>(manifest[tensor].element_count()), 0);
     for (int rank = 0; rank < 4; ++rank)
-      plan.for_each_owned_run(unit, placement, rank, [&](const ShardPlan::OwnedRun& run) {
+      plan.owned_runs(tensor, rank, [&](const ShardPlan::OwnedRun& run) {
         EXPECT_LE(run.arena_begin + run.count, plan.arena_elements(rank));
         for (std::int64_t i = 0; i < run.count; ++i) ++seen[static_cast<std::size_t>(run.tensor_begin + i)];
       });
@@ -129,8 +127,6 @@ TEST(ShardPlan, owned_runs_of_all_ranks_are_those_of_each_in_order) {
   const UnitLayouts layouts = make_unit_layouts(manifest);
   const ShardPlan plan(layouts, {.world = 4, .expert_parallel = 2});
   for (const int tensor : manifest.stored_tensors()) {
-    const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
-    const Placement& placement = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
     const std::int64_t count = manifest[tensor].element_count();
     const Range part{count / 5, count - count / 7};
     std::map<std::int64_t, std::pair<int, std::int64_t>> together, apart;
@@ -143,7 +139,7 @@ TEST(ShardPlan, owned_runs_of_all_ranks_are_those_of_each_in_order) {
     });
     EXPECT_EQ(next, part.end);
     for (int rank = 0; rank < 4; ++rank)
-      plan.for_each_owned_run(unit, placement, part, rank, [&](const ShardPlan::OwnedRun& run) {
+      plan.owned_runs(tensor, part, rank, [&](const ShardPlan::OwnedRun& run) {
         for (std::int64_t i = 0; i < run.count; ++i)
           apart[run.tensor_begin + i] = {rank, run.arena_begin + i};
       });
@@ -156,8 +152,6 @@ TEST(ShardPlan, owned_runs_of_a_part_lie_where_those_of_the_whole_do) {
   const UnitLayouts layouts = make_unit_layouts(manifest);
   const ShardPlan plan(layouts, {.world = 3});
   for (const int tensor : manifest.stored_tensors()) {
-    const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
-    const Placement& placement = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
     const std::int64_t count = manifest[tensor].element_count();
     for (int rank = 0; rank < 3; ++rank) {
       std::map<std::int64_t, std::int64_t> whole, parts;
@@ -166,9 +160,9 @@ TEST(ShardPlan, owned_runs_of_a_part_lie_where_those_of_the_whole_do) {
           for (std::int64_t i = 0; i < run.count; ++i) places[run.tensor_begin + i] = run.arena_begin + i;
         };
       };
-      plan.for_each_owned_run(unit, placement, rank, into(whole));
+      plan.owned_runs(tensor, rank, into(whole));
       for (const Range part : {Range{0, count / 3}, Range{count / 3, count / 2}, Range{count / 2, count}})
-        plan.for_each_owned_run(unit, placement, part, rank, into(parts));
+        plan.owned_runs(tensor, part, rank, into(parts));
       EXPECT_EQ(parts, whole) << manifest[tensor].name;
     }
   }

@@ -15,10 +15,9 @@ float value_of(int tensor, std::int64_t i) { return static_cast<float>(tensor * 
 
 void fill(ShardArena& arena) {
   auto* values = reinterpret_cast<float*>(arena.data());
-  for (int unit = 0; unit < static_cast<int>(arena.plan().layouts().units.size()); ++unit)
-    for (const Placement& placement :
-         arena.plan().layouts().units[static_cast<std::size_t>(unit)].placements())
-      arena.plan().for_each_owned_run(unit, placement, arena.rank(), [&](const ShardPlan::OwnedRun& run) {
+  for (const FlatLayout& unit : arena.plan().layouts().units)
+    for (const Placement& placement : unit.placements())
+      arena.plan().owned_runs(placement.tensor, arena.rank(), [&](const ShardPlan::OwnedRun& run) {
         for (std::int64_t i = 0; i < run.count; ++i)
           values[run.arena_begin + i] = value_of(placement.tensor, run.tensor_begin + i);
       });

@@ -45,7 +45,7 @@ class GradientReducerTest : public testing::TestWithParam<bool> {
       const int ranks = plan_.sharers(unit) == 1 ? comm_.rank() + 1 : comm_.size() * (comm_.size() + 1) / 2;
       const float sum = value * static_cast<float>(ranks);
       for (const Placement& placement : model_.layouts.units[static_cast<std::size_t>(unit)].placements())
-        plan_.for_each_owned_run(unit, placement, comm_.rank(), [&](const ShardPlan::OwnedRun& run) {
+        plan_.owned_runs(placement.tensor, comm_.rank(), [&](const ShardPlan::OwnedRun& run) {
           for (std::int64_t i = 0; i < run.count; ++i)
             ASSERT_EQ(gradients[run.arena_begin + i], sum) << "unit " << unit;
         });
@@ -122,7 +122,7 @@ TEST_P(GradientReducerTest, of_rows_only_those_with_gradients_travel) {
     const int ranks = comm_.size() * (comm_.size() + 1) / 2;
     const auto sum = static_cast<float>(ranks);
     const auto* gradients = reinterpret_cast<const float*>(store_.shards().data());
-    plan_.for_each_owned_run(unit, table, rank, [&](const ShardPlan::OwnedRun& run) {
+    plan_.owned_runs(table.tensor, rank, [&](const ShardPlan::OwnedRun& run) {
       for (std::int64_t i = 0; i < run.count; ++i)
         ASSERT_EQ(gradients[run.arena_begin + i],
                   sum + expected((run.tensor_begin + i) / table.row_elements));

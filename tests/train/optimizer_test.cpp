@@ -59,10 +59,8 @@ class Updates {
 
   /// Master values of elements of a tensor that this rank owns; `whole` owns all.
   [[nodiscard]] at::Tensor master_of(int tensor, Range elements) const {
-    const int unit = plan_.layouts().homes[static_cast<std::size_t>(tensor)].unit;
-    const Placement& place = plan_.layouts().units[static_cast<std::size_t>(unit)].placement_of(tensor);
     at::Tensor values = at::empty({elements.count()}, at::kFloat);
-    plan_.for_each_owned_run(unit, place, elements, weights_.rank(), [&](const ShardPlan::OwnedRun& run) {
+    plan_.owned_runs(tensor, elements, weights_.rank(), [&](const ShardPlan::OwnedRun& run) {
       optimizer_.master().read(
           run.arena_begin, run.count, DType::kFloat32,
           reinterpret_cast<std::byte*>(values.data_ptr<float>() + run.tensor_begin - elements.begin));
@@ -73,7 +71,7 @@ class Updates {
   void for_each_owned(Visit visit) const {
     for (int unit = 0; unit < optimizer_.layout().units(); ++unit)
       for (const Placement& place : plan_.layouts().units[static_cast<std::size_t>(unit)].placements())
-        plan_.for_each_owned_run(unit, place, weights_.rank(), [&](const ShardPlan::OwnedRun& run) {
+        plan_.owned_runs(place.tensor, weights_.rank(), [&](const ShardPlan::OwnedRun& run) {
           visit(place.tensor, Range{run.tensor_begin, run.tensor_begin + run.count});
         });
   }
@@ -178,11 +176,8 @@ TEST(Optimizer, updates_every_element_as_torch_does) {
     std::vector<at::Tensor> gradients(leaves.size());
     const ArenaValues values(updates.gradients());
     updates.for_each_owned([&](int tensor, Range elements) {
-      const int unit = values.plan().layouts().homes[static_cast<std::size_t>(tensor)].unit;
-      const Placement& place =
-          values.plan().layouts().units[static_cast<std::size_t>(unit)].placement_of(tensor);
       at::Tensor part = at::empty({elements.count()}, at::kFloat);
-      values.plan().for_each_owned_run(unit, place, elements, 0, [&](const ShardPlan::OwnedRun& run) {
+      values.plan().owned_runs(tensor, elements, 0, [&](const ShardPlan::OwnedRun& run) {
         values.read(run.arena_begin, run.count, DType::kFloat32,
                     reinterpret_cast<std::byte*>(part.data_ptr<float>() + run.tensor_begin - elements.begin));
       });

@@ -84,12 +84,9 @@ class Training {
   [[nodiscard]] std::int64_t disk_reads() const { return offload_ ? offload_->file().read_bytes() : 0; }
   /// Routers find all experts equally probable.
   void silence_routers(const ParameterManifest& manifest) {
-    const UnitLayouts& layouts = plan_.layouts();
     for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor) {
       if (manifest[tensor].role != Role::kRouter) continue;
-      const int unit = layouts.homes[static_cast<std::size_t>(tensor)].unit;
-      const Placement& place = layouts.units[static_cast<std::size_t>(unit)].placement_of(tensor);
-      plan_.for_each_owned_run(unit, place, comm_.rank(), [&](const ShardPlan::OwnedRun& run) {
+      plan_.owned_runs(tensor, comm_.rank(), [&](const ShardPlan::OwnedRun& run) {
         std::fill_n(reinterpret_cast<float*>(weights_.data()) + run.arena_begin, run.count, 0.0F);
       });
     }
