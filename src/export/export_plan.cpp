@@ -1,6 +1,5 @@
 #include "export/export_plan.hpp"
 
-#include "base/boxes/box.hpp"
 #include "base/boxes/coverage.hpp"
 #include "base/bytes.hpp"
 #include "base/error.hpp"
@@ -24,12 +23,11 @@ std::vector<SafetensorsEntry> entries_of(const ExportContent& content) {
 
 /// In bytes.
 void add(Coverage& written, int file, const ExportPiece& piece) {
-  if (!piece.is_box()) return written.add(file, Range{piece.offset, piece.offset + piece.bytes});
-  const std::int64_t width = piece.line_stride * size_of(piece.dtype);
-  const std::int64_t line = (piece.offset - piece.matrix) / width;
-  const std::int64_t column = (piece.offset - piece.matrix) % width;
-  written.add(file, piece.matrix, width,
-              {{line, line + piece.lines}, {column, column + piece.bytes / piece.lines}});
+  if (!piece.is_box()) return written.add(file, Range{piece.offset, piece.offset + piece.bytes()});
+  const std::int64_t size = size_of(piece.dtype), inside = piece.file - piece.matrix;
+  const std::int64_t line = inside / piece.line_stride, column = inside % piece.line_stride;
+  written.add(file, piece.offset - inside * size, piece.line_stride * size,
+              {{line, line + piece.lines}, {column * size, (column + piece.length()) * size}});
 }
 
 }  // namespace
@@ -62,51 +60,28 @@ void ExportPlan::for_each_piece(int file, int rank,
 
 void ExportPlan::visit_owned(const SafetensorsEntry& entry, const Origin& origin, int rank,
                              const std::function<void(const ExportPiece&)>& visit) const {
-  if (const BufferPlace* buffer = shards_.layouts().buffer_of(origin.target.tensor())) {
-    if (rank == 0) visit({entry.begin, entry.bytes, entry.dtype, -1, buffer->offset, /*is_buffer=*/true});
+  const KeyTarget& target = origin.target;
+  if (const BufferPlace* buffer = shards_.layouts().buffer_of(target.tensor())) {
+    if (rank == 0)
+      visit({{.arena = buffer->offset, .count = buffer->count},
+             entry.begin,
+             entry.dtype,
+             -1,
+             /*is_buffer=*/true});
     return;
   }
-  if (origin.target.is_transposed) return visit_transposed(entry, origin.target, rank, visit);
   const std::int64_t size = size_of(entry.dtype);
   std::int64_t offset = entry.begin;
-  for (const TensorRange& range : origin.target.ranges) {
-    shards_.owned_runs(range.tensor, {range.begin, range.end()}, rank,
-                               [&](const ShardPlan::OwnedRun& run) {
-                                 visit({offset + (run.tensor_begin - range.begin) * size, run.count * size,
-                                        entry.dtype, -1, run.arena_begin});
-                               });
-    offset += range.count * size;
-  }
-}
-
-/// The rank's rows of each matrix, which are columns in the file.
-void ExportPlan::visit_transposed(const SafetensorsEntry& entry, const KeyTarget& target, int rank,
-                                  const std::function<void(const ExportPiece&)>& visit) const {
-  const TensorRange& range = target.ranges.front();
-  const TensorHome& home = shards_.layouts().homes[static_cast<std::size_t>(range.tensor)];
-  const Placement& placement = shards_.layouts()
-                                   .units[static_cast<std::size_t>(home.unit)]
-                                   .placements()[static_cast<std::size_t>(home.placement)];
-  const std::int64_t lines = target.shape[1], columns = target.shape[2], elements = lines * columns;
-  const std::int64_t size = size_of(entry.dtype);
-  for (std::int64_t begin = 0; begin < range.count; begin += elements) {
-    const std::int64_t matrix = entry.begin + begin * size;
-    const auto visit_run = [&](const ShardPlan::OwnedRun& run) {
-      const std::int64_t from = run.tensor_begin - range.begin - begin;
-      for (const Box& box : boxes_of({from, from + run.count}, lines)) {
-        if (box.is_empty()) continue;
-        ExportPiece piece{matrix + (box.columns.begin * columns + box.rows.begin) * size,
-                          box.rows.count() * box.columns.count() * size, entry.dtype, -1,
-                          run.arena_begin + box.rows.begin * lines + box.columns.begin - from};
-        piece.lines = box.columns.count();
-        piece.line_stride = columns;
-        piece.row_stride = lines;
-        piece.matrix = matrix;
-        visit(piece);
-      }
-    };
-    shards_.for_each_owned_run(home.unit, placement, {range.begin + begin, range.begin + begin + elements},
-                               rank, visit_run);
+  for (const TensorRange& part : target.ranges) {
+    FileRange range{part.tensor, part.begin, part.count};
+    if (target.is_transposed) {
+      range.rows = target.shape[1];
+      range.columns = target.shape[2];
+    }
+    for_each_move(shards_, range, {0, part.count}, rank, [&](const Move& move) {
+      visit({move, offset + move.file * size, entry.dtype});
+    });
+    offset += part.count * size;
   }
 }
 
@@ -121,8 +96,10 @@ void ExportPlan::visit_copied(const SafetensorsEntry& entry, const Origin& origi
   std::size_t turn = index;
   for (std::int64_t begin = 0; begin < count; begin += part, ++turn) {
     if (copiers_[turn % copiers_.size()] != rank) continue;
-    visit({entry.begin + begin * size, std::min(part, count - begin) * size, entry.dtype, origin.source,
-           begin});
+    visit({{.rank = rank, .file = begin, .count = std::min(part, count - begin)},
+           entry.begin + begin * size,
+           entry.dtype,
+           origin.source});
   }
 }
 

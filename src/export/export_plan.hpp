@@ -8,6 +8,7 @@
 #pragma once
 
 #include "export/export_tensors.hpp"
+#include "shard/moves.hpp"
 #include "shard/shard_plan.hpp"
 #include "weights/weight_files.hpp"
 
@@ -17,26 +18,15 @@
 
 namespace sluice {
 
-/// `bytes` bytes at `offset` of a written file: elements of type `dtype` made from those that begin at
-/// element `from` of a rank's arena, or of its persistent buffers; or, with a source, from element `from` of that entry
-/// of ExportPlan::source() on.
-struct ExportPiece {
+/// A move to a written file: elements of type `dtype` at byte `offset`, made from those of a rank's arena, or of its persistent
+/// buffers; or, with a source, from element `file` of that entry of ExportPlan::source() on.
+struct ExportPiece : Move {
   std::int64_t offset = 0;
-  std::int64_t bytes = 0;
   DType dtype = DType::kBFloat16;
   int source = -1;
-  std::int64_t from = 0;
   bool is_buffer = false;  ///< float32
-  // Of a transposed matrix, which begins at byte `matrix` of the file, a piece is a box of `lines` lines of equal length that
-  // begin `line_stride` elements apart in the file; element j of line i is element from + j * row_stride + i of the arena.
-  std::int64_t lines = 1;
-  std::int64_t line_stride = 0;
-  std::int64_t row_stride = 0;
-  std::int64_t matrix = 0;
-  [[nodiscard]] bool is_box() const { return row_stride > 0; }
-  [[nodiscard]] std::int64_t length() const { return count() / lines; }
   [[nodiscard]] bool is_copied() const { return source >= 0; }
-  [[nodiscard]] std::int64_t count() const { return bytes / size_of(dtype); }
+  [[nodiscard]] std::int64_t bytes() const { return count * size_of(dtype); }
 };
 
 class ExportPlan {
@@ -71,8 +61,6 @@ class ExportPlan {
   };
   void visit_owned(const SafetensorsEntry& entry, const Origin& origin, int rank,
                    const std::function<void(const ExportPiece&)>& visit) const;
-  void visit_transposed(const SafetensorsEntry& entry, const KeyTarget& target, int rank,
-                        const std::function<void(const ExportPiece&)>& visit) const;
   void visit_copied(const SafetensorsEntry& entry, const Origin& origin, std::size_t index, int rank,
                     const std::function<void(const ExportPiece&)>& visit) const;
 

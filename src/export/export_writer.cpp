@@ -32,12 +32,12 @@ void ExportWriter::write(int file) {
   if (values_.rank() == 0) write_header(layout);
   plan_.for_each_piece(file, values_.rank(), [&](const ExportPiece& piece) {
     const bool is_of_shards = !piece.is_copied() && !piece.is_buffer;
-    const std::byte* values = is_of_shards ? values_.find(piece.from, piece.dtype) : nullptr;
+    const std::byte* values = is_of_shards ? values_.find(piece.arena, piece.dtype) : nullptr;
     if (piece.is_copied())
       copy(piece);
     else if (piece.is_box())
       transpose(piece);
-    else if (values != nullptr && piece.bytes >= kDirectBytes)
+    else if (values != nullptr && piece.bytes() >= kDirectBytes)
       write_directly(piece, values);
     else
       convert(piece);
@@ -53,8 +53,8 @@ void ExportWriter::write_header(const WeightFile& layout) {
 
 void ExportWriter::write_directly(const ExportPiece& piece, const std::byte* values) {
   flush();
-  for (std::int64_t done = 0; done < piece.bytes;) {
-    const std::int64_t bytes = std::min(piece.bytes - done, staging_.bytes());
+  for (std::int64_t done = 0; done < piece.bytes();) {
+    const std::int64_t bytes = std::min(piece.bytes() - done, staging_.bytes());
     emit(piece.offset + done, {values + done, static_cast<std::size_t>(bytes)});
     done += bytes;
   }
@@ -62,13 +62,13 @@ void ExportWriter::write_directly(const ExportPiece& piece, const std::byte* val
 
 void ExportWriter::convert(const ExportPiece& piece) {
   const std::int64_t size = size_of(piece.dtype);
-  for (std::int64_t done = 0; done < piece.count();) {
+  for (std::int64_t done = 0; done < piece.count;) {
     const std::span<std::byte> room = room_at(piece.offset + done * size, size);
-    const std::int64_t count = std::min(piece.count() - done, std::ssize(room) / size);
+    const std::int64_t count = std::min(piece.count - done, std::ssize(room) / size);
     if (piece.is_buffer)
-      values_.read_buffers(piece.from + done, count, reinterpret_cast<float*>(room.data()));
+      values_.read_buffers(piece.arena + done, count, reinterpret_cast<float*>(room.data()));
     else
-      values_.read(piece.from + done, count, piece.dtype, room.data());
+      values_.read(piece.arena + done, count, piece.dtype, room.data());
     staged_ += count * size;
     done += count;
   }
@@ -94,7 +94,7 @@ void ExportWriter::transpose(const ExportPiece& piece, const Box& part) {
   for (std::int64_t first = 0; first < width; first += kRowsAtOnce) {
     const std::int64_t rows = std::min(kRowsAtOnce, width - first);
     for (std::int64_t row = 0; row < rows; ++row)
-      values_.read(piece.from + (part.columns.begin + first + row) * piece.row_stride + part.rows.begin,
+      values_.read(piece.arena + (part.columns.begin + first + row) * piece.row_stride + part.rows.begin,
                    lines, piece.dtype, rows_.data() + row * lines * size);
     transpose_elements({rows_.data(), piece.dtype, lines}, rows, lines,
                        {staging_.data() + first * size, piece.dtype, width});
@@ -110,13 +110,13 @@ void ExportWriter::transpose(const ExportPiece& piece, const Box& part) {
 void ExportWriter::copy(const ExportPiece& piece) {
   const CheckpointEntry& entry = plan_.source().entries[static_cast<std::size_t>(piece.source)];
   const std::int64_t size = size_of(piece.dtype);
-  for (std::int64_t done = 0; done < piece.count();) {
+  for (std::int64_t done = 0; done < piece.count;) {
     const std::int64_t two =
-        std::min<std::int64_t>(2, piece.count() - done);  // 4-bit codes begin at even places
+        std::min<std::int64_t>(2, piece.count - done);  // 4-bit codes begin at even places
     std::span<std::byte> room = room_at(piece.offset + done * size, two * size);
-    const std::int64_t count = std::min(piece.count() - done, std::ssize(room) / (two * size) * two);
+    const std::int64_t count = std::min(piece.count - done, std::ssize(room) / (two * size) * two);
     room = room.first(static_cast<std::size_t>(count * size));
-    source_.read(entry, {piece.from + done, piece.from + done + count}, room);
+    source_.read(entry, {piece.file + done, piece.file + done + count}, room);
     staged_ += std::ssize(room);
     copied_bytes_ += std::ssize(room);
     done += count;

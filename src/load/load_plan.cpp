@@ -1,6 +1,5 @@
 #include "load/load_plan.hpp"
 
-#include "base/boxes/box.hpp"
 #include "base/boxes/coverage.hpp"
 #include "base/byte_stream.hpp"
 #include "base/error.hpp"
@@ -24,7 +23,7 @@ class PieceMerger {
   void add(const Piece& piece) {
     if (last_.count > 0 && !piece.is_box() && !last_.is_box() && piece.rank == last_.rank &&
         piece.dtype == last_.dtype && piece.encoding == last_.encoding &&
-        piece.source == last_.source + last_.bytes() && piece.target == last_.target + last_.count &&
+        piece.source == last_.source + last_.bytes() && piece.arena == last_.arena + last_.count &&
         (piece.encoding == nullptr || piece.element == last_.element + last_.count)) {
       last_.count += piece.count;
       return;
@@ -50,9 +49,9 @@ class PieceMerger {
 std::string arena_name(int rank) { return fmt::format("rank {}'s arena", rank); }
 
 void add(Coverage& coverage, const Piece& piece) {
-  if (piece.row_stride == 0) return coverage.add(piece.rank, Range{piece.target, piece.target + piece.count});
-  const std::int64_t row = (piece.target - piece.rows_begin) / piece.row_stride;
-  const std::int64_t column = (piece.target - piece.rows_begin) % piece.row_stride;
+  if (piece.row_stride == 0) return coverage.add(piece.rank, Range{piece.arena, piece.arena + piece.count});
+  const std::int64_t row = (piece.arena - piece.rows_begin) / piece.row_stride;
+  const std::int64_t column = (piece.arena - piece.rows_begin) % piece.row_stride;
   coverage.add(piece.rank, piece.rows_begin, piece.row_stride,
                {{row, row + piece.length()}, {column, column + piece.lines}});
 }
@@ -95,12 +94,12 @@ LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, c
     const std::int64_t begin = entry.begin + index.bytes_of(entry, matched.entry_begin);
     const Encoding* encoding = index.encoding_of(entry);
     const std::int64_t bits = encoding == nullptr ? size_of(entry.dtype) * 8 : bits_of(encoding->codes);
-    Source& source =
-        sources_.emplace_back(Source{entry.file, matched.tensor, entry.dtype, begin, matched.begin,
-                                     matched.count, bits, entry.encoding, matched.entry_begin});
-    if (!matched.is_transposed) continue;
-    source.rows = entry.shape[entry.shape.size() - 2];
-    source.columns = entry.shape.back();
+    FileRange range{matched.tensor, matched.begin, matched.count};
+    if (matched.is_transposed) {
+      range.rows = entry.shape[entry.shape.size() - 2];
+      range.columns = entry.shape.back();
+    }
+    sources_.push_back({entry.file, range, entry.dtype, begin, bits, entry.encoding, matched.entry_begin});
   }
   std::ranges::sort(sources_, {}, [](const Source& s) { return std::tuple(s.file, s.begin); });
   cut_reads();
@@ -115,13 +114,14 @@ void LoadPlan::cut_reads() {
     const auto add = [&](int reader, const Piece& piece) {
       cutters[static_cast<std::size_t>(reader)].add(source.file, i, piece);
     };
-    if (source.rows > 0)
+    if (source.range.rows > 0)
       hulls_by_reader(source, [&](int reader, Range elements) {
-        add(reader,
-            {source.begin + source.bytes_of(elements.begin), reader, 0, elements.count(), source.dtype});
+        add(reader, {{.rank = reader, .count = elements.count()},
+                     source.begin + source.bytes_of(elements.begin),
+                     source.dtype});
       });
     else
-      cut_by_owner(source, {source.element, source.element + source.count}, source.begin,
+      visit_pieces(source, {0, source.range.count}, source.begin,
                    [&](const Piece& piece) { add(readers().reader_of(piece.rank), piece); });
   }
   for (ReadCutter& cutter : cutters) cutter.finish(reads_);
@@ -176,16 +176,14 @@ int LoadPlan::slots(int rank, int ring_slots) const {
   return static_cast<int>(std::clamp<std::int64_t>(reads, 1, ring_slots));
 }
 
-void LoadPlan::cut_by_owner(const Source& source, Range elements, std::int64_t position,
+/// The pieces of all ranks of elements [begin, end) of a source, the first of which lies at `position` of the read.
+void LoadPlan::visit_pieces(const Source& source, Range elements, std::int64_t position,
                             const std::function<void(const Piece&)>& visit) const {
   const Encoding* encoding =
       source.encoding < 0 ? nullptr : &encodings_[static_cast<std::size_t>(source.encoding)];
-  shards_.owned_runs(source.tensor, elements, [&](int rank, const ShardPlan::OwnedRun& run) {
-    Piece piece{position + source.bytes_of(run.tensor_begin - elements.begin), rank, run.arena_begin,
-                run.count, source.dtype};
-    piece.encoding = encoding;
-    if (encoding != nullptr) piece.element = source.encoded_element + run.tensor_begin - source.element;
-    visit(piece);
+  for_each_move(shards_, source.range, elements, {}, [&](const Move& move) {
+    visit({move, position + source.bytes_of(move.file - elements.begin), source.dtype, encoding,
+           encoding == nullptr ? 0 : source.encoded_element + move.file});
   });
 }
 
@@ -193,54 +191,16 @@ void LoadPlan::cut_by_owner(const Source& source, Range elements, std::int64_t p
 /// the first to the last that the reader needs.
 void LoadPlan::hulls_by_reader(const Source& source,
                                const std::function<void(int reader, Range elements)>& visit) const {
+  const FileRange& range = source.range;
   std::map<int, Range> hulls;
-  for (std::int64_t first = 0; first < source.count; first += source.matrix()) {
+  for (std::int64_t first = 0; first < range.count; first += range.matrix()) {
     hulls.clear();
-    const std::int64_t begin = source.element + first;
-    shards_.owned_runs(
-        source.tensor, {begin, begin + source.matrix()}, [&](int rank, const ShardPlan::OwnedRun& run) {
-          const std::int64_t from = run.tensor_begin - begin;
-          for (const Box& owned : boxes_of({from, from + run.count}, source.rows)) {
-            if (owned.is_empty()) continue;
-            const Range needed{first + owned.columns.begin * source.columns + owned.rows.begin,
-                               first + (owned.columns.end - 1) * source.columns + owned.rows.end};
-            Range& hull = hulls.try_emplace(readers().reader_of(rank), needed).first->second;
-            hull = {std::min(hull.begin, needed.begin), std::max(hull.end, needed.end)};
-          }
-        });
-    for (const auto& [reader, hull] : hulls) visit(reader, hull);
-  }
-}
-
-/// Boxes of elements [begin, end) of a transposed source, whose first lies at `position` of the read: those of the ranks that
-/// `reader` reads for.
-void LoadPlan::cut_transposed(const Source& source, Range elements, std::int64_t position, int reader,
-                              const std::function<void(const Piece&)>& visit) const {
-  const std::int64_t rows = source.rows, columns = source.columns, matrix = source.matrix();
-  for (std::int64_t first = elements.begin / matrix * matrix; first < elements.end; first += matrix) {
-    const auto read = boxes_of(
-        {std::max<std::int64_t>(elements.begin - first, 0), std::min(elements.end - first, matrix)}, columns);
-    const std::int64_t begin = source.element + first;
-    shards_.owned_runs(source.tensor, {begin, begin + matrix}, [&](int rank, const ShardPlan::OwnedRun& run) {
-      if (readers().reader_of(rank) != reader) return;
-      const std::int64_t from = run.tensor_begin - begin;
-      for (const Box& owned : boxes_of({from, from + run.count}, rows))
-        for (const Box& here : read) {
-          const Box box{common(here.rows, owned.columns), common(here.columns, owned.rows)};
-          if (box.is_empty()) continue;
-          const std::int64_t at = first + box.rows.begin * columns + box.columns.begin - elements.begin;
-          Piece piece{position + source.bytes_of(at), rank,
-                      run.arena_begin + box.columns.begin * rows + box.rows.begin - from,
-                      box.rows.count() * box.columns.count(), source.dtype};
-          piece.lines = box.rows.count();
-          piece.line_stride = columns;
-          if (owned.rows.count() > 1) {
-            piece.row_stride = rows;
-            piece.rows_begin = run.arena_begin + owned.rows.begin * rows - from;
-          }
-          visit(piece);
-        }
+    for_each_move(shards_, range, {first, first + range.matrix()}, {}, [&](const Move& move) {
+      const Range needed{move.file, move.file + (move.lines - 1) * move.line_stride + move.length()};
+      Range& hull = hulls.try_emplace(readers().reader_of(move.rank), needed).first->second;
+      hull = {std::min(hull.begin, needed.begin), std::max(hull.end, needed.end)};
     });
+    for (const auto& [reader, hull] : hulls) visit(reader, hull);
   }
 }
 
@@ -253,12 +213,10 @@ void LoadPlan::for_each_piece(const Read& read, const std::function<void(const P
     const std::int64_t from = std::max(read.offset, source.begin);
     const Range inside{source.elements_in(from - source.begin),
                        source.elements_in(std::min(end, source.end()) - source.begin)};
-    const auto add = [&](const Piece& piece) { merger.add(piece); };
-    if (source.rows > 0)
-      cut_transposed(source, inside, from - read.offset, read.reader, add);
-    else
-      cut_by_owner(source, {source.element + inside.begin, source.element + inside.end}, from - read.offset,
-                   add);
+    visit_pieces(source, inside, from - read.offset, [&](const Piece& piece) {
+      if (readers().reader_of(piece.rank) == read.reader)
+        merger.add(piece);  // hulls hold more than is needed
+    });
   }
   merger.flush();
 }
@@ -312,9 +270,9 @@ Digest LoadPlan::digest() const {
   }
   for (const Source& source : sources_)
     for (const std::int64_t value :
-         {std::int64_t{source.file}, std::int64_t{source.tensor}, static_cast<std::int64_t>(source.dtype),
-          source.begin, source.element, source.count, std::int64_t{source.encoding}, source.encoded_element,
-          source.rows, source.columns})
+         {std::int64_t{source.file}, std::int64_t{source.range.tensor},
+          static_cast<std::int64_t>(source.dtype), source.begin, source.range.begin, source.range.count,
+          std::int64_t{source.encoding}, source.encoded_element, source.range.rows, source.range.columns})
       out.number(value);
   for (const Encoding& encoding : encodings_)
     for (const std::int64_t value : numbers_of(encoding)) out.number(value);

@@ -13,6 +13,7 @@
 #include "base/digest.hpp"
 #include "base/round.hpp"
 #include "load/reader_assignment.hpp"
+#include "shard/moves.hpp"
 #include "shard/shard_plan.hpp"
 #include "weights/checkpoint_match.hpp"
 
@@ -35,31 +36,15 @@ struct Read {
   std::int64_t scale_bytes = 0;  ///< that belong to its codes and are read beside it, wherever they lie
 };
 
-/// `count` elements of type `dtype` at `source` bytes into a read, for elements [target, target + count) of a
-/// rank's arena. With an encoding these are codes, of the elements from `element` on of the tensor that it
-/// encodes.
-///
-/// Of a transposed matrix a piece is a box: `lines` lines of equal length that begin `line_stride` elements apart
-/// in the read. Element j of line i goes to element target + j * row_stride + i of the arena.
-struct Piece {
+/// A move out of a read: elements of type `dtype` at `source` bytes into it. With an encoding these are codes, of the elements from
+/// `element` on of the tensor that it encodes.
+struct Piece : Move {
   std::int64_t source = 0;
-  int rank = 0;
-  std::int64_t target = 0;
-  std::int64_t count = 0;
   DType dtype = DType::kFloat32;
   const Encoding* encoding = nullptr;  ///< of the plan
   std::int64_t element = 0;
   std::int64_t scale_source = 0;  ///< bytes into the scales of the read, which lie in the order of its pieces
-  std::int64_t lines = 1;
-  std::int64_t line_stride = 0;
-  std::int64_t row_stride =
-      0;  ///< 0 where the rank has a single row, or a part of one: lines have one element
-  std::int64_t rows_begin =
-      0;  ///< element of the arena at which the rows begin that the rank has of the matrix
 
-  [[nodiscard]] bool is_box() const { return lines > 1 || row_stride > 0; }
-  /// Elements of a line.
-  [[nodiscard]] std::int64_t length() const { return count / lines; }
   /// Whether its elements follow each other in the read.
   [[nodiscard]] bool is_contiguous() const { return lines == 1 || line_stride == length(); }
 
@@ -165,24 +150,18 @@ class LoadPlan {
   [[nodiscard]] Digest digest() const;
 
  private:
-  /// A tensor of a file: its bytes begin at `begin`, its elements at `element` of manifest tensor `tensor`.
-  /// Elements or codes have `bits` each.
+  /// A range of a tensor in a file, whose bytes begin at `begin`. Elements or codes have `bits` each.
   struct Source {
     int file = 0;
-    int tensor = 0;
+    FileRange range;
     DType dtype = DType::kFloat32;
     std::int64_t begin = 0;
-    std::int64_t element = 0;
-    std::int64_t count = 0;
     std::int64_t bits = 0;
     int encoding = -1;                 ///< of encodings_
     std::int64_t encoded_element = 0;  ///< number of the first element among those that the encoding counts
-    std::int64_t rows = 0;  ///< rows of each transposed matrix in the file; 0: elements in the tensor's order
-    std::int64_t columns = 0;
-    [[nodiscard]] std::int64_t matrix() const { return rows * columns; }
     [[nodiscard]] std::int64_t bytes_of(std::int64_t elements) const { return elements * bits / 8; }
     [[nodiscard]] std::int64_t elements_in(std::int64_t bytes) const { return bytes * 8 / bits; }
-    [[nodiscard]] std::int64_t end() const { return begin + bytes_of(count); }
+    [[nodiscard]] std::int64_t end() const { return begin + bytes_of(range.count); }
   };
   struct RankTotals {
     std::int64_t read = 0;
@@ -196,12 +175,10 @@ class LoadPlan {
   void add_up();
   void add_up(Read& read, const std::vector<Transfer>& transfers);
   void check_coverage(std::optional<int> rank) const;
-  void cut_by_owner(const Source& source, Range elements, std::int64_t position,
+  void visit_pieces(const Source& source, Range elements, std::int64_t position,
                     const std::function<void(const Piece&)>& visit) const;
   void hulls_by_reader(const Source& source,
                        const std::function<void(int reader, Range elements)>& visit) const;
-  void cut_transposed(const Source& source, Range elements, std::int64_t position, int reader,
-                      const std::function<void(const Piece&)>& visit) const;
   [[nodiscard]] const RankTotals& totals(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
 
   const ShardPlan& shards_;

@@ -68,7 +68,7 @@ class ArenaWriter {
       : arena_(arena), is_on_device_(arena != nullptr && is_on_device(arena->data())) {}
 
   [[nodiscard]] std::byte* place(const Piece& piece) const {
-    return arena_->data() + piece.target * size_of(arena_->dtype());
+    return arena_->data() + piece.arena * size_of(arena_->dtype());
   }
   /// `scales` is the first of those that a piece of codes needs.
   void write(const Piece& piece, const std::byte* source, const std::byte* scales) {

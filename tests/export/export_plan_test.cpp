@@ -58,13 +58,13 @@ std::map<std::string, Bytes> written(const ExportPlan& plan, const std::vector<B
         if (piece.is_copied())
           std::copy_n(source.file.data() +
                           plan.source().entries[static_cast<std::size_t>(piece.source)].begin +
-                          piece.from * size_of(piece.dtype),
-                      piece.bytes, out);
+                          piece.file * size_of(piece.dtype),
+                      piece.bytes(), out);
         else if (piece.is_box())
-          turn_over(piece, arenas[rank].data() + piece.from * size_of(dtype), dtype, out);
+          turn_over(piece, arenas[rank].data() + piece.arena * size_of(dtype), dtype, out);
         else
-          convert_elements(arenas[rank].data() + piece.from * size_of(dtype), dtype, out, piece.dtype,
-                           piece.count());
+          convert_elements(arenas[rank].data() + piece.arena * size_of(dtype), dtype, out, piece.dtype,
+                           piece.count);
       });
     for (const SafetensorsEntry& entry : file.tensors)
       tensors[entry.name] = {bytes.begin() + entry.begin, bytes.begin() + entry.begin + entry.bytes};

@@ -84,7 +84,7 @@ std::vector<Bytes> run_in_memory(const LoadPlan& plan, const MemoryCheckpoint& c
     for (std::size_t rank = 0; rank < transfers.size(); ++rank)
       for (const auto* pieces : {&transfers[rank].small, &transfers[rank].large})
         for (const Piece& piece : *pieces) {
-          std::byte* const target = arenas[rank].data() + piece.target * size_of(arena);
+          std::byte* const target = arenas[rank].data() + piece.arena * size_of(arena);
           if (piece.is_box())
             turn_over(piece, chunk + piece.source, target, arena);
           else
@@ -265,7 +265,9 @@ TEST_F(LoadPlanTest, a_plan_that_discards_stages_everything) {
   const LoadPlan plan(checkpoint_.index, match, shards_,
                       {.readers = ReaderAssignment::rank0(3), .discard = true});
   for (int rank = 1; rank < 3; ++rank) EXPECT_GE(plan.slot_bytes(rank), make().slot_bytes(rank));
-  EXPECT_TRUE(plan.is_staged({.dtype = DType::kBFloat16}));
+  Piece piece;
+  piece.dtype = DType::kBFloat16;
+  EXPECT_TRUE(plan.is_staged(piece));
 }
 
 TEST_F(LoadPlanTest, digest_tells_plans_apart) {

@@ -1,0 +1,61 @@
+#include "shard/moves.hpp"
+
+#include "base/boxes/box.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+using Visit = std::function<void(const Move&)>;
+
+void visit_runs(const ShardPlan& shards, int tensor, Range elements, std::optional<int> rank,
+                const std::function<void(int rank, const ShardPlan::OwnedRun&)>& visit) {
+  if (!rank) return shards.owned_runs(tensor, elements, visit);
+  shards.owned_runs(tensor, elements, *rank, [&](const ShardPlan::OwnedRun& run) { visit(*rank, run); });
+}
+
+/// Elements [part.begin, part.end) of the matrix that begins at element `matrix` of the range.
+void visit_matrix(const ShardPlan& shards, const FileRange& range, std::int64_t matrix, Range part,
+                  std::optional<int> only, const Visit& visit) {
+  const auto wanted = boxes_of(part, range.columns);
+  const std::int64_t begin = range.begin + matrix;
+  const auto visit_run = [&](int rank, const ShardPlan::OwnedRun& run) {
+    const std::int64_t from = run.tensor_begin - begin;
+    for (const Box& owned : boxes_of({from, from + run.count}, range.rows))
+      for (const Box& want : wanted) {
+        const Box box{common(want.rows, owned.columns), common(want.columns, owned.rows)};  // in the file
+        if (box.is_empty()) continue;
+        Move move{rank, matrix + box.rows.begin * range.columns + box.columns.begin,
+                  run.arena_begin + box.columns.begin * range.rows + box.rows.begin - from,
+                  box.rows.count() * box.columns.count()};
+        move.lines = box.rows.count();
+        move.line_stride = range.columns;
+        move.matrix = matrix;
+        if (owned.rows.count() > 1) {
+          move.row_stride = range.rows;
+          move.rows_begin = run.arena_begin + owned.rows.begin * range.rows - from;
+        }
+        visit(move);
+      }
+  };
+  visit_runs(shards, range.tensor, {begin, begin + range.matrix()}, only, visit_run);
+}
+
+}  // namespace
+
+void for_each_move(const ShardPlan& shards, const FileRange& range, Range part, std::optional<int> rank,
+                   const Visit& visit) {
+  if (range.rows == 0)
+    return visit_runs(shards, range.tensor, {range.begin + part.begin, range.begin + part.end}, rank,
+                      [&](int owner, const ShardPlan::OwnedRun& run) {
+                        visit({owner, run.tensor_begin - range.begin, run.arena_begin, run.count});
+                      });
+  const std::int64_t matrix = range.matrix();
+  for (std::int64_t first = part.begin / matrix * matrix; first < part.end; first += matrix)
+    visit_matrix(shards, range, first,
+                 {std::max<std::int64_t>(part.begin - first, 0), std::min(part.end - first, matrix)}, rank,
+                 visit);
+}
+
+}  // namespace sluice

@@ -1,0 +1,52 @@
+// Which elements of a tensor in a file are which elements of the ranks' arenas: what a load and an export move, one way or the
+// other. Pure.
+#pragma once
+
+#include "base/range.hpp"
+#include "shard/shard_plan.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+namespace sluice {
+
+/// Elements [begin, begin + count) of a manifest tensor as they lie in a file: in the same order, or, where `rows` is given, as
+/// matrices of `rows` times `columns` elements, each the transpose of the tensor's.
+struct FileRange {
+  int tensor = 0;
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  [[nodiscard]] std::int64_t matrix() const { return rows * columns; }
+};
+
+/// `count` elements from element `file` of a FileRange on, and from element `arena` of a rank's arena on.
+///
+/// Of transposed matrices a move is a box: `lines` lines of equal length that begin `line_stride` elements apart
+/// in the file. Element j of line i is element arena + j * row_stride + i of the arena.
+struct Move {
+  int rank = 0;
+  std::int64_t file = 0;
+  std::int64_t arena = 0;
+  std::int64_t count = 0;
+  std::int64_t lines = 1;
+  std::int64_t line_stride = 0;
+  std::int64_t row_stride =
+      0;  ///< 0 where the rank has a single row, or a part of one: lines have one element
+  std::int64_t rows_begin =
+      0;                    ///< element of the arena at which the rows begin that the rank has of the matrix
+  std::int64_t matrix = 0;  ///< element of the FileRange at which the matrix begins
+
+  [[nodiscard]] bool is_box() const { return lines > 1 || row_stride > 0; }
+  /// Elements of a line.
+  [[nodiscard]] std::int64_t length() const { return count / lines; }
+};
+
+/// Calls `visit` with the moves that make up elements `part` of the range in the file: those of one rank, or of all. They are as
+/// long as a rank's arena and, of matrices, the part's rows and ends of rows allow; in the order of the tensor.
+void for_each_move(const ShardPlan& shards, const FileRange& range, Range part, std::optional<int> rank,
+                   const std::function<void(const Move&)>& visit);
+
+}  // namespace sluice
