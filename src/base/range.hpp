@@ -1,6 +1,7 @@
 // Parts of things that are numbered, and counts of them, as plans and exchanges between ranks have them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <span>
@@ -14,6 +15,11 @@ struct Range {
   std::int64_t end = 0;
   [[nodiscard]] std::int64_t count() const { return end - begin; }
 };
+
+/// The common part of two ranges; its count is 0 or below if there is none.
+[[nodiscard]] constexpr Range common(Range a, Range b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
 
 /// Where the i-th of n parts of `count` things begins, i = n being the end. Sizes differ by at most one;
 /// earlier parts are the larger ones.

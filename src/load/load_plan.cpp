@@ -280,12 +280,7 @@ Digest LoadPlan::digest() const {
     out.number(read.reader);
     out.number(read.offset);
   }
-  for (int unit = 0; unit < static_cast<int>(shards_.layouts().units.size()); ++unit) {
-    for (int rank = 0; rank < shards_.world(); ++rank) {
-      out.number(shards_.owned(unit, rank).end);
-      out.number(shards_.arena_offset(unit, rank));
-    }
-  }
+  out.text(shards_.digest().hex());
   return digest_of(out.bytes());
 }
 

@@ -66,20 +66,18 @@ void fail_for_updated(const std::string& tensor) {
 NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manifest, int unit, Range elements,
                           const std::byte* data, DType dtype, UnitOrder order) {
   constexpr std::int64_t kMostElements = std::int64_t{1} << 44;  // of a unit, to order places by units first
+  const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
   NonFinite first;
-  for (const Placement& placement : plan.layouts().units[static_cast<std::size_t>(unit)].placements())
-    for (std::int64_t block = 0; block < placement.blocks; ++block) {
-      const std::int64_t block_begin = placement.offset + block * placement.block_stride;
-      const std::int64_t begin = std::max(block_begin, elements.begin);
-      const std::int64_t end = std::min(block_begin + placement.block_elements, elements.end);
-      if (begin >= end) continue;
-      const std::int64_t bad =
-          first_bad_of_any(data + (begin - elements.begin) * size_of(dtype), end - begin, dtype);
-      const std::int64_t place = (order == UnitOrder::kForward ? unit : -unit) * kMostElements + begin + bad;
-      if (bad < 0 || (first.found() && first.place < place)) continue;
-      const std::string& name = manifest[placement.tensor].name;
-      first = {place, placement.blocks == 1 ? name : fmt::format("{} (expert {})", name, block)};
-    }
+  layout.for_each_part(elements, [&](const Placement& placement, const Run& run) {
+    const std::int64_t bad =
+        first_bad_of_any(data + (run.unit_begin - elements.begin) * size_of(dtype), run.count, dtype);
+    const std::int64_t place =
+        (order == UnitOrder::kForward ? unit : -unit) * kMostElements + run.unit_begin + bad;
+    if (bad < 0 || (first.found() && first.place < place)) return;
+    const std::string& name = manifest[placement.tensor].name;
+    const std::int64_t expert = run.tensor_begin / placement.block_elements;
+    first = {place, placement.blocks == 1 ? name : fmt::format("{} (expert {})", name, expert)};
+  });
   return first;
 }
 

@@ -115,6 +115,16 @@ void FlatLayout::for_each_run(const Placement& placement, std::int64_t begin, st
   }
 }
 
+void FlatLayout::for_each_part(Range elements,
+                               const std::function<void(const Placement&, const Run&)>& visit) const {
+  for (const Placement& placement : placements_)
+    for (std::int64_t first = 0; first < placement.elements(); first += placement.block_elements) {
+      const std::int64_t begin = placement.place_of(first);
+      const Range part = common({begin, begin + placement.block_elements}, elements);
+      if (part.count() > 0) visit(placement, {first + part.begin - begin, part.begin, part.count()});
+    }
+}
+
 std::int64_t FlatLayout::cut_at_or_below(std::int64_t position) const {
   std::int64_t cut = 0;
   for (const Placement& placement : placements_) cut = std::max(cut, cut_in(placement, position));

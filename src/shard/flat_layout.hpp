@@ -7,6 +7,7 @@
 // are strided views.
 #pragma once
 
+#include "base/range.hpp"
 #include "manifest/manifest.hpp"
 
 #include <cstdint>
@@ -74,6 +75,9 @@ class FlatLayout {
   /// Calls `visit` with the runs that make up elements [begin, begin + count) of a tensor, in order.
   static void for_each_run(const Placement& placement, std::int64_t begin, std::int64_t count,
                            const std::function<void(const Run&)>& visit);
+
+  /// Calls `visit` with what elements of the buffer are of which tensors; what lies between these is left out.
+  void for_each_part(Range elements, const std::function<void(const Placement&, const Run&)>& visit) const;
 
   /// Calls visit(begin, count) with what lies between tensors in the first `elements` of the buffer: all of
   /// it, or some experts.

@@ -4,6 +4,7 @@
 #include "base/round.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace sluice {
 
@@ -110,6 +111,12 @@ int ShardPlan::owner(int unit, std::int64_t element) const {
   SLUICE_ASSERT(above != first && above != first + dims_.world + 1, "element {} is outside unit {}", element,
                 unit);
   return rank_of(unit, static_cast<int>(above - first) - 1);
+}
+
+Digest ShardPlan::digest() const {
+  Digest sum = digest_of(std::as_bytes(std::span(cuts_)), 0);
+  sum += digest_of(std::as_bytes(std::span(offsets_)), 1);
+  return sum;
 }
 
 void ShardPlan::visit_runs(int tensor, Range elements, Range part,

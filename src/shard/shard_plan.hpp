@@ -1,7 +1,7 @@
 // Which rank owns which part of which unit. Computed on every rank without communication.
 #pragma once
 
-#include "base/dtype.hpp"
+#include "base/digest.hpp"
 #include "base/range.hpp"
 #include "shard/flat_layout.hpp"
 
@@ -78,6 +78,9 @@ class ShardPlan {
   void owned_runs(int tensor, Range elements, int rank,
                   const std::function<void(const OwnedRun&)>& visit) const;
   void owned_runs(int tensor, int rank, const std::function<void(const OwnedRun&)>& visit) const;
+
+  /// Of what is owned and where it lies in the arenas, on all ranks.
+  [[nodiscard]] Digest digest() const;
 
   [[nodiscard]] std::int64_t alignment() const { return alignment_ == ShardAlignment::kLines ? 32 : 2048; }
   [[nodiscard]] bool has_pages() const { return alignment_ == ShardAlignment::kPages; }

@@ -1,5 +1,6 @@
 """Holds every #include of src/ and jobs/ against the layers, finds printing outside src/job/ and jobs/, and keeps what
-belongs to a processor in its folder: includes of its headers, and loops over the elements of tensors.
+belongs to a processor in its folder: includes of its headers, and loops over the elements of tensors. Which elements of a
+tensor lie where in whose arena is worked out in one place.
 
     check_layers.py SOURCE_ROOT      prints FILE:LINE: what is wrong; exit status 1 if anything is
 """
@@ -63,6 +64,17 @@ MAY_PRINT = {"job", "jobs"}
 PROCESSORS = ("ops/cpu/", "ops/device/", "ops/runtime/processor.hpp")
 KNOW_PROCESSORS = ("src/ops/", "tests/ops/", "tests/other_device/", "tests/gpu/", "tools/bench/")
 LOOPING = re.compile(r"\bdata_ptr<|\bparallel_for\b")
+
+# What lies where in the ranks' arenas: src/shard/shard_plan.hpp tells it by owned_runs(), and src/shard/moves.hpp against a file. ELSEWHERE are
+# the files that work with places of their own all the same; nothing is added to it.
+PLACES = re.compile(r"\bFlatLayout::for_each_run\b|\bblock_stride\b|\barena_offset\s*\(")
+KNOW_PLACES = ("src/shard/flat_layout.", "src/shard/shard_plan.", "src/shard/arena.cpp")
+ELSEWHERE = {
+    "src/decoder/parameter_views.cpp",  # strides of views
+    "src/plan/optimizer_bytes.cpp",
+    "src/plan/optimizer_layout.cpp",
+    "src/train/optimizer.cpp",
+}
 
 # Newer versions of fmt do not bring it with <fmt/format.h>.
 JOINING, RANGES = "fmt::join", "<fmt/ranges.h>"
@@ -139,6 +151,19 @@ def check_processors(name, text):
                 yield number, f"loops over elements of tensors belong to a processor: src/{', src/'.join(PROCESSORS)}"
 
 
+def places_in(text):
+    """Numbers of the lines that work out places in arenas."""
+    return [number for number, line in enumerate(without_literals(text).splitlines(), start=1) if PLACES.search(line)]
+
+
+def check_places(name, text):
+    """The same of places in arenas."""
+    if not name.startswith(("src/", "jobs/")) or name.startswith(KNOW_PLACES) or name in ELSEWHERE:
+        return
+    for number in places_in(text):
+        yield number, "places in arenas are worked out by ShardPlan::owned_runs() and for_each_move() alone"
+
+
 def read(path):
     return path.read_text(encoding="utf-8")
 
@@ -164,12 +189,16 @@ def check_tree(root):
         violations += [f"{name}:{number}: {reason}" for number, reason in check_text(folder, read(path))]
     for path in (file for top in ("src", "jobs", "tests", "tools") for file in sorted((root / top).rglob("*.[hc]pp"))):
         name = path.relative_to(root).as_posix()
-        violations += [f"{name}:{number}: {reason}" for number, reason in check_processors(name, read(path))]
+        text = read(path)
+        violations += [f"{name}:{number}: {reason}" for check in (check_processors, check_places) for number, reason in check(name, text)]
     return violations, count
 
 
 def main():
-    violations, count = check_tree(pathlib.Path(sys.argv[1]))
+    root = pathlib.Path(sys.argv[1])
+    violations, count = check_tree(root)
+    violations += [f"{name}:1: ELSEWHERE of check_layers.py names it, and it works out no place any more"
+                   for name in sorted(ELSEWHERE) if not (root / name).exists() or not places_in(read(root / name))]
     for violation in violations:
         print(violation)
     print(f"{count} files, {len(violations)} violations")

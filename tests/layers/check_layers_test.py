@@ -93,6 +93,16 @@ class CheckLayersTest(unittest.TestCase):
         self.write("src/ops/norm.cpp", loop)
         self.assertEqual([line.split(": ")[0] for line in self.violations()], ["src/ops/norm.cpp:1", "src/ops/norm.cpp:2"])
 
+    def test_places_in_arenas_are_worked_out_in_one_place(self):
+        walk = "FlatLayout::for_each_run(placement, 0, n, f);\nauto at = plan.arena_offset(unit, rank);  // arena_offset(\n"
+        self.write("src/shard/shard_plan.cpp", walk)
+        self.write(sorted(check_layers.ELSEWHERE)[0], walk)
+        self.write("tests/shard/plan_test.cpp", walk)
+        self.write("src/verify/digest.cpp", "plan.owned_runs(tensor, rank, f);\n")
+        self.assertEqual(self.violations(), [])
+        self.write("src/verify/digest.cpp", walk)
+        self.assertEqual([line.split(": ")[0] for line in self.violations()], ["src/verify/digest.cpp:1", "src/verify/digest.cpp:2"])
+
     def test_lists_are_joined_with_the_header_for_them(self):
         joins = 'auto text = fmt::format("{}", fmt::join(list, ", "));\n'
         self.write("src/base/text.cpp", "#include <fmt/ranges.h>\n" + joins)

@@ -3,16 +3,10 @@
 
 #include "base/range.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
 namespace sluice {
-
-/// The common part of two ranges; its count is 0 or below if there is none.
-[[nodiscard]] constexpr Range common(Range a, Range b) {
-  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
-}
 
 /// Some rows of a matrix, and of each of them the same columns.
 struct Box {
