@@ -7,20 +7,6 @@
 #include <utility>
 
 namespace sluice {
-namespace {
-
-class Arrival final : public Pollable {
- public:
-  Arrival(ReadAhead& ahead, std::size_t read) : ahead_(ahead), read_(read) {}
-  bool test() override { return ahead_.is_ready(read_); }
-  [[nodiscard]] std::string missing() const override { return "the disk"; }
-
- private:
-  ReadAhead& ahead_;
-  std::size_t read_;
-};
-
-}  // namespace
 
 BlockStream::BlockStream(const SavedStep& step, const std::filesystem::path& directory,
                          std::vector<BlockPlace> blocks, int rank, double limit_seconds)
@@ -46,8 +32,8 @@ const std::byte* BlockStream::block(const BlockPlace& place) {
 void BlockStream::wait_for_current() {
   const Operation read{"read", static_cast<std::int64_t>(current_) + 1, rank_};
   position::begin(read.name, read.sequence);
-  Arrival arrival(ahead_, current_);
-  wait_for(arrival, limit_, read);
+  wait_for([this] { return ahead_.is_ready(current_); }, [] { return std::string("the disk"); }, limit_,
+           read);
   is_open_ = true;
 }
 

@@ -93,6 +93,18 @@ class ActiveTime {
        operation.name, operation.sequence, operation.rank, seconds, missing);
 }
 
+class Condition final : public Pollable {
+ public:
+  Condition(const std::function<bool()>& is_done, const std::function<std::string()>& missing)
+      : is_done_(is_done), missing_(missing) {}
+  bool test() override { return is_done_(); }
+  [[nodiscard]] std::string missing() const override { return missing_(); }
+
+ private:
+  const std::function<bool()>& is_done_;
+  const std::function<std::string()>& missing_;
+};
+
 }  // namespace
 
 void wait_for(Pollable& work, const WaitLimit& limit, const Operation& operation) {
@@ -109,6 +121,12 @@ void wait_for(Pollable& work, const WaitLimit& limit, const Operation& operation
     }
     backoff.pause();
   }
+}
+
+void wait_for(const std::function<bool()>& is_done, const std::function<std::string()>& missing,
+              const WaitLimit& limit, const Operation& operation) {
+  Condition condition(is_done, missing);
+  wait_for(condition, limit, operation);
 }
 
 }  // namespace sluice

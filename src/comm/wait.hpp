@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace sluice {
@@ -38,5 +39,8 @@ class Pollable {
 /// 1 % up to 5 ms): short waits end quickly and long ones leave the core to others. Logs a line every 10 s. When the limit
 /// passes every rank of this machine says where it is (comm/watchdog.hpp), then Error(kInternal).
 void wait_for(Pollable& work, const WaitLimit& limit, const Operation& operation);
+/// The same until `is_done` says true; `missing` is what Pollable::missing() would tell.
+void wait_for(const std::function<bool()>& is_done, const std::function<std::string()>& missing,
+              const WaitLimit& limit, const Operation& operation);
 
 }  // namespace sluice

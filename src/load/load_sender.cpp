@@ -6,22 +6,6 @@
 #include <utility>
 
 namespace sluice {
-namespace {
-
-/// A wait for a condition, as wait_for() takes it.
-class ConditionWait final : public Pollable {
- public:
-  ConditionWait(const std::function<bool()>& is_done, std::function<std::string()> awaited)
-      : is_done_(is_done), awaited_(std::move(awaited)) {}
-  bool test() override { return is_done_(); }
-  [[nodiscard]] std::string missing() const override { return awaited_(); }
-
- private:
-  const std::function<bool()>& is_done_;
-  std::function<std::string()> awaited_;
-};
-
-}  // namespace
 
 LoadSender::LoadSender(const LoadSetting& setting)
     : setting_(setting),
@@ -59,12 +43,12 @@ void LoadSender::finish() {
 }
 
 void LoadSender::wait_until(const std::function<bool()>& is_done, const Operation& operation) {
-  const std::function<bool()> moved = [&] {
+  const auto moved = [&] {
     let_go();
     return is_done();
   };
-  ConditionWait wait(moved, [this] { return awaited(); });
-  wait_for(wait, {"load", setting_.options.limit_seconds}, operation);
+  wait_for(
+      moved, [this] { return awaited(); }, {"load", setting_.options.limit_seconds}, operation);
 }
 
 ChunkReader::OwnPlace LoadSender::own_place() const {

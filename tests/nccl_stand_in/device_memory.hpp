@@ -14,13 +14,8 @@ namespace sluice::test {
 
 /// Waits for what is in the stream.
 inline void finish(const DeviceStream& stream) {
-  struct Idle final : Pollable {
-    explicit Idle(const DeviceStream& awaited) : stream(awaited) {}
-    bool test() override { return stream.is_idle(); }
-    [[nodiscard]] std::string missing() const override { return "the device"; }
-    const DeviceStream& stream;
-  } idle(stream);
-  wait_for(idle, {"test", 20}, {"device_copy", 1, 0});
+  wait_for([&] { return stream.is_idle(); }, [] { return std::string("the device"); }, {"test", 20},
+           {"device_copy", 1, 0});
 }
 
 template <class T>

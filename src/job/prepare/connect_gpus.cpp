@@ -16,16 +16,6 @@
 namespace sluice {
 namespace {
 
-class Idle final : public Pollable {
- public:
-  explicit Idle(const DeviceStream& stream) : stream_(stream) {}
-  bool test() override { return stream_.is_idle(); }
-  [[nodiscard]] std::string missing() const override { return "the device"; }
-
- private:
-  const DeviceStream& stream_;
-};
-
 /// Every rank's number, as all GPUs have it.
 std::vector<std::int64_t> numbers_over_links(Communicator& gpus) {
   const std::vector<std::int64_t> bytes(static_cast<std::size_t>(gpus.size()), sizeof(std::int64_t));
@@ -38,8 +28,8 @@ std::vector<std::int64_t> numbers_over_links(Communicator& gpus) {
   stream.copy(place, &own, sizeof own);
   gpus.all_gather(place, block.data(), bytes, stream.handle()).wait();
   stream.copy(numbers.data(), block.data(), all);
-  Idle copied(stream);
-  wait_for(copied, gpus.limit(), {"device_copy", 1, gpus.rank()});
+  wait_for([&] { return stream.is_idle(); }, [] { return std::string("the device"); }, gpus.limit(),
+           {"device_copy", 1, gpus.rank()});
   return numbers;
 }
 
