@@ -1,16 +1,19 @@
 #include "checkpoint/export_step.hpp"
 
+#include "base/boxes/transpose.hpp"
 #include "base/error.hpp"
 #include "checkpoint/block_reader.hpp"
 #include "checkpoint/merged_values.hpp"
 #include "checkpoint/saved_weights.hpp"
 #include "export/export_writer.hpp"
+#include "weights/entry_reader.hpp"
 #include "weights/staged_directory.hpp"
 #include "weights/weight_files.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,28 +21,33 @@
 namespace sluice {
 namespace {
 
-/// Bytes of one file.
-using ReadBytes = std::function<void(std::int64_t offset, std::span<std::byte> out)>;
-/// Opens a file by its number; one is open at a time.
-using OpenFile = std::function<ReadBytes(int file)>;
+/// Fills `out` with elements of an entry in its element type.
+using ReadElements =
+    std::function<void(const CheckpointEntry& entry, Range elements, std::span<std::byte> out)>;
 
-/// Files of a step, each block of which is proven.
-OpenFile files_of(const SavedStep& step, const std::filesystem::path& directory,
-                  const MatchedCheckpoint& weights) {
-  return [&](int file) -> ReadBytes {
-    const std::string& name = weights.index.files[static_cast<std::size_t>(file)].name;
-    const auto reader =
-        std::make_shared<BlockReader>(directory, *std::ranges::find(step.files, name, &SavedFile::name));
-    return [reader](std::int64_t offset, std::span<std::byte> out) { reader->read(offset, out); };
+/// Out of the files of a step, each block of which is proven; one is open at a time.
+ReadElements elements_of(const SavedStep& step, const std::filesystem::path& directory,
+                         const MatchedCheckpoint& weights) {
+  struct Opened {
+    int file = -1;
+    std::optional<BlockReader> reader;
+  };
+  const auto opened = std::make_shared<Opened>();
+  return [&, opened](const CheckpointEntry& entry, Range elements, std::span<std::byte> out) {
+    if (entry.file != opened->file) {
+      const std::string& name = weights.index.files[static_cast<std::size_t>(entry.file)].name;
+      opened->reader.emplace(directory, *std::ranges::find(step.files, name, &SavedFile::name));
+      opened->file = entry.file;
+    }
+    opened->reader->read(entry.begin + elements.begin * size_of(entry.dtype), out);
   };
 }
 
-/// Files of a model as they are.
-OpenFile files_of(const std::filesystem::path& directory, const MatchedCheckpoint& weights) {
-  return [&](int file) -> ReadBytes {
-    const auto in = std::make_shared<InputFile>(
-        InputFile::open(directory / weights.index.files[static_cast<std::size_t>(file)].name));
-    return [in](std::int64_t offset, std::span<std::byte> out) { in->read_at(offset, out); };
+/// Out of the files of a model, also as codes and scales.
+ReadElements elements_of(const std::filesystem::path& directory, const MatchedCheckpoint& weights) {
+  const auto reader = std::make_shared<EntryReader>(weights.index, directory);
+  return [reader](const CheckpointEntry& entry, Range elements, std::span<std::byte> out) {
+    reader->read(entry, elements, out);
   };
 }
 
@@ -47,8 +55,8 @@ OpenFile files_of(const std::filesystem::path& directory, const MatchedCheckpoin
 class FileValues final : public ShardValues {
  public:
   /// `shards` are those of one rank. All references must outlive this.
-  FileValues(const ShardPlan& shards, const MatchedCheckpoint& weights, OpenFile open)
-      : shards_(shards), weights_(weights), open_file_(std::move(open)) {
+  FileValues(const ShardPlan& shards, const MatchedCheckpoint& weights, ReadElements read)
+      : shards_(shards), weights_(weights), read_elements_(std::move(read)) {
     for (const MatchedEntry& matched : weights_.match.entries) add(matched);
     for (const MatchedEntry& matched : weights_.match.buffers) add_buffer(matched);
     std::ranges::sort(runs_, {}, &Run::begin);
@@ -70,13 +78,14 @@ class FileValues final : public ShardValues {
  private:
   static constexpr std::int64_t kPieceElements = 256 * kKiB;
 
-  /// Consecutive elements of the arena, or of the buffers, that lie together in a file.
+  /// Consecutive elements of the arena, or of the buffers, that are those of an entry from `element` on; with `rows` of a matrix
+  /// that the entry has transposed, in so many rows.
   struct Run {
     std::int64_t begin = 0;
     std::int64_t count = 0;
-    int file = 0;
-    DType dtype = DType::kFloat32;
-    std::int64_t offset = 0;
+    const CheckpointEntry* entry = nullptr;
+    std::int64_t element = 0;
+    std::int64_t rows = 0;
   };
 
   void read(const std::vector<Run>& runs, std::int64_t begin, std::int64_t count, DType dtype,
@@ -86,7 +95,7 @@ class FileValues final : public ShardValues {
       const std::int64_t inside = begin - run->begin;
       const std::int64_t part = std::min({count, run->count - inside, kPieceElements});
       SLUICE_ASSERT(part > 0, "no weights are saved for element {}", begin);
-      read_part(*run, inside, part, dtype, out);
+      read_part(*run, {inside, inside + part}, dtype, out);
       begin += part;
       count -= part;
       out += part * size_of(dtype);
@@ -94,43 +103,62 @@ class FileValues final : public ShardValues {
     }
   }
 
+  [[nodiscard]] const CheckpointEntry& entry_of(const MatchedEntry& matched) const {
+    return weights_.index.entries[static_cast<std::size_t>(matched.entry)];
+  }
+
+  /// One rank has every expert's matrix in one run.
   void add(const MatchedEntry& matched) {
-    const CheckpointEntry& entry = weights_.index.entries[static_cast<std::size_t>(matched.entry)];
-    plan().owned_runs(
-        matched.tensor, {matched.begin, matched.begin + matched.count}, 0,
-        [&](const ShardPlan::OwnedRun& run) {
-          runs_.push_back({run.arena_begin, run.count, entry.file, entry.dtype,
-                           entry.begin + (matched.entry_begin + run.tensor_begin - matched.begin) *
-                                             size_of(entry.dtype)});
-        });
+    const CheckpointEntry& entry = entry_of(matched);
+    const std::int64_t rows = matched.is_transposed ? entry.shape[entry.shape.size() - 2] : 0;
+    plan().owned_runs(matched.tensor, {matched.begin, matched.begin + matched.count}, 0,
+                      [&](const ShardPlan::OwnedRun& run) {
+                        runs_.push_back({run.arena_begin, run.count, &entry,
+                                         matched.entry_begin + run.tensor_begin - matched.begin, rows});
+                      });
   }
 
   void add_buffer(const MatchedEntry& matched) {
-    const CheckpointEntry& entry = weights_.index.entries[static_cast<std::size_t>(matched.entry)];
     const BufferPlace& buffer = *plan().layouts().buffer_of(matched.tensor);
     buffer_runs_.push_back(
-        {buffer.offset + matched.begin, matched.count, entry.file, entry.dtype, entry.begin});
+        {buffer.offset + matched.begin, matched.count, &entry_of(matched), matched.entry_begin, 0});
   }
 
-  void read_part(const Run& run, std::int64_t inside, std::int64_t count, DType dtype, std::byte* out) const {
-    if (run.file != open_) {
-      read_bytes_ = nullptr;
-      read_bytes_ = open_file_(run.file);
-      open_ = run.file;
+  void read_part(const Run& run, Range inside, DType dtype, std::byte* out) const {
+    const std::int64_t size = size_of(run.entry->dtype);
+    if (run.rows > 0) {
+      hold(run);
+      return convert_elements(matrix_.data() + inside.begin * size, run.entry->dtype, out, dtype,
+                              inside.count());
     }
-    const std::int64_t size = size_of(run.dtype);
-    buffer_.resize(static_cast<std::size_t>(count * size));
-    read_bytes_(run.offset + inside * size, buffer_);
-    convert_elements(buffer_.data(), run.dtype, out, dtype, count);
+    const std::int64_t begin = run.element + inside.begin;
+    const std::int64_t before = weights_.index.encoding_of(*run.entry) == nullptr
+                                    ? 0
+                                    : begin % 2;  // 4-bit codes begin at even places
+    buffer_.resize(static_cast<std::size_t>((before + inside.count()) * size));
+    read_elements_(*run.entry, {begin - before, begin + inside.count()}, buffer_);
+    convert_elements(buffer_.data() + before * size, run.entry->dtype, out, dtype, inside.count());
+  }
+
+  /// A matrix is read once and turned over, since its rows are asked for one after the other.
+  void hold(const Run& run) const {
+    if (held_ == &run) return;
+    const DType dtype = run.entry->dtype;
+    buffer_.resize(static_cast<std::size_t>(run.count * size_of(dtype)));
+    matrix_.resize(buffer_.size());
+    read_elements_(*run.entry, {run.element, run.element + run.count}, buffer_);
+    const std::int64_t columns = run.count / run.rows;
+    transpose_elements({buffer_.data(), dtype, columns}, run.rows, columns,
+                       {matrix_.data(), dtype, run.rows});
+    held_ = &run;
   }
 
   const ShardPlan& shards_;
   const MatchedCheckpoint& weights_;
-  OpenFile open_file_;
+  ReadElements read_elements_;
   std::vector<Run> runs_, buffer_runs_;
-  mutable ReadBytes read_bytes_;  ///< of the file that was read last
-  mutable int open_ = -1;
-  mutable std::vector<std::byte> buffer_;
+  mutable std::vector<std::byte> buffer_, matrix_;
+  mutable const Run* held_ = nullptr;  ///< whose matrix is held
 };
 
 void write_model(const ExportStepRequest& request, const ShardValues& values,
@@ -158,7 +186,8 @@ void write_model(const ExportStepRequest& request, const ShardValues& values,
 void export_step(const ExportStepRequest& request, const std::filesystem::path& target) {
   const MatchedCheckpoint weights =
       saved_weights(request.step, request.directory, request.manifest, DType::kFloat32);
-  const FileValues values(request.plan.shards(), weights, files_of(request.step, request.directory, weights));
+  const FileValues values(request.plan.shards(), weights,
+                          elements_of(request.step, request.directory, weights));
   write_model(request, values, target);
 }
 
@@ -167,8 +196,8 @@ void export_merged_step(const ExportStepRequest& request, const MergeRequest& ba
   const MatchedCheckpoint trained =
       saved_trained_weights(request.step, request.directory, request.manifest, DType::kFloat32);
   const FileValues adapters(request.plan.shards(), trained,
-                            files_of(request.step, request.directory, trained));
-  const FileValues weights(request.plan.shards(), base.weights, files_of(base.directory, base.weights));
+                            elements_of(request.step, request.directory, trained));
+  const FileValues weights(request.plan.shards(), base.weights, elements_of(base.directory, base.weights));
   write_model(request, MergedValues(request.manifest, weights, adapters), target);
 }
 
@@ -176,7 +205,7 @@ void export_adapter_step(const SavedStep& step, const std::filesystem::path& dir
                          const ModelDescription& model, const ShardPlan& shards,
                          const std::filesystem::path& target, const AdapterSaveOptions& options) {
   const MatchedCheckpoint weights = saved_trained_weights(step, directory, model.manifest, DType::kFloat32);
-  const FileValues values(shards, weights, files_of(step, directory, weights));
+  const FileValues values(shards, weights, elements_of(step, directory, weights));
   save_adapter(model.adapters, model.manifest, values, target, options);
 }
 

@@ -38,7 +38,7 @@ struct MergeRequest {
 void export_step(const ExportStepRequest& request, const std::filesystem::path& target);
 
 /// The same of a step that holds adapters alone: each weight is read from the model's files and merged while it is written, with
-/// the adapter of one weight held at a time.
+/// the adapter of one weight held at a time, and of experts that are published transposed two matrices.
 void export_merged_step(const ExportStepRequest& request, const MergeRequest& base,
                         const std::filesystem::path& target);
 

@@ -81,21 +81,7 @@ ExportContent content_of_step(const Blueprint& blueprint, const fs::path& origin
   return content_of(blueprint.keys, ExpertLayout::kPerExpert, blueprint.model.config.published_dtype);
 }
 
-/// Whose bytes are read as they are.
-void require_plain_weights(const MatchedCheckpoint& weights, const fs::path& model) {
-  for (const MatchedEntry& matched : weights.match.entries) {
-    const CheckpointEntry& entry = weights.index.entries[static_cast<std::size_t>(matched.entry)];
-    if (weights.index.encoding_of(entry) == nullptr) continue;
-    fail(
-        ExitCode::kBadData,
-        "--merge: {}: found {} as {}, expected plain numbers; a job of job.kind = \"export\" with the run as model.path and "
-        "export.adapters = \"merge\" merges into them",
-        model.string(), printable(entry.name), weights.index.form_of(entry));
-  }
-}
-
-/// The weights of a model that adapters were trained on: of a Hugging Face directory, or of a saved step. Error(kBadData) for
-/// quantised ones.
+/// The weights of a model that adapters were trained on: of a Hugging Face directory, or of a saved step.
 MatchedCheckpoint weights_of(const Blueprint& blueprint) {
   const fs::path& model = blueprint.config.model.path;
   if (is_saved_step(model))
@@ -103,7 +89,6 @@ MatchedCheckpoint weights_of(const Blueprint& blueprint) {
   MatchedCheckpoint out;
   out.index = read_checkpoint_index(model);
   out.match = match_checkpoint(out.index, blueprint.keys, DType::kFloat32);
-  require_plain_weights(out, model);
   return out;
 }
 
