@@ -1,6 +1,7 @@
 // The command line.
 
 #include "base/text.hpp"
+#include "comm/mpi/home.hpp"
 #include "comm/outcome.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
@@ -114,5 +115,6 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   // Where the parent ignored the ends of its children, the kernel would tell this process nothing of its own.
   std::signal(SIGCHLD, SIG_DFL);
+  sluice::ensure_home();
   sluice::end_process(sluice::run({argv + 1, argv + argc}));
 }

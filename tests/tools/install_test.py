@@ -20,8 +20,8 @@ def version():
 
 
 def ordinary_user():
-    """What subprocess takes to leave root's rights behind."""
-    return {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    """What subprocess takes to leave root's rights behind, for a user without a name or a home, as containers have them."""
+    return {"user": 54321, "group": 54321, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 class Installed(unittest.TestCase):
