@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "io/file.hpp"
 #include "report/column_names.hpp"
 #include "report/event_file.hpp"
 #include "report/expert_load.hpp"
@@ -12,6 +13,8 @@
 #include <cmath>
 #include <ctime>
 #include <iomanip>
+#include <memory>
+#include <span>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -52,33 +55,87 @@ void add_scalars(const JoinedColumn& column, const std::vector<std::string>& tag
 
 }  // namespace
 
-fs::path export_events(const JoinedMetrics& metrics, const fs::path& directory) {
+/// Makes the records of rows one after the other, as their times add up.
+class EventMaker {
+ public:
+  std::string head(const JoinedMetrics& metrics) {
+    time_ = metrics.rows() > 0 ? seconds_since_1970(metrics.created(0)) : 0;
+    return tf_record(event_file_version(time_));
+  }
+
+  /// Calls take(record) for each row from `first` on.
+  template <class Take>
+  void make(const JoinedMetrics& metrics, std::int64_t first, Take take) {
+    const std::vector<JoinedColumn>& columns = metrics.columns();
+    std::vector<std::vector<std::string>> tags;
+    for (const JoinedColumn& column : columns) tags.push_back(tags_of(column));
+    const std::vector<std::int64_t> starts = metrics.segment_starts();
+    RowReader rows(metrics);
+    for (std::int64_t row = first; row < metrics.rows(); ++row) {
+      if (std::ranges::binary_search(starts, row)) time_ = seconds_since_1970(metrics.created(row));
+      std::vector<EventScalar> scalars;
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        const std::span<const double> values = rows.values(row, i);
+        if (columns[i].name == kSeconds && columns[i].shape.empty() && std::isfinite(values.front()))
+          time_ += values.front();
+        add_scalars(columns[i], tags[i], values, scalars);
+      }
+      take(tf_record(event_of_step(time_, metrics.steps()[static_cast<std::size_t>(row)], scalars)));
+    }
+  }
+
+ private:
+  double time_ = 0;  ///< of the last row, in seconds since 1970
+};
+
+namespace {
+
+/// The place of the file, whose directory is made. One name: TensorBoard would join a second file of the same run to the first.
+fs::path event_file_in(const fs::path& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) fail(ExitCode::kIo, "cannot create the directory {}: {}", directory.string(), error.message());
-  // One name: TensorBoard would join a second file of the same run to the first.
-  const fs::path file = directory / "events.out.tfevents.0000000000.sluice";
+  return directory / "events.out.tfevents.0000000000.sluice";
+}
+
+}  // namespace
+
+fs::path export_events(const JoinedMetrics& metrics, const fs::path& directory) {
+  const fs::path file = event_file_in(directory);
   OutputText out(file);
-  const std::vector<JoinedColumn>& columns = metrics.columns();
-  std::vector<std::vector<std::string>> tags;
-  for (const JoinedColumn& column : columns) tags.push_back(tags_of(column));
-  const std::vector<std::int64_t> starts = metrics.segment_starts();
-  double time = seconds_since_1970(metrics.created(0));
-  out.write(tf_record(event_file_version(time)));
-  RowReader rows(metrics);
-  for (std::int64_t row = 0; row < metrics.rows(); ++row) {
-    if (std::ranges::binary_search(starts, row)) time = seconds_since_1970(metrics.created(row));
-    std::vector<EventScalar> scalars;
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      const std::span<const double> values = rows.values(row, i);
-      if (columns[i].name == kSeconds && columns[i].shape.empty() && std::isfinite(values.front()))
-        time += values.front();
-      add_scalars(columns[i], tags[i], values, scalars);
-    }
-    out.write(tf_record(event_of_step(time, metrics.steps()[static_cast<std::size_t>(row)], scalars)));
-  }
+  EventMaker maker;
+  out.write(maker.head(metrics));
+  maker.make(metrics, 0, [&](const std::string& record) { out.write(record); });
   out.close();
   return file;
+}
+
+struct GrowingEvents::File {
+  explicit File(const fs::path& place) : out(OutputFile::create(place)) {}
+  void write(const std::string& text) {
+    out.write_at(bytes, std::as_bytes(std::span(text)));
+    bytes += std::ssize(text);
+  }
+  OutputFile out;
+  std::int64_t bytes = 0;
+  EventMaker maker;
+};
+
+GrowingEvents::GrowingEvents(const fs::path& directory) : path_(event_file_in(directory)) {
+  std::error_code error;
+  fs::remove(path_, error);  // what create() refuses is told by it
+  file_ = std::make_unique<File>(path_);
+}
+
+GrowingEvents::~GrowingEvents() = default;
+
+void GrowingEvents::add_new(const JoinedMetrics& metrics) {
+  if (metrics.rows() == 0) return;
+  if (file_->bytes == 0) file_->write(file_->maker.head(metrics));
+  const auto [own, other] = std::ranges::mismatch(steps_, metrics.steps());
+  const std::int64_t first = own - steps_.begin();
+  file_->maker.make(metrics, first, [&](const std::string& record) { file_->write(record); });
+  steps_ = metrics.steps();
 }
 
 }  // namespace sluice

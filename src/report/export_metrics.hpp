@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <vector>
 
 namespace sluice {
 
@@ -20,5 +22,25 @@ void export_table(const JoinedMetrics& metrics, TableFormat format, const std::f
 /// moe/expert_tokens a tag for each layer: "moe/busiest_expert/0", tokens of the busiest expert over their mean. A second
 /// export replaces the first. Returns the file. Error(kIo).
 std::filesystem::path export_events(const JoinedMetrics& metrics, const std::filesystem::path& directory);
+
+/// Such an event file that grows with its run, for a TensorBoard that is open meanwhile.
+class GrowingEvents {
+ public:
+  /// Begins the file in `directory` anew. Error(kIo).
+  explicit GrowingEvents(const std::filesystem::path& directory);
+  ~GrowingEvents();
+  GrowingEvents(const GrowingEvents&) = delete;
+  GrowingEvents& operator=(const GrowingEvents&) = delete;
+
+  /// Adds the rows that are not in the file yet. Steps that were trained again come again: TensorBoard takes the later ones. Error(kIo).
+  void add_new(const JoinedMetrics& metrics);
+  [[nodiscard]] const std::filesystem::path& file() const { return path_; }
+
+ private:
+  struct File;
+  std::filesystem::path path_;
+  std::unique_ptr<File> file_;
+  std::vector<std::int64_t> steps_;  ///< whose rows the file has
+};
 
 }  // namespace sluice

@@ -11,7 +11,7 @@ import unittest
 import h5py
 import numpy
 
-from program import FIXTURES, SLUICE, JobTest, mpirun, reference_job, sluice
+from program import FIXTURES, SLUICE, JobTest, Program, mpirun, reference_job, sluice, wait_until
 
 STEPS = 4  # of the run, and as many again when it goes on
 
@@ -233,6 +233,29 @@ class Reports(JobTest):
             self.assertIn(part, notes)
         self.assertEqual(shown["checkpoints"][0][0], "2")
         self.assertIn("manifest.json", shown["checkpoints"][0][4])
+
+
+class Following(JobTest):
+    """metrics export --tensorboard --follow beside a run."""
+
+    def test_the_file_grows_with_the_run_to_what_an_export_makes_of_it(self):
+        job = self.write_job(**reference_job("qwen3-moe-tiny", debug={"dump": ""}, train={"steps": 60}, checkpoint={"every_minutes": 0}))
+        run_directory = self.output_of(job)
+        training = Program([SLUICE, "run", job])
+        self.addCleanup(training.stop)
+        wait_until((run_directory / "metrics.h5").exists, "the metrics of the run")
+        following = Program([SLUICE, "metrics", "export", run_directory, "--tensorboard", "--follow", "--every", "0.1"])
+        self.addCleanup(following.stop)
+        self.expect(training.finish(), 0)
+        self.expect(following.finish(), 0, "tensorboard")
+        followed, = (run_directory / "tensorboard").iterdir()
+        self.expect(sluice("metrics", "export", run_directory, "--tensorboard", "-o", self.directory / "whole"), 0)
+        whole, = (self.directory / "whole").iterdir()
+        self.assertEqual(list(events(followed)[0]["train/loss"]), list(range(1, 61)))
+        self.assertEqual(followed.read_bytes(), whole.read_bytes())
+
+    def test_other_formats_are_not_followed(self):
+        self.expect(sluice("metrics", "export", self.directory, "--csv", "--follow"), 64, "--tensorboard")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,16 @@
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
 #include "job/console.hpp"
+#include "job/run_lock.hpp"
 #include "metrics/merge.hpp"
 #include "metrics/segments.hpp"
 #include "report/export_metrics.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include <chrono>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 namespace sluice {
@@ -45,6 +50,8 @@ struct MetricsExportArguments {
   std::filesystem::path run;
   bool csv = false, jsonl = false, tensorboard = false;  ///< one of them
   std::filesystem::path output;  ///< "": in the run: metrics.csv, metrics.jsonl, tensorboard/
+  bool follow = false;           ///< with tensorboard alone
+  double seconds = 10;           ///< between two looks at the run, with follow
 };
 
 fs::path output_of(const MetricsExportArguments& arguments) {
@@ -52,8 +59,27 @@ fs::path output_of(const MetricsExportArguments& arguments) {
   return arguments.run / (arguments.csv ? "metrics.csv" : arguments.jsonl ? "metrics.jsonl" : "tensorboard");
 }
 
+/// Whether no more rows will come: the job has told of its end, or nothing holds its run any more.
+bool is_over(const RunFiles& files) {
+  return has_ended(files.status()) || !is_running(files.directory, read_status(files.directory));
+}
+
+/// Adds rows to an event file as the run writes them, until it has ended.
+int follow_metrics(const MetricsExportArguments& arguments) {
+  GrowingEvents events(output_of(arguments));
+  console::line("metrics   followed until the run ends: {}", events.file().string());
+  while (true) {
+    const RunFiles files = find_run_files(arguments.run);
+    const bool is_last = is_over(files);  // before the rows are read, so that none is missed
+    events.add_new(JoinedMetrics(files.segments()));
+    if (is_last) return 0;
+    std::this_thread::sleep_for(std::chrono::duration<double>(arguments.seconds));
+  }
+}
+
 /// Writes the metrics of a training in another format: Error(kBadData) if it has none.
 int metrics_export_command(const MetricsExportArguments& arguments) {
+  if (arguments.follow) return follow_metrics(arguments);
   const JoinedMetrics metrics = find_run_files(arguments.run).metrics();
   fs::path output = output_of(arguments);
   if (arguments.tensorboard)
@@ -79,8 +105,16 @@ void add_metrics_export(CommandLine& line, CLI::App& group) {
   CLI::Option_group& format = *command.add_option_group("format");
   format.add_flag("--csv", arguments.csv, "A line a step, a column for each number");
   format.add_flag("--jsonl", arguments.jsonl, "An object a step");
-  format.add_flag("--tensorboard", arguments.tensorboard, "An event file, in a directory");
+  CLI::Option* const events =
+      format.add_flag("--tensorboard", arguments.tensorboard, "An event file, in a directory");
   format.require_option(1);
+  CLI::Option* const follow = command.add_flag("--follow", arguments.follow,
+                                               "Go on while the run does, for a TensorBoard that is open");
+  follow->needs(events);
+  command.add_option("--every", arguments.seconds, "Seconds between two looks at a run that is followed")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str()
+      ->needs(follow);
   command.add_option(
       "-o,--output", arguments.output,
       "File or directory to write; left out: metrics.csv, metrics.jsonl or tensorboard in the run");

@@ -32,6 +32,12 @@ nlohmann::json read_status(const fs::path& directory) {
   return status;
 }
 
+bool has_ended(const std::map<std::string, std::string>& status) {
+  const auto state = status.find("state");
+  return state != status.end() &&
+         (state->second == "done" || state->second == "saved" || state->second == "failed");
+}
+
 std::string progress_text(const nlohmann::json& status) {
   for (const std::string_view unit : kProgressUnits) {
     const auto done = status.find(std::string(unit)), total = status.find(std::string(unit) + "s");

@@ -39,6 +39,9 @@ struct RunFiles {
 /// The object in status.json of a run's directory, empty where there is no such file. Error(kBadData) if it is no JSON object.
 [[nodiscard]] nlohmann::json read_status(const std::filesystem::path& directory);
 
+/// Whether a job with this status, as RunFiles::status() gives it, has told of its end.
+[[nodiscard]] bool has_ended(const std::map<std::string, std::string>& status);
+
 /// How far a job is by its status, "step 3/8" or "sequence 12/400"; "-" for one that counts nothing, or nothing yet.
 [[nodiscard]] std::string progress_text(const nlohmann::json& status);
 

@@ -39,11 +39,6 @@ std::string value_of(const Status& status, const std::string& key, const std::st
   return found == status.end() ? none : printable(found->second, 400);
 }
 
-bool has_ended(const Status& status) {
-  const std::string state = value_of(status, "state", "");
-  return state == "done" || state == "saved" || state == "failed";
-}
-
 /// Of a column of single numbers, the last rows; none if there is no such column.
 std::vector<double> last_rows(const JoinedMetrics& metrics, const char* name, std::int64_t rows) {
   const JoinedColumn* column = metrics.find(name);
