@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "base/log.hpp"
+#include "base/trace/recorder.hpp"
 #include "comm/outcome.hpp"
 #include "data/batch_source.hpp"
 #include "device/copy.hpp"
@@ -19,6 +20,7 @@
 #include "job/prepare/trainer_options.hpp"
 #include "job/saving/rewind.hpp"
 #include "job/saving/training_state.hpp"
+#include "job/trace/step_trace.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
 #include "ops/runtime/tensor_memory.hpp"
@@ -208,16 +210,19 @@ void train(JobContext& context) {
         "debug.dump is not written: it begins with a first step, and this run goes on from a later one");
 
   // 4. Steps.
+  StepTrace step_trace(context);
   state.begin_steps();
   context.directory.set_status("training");
   std::int64_t done = state.steps_done();
   for (std::int64_t step = done; step < config.train.steps && !state.is_out_of_patience(); ++step) {
     fault_point("train.step", context.comm.rank());
     context.comm.set_deadline("step", limit.seconds());
-    const Stopwatch watch;
-    const Batch batch = batches.batch(step);
     const double rate = schedule.at(step);
+    step_trace.before_step(step + 1);
+    const Stopwatch watch;
     const auto make_step = [&] {
+      const trace::Span span(trace::Kind::kStep, "step", step + 1);
+      const Batch batch = batches.batch(step);
       return dump && step == 0 ? dumped_step(*dump, trainer, weights.arena, batch, rate)
                                : trainer.step(step + 1, batch, rate, guard.largest_loss());
     };
@@ -231,6 +236,7 @@ void train(JobContext& context) {
     const bool ends =
         state.after_step(step + 1, list, metrics.left_out == LeftOut::kNo ? loss.all : kNotEvaluated);
     report.add(samples.after_step(step + 1));
+    step_trace.after_step(step + 1, ends || step + 1 == config.train.steps || state.is_out_of_patience());
     done = step + 1;
     if (!ends) continue;
     context.ending = ExitCode::kResumable;

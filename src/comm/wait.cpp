@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/trace/recorder.hpp"
 #include "comm/watchdog.hpp"
 
 #include <algorithm>
@@ -108,6 +109,7 @@ class Condition final : public Pollable {
 }  // namespace
 
 void wait_for(Pollable& work, const WaitLimit& limit, const Operation& operation) {
+  const trace::Span span(trace::Kind::kWait, operation.name, operation.sequence);
   Backoff backoff;
   ActiveTime waited;
   double next_notice = kNoticeSeconds;

@@ -7,6 +7,12 @@
 
 namespace sluice {
 
+/// Steps first to last, counted from 1; none if `first` is 0.
+struct StepRange {
+  std::int64_t first = 0, last = 0;
+  [[nodiscard]] bool has(std::int64_t step) const { return first > 0 && step >= first && step <= last; }
+};
+
 enum class JobKind : std::uint8_t { kTrain, kLoad, kExport, kEvaluate, kGenerate };
 
 enum class ModelInit : std::uint8_t { kCheckpoint, kRandom };

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <charconv>
 
 #include <algorithm>
 #include <cmath>
@@ -79,6 +80,14 @@ std::string size_text(std::int64_t bytes) {
   return bytes == 0 ? "0" : fmt::format("{}B", bytes);
 }
 
+/// A text of digits alone as the number that it is.
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.starts_with('-') || error != std::errc() || end != text.data() + text.size()) return {};
+  return {number};
+}
+
 }  // namespace
 
 std::string toml_text(const Value& value) {
@@ -141,6 +150,26 @@ std::string NamedInteger::expected() const {
   std::string text;
   for (const Name& name : names) text += fmt::format("\"{}\", ", name.name);
   return text + "or " + Integer{low, high}.expected();
+}
+
+std::optional<StepRange> Steps::parse(const Value& value) const {
+  const Integer numbers{1, 1'000'000'000};
+  if (const std::optional<std::int64_t> step = numbers.parse(value)) return {{*step, *step}};
+  const auto* text = std::get_if<std::string>(&value);
+  if (text == nullptr) return {};
+  if (text->empty()) return {StepRange{}};
+  const std::size_t dash = text->find('-');
+  const std::optional<std::int64_t> first = whole_number(text->substr(0, dash));
+  const std::optional<std::int64_t> last =
+      dash == std::string::npos ? first : whole_number(text->substr(dash + 1));
+  if (!first || !last || !numbers.parse(*first) || !numbers.parse(*last) || *first > *last) return {};
+  return {{*first, *last}};
+}
+
+Value Steps::spell(const StepRange& steps) const {
+  if (steps.first == 0) return std::string();
+  return steps.first == steps.last ? fmt::format("{}", steps.first)
+                                   : fmt::format("{}-{}", steps.first, steps.last);
 }
 
 std::optional<double> Real::parse(const Value& value) const {

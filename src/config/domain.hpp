@@ -1,6 +1,8 @@
 // What a key may hold: each domain turns a TOML value into a member of JobConfig, back, and into words.
 #pragma once
 
+#include "config/choices.hpp"
+
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -64,6 +66,13 @@ struct NamedInteger {
   [[nodiscard]] std::optional<std::int64_t> parse(const Value& value) const;
   [[nodiscard]] Value spell(std::int64_t number) const;
   [[nodiscard]] std::string expected() const;
+};
+
+/// Steps from 1 on, as a number or a text: 10, "10" or "10-12"; "" is none.
+struct Steps {
+  [[nodiscard]] std::optional<StepRange> parse(const Value& value) const;
+  [[nodiscard]] Value spell(const StepRange& steps) const;
+  [[nodiscard]] std::string expected() const { return "a step or steps such as \"10-12\", or \"\" for none"; }
 };
 
 /// Finite numbers in [low, high]; integers count as numbers.

@@ -198,6 +198,10 @@ struct MetricsSettings {
   std::int64_t log_every = 1;                 ///< steps between two printed ones
 };
 
+struct TraceSettings {
+  StepRange steps;
+};
+
 struct DebugSettings {
   std::filesystem::path dump;  ///< relative to the run directory; "" = none
 };
@@ -231,6 +235,7 @@ struct JobConfig {
   ExportSettings export_;
   GenerateSettings generate;
   MetricsSettings metrics;
+  TraceSettings trace;
   DebugSettings debug;
   DeadlineSettings deadline;
 };

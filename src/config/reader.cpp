@@ -71,7 +71,7 @@ bool is_at_or_below(const std::filesystem::path& path, const std::filesystem::pa
 /// What a run directory keeps under names of its own (job/run_directory.hpp).
 bool is_of_run_directory(const std::string& name) {
   return name == "lock" || name == "job.toml" || name == "status.json" || name == "logs" ||
-         name == "checkpoints" || name == "tokens";
+         name == "checkpoints" || name == "tokens" || name == "trace";
 }
 
 class JobReader {

@@ -465,6 +465,15 @@ Table metrics_table() {
       .done();
 }
 
+Table trace_table() {
+  return TableBuilder("trace", &JobConfig::trace, "What single steps of a training do, for a profiler")
+      .key(
+          "steps", &TraceSettings::steps, Steps{},
+          "record on every rank what these steps do: operations, waits, messages, disk; sluice trace makes one file of it. "
+          "Other steps cost nothing")
+      .done();
+}
+
 Table debug_table() {
   return TableBuilder("debug", &JobConfig::debug, "For comparing with a reference")
       .key("dump", &DebugSettings::dump, Path{true},
@@ -497,10 +506,10 @@ Table deadline_table() {
 
 const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
-      job_table(),      model_table(),      parallel_table(),  load_table(),    data_table(),
-      train_table(),    lora_table(),       optimizer_table(), memory_table(),  device_table(),
-      schedule_table(), checkpoint_table(), evaluate_table(),  guard_table(),   export_table(),
-      generate_table(), metrics_table(),    debug_table(),     deadline_table()};
+      job_table(),      model_table(),      parallel_table(),  load_table(),   data_table(),
+      train_table(),    lora_table(),       optimizer_table(), memory_table(), device_table(),
+      schedule_table(), checkpoint_table(), evaluate_table(),  guard_table(),  export_table(),
+      generate_table(), metrics_table(),    trace_table(),     debug_table(),  deadline_table()};
   return tables;
 }
 

@@ -3,6 +3,7 @@
 #include "base/byte_stream.hpp"
 #include "base/error.hpp"
 #include "base/range.hpp"
+#include "base/trace/recorder.hpp"
 #include "comm/root_exchange.hpp"
 #include "comm/run_together.hpp"
 
@@ -112,7 +113,10 @@ std::vector<double> BatchSource::epochs(std::int64_t step) {
   return epochs;
 }
 
-Batch BatchSource::batch(std::int64_t step) { return share(mixture_->batch(step)); }
+Batch BatchSource::batch(std::int64_t step) {
+  const trace::Span span(trace::Kind::kOperation, "batch", step + 1);
+  return share(mixture_->batch(step));
+}
 
 Batch BatchSource::sequences(std::int64_t first, std::int64_t count) {
   SLUICE_ASSERT(facts_.size() == 1, "{} files to read from front to back", facts_.size());

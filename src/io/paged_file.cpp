@@ -5,6 +5,7 @@
 #include "base/fault.hpp"
 #include "base/log.hpp"
 #include "base/round.hpp"
+#include "base/trace/recorder.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -171,6 +172,7 @@ void PagedFile::prefetch(int region) {
 }
 
 void PagedFile::acquire(int region) {
+  const trace::Span span(trace::Kind::kWait, "disk", region);
   std::unique_lock lock(mutex_);
   Region& wanted = regions_[static_cast<std::size_t>(region)];
   wanted.stays = true;  // if it is on its way out
@@ -196,6 +198,7 @@ void PagedFile::release(int region, bool is_dirty, bool keep) {
 }
 
 void PagedFile::finish() {
+  const trace::Span span(trace::Kind::kWait, "disk finish");
   std::unique_lock lock(mutex_);
   if (is_mapped_) return rethrow_failure();
   for (const int region : std::exchange(reads_, {}))
@@ -276,6 +279,7 @@ void PagedFile::move(const Region& region, std::int64_t begin, std::int64_t end,
 
 /// Piece by piece, each with its own part of the checksum.
 Digest PagedFile::transfer(const Region& region, bool writes) const {
+  const trace::Span span(trace::Kind::kDisk, writes ? "write" : "read", -1, region.bytes);
   Digest digest;
   for (std::int64_t begin = 0; begin < region.bytes; begin += kPieceBytes) {
     const std::int64_t end = std::min(begin + kPieceBytes, region.bytes);

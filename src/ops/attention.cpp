@@ -1,6 +1,7 @@
 #include "ops/attention.hpp"
 
 #include "base/error.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/processor.hpp"
 
@@ -37,6 +38,7 @@ struct Attention : node::Function<Attention> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const trace::Span span(trace::Kind::kOperation, "attention backward");
     const auto saved = context->get_saved_variables();
     const Parameter sinks = node::kept(context, "sinks");
     const AttentionInputs inputs{saved[0],
@@ -56,6 +58,7 @@ struct Attention : node::Function<Attention> {
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionForm& form,
                      const Documents& documents, AttentionRecord* record) {
+  const trace::Span span(trace::Kind::kOperation, "attention");
   SLUICE_ASSERT(q.dim() == 4 && k.sizes() == v.sizes() && q.size(2) % k.size(2) == 0,
                 "{} query heads cannot share {} key heads", q.size(2), k.size(2));
   SLUICE_ASSERT(!form.sinks.value.defined() || form.sinks.value.numel() == q.size(2), "{} sinks for {} heads",

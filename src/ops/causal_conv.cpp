@@ -1,6 +1,7 @@
 #include "ops/causal_conv.hpp"
 
 #include "base/error.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/processor.hpp"
 
@@ -22,6 +23,7 @@ struct CausalConvSilu : node::Function<CausalConvSilu> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const trace::Span span(trace::Kind::kOperation, "convolution backward");
     const at::Tensor x = context->get_saved_variables()[0];
     const Parameter weight = node::kept(context, "weight");
     const Documents documents = node::kept_documents(context);
@@ -36,6 +38,7 @@ struct CausalConvSilu : node::Function<CausalConvSilu> {
 }  // namespace
 
 at::Tensor causal_conv_silu(const at::Tensor& x, const Parameter& weight, const Documents& documents) {
+  const trace::Span span(trace::Kind::kOperation, "convolution");
   SLUICE_ASSERT(x.dim() == 3 && weight.value.dim() == 3 && weight.value.size(0) == x.size(2),
                 "filters for {} channels on {}", weight.value.size(0), x.size(-1));
   return CausalConvSilu::apply(x.contiguous(), weight, documents);

@@ -2,6 +2,7 @@
 
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/adapters/low_rank_product.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/graph_gradient.hpp"
@@ -358,6 +359,7 @@ struct First : node::Function<First> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list&) {
+    const trace::Span span(trace::Kind::kOperation, "experts backward");
     ExchangeOfNode exchange(*node::kept_pointer<TokenExchange>(context, "exchange"));
     const Gating gating{static_cast<float>(context->saved_data["limit"].toDouble()),
                         static_cast<float>(context->saved_data["slope"].toDouble()),
@@ -385,6 +387,7 @@ struct Last : node::Function<Last> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const trace::Span span(trace::Kind::kOperation, "experts backward");
     if (!context->saved_data["is_sent"].toBool()) {
       const auto saved = context->get_saved_variables();
       ExchangeOfNode exchange(*node::kept_pointer<TokenExchange>(context, "exchange"));
@@ -432,6 +435,7 @@ at::Tensor Experts::output() {
 
 at::Tensor experts(const at::Tensor& x, const ExpertParameters& parameters, const Routing& routing,
                    TokenExchange& exchange) {
+  const trace::Span span(trace::Kind::kOperation, "experts");
   return Experts(x, parameters, routing, exchange).output();
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
@@ -227,6 +228,7 @@ struct GatedDeltaRule : node::Function<GatedDeltaRule> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const trace::Span span(trace::Kind::kOperation, "delta rule backward");
     const node::variable_list kept = context->get_saved_variables();
     Inputs inputs;
     std::copy_n(kept.begin(), inputs.size(), inputs.begin());
@@ -256,6 +258,7 @@ void require_shared_heads(const DeltaRuleInputs& in) {
 }  // namespace
 
 at::Tensor gated_delta_rule(const DeltaRuleInputs& in, const Documents& documents) {
+  const trace::Span span(trace::Kind::kOperation, "delta rule");
   require_shared_heads(in);
   const bool keep = node::wants_graph(in.q) || node::wants_graph(in.k) || node::wants_graph(in.v) ||
                     node::wants_graph(in.log_decay) || node::wants_graph(in.beta);

@@ -1,6 +1,7 @@
 #include "ops/linear.hpp"
 
 #include "base/error.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/adapters/low_rank_product.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/node.hpp"
@@ -21,6 +22,7 @@ struct Linear : node::Function<Linear> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const trace::Span span(trace::Kind::kOperation, "linear backward");
     const Parameter w = node::kept(context, "w");
     const at::Tensor d_y = grads[0].contiguous();
     if (w.grad.defined()) ops::matmul(w.grad, d_y.t(), context->get_saved_variables()[0], into_gradient(w));
@@ -44,6 +46,7 @@ struct ChangedLinear : node::Function<ChangedLinear> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const trace::Span span(trace::Kind::kOperation, "linear backward");
     const Weight w = node::kept_weight(context, "w");
     const DropoutDraw draw = node::kept_draw(context, "draw");
     const at::Tensor x = context->get_saved_variables()[0];
@@ -66,6 +69,7 @@ struct ChangedLinear : node::Function<ChangedLinear> {
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose) {
+  const trace::Span span(trace::Kind::kOperation, "linear");
   const at::Tensor& weight = w.base.value;
   SLUICE_ASSERT(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1),
                 "a product of rows of {} with a weight of {} columns", x.size(-1), weight.size(-1));

@@ -2,6 +2,7 @@
 
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/adapters/low_rank_product.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/processor.hpp"
@@ -152,6 +153,7 @@ void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
 
 CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, const at::Tensor& targets,
                                   double loss_scale, bool want_grad) {
+  const trace::Span span(trace::Kind::kOperation, "loss");
   const at::NoGradGuard no_grad;
   const at::Tensor ids = targets.contiguous();
   check_targets(ids, w.base.value.size(0));

@@ -1,6 +1,7 @@
 #include "ops/norm.hpp"
 
 #include "base/error.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/processor.hpp"
 
@@ -32,6 +33,7 @@ struct RmsNorm : node::Function<RmsNorm> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const trace::Span span(trace::Kind::kOperation, "norm backward");
     const auto saved = context->get_saved_variables();
     const at::Tensor d_y = grads[0].contiguous();
     at::Tensor d_x = at::empty_like(saved[0]);
@@ -46,6 +48,7 @@ struct RmsNorm : node::Function<RmsNorm> {
 }  // namespace
 
 at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps, NormWeight kind) {
+  const trace::Span span(trace::Kind::kOperation, "norm");
   SLUICE_ASSERT(weight.value.is_contiguous() && weight.value.numel() == x.size(-1),
                 "norm weight of {} for rows of {}", weight.value.numel(), x.size(-1));
   if (!node::wants_graph(x)) return normalise(x.contiguous(), weight, eps, kind).rows;

@@ -1,6 +1,7 @@
 #include "ops/router.hpp"
 
 #include "base/error.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/adapters/low_rank_product.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/node.hpp"
@@ -116,6 +117,7 @@ struct Weights : node::Function<Weights> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const trace::Span span(trace::Kind::kOperation, "router backward");
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &chosen = saved[1], &probabilities = saved[2], &weights = saved[3];
     const std::int64_t terms = x.scalar_type() == at::kBFloat16 ? 2 : 1;
@@ -152,6 +154,7 @@ Routing decide(const at::Tensor& x, const Weight& w, const Parameter& bias, cons
 
 Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options, const at::Tensor& chosen,
               const BalanceGrad& balance, const Parameter& bias) {
+  const trace::Span span(trace::Kind::kOperation, "router");
   SLUICE_ASSERT(options.experts_per_token >= 1 && options.experts_per_token <= w.base.value.size(0),
                 "{} of {} experts per token", options.experts_per_token, w.base.value.size(0));
   SLUICE_ASSERT(

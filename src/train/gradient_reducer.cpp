@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/fault.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/buffers/gradients.hpp"
 #include "ops/runtime/compute_device.hpp"
 
@@ -99,6 +100,7 @@ at::Tensor GradientReducer::open_rows(const Stage& stage, const RowExchange& row
 }
 
 void GradientReducer::reduce(const Stage& stage) {
+  const trace::Span span(trace::Kind::kOperation, "reduce", stage.units.front());
   finish();
   reduced_ = std::exchange(open_, {});
   if (rows_ != nullptr) return reduce_rows(stage.units.front());

@@ -1,6 +1,7 @@
 #include "train/optimizer.hpp"
 
 #include "base/error.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/buffers/gradients.hpp"
 #include "ops/buffers/optimizer.hpp"
 
@@ -78,6 +79,7 @@ std::vector<double> Optimizer::scales(int unit, std::span<const double> matrix_s
 }
 
 void Optimizer::update(const GradientPart& gradient, std::span<const double> matrix_squares, double scale) {
+  const trace::Span span(trace::Kind::kOperation, "update", gradient.unit);
   announce_update(gradient.unit);
   const Matrices matrices = matrices_in(gradient);
   const std::vector<double> factors = scales(gradient.unit, matrix_squares, scale, matrices.size());

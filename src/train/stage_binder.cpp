@@ -1,5 +1,6 @@
 #include "train/stage_binder.hpp"
 
+#include "base/trace/recorder.hpp"
 #include "comm/position.hpp"
 #include "ops/embedding.hpp"
 
@@ -34,6 +35,7 @@ StageBinder::GatheredStage::GatheredStage(StageBinder& binder, const Stage& stag
                                           const RowExchange* rows)
     : binder_(binder), stage_(stage), messages_([&comm = binder.comm_] { comm.advance(); }) {
   position::begin("stage", stage.units.front());
+  const trace::Span span(trace::Kind::kOperation, "gather", stage.units.front());
   if (binder.offload_ != nullptr) {
     const PhaseTimer::Scope phase(binder.timer_, Phase::kDisk);
     binder.offload_->enter(stage);

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/range.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/buffers/gradients.hpp"
 #include "ops/embedding.hpp"
 #include "ops/runtime/compute_device.hpp"
@@ -250,6 +251,7 @@ void Trainer::forward(std::vector<Pass>& passes) {
     routing_[static_cast<std::size_t>(layer)] = decoder_.no_routing(layer);
     const StageBinder::GatheredStage bound(binder_, stages_.layers[static_cast<std::size_t>(layer)],
                                            &stages_.after(layer));
+    const trace::Span span(trace::Kind::kOperation, "layer", layer);
     const PhaseTimer::Scope phase(timer_, Phase::kForward);
     for (Pass& pass : passes) forward_layer(layer, pass, keep_graphs);
     for (std::size_t round = passes.size(); round < rounds_; ++round)
@@ -374,6 +376,7 @@ void Trainer::backward(std::vector<Pass>& passes, bool last) {
                                            layer > lowest_layer_ ? stages_.before(layer) : nullptr);
     reducer_.open(stage);
     {
+      const trace::Span span(trace::Kind::kOperation, "layer backward", layer);
       const PhaseTimer::Scope phase(timer_, Phase::kBackward);
       for (Pass& pass : passes) backward_layer(layer, pass, last);
       for (std::size_t round = passes.size(); round < rounds_; ++round)

@@ -128,6 +128,8 @@ compare_every = 2
 [metrics]
 file = "m.h5"
 log_every = 7
+[trace]
+steps = "10-12"
 [debug]
 dump = "d.h5"
 [deadline]

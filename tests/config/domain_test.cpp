@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -48,6 +49,25 @@ TEST(Real, takes_integers_and_refuses_what_is_not_finite) {
 }
 
 TEST(Real, has_one_zero) { EXPECT_FALSE(std::signbit(*Real{0, 1}.parse(-0.0))); }
+
+TEST(Steps, are_a_number_or_a_range_or_none) {
+  const Steps steps;
+  const auto range_of = [&](const Value& value) {
+    const std::optional<StepRange> range = steps.parse(value);
+    return range ? std::pair(range->first, range->last) : std::pair<std::int64_t, std::int64_t>(-1, -1);
+  };
+  EXPECT_EQ(range_of(std::string("10-12")), std::pair(std::int64_t{10}, std::int64_t{12}));
+  EXPECT_EQ(range_of(std::string("7")), std::pair(std::int64_t{7}, std::int64_t{7}));
+  EXPECT_EQ(range_of(std::int64_t{7}), std::pair(std::int64_t{7}, std::int64_t{7}));
+  EXPECT_EQ(range_of(std::string()), std::pair(std::int64_t{0}, std::int64_t{0}));
+  for (const char* text : {"12-10", "0", "0-3", "-3", "3-", "3--4", "3-4-5", "3 - 4", "x", "1-99999999999",
+                           "1-99999999999999999999"})
+    EXPECT_FALSE(steps.parse(std::string(text))) << text;
+  EXPECT_FALSE(steps.parse(std::int64_t{0}));
+  EXPECT_FALSE(steps.parse(2.0));
+  for (const char* text : {"", "7", "10-12"})
+    EXPECT_EQ(steps.spell(*steps.parse(std::string(text))), Value(std::string(text)));
+}
 
 TEST(Betas, are_two_numbers_below_one) {
   const Betas betas;

@@ -200,6 +200,8 @@ class Way:
         if draw.random() < 0.15:
             self.tables["debug"] = {"dump": "dump.h5"}
         self.ranks_after, self.tables_after = draw_layout(draw, task, tokens)
+        if draw.random() < 0.15:
+            self.tables["trace"] = {"steps": "1-2"}
 
     @property
     def does_first(self):

@@ -6,6 +6,7 @@
 #include "comm/ranks_text.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -25,6 +26,7 @@ void for_each_message(std::int64_t bytes, std::int64_t limit_bytes, Start start)
 
 void MpiRequests::send(const void* data, std::int64_t bytes, int to, int tag) {
   require_mpi_thread("MPI_Isend");
+  bytes_ += bytes;
   for_each_message(bytes, message_limit_bytes_, [&](std::int64_t offset, int count) {
     Request& request = requests_.emplace_back(Request{MPI_REQUEST_NULL, to, -1});
     const auto* begin = static_cast<const std::byte*>(data) + offset;
@@ -34,6 +36,7 @@ void MpiRequests::send(const void* data, std::int64_t bytes, int to, int tag) {
 
 void MpiRequests::receive(void* data, std::int64_t bytes, int from, int tag) {
   require_mpi_thread("MPI_Irecv");
+  bytes_ += bytes;
   for_each_message(bytes, message_limit_bytes_, [&](std::int64_t offset, int count) {
     Request& request = requests_.emplace_back(Request{MPI_REQUEST_NULL, from, count});
     auto* begin = static_cast<std::byte*>(data) + offset;
@@ -50,7 +53,16 @@ bool MpiRequests::test() {
     if (code == MPI_SUCCESS && !done) return false;
     check_length(request, code, status);
   }
+  if (begin_ != SteadyClock::time_point{}) [[unlikely]]
+    record();
   return true;
+}
+
+void MpiRequests::record() {
+  const SteadyClock::time_point begin = std::exchange(begin_, {});
+  if (!requests_.empty())
+    trace::add(trace::Kind::kMessage, operation_.name, begin, SteadyClock::now(), operation_.sequence,
+               bytes_);
 }
 
 void MpiRequests::check_length(const Request& request, int code, const MPI_Status& status) const {

@@ -4,6 +4,8 @@
 // different lengths, and what arrived means nothing.
 #pragma once
 
+#include "base/clock.hpp"
+#include "base/trace/recorder.hpp"
 #include "comm/wait.hpp"
 
 #include <mpi.h>
@@ -19,7 +21,10 @@ class MpiRequests final : public Pollable {
  public:
   /// `operation` is for messages.
   MpiRequests(MPI_Comm comm, std::int64_t message_limit_bytes, const Operation& operation)
-      : comm_(comm), message_limit_bytes_(message_limit_bytes), operation_(operation) {}
+      : comm_(comm), message_limit_bytes_(message_limit_bytes), operation_(operation) {
+    if (trace::is_on()) [[unlikely]]
+      begin_ = SteadyClock::now();
+  }
 
   void send(const void* data, std::int64_t bytes, int to, int tag);
   void receive(void* data, std::int64_t bytes, int from, int tag);
@@ -35,13 +40,16 @@ class MpiRequests final : public Pollable {
     int receives_bytes;  ///< -1: it sends
   };
 
+  void record();
   void check_length(const Request& request, int code, const MPI_Status& status) const;
 
   MPI_Comm comm_;
   std::int64_t message_limit_bytes_;
   Operation operation_;
   std::vector<Request> requests_;
-  std::size_t finished_ = 0;  ///< requests before this one are done
+  std::size_t finished_ = 0;         ///< requests before this one are done
+  std::int64_t bytes_ = 0;           ///< of all messages, both ways
+  SteadyClock::time_point begin_{};  ///< when the operation began, if it is traced and not recorded yet
 };
 
 }  // namespace sluice

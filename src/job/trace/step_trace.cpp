@@ -1,0 +1,70 @@
+#include "job/trace/step_trace.hpp"
+
+#include "base/bytes.hpp"
+#include "base/log.hpp"
+#include "base/trace/recorder.hpp"
+#include "job/console.hpp"
+#include "job/run_lock.hpp"
+#include "job/target_place.hpp"
+#include "metrics/trace/trace_file.hpp"
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+
+namespace sluice {
+namespace {
+
+/// The bytes of this rank's file; 0 and a warning where it cannot be written.
+std::int64_t try_to_write(const std::filesystem::path& file, const TraceHeader& header,
+                          const trace::Recording& recording) {
+  try {
+    make_directories(file.parent_path());
+    return write_trace_file(file, header, recording);
+  } catch (const Error& error) {
+    log::warning("this rank's trace is missing: {}", error.what());
+    return 0;
+  }
+}
+
+}  // namespace
+
+void StepTrace::before_step(std::int64_t step) {
+  if (is_recording_ || !context_.config().trace.steps.has(step)) return;
+  clock_ = measure_clock_offset(context_.comm);
+  first_step_ = step;
+  is_recording_ = true;
+  trace::start();
+}
+
+void StepTrace::after_step(std::int64_t step, bool ends) {
+  if (is_recording_ && (ends || !context_.config().trace.steps.has(step + 1))) finish(step);
+}
+
+void StepTrace::finish(std::int64_t last_step) {
+  is_recording_ = false;
+  const trace::Recording recording = trace::stop();
+  const std::int64_t begin =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(recording.begin.time_since_epoch()).count();
+  const TraceHeader header{.rank = context_.comm.rank(),
+                           .ranks = context_.comm.size(),
+                           .host = host_name(),
+                           .first_step = first_step_,
+                           .last_step = last_step,
+                           .begin_ns = begin - clock_.nanoseconds,
+                           .round_trip_ns = clock_.round_trip_ns,
+                           .dropped = recording.dropped};
+  const std::int64_t bytes =
+      try_to_write(trace_file_path(context_.directory.path(), header.rank), header, recording);
+  std::array<std::int64_t, 3> sums{std::ssize(recording.records), bytes, recording.dropped};
+  context_.comm.all_reduce_sum(sums);
+  if (!context_.is_root()) return;
+  const std::int64_t steps = last_step - first_step_ + 1;
+  console::line("trace     steps {}-{}: {} records and {} a step; sluice trace {} makes one file of them",
+                first_step_, last_step, sums[0] / steps, format_bytes(sums[1] / steps),
+                context_.directory.path().string());
+  if (sums[2] > 0)
+    log::warning("{} records of the trace found no room: trace.steps names too many steps", sums[2]);
+}
+
+}  // namespace sluice

@@ -1,0 +1,76 @@
+#include "base/bytes.hpp"
+#include "base/error.hpp"
+#include "job/commands/commands.hpp"
+#include "job/commands/run_files.hpp"
+#include "job/console.hpp"
+#include "metrics/trace/trace_file.hpp"
+#include "report/trace/trace_events.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+struct TraceArguments {
+  std::filesystem::path run;
+  std::filesystem::path output;  ///< "": trace.json in the run
+};
+
+/// The traces of all ranks. Error(kBadData) if there is none, one is missing, or they are of different recordings.
+std::vector<TraceFile> read_traces(const std::filesystem::path& run) {
+  std::error_code error;
+  if (!std::filesystem::exists(trace_file_path(run, 0), error))
+    fail(
+        ExitCode::kBadData,
+        "{}: there is no trace in this run, expected {}: trace.steps in the job file, such as \"10-12\", records one",
+        run.string(), trace_file_path("", 0).string());
+  std::vector<TraceFile> ranks{read_trace_file(trace_file_path(run, 0))};
+  const TraceHeader first = ranks.front().header;
+  for (int rank = 1; rank < first.ranks; ++rank) {
+    const std::filesystem::path file = trace_file_path(run, rank);
+    ranks.push_back(read_trace_file(file));
+    const TraceHeader& header = ranks.back().header;
+    if (header.rank != rank || header.ranks != first.ranks || header.first_step != first.first_step ||
+        header.last_step != first.last_step)
+      fail(
+          ExitCode::kBadData,
+          "{}: found rank {} of {}, steps {} to {}; expected rank {} of {}, steps {} to {}, as rank 0 has them: trace the steps again",
+          file.string(), header.rank, header.ranks, header.first_step, header.last_step, rank, first.ranks,
+          first.first_step, first.last_step);
+  }
+  return ranks;
+}
+
+int trace_command(const TraceArguments& arguments) {
+  const std::vector<TraceFile> ranks = read_traces(find_run_files(arguments.run).directory);
+  const std::filesystem::path output =
+      arguments.output.empty() ? arguments.run / "trace.json" : arguments.output;
+  const TraceTotals totals = write_trace_events(ranks, output);
+  std::int64_t records = 0, dropped = 0;
+  for (const TraceFile& rank : ranks) {
+    records += std::ssize(rank.records);
+    dropped += rank.header.dropped;
+  }
+  const TraceHeader& first = ranks.front().header;
+  const std::int64_t steps = first.last_step - first.first_step + 1;
+  console::line(
+      "trace     steps {}-{} of {} ranks: {} records, {} events, {} ({} records and {} a step){}: {}",
+      first.first_step, first.last_step, first.ranks, records, totals.events, format_bytes(totals.bytes),
+      records / steps, format_bytes(totals.bytes / steps),
+      dropped > 0 ? fmt::format(", {} records found no room", dropped) : "", output.string());
+  return 0;
+}
+
+}  // namespace
+
+void add_trace(CommandLine& line) {
+  const auto [command, arguments] = add_command<TraceArguments>(
+      line, "trace", "Write the traced steps of a run for Perfetto or chrome://tracing", trace_command);
+  command.add_option("run", arguments.run, "Run directory")->required();
+  command.add_option("-o,--output", arguments.output, "File to write; left out: trace.json in the run");
+}
+
+}  // namespace sluice

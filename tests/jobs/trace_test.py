@@ -1,0 +1,140 @@
+"""What [trace] leaves behind, and the file that `sluice trace` makes of it for Perfetto and chrome://tracing."""
+import collections
+import json
+import unittest
+
+import h5py
+
+from program import SLUICE, JobTest, reference_job, run, sluice
+from suite import run_job
+
+FIXTURE = "qwen3-moe-tiny"
+RANKS = 3
+THREAD_THAT_COMPUTES, PHASES = 0, 1
+
+
+class Trace(JobTest):
+    def traced(self, steps, name="job.toml", **changes):
+        """The run directory and the output of a training of four steps on three ranks."""
+        tables = {"trace": {"steps": steps}, "debug": {"dump": ""}, "train": {"steps": 4}, "checkpoint": {"every_minutes": 0}}
+        for table, keys in changes.items():
+            tables[table] = tables.get(table, {}) | keys
+        job = self.write_job(name, **reference_job(FIXTURE, **tables))
+        result = run_job(RANKS, job)
+        self.expect(result, 0)
+        return self.output_of(job), result
+
+    def events_of(self, directory):
+        output = self.directory / "trace.json"
+        result = sluice("trace", directory, "-o", output)
+        self.expect(result, 0, "records", str(output))
+        with open(output, encoding="utf-8") as file:
+            return json.load(file)["traceEvents"]
+
+    def by_thread(self, events):
+        threads = collections.defaultdict(list)
+        for event in events:
+            if event["ph"] == "X":
+                threads[event["pid"], event["tid"]].append(event)
+        return threads
+
+    def expect_nested(self, events):
+        """Each event lies within the one that is open, or begins after it."""
+        open_until = []
+        for event in events:
+            begin, end = round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000)
+            while open_until and open_until[-1] <= begin:
+                open_until.pop()
+            if open_until:
+                self.assertLessEqual(end, open_until[-1], event)
+            open_until.append(end)
+
+    def within(self, events, outer):
+        begin, end = outer["ts"], outer["ts"] + outer["dur"]
+        return [event for event in events if event["ts"] < end and event["ts"] + event["dur"] > begin]
+
+    def seconds_inside(self, event, outer):
+        begin = max(event["ts"], outer["ts"])
+        return (min(event["ts"] + event["dur"], outer["ts"] + outer["dur"]) - begin) / 1e6
+
+
+class Format(Trace):
+    def test_three_ranks_make_one_file_of_the_format(self):
+        directory, result = self.traced("2-3")
+        self.assertRegex(result.output, r"trace     steps 2-3: \d+ records and .* a step")
+        events = self.events_of(directory)
+        self.assertLessEqual({event["ph"] for event in events}, {"M", "X", "b", "e"})
+        self.assertEqual({event["pid"] for event in events}, set(range(RANKS)))
+        times = [event["ts"] for event in events if event["ph"] != "M"]
+        self.assertEqual(times, sorted(times))
+        self.assertGreaterEqual(times[0], 0)
+        names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+        self.assertEqual({name.split(" on ")[0] for name in names}, {f"rank {rank}" for rank in range(RANKS)})
+        for thread in self.by_thread(events).values():
+            self.expect_nested(thread)
+
+    def test_a_message_has_an_id_of_its_own_and_ends_after_it_began(self):
+        events = self.events_of(self.traced(2)[0])
+        begun, ended = ({event["id"]: event for event in events if event["ph"] == phase} for phase in "be")
+        self.assertEqual(len(begun), sum(event["ph"] == "b" for event in events))
+        self.assertEqual(begun.keys(), ended.keys())
+        for name, begin in begun.items():
+            end = ended[name]
+            self.assertLessEqual(begin["ts"], end["ts"])
+            self.assertEqual((begin["name"], begin["cat"], begin["pid"]), (end["name"], end["cat"], end["pid"]))
+        self.assertGreater(sum(event["args"]["bytes"] for event in begun.values()), 0)
+
+    def test_phases_add_up_to_each_step(self):
+        directory, _ = self.traced("2-3")
+        with h5py.File(directory / "metrics.h5") as metrics:
+            seconds = dict(zip(metrics["train/step"][:].tolist(), metrics["train/step_seconds"][:].tolist()))
+        threads = self.by_thread(self.events_of(directory))
+        for rank in range(RANKS):
+            steps = [event for event in threads[rank, THREAD_THAT_COMPUTES] if event["cat"] == "step"]
+            self.assertEqual([event["args"]["number"] for event in steps], [2, 3])
+            for step in steps:
+                duration = step["dur"] / 1e6
+                phases = self.within(threads[rank, PHASES], step)
+                self.assertLessEqual({"gather", "forward", "backward", "reduce", "optimizer"}, {event["name"] for event in phases})
+                self.assertAlmostEqual(sum(self.seconds_inside(event, step) for event in phases), duration, delta=0.02 * duration)
+                if rank == 0:
+                    self.assertAlmostEqual(seconds[step["args"]["number"]], duration, delta=0.02 * duration)
+                inside = {(event["cat"], event["name"]) for event in self.within(threads[rank, THREAD_THAT_COMPUTES], step)}
+                self.assertLessEqual({("operation", "attention"), ("operation", "experts backward"), ("operation", "update"),
+                                      ("wait", "all_gather")}, inside)
+
+    def test_waits_and_transfers_of_a_disk(self):
+        directory, _ = self.traced(2, model={"dtype": "bfloat16"}, optimizer={"gradients": "release"}, memory=self.memory_on_disk())
+        events = self.events_of(directory)
+        disk = [event for event in events if event.get("cat") == "disk"]
+        self.assertLessEqual({"read", "write"}, {event["name"] for event in disk})
+        self.assertTrue(all(event["tid"] > PHASES and event["args"]["bytes"] > 0 for event in disk))
+
+
+class Use(Trace):
+    def test_numbers_and_files_are_the_same_without_it(self):
+        traced, _ = self.traced("1-4")
+        with h5py.File(traced / "metrics.h5") as metrics:
+            losses = metrics["train/loss"][:].tolist()
+        plain, result = self.traced("", "plain.toml")
+        with h5py.File(plain / "metrics.h5") as metrics:
+            self.assertEqual(metrics["train/loss"][:].tolist(), losses)
+        self.assertFalse((plain / "trace").exists())
+        self.assertNotIn("trace  ", result.output)
+
+    def test_steps_beyond_the_last_are_none(self):
+        directory, _ = self.traced("4-9")
+        events = self.events_of(directory)
+        self.assertEqual({event["args"]["number"] for event in events if event.get("cat") == "step"}, {4})
+
+    def test_a_run_without_a_trace_and_one_that_lacks_a_rank_are_refused(self):
+        directory, _ = self.traced(2)
+        missing = directory / "trace" / "rank-00001.jsonl"
+        missing.unlink()
+        self.expect(run(SLUICE, "trace", directory), 65, str(missing))
+        plain, _ = self.traced("", "plain.toml")
+        self.expect(run(SLUICE, "trace", plain), 65, "trace.steps")
+
+
+if __name__ == "__main__":
+    unittest.main()
