@@ -32,7 +32,8 @@ class GrowingEvents {
   GrowingEvents(const GrowingEvents&) = delete;
   GrowingEvents& operator=(const GrowingEvents&) = delete;
 
-  /// Adds the rows that are not in the file yet. Steps that were trained again come again: TensorBoard takes the later ones. Error(kIo).
+  /// Adds the rows that are not in the file yet. Steps that were trained again come again: TensorBoard takes the
+  /// later ones. Error(kIo).
   void add_new(const JoinedMetrics& metrics);
   [[nodiscard]] const std::filesystem::path& file() const { return path_; }
 

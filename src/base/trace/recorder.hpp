@@ -1,7 +1,7 @@
 // What a process does in the steps that are traced, as records of intervals on its steady clock.
 //
-// One recorder for the process: any folder may tell it what begins and ends, from any thread. Outside of traced steps that costs
-// a branch on one flag.
+// One recorder for the process: any folder may tell it what begins and ends, from any thread. Outside of traced
+// steps that costs a branch on one flag.
 #pragma once
 
 #include "base/clock.hpp"
@@ -51,7 +51,7 @@ inline std::atomic<bool> is_recording = false;
 void start();
 [[nodiscard]] Recording stop();
 
-/// Keeps a record of this thread; nothing while is_on() is false. What began before start() is taken to begin with it.
+/// Keeps a record of this thread; nothing while is_on() is false. What began before start() begins with it.
 void add(Kind kind, const char* name, SteadyClock::time_point begin, SteadyClock::time_point end,
          std::int64_t number = -1, std::int64_t bytes = -1);
 

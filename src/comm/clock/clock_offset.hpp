@@ -13,9 +13,9 @@ struct ClockOffset {
       0;  ///< the shortest question and answer between the two: the offset is known to half of it
 };
 
-/// Collective over `comm`, whose ranks wait for each other's turn: 32 messages there and back for each rank, some milliseconds where
-/// cores are free. Rank 0 asks each for its time; the answer with the shortest way counts, halfway between question and answer
-/// (Cristian, "Probabilistic clock synchronization", 1989).
+/// Collective over `comm`, whose ranks wait for each other's turn: 32 messages there and back for each rank, some
+/// milliseconds where cores are free. Rank 0 asks each for its time; the answer with the shortest way counts,
+/// halfway between question and answer (Cristian, "Probabilistic clock synchronization", 1989).
 [[nodiscard]] ClockOffset measure_clock_offset(Communicator& comm);
 
 }  // namespace sluice

@@ -1,8 +1,8 @@
 // The trace that a rank leaves in its run directory, trace/rank-NNNNN.jsonl: lines of JSON.
 //
-// The first line is an object, TraceHeader. Each further line is a record: [kind, thread, name, begin, end, number, bytes], with
-// times in nanoseconds since the beginning of the rank's recording, and -1 for no number and no bytes. Kinds are "step",
-// "operation", "wait", "phase", "disk" and "message".
+// The first line is an object, TraceHeader. Each further line is a record: [kind, thread, name, begin, end, number,
+// bytes], with times in nanoseconds since the beginning of the rank's recording, and -1 for no number and no bytes.
+// Kinds are "step", "operation", "wait", "phase", "disk" and "message".
 #pragma once
 
 #include "base/trace/recorder.hpp"
