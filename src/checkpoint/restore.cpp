@@ -9,6 +9,7 @@
 #include "device/copy.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -108,29 +109,58 @@ std::vector<BlockPlace> blocks_of(std::span<const RestoreCopy> copies) {
 /// Carries out copies in order, some bytes at a time.
 class Restorer {
  public:
-  Restorer(BlockStream& blocks, std::vector<RestoreCopy> copies)
-      : blocks_(blocks), copies_(std::move(copies)) {}
+  explicit Restorer(std::vector<RestoreCopy> copies) : copies_(std::move(copies)) {}
 
-  void run(std::int64_t bytes) {
-    while (bytes > 0 && next_ < copies_.size()) {
-      const RestoreCopy& copy = copies_[next_];
-      const std::int64_t offset = copy.offset + done_, inside = offset % kSavedBlockBytes;
-      const std::int64_t count = std::min(copy.bytes - done_, kSavedBlockBytes - inside);
-      copy_bytes(copy.to + done_, blocks_.block({copy.file, offset / kSavedBlockBytes}) + inside, count);
-      bytes -= count;
-      done_ += count;
-      if (done_ < copy.bytes) continue;
-      ++next_;
-      done_ = 0;
-    }
+  /// `read` gives the first byte of a block.
+  template <class Read>
+  void run(std::int64_t bytes, const Read& read) {
+    while (bytes > 0 && next_ < copies_.size()) bytes -= copy_from(place(), read(place()));
+  }
+
+  /// All that copies take of this block, which is that of the next one.
+  void take(const BlockPlace& block, const std::byte* data) {
+    while (next_ < copies_.size() && place() == block) copy_from(block, data);
   }
 
  private:
-  BlockStream& blocks_;
+  [[nodiscard]] std::int64_t offset() const { return copies_[next_].offset + done_; }
+  [[nodiscard]] BlockPlace place() const { return {copies_[next_].file, offset() / kSavedBlockBytes}; }
+
+  /// What the next copy takes of a block; returns its bytes.
+  std::int64_t copy_from(const BlockPlace& block, const std::byte* data) {
+    const RestoreCopy& copy = copies_[next_];
+    const std::int64_t inside = offset() - block.block * kSavedBlockBytes;
+    const std::int64_t count = std::min(copy.bytes - done_, kSavedBlockBytes - inside);
+    copy_bytes(copy.to + done_, data + inside, count);
+    done_ += count;
+    if (done_ == copy.bytes) {
+      ++next_;
+      done_ = 0;
+    }
+    return count;
+  }
+
   const std::vector<RestoreCopy> copies_;
   std::size_t next_ = 0;
   std::int64_t done_ = 0;  ///< bytes of the next copy
 };
+
+std::int64_t bytes_of(std::span<const RestoreCopy> copies) {
+  return std::accumulate(copies.begin(), copies.end(), std::int64_t{0},
+                         [](std::int64_t sum, const RestoreCopy& copy) { return sum + copy.bytes; });
+}
+
+/// Collective. Carries out copies from files that other ranks read; returns the bytes of the blocks.
+std::int64_t fetch(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
+                   const StepReaders& readers, std::vector<RestoreCopy> copies, double limit_seconds) {
+  std::vector<WantedBlock> wanted;
+  for (const BlockPlace& place : blocks_of(copies))
+    wanted.push_back({place, readers.reader_of(place.file, comm.rank())});
+  Restorer restorer(std::move(copies));
+  fetch_blocks(comm, step, directory, wanted, limit_seconds,
+               [&](const BlockPlace& place, const std::byte* data) { restorer.take(place, data); });
+  return std::ssize(wanted) * kSavedBlockBytes;
+}
 
 }  // namespace
 
@@ -144,19 +174,32 @@ std::vector<RestoreCopy> plan_restore(const SavedStep& step, const std::filesyst
 RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
                            const ParameterManifest& manifest, std::span<const StateSpan> state,
                            double limit_seconds) {
+  return restore_step(comm, step, directory, StepReaders(), manifest, state, limit_seconds);
+}
+
+RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
+                           const StepReaders& readers, const ParameterManifest& manifest,
+                           std::span<const StateSpan> state, double limit_seconds) {
   const Stopwatch watch;
-  std::vector<RestoreCopy> copies;
+  std::vector<RestoreCopy> copies, fetched;
   run_together(comm, [&] { copies = plan_restore(step, directory, manifest, state); });
-  const std::int64_t bytes =
-      std::accumulate(copies.begin(), copies.end(), std::int64_t{0},
-                      [](std::int64_t sum, const RestoreCopy& copy) { return sum + copy.bytes; });
-  std::int64_t rounds = divide_up(bytes, kReadRoundBytes);
+  RestoreReport report{.bytes = bytes_of(copies)};
+  const auto is_fetched = [&](const RestoreCopy& copy) {
+    return readers.reader_of(copy.file, comm.rank()) != comm.rank();
+  };
+  std::ranges::copy_if(copies, std::back_inserter(fetched), is_fetched);
+  std::erase_if(copies, is_fetched);
+  report.fetched_bytes = fetch(comm, step, directory, readers, std::move(fetched), limit_seconds);
+
+  std::int64_t rounds = divide_up(bytes_of(copies), kReadRoundBytes);
   comm.all_reduce_max(std::span(&rounds, 1));
   std::optional<BlockStream> blocks;
   run_together(comm, [&] { blocks.emplace(step, directory, blocks_of(copies), comm.rank(), limit_seconds); });
-  Restorer restorer(*blocks, std::move(copies));
-  for (; rounds > 0; --rounds) run_together(comm, [&] { restorer.run(kReadRoundBytes); });
-  return {bytes, watch.seconds()};
+  Restorer restorer(std::move(copies));
+  const auto read = [&](const BlockPlace& place) { return blocks->block(place); };
+  for (; rounds > 0; --rounds) run_together(comm, [&] { restorer.run(kReadRoundBytes, read); });
+  report.seconds = watch.seconds();
+  return report;
 }
 
 }  // namespace sluice

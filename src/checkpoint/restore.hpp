@@ -1,6 +1,7 @@
 // Brings saved state back into the memory of ranks, however they divide the model now.
 #pragma once
 
+#include "checkpoint/hosts/fetched_blocks.hpp"
 #include "checkpoint/saved_step.hpp"
 #include "checkpoint/state_spans.hpp"
 #include "comm/communicator.hpp"
@@ -30,7 +31,8 @@ struct RestoreCopy {
                                                     std::span<const StateSpan> state);
 
 struct RestoreReport {
-  std::int64_t bytes = 0;  ///< that this rank has taken over
+  std::int64_t bytes = 0;          ///< that this rank has taken over
+  std::int64_t fetched_bytes = 0;  ///< of whole blocks that other ranks read for this one
   double seconds = 0;
 };
 
@@ -40,5 +42,10 @@ struct RestoreReport {
 RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
                            const ParameterManifest& manifest, std::span<const StateSpan> state,
                            double limit_seconds = 600);
+/// The same of a step whose files `readers` read: what another rank reads for this one comes through `comm`, block by block. Holds
+/// two blocks more where there is any.
+RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
+                           const StepReaders& readers, const ParameterManifest& manifest,
+                           std::span<const StateSpan> state, double limit_seconds = 600);
 
 }  // namespace sluice

@@ -1,9 +1,11 @@
 #include "checkpoint/save.hpp"
 
+#include "base/byte_stream.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "checkpoint/block_reader.hpp"
+#include "checkpoint/hosts/held_steps.hpp"
 #include "checkpoint/rank_file.hpp"
 #include "checkpoint/span_reader.hpp"
 #include "checkpoint/step_directory.hpp"
@@ -16,6 +18,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,6 +30,13 @@ namespace fs = std::filesystem;
 
 /// What ranks wait between two meetings while they do nothing but write: a failure is known soon.
 constexpr double kMeetingSeconds = 0.2;
+
+/// What went to other hosts as copies of ranks' files.
+std::int64_t copied_bytes(const SavedStep& step) {
+  std::int64_t bytes = 0;
+  for (const SavedFile& file : step.files) bytes += file.hosts.size() > 1 ? file.bytes : 0;
+  return bytes;
+}
 
 /// A file that is there already, as the manifest lists it.
 SavedFile describe_file(const fs::path& directory, const fs::path& name) {
@@ -51,16 +61,22 @@ class StepSave::Writing {
         has_disk_(request.offload != nullptr),
         reader_(request.state, request.limit_seconds, request.offload),
         file_(request.manifest, request.state, rank),
+        rank_(rank),
         limit_seconds_(request.limit_seconds) {}
 
-  static void start(const std::shared_ptr<Writing>& writing, const fs::path& directory) {
+  /// `target`: who keeps a copy; none: nobody.
+  static void start(const std::shared_ptr<Writing>& writing, const fs::path& directory,
+                    const std::optional<CopyTarget>& target) {
     writing->file_.create(directory);
+    writing->directory_ = directory;
+    writing->target_ = target;
     writing->thread_ = std::thread([writing] { writing->run(); });
   }
 
   /// Ends the thread at its next block; leaves it alone where it seems to be stuck.
   void stop() {
     reader_.stop();
+    stop_.request_stop();
     if (!thread_.joinable()) return;
     if (is_stuck_)
       thread_.detach();
@@ -87,8 +103,9 @@ class StepSave::Writing {
     if (outcome_.failed()) throw Error(outcome_.code, outcome_.text);
     if (idle_seconds_ < limit_seconds_) return;
     is_stuck_ = true;
-    fail(ExitCode::kIo, "the disk has taken nothing of {} for {:.0f} s (deadline.save_seconds)", file_.name(),
-         idle_seconds_);
+    fail(ExitCode::kIo, "{} {} for {:.0f} s (deadline.save_seconds)",
+         is_sending_ ? "no other host has taken anything of the copy of" : "the disk has taken nothing of",
+         file_.name(), idle_seconds_);
   }
 
   /// Of the thread that has ended well.
@@ -101,11 +118,11 @@ class StepSave::Writing {
         if (has_disk_) require_finite(span, bytes);
         file_.append(bytes);
       };
-      while (reader_.next(kSavedBlockBytes, append)) {
-        const std::lock_guard lock(mutex_);
-        ++blocks_;
-      }
-      if (!reader_.stopped()) saved_ = file_.close();
+      while (reader_.next(kSavedBlockBytes, append)) count_block();
+      if (reader_.stopped()) return;
+      saved_ = file_.close();
+      reader_.stop();  // what is copied comes from the disk, so that all units may change
+      if (target_) send();
     });
     reader_.stop();
     {
@@ -114,6 +131,20 @@ class StepSave::Writing {
       outcome_ = std::move(outcome);
     }
     ended_.notify_all();
+  }
+
+  void send() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_sending_ = true;
+    }
+    send_copy(directory_, saved_, *target_, rank_, {limit_seconds_, stop_.get_token()},
+              [&] { count_block(); });
+  }
+
+  void count_block() {
+    const std::lock_guard lock(mutex_);
+    ++blocks_;
   }
 
   void require_finite(const StateSpan& span, std::span<const std::byte> bytes) const {
@@ -126,7 +157,11 @@ class StepSave::Writing {
   bool has_disk_;
   SpanReader reader_;
   RankFileWriter file_;
+  int rank_;
   double limit_seconds_;
+  fs::path directory_;
+  std::optional<CopyTarget> target_;
+  std::stop_source stop_;
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable ended_;
@@ -135,6 +170,7 @@ class StepSave::Writing {
   SavedFile saved_;
   std::int64_t blocks_ = 0;
   double idle_seconds_ = 0;  ///< that the thread did not write anything, as far as it was waited for
+  bool is_sending_ = false;
   bool is_stuck_ = false;
 };
 
@@ -142,25 +178,53 @@ StepSave::StepSave(Communicator& comm, SaveRequest request)
     : comm_(comm),
       request_(std::move(request)),
       target_(request_.directory / step_name(request_.description.step)),
+      disks_(request_.disks.value_or(RankDisks::shared(comm.size()))),
       writing_(std::make_shared<Writing>(request_, comm.rank())) {
   request_.state = {};  // one entry for each run of each array: the writer has them
   run_together(comm_, [&] {
-    if (is_root()) staged_.emplace(target_, IfTaken::kNextName);
+    if (is_first()) staged_.emplace(target_, IfTaken::kNextName);
   });
-  const fs::path directory = comm_.broadcast_text(staged_ ? staged_->path().string() : "", 0);
+  const std::vector<std::string> staged = comm_.all_gather_text(staged_ ? staged_->path().string() : "");
+  const fs::path directory = staged[static_cast<std::size_t>(disks_.first_rank(disks_.of(comm_.rank())))];
   try {
+    const std::optional<CopyTarget> target = exchange_targets();
     run_together(comm_, [&] {
       fault_point("checkpoint.create", comm_.rank());
-      Writing::start(writing_, directory);
+      for (const auto& copy : incoming_) IncomingCopy::start(copy, directory);
+      Writing::start(writing_, directory, target);
     });
   } catch (...) {
-    writing_->stop();
+    stop();
     throw;
   }
   waited_seconds_ = since_begin_.seconds();
 }
 
-StepSave::~StepSave() { writing_->stop(); }
+StepSave::~StepSave() { stop(); }
+
+void StepSave::stop() {
+  writing_->stop();
+  for (const auto& copy : incoming_) copy->stop();
+}
+
+/// Collective. Opens what takes in copies of other ranks' files; returns where this rank's goes.
+std::optional<CopyTarget> StepSave::exchange_targets() {
+  if (!request_.has_copies) return std::nullopt;
+  ByteWriter own;
+  run_together(comm_, [&] {
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      if (disks_.partner(rank) != comm_.rank()) continue;
+      incoming_.push_back(std::make_shared<IncomingCopy>(rank, comm_.rank(), request_.limit_seconds));
+      own.text(incoming_.back()->target().to_text());
+    }
+  });
+  const std::vector<std::string> all = comm_.all_gather_text(own.bytes());
+  const std::string& partner = all[static_cast<std::size_t>(disks_.partner(comm_.rank()))];
+  for (ByteReader in(partner); !in.at_end();)
+    if (CopyTarget target = CopyTarget::from_text(in.text()); target.rank == comm_.rank()) return target;
+  SLUICE_ASSERT(false, "rank {} takes in no copy of rank {}", disks_.partner(comm_.rank()), comm_.rank());
+  return std::nullopt;
+}
 
 void StepSave::keep(int unit) {
   const Stopwatch watch;
@@ -168,15 +232,32 @@ void StepSave::keep(int unit) {
   waited_seconds_ += watch.seconds();
 }
 
-bool StepSave::is_written() const { return writing_->has_ended(); }
+bool StepSave::is_written() const {
+  return writing_->has_ended() &&
+         std::ranges::all_of(incoming_, [](const auto& copy) { return copy->has_ended(); });
+}
 
 SaveReport StepSave::finish() {
   const Stopwatch watch;
   wait_until_written();
   const std::vector<std::string> files = comm_.all_gather_text(to_text(writing_->file()));
-  SaveReport report;
-  run_on_root(comm_, [&] { report.bytes = publish(files); });
-  run_on_root(comm_, [&] { prune(); });
+  run_together(comm_, [&] {
+    for (const auto& copy : incoming_)
+      copy->require(saved_file_from(files[static_cast<std::size_t>(copy->target().rank)]));
+  });
+  SavedStep step;
+  run_on_root(comm_, [&] { step = complete(files); });
+  if (disks_.count() > 1) {
+    step = parse_manifest(comm_.broadcast_text(is_root() ? to_manifest(step) : "", 0),
+                          std::string(kManifestFile));
+    share_companions(step);
+  }
+  SaveReport report{.bytes = step.bytes(), .copied_bytes = copied_bytes(step)};
+  run_together(comm_, [&] {
+    if (is_first()) write_manifest(step);
+  });
+  commit();
+  prune();
   report.best = request_.description.best;
   report.seconds = since_begin_.seconds();
   report.waited_seconds = waited_seconds_ + watch.seconds();
@@ -186,34 +267,81 @@ SaveReport StepSave::finish() {
 /// Ranks meet meanwhile, so that none waits for another longer than the deadlines of communication allow.
 void StepSave::wait_until_written() {
   for (std::int64_t writing = 1; writing != 0;) {
-    run_together(comm_, [&] { writing_->wait(kMeetingSeconds); });
-    writing = writing_->has_ended() ? 0 : 1;
+    try {
+      run_together(comm_, [&] {
+        writing_->wait(kMeetingSeconds);
+        if (writing_->has_ended()) wait_for_copies(kMeetingSeconds);
+      });
+    } catch (const SharedError&) {
+      // Who sends a copy learns that the other end has closed, and the other end knows why.
+      run_together(comm_, [&] { wait_for_copies(kMeetingSeconds); });
+      throw;
+    }
+    writing = is_written() ? 0 : 1;
     comm_.all_reduce_max(std::span(&writing, 1));
   }
 }
 
-/// Rank 0. Returns the bytes of all files.
-std::int64_t StepSave::publish(const std::vector<std::string>& files) {
+void StepSave::wait_for_copies(double seconds) {
+  for (const auto& copy : incoming_) copy->wait(seconds);
+}
+
+/// Rank 0. Puts there what only goes along. The step with all of its files.
+SavedStep StepSave::complete(const std::vector<std::string>& files) const {
   SavedStep step = request_.description;
-  for (const std::string& file : files) step.files.push_back(saved_file_from(file));
+  if (disks_.count() > 1) step.hosts = request_.hosts;
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    step.files.push_back(saved_file_from(files[static_cast<std::size_t>(rank)]));
+    if (disks_.count() > 1) step.files.back().hosts = {disks_.of(rank)};
+    if (request_.has_copies) step.files.back().hosts.push_back(disks_.of(disks_.partner(rank)));
+  }
   copy_files(request_.companions, staged_->path());
   for (const CompanionFile& companion : request_.companions)
     step.files.push_back(describe_file(staged_->path(), companion.name));
-  fault_point("checkpoint.manifest", 0);
+  return step;
+}
+
+/// Collective. From rank 0's disk to the others, a block at a time.
+void StepSave::share_companions(const SavedStep& step) const {
+  const std::size_t ranks = static_cast<std::size_t>(comm_.size());
+  for (const SavedFile& file : std::span(step.files).subspan(ranks)) {
+    std::optional<InputFile> in;
+    std::optional<OutputFile> out;
+    run_together(comm_, [&] {
+      if (is_root()) in.emplace(InputFile::open(staged_->path() / file.name));
+      if (is_root() || !is_first()) return;
+      const fs::path path = staged_->path() / file.name;
+      fs::create_directories(path.parent_path());
+      out.emplace(OutputFile::create(path));
+    });
+    for (std::int64_t begin = 0; begin < file.bytes; begin += kSavedBlockBytes) {
+      const std::string block = share_from_root(comm_, [&] {
+        std::string text(static_cast<std::size_t>(std::min(kSavedBlockBytes, file.bytes - begin)), '\0');
+        in->read_at(begin, std::as_writable_bytes(std::span(text)));
+        return text;
+      });
+      run_together(comm_, [&] {
+        if (out) out->write_at(begin, std::as_bytes(std::span(block)));
+      });
+    }
+    run_together(comm_, [&] {
+      if (out) out->close();
+    });
+  }
+}
+
+/// On the first rank of each disk.
+void StepSave::write_manifest(const SavedStep& step) const {
+  fault_point("checkpoint.manifest", comm_.rank());
   OutputFile manifest = OutputFile::create(staged_->path() / kManifestFile);
   const std::string text = to_manifest(step);
   manifest.write_at(0, std::as_bytes(std::span(text)));
-  fault_point("checkpoint.manifest", 0);
+  fault_point("checkpoint.manifest", comm_.rank());
   manifest.close();
-  if (!StagedDirectory::is_free(target_)) replace_step();
-  fault_point("checkpoint.commit", 0);
-  staged_->commit();
-  fault_point("checkpoint.commit", 0);
-  return step.bytes();
 }
 
-/// Rank 0. A step of this number may be one that this training has gone back behind, or, where this rank was cut off and the
-/// job was started again without it, one of a later attempt.
+/// A step of this number may be one that this training has gone back behind, or, where this rank was cut off and the job
+/// was started again without it, one of a later attempt.
 void StepSave::replace_step() const {
   std::int64_t attempt = 0;
   static_cast<void>(outcome_of([&] { attempt = read_saved_step(target_).attempt; }));  // a broken one may go
@@ -224,13 +352,38 @@ void StepSave::replace_step() const {
   remove_step(target_);
 }
 
-/// Rank 0.
+/// Collective. Gives the step its name on each disk; where that fails on one, it goes on the others.
+void StepSave::commit() {
+  bool is_named = false;
+  try {
+    run_together(comm_, [&] {
+      if (!is_first()) return;
+      if (!StagedDirectory::is_free(target_)) replace_step();
+      fault_point("checkpoint.commit", comm_.rank());
+      staged_->commit();
+      is_named = true;
+      fault_point("checkpoint.commit", comm_.rank());
+    });
+  } catch (...) {
+    if (is_named && disks_.count() > 1) static_cast<void>(outcome_of([&] { remove_step(target_); }));
+    throw;
+  }
+}
+
+/// Collective. What one disk lacks of older steps counts as well: a host may have been away.
 void StepSave::prune() const {
-  for (const fs::path& path : request_.superseded)
-    if (path != target_ && !StagedDirectory::is_free(path)) remove_step(path);
-  for (const StepPlace& place : steps_to_remove(list_steps(request_.directory), request_.keep,
-                                                request_.keep_every, request_.description.best.step))
-    remove_step(place.path);
+  run_together(comm_, [&] {
+    if (!is_first()) return;
+    for (const fs::path& path : request_.superseded)
+      if (path != target_ && !StagedDirectory::is_free(path)) remove_step(path);
+  });
+  const std::vector<StepPlace> steps = HeldSteps(comm_, disks_, request_.directory).steps();
+  run_together(comm_, [&] {
+    if (!is_first()) return;
+    for (const StepPlace& place :
+         steps_to_remove(steps, request_.keep, request_.keep_every, request_.description.best.step))
+      if (!StagedDirectory::is_free(place.path)) remove_step(place.path);
+  });
 }
 
 SaveReport save_step(Communicator& comm, SaveRequest request) {

@@ -1,7 +1,9 @@
-// Saves a step: every rank writes its own file, rank 0 the manifest, and the directory appears whole or not at all.
+// Saves a step: every rank writes its own file, the first rank of each disk the manifest, and directories appear whole or not at all.
 #pragma once
 
 #include "base/clock.hpp"
+#include "checkpoint/hosts/file_copy.hpp"
+#include "checkpoint/hosts/rank_disks.hpp"
 #include "checkpoint/saved_step.hpp"
 #include "checkpoint/state_spans.hpp"
 #include "comm/communicator.hpp"
@@ -15,12 +17,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sluice {
 
 struct SaveRequest {
-  std::filesystem::path directory;  ///< of all steps; every rank sees it
+  std::filesystem::path directory;  ///< of all steps; the ranks of one disk see the same
   const ParameterManifest& manifest;
   /// This rank's, each unit's together, best in the order in which units are updated.
   std::vector<StateSpan> state;
@@ -30,23 +33,31 @@ struct SaveRequest {
   std::vector<CompanionFile> companions{};  ///< small files that go along; used on rank 0
   std::int64_t keep = 2;
   std::int64_t keep_every = 0;
-  /// Steps that must not outlive this one, because they are of another course of training; used on rank 0.
+  /// Steps that must not outlive this one, because they are of another course of training; used on the first rank of each disk.
   std::vector<std::filesystem::path> superseded{};
+  std::optional<RankDisks> disks{};  ///< none: all ranks share one
+  std::vector<std::string>
+      hosts{};  ///< the name of each disk's host, if each host has its own; used on rank 0
+  bool has_copies =
+      false;  ///< whether a rank of another host keeps a copy of each rank's file; needs two disks
   double limit_seconds = 600;  ///< in which the disk must take a block
 };
 
 struct SaveReport {
-  std::int64_t bytes = 0;     ///< of all files
-  double seconds = 0;         ///< from the beginning to the end
-  double waited_seconds = 0;  ///< of them, that this rank did nothing else
-  HeldOutStep best{};         ///< as the step's description says
+  std::int64_t bytes = 0;         ///< of all files; known on rank 0
+  std::int64_t copied_bytes = 0;  ///< of the copies that went to other hosts; known on rank 0
+  double seconds = 0;             ///< from the beginning to the end
+  double waited_seconds = 0;      ///< of them, that this rank did nothing else
+  HeldOutStep best{};             ///< as the step's description says
 };
 
 /// A step that is being written, on a thread of each rank, while training goes on: a unit that is to be updated before it was
 /// written is copied first. What lies on a disk is read from there. Each rank holds two blocks of kSavedBlockBytes, with such
-/// a disk three, its table of contents and at most its largest unit besides what it saves. If anything fails every rank throws the
+/// a disk three, its table of contents and at most its largest unit besides what it saves; a copy for another host is made from the
+/// file once that is on disk, so that training waits for no network, and takes kCopySentBytes, and kCopyTakenBytes for each that is taken in. If anything fails every rank throws the
 /// same error from finish(), Error(kNumerics) where weights on a disk, which nobody has looked at since their update, are not
-/// finite: before the step was published nothing is left of it, and earlier steps are as they were.
+/// finite: before the step was published nothing is left of it, and earlier steps are as they were. On several disks a step is
+/// whole once each has its part under the step's name; only then do older steps go.
 class StepSave {
  public:
   /// Collective over `comm`, which must outlive this, as must `request.manifest` and the memory of `request.state`. Makes the
@@ -60,7 +71,7 @@ class StepSave {
   /// Before the unit is updated. Error(kIo) if the disk takes nothing for `limit_seconds`.
   void keep(int unit);
 
-  /// Whether this rank's file is on disk, or will not come to be there.
+  /// Whether this rank's file and the copies that it takes in are on disk, or will not come to be there.
   [[nodiscard]] bool is_written() const;
 
   /// Collective. Waits for all files, publishes the step, and removes those that need not be kept.
@@ -70,16 +81,26 @@ class StepSave {
   class Writing;
 
   [[nodiscard]] bool is_root() const { return comm_.rank() == 0; }
+  /// Whether this rank does what is done once on its disk.
+  [[nodiscard]] bool is_first() const { return disks_.is_first(comm_.rank()); }
+  void stop();
+  [[nodiscard]] std::optional<CopyTarget> exchange_targets();
   void wait_until_written();
-  [[nodiscard]] std::int64_t publish(const std::vector<std::string>& files);
+  void wait_for_copies(double seconds);
+  [[nodiscard]] SavedStep complete(const std::vector<std::string>& files) const;
+  void share_companions(const SavedStep& step) const;
+  void write_manifest(const SavedStep& step) const;
+  void commit();
   void replace_step() const;
   void prune() const;
 
   Communicator& comm_;
   SaveRequest request_;
   std::filesystem::path target_;
-  std::optional<StagedDirectory> staged_;  ///< on rank 0
-  std::shared_ptr<Writing> writing_;       ///< also the thread's, which may be stuck in a call of the system
+  RankDisks disks_;
+  std::optional<StagedDirectory> staged_;                ///< on the first rank of each disk
+  std::vector<std::shared_ptr<IncomingCopy>> incoming_;  ///< of other ranks' files
+  std::shared_ptr<Writing> writing_;  ///< also the thread's, which may be stuck in a call of the system
   Stopwatch since_begin_;
   double waited_seconds_ = 0;
 };

@@ -6,6 +6,7 @@
 #include "config/job_copy.hpp"
 #include "config/toml_source.hpp"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -19,8 +20,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kFormat = 1, kFormatOfHosts = 2;
 constexpr std::size_t kHexDigits = 32;
+constexpr std::int64_t kMostHosts = std::numeric_limits<int>::max();
 
 /// A JSON object with the name of its file, for messages.
 class Reader {
@@ -86,7 +88,9 @@ json to_json(const SavedFile& file) {
                        {"offset", entry.offset}});
   std::string blocks;
   for (const Digest& digest : file.blocks) blocks += digest.hex();
-  return {{"name", file.name}, {"bytes", file.bytes}, {"entries", std::move(entries)}, {"blocks", blocks}};
+  json out{{"name", file.name}, {"bytes", file.bytes}, {"entries", std::move(entries)}, {"blocks", blocks}};
+  if (!file.hosts.empty()) out["hosts"] = file.hosts;
+  return out;
 }
 
 SavedEntry entry_from(const Reader& in, std::int64_t file_bytes) {
@@ -129,6 +133,9 @@ SavedFile file_from(const Reader& in) {
     if (!digest) in.reject(fmt::format("a digest of {} is no digest", file.name));
     file.blocks.push_back(*digest);
   }
+  if (in.has("hosts"))
+    for (const json& host : in.array("hosts"))
+      file.hosts.push_back(static_cast<int>(std::min(in.integer("hosts", host), kMostHosts)));
   return file;
 }
 
@@ -160,10 +167,23 @@ SavedAdapters adapters_from(const Reader& in) {
   return out;
 }
 
+std::vector<std::string> hosts_from(const Reader& in) {
+  std::vector<std::string> hosts;
+  for (const json& host : in.array("hosts")) {
+    if (!host.is_string()) in.reject("\"hosts\" has something else than a name");
+    hosts.push_back(host.get<std::string>());
+  }
+  if (hosts.empty()) in.reject("\"hosts\" names none");
+  return hosts;
+}
+
 SavedStep step_from(const Reader& in) {
-  if (const std::int64_t format = in.integer("format"); format != kFormat)
-    in.reject(fmt::format("its format is {}, and this version reads {}", format, kFormat));
+  const std::int64_t format = in.integer("format");
+  if (format != kFormat && format != kFormatOfHosts)
+    in.reject(
+        fmt::format("its format is {}, and this version reads {} and {}", format, kFormat, kFormatOfHosts));
   SavedStep step;
+  if (format == kFormatOfHosts) step.hosts = hosts_from(in);
   step.step = in.integer("step");
   if (in.has("attempt")) step.attempt = in.integer("attempt");
   step.saved = in.text("saved");
@@ -195,7 +215,12 @@ SavedStep step_from(const Reader& in) {
     const Reader held_out(in.at("held_out"), in.name());
     step.held_out = {held_out_from(held_out), held_out.integer("since")};
   }
-  for (const json& file : in.array("files")) step.files.push_back(file_from(Reader(file, in.name())));
+  for (const json& file : in.array("files")) {
+    step.files.push_back(file_from(Reader(file, in.name())));
+    for (const int host : step.files.back().hosts)
+      if (host >= std::ssize(step.hosts))
+        in.reject(fmt::format("{} lies on host {} of {}", step.files.back().name, host, step.hosts.size()));
+  }
   return step;
 }
 
@@ -225,6 +250,12 @@ bool SavedStep::holds_adapters() const {
   return !adapters.description.empty() || (!rank.empty() && rank != "0") || !text("lora.start").empty();
 }
 
+std::string SavedStep::hosts_text(const SavedFile& file) const {
+  std::vector<std::string> names;
+  for (const int host : file.hosts) names.push_back(hosts[static_cast<std::size_t>(host)]);
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
 bool HeldOutProgress::add(std::int64_t step, double loss) {
   if (!std::isfinite(loss) || (lowest.step > 0 && loss >= lowest.loss)) {
     ++since;
@@ -240,7 +271,7 @@ std::string to_manifest(const SavedStep& step) {
   for (const ConfigEntry& entry : step.job) keys[entry.key] = entry.value;
   json files = json::array();
   for (const SavedFile& file : step.files) files.push_back(to_json(file));
-  json content{{"format", kFormat},
+  json content{{"format", step.hosts.empty() ? kFormat : kFormatOfHosts},
                {"step", step.step},
                {"saved", step.saved},
                {"version", step.version},
@@ -249,6 +280,7 @@ std::string to_manifest(const SavedStep& step) {
                {"job", std::move(keys)},
                {"data", {{"sequences", step.sequences}, {"digest", step.data_digest}}},
                {"files", std::move(files)}};
+  if (!step.hosts.empty()) content["hosts"] = step.hosts;
   for (const PackPosition& position : step.packing)
     content["data"]["packing"].push_back({{"window", position.window}, {"given", position.given}});
   if (step.attempt > 0) content["attempt"] = step.attempt;

@@ -36,6 +36,8 @@ struct SavedFile {
   std::int64_t bytes = 0;
   std::vector<SavedEntry> entries;  ///< by offset; none in files that only go along
   std::vector<Digest> blocks;       ///< of each kSavedBlockBytes
+  std::vector<int>
+      hosts{};  ///< numbers of SavedStep::hosts that it was written on, its rank's first; none: on all of them
 };
 
 /// A loss on tokens that are held out, and the step that has it.
@@ -77,6 +79,8 @@ struct SavedStep {
   SavedAdapters adapters{};   ///< none in steps of earlier versions, whose job has them
   HeldOutStep best{};         ///< of the saved steps so far, this one included
   HeldOutProgress held_out{};
+  /// Names of the hosts that saved, each on a disk of its own (format 2); none where all ranks saved to one file system (format 1).
+  std::vector<std::string> hosts{};
   std::vector<SavedFile> files{};
 
   [[nodiscard]] std::int64_t bytes() const;
@@ -88,6 +92,8 @@ struct SavedStep {
   [[nodiscard]] std::filesystem::path path(std::string_view name) const;
   /// Whether it holds adapters alone, and no weights of the model.
   [[nodiscard]] bool holds_adapters() const;
+  /// The hosts that a file was written on: "h2 and h3"; "" of format 1.
+  [[nodiscard]] std::string hosts_text(const SavedFile& file) const;
 };
 
 [[nodiscard]] std::string to_manifest(const SavedStep& step);

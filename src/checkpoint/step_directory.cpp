@@ -50,26 +50,47 @@ std::vector<StepPlace> list_steps(const fs::path& directory) {
 
 bool is_saved_step(const fs::path& directory) { return path_exists(directory / kManifestFile); }
 
-SavedStep read_saved_step(const fs::path& directory) {
+SavedStep read_manifest(const fs::path& directory) {
   const fs::path manifest = directory / kManifestFile;
-  SavedStep step = parse_manifest(read_text_file(manifest, kLargestManifest), manifest.string());
-  for (const SavedFile& file : step.files) {
-    const std::int64_t bytes = InputFile::open(directory / file.name).size_bytes();
-    if (bytes != file.bytes)
-      fail(ExitCode::kBadData, "{} has {} bytes, and {} when it was saved", (directory / file.name).string(),
-           bytes, file.bytes);
-  }
+  return parse_manifest(read_text_file(manifest, kLargestManifest), manifest.string());
+}
+
+void require_file(const fs::path& directory, const SavedFile& file) {
+  const std::int64_t bytes = InputFile::open(directory / file.name).size_bytes();
+  if (bytes != file.bytes)
+    fail(ExitCode::kBadData, "{} has {} bytes, and {} when it was saved", (directory / file.name).string(),
+         bytes, file.bytes);
+}
+
+SavedStep read_saved_step(const fs::path& directory) {
+  SavedStep step = read_manifest(directory);
+  for (const SavedFile& file : step.files)
+    if (file.hosts.empty() || path_exists(directory / file.name)) require_file(directory, file);
   return step;
 }
 
-std::optional<FoundStep> newest_step(const fs::path& directory,
-                                     const std::function<void(const std::string&)>& on_broken) {
-  const std::vector<StepPlace> steps = list_steps(directory);
+void require_all_files(const fs::path& directory, const SavedStep& step) {
+  for (const SavedFile& file : step.files)
+    if (!file.hosts.empty() && !path_exists(directory / file.name))
+      fail(
+          ExitCode::kBadData,
+          "{} is not on this host: it was saved on {}. Copy {} of that host to here, or run a job on the hosts",
+          (directory / file.name).string(), step.hosts_text(file), directory.string());
+}
+
+std::optional<FoundStep> newest_step(const fs::path& directory, const TellBroken& on_broken) {
+  return newest_step(
+      directory, list_steps(directory), [](const StepPlace& place) { return read_saved_step(place.path); },
+      on_broken);
+}
+
+std::optional<FoundStep> newest_step(const fs::path& directory, const std::vector<StepPlace>& steps,
+                                     const ReadStep& read, const TellBroken& on_broken) {
   std::optional<FoundStep> newest;
   std::string last;
   for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
     try {
-      FoundStep found{it->path, read_saved_step(it->path)};
+      FoundStep found{it->path, read(*it)};
       if (newest && found.step.attempt <= newest->step.attempt) return newest;
       if (newest) on_broken(late_text(*newest, found));
       newest = std::move(found);

@@ -30,19 +30,37 @@ struct StepPlace {
 /// Whether a directory is one saved step, by its manifest.
 [[nodiscard]] bool is_saved_step(const std::filesystem::path& directory);
 
-/// Reads a step's manifest, and looks whether all its files are there in their lengths. Error(kBadData) with the first
-/// thing that is wrong.
+/// Reads a step's manifest alone. Error(kBadData) as parse_manifest(), or if there is none.
+[[nodiscard]] SavedStep read_manifest(const std::filesystem::path& directory);
+
+/// Error(kBadData) if a file of a step is missing in `directory` or has another length.
+void require_file(const std::filesystem::path& directory, const SavedFile& file);
+
+/// Reads a step's manifest, and looks whether all its files are there in their lengths; where each host saved its own (format 2),
+/// those of other hosts may be missing. Error(kBadData) with the first thing that is wrong.
 [[nodiscard]] SavedStep read_saved_step(const std::filesystem::path& directory);
+
+/// Error(kBadData) if a file of a step lies on other hosts alone, with their names.
+void require_all_files(const std::filesystem::path& directory, const SavedStep& step);
 
 struct FoundStep {
   std::filesystem::path path;
   SavedStep step;
 };
-/// The newest step that is whole; `on_broken` is told of each newer one that is not, with the reason, and of one that an
-/// earlier attempt has saved than the step before it. Nothing if there is
+/// Reads a step: Error(kBadData) if it is not whole.
+using ReadStep = std::function<SavedStep(const StepPlace&)>;
+/// Is told of a step that is not whole, and why.
+using TellBroken = std::function<void(const std::string&)>;
+
+/// The newest step of `directory` that is whole; `on_broken` is told of each newer one that is not, with the reason, and
+/// of one that an earlier attempt has saved than the step before it. Nothing if there is
 /// no step at all; Error(kBadData) if there are and none is whole: to begin anew would be to lose them.
 [[nodiscard]] std::optional<FoundStep> newest_step(const std::filesystem::path& directory,
-                                                   const std::function<void(const std::string&)>& on_broken);
+                                                   const TellBroken& on_broken);
+/// The same of these `steps`, ascending, each read by `read`.
+[[nodiscard]] std::optional<FoundStep> newest_step(const std::filesystem::path& directory,
+                                                   const std::vector<StepPlace>& steps, const ReadStep& read,
+                                                   const TellBroken& on_broken);
 
 /// Takes a step away: under its name it is there whole or not at all, whenever that ends.
 void remove_step(const std::filesystem::path& path);

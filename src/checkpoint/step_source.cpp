@@ -64,16 +64,22 @@ HeldOutStep best_step(const std::vector<StepPlace>& steps) {
   return {};
 }
 
-std::optional<FoundStep> step_in(const fs::path& directory, std::int64_t which,
-                                 const std::function<void(const std::string&)>& on_broken) {
+std::optional<FoundStep> step_in(const fs::path& directory, std::int64_t which, const TellBroken& on_broken) {
+  return step_in(
+      directory, list_steps(directory), [](const StepPlace& place) { return read_saved_step(place.path); },
+      which, on_broken);
+}
+
+std::optional<FoundStep> step_in(const fs::path& directory, const std::vector<StepPlace>& steps,
+                                 const ReadStep& read, std::int64_t which, const TellBroken& on_broken) {
   std::optional<FoundStep> newest;
-  if (which < 0) newest = newest_step(directory, on_broken);
+  if (which < 0) newest = newest_step(directory, steps, read, on_broken);
   if (which == kNewestStep || (which < 0 && !newest)) return newest;
   const std::int64_t step = which == kBestStep ? newest->step.best.step : which;
   if (newest && step == newest->step.step) return newest;
-  const fs::path path = directory / step_name(step);
-  if ((which == kBestStep && step == 0) || !is_there(path)) return std::nullopt;
-  return FoundStep{path, read_saved_step(path)};
+  const auto place = std::ranges::find(steps, step, &StepPlace::step);
+  if ((which == kBestStep && step == 0) || place == steps.end()) return std::nullopt;
+  return FoundStep{place->path, read(*place)};
 }
 
 std::string missing_step_text(const fs::path& directory, std::int64_t which) {

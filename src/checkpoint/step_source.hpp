@@ -1,11 +1,11 @@
 // What a path means that names saved steps: a run's directory, a directory of steps, or one step.
 #pragma once
 
+#include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +29,11 @@ namespace sluice {
 
 /// A step of a directory by its number, or kNewestStep or kBestStep; nothing if it is not there. Errors as newest_step().
 [[nodiscard]] std::optional<FoundStep> step_in(const std::filesystem::path& directory, std::int64_t which,
-                                               const std::function<void(const std::string&)>& on_broken);
+                                               const TellBroken& on_broken);
+/// The same among these `steps` of the directory, ascending, each read by `read`.
+[[nodiscard]] std::optional<FoundStep> step_in(const std::filesystem::path& directory,
+                                               const std::vector<StepPlace>& steps, const ReadStep& read,
+                                               std::int64_t which, const TellBroken& on_broken);
 
 /// Of one that is not there: "there is no saved step 99 in runs/x/checkpoints, which holds 20, 40".
 [[nodiscard]] std::string missing_step_text(const std::filesystem::path& directory, std::int64_t which);

@@ -141,6 +141,8 @@ struct CheckpointSettings {
   std::int64_t keep_every = 0;          ///< besides those whose number it divides; 0 = none
   std::filesystem::path path;           ///< "" = "checkpoints" in the run directory
   std::int64_t resume = kResumeNewest;  ///< or a step
+  SaveStorage storage = SaveStorage::kAuto;
+  std::int64_t partner_copies = 1;  ///< of each rank's file on another host, where no file system is shared
   SaveFailure on_failure = SaveFailure::kContinue;
   double margin_seconds =
       60;  ///< between a last save and the end of a Slurm allocation; 0 = its end is not asked for

@@ -337,7 +337,17 @@ Table checkpoint_table() {
       .key("keep_every", &CheckpointSettings::keep_every, Integer{0, 1'000'000'000},
            "keep saved steps that this number divides as well, for ever; 0 = none", "steps")
       .key("path", &CheckpointSettings::path, Path{true},
-           "directory of the saved steps, which all ranks see; \"\" = checkpoints in job.output")
+           "directory of the saved steps, on every host; \"\" = checkpoints in job.output")
+      .key(
+          "storage", &CheckpointSettings::storage,
+          Choice<SaveStorage>{
+              {{"auto", SaveStorage::kAuto}, {"shared", SaveStorage::kShared}, {"node", SaveStorage::kNode}}},
+          "where checkpoint.path lies: in a file system that all ranks share, or on each host's own disk, which then has what "
+          "the ranks there keep; auto: shared where all ranks see what rank 0 makes, else node")
+      .key(
+          "partner_copies", &CheckpointSettings::partner_copies, Integer{0, 1},
+          "with storage \"node\", how many copies of each rank's file another host keeps: with 1 no single host that is lost, "
+          "its disk included, takes a saved step away")
       .key(
           "resume", &CheckpointSettings::resume,
           NamedInteger{{{"auto", CheckpointSettings::kResumeNewest},

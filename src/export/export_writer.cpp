@@ -141,9 +141,10 @@ void ExportWriter::flush() {
 void ExportWriter::emit(std::int64_t offset, std::span<const std::byte> data) {
   position::begin("write", ++writes_);
   fault_point("export.write", values_.rank());
+  written_bytes_ += std::ssize(data);
+  if (options_.send) return options_.send(offset, data);
   if (!out_) out_ = OutputFile::open(path_);
   out_->write_at(offset, data);
-  written_bytes_ += std::ssize(data);
   if (window_.count() == 0) window_ = {offset, offset};
   window_ = {std::min(window_.begin, offset), std::max(window_.end, offset + std::ssize(data))};
   if (window_.count() >= staging_.bytes()) turn_window();

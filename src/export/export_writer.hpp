@@ -23,6 +23,8 @@ struct ExportWriterOptions {
   std::int64_t staging_bytes = 8 * kMiB;      ///< of the only buffer
   bool keep_cached = false;                   ///< leave what was written or copied in the page cache
   std::function<void()> after_write = [] {};  ///< called after every write
+  /// Takes what would be written of a file, where this rank does not see the directory; empty: it is written.
+  std::function<void(std::int64_t offset, std::span<const std::byte> data)> send{};
 };
 
 class ExportWriter {

@@ -7,17 +7,27 @@
 #include "base/log.hpp"
 #include "base/memory.hpp"
 #include "comm/gather_rows.hpp"
+#include "comm/outcome.hpp"
 #include "comm/run_together.hpp"
 #include "export/export_writer.hpp"
+#include "io/path.hpp"
 #include "weights/staged_directory.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kWrittenTag = 33;
 
 class Exporter {
  public:
@@ -28,10 +38,14 @@ class Exporter {
   void run(const fs::path& target) {
     run_together(comm_, [&] { create_files(target); });
     const fs::path directory = comm_.broadcast_text(staged_ ? staged_->path().string() : "", 0);
+    find_ranks_elsewhere(directory);
     run_together(comm_, [&] { open_writer(directory); });
     for (file_ = 0; file_ < static_cast<int>(plan_.files().size()); ++file_) {
       before_file_ = writer_->written_bytes();
-      run_together(comm_, [&] { writer_->write(file_); });
+      run_together(comm_, [&] {
+        if (!is_elsewhere()) writer_->write(file_);
+      });
+      for (const int rank : elsewhere_) write_for(rank, directory);
       done_bytes_ += bytes_of_file();
     }
     growth_.sample();
@@ -58,9 +72,69 @@ class Exporter {
   }
 
   void open_writer(const fs::path& directory) {
-    writer_.emplace(plan_, values_, directory,
-                    ExportWriterOptions{options_.source, options_.staging_bytes, options_.keep_cached,
-                                        [this] { after_write(); }});
+    ExportWriterOptions writing{options_.source, options_.staging_bytes, options_.keep_cached,
+                                [this] { after_write(); }};
+    if (is_elsewhere())
+      writing.send = [this](std::int64_t offset, std::span<const std::byte> data) { send(offset, data); };
+    writer_.emplace(plan_, values_, directory, std::move(writing));
+  }
+
+  /// Collective. Ranks that do not see what rank 0 made: their hosts share no file system with its.
+  void find_ranks_elsewhere(const fs::path& directory) {
+    bool is_seen = false;
+    run_together(comm_, [&] { is_seen = path_exists(directory); });
+    const std::vector<std::string> seen = comm_.all_gather_text(is_seen ? "seen" : "");
+    for (int rank = 0; rank < comm_.size(); ++rank)
+      if (seen[static_cast<std::size_t>(rank)].empty()) elsewhere_.push_back(rank);
+  }
+  [[nodiscard]] bool is_elsewhere() const {
+    return std::ranges::find(elsewhere_, comm_.rank()) != elsewhere_.end();
+  }
+
+  /// What a rank sends before the bytes that are to be written; after the last ones, with `bytes` -1.
+  struct Written {
+    std::int64_t offset = 0;
+    std::int64_t bytes = -1;
+  };
+
+  void send(std::int64_t offset, std::span<const std::byte> data) {
+    const Written written{offset, std::ssize(data)};
+    comm_.send(&written, sizeof written, 0, kWrittenTag).wait();
+    comm_.send(data.data(), written.bytes, 0, kWrittenTag).wait();
+  }
+
+  /// Collective. A rank elsewhere sends its pieces of the file to rank 0, which writes them. The other ranks meet it afterwards.
+  void write_for(int rank, const fs::path& directory) {
+    Outcome outcome;
+    if (comm_.rank() == rank) {
+      outcome = outcome_of([&] { writer_->write(file_); });
+      const Written end;
+      comm_.send(&end, sizeof end, 0, kWrittenTag).wait();
+    } else if (comm_.rank() == 0) {
+      outcome = receive_from(rank, directory / plan_.files()[static_cast<std::size_t>(file_)].name);
+    }
+    run_together(comm_, [&] {
+      if (outcome.failed()) throw Error(outcome.code, outcome.text);
+    });
+  }
+
+  /// After an error the rest is received all the same: the sender learns of it when it is done.
+  Outcome receive_from(int rank, const fs::path& path) {
+    std::vector<std::byte> room(static_cast<std::size_t>(options_.staging_bytes));
+    std::optional<OutputFile> out;
+    Outcome outcome = outcome_of([&] { out.emplace(OutputFile::open(path)); });
+    for (Written written;;) {
+      comm_.receive(&written, sizeof written, rank, kWrittenTag).wait();
+      if (written.bytes < 0) break;
+      comm_.receive(room.data(), written.bytes, rank, kWrittenTag).wait();
+      if (outcome.failed()) continue;
+      outcome = outcome_of([&] {
+        out->write_at(written.offset, std::span(room).first(static_cast<std::size_t>(written.bytes)));
+      });
+      growth_.tick();
+    }
+    if (!outcome.failed()) outcome = outcome_of([&] { out->close(); });
+    return outcome;
   }
 
   void after_write() {
@@ -88,6 +162,7 @@ class Exporter {
   std::optional<StagedDirectory> staged_;  ///< on rank 0
   fs::path directory_;                     ///< the published one, on rank 0
   std::optional<ExportWriter> writer_;
+  std::vector<int> elsewhere_;  ///< ranks that do not see the directory
   const std::int64_t total_bytes_ = plan_.file_bytes();
   int file_ = 0;                  ///< being written
   std::int64_t done_bytes_ = 0;   ///< of the files that are finished

@@ -1,5 +1,4 @@
-// Runs an export plan: all ranks write their own shards at the same time and exchange nothing but success or
-// failure.
+// Runs an export plan: all ranks that see the files write their own shards at the same time; others send theirs to rank 0.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -40,8 +39,8 @@ struct ExportReport {
 };
 
 /// Collective over `comm`. Writes `target`, which appears complete or not at all: rank 0 creates the files
-/// under a temporary name beside it, every rank writes and fsyncs its pieces (so all must see that
-/// directory), and rank 0 adds index and companions and renames. `values` are this rank's shards, in any
+/// under a temporary name beside it, every rank writes and fsyncs its pieces, one that does not see the directory
+/// through rank 0, which holds another staging buffer for that, and rank 0 adds index and companions and renames. `values` are this rank's shards, in any
 /// training type. Holds a staging buffer of the given size and nothing that grows. If one rank fails, every
 /// rank throws its error and nothing is left behind. If `target` is there and is not an empty directory the
 /// files get another name (IfTaken::kNextName).

@@ -187,7 +187,7 @@ void require_export(JobContext& context) {
   run_together(context.comm, [&] {
     if (context.is_root()) static_cast<void>(check_export(context.blueprint, context.plan));
   });
-  require_shared_directory(context.comm, "export.path", context.config().export_.path);
+  require_shared_directory(context.comm, "export.path", context.config().export_.path, SeenBy::kAnyRanks);
 }
 
 void export_weights(JobContext& context, const ShardValues& values) {

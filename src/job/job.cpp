@@ -19,6 +19,8 @@ std::map<JobKind, Job>& registry() {
 std::vector<RankMemory> JobContext::memory_plan() const {
   Workload work = workload_of(config(), std::ranges::min(growth_limits));
   work.threads = threads;
+  if (config().checkpoint.storage == SaveStorage::kAuto && std::ranges::max(nodes) > 0)
+    work.save_staging_bytes += copies_taken_bytes(config());  // there may be no file system that all share
   return blueprint.memory_plan(plan, work, largest_staging(blueprint, plan, nodes));
 }
 

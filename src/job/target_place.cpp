@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "comm/run_together.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 #include "weights/staged_directory.hpp"
 
 #include <unistd.h>
@@ -51,18 +52,20 @@ void try_to_create_beside(std::string_view key, const fs::path& target) {
   fs::remove(trial, ignored);
 }
 
-void require_shared_directory(Communicator& comm, std::string_view key, const fs::path& target) {
+void require_shared_directory(Communicator& comm, std::string_view key, const fs::path& target,
+                              SeenBy seen_by) {
   std::optional<StagedDirectory> trial;
   run_together(comm, [&] {
     if (comm.rank() == 0) trial.emplace(target);
   });
   const fs::path directory = comm.broadcast_text(trial ? trial->path().string() : "", 0);
   run_together(comm, [&] {
+    if (seen_by == SeenBy::kAnyRanks && !path_exists(directory)) return;
     const fs::path file = directory / fmt::format("rank-{}", comm.rank());
     try {
       OutputFile::create(file).close();
     } catch (const Error& error) {
-      fail(error.code(), "{}: {}. Every rank writes its shards there, so all must see what rank 0 made", key,
+      fail(error.code(), "{}: {}. Every rank writes its part there, so all must see what rank 0 made", key,
            error.what());
     }
   });

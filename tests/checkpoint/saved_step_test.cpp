@@ -99,6 +99,19 @@ TEST(SavedStep, of_an_earlier_version_has_paths_and_adapters_as_its_job_writes_t
   EXPECT_EQ(held_out.since, 0);
 }
 
+TEST(SavedStep, of_hosts_without_a_shared_file_system_says_where_each_file_was_written) {
+  SavedStep step = some_step();
+  EXPECT_THAT(to_manifest(step), HasSubstr("\"format\":1"));
+  step.hosts = {"h1", "h2", "h3"};
+  step.files.front().hosts = {1, 2};
+  EXPECT_THAT(to_manifest(step), HasSubstr("\"format\":2"));
+  const SavedStep back = parse_manifest(to_manifest(step), "manifest.json");
+  EXPECT_EQ(back.hosts, step.hosts);
+  EXPECT_EQ(back.hosts_text(back.files.front()), "h2 and h3");
+  step.files.front().hosts = {3};
+  EXPECT_THAT(refusal(to_manifest(step)), HasSubstr("host 3 of 3"));
+}
+
 TEST(HeldOutProgress, counts_evaluations_since_the_lowest_and_goes_on_from_a_manifest) {
   HeldOutProgress progress;
   EXPECT_TRUE(progress.add(2, 5));
@@ -135,8 +148,9 @@ TEST(SavedStep, notices_every_changed_byte_of_its_manifest) {
 }
 
 TEST(SavedStep, refuses_manifests_that_make_no_sense) {
-  EXPECT_THAT(refusal(changed("\"format\":1", "\"format\":2")),
-              testing::AllOf(HasSubstr("format is 2"), HasSubstr("reads 1")));
+  EXPECT_THAT(refusal(changed("\"format\":1", "\"format\":3")),
+              testing::AllOf(HasSubstr("format is 3"), HasSubstr("reads 1 and 2")));
+  EXPECT_THAT(refusal(changed("\"format\":1", "\"format\":2")), HasSubstr("\"hosts\" is missing"));
   EXPECT_THAT(refusal(changed("\"step\":100", "\"step\":-1")), HasSubstr("\"step\" is -1"));
   EXPECT_THAT(refusal(changed("\"step\":100", "\"step\":1e3")), HasSubstr("\"step\" is 1000"));
   EXPECT_THAT(refusal(changed("\"world_size\":3", "\"world_size\":0")), HasSubstr("\"world_size\""));

@@ -62,10 +62,15 @@ void check_saves(const Blueprint& blueprint, const ShardPlan& shards,
   const JobConfig& config = blueprint.config;
   if (config.job.kind != JobKind::kTrain) return;
   const std::vector<int> nodes = separate_nodes(shards.world());
-  const std::int64_t bytes = saved_step_bytes(
-      blueprint.memory_plan(shards, workload_of(config), largest_staging(blueprint, shards, nodes)));
+  const std::vector<RankMemory> ranks =
+      blueprint.memory_plan(shards, workload_of(config), largest_staging(blueprint, shards, nodes));
+  const std::int64_t bytes = saved_step_bytes(ranks), of_host = step_bytes_of_host(config, ranks);
   console::line("saves     {}", save_text(config, bytes));
-  if (config.checkpoint.saves()) require_room_for_steps(config, bytes);
+  const bool is_apart = of_host > 0 && config.checkpoint.storage == SaveStorage::kNode;
+  if (is_apart)
+    console::line("          on hosts of one rank, {}",
+                  hosts_text({&of_host, 1}, config.checkpoint.partner_copies > 0));
+  if (config.checkpoint.saves()) require_room_for_steps(config, is_apart ? of_host : bytes);
   const auto found = find_resume_point(config, [](const std::string& text) { log::warning("{}", text); });
   if (!found) return;
   require_same_model(*found, blueprint.model.manifest);
@@ -163,6 +168,11 @@ FittedJob fitted_job(const JobConfig& config, const CheckArguments& arguments) {
   return job;
 }
 
+/// The job with the mode of the step that it goes on from, where that is left to be chosen.
+JobConfig resumed_mode(const JobConfig& config) {
+  return chooses_mode(config) ? with_saved_mode(config, find_resume_point(config, [](auto&) {})) : config;
+}
+
 /// Everything in the order in which a run would come to it.
 Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   Findings findings;
@@ -172,7 +182,7 @@ Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   findings.examine([&] { require_device_in_build(config.device); });
   findings.examine([&] { static_cast<void>(find_compute_program(config.job.kind)); });
   findings.examine([&] {
-    FittedJob job = fitted_job(with_saved_mode(config), arguments);
+    FittedJob job = fitted_job(resumed_mode(config), arguments);
     lack = std::move(job.lack);
     blueprint = std::make_unique<const Blueprint>(std::move(job.config));
     print_model(blueprint->model);

@@ -44,6 +44,7 @@ namespace fs = std::filesystem;
 void verify_step(const StepPlace& place) {
   const Stopwatch watch;
   const SavedStep step = read_saved_step(place.path);
+  require_all_files(place.path, step);
   for (const SavedFile& file : step.files) BlockReader(place.path, file).verify();
   console::line("step {}: {} in {} files are what was saved, {:.2f} s", place.step,
                 format_bytes(step.bytes()), step.files.size(), watch.seconds());
@@ -192,6 +193,7 @@ int checkpoint_verify_command(const CheckpointArguments& arguments) {
 /// Writes a Hugging Face directory from the weights of a step, or one for PEFT from its adapters, in a few buffers of some MiB.
 int checkpoint_export_command(const CheckpointArguments& arguments) {
   const FoundStep found = chosen_step(arguments);
+  require_all_files(found.path, found.step);
   const bool has_adapters = found.step.holds_adapters();
   if (arguments.merge && !has_adapters)
     fail(ExitCode::kUsage, "--merge: step {} of {} holds whole weights, and no adapters to merge",

@@ -97,6 +97,8 @@ nlohmann::json as_json(const std::vector<RankMemory>& ranks, int world, std::opt
                      {"structure_hash", blueprint.model.manifest.structure_hash().hex()},
                      {"staging_is_exact", staging.not_exact.empty()}};
   if (blueprint.config.job.kind == JobKind::kTrain) out["saved_step_bytes"] = saved_step_bytes(ranks);
+  if (const std::int64_t bytes = step_bytes_of_host(blueprint.config, ranks); bytes > 0)
+    out["saved_step_bytes_of_a_host"] = bytes;
   const OptimizerMode mode = blueprint.config.optimizer.mode();
   if (blueprint.config.job.kind == JobKind::kTrain)
     out["mode"] = {{"kind", name_of(mode.kind)},
@@ -199,6 +201,9 @@ int plan_command(const PlanArguments& arguments) {
     console::line("  A saved step takes {} on the disk, and {} of them and one in the making {}.",
                   format_bytes(saved_step_bytes(ranks)), blueprint.config.checkpoint.keep,
                   format_bytes((blueprint.config.checkpoint.keep + 1) * saved_step_bytes(ranks)));
+  if (const std::int64_t bytes = step_bytes_of_host(blueprint.config, ranks); bytes > 0)
+    console::line("  On hosts of one rank each that share no file system {}.",
+                  hosts_text(std::array{bytes}, blueprint.config.checkpoint.partner_copies > 0));
   if (!staging.not_exact.empty()) console::line("  Staging is what it may be at most: {}", staging.not_exact);
   if (!limit) return 0;
   const std::vector<RankMemory> limited = part_that_must_fit(ranks, blueprint.config);

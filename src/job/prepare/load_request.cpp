@@ -1,12 +1,18 @@
 #include "job/prepare/load_request.hpp"
 
+#include "base/bytes.hpp"
+#include "checkpoint/hosts/renew_copies.hpp"
 #include "checkpoint/saved_weights.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
 #include "device/memory.hpp"
+#include "job/console.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <string>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -27,6 +33,25 @@ ReaderAssignment assign_readers(Readers readers, std::span<const int> nodes) {
 CachePolicy cache_policy(const LoadSettings& load) {
   const bool leaves_none = load.page_cache == CachePolicy::kAuto && load.unified_memory;
   return leaves_none ? CachePolicy::kDrop : load.page_cache;
+}
+
+/// Collective. A step that each host saved its part of, as a model: the disks of those that read it get the files that they lack.
+void gather_files(Communicator& comm, const SavedStep& step, const LoadRequest& request,
+                  std::span<const int> nodes, double limit_seconds) {
+  const RankDisks disks({nodes.begin(), nodes.end()});
+  const HeldStep held =
+      HeldSteps(comm, disks, request.directory.parent_path()).read({step.step, request.directory});
+  std::vector<MissingFile> missing;
+  for (int disk = 0; disk < disks.count(); ++disk) {
+    if (!request.options.readers.is_reader(disks.first_rank(disk))) continue;
+    for (int file = 0; file < std::ssize(held.holders); ++file)
+      if (!std::ranges::binary_search(held.holders[static_cast<std::size_t>(file)], disk))
+        missing.push_back({file, disk});
+  }
+  const std::int64_t bytes = bring_files(comm, held, disks, request.directory, missing, limit_seconds);
+  if (bytes > 0 && comm.rank() == 0)
+    console::line("fetched   {} of {} to the hosts that read it", format_bytes(bytes),
+                  request.directory.string());
 }
 
 }  // namespace
@@ -58,6 +83,7 @@ PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint, const S
   });
   if (text.empty()) return plan_load(comm, request);
   const SavedStep step = parse_manifest(text, request.directory.string());
+  if (!step.hosts.empty()) gather_files(comm, step, request, nodes, blueprint.config.deadline.load_seconds);
   return plan_load(comm, request,
                    saved_weights(step, request.directory, blueprint.model.manifest, request.options.arena));
 }

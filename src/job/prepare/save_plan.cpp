@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"
+#include "job/prepare/load_request.hpp"
 #include "job/target_place.hpp"
 
 #include <fmt/ranges.h>
@@ -18,6 +19,32 @@ namespace fs = std::filesystem;
 std::int64_t saved_step_bytes(std::span<const RankMemory> ranks) {
   return std::accumulate(ranks.begin(), ranks.end(), std::int64_t{0},
                          [](std::int64_t sum, const RankMemory& rank) { return sum + rank.saved; });
+}
+
+std::vector<std::int64_t> step_bytes_of_disks(std::span<const RankMemory> ranks, const RankDisks& disks,
+                                              bool has_copies) {
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(disks.count()));
+  for (int rank = 0; rank < disks.world(); ++rank) {
+    const std::int64_t saved = ranks[static_cast<std::size_t>(rank)].saved;
+    bytes[static_cast<std::size_t>(disks.of(rank))] += saved;
+    if (has_copies) bytes[static_cast<std::size_t>(disks.of(disks.partner(rank)))] += saved;
+  }
+  return bytes;
+}
+
+std::int64_t step_bytes_of_host(const JobConfig& config, std::span<const RankMemory> ranks) {
+  const CheckpointSettings& settings = config.checkpoint;
+  const bool may_be_apart = config.job.kind == JobKind::kTrain && settings.saves() &&
+                            settings.storage != SaveStorage::kShared && ranks.size() > 1;
+  if (!may_be_apart) return 0;
+  const RankDisks disks(separate_nodes(static_cast<int>(ranks.size())));
+  return std::ranges::max(step_bytes_of_disks(ranks, disks, settings.partner_copies > 0));
+}
+
+std::string hosts_text(std::span<const std::int64_t> step_bytes, bool has_copies) {
+  return fmt::format("each rank's file is on its own host{}: at most {} a step on one",
+                     has_copies ? ", with a copy on another" : " alone",
+                     format_bytes(*std::ranges::max_element(step_bytes)));
 }
 
 void require_room_for_steps(const JobConfig& config, std::int64_t step_bytes) {

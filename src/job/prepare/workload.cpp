@@ -36,11 +36,19 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
   work.evaluates = work.trains && config.evaluate.every_steps > 0;
   if (config.checkpoint.saves())
     work.save_staging_bytes =
-        kSaveStagingBytes + (config.memory.offload == Offload::kDisk ? kSavedBlockBytes : 0);
+        kSaveStagingBytes + (config.memory.offload == Offload::kDisk ? kSavedBlockBytes : 0) +
+        (config.checkpoint.storage == SaveStorage::kNode ? copies_taken_bytes(config) : 0);
   set_recompute(work, config.train.recompute);
   if (config.memory.offload == Offload::kDisk && growth_limit)
     work.offload_above = usable_bytes(*growth_limit);
   return work;
+}
+
+std::int64_t copies_taken_bytes(const JobConfig& config) {
+  const CheckpointSettings& settings = config.checkpoint;
+  const bool keeps_any =
+      settings.saves() && settings.storage != SaveStorage::kShared && settings.partner_copies > 0;
+  return keeps_any ? kCopyTakenBytes : 0;
 }
 
 void set_recompute(Workload& work, Recompute recompute) {

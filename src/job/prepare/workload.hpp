@@ -19,6 +19,10 @@ namespace sluice {
   return growth_limit - growth_limit / 10;
 }
 
+/// What a rank holds to take in the copy of another host's file while it trains, if hosts share no file system; 0 if the job wants no
+/// copies.
+[[nodiscard]] std::int64_t copies_taken_bytes(const JobConfig& config);
+
 /// Sets what a Workload keeps from forward to backward.
 void set_recompute(Workload& work, Recompute recompute);
 /// Sets what a Workload does, with weights that are kept.

@@ -47,8 +47,7 @@ Attempt prepare_attempt(const JobArguments& arguments) {
   try {
     require_descriptors();
     require_readable_again(arguments.file);
-    attempt.config =
-        std::make_unique<JobConfig>(with_saved_mode(load_job_config(arguments.file, arguments.overrides)));
+    attempt.config = std::make_unique<JobConfig>(load_job_config(arguments.file, arguments.overrides));
     require_device_in_build(attempt.config->device);
     exec_compute_program(*attempt.config, run_words(arguments));
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);

@@ -84,15 +84,23 @@ void print_notes(const JobContext& context, const std::vector<std::string>& bind
     for (const std::string& note : notes) console::line("note      {}", note);
 }
 
-/// The job with the mode of its optimizer, where that is left to be chosen.
-std::optional<Blueprint> choose_mode(const JobConfig& config, std::span<const std::int64_t> limits,
-                                     std::span<const int> nodes, int threads, const RunDirectory& directory,
-                                     bool is_root) {
+/// Collective over `comm`. The job with the mode of its optimizer, where that is left to be chosen: that of the step that it goes
+/// on from, or one that fits.
+std::optional<Blueprint> choose_mode(Communicator& comm, const JobConfig& config,
+                                     std::span<const std::int64_t> limits, std::span<const int> nodes,
+                                     int threads, const RunDirectory& directory) {
   if (!chooses_mode(config)) return std::nullopt;
+  const auto held = find_resume_point(comm, RankDisks({nodes.begin(), nodes.end()}), config, [](auto&) {});
+  if (held) {
+    const JobConfig saved = with_saved_mode(config, held->found);
+    directory.set_job(saved);
+    return std::optional<Blueprint>(std::in_place, saved);
+  }
   const FittedJob job = fit_optimizer(config, limits, nodes, threads);
   if (!job.lack.empty()) fail(ExitCode::kTooLittle, "{}", job.lack);
   directory.set_job(job.config);
-  if (is_root) console::line("{}", choice_text(job.config.optimizer.mode(), std::ranges::min(limits)));
+  if (comm.rank() == 0)
+    console::line("{}", choice_text(job.config.optimizer.mode(), std::ranges::min(limits)));
   return std::optional<Blueprint>(std::in_place, job.config);
 }
 
@@ -202,7 +210,7 @@ Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& l
   const std::vector<std::int64_t> limits =
       growth_limits(comm, written.config, devices.nodes, devices.choice, baseline);
   const std::optional<Blueprint> fitted =
-      choose_mode(written.config, limits, devices.nodes, threads, directory, comm.rank() == 0);
+      choose_mode(comm, written.config, limits, devices.nodes, threads, directory);
   const Blueprint& blueprint = fitted ? *fitted : written;
   const ShardPlan plan = blueprint.shard_plan(comm.size());
   JobContext context{blueprint,     plan,   comm,    gpus ? *gpus : comm, directory,    baseline,

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "checkpoint/step_source.hpp"
+#include "comm/run_together.hpp"
 #include "config/job_copy.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
@@ -57,6 +58,16 @@ void require_same_training(const FoundStep& found, const JobConfig& config) {
       "checkpoint.resume: {} was saved by a training that this job cannot go on with:{}\nGive the keys their values "
       "again, or give this job another job.output, or begin anew with job.overwrite = true",
       found.path.string(), fmt::join(refused, ""));
+}
+
+/// What the job asks for, if it is there, in a step that it can go on with.
+void require_found(const JobConfig& config, const std::optional<FoundStep>& found, bool is_empty) {
+  const std::int64_t which = config.checkpoint.resume;
+  if (!found && !(which < 0 && is_empty))
+    fail(ExitCode::kBadConfig, "checkpoint.resume: found {}: {}",
+         which == kBestStep ? "\"best\"" : fmt::format("{}", which),
+         missing_step_text(checkpoint_directory(config), which));
+  if (found) require_same_training(*found, config);
 }
 
 bool begins_anew(const JobConfig& config) {
@@ -115,18 +126,23 @@ std::vector<ChangedKey> changed_keys(std::span<const ConfigEntry> before, const 
   return changes;
 }
 
-std::optional<FoundStep> find_resume_point(const JobConfig& config,
-                                           const std::function<void(const std::string&)>& on_broken) {
+std::optional<FoundStep> find_resume_point(const JobConfig& config, const TellBroken& on_broken) {
   if (begins_anew(config)) return std::nullopt;
   const fs::path directory = checkpoint_directory(config);
-  const std::int64_t which = config.checkpoint.resume;
-  std::optional<FoundStep> found = step_in(directory, which, on_broken);
-  const bool may_be_none = which < 0 && list_steps(directory).empty();
-  if (!found && !may_be_none)
-    fail(ExitCode::kBadConfig, "checkpoint.resume: found {}: {}",
-         which == kBestStep ? "\"best\"" : fmt::format("{}", which), missing_step_text(directory, which));
-  if (found) require_same_training(*found, config);
+  std::optional<FoundStep> found = step_in(directory, config.checkpoint.resume, on_broken);
+  require_found(config, found, list_steps(directory).empty());
   return found;
+}
+
+std::optional<HeldStep> find_resume_point(Communicator& comm, const RankDisks& disks, const JobConfig& config,
+                                          const TellBroken& on_broken) {
+  if (begins_anew(config)) return std::nullopt;
+  const HeldSteps steps(comm, disks, checkpoint_directory(config));
+  std::optional<HeldStep> held = steps.find(config.checkpoint.resume, on_broken);
+  run_together(comm, [&] {
+    require_found(config, held ? std::optional(held->found) : std::nullopt, steps.steps().empty());
+  });
+  return held;
 }
 
 void require_same_model(const FoundStep& found, const ParameterManifest& manifest, const std::string& cause) {
@@ -155,10 +171,8 @@ bool is_job_of_run(const JobConfig& config) {
   return changes && changes->empty();
 }
 
-JobConfig with_saved_mode(JobConfig config) {
-  if (config.optimizer.fit != OptimizerFit::kAuto) return config;
-  const auto found = find_resume_point(config, [](const std::string&) {});
-  if (!found) return config;
+JobConfig with_saved_mode(JobConfig config, const std::optional<FoundStep>& found) {
+  if (!found || config.optimizer.fit != OptimizerFit::kAuto) return config;
   std::vector<std::string> overrides{"optimizer.fit=\"as_written\""};
   for (const std::string_view key : kChosenKeys)
     overrides.push_back(fmt::format("{}={}", key, found->step.key(key)));

@@ -1,12 +1,13 @@
 // Where a training job goes on that was started again.
 #pragma once
 
+#include "checkpoint/hosts/held_steps.hpp"
 #include "checkpoint/step_directory.hpp"
+#include "comm/communicator.hpp"
 #include "config/job_config.hpp"
 #include "manifest/manifest.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,11 +16,15 @@
 namespace sluice {
 
 /// The saved step that a job resumes from, in this process alone; nothing if it begins anew: it does not train, nothing is
-/// saved, or checkpoint.resume or job.overwrite say so. `on_broken` is told of each newer step that is not whole.
-/// Error(kBadConfig) if the step that checkpoint.resume names is not there, or if the job differs from the saved one in a
+/// saved, or checkpoint.resume or job.overwrite say so. Of a step that each host saved its part of, this host's is looked at.
+/// `on_broken` is told of each newer step that is not whole. Error(kBadConfig) if the step that checkpoint.resume names is not there, or if the job differs from the saved one in a
 /// key that training cannot go on with; Error(kBadData) as newest_step().
-[[nodiscard]] std::optional<FoundStep> find_resume_point(
-    const JobConfig& config, const std::function<void(const std::string&)>& on_broken);
+[[nodiscard]] std::optional<FoundStep> find_resume_point(const JobConfig& config,
+                                                         const TellBroken& on_broken);
+
+/// Collective over `comm`. The same among the steps of all hosts, whose ranks `disks` tells. `on_broken` is called on every rank.
+[[nodiscard]] std::optional<HeldStep> find_resume_point(Communicator& comm, const RankDisks& disks,
+                                                        const JobConfig& config, const TellBroken& on_broken);
 
 /// Error(kBadConfig), with the likely `cause` behind it, if the step was saved of a model with another structure.
 void require_same_model(const FoundStep& found, const ParameterManifest& manifest,
@@ -43,9 +48,9 @@ void require_same_data(const FoundStep& found, const DataSettings& settings, con
 /// Whether there are steps that the job would go on from, by their names alone.
 [[nodiscard]] bool has_saved_steps(const JobConfig& config);
 
-/// The job with the optimizer's mode that the step it resumes from was saved in, if the job leaves the mode to be chosen: state
-/// of another would be another training. Errors as find_resume_point().
-[[nodiscard]] JobConfig with_saved_mode(JobConfig config);
+/// The job with the optimizer's mode that the step it resumes from, `found`, was saved in, if the job leaves the mode to be
+/// chosen: state of another would be another training.
+[[nodiscard]] JobConfig with_saved_mode(JobConfig config, const std::optional<FoundStep>& found);
 
 /// A key whose value differs between two jobs.
 struct ChangedKey {

@@ -10,7 +10,7 @@
 namespace sluice {
 
 /// Collective over the context's communicator. Fills `state` from the saved step `step` of this run. Errors as
-/// read_saved_step() and restore_step(), on every rank alike.
+/// HeldSteps::read() and restore_held(), on every rank alike.
 void rewind_to(JobContext& context, std::int64_t step, std::span<const StateSpan> state);
 
 }  // namespace sluice

@@ -4,11 +4,11 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
-#include "checkpoint/restore.hpp"
 #include "comm/run_together.hpp"
 #include "job/console.hpp"
 #include "job/export_adapter.hpp"
 #include "job/prepare/save_plan.hpp"
+#include "job/saving/restore_held.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/target_place.hpp"
 #include "manifest/adapter_targets.hpp"
@@ -31,8 +31,6 @@ namespace fs = std::filesystem;
 /// Between SIGTERM and the end of the step that was under way.
 constexpr double kLeastPatienceSeconds = 5, kFirstPatienceSeconds = 30;
 
-void warn(const std::string& text) { log::warning("{}", text); }
-
 }  // namespace
 
 TrainingState::TrainingState(JobContext& context, BatchSource& data)
@@ -40,10 +38,9 @@ TrainingState::TrainingState(JobContext& context, BatchSource& data)
       settings_(context.config().checkpoint),
       directory_(checkpoint_directory(context.config())),
       data_(data),
-      data_digest_(data.sample_digest()) {
-  std::optional<FoundStep> found;
-  run_on_root(context_.comm, [&] { found = find_resume_point(context_.config(), warn); });
-  share(found);
+      data_digest_(data.sample_digest()),
+      nodes_(context.nodes) {
+  take(find_resume_point(context_.comm, nodes_, context_.config(), warn_on_root()));
   if (settings_.saves()) require_place();
   if (context_.is_root()) print_plan();
 }
@@ -85,23 +82,30 @@ void TrainingState::end_steps(std::int64_t step) {
   if (saved_step_ == step) context_.signals.set_exit_code(ExitCode::kResumable);
 }
 
-/// Collective. What rank 0 has found, on every rank.
-void TrainingState::share(const std::optional<FoundStep>& found) {
-  Communicator& comm = context_.comm;
-  const std::string path = comm.broadcast_text(found ? found->path.string() : "", 0);
+/// What rank 0 alone tells.
+TellBroken TrainingState::warn_on_root() const {
+  return [is_root = context_.is_root()](const std::string& text) {
+    if (is_root) log::warning("{}", text);
+  };
+}
+
+/// Collective. What was found, alike on all ranks.
+void TrainingState::take(const std::optional<HeldStep>& held) {
   found_.reset();
-  if (!path.empty()) {
-    const std::string manifest = comm.broadcast_text(found ? to_manifest(found->step) : "", 0);
-    found_ = {path, parse_manifest(manifest, path)};
-    check_same_training();
+  if (held) {
+    found_ = held->found;
+    holders_ = held->holders;
+    run_together(context_.comm, [&] { check_same_training(); });
   }
   saved_step_ = steps_done();
   best_ = found_ ? found_->step.best : HeldOutStep{};
   held_out_ = found_ ? found_->step.held_out : HeldOutProgress{};
   superseded_.clear();
-  if (!context_.is_root()) return;
-  for (const StepPlace& place : list_steps(directory_))
-    if (!found_ || place.step > steps_done()) superseded_.push_back(place.path);
+  run_together(context_.comm, [&] {
+    if (!nodes_.is_first(context_.comm.rank())) return;
+    for (const StepPlace& place : list_steps(directory_))
+      if (!found_ || place.step > steps_done()) superseded_.push_back(place.path);
+  });
 }
 
 void TrainingState::check_same_training() const {
@@ -136,14 +140,26 @@ void TrainingState::check_same_base() const {
 }
 
 /// Collective. Found out now, and not after hours.
-void TrainingState::require_place() const {
-  run_on_root(context_.comm,
-              [&] { require_room_for_steps(context_.config(), saved_step_bytes(context_.memory_plan())); });
-  require_shared_directory(context_.comm, "checkpoint.path", directory_ / "trial");
+void TrainingState::require_place() {
+  run_on_root(context_.comm, [&] { require_creatable("checkpoint.path", directory_ / "step"); });
+  save_disks_ = find_save_disks(context_.comm, context_.nodes, context_.config());
+  const RankDisks& disks = save_disks_->disks;
+  const int rank = context_.comm.rank();
+  const std::vector<std::int64_t> bytes =
+      step_bytes_of_disks(context_.memory_plan(), disks, save_disks_->has_copies);
+  run_together(context_.comm, [&] {
+    if (disks.is_first(rank))
+      require_room_for_steps(context_.config(), bytes[static_cast<std::size_t>(disks.of(rank))]);
+  });
 }
 
 void TrainingState::print_plan() const {
   console::line("saves     {}", save_text(context_.config(), saved_step_bytes(context_.memory_plan())));
+  if (save_disks_ && !save_disks_->are_shared())
+    console::line(
+        "          no file system is shared: {}",
+        hosts_text(step_bytes_of_disks(context_.memory_plan(), save_disks_->disks, save_disks_->has_copies),
+                   save_disks_->has_copies));
   if (found_) print_changes();
   name_leftovers();
   if (!found_ && !superseded_.empty())
@@ -168,12 +184,10 @@ void TrainingState::print_changes() const {
 }
 
 void TrainingState::restore(std::span<const StateSpan> state) {
-  const ParameterManifest& manifest = context_.blueprint.model.manifest;
   context_.comm.set_deadline("restore", context_.config().deadline.save_seconds);
   for (;;) {
     try {
-      const RestoreReport report = restore_step(context_.comm, found_->step, found_->path, manifest, state,
-                                                context_.config().deadline.save_seconds);
+      const RestoreReport report = restore_held(context_, {*found_, holders_}, state);
       log::debug("restore   {} in {:.2f} s", format_bytes(report.bytes), report.seconds);
       if (context_.is_root())
         console::line("restored  step {}: {} on rank 0 in {:.2f} s", steps_done(), format_bytes(report.bytes),
@@ -187,6 +201,7 @@ void TrainingState::restore(std::span<const StateSpan> state) {
       fall_back(error.what());
     }
   }
+  if (save_disks_) renew_lost_copies(context_, {*found_, holders_}, *save_disks_);
   data_.go_on(steps_done(), found_->step.packing);
   context_.directory.set_best(best_.step, best_.loss);
   context_.directory.set_saved(saved_step_, found_->step.saved);
@@ -204,18 +219,16 @@ std::string TrainingState::older_step_text() const {
 
 /// Collective. To the newest whole step before the one that could not be restored; Error(kBadData) if there is none.
 void TrainingState::fall_back(const std::string& reason) {
-  std::optional<FoundStep> older;
+  const HeldSteps all(context_.comm, nodes_, directory_);
+  std::optional<HeldStep> older;
+  for (auto it = all.steps().rbegin(); it != all.steps().rend() && !older; ++it)
+    if (it->step < steps_done())
+      static_cast<void>(outcome_of([&] { older = all.read(*it); }));  // alike on all ranks
   run_on_root(context_.comm, [&] {
-    const std::vector<StepPlace> steps = list_steps(directory_);
-    for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
-      if (it->step >= steps_done()) continue;
-      const Outcome outcome = outcome_of([&] { older = {it->path, read_saved_step(it->path)}; });
-      if (!outcome.failed()) break;
-    }
     if (!older) fail(ExitCode::kBadData, "{}; there is no older saved step", reason);
-    log::warning("{}\n  Step {} is taken instead", reason, older->step.step);
+    log::warning("{}\n  Step {} is taken instead", reason, older->found.step.step);
   });
-  share(older);
+  take(older);
   check_same_base();
 }
 
@@ -313,6 +326,9 @@ void TrainingState::begin_save(std::int64_t step, const ListState& state) {
                         .keep = settings_.keep,
                         .keep_every = settings_.keep_every,
                         .superseded = superseded_,
+                        .disks = save_disks_->disks,
+                        .hosts = save_disks_->hosts,
+                        .has_copies = save_disks_->has_copies,
                         .limit_seconds = context_.config().deadline.save_seconds};
     if (context_.is_root()) request.companions = companion_files(context_.config().model.path).files;
     saving_step_ = step;
@@ -336,8 +352,10 @@ void TrainingState::report_saved(const SaveReport& report) {
   context_.directory.set_saved(saved_step_);
   if (context_.is_root())
     console::line(
-        "saved     step {}: {} in {:.2f} s, of which {:.2f} s were waited for{}", saved_step_,
-        format_bytes(report.bytes), report.seconds, report.waited_seconds,
+        "saved     step {}: {}{} in {:.2f} s, of which {:.2f} s were waited for{}", saved_step_,
+        format_bytes(report.bytes),
+        report.copied_bytes > 0 ? fmt::format(" and {} of copies", format_bytes(report.copied_bytes)) : "",
+        report.seconds, report.waited_seconds,
         best_.step == saved_step_ ? fmt::format("; the best so far, held out {:.5f}", best_.loss) : "");
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "checkpoint/hosts/held_steps.hpp"
 #include "checkpoint/save.hpp"
 #include "checkpoint/state_spans.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "data/batch_source.hpp"
 #include "job/job.hpp"
+#include "job/saving/save_disks.hpp"
 #include "job/signal_watch.hpp"
 #include "job/slurm/allocation.hpp"
 
@@ -94,14 +96,15 @@ class TrainingState {
   void require_saved() const;
 
  private:
-  void share(const std::optional<FoundStep>& found);
+  void take(const std::optional<HeldStep>& held);
   void check_same_training() const;
   [[nodiscard]] std::string former_targets_text() const;
   void check_same_base() const;
-  void require_place() const;
+  void require_place();
   void print_plan() const;
   void print_changes() const;
   void name_leftovers() const;
+  [[nodiscard]] TellBroken warn_on_root() const;
   [[nodiscard]] std::string older_step_text() const;
   void fall_back(const std::string& reason);
   void find_allocation();
@@ -121,8 +124,11 @@ class TrainingState {
   BatchSource& data_;
   std::string data_digest_;
   std::string base_digest_;
+  RankDisks nodes_;  ///< on which steps are looked for
   std::optional<FoundStep> found_;
-  std::vector<std::filesystem::path> superseded_;  ///< on rank 0
+  FileHolders holders_;                            ///< the nodes that have the files of found_
+  std::optional<SaveDisks> save_disks_;            ///< where steps are saved, if they are
+  std::vector<std::filesystem::path> superseded_;  ///< on this host
   std::optional<SignalWatch::StopRequest> stop_;   ///< while steps can be saved
   std::int64_t saved_step_ = 0;
   const OffloadedUnits* offload_ = nullptr;

@@ -1,0 +1,154 @@
+#include "io/tcp.hpp"
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// Between two looks at whether a stop is asked for.
+constexpr int kLookMilliseconds = 100;
+
+FileDescriptor make_socket() {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.get() < 0) fail(ExitCode::kIo, "no TCP socket: {}", errno_text(errno));
+  return socket;
+}
+
+sockaddr_in address_of(in_addr address, int port) {
+  sockaddr_in out{};
+  out.sin_family = AF_INET;
+  out.sin_port = htons(static_cast<std::uint16_t>(port));
+  out.sin_addr = address;
+  return out;
+}
+
+void require_no_stop(const std::stop_token& stop, const std::string& peer) {
+  if (stop.stop_requested()) fail(ExitCode::kIo, "the connection with {} was given up", peer);
+}
+
+/// Whether one of `events`, or an error, has come within a look's time.
+bool look(int socket, short events) {
+  pollfd entry{socket, events, 0};
+  return ::poll(&entry, 1, kLookMilliseconds) > 0;
+}
+
+std::string text_of(const sockaddr* address) {
+  std::array<char, INET_ADDRSTRLEN> text{};
+  const in_addr ipv4 = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+  ::inet_ntop(AF_INET, &ipv4, text.data(), text.size());
+  return text.data();
+}
+
+}  // namespace
+
+TcpStream::TcpStream(FileDescriptor socket, std::string peer, TcpLimit limit)
+    : socket_(std::move(socket)), peer_(std::move(peer)), limit_(std::move(limit)) {}
+
+TcpStream TcpStream::connect(const std::string& address, int port, TcpLimit limit) {
+  const std::string peer = fmt::format("{} port {}", address, port);
+  in_addr ipv4{};
+  if (::inet_pton(AF_INET, address.c_str(), &ipv4) != 1)
+    fail(ExitCode::kIo, "{} is no IPv4 address", address);
+  const sockaddr_in to = address_of(ipv4, port);
+  TcpStream stream(make_socket(), peer, std::move(limit));
+  const int socket = stream.socket_.get();
+  if (::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) return stream;
+  if (errno != EINPROGRESS) fail(ExitCode::kIo, "{}: {}", peer, errno_text(errno));
+  stream.wait_for(POLLOUT, "answered");
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) fail(ExitCode::kIo, "{}: {}", peer, errno_text(error));
+  return stream;
+}
+
+void TcpStream::wait_for(short events, const char* what) const {
+  const Stopwatch watch;
+  while (!look(socket_.get(), events)) {
+    require_no_stop(limit_.stop, peer_);
+    if (watch.seconds() > limit_.seconds)
+      fail(ExitCode::kIo, "{} has {} nothing for {:.0f} s", peer_, what, watch.seconds());
+  }
+  require_no_stop(limit_.stop, peer_);
+}
+
+void TcpStream::send(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count >= 0)
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    else if (errno == EAGAIN || errno == EINTR)
+      wait_for(POLLOUT, "taken");
+    else
+      fail(ExitCode::kIo, "{}: {}", peer_, errno_text(errno));
+  }
+}
+
+void TcpStream::receive(std::span<std::byte> out) {
+  while (!out.empty()) {
+    const ssize_t count = ::recv(socket_.get(), out.data(), out.size(), 0);
+    if (count > 0)
+      out = out.subspan(static_cast<std::size_t>(count));
+    else if (count == 0)
+      fail(ExitCode::kIo, "{} has closed the connection, {} bytes too early", peer_, out.size());
+    else if (errno == EAGAIN || errno == EINTR)
+      wait_for(POLLIN, "sent");
+    else
+      fail(ExitCode::kIo, "{}: {}", peer_, errno_text(errno));
+  }
+}
+
+TcpListener::TcpListener() : socket_(make_socket()) {
+  sockaddr_in address = address_of(in_addr{INADDR_ANY}, 0);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(socket_.get(), any, size) != 0 || ::listen(socket_.get(), SOMAXCONN) != 0 ||
+      ::getsockname(socket_.get(), any, &size) != 0)
+    fail(ExitCode::kIo, "no TCP port to listen on: {}", errno_text(errno));
+  port_ = ntohs(address.sin_port);
+}
+
+TcpStream TcpListener::accept(const TcpLimit& limit) const {
+  const std::string peer = fmt::format("whoever connects to port {}", port_);
+  for (;;) {
+    require_no_stop(limit.stop, peer);
+    if (!look(socket_.get(), POLLIN)) continue;
+    sockaddr_in from{};
+    socklen_t size = sizeof from;
+    auto* const any = reinterpret_cast<sockaddr*>(&from);
+    FileDescriptor socket(::accept4(socket_.get(), any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket.get() >= 0) return {std::move(socket), text_of(any), limit};
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+      fail(ExitCode::kIo, "port {}: {}", port_, errno_text(errno));
+  }
+}
+
+std::vector<std::string> own_addresses() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) fail(ExitCode::kIo, "no list of network interfaces: {}", errno_text(errno));
+  std::vector<std::string> addresses, loopback;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    const bool is_up = (entry->ifa_flags & IFF_UP) != 0, is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    if (entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET && is_up)
+      (is_loopback ? loopback : addresses).push_back(text_of(entry->ifa_addr));
+  }
+  ::freeifaddrs(list);
+  addresses.insert(addresses.end(), loopback.begin(), loopback.end());
+  return addresses;
+}
+
+}  // namespace sluice
