@@ -5,6 +5,7 @@
 #include "corpus/source/source_form.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
+#include "text/tokenizer.hpp"
 
 #include <fmt/format.h>
 
@@ -44,10 +45,12 @@ Digest digest_of_text(const fs::path& text, const std::function<void()>& on_bloc
 
 Digest digest_of_tokenizer(const fs::path& model) {
   std::string digests;
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-        "chat_template.jinja", "additional_chat_templates/tool_use.jinja", "config.json"}) {
-    if (name != std::string("tokenizer.json") && !path_exists(model / name)) continue;
+  const bool has_tokenizer = text::Tokenizer::find(model).has_value();
+  for (const char* name : {"tokenizer.json", "tiktoken.model", "tokenizer_config.json",
+                           "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+                           "additional_chat_templates/tool_use.jinja", "config.json"}) {
+    const bool is_missed = !has_tokenizer && name == std::string("tokenizer.json");
+    if (!is_missed && !path_exists(model / name)) continue;
     digests += fmt::format("{} {}\n", name, digest_of_file(model / name, [] {}).hex());
   }
   return digest_of(digests);

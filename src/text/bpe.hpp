@@ -19,6 +19,8 @@ namespace sluice::text {
 /// The bytes that a token of a byte-level vocabulary is written for, one character for each; nothing if it is written
 /// otherwise.
 [[nodiscard]] std::optional<std::string> bytes_of_byte_level(std::string_view token);
+/// The way back.
+[[nodiscard]] std::string byte_level_of(std::string_view bytes);
 
 class Bpe;
 
@@ -66,6 +68,11 @@ class Bpe {
   /// (dropout, prefixes and suffixes of words).
   Bpe(const JsonNode& node, bool byte_level);
 
+  /// Of bytes that are words and parts of words, by rank, as tiktoken has it: the rank is the id, of neighbours those are joined
+  /// first that become the token of the lowest rank, and a word that is a token is that one. Error(kBadData), calling their file
+  /// `name`, if a byte has no token.
+  Bpe(const std::vector<std::string>& tokens, const std::string& name);
+
   /// Appends the tokens of a word. Characters that nothing stands for become the unknown token, or are left out where the
   /// model has none, as in the tokenizers library.
   void encode(std::string_view word, BpeScratch& scratch, std::vector<TokenId>& out) const;
@@ -91,6 +98,7 @@ class Bpe {
   };
   void read_vocabulary(const JsonNode& node);
   void read_merges(const JsonNode& node);
+  void read_splits(const std::vector<std::string>& tokens);
   void add_merge(TokenId first, TokenId second, std::uint32_t rank, TokenId joined);
   void read_unknown(const JsonNode& node);
   void read_neighbours();

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -15,17 +16,28 @@ namespace {
 
 using nlohmann::json;
 
-/// The byte that ByteLevel writes as this character; -1: none. Bytes that print stand for themselves, the others for the
-/// characters from U+0100 on.
+/// The characters that ByteLevel writes bytes as: those that print stand for themselves, the others for the characters from
+/// U+0100 on.
+const std::array<char32_t, 256>& byte_characters() {
+  static const auto table = [] {
+    std::array<char32_t, 256> characters{};
+    char32_t next = 256;
+    for (char32_t byte = 0; byte < 256; ++byte) {
+      const bool prints = (0x21 <= byte && byte <= 0x7e) || (0xa1 <= byte && byte <= 0xac) || byte >= 0xae;
+      characters[byte] = prints ? byte : next++;
+    }
+    return characters;
+  }();
+  return table;
+}
+
+/// The byte that is written as this character; -1: none.
 int byte_of_character(char32_t code) {
   static const auto table = [] {
     std::array<std::int16_t, 512> bytes{};
     bytes.fill(-1);
-    char32_t next = 256;
-    for (char32_t byte = 0; byte < 256; ++byte) {
-      const bool prints = (0x21 <= byte && byte <= 0x7e) || (0xa1 <= byte && byte <= 0xac) || byte >= 0xae;
-      bytes[prints ? byte : next++] = static_cast<std::int16_t>(byte);
-    }
+    for (std::size_t byte = 0; byte < 256; ++byte)
+      bytes[byte_characters()[byte]] = static_cast<std::int16_t>(byte);
     return bytes;
   }();
   return code < table.size() ? table[code] : -1;
@@ -59,6 +71,51 @@ std::optional<std::string> bytes_of_byte_level(std::string_view token) {
     i += character.bytes;
   }
   return bytes;
+}
+
+std::string byte_level_of(std::string_view bytes) {
+  std::string token;
+  for (const char byte : bytes) append_utf8(token, byte_characters()[static_cast<unsigned char>(byte)]);
+  return token;
+}
+
+Bpe::Bpe(const std::vector<std::string>& tokens, const std::string& name)
+    : byte_level_(true), ignore_merges_(true) {
+  byte_ids_.fill(-1);
+  ids_.reserve(tokens.size());
+  words_.reserve(tokens.size());
+  for (const std::string& bytes : tokens) {
+    const auto id = static_cast<TokenId>(tokens_.size());
+    tokens_.push_back(byte_level_of(bytes));
+    ids_[tokens_.back()] = id;
+    words_[bytes] = id;
+    if (bytes.size() == 1) byte_ids_[static_cast<unsigned char>(bytes[0])] = id;
+  }
+  if (const auto* missing = std::ranges::find(byte_ids_, -1); missing != byte_ids_.end())
+    fail(ExitCode::kBadData, "{}: found no token for the byte {}, expected one for every byte", name,
+         missing - byte_ids_.begin());
+  read_splits(tokens);
+}
+
+/// A merge for every two tokens that a third one is written as.
+void Bpe::read_splits(const std::vector<std::string>& tokens) {
+  const auto for_each_split = [&](const auto& visit) {
+    std::string first, second;
+    for (std::size_t id = 0; id < tokens.size(); ++id)
+      for (std::size_t cut = 1; cut < tokens[id].size(); ++cut) {
+        first.assign(tokens[id], 0, cut);
+        second.assign(tokens[id], cut);
+        const auto before = words_.find(first), behind = words_.find(second);
+        if (before != words_.end() && behind != words_.end())
+          visit(before->second, behind->second, static_cast<TokenId>(id));
+      }
+  };
+  std::size_t count = 0;
+  for_each_split([&](TokenId, TokenId, TokenId) { ++count; });
+  merges_.resize(std::bit_ceil(2 * count + 1));
+  for_each_split([&](TokenId first, TokenId second, TokenId joined) {
+    add_merge(first, second, static_cast<std::uint32_t>(joined), joined);
+  });
 }
 
 Bpe::Bpe(const JsonNode& node, bool byte_level) : byte_level_(byte_level) {

@@ -26,6 +26,15 @@ Ranges white_space() {
   return ranges;
 }
 
+/// Characters of the script Han, the one script that published patterns name. Unicode 16.0.
+Ranges han_script() {
+  return {{0x2e80, 0x2e99},   {0x2e9b, 0x2ef3},   {0x2f00, 0x2fd5},   {0x3005, 0x3005},   {0x3007, 0x3007},
+          {0x3021, 0x3029},   {0x3038, 0x303b},   {0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfa6d},
+          {0xfa70, 0xfad9},   {0x16fe2, 0x16fe3}, {0x16ff0, 0x16ff1}, {0x20000, 0x2a6df}, {0x2a700, 0x2b739},
+          {0x2b740, 0x2b81d}, {0x2b820, 0x2cea1}, {0x2ceb0, 0x2ebe0}, {0x2ebf0, 0x2ee5d}, {0x2f800, 0x2fa1d},
+          {0x30000, 0x3134a}, {0x31350, 0x323af}};
+}
+
 /// All other code points.
 Ranges complement(const Ranges& ranges) {
   Ranges out;
@@ -117,18 +126,34 @@ class Translation {
   }
 
   void bracket() {
+    const std::size_t begin = out_.size();
     copy(1);
-    if (next_is("^")) copy(1);
+    const bool is_complement = next_is("^");
+    if (is_complement) copy(1);
     if (next_is("]")) refuse("an empty class");
     while (peek() != ']') {
       if (peek() == '\\')
         escape(true);
+      else if (next_is("&&[") && !is_complement)
+        return intersection(begin);
       else if (next_is("[") || next_is("&&"))
         refuse("a class within a class");
       else
         copy(1);
     }
     copy(1);
+  }
+
+  /// The end of [A&&[B]], of which `begin` is the place of [A in what is written: pcre2 looks ahead for [B], then takes [A].
+  void intersection(std::size_t begin) {
+    const std::string first = out_.substr(begin) + "]";
+    out_.resize(begin);
+    out_ += "(?:(?=";
+    at_ += 2;
+    bracket();
+    if (peek() != ']') refuse("more behind a class within a class");
+    ++at_;
+    out_ += ")" + first + ")";
   }
 
   void put_class(const Ranges& ranges, bool is_complement, bool in_bracket) {
@@ -163,9 +188,11 @@ class Translation {
       is_complement = !is_complement;
       property_name.remove_prefix(1);
     }
-    const Ranges ranges = category_ranges(property_name);
-    if (ranges.empty() || property_name.size() > 2)
-      refuse(fmt::format("the property '{}', which is no general category,", printable(property_name)));
+    const bool is_script = property_name == "Han";
+    const Ranges ranges = is_script ? han_script() : category_ranges(property_name);
+    if (ranges.empty() || (!is_script && property_name.size() > 2))
+      refuse(fmt::format("the property '{}', which is no general category and not Han,",
+                         printable(property_name)));
     at_ = end + 1;
     put_class(ranges, is_complement, in_bracket);
   }

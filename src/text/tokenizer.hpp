@@ -1,4 +1,4 @@
-// A tokenizer as Hugging Face publishes it: tokenizer.json.
+// A tokenizer as Hugging Face publishes it: tokenizer.json; or tiktoken.model, as Kimi and Moonlight have it.
 //
 //   const auto tokenizer = text::Tokenizer::load("models/Qwen3-30B-A3B");
 //   std::vector<text::TokenId> ids = tokenizer.encode("Call me Ishmael.");
@@ -36,7 +36,10 @@ enum class Specials : bool { kLeaveOut, kKeep };
 /// Immutable: all calls are safe from several threads.
 class Tokenizer {
  public:
-  /// Reads tokenizer.json in a directory, and the tokens that files beside it name (read_named_tokens()). Error(kBadData) if it is
+  /// The file in a directory that load() reads: tokenizer.json, or tiktoken.model where that is missing; nothing if there is
+  /// neither.
+  [[nodiscard]] static std::optional<std::filesystem::path> find(const std::filesystem::path& directory);
+  /// Reads it, and the tokens that files beside it name (read_named_tokens()). Error(kBadData) if it is
   /// missing, one is broken, or asks for what is not supported.
   [[nodiscard]] static Tokenizer load(const std::filesystem::path& directory);
   /// The same from its text; messages call it `name`.
@@ -53,7 +56,7 @@ class Tokenizer {
   /// One more than the greatest id.
   [[nodiscard]] TokenId id_count() const { return static_cast<TokenId>(texts_.size()); }
   [[nodiscard]] bool is_special(TokenId id) const;
-  /// Of the bytes of tokenizer.json, and of the tokens that files beside it add or change.
+  /// Of the bytes of its file, and of the tokens that files beside it add or change.
   [[nodiscard]] const Digest& digest() const { return digest_; }
   /// What the post-processor puts before and behind a text.
   [[nodiscard]] const std::vector<TokenId>& frame_before() const { return frame_before_; }
@@ -66,8 +69,11 @@ class Tokenizer {
  private:
   friend class Encoder;
   friend class StreamDecoder;
-  Tokenizer(const JsonNode& document, const Digest& digest, const std::vector<NamedToken>& named);
-  void add_tokens(const JsonNode& document, const std::vector<NamedToken>& named);
+  Tokenizer(const JsonNode& document, Bpe bpe, const Digest& digest, std::vector<AddedToken> added,
+            const std::vector<NamedToken>& named);
+  [[nodiscard]] static Tokenizer load_json(const std::filesystem::path& path);
+  [[nodiscard]] static Tokenizer load_tiktoken(const std::filesystem::path& path);
+  void add_tokens(const std::string& file, const std::vector<NamedToken>& named);
   void read_frame(const JsonNode& node);
   void read_template(const JsonNode& node);
   [[nodiscard]] std::vector<TokenId> template_ids(const JsonNode& node, const JsonNode& piece) const;

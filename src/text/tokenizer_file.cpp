@@ -2,6 +2,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "text/tiktoken/tiktoken_file.hpp"
 #include "text/tokenizer.hpp"
 
 #include <nlohmann/json.hpp>
@@ -20,39 +21,81 @@ Part part_of(const JsonNode& document, const char* key) {
   return document.has(key) ? Part(document.object(key)) : Part();
 }
 
+Bpe bpe_of(const JsonNode& document) {
+  return {document.object("model"), part_of<PreTokenizer>(document, "pre_tokenizer").is_byte_level()};
+}
+
 }  // namespace
 
+std::optional<std::filesystem::path> Tokenizer::find(const std::filesystem::path& directory) {
+  for (const std::string_view name : {std::string_view("tokenizer.json"), kTiktokenFile})
+    if (std::filesystem::exists(directory / name)) return directory / name;
+  return std::nullopt;
+}
+
 Tokenizer Tokenizer::load(const std::filesystem::path& directory) {
-  const std::filesystem::path path = directory / "tokenizer.json";
-  if (!std::filesystem::exists(path))
-    fail(ExitCode::kBadData,
-         "{} is missing: a tokenizer is read from the file that Hugging Face publishes under this name "
-         "(tokenizer.model and vocab.json are other formats of it)",
-         path.string());
+  const auto path = find(directory);
+  if (!path)
+    fail(
+        ExitCode::kBadData,
+        "{} is missing: a tokenizer is read from the file that Hugging Face publishes under this name, or of Kimi and "
+        "Moonlight from {} (tokenizer.model and vocab.json are other formats of it)",
+        (directory / "tokenizer.json").string(), kTiktokenFile);
+  return path->filename() == kTiktokenFile ? load_tiktoken(*path) : load_json(*path);
+}
+
+Tokenizer Tokenizer::load_json(const std::filesystem::path& path) {
   const std::string json = read_text_file(path, kMostFileBytes);
   const JsonNode document = JsonNode::parse(json, path.string());
-  const std::vector<NamedToken> named = read_named_tokens(directory, read_added_tokens(document));
-  return {document, named.empty() ? digest_of(json) : digest_of(json + to_text(named)), named};
+  std::vector<AddedToken> added = read_added_tokens(document);
+  const std::vector<NamedToken> named = read_named_tokens(path.parent_path(), added);
+  const Digest digest = named.empty() ? digest_of(json) : digest_of(json + to_text(named));
+  return {document, bpe_of(document), digest, std::move(added), named};
+}
+
+/// Behind the vocabulary every id has a token: that which tokenizer_config.json names, or a reserved one.
+Tokenizer Tokenizer::load_tiktoken(const std::filesystem::path& path) {
+  require_known_tiktoken(path.parent_path());
+  const std::string lines = read_text_file(path, kMostFileBytes);
+  const std::vector<std::string> tokens = parse_tiktoken(lines, path.string());
+  std::vector<NamedToken> named = read_named_tokens(path.parent_path(), {});
+  const Digest digest = digest_of(lines + to_text(named));
+  std::vector<AddedToken> added;
+  const auto first = static_cast<TokenId>(tokens.size());
+  for (TokenId id = first; id < first + kReservedTokens; ++id) {
+    const auto name = std::ranges::find(named, std::optional(id), &NamedToken::id);
+    added.push_back(name == named.end()
+                        ? AddedToken{.content = reserved_token(id), .normalized = false, .special = true}
+                        : name->token);
+    added.back().id = id;
+  }
+  std::erase_if(named, [&](const NamedToken& one) {
+    return std::ranges::find(added, one.token.content, &AddedToken::content) != added.end();
+  });
+  return {JsonNode::parse(tiktoken_document(), path.string()), Bpe(tokens, path.string()), digest,
+          std::move(added), named};
 }
 
 Tokenizer Tokenizer::parse(std::string_view json, const std::string& name) {
-  return {JsonNode::parse(json, name), digest_of(json), {}};
+  const JsonNode document = JsonNode::parse(json, name);
+  return {document, bpe_of(document), digest_of(json), read_added_tokens(document), {}};
 }
 
-Tokenizer::Tokenizer(const JsonNode& document, const Digest& digest, const std::vector<NamedToken>& named)
+Tokenizer::Tokenizer(const JsonNode& document, Bpe bpe, const Digest& digest, std::vector<AddedToken> added,
+                     const std::vector<NamedToken>& named)
     : normalizer_(part_of<Normalizer>(document, "normalizer")),
       pre_tokenizer_(part_of<PreTokenizer>(document, "pre_tokenizer")),
-      bpe_(document.object("model"), pre_tokenizer_.is_byte_level()),
+      bpe_(std::move(bpe)),
       decoder_(DecoderRules::read(document.object("decoder"))),
+      added_(std::move(added)),
       texts_(bpe_.tokens()),
       digest_(digest) {
-  add_tokens(document, named);
+  add_tokens(document.name(), named);
   if (document.has("post_processor")) read_frame(document.object("post_processor"));
   may_cut_ = allows_cuts();
 }
 
-void Tokenizer::add_tokens(const JsonNode& document, const std::vector<NamedToken>& named) {
-  added_ = read_added_tokens(document);
+void Tokenizer::add_tokens(const std::string& file, const std::vector<NamedToken>& named) {
   const auto vocabulary_size =
       std::ranges::count_if(texts_, [](const std::string& text) { return !text.empty(); });
   add_named_tokens(
@@ -62,12 +105,12 @@ void Tokenizer::add_tokens(const JsonNode& document, const std::vector<NamedToke
   for (const AddedToken& token : added_) {
     const std::optional<TokenId> known = bpe_.id_of(token.content);
     if (known && *known != token.id)
-      fail(ExitCode::kBadData, "{}: the added token '{}' has the id {}, and {} in the vocabulary",
-           document.name(), printable(token.content), token.id, *known);
+      fail(ExitCode::kBadData, "{}: the added token '{}' has the id {}, and {} in the vocabulary", file,
+           printable(token.content), token.id, *known);
     const auto index = static_cast<std::size_t>(token.id);
     if (index >= texts_.size()) texts_.resize(index + 1);
     if (!texts_[index].empty() && texts_[index] != token.content)
-      fail(ExitCode::kBadData, "{}: the added token '{}' has the id {} of '{}'", document.name(),
+      fail(ExitCode::kBadData, "{}: the added token '{}' has the id {} of '{}'", file,
            printable(token.content), token.id, printable(texts_[index]));
     // It is looked for in, and read back as, what text becomes.
     texts_[index] = token.normalized ? normalizer_.apply(token.content, {}) : token.content;

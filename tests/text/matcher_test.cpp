@@ -73,6 +73,12 @@ TEST(Matcher, every_character_has_the_same_class_in_both) {
   }
 }
 
+TEST(Matcher, a_class_within_a_class_leaves_what_is_in_both) {
+  const auto matcher = pcre2_matcher(R"([\p{L}\p{M}&&[^\p{Han}]]+)", "p");
+  EXPECT_EQ(pieces(*matcher, "aé中文b\u0301、カ々"),
+            (std::vector<std::string>{"aé", "gap:中文", "b\u0301", "gap:、", "カ", "gap:々"}));
+}
+
 TEST(Matcher, what_pcre2_reads_otherwise_is_refused) {
   for (const auto& [pattern, what] :
        std::vector<std::pair<std::string, std::string>>{{"^a", "'^'"},
@@ -81,6 +87,8 @@ TEST(Matcher, what_pcre2_reads_otherwise_is_refused) {
                                                         {R"(\bword)", "\\b"},
                                                         {R"(\p{Greek})", "Greek"},
                                                         {"[a&&b]", "class within"},
+                                                        {"[^a&&[b]]", "class within"},
+                                                        {"[a&&[b]c]", "more behind"},
                                                         {"(?<=a)b", "(?<="},
                                                         {"(?#x)", "(?#x"},
                                                         {"a{2}+", "sign after a count"},

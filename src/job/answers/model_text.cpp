@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
 
-bool has_tokenizer(const fs::path& directory) { return path_exists(directory / "tokenizer.json"); }
+bool has_tokenizer(const fs::path& directory) { return text::Tokenizer::find(directory).has_value(); }
 
 /// Where a model's tokenizer and template are: of a saved step, those that its training began with.
 fs::path text_directory(const fs::path& model) {
