@@ -17,18 +17,19 @@ namespace {
 
 class AdapterLoader {
  public:
-  AdapterLoader(Communicator& comm, const PeftAdapter& adapter, ShardArena& arena, std::int64_t chunk_bytes)
+  AdapterLoader(Communicator& comm, const PeftAdapter& adapter, const ParameterManifest& manifest,
+                ShardArena& arena, std::int64_t chunk_bytes)
       : comm_(comm),
         adapter_(adapter),
+        manifest_(manifest),
         arena_(arena),
         chunk_(allocate(MemoryKind::kPrivate, chunk_bytes, "adapter staging")) {}
 
-  void load(const PeftTensor& tensor, int index) {
-    const OwnedElements owned(arena_.plan(), index, arena_.rank());
-    for_each_piece(tensor.map, chunk_.bytes() / size_of(tensor.entry.dtype), [&](Range elements) {
+  void load(const PeftTensor& tensor) {
+    const OwnedParts owned(tensor, manifest_, arena_.plan(), arena_.rank());
+    for_each_piece(tensor, chunk_.bytes() / size_of(tensor.entry.dtype), [&](Range elements) {
       share(tensor, elements);
-      owned.for_each_run(tensor.map, elements,
-                         [&](const MappedRun& run) { place(tensor, run, elements.begin); });
+      owned.for_each_run(elements, [&](const MappedRun& run) { place(tensor, run, elements.begin); });
     });
   }
 
@@ -70,6 +71,7 @@ class AdapterLoader {
 
   Communicator& comm_;
   const PeftAdapter& adapter_;
+  const ParameterManifest& manifest_;
   ShardArena& arena_;
   MemoryBlock chunk_;
   std::optional<InputFile> file_;  ///< on rank 0: the one that was read last
@@ -83,14 +85,8 @@ void load_adapter(Communicator& comm, const PeftAdapter& adapter, const Paramete
   fill_adapters(arena, manifest, [](const TensorInfo&, std::int64_t, std::int64_t count, float* out) {
     std::fill(out, out + count, 0.0f);
   });
-  AdapterLoader loader(comm, adapter, arena, chunk_bytes);
-  for (const PeftTensor& tensor : adapter.tensors) {
-    const auto index = manifest.find(tensor.tensor);
-    SLUICE_ASSERT(index.has_value(), "the manifest has no {}", tensor.tensor);
-    SLUICE_ASSERT(tensor.map.begin + tensor.map.count() <= manifest[*index].element_count(),
-                  "{} is too large for {}", tensor.entry.name, tensor.tensor);
-    loader.load(tensor, *index);
-  }
+  AdapterLoader loader(comm, adapter, manifest, arena, chunk_bytes);
+  for (const PeftTensor& tensor : adapter.tensors) loader.load(tensor);
 }
 
 }  // namespace sluice

@@ -27,8 +27,10 @@ constexpr std::int64_t kSize = sizeof(float);
 class AdapterSaver {
  public:
   /// Without a communicator this process has all values.
-  AdapterSaver(Communicator* comm, const ShardValues& values, std::int64_t chunk_bytes)
+  AdapterSaver(Communicator* comm, const ParameterManifest& manifest, const ShardValues& values,
+               std::int64_t chunk_bytes)
       : comm_(comm),
+        manifest_(manifest),
         values_(values),
         chunk_(allocate(MemoryKind::kPrivate, chunk_bytes, "adapter staging")),
         packed_(allocate(MemoryKind::kPrivate, chunk_bytes, "adapter staging")) {}
@@ -46,16 +48,16 @@ class AdapterSaver {
     });
   }
 
-  void write(const PeftTensor& tensor, int index) {
-    const OwnedElements own(values_.plan(), index, values_.rank());
-    std::vector<OwnedElements> others;  // on rank 0
+  void write(const PeftTensor& tensor) {
+    const OwnedParts own(tensor, manifest_, values_.plan(), values_.rank());
+    std::vector<OwnedParts> others;  // on rank 0
     for (int other = 1; rank() == 0 && other < size(); ++other)
-      others.emplace_back(values_.plan(), index, other);
-    for_each_piece(tensor.map, chunk_.bytes() / kSize, [&](Range elements) {
+      others.emplace_back(tensor, manifest_, values_.plan(), other);
+    for_each_piece(tensor, chunk_.bytes() / kSize, [&](Range elements) {
       if (rank() != 0) {
-        send(own, tensor.map, elements);
+        send(own, elements);
       } else {
-        collect(own, others, tensor.map, elements);
+        collect(own, others, elements);
       }
       on_root([&] {
         fault_point("adapter.write", rank());
@@ -83,43 +85,43 @@ class AdapterSaver {
   }
 
   /// What this rank has of the elements, one run after the other.
-  std::int64_t pack(const OwnedElements& own, const ElementMap& map, Range elements) {
+  std::int64_t pack(const OwnedParts& own, Range elements) {
     std::int64_t count = 0;
-    own.for_each_run(map, elements, [&](const MappedRun& run) {
+    own.for_each_run(elements, [&](const MappedRun& run) {
       values_.read(run.arena, run.count, DType::kFloat32, packed_.data() + count * kSize);
       count += run.count;
     });
     return count;
   }
 
-  void send(const OwnedElements& own, const ElementMap& map, Range elements) {
-    if (const std::int64_t count = pack(own, map, elements); count > 0)
+  void send(const OwnedParts& own, Range elements) {
+    if (const std::int64_t count = pack(own, elements); count > 0)
       comm_->send(packed_.data(), count * kSize, 0, kSaveTag).wait();
   }
 
-  void unpack(const OwnedElements& owned, const ElementMap& map, Range elements) {
+  void unpack(const OwnedParts& owned, Range elements) {
     std::int64_t count = 0;
-    owned.for_each_run(map, elements, [&](const MappedRun& run) {
+    owned.for_each_run(elements, [&](const MappedRun& run) {
       for (std::int64_t i = 0; i < run.count; ++i, ++count)
         std::memcpy(chunk_.data() + (run.file - elements.begin + i * run.file_stride) * kSize,
                     packed_.data() + count * kSize, kSize);
     });
   }
 
-  void collect(const OwnedElements& own, const std::vector<OwnedElements>& others, const ElementMap& map,
-               Range elements) {
-    pack(own, map, elements);
-    unpack(own, map, elements);
+  void collect(const OwnedParts& own, const std::vector<OwnedParts>& others, Range elements) {
+    pack(own, elements);
+    unpack(own, elements);
     for (std::size_t i = 0; i < others.size(); ++i) {
       std::int64_t count = 0;
-      others[i].for_each_run(map, elements, [&](const MappedRun& run) { count += run.count; });
+      others[i].for_each_run(elements, [&](const MappedRun& run) { count += run.count; });
       if (count == 0) continue;
       comm_->receive(packed_.data(), count * kSize, static_cast<int>(i) + 1, kSaveTag).wait();
-      unpack(others[i], map, elements);
+      unpack(others[i], elements);
     }
   }
 
   Communicator* comm_;
+  const ParameterManifest& manifest_;
   const ShardValues& values_;
   MemoryBlock chunk_, packed_;
   std::optional<StagedDirectory> staged_;  ///< on rank 0
@@ -130,11 +132,7 @@ fs::path save_with(AdapterSaver& saver, const AdapterDescription& adapters, cons
                    const fs::path& target, const AdapterSaveOptions& options) {
   std::vector<PeftTensor> tensors = peft_tensors(adapters, manifest, options.style);
   saver.create(target, peft_config_text(adapters, manifest, options.style, options.base_model), tensors);
-  for (const PeftTensor& tensor : tensors) {
-    const auto index = manifest.find(tensor.tensor);
-    SLUICE_ASSERT(index.has_value(), "the manifest has no {}", tensor.tensor);
-    saver.write(tensor, *index);
-  }
+  for (const PeftTensor& tensor : tensors) saver.write(tensor);
   return saver.publish();
 }
 
@@ -145,14 +143,14 @@ fs::path save_adapter(Communicator& comm, const AdapterDescription& adapters,
                       const AdapterSaveOptions& options) {
   SLUICE_ASSERT(comm.size() == values.plan().world() && comm.rank() == values.rank(),
                 "values of another plan");
-  AdapterSaver saver(&comm, values, options.chunk_bytes);
+  AdapterSaver saver(&comm, manifest, values, options.chunk_bytes);
   return save_with(saver, adapters, manifest, target, options);
 }
 
 void save_adapter(const AdapterDescription& adapters, const ParameterManifest& manifest,
                   const ShardValues& values, const fs::path& target, const AdapterSaveOptions& options) {
   SLUICE_ASSERT(values.plan().world() == 1, "values of {} ranks", values.plan().world());
-  AdapterSaver saver(nullptr, values, options.chunk_bytes);
+  AdapterSaver saver(nullptr, manifest, values, options.chunk_bytes);
   save_with(saver, adapters, manifest, target, options);
 }
 

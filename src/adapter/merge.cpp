@@ -12,20 +12,24 @@
 namespace sluice {
 namespace {
 
-AdaptedWeight adapted_by(const ParameterManifest& manifest, int a) {
-  const TensorInfo& part = manifest[a];
-  const auto weight = manifest.find(part.adapts);
-  const auto b = manifest.find(adapter_names(part.adapts).b);
-  SLUICE_ASSERT(weight && b, "{} adapts nothing", part.name);
+/// The weight that `b` is the lora_B of; nothing if it is no lora_B.
+std::optional<AdaptedWeight> adapted_by(const ParameterManifest& manifest, int b) {
+  const TensorInfo& part = manifest[b];
+  const auto weight = part.adapts.empty() ? std::nullopt : manifest.find(part.adapts);
+  if (!weight) return std::nullopt;
+  const AdapterNames names = adapter_names(manifest, *weight);
+  if (part.name != names.b) return std::nullopt;
+  const auto a = manifest.find(names.a);
+  SLUICE_ASSERT(a.has_value(), "{} has no lora_A", part.name);
   const std::vector<std::int64_t>& shape = manifest[*weight].shape;
-  return {*weight,
-          a,
-          *b,
-          shape.size() == 3 ? shape[0] : 1,
-          shape[shape.size() - 2],
-          shape.back(),
-          part.shape[part.shape.size() - 2],
-          static_cast<float>(part.scale)};
+  return AdaptedWeight{*weight,
+                       *a,
+                       b,
+                       shape.size() == 3 ? shape[0] : 1,
+                       shape[shape.size() - 2],
+                       shape.back(),
+                       part.shape.back(),
+                       static_cast<float>(part.scale)};
 }
 
 class Merger {
@@ -120,11 +124,8 @@ class Merger {
 
 std::vector<AdaptedWeight> adapted_weights(const ParameterManifest& manifest) {
   std::vector<AdaptedWeight> out;
-  for (int i = 0; i < static_cast<int>(manifest.tensors().size()); ++i) {
-    const TensorInfo& tensor = manifest[i];
-    if (!tensor.adapts.empty() && tensor.name == adapter_names(tensor.adapts).a)
-      out.push_back(adapted_by(manifest, i));
-  }
+  for (int i = 0; i < static_cast<int>(manifest.tensors().size()); ++i)
+    if (const auto adapted = adapted_by(manifest, i)) out.push_back(*adapted);
   return out;
 }
 

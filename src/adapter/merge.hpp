@@ -12,7 +12,8 @@
 
 namespace sluice {
 
-/// A weight and its adapter: [experts, out, in], [experts, rank, in] and [experts, out, rank]; one expert for a matrix.
+/// A tensor and its adapter: [experts, out, in], [experts, rank, in] and [experts, out, rank]; one expert for a matrix. Those
+/// that are published joined have A in common.
 struct AdaptedWeight {
   int weight = 0, a = 0, b = 0;  ///< in the manifest
   std::int64_t experts = 1, out = 0, in = 0, rank = 0;

@@ -6,9 +6,8 @@
 // [expert, in, out], so that A and B have changed places; transformers 4 had a pair for each projection of each expert.
 #pragma once
 
-#include "adapter/element_map.hpp"
 #include "adapter/peft_config.hpp"
-#include "io/safetensors.hpp"
+#include "adapter/peft_tensor.hpp"
 #include "manifest/adapter.hpp"
 #include "manifest/manifest.hpp"
 
@@ -17,14 +16,6 @@
 #include <vector>
 
 namespace sluice {
-
-/// One tensor of a file, and which elements of which adapter's tensor it holds.
-struct PeftTensor {
-  SafetensorsEntry entry;
-  std::string tensor;  ///< adapter_names() of its weight
-  ElementMap map;
-  int file = 0;  ///< of PeftAdapter::files
-};
 
 /// A file with values, in the length that it had when its header was read.
 struct AdapterFile {

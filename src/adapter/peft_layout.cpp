@@ -20,15 +20,15 @@ using json = nlohmann::ordered_json;
 /// Fused experts have been [expert, out, in] since.
 constexpr std::string_view kVersion = "0.20.0";
 
-const TensorInfo& weight_of(const ParameterManifest& manifest, const AdaptedTensor& adapted) {
-  const auto index = manifest.find(adapted.base);
-  SLUICE_ASSERT(index && is_adaptable(manifest[*index]), "{} cannot be adapted", adapted.base);
-  return manifest[*index];
+AdaptableWeight weight_of(const ParameterManifest& manifest, const AdaptedTensor& adapted) {
+  const auto weight = find_adaptable(manifest, adapted.base);
+  SLUICE_ASSERT(weight.has_value(), "{} cannot be adapted", adapted.base);
+  return *weight;
 }
 
 /// What PEFT's patterns are held against, and its lists of targets name. Routed experts and routers are parameters to it, no
-/// modules. Beside experts so are dense layers' projections here: among target_modules PEFT takes their names for those
-/// of the experts in some models.
+/// modules. Beside experts so are the projections of dense layers and of shared experts here: among target_modules PEFT takes
+/// their names for those of the experts in many models.
 class PeftNames {
  public:
   PeftNames(const ParameterManifest& manifest, std::string tree)
@@ -38,7 +38,8 @@ class PeftNames {
 
   [[nodiscard]] bool is_parameter(const TensorInfo& weight) const {
     return weight.role == Role::kExpert || weight.role == Role::kRouter ||
-           (weight.role == Role::kDenseMlp && has_experts_);
+           (weight.role == Role::kDenseMlp && has_experts_) ||
+           (weight.role == Role::kSharedExpert && weight.name.ends_with("_proj.weight"));
   }
   [[nodiscard]] std::string of(const TensorInfo& weight) const {
     return in_tree(is_parameter(weight) ? weight.name : module_of(weight.name), tree_);
@@ -86,19 +87,20 @@ class ConfigWriter {
  public:
   ConfigWriter(const AdapterDescription& adapters, const ParameterManifest& manifest, const PeftStyle& style)
       : names_(manifest, style.tree) {
-    for (const AdaptedTensor& adapted : adapters.tensors) weights_.push_back(&weight_of(manifest, adapted));
-    for (const TensorInfo& tensor : manifest.tensors())
-      if (is_adaptable(tensor)) ++all_[names_.within_layer(tensor)];
-    for (const TensorInfo* weight : weights_) ++adapted_[names_.within_layer(*weight)];
+    for (const AdaptedTensor& adapted : adapters.tensors)
+      weights_.push_back(weight_of(manifest, adapted).info);
+    for (const AdaptableWeight& weight : adaptable_weights(manifest))
+      ++all_[names_.within_layer(weight.info)];
+    for (const TensorInfo& weight : weights_) ++adapted_[names_.within_layer(weight)];
   }
 
   /// Names of the modules, or of the parameters: one for all layers where all that have it are adapted.
   [[nodiscard]] json targets(bool parameters) const {
     std::set<std::string> targets;
-    for (const TensorInfo* weight : weights_) {
-      if (names_.is_parameter(*weight) != parameters) continue;
-      const std::string end = names_.within_layer(*weight);
-      targets.insert(adapted_.at(end) == all_.at(end) ? end : names_.of(*weight));
+    for (const TensorInfo& weight : weights_) {
+      if (names_.is_parameter(weight) != parameters) continue;
+      const std::string end = names_.within_layer(weight);
+      targets.insert(adapted_.at(end) == all_.at(end) ? end : names_.of(weight));
     }
     return targets;
   }
@@ -108,20 +110,20 @@ class ConfigWriter {
   [[nodiscard]] json patterns(const std::vector<T>& values, const T& usual) const {
     std::map<std::string, std::set<T>> by_end;
     for (std::size_t i = 0; i < values.size(); ++i)
-      by_end[names_.within_layer(*weights_[i])].insert(values[i]);
+      by_end[names_.within_layer(weights_[i])].insert(values[i]);
     json out = json::object();
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::string end = names_.within_layer(*weights_[i]);
+      const std::string end = names_.within_layer(weights_[i]);
       const bool is_same = by_end[end].size() == 1;
       if (values[i] != usual)
-        out[escaped(is_same ? end : names_.of(*weights_[i]))] = number(static_cast<double>(values[i]));
+        out[escaped(is_same ? end : names_.of(weights_[i]))] = number(static_cast<double>(values[i]));
     }
     return out;
   }
 
  private:
   PeftNames names_;
-  std::vector<const TensorInfo*> weights_;
+  std::vector<TensorInfo> weights_;
   std::map<std::string, int> all_, adapted_;  ///< how many weights end so
 };
 
@@ -131,22 +133,21 @@ std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters, const P
                                      const PeftStyle& style) {
   std::vector<PeftTensor> tensors;
   for (const AdaptedTensor& adapted : adapters.tensors) {
-    const TensorInfo& weight = weight_of(manifest, adapted);
-    const bool is_fused = weight.shape.size() == 3;
-    const std::int64_t experts = is_fused ? weight.shape[0] : 1, rank = adapted.rank;
-    const std::int64_t out = weight.shape[weight.shape.size() - 2], in = weight.shape.back();
-    const std::string_view name = weight.name;
-    PeftName a{is_fused ? std::string(name.substr(0, name.rfind('.'))) : module_of(name), 0, LowRankPart::kA};
+    const AdaptableWeight weight = weight_of(manifest, adapted);
+    const std::int64_t ranks = weight.experts() * adapted.rank;
+    const std::string_view name = weight.info.name;
+    PeftName a{weight.is_fused() ? std::string(name.substr(0, name.rfind('.'))) : module_of(name), 0,
+               LowRankPart::kA};
     // The wrapper of down_proj stands around that of gate_up_proj.
-    if (is_fused && name.ends_with("gate_up_proj") && adapters.find(a.path + ".down_proj") != nullptr)
+    if (weight.is_fused() && name.ends_with("gate_up_proj") &&
+        adapters.find(a.path + ".down_proj") != nullptr)
       a.wrapped = 1;
     PeftName b = a;
     b.part = LowRankPart::kB;
-    const AdapterNames names = adapter_names(weight.name);
-    const SafetensorsEntry entry_a{peft_name(a, style.tree), DType::kFloat32, {experts * rank, in}};
-    const SafetensorsEntry entry_b{peft_name(b, style.tree), DType::kFloat32, {out, rank * experts}};
-    tensors.push_back({entry_a, names.a, ElementMap::straight(0, experts * rank * in)});
-    tensors.push_back({entry_b, names.b, {0, {out, rank, experts}, {rank, 1, out * rank}}});
+    const SafetensorsEntry entry_a{peft_name(a, style.tree), DType::kFloat32, {ranks, weight.in()}};
+    const SafetensorsEntry entry_b{peft_name(b, style.tree), DType::kFloat32, {weight.out(), ranks}};
+    tensors.push_back({entry_a, parts_of_a(manifest, weight, adapted.rank)});
+    tensors.push_back({entry_b, parts_of_b(manifest, weight, adapted.rank)});
   }
   return tensors;
 }

@@ -11,17 +11,29 @@
 namespace sluice {
 namespace {
 
-bool is_fused(const TensorInfo& weight) { return weight.shape.size() == 3; }
-bool has_gate(const TensorInfo& weight) { return weight.name.ends_with("gate_up_proj"); }
+bool has_gate(const AdaptableWeight& weight) { return weight.info.name.ends_with("gate_up_proj"); }
 
 /// The module whose parameter a fused weight is.
-std::string experts_of(const TensorInfo& weight) { return weight.name.substr(0, weight.name.rfind('.')); }
+std::string experts_of(const AdaptableWeight& weight) {
+  return weight.info.name.substr(0, weight.info.name.rfind('.'));
+}
 
 std::string peft_name_of(std::string path, LowRankPart part, int wrapped = 0) {
   return peft_name({std::move(path), wrapped, part});
 }
 
 }  // namespace
+
+PeftMatch::PeftMatch(const PeftConfig& config, const PeftTargets& targets, const ParameterManifest& manifest)
+    : config_(config), targets_(targets), manifest_(manifest), weights_(adaptable_weights(manifest)) {
+  for (std::size_t i = 0; i < weights_.size(); ++i)
+    by_name_.emplace(weights_[i].info.name, static_cast<int>(i));
+}
+
+std::optional<int> PeftMatch::find(const std::string& weight) const {
+  const auto found = by_name_.find(weight);
+  return found == by_name_.end() ? std::nullopt : std::optional(found->second);
+}
 
 void PeftMatch::add(const SafetensorsEntry& entry) {
   if (std::string_view(entry.name).find(kWrappedTree) != std::string_view::npos) is_wrapped_ = true;
@@ -41,14 +53,21 @@ void PeftMatch::add(const SafetensorsEntry& entry) {
 
 void PeftMatch::add(const SafetensorsEntry& entry, const PeftName& name) {
   if (const auto module = parse_expert_module(name.path)) return add_expert(entry, name, *module);
-  if (manifest_.find(name.path + ".gate_up_proj")) return add_fused(entry, name);
+  if (find(name.path + ".gate_up_proj")) return add_fused(entry, name);
   const std::string weight = name.path + std::string(kWeightEnd);
+  if (const auto index = find(weight); index && name.wrapped == 0)
+    return put(found_[*index].whole, entry, name);
+  unexpected(entry, why_not_adapted(weight));
+}
+
+std::string PeftMatch::why_not_adapted(const std::string& weight) const {
   const auto tensor = manifest_.find(weight);
   if (const auto ignored = ignored_key(weight); !tensor && ignored)
-    return unexpected(entry, fmt::format("adapts what is not trained here: {}", ignored->reason));
-  if (!tensor || name.wrapped > 0) return unexpected(entry, "adapts a weight that this model does not have");
-  if (!is_adaptable(manifest_[*tensor])) return unexpected(entry, "adapts a weight that has no adapter here");
-  put(found_[*tensor].whole, entry, name);
+    return fmt::format("adapts what is not trained here: {}", ignored->reason);
+  if (!tensor || find(weight)) return "adapts a weight that this model does not have";
+  const JoinedTensor* joined = manifest_.joined_with(*tensor);
+  if (joined == nullptr || !find(joined->name)) return "adapts a weight that has no adapter here";
+  return fmt::format("adapts what is published as {}, expected an adapter of that", joined->name);
 }
 
 void PeftMatch::add_fused(const SafetensorsEntry& entry, const PeftName& name) {
@@ -64,18 +83,19 @@ void PeftMatch::add_fused(const SafetensorsEntry& entry, const PeftName& name) {
 std::vector<int> PeftMatch::fused_targets(const std::string& module) const {
   std::vector<int> parameters;
   for (const std::string_view end : {".gate_up_proj", ".down_proj"}) {
-    const auto tensor = manifest_.find(module + std::string(end));
-    if (tensor && targets_.means_parameter(manifest_[*tensor].name)) parameters.push_back(*tensor);
+    const std::string weight = module + std::string(end);
+    if (const auto index = find(weight); index && targets_.means_parameter(weight))
+      parameters.push_back(*index);
   }
   return parameters;
 }
 
 void PeftMatch::add_expert(const SafetensorsEntry& entry, const PeftName& name, const ExpertModule& module) {
   const bool is_down = module.projection == "down_proj";
-  const auto tensor = manifest_.find(module.experts + (is_down ? ".down_proj" : ".gate_up_proj"));
-  if (!tensor || module.expert >= manifest_[*tensor].shape[0] || name.wrapped > 0)
+  const auto index = find(module.experts + (is_down ? ".down_proj" : ".gate_up_proj"));
+  if (!index || module.expert >= weights_[static_cast<std::size_t>(*index)].experts() || name.wrapped > 0)
     return unexpected(entry, "adapts an expert that this model does not have");
-  put(found_[*tensor].experts[{module.expert, module.projection == "up_proj" ? 1 : 0}], entry, name);
+  put(found_[*index].experts[{module.expert, module.projection == "up_proj" ? 1 : 0}], entry, name);
 }
 
 void PeftMatch::put(Pair& pair, const SafetensorsEntry& entry, const PeftName& name) {
@@ -91,7 +111,7 @@ void PeftMatch::unexpected(const SafetensorsEntry& entry, std::string_view why) 
   faults_.push_back(fmt::format("{} {}", printable(entry.name, 200), why));
 }
 
-std::optional<AdaptedTensor> PeftMatch::match(const TensorInfo& weight, const Found& found,
+std::optional<AdaptedTensor> PeftMatch::match(const AdaptableWeight& weight, const Found& found,
                                               std::vector<PeftTensor>& tensors) {
   if (found.experts.empty()) return match_whole(weight, found.whole, tensors);
   for (const SafetensorsEntry* entry : found.whole)
@@ -109,16 +129,18 @@ bool PeftMatch::has_shape(const SafetensorsEntry& entry, std::int64_t rows, std:
 }
 
 /// By the shapes where they tell; where both forms have the same, by the version that wrote them.
-bool PeftMatch::is_by_position(const TensorInfo& weight, const Pair& pair, std::int64_t rank) const {
-  if (!is_fused(weight)) return false;
-  const std::int64_t ranks = weight.shape[0] * rank, out = weight.shape[1], in = weight.shape[2];
+/// Experts that are published [expert, in, out] are what those versions take them for.
+bool PeftMatch::is_by_position(const AdaptableWeight& weight, const Pair& pair, std::int64_t rank) const {
+  if (!weight.is_fused() || manifest_.has_transposed_experts()) return false;
+  const std::int64_t ranks = weight.experts() * rank, out = weight.out(), in = weight.in();
   const std::vector<std::int64_t> a{ranks, out}, b{in, ranks};
   return out == in ? config_.reads_experts_by_position : pair[0]->shape == a && pair[1]->shape == b;
 }
 
-std::optional<AdaptedTensor> PeftMatch::match_whole(const TensorInfo& weight, const Pair& pair,
+std::optional<AdaptedTensor> PeftMatch::match_whole(const AdaptableWeight& weight, const Pair& pair,
                                                     std::vector<PeftTensor>& tensors) {
-  const std::string name = is_fused(weight) ? weight.name : module_of(weight.name);
+  const std::string& base = weight.info.name;
+  const std::string name = weight.is_fused() ? base : module_of(base);
   for (int part = 0; part < 2; ++part) {
     if (pair[static_cast<std::size_t>(part)] != nullptr) continue;
     std::string other = pair[static_cast<std::size_t>(1 - part)]->name;
@@ -127,34 +149,31 @@ std::optional<AdaptedTensor> PeftMatch::match_whole(const TensorInfo& weight, co
     return std::nullopt;
   }
   // A router's name among the parameters is its weight's.
-  const std::string named = targets_.means_parameter(weight.name) ? weight.name : name;
+  const std::string named = targets_.means_parameter(base) ? base : name;
   const std::int64_t rank = targets_.rank_of(named);
-  const std::int64_t experts = is_fused(weight) ? weight.shape[0] : 1;
-  const std::int64_t out = weight.shape[weight.shape.size() - 2], in = weight.shape.back();
+  const std::int64_t experts = weight.experts(), out = weight.out(), in = weight.in();
   const bool by_position = is_by_position(weight, pair, rank);
   const bool fits_a = has_shape(*pair[0], experts * rank, by_position ? out : in, rank);
   const bool fits_b = has_shape(*pair[1], by_position ? in : out, experts * rank, rank);
   if (!fits_a || !fits_b) return std::nullopt;
-  const AdapterNames names = adapter_names(weight.name);
   if (by_position) {
-    tensors.push_back({*pair[0], names.b, {0, {experts, rank, out}, {out * rank, 1, rank}}});
-    tensors.push_back({*pair[1], names.a, {0, {in, rank, experts}, {1, in, rank * in}}});
+    const AdapterNames names = adapter_names(manifest_, weight.ranges.front().tensor);
+    tensors.push_back({*pair[0], {{names.b, 0, {0, {experts, rank, out}, {out * rank, 1, rank}}}}});
+    tensors.push_back({*pair[1], {{names.a, 0, {0, {in, rank, experts}, {1, in, rank * in}}}}});
   } else {
-    tensors.push_back({*pair[0], names.a, ElementMap::straight(0, experts * rank * in)});
-    tensors.push_back({*pair[1], names.b,
-                       experts == 1 ? ElementMap::straight(0, out * rank)
-                                    : ElementMap{0, {out, rank, experts}, {rank, 1, out * rank}}});
+    tensors.push_back({*pair[0], parts_of_a(manifest_, weight, rank)});
+    tensors.push_back({*pair[1], parts_of_b(manifest_, weight, rank)});
   }
-  return AdaptedTensor{weight.name, rank, targets_.scale_of(named)};
+  return AdaptedTensor{base, rank, targets_.scale_of(named)};
 }
 
 /// Gate and up, each with an A of its own, have one of both ranks together: B is block-diagonal.
-std::optional<AdaptedTensor> PeftMatch::match_experts(const TensorInfo& weight, const Found& found,
+std::optional<AdaptedTensor> PeftMatch::match_experts(const AdaptableWeight& weight, const Found& found,
                                                       std::vector<PeftTensor>& tensors) {
-  const std::int64_t experts = weight.shape[0], in = weight.shape[2];
+  const std::int64_t experts = weight.experts(), in = weight.in();
   const int parts = has_gate(weight) ? 2 : 1;
-  const std::int64_t out = weight.shape[1] / parts;
-  const AdapterNames names = adapter_names(weight.name);
+  const std::int64_t out = weight.out() / parts;
+  const AdapterNames names = adapter_names(manifest_, weight.ranges.front().tensor);
   std::optional<AdaptedTensor> adapted;
   bool fits = true;
   for (std::int64_t expert = 0; expert < experts; ++expert) {
@@ -169,7 +188,7 @@ std::optional<AdaptedTensor> PeftMatch::match_experts(const TensorInfo& weight, 
       fits = fits && pair[0] != nullptr && pair[1] != nullptr && has_shape(*pair[0], rank, in, rank) &&
              has_shape(*pair[1], out, rank, rank);
       if (!fits) continue;
-      const AdaptedTensor own{weight.name, parts * rank, targets_.scale_of(path)};
+      const AdaptedTensor own{weight.info.name, parts * rank, targets_.scale_of(path)};
       if (adapted && *adapted != own) {
         unexpected(*pair[0], "has another rank or alpha than another expert of its layer");
         fits = false;
@@ -178,11 +197,12 @@ std::optional<AdaptedTensor> PeftMatch::match_experts(const TensorInfo& weight, 
       adapted = own;
       const std::int64_t ranks = parts * rank;
       tensors.push_back(
-          {*pair[0], names.a, ElementMap::straight((expert * ranks + part * rank) * in, rank * in)});
+          {*pair[0], {{names.a, 0, ElementMap::straight((expert * ranks + part * rank) * in, rank * in)}}});
       tensors.push_back(
           {*pair[1],
-           names.b,
-           {(expert * parts + part) * out * ranks + part * rank, {1, out, rank}, {0, ranks, 1}}});
+           {{names.b,
+             0,
+             {(expert * parts + part) * out * ranks + part * rank, {1, out, rank}, {0, ranks, 1}}}}});
     }
   }
   return fits ? adapted : std::nullopt;
@@ -190,35 +210,34 @@ std::optional<AdaptedTensor> PeftMatch::match_experts(const TensorInfo& weight, 
 
 /// Whether the configuration means a weight. Experts as modules are meant only where the file has some: in models of
 /// today they are parameters, and the same name stands for a shared expert's projection.
-bool PeftMatch::is_target(const TensorInfo& weight) const {
-  if (targets_.means_parameter(weight.name)) return true;
-  if (!is_fused(weight)) return targets_.means_module(module_of(weight.name));
+bool PeftMatch::is_target(const AdaptableWeight& weight) const {
+  if (targets_.means_parameter(weight.info.name)) return true;
+  if (!weight.is_fused()) return targets_.means_module(module_of(weight.info.name));
   const auto has_experts = [](const auto& found) { return !found.second.experts.empty(); };
   if (std::ranges::none_of(found_, has_experts)) return false;
   return targets_.means_module(experts_of(weight) + (has_gate(weight) ? ".0.gate_proj" : ".0.down_proj"));
 }
 
 void PeftMatch::require_targets(const std::map<int, Found>& found) {
-  for (int i = 0; i < static_cast<int>(manifest_.tensors().size()); ++i) {
-    const TensorInfo& weight = manifest_[i];
-    if (!is_adaptable(weight)) continue;
+  for (int i = 0; i < static_cast<int>(weights_.size()); ++i) {
+    const AdaptableWeight& weight = weights_[static_cast<std::size_t>(i)];
     const bool is_there = found.contains(i);
     const bool is_meant = is_target(weight);
     if (is_meant && !is_there) {
-      const std::string path = is_fused(weight) ? experts_of(weight) : module_of(weight.name);
-      const bool is_inner = is_fused(weight) && has_gate(weight) && fused_targets(path).size() == 2;
+      const std::string path = weight.is_fused() ? experts_of(weight) : module_of(weight.info.name);
+      const bool is_inner = weight.is_fused() && has_gate(weight) && fused_targets(path).size() == 2;
       missing_.push_back(peft_name_of(path, LowRankPart::kA, is_inner ? 1 : 0));
     }
     if (is_there && !is_meant)
       faults_.push_back(fmt::format("{} is adapted, and neither target_modules nor target_parameters mean it",
-                                    weight.name));
+                                    weight.info.name));
   }
 }
 
 void PeftMatch::finish(const std::string& file, PeftAdapter& out) {
   require_targets(found_);
-  for (const auto& [tensor, found] : found_)
-    if (auto adapted = match(manifest_[tensor], found, out.tensors))
+  for (const auto& [weight, found] : found_)
+    if (auto adapted = match(weights_[static_cast<std::size_t>(weight)], found, out.tensors))
       out.adapters.tensors.push_back(std::move(*adapted));
   if (is_wrapped_) out.style.tree = kWrappedTree;
   std::ranges::sort(out.tensors, {}, [](const PeftTensor& tensor) { return tensor.entry.begin; });

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,8 +20,7 @@ namespace sluice {
 class PeftMatch {
  public:
   /// The references must outlive this.
-  PeftMatch(const PeftConfig& config, const PeftTargets& targets, const ParameterManifest& manifest)
-      : config_(config), targets_(targets), manifest_(manifest) {}
+  PeftMatch(const PeftConfig& config, const PeftTargets& targets, const ParameterManifest& manifest);
 
   void add(const SafetensorsEntry& entry);
   /// Appends what was found to `out`; nothing is added afterwards. Error(kBadData) with all faults, calling the file
@@ -35,32 +35,37 @@ class PeftMatch {
     std::map<std::pair<std::int64_t, int>, Pair> experts;
   };
 
+  /// Index in weights_ of the weight of that name.
+  [[nodiscard]] std::optional<int> find(const std::string& weight) const;
   void add(const SafetensorsEntry& entry, const PeftName& name);
+  [[nodiscard]] std::string why_not_adapted(const std::string& weight) const;
   void add_fused(const SafetensorsEntry& entry, const PeftName& name);
   void add_expert(const SafetensorsEntry& entry, const PeftName& name, const ExpertModule& module);
   void put(Pair& pair, const SafetensorsEntry& entry, const PeftName& name);
   void unexpected(const SafetensorsEntry& entry, std::string_view why);
 
   /// How a weight is adapted, if all is well with it.
-  [[nodiscard]] std::optional<AdaptedTensor> match(const TensorInfo& weight, const Found& found,
+  [[nodiscard]] std::optional<AdaptedTensor> match(const AdaptableWeight& weight, const Found& found,
                                                    std::vector<PeftTensor>& tensors);
-  [[nodiscard]] std::optional<AdaptedTensor> match_whole(const TensorInfo& weight, const Pair& pair,
+  [[nodiscard]] std::optional<AdaptedTensor> match_whole(const AdaptableWeight& weight, const Pair& pair,
                                                          std::vector<PeftTensor>& tensors);
-  [[nodiscard]] std::optional<AdaptedTensor> match_experts(const TensorInfo& weight, const Found& found,
+  [[nodiscard]] std::optional<AdaptedTensor> match_experts(const AdaptableWeight& weight, const Found& found,
                                                            std::vector<PeftTensor>& tensors);
-  [[nodiscard]] bool is_by_position(const TensorInfo& weight, const Pair& pair, std::int64_t rank) const;
+  [[nodiscard]] bool is_by_position(const AdaptableWeight& weight, const Pair& pair, std::int64_t rank) const;
   [[nodiscard]] bool has_shape(const SafetensorsEntry& entry, std::int64_t rows, std::int64_t columns,
                                std::int64_t rank);
   void require_targets(const std::map<int, Found>& found);
-  [[nodiscard]] bool is_target(const TensorInfo& weight) const;
+  [[nodiscard]] bool is_target(const AdaptableWeight& weight) const;
   /// Fused parameters of the module of that name that target_parameters mean, in the order of the module.
   [[nodiscard]] std::vector<int> fused_targets(const std::string& module) const;
 
   const PeftConfig& config_;
   const PeftTargets& targets_;
   const ParameterManifest& manifest_;
-  std::map<int, Found> found_;       ///< by tensor of the manifest
-  std::vector<std::string> faults_;  ///< a line each
+  std::vector<AdaptableWeight> weights_;
+  std::unordered_map<std::string, int> by_name_;  ///< indices in weights_
+  std::map<int, Found> found_;                    ///< by index in weights_
+  std::vector<std::string> faults_;               ///< a line each
   std::vector<std::string> missing_;
   bool is_wrapped_ = false;  ///< the file's model is one around the text model
 };

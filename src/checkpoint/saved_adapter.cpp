@@ -12,8 +12,7 @@ namespace {
 void require_adaptable(const AdapterDescription& adapters, const ParameterManifest& manifest,
                        const std::filesystem::path& directory) {
   for (const AdaptedTensor& adapted : adapters.tensors) {
-    const auto index = manifest.find(adapted.base);
-    if (!index || !is_adaptable(manifest[*index]) || adapted.rank < 1)
+    if (!find_adaptable(manifest, adapted.base) || adapted.rank < 1)
       fail(
           ExitCode::kBadData,
           "{}: adapts {} with rank {}, which this model does not have or which cannot be adapted. Likely cause: it was "
@@ -36,10 +35,10 @@ PeftAdapter saved_adapter(const SavedStep& step, const std::filesystem::path& di
     out.files.push_back({directory / file.name, file.bytes});
   for (const MatchedEntry& matched : weights.match.entries) {
     const CheckpointEntry& entry = weights.index.entries[static_cast<std::size_t>(matched.entry)];
-    out.tensors.push_back({{entry.name, entry.dtype, entry.shape, entry.begin, entry.bytes},
-                           manifest[matched.tensor].name,
-                           ElementMap::straight(matched.begin, matched.count),
-                           entry.file});
+    out.tensors.push_back(
+        {{entry.name, entry.dtype, entry.shape, entry.begin, entry.bytes},
+         {{manifest[matched.tensor].name, 0, ElementMap::straight(matched.begin, matched.count)}},
+         entry.file});
   }
   return out;
 }

@@ -92,13 +92,17 @@ const TensorHome& ParameterViews::home_of(std::string_view name) const {
 }
 
 const ops::ExpertCompletion* ParameterViews::expert_completion(std::string_view name) const {
-  const std::string a = adapter_names(name).a;
+  const auto tensor = manifest_.find(name);
+  SLUICE_ASSERT(tensor, "no tensor {} in the manifest", name);
+  const std::string a = adapter_names(manifest_, *tensor).a;
   const auto found = completions_.find(home_of(manifest_.find(a) ? a : name).unit);
   return found == completions_.end() ? nullptr : &found->second;
 }
 
 ops::Weight ParameterViews::weight(std::string_view name, const ops::Dropout* dropout) const {
-  const AdapterNames names = adapter_names(name);
+  const auto tensor = manifest_.find(name);
+  SLUICE_ASSERT(tensor, "no tensor {} in the manifest", name);
+  const AdapterNames names = adapter_names(manifest_, *tensor);
   const auto a = manifest_.find(names.a);
   if (!a) return (*this)[name];
   return {(*this)[name], ops::LowRank{.a = (*this)[names.a],

@@ -30,7 +30,7 @@ bool exports_adapter(const Blueprint& blueprint) {
 std::int64_t adapter_bytes(const Blueprint& blueprint) {
   std::int64_t bytes = 0;
   for (const PeftTensor& tensor : peft_tensors(blueprint.model.adapters, blueprint.model.manifest, {}))
-    bytes += tensor.map.count() * size_of(tensor.entry.dtype);
+    bytes += tensor.parts.back().end() * size_of(tensor.entry.dtype);
   return bytes;
 }
 

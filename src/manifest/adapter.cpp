@@ -4,12 +4,36 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 namespace sluice {
 namespace {
 
 constexpr std::string_view kWeight = ".weight";
+
+bool is_adaptable(const TensorInfo& tensor) {
+  if (tensor.kind != TensorKind::kParameter || !tensor.adapts.empty()) return false;
+  if (tensor.role == Role::kExpert) return tensor.shape.size() == 3;
+  return tensor.shape.size() == 2 && tensor.role != Role::kEmbedding && tensor.role != Role::kNorm;
+}
+
+/// The weight that the tensor of that index is published in, which is adaptable.
+AdaptableWeight weight_with(const ParameterManifest& manifest, int tensor) {
+  AdaptableWeight weight{manifest[tensor], {{tensor, 0, manifest[tensor].element_count()}}};
+  if (const JoinedTensor* joined = manifest.joined_with(tensor)) {
+    weight.info.name = joined->name;
+    weight.info.shape = joined->shape;
+    weight.ranges = joined->ranges;
+  }
+  return weight;
+}
+
+std::string low_rank_name(std::string_view base, std::string_view part) {
+  const bool is_module = base.ends_with(kWeight);
+  const std::string stem(base.substr(0, base.size() - (is_module ? kWeight.size() : 0)));
+  return std::string(stem).append(part).append(is_module ? kWeight : "");
+}
 
 TensorInfo low_rank_part(const TensorInfo& base, const AdaptedTensor& adapted, std::string name,
                          InitialValues initial) {
@@ -24,7 +48,41 @@ TensorInfo low_rank_part(const TensorInfo& base, const AdaptedTensor& adapted, s
   return part;
 }
 
+void add_adapter(ParameterManifest& manifest, const AdaptableWeight& weight, const AdaptedTensor& adapted) {
+  TensorInfo a = low_rank_part(weight.info, adapted, adapter_names(manifest, weight.ranges.front().tensor).a,
+                               InitialValues::kUniformByColumns);
+  a.shape[a.shape.size() - 2] = adapted.rank;
+  manifest.add(std::move(a));
+  std::set<int> parts;
+  for (const TensorRange& range : weight.ranges) parts.insert(range.tensor);
+  for (const int part : parts) {
+    TensorInfo b =
+        low_rank_part(manifest[part], adapted, adapter_names(manifest, part).b, InitialValues::kZeros);
+    b.shape.back() = adapted.rank;
+    manifest.add(std::move(b));
+  }
+}
+
 }  // namespace
+
+std::vector<AdaptableWeight> adaptable_weights(const ParameterManifest& manifest) {
+  std::vector<AdaptableWeight> weights;
+  std::set<std::string_view> joined;  // those that are there already
+  for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor) {
+    if (!is_adaptable(manifest[tensor])) continue;
+    const JoinedTensor* with = manifest.joined_with(tensor);
+    if (with == nullptr || joined.insert(with->name).second) weights.push_back(weight_with(manifest, tensor));
+  }
+  return weights;
+}
+
+std::optional<AdaptableWeight> find_adaptable(const ParameterManifest& manifest, std::string_view name) {
+  const JoinedTensor* joined = manifest.find_joined(name);
+  const std::optional<int> tensor = joined != nullptr ? joined->ranges.front().tensor : manifest.find(name);
+  if (!tensor || !is_adaptable(manifest[*tensor])) return std::nullopt;
+  AdaptableWeight weight = weight_with(manifest, *tensor);
+  return weight.info.name == name ? std::optional(std::move(weight)) : std::nullopt;
+}
 
 double scale_divisor(std::int64_t rank, bool rslora) {
   const auto divisor = static_cast<double>(rank);
@@ -36,33 +94,20 @@ const AdaptedTensor* AdapterDescription::find(std::string_view base) const {
   return found == tensors.end() ? nullptr : &*found;
 }
 
-AdapterNames adapter_names(std::string_view base) {
-  const bool is_module = base.ends_with(kWeight);
-  const std::string stem(base.substr(0, base.size() - (is_module ? kWeight.size() : 0)));
-  const std::string_view end = is_module ? kWeight : "";
-  return {std::string(stem).append(".lora_A").append(end), std::string(stem).append(".lora_B").append(end)};
-}
-
-bool is_adaptable(const TensorInfo& tensor) {
-  if (tensor.kind != TensorKind::kParameter || !tensor.adapts.empty()) return false;
-  if (tensor.role == Role::kExpert) return tensor.shape.size() == 3;
-  return tensor.shape.size() == 2 && tensor.role != Role::kEmbedding && tensor.role != Role::kNorm;
+AdapterNames adapter_names(const ParameterManifest& manifest, int tensor) {
+  const JoinedTensor* joined = manifest.joined_with(tensor);
+  const std::string_view own = manifest[tensor].name;
+  return {low_rank_name(joined == nullptr ? own : joined->name, ".lora_A"), low_rank_name(own, ".lora_B")};
 }
 
 void add_adapters(ParameterManifest& manifest, const AdapterDescription& adapters) {
   for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor)
     manifest.freeze(tensor);
   for (const AdaptedTensor& adapted : adapters.tensors) {
-    const auto index = manifest.find(adapted.base);
-    SLUICE_ASSERT(index && is_adaptable(manifest[*index]), "{} cannot be adapted", adapted.base);
+    const auto weight = find_adaptable(manifest, adapted.base);
+    SLUICE_ASSERT(weight.has_value(), "{} cannot be adapted", adapted.base);
     SLUICE_ASSERT(adapted.rank >= 1, "an adapter of {} of rank {}", adapted.base, adapted.rank);
-    const AdapterNames names = adapter_names(adapted.base);
-    TensorInfo a = low_rank_part(manifest[*index], adapted, names.a, InitialValues::kUniformByColumns);
-    TensorInfo b = low_rank_part(manifest[*index], adapted, names.b, InitialValues::kZeros);
-    a.shape[a.shape.size() - 2] = adapted.rank;
-    b.shape.back() = adapted.rank;
-    manifest.add(std::move(a));
-    manifest.add(std::move(b));
+    add_adapter(manifest, *weight, adapted);
   }
 }
 

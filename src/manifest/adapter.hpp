@@ -1,7 +1,9 @@
 // Low-rank changes of frozen weights (LoRA; Hu et al. 2021): W becomes W + scale * B A.
 //
 // A and B are tensors of the manifest like any other, so that they are sharded, gathered, routed, updated and saved as
-// what they adapt. A is on the side of the inputs, whatever a file format calls it.
+// what they adapt. A is on the side of the inputs, whatever a file format calls it. An adapter belongs to a weight as it is
+// published: where that is joined from rows of several tensors of the manifest, these have one A together, and of B each
+// has the rows that are its own.
 //
 //   W [out, in]                         A [rank, in]           B [out, rank]
 //   fused experts W [experts, out, in]  A [experts, rank, in]  B [experts, out, rank]
@@ -10,15 +12,33 @@
 #include "manifest/manifest.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace sluice {
 
+/// A matrix that tokens are multiplied with, or fused ones of experts, as checkpoints publish it.
+struct AdaptableWeight {
+  TensorInfo info;  ///< "model.layers.0.self_attn.q_proj.weight", or the name and shape of a joined tensor
+  std::vector<TensorRange> ranges;  ///< elements of the manifest's tensors, in the order of the weight's
+
+  [[nodiscard]] bool is_fused() const { return info.shape.size() == 3; }
+  [[nodiscard]] std::int64_t experts() const { return is_fused() ? info.shape[0] : 1; }
+  [[nodiscard]] std::int64_t out() const { return info.shape[info.shape.size() - 2]; }
+  [[nodiscard]] std::int64_t in() const { return info.shape.back(); }
+};
+
+/// All of a model's, in the order of the manifest. Of embeddings, norms, convolutions and vectors there is no adapter.
+[[nodiscard]] std::vector<AdaptableWeight> adaptable_weights(const ParameterManifest& manifest);
+/// The one of that name; nothing if no such weight can be adapted.
+[[nodiscard]] std::optional<AdaptableWeight> find_adaptable(const ParameterManifest& manifest,
+                                                            std::string_view name);
+
 /// How one weight is adapted.
 struct AdaptedTensor {
-  std::string base;       ///< name in the manifest, "model.layers.0.self_attn.q_proj.weight"
+  std::string base;       ///< name of an AdaptableWeight
   std::int64_t rank = 0;  ///< at least 1; of each expert
   double scale = 1;       ///< alpha / scale_divisor()
 
@@ -33,7 +53,7 @@ struct AdapterDescription {
   double dropout = 0;  ///< of the inputs of A while training; 0 with an adapted expert or router
 
   [[nodiscard]] bool empty() const { return tensors.empty(); }
-  /// How a tensor is adapted; null if it is not.
+  /// How a weight is adapted; null if it is not.
   [[nodiscard]] const AdaptedTensor* find(std::string_view base) const;
 };
 
@@ -42,11 +62,8 @@ struct AdapterDescription {
 struct AdapterNames {
   std::string a, b;
 };
-[[nodiscard]] AdapterNames adapter_names(std::string_view base);
-
-/// Whether a tensor can be adapted: a matrix that tokens are multiplied with, or fused ones of experts; of an
-/// embedding, a norm, a convolution or a vector there is no adapter.
-[[nodiscard]] bool is_adaptable(const TensorInfo& tensor);
+/// Those of the tensor of that index, whether it is adapted or not: A has the name of the weight that it is published in.
+[[nodiscard]] AdapterNames adapter_names(const ParameterManifest& manifest, int tensor);
 
 /// Adds A and B of each of these behind all tensors, in their type, with untrained values that leave the model as it is
 /// (A uniform within 1 / sqrt(in), B zero), and freezes all others. Error(kInternal) for what is not adaptable.

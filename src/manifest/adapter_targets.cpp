@@ -32,12 +32,11 @@ std::vector<std::string> adapter_targets(const ParameterManifest& manifest,
                                          std::span<const std::string> targets) {
   std::vector<bool> used(targets.size(), false);
   std::vector<std::string> names;
-  for (const TensorInfo& tensor : manifest.tensors()) {
-    if (!is_adaptable(tensor)) continue;
+  for (const AdaptableWeight& weight : adaptable_weights(manifest)) {
     bool is_meant = false;
     for (std::size_t i = 0; i < targets.size(); ++i)
-      if (means(targets[i], tensor)) used[i] = is_meant = true;
-    if (is_meant) names.push_back(tensor.name);
+      if (means(targets[i], weight.info)) used[i] = is_meant = true;
+    if (is_meant) names.push_back(weight.info.name);
   }
   for (std::size_t i = 0; i < targets.size(); ++i)
     if (!used[i])

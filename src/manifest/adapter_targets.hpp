@@ -16,7 +16,7 @@ inline constexpr std::string_view kAllLinear = "all-linear";
 /// PEFT's "all-linear" means.
 inline constexpr std::string_view kLinearModules = "linear-modules";
 
-/// Names of the tensors that `targets` mean, in the order of the manifest: kAllLinear, kLinearModules, a module's name or the
+/// Names of the adaptable weights that `targets` mean, in the order of the manifest: kAllLinear, kLinearModules, a module's name or the
 /// end of it as PEFT takes it ("q_proj", "mlp.experts.gate_up_proj"), or a pattern of tensor names with `*` or `?`.
 /// Error(kBadConfig) for one that means no tensor that can be adapted.
 [[nodiscard]] std::vector<std::string> adapter_targets(const ParameterManifest& manifest,

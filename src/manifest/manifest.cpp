@@ -105,12 +105,18 @@ void ParameterManifest::add_joined(std::string name, std::int64_t groups, std::s
   SLUICE_ASSERT(first != nullptr, "{} is joined from nothing", joined.name);
   joined.shape.insert(joined.shape.end(), first->shape.begin() + 1, first->shape.end());
   joined_index_.emplace(joined.name, joined_.size());
+  for (const TensorRange& range : joined.ranges) joined_by_tensor_.emplace(range.tensor, joined_.size());
   joined_.push_back(std::move(joined));
 }
 
 const JoinedTensor* ParameterManifest::find_joined(std::string_view name) const {
   const auto found = joined_index_.find(std::string(name));
   return found == joined_index_.end() ? nullptr : &joined_[found->second];
+}
+
+const JoinedTensor* ParameterManifest::joined_with(int tensor) const {
+  const auto found = joined_by_tensor_.find(tensor);
+  return found == joined_by_tensor_.end() ? nullptr : &joined_[found->second];
 }
 
 bool ParameterManifest::has_foreign_part(ForeignPart part) const {

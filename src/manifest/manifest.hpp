@@ -119,6 +119,8 @@ class ParameterManifest {
   void add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts);
   [[nodiscard]] const std::vector<JoinedTensor>& joined() const { return joined_; }
   [[nodiscard]] const JoinedTensor* find_joined(std::string_view name) const;
+  /// The first joined tensor that has rows of the tensor of that index; null for one that is published by itself.
+  [[nodiscard]] const JoinedTensor* joined_with(int tensor) const;
 
   /// Checkpoints are written with all experts of a layer in two tensors alone, in which each expert's matrix is the
   /// transpose of the manifest's: [E, H, 2I] and [E, I, H]. Their codes, where they are quantised, are not transposed.
@@ -161,6 +163,7 @@ class ParameterManifest {
   std::unordered_map<std::string, int> index_;
   std::vector<JoinedTensor> joined_;
   std::unordered_map<std::string, std::size_t> joined_index_;
+  std::unordered_map<int, std::size_t> joined_by_tensor_;
   std::vector<ForeignPart> foreign_parts_;
   Range prediction_layers_;
   std::string published_prefix_ = "model.";

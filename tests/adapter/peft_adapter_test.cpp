@@ -95,7 +95,7 @@ std::string first_tensor_of_square_experts(const std::string& version) {
                                                           {"peft_version", version},
                                                           {"target_parameters", {"experts.gate_up_proj"}}}
                                                          .dump()));
-  return read_peft_adapter(directory.path(), manifest).tensors.front().tensor;
+  return read_peft_adapter(directory.path(), manifest).tensors.front().parts.front().tensor;
 }
 
 TEST(PeftAdapter, the_version_tells_the_form_of_experts_where_the_shapes_do_not) {
@@ -184,6 +184,26 @@ TEST(PeftAdapter, refuses_an_adapter_of_another_model) {
       "qwen3_5-moe-tiny");
   adapter.expect_refusal({"layers.0.mlp.experts.lora_A.weight is [32, 48]", "[28, 48]", "rank 4"},
                          "qwen3-moe-mixed");
+}
+
+TEST(PeftAdapter, refuses_one_of_a_part_of_a_matrix_that_is_published_joined) {
+  Changed adapter("qwen3_next");
+  const std::string module = "base_model.model.model.layers.0.linear_attn.in_proj_qkv";
+  adapter.find(module + "z.lora_A.weight").entry.name = module + ".lora_A.weight";
+  adapter.expect_refusal(
+      {module + ".lora_A.weight adapts what is published as", "in_proj_qkvz.weight", "1 tensors are missing"},
+      "qwen3_next-tiny");
+}
+
+TEST(PeftAdapter, takes_square_experts_that_are_published_transposed_the_same_way_of_every_version) {
+  Changed adapter("gpt_oss-square");
+  for (const char* version : {"0.18.1", "0.21.2"}) {
+    adapter.config["peft_version"] = version;
+    const auto tensors = adapter.read("gpt_oss-tiny-square").tensors;
+    const auto down = std::ranges::find(tensors, kLayer + "mlp.experts.lora_A.weight",
+                                        [](const PeftTensor& tensor) { return tensor.entry.name; });
+    EXPECT_EQ(down->parts.front().tensor, "model.layers.1.mlp.experts.down_proj.lora_A") << version;
+  }
 }
 
 TEST(PeftAdapter, refuses_another_rank_than_the_configuration_says) {

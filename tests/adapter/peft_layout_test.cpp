@@ -91,6 +91,31 @@ TEST_F(PeftLayout, dense_layers_beside_experts_are_parameters_without_dropout) {
   EXPECT_EQ(names()[2], "base_model.model.model.layers.1.mlp.gate_proj.lora_A.weight");
 }
 
+TEST_F(PeftLayout, projections_of_shared_experts_are_parameters_and_their_gate_is_a_module) {
+  manifest_ =
+      describe_model(std::filesystem::path(SLUICE_FIXTURES) / "qwen2_moe-tiny", DType::kFloat32).manifest;
+  adapt("model.layers.0.mlp.shared_expert.up_proj.weight");
+  adapt("model.layers.0.mlp.shared_expert_gate.weight");
+  EXPECT_EQ(config()["target_parameters"], json(Names{"mlp.shared_expert.up_proj.weight"}));
+  EXPECT_EQ(config()["target_modules"], json(Names{"mlp.shared_expert_gate"}));
+}
+
+TEST_F(PeftLayout, a_matrix_that_is_published_joined_has_one_pair_of_that_name) {
+  manifest_ =
+      describe_model(std::filesystem::path(SLUICE_FIXTURES) / "qwen3_next-tiny", DType::kFloat32).manifest;
+  const std::string module = "linear_attn.in_proj_qkvz";
+  for (const int layer : {0, 2}) adapt(fmt::format("model.layers.{}.{}.weight", layer, module));
+  EXPECT_EQ(config()["target_modules"], json(Names{module}));
+  EXPECT_EQ(names().size(), 4u);
+  EXPECT_EQ(names()[0], "base_model.model.model.layers.0." + module + ".lora_A.weight");
+  const auto tensors = peft_tensors(adapters_, manifest_, {false, tree_});
+  const std::vector<PeftPart>& rows = tensors[1].parts;  // of each of two heads q, k, v and z
+  EXPECT_EQ(rows.size(), 8u);
+  EXPECT_EQ(rows.front().tensor, "model.layers.0.linear_attn.in_proj_qkv.lora_B.weight");
+  EXPECT_EQ(rows.back().tensor, "model.layers.0.linear_attn.in_proj_z.lora_B.weight");
+  EXPECT_EQ(rows.back().end(), element_count(tensors[1].entry.shape));
+}
+
 TEST_F(PeftLayout, the_inner_of_two_wrappers_is_of_gate_and_up) {
   adapt("model.layers.0.mlp.experts.gate_up_proj");
   adapt("model.layers.0.mlp.experts.down_proj");

@@ -52,7 +52,7 @@ TEST(MergedValues, are_the_weights_and_scale_times_b_times_a_in_whatever_pieces_
 
   for (const std::string& name : {projection, experts}) {
     const int tensor = *manifest.find(name);
-    const AdapterNames names = adapter_names(name);
+    const AdapterNames names = adapter_names(manifest, tensor);
     const std::vector<float> weights = elements_of(plan, values, manifest, tensor),
                              a = elements_of(plan, values, manifest, *manifest.find(names.a)),
                              b = elements_of(plan, values, manifest, *manifest.find(names.b));

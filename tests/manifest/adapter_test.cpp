@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,38 @@ TEST(Adapter, adds_a_pair_for_each_weight_and_freezes_the_rest) {
   EXPECT_EQ(manifest.trained_parameter_count(), 2 * 5 + 6 * 2 + 3 * 4 * 5 + 3 * 8 * 4);
   EXPECT_EQ(manifest.parameter_count(), parameters + manifest.trained_parameter_count());
   EXPECT_EQ(manifest.checkpoint_tensors().size(), some_model().stored_tensors().size());
+}
+
+/// Two heads, of each of which q, k and v follow each other where they are published.
+ParameterManifest joined_model() {
+  ParameterManifest manifest;
+  for (const auto* name : {"q", "kv"})
+    manifest.add({.name = name,
+                  .shape = {name == std::string("q") ? 4 : 8, 5},
+                  .role = Role::kAttention,
+                  .layer = 0,
+                  .tied_to = {}});
+  const std::array<JoinedRows, 3> parts{{{"q", 0, 2}, {"kv", 0, 2}, {"kv", 4, 2}}};
+  manifest.add_joined("qkv.weight", 2, parts);
+  return manifest;
+}
+
+TEST(Adapter, of_a_matrix_that_is_published_joined_has_one_a_and_of_b_the_rows_of_each_tensor) {
+  ParameterManifest manifest = joined_model();
+  EXPECT_THAT(adapter_targets(manifest, std::vector<std::string>{"qkv"}), ElementsAre("qkv.weight"));
+  add_adapters(manifest, {{{"qkv.weight", 3, 0.5}}, 0});
+  const auto shape = [&](const char* name) { return manifest[manifest.find(name).value()].shape; };
+  EXPECT_THAT(shape("qkv.lora_A.weight"), ElementsAre(3, 5));
+  EXPECT_THAT(shape("q.lora_B"), ElementsAre(4, 3));
+  EXPECT_THAT(shape("kv.lora_B"), ElementsAre(8, 3));
+  EXPECT_EQ(manifest.tensors().size(), 5u);
+  EXPECT_EQ(adapter_names(manifest, *manifest.find("kv")).a, "qkv.lora_A.weight");
+}
+
+TEST(Adapter, belongs_to_no_part_of_a_joined_matrix) {
+  EXPECT_FALSE(find_adaptable(joined_model(), "q"));
+  EXPECT_TRUE(find_adaptable(joined_model(), "qkv.weight"));
+  EXPECT_THROW(static_cast<void>(adapter_targets(joined_model(), std::vector<std::string>{"kv"})), Error);
 }
 
 TEST(Adapter, is_part_of_the_structure_that_ranks_agree_on) {

@@ -87,7 +87,9 @@ AdapterDescription described_adapters(const JobConfig& config, const ParameterMa
 void require_no_dropout(const AdapterDescription& adapters, const ParameterManifest& manifest) {
   if (adapters.dropout == 0) return;
   for (const AdaptedTensor& adapted : adapters.tensors) {
-    const Role role = manifest[*manifest.find(adapted.base)].role;
+    const auto weight = find_adaptable(manifest, adapted.base);
+    SLUICE_ASSERT(weight.has_value(), "{} cannot be adapted", adapted.base);
+    const Role role = weight->info.role;
     if (role == Role::kExpert || role == Role::kRouter)
       fail(
           ExitCode::kBadConfig,
