@@ -3,6 +3,7 @@ the job is run.
 
     packing_test.py [Conversations | Batches | Documents]...
 """
+import functools
 import unittest
 
 import h5py
@@ -26,7 +27,7 @@ class Conversations(JobTest):
                   "train": {"batch_sequences": sequences, "micro_batch_sequences": 2, "aux_loss_coefficient": coefficient}}
         for table, keys in changes.items():
             tables[table] = tables.get(table, {}) | keys
-        job = self.write_job(f"job-{ranks}.toml", **reference_job(model, **tables))
+        job = self.write_job(f"{model}-{ranks}.toml", **reference_job(model, **tables))
         self.expect(run_job(ranks, job), 0, "20 documents packed")
         output = self.output_of(job)
         self.expect_reference(output, fixture)
@@ -39,30 +40,31 @@ class Conversations(JobTest):
             self.assertEqual(len(set(chosen.flatten())), 1)
             self.assertEqual(chosen.flat[0] % tokens, 0, "padding chooses no expert")
 
-    def test_one_rank(self):
-        self.compare("qwen3-moe-tiny", 1)
-
-    def test_two_ranks(self):
-        self.compare("qwen3-moe-tiny", 2)
-
-    def test_three_ranks(self):
-        self.compare("qwen3-moe-tiny", 3)
-
-    def test_with_the_load_balancing_loss(self):
+    def compare_at_all_ranks(self, model, coefficient=0.0, **changes):
         for ranks in (1, 2, 3):
             with self.subTest(ranks=ranks):
-                self.compare("qwen3-moe-tiny", ranks, 0.01)
+                self.compare(model, ranks, coefficient, **changes)
+
+    def test_with_the_load_balancing_loss(self):
+        self.compare_at_all_ranks("qwen3-moe-tiny", 0.01)
+        for model in ("qwen3_5-moe-tiny", "gpt_oss-tiny"):
+            with self.subTest(model=model):
+                self.compare(model, 2, 0.01)
 
     def test_in_other_windows_and_orders(self):
         self.compare("qwen3-moe-tiny", 2, data={"order": "sequential", "pack_window": 100})
 
-    def test_recurrent_layers(self):
-        for ranks in (1, 2, 3):
-            with self.subTest(ranks=ranks):
-                self.compare("qwen3_5-moe-tiny", ranks)
+    def test_with_gathered_experts(self):
+        for model in ("gpt_oss-tiny", "deepseek_v3-tiny"):
+            with self.subTest(model=model):
+                self.compare(model, 3, parallel={"expert_parallel": 1})
 
-    def test_recurrent_layers_with_the_load_balancing_loss(self):
-        self.compare("qwen3_5-moe-tiny", 2, 0.01)
+
+# A block of each kind that mixes tokens: nothing of a document reaches the one behind it.
+MIXERS = {"attention": "qwen3-moe-tiny", "recurrent_layers": "qwen3_5-moe-tiny", "windows_and_sinks": "gpt_oss-tiny",
+          "latent_attention": "deepseek_v3-tiny", "latent_attention_without_a_rank_of_queries": "glm4_moe_lite-tiny"}
+for mixer, mixing_model in MIXERS.items():
+    setattr(Conversations, f"test_{mixer}", functools.partialmethod(Conversations.compare_at_all_ranks, mixing_model))
 
 
 class PackingTest(SavingTest):
