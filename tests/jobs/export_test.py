@@ -10,6 +10,8 @@ from program import FIXTURES, JobTest, mpirun, reference_job, sluice, with_fault
 from suite import run_job
 
 PROJECTIONS = ("gate", "up", "down")
+FAMILIES = ["bailing_moe_v2-tiny", "deepseek_v2-tiny", "deepseek_v3-tiny", "dots1-tiny", "ernie4_5_moe-tiny", "glm4_moe-tiny",
+            "glm4_moe_lite-tiny", "gpt_oss-tiny-square", "hy_v3-tiny", "minimax_m2-tiny", "olmoe-tiny", "qwen2_moe-tiny", "qwen3_next-tiny"]
 
 
 def read_model(directory):
@@ -148,6 +150,13 @@ class Export(ExportTest):
                                      export={"path": self.out, "experts": "fused" if ranks == 2 else "source"})
                 self.expect(run_job(ranks, job), 0)
                 self.expect_equal(read_model(self.out), source)
+
+    def test_every_family_in_the_names_shapes_types_and_bytes_that_transformers_writes(self):
+        for ranks, fixture in enumerate(FAMILIES):
+            with self.subTest(fixture=fixture):
+                self.directory = self.directory / fixture
+                self.directory.mkdir()
+                self.expect_equal(self.export(fixture, ranks % 3 + 1), read_model(FIXTURES / fixture))
 
     def test_experts_without_names_of_their_own_are_not_written_one_by_one(self):
         job = self.job("gpt_oss-tiny", experts="per_expert")

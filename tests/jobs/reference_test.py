@@ -1,6 +1,6 @@
 """Logits, loss, every gradient and a training run of a fixture are transformers', at every rank count.
 
-    reference_test.py FIXTURE [Reference | Variants | Released | Modes | Experts | LoadBalancing]...
+    reference_test.py FIXTURE [Reference | BFloat16 | Variants | Released | Modes | Experts | LoadBalancing]...
 """
 import sys
 import unittest
@@ -39,7 +39,12 @@ class MicroBatches(ReferenceTest):
         self.compare(self.train(2, train={"micro_batch_sequences": 2, "recompute": "none"}))
 
 
-class Variants(MicroBatches):
+class BFloat16(ReferenceTest):
+    def test_bfloat16_follows_at_three_ranks(self):
+        self.compare(self.train(3, model={"dtype": "bfloat16"}), bfloat16=True)
+
+
+class Variants(MicroBatches, BFloat16):
     """Other ways to the same numbers."""
 
     def test_a_rank_without_sequences(self):
@@ -48,9 +53,6 @@ class Variants(MicroBatches):
         self.directory.mkdir()
         shared = self.train(3, train={"batch_sequences": 2, "steps": 2})
         self.assert_same_losses(whole, shared)
-
-    def test_bfloat16_follows_at_three_ranks(self):
-        self.compare(self.train(3, model={"dtype": "bfloat16"}), bfloat16=True)
 
     def assert_same_losses(self, first, second):
         losses = []
@@ -128,8 +130,8 @@ if __name__ == "__main__":
     FIXTURE, *names = sys.argv[1:]
     with h5py.File(program.FIXTURES / FIXTURE / "reference.h5") as reference:
         has_router = any(name.endswith(("mlp.gate.weight", "mlp.router.weight")) for name in reference["grad"])
-        suites = [Reference, Variants, Released, Modes] + [Experts] * has_router + [LoadBalancing] * ("train_aux" in reference)
-    if unknown := set(names) - {suite.__name__ for suite in [Reference, Variants, Released, Modes, Experts, LoadBalancing]}:
+        suites = [Reference, BFloat16, Variants, Released, Modes] + [Experts] * has_router + [LoadBalancing] * ("train_aux" in reference)
+    if unknown := set(names) - {suite.__name__ for suite in [Reference, BFloat16, Variants, Released, Modes, Experts, LoadBalancing]}:
         sys.exit(f"no such tests: {', '.join(sorted(unknown))}")
     tests = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(suite)
                                for suite in suites if suite.__name__ in names or not names)
