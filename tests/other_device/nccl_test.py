@@ -14,8 +14,8 @@ from reference_test import FIXTURE, ReferenceTest
 
 
 class NcclTest(ReferenceTest):
-    def train(self, ranks, **changes):
-        job = self.write_job(**reference_job(FIXTURE, device={"kind": "cuda"}, **changes))
+    def train(self, ranks, fixture=FIXTURE, **changes):
+        job = self.write_job(f"{fixture}.toml", **reference_job(fixture, device={"kind": "cuda"}, **changes))
         result = mpirun(ranks, "env", "SLUICE_STAND_IN_DELAY_US=60", program.SLUICE, "run", job)
         self.expect(result, 0, "of Stand-in GPU")
         self.assertNotIn("no NCCL", result.output)
@@ -28,6 +28,11 @@ class Numbers(NcclTest):
 
     def test_are_those_of_transformers_where_experts_are_gathered(self):
         self.compare(self.train(3, parallel={"expert_parallel": 1}))
+
+    def test_are_those_of_transformers_with_windows_sinks_and_latent_attention(self):
+        for fixture in ("gpt_oss-tiny", "deepseek_v3-tiny"):
+            with self.subTest(fixture=fixture):
+                self.expect_reference(self.train(2, fixture), program.FIXTURES / fixture)
 
 
 class Ways(NcclTest):
