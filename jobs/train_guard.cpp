@@ -87,6 +87,7 @@ void TrainGuard::compare(std::int64_t step, const StepMetrics& metrics, double l
                       .learning_rate = learning_rate,
                       .loss = metrics.loss,
                       .aux_loss = metrics.aux_loss,
+                      .z_loss = metrics.z_loss,
                       .grad_norm = metrics.grad_norm,
                       .expert_tokens = metrics.expert_tokens};
   fault_point("train.compared", context_.comm.rank(),

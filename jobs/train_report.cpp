@@ -9,6 +9,7 @@
 #include "ops/runtime/library.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -120,6 +121,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   row.phase_seconds = phases;
   row.expert_tokens = metrics.expert_tokens;
   row.aux_loss = metrics.aux_loss;
+  if (config.train.router_z_loss > 0) row.z_loss = metrics.z_loss;
   row.held_out_loss = std::move(held_out);
   row.epochs = std::move(epochs);
   row.left_out = metrics.left_out == LeftOut::kNo ? 0 : 1;
@@ -145,8 +147,9 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
 std::string TrainReport::expert_text(const TrainRow& row) const {
   if (row.expert_tokens.empty()) return "";
   const ExpertUse use = expert_use(row.expert_tokens, context_.blueprint.model.config.experts);
-  return fmt::format("  experts to {:.1f}x{}", use.busiest,
-                     use.unused == 0 ? "" : fmt::format(", {} unused", use.unused));
+  return fmt::format("  experts to {:.1f}x{}{}", use.busiest,
+                     use.unused == 0 ? "" : fmt::format(", {} unused", use.unused),
+                     std::isnan(row.z_loss) ? "" : fmt::format(", z-loss {:.4g}", row.z_loss));
 }
 
 void TrainReport::print_step(const TrainRow& row) const {

@@ -91,6 +91,8 @@ constexpr auto kKeys = std::to_array<FamiliarNames>({
     {"freeze_layers frozen_layers trainable_layers unfrozen_parameters", "expected train.freeze"},
     {"router_aux_loss_coef moe_aux_loss_coeff aux_loss_coef router_aux_loss_coefficient",
      "expected train.aux_loss_coefficient"},
+    {"moe_z_loss_coeff router_z_loss_coef router_z_loss_coefficient z_loss_coef",
+     "expected train.router_z_loss"},
     {"expert_model_parallel_size ep_size expert_parallel_size moe_expert_parallel",
      "expected parallel.expert_parallel"},
     {"deepspeed fsdp fsdp_config zero_optimization zero_stage ddp accelerate_config "

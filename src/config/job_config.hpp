@@ -79,6 +79,7 @@ struct TrainSettings {
   Recompute recompute = Recompute::kLayer;
   double aux_loss_coefficient = kAuxLossOfFamily;
   BalancingScope aux_loss_scope = BalancingScope::kModel;
+  double router_z_loss = 0;         ///< of the routers' logits; 0: there is none
   double router_bias_update = 0;    ///< of correction biases, after each step; 0: they stay
   std::vector<std::string> freeze;  ///< patterns of tensor names
 };

@@ -186,13 +186,17 @@ Table train_table() {
            "too; none keeps all activations")
       .key(
           "aux_loss_coefficient", &TrainSettings::aux_loss_coefficient, Real{kAuxLossOfFamily, 100},
-          "weight of the load-balancing loss; 0 leaves it out, below 0 it is 0.001, or 0 for models whose router chooses by "
-          "sigmoids and a correction bias")
+          "weight of the load-balancing loss; 0 leaves it out, below 0 it is 0.001, or 0 for models that are trained without "
+          "one, as those with correction biases are")
       .key(
           "aux_loss_scope", &TrainSettings::aux_loss_scope,
           Choice<BalancingScope>{{{"model", BalancingScope::kModel}, {"layer", BalancingScope::kLayer}}},
           "model balances experts over all layers together, as transformers does: layers that each use a few experts, but not "
           "the same ones, count as balanced; layer balances each layer by itself")
+      .key(
+          "router_z_loss", &TrainSettings::router_z_loss, Real{0, 100},
+          "weight of the routers' z-loss, the mean over tokens and layers with experts of log(sum(exp(logits)))^2, which keeps "
+          "logits small (1e-3 in ST-MoE); 0 leaves it out")
       .key(
           "router_bias_update", &TrainSettings::router_bias_update, Real{0, 1},
           "what a router's correction biases move by after each step: up for experts that fewer tokens of the whole batch "

@@ -142,7 +142,8 @@ void Decoder::participate_without_tokens_backward(int index, ops::TokenExchange&
 RoutingSums Decoder::no_routing(int index) const {
   if (config_.layers[static_cast<std::size_t>(index)] == MlpKind::kDense) return {};
   return {at::zeros({config_.experts}, ops::compute_options(at::kLong)),
-          at::zeros({config_.experts}, ops::compute_options(at::kDouble))};
+          at::zeros({config_.experts}, ops::compute_options(at::kDouble)),
+          at::zeros({}, ops::compute_options(at::kDouble))};
 }
 
 Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,

@@ -8,6 +8,7 @@
 #include "ops/router.hpp"
 
 #include <ATen/ops/bincount.h>
+#include <ATen/ops/logsumexp.h>
 #include <ATen/ops/sigmoid.h>
 
 namespace sluice {
@@ -57,13 +58,14 @@ ops::RouterOptions router_options(const ModelConfig& config, const MoeParameters
 
 void add_routing(const ops::Routing& routing, const at::Tensor& counted, std::int64_t experts,
                  RoutingSums& sums) {
-  at::Tensor chosen = routing.experts, probabilities = routing.probabilities.detach();
-  if (counted.defined()) {
-    chosen = chosen.index({counted});
-    probabilities = probabilities.index({counted});
-  }
-  sums.expert_tokens.add_(at::bincount(chosen.flatten(), {}, experts));
-  sums.probability_sums.add_(probabilities.sum(0, /*keepdim=*/false, at::kDouble));
+  const at::NoGradGuard no_grad;
+  const auto of_counted = [&](const at::Tensor& all) {
+    return counted.defined() ? all.index({counted}) : all;
+  };
+  sums.expert_tokens.add_(at::bincount(of_counted(routing.experts).flatten(), {}, experts));
+  sums.probability_sums.add_(of_counted(routing.probabilities).sum(0, /*keepdim=*/false, at::kDouble));
+  if (routing.logits.defined())
+    sums.squared_log_sums.add_(at::logsumexp(of_counted(routing.logits), 1).to(at::kDouble).square().sum());
 }
 
 }  // namespace
@@ -93,7 +95,7 @@ at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
                      ops::TokenExchange& exchange, const at::Tensor& d_out) {
   const ops::Routing routing =
       ops::route(x, parameters.router, router_options(config, parameters), record.chosen,
-                 {probability_grad, record.counted}, parameters.router_bias);
+                 {probability_grad, record.counted, record.z_scale}, parameters.router_bias);
   if (!record.chosen.defined()) {
     record.chosen = routing.experts;
     if (sums.expert_tokens.defined()) add_routing(routing, record.counted, config.experts, sums);

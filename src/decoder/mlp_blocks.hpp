@@ -34,16 +34,19 @@ struct MoeParameters {
 /// The weights of a layer with experts.
 [[nodiscard]] MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer);
 
-/// Sums of one or more routings: what the load-balancing loss is made of. Undefined where nobody wants them.
+/// Sums of one or more routings: what the router's own losses are made of. Undefined where nobody wants them.
 struct RoutingSums {
   at::Tensor expert_tokens;     ///< [experts] int64: tokens (times k) that chose each expert
   at::Tensor probability_sums;  ///< [experts] float64: sum over tokens of the router's probabilities
+  at::Tensor
+      squared_log_sums;  ///< [] float64: sum over tokens of log(sum(exp(logits)))^2; 0 without a z-loss
 };
 
 /// What a layer's router keeps from the forward pass of one micro-batch until its backward.
 struct RoutingRecord {
-  /// [tokens] bool: those that count in RoutingSums and in the load-balancing loss, set before the first pass; undefined: all.
+  /// [tokens] bool: those that count in RoutingSums and in the router's losses, set before the first pass; undefined: all.
   at::Tensor counted;
+  float z_scale = 0;  ///< as RouterLossGrad has it, set before the first pass
   at::Tensor
       chosen;  ///< [tokens, k] int64; undefined before the first pass. A recompute repeats this choice.
 };

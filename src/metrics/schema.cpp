@@ -41,6 +41,11 @@ void add_moe(const MetricsHeader& header, std::vector<StepColumn>& columns) {
   columns.push_back({{"/moe/aux_loss", DType::kFloat64, "1",
                       "Load-balancing loss over all tokens of the step, before its coefficient"},
                      scalar(&TrainRow::aux_loss)});
+  columns.push_back(
+      {{"/moe/z_loss", DType::kFloat64, "1",
+        "Mean over the step's tokens and MoE layers of log(sum(exp(router's logits)))^2, before its "
+        "coefficient; NaN without train.router_z_loss"},
+       scalar(&TrainRow::z_loss)});
   const auto use = [experts = header.experts](const TrainRow& row) {
     return expert_use(row.expert_tokens, experts);
   };

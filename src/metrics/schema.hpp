@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <variant>
 #include <vector>
@@ -45,13 +46,14 @@ struct TrainRow {
   std::vector<double> phase_seconds;        ///< in the order of MetricsHeader::phases
   std::vector<std::int64_t> expert_tokens;  ///< [moe layers, experts]; empty without MoE layers
   double aux_loss = 0;
-  std::vector<double> held_out_loss{};            ///< [files]; NaN in steps without an evaluation
-  std::vector<double> epochs{};                   ///< [sources]
-  std::int64_t left_out = 0;                      ///< 1: no update was made
-  std::vector<std::int64_t> peak_bytes;           ///< [ranks]
-  std::vector<std::int64_t> planned_bytes;        ///< [ranks]
-  std::vector<std::int64_t> peak_growth_bytes;    ///< [ranks]
-  std::vector<std::int64_t> device_peak_bytes{};  ///< [ranks]; empty without GPUs
+  double z_loss = std::numeric_limits<double>::quiet_NaN();  ///< NaN where the job has none
+  std::vector<double> held_out_loss{};                       ///< [files]; NaN in steps without an evaluation
+  std::vector<double> epochs{};                              ///< [sources]
+  std::int64_t left_out = 0;                                 ///< 1: no update was made
+  std::vector<std::int64_t> peak_bytes;                      ///< [ranks]
+  std::vector<std::int64_t> planned_bytes;                   ///< [ranks]
+  std::vector<std::int64_t> peak_growth_bytes;               ///< [ranks]
+  std::vector<std::int64_t> device_peak_bytes{};             ///< [ranks]; empty without GPUs
 };
 
 /// What loading took; every vector is [ranks].

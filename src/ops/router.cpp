@@ -102,7 +102,7 @@ struct Weights : node::Function<Weights> {
     Parameter bias;
     Routing routing;
     RouterOptions options;
-    BalanceGrad balance;
+    RouterLossGrad losses;
   };
 
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Inputs& inputs) {
@@ -111,8 +111,10 @@ struct Weights : node::Function<Weights> {
     node::keep(context, "w", inputs.w);
     node::keep(context, "bias", inputs.bias);
     keep(context, inputs.options);
-    context->saved_data["probability_grad"] = inputs.balance.of_token;
-    context->saved_data["counted"] = inputs.balance.counted;
+    context->saved_data["logits"] = routing.logits;
+    context->saved_data["of_token"] = inputs.losses.of_token;
+    context->saved_data["counted"] = inputs.losses.counted;
+    context->saved_data["z_scale"] = static_cast<double>(inputs.losses.z_scale);
     return routing.weights;
   }
 
@@ -122,9 +124,11 @@ struct Weights : node::Function<Weights> {
     const at::Tensor &x = saved[0], &chosen = saved[1], &probabilities = saved[2], &weights = saved[3];
     const std::int64_t terms = x.scalar_type() == at::kBFloat16 ? 2 : 1;
     const at::Tensor d_logits = at::empty({x.size(0), terms * probabilities.size(1)}, x.options());
-    on::router_rows_backward(probabilities, chosen, weights, kept_options(context), grads[0].contiguous(),
-                             context->saved_data["probability_grad"].toTensor(),
-                             context->saved_data["counted"].toTensor(), d_logits);
+    const RouterLossGrad losses{context->saved_data["of_token"].toTensor(),
+                                context->saved_data["counted"].toTensor(),
+                                static_cast<float>(context->saved_data["z_scale"].toDouble())};
+    on::router_rows_backward(probabilities, context->saved_data["logits"].toTensor(), chosen, weights,
+                             kept_options(context), grads[0].contiguous(), losses, d_logits);
     bring_bias(node::kept(context, "bias"), d_logits);
     return {products_backward(x, node::kept_weight(context, "w"), d_logits), {}};
   }
@@ -132,7 +136,7 @@ struct Weights : node::Function<Weights> {
 
 /// All of a routing, without its graph.
 Routing decide(const at::Tensor& x, const Weight& w, const Parameter& bias, const RouterOptions& options,
-               const at::Tensor& chosen) {
+               const at::Tensor& chosen, bool keeps_logits) {
   const at::NoGradGuard no_grad;
   Routing routing;
   // Products of bfloat16 numbers are exact in float32, and so are their sums to rounding: nothing is widened.
@@ -142,6 +146,7 @@ Routing decide(const at::Tensor& x, const Weight& w, const Parameter& bias, cons
     for (const at::Tensor& term : reduced_terms(x, *w.change))
       ops::matmul(routing.probabilities, term, w.change->b.value.t(), Into::kAdd);
   if (bias.value.defined()) routing.probabilities.add_(bias.value);
+  if (keeps_logits) routing.logits = routing.probabilities.clone();
   const std::array<std::int64_t, 2> choices{x.size(0), options.experts_per_token};
   routing.experts = chosen.defined() ? chosen : at::empty(choices, x.options().dtype(at::kLong));
   routing.weights = at::empty(choices, routing.probabilities.options());
@@ -153,7 +158,7 @@ Routing decide(const at::Tensor& x, const Weight& w, const Parameter& bias, cons
 }  // namespace
 
 Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options, const at::Tensor& chosen,
-              const BalanceGrad& balance, const Parameter& bias) {
+              const RouterLossGrad& losses, const Parameter& bias) {
   const trace::Span span(trace::Kind::kOperation, "router");
   SLUICE_ASSERT(options.experts_per_token >= 1 && options.experts_per_token <= w.base.value.size(0),
                 "{} of {} experts per token", options.experts_per_token, w.base.value.size(0));
@@ -162,9 +167,9 @@ Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options
           (options.scores_per_group == 1 || options.scores_per_group == 2) &&
           options.experts_per_token <= w.base.value.size(0) / options.groups * options.chosen_groups,
       "{} of {} groups of experts", options.chosen_groups, options.groups);
-  Routing routing = decide(x, w, bias, options, chosen);
+  Routing routing = decide(x, w, bias, options, chosen, losses.z_scale != 0);
   if (node::wants_graph(x))
-    routing.weights = Weights::apply(x, Weights::Inputs{w, bias, routing, options, balance});
+    routing.weights = Weights::apply(x, Weights::Inputs{w, bias, routing, options, losses});
   return routing;
 }
 

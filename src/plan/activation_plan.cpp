@@ -97,7 +97,8 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
                       .element_bytes = size,
                       .group_tokens = group_tokens,
                       .threads = work.threads,
-                      .on_device = work.on_device};
+                      .on_device = work.on_device,
+                      .keeps_logits = work.has_z_loss};
 
   const BlockActivations of_head = blocks::embedding_and_head::head_activations(model, work.on_device);
   const std::int64_t head = micro_tokens * of_head.passed * size + of_head.working_bytes;

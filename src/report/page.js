@@ -317,7 +317,8 @@ section("Learning", [
   lineCard("Loss, nat a token", [...seriesOf("loss"), ...held], {below: held.length ? legend([...(runs.length > 1 ? [] : [[color(0), "training"]]), ...held.map(s => [s.color, s.name])]) : null}),
   lineCard("Gradient norm, before clipping", seriesOf("grad_norm"), {log: true}),
   lineCard("Learning rate", seriesOf("learning_rate"), {zero: true}),
-  lineCard("Load-balancing loss, before its coefficient", seriesOf("aux_loss"))]);
+  lineCard("Load-balancing loss, before its coefficient", seriesOf("aux_loss")),
+  lineCard("Router's z-loss, before its coefficient", seriesOf("z_loss"))]);
 section("Speed", [
   lineCard("Throughput, tokens a second", seriesOf("tokens_per_second"), {zero: true}),
   lineCard("MFU: share of the measured rate of large matmuls", seriesOf("mfu"), {zero: true, show: percent})]);

@@ -35,6 +35,7 @@ json series_json(const JoinedMetrics& metrics, const Thinning& thinning) {
                                           {"grad_norm", "train/grad_norm"},
                                           {"learning_rate", "train/learning_rate"},
                                           {"aux_loss", "moe/aux_loss"},
+                                          {"z_loss", "moe/z_loss"},
                                           {"busiest_load", "moe/busiest_load"},
                                           {"unused_experts", "moe/unused_experts"},
                                           {"tokens_per_second", "train/tokens_per_second"},

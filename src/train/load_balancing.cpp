@@ -58,6 +58,7 @@ RoutingTotals collect(const std::vector<RoutingSums>& layers) {
                       std::back_inserter(totals.expert_tokens));
     std::ranges::copy(ops::host_values<double>(layer.probability_sums),
                       std::back_inserter(totals.probability_sums));
+    totals.squared_log_sums += ops::host_values<double>(layer.squared_log_sums).front();
   }
   return totals;
 }
@@ -68,6 +69,16 @@ double load_balancing_loss(const RoutingTotals& totals, std::int64_t tokens, Bal
   for (const Use& use : uses)
     sum += std::inner_product(use.choices.begin(), use.choices.end(), use.probabilities.begin(), 0.0);
   return uses.empty() ? 0 : sum * static_cast<double>(totals.experts()) / static_cast<double>(uses.size());
+}
+
+double z_loss(const RoutingTotals& totals, std::int64_t tokens) {
+  return totals.layers == 0 ? 0 : totals.squared_log_sums / static_cast<double>(totals.layers * tokens);
+}
+
+float z_scale(double coefficient, std::int64_t layers, std::int64_t tokens) {
+  return coefficient == 0 || layers == 0
+             ? 0
+             : static_cast<float>(2 * coefficient / static_cast<double>(layers * tokens));
 }
 
 void fill_probability_gradient(const RoutingTotals& totals, std::int64_t tokens, double coefficient,

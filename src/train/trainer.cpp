@@ -163,6 +163,7 @@ std::vector<Trainer::Pass> Trainer::begin(std::int64_t number, const Batch& batc
   gives_up_ = false;
   updated_parts_ = 0;
   metrics.tokens = tokens_per_step_ - batch.global_padding;
+  z_scale_ = z_scale(options_.router_z_loss, decoder_.config().moe_layer_count(), metrics.tokens);
   static_cast<void>(timer_.take());
   std::vector<Pass> passes = split(batch);
   reducer_.begin_step();
@@ -276,6 +277,7 @@ void Trainer::forward_layer(int index, Pass& pass, bool keep_graph) {
   const at::AutoGradMode grad_mode(keep_graph);
   LayerPass& layer = pass.layers[static_cast<std::size_t>(index)];
   layer.record.routing.counted = pass.counted;
+  layer.record.routing.z_scale = z_scale_;
   layer.input = pass.hidden.detach().requires_grad_(keep_graph);
   const at::Tensor mixed = decoder_.token_mixer(index, layer.input, pass.documents, layer.record.attention);
   const at::Tensor output =
@@ -300,6 +302,10 @@ void Trainer::reduce_routing(StepMetrics& metrics) {
   RoutingTotals totals = collect(routing_);
   comm_.all_reduce_sum(std::span(totals.expert_tokens));
   comm_.all_reduce_sum(std::span(totals.probability_sums));
+  if (z_scale_ != 0) {
+    comm_.all_reduce_sum(std::span(&totals.squared_log_sums, 1));
+    metrics.z_loss = z_loss(totals, metrics.tokens);
+  }
   const bool has_loss = decoder_.config().router.has_balancing_loss();
   metrics.aux_loss = has_loss ? load_balancing_loss(totals, metrics.tokens, options_.aux_loss_scope) : 0;
   if (probability_grads_.defined())

@@ -25,6 +25,7 @@ struct TrainerOptions {
   Recompute recompute = Recompute::kLayer;
   double aux_loss_coefficient = 0;  ///< 0: no load-balancing loss
   BalancingScope aux_loss_scope = BalancingScope::kModel;
+  double router_z_loss = 0;       ///< the z-loss's coefficient; 0: there is none
   double router_bias_update = 0;  ///< of correction biases, after each update
   OptimizerOptions optimizer{};
   double adapter_dropout = 0;      ///< of what goes into low-rank changes

@@ -58,6 +58,7 @@ micro_batch_sequences = 2
 recompute = "none"
 aux_loss_coefficient = 0.3333333333333333
 aux_loss_scope = "layer"
+router_z_loss = 0.0001
 router_bias_update = 0.001
 freeze = ["*.norm.*", "lm_head.weight"]
 [lora]

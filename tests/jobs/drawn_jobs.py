@@ -106,6 +106,8 @@ class Task:
                 [{}, {"dropout": 0.2}, {"targets": ["all-linear", "*.experts.*"]}])
         self.is_drawn = draw.random() < 0.15  # its weights are no file's
         self.is_mixed = draw.random() < 0.15  # of two token files
+        if draw.random() < 0.3:
+            self.train["router_z_loss"] = 0.01
 
     def enlarge(self, draw):
         width = "moe_intermediate_size" if "moe_intermediate_size" in self.config else "intermediate_size"

@@ -37,6 +37,7 @@ inline TrainRow row_of(std::int64_t step) {
                .phase_seconds = {0.1, 0.2},
                .expert_tokens = {},
                .aux_loss = 1.5,
+               .z_loss = 2.5,
                .peak_bytes = {step, 10 * step},
                .planned_bytes = {100, 200},
                .peak_growth_bytes = {step + 1, step + 2}};

@@ -57,6 +57,7 @@ TEST(MetricsWriter, writes_what_the_contract_names) {
   EXPECT_EQ(file.dataset("/moe/busiest_load").read<double>(), (std::vector<double>{2, 2, 2}));
   EXPECT_EQ(file.dataset("/moe/unused_experts").read<std::int64_t>(), (std::vector<std::int64_t>{1, 1, 1}));
   EXPECT_EQ(file.dataset("/moe/aux_loss").read<double>(), (std::vector<double>{1.5, 1.5, 1.5}));
+  EXPECT_EQ(file.dataset("/moe/z_loss").read<double>(), (std::vector<double>{2.5, 2.5, 2.5}));
   EXPECT_EQ(file.dataset("/memory/peak_bytes").read<std::int64_t>(),
             (std::vector<std::int64_t>{1, 10, 2, 20, 3, 30}));
   EXPECT_EQ(file.children("/train"),

@@ -80,6 +80,16 @@ TEST(Blocks, a_mixture_takes_what_its_parts_take) {
   EXPECT_EQ(all.working_bytes, blocks::experts::activations(config, kPass).working_bytes);
 }
 
+TEST(Blocks, a_router_with_a_z_loss_keeps_its_float32_logits) {
+  const ModelConfig config = hybrid().config;
+  PassSize pass = kPass;
+  const BlockActivations without = blocks::router::activations(config, pass);
+  pass.keeps_logits = true;
+  const BlockActivations with = blocks::router::activations(config, pass);
+  EXPECT_EQ((with.kept - without.kept) * pass.element_bytes, 4 * config.experts);
+  EXPECT_EQ((with.passed - without.passed) * pass.element_bytes, 4 * config.experts);
+}
+
 TEST(Blocks, what_a_mixer_works_in_grows_with_sequences_and_not_with_a_delta_nets_length) {
   const ModelConfig config = hybrid().config;
   const auto working = [&](AttentionKind kind, std::int64_t sequences, std::int64_t length) {

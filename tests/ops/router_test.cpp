@@ -9,17 +9,22 @@ namespace {
 
 constexpr std::int64_t kChoices = 3;
 
+/// Adds the gradients of the router's own losses to those of what its logits are made of.
+void add_losses(const at::Tensor& logits, const at::Tensor& probabilities, const RouterLossGrad& losses) {
+  if (!losses.of_token.defined() && losses.z_scale == 0) return;
+  at::Tensor loss = losses.z_scale / 2 * at::logsumexp(logits, 1).square();
+  if (losses.of_token.defined()) loss = loss + (probabilities * losses.of_token.to(at::kDouble)).sum(1);
+  if (losses.counted.defined()) loss = loss * losses.counted.to(at::kDouble);
+  loss.sum().backward({}, true);
+}
+
 /// transformers' router in float64, for a choice already made.
 at::Tensor formula(const at::Tensor& x, const at::Tensor& w, const at::Tensor& experts, bool normalize,
-                   const BalanceGrad& balance) {
-  const at::Tensor probabilities = at::softmax(at::mm(x, w.t()), 1);
+                   const RouterLossGrad& losses) {
+  const at::Tensor logits = at::mm(x, w.t()), probabilities = at::softmax(logits, 1);
   const at::Tensor picked = probabilities.gather(1, experts);
   const at::Tensor weights = normalize ? picked / picked.sum(1, true) : picked;
-  if (!balance.of_token.defined()) return weights;
-  // A term of no value, whose gradient with respect to the probabilities of each token that counts is that of balance.
-  at::Tensor term = (probabilities * balance.of_token.to(at::kDouble)).sum(1);
-  if (balance.counted.defined()) term = term * balance.counted.to(at::kDouble);
-  term.sum().backward({}, true);
+  add_losses(logits, probabilities, losses);
   return weights;
 }
 
@@ -28,16 +33,20 @@ TEST(Router, matches_its_formula) {
   const at::Tensor counted = numbers({40}, at::kFloat, 6) > 0;
   for (const at::ScalarType dtype : kDTypes)
     for (const bool normalize : {true, false})
-      for (const BalanceGrad& balance : {BalanceGrad{}, {of_token, {}}, {of_token, counted}}) {
+      for (const RouterLossGrad& losses : {RouterLossGrad{},
+                                           {of_token, {}},
+                                           {of_token, counted},
+                                           {{}, counted, 0.3F},
+                                           {of_token, {}, 0.3F}}) {
         const at::Tensor x = numbers({40, 16}, dtype);
         const Parameter w = parameter(numbers({11, 16}, dtype, 2));
         const at::Tensor chosen = route(x, Parameter{w.value, {}}, {kChoices, normalize}).experts;
         expect_matches(
             [&](const Tensors& in, const Parameters& p) {
-              return route(in[0], p[0], {kChoices, normalize}, {}, balance).weights;
+              return route(in[0], p[0], {kChoices, normalize}, {}, losses).weights;
             },
             [&](const Tensors& in, const Tensors& p) {
-              return formula(in[0], p[0], chosen, normalize, balance);
+              return formula(in[0], p[0], chosen, normalize, losses);
             },
             {x}, {w});
       }
@@ -113,6 +122,34 @@ TEST(Router, weights_and_gradients_know_nothing_of_the_correction) {
             return 2.5 * (normalize ? picked / (picked.sum(1, true) + 1e-3) : picked);
           },
           {x}, {w});
+    }
+}
+
+TEST(Router, has_a_z_loss_of_the_logits_of_sigmoids_too_however_large_and_of_those_with_a_bias) {
+  for (const bool has_bias : {false, true})
+    for (const at::ScalarType dtype : kDTypes) {
+      RouterOptions options = sigmoid_options();
+      options.score = has_bias ? RouterScore::kSoftmax : RouterScore::kSigmoid;
+      const RouterLossGrad losses{{}, numbers({40}, at::kFloat, 6) > 0, 0.3F};
+      const at::Tensor x = numbers({40, 16}, dtype);  // its sigmoids round to 1
+      Parameters parameters{parameter(8 * numbers({24, 16}, dtype, 2))};
+      if (has_bias) parameters.push_back(parameter(numbers({24}, dtype, 3)));
+      const auto bias_of = [&](const Parameters& p) { return has_bias ? p[1] : Parameter(); };
+      const at::Tensor chosen =
+          route(x, Parameter{parameters[0].value, {}}, options, {}, {}, bias_of(parameters)).experts;
+      expect_matches(
+          [&](const Tensors& in, const Parameters& p) {
+            return route(in[0], p[0], options, chosen, losses, bias_of(p)).weights;
+          },
+          [&](const Tensors& in, const Tensors& p) {
+            at::Tensor logits = at::mm(in[0], p[0].t());
+            if (has_bias) logits = logits + p[1];
+            const at::Tensor scores = has_bias ? at::softmax(logits, 1) : at::sigmoid(logits);
+            const at::Tensor picked = scores.gather(1, chosen);
+            add_losses(logits, scores, losses);
+            return 2.5 * picked / (picked.sum(1, true) + 1e-3);
+          },
+          {x}, parameters);
     }
 }
 

@@ -284,9 +284,10 @@ TEST_P(OtherDeviceSeam, router_rows) {
     const std::int64_t terms = GetParam() == at::kBFloat16 ? 2 : 1;
     for (const at::Tensor& common : {at::Tensor(), at::randn({6})})
       for (const at::Tensor& counted : {at::Tensor(), at::arange(9).lt(7)})
-        expect_same(
-            {logits, chosen, weights, floats({9, 3}), common, counted, at::empty({9, 6 * terms}, GetParam())},
-            SLUICE_BOTH(processor::router_rows_backward(x[0], x[1], x[2], options, x[3], x[4], x[5], x[6])));
+        expect_same({logits, chosen, weights, floats({9, 3}), common, counted,
+                     at::empty({9, 6 * terms}, GetParam()), hard_logits()},
+                    SLUICE_BOTH(processor::router_rows_backward(x[0], x[7], x[1], x[2], options, x[3],
+                                                                {x[4], x[5], 0.3F}, x[6])));
   }
 }
 

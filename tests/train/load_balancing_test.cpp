@@ -30,7 +30,7 @@ at::Tensor router_probabilities() {
 
 RoutingSums sums_of(const at::Tensor& probabilities) {
   const at::Tensor chosen = std::get<1>(probabilities.topk(kChoices, -1));
-  return {at::bincount(chosen.flatten(), {}, kExperts), probabilities.sum(0)};
+  return {at::bincount(chosen.flatten(), {}, kExperts), probabilities.sum(0), at::ones({}, at::kDouble)};
 }
 
 /// A dense layer among the MoE layers.
@@ -89,11 +89,20 @@ TEST(LoadBalancing, is_k_when_all_experts_are_used_alike) {
     EXPECT_DOUBLE_EQ(load_balancing_loss(even, 12, scope), 2.0);
 }
 
+TEST(LoadBalancing, z_loss_is_a_mean_over_tokens_and_layers_and_its_scale_twice_that_of_a_tokens_square) {
+  const RoutingTotals totals = totals_of(router_probabilities());
+  EXPECT_DOUBLE_EQ(z_loss(totals, kTokens), 3.0 / (kLayers * kTokens)) << "of a sum of 1 a layer";
+  EXPECT_FLOAT_EQ(z_scale(0.5, kLayers, kTokens), 1.0F / (kLayers * kTokens));
+  EXPECT_EQ(z_scale(0, kLayers, kTokens), 0);
+}
+
 TEST(LoadBalancing, is_zero_without_moe_layers) {
   const RoutingTotals none = collect({{}, {}});
   EXPECT_EQ(none.experts(), 0);
   for (const BalancingScope scope : {BalancingScope::kModel, BalancingScope::kLayer})
     EXPECT_EQ(load_balancing_loss(none, 10, scope), 0.0);
+  EXPECT_EQ(z_loss(none, 10), 0.0);
+  EXPECT_EQ(z_scale(0.5, 0, 10), 0);
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ TrainerOptions small_job(std::int64_t batch_sequences, Recompute recompute = Rec
           .micro_batch_sequences = 2,
           .recompute = recompute,
           .aux_loss_coefficient = 0.1,
+          .router_z_loss = 0.05,
           // Updates that depend smoothly on gradients: rounding stays rounding.
           .optimizer = {.betas = {0.9, 0.95}, .eps = 0.1, .weight_decay = 0.1, .max_grad_norm = 1}};
 }
@@ -133,6 +134,7 @@ void expect_same_metrics(const StepMetrics& found, const StepMetrics& expected) 
   EXPECT_NEAR(found.loss, expected.loss, 1e-5);
   EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-5 * expected.grad_norm);
   EXPECT_NEAR(found.aux_loss, expected.aux_loss, 1e-5);
+  EXPECT_NEAR(found.z_loss, expected.z_loss, 1e-6 * expected.z_loss);
   EXPECT_EQ(found.expert_tokens, expected.expert_tokens);
   EXPECT_EQ(found.tokens, expected.tokens);
 }
@@ -215,6 +217,68 @@ TEST(Trainer, what_is_kept_gives_what_is_recomputed) {
   }
 }
 
+/// A batch whose targets at positions of one parity alone are learnt.
+Batch half_masked(const TrainerOptions& job, std::int64_t parity) {
+  Batch batch{job.batch_sequences, kSequenceLength};
+  for (std::int64_t i = 0; i < batch.sequences * (kSequenceLength + 1); ++i) {
+    batch.ids.push_back((i * i + 5 * i) % 29);
+    batch.marks.push_back(i % 2 == parity ? TokenMark::kInside : TokenMark::kMasked);
+  }
+  batch.separates_documents = false;
+  batch.global_targets = count_targets(batch);
+  return batch;
+}
+
+/// Calls f(place in the arena, direction) for each element of this rank.
+template <class F>
+void for_each_direction(const ShardArena& values, F f) {
+  const UnitLayouts& layouts = values.plan().layouts();
+  for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
+    const Range owned = values.plan().owned(unit, values.rank());
+    const std::int64_t first = (values.unit_data(unit) - values.data()) / size_of(DType::kFloat32);
+    for (std::int64_t i = 0; i < owned.count(); ++i)
+      f(first + i, std::sin(static_cast<double>(unit + 1) * static_cast<double>(owned.begin + i)));
+  }
+}
+
+/// The sum over this rank's elements of their product with a direction, the same for any ranks.
+double along(const ShardArena& values) {
+  double sum = 0;
+  for_each_direction(values, [&](std::int64_t at, double direction) {
+    sum += direction * reinterpret_cast<const float*>(values.data())[at];
+  });
+  test::test_world().all_reduce_sum(std::span(&sum, 1));
+  return sum;
+}
+
+void move(ShardArena& weights, double distance) {
+  for_each_direction(weights, [&](std::int64_t at, double direction) {
+    reinterpret_cast<float*>(weights.data())[at] += static_cast<float>(distance * direction);
+  });
+}
+
+TEST(Trainer, the_gradient_of_the_z_loss_is_what_it_changes_by) {
+  // With all experts chosen nothing jumps.
+  const test::SmallModel model({{"num_experts", 4}, {"num_experts_per_tok", 4}});
+  TrainerOptions job = small_job(5);
+  job.aux_loss_coefficient = job.router_z_loss = 0;
+  const Batch batch = half_masked(job, 0);
+  Training without(test::test_world(), model, job);
+  EXPECT_EQ(without.gradients_of(batch).z_loss, 0);
+  job.router_z_loss = 2;
+  Training with(test::test_world(), model, job);
+  with.gradients_of(batch);
+  const double expected = (along(with.gradients()) - along(without.gradients())) / 2;
+
+  constexpr double kDistance = 1e-3;
+  move(with.weights(), kDistance);
+  const double above = with.gradients_of(batch).z_loss;
+  move(with.weights(), -2 * kDistance);
+  const double found = (above - with.gradients_of(batch).z_loss) / (2 * kDistance);
+  EXPECT_GT(std::abs(expected), 0.1);
+  EXPECT_NEAR(found, expected, 2e-3 * std::abs(expected));
+}
+
 TEST(Trainer, bytes_of_a_step_are_those_of_the_step_alone) {
   const test::SmallModel model;
   std::vector<std::byte> before(1'000'000);
@@ -272,7 +336,7 @@ void expect_documents_alone(const nlohmann::json& changes, Recompute recompute) 
   constexpr std::int64_t kRow = 79;
   const Batch packed = packed_rows(lengths, kRow);
   TrainerOptions job = small_job(2, recompute);
-  job.aux_loss_coefficient = 0;
+  job.aux_loss_coefficient = job.router_z_loss = 0;
   job.sequence_length = kRow;
   Training together(test::test_world(), model, job);
   const StepMetrics found = together.gradients_of(packed);
@@ -343,22 +407,10 @@ TEST(Trainer, padding_counts_neither_in_losses_nor_in_gradients_nor_among_the_ex
   expect_padding_counts_nowhere(test::hybrid_changes());
 }
 
-/// A batch whose targets at positions of one parity alone are learnt.
-Batch half_masked(const TrainerOptions& job, std::int64_t parity) {
-  Batch batch{job.batch_sequences, kSequenceLength};
-  for (std::int64_t i = 0; i < batch.sequences * (kSequenceLength + 1); ++i) {
-    batch.ids.push_back((i * i + 5 * i) % 29);
-    batch.marks.push_back(i % 2 == parity ? TokenMark::kInside : TokenMark::kMasked);
-  }
-  batch.separates_documents = false;
-  batch.global_targets = count_targets(batch);
-  return batch;
-}
-
 TEST(Trainer, masked_targets_count_neither_in_the_loss_nor_in_its_mean) {
   const test::SmallModel model;
   TrainerOptions job = small_job(2, Recompute::kLayer);
-  job.aux_loss_coefficient = 0;
+  job.aux_loss_coefficient = job.router_z_loss = 0;
   Batch whole = half_masked(job, 0);
   whole.marks.clear();
   whole.global_targets = count_targets(whole);
@@ -381,7 +433,7 @@ TEST(Trainer, masked_targets_count_neither_in_the_loss_nor_in_its_mean) {
 TEST(Trainer, a_step_without_any_target_moves_nothing) {
   const test::SmallModel model;
   TrainerOptions job = small_job(2, Recompute::kLayer);
-  job.aux_loss_coefficient = 0;
+  job.aux_loss_coefficient = job.router_z_loss = 0;
   Batch batch = half_masked(job, 0);
   std::ranges::fill(batch.marks, TokenMark::kMasked);
   batch.global_targets = count_targets(batch);

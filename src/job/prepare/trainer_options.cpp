@@ -11,6 +11,7 @@ TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& 
           .recompute = config.train.recompute,
           .aux_loss_coefficient = balancing_coefficient(config.train, model.config),
           .aux_loss_scope = config.train.aux_loss_scope,
+          .router_z_loss = config.train.router_z_loss,
           .router_bias_update = config.train.router_bias_update,
           .optimizer = {.mode = config.optimizer.mode(),
                         .betas = config.optimizer.betas,

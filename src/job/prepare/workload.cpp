@@ -33,6 +33,7 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
   // A run has chosen by now, a command goes by what the job asks for.
   work.on_device = compute_memory() == MemoryKind::kDevice || wants_gpus(config);
   work.optimizer = config.optimizer.mode();
+  work.has_z_loss = work.trains && config.train.router_z_loss > 0;
   work.evaluates = work.trains && config.evaluate.every_steps > 0;
   if (config.checkpoint.saves())
     work.save_staging_bytes =

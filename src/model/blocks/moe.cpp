@@ -26,7 +26,7 @@ std::vector<Setting> settings(const ModelConfig& config) {
 }
 
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
-  BlockActivations out = router::activations(config);
+  BlockActivations out = router::activations(config, pass);
   out += experts::activations(config, pass);
   if (shared_expert::is_in(config)) out += shared_expert::activations(config);
   return out;

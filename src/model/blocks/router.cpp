@@ -1,5 +1,7 @@
 #include "model/blocks/router.hpp"
 
+#include "base/dtype.hpp"
+
 #include <fmt/format.h>
 
 namespace sluice::blocks::router {
@@ -41,10 +43,13 @@ std::vector<Setting> settings(const ModelConfig& config) {
   return out;
 }
 
-BlockActivations activations(const ModelConfig& config) {
+BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   constexpr std::int64_t kIndexBytes = 8;  // of a chosen expert
-  return {.kept = 4 * config.experts + 8 * config.experts_per_token,
-          .passed = 2 * config.experts,
+  // Float32 whatever the tokens are; once more while their exponentials are added up.
+  const std::int64_t logits =
+      pass.keeps_logits ? config.experts * size_of(DType::kFloat32) / pass.element_bytes : 0;
+  return {.kept = 4 * config.experts + 8 * config.experts_per_token + logits,
+          .passed = 2 * config.experts + logits,
           .choice_bytes = config.experts_per_token * kIndexBytes};
 }
 

@@ -15,6 +15,6 @@ inline constexpr std::string_view kCorrectionBias = "mlp.gate.e_score_correction
 
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
-[[nodiscard]] BlockActivations activations(const ModelConfig& config);
+[[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
 
 }  // namespace sluice::blocks::router

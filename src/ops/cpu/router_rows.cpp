@@ -3,6 +3,7 @@
 #include "ops/cpu/kernel.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 #include <utility>
@@ -18,15 +19,19 @@ SLUICE_VECTOR_CLONES float largest_of(const float* row, std::int64_t width) {
   return largest;
 }
 
-SLUICE_VECTOR_CLONES void softmax_row(float* row, std::int64_t width) {
-  const float largest = largest_of(row, width);
+/// out [E] = e to the power of what each number of the row is above `largest`; returns their sum.
+SLUICE_VECTOR_CLONES float exponentials_of(const float* row, std::int64_t width, float largest, float* out) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t i = 0; i < width; ++i) {
-    row[i] = kernel::exponential(row[i] - largest);
-    sum += row[i];
+    out[i] = kernel::exponential(row[i] - largest);
+    sum += out[i];
   }
-  const float scale = 1.0F / sum;
+  return sum;
+}
+
+SLUICE_VECTOR_CLONES void softmax_row(float* row, std::int64_t width) {
+  const float scale = 1.0F / exponentials_of(row, width, largest_of(row, width), row);
   for (std::int64_t i = 0; i < width; ++i) row[i] *= scale;
 }
 
@@ -148,6 +153,15 @@ SLUICE_VECTOR_CLONES void sigmoid_row_backward(const float* scores, std::int64_t
   for (std::int64_t i = 0; i < width; ++i) grad[i] *= scores[i] * (1.0F - scores[i]);
 }
 
+/// The z-loss's part of the gradient of one token's logits, through a buffer of as many numbers.
+SLUICE_VECTOR_CLONES void add_z_row(const float* logits, std::int64_t width, float z_scale,
+                                    float* exponentials, float* grad) {
+  const float largest = largest_of(logits, width);
+  const float sum = exponentials_of(logits, width, largest, exponentials);
+  const float factor = z_scale * (largest + std::log(sum)) / sum;
+  for (std::int64_t i = 0; i < width; ++i) grad[i] += factor * exponentials[i];
+}
+
 void split_row(const float* row, std::int64_t width, float* terms) { std::copy_n(row, width, terms); }
 
 SLUICE_VECTOR_CLONES void split_row(const float* row, std::int64_t width, at::BFloat16* terms) {
@@ -176,19 +190,20 @@ void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& o
   });
 }
 
-void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& chosen,
+void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& logits, const at::Tensor& chosen,
                           const at::Tensor& weights, const RouterOptions& options,
-                          const at::Tensor& d_weights, const at::Tensor& probability_grad,
-                          const at::Tensor& counted, const at::Tensor& d_logits) {
+                          const at::Tensor& d_weights, const RouterLossGrad& losses,
+                          const at::Tensor& d_logits) {
   const std::int64_t width = probabilities.size(1), k = chosen.size(1);
-  const float* const common = probability_grad.defined() ? probability_grad.data_ptr<float>() : nullptr;
-  const bool* const counts = counted.defined() ? counted.data_ptr<bool>() : nullptr;
+  const float* const common = losses.of_token.defined() ? losses.of_token.data_ptr<float>() : nullptr;
+  const bool* const counts = losses.counted.defined() ? losses.counted.data_ptr<bool>() : nullptr;
   at::parallel_for(0, d_logits.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> grads(static_cast<std::size_t>(width));
+    std::vector<float> grads(static_cast<std::size_t>(width)), exponentials(grads.size());
     float* const grad = grads.data();
     for (std::int64_t token = begin; token < end; ++token) {
       const float* const row = probabilities.data_ptr<float>() + token * width;
-      if (common != nullptr && (counts == nullptr || counts[token]))
+      const bool is_counted = counts == nullptr || counts[token];
+      if (common != nullptr && is_counted)
         std::copy_n(common, width, grad);
       else
         std::fill_n(grad, width, 0.0F);
@@ -198,6 +213,8 @@ void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& cho
         sigmoid_row_backward(row, width, grad);
       else
         softmax_row_backward(row, width, grad);
+      if (losses.z_scale != 0 && is_counted)
+        add_z_row(logits.data_ptr<float>() + token * width, width, losses.z_scale, exponentials.data(), grad);
       kernel::dispatch(d_logits, [&](auto element) {
         split_row(grad, width, d_logits.data_ptr<decltype(element)>() + token * d_logits.size(1));
       });

@@ -12,14 +12,14 @@ namespace sluice::ops::cpu {
 void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& options,
                  const at::Tensor& chosen, const at::Tensor& weights);
 
-/// Gradient of the logits from that of the weights [T, k] and, if it is defined, one of the probabilities [E] of each token
-/// that is `counted` [T] bool, or of all if that is undefined: with p the scores and g the gradient of p, p * (g - sum(g * p)) of a
-/// softmax, g * p * (1 - p) of sigmoids. As d_logits [T, E] of
+/// Gradient of the logits from that of the weights [T, k] and from what the router's own losses add: with p the scores and g the
+/// gradient of p, p * (g - sum(g * p)) of a softmax, g * p * (1 - p) of sigmoids. `logits` [T, E] float32 are read for a
+/// z-loss alone. As d_logits [T, E] of
 /// float32, or [T, 2 E] of bfloat16: two numbers that add up to it, which keep 16 of the 24 bits of a float32
 /// one, all first ones before all second ones.
-void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& chosen,
+void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& logits, const at::Tensor& chosen,
                           const at::Tensor& weights, const RouterOptions& options,
-                          const at::Tensor& d_weights, const at::Tensor& probability_grad,
-                          const at::Tensor& counted, const at::Tensor& d_logits);
+                          const at::Tensor& d_weights, const RouterLossGrad& losses,
+                          const at::Tensor& d_logits);
 
 }  // namespace sluice::ops::cpu

@@ -7,6 +7,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/logsumexp.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sigmoid.h>
@@ -90,13 +91,15 @@ void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& o
                                           : picked * options.scale);
 }
 
-void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& chosen,
+void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& logits, const at::Tensor& chosen,
                           const at::Tensor& weights, const RouterOptions& options,
-                          const at::Tensor& d_weights, const at::Tensor& probability_grad,
-                          const at::Tensor& counted, const at::Tensor& d_logits) {
+                          const at::Tensor& d_weights, const RouterLossGrad& losses,
+                          const at::Tensor& d_logits) {
   at::Tensor grads = at::zeros_like(probabilities);
-  if (probability_grad.defined())
-    grads.add_(counted.defined() ? counted.unsqueeze(1) * probability_grad : probability_grad);
+  const auto of_counted = [&](const at::Tensor& all) {
+    return losses.counted.defined() ? losses.counted.unsqueeze(1) * all : all;
+  };
+  if (losses.of_token.defined()) grads.add_(of_counted(losses.of_token));
   at::Tensor picked = d_weights * options.scale;
   if (options.normalize_weights) {
     const at::Tensor sums = sums_of(probabilities.gather(1, chosen));
@@ -104,9 +107,11 @@ void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& cho
     picked = (d_weights - shift) * scales_of(sums, options);
   }
   grads.scatter_add_(1, chosen, picked);
-  const at::Tensor out = options.score == RouterScore::kSigmoid
-                             ? grads * probabilities * (1 - probabilities)
-                             : probabilities * (grads - (grads * probabilities).sum(1, /*keepdim=*/true));
+  at::Tensor out = options.score == RouterScore::kSigmoid
+                       ? grads * probabilities * (1 - probabilities)
+                       : probabilities * (grads - (grads * probabilities).sum(1, /*keepdim=*/true));
+  if (losses.z_scale != 0)
+    out += of_counted(at::logsumexp(logits, 1, /*keepdim=*/true) * at::softmax(logits, 1) * losses.z_scale);
   const std::int64_t experts = probabilities.size(1);
   d_logits.narrow(1, 0, experts).copy_(out);
   if (d_logits.size(1) > experts)

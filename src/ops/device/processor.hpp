@@ -50,10 +50,10 @@ void causal_conv(const at::Tensor& x, const at::Tensor& weight, const Documents&
 
 void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& options,
                  const at::Tensor& chosen, const at::Tensor& weights);
-void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& chosen,
+void router_rows_backward(const at::Tensor& probabilities, const at::Tensor& logits, const at::Tensor& chosen,
                           const at::Tensor& weights, const RouterOptions& options,
-                          const at::Tensor& d_weights, const at::Tensor& probability_grad,
-                          const at::Tensor& counted, const at::Tensor& d_logits);
+                          const at::Tensor& d_weights, const RouterLossGrad& losses,
+                          const at::Tensor& d_logits);
 void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices, const at::Tensor& out);
 void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choices, const at::Tensor& weights,
               const at::Tensor& sums);

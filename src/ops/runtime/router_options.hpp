@@ -25,4 +25,13 @@ struct RouterOptions {
   at::Tensor correction_bias{};  ///< E of float32, added to the scores for the choice alone; undefined: none
 };
 
+/// What losses of the router itself add to the gradients of its tokens.
+struct RouterLossGrad {
+  at::Tensor of_token{};  ///< [E] float32, to each counted token's probabilities; undefined: nothing
+  at::Tensor counted{};   ///< [T] bool: which tokens count; undefined: all do
+  /// A z-loss adds z_scale * log(sum(exp(logits))) * softmax(logits) to the logits' gradient, that of
+  /// z_scale / 2 * log(sum(exp(logits)))^2 (Zoph et al. 2022, "ST-MoE", eq. 5); 0: there is none.
+  float z_scale = 0;
+};
+
 }  // namespace sluice::ops

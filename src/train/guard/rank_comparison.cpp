@@ -25,6 +25,7 @@ AgreementTopic topic_of(const CommonValues& values) {
            {"learning rate", exact(values.learning_rate)},
            {"loss", exact(values.loss)},
            {"load-balancing loss", exact(values.aux_loss)},
+           {"router's z-loss", exact(values.z_loss)},
            {"gradient norm", exact(values.grad_norm)},
            {"digest of expert token counts", tokens.hex()}}};
 }

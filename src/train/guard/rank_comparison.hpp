@@ -18,6 +18,7 @@ struct CommonValues {
   double learning_rate = 0;
   double loss = 0;
   double aux_loss = 0;
+  double z_loss = 0;
   double grad_norm = 0;
   std::vector<std::int64_t> expert_tokens;
 };
