@@ -63,14 +63,35 @@ void require_writable_experts(const JobConfig& config, const ModelDescription& m
        model.config.model_type);
 }
 
+/// Attention of a model with indexers is full, as it is computed here, where these pick every token.
+void require_full_attention(const JobConfig& config, const ModelConfig& model) {
+  const std::int64_t most = model.full_attention_tokens;
+  const auto require = [&](const char* key, std::int64_t tokens) {
+    if (tokens > most)
+      fail(
+          ExitCode::kBadConfig,
+          "{}: found {}, expected at most index_topk = {}, as the indexers of {} leave out tokens of longer sequences, which "
+          "this version does not compute",
+          key, tokens, most, model.model_type);
+  };
+  if (most == 0) return;
+  const JobKind kind = config.job.kind;
+  if (kind == JobKind::kTrain || kind == JobKind::kEvaluate)
+    require("data.sequence_length", config.data.sequence_length);
+  if (kind == JobKind::kGenerate || (kind == JobKind::kTrain && config.generate.every_steps > 0))
+    require("generate.positions", config.generate.positions);
+}
+
 /// What the job computes with: the model, with adapters or with frozen parameters if it asks for them.
 ModelDescription described(const JobConfig& config, const std::optional<PeftAdapter>& adapter) {
   ModelDescription model = describe_model_of(config.model);
   require_writable_experts(config, model);
+  require_full_attention(config, model.config);
   model.adapters = adapter ? adapter->adapters : described_adapters(config, model.manifest);
   if (config.job.kind == JobKind::kTrain) {
     require_no_dropout(model.adapters, model.manifest);
     static_cast<void>(balancing_coefficient(config.train, model.config));
+    require_routers(config.train, model.config);
     require_movable_biases(config, model.config);
   }
   if (model.adapters.empty())

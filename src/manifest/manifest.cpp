@@ -135,7 +135,7 @@ bool ParameterManifest::is_in_prediction_layer(std::string_view name) const {
 
 std::string ParameterManifest::wrapped_name(std::string name) const {
   constexpr std::string_view kPlain = "model.";
-  return name.starts_with(kPlain) ? name.replace(0, kPlain.size(), published_prefix_) : name;
+  return name.starts_with(kPlain) ? name.replace(0, kPlain.size(), published_prefix_) : outer_prefix_ + name;
 }
 
 std::string ParameterManifest::published_name(std::string name) const {

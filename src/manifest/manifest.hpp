@@ -90,7 +90,7 @@ struct JoinedTensor {
 };
 
 /// Parts that a published checkpoint may hold and that the model does without.
-enum class ForeignPart : std::uint8_t { kVisionTower, kMultiTokenPrediction };
+enum class ForeignPart : std::uint8_t { kVisionTower, kMultiTokenPrediction, kIndexer };
 
 class ParameterManifest {
  public:
@@ -108,8 +108,11 @@ class ParameterManifest {
   /// Whether a plain name is that of a tensor in one of them.
   [[nodiscard]] bool is_in_prediction_layer(std::string_view name) const;
   /// Checkpoints are written with `prefix` in place of "model.", as a wrapper around the language model names
-  /// it.
-  void set_published_prefix(std::string prefix) { published_prefix_ = std::move(prefix); }
+  /// it, and with `outer` before all other names.
+  void set_published_prefix(std::string prefix, std::string outer = "") {
+    published_prefix_ = std::move(prefix);
+    outer_prefix_ = std::move(outer);
+  }
   /// Checkpoints are written with the router and the experts in this spelling.
   void set_published_experts(const ExpertSpelling& spelling) { published_experts_ = spelling; }
 
@@ -166,7 +169,7 @@ class ParameterManifest {
   std::unordered_map<int, std::size_t> joined_by_tensor_;
   std::vector<ForeignPart> foreign_parts_;
   Range prediction_layers_;
-  std::string published_prefix_ = "model.";
+  std::string published_prefix_ = "model.", outer_prefix_;
   ExpertSpelling published_experts_ = kPlainExperts;
   bool transposed_experts_ = false;
 };

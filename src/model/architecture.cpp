@@ -23,6 +23,7 @@
 #include "model/families/qwen3_5.hpp"
 #include "model/families/qwen3_next.hpp"
 #include "model/manifest_builder.hpp"
+#include "model/unknown_keys.hpp"
 
 #include <algorithm>
 #include <array>
@@ -36,13 +37,16 @@ constexpr std::array kArchitectures{
     Architecture{"bailing_moe_v2", read_bailing_moe_v2_config, describe_bailing_moe_v2},
     Architecture{"deepseek_v2", read_deepseek_v2_config, describe_decoder},
     Architecture{"deepseek_v3", read_deepseek_v3_config, describe_deepseek_v3},
+    Architecture{"deepseek_v32", read_deepseek_v32_config, describe_indexed},
     Architecture{"dots1", read_dots1_config, describe_decoder},
     Architecture{"ernie4_5_moe", read_ernie4_5_moe_config, describe_ernie4_5_moe},
     Architecture{"glm4_moe", read_glm4_moe_config, describe_glm4_moe},
     Architecture{"glm4_moe_lite", read_glm4_moe_lite_config, describe_deepseek_v3},
+    Architecture{"glm_moe_dsa", read_glm_moe_dsa_config, describe_indexed},
     Architecture{"gpt_oss", read_gpt_oss_config, describe_gpt_oss},
     Architecture{"hy_v3", read_hy_v3_config, describe_hy_v3},
     Architecture{"kimi_k2", read_deepseek_v3_config, describe_deepseek_v3},
+    Architecture{"kimi_k25", read_kimi_k25_config, describe_kimi_k25},
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
     Architecture{"mixtral", read_mixtral_config, describe_mixtral},
     Architecture{"olmoe", read_olmoe_config, describe_decoder},
@@ -103,6 +107,7 @@ ModelDescription describe_model_text(std::string_view config_json, const std::st
     log::info("{}: auto_map is ignored: no code from a model directory is ever run", name);
   ModelDescription description{architecture.read_config(reader), {}, {}};
   description.config.model_type = architecture.model_type;
+  description.config.unknown_keys = unknown_keys(reader);
   description.manifest = architecture.describe(description.config, dtype);
   require_sane_size(description.manifest, name);
   return description;

@@ -13,18 +13,19 @@ namespace sluice {
 
 using nlohmann::json;
 
-ConfigReader::ConfigReader(std::shared_ptr<const json> document, std::string name)
-    : object_(std::move(document)), name_(std::move(name)) {}
+ConfigReader::ConfigReader(std::shared_ptr<const json> document, std::string name, AskedKeys asked)
+    : object_(std::move(document)), name_(std::move(name)), asked_(std::move(asked)) {}
 
 ConfigReader ConfigReader::parse(std::string_view text, std::string name) {
   auto document = std::make_shared<json>(parse_json_object(text, name + ": "));
-  return {std::move(document), std::move(name)};
+  return {std::move(document), std::move(name), std::make_shared<AskedKeys::element_type>()};
 }
 
 const char* ConfigReader::present(Keys keys) const {
+  const char* first = nullptr;
   for (const char* key : keys)
-    if (has(key)) return key;
-  return nullptr;
+    if (has(key) && first == nullptr) first = key;
+  return first;
 }
 
 const char* ConfigReader::required(Keys keys) const {
@@ -33,11 +34,19 @@ const char* ConfigReader::required(Keys keys) const {
 }
 
 bool ConfigReader::has(const char* key) const {
+  asked_->emplace(key);
   const auto found = object_->find(key);
   return found != object_->end() && !found->is_null();
 }
 
-bool ConfigReader::is_null(const char* key) const { return object_->contains(key) && !has(key); }
+bool ConfigReader::is_null(const char* key) const { return !has(key) && object_->contains(key); }
+
+std::vector<std::string> ConfigReader::unasked_keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object_->items())
+    if (!asked_->contains(key)) keys.push_back(key);
+  return keys;
+}
 
 bool ConfigReader::is_empty() const { return object_->empty(); }
 
@@ -116,15 +125,16 @@ std::optional<ConfigReader> ConfigReader::object(Keys keys) const {
   if (!key) return std::nullopt;
   const json& value = (*object_)[key];
   if (!value.is_object()) refuse(key, "an object");
-  return ConfigReader(std::shared_ptr<const json>(object_, &value), fmt::format("{}: {}", name_, key));
+  return ConfigReader(std::shared_ptr<const json>(object_, &value), fmt::format("{}: {}", name_, key),
+                      asked_);
 }
 
 std::vector<ConfigReader> ConfigReader::objects() const {
   std::vector<ConfigReader> found;
   for (const auto& [key, value] : object_->items())
     if (value.is_object())
-      found.push_back(
-          ConfigReader(std::shared_ptr<const json>(object_, &value), fmt::format("{}: {}", name_, key)));
+      found.push_back(ConfigReader(std::shared_ptr<const json>(object_, &value),
+                                   fmt::format("{}: {}", name_, key), asked_));
   return found;
 }
 

@@ -5,10 +5,12 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,13 +47,16 @@ class ConfigReader {
   [[nodiscard]] bool is_null(const char* key) const;
   [[nodiscard]] bool is_empty() const;
   [[nodiscard]] bool holds_objects() const;
+  /// Its keys that nobody has asked for in any object of the document.
+  [[nodiscard]] std::vector<std::string> unasked_keys() const;
 
   /// Error(kBadData): "<name>: <key>: found <value>, expected <expected>".
   [[noreturn]] void refuse(const char* key, std::string_view expected) const;
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
-  ConfigReader(std::shared_ptr<const nlohmann::json> document, std::string name);
+  using AskedKeys = std::shared_ptr<std::set<std::string, std::less<>>>;
+  ConfigReader(std::shared_ptr<const nlohmann::json> document, std::string name, AskedKeys asked);
   [[nodiscard]] const char* present(Keys keys) const;
   [[nodiscard]] const char* required(Keys keys) const;
   template <class T>
@@ -60,6 +65,7 @@ class ConfigReader {
 
   std::shared_ptr<const nlohmann::json> object_;
   std::string name_;
+  AskedKeys asked_;  ///< in all objects of the document together
 };
 
 }  // namespace sluice

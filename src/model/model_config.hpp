@@ -91,8 +91,11 @@ struct RouterConfig {
   double least_sum = 0;    ///< least divisor: a smaller sum of weights counts as this
   double scale = 1;        ///< factor of the weights, applied last
 
-  /// Whether the family is trained with a load-balancing loss, and not by moving its correction biases.
-  [[nodiscard]] bool has_balancing_loss() const { return !has_correction_bias; }
+  bool knows_balancing_loss = true;  ///< transformers computes one for the family
+
+  /// Whether the model is trained with a load-balancing loss. One that knows nothing of correction biases would count choices
+  /// that are not made.
+  [[nodiscard]] bool has_balancing_loss() const { return knows_balancing_loss && !has_correction_bias; }
   bool operator==(const RouterConfig&) const = default;
 };
 
@@ -112,10 +115,12 @@ struct ModelConfig {
   bool attention_sinks = false;  ///< a logit of each head that takes part in the softmax and has no value
   std::int64_t sliding_window =
       0;  ///< tokens that one sees in layers of AttentionKind::kSliding, itself included
-  bool attention_output_gate = false;    ///< of full attention
-  bool zero_centred_norms = false;       ///< norms multiply with 1 + weight; a delta net's own does not
-  bool unrounded_norms = false;          ///< norms multiply with the weight before they round
-  std::int64_t intermediate_size = 0;    ///< width of dense feed-forward layers
+  bool attention_output_gate = false;  ///< of full attention
+  bool zero_centred_norms = false;     ///< norms multiply with 1 + weight; a delta net's own does not
+  bool unrounded_norms = false;        ///< norms multiply with the weight before they round
+  std::int64_t intermediate_size = 0;  ///< width of dense feed-forward layers
+  std::int64_t full_attention_tokens =
+      0;  ///< index_topk: what an indexer picks, so sequences up to which attention is full; 0: no indexer
   std::int64_t max_positions = 0;        ///< max_position_embeddings; 0 where config.json does not say
   std::vector<MlpKind> layers;           ///< one per layer
   std::vector<AttentionKind> attention;  ///< one per layer
@@ -123,6 +128,7 @@ struct ModelConfig {
   double rms_norm_eps = 1e-6;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
+  std::vector<std::string> unknown_keys;  ///< that config.json has
   DType published_dtype =
       DType::kBFloat16;    ///< of a checkpoint's weights, as config.json says; files may differ
   bool quantized = false;  ///< config.json says that files hold codes and scales of such weights

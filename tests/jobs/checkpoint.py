@@ -48,6 +48,14 @@ def write_tensors(path, tensors):
     return at
 
 
+def write_model(directory, tensors, config):
+    """A model directory of one file of tensors as read_tensors() gives them, beside the object `config`."""
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps(config))
+    write_tensors(directory / "model.safetensors", tensors)
+    return directory
+
+
 def read(directory):
     """Name -> array, of all safetensors files in a directory."""
     tensors = {}

@@ -187,6 +187,17 @@ class Inspect(JobTest):
                 self.assertEqual(found["active_parameters"], parameters)
                 self.assertNotIn("files", found)
 
+    def test_every_published_model_and_its_plan_by_config_json_alone(self):
+        for model in sorted(MODELS.iterdir()):
+            with self.subTest(model=model.name):
+                self.assertLessEqual({path.name for path in model.iterdir()}, {"config.json", "expected.json"})
+                found = self.inspect(model)
+                self.assertEqual(found["unknown_keys"], [])
+                plan = sluice("plan", SOURCE / "configs/quickstart.toml", "--ranks", 3, f"--set=model.path={model}", "--set=train.aux_loss_coefficient=0",
+                              "--memory", "30TB", "--json")
+                self.expect(plan, 0)
+                self.assertEqual(json.loads(plan.output)["parameters"], found["parameters"])
+
     def test_layers_by_kind(self):
         found = self.inspect(MODELS / "Qwen3.5-35B-A3B")
         self.assertEqual(found["layers"], {"full_attention": 10, "sliding_attention": 0, "latent_attention": 0, "linear_attention": 30, "dense": 0, "moe": 40})
@@ -365,6 +376,12 @@ class Check(JobTest):
                 result = check("quickstart.toml", ranks=5, model__path=MODELS / name, data__tokens=self.directory / "none.h5")
                 parameters, tensors = expected["language_parameters"], expected["language_tensors"]
                 self.expect(result, 65, f" {parameters} parameters", f" {tensors} tensors", "cannot open ")
+
+    def test_sequences_of_which_an_indexer_leaves_out_tokens(self):
+        for fixture in ("deepseek_v32-tiny", "glm_moe_dsa-tiny"):
+            job = self.write_job(f"{fixture}.toml", **reference_job(fixture))
+            self.expect(sluice("check", job), 0)
+            self.expect(sluice("check", job, "--set=data.sequence_length=49"), 78, "data.sequence_length: found 49", "index_topk = 48")
 
     def test_the_fixtures_at_any_number_of_ranks(self):
         cases = [("qwen3-moe-mixed", ranks) for ranks in range(1, 6)] + [("qwen3-tiny-tied", 4), ("qwen3-moe-tiny", 5)]

@@ -1,4 +1,5 @@
 """What corrects a router's choice is float32 from file to file, whatever the weights are in, and whole on every rank."""
+import json
 import struct
 import unittest
 
@@ -52,34 +53,69 @@ class Moved(SavingTest):
         changes["model"] = {"path": GROUPED} | changes.get("model", {})
         return super().job(name, **changes)
 
-    def moved(self, output):
+    def biases(self, directory):
+        """Those of the model's own layers, in their order."""
+        return [data for name, (_, _, data) in sorted(biases_of(directory).items()) if ".3." not in name]
+
+    def moved(self, output, rate=RATE):
         """The biases that the model began with, moved by the loads that the metrics tell."""
         with h5py.File(output / "metrics.h5") as metrics:
             loads = metrics["moe/expert_tokens"][:]
-        biases = [np.frombuffer(data, np.float32) for name, (_, _, data) in sorted(biases_of(GROUPED).items()) if ".3." not in name]
+        biases = [np.frombuffer(data, np.float32) for data in self.biases(GROUPED)]
         for load in loads:
-            biases = [bias + self.RATE * np.sign(tokens.mean() - tokens).astype(np.float32) for bias, tokens in zip(biases, load)]
+            biases = [bias + rate * np.sign(tokens.mean() - tokens).astype(np.float32) for bias, tokens in zip(biases, load)]
         return [bias.tobytes() for bias in biases]
 
+    def after_three_steps(self, ranks, dtype="float32", held_out=None, **train):
+        name = f"{ranks}-{dtype}-{'-'.join(map(str, train.values()))}"
+        job = self.job(f"{name}.toml", model={"dtype": dtype}, train={"steps": 3} | train, evaluate=held_out or {},
+                       checkpoint={"every_steps": 0}, export={"path": self.directory / f"{name}-out", "at_end": True})
+        self.run_job(job, ranks)
+        found = self.biases(self.directory / f"{name}-out")
+        self.assertEqual(found, self.moved(self.output_of(job), np.float32(train.get("router_bias_update", self.RATE))))
+        self.assertNotEqual(found, self.biases(GROUPED))
+        return found
+
     def test_against_the_loads_of_the_whole_batch_however_it_is_computed(self):
-        found = []
-        for ranks, train, held_out in [(1, {}, {}), (2, {"micro_batch_sequences": 2, "recompute": "none"}, {}),
-                                       (3, {"recompute": "all"}, {"tokens": GROUPED / "reference.h5", "every_steps": 1})]:
-            out = self.directory / f"out-{ranks}"
-            job = self.job(f"{ranks}.toml", train={"steps": 3} | train, evaluate=held_out, checkpoint={"every_steps": 0},
-                           export={"path": out, "at_end": True})
-            self.run_job(job, ranks)
-            biases = [data for name, (_, _, data) in sorted(biases_of(out).items()) if ".3." not in name]
-            self.assertEqual(biases, self.moved(self.output_of(job)))
-            self.assertNotEqual(biases, [data for name, (_, _, data) in sorted(biases_of(GROUPED).items()) if ".3." not in name])
-            found.append(biases)
-        self.assertEqual(found[0], found[1])
-        self.assertEqual(found[0], found[2])
+        held_out = {"tokens": GROUPED / "reference.h5", "every_steps": 1}
+        expected = self.after_three_steps(1, micro_batch_sequences=6)
+        for ranks, micro_batch, recompute in [(1, 3, "none"), (2, 3, "all"), (2, 2, "layer"), (3, 2, "none"), (3, 1, "all")]:
+            with self.subTest(ranks=ranks, micro_batch=micro_batch, recompute=recompute):
+                found = self.after_three_steps(ranks, held_out=held_out if ranks == 3 else None, micro_batch_sequences=micro_batch,
+                                               recompute=recompute)
+                self.assertEqual(found, expected)
+
+    def test_in_float32_where_a_model_of_bfloat16_would_round_the_steps_away(self):
+        self.after_three_steps(2, "bfloat16", router_bias_update=1e-5)
 
     def test_in_a_run_that_goes_on(self):
         whole, cut, _ = self.whole_and_cut(6, optimizer={"gradients": "release"})
         self.run_job(cut)
         self.expect_same_files(self.step(whole, STEPS), self.step(cut, STEPS))
+        out = self.directory / "out"
+        self.expect(sluice("checkpoint", "export", self.output_of(cut), out), 0)
+        self.assertEqual(self.biases(out), self.moved(self.output_of(whole)))
+
+
+class RouterWeights(JobTest):
+    def test_in_float32_files_of_a_bfloat16_model_are_exact_in_float32_and_rounded_once_in_bfloat16(self):
+        tensors = checkpoint.read_tensors(UNGROUPED / "model.safetensors")
+        exact = np.random.default_rng(0)
+        for name, (_, shape, _) in tensors.items():
+            if name.endswith("gate.weight"):
+                tensors[name] = ("F32", shape, exact.normal(0, 0.1, shape).astype("<f4").tobytes())
+        model = checkpoint.write_model(self.directory / "model", tensors, json.loads((UNGROUPED / "config.json").read_text()))
+        for dtype in ("float32", "bfloat16"):
+            out = self.directory / f"{dtype}-out"
+            job = self.write_job(f"{dtype}.toml", job={"kind": "export"}, model={"path": model, "dtype": dtype}, export={"path": out})
+            self.expect(run_job(2, job), 0)
+            found = checkpoint.read_tensors(out / "model.safetensors")
+            for name, (kind, shape, data) in tensors.items():
+                if kind == "F32" and "gate" in name and dtype == "bfloat16":
+                    bits = np.frombuffer(data, "<u4").astype(np.uint64)
+                    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype("<u4")
+                    data = rounded.tobytes()
+                self.assertEqual(found[name], (kind, shape, data), name)
 
 
 class Exported(JobTest):
@@ -96,17 +132,10 @@ class Exported(JobTest):
 
 class Refused(JobTest):
     def test_a_bias_that_is_not_finite(self):
-        model = self.directory / "model"
         tensors = checkpoint.read_tensors(UNGROUPED / "model.safetensors")
         name, (dtype, shape, data) = next(iter(biases_of(UNGROUPED).items()))
         tensors[name] = (dtype, shape, data[:-4] + struct.pack("<f", float("nan")))
-        header, raw = {}, b""
-        for key, (dtype, shape, data) in tensors.items():
-            header[key] = {"dtype": dtype, "shape": shape, "data_offsets": [len(raw), len(raw) + len(data)]}
-            raw += data
-        model.mkdir()
-        (model / "config.json").write_bytes((UNGROUPED / "config.json").read_bytes())
-        (model / "model.safetensors").write_bytes(checkpoint.joined(header, raw))
+        model = checkpoint.write_model(self.directory / "model", tensors, json.loads((UNGROUPED / "config.json").read_text()))
         self.expect(run_job(2, self.write_job(job={"kind": "load"}, model={"path": model})), 65, name, "element 7", "finite")
 
     def test_a_load_balancing_loss(self):

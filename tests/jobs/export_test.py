@@ -1,5 +1,6 @@
 """A checkpoint that was loaded is written out again tensor by tensor, by any number of ranks, and appears whole or not at all."""
 import json
+import re
 import shutil
 import unittest
 
@@ -119,6 +120,30 @@ class Export(ExportTest):
                 found = self.export(fixture, ranks, experts=experts, max_shard_size="200KiB")
                 self.assertEqual(any(".experts.0." in name for name in found), experts == "per_expert")
                 self.expect_equal(fused(found), fused(source))
+
+    def test_indexers_travel_along(self):
+        self.round_trip("glm_moe_dsa-tiny")
+
+    def test_a_language_model_beside_a_vision_tower_and_its_projector(self):
+        inner = FIXTURES / "deepseek_v3-tiny"
+        config = json.loads((inner / "config.json").read_text())
+        # transformers' default for the wrapper says that embeddings are tied.
+        config = {"model_type": "kimi_k25", "text_config": config, "tie_word_embeddings": True, "vision_config": {"hidden_size": 8}}
+        source = {f"language_model.{name}": tensor for name, tensor in read_model(inner).items()}
+        carried = {"vision_tower.patch_embed.proj.weight": ("BF16", (3, 2), bytes(range(12))),
+                   "mm_projector.linear_1.bias": ("F32", (2,), bytes(range(8)))}
+        model = checkpoint.write_model(self.directory / "model", source | carried, config)
+        for ranks, experts in [(1, "source"), (3, "per_expert")]:
+            with self.subTest(ranks=ranks):
+                out = self.directory / f"out-{ranks}"
+                job = self.write_job(f"{ranks}.toml", job={"kind": "export"}, model={"path": model}, export={"path": out, "experts": experts})
+                result = run_job(ranks, job)
+                self.expect(result, 0)
+                for part in ("vision tower", "vision tower's projector", "multi-token prediction"):
+                    self.assertEqual(len(re.findall(rf"\b{part}\b(?!')", result.output)), 1, result.output)
+                self.expect_equal(read_model(out), source | carried)
+        stranger = checkpoint.write_model(self.directory / "stranger", source | {"audio_tower.x": carried["mm_projector.linear_1.bias"]}, config)
+        self.expect(run_job(2, self.job("", "stranger.toml", model={"path": stranger})), 65, "audio_tower.x")
 
     def test_mixtral_in_its_published_names_however_they_were_read(self):
         fixture = FIXTURES / "mixtral-tiny"

@@ -1,50 +1,23 @@
 #include "model/families/bailing_moe_v2.hpp"
 
-#include "model/architecture.hpp"
-#include "model/published_size.hpp"
-#include "model/shape_of.hpp"
-#include "support/expect_error.hpp"
+#include "model/family_test.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
-#include <cmath>
 #include <string>
 #include <vector>
 
 namespace sluice {
 namespace {
 
-using nlohmann::json;
-using test::Shape;
-using test::shape_of;
+using namespace test;
 
 /// config.json of Ling-mini-2.0, with changes: keys set to null are taken away.
 ModelDescription ling(const json& changes = json::object()) {
-  json config = json::parse(R"({
-    "architectures": ["BailingMoeV2ForCausalLM"], "attention_dropout": 0.0, "embedding_dropout": 0.0, "eos_token_id": 156892,
-    "first_k_dense_replace": 1, "head_dim": 128, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02,
-    "intermediate_size": 5120, "max_position_embeddings": 32768, "model_type": "bailing_moe_v2",
-    "moe_intermediate_size": 512, "moe_router_enable_expert_bias": true, "moe_shared_expert_intermediate_size": 512,
-    "n_group": 8, "norm_topk_prob": true, "num_attention_heads": 16, "num_experts": 256, "num_experts_per_tok": 8,
-    "num_hidden_layers": 20, "num_key_value_heads": 4, "num_nextn_predict_layers": 0, "num_shared_experts": 1,
-    "output_dropout": 0.0, "pad_token_id": 156892, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
-    "rope_scaling": null, "rope_theta": 600000, "routed_scaling_factor": 2.5, "router_dtype": "fp32",
-    "score_function": "sigmoid", "tie_word_embeddings": false, "topk_group": 4, "torch_dtype": "bfloat16",
-    "use_bias": false, "use_cache": true, "use_qk_norm": true, "use_qkv_bias": false, "use_rmsnorm": true,
-    "vocab_size": 157184
-  })");
+  json config = published_config("Ling-mini-2.0");
   config.merge_patch(changes);
   const ModelConfig read = read_bailing_moe_v2_config(ConfigReader::parse(config.dump(), "config.json"));
   return {read, describe_bailing_moe_v2(read, DType::kBFloat16)};
-}
-
-TEST(BailingMoeV2, has_as_many_parameters_and_tensors_as_are_published) {
-  EXPECT_EQ(test::published_size(ling()), (test::PublishedSize{16'255'643'392, 14'813}));
-}
-
-TEST(BailingMoeV2, a_token_meets_a_part_of_them) {
-  EXPECT_EQ(std::round(static_cast<double>(active_parameters(ling())) / 1e7) / 100, 1.43);
 }
 
 TEST(BailingMoeV2, has_the_tensors_of_the_module_tree) {
@@ -107,7 +80,7 @@ TEST(BailingMoeV2, what_no_block_computes_is_refused) {
   const auto expect_refused = [](const char* key, const json& value, const std::vector<std::string>& parts) {
     std::vector<std::string> all{key};
     all.insert(all.end(), parts.begin(), parts.end());
-    test::expect_error(ExitCode::kBadData, all, [&] { static_cast<void>(ling({{key, value}})); });
+    expect_error(ExitCode::kBadData, all, [&] { static_cast<void>(ling({{key, value}})); });
   };
   for (const char* key : {"use_bias", "use_qkv_bias", "norm_head", "rope_interleave", "use_sliding_window"})
     expect_refused(key, true, {"found true", "false"});

@@ -1,130 +1,22 @@
 #include "model/families/deepseek_v3.hpp"
 
-#include "model/architecture.hpp"
 #include "model/blocks/layer_blocks.hpp"
-#include "model/described.hpp"
-#include "model/published_size.hpp"
-#include "model/shape_of.hpp"
-#include "support/expect_error.hpp"
+#include "model/family_test.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace sluice {
 namespace {
 
-using nlohmann::json;
-using test::described;
-using test::published_size;
-using test::PublishedSize;
-using test::Shape;
-using test::shape_of;
+using namespace test;
 
-/// config.json of DeepSeek-V3 without its quantisation.
-json deepseek_v3() {
-  return json::parse(R"({
-    "architectures": ["DeepseekV3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 0,
-    "eos_token_id": 1, "ep_size": 1, "first_k_dense_replace": 3, "hidden_act": "silu", "hidden_size": 7168,
-    "initializer_range": 0.02, "intermediate_size": 18432, "kv_lora_rank": 512, "max_position_embeddings": 163840,
-    "model_type": "deepseek_v3", "moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_group": 8, "n_routed_experts": 256,
-    "n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 128, "num_experts_per_tok": 8,
-    "num_hidden_layers": 61, "num_key_value_heads": 128, "num_nextn_predict_layers": 1, "q_lora_rank": 1536,
-    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
-    "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
-                     "original_max_position_embeddings": 4096, "type": "yarn"},
-    "rope_theta": 10000, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "tie_word_embeddings": false,
-    "topk_group": 4, "topk_method": "noaux_tc", "torch_dtype": "bfloat16", "use_cache": true, "v_head_dim": 128,
-    "vocab_size": 129280
-  })");
-}
-
-/// The same of Moonlight-16B-A3B, of Kimi-K2-Instruct and of GLM-4.7-Flash.
-json moonlight() {
-  json config = deepseek_v3();
-  config.erase("rope_scaling");
-  config.update(json{{"hidden_size", 2048},
-                     {"num_hidden_layers", 27},
-                     {"num_attention_heads", 16},
-                     {"num_key_value_heads", 16},
-                     {"intermediate_size", 11264},
-                     {"moe_intermediate_size", 1408},
-                     {"n_routed_experts", 64},
-                     {"num_experts_per_tok", 6},
-                     {"n_shared_experts", 2},
-                     {"first_k_dense_replace", 1},
-                     {"n_group", 1},
-                     {"topk_group", 1},
-                     {"routed_scaling_factor", 2.446},
-                     {"q_lora_rank", nullptr},
-                     {"rms_norm_eps", 1e-5},
-                     {"rope_theta", 50000.0},
-                     {"max_position_embeddings", 8192},
-                     {"vocab_size", 163840},
-                     {"num_nextn_predict_layers", 0}});
-  return config;
-}
-
-json kimi_k2() {
-  json config = deepseek_v3();
-  config.update(json{{"model_type", "kimi_k2"},
-                     {"num_attention_heads", 64},
-                     {"num_key_value_heads", 64},
-                     {"n_routed_experts", 384},
-                     {"first_k_dense_replace", 1},
-                     {"n_group", 1},
-                     {"topk_group", 1},
-                     {"routed_scaling_factor", 2.827},
-                     {"rope_theta", 50000.0},
-                     {"vocab_size", 163840},
-                     {"num_nextn_predict_layers", 0}});
-  return config;
-}
-
-json glm_flash() {
-  json config = deepseek_v3();
-  config.erase("rope_scaling");
-  config.erase("first_k_dense_replace");
-  config.update(json{{"model_type", "glm4_moe_lite"},
-                     {"hidden_size", 2048},
-                     {"num_hidden_layers", 47},
-                     {"num_attention_heads", 20},
-                     {"num_key_value_heads", 20},
-                     {"intermediate_size", 10240},
-                     {"moe_intermediate_size", 1536},
-                     {"n_routed_experts", 64},
-                     {"num_experts_per_tok", 4},
-                     {"n_group", 1},
-                     {"topk_group", 1},
-                     {"routed_scaling_factor", 1.8},
-                     {"q_lora_rank", 768},
-                     {"qk_nope_head_dim", 192},
-                     {"v_head_dim", 256},
-                     {"rms_norm_eps", 1e-5},
-                     {"rope_theta", 1000000},
-                     {"vocab_size", 154880}});
-  return config;
-}
-
-TEST(DeepseekV3, has_as_many_parameters_and_tensors_as_are_published) {
-  EXPECT_EQ(published_size(described(deepseek_v3())), (PublishedSize{671'026'419'200, 45'395}));
-  EXPECT_EQ(published_size(described(moonlight())), (PublishedSize{15'960'110'208, 5'317}));
-  EXPECT_EQ(published_size(described(kimi_k2())), (PublishedSize{1'026'408'232'448, 69'975}));
-  EXPECT_EQ(published_size(described(glm_flash())), (PublishedSize{29'943'393'920, 9'491}));
-}
-
-TEST(DeepseekV3, a_token_meets_a_part_of_them) {
-  const auto billions = [](const json& config) {
-    return std::round(static_cast<double>(active_parameters(described(config))) / 1e7) / 100;
-  };
-  EXPECT_EQ(billions(deepseek_v3()), 37.55);
-  EXPECT_EQ(billions(moonlight()), 2.91);
-  EXPECT_EQ(billions(kimi_k2()), 32.86);
-  EXPECT_EQ(billions(glm_flash()), 3.90);
-}
+json deepseek_v3() { return published_config("DeepSeek-V3"); }
+json moonlight() { return published_config("Moonlight-16B-A3B"); }
 
 TEST(DeepseekV3, makes_keys_and_values_of_a_short_vector_and_a_shared_key) {
   const ModelDescription model = described(deepseek_v3());
@@ -173,11 +65,43 @@ TEST(DeepseekV3, absent_keys_have_transformers_defaults) {
   EXPECT_EQ(read.shared_expert_intermediate_size, 2048);
 }
 
+TEST(DeepseekV3, an_indexer_is_not_the_models_and_says_up_to_which_length_attention_is_full) {
+  json config = deepseek_v3();
+  config.update(json{{"model_type", "deepseek_v32"}, {"index_topk", 1024}, {"index_n_heads", 64}});
+  const ModelDescription model = described(config);
+  EXPECT_EQ(model.config.full_attention_tokens, 1024);
+  EXPECT_EQ(model.manifest.structure_hash(), described(deepseek_v3()).manifest.structure_hash());
+  const char* const name = "model.layers.0.self_attn.indexer.wk.weight";
+  EXPECT_TRUE(std::holds_alternative<IgnoredKey>(KeyMap(model.manifest).resolve(name)));
+  EXPECT_TRUE(std::holds_alternative<UnknownKey>(KeyMap(described(deepseek_v3()).manifest).resolve(name)));
+  config.erase("index_topk");
+  config["model_type"] = "glm_moe_dsa";
+  config.erase("rms_norm_eps");
+  EXPECT_EQ(described(config).config.full_attention_tokens, 2048);
+  EXPECT_EQ(described(config).config.rms_norm_eps, 1e-5);
+}
+
+TEST(DeepseekV3, kimi_k25_is_published_beside_a_vision_tower_and_tied_as_its_text_model_says) {
+  const json wrapped{{"model_type", "kimi_k25"},
+                     {"text_config", published_config("Kimi-K2")},
+                     {"tie_word_embeddings", true}};
+  const ModelDescription model = described(wrapped);
+  EXPECT_EQ(published_size(model), (PublishedSize{1'026'408'232'448, 69'975}));
+  EXPECT_FALSE(model.config.tie_word_embeddings);
+  const std::vector<PublishedTensor> published = KeyMap(model.manifest).published(ExpertLayout::kPerExpert);
+  EXPECT_EQ(published.front().name, "language_model.model.embed_tokens.weight");
+  EXPECT_EQ(published.back().name, "language_model.lm_head.weight");
+  json other = wrapped;
+  other["text_config"]["model_type"] = "qwen3";
+  expect_error(ExitCode::kBadData, {"text_config", "model_type", "qwen3", "'kimi_k2' or 'deepseek_v3'"},
+               [&] { static_cast<void>(described(other)); });
+}
+
 TEST(DeepseekV3, what_no_block_computes_is_refused) {
   const auto expect_refused = [](const char* key, const json& value, const std::vector<std::string>& parts) {
     json config = deepseek_v3();
     config[key] = value;
-    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(described(config)); });
+    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(described(config)); });
   };
   expect_refused("num_key_value_heads", 64, {"num_key_value_heads", "64", "128"});
   expect_refused("head_dim", 128, {"head_dim", "128", "64"});

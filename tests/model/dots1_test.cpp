@@ -1,11 +1,8 @@
 #include "model/families/dots1.hpp"
 
-#include "model/architecture.hpp"
-#include "model/shape_of.hpp"
-#include "support/expect_error.hpp"
+#include "model/family_test.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <string>
 #include <vector>
@@ -13,28 +10,13 @@
 namespace sluice {
 namespace {
 
-using nlohmann::json;
-using test::Shape;
-using test::shape_of;
+using namespace test;
 
 /// config.json of dots.llm1, with changes: keys set to null are taken away.
 ModelDescription dots1(const json& changes = json::object()) {
-  json config = json::parse(R"({
-    "architectures": ["Dots1ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "hidden_act": "silu",
-    "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 10944, "max_position_embeddings": 32768,
-    "max_window_layers": 62, "model_type": "dots1", "moe_intermediate_size": 1408, "n_group": 1,
-    "n_routed_experts": 128, "n_shared_experts": 2, "norm_topk_prob": true, "num_attention_heads": 32,
-    "num_experts_per_tok": 6, "num_hidden_layers": 62, "num_key_value_heads": 32, "rms_norm_eps": 1e-05,
-    "rope_theta": 10000000, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "sliding_window": null,
-    "first_k_dense_replace": 1, "tie_word_embeddings": false, "topk_group": 1, "torch_dtype": "bfloat16",
-    "use_cache": true, "use_sliding_window": false, "vocab_size": 152064
-  })");
+  json config = published_config("dots.llm1");
   config.merge_patch(changes);
   return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
-}
-
-TEST(Dots1, has_the_parameters_that_transformers_counts) {
-  EXPECT_EQ(dots1().manifest.parameter_count(), 142'774'373'888);
 }
 
 TEST(Dots1, has_norms_of_each_head_and_dense_layers_before_experts_with_shared_ones) {
@@ -66,7 +48,7 @@ TEST(Dots1, absent_keys_have_transformers_defaults) {
 
 TEST(Dots1, what_no_block_computes_is_refused) {
   const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
-    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(dots1(changes)); });
+    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(dots1(changes)); });
   };
   expect_refused({{"attention_bias", true}}, {"attention_bias", "true"});
   expect_refused({{"scoring_func", "softmax"}}, {"scoring_func", "softmax", "'sigmoid'"});
@@ -76,8 +58,8 @@ TEST(Dots1, what_no_block_computes_is_refused) {
 
 TEST(Dots1, windows_of_the_last_layers_are_refused_where_they_apply) {
   const json windows{{"sliding_window", 4096}, {"max_window_layers", 61}};
-  test::expect_error(ExitCode::kBadData, {"max_window_layers", "61", "62"},
-                     [&] { static_cast<void>(dots1(windows)); });
+  expect_error(ExitCode::kBadData, {"max_window_layers", "61", "62"},
+               [&] { static_cast<void>(dots1(windows)); });
   EXPECT_EQ(dots1({{"sliding_window", 4096}, {"max_window_layers", 62}}).config.layer_count(), 62);
   EXPECT_EQ(dots1({{"max_window_layers", 10}}).config.layer_count(), 62);
 }

@@ -1,13 +1,9 @@
 #include "model/families/ernie4_5_moe.hpp"
 
 #include "manifest/key_map.hpp"
-#include "model/architecture.hpp"
-#include "model/published_size.hpp"
-#include "model/shape_of.hpp"
-#include "support/expect_error.hpp"
+#include "model/family_test.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <string>
@@ -17,40 +13,13 @@
 namespace sluice {
 namespace {
 
-using nlohmann::json;
-using test::published_size;
-using test::Shape;
-using test::shape_of;
+using namespace test;
 
 /// config.json of ERNIE-4.5-21B-A3B-PT, with changes: keys set to null are taken away.
 ModelDescription ernie(const json& changes = json::object()) {
-  json config = json::parse(R"({
-    "architectures": ["Ernie4_5_MoeForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu",
-    "hidden_size": 2560, "intermediate_size": 12288, "max_position_embeddings": 131072, "model_type": "ernie4_5_moe",
-    "moe_capacity": [64, 64, 64], "moe_gate": "topk", "moe_intermediate_size": 1536, "moe_k": 6, "moe_layer_end_index": 27,
-    "moe_layer_interval": 1, "moe_layer_start_index": 1, "moe_num_experts": 64, "moe_num_shared_experts": 2,
-    "moe_use_aux_free": true, "num_attention_heads": 20, "num_hidden_layers": 28, "num_key_value_heads": 4,
-    "num_nextn_predict_layers": 1, "pad_token_id": 0, "rms_norm_eps": 1e-05, "rope_theta": 500000,
-    "tie_word_embeddings": true, "torch_dtype": "bfloat16", "use_bias": false, "use_cache": false, "vocab_size": 103424
-  })");
+  json config = published_config("ERNIE-4.5-21B-A3B");
   config.merge_patch(changes);
   return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
-}
-
-TEST(Ernie45Moe, has_the_elements_that_transformers_counts) {
-  EXPECT_EQ(published_size(ernie()).elements, 21'825'437'888);
-  const json large{{"hidden_size", 8192},
-                   {"intermediate_size", 28672},
-                   {"num_hidden_layers", 54},
-                   {"moe_layer_end_index", 53},
-                   {"num_attention_heads", 64},
-                   {"num_key_value_heads", 8},
-                   {"moe_k", 8},
-                   {"moe_num_shared_experts", 0},
-                   {"moe_layer_start_index", 3},
-                   {"moe_intermediate_size", 3584},
-                   {"tie_word_embeddings", false}};
-  EXPECT_EQ(published_size(ernie(large)).elements, 299'484'163'264);
 }
 
 TEST(Ernie45Moe, interleaved_pairs_turn_and_the_head_is_the_embedding) {
@@ -136,7 +105,7 @@ TEST(Ernie45Moe, absent_keys_have_transformers_defaults) {
 
 TEST(Ernie45Moe, what_no_block_computes_is_refused) {
   const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
-    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(ernie(changes)); });
+    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(ernie(changes)); });
   };
   expect_refused({{"use_bias", true}}, {"use_bias", "true", "false"});
   expect_refused({{"moe_k", 65}}, {"num_experts_per_tok", "64"});

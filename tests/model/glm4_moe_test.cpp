@@ -1,14 +1,9 @@
 #include "model/families/glm4_moe.hpp"
 
 #include "manifest/key_map.hpp"
-#include "model/architecture.hpp"
-#include "model/described.hpp"
-#include "model/published_size.hpp"
-#include "model/shape_of.hpp"
-#include "support/expect_error.hpp"
+#include "model/family_test.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <string>
 #include <variant>
@@ -17,51 +12,17 @@
 namespace sluice {
 namespace {
 
-using nlohmann::json;
-using test::described;
-using test::published_size;
-using test::PublishedSize;
-using test::Shape;
-using test::shape_of;
+using namespace test;
 
 /// config.json of GLM-4.5-Air, with changes: keys set to null are taken away.
 json air(const json& changes = json::object()) {
-  json config = json::parse(R"({
-    "architectures": ["Glm4MoeForCausalLM"], "attention_bias": true, "attention_dropout": 0.0, "pad_token_id": 151329,
-    "eos_token_id": [151329, 151336, 151338], "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096,
-    "partial_rotary_factor": 0.5, "initializer_range": 0.02, "intermediate_size": 10944,
-    "max_position_embeddings": 131072, "model_type": "glm4_moe", "moe_intermediate_size": 1408,
-    "norm_topk_prob": true, "num_attention_heads": 96, "n_group": 1, "topk_group": 1, "n_routed_experts": 128,
-    "n_shared_experts": 1, "routed_scaling_factor": 1.0, "num_experts_per_tok": 8, "first_k_dense_replace": 1,
-    "num_hidden_layers": 46, "num_key_value_heads": 8, "num_nextn_predict_layers": 1, "rms_norm_eps": 1e-05,
-    "rope_scaling": null, "rope_theta": 1000000, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
-    "use_cache": true, "use_qk_norm": false, "vocab_size": 151552
-  })");
+  json config = published_config("GLM-4.5-Air");
   config.merge_patch(changes);
   return config;
 }
 
 /// Of GLM-4.5 and 4.6.
-json large() {
-  return air({{"hidden_size", 5120},
-              {"intermediate_size", 12288},
-              {"num_hidden_layers", 92},
-              {"moe_intermediate_size", 1536},
-              {"n_routed_experts", 160},
-              {"routed_scaling_factor", 2.5},
-              {"first_k_dense_replace", 3},
-              {"use_qk_norm", true}});
-}
-
-TEST(Glm4Moe, has_the_parameters_and_tensors_of_published_models) {
-  EXPECT_EQ(published_size(described(air())), (PublishedSize{106'852'251'264, 17'925}));
-  EXPECT_EQ(published_size(described(large())), (PublishedSize{352'797'829'024, 44'189}));
-}
-
-TEST(Glm4Moe, a_token_meets_the_parameters_that_are_published_as_active) {
-  EXPECT_NEAR(static_cast<double>(active_parameters(described(air()))), 13.42e9, 0.005e9);
-  EXPECT_NEAR(static_cast<double>(active_parameters(described(large()))), 33.63e9, 0.005e9);
-}
+json large() { return published_config("GLM-4.5"); }
 
 TEST(Glm4Moe, correction_biases_are_float32_buffers_and_no_parameters) {
   const ModelDescription model = described(air());
@@ -136,7 +97,7 @@ TEST(Glm4Moe, absent_keys_have_transformers_defaults) {
 
 TEST(Glm4Moe, what_would_be_computed_wrongly_is_refused) {
   const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
-    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(described(air(changes))); });
+    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(described(air(changes))); });
   };
   expect_refused({{"scoring_func", "softmax"}}, {"scoring_func", "softmax", "'sigmoid'"});
   expect_refused({{"topk_method", "greedy"}}, {"topk_method", "greedy", "'noaux_tc'"});

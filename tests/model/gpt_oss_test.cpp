@@ -2,12 +2,9 @@
 
 #include "manifest/key_map.hpp"
 #include "model/agreed_settings.hpp"
-#include "model/architecture.hpp"
-#include "model/shape_of.hpp"
-#include "support/expect_error.hpp"
+#include "model/family_test.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <string>
 #include <vector>
@@ -15,56 +12,17 @@
 namespace sluice {
 namespace {
 
-using nlohmann::json;
-using test::Shape;
-using test::shape_of;
-
-ModelDescription described_oss(const json& config) {
-  return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
-}
+using namespace test;
 
 /// config.json of gpt-oss-20b without its quantization_config, with changes: keys set to null are taken away.
 json oss_20b(const json& changes = json::object()) {
-  json config = json::parse(R"({
-    "architectures": ["GptOssForCausalLM"], "attention_bias": true, "attention_dropout": 0.0, "eos_token_id": 200002,
-    "experts_per_token": 4, "head_dim": 64, "hidden_act": "silu", "hidden_size": 2880, "initial_context_length": 4096,
-    "initializer_range": 0.02, "intermediate_size": 2880, "max_position_embeddings": 131072, "model_type": "gpt_oss",
-    "num_attention_heads": 64, "num_experts_per_tok": 4, "num_hidden_layers": 24, "num_key_value_heads": 8,
-    "num_local_experts": 32, "output_router_logits": false, "pad_token_id": 199999, "rms_norm_eps": 1e-05,
-    "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0, "original_max_position_embeddings": 4096,
-                     "rope_type": "yarn", "truncate": false},
-    "rope_theta": 150000, "router_aux_loss_coef": 0.9, "sliding_window": 128, "swiglu_limit": 7.0,
-    "tie_word_embeddings": false, "use_cache": true, "vocab_size": 201088
-  })");
-  for (int layer = 0; layer < 24; ++layer)
-    config["layer_types"].push_back(layer % 2 == 0 ? "sliding_attention" : "full_attention");
+  json config = published_config("gpt-oss-20b");
   config.merge_patch(changes);
   return config;
 }
 
-/// Of gpt-oss-120b.
-json oss_120b() {
-  return oss_20b({{"num_hidden_layers", 36}, {"num_local_experts", 128}, {"layer_types", nullptr}});
-}
-
-std::size_t tensors_of_oss(const ModelDescription& model) {
-  return KeyMap(model.manifest).published(ExpertLayout::kFused).size();
-}
-
-TEST(GptOss, has_the_parameters_and_tensors_of_published_models) {
-  EXPECT_EQ(described_oss(oss_20b()).manifest.parameter_count(), 20'914'757'184);
-  EXPECT_EQ(tensors_of_oss(described_oss(oss_20b())), 411U);
-  EXPECT_EQ(described_oss(oss_120b()).manifest.parameter_count(), 116'829'156'672);
-  EXPECT_EQ(tensors_of_oss(described_oss(oss_120b())), 615U);
-}
-
-TEST(GptOss, a_token_meets_the_parameters_that_are_published_as_active) {
-  EXPECT_NEAR(static_cast<double>(active_parameters(described_oss(oss_20b()))), 4.19e9, 0.005e9);
-  EXPECT_NEAR(static_cast<double>(active_parameters(described_oss(oss_120b()))), 5.71e9, 0.005e9);
-}
-
 TEST(GptOss, has_biases_everywhere_and_sinks) {
-  const ModelDescription model = described_oss(oss_20b());
+  const ModelDescription model = described(oss_20b());
   EXPECT_EQ(shape_of(model, "model.layers.0.self_attn.q_proj.bias"), (Shape{4096}));
   EXPECT_EQ(shape_of(model, "model.layers.0.self_attn.k_proj.bias"), (Shape{512}));
   EXPECT_EQ(shape_of(model, "model.layers.0.self_attn.v_proj.bias"), (Shape{512}));
@@ -74,13 +32,13 @@ TEST(GptOss, has_biases_everywhere_and_sinks) {
   EXPECT_EQ(shape_of(model, "model.layers.0.mlp.router.bias"), (Shape{32}));
   EXPECT_EQ(shape_of(model, "model.layers.0.mlp.experts.gate_up_proj_bias"), (Shape{32, 5760}));
   EXPECT_EQ(shape_of(model, "model.layers.0.mlp.experts.down_proj_bias"), (Shape{32, 2880}));
-  const ModelDescription without = described_oss(oss_20b({{"attention_bias", false}}));
+  const ModelDescription without = described(oss_20b({{"attention_bias", false}}));
   EXPECT_EQ(shape_of(without, "model.layers.0.self_attn.q_proj.bias"), (Shape{-1}));
   EXPECT_EQ(shape_of(without, "model.layers.0.self_attn.o_proj.bias"), (Shape{-1}));
 }
 
 TEST(GptOss, experts_are_published_transposed_unless_they_are_codes) {
-  const ModelDescription model = described_oss(oss_20b());
+  const ModelDescription model = described(oss_20b());
   const KeyMap keys(model.manifest);
   const std::string experts = "model.layers.0.mlp.experts.";
   const auto target = [&](const std::string& name, bool quantised) {
@@ -94,7 +52,7 @@ TEST(GptOss, experts_are_published_transposed_unless_they_are_codes) {
 
 TEST(GptOss, every_other_layer_sees_a_window) {
   for (const json& config : {oss_20b(), oss_20b({{"layer_types", nullptr}})}) {
-    const ModelConfig model = described_oss(config).config;
+    const ModelConfig model = described(config).config;
     EXPECT_EQ(model.attention[0], AttentionKind::kSliding);
     EXPECT_EQ(model.attention[1], AttentionKind::kFull);
     EXPECT_EQ(model.sliding_window, 128);
@@ -104,7 +62,7 @@ TEST(GptOss, every_other_layer_sees_a_window) {
 TEST(GptOss, ranks_agree_on_windows_and_limits) {
   const auto settings_of = [](const json& config) {
     std::string text;
-    for (const Setting& setting : agreed_settings(described_oss(config).config))
+    for (const Setting& setting : agreed_settings(described(config).config))
       text += setting.key + "=" + setting.value + "\n";
     return text;
   };
@@ -119,7 +77,7 @@ TEST(GptOss, ranks_agree_on_windows_and_limits) {
 }
 
 TEST(GptOss, ranks_agree_on_the_order_of_gate_and_up) {
-  ModelConfig config = described_oss(oss_20b()).config;
+  ModelConfig config = described(oss_20b()).config;
   EXPECT_EQ(config.gate_up_order, GateUpOrder::kInterleaved);
   const std::size_t interleaved = agreed_settings(config).size();
   config.gate_up_order = GateUpOrder::kHalves;
@@ -128,7 +86,7 @@ TEST(GptOss, ranks_agree_on_the_order_of_gate_and_up) {
 
 TEST(GptOss, yarn_blends_between_pairs_that_are_no_whole_numbers) {
   for (const json& config : {oss_20b(), oss_20b({{"rope_scaling", nullptr}, {"rope_theta", nullptr}})}) {
-    const RotaryConfig rotary = described_oss(config).config.rotary;
+    const RotaryConfig rotary = described(config).config.rotary;
     EXPECT_EQ(rotary.scaling, RotaryScaling::kYarn);
     EXPECT_EQ(rotary.theta, 150000);
     EXPECT_NEAR(rotary.magnitude, 1.3465735902799727, 1e-12);
@@ -138,12 +96,12 @@ TEST(GptOss, yarn_blends_between_pairs_that_are_no_whole_numbers) {
 }
 
 TEST(GptOss, absent_keys_have_transformers_defaults) {
-  const ModelConfig config = described_oss(oss_20b({{"attention_bias", nullptr},
-                                                    {"head_dim", nullptr},
-                                                    {"num_key_value_heads", nullptr},
-                                                    {"rms_norm_eps", nullptr},
-                                                    {"sliding_window", nullptr},
-                                                    {"swiglu_limit", nullptr}}))
+  const ModelConfig config = described(oss_20b({{"attention_bias", nullptr},
+                                                {"head_dim", nullptr},
+                                                {"num_key_value_heads", nullptr},
+                                                {"rms_norm_eps", nullptr},
+                                                {"sliding_window", nullptr},
+                                                {"swiglu_limit", nullptr}}))
                                  .config;
   EXPECT_TRUE(config.attention_bias && config.attention_output_bias && config.attention_sinks);
   EXPECT_EQ(config.head_dim, 64);
@@ -156,8 +114,7 @@ TEST(GptOss, absent_keys_have_transformers_defaults) {
 
 TEST(GptOss, what_would_be_computed_wrongly_is_refused) {
   const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
-    test::expect_error(ExitCode::kBadData, parts,
-                       [&] { static_cast<void>(described_oss(oss_20b(changes))); });
+    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(described(oss_20b(changes))); });
   };
   expect_refused({{"layer_types", {"full_attention"}}}, {"layer_types", "num_hidden_layers = 24"});
   expect_refused({{"num_hidden_layers", 1}, {"layer_types", {"chunked_attention"}}},
@@ -169,8 +126,8 @@ TEST(GptOss, what_would_be_computed_wrongly_is_refused) {
   expect_refused({{"sliding_window", 0}}, {"sliding_window", "found 0"});
   json no_window = oss_20b();
   no_window["sliding_window"] = nullptr;
-  test::expect_error(ExitCode::kBadData, {"sliding_window", "found null"},
-                     [&] { static_cast<void>(described_oss(no_window)); });
+  expect_error(ExitCode::kBadData, {"sliding_window", "found null"},
+               [&] { static_cast<void>(described(no_window)); });
 }
 
 }  // namespace

@@ -174,6 +174,24 @@ TEST(HostileConfig, quantized_checkpoints_of_a_method_that_is_not_read_are_refus
       describe_model_text(with_raw("quantization_config", "null"), "config.json", DType::kBFloat16)));
 }
 
+TEST(HostileConfig, keys_that_nothing_here_knows_are_named) {
+  const auto unknown = [](const std::string& text) {
+    return describe_model_text(text, "config.json", DType::kBFloat16).config.unknown_keys;
+  };
+  EXPECT_EQ(unknown(config_with()), std::vector<std::string>{});
+  EXPECT_EQ(unknown(config_with({{"bos_token_id", 1}, {"hyper_connections", 4}, {"altup", true}})),
+            (std::vector<std::string>{"altup", "hyper_connections"}));
+  json text = json::parse(config_with(test::hybrid_changes()));
+  text["hyper_connections"] = 4;
+  EXPECT_EQ(unknown(json{
+                {"model_type", "qwen3_5_moe"},
+                {"text_config", text},
+                {"vision_config", json::object()},
+                {"altup",
+                 1}}.dump()),
+            (std::vector<std::string>{"altup", "hyper_connections"}));
+}
+
 TEST(HostileConfig, unknown_architectures_are_told_what_is_known) {
   expect_refused(config_with({{"model_type", "llama\n"}}), {"llama\\x0a", "qwen3, qwen3_moe, qwen3_5, "});
 }

@@ -1,12 +1,9 @@
 #include "model/families/hy_v3.hpp"
 
 #include "manifest/key_map.hpp"
-#include "model/architecture.hpp"
-#include "model/shape_of.hpp"
-#include "support/expect_error.hpp"
+#include "model/family_test.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <string>
@@ -16,28 +13,13 @@
 namespace sluice {
 namespace {
 
-using nlohmann::json;
-using test::Shape;
-using test::shape_of;
+using namespace test;
 
 /// config.json of Hy3-preview, with changes: keys set to null are taken away.
 ModelDescription hy3(const json& changes = json::object()) {
-  json config = json::parse(R"({
-    "architectures": ["HYV3ForCausalLM"], "enable_attention_fp32_softmax": true, "enable_lm_head_fp32": true,
-    "enable_moe_fp32_combine": true, "first_k_dense_replace": 1, "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096,
-    "initializer_range": 0.006, "intermediate_size": 13312, "max_position_embeddings": 262144, "model_type": "hy_v3",
-    "moe_intermediate_size": 1536, "moe_router_enable_expert_bias": true, "moe_router_use_sigmoid": true,
-    "num_attention_heads": 64, "num_experts": 192, "num_experts_per_tok": 8, "num_hidden_layers": 80,
-    "num_key_value_heads": 8, "num_nextn_predict_layers": 1, "num_shared_experts": 1, "qk_norm": true,
-    "rms_norm_eps": 1e-05, "rope_parameters": {"rope_theta": 11158840.0, "rope_type": "default"}, "route_norm": true,
-    "router_scaling_factor": 2.826, "tie_word_embeddings": false, "torch_dtype": "bfloat16", "vocab_size": 120832
-  })");
+  json config = published_config("Hy3");
   config.merge_patch(changes);
   return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
-}
-
-TEST(HyV3, has_the_parameters_that_transformers_counts) {
-  EXPECT_EQ(hy3().manifest.parameter_count(), 295'033'528'320);
 }
 
 TEST(HyV3, has_norms_of_each_head_and_a_dense_layer_before_experts_with_shared_ones) {
@@ -110,7 +92,7 @@ TEST(HyV3, absent_keys_have_transformers_defaults) {
 
 TEST(HyV3, what_no_block_computes_is_refused) {
   const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
-    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(hy3(changes)); });
+    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(hy3(changes)); });
   };
   for (const char* key : {"moe_router_enable_expert_bias", "moe_router_use_sigmoid", "qk_norm", "route_norm"})
     expect_refused({{key, false}}, {key, "false", "true"});

@@ -1,13 +1,9 @@
 #include "model/families/minimax_m2.hpp"
 
 #include "manifest/key_map.hpp"
-#include "model/architecture.hpp"
-#include "model/published_size.hpp"
-#include "model/shape_of.hpp"
-#include "support/expect_error.hpp"
+#include "model/family_test.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <string>
@@ -17,30 +13,13 @@
 namespace sluice {
 namespace {
 
-using nlohmann::json;
-using test::Shape;
-using test::shape_of;
+using namespace test;
 
 /// config.json of MiniMax-M2, with changes: keys set to null are taken away.
 ModelDescription minimax(const json& changes = json::object()) {
-  json config = json::parse(R"({
-    "architectures": ["MiniMaxM2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 200034, "eos_token_id": 200020,
-    "head_dim": 128, "hidden_act": "silu", "hidden_size": 3072, "initializer_range": 0.02, "intermediate_size": 1536,
-    "max_position_embeddings": 196608, "model_type": "minimax_m2", "num_attention_heads": 48,
-    "num_experts_per_tok": 8, "num_hidden_layers": 62, "num_key_value_heads": 8, "num_local_experts": 256,
-    "qk_norm_type": "per_layer", "rms_norm_eps": 1e-06, "rope_theta": 5000000, "rotary_dim": 64,
-    "router_aux_loss_coef": 0.001, "router_jitter_noise": 0.0, "scoring_func": "sigmoid",
-    "shared_intermediate_size": 0, "tie_word_embeddings": false, "torch_dtype": "bfloat16", "use_cache": true,
-    "use_qk_norm": true, "use_routing_bias": true, "vocab_size": 200064
-  })");
+  json config = published_config("MiniMax-M2");
   config.merge_patch(changes);
   return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
-}
-
-TEST(MinimaxM2, has_the_parameters_and_tensors_of_the_published_model) {
-  const ModelDescription model = minimax();
-  EXPECT_EQ(test::published_size(model), (test::PublishedSize{228'689'764'864, 48'239}));
-  EXPECT_NEAR(static_cast<double>(active_parameters(model)), 11.03e9, 0.005e9);
 }
 
 TEST(MinimaxM2, is_published_in_its_own_spelling_with_the_bias_beside_the_router) {
@@ -75,7 +54,7 @@ TEST(MinimaxM2, weights_are_normalised_without_an_epsilon) {
 
 TEST(MinimaxM2, what_would_be_computed_wrongly_is_refused) {
   const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
-    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(minimax(changes)); });
+    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(minimax(changes)); });
   };
   expect_refused({{"scoring_func", "softmax"}}, {"scoring_func", "'sigmoid'"});
   expect_refused({{"use_routing_bias", false}}, {"use_routing_bias", "true"});

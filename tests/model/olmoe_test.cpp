@@ -1,11 +1,8 @@
 #include "model/families/olmoe.hpp"
 
-#include "model/architecture.hpp"
-#include "model/shape_of.hpp"
-#include "support/expect_error.hpp"
+#include "model/family_test.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <string>
 #include <vector>
@@ -13,9 +10,7 @@
 namespace sluice {
 namespace {
 
-using nlohmann::json;
-using test::Shape;
-using test::shape_of;
+using namespace test;
 
 ModelDescription olmoe_of(const json& config) {
   return describe_model_text(config.dump(), "config.json", DType::kBFloat16);
@@ -23,25 +18,12 @@ ModelDescription olmoe_of(const json& config) {
 
 /// config.json of OLMoE-1B-7B-0924, with changes: keys set to null are taken away.
 json olmoe_config(const json& changes = json::object()) {
-  json config = json::parse(R"({
-    "architectures": ["OlmoeForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
-    "clip_qkv": null, "eos_token_id": 50279, "hidden_act": "silu", "hidden_size": 2048,
-    "initializer_range": 0.02, "intermediate_size": 1024, "max_position_embeddings": 4096,
-    "model_type": "olmoe", "norm_topk_prob": false, "num_attention_heads": 16, "num_experts": 64,
-    "num_experts_per_tok": 8, "num_hidden_layers": 16, "num_key_value_heads": 16,
-    "output_router_logits": false, "pad_token_id": 1, "rms_norm_eps": 1e-05, "rope_scaling": null,
-    "rope_theta": 10000.0, "router_aux_loss_coef": 0.01, "tie_word_embeddings": false,
-    "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 50304
-  })");
+  json config = published_config("OLMoE-1B-7B");
   config.merge_patch(changes);
   return config;
 }
 
 ModelDescription olmoe(const json& changes = json::object()) { return olmoe_of(olmoe_config(changes)); }
-
-TEST(Olmoe, has_the_parameters_that_transformers_counts) {
-  EXPECT_EQ(olmoe().manifest.parameter_count(), 6'919'161'856);
-}
 
 TEST(Olmoe, norms_span_all_heads_of_queries_and_of_keys) {
   const ModelDescription model = olmoe({{"num_key_value_heads", 4}});
@@ -83,7 +65,7 @@ TEST(Olmoe, null_key_value_heads_are_one_for_each_head) {
 
 TEST(Olmoe, what_would_be_computed_wrongly_is_refused) {
   const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
-    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(olmoe(changes)); });
+    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(olmoe(changes)); });
   };
   expect_refused({{"clip_qkv", 8.0}}, {"clip_qkv", "found 8", "null"});
   expect_refused({{"head_dim", 64}}, {"head_dim", "found 64", "hidden_size = 2048"});

@@ -1,12 +1,8 @@
 #include "model/families/qwen3_next.hpp"
 
-#include "model/architecture.hpp"
-#include "model/published_size.hpp"
-#include "model/shape_of.hpp"
-#include "support/expect_error.hpp"
+#include "model/family_test.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <string>
@@ -15,35 +11,14 @@
 namespace sluice {
 namespace {
 
-using nlohmann::json;
-using test::Shape;
-using test::shape_of;
+using namespace test;
 
 /// config.json of Qwen3-Next-80B-A3B-Instruct, with changes: keys set to null are taken away.
 ModelDescription qwen3_next(const json& changes = json::object()) {
-  json config = json::parse(R"({
-    "architectures": ["Qwen3NextForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 151643,
-    "decoder_sparse_step": 1, "eos_token_id": 151645, "full_attention_interval": 4, "head_dim": 256, "hidden_act": "silu",
-    "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 5120, "linear_conv_kernel_dim": 4,
-    "linear_key_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_value_head_dim": 128,
-    "max_position_embeddings": 262144, "mlp_only_layers": [], "model_type": "qwen3_next", "moe_intermediate_size": 512,
-    "norm_topk_prob": true, "num_attention_heads": 16, "num_experts": 512, "num_experts_per_tok": 10,
-    "num_hidden_layers": 48, "num_key_value_heads": 2, "output_router_logits": false, "partial_rotary_factor": 0.25,
-    "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 10000000, "router_aux_loss_coef": 0.001,
-    "shared_expert_intermediate_size": 512, "tie_word_embeddings": false, "torch_dtype": "bfloat16", "use_cache": true,
-    "use_sliding_window": false, "vocab_size": 151936
-  })");
+  json config = published_config("Qwen3-Next-80B-A3B");
   config.merge_patch(changes);
   const ModelConfig read = read_qwen3_next_config(ConfigReader::parse(config.dump(), "config.json"));
   return {read, describe_qwen3_next(read, DType::kBFloat16)};
-}
-
-TEST(Qwen3Next, has_as_many_parameters_and_tensors_as_are_published) {
-  EXPECT_EQ(test::published_size(qwen3_next()), (test::PublishedSize{79'674'391'296, 74'391}));
-}
-
-TEST(Qwen3Next, a_token_meets_a_part_of_them) {
-  EXPECT_EQ(std::round(static_cast<double>(active_parameters(qwen3_next())) / 1e7) / 100, 3.87);
 }
 
 TEST(Qwen3Next, attends_linearly_in_three_layers_of_four) {
@@ -94,7 +69,7 @@ TEST(Qwen3Next, absent_keys_have_transformers_defaults) {
 
 TEST(Qwen3Next, what_no_block_computes_is_refused) {
   const auto expect_refused = [](const json& changes, const std::vector<std::string>& parts) {
-    test::expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(qwen3_next(changes)); });
+    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(qwen3_next(changes)); });
   };
   expect_refused({{"attention_bias", true}}, {"attention_bias", "found true", "false"});
   expect_refused({{"hidden_act", "gelu"}}, {"hidden_act", "gelu", "'silu'"});

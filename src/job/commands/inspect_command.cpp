@@ -78,7 +78,8 @@ json as_json(const Inspection& i) {
            {"experts", config.experts},
            {"experts_per_token", config.experts_per_token},
            {"tied_embeddings", config.tie_word_embeddings},
-           {"structure_hash", i.model.manifest.structure_hash().hex()}};
+           {"structure_hash", i.model.manifest.structure_hash().hex()},
+           {"unknown_keys", config.unknown_keys}};
   for (const LayerBlock& block : layer_blocks())
     out["layers"][std::string(block.name)] = block.count_in(config);
   for (const auto& [role, share] : i.roles)
@@ -112,6 +113,8 @@ void print_model(const Inspection& i) {
     console::line("experts    {} a layer, {} for each token{}", config.experts, config.experts_per_token,
                   config.shared_expert_intermediate_size > 0 ? ", and a shared one" : "");
   console::line("structure  {}", i.model.manifest.structure_hash().hex());
+  if (!config.unknown_keys.empty())
+    console::line("unknown    keys of config.json: {}", fmt::join(config.unknown_keys, ", "));
 }
 
 void print_roles(const Inspection& i) {

@@ -15,6 +15,9 @@ namespace sluice {
 /// What to set in the job file for experts to have loads that are more equal than with these settings.
 [[nodiscard]] std::string balancing_advice(const TrainSettings& train, const ModelConfig& model);
 
+/// Error(kBadConfig) if the job wants a z-loss of a model without routers.
+void require_routers(const TrainSettings& train, const ModelConfig& model);
+
 /// Error(kBadConfig) if the job wants the correction biases of a model without any to move, or trains adapters, which have
 /// no place for them.
 void require_movable_biases(const JobConfig& config, const ModelConfig& model);

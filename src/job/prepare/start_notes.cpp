@@ -1,5 +1,6 @@
 #include "job/prepare/start_notes.hpp"
 
+#include "base/text.hpp"
 #include "job/prepare/batch_options.hpp"
 
 #include <fmt/format.h>
@@ -38,6 +39,10 @@ std::string packing_text(const DataSettings& data, const SourceFacts& source) {
 
 std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& model, int world) {
   std::vector<std::string> notes;
+  if (!model.unknown_keys.empty())
+    notes.push_back(fmt::format(
+        "config.json has keys that this version does not know, and leaves out what they would change: {}",
+        join_some(model.unknown_keys, 20)));
   if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return notes;
   if (config.job.kind == JobKind::kTrain && !config.checkpoint.saves() && !config.export_.ends_with_export())
     notes.push_back(

@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// A line each, for a job on `world` ranks: ranks that get no sequence, sequences longer than the model's
+/// A line each, for a job on `world` ranks: keys of config.json that are not known, ranks that get no sequence, sequences longer than the model's
 /// positions.
 [[nodiscard]] std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& model,
                                                  int world);

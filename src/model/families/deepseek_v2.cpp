@@ -12,6 +12,7 @@ namespace {
 void read_router(const ConfigReader& config, ModelConfig& model) {
   expect_text(config, "scoring_func", "softmax");
   model.router.scores_per_group = 1;
+  model.router.knows_balancing_loss = false;
   model.router.scale = config.positive({"routed_scaling_factor"}, 1.0);
   const std::string method = config.text({"topk_method"}, "greedy");
   if (method == "group_limited_greedy")

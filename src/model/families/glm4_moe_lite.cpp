@@ -6,6 +6,7 @@ namespace sluice {
 
 ModelConfig read_glm4_moe_lite_config(const ConfigReader& config) {
   ModelConfig model = read_latent_config(config, {.rms_norm_eps = 1e-5});
+  if (config.integer({"moe_layer_freq"}, 1) != 1) config.refuse("moe_layer_freq", "1");
   model.intermediate_size = config.integer({"intermediate_size"});
   read_expert_config(config, "moe_intermediate_size", model);
   read_shared_experts(config, 1, model);

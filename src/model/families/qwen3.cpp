@@ -8,6 +8,7 @@ namespace {
 /// Both families ask for it, also where every layer has experts.
 ModelConfig read_with_width(const ConfigReader& config, const CommonDefaults& defaults) {
   ModelConfig model = read_common_config(config, defaults);
+  refuse_windows(config, {}, model);
   model.query_key_norm = QueryKeyNorm::kPerHead;
   model.intermediate_size = config.integer({"intermediate_size"});
   return model;

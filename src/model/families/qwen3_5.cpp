@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "model/common_config.hpp"
 #include "model/manifest_builder.hpp"
-#include "model/quantization_config.hpp"
+#include "model/wrapped_config.hpp"
 
 #include <fmt/format.h>
 
@@ -49,21 +49,6 @@ void read_linear_attention(const ConfigReader& config, ModelConfig& model) {
   linear.conv_kernel_size = config.integer({"linear_conv_kernel_dim"});
 }
 
-/// The wrapper's own keys count before those of its text model, as transformers looks at them.
-ModelConfig read_wrapped(const ConfigReader& config, const std::string& text_type,
-                         ModelConfig (*read)(const ConfigReader& config)) {
-  const bool is_quantized = read_quantization(config).has_value();
-  const std::optional<ConfigReader> text = config.object({"text_config"});
-  if (!text) config.refuse("text_config", "an object that describes the language model");
-  if (text->text({"model_type"}, text_type) != text_type)
-    text->refuse("model_type", fmt::format("'{}'", text_type));
-  ModelConfig model = read(*text);
-  model.quantized = model.quantized || is_quantized;
-  model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, model.tie_word_embeddings);
-  if (!text->has("dtype") && !text->has("torch_dtype")) model.published_dtype = read_published_dtype(config);
-  return model;
-}
-
 }  // namespace
 
 ModelConfig read_hybrid_config(const ConfigReader& config, std::int64_t key_value_heads) {
@@ -98,11 +83,11 @@ ModelConfig read_qwen3_5_moe_text_config(const ConfigReader& config) {
 }
 
 ModelConfig read_qwen3_5_config(const ConfigReader& config) {
-  return read_wrapped(config, "qwen3_5_text", read_qwen3_5_text_config);
+  return read_wrapped_config(config, {"qwen3_5_text"}, TiedBy::kWrapper, read_qwen3_5_text_config);
 }
 
 ModelConfig read_qwen3_5_moe_config(const ConfigReader& config) {
-  return read_wrapped(config, "qwen3_5_moe_text", read_qwen3_5_moe_text_config);
+  return read_wrapped_config(config, {"qwen3_5_moe_text"}, TiedBy::kWrapper, read_qwen3_5_moe_text_config);
 }
 
 ParameterManifest describe_qwen3_5_text(const ModelConfig& config, DType dtype) {

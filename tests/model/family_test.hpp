@@ -1,0 +1,26 @@
+// What the tests of families share: published models, what they are described as, and what is refused.
+#pragma once
+
+#include "model/architecture.hpp"
+#include "model/described.hpp"
+#include "model/published_size.hpp"
+#include "model/shape_of.hpp"
+#include "support/expect_error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <string>
+
+namespace sluice::test {
+
+using nlohmann::json;
+
+/// config.json of a published model, which is a directory of tests/fixtures/configs, as one whose weights are not quantised.
+[[nodiscard]] inline json published_config(const std::string& name) {
+  json config = json::parse(std::ifstream(SLUICE_FIXTURES "/configs/" + name + "/config.json"));
+  config.erase("quantization_config");
+  return config;
+}
+
+}  // namespace sluice::test

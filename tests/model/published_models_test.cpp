@@ -1,0 +1,82 @@
+// Published models by what is known of them: each from a directory that holds its config.json and nothing else.
+#include "model/family_test.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using namespace test;
+
+struct Published {
+  const char* directory;
+  const char* model_type;
+  PublishedSize size;  ///< numbers of parameters and buffers, and tensors with experts one by one
+  double billions;     ///< of parameters that a token meets, to two digits
+  bool balances;       ///< trained with a load-balancing loss, as transformers has it for the family
+
+  friend std::ostream& operator<<(std::ostream& out, const Published& model) {
+    return out << model.directory;
+  }
+};
+
+constexpr Published kPublished[] = {
+    {"DeepSeek-V2", "deepseek_v2", {235'741'434'880, 29'102}, 21.38, false},
+    {"DeepSeek-V2-Lite", "deepseek_v2", {15'706'484'224, 5'291}, 2.66, false},
+    {"DeepSeek-V3", "deepseek_v3", {671'026'419'200, 45'395}, 37.55, false},
+    {"Kimi-K2", "kimi_k2", {1'026'408'232'448, 69'975}, 32.86, false},
+    {"Moonlight-16B-A3B", "deepseek_v3", {15'960'110'208, 5'317}, 2.91, false},
+    {"GLM-4.7-Flash", "glm4_moe_lite", {29'943'393'920, 9'491}, 3.90, false},
+    {"GLM-4.5-Air", "glm4_moe", {106'852'251'264, 17'925}, 13.42, false},
+    {"GLM-4.5", "glm4_moe", {352'797'829'024, 44'189}, 33.63, false},
+    {"gpt-oss-20b", "gpt_oss", {20'914'757'184, 411}, 4.19, true},
+    {"gpt-oss-120b", "gpt_oss", {116'829'156'672, 615}, 5.71, true},
+    {"Qwen3-Next-80B-A3B", "qwen3_next", {79'674'391'296, 74'391}, 3.87, true},
+    {"MiniMax-M2", "minimax_m2", {228'689'764'864, 48'239}, 11.03, false},
+    {"Ling-mini-2.0", "bailing_moe_v2", {16'255'643'392, 14'813}, 1.43, false},
+    {"Hy3", "hy_v3", {295'033'543'488, 46'545}, 20.68, false},
+    {"ERNIE-4.5-21B-A3B", "ernie4_5_moe", {21'825'437'888, 5'492}, 3.35, false},
+    {"ERNIE-4.5-300B-A47B", "ernie4_5_moe", {299'484'163'264, 10'230}, 47.93, false},
+    {"dots.llm1", "dots1", {142'774'381'696, 24'231}, 14.02, false},
+    {"Qwen1.5-MoE-A2.7B", "qwen2_moe", {14'315'784'192, 4'659}, 2.69, true},
+    {"OLMoE-1B-7B", "olmoe", {6'919'161'856, 3'219}, 1.28, true},
+    {"Mixtral-8x7B", "mixtral", {46'702'792'704, 995}, 12.88, true},
+    {"Qwen3-30B-A3B", "qwen3_moe", {30'532'122'624, 18'867}, 3.35, true},
+    {"Qwen3.5-35B-A3B", "qwen3_5_moe", {34'660'610'688, 31'333}, 3.45, true},
+};
+
+class FamilyModel : public testing::TestWithParam<Published> {};
+INSTANTIATE_TEST_SUITE_P(Models, FamilyModel, testing::ValuesIn(kPublished));
+
+ModelDescription described_directory(const std::string& name) {
+  return describe_model(std::filesystem::path(SLUICE_FIXTURES "/configs") / name, DType::kBFloat16);
+}
+
+TEST_P(FamilyModel, has_its_numbers_and_tensors_and_a_token_meets_so_many) {
+  const ModelDescription model = described_directory(GetParam().directory);
+  EXPECT_EQ(model.config.model_type, GetParam().model_type);
+  EXPECT_EQ(published_size(model), GetParam().size);
+  EXPECT_EQ(std::round(static_cast<double>(active_parameters(model)) / 1e7) / 100, GetParam().billions);
+  EXPECT_EQ(model.config.router.has_balancing_loss(), GetParam().balances);
+  EXPECT_EQ(model.config.unknown_keys, std::vector<std::string>{});
+}
+
+TEST(PublishedModels, each_family_is_among_them_but_those_that_hold_the_language_model_of_another) {
+  std::set<std::string> known{"deepseek_v32", "glm_moe_dsa",  "kimi_k25",
+                              "qwen3_5",      "qwen3_5_text", "qwen3_5_moe_text"};
+  for (const auto& model : std::filesystem::directory_iterator(SLUICE_FIXTURES "/configs"))
+    known.insert(described_directory(model.path().filename().string()).config.model_type);
+  std::set<std::string> all;
+  for (const Architecture& architecture : architectures()) all.emplace(architecture.model_type);
+  EXPECT_EQ(known, all);
+}
+
+}  // namespace
+}  // namespace sluice
