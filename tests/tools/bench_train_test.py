@@ -18,6 +18,7 @@ sys.path.insert(0, str(SOURCE / "tools/bench"))
 TOOL = load_tool("bench/bench_train")
 PEER = load_tool("bench/peer_train")
 import train_cases  # noqa: E402  (found once the path is set)
+import train_tables  # noqa: E402
 
 TINY = train_cases.COMMON | {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
                              "moe_intermediate_size": 32, "intermediate_size": 64, "vocab_size": 96, "num_experts": 4}
@@ -38,6 +39,26 @@ class LimitTest(unittest.TestCase):
         flop = train_cases.flop_per_token(train_cases.MODELS["32M"], 512)
         self.assertEqual(flop, {"projections": 8 * 8 * 655360, "attention": 8 * 4 * 512 * 512 * 2, "router": 8 * 8 * 512 * 32,
                                 "experts": 8 * 8 * 4 * 3 * 512 * 384, "head": 6 * 512 * 16384})
+
+    def test_windows_count_the_keys_inside_low_rank_products_once_and_a_delta_nets_state_thrice(self):
+        flop = {name: train_cases.flop_per_token(config, 4096) for name, config in train_cases.MODELS.items()}
+        base = flop["32M"]
+        self.assertEqual(flop["sigmoid"], base)
+        self.assertEqual(flop["sinks-full"], base)
+        self.assertEqual(flop["sinks"]["attention"], (flop["sinks-windows"]["attention"] + base["attention"]) / 2)
+        seen = sum(min(token + 1, 128) for token in range(4096)) / 4096 - 0.5
+        self.assertAlmostEqual(flop["sinks-windows"]["attention"], 8 * 8 * 2 * 512 * seen)
+        self.assertEqual(flop["latent"]["projections"], 8 * 8 * (512 * 256 + 256 * 8 * 96 + 512 * 160 + 128 * 8 * 128 + 8 * 64 * 512))
+        self.assertEqual(flop["latent"]["attention"], 8 * 8 * 8 * (96 + 64) * 2048)
+        self.assertEqual(flop["delta"]["attention"], 8 * (2 * 2 * 512 * 2048 + 6 * 3 * 8 * 64 * 64))
+
+    def test_a_familys_share_is_told_beside_qwen3_moes(self):
+        output = StringIO()
+        with redirect_stdout(output):
+            train_tables.print_families({TOOL.Case(model, 512, 1, "routed"): {"shares_as_measured": shares} for model, shares in
+                                         [("32M", [0.5, 0.25, 0.5]), ("latent", [0.25, 0.25, 0.375]), ("100M", [1, 1, 1])]})
+        self.assertRegex(output.getvalue(), r"latent-512-1-routed +25.0% +0.75 +0.50 +1.00\n")
+        self.assertNotIn("100M", output.getvalue())
 
     def test_two_teraflop_a_second_allow_4900_tokens_a_second(self):
         case = TOOL.Case("32M", 512, 3, "gathered")

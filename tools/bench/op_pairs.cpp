@@ -17,6 +17,7 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -119,16 +120,28 @@ OpPair experts_pair(std::int64_t tokens) {
       flop);
 }
 
-OpPair attention_pair(std::int64_t tokens) {
-  // Of the square of scores half is below the diagonal; two products.
-  const auto flop = static_cast<double>(2 * tokens * tokens * kHeads * kHeadDim);
+/// Of the square of scores half is below the diagonal, of a window what lies in it; two products.
+OpPair attention_of(std::string name, std::int64_t tokens, std::int64_t window, bool has_sinks) {
+  const std::int64_t seen = window == 0 ? tokens : std::min(2 * window, tokens);
+  Parameters sinks;
+  if (has_sinks) sinks.push_back(parameter({kHeads}));
   return differentiable(
-      "attention",
+      std::move(name),
       {numbers({1, tokens, kHeads, kHeadDim}), numbers({1, tokens, kKeyHeads, kHeadDim}),
        numbers({1, tokens, kKeyHeads, kHeadDim})},
-      {}, [](const Tensors& in, const Parameters&) { return ops::attention(in[0], in[1], in[2], {kScale}); },
-      [](const Tensors& in, const Tensors&) { return bench::attention(in[0], in[1], in[2], kScale); }, flop);
+      sinks,
+      [=](const Tensors& in, const Parameters& w) {
+        return ops::attention(in[0], in[1], in[2], {kScale, window, has_sinks ? w[0] : ops::Parameter()});
+      },
+      [=](const Tensors& in, const Tensors& w) {
+        return bench::attention(in[0], in[1], in[2], kScale, window, has_sinks ? w[0] : at::Tensor());
+      },
+      static_cast<double>(2 * tokens * seen * kHeads * kHeadDim));
 }
+
+OpPair attention_pair(std::int64_t tokens) { return attention_of("attention", tokens, 0, false); }
+OpPair sinks_pair(std::int64_t tokens) { return attention_of("attention_sinks", tokens, 0, true); }
+OpPair window_pair(std::int64_t tokens) { return attention_of("attention_window", tokens, 128, false); }
 
 OpPair loss_pair(std::int64_t tokens) {
   const at::Tensor hidden = numbers({tokens, kHidden}),
@@ -206,12 +219,14 @@ OpPair conv_pair(std::int64_t tokens) {
 
 }  // namespace
 
-const std::array<OpEntry, 10> kOps{{{"rms_norm", norm_pair},
+const std::array<OpEntry, 12> kOps{{{"rms_norm", norm_pair},
                                     {"rotary", rotary_pair},
                                     {"swiglu", swiglu_pair},
                                     {"router", router_pair},
                                     {"experts", experts_pair},
                                     {"attention", attention_pair},
+                                    {"attention_sinks", sinks_pair},
+                                    {"attention_window", window_pair},
                                     {"linear_cross_entropy", loss_pair},
                                     {"gated_delta_rule", delta_rule_pair},
                                     {"causal_conv", conv_pair},

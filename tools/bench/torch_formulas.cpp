@@ -66,15 +66,19 @@ at::Tensor experts(const at::Tensor& x, const at::Tensor& weights, const at::Ten
   return sum;
 }
 
-at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                     std::int64_t window, const at::Tensor& sinks) {
   const std::int64_t repeats = q.size(2) / k.size(2);
   const auto by_head = [](const at::Tensor& x, std::int64_t times) {
     return x.transpose(1, 2).repeat_interleave(times, 1);
   };
-  const at::Tensor later = at::ones({q.size(1), q.size(1)}, at::kBool).triu(1);
+  const at::Tensor all = at::ones({q.size(1), q.size(1)}, at::kBool);
+  const at::Tensor unseen = window == 0 ? all.triu(1) : all.triu(1).logical_or(all.tril(-window));
   const at::Tensor scores = at::matmul(by_head(q, 1), by_head(k, repeats).transpose(2, 3)) * scale;
-  const at::Tensor masked = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
-  const at::Tensor shares = at::softmax(masked, -1, at::kFloat).to(q.scalar_type());
+  at::Tensor masked = scores.masked_fill(unseen, -std::numeric_limits<double>::infinity());
+  if (sinks.defined())
+    masked = at::cat({masked, sinks.view({1, -1, 1, 1}).expand({q.size(0), -1, q.size(1), 1})}, -1);
+  const at::Tensor shares = at::softmax(masked, -1, at::kFloat).to(q.scalar_type()).narrow(-1, 0, q.size(1));
   return at::matmul(shares, by_head(v, repeats)).transpose(1, 2).contiguous();
 }
 

@@ -25,8 +25,10 @@ at::Tensor route(const at::Tensor& x, const at::Tensor& w, std::int64_t experts_
 at::Tensor experts(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& gate_up,
                    const at::Tensor& down, const at::Tensor& chosen);
 
-/// q [b, L, nq, d], k and v [b, L, nkv, d]: all scores at once, and a mask.
-at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale);
+/// q [b, L, nq, d], k and v [b, L, nkv, d]: all scores at once, and a mask. A token sees `window` tokens with itself, or all before
+/// it if that is 0. `sinks` [nq], if defined, are a column more of the softmax, which has no value.
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                     std::int64_t window = 0, const at::Tensor& sinks = {});
 
 /// Sum over tokens, from all logits at once. hidden [T, H], w [V, H], targets [T].
 at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor& targets);

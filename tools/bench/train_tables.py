@@ -1,4 +1,7 @@
 """The tables that bench_train prints."""
+import dataclasses
+import statistics
+
 from train_cases import BYTES_PER_PARAMETER
 
 
@@ -30,6 +33,20 @@ def print_gains(results):
         gathered = str(case).replace("-routed", "-gathered")
         if gathered != str(case) and gathered in rates:
             print(f"{case}: {rates[str(case)] / rates[gathered]:.2f} times the tokens/s of gathered\n")
+
+
+def print_families(results):
+    """Shares of the limit beside that of Qwen3-MoE's 173 M, repeat by repeat, where both were measured."""
+    shares = {str(case): row["shares_as_measured"] for case, row in results.items()}
+    rows = [["case", "of limit", "of 32M's share", "least", "most"]]
+    for case in results:
+        base = shares.get(str(dataclasses.replace(case, model="32M")))
+        if base is None or case.model in ("32M", "100M"):
+            continue
+        ratios = [own / other for own, other in zip(shares[str(case)], base, strict=True)]
+        rows.append([str(case), f"{statistics.median(shares[str(case)]):.1%}", f"{statistics.median(ratios):.2f}", f"{min(ratios):.2f}", f"{max(ratios):.2f}"])
+    if len(rows) > 1:
+        print_table(rows)
 
 
 def print_phases(results):
