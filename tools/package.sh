@@ -57,6 +57,7 @@ chown 1000:1000 "$root/srv/work"
 chmod 1777 "$root/tmp"
 
 step "the quickstart's job"
+# shellcheck disable=SC2016  # the user's shell expands it
 as_user 'sluice --version && ! touch /usr/bin/sluice.written 2>/dev/null && [[ -z ${HOME-} ]]'
 as_user 'sluice synthesize /usr/share/sluice/configs/quickstart-model models/quickstart --seed 1'
 as_user 'sluice tokenize models/quickstart /usr/share/sluice/configs/quickstart-model/moby-dick.txt --documents blank --holdout 0.05 -o models/quickstart/book.h5'

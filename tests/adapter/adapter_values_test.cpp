@@ -103,21 +103,19 @@ struct Difference {
 /// What this rank has of a weight against all of it.
 void compare(const Base& base, int tensor, const std::vector<std::int32_t>& expected,
              Difference& difference) {
-  base.shards.owned_runs(
-      tensor, test_world().rank(),
-      [&](const ShardPlan::OwnedRun& run) {
-        for (std::int64_t i = 0; i < run.count; ++i) {
-          std::uint16_t bits = 0;
-          std::memcpy(&bits, base.weights.data() + (run.arena_begin + i) * 2, sizeof(bits));
-          const auto wanted =
-              static_cast<std::uint16_t>(expected[static_cast<std::size_t>(run.tensor_begin + i)]);
-          ++difference.compared;
-          if (bits == wanted) continue;
-          ++difference.other;
-          difference.largest_ulps =
-              std::max(difference.largest_ulps, ulps(bfloat16_value(bits), bfloat16_value(wanted)));
-        }
-      });
+  base.shards.owned_runs(tensor, test_world().rank(), [&](const ShardPlan::OwnedRun& run) {
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, base.weights.data() + (run.arena_begin + i) * 2, sizeof(bits));
+      const auto wanted =
+          static_cast<std::uint16_t>(expected[static_cast<std::size_t>(run.tensor_begin + i)]);
+      ++difference.compared;
+      if (bits == wanted) continue;
+      ++difference.other;
+      difference.largest_ulps =
+          std::max(difference.largest_ulps, ulps(bfloat16_value(bits), bfloat16_value(wanted)));
+    }
+  });
 }
 
 /// Every weight of reference.h5's merged/ against the shards of all ranks.

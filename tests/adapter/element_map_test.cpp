@@ -43,11 +43,9 @@ std::vector<std::int64_t> elements_of(const Shards& shards, int tensor, const El
   std::vector<std::int64_t> found(static_cast<std::size_t>(map.count()), -1);
   for (int rank = 0; rank < shards.plan.world(); ++rank) {
     std::map<std::int64_t, std::int64_t> tensor_of;  // by place in the arena
-    shards.plan.owned_runs(tensor,
-                                   rank, [&](const ShardPlan::OwnedRun& run) {
-                                     for (std::int64_t i = 0; i < run.count; ++i)
-                                       tensor_of[run.arena_begin + i] = run.tensor_begin + i;
-                                   });
+    shards.plan.owned_runs(tensor, rank, [&](const ShardPlan::OwnedRun& run) {
+      for (std::int64_t i = 0; i < run.count; ++i) tensor_of[run.arena_begin + i] = run.tensor_begin + i;
+    });
     const OwnedElements owned(shards.plan, tensor, rank);
     for (std::int64_t begin = 0; begin < map.count(); begin += step) {
       const Range chunk{begin, std::min(begin + step, map.count())};
