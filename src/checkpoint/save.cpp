@@ -250,6 +250,7 @@ SaveReport StepSave::finish() {
   if (disks_.count() > 1) {
     step = parse_manifest(comm_.broadcast_text(is_root() ? to_manifest(step) : "", 0),
                           std::string(kManifestFile));
+    request_.description.attempt = step.attempt;  // which rank 0 alone may know
     share_companions(step);
   }
   SaveReport report{.bytes = step.bytes(), .copied_bytes = copied_bytes(step)};

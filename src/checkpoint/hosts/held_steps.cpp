@@ -9,7 +9,9 @@
 #include "io/path.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace sluice {
@@ -19,6 +21,7 @@ namespace fs = std::filesystem;
 
 /// What one disk has of a step.
 struct Part {
+  std::int64_t attempt = 0;
   std::string manifest;            ///< digest of the manifest; "" if the disk has none that can be read
   std::string saved;               ///< time
   std::string broken;              ///< what is wrong with the manifest; "" beside one
@@ -28,6 +31,7 @@ struct Part {
 
   [[nodiscard]] std::string to_bytes() const {
     ByteWriter out;
+    out.number(attempt);
     for (const std::string& text : {manifest, saved, broken}) out.text(text);
     out.number(std::ssize(lacks));
     for (const std::string& text : lacks) out.text(text);
@@ -36,6 +40,7 @@ struct Part {
   static Part from_bytes(const std::string& bytes) {
     ByteReader in(bytes);
     Part part;
+    part.attempt = in.number();
     for (std::string* text : {&part.manifest, &part.saved, &part.broken}) *text = in.text();
     part.lacks.resize(static_cast<std::size_t>(in.number()));
     for (std::string& text : part.lacks) text = in.text();
@@ -57,6 +62,7 @@ Part examine(const fs::path& path) {
   part.broken = fault_of([&] { step = read_manifest(path); });
   if (!part.broken.empty()) return part;
   part.manifest = digest_of(to_manifest(step)).hex();
+  part.attempt = step.attempt;
   part.saved = step.saved;
   for (const SavedFile& file : step.files) part.lacks.push_back(fault_of([&] { require_file(path, file); }));
   return part;
@@ -77,19 +83,22 @@ FileHolders holders_of(const std::vector<Part>& parts, const std::string& manife
 
 /// A form of a step, and the disk that has its manifest.
 struct Form {
+  std::int64_t attempt = 0;
   std::string saved;
   int disk = 0;
 };
 
-/// Forms by the time they were saved, the last one first.
+/// Forms by attempt and the time they were saved, the last one first.
 std::vector<Form> forms_of(const std::vector<Part>& parts) {
   std::vector<Form> forms;
   std::set<std::string> seen;
   for (int disk = 0; disk < std::ssize(parts); ++disk) {
     const Part& part = parts[static_cast<std::size_t>(disk)];
-    if (!part.manifest.empty() && seen.insert(part.manifest).second) forms.push_back({part.saved, disk});
+    if (!part.manifest.empty() && seen.insert(part.manifest).second)
+      forms.push_back({part.attempt, part.saved, disk});
   }
-  std::ranges::stable_sort(forms, std::greater(), &Form::saved);
+  std::ranges::stable_sort(forms, std::greater(),
+                           [](const Form& form) { return std::tuple(form.attempt, form.saved); });
   return forms;
 }
 
@@ -142,15 +151,16 @@ HeldStep HeldSteps::read(const StepPlace& place) const {
 }
 
 std::optional<HeldStep> HeldSteps::find(std::int64_t which, const TellBroken& on_broken) const {
-  FileHolders holders;
+  std::map<std::int64_t, FileHolders> holders;
   const auto read_one = [&](const StepPlace& place) {
     HeldStep held = read(place);
-    holders = std::move(held.holders);
+    holders[place.step] = std::move(held.holders);
     return std::move(held.found.step);
   };
   std::optional<FoundStep> found = step_in(directory_, steps_, read_one, which, on_broken);
   if (!found) return std::nullopt;
-  return HeldStep{*std::move(found), std::move(holders)};
+  FileHolders of_found = std::move(holders.at(found->step.step));
+  return HeldStep{*std::move(found), std::move(of_found)};
 }
 
 }  // namespace sluice

@@ -101,11 +101,17 @@ void TrainingState::take(const std::optional<HeldStep>& held) {
   best_ = found_ ? found_->step.best : HeldOutStep{};
   held_out_ = found_ ? found_->step.held_out : HeldOutProgress{};
   superseded_.clear();
+  last_attempt_ = found_ ? found_->step.attempt : 0;
   run_together(context_.comm, [&] {
     if (!nodes_.is_first(context_.comm.rank())) return;
-    for (const StepPlace& place : list_steps(directory_))
-      if (!found_ || place.step > steps_done()) superseded_.push_back(place.path);
+    for (const StepPlace& place : list_steps(directory_)) {
+      if (found_ && place.step <= steps_done()) continue;
+      superseded_.push_back(place.path);
+      static_cast<void>(
+          outcome_of([&] { last_attempt_ = std::max(last_attempt_, read_manifest(place.path).attempt); }));
+    }
   });
+  context_.comm.all_reduce_max(std::span(&last_attempt_, 1));
 }
 
 void TrainingState::check_same_training() const {
@@ -364,7 +370,8 @@ SavedStep TrainingState::describe(std::int64_t step) const {
       newest_.step == step && std::isfinite(newest_.loss) && (best_.step == 0 || newest_.loss < best_.loss);
   const Blueprint& blueprint = context_.blueprint;
   return {.step = step,
-          .attempt = context_.directory.attempt(),
+          // Rank 0's host may be a new one, with no status of earlier attempts.
+          .attempt = std::max(context_.directory.attempt(), last_attempt_ > 0 ? last_attempt_ + 1 : 0),
           .saved = utc_now(),
           .version = std::string(version()),
           .structure_hash = context_.blueprint.model.manifest.structure_hash().hex(),

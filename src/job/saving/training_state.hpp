@@ -128,6 +128,7 @@ class TrainingState {
   std::optional<FoundStep> found_;
   FileHolders holders_;                            ///< the nodes that have the files of found_
   std::optional<SaveDisks> save_disks_;            ///< where steps are saved, if they are
+  std::int64_t last_attempt_ = 0;                  ///< that has saved a step on any host
   std::vector<std::filesystem::path> superseded_;  ///< on this host
   std::optional<SignalWatch::StopRequest> stop_;   ///< while steps can be saved
   std::int64_t saved_step_ = 0;
