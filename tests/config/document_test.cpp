@@ -111,6 +111,8 @@ max_shard_size = "1234567891B"
 experts = "fused"
 adapters = "merge"
 [checkpoint]
+storage = "node"
+partner_copies = 0
 every_steps = 7
 every_minutes = 2.5
 keep = 3
