@@ -26,6 +26,9 @@ namespace {
 
 constexpr unsigned kExitSeconds = 5;
 
+/// Whether mpirun, Slurm or another launcher has started this process: by PMIx or PMI.
+bool is_launched() { return std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr; }
+
 /// Our wishes to Open MPI where the user has none.
 void set_library_defaults() {
   constexpr int kKeepUsers = 0;
@@ -34,6 +37,9 @@ void set_library_defaults() {
   setenv("OMPI_MCA_mpi_yield_when_idle", "0", kKeepUsers);
   // A process started alone needs no daemon of its own.
   setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeepUsers);
+  // Nor a directory: all processes of a user that are started alone share one, which each that ends takes away, and one that
+  // starts meanwhile fails in MPI_Init.
+  if (!is_launched()) setenv("OMPI_MCA_orte_create_session_dirs", "0", kKeepUsers);
 }
 
 /// Open MPI 4's own switch for its blocks of help, here for the one that MPI_Abort adds to a message that says it all. Open MPI 5
