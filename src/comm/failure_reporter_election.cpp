@@ -21,8 +21,8 @@ constexpr double kDelaySeconds = 1;
 constexpr int kMaxDelays = 4;
 /// What rank 0 of another machine may take for its report and its abort, of which this one hears only by being ended.
 constexpr double kOtherMachineSeconds = 2;
-/// What writing down a failure may take before the job ends without it.
-constexpr double kRecordSeconds = 4;
+/// What writing down a failure may take, on a busy disk, before the job ends without it.
+constexpr double kRecordSeconds = 8;
 constexpr auto kPause = std::chrono::milliseconds(5);
 
 using Name = std::array<char, 64>;

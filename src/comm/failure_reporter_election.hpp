@@ -20,8 +20,8 @@ class FailureReporterElection {
   FailureReporterElection(const FailureReporterElection&) = delete;
   FailureReporterElection& operator=(const FailureReporterElection&) = delete;
 
-  /// True if this rank is to report. Takes up to four seconds, two more on a machine without rank 0, and on the rank that is to report up to four more, while the one
-  /// that record() chose writes.
+  /// True if this rank is to report. Takes up to four seconds, two more on a machine without rank 0, and on the rank that
+  /// is to report up to eight more, while the one that record() chose writes.
   [[nodiscard]] bool take() const noexcept;
 
   /// True for the first rank of the machine that asks: what happened to it is the cause of the job's end.

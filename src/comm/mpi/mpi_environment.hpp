@@ -42,7 +42,7 @@ class MpiEnvironment {
   /// Ranks of this machine, this one included, that may run on a core that this one may run on.
   [[nodiscard]] int sharing_ranks() const { return sharing_ranks_; }
 
-  /// When several ranks fail together the lowest one reports: true on that rank, after up to ten seconds, and not before the
+  /// When several ranks fail together the lowest one reports: true on that rank, after up to 14 seconds, and not before the
   /// rank that claimed the cause has written it down. The others then only wait for its abort().
   [[nodiscard]] bool elect_failure_reporter() const noexcept;
 
