@@ -143,7 +143,7 @@ class Export(ExportTest):
                     self.assertEqual(len(re.findall(rf"\b{part}\b(?!')", result.output)), 1, result.output)
                 self.expect_equal(read_model(out), source | carried)
         stranger = checkpoint.write_model(self.directory / "stranger", source | {"audio_tower.x": carried["mm_projector.linear_1.bias"]}, config)
-        self.expect(run_job(2, self.job("", "stranger.toml", model={"path": stranger})), 65, "audio_tower.x")
+        self.expect(run_job(2, self.job("", "refused.toml", model={"path": stranger})), 65, "audio_tower.x")
 
     def test_mixtral_in_its_published_names_however_they_were_read(self):
         fixture = FIXTURES / "mixtral-tiny"
