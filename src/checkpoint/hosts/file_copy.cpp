@@ -49,8 +49,9 @@ TcpStream greet(const CopyTarget& target, const std::string& address, const TcpL
 /// Addresses that this host has as well lead back to it, as those of a network that is inside each host alone do.
 std::vector<std::string> best_first(std::vector<std::string> addresses) {
   const std::vector<std::string> own = own_addresses();
-  std::ranges::stable_partition(
-      addresses, [&](const std::string& address) { return std::ranges::find(own, address) == own.end(); });
+  std::stable_partition(addresses.begin(), addresses.end(), [&](const std::string& address) {
+    return std::ranges::find(own, address) == own.end();
+  });
   return addresses;
 }
 
