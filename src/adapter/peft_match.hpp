@@ -63,8 +63,8 @@ class PeftMatch {
   const PeftTargets& targets_;
   const ParameterManifest& manifest_;
   std::vector<AdaptableWeight> weights_;
-  std::unordered_map<std::string, int> by_name_;  ///< indices in weights_
-  std::map<int, Found> found_;                    ///< by index in weights_
+  std::unordered_map<std::string, int> by_name_;  ///< index in weights_ of each weight, by its name
+  std::map<int, Found> found_;                    ///< entries found for a weight, by its index in weights_
   std::vector<std::string> faults_;               ///< a line each
   std::vector<std::string> missing_;
   bool is_wrapped_ = false;  ///< the file's model is one around the text model

@@ -54,7 +54,7 @@ class OwnedParts {
 
  private:
   const PeftTensor& tensor_;
-  std::map<std::string, OwnedElements> owned_;  ///< by name of the adapter's tensor
+  std::map<std::string, OwnedElements> owned_;  ///< owned elements of each tensor of the adapter, by its name
 };
 
 }  // namespace sluice

@@ -158,7 +158,7 @@ class FileValues final : public ShardValues {
   ReadElements read_elements_;
   std::vector<Run> runs_, buffer_runs_;
   mutable std::vector<std::byte> buffer_, matrix_;
-  mutable const Run* held_ = nullptr;  ///< whose matrix is held
+  mutable const Run* held_ = nullptr;  ///< run whose matrix is held
 };
 
 void write_model(const ExportStepRequest& request, const ShardValues& values,

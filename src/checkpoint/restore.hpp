@@ -31,8 +31,8 @@ struct RestoreCopy {
                                                     std::span<const StateSpan> state);
 
 struct RestoreReport {
-  std::int64_t bytes = 0;          ///< that this rank has taken over
-  std::int64_t fetched_bytes = 0;  ///< of whole blocks that other ranks read for this one
+  std::int64_t bytes = 0;          ///< bytes of state that this rank has taken over
+  std::int64_t fetched_bytes = 0;  ///< bytes of whole blocks that other ranks read for this one
   double seconds = 0;
 };
 

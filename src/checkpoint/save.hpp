@@ -23,7 +23,7 @@
 namespace sluice {
 
 struct SaveRequest {
-  std::filesystem::path directory;  ///< of all steps; the ranks of one disk see the same
+  std::filesystem::path directory;  ///< directory of all steps; the ranks of one disk see the same
   const ParameterManifest& manifest;
   /// This rank's, each unit's together, best in the order in which units are updated.
   std::vector<StateSpan> state;
@@ -36,19 +36,19 @@ struct SaveRequest {
   /// Steps that must not outlive this one, because they are of another course of training; used on the first rank of each disk.
   std::vector<std::filesystem::path> superseded{};
   std::optional<RankDisks> disks{};  ///< none: all ranks share one
-  std::vector<std::string>
-      hosts{};  ///< the name of each disk's host, if each host has its own; used on rank 0
-  bool has_copies =
-      false;  ///< whether a rank of another host keeps a copy of each rank's file; needs two disks
+  /// The name of each disk's host, if each host has its own; used on rank 0.
+  std::vector<std::string> hosts{};
+  /// Whether a rank of another host keeps a copy of each rank's file; needs two disks.
+  bool has_copies = false;
   double limit_seconds = 600;  ///< in which the disk must take a block
 };
 
 struct SaveReport {
-  std::int64_t bytes = 0;         ///< of all files; known on rank 0
-  std::int64_t copied_bytes = 0;  ///< of the copies that went to other hosts; known on rank 0
-  double seconds = 0;             ///< from the beginning to the end
-  double waited_seconds = 0;      ///< of them, that this rank did nothing else
-  HeldOutStep best{};             ///< as the step's description says
+  std::int64_t bytes = 0;         ///< bytes of all files; known on rank 0
+  std::int64_t copied_bytes = 0;  ///< bytes of the copies on other hosts; known on rank 0
+  double seconds = 0;             ///< seconds from the beginning of the save to its end
+  double waited_seconds = 0;      ///< seconds of the save in which this rank did nothing else
+  HeldOutStep best{};             ///< the best step on held-out tokens, as the saved step tells
 };
 
 /// A step that is being written, on a thread of each rank, while training goes on: a unit that is to be updated before it was
@@ -98,8 +98,9 @@ class StepSave {
   SaveRequest request_;
   std::filesystem::path target_;
   RankDisks disks_;
-  std::optional<StagedDirectory> staged_;                ///< on the first rank of each disk
-  std::vector<std::shared_ptr<IncomingCopy>> incoming_;  ///< of other ranks' files
+  std::optional<StagedDirectory> staged_;  ///< the step's directory, held by the first rank of each disk
+  /// Copies of other ranks' files that this rank takes in.
+  std::vector<std::shared_ptr<IncomingCopy>> incoming_;
   std::shared_ptr<Writing> writing_;  ///< also the thread's, which may be stuck in a call of the system
   Stopwatch since_begin_;
   double waited_seconds_ = 0;

@@ -36,8 +36,8 @@ struct SavedFile {
   std::int64_t bytes = 0;
   std::vector<SavedEntry> entries;  ///< by offset; none in files that only go along
   std::vector<Digest> blocks;       ///< of each kSavedBlockBytes
-  std::vector<int>
-      hosts{};  ///< numbers of SavedStep::hosts that it was written on, its rank's first; none: on all of them
+  /// Numbers of SavedStep::hosts that it was written on, its rank's first; none: on all of them.
+  std::vector<int> hosts{};
 };
 
 /// A loss on tokens that are held out, and the step that has it.
@@ -66,7 +66,7 @@ struct SavedStep {
   std::int64_t step = 0;     ///< updates that have been made
   std::int64_t attempt = 0;  ///< which start of the run has saved it; 0 in steps of earlier versions
   std::string saved{};       ///< time of day, UTC
-  std::string version{};     ///< of the program
+  std::string version{};     ///< version of the program that saved the step
   std::string structure_hash{};
   int world_size = 1;
   std::vector<ConfigEntry> job{};  ///< every key

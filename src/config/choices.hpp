@@ -65,7 +65,7 @@ enum class ScheduleKind : std::uint8_t { kConstant, kCosine, kLinear };
 /// Where the ranks of a training run save its state.
 enum class SaveStorage : std::uint8_t {
   kAuto,    ///< kShared where all ranks see what rank 0 made, else kNode
-  kShared,  ///< in a file system that all ranks see
+  kShared,  ///< one file system that all ranks see
   kNode,    ///< each rank on its own host's disk
 };
 

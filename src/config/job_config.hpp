@@ -79,7 +79,7 @@ struct TrainSettings {
   Recompute recompute = Recompute::kLayer;
   double aux_loss_coefficient = kAuxLossOfFamily;
   BalancingScope aux_loss_scope = BalancingScope::kModel;
-  double router_z_loss = 0;         ///< of the routers' logits; 0: there is none
+  double router_z_loss = 0;         ///< weight of the z-loss of the routers' logits; 0: no z-loss
   double router_bias_update = 0;    ///< of correction biases, after each step; 0: they stay
   std::vector<std::string> freeze;  ///< patterns of tensor names
 };
@@ -143,7 +143,8 @@ struct CheckpointSettings {
   std::filesystem::path path;           ///< "" = "checkpoints" in the run directory
   std::int64_t resume = kResumeNewest;  ///< or a step
   SaveStorage storage = SaveStorage::kAuto;
-  std::int64_t partner_copies = 1;  ///< of each rank's file on another host, where no file system is shared
+  /// Copies of each rank's file on other hosts, where no file system is shared.
+  std::int64_t partner_copies = 1;
   SaveFailure on_failure = SaveFailure::kContinue;
   double margin_seconds =
       60;  ///< between a last save and the end of a Slurm allocation; 0 = its end is not asked for

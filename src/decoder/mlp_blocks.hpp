@@ -38,15 +38,15 @@ struct MoeParameters {
 struct RoutingSums {
   at::Tensor expert_tokens;     ///< [experts] int64: tokens (times k) that chose each expert
   at::Tensor probability_sums;  ///< [experts] float64: sum over tokens of the router's probabilities
-  at::Tensor
-      squared_log_sums;  ///< [] float64: sum over tokens of log(sum(exp(logits)))^2; 0 without a z-loss
+  /// [] float64: sum over tokens of log(sum(exp(logits)))^2; 0 without a z-loss.
+  at::Tensor squared_log_sums;
 };
 
 /// What a layer's router keeps from the forward pass of one micro-batch until its backward.
 struct RoutingRecord {
   /// [tokens] bool: those that count in RoutingSums and in the router's losses, set before the first pass; undefined: all.
   at::Tensor counted;
-  float z_scale = 0;  ///< as RouterLossGrad has it, set before the first pass
+  float z_scale = 0;  ///< RouterLossGrad::z_scale, set before the first pass
   at::Tensor
       chosen;  ///< [tokens, k] int64; undefined before the first pass. A recompute repeats this choice.
 };

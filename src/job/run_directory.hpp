@@ -97,7 +97,7 @@ class RunDirectory {
   std::string kind_;     ///< of the job
   RunProgress earlier_;  ///< on rank 0, what the run that was here before told last
   bool was_done_before_ = false;
-  std::int64_t attempt_ = 0;  ///< on rank 0
+  std::int64_t attempt_ = 0;  ///< number of this start of the run, known on rank 0
   std::string state_ = "starting";
   RunProgress progress_;
   std::int64_t saved_step_ = 0;  ///< 0: none yet

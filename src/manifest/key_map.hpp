@@ -66,9 +66,9 @@ class PerExpertCut {
   [[nodiscard]] std::string name_of(std::int64_t part) const;
 
  private:
-  std::string name_;                           ///< of the tensor, or what those of its experts begin with
-  std::int64_t expert_;                        ///< number of the first one
-  std::vector<std::string_view> projections_;  ///< of each expert; none where the tensor is whole
+  std::string name_;                           ///< name of the tensor, or the prefix of its experts' names
+  std::int64_t expert_;                        ///< number of the first expert
+  std::vector<std::string_view> projections_;  ///< projections of each expert; none where the tensor is whole
   std::vector<std::int64_t> shape_;
   std::int64_t parts_ = 1;
 };

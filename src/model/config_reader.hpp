@@ -65,7 +65,7 @@ class ConfigReader {
 
   std::shared_ptr<const nlohmann::json> object_;
   std::string name_;
-  AskedKeys asked_;  ///< in all objects of the document together
+  AskedKeys asked_;  ///< keys asked for in all objects of the document
 };
 
 }  // namespace sluice

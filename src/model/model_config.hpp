@@ -115,12 +115,12 @@ struct ModelConfig {
   bool attention_sinks = false;  ///< a logit of each head that takes part in the softmax and has no value
   std::int64_t sliding_window =
       0;  ///< tokens that one sees in layers of AttentionKind::kSliding, itself included
-  bool attention_output_gate = false;  ///< of full attention
+  bool attention_output_gate = false;  ///< whether the output of full attention has a gate
   bool zero_centred_norms = false;     ///< norms multiply with 1 + weight; a delta net's own does not
   bool unrounded_norms = false;        ///< norms multiply with the weight before they round
   std::int64_t intermediate_size = 0;  ///< width of dense feed-forward layers
-  std::int64_t full_attention_tokens =
-      0;  ///< index_topk: what an indexer picks, so sequences up to which attention is full; 0: no indexer
+  /// Tokens up to which attention is full, as an indexer picks so many (index_topk); 0: there is no indexer.
+  std::int64_t full_attention_tokens = 0;
   std::int64_t max_positions = 0;        ///< max_position_embeddings; 0 where config.json does not say
   std::vector<MlpKind> layers;           ///< one per layer
   std::vector<AttentionKind> attention;  ///< one per layer
@@ -128,7 +128,7 @@ struct ModelConfig {
   double rms_norm_eps = 1e-6;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
-  std::vector<std::string> unknown_keys;  ///< that config.json has
+  std::vector<std::string> unknown_keys;  ///< keys of config.json that nothing here knows
   DType published_dtype =
       DType::kBFloat16;    ///< of a checkpoint's weights, as config.json says; files may differ
   bool quantized = false;  ///< config.json says that files hold codes and scales of such weights

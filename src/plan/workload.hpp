@@ -24,7 +24,7 @@ struct Workload {
 
   bool drops_inputs = false;            ///< of adapters
   OptimizerMode optimizer{};            ///< what is kept of a job that trains
-  bool has_z_loss = false;              ///< of its routers
+  bool has_z_loss = false;              ///< whether routers have a z-loss
   bool evaluates = false;               ///< other tokens while it trains
   std::int64_t save_staging_bytes = 0;  ///< of a file that it is saved to; 0 = it is not saved
 

@@ -85,7 +85,7 @@ class EventMaker {
   }
 
  private:
-  double time_ = 0;  ///< of the last row, in seconds since 1970
+  double time_ = 0;  ///< time of the last row, in seconds since 1970
 };
 
 namespace {

@@ -41,7 +41,7 @@ class GrowingEvents {
   struct File;
   std::filesystem::path path_;
   std::unique_ptr<File> file_;
-  std::vector<std::int64_t> steps_;  ///< whose rows the file has
+  std::vector<std::int64_t> steps_;  ///< steps whose rows the file has
 };
 
 }  // namespace sluice

@@ -33,11 +33,13 @@ struct Move {
   std::int64_t count = 0;
   std::int64_t lines = 1;
   std::int64_t line_stride = 0;
-  std::int64_t row_stride =
-      0;  ///< 0 where the rank has a single row, or a part of one: lines have one element
-  std::int64_t rows_begin =
-      0;                    ///< element of the arena at which the rows begin that the rank has of the matrix
-  std::int64_t matrix = 0;  ///< element of the FileRange at which the matrix begins
+  /// Elements from one row of the arena's matrix to the next; 0 where the rank has a single row, or a part of one: lines have
+  /// one element.
+  std::int64_t row_stride = 0;
+  /// Element of the arena at which the rows begin that the rank has of the matrix.
+  std::int64_t rows_begin = 0;
+  /// Element of the FileRange at which the matrix begins.
+  std::int64_t matrix = 0;
 
   [[nodiscard]] bool is_box() const { return lines > 1 || row_stride > 0; }
   /// Elements of a line.

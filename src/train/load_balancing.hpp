@@ -16,7 +16,7 @@ struct RoutingTotals {
   std::int64_t layers = 0;
   std::vector<std::int64_t> expert_tokens;  ///< [layers x experts]
   std::vector<double> probability_sums;     ///< [layers x experts]
-  double squared_log_sums = 0;              ///< of all layers' tokens, where there is a z-loss
+  double squared_log_sums = 0;  ///< sum over all layers' tokens of logsumexp(logits)^2, with a z-loss
   [[nodiscard]] std::int64_t experts() const;
 };
 

@@ -34,7 +34,7 @@ struct StepMetrics {
   double loss = 0;          ///< mean cross-entropy over all targets of the step, in nats
   double grad_norm = 0;     ///< global L2 norm before clipping
   double aux_loss = 0;      ///< load-balancing loss, without its coefficient; 0 where the model has none
-  double z_loss = 0;        ///< of the router's logits, without its coefficient; 0 where that is 0
+  double z_loss = 0;        ///< z-loss of the routers' logits, without its coefficient; 0 where that is 0
   std::int64_t tokens = 0;  ///< inputs that are no padding
   std::int64_t communicated_bytes =
       0;  ///< sent by all ranks together, up to the last reduction of this count
@@ -160,7 +160,7 @@ class Trainer {
   GradientConsumer observer_;
   Use use_ = Use::kUpdate;
   std::int64_t number_ = 0;  ///< of the step
-  float z_scale_ = 0;        ///< of the step's z-loss
+  float z_scale_ = 0;        ///< factor of the step's z-loss in the gradients of logits
   double largest_loss_ = 0;  ///< whose update is made
   NonFinite non_finite_;   ///< this rank's first gradient of the step that is, unless all are kept in float32
   bool gives_up_ = false;  ///< a rank has found one: no more updates in this step

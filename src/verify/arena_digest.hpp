@@ -17,7 +17,7 @@ namespace sluice {
 struct PlacedPart {
   int entry = 0;
   int tensor = 0;
-  Range elements;                 ///< of the tensor
+  Range elements;                 ///< elements of the tensor that the part has
   DType dtype = DType::kFloat32;  ///< in which both sides are compared
   // Digests of both sides: this rank's share at first, then the sum over ranks.
   Digest in_arena;

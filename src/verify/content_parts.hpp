@@ -22,10 +22,12 @@ struct PartRun {
 
 /// A tensor of the content, or as much of it as one entry holds.
 struct ContentPart {
-  std::string name;  ///< of the per-expert layout; "NAME[12:34]" where the entry holds these elements alone
+  /// Name in the per-expert layout; "NAME[12:34]" where the entry holds these elements alone.
+  std::string name;
   std::vector<std::int64_t> shape;
   std::vector<PartRun> runs;  ///< all of the part, in its order
-  int tensor = -1;            ///< of the manifest, which has the part from element `begin` on; -1: none
+  /// Index in the manifest of the tensor whose element `begin` the part begins at; -1: none.
+  int tensor = -1;
   std::int64_t begin = 0;
   bool is_transposed = false;  ///< its one run is the transpose of the part, a matrix
 

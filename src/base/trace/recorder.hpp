@@ -15,7 +15,7 @@ namespace sluice::trace {
 enum class Kind : std::uint8_t {
   kStep,       ///< a whole train step; within it, on the same thread, all others but messages
   kOperation,  ///< computing, copying, reading
-  kWait,       ///< for other ranks or for the disk
+  kWait,       ///< a wait for other ranks or for the disk
   kPhase,      ///< the phases of the metrics, which follow each other without gaps
   kDisk,       ///< a transfer, on the thread that makes it
   kMessage,    ///< an exchange with other ranks, from its start until it is found to have ended
@@ -26,15 +26,15 @@ struct Record {
   int thread;        ///< 0 for the one that called start(), others in the order of their first record
   const char* name;  ///< a literal: "all_gather"
   SteadyClock::time_point begin, end;
-  std::int64_t
-      number;          ///< which of several: a step, layer, unit, region, or the operation's number; -1: none
-  std::int64_t bytes;  ///< moved by it; -1: none
+  /// Which of several it is: a step, layer, unit, region, or the operation's number; -1: none.
+  std::int64_t number;
+  std::int64_t bytes;  ///< bytes that it moves; -1: none
 };
 
 /// What start() to stop() has recorded.
 struct Recording {
   SteadyClock::time_point begin;
-  std::vector<Record> records;  ///< in the order of their ends
+  std::vector<Record> records;  ///< records, sorted by the time at which they end
   std::int64_t dropped = 0;     ///< records beyond kMostRecords
 };
 

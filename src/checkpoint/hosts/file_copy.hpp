@@ -22,10 +22,10 @@ namespace sluice {
 
 /// Where the copy of a rank's file is taken in.
 struct CopyTarget {
-  int rank = -1;  ///< whose file it is
+  int rank = -1;  ///< rank that the copied file belongs to
   int port = 0;
-  std::string token;                   ///< by which both ends know that they have found each other
-  std::vector<std::string> addresses;  ///< of the host, any of which may lead there
+  std::string token;                   ///< secret by which both ends know each other
+  std::vector<std::string> addresses;  ///< IPv4 addresses of the host, any of which may lead there
 
   [[nodiscard]] std::string to_text() const;
   [[nodiscard]] static CopyTarget from_text(std::string_view text);

@@ -23,9 +23,9 @@ namespace fs = std::filesystem;
 struct Part {
   std::int64_t attempt = 0;
   std::string manifest;            ///< digest of the manifest; "" if the disk has none that can be read
-  std::string saved;               ///< time
+  std::string saved;               ///< time at which the step was saved
   std::string broken;              ///< what is wrong with the manifest; "" beside one
-  std::vector<std::string> lacks;  ///< of each file what is wrong with it, or ""
+  std::vector<std::string> lacks;  ///< fault of each file of the manifest, or ""
 
   [[nodiscard]] bool has(std::size_t file) const { return lacks[file].empty(); }
 

@@ -32,7 +32,7 @@ class RankDisks {
 
  private:
   std::vector<int> of_rank_;
-  std::vector<std::vector<int>> ranks_;  ///< of each disk
+  std::vector<std::vector<int>> ranks_;  ///< ranks that save to each disk
 };
 
 }  // namespace sluice

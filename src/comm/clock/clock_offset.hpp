@@ -9,8 +9,8 @@ namespace sluice {
 
 struct ClockOffset {
   std::int64_t nanoseconds = 0;  ///< this rank's steady clock minus rank 0's
-  std::int64_t round_trip_ns =
-      0;  ///< the shortest question and answer between the two: the offset is known to half of it
+  /// The shortest question and answer between the two, in nanoseconds: the offset is known to half of it.
+  std::int64_t round_trip_ns = 0;
 };
 
 /// Collective over `comm`, whose ranks wait for each other's turn: 32 messages there and back for each rank, some

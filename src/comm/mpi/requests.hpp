@@ -48,7 +48,7 @@ class MpiRequests final : public Pollable {
   Operation operation_;
   std::vector<Request> requests_;
   std::size_t finished_ = 0;         ///< requests before this one are done
-  std::int64_t bytes_ = 0;           ///< of all messages, both ways
+  std::int64_t bytes_ = 0;           ///< bytes of all messages, sent and received
   SteadyClock::time_point begin_{};  ///< when the operation began, if it is traced and not recorded yet
 };
 

@@ -32,7 +32,7 @@ struct LaunchArguments {
   JobArguments job;
   int ranks = 0;        ///< 0: as many as the hosts have slots
   std::string hosts;    ///< "h1,h2:2"; "" for this machine, or for what the launcher's options name
-  int restarts = 0;     ///< in a row without a new saved step
+  int restarts = 0;     ///< most restarts in a row without a new saved step
   int least_ranks = 0;  ///< 0: a host that does not answer is not left out
   std::vector<std::string> launcher_options;  ///< options of mpirun
   std::vector<std::string> command{};  ///< that ranks run in place of the job: {"generate", "models/m", ...}

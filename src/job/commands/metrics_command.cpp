@@ -50,7 +50,7 @@ struct MetricsExportArguments {
   std::filesystem::path run;
   bool csv = false, jsonl = false, tensorboard = false;  ///< one of them
   std::filesystem::path output;  ///< "": in the run: metrics.csv, metrics.jsonl, tensorboard/
-  bool follow = false;           ///< with tensorboard alone
+  bool follow = false;           ///< export new rows until the run ends; needs tensorboard
   double seconds = 10;           ///< between two looks at the run, with follow
 };
 

@@ -33,7 +33,7 @@ constexpr std::size_t kShown = 100;  ///< names of one kind
 struct Verified {
   fs::path directory;
   CheckpointIndex index;
-  std::optional<ModelDescription> model;  ///< as config.json has it
+  std::optional<ModelDescription> model;  ///< the model that config.json describes
   CheckpointContent content;
   std::int64_t bytes = 0;
   std::int64_t non_finite = 0;

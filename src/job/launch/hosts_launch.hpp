@@ -11,10 +11,11 @@ namespace sluice {
 
 struct HostsLaunch {
   std::vector<LaunchHost> hosts;
-  int ranks = 0;        ///< of the job, where all hosts are ready
-  int least_slots = 0;  ///< with hosts of so many slots it starts without those that do not answer
-  std::vector<std::string> launcher_options{};  ///< of mpirun, without those for ranks and hosts
-  std::vector<std::string> command{};           ///< what each rank runs
+  int ranks = 0;        ///< ranks of the job, where all hosts are ready
+  int least_slots = 0;  ///< slots that suffice to start without hosts that do not answer
+  /// Options of mpirun, but for those that tell ranks and hosts.
+  std::vector<std::string> launcher_options{};
+  std::vector<std::string> command{};  ///< what each rank runs
   std::vector<std::string> agent{};    ///< starts a command on another host (job/launch/host_monitor.hpp)
   std::filesystem::path run{};         ///< the run directory; "" of a job that has none
   std::string run_id{};                ///< the same for all launches of this run, and for no others
@@ -24,8 +25,8 @@ struct HostsLaunch {
 
 struct LaunchEnd {
   int code = 0;  ///< the job's exit status
-  bool may_start_again =
-      false;  ///< it failed, and starting it again may help (may_start_again() of job_end.hpp)
+  /// It failed, and starting it again may help (may_start_again() of job_end.hpp).
+  bool may_start_again = false;
 };
 
 /// Starts the ranks and waits for their end, which it brings about within 15 s of the first one that fails,

@@ -28,7 +28,7 @@ struct JobEnd {
   std::map<int, std::string> hosts;  ///< each rank's host
   std::vector<LostHost> lost;
   std::filesystem::path run;         ///< the run directory; "" of a job that has none
-  std::optional<RankDeath> death{};  ///< of the first rank that has ended without telling why
+  std::optional<RankDeath> death{};  ///< end of the first rank that has not told why
 };
 
 /// The block that explains the end: what the first failing rank has said, or else that a rank, or the first

@@ -10,7 +10,7 @@ namespace sluice {
 struct RankDeath {
   int rank = -1;  ///< -1: not known
   std::string host{};
-  int signal = 0;         ///< that has ended it; 0: it has ended by itself, with `code`
+  int signal = 0;         ///< signal that has ended the rank; 0: it has ended by itself, with `code`
   int code = 0;           ///< its exit status
   bool has_told = false;  ///< it has printed its stack, as a rank that crashes does
 };

@@ -14,8 +14,8 @@ namespace sluice {
 /// Where the ranks save.
 struct SaveDisks {
   RankDisks disks;
-  std::vector<std::string>
-      hosts;                ///< the name of each disk's host; none where all ranks share one file system
+  /// The name of each disk's host; none where all ranks share one file system.
+  std::vector<std::string> hosts;
   bool has_copies = false;  ///< whether another host keeps a copy of each rank's file
 
   [[nodiscard]] bool are_shared() const { return hosts.empty(); }

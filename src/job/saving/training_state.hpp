@@ -124,12 +124,12 @@ class TrainingState {
   BatchSource& data_;
   std::string data_digest_;
   std::string base_digest_;
-  RankDisks nodes_;  ///< on which steps are looked for
+  RankDisks nodes_;  ///< disks on which steps are looked for
   std::optional<FoundStep> found_;
   FileHolders holders_;                            ///< the nodes that have the files of found_
   std::optional<SaveDisks> save_disks_;            ///< where steps are saved, if they are
-  std::int64_t last_attempt_ = 0;                  ///< that has saved a step on any host
-  std::vector<std::filesystem::path> superseded_;  ///< on this host
+  std::int64_t last_attempt_ = 0;                  ///< last attempt that has saved a step on any host
+  std::vector<std::filesystem::path> superseded_;  ///< steps on this host that the next save removes
   std::optional<SignalWatch::StopRequest> stop_;   ///< while steps can be saved
   std::int64_t saved_step_ = 0;
   const OffloadedUnits* offload_ = nullptr;

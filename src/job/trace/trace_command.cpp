@@ -37,7 +37,8 @@ std::vector<TraceFile> read_traces(const std::filesystem::path& run) {
         header.last_step != first.last_step)
       fail(
           ExitCode::kBadData,
-          "{}: found rank {} of {}, steps {} to {}; expected rank {} of {}, steps {} to {}, as rank 0 has them: trace the steps again",
+          "{}: found rank {} of {}, steps {} to {}; expected rank {} of {}, steps {} to {}, as rank 0 has them: "
+          "trace the steps again",
           file.string(), header.rank, header.ranks, header.first_step, header.last_step, rank, first.ranks,
           first.first_step, first.last_step);
   }

@@ -39,7 +39,7 @@ struct PassSize {
   std::int64_t group_tokens = 0;   ///< of all ranks that have the layer's experts between them
   std::int64_t threads = 0;        ///< of this rank; 0 if the machine decides
   bool on_device = false;          ///< not on its processor
-  bool keeps_logits = false;       ///< of routers, for a z-loss
+  bool keeps_logits = false;       ///< whether routers keep their logits, for a z-loss
 };
 
 /// What one block takes of memory, counted from what each operation saves and what its gradients pass through.

@@ -19,7 +19,7 @@ using nlohmann::json;
 /// An event as a line of JSON, and what orders it among all.
 struct Event {
   std::int64_t time_ns = 0;
-  std::int64_t duration_ns = 0;  ///< of what begins together the longest comes first
+  std::int64_t duration_ns = 0;  ///< length; of events that begin together the longest comes first
   std::string text;
 };
 

@@ -10,8 +10,8 @@
 namespace sluice {
 
 struct TraceTotals {
-  std::int64_t events = 0;  ///< in the file that was written
-  std::int64_t bytes = 0;   ///< of that file
+  std::int64_t events = 0;  ///< events in the file that was written
+  std::int64_t bytes = 0;   ///< size of the file that was written
 };
 
 /// Writes the ranks' records to `output`, in place of an earlier file, on rank 0's clock, whose zero is the earliest
