@@ -43,9 +43,9 @@ cpack --config "$build/CPackConfig.cmake" -G DEB -B "$packages"
 package=$(ls "$packages"/sluice_*.deb)
 dpkg-deb --info "$package"
 
-step "a bare Debian: $suite from ${mirror:=http://deb.debian.org/debian}"
+step "a bare Debian: $suite${mirror:+ from $mirror}"
 rm -rf "$root"
-mmdebstrap --quiet --variant=apt --aptopt='Acquire::Check-Valid-Until "false"' --include=ca-certificates "$suite" "$root" "$mirror"
+mmdebstrap --quiet --variant=apt --aptopt='Acquire::Check-Valid-Until "false"' --include=ca-certificates "$suite" "$root" ${mirror:+"$mirror"}
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 cp "$package" "$root/tmp/"
 writable=yes inside apt-get -qq -o Acquire::Check-Valid-Until=false update
