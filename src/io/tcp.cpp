@@ -2,16 +2,14 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "io/ipv4.hpp"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -44,13 +42,6 @@ void require_no_stop(const std::stop_token& stop, const std::string& peer) {
 bool look(int socket, short events) {
   pollfd entry{socket, events, 0};
   return ::poll(&entry, 1, kLookMilliseconds) > 0;
-}
-
-std::string text_of(const sockaddr* address) {
-  std::array<char, INET_ADDRSTRLEN> text{};
-  const in_addr ipv4 = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
-  ::inet_ntop(AF_INET, &ipv4, text.data(), text.size());
-  return text.data();
 }
 
 }  // namespace
@@ -131,22 +122,18 @@ TcpStream TcpListener::accept(const TcpLimit& limit) const {
     socklen_t size = sizeof from;
     auto* const any = reinterpret_cast<sockaddr*>(&from);
     FileDescriptor socket(::accept4(socket_.get(), any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket.get() >= 0) return {std::move(socket), text_of(any), limit};
+    if (socket.get() >= 0) return {std::move(socket), ipv4_text(from.sin_addr), limit};
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
       fail(ExitCode::kIo, "port {}: {}", port_, errno_text(errno));
   }
 }
 
 std::vector<std::string> own_addresses() {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) fail(ExitCode::kIo, "no list of network interfaces: {}", errno_text(errno));
+  const auto interfaces = ipv4_interfaces();
+  if (!interfaces) fail(ExitCode::kIo, "no list of network interfaces: {}", errno_text(errno));
   std::vector<std::string> addresses, loopback;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    const bool is_up = (entry->ifa_flags & IFF_UP) != 0, is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-    if (entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET && is_up)
-      (is_loopback ? loopback : addresses).push_back(text_of(entry->ifa_addr));
-  }
-  ::freeifaddrs(list);
+  for (const Ipv4Interface& each : *interfaces)
+    if (each.is_up) (each.is_loopback ? loopback : addresses).push_back(ipv4_text(each.address));
   addresses.insert(addresses.end(), loopback.begin(), loopback.end());
   return addresses;
 }

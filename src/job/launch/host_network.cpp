@@ -1,18 +1,16 @@
 #include "job/launch/host_network.hpp"
 
+#include "io/ipv4.hpp"
 #include "job/run_lock.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <cstdint>
@@ -27,12 +25,7 @@ struct InterfaceAddress {
   std::uint32_t address = 0;
   int prefix = 32;
 
-  [[nodiscard]] std::string text() const {
-    const in_addr network{htonl(address)};
-    std::array<char, INET_ADDRSTRLEN> text{};
-    ::inet_ntop(AF_INET, &network, text.data(), text.size());
-    return fmt::format("{}/{}", text.data(), prefix);
-  }
+  [[nodiscard]] std::string text() const { return fmt::format("{}/{}", ipv4_text({htonl(address)}), prefix); }
   [[nodiscard]] InterfaceAddress network() const {
     const std::uint32_t mask = prefix == 0 ? 0 : ~std::uint32_t{0} << (32 - prefix);
     return {address & mask, prefix};
@@ -53,10 +46,6 @@ std::optional<InterfaceAddress> parse_address(const std::string& text) {
   return found;
 }
 
-std::uint32_t ipv4_of(const sockaddr* address) {
-  return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr);
-}
-
 /// IPv4 addresses that the name resolves to.
 std::set<std::uint32_t> resolve(const std::string& host) {
   std::set<std::uint32_t> addresses;
@@ -65,7 +54,7 @@ std::set<std::uint32_t> resolve(const std::string& host) {
   addrinfo* found = nullptr;
   if (::getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return addresses;
   for (const addrinfo* each = found; each != nullptr; each = each->ai_next)
-    addresses.insert(ipv4_of(each->ai_addr));
+    addresses.insert(ntohl(ipv4_of(each->ai_addr).s_addr));
   ::freeaddrinfo(found);
   return addresses;
 }
@@ -96,16 +85,9 @@ bool is_this_machine(const std::string& host) {
 
 std::vector<std::string> interface_addresses() {
   std::vector<std::string> found;
-  ifaddrs* interfaces = nullptr;
-  if (::getifaddrs(&interfaces) != 0) return found;
-  for (const ifaddrs* each = interfaces; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET ||
-        (each->ifa_flags & IFF_LOOPBACK) != 0)
-      continue;
-    const int prefix = each->ifa_netmask == nullptr ? 32 : std::popcount(ipv4_of(each->ifa_netmask));
-    found.push_back(InterfaceAddress{ipv4_of(each->ifa_addr), prefix}.text());
-  }
-  ::freeifaddrs(interfaces);
+  for (const Ipv4Interface& each : ipv4_interfaces().value_or(std::vector<Ipv4Interface>{}))
+    if (!each.is_loopback)
+      found.push_back(InterfaceAddress{ntohl(each.address.s_addr), std::popcount(each.mask.s_addr)}.text());
   return found;
 }
 
