@@ -2,12 +2,17 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 namespace sluice {
 
 using SteadyClock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
+
+[[nodiscard]] inline std::int64_t nanoseconds_of(SteadyClock::duration time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+}
 
 class Stopwatch {
  public:

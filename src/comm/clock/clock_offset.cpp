@@ -3,7 +3,6 @@
 #include "base/clock.hpp"
 
 #include <array>
-#include <chrono>
 #include <limits>
 
 namespace sluice {
@@ -12,9 +11,7 @@ namespace {
 constexpr int kRounds = 32, kTag = 11;
 using Nanoseconds = std::int64_t;
 
-Nanoseconds now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(SteadyClock::now().time_since_epoch()).count();
-}
+Nanoseconds now() { return nanoseconds_of(SteadyClock::now().time_since_epoch()); }
 
 template <class T>
 void send(Communicator& comm, const T& value, int to) {

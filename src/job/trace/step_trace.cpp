@@ -1,6 +1,7 @@
 #include "job/trace/step_trace.hpp"
 
 #include "base/bytes.hpp"
+#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/trace/recorder.hpp"
 #include "job/console.hpp"
@@ -9,7 +10,6 @@
 #include "metrics/trace/trace_file.hpp"
 
 #include <array>
-#include <chrono>
 #include <filesystem>
 
 namespace sluice {
@@ -44,8 +44,7 @@ void StepTrace::after_step(std::int64_t step, bool ends) {
 void StepTrace::finish(std::int64_t last_step) {
   is_recording_ = false;
   const trace::Recording recording = trace::stop();
-  const std::int64_t begin =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(recording.begin.time_since_epoch()).count();
+  const std::int64_t begin = nanoseconds_of(recording.begin.time_since_epoch());
   const TraceHeader header{.rank = context_.comm.rank(),
                            .ranks = context_.comm.size(),
                            .host = host_name(),

@@ -1,6 +1,7 @@
 #include "metrics/trace/trace_file.hpp"
 
 #include "base/bytes.hpp"
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "io/file.hpp"
 
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <iterator>
 #include <string_view>
 
@@ -20,10 +20,6 @@ using nlohmann::json;
 
 constexpr std::int64_t kFormat = 1;
 constexpr std::array<const char*, 6> kKinds{"step", "operation", "wait", "phase", "disk", "message"};
-
-std::int64_t nanoseconds(SteadyClock::duration time) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
-}
 
 std::string header_line(const TraceHeader& header) {
   return json{{"format", kFormat},
@@ -85,8 +81,8 @@ std::int64_t write_trace_file(const std::filesystem::path& file, const TraceHead
   std::string text = header_line(header) + "\n";
   for (const trace::Record& record : recording.records)
     fmt::format_to(std::back_inserter(text), "[\"{}\",{},\"{}\",{},{},{},{}]\n", name_of(record.kind),
-                   record.thread, record.name, nanoseconds(record.begin - recording.begin),
-                   nanoseconds(record.end - recording.begin), record.number, record.bytes);
+                   record.thread, record.name, nanoseconds_of(record.begin - recording.begin),
+                   nanoseconds_of(record.end - recording.begin), record.number, record.bytes);
   write_text_file(file, text, Durability::kKernel);
   return std::ssize(text);
 }
