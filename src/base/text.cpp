@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <utility>
 
@@ -133,6 +134,13 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   }
   if (!text.empty() || lines.empty()) lines.emplace_back(text);
   return lines;
+}
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.starts_with('-') || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 std::string shape_text(std::span<const std::int64_t> shape) {

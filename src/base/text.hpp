@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ namespace sluice {
 
 /// Lines of at most `width` bytes, broken at blanks; a longer word has a line of its own. At least one line.
 [[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+
+/// The number that a text of digits alone is; nothing for another text, or a number that does not fit.
+[[nodiscard]] std::optional<std::int64_t> whole_number(std::string_view text);
 
 /// "[128, 1536, 2048]"
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);

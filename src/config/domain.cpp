@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <charconv>
 
 #include <algorithm>
 #include <cmath>
@@ -78,14 +77,6 @@ std::string size_text(std::int64_t bytes) {
   for (const Unit& unit : kUnits)
     if (bytes != 0 && bytes % unit.bytes == 0) return fmt::format("{}{}", bytes / unit.bytes, unit.name);
   return bytes == 0 ? "0" : fmt::format("{}B", bytes);
-}
-
-/// A text of digits alone as the number that it is.
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.starts_with('-') || error != std::errc() || end != text.data() + text.size()) return {};
-  return {number};
 }
 
 }  // namespace

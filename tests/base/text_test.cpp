@@ -68,5 +68,12 @@ TEST(Text, wrapped_breaks_at_blanks_and_leaves_long_words_whole) {
   EXPECT_EQ(wrapped("to incomprehensible", 5), (Lines{"to", "incomprehensible"}));
 }
 
+TEST(WholeNumber, is_made_of_digits_alone) {
+  EXPECT_EQ(whole_number("0"), 0);
+  EXPECT_EQ(whole_number("9223372036854775807"), 9223372036854775807);
+  for (const char* text : {"", "-1", "-0", "+1", " 1", "1 ", "1x", "9223372036854775808"})
+    EXPECT_EQ(whole_number(text), std::nullopt) << text;
+}
+
 }  // namespace
 }  // namespace sluice

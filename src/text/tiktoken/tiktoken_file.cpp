@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <unordered_set>
@@ -60,13 +59,6 @@ std::optional<std::string> from_base64(std::string_view text) {
   return is_whole ? std::optional(bytes) : std::nullopt;
 }
 
-std::optional<std::int64_t> number_of(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 json split_and_bytes() {
   const json split{
       {"type", "Split"}, {"pattern", {{"Regex", kPattern}}}, {"behavior", "Isolated"}, {"invert", false}};
@@ -91,9 +83,8 @@ std::vector<std::string> parse_tiktoken(std::string_view text, const std::string
     if (line.empty()) continue;
     const std::size_t blank = line.find(' ');
     const std::optional<std::string> bytes = from_base64(line.substr(0, blank));
-    const auto rank = number_of(blank == std::string_view::npos ? "" : line.substr(blank + 1));
-    if (!bytes || !rank || *rank < 0 || *rank >= kMostIds)
-      refuse(line, "bytes in base64, a blank and a rank");
+    const auto rank = whole_number(blank == std::string_view::npos ? "" : line.substr(blank + 1));
+    if (!bytes || !rank || *rank >= kMostIds) refuse(line, "bytes in base64, a blank and a rank");
     if (static_cast<std::size_t>(*rank) >= tokens.size()) tokens.resize(static_cast<std::size_t>(*rank) + 1);
     std::string& token = tokens[static_cast<std::size_t>(*rank)];
     if (!token.empty() || !known.insert(*bytes).second) refuse(line, "bytes and a rank of their own");
