@@ -334,9 +334,7 @@ void StepSave::share_companions(const SavedStep& step) const {
 /// On the first rank of each disk.
 void StepSave::write_manifest(const SavedStep& step) const {
   fault_point("checkpoint.manifest", comm_.rank());
-  OutputFile manifest = OutputFile::create(staged_->path() / kManifestFile);
-  const std::string text = to_manifest(step);
-  manifest.write_at(0, std::as_bytes(std::span(text)));
+  OutputFile manifest = create_manifest(staged_->path(), step);
   fault_point("checkpoint.manifest", comm_.rank());
   manifest.close();
 }

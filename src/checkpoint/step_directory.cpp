@@ -50,6 +50,13 @@ std::vector<StepPlace> list_steps(const fs::path& directory) {
 
 bool is_saved_step(const fs::path& directory) { return path_exists(directory / kManifestFile); }
 
+OutputFile create_manifest(const fs::path& directory, const SavedStep& step) {
+  OutputFile manifest = OutputFile::create(directory / kManifestFile);
+  const std::string text = to_manifest(step);
+  manifest.write_at(0, std::as_bytes(std::span(text)));
+  return manifest;
+}
+
 SavedStep read_manifest(const fs::path& directory) {
   const fs::path manifest = directory / kManifestFile;
   return parse_manifest(read_text_file(manifest, kLargestManifest), manifest.string());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "checkpoint/saved_step.hpp"
+#include "io/file.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -30,6 +31,8 @@ struct StepPlace {
 /// Whether a directory is one saved step, by its manifest.
 [[nodiscard]] bool is_saved_step(const std::filesystem::path& directory);
 
+/// Writes a step's manifest into `directory`; to be closed, which syncs it. Error(kIo).
+[[nodiscard]] OutputFile create_manifest(const std::filesystem::path& directory, const SavedStep& step);
 /// Reads a step's manifest alone. Error(kBadData) as parse_manifest(), or if there is none.
 [[nodiscard]] SavedStep read_manifest(const std::filesystem::path& directory);
 

@@ -50,10 +50,7 @@ class Intake {
   /// All files are there.
   void finish() {
     if (!staged_) return;
-    OutputFile manifest = OutputFile::create(staged_->path() / kManifestFile);
-    const std::string text = to_manifest(step_);
-    manifest.write_at(0, std::as_bytes(std::span(text)));
-    manifest.close();
+    create_manifest(staged_->path(), step_).close();
     fault_point("checkpoint.renew", rank_);
     staged_->commit();
   }
