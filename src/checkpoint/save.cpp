@@ -100,7 +100,7 @@ class StepSave::Writing {
       idle_seconds_ += seconds;
     else
       idle_seconds_ = 0;
-    if (outcome_.failed()) throw Error(outcome_.code, outcome_.text);
+    outcome_.throw_if_failed();
     if (idle_seconds_ < limit_seconds_) return;
     is_stuck_ = true;
     fail(ExitCode::kIo, "{} {} for {:.0f} s (deadline.save_seconds)",

@@ -24,9 +24,7 @@ void run_long_on_root(Communicator& comm,
     while (!comm.broadcast_text("", 0).empty()) {
     }
   }
-  run_on_root(comm, [&] {
-    if (outcome.failed()) throw Error(outcome.code, outcome.text);
-  });
+  run_on_root(comm, [&] { outcome.throw_if_failed(); });
 }
 
 }  // namespace sluice

@@ -45,6 +45,10 @@ Outcome current_failure() {
   }
 }
 
+void Outcome::throw_if_failed() const {
+  if (failed()) throw Error(code, text);
+}
+
 Outcome outcome_of(const std::function<void()>& step) {
   try {
     step();

@@ -15,6 +15,9 @@ struct Outcome {
 
   [[nodiscard]] bool failed() const { return code != ExitCode::kDone; }
 
+  /// Throws Error(code) with the text if something failed.
+  void throw_if_failed() const;
+
   /// As it travels between the ranks of a job; exact both ways.
   [[nodiscard]] std::string to_bytes() const;
   [[nodiscard]] static Outcome from_bytes(std::string_view bytes);

@@ -113,9 +113,7 @@ class Exporter {
     } else if (comm_.rank() == 0) {
       outcome = receive_from(rank, directory / plan_.files()[static_cast<std::size_t>(file_)].name);
     }
-    run_together(comm_, [&] {
-      if (outcome.failed()) throw Error(outcome.code, outcome.text);
-    });
+    run_together(comm_, [&] { outcome.throw_if_failed(); });
   }
 
   /// After an error the rest is received all the same: the sender learns of it when it is done.

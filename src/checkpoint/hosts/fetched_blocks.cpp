@@ -121,10 +121,6 @@ class Exchange {
   Outcome unread_, wrong_;
 };
 
-void throw_if_failed(const Outcome& outcome) {
-  if (outcome.failed()) throw Error(outcome.code, outcome.text);
-}
-
 }  // namespace
 
 StepReaders::StepReaders(FileHolders holders, RankDisks disks)
@@ -171,8 +167,8 @@ void fetch_blocks(Communicator& comm, const SavedStep& step, const std::filesyst
   run_together(comm, [&] { exchange.emplace(comm, step, directory, transfers, limit_seconds); });
   for (std::int64_t round = 0; round <= transfers.back().round; round += kRoundsTogether) {
     exchange->run(round + kRoundsTogether, use);
-    run_together(comm, [&] { throw_if_failed(exchange->unread()); });
-    run_together(comm, [&] { throw_if_failed(exchange->wrong()); });
+    run_together(comm, [&] { exchange->unread().throw_if_failed(); });
+    run_together(comm, [&] { exchange->wrong().throw_if_failed(); });
   }
 }
 

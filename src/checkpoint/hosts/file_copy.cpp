@@ -118,7 +118,7 @@ bool IncomingCopy::has_ended() const {
 void IncomingCopy::wait(double seconds) {
   std::unique_lock lock(mutex_);
   ended_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return has_ended_; });
-  if (outcome_.failed()) throw Error(outcome_.code, outcome_.text);
+  outcome_.throw_if_failed();
 }
 
 void IncomingCopy::require(const SavedFile& file) const {

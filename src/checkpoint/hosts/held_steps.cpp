@@ -51,7 +51,7 @@ struct Part {
 /// What `check` says is wrong; errors of the system are thrown on.
 std::string fault_of(const std::function<void()>& check) {
   const Outcome outcome = outcome_of(check);
-  if (outcome.failed() && outcome.code != ExitCode::kBadData) throw Error(outcome.code, outcome.text);
+  if (outcome.code != ExitCode::kBadData) outcome.throw_if_failed();
   return outcome.text;
 }
 
