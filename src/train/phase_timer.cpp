@@ -9,7 +9,7 @@ namespace sluice {
 void PhaseTimer::change_to(Phase phase) {
   const SteadyClock::time_point now = SteadyClock::now();
   if (trace::is_on()) [[unlikely]]
-    trace::add(trace::Kind::kPhase, kPhaseNames[static_cast<std::size_t>(current_)].data(), since_, now);
+    trace::add(trace::Kind::kPhase, kPhaseNames[static_cast<std::size_t>(current_)], since_, now);
   seconds_[static_cast<std::size_t>(current_)] += Seconds(now - since_).count();
   since_ = now;
   current_ = phase;

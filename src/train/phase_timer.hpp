@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 
 namespace sluice {
 
@@ -22,9 +21,9 @@ enum class Phase : std::uint8_t {
   kDisk,  ///< waiting for shards that lie there
   kOther
 };
-inline constexpr std::array<std::string_view, 10> kPhaseNames{
-    "gather",   "forward", "dispatch",  "experts",   "combine",
-    "backward", "reduce",  "optimizer", "disk_wait", "other"};
+inline constexpr std::array<const char*, 10> kPhaseNames{"gather",    "forward",  "dispatch", "experts",
+                                                         "combine",   "backward", "reduce",   "optimizer",
+                                                         "disk_wait", "other"};
 using PhaseSeconds = std::array<double, kPhaseNames.size()>;
 
 /// Counts time for one phase at a time; kOther when nothing else was entered.

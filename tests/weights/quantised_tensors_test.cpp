@@ -1,6 +1,7 @@
 #include "weights/quantised_tensors.hpp"
 
 #include "base/text.hpp"
+#include "manifest/key_map.hpp"
 #include "weights/tiny_model.hpp"
 
 #include <gmock/gmock.h>

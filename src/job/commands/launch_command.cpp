@@ -167,7 +167,7 @@ int run_job_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchH
 
 /// Those of --hosts, or of the launcher's options; not of both, of which mpirun would mix its own choice.
 std::vector<LaunchHost> named_hosts(LaunchArguments& arguments) {
-  const std::vector<LaunchHost> of_options = take_hosts(arguments.launcher_options);
+  std::vector<LaunchHost> of_options = take_hosts(arguments.launcher_options);
   if (arguments.hosts.empty()) return of_options;
   if (!of_options.empty())
     fail(ExitCode::kUsage,
