@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -64,6 +65,15 @@ spdlog::sinks::dist_sink_mt& sinks() {
   return *instance;
 }
 
+/// A full disk must not end a job that only tells what it does. Once, to whoever sees stderr.
+void tell_of_loss(const std::string& cause) {
+  static std::atomic<bool> has_told = false;
+  if (has_told.exchange(true)) return;
+  const std::string text = "lines of the log are lost: " + cause;
+  sinks().sinks().front()->log(
+      {spdlog::source_loc{}, "sluice", spdlog::level::warn, spdlog::string_view_t(text.data(), text.size())});
+}
+
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
     // The logger shares the sinks, which live as long as the program does.
@@ -72,6 +82,7 @@ spdlog::logger& logger() {
     made->set_level(spdlog::level::debug);
     made->flush_on(spdlog::level::debug);
     made->set_pattern(pattern());
+    made->set_error_handler(tell_of_loss);
     return made;
   }();
   return *instance;
@@ -102,7 +113,7 @@ void write(Level level, std::string_view text) {
   logger().log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));
 }
 
-void record(Level level, std::string_view text) {
+void record(Level level, std::string_view text) try {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     files().log({spdlog::source_loc{}, logger().name(), to_spdlog(level),
@@ -110,6 +121,8 @@ void record(Level level, std::string_view text) {
     text.remove_prefix(std::min(text.size(), line.size() + 1));
   }
   files().flush();
+} catch (const spdlog::spdlog_ex& error) {
+  tell_of_loss(error.what());
 }
 
 }  // namespace sluice::log

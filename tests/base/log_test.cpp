@@ -42,6 +42,18 @@ TEST(Log, records_line_by_line_in_files_what_stderr_was_told_already) {
   EXPECT_THAT(text, testing::ContainsRegex("E step 1/2\n.* E   loss 3\n$"));
 }
 
+TEST(Log, of_a_full_disk_is_told_once_and_ends_nothing) {
+  log::add_file("/dev/full");
+  testing::internal::CaptureStderr();
+  log::record(log::Level::kInfo, "told already");
+  log::warning("a line");
+  const std::string told = testing::internal::GetCapturedStderr();
+  log::close_files();
+  EXPECT_EQ(told.find("lines of the log are lost"), told.rfind("lines of the log are lost")) << told;
+  EXPECT_NE(told.find("lines of the log are lost"), told.npos) << told;
+  EXPECT_NE(told.find("a line"), told.npos) << told;
+}
+
 TEST(Log, names_a_file_that_cannot_be_made) {
   try {
     log::add_file("/proc/no/such/folder/log.txt");

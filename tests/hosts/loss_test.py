@@ -74,5 +74,24 @@ class Killed(Loss):
         self.expect_saved_step_whole()
 
 
+class Filled(Loss):
+    DISK_SIZE = "64m"
+
+    def test_disk_of_the_run(self):
+        run = self.hosts.disk / "run"
+        job = self.job(job={"output": str(run)}, checkpoint={"every_steps": 10, "on_failure": "stop"})
+        running = self.await_text(self.start("--hosts", "h1,h2,h3", "--restarts", 3, job), "saved     step 10")
+        with open(self.hosts.disk / "filler", "wb") as filler:
+            try:
+                while True:
+                    filler.write(bytes(1 << 16))
+            except OSError:
+                pass  # it is full
+        self.expect_end(running, "No space left on device", "last save: step ", code=74)
+        self.expect_nothing_left(3)
+        (self.hosts.disk / "filler").unlink()
+        self.expect(program.sluice("checkpoint", "verify", run), 0)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
