@@ -11,8 +11,8 @@ NAMED_FILE = re.compile(r"`((?:src|jobs|configs|slurm|tests|tools)/[\w./-]+\.\w+
 
 
 class Documents(unittest.TestCase):
-    def test_the_readme_has_at_most_200_lines(self):
-        self.assertLessEqual(len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 200)
+    def test_the_readme_has_at_most_120_lines(self):
+        self.assertLessEqual(len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 120)
 
     def test_links_and_named_files_exist(self):
         for document in DOCUMENTS:
