@@ -90,7 +90,7 @@ class Quantised(JobTest):
         out = self.directory / "out"
         job = self.write_job("export.toml", job={"kind": "export"}, model={"path": model}, export={"path": out})
         self.expect(mpirun(3, program.SLUICE, "run", job), 0)
-        self.assertNotIn("quantization_config", json.loads((out / "config.json").read_text()))
+        self.assertNotIn("quantization_config", (out / "config.json").read_text())
         written, expected = checkpoint.read(out), checkpoint.read(twin)
         self.assertEqual(written.keys(), expected.keys())
         for name, values in expected.items():
@@ -104,7 +104,7 @@ class Quantised(JobTest):
                                      export={"path": out, "max_shard_size": "200KiB"})
                 self.expect(mpirun(ranks, program.SLUICE, "run", job), 0)
                 self.expect(sluice("verify", out, self.twin(form)), 0)
-                self.assertNotIn("quantization_config", json.loads((out / "config.json").read_text()))
+                self.assertNotIn("quantization_config", (out / "config.json").read_text())
                 index = json.loads((out / "model.safetensors.index.json").read_text())
                 self.assertEqual(index["metadata"]["total_size"], 2 * 362624)
                 self.assertFalse([name for name in index["weight_map"] if "scale" in name])
@@ -173,7 +173,7 @@ class Families(JobTest):
         out = self.directory / "out"
         job = self.write_job("export.toml", job={"kind": "export"}, model={"path": model}, export={"path": out})
         self.expect(run_job(3, job), 0, *parts)
-        self.assertNotIn("quantization_config", json.loads((out / "config.json").read_text()))
+        self.assertNotIn("quantization_config", (out / "config.json").read_text())
         self.assertEqual(quantised.stored(out), quantised.stored(twin))
 
     def test_deepseek_v3_in_float8_with_a_prediction_layer_that_goes_along(self):
@@ -189,8 +189,8 @@ class Families(JobTest):
         self.expect_twin(model, twin, "minimax_m2-tiny")
         self.expect_exported(model, twin)
 
-    def test_kimi_k2_whose_experts_are_in_int4(self):
-        """Of random weights, in widths that groups divide."""
+    def kimi_k2(self):
+        """A model in INT4 of random weights, in widths that groups divide."""
         shape = self.directory / "shape"
         shape.mkdir()
         config = json.loads((FIXTURES / "deepseek_v3-tiny/config.json").read_text())
@@ -198,12 +198,30 @@ class Families(JobTest):
             "model_type": "kimi_k2", "hidden_size": 64, "moe_intermediate_size": 32, "n_group": 1, "topk_group": 1,
             "num_nextn_predict_layers": 0, "initializer_range": 0.08}))
         self.expect(sluice("synthesize", shape, self.directory / "source"), 0)
-        model, twin = self.published("int4", self.directory / "source")
+        return self.published("int4", self.directory / "source")
+
+    def test_kimi_k2_whose_experts_are_in_int4(self):
+        model, twin = self.kimi_k2()
         names = quantised.stored(model)
         self.assertIn("model.layers.1.mlp.experts.0.down_proj.weight_packed", names)
         self.assertIn("model.layers.1.mlp.shared_experts.down_proj.weight", names)
         self.expect_twin(model, twin, "deepseek_v3-tiny")
         self.expect_exported(model, twin)
+
+    def wrapped(self, model):
+        """The language model of a kimi_k25, beside a vision tower."""
+        config = json.loads((model / "config.json").read_text())
+        tensors = {f"language_model.{name}": tensor for name, tensor in quantised.stored(model).items()}
+        tower = {"vision_tower.patch_embed.proj.weight": ("BF16", (3, 2), bytes(range(12)))}
+        return checkpoint.write_model(self.directory / f"{model.name}-wrapped", tensors | tower, {
+            "model_type": "kimi_k25", "text_config": config, "vision_config": {"hidden_size": 8}})
+
+    def test_kimi_k25_in_int4_behind_the_prefix_of_its_wrapper(self):
+        plain, twin = self.kimi_k2()
+        model, wrapped_twin = self.wrapped(plain), self.wrapped(twin)
+        self.assertIn("language_model.model.layers.1.mlp.experts.0.down_proj.weight_packed", quantised.stored(model))
+        self.expect_twin(model, wrapped_twin, "deepseek_v3-tiny")
+        self.expect_exported(model, wrapped_twin, "vision tower")
 
 
 if __name__ == "__main__":
