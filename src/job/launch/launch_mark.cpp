@@ -6,11 +6,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -20,10 +20,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file of /proc with a NUL before and behind every word; only that where it cannot be read.
+/// A file of /proc with a NUL before and behind every word; only that where it cannot be read. Reads of one whose process ends
+/// meanwhile fail, which read() alone tells without an exception.
 std::string words_in(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  return std::string(1, '\0') + std::string(std::istreambuf_iterator<char>(stream), {}) + '\0';
+  std::string words(1, '\0');
+  std::array<char, 4096> part{};
+  while (stream.read(part.data(), part.size()), stream.gcount() > 0)
+    words.append(part.data(), static_cast<std::size_t>(stream.gcount()));
+  return words + '\0';
 }
 
 bool contains(const std::string& words, const std::string& part) { return words.find(part) != words.npos; }
