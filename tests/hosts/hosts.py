@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Test hosts: several machines on one, by namespaces. Each has a network, a host name, processes, /tmp and /dev/shm of its own; they
+"""Test hosts: several machines on one, by namespaces. Each has a network, a host name, a boot id, processes, /tmp and /dev/shm of its own; they
 reach each other through links to one switch alone, all else (the source, the build, `Hosts.shared`) is a disk that they share.
 Each set has a switch of its own, so several sets may be up at once. Needs root; `hosts.py` alone says whether it can be done here.
 """
@@ -21,6 +21,8 @@ INIT = """set -e
 hostname "$0"
 mount --bind "$1" /etc/hosts
 mount -t tmpfs -o size=2g tmp /tmp
+echo "boot of $0" > /tmp/.boot_id
+mount --bind /tmp/.boot_id /proc/sys/kernel/random/boot_id
 mount -t tmpfs -o size=2g shm /dev/shm
 ip link set lo up
 echo up

@@ -16,6 +16,8 @@ DEADLINES = {"load_seconds": LIMIT, "step_seconds": LIMIT, "evaluate_seconds": L
 # Behind the limit all is to end in 15 s; a machine that is busy with other tests may take so much more.
 BOUND_SECONDS = LIMIT + 15
 GRACE_SECONDS = 30
+# Of losses: sums over other numbers of ranks differ by their rounding.
+TOLERANCE = 1e-3
 # A guard against hanging, in seconds.
 GUARD_SECONDS = 60
 
@@ -38,12 +40,12 @@ class OnHosts(program.JobTest):
         return self.write_job(**program.reference_job("qwen3-moe-tiny", **tables))
 
     def start(self, *arguments, **changes):
-        """`sluice launch` on the first host."""
+        """`sluice launch` on host `on`, the first one by default."""
         return self.start_program("launch", *arguments, **changes)
 
-    def start_program(self, *arguments, starter=(program.SLUICE,)):
+    def start_program(self, *arguments, starter=(program.SLUICE,), on=1):
         environment = ["env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", f"OMPI_MCA_plm_rsh_agent={test_hosts.AGENT}"]
-        running = program.Program(self.hosts.words(1, *environment, *starter, *arguments))
+        running = program.Program(self.hosts.words(on, *environment, *starter, *arguments))
         self.addCleanup(self.stop, running)
         return running
 
@@ -85,3 +87,8 @@ class OnHosts(program.JobTest):
         self.expect(result, code, f"of 3 {EXPLANATION} {code}:", *parts)
         self.expect_once(result, EXPLANATION)
         self.assertNotIn("-" * 60, result.output)  # of Open MPI's blocks
+
+    def expect_near(self, losses, expected):
+        """Each loss is that of an uninterrupted training; both are {step: loss}."""
+        for step, loss in losses.items():
+            self.assertAlmostEqual(loss, expected[step], delta=TOLERANCE, msg=f"step {step}")

@@ -4,23 +4,9 @@ import re
 import signal
 import unittest
 
-import h5py
-
 from on_hosts import GUARD_SECONDS, OnHosts, program
 
 STEPS = 60
-# Of losses: sums over other numbers of ranks differ by their rounding.
-TOLERANCE = 1e-3
-
-
-def losses(run):
-    """{step: loss} of all files of a run's metrics, of which a later one counts."""
-    found = {}
-    for file in sorted(run.glob("metrics*.h5"), key=lambda file: (len(file.name), file.name)):
-        with h5py.File(file) as metrics:
-            rows = int(metrics.attrs["rows"])
-            found.update(zip(metrics["train/step"][:rows].tolist(), metrics["train/loss"][:rows].tolist()))
-    return found
 
 
 class Restart(OnHosts):
@@ -62,10 +48,9 @@ class SameNumbers(Restart):
         running = self.await_text(self.start_job("--restarts", 3, "--min-ranks", 2), "saved     step 20")
         self.hosts.kill(3)
         self.expect(self.finish(running, 2 * GUARD_SECONDS), 0, "restart   1 of 3", f"step {STEPS}/{STEPS}")
-        expected, found = losses(self.directory / "whole"), losses(self.directory / "job")
+        expected, found = (program.losses(self.directory / run) for run in ("whole", "job"))
         self.assertEqual(sorted(found), list(range(1, STEPS + 1)))
-        for step, loss in expected.items():
-            self.assertAlmostEqual(found[step], loss, delta=TOLERANCE, msg=f"step {step}")
+        self.expect_near(found, expected)
 
 
 class Ends(Restart):

@@ -209,6 +209,16 @@ class JobTest(unittest.TestCase):
         self.assertLess(result.seconds, GUARD_SECONDS, result.output)
 
 
+def losses(run):
+    """{step: loss} of all files of a run's metrics, of which a later one counts."""
+    found = {}
+    for file in sorted(run.glob("metrics*.h5"), key=lambda file: (len(file.name), file.name)):
+        with h5py.File(file) as metrics:
+            rows = int(metrics.attrs["rows"])
+            found.update(zip(metrics["train/step"][:rows].tolist(), metrics["train/loss"][:rows].tolist()))
+    return found
+
+
 def job_text(tables):
     """A job file; each table is one of key=value."""
     lines = []
