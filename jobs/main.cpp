@@ -62,10 +62,10 @@ int parse_and_act(Words words) {
   app.set_version_flag("--version", versions_text);
   app.require_subcommand(1);
   CommandLine line{.app = app, .words = words, .rank_command = take_rank_command(words)};
-  for (const auto add : {add_run,        add_launch,  add_check,      add_plan,         add_submit,
-                         add_requeue,    add_inspect, add_synthesize, add_verify,       add_tokenize,
-                         add_generate,   add_chat,    add_status,     add_top,          add_report,
-                         add_checkpoint, add_metrics, add_trace,      add_host_monitor, add_describe})
+  for (const auto add : {add_run,        add_launch,  add_check,      add_plan,          add_submit,
+                         add_requeue,    add_inspect, add_synthesize, add_verify,        add_tokenize,
+                         add_generate,   add_chat,    add_status,     add_top,           add_report,
+                         add_checkpoint, add_metrics, add_trace,      add_host_commands, add_describe})
     add(line);
   if (words == Words{"help"}) return print_help(app);
   if (const std::string unknown = words.empty() ? "" : unknown_command(app, words.front());

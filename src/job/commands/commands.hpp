@@ -24,7 +24,7 @@ void add_report(CommandLine& line);
 void add_checkpoint(CommandLine& line);
 void add_metrics(CommandLine& line);
 void add_trace(CommandLine& line);
-void add_host_monitor(CommandLine& line);
+void add_host_commands(CommandLine& line);
 void add_describe(CommandLine& line);
 
 }  // namespace sluice

@@ -7,6 +7,8 @@
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
+#include "job/launch/handover.hpp"
+#include "job/launch/host_command.hpp"
 #include "job/launch/host_list.hpp"
 #include "job/launch/host_monitor.hpp"
 #include "job/launch/hosts_launch.hpp"
@@ -142,6 +144,7 @@ void read_job(const LaunchArguments& arguments, HostsLaunch& launch, RestartPoli
   if (arguments.command.empty()) {
     const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
     deadline = config.deadline;
+    launch.inputs = files_for_all_hosts(arguments.job.file, config);
     if (!config.job.output.empty()) launch.run = fs::absolute(config.job.output);
     if (config.job.kind == JobKind::kTrain) restarts.steps = fs::absolute(checkpoint_directory(config));
     if (restarts.most > 0) require_going_on(config);
@@ -203,16 +206,20 @@ int launch_command(LaunchArguments arguments) {
   return run_by_launcher(std::move(words));
 }
 
-/// What a host monitor is started with: it is told the rest on stdin.
-struct HostMonitorArguments {};
+/// What commands on hosts are started with: they are told the rest on stdin.
+struct HostArguments {};
 
 }  // namespace
 
-void add_host_monitor(CommandLine& line) {
-  const auto [command, arguments] =
-      add_command<HostMonitorArguments>(line, "host-monitor", "What launch --hosts starts on each host",
-                                        [](const HostMonitorArguments&) { return monitor_host(); });
-  command.group("");  // nobody starts it by hand, so no help lists it
+void add_host_commands(CommandLine& line) {
+  const auto monitor =
+      add_command<HostArguments>(line, "host-monitor", "What launch --hosts starts on each host",
+                                 [](const HostArguments&) { return monitor_host(); });
+  const auto receive =
+      add_command<HostArguments>(line, "receive-files", "What launch --hosts hands a job's files over to",
+                                 [](const HostArguments&) { return receive_files(); });
+  for (CLI::App* const command : {&monitor.app, &receive.app})
+    command->group("");  // nobody starts them by hand, so no help lists them
 }
 
 void add_launch(CommandLine& line) {
@@ -236,7 +243,8 @@ void add_launch(CommandLine& line) {
   command.footer(
       "\nIn place of a job file: generate or chat and their arguments.\n\n"
       "Hosts are reached as mpirun reaches them, by ssh without a password or by what -- --mca plm_rsh_agent\n"
-      "names, and have this program at this path. When a rank, a host or a link is lost all ends on every host\n"
+      "names, and have this program at this path. A host that lacks job file, token files or what lies beside the model's\n"
+      "weights gets them from this one. When a rank, a host or a link is lost all ends on every host\n"
       "that can be reached, with one explanation and exit code 70 for a rank, host or link; what an earlier\n"
       "launch of the same run has left on a host is ended before the ranks start. --restarts then starts it\n"
       "again from the newest saved step, by --min-ranks on the hosts that answer.");

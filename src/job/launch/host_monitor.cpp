@@ -1,21 +1,9 @@
 #include "job/launch/host_monitor.hpp"
 
-#include "base/bytes.hpp"
-#include "base/error.hpp"
-#include "base/text.hpp"
-#include "job/launch/host_network.hpp"
-
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstdlib>
-#include <filesystem>
-#include <sstream>
 #include <utility>
 
 namespace sluice {
@@ -25,105 +13,24 @@ using Json = nlohmann::json;
 
 /// Silence after which a host counts as out of reach.
 constexpr double kSilentSeconds = 4 * kBeatSeconds;
-constexpr const char* kAgentSetting = "plm_rsh_agent";
-constexpr int kNoProgram = 127;
-constexpr int kNotExecutable = 126;
-
-struct Pipe {
-  FileDescriptor reading{-1};
-  FileDescriptor writing{-1};
-};
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    fail(ExitCode::kTooLittle, "cannot make a pipe: {}", errno_text(errno));
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-std::string agent_setting(const std::vector<std::string>& options) {
-  for (std::size_t i = 1; i + 1 < options.size(); ++i)
-    if (options[i] == kAgentSetting) return options[i + 1];
-  const char* const value = std::getenv("OMPI_MCA_plm_rsh_agent");
-  return value == nullptr ? "ssh : rsh" : value;
-}
-
-bool is_in_path(const std::string& program) {
-  if (program.find('/') != program.npos) return ::access(program.c_str(), X_OK) == 0;
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (::access((std::filesystem::path(folder) / program).c_str(), X_OK) == 0) return true;
-  return false;
-}
-
-std::string quoted_for_shell(const std::string& word) {
-  std::string quoted = "'";
-  for (const char letter : word) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return quoted + "'";
-}
-
-/// What can be read at once, up to 64 KiB. "" at the end, and where there is nothing; then `at_end` tells
-/// which.
-std::string read_now(int descriptor, bool& at_end) {
-  std::string text(64 * kKiB, '\0');
-  const ssize_t count = ::read(descriptor, text.data(), text.size());
-  at_end = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
-  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-  return text;
-}
 
 }  // namespace
 
-std::vector<std::string> agent_words(const std::vector<std::string>& launcher_options) {
-  const std::string setting = agent_setting(launcher_options);
-  std::istringstream choices(setting);
-  for (std::string choice; std::getline(choices, choice, ':');) {
-    std::istringstream text(choice);
-    std::vector<std::string> words;
-    for (std::string word; text >> word;) words.push_back(word);
-    if (!words.empty() && is_in_path(words.front())) return words;
-  }
-  fail(
-      ExitCode::kUsage,
-      "launch: there is no program {}, by which other hosts are reached: install an ssh client, or name another "
-      "with -- --mca {} PROGRAM",
-      printable(setting), kAgentSetting);
-}
-
 HostMonitor::HostMonitor(LaunchHost host, const std::vector<std::string>& agent, const MonitorOrder& order)
-    : host_(std::move(host)), program_(std::filesystem::read_symlink("/proc/self/exe").string()) {
-  constexpr const char* kCommand = "host-monitor";
-  Pipe input = make_pipe(), output = make_pipe(), errors = make_pipe();
-  std::vector<std::string> words{program_, kCommand};
-  if (!is_this_machine(host_.name)) {
-    words = agent;
-    words.insert(words.end(), {host_.name, quoted_for_shell(program_) + " " + kCommand});
-  }
-  child_.emplace(words, ChildStreams{input.reading.get(), output.writing.get(), errors.writing.get()},
-                 ProcessGroup::kOwn);
-  for (const int descriptor : {input.writing.get(), output.reading.get(), errors.reading.get()})
-    ::fcntl(descriptor, F_SETFL, O_NONBLOCK);
-  input_ = std::move(input.writing);
-  output_ = std::move(output.reading);
-  errors_ = std::move(errors.reading);
+    : host_(std::move(host)), command_(host_.name, agent, "host-monitor") {
   const Json json{{"run", order.run}, {"launch", order.launch}, {"silence_seconds", order.silence_seconds}};
   say(json.dump().c_str());
 }
 
 /// A monitor that has gone, or does not read, is told nothing.
 void HostMonitor::say(const char* word) {
-  const std::string line = std::string(word) + "\n";
-  [[maybe_unused]] const ssize_t written = ::write(input_.get(), line.data(), line.size());
+  [[maybe_unused]] const std::int64_t written = command_.write(std::string(word) + "\n");
 }
 
 void HostMonitor::read() {
-  if (output_.get() < 0) return;
-  bool at_end = false;
-  text_ += read_now(output_.get(), at_end);
+  text_ += command_.read();
   for (std::size_t end = 0; (end = text_.find('\n')) != text_.npos; text_.erase(0, end + 1))
     take_line(text_.substr(0, end));
-  if (at_end) output_ = FileDescriptor(-1);
 }
 
 /// What a login script of the host prints is passed over.
@@ -142,29 +49,11 @@ void HostMonitor::take_line(const std::string& line) {
   }
 }
 
-bool HostMonitor::answers() const { return output_.get() >= 0 && since_word_.seconds() < kSilentSeconds; }
+bool HostMonitor::answers() const { return descriptor() >= 0 && since_word_.seconds() < kSilentSeconds; }
 
 Outcome HostMonitor::why_not_ready() {
   if (!refusal_.empty()) return {ExitCode::kBadConfig, fmt::format("{}: {}", host_.name, refusal_)};
-  bool at_end = false;
-  std::string said = printable(read_now(errors_.get(), at_end), 400);
-  if (!said.empty()) said = "; the agent said: " + said;
-  const std::optional<int> status = output_.get() < 0 ? child_->wait_until(Deadline(1)) : std::nullopt;
-  const std::string expected = fmt::format(
-      "Expected a host that takes commands without a password: try `ssh {} true`, look at its link and "
-      "firewall, or leave it out, as --min-ranks allows each start to do",
-      host_.name);
-  if (!status)
-    return {ExitCode::kInternal, fmt::format("{} does not answer{}. {}", host_.name, said, expected)};
-  const int code = WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);
-  if (code == kNoProgram || code == kNotExecutable)
-    return {
-        ExitCode::kBadConfig,
-        fmt::format(
-            "{}: {} cannot be run there{}. Install this version with its libraries at this path on every host",
-            host_.name, program_, said)};
-  return {ExitCode::kInternal, fmt::format("{} cannot be reached: the agent ended with {}{}. {}", host_.name,
-                                           code, said, expected)};
+  return command_.why_not_done();
 }
 
 }  // namespace sluice

@@ -9,11 +9,9 @@
 
 #include "base/clock.hpp"
 #include "comm/outcome.hpp"
-#include "io/child_process.hpp"
-#include "io/file.hpp"
+#include "job/launch/host_command.hpp"
 #include "job/launch/host_list.hpp"
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,11 +29,6 @@ inline constexpr double kBeatSeconds = 1;
 
 /// The host's side, on stdin and stdout; returns the exit status of `sluice host-monitor`.
 [[nodiscard]] int monitor_host();
-
-/// Words that start a command on another host, but for its name and the command: of --mca plm_rsh_agent in
-/// options of mpirun, or of the environment, or those that mpirun takes by default. Of several programs ("ssh
-/// : rsh") the first that is there. Error(kUsage) if none is.
-[[nodiscard]] std::vector<std::string> agent_words(const std::vector<std::string>& launcher_options);
 
 /// The launch's side. Ends its child when it is destroyed, and with it, at the latest, what the monitor looks
 /// after.
@@ -56,7 +49,7 @@ class HostMonitor {
   /// Its interface_addresses() (job/launch/host_network.hpp).
   [[nodiscard]] const std::vector<std::string>& addresses() const { return addresses_; }
   /// Descriptor that becomes readable when the monitor speaks; -1 when its connection has ended.
-  [[nodiscard]] int descriptor() const { return output_.get(); }
+  [[nodiscard]] int descriptor() const { return command_.output(); }
   [[nodiscard]] bool is_ready() const { return is_ready_; }
   /// Whether it has said that the launch may not begin.
   [[nodiscard]] bool refuses() const { return !refusal_.empty(); }
@@ -76,12 +69,8 @@ class HostMonitor {
   void take_line(const std::string& line);
 
   LaunchHost host_;
-  FileDescriptor input_{-1};   ///< what the monitor reads
-  FileDescriptor output_{-1};  ///< what it writes
-  FileDescriptor errors_{-1};  ///< its stderr, the agent's included
-  std::optional<ChildProcess> child_;
-  std::string program_;  ///< this program's path
-  std::string text_;     ///< read, and no whole line yet
+  HostCommand command_;
+  std::string text_;  ///< read, and no whole line yet
   std::string name_;
   std::vector<std::string> addresses_;
   std::string refusal_;

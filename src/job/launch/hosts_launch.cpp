@@ -4,6 +4,8 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "job/console.hpp"
+#include "job/launch/handover.hpp"
+#include "job/launch/host_network.hpp"
 #include "job/launch/job_end.hpp"
 #include "job/launch/launch_mark.hpp"
 #include "job/launch/launcher.hpp"
@@ -182,6 +184,20 @@ std::vector<std::string> launcher_words(const HostsLaunch& launch, int ranks, co
   return words;
 }
 
+void hand_inputs_over(const HostsLaunch& launch, Monitors& monitors) {
+  for (const LaunchHost& host : monitors.hosts()) {
+    if (launch.inputs.empty() || is_this_machine(host.name)) continue;
+    const Stopwatch watch;
+    const std::int64_t bytes = hand_over(host.name, launch.agent, launch.inputs, [&] {
+      monitors.read();
+      monitors.beat();
+    });
+    if (bytes > 0)
+      console::line("hosts     {} lacked {} of the job's files: handed over in {:.1f} s", host.name,
+                    format_bytes(bytes), watch.seconds());
+  }
+}
+
 }  // namespace
 
 LaunchEnd run_on_hosts(const HostsLaunch& launch) {
@@ -190,6 +206,7 @@ LaunchEnd run_on_hosts(const HostsLaunch& launch) {
   const std::string id = new_launch_id(launch.run_id);
   Monitors monitors(launch.hosts, launch.agent,
                     {launch.run_id, id, launch.longest_section_seconds + kMoreSilence}, launch.least_slots);
+  hand_inputs_over(launch, monitors);
   const int ranks = std::min(launch.ranks, total_slots(monitors.hosts()));
   std::vector<std::string> words = launcher_words(launch, ranks, monitors, id);
   words.insert(words.end(), launch.command.begin(), launch.command.end());

@@ -16,7 +16,9 @@ struct HostsLaunch {
   /// Options of mpirun, but for those that tell ranks and hosts.
   std::vector<std::string> launcher_options{};
   std::vector<std::string> command{};  ///< what each rank runs
-  std::vector<std::string> agent{};    ///< starts a command on another host (job/launch/host_monitor.hpp)
+  std::vector<std::string> agent{};    ///< starts a command on another host (job/launch/host_command.hpp)
+  /// Files of this host that every host is to have (job/launch/handover.hpp).
+  std::vector<std::filesystem::path> inputs{};
   std::filesystem::path run{};         ///< the run directory; "" of a job that has none
   std::string run_id{};                ///< the same for all launches of this run, and for no others
   bool chooses_network = true;         ///< whether ranks use what the names of the hosts resolve to alone
@@ -32,7 +34,7 @@ struct LaunchEnd {
 /// Starts the ranks and waits for their end, which it brings about within 15 s of the first one that fails,
 /// on every host that it can reach, and explains once on stderr. The exit status is what the ranks ended
 /// with, 70 where a rank, a host or a link was lost. Errors of Monitors (job/launch/monitors.hpp) if too few
-/// hosts are ready.
+/// hosts are ready, and of hand_over().
 [[nodiscard]] LaunchEnd run_on_hosts(const HostsLaunch& launch);
 
 }  // namespace sluice

@@ -1,0 +1,29 @@
+// A file of a handover as both of its sides describe it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace sluice {
+
+struct HandedFile {
+  std::filesystem::path path;
+  std::int64_t bytes = 0;
+  std::int64_t changed = 0;  ///< time of the last change, ns of the file system's clock
+  std::string digest{};      ///< digest of the content, hexadecimal; "" of one of more than 64 MiB
+
+  /// The file that is there. Errors as InputFile::open().
+  [[nodiscard]] static HandedFile describe(const std::filesystem::path& path);
+
+  [[nodiscard]] nlohmann::json to_json() const;
+  [[nodiscard]] static HandedFile from_json(const nlohmann::json& json);
+
+  [[nodiscard]] bool has_same_content(const HandedFile& other) const {
+    return bytes == other.bytes && digest == other.digest;
+  }
+};
+
+}  // namespace sluice
