@@ -63,18 +63,15 @@ void require_writable_experts(const JobConfig& config, const ModelDescription& m
        model.config.model_type);
 }
 
-/// Attention of a model with indexers is full, as it is computed here, where these pick every token.
-void require_full_attention(const JobConfig& config, const ModelConfig& model) {
-  const std::int64_t most = model.full_attention_tokens;
+void require_short_sequences(const JobConfig& config, const ModelConfig& model) {
+  const SequenceLimit& limit = model.sequence_limit;
   const auto require = [&](const char* key, std::int64_t tokens) {
-    if (tokens > most)
-      fail(
-          ExitCode::kBadConfig,
-          "{}: found {}, expected at most index_topk = {}, as the indexers of {} leave out tokens of longer sequences, which "
-          "this version does not compute",
-          key, tokens, most, model.model_type);
+    if (tokens > limit.tokens)
+      fail(ExitCode::kBadConfig,
+           "{}: found {}, expected at most {} = {} for {}: {}, which this version does not compute", key,
+           tokens, limit.key, limit.tokens, model.model_type, limit.reason);
   };
-  if (most == 0) return;
+  if (limit.tokens == 0) return;
   const JobKind kind = config.job.kind;
   if (kind == JobKind::kTrain || kind == JobKind::kEvaluate)
     require("data.sequence_length", config.data.sequence_length);
@@ -86,7 +83,7 @@ void require_full_attention(const JobConfig& config, const ModelConfig& model) {
 ModelDescription described(const JobConfig& config, const std::optional<PeftAdapter>& adapter) {
   ModelDescription model = describe_model_of(config.model);
   require_writable_experts(config, model);
-  require_full_attention(config, model.config);
+  require_short_sequences(config, model.config);
   model.adapters = adapter ? adapter->adapters : described_adapters(config, model.manifest);
   if (config.job.kind == JobKind::kTrain) {
     require_no_dropout(model.adapters, model.manifest);

@@ -16,6 +16,7 @@
 #include "model/families/gpt_oss.hpp"
 #include "model/families/hy_v3.hpp"
 #include "model/families/minimax_m2.hpp"
+#include "model/families/mistral4.hpp"
 #include "model/families/mixtral.hpp"
 #include "model/families/olmoe.hpp"
 #include "model/families/qwen2_moe.hpp"
@@ -48,6 +49,8 @@ constexpr std::array kArchitectures{
     Architecture{"kimi_k2", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"kimi_k25", read_kimi_k25_config, describe_kimi_k25},
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
+    Architecture{"mistral3", read_mistral3_config, describe_mistral3},
+    Architecture{"mistral4", read_mistral4_config, describe_decoder},
     Architecture{"mixtral", read_mixtral_config, describe_mixtral},
     Architecture{"olmoe", read_olmoe_config, describe_decoder},
     Architecture{"qwen2_moe", read_qwen2_moe_config, describe_decoder},

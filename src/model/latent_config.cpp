@@ -17,11 +17,14 @@ ModelConfig read_latent_config(const ConfigReader& config, CommonDefaults defaul
   latent.query_rank = config.is_null("q_lora_rank") ? 0 : config.integer({"q_lora_rank"});
   latent.score_factor = read_score_factor(config);
   defaults.null_key_value_heads = true;
-  defaults.head_dim = latent.rope_dim;  // which is what classes of these families call it
+  // What classes of most of these families call head_dim.
+  if (!defaults.head_dim) defaults.head_dim = latent.rope_dim;
   defaults.takes_attention_bias = true;
   ModelConfig model = read_common_config(config, defaults);
-  if (model.head_dim != latent.rope_dim)
-    config.refuse("head_dim", fmt::format("qk_rope_head_dim = {}", latent.rope_dim));
+  if (model.head_dim != *defaults.head_dim) config.refuse("head_dim", fmt::to_string(*defaults.head_dim));
+  if (model.rotary.dim != latent.rope_dim)
+    config.refuse("partial_rotary_factor", fmt::format("what makes qk_rope_head_dim = {} of head_dim = {}",
+                                                       latent.rope_dim, model.head_dim));
   if (model.key_value_heads != model.attention_heads)
     config.refuse("num_key_value_heads", fmt::format("num_attention_heads = {}", model.attention_heads));
   model.head_dim = latent.padded_dim();

@@ -7,7 +7,8 @@ namespace sluice {
 
 /// As read_common_config(), of a decoder whose layers all have latent attention: ranks, parts of a head, the rotary layout, and
 /// the factor of attention scores that YaRN's mscale_all_dim stands for (yarn_apply_mscale of transformers). Error(kBadData) for
-/// key heads that are not as many as attention heads, and for a head_dim that is not qk_rope_head_dim.
+/// key heads that are not as many as attention heads, for a head_dim that is not the default (qk_rope_head_dim where
+/// `defaults` has none), and where another number of entries turns than qk_rope_head_dim.
 [[nodiscard]] ModelConfig read_latent_config(const ConfigReader& config, CommonDefaults defaults);
 
 }  // namespace sluice

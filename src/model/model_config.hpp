@@ -71,6 +71,13 @@ struct LatentAttentionConfig {
   [[nodiscard]] std::int64_t padded_dim() const { return std::max(key_dim(), value_dim); }
 };
 
+/// Tokens of a sequence beyond which a family's attention does what no block here computes.
+struct SequenceLimit {
+  std::int64_t tokens = 0;  ///< 0: there is no limit
+  std::string key;          ///< key of config.json that says it
+  std::string reason;       ///< what attention does in longer sequences, as half a sentence
+};
+
 /// What a router makes of its logits, the scores of experts.
 enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
 
@@ -119,8 +126,7 @@ struct ModelConfig {
   bool zero_centred_norms = false;     ///< norms multiply with 1 + weight; a delta net's own does not
   bool unrounded_norms = false;        ///< norms multiply with the weight before they round
   std::int64_t intermediate_size = 0;  ///< width of dense feed-forward layers
-  /// Tokens up to which attention is full, as an indexer picks so many (index_topk); 0: there is no indexer.
-  std::int64_t full_attention_tokens = 0;
+  SequenceLimit sequence_limit;
   std::int64_t max_positions = 0;        ///< max_position_embeddings; 0 where config.json does not say
   std::vector<MlpKind> layers;           ///< one per layer
   std::vector<AttentionKind> attention;  ///< one per layer

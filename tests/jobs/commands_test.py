@@ -383,6 +383,12 @@ class Check(JobTest):
             self.expect(sluice("check", job), 0)
             self.expect(sluice("check", job, "--set=data.sequence_length=49"), 78, "data.sequence_length: found 49", "index_topk = 48")
 
+    def test_sequences_in_which_queries_grow_with_their_position(self):
+        job = self.write_job(**reference_job("mistral4-tiny"))
+        self.expect(sluice("check", job), 0)
+        self.expect(sluice("check", job, "--set=data.sequence_length=49"), 78, "data.sequence_length: found 49",
+                    "original_max_position_embeddings = 48", "llama_4_scaling_beta")
+
     def test_the_fixtures_at_any_number_of_ranks(self):
         cases = [("qwen3-moe-mixed", ranks) for ranks in range(1, 6)] + [("qwen3-tiny-tied", 4), ("qwen3-moe-tiny", 5)]
         for fixture, ranks in cases:

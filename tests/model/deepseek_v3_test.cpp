@@ -69,7 +69,7 @@ TEST(DeepseekV3, an_indexer_is_not_the_models_and_says_up_to_which_length_attent
   json config = deepseek_v3();
   config.update(json{{"model_type", "deepseek_v32"}, {"index_topk", 1024}, {"index_n_heads", 64}});
   const ModelDescription model = described(config);
-  EXPECT_EQ(model.config.full_attention_tokens, 1024);
+  EXPECT_EQ(model.config.sequence_limit.tokens, 1024);
   EXPECT_EQ(model.manifest.structure_hash(), described(deepseek_v3()).manifest.structure_hash());
   const char* const name = "model.layers.0.self_attn.indexer.wk.weight";
   EXPECT_TRUE(std::holds_alternative<IgnoredKey>(KeyMap(model.manifest).resolve(name)));
@@ -77,7 +77,7 @@ TEST(DeepseekV3, an_indexer_is_not_the_models_and_says_up_to_which_length_attent
   config.erase("index_topk");
   config["model_type"] = "glm_moe_dsa";
   config.erase("rms_norm_eps");
-  EXPECT_EQ(described(config).config.full_attention_tokens, 2048);
+  EXPECT_EQ(described(config).config.sequence_limit.tokens, 2048);
   EXPECT_EQ(described(config).config.rms_norm_eps, 1e-5);
 }
 

@@ -47,6 +47,7 @@ constexpr Published kPublished[] = {
     {"dots.llm1", "dots1", {142'774'381'696, 24'231}, 14.02, false},
     {"Qwen1.5-MoE-A2.7B", "qwen2_moe", {14'315'784'192, 4'659}, 2.69, true},
     {"OLMoE-1B-7B", "olmoe", {6'919'161'856, 3'219}, 1.28, true},
+    {"Mistral-Small-4", "mistral4", {118'972'826'624, 14'295}, 6.63, false},
     {"Mixtral-8x7B", "mixtral", {46'702'792'704, 995}, 12.88, true},
     {"Qwen3-30B-A3B", "qwen3_moe", {30'532'122'624, 18'867}, 3.35, true},
     {"Qwen3.5-35B-A3B", "qwen3_5_moe", {34'660'610'688, 31'333}, 3.45, true},
@@ -69,7 +70,7 @@ TEST_P(FamilyModel, has_its_numbers_and_tensors_and_a_token_meets_so_many) {
 }
 
 TEST(PublishedModels, each_family_is_among_them_but_those_that_hold_the_language_model_of_another) {
-  std::set<std::string> known{"deepseek_v32", "glm_moe_dsa",  "kimi_k25",
+  std::set<std::string> known{"deepseek_v32", "glm_moe_dsa",  "kimi_k25",        "mistral3",
                               "qwen3_5",      "qwen3_5_text", "qwen3_5_moe_text"};
   for (const auto& model : std::filesystem::directory_iterator(SLUICE_FIXTURES "/configs"))
     known.insert(described_directory(model.path().filename().string()).config.model_type);

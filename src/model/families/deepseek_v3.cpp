@@ -32,7 +32,8 @@ ModelConfig read_indexed(const ConfigReader& config, const CommonDefaults& defau
   if (config.boolean({"mlp_bias"}, false)) config.refuse("mlp_bias", "false");
   for (const std::string& type : config.texts({"layer_types"}))
     if (type != "indexed_attention") config.refuse("layer_types", "'indexed_attention' for each layer");
-  model.full_attention_tokens = config.integer({"index_topk"}, 2048);
+  model.sequence_limit = {config.integer({"index_topk"}, 2048), "index_topk",
+                          "the model's indexers leave out tokens of longer sequences"};
   return model;
 }
 
