@@ -16,13 +16,15 @@ BlockStream::BlockStream(const SavedStep& step, const std::filesystem::path& dir
       limit_{"restore", limit_seconds},
       rank_(rank),
       ring_(allocate(MemoryKind::kPrivate, kSlots * kSavedBlockBytes, "blocks of a saved step")),
-      ahead_(blocks_.size(), kSlots, kThreads,
-             [this](std::size_t read, std::size_t slot) { fill(read, slot); }) {}
+      ahead_("reads a saved step", {kSlots, kThreads, blocks_.size()},
+             [this](std::size_t read, std::size_t slot) { fill(read, slot); }) {
+  ahead_.give(kSlots);
+}
 
 const std::byte* BlockStream::block(const BlockPlace& place) {
   if (!is_open_) wait_for_current();
   while (blocks_[current_] != place) {
-    ahead_.release();
+    ahead_.give();
     ++current_;
     wait_for_current();
   }
@@ -32,8 +34,7 @@ const std::byte* BlockStream::block(const BlockPlace& place) {
 void BlockStream::wait_for_current() {
   const Operation read{"read", static_cast<std::int64_t>(current_) + 1, rank_};
   position::begin(read.name, read.sequence);
-  wait_for([this] { return ahead_.is_ready(current_); }, [] { return std::string("the disk"); }, limit_,
-           read);
+  wait_for([this] { return ahead_.is_done(current_); }, [] { return std::string("the disk"); }, limit_, read);
   is_open_ = true;
 }
 

@@ -3,7 +3,7 @@
 
 #include "checkpoint/block_reader.hpp"
 #include "comm/wait.hpp"
-#include "load/read_ahead.hpp"
+#include "io/blocks/block_ring.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +53,7 @@ class BlockStream {
   std::mutex mutex_;
   int open_file_ = -1;
   std::shared_ptr<const BlockFile> file_;
-  ReadAhead ahead_;
+  BlockRing ahead_;  ///< last: its threads use what stands above
 };
 
 }  // namespace sluice

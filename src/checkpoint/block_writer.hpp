@@ -4,12 +4,11 @@
 #include "base/digest.hpp"
 #include "checkpoint/saved_step.hpp"
 #include "device/memory.hpp"
-#include "io/file.hpp"
+#include "io/blocks/write_behind.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <future>
 #include <span>
 #include <vector>
 
@@ -17,8 +16,10 @@ namespace sluice {
 
 class BlockWriter {
  public:
-  /// Creates `path`; `rank` is for fault points alone. Holds two blocks of kSavedBlockBytes: one is written while the next one is
-  /// filled.
+  /// What it holds: a block that is written, and one that is filled meanwhile.
+  static constexpr std::int64_t kStagingBytes = 2 * kSavedBlockBytes;
+
+  /// Creates `path`; `rank` is for fault points alone.
   BlockWriter(const std::filesystem::path& path, int rank);
 
   /// Appends. What fills a block goes to the system. Error(kIo) also for what was appended before.
@@ -32,19 +33,16 @@ class BlockWriter {
 
  private:
   void emit();
-  void write(std::int64_t offset, std::span<const std::byte> block);
   [[nodiscard]] std::byte* filling() const {
     return staging_.data() + written_ / kSavedBlockBytes % 2 * kSavedBlockBytes;
   }
 
-  bool is_direct_ = true;
-  OutputFile file_;
   int rank_;
   MemoryBlock staging_;
   std::int64_t filled_ = 0;
   std::int64_t written_ = 0;
   std::vector<Digest> digests_;
-  std::future<void> writing_;  ///< of the block before; last: it uses the rest
+  WriteBehind file_;  ///< last: it uses the staging memory
 };
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "checkpoint/block_writer.hpp"
 #include "checkpoint/hosts/file_copy.hpp"
 #include "checkpoint/hosts/rank_disks.hpp"
 #include "checkpoint/saved_step.hpp"
@@ -52,8 +53,8 @@ struct SaveReport {
 };
 
 /// A step that is being written, on a thread of each rank, while training goes on: a unit that is to be updated before it was
-/// written is copied first. What lies on a disk is read from there. Each rank holds two blocks of kSavedBlockBytes, with such
-/// a disk three, its table of contents and at most its largest unit besides what it saves; a copy for another host is made from the
+/// written is copied first. What lies on a disk is read from there. Each rank holds kSaveStagingBytes, with such
+/// a disk kSavedBlockBytes more, its table of contents and at most its largest unit besides what it saves; a copy for another host is made from the
 /// file once that is on disk, so that training waits for no network, and takes kCopySentBytes, and kCopyTakenBytes for each that is taken in. If anything fails every rank throws the
 /// same error from finish(), Error(kNumerics) where weights on a disk, which nobody has looked at since their update, are not
 /// finite: before the step was published nothing is left of it, and earlier steps are as they were. On several disks a step is
@@ -110,6 +111,6 @@ class StepSave {
 SaveReport save_step(Communicator& comm, SaveRequest request);
 
 /// Bytes that a rank holds of a step in the making, besides what training goes on to change.
-inline constexpr std::int64_t kSaveStagingBytes = 2 * kSavedBlockBytes;
+inline constexpr std::int64_t kSaveStagingBytes = BlockWriter::kStagingBytes;
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include "comm/position.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace sluice {
@@ -48,14 +49,20 @@ void ExportWriter::write(int file) {
 
 void ExportWriter::write_header(const WeightFile& layout) {
   const std::string header = layout.header();
-  emit(0, std::as_bytes(std::span(header)));
+  for (std::size_t done = 0; done < header.size();) {
+    const std::span<std::byte> room = room_at(static_cast<std::int64_t>(done), 1);
+    const std::size_t count = std::min(room.size(), header.size() - done);
+    std::memcpy(room.data(), header.data() + done, count);
+    staged_ += static_cast<std::int64_t>(count);
+    done += count;
+  }
 }
 
 void ExportWriter::write_directly(const ExportPiece& piece, const std::byte* values) {
   flush();
   for (std::int64_t done = 0; done < piece.bytes();) {
-    const std::int64_t bytes = std::min(piece.bytes() - done, staging_.bytes());
-    emit(piece.offset + done, {values + done, static_cast<std::size_t>(bytes)});
+    const std::int64_t bytes = std::min(piece.bytes() - done, half_bytes());
+    emit({piece.offset + done, {values + done, static_cast<std::size_t>(bytes)}});
     done += bytes;
   }
 }
@@ -74,10 +81,10 @@ void ExportWriter::convert(const ExportPiece& piece) {
   }
 }
 
-/// As many lines at once as the staging buffer holds.
+/// As many lines at once as half the staging memory holds.
 void ExportWriter::transpose(const ExportPiece& piece) {
   flush();
-  const std::int64_t room = staging_.bytes() / size_of(piece.dtype);
+  const std::int64_t room = half_bytes() / size_of(piece.dtype);
   const std::int64_t width = std::min(piece.length(), room);
   const std::int64_t lines = std::clamp<std::int64_t>(room / width, 1, kMostLines);
   for (std::int64_t column = 0; column < piece.length(); column += width)
@@ -97,14 +104,13 @@ void ExportWriter::transpose(const ExportPiece& piece, const Box& part) {
       values_.read(piece.arena + (part.columns.begin + first + row) * piece.row_stride + part.rows.begin,
                    lines, piece.dtype, rows_.data() + row * lines * size);
     transpose_elements({rows_.data(), piece.dtype, lines}, rows, lines,
-                       {staging_.data() + first * size, piece.dtype, width});
+                       {half() + first * size, piece.dtype, width});
   }
   const std::int64_t offset =
       piece.offset + (part.rows.begin * piece.line_stride + part.columns.begin) * size;
-  const std::int64_t at_once = width == piece.line_stride ? lines : 1;
-  for (std::int64_t line = 0; line < lines; line += at_once)
-    emit(offset + line * piece.line_stride * size,
-         {staging_.data() + line * width * size, static_cast<std::size_t>(at_once * width * size)});
+  const std::span<const std::byte> data(half(), static_cast<std::size_t>(lines * width * size));
+  if (width == piece.line_stride) return emit_half({offset, data});
+  emit_half({offset, data, lines, piece.line_stride * size});
 }
 
 void ExportWriter::copy(const ExportPiece& piece) {
@@ -127,45 +133,42 @@ void ExportWriter::copy(const ExportPiece& piece) {
 /// room for one. What is staged is written first unless these bytes follow it.
 std::span<std::byte> ExportWriter::room_at(std::int64_t offset, std::int64_t element_bytes) {
   const bool follows = offset == staged_at_ + staged_ && staged_ % element_bytes == 0;
-  if (!follows || staging_.bytes() - staged_ < element_bytes) flush();
+  if (!follows || half_bytes() - staged_ < element_bytes) flush();
   if (staged_ == 0) staged_at_ = offset;
-  return {staging_.data() + staged_, static_cast<std::size_t>(staging_.bytes() - staged_)};
+  return {half() + staged_, static_cast<std::size_t>(half_bytes() - staged_)};
 }
 
 void ExportWriter::flush() {
   if (staged_ == 0) return;
-  emit(staged_at_, {staging_.data(), static_cast<std::size_t>(staged_)});
-  staged_ = 0;
+  emit_half({staged_at_, {half(), static_cast<std::size_t>(std::exchange(staged_, 0))}});
 }
 
-void ExportWriter::emit(std::int64_t offset, std::span<const std::byte> data) {
+void ExportWriter::emit_half(const WrittenBlock& block) {
+  emit(block);
+  half_ = 1 - half_;
+}
+
+void ExportWriter::emit(const WrittenBlock& block) {
   position::begin("write", ++writes_);
   fault_point("export.write", values_.rank());
-  written_bytes_ += std::ssize(data);
-  if (options_.send) return options_.send(offset, data);
-  if (!out_) out_ = OutputFile::open(path_);
-  out_->write_at(offset, data);
-  if (window_.count() == 0) window_ = {offset, offset};
-  window_ = {std::min(window_.begin, offset), std::max(window_.end, offset + std::ssize(data))};
-  if (window_.count() >= staging_.bytes()) turn_window();
+  written_bytes_ += std::ssize(block.data);
+  if (options_.send) return send(block);
+  if (!out_)
+    out_.emplace(path_, WriteBehind::Target::kFoundFile, options_.keep_cached ? 0 : staging_.bytes());
+  out_->write(block);
   options_.after_write();
 }
 
-/// Begins writeback of the full window and awaits that of the one before, so that dirty pages stay bounded.
-void ExportWriter::turn_window() {
-  if (!options_.keep_cached) {
-    out_->start_writeback(window_.begin, window_.count());
-    out_->drop_written(previous_.begin, previous_.count());
-  }
-  previous_ = std::exchange(window_, {});
+void ExportWriter::send(const WrittenBlock& block) const {
+  const std::size_t length = block.data.size() / static_cast<std::size_t>(block.lines);
+  for (std::size_t line = 0; line < static_cast<std::size_t>(block.lines); ++line)
+    options_.send(block.offset + static_cast<std::int64_t>(line) * block.stride,
+                  block.data.subspan(line * length, length));
 }
 
 void ExportWriter::finish() {
-  if (!out_) return;
-  turn_window();
-  turn_window();
-  std::exchange(out_, std::nullopt)->close();
-  previous_ = {};
+  if (out_) out_->close();
+  out_.reset();
 }
 
 }  // namespace sluice

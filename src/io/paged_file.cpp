@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kPieceBytes = 8 * kMiB;
+constexpr double kDropSeconds = 0.5;
 
 /// Files there are memory, which is what this is meant to save.
 void require_disk(const fs::path& directory) {
@@ -64,15 +65,12 @@ PagedFile::PagedFile(const fs::path& directory, std::int64_t bytes, int rank, do
       rank_(rank),
       limit_seconds_(limit_seconds),
       file_bytes_(bytes),
-      budget_(bytes) {
+      budget_(bytes),
+      workers_("moves weights and the optimizer's state",
+               std::max(limit_seconds, Workers::kPatienceSeconds)) {
   create(directory, bytes);
-  reader_ = std::jthread([this](const std::stop_token& stop) { read_loop(stop); });
-  writer_ = std::jthread([this](const std::stop_token& stop) { write_loop(stop); });
-}
-
-void PagedFile::stop() {
-  reader_ = {};
-  writer_ = {};
+  workers_.start(1, [this] { return next_read(); });
+  workers_.start(1, [this] { return next_write(); });
 }
 
 void PagedFile::create(const fs::path& directory, std::int64_t bytes) {
@@ -96,7 +94,7 @@ int PagedFile::add(std::span<std::byte> memory) {
                 "a region of {} bytes is not aligned", bytes);
   SLUICE_ASSERT(next_offset_ + bytes <= file_bytes_, "{} bytes do not fit a file of {}", next_offset_ + bytes,
                 file_bytes_);
-  const std::scoped_lock lock(mutex_);
+  const Workers::Lock lock = workers_.lock();
   regions_.push_back(
       {.data = memory.data(), .bytes = bytes, .offset = std::exchange(next_offset_, next_offset_ + bytes)});
   if (is_mapped_) map_region(regions_.back(), PROT_READ | PROT_WRITE);
@@ -121,7 +119,7 @@ void PagedFile::unmap_region(const Region& region) const {
 
 void PagedFile::map(Access access) {
   finish();
-  const std::scoped_lock lock(mutex_);
+  const Workers::Lock lock = workers_.lock();
   if (is_mapped_) return;
   for (Region& region : regions_) {
     drop(region);
@@ -129,12 +127,12 @@ void PagedFile::map(Access access) {
     if (access == Access::kWrite) region.digest.reset();
   }
   is_mapped_ = true;
-  changed_.notify_all();
+  workers_.notify();
 }
 
 void PagedFile::page() {
-  const std::scoped_lock lock(mutex_);
-  rethrow_failure();
+  const Workers::Lock lock = workers_.lock();
+  workers_.rethrow();
   if (!std::exchange(is_mapped_, false)) return;
   if (::fdatasync(file_.get()) != 0) fail(ExitCode::kIo, "cannot write {}: {}", name_, errno_text(errno));
   for (Region& region : regions_) {
@@ -154,7 +152,7 @@ Digest PagedFile::digest_of_memory(const Region& region) {
 }
 
 void PagedFile::set_budget(std::int64_t bytes) {
-  const std::scoped_lock lock(mutex_);
+  const Workers::Lock lock = workers_.lock();
   budget_ = bytes;
 }
 
@@ -163,17 +161,17 @@ void PagedFile::start_reading(Region& region) {
   region.place = Place::kComing;
   reads_.push_back(
       static_cast<int>(std::ranges::find(regions_, region.data, &Region::data) - regions_.begin()));
-  changed_.notify_all();
+  workers_.notify();
 }
 
 void PagedFile::prefetch(int region) {
-  const std::scoped_lock lock(mutex_);
+  const Workers::Lock lock = workers_.lock();
   start_reading(regions_[static_cast<std::size_t>(region)]);
 }
 
 void PagedFile::acquire(int region) {
   const trace::Span span(trace::Kind::kWait, "disk", region);
-  std::unique_lock lock(mutex_);
+  Workers::Lock lock = workers_.lock();
   Region& wanted = regions_[static_cast<std::size_t>(region)];
   wanted.stays = true;  // if it is on its way out
   start_reading(wanted);
@@ -183,7 +181,7 @@ void PagedFile::acquire(int region) {
 }
 
 void PagedFile::release(int region, bool is_dirty, bool keep) {
-  const std::scoped_lock lock(mutex_);
+  const Workers::Lock lock = workers_.lock();
   Region& used = regions_[static_cast<std::size_t>(region)];
   SLUICE_ASSERT(used.is_used, "region {} is not in use", region);
   used.is_used = false;
@@ -194,13 +192,13 @@ void PagedFile::release(int region, bool is_dirty, bool keep) {
   } else if (!keep) {
     drop(used);
   }
-  changed_.notify_all();
+  workers_.notify();
 }
 
 void PagedFile::finish() {
   const trace::Span span(trace::Kind::kWait, "disk finish");
-  std::unique_lock lock(mutex_);
-  if (is_mapped_) return rethrow_failure();
+  Workers::Lock lock = workers_.lock();
+  if (is_mapped_) return workers_.rethrow();
   for (const int region : std::exchange(reads_, {}))
     regions_[static_cast<std::size_t>(region)].place = Place::kDisk;
   wait(
@@ -226,32 +224,18 @@ const std::byte* PagedFile::peek(int region, std::int64_t offset, std::int64_t b
 }
 
 std::int64_t PagedFile::read_bytes() const {
-  const std::scoped_lock lock(mutex_);
+  const Workers::Lock lock = workers_.lock();
   return read_bytes_;
 }
 
 std::int64_t PagedFile::written_bytes() const {
-  const std::scoped_lock lock(mutex_);
+  const Workers::Lock lock = workers_.lock();
   return written_bytes_;
 }
 
-void PagedFile::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
-                     const char* what) {
-  const auto limit = std::chrono::duration<double>(limit_seconds_);
-  const bool in_time = changed_.wait_for(lock, limit, [&] { return failure_ != nullptr || done(); });
-  rethrow_failure();
-  if (!in_time)
+void PagedFile::wait(Workers::Lock& lock, const std::function<bool()>& done, const char* what) {
+  if (!workers_.wait(lock, done, limit_seconds_))
     fail(ExitCode::kIo, "{} did not {} within {:g} s: the disk does not answer", name_, what, limit_seconds_);
-}
-
-void PagedFile::note_failure() {
-  const std::scoped_lock lock(mutex_);
-  if (!failure_) failure_ = std::current_exception();
-  changed_.notify_all();
-}
-
-void PagedFile::rethrow_failure() const {
-  if (failure_) std::rethrow_exception(failure_);
 }
 
 /// Lets go of a region's memory. With the mutex held.
@@ -290,55 +274,50 @@ Digest PagedFile::transfer(const Region& region, bool writes) const {
   return digest;
 }
 
-void PagedFile::read_loop(const std::stop_token& stop) try {
-  std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop, [&] {
-    return !reads_.empty() &&
-           held_bytes_ + regions_[static_cast<std::size_t>(reads_.front())].bytes <= budget_;
-  })) {
-    Region& region = regions_[static_cast<std::size_t>(reads_.front())];
-    reads_.pop_front();
-    held_bytes_ += region.bytes;
-    lock.unlock();
-    fault_point("offload.read", rank_);
-    const Digest digest = transfer(region, /*writes=*/false);
-    lock.lock();
-    if (region.digest && *region.digest != digest)
-      fail(ExitCode::kIo,
-           "{} does not hold what was written at bytes {} to {}: the disk, or its driver, is broken", name_,
-           region.offset, region.offset + region.bytes);
-    read_bytes_ += region.bytes;
-    region.place = Place::kMemory;
-    changed_.notify_all();
-  }
-} catch (...) {
-  note_failure();
+Workers::Task PagedFile::next_read() {
+  if (reads_.empty()) return nullptr;
+  Region& region = regions_[static_cast<std::size_t>(reads_.front())];
+  if (held_bytes_ + region.bytes > budget_) return nullptr;
+  reads_.pop_front();
+  held_bytes_ += region.bytes;
+  return [this, &region] { read(region); };
 }
 
-void PagedFile::write_loop(const std::stop_token& stop) try {
-  std::unique_lock lock(mutex_);
-  while (!stop.stop_requested()) {
-    changed_.wait_for(lock, stop, std::chrono::milliseconds(500), [&] { return !writes_.empty(); });
-    if (is_mapped_) drop_mapped_pages();
-    if (writes_.empty()) continue;
-    Region& region = regions_[static_cast<std::size_t>(writes_.front())];
-    writes_.pop_front();
-    lock.unlock();
-    fault_point("offload.write", rank_);
-    const Digest digest = transfer(region, /*writes=*/true);
-    lock.lock();
-    region.digest = digest;
-    written_bytes_ += region.bytes;
-    region.place = Place::kMemory;
-    if (!region.stays) drop(region);
-    changed_.notify_all();
-  }
-} catch (...) {
-  note_failure();
+void PagedFile::read(Region& region) {
+  fault_point("offload.read", rank_);
+  const Digest digest = transfer(region, /*writes=*/false);
+  const Workers::Lock lock = workers_.lock();
+  if (region.digest && *region.digest != digest)
+    fail(ExitCode::kIo,
+         "{} does not hold what was written at bytes {} to {}: the disk, or its driver, is broken", name_,
+         region.offset, region.offset + region.bytes);
+  read_bytes_ += region.bytes;
+  region.place = Place::kMemory;
+}
+
+Workers::Task PagedFile::next_write() {
+  if (is_mapped_ && since_drop_.seconds() >= kDropSeconds) return [this] { drop_mapped_pages(); };
+  if (writes_.empty()) return nullptr;
+  Region& region = regions_[static_cast<std::size_t>(writes_.front())];
+  writes_.pop_front();
+  return [this, &region] { write(region); };
+}
+
+void PagedFile::write(Region& region) {
+  fault_point("offload.write", rank_);
+  const Digest digest = transfer(region, /*writes=*/true);
+  const Workers::Lock lock = workers_.lock();
+  region.digest = digest;
+  written_bytes_ += region.bytes;
+  region.place = Place::kMemory;
+  if (!region.stays) drop(region);
 }
 
 /// What was written to the mapped file goes to the disk, and then leaves the page cache.
 void PagedFile::drop_mapped_pages() {
+  const Workers::Lock lock = workers_.lock();
+  since_drop_.restart();
+  if (!is_mapped_) return;
   if (::fdatasync(file_.get()) != 0) fail(ExitCode::kIo, "cannot write {}: {}", name_, errno_text(errno));
   for (const Region& region : regions_)
     ::madvise(region.data, static_cast<std::size_t>(region.bytes), MADV_DONTNEED);

@@ -1,22 +1,19 @@
 // Memory of which a file holds what is not in use, so that more can be trained than memory holds.
 #pragma once
 
+#include "base/clock.hpp"
 #include "base/digest.hpp"
+#include "io/blocks/workers.hpp"
 #include "io/file.hpp"
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
-#include <vector>
 
 namespace sluice {
 
@@ -72,7 +69,7 @@ class PagedFile {
   [[nodiscard]] static constexpr std::int64_t peek_room(std::int64_t bytes) { return bytes + 2 * kAlignment; }
 
   /// Ends the two threads: no region is touched from here on, and none can be acquired.
-  void stop();
+  void stop() { workers_.stop(); }
 
   /// Bytes so far in paged mode.
   [[nodiscard]] std::int64_t read_bytes() const;
@@ -94,17 +91,17 @@ class PagedFile {
   void map_region(const Region& region, int protection) const;
   void unmap_region(const Region& region) const;
   void start_reading(Region& region);
-  void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done, const char* what);
-  void read_loop(const std::stop_token& stop);
-  void write_loop(const std::stop_token& stop);
+  void wait(Workers::Lock& lock, const std::function<bool()>& done, const char* what);
+  [[nodiscard]] Workers::Task next_read();
+  [[nodiscard]] Workers::Task next_write();
+  void read(Region& region);
+  void write(Region& region);
   void drop_mapped_pages();
   /// The sum of those of the pieces in which a region travels.
   static Digest digest_of_memory(const Region& region);
   Digest transfer(const Region& region, bool writes) const;
   void move(const Region& region, std::int64_t begin, std::int64_t end, bool writes) const;
   void drop(Region& region);
-  void note_failure();
-  void rethrow_failure() const;
 
   std::string name_;  ///< for messages
   int rank_;
@@ -114,16 +111,15 @@ class PagedFile {
   std::int64_t file_bytes_;
   std::int64_t next_offset_ = 0;
   std::int64_t budget_ = 0;
-  bool is_mapped_ = true;
 
-  mutable std::mutex mutex_;  ///< guards what follows, and the regions
-  std::condition_variable_any changed_;
+  // What both sides use has the lock of workers_.
+  bool is_mapped_ = true;
+  Stopwatch since_drop_;
   std::deque<Region> regions_;
   std::deque<int> reads_, writes_;
   std::int64_t held_bytes_ = 0;  ///< of regions in memory, coming or leaving
   std::int64_t read_bytes_ = 0, written_bytes_ = 0;
-  std::exception_ptr failure_;
-  std::jthread reader_, writer_;  ///< last: they use the rest
+  Workers workers_;  ///< last: they use the rest
 };
 
 }  // namespace sluice

@@ -14,16 +14,18 @@ LoadSender::LoadSender(const LoadSetting& setting)
       ring_(setting.ring()),
       chunks_(ring_.slots()),
       reader_(setting.plan, setting.directory, setting.options.page_cache, own_place()),
-      ahead_(reads_.size(), ring_.slots(), setting.options.reader_threads,
+      ahead_("reads the checkpoint", {ring_.slots(), setting.options.reader_threads, reads_.size()},
              [this](std::size_t read, std::size_t slot) {
                const auto room = static_cast<std::size_t>(setting_.plan.chunk_room(setting_.rank()));
                const std::span<std::byte> memory = ring_.slot(slot);
                chunks_[slot] = reader_.read(reads_[read], memory.first(room));
                reader_.read_scales(reads_[read], memory.subspan(room));
-             }) {}
+             }) {
+  ahead_.give(ring_.slots());
+}
 
 void LoadSender::step(std::size_t read) {
-  wait_until([&] { return ahead_.is_ready(read); },
+  wait_until([&] { return ahead_.is_done(read); },
              {"read", static_cast<std::int64_t>(read) + 1, setting_.rank()});
   const Chunk chunk = chunks_[read % ring_.slots()];
   overhead_bytes_ += chunk.overhead_bytes;
@@ -99,7 +101,7 @@ void LoadSender::let_go() {
     while (!messages.empty() && messages.back().work.test()) messages.pop_back();
     if (!messages.empty()) return;
     travelling_.pop_front();
-    ahead_.release();
+    ahead_.give();
   }
 }
 

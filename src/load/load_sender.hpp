@@ -2,9 +2,9 @@
 #pragma once
 
 #include "comm/wait.hpp"
+#include "io/blocks/block_ring.hpp"
 #include "load/chunk_reader.hpp"
 #include "load/load_side.hpp"
-#include "load/read_ahead.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -60,7 +60,7 @@ class LoadSender {
   std::deque<std::vector<Message>> travelling_;  ///< of each slot that is sent and not free yet, in order
   std::vector<Transfer> transfers_;
   std::int64_t overhead_bytes_ = 0;
-  ReadAhead ahead_;  ///< last: its threads use what stands above
+  BlockRing ahead_;  ///< last: its threads use what stands above
 };
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/digest.hpp"
+#include "checkpoint/block_writer.hpp"
 #include "checkpoint/saved_step.hpp"
 #include "comm/outcome.hpp"
 #include "io/tcp.hpp"
@@ -31,7 +32,7 @@ struct CopyTarget {
   [[nodiscard]] static CopyTarget from_text(std::string_view text);
 };
 
-/// Takes in a copy of one file, on a thread. Holds two blocks of kSavedBlockBytes and a small buffer.
+/// Takes in a copy of one file, on a thread. Holds kCopyTakenBytes.
 class IncomingCopy {
  public:
   /// Of the file of rank `of`, on this rank. Error(kIo) if the system gives no port.
@@ -77,6 +78,6 @@ void send_copy(const std::filesystem::path& directory, const SavedFile& file, co
 
 /// Bytes that a rank holds for a copy that it sends, and for each that it takes in.
 inline constexpr std::int64_t kCopySentBytes = kSavedBlockBytes,
-                              kCopyTakenBytes = 2 * kSavedBlockBytes + kMiB;
+                              kCopyTakenBytes = BlockWriter::kStagingBytes + kMiB;
 
 }  // namespace sluice
