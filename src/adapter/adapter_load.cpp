@@ -1,5 +1,6 @@
 #include "adapter/adapter_load.hpp"
 
+#include "base/boxes/transpose.hpp"
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "comm/run_together.hpp"
@@ -26,10 +27,10 @@ class AdapterLoader {
         chunk_(allocate(MemoryKind::kPrivate, chunk_bytes, "adapter staging")) {}
 
   void load(const PeftTensor& tensor) {
-    const OwnedParts owned(tensor, manifest_, arena_.plan(), arena_.rank());
-    for_each_piece(tensor, chunk_.bytes() / size_of(tensor.entry.dtype), [&](Range elements) {
+    for_each_chunk(tensor, chunk_.bytes() / size_of(tensor.entry.dtype), [&](Range elements) {
       share(tensor, elements);
-      owned.for_each_run(elements, [&](const MappedRun& run) { place(tensor, run, elements.begin); });
+      for_each_move(tensor, manifest_, arena_.plan(), arena_.rank(), elements,
+                    [&](const Move& move) { place(tensor, move, elements.begin); });
     });
   }
 
@@ -58,15 +59,13 @@ class AdapterLoader {
     comm_.broadcast(chunk_.data(), bytes, 0).wait();
   }
 
-  void place(const PeftTensor& tensor, const MappedRun& run, std::int64_t chunk_begin) const {
-    const std::int64_t size = size_of(tensor.entry.dtype), width = size_of(arena_.dtype());
-    const std::byte* source = chunk_.data() + (run.file - chunk_begin) * size;
-    std::byte* target = arena_.data() + run.arena * width;
-    if (run.file_stride == 1)
-      return convert_elements(source, tensor.entry.dtype, target, arena_.dtype(), run.count);
-    for (std::int64_t i = 0; i < run.count; ++i)
-      convert_elements(source + i * run.file_stride * size, tensor.entry.dtype, target + i * width,
-                       arena_.dtype(), 1);
+  void place(const PeftTensor& tensor, const Move& move, std::int64_t chunk_begin) const {
+    const DType file = tensor.entry.dtype;
+    const std::byte* source = chunk_.data() + (move.file - chunk_begin) * size_of(file);
+    std::byte* target = arena_.data() + move.arena * size_of(arena_.dtype());
+    if (!move.is_box()) return convert_elements(source, file, target, arena_.dtype(), move.count);
+    transpose_elements({source, file, move.line_stride}, move.lines, move.length(),
+                       {target, arena_.dtype(), move.row_stride});
   }
 
   Communicator& comm_;

@@ -1,6 +1,7 @@
 #include "adapter/adapter_save.hpp"
 
 #include "adapter/peft_layout.hpp"
+#include "base/boxes/transpose.hpp"
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "comm/run_together.hpp"
@@ -49,15 +50,11 @@ class AdapterSaver {
   }
 
   void write(const PeftTensor& tensor) {
-    const OwnedParts own(tensor, manifest_, values_.plan(), values_.rank());
-    std::vector<OwnedParts> others;  // on rank 0
-    for (int other = 1; rank() == 0 && other < size(); ++other)
-      others.emplace_back(tensor, manifest_, values_.plan(), other);
-    for_each_piece(tensor, chunk_.bytes() / kSize, [&](Range elements) {
+    for_each_chunk(tensor, chunk_.bytes() / kSize, [&](Range elements) {
       if (rank() != 0) {
-        send(own, elements);
+        send(tensor, elements);
       } else {
-        collect(own, others, elements);
+        collect(tensor, elements);
       }
       on_root([&] {
         fault_point("adapter.write", rank());
@@ -84,39 +81,51 @@ class AdapterSaver {
     run_on_root(*comm_, step);
   }
 
-  /// What this rank has of the elements, one run after the other.
-  std::int64_t pack(const OwnedParts& own, Range elements) {
+  void for_each_move_of(const PeftTensor& tensor, int rank, Range elements,
+                        const std::function<void(const Move&)>& visit) const {
+    for_each_move(tensor, manifest_, values_.plan(), rank, elements, visit);
+  }
+
+  /// What this rank has of the elements, one move after the other, row by row of the arena; returns how many.
+  std::int64_t pack(const PeftTensor& tensor, Range elements) {
     std::int64_t count = 0;
-    own.for_each_run(elements, [&](const MappedRun& run) {
-      values_.read(run.arena, run.count, DType::kFloat32, packed_.data() + count * kSize);
-      count += run.count;
+    for_each_move_of(tensor, values_.rank(), elements, [&](const Move& move) {
+      const std::int64_t row = move.is_box() ? move.lines : move.count;
+      for (std::int64_t i = 0; i * row < move.count; ++i, count += row)
+        values_.read(move.arena + i * move.row_stride, row, DType::kFloat32, packed_.data() + count * kSize);
     });
     return count;
   }
 
-  void send(const OwnedParts& own, Range elements) {
-    if (const std::int64_t count = pack(own, elements); count > 0)
+  void send(const PeftTensor& tensor, Range elements) {
+    if (const std::int64_t count = pack(tensor, elements); count > 0)
       comm_->send(packed_.data(), count * kSize, 0, kSaveTag).wait();
   }
 
-  void unpack(const OwnedParts& owned, Range elements) {
-    std::int64_t count = 0;
-    owned.for_each_run(elements, [&](const MappedRun& run) {
-      for (std::int64_t i = 0; i < run.count; ++i, ++count)
-        std::memcpy(chunk_.data() + (run.file - elements.begin + i * run.file_stride) * kSize,
-                    packed_.data() + count * kSize, kSize);
+  /// Puts what a rank has packed where it belongs among the elements.
+  void unpack(const PeftTensor& tensor, int rank, Range elements) {
+    const std::byte* packed = packed_.data();
+    for_each_move_of(tensor, rank, elements, [&](const Move& move) {
+      std::byte* const to = chunk_.data() + (move.file - elements.begin) * kSize;
+      const std::int64_t bytes = move.count * kSize;
+      if (move.is_box())
+        transpose_elements({packed, DType::kFloat32, move.lines}, move.length(), move.lines,
+                           {to, DType::kFloat32, move.line_stride});
+      else
+        std::memcpy(to, packed, static_cast<std::size_t>(bytes));
+      packed += bytes;
     });
   }
 
-  void collect(const OwnedParts& own, const std::vector<OwnedParts>& others, Range elements) {
-    pack(own, elements);
-    unpack(own, elements);
-    for (std::size_t i = 0; i < others.size(); ++i) {
+  void collect(const PeftTensor& tensor, Range elements) {
+    pack(tensor, elements);
+    unpack(tensor, values_.rank(), elements);
+    for (int other = 1; other < size(); ++other) {
       std::int64_t count = 0;
-      others[i].for_each_run(elements, [&](const MappedRun& run) { count += run.count; });
+      for_each_move_of(tensor, other, elements, [&](const Move& move) { count += move.count; });
       if (count == 0) continue;
-      comm_->receive(packed_.data(), count * kSize, static_cast<int>(i) + 1, kSaveTag).wait();
-      unpack(others[i], elements);
+      comm_->receive(packed_.data(), count * kSize, other, kSaveTag).wait();
+      unpack(tensor, other, elements);
     }
   }
 

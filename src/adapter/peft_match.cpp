@@ -158,8 +158,11 @@ std::optional<AdaptedTensor> PeftMatch::match_whole(const AdaptableWeight& weigh
   if (!fits_a || !fits_b) return std::nullopt;
   if (by_position) {
     const AdapterNames names = adapter_names(manifest_, weight.ranges.front().tensor);
-    tensors.push_back({*pair[0], {{names.b, 0, {0, {experts, rank, out}, {out * rank, 1, rank}}}}});
-    tensors.push_back({*pair[1], {{names.a, 0, {0, {in, rank, experts}, {1, in, rank * in}}}}});
+    tensors.push_back(
+        {*pair[0], {{names.b, 0, {.count = experts * rank * out, .rows = rank, .columns = out}}}});
+    tensors.push_back(
+        {*pair[1],
+         {{names.a, 0, {.count = experts * rank * in, .rows = in, .columns = experts, .planes = rank}}}});
   } else {
     tensors.push_back({*pair[0], parts_of_a(manifest_, weight, rank)});
     tensors.push_back({*pair[1], parts_of_b(manifest_, weight, rank)});
@@ -197,12 +200,14 @@ std::optional<AdaptedTensor> PeftMatch::match_experts(const AdaptableWeight& wei
       adapted = own;
       const std::int64_t ranks = parts * rank;
       tensors.push_back(
-          {*pair[0], {{names.a, 0, ElementMap::straight((expert * ranks + part * rank) * in, rank * in)}}});
-      tensors.push_back(
-          {*pair[1],
-           {{names.b,
-             0,
-             {(expert * parts + part) * out * ranks + part * rank, {1, out, rank}, {0, ranks, 1}}}}});
+          {*pair[0], {{names.a, 0, {.begin = (expert * ranks + part * rank) * in, .count = rank * in}}}});
+      tensors.push_back({*pair[1],
+                         {{names.b,
+                           0,
+                           {.begin = (expert * parts + part) * out * ranks + part * rank,
+                            .count = out * rank,
+                            .columns = rank,
+                            .stride = ranks}}}});
     }
   }
   return fits ? adapted : std::nullopt;

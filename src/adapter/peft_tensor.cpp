@@ -8,54 +8,49 @@ namespace sluice {
 
 std::vector<PeftPart> parts_of_a(const ParameterManifest& manifest, const AdaptableWeight& weight,
                                  std::int64_t rank) {
-  return {{adapter_names(manifest, weight.ranges.front().tensor).a, 0,
-           ElementMap::straight(0, weight.experts() * rank * weight.in())}};
+  return {{adapter_names(manifest, weight.ranges.front().tensor).a,
+           0,
+           {.begin = 0, .count = weight.experts() * rank * weight.in()}}};
 }
 
 std::vector<PeftPart> parts_of_b(const ParameterManifest& manifest, const AdaptableWeight& weight,
                                  std::int64_t rank) {
   const std::int64_t experts = weight.experts(), out = weight.out();
-  if (experts > 1)
+  if (experts > 1)  // [experts, out x rank] there
     return {{adapter_names(manifest, weight.ranges.front().tensor).b,
              0,
-             {0, {out, rank, experts}, {rank, 1, out * rank}}}};
+             {.begin = 0, .count = out * rank * experts, .rows = out * rank, .columns = experts}}};
   std::vector<PeftPart> parts;
   std::int64_t row = 0;
   for (const TensorRange& range : weight.ranges) {
     const std::int64_t first = range.begin / weight.in(), rows = range.count / weight.in();
-    parts.push_back({adapter_names(manifest, range.tensor).b, row * rank,
-                     ElementMap::straight(first * rank, rows * rank)});
+    parts.push_back(
+        {adapter_names(manifest, range.tensor).b, row * rank, {.begin = first * rank, .count = rows * rank}});
     row += rows;
   }
   return parts;
 }
 
-void for_each_piece(const PeftTensor& tensor, std::int64_t room, const std::function<void(Range)>& visit) {
-  if (tensor.parts.size() == 1) return for_each_piece(tensor.parts.front().map, room, visit);
-  for_each_piece(ElementMap::straight(0, tensor.parts.back().end()), room, visit);
+void for_each_chunk(const PeftTensor& tensor, std::int64_t room, const std::function<void(Range)>& visit) {
+  const std::int64_t end = tensor.parts.back().end();
+  for (std::int64_t begin = 0; begin < end; begin += room) visit({begin, std::min(begin + room, end)});
 }
 
-OwnedParts::OwnedParts(const PeftTensor& tensor, const ParameterManifest& manifest, const ShardPlan& shards,
-                       int rank)
-    : tensor_(tensor) {
+void for_each_move(const PeftTensor& tensor, const ParameterManifest& manifest, const ShardPlan& shards,
+                   int rank, Range file, const std::function<void(const Move&)>& visit) {
   for (const PeftPart& part : tensor.parts) {
+    const Range inside = common(file, {part.begin, part.end()});
+    if (inside.count() <= 0) continue;
     const auto index = manifest.find(part.tensor);
     SLUICE_ASSERT(index.has_value(), "the manifest has no {}", part.tensor);
-    SLUICE_ASSERT(part.map.begin + part.map.count() <= manifest[*index].element_count(),
+    SLUICE_ASSERT(part.range.begin + part.range.count <= manifest[*index].element_count(),
                   "{} is too large for {}", tensor.entry.name, part.tensor);
-    if (!owned_.contains(part.tensor)) owned_.emplace(part.tensor, OwnedElements(shards, *index, rank));
-  }
-}
-
-void OwnedParts::for_each_run(Range file, const std::function<void(const MappedRun&)>& visit) const {
-  auto part = std::ranges::upper_bound(tensor_.parts, file.begin, {}, &PeftPart::begin);
-  if (part != tensor_.parts.begin()) --part;
-  for (; part != tensor_.parts.end() && part->begin < file.end; ++part) {
-    const Range inside{std::max(file.begin, part->begin) - part->begin,
-                       std::min(file.end, part->end()) - part->begin};
-    owned_.at(part->tensor).for_each_run(part->map, inside, [&](MappedRun run) {
-      run.file += part->begin;
-      visit(run);
+    FileRange range = part.range;
+    range.tensor = *index;
+    for_each_move(shards, range, {inside.begin - part.begin, inside.end - part.begin}, rank, [&](Move move) {
+      move.file += part.begin;
+      move.matrix += part.begin;
+      visit(move);
     });
   }
 }

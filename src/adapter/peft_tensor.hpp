@@ -1,16 +1,14 @@
 // One tensor of an adapter's file, and where its elements belong.
 #pragma once
 
-#include "adapter/element_map.hpp"
 #include "base/range.hpp"
 #include "io/safetensors.hpp"
 #include "manifest/adapter.hpp"
 #include "manifest/manifest.hpp"
-#include "shard/shard_plan.hpp"
+#include "shard/moves.hpp"
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -20,9 +18,9 @@ namespace sluice {
 struct PeftPart {
   std::string tensor;      ///< one of adapter_names()
   std::int64_t begin = 0;  ///< number of the first of them in the file's tensor
-  ElementMap map;
+  FileRange range;         ///< of `tensor`, whose number depends on the manifest
 
-  [[nodiscard]] std::int64_t end() const { return begin + map.count(); }
+  [[nodiscard]] std::int64_t end() const { return begin + range.count; }
 };
 
 struct PeftTensor {
@@ -39,22 +37,12 @@ struct PeftTensor {
 [[nodiscard]] std::vector<PeftPart> parts_of_b(const ParameterManifest& manifest,
                                                const AdaptableWeight& weight, std::int64_t rank);
 
-/// Calls `visit` with all elements of the file's tensor, at most `room` of them at a time, in order.
-void for_each_piece(const PeftTensor& tensor, std::int64_t room, const std::function<void(Range)>& visit);
+/// Calls `visit` with all elements of a file's tensor, at most `room` of them at a time, in order.
+void for_each_chunk(const PeftTensor& tensor, std::int64_t room, const std::function<void(Range)>& visit);
 
-/// What a rank owns of what a file's tensor holds.
-class OwnedParts {
- public:
-  /// `manifest` has the adapters, and is the one of `shards`. References must outlive this. Error(kInternal) for a part that
-  /// its tensor has no room for.
-  OwnedParts(const PeftTensor& tensor, const ParameterManifest& manifest, const ShardPlan& shards, int rank);
-
-  /// As OwnedElements::for_each_run(), in elements of the file's tensor.
-  void for_each_run(Range file, const std::function<void(const MappedRun&)>& visit) const;
-
- private:
-  const PeftTensor& tensor_;
-  std::map<std::string, OwnedElements> owned_;  ///< owned elements of each tensor of the adapter, by its name
-};
+/// Calls `visit` with the moves that make up what `rank` owns of elements `file` of a file's tensor, counted in all of it.
+/// `manifest` has the adapters, and is the one of `shards`. Error(kInternal) for a part that its tensor has no room for.
+void for_each_move(const PeftTensor& tensor, const ParameterManifest& manifest, const ShardPlan& shards,
+                   int rank, Range file, const std::function<void(const Move&)>& visit);
 
 }  // namespace sluice

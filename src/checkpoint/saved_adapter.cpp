@@ -37,7 +37,7 @@ PeftAdapter saved_adapter(const SavedStep& step, const std::filesystem::path& di
     const CheckpointEntry& entry = weights.index.entries[static_cast<std::size_t>(matched.entry)];
     out.tensors.push_back(
         {{entry.name, entry.dtype, entry.shape, entry.begin, entry.bytes},
-         {{manifest[matched.tensor].name, 0, ElementMap::straight(matched.begin, matched.count)}},
+         {{manifest[matched.tensor].name, 0, {.begin = matched.begin, .count = matched.count}}},
          entry.file});
   }
   return out;

@@ -15,6 +15,19 @@ void visit_runs(const ShardPlan& shards, int tensor, Range elements, std::option
   shards.owned_runs(tensor, elements, *rank, [&](const ShardPlan::OwnedRun& run) { visit(*rank, run); });
 }
 
+void visit_rows(const ShardPlan& shards, const FileRange& range, Range part, std::optional<int> rank,
+                const Visit& visit) {
+  const std::int64_t columns = range.stride == 0 ? std::max<std::int64_t>(range.count, 1) : range.columns;
+  for (std::int64_t row = part.begin / columns; row * columns < part.end; ++row) {
+    const Range inside = common(part, {row * columns, (row + 1) * columns});
+    const std::int64_t to_tensor = range.begin + row * (range.stride - columns);
+    visit_runs(shards, range.tensor, {to_tensor + inside.begin, to_tensor + inside.end}, rank,
+               [&](int owner, const ShardPlan::OwnedRun& run) {
+                 visit({owner, run.tensor_begin - to_tensor, run.arena_begin, run.count});
+               });
+  }
+}
+
 /// Elements [part.begin, part.end) of the matrix that begins at element `matrix` of the range.
 void visit_matrix(const ShardPlan& shards, const FileRange& range, std::int64_t matrix, Range part,
                   std::optional<int> only, const Visit& visit) {
@@ -42,20 +55,37 @@ void visit_matrix(const ShardPlan& shards, const FileRange& range, std::int64_t 
   visit_runs(shards, range.tensor, {begin, begin + range.matrix()}, only, visit_run);
 }
 
+/// The same of [rows, planes, columns], line by line of the tensor.
+void visit_planes(const ShardPlan& shards, const FileRange& range, std::int64_t matrix, Range part,
+                  std::optional<int> only, const Visit& visit) {
+  const std::int64_t width = range.planes * range.columns;
+  for (const Box& box : boxes_of(part, width))
+    for (std::int64_t at = box.columns.begin; !box.is_empty() && at < box.columns.end; ++at) {
+      const std::int64_t plane = at / range.columns, column = at % range.columns;
+      const std::int64_t line = range.begin + matrix + (column * range.planes + plane) * range.rows;
+      visit_runs(
+          shards, range.tensor, {line + box.rows.begin, line + box.rows.end}, only,
+          [&](int rank, const ShardPlan::OwnedRun& run) {
+            Move move{rank, matrix + (run.tensor_begin - line) * width + at, run.arena_begin, run.count};
+            move.lines = run.count;
+            move.line_stride = width;
+            move.matrix = matrix;
+            visit(move);
+          });
+    }
+}
+
 }  // namespace
 
 void for_each_move(const ShardPlan& shards, const FileRange& range, Range part, std::optional<int> rank,
                    const Visit& visit) {
-  if (range.rows == 0)
-    return visit_runs(shards, range.tensor, {range.begin + part.begin, range.begin + part.end}, rank,
-                      [&](int owner, const ShardPlan::OwnedRun& run) {
-                        visit({owner, run.tensor_begin - range.begin, run.arena_begin, run.count});
-                      });
+  if (range.rows == 0) return visit_rows(shards, range, part, rank, visit);
   const std::int64_t matrix = range.matrix();
+  const auto visit_part = range.planes > 1 ? visit_planes : visit_matrix;
   for (std::int64_t first = part.begin / matrix * matrix; first < part.end; first += matrix)
-    visit_matrix(shards, range, first,
-                 {std::max<std::int64_t>(part.begin - first, 0), std::min(part.end - first, matrix)}, rank,
-                 visit);
+    visit_part(shards, range, first,
+               {std::max<std::int64_t>(part.begin - first, 0), std::min(part.end - first, matrix)}, rank,
+               visit);
 }
 
 }  // namespace sluice

@@ -11,15 +11,19 @@
 
 namespace sluice {
 
-/// Elements [begin, begin + count) of a manifest tensor as they lie in a file: in the same order, or, where `rows` is given, as
-/// matrices of `rows` times `columns` elements, each the transpose of the tensor's.
+/// `count` elements of a manifest tensor, from element `begin` on, as they lie in a file: in the same order; or, where `rows` is given,
+/// as matrices of `rows` times `columns` elements, each the transpose of the tensor's; or, with `planes` too, as [rows, planes, columns],
+/// which are [columns, planes, rows] in the tensor; or, where `stride` is given, as rows of `columns` elements that begin `stride`
+/// elements apart in the tensor.
 struct FileRange {
   int tensor = 0;
   std::int64_t begin = 0;
   std::int64_t count = 0;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
-  [[nodiscard]] std::int64_t matrix() const { return rows * columns; }
+  std::int64_t stride = 0;
+  std::int64_t planes = 1;
+  [[nodiscard]] std::int64_t matrix() const { return rows * planes * columns; }
 };
 
 /// `count` elements from element `file` of a FileRange on, and from element `arena` of a rank's arena on.

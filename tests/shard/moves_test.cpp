@@ -24,9 +24,12 @@ Places places_of(const ShardPlan& plan, int tensor, std::int64_t count) {
 
 /// Element of the tensor that an element of the file is.
 std::int64_t element_of(const FileRange& range, std::int64_t file) {
+  if (range.stride > 0) return range.begin + file / range.columns * range.stride + file % range.columns;
   if (range.rows == 0) return range.begin + file;
   const std::int64_t matrix = file / range.matrix() * range.matrix(), inside = file - matrix;
-  return range.begin + matrix + inside % range.columns * range.rows + inside / range.columns;
+  const std::int64_t column = inside % range.columns, plane = inside / range.columns % range.planes;
+  return range.begin + matrix + (column * range.planes + plane) * range.rows +
+         inside / range.columns / range.planes;
 }
 
 void add(const Move& move, Places& out) {
@@ -68,8 +71,17 @@ TEST(Moves, bring_each_element_of_a_part_of_a_file_to_its_place) {
       const std::int64_t count = info.element_count();
       expect_moves(plan, {tensor, 0, count}, count);
       expect_moves(plan, {tensor, count / 5, count / 2}, count);
+      expect_moves(
+          plan, {.tensor = tensor, .begin = 1, .count = count / 4 / 3 * 3, .columns = 3, .stride = 4}, count);
       if (info.shape.size() != 3) continue;
       expect_moves(plan, {tensor, 0, count, info.shape[2], info.shape[1]}, count);
+      expect_moves(plan,
+                   {.tensor = tensor,
+                    .count = count,
+                    .rows = info.shape[2],
+                    .columns = info.shape[0],
+                    .planes = info.shape[1]},
+                   count);
     }
   }
 }
