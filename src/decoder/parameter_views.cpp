@@ -32,14 +32,6 @@ std::vector<std::int64_t> shape_of(const TensorInfo& tensor, const FlatLayout& u
   return shape;
 }
 
-/// Row-major inside a block; the first dimension steps from block to block.
-std::vector<std::int64_t> strides_of(const TensorInfo& tensor, const Placement& placement) {
-  std::vector<std::int64_t> strides(tensor.shape.size(), 1);
-  for (std::size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * tensor.shape[i];
-  if (placement.blocks > 1) strides[0] = placement.block_stride;
-  return strides;
-}
-
 at::Tensor view_of(const c10::Storage& storage, at::ScalarType type, const Placement& placement,
                    const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
   at::Tensor view = at::empty({0}, ops::compute_options(type));
@@ -59,7 +51,7 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
     const TensorInfo& tensor = manifest[buffer.tensor];
     const Placement placement{.tensor = buffer.tensor, .offset = buffer.offset};
     buffers_[tensor.name] =
-        view_of(buffer_values_, at::kFloat, placement, tensor.shape, strides_of(tensor, placement));
+        view_of(buffer_values_, at::kFloat, placement, tensor.shape, placement.strides(tensor.shape));
   }
   for (int unit = 0; unit < static_cast<int>(layouts_.units.size()); ++unit) {
     const FlatLayout& layout = layouts_.units[static_cast<std::size_t>(unit)];
@@ -71,7 +63,7 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
     for (const Placement& placement : layout.placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
       const std::vector<std::int64_t> shape = shape_of(tensor, layout, held);
-      const std::vector<std::int64_t> strides = strides_of(tensor, placement);
+      const std::vector<std::int64_t> strides = placement.strides(tensor.shape);
       std::vector<std::int64_t> gradient_strides = strides;
       if (experts_in_turn && layout.kind() == UnitKind::kExperts) gradient_strides.front() = 0;
       views_[static_cast<std::size_t>(placement.tensor)] = {

@@ -3,8 +3,6 @@
 #include "base/round.hpp"
 #include "plan/optimizer_layout.hpp"
 
-#include <algorithm>
-
 namespace sluice {
 
 OptimizerBytes::OptimizerBytes(const ParameterManifest& manifest, const ShardPlan& plan,
@@ -35,20 +33,11 @@ std::vector<std::int64_t> OptimizerBytes::of_units(int rank) const {
 
 /// Of consecutive matrices only the first and the last can be owned in part.
 std::int64_t OptimizerBytes::owned_bytes(const Matrices& matrices, Range owned) {
-  const Placement& placement = matrices.placement;
-  const std::int64_t begin = owned.begin - placement.offset, end = owned.end - placement.offset;
-  const std::int64_t stride = std::max(placement.block_stride, placement.block_elements);
-  if (end <= 0 || begin >= placement.blocks * stride) return 0;
-  const std::int64_t first = std::max<std::int64_t>(begin, 0) / stride;
-  const std::int64_t last = std::min(placement.blocks, divide_up(end, stride)) - 1;
-  const auto part = [&](std::int64_t block) {
-    const std::int64_t from = std::max(begin - block * stride, std::int64_t{0});
-    const std::int64_t to = std::min(end - block * stride, placement.block_elements);
-    if (to - from == placement.block_elements) return matrices.whole_bytes;
-    return to <= from ? 0 : state_bytes(matrices.parts, matrices.shape, to - from);
-  };
-  if (first == last) return part(first);
-  return part(first) + (last - first - 1) * matrices.whole_bytes + part(last);
+  const Placement::Share share = matrices.placement.share_of(owned);
+  std::int64_t bytes = share.whole * matrices.whole_bytes;
+  for (const std::int64_t part : {share.first, share.last})
+    if (part > 0) bytes += state_bytes(matrices.parts, matrices.shape, part);
+  return bytes;
 }
 
 }  // namespace sluice

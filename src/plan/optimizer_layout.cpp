@@ -5,15 +5,6 @@
 #include <algorithm>
 
 namespace sluice {
-namespace {
-
-Range overlap(Range a, Range b) {
-  const std::int64_t begin = std::max(a.begin, b.begin);
-  return {begin, std::max(begin, std::min(a.end, b.end))};
-}
-
-}  // namespace
-
 OptimizerLayout::OptimizerLayout(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
                                  const OptimizerMode& mode, DType weights) {
   const std::vector<FlatLayout>& layouts = plan.layouts().units;
@@ -42,22 +33,23 @@ OptimizerLayout::OptimizerLayout(const ParameterManifest& manifest, const ShardP
 void OptimizerLayout::add_matrices(const TensorInfo& tensor, const Placement& placement,
                                    const ShardPlan& plan, int unit, int rank,
                                    std::vector<MatrixState>& out) const {
-  const Range held = plan.gathered_range(unit, rank), owned = plan.owned(unit, rank);
-  const std::int64_t to_arena = plan.arena_offset(unit, rank) - owned.begin;
   const bool has_experts = plan.has_experts(unit);  // the rank holds some of them, else all of the tensor
-  const std::int64_t first = has_experts ? held.begin / placement.block_stride : 0;
-  const std::int64_t blocks = has_experts ? held.count() / placement.block_stride : placement.blocks;
+  const Range held = plan.held_blocks(placement.tensor, rank);
   const auto shape = matrix_shape(tensor);
-  for (std::int64_t block = first; block < first + blocks; ++block) {
-    const std::int64_t begin = placement.offset + block * placement.block_stride;
-    const Range part = overlap(owned, {begin, begin + placement.block_elements});
-    out.push_back({.tensor = placement.tensor,
-                   .expert = has_experts ? block : -1,
-                   .shape = shape,
-                   .decays = tensor.shape.size() >= 2,
-                   .owned = {part.begin - begin, part.end - begin},
-                   .unit_begin = part.count() > 0 ? part.begin : begin,
-                   .arena_begin = part.begin + to_arena});
+  for (std::int64_t block = held.begin; block < held.end; ++block) {
+    const Range elements{block * placement.block_elements, (block + 1) * placement.block_elements};
+    MatrixState& matrix = out.emplace_back();
+    matrix.tensor = placement.tensor;
+    matrix.expert = has_experts ? block : -1;
+    matrix.shape = shape;
+    matrix.decays = tensor.shape.size() >= 2;
+    matrix.unit_begin = placement.place_of(elements.begin);
+    plan.owned_runs(placement.tensor, elements, rank, [&](const ShardPlan::OwnedRun& run) {
+      const std::int64_t begin = run.tensor_begin - elements.begin;
+      matrix.owned = {begin, begin + run.count};
+      matrix.unit_begin = placement.place_of(run.tensor_begin);
+      matrix.arena_begin = run.arena_begin;
+    });
   }
 }
 

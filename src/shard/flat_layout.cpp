@@ -99,6 +99,33 @@ std::int64_t cut_in(const Placement& placement, std::int64_t position) {
 
 }  // namespace
 
+Placement::Share Placement::share_of(Range unit_elements) const {
+  const std::int64_t begin = unit_elements.begin - offset, end = unit_elements.end - offset;
+  const std::int64_t stride = std::max(block_stride, block_elements);
+  if (end <= 0 || begin >= blocks * stride) return {};
+  const std::int64_t first = std::max<std::int64_t>(begin, 0) / stride;
+  const std::int64_t last = std::min(blocks, divide_up(end, stride)) - 1;
+  const auto part_of = [&](std::int64_t block) {
+    const Range part = common({begin - block * stride, end - block * stride}, {0, block_elements});
+    return std::max<std::int64_t>(part.count(), 0);
+  };
+  Share share{part_of(first), std::max<std::int64_t>(last - first - 1, 0), last > first ? part_of(last) : 0};
+  for (std::int64_t* cut : {&share.first, &share.last}) {
+    if (*cut != block_elements) continue;
+    ++share.whole;
+    *cut = 0;
+  }
+  return share;
+}
+
+/// Row-major inside a block; the first dim steps from block to block.
+std::vector<std::int64_t> Placement::strides(const std::vector<std::int64_t>& shape) const {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  if (blocks > 1) strides[0] = block_stride;
+  return strides;
+}
+
 const Placement& FlatLayout::placement_of(int tensor) const {
   const auto found = std::ranges::find(placements_, tensor, &Placement::tensor);
   SLUICE_ASSERT(found != placements_.end(), "unit {} does not hold tensor {}", name_, tensor);

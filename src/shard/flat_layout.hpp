@@ -37,6 +37,14 @@ struct Placement {
   [[nodiscard]] std::int64_t place_of(std::int64_t element) const {
     return offset + element / block_elements * block_stride + element % block_elements;
   }
+  /// What a range of the unit's buffer has of the blocks: elements of the first one and of the last one that it cuts, and the number of
+  /// those that it has whole.
+  struct Share {
+    std::int64_t first = 0, whole = 0, last = 0;
+  };
+  [[nodiscard]] Share share_of(Range unit_elements) const;
+  /// Elements between neighbours along each dim of the tensor, whose shape is given, in the unit's buffer.
+  [[nodiscard]] std::vector<std::int64_t> strides(const std::vector<std::int64_t>& shape) const;
 };
 
 /// A run of consecutive elements: of a tensor (tensor_begin) and of its unit's buffer (unit_begin).

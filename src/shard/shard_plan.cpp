@@ -85,8 +85,26 @@ Range ShardPlan::gathered_range(int unit, int rank) const {
   return {first[begin], first[begin + sharers(unit)]};
 }
 
+Range ShardPlan::held_blocks(int tensor, int rank) const {
+  const int unit = layouts_.unit_of(tensor);
+  const Placement& placement = layouts_.placement_of(tensor);
+  if (!has_experts(unit)) return {0, placement.blocks};
+  const Range held = gathered_range(unit, rank);
+  return {held.begin / placement.block_stride, held.end / placement.block_stride};
+}
+
 std::int64_t ShardPlan::arena_offset(int unit, int rank) const {
   return offsets_[static_cast<std::size_t>(unit * dims_.world + rank)];
+}
+
+ShardPlan::UnitElement ShardPlan::unit_element(int rank, std::int64_t arena) const {
+  for (int unit = 0; unit < static_cast<int>(layouts_.units.size()); ++unit) {
+    const Range shard = owned(unit, rank);
+    const std::int64_t inside = arena - arena_offset(unit, rank);
+    if (inside >= 0 && inside < shard.count()) return {unit, shard.begin + inside};
+  }
+  SLUICE_ASSERT(false, "element {} of rank {}'s arena belongs to no unit", arena, rank);
+  return {};
 }
 
 std::int64_t ShardPlan::arena_elements(int rank) const {

@@ -47,10 +47,19 @@ class ShardPlan {
   [[nodiscard]] Range owned(int unit, int rank) const;
   /// The part of a unit's buffer that a rank computes with: all of a dense unit; the experts of its place.
   [[nodiscard]] Range gathered_range(int unit, int rank) const;
+  /// The blocks of a tensor that lie there.
+  [[nodiscard]] Range held_blocks(int tensor, int rank) const;
   /// How many ranks hold the same part, each owning a shard of it. With one, what is held is owned.
   [[nodiscard]] int sharers(int unit) const;
   /// Whether training changes a unit.
   [[nodiscard]] bool is_trained(int unit) const;
+  /// An element of a unit's buffer.
+  struct UnitElement {
+    int unit = -1;
+    std::int64_t element = 0;
+  };
+  /// What an element of a rank's arena is, which belongs to a unit.
+  [[nodiscard]] UnitElement unit_element(int rank, std::int64_t arena) const;
   /// First element of a rank's shard of a unit inside that rank's arena, in which trained units come first; aligned to
   /// alignment() elements.
   [[nodiscard]] std::int64_t arena_offset(int unit, int rank) const;

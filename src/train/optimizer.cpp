@@ -159,13 +159,9 @@ DType Optimizer::Master::dtype() const {
 }
 
 const MatrixState& Optimizer::matrix_at(std::int64_t arena_begin) const {
-  // Trained units lie in the arena in their order, and matrices in their unit's.
-  const ShardPlan& plan = weights_.plan();
-  int unit = layout_.units() - 1;
-  while (unit > 0 && (!plan.is_trained(unit) || plan.arena_offset(unit, weights_.rank()) > arena_begin))
-    --unit;
+  const auto [unit, element] = weights_.plan().unit_element(weights_.rank(), arena_begin);
   const std::vector<MatrixState>& all = layout_.matrices(unit);
-  const auto above = std::ranges::upper_bound(all, arena_begin, {}, &MatrixState::arena_begin);
+  const auto above = std::ranges::upper_bound(all, element, {}, &MatrixState::unit_begin);
   SLUICE_ASSERT(above != all.begin(), "no matrix at element {} of the arena", arena_begin);
   return *std::prev(above);
 }

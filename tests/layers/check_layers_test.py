@@ -96,12 +96,21 @@ class CheckLayersTest(unittest.TestCase):
     def test_places_in_arenas_are_worked_out_in_one_place(self):
         walk = "FlatLayout::for_each_run(placement, 0, n, f);\nauto at = plan.arena_offset(unit, rank);  // arena_offset(\n"
         self.write("src/shard/shard_plan.cpp", walk)
-        self.write(sorted(check_layers.ELSEWHERE)[0], walk)
         self.write("tests/shard/plan_test.cpp", walk)
         self.write("src/verify/digest.cpp", "plan.owned_runs(tensor, rank, f);\n")
         self.assertEqual(self.violations(), [])
         self.write("src/verify/digest.cpp", walk)
         self.assertEqual([line.split(": ")[0] for line in self.violations()], ["src/verify/digest.cpp:1", "src/verify/digest.cpp:2"])
+
+    def test_weights_are_read_in_few_places(self):
+        reads = "file.read_at(0, bytes);  // read_at(\nsource->file.read_at_least(1, 0, bytes);\nauto c = read_at(text, 1);\n"
+        for name in ("src/weights/entry_reader.cpp", "src/load/chunk_reader.cpp", "src/io/file.cpp", "tests/io/file_test.cpp"):
+            self.write(name, reads)
+        self.assertEqual(self.violations(), [])
+        self.write("src/load/load_sender.cpp", reads)
+        self.write("jobs/train.cpp", "in->read_at(0, bytes);\n")
+        self.assertEqual([line.split(": ")[0] for line in self.violations()],
+                         ["src/load/load_sender.cpp:1", "src/load/load_sender.cpp:2", "jobs/train.cpp:1"])
 
     def test_lists_are_joined_with_the_header_for_them(self):
         joins = 'auto text = fmt::format("{}", fmt::join(list, ", "));\n'
