@@ -35,8 +35,8 @@ BlockFile::BlockFile(const std::filesystem::path& directory, const SavedFile& fi
     : file_(file), in_(open_file(directory / file.name, file.bytes)) {}
 
 void BlockFile::load(std::int64_t block, std::span<std::byte> out) const {
-  const std::int64_t begin = block * kSavedBlockBytes;
-  const std::int64_t bytes = std::min(kSavedBlockBytes, file_.bytes - begin);
+  const Range range = file_.block_bytes(block);
+  const std::int64_t begin = range.begin, bytes = range.count();
   // A direct read takes whole blocks of the disk, and ends with the file.
   in_.read_at_least(bytes, begin,
                     out.first(static_cast<std::size_t>(round_up(bytes, InputFile::kBlockBytes))));
@@ -44,7 +44,7 @@ void BlockFile::load(std::int64_t block, std::span<std::byte> out) const {
   if (digest_of(out.first(static_cast<std::size_t>(bytes)), 0) !=
       file_.blocks[static_cast<std::size_t>(block)])
     fail(ExitCode::kBadData, "{}: bytes {} to {}{}, are not what was saved", in_.path().string(), begin,
-         begin + bytes, content_at(file_, {begin, begin + bytes}));
+         range.end, content_at(file_, range));
 }
 
 BlockReader::BlockReader(const std::filesystem::path& directory, const SavedFile& file)

@@ -1,5 +1,6 @@
 #include "checkpoint/restore.hpp"
 
+#include "base/boxes/coverage.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
@@ -9,6 +10,7 @@
 #include "device/copy.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -46,11 +48,14 @@ class Planner {
  public:
   Planner(const SavedStep& step, const std::filesystem::path& directory, const ParameterManifest& manifest)
       : directory_(directory), manifest_(manifest), sources_(sources_of(step)) {
-    for (const auto& [name, list] : sources_)
-      for (std::size_t i = 1; i < list.size(); ++i)
-        if (list[i].entry->numbers.begin < list[i - 1].entry->numbers.end)
+    for (const auto& [name, list] : sources_) {
+      Coverage held;
+      for (const Source& source : list) held.add(0, source.entry->numbers);
+      for (const Coverage::Fault& fault : held.faults(std::array{Coverage::Whole()}))
+        if (!fault.is_gap)
           fail(ExitCode::kBadData, "{} holds number {} of {} of {} twice", directory.string(),
-               list[i].entry->numbers.begin, name.second, printable(name.first));
+               fault.elements.begin, name.second, printable(name.first));
+    }
   }
 
   void add(const StateSpan& span) {

@@ -38,15 +38,19 @@ std::int64_t copied_bytes(const SavedStep& step) {
   return bytes;
 }
 
+std::string read_block(const InputFile& in, Range bytes) {
+  std::string block(static_cast<std::size_t>(bytes.count()), '\0');
+  in.read_at(bytes.begin, std::as_writable_bytes(std::span(block)));
+  return block;
+}
+
 /// A file that is there already, as the manifest lists it.
 SavedFile describe_file(const fs::path& directory, const fs::path& name) {
   const InputFile in = InputFile::open(directory / name);
   SavedFile file{name.string(), in.size_bytes(), {}, {}};
-  std::vector<std::byte> block(static_cast<std::size_t>(std::min(kSavedBlockBytes, file.bytes)));
-  for (std::int64_t begin = 0; begin < file.bytes; begin += kSavedBlockBytes) {
-    const auto count = static_cast<std::size_t>(std::min(kSavedBlockBytes, file.bytes - begin));
-    in.read_at(begin, std::span(block).first(count));
-    file.blocks.push_back(digest_of(std::span(block).first(count), 0));
+  for (std::int64_t number = 0; number < file.block_count(); ++number) {
+    const std::string block = read_block(in, file.block_bytes(number));
+    file.blocks.push_back(digest_of(std::as_bytes(std::span(block)), 0));
   }
   return file;
 }
@@ -315,14 +319,11 @@ void StepSave::share_companions(const SavedStep& step) const {
       fs::create_directories(path.parent_path());
       out.emplace(OutputFile::create(path));
     });
-    for (std::int64_t begin = 0; begin < file.bytes; begin += kSavedBlockBytes) {
-      const std::string block = share_from_root(comm_, [&] {
-        std::string text(static_cast<std::size_t>(std::min(kSavedBlockBytes, file.bytes - begin)), '\0');
-        in->read_at(begin, std::as_writable_bytes(std::span(text)));
-        return text;
-      });
+    for (std::int64_t number = 0; number < file.block_count(); ++number) {
+      const Range bytes = file.block_bytes(number);
+      const std::string block = share_from_root(comm_, [&] { return read_block(*in, bytes); });
       run_together(comm_, [&] {
-        if (out) out->write_at(begin, std::as_bytes(std::span(block)));
+        if (out) out->write_at(bytes.begin, std::as_bytes(std::span(block)));
       });
     }
     run_together(comm_, [&] {

@@ -124,7 +124,7 @@ SavedFile file_from(const Reader& in) {
   for (const json& entry : in.array("entries"))
     file.entries.push_back(entry_from(Reader(entry, in.name()), file.bytes));
   const std::string blocks = in.text("blocks");
-  const auto count = static_cast<std::size_t>(divide_up(file.bytes, kSavedBlockBytes));
+  const auto count = static_cast<std::size_t>(file.block_count());
   if (blocks.size() % kHexDigits != 0 || blocks.size() / kHexDigits != count)
     in.reject(
         fmt::format("{} has digests of another number of blocks than its {} bytes", file.name, file.bytes));

@@ -5,6 +5,7 @@
 #include "base/digest.hpp"
 #include "base/dtype.hpp"
 #include "base/range.hpp"
+#include "base/round.hpp"
 #include "config/job_config.hpp"
 #include "data/pack_position.hpp"
 
@@ -38,6 +39,12 @@ struct SavedFile {
   std::vector<Digest> blocks;       ///< of each kSavedBlockBytes
   /// Numbers of SavedStep::hosts that it was written on, its rank's first; none: on all of them.
   std::vector<int> hosts{};
+
+  [[nodiscard]] std::int64_t block_count() const { return divide_up(bytes, kSavedBlockBytes); }
+  /// Bytes of one of the blocks, the last of which may be shorter.
+  [[nodiscard]] Range block_bytes(std::int64_t block) const {
+    return common({block * kSavedBlockBytes, (block + 1) * kSavedBlockBytes}, {0, bytes});
+  }
 };
 
 /// A loss on tokens that are held out, and the step that has it.

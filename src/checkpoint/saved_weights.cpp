@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <span>
-#include <tuple>
 #include <vector>
 
 namespace sluice {
@@ -26,17 +25,10 @@ class Collector {
 
   /// Each of these tensors once and whole in `entries`.
   void check(std::span<const MatchedEntry> entries, const std::vector<int>& tensors) const {
-    std::vector<MatchedEntry> sorted(entries.begin(), entries.end());
-    std::ranges::sort(sorted, {},
-                      [](const MatchedEntry& entry) { return std::tuple(entry.tensor, entry.begin); });
-    auto at = sorted.begin();
-    for (const int tensor : tensors) {
-      std::int64_t end = 0;
-      for (; at != sorted.end() && at->tensor == tensor && at->begin == end; ++at) end += at->count;
-      if (end != manifest_[tensor].element_count() || (at != sorted.end() && at->tensor == tensor))
-        fail(ExitCode::kBadData, "{}: the weights of {} are not there once and whole (up to element {})",
-             out_.index.directory, manifest_[tensor].name, end);
-    }
+    const std::vector<Coverage::Fault> faults = faults_of(entries, manifest_, tensors);
+    if (!faults.empty())
+      fail(ExitCode::kBadData, "{}: the weights of {} are not there once and whole (up to element {})",
+           out_.index.directory, manifest_[faults.front().place].name, faults.front().elements.begin);
   }
 
  private:

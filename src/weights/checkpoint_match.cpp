@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -66,37 +65,18 @@ class Matcher {
     match_.entries.insert(match_.entries.end(), ranges.begin(), ranges.end());
   }
 
-  /// Walks the matched ranges of each tensor in order: neighbours must touch.
   void find_gaps_and_overlaps() {
+    for (const Coverage::Fault& fault :
+         faults_of(match_.entries, keys_.manifest(), keys_.manifest().checkpoint_tensors()))
+      if (!fault.is_gap)
+        twice_.lines.push_back(fmt::format("{} repeats elements of {} that {} holds", described(fault.owner),
+                                           keys_.manifest()[fault.place].name, described(fault.other)));
+      else if (incomplete_.empty() || incomplete_.back() != fault.place)
+        incomplete_.push_back(fault.place);
+    if (incomplete_.empty()) return;
     std::vector<MatchedEntry> sorted = match_.entries;
-    std::ranges::sort(sorted, {},
-                      [](const MatchedEntry& m) { return std::tuple(m.tensor, m.begin, -m.count); });
-    auto at = sorted.begin();
-    for (const int tensor : keys_.manifest().checkpoint_tensors()) {
-      const auto end =
-          std::find_if(at, sorted.end(), [&](const MatchedEntry& m) { return m.tensor != tensor; });
-      if (!walk(tensor, {at, end})) incomplete_.push_back(tensor);
-      at = end;
-    }
-    if (!incomplete_.empty()) name_missing(sorted);
-  }
-
-  /// False if some element of the tensor is in no entry.
-  bool walk(int tensor, std::span<const MatchedEntry> ranges) {
-    std::int64_t covered = 0;
-    int covering = -1;
-    bool whole = true;
-    for (const MatchedEntry& range : ranges) {
-      const std::int64_t end = range.begin + range.count;
-      if (range.begin > covered) whole = false;
-      if (range.begin < covered)
-        twice_.lines.push_back(fmt::format("{} repeats elements of {} that {} holds", described(range.entry),
-                                           keys_.manifest()[tensor].name, described(covering)));
-      if (end <= covered) continue;
-      covered = end;
-      covering = range.entry;
-    }
-    return whole && covered >= keys_.manifest()[tensor].element_count();
+    std::ranges::stable_sort(sorted, {}, &MatchedEntry::tensor);
+    name_missing(sorted);
   }
 
   /// `sorted` is so by tensor.
@@ -180,6 +160,15 @@ std::vector<MatchedEntry> ranges_of(int entry, const KeyTarget& target) {
     ranges.push_back({entry, range.tensor, range.begin, range.count,
                       std::exchange(begin, begin + range.count), target.is_transposed});
   return ranges;
+}
+
+std::vector<Coverage::Fault> faults_of(std::span<const MatchedEntry> entries,
+                                       const ParameterManifest& manifest, std::span<const int> tensors) {
+  Coverage held;
+  for (const MatchedEntry& m : entries) held.add(m.tensor, Range{m.begin, m.begin + m.count}, m.entry);
+  std::vector<Coverage::Whole> whole;
+  for (const int tensor : tensors) whole.push_back({tensor, manifest[tensor].element_count()});
+  return held.faults(whole);
 }
 
 void set_buffers_apart(CheckpointMatch& match, const ParameterManifest& manifest) {

@@ -2,11 +2,13 @@
 // is read.
 #pragma once
 
+#include "base/boxes/coverage.hpp"
 #include "manifest/key_map.hpp"
 #include "weights/checkpoint_index.hpp"
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +40,12 @@ struct CheckpointMatch {
 
 /// What entry `entry` is, which belongs where `target` says.
 [[nodiscard]] std::vector<MatchedEntry> ranges_of(int entry, const KeyTarget& target);
+
+/// What is wrong with entries that should hold each element of these tensors, in ascending order, once: places are tensors, owners entries
+/// of the index.
+[[nodiscard]] std::vector<Coverage::Fault> faults_of(std::span<const MatchedEntry> entries,
+                                                     const ParameterManifest& manifest,
+                                                     std::span<const int> tensors);
 
 /// Moves the entries of persistent buffers to their own list.
 void set_buffers_apart(CheckpointMatch& match, const ParameterManifest& manifest);

@@ -65,6 +65,21 @@ TEST(Coverage, a_box_in_one_row_is_a_range) {
   EXPECT_EQ(joined(std::move(coverage)), (std::vector<Coverage::Covered>{{0, {18, 21}}}));
 }
 
+TEST(Coverage, tells_gaps_and_whose_elements_are_there_twice) {
+  Coverage coverage;
+  coverage.add(3, Range{0, 4}, 30);
+  coverage.add(1, Range{5, 9}, 11);
+  coverage.add(1, Range{2, 6}, 12);
+  coverage.add(1, Range{2, 3}, 13);
+  coverage.add(2, Range{0, 1}, 20);  // nobody asks for it
+  std::vector<std::string> found;
+  for (const Coverage::Fault& f : coverage.faults(std::vector<Coverage::Whole>{{0, 3}, {1, 10}, {3, 4}}))
+    found.push_back(fmt::format("{}: {}-{} {}", f.place, f.elements.begin, f.elements.end,
+                                f.is_gap ? "gap" : fmt::format("{} and {}", f.owner, f.other)));
+  EXPECT_EQ(found, (std::vector<std::string>{"0: 0-3 gap", "1: 0-2 gap", "1: 2-3 13 and 12",
+                                             "1: 5-6 11 and 12", "1: 9-10 gap"}));
+}
+
 TEST(Coverage, names_what_is_written_twice_or_not_in_whole_rows) {
   Coverage twice = columns();
   twice.add(0, Range{12, 13});

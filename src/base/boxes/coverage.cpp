@@ -63,17 +63,49 @@ std::vector<Coverage::Covered> Coverage::joined(std::string_view what,
         b.box.rows.count() == 1 || is_same(b.box.columns, {0, b.width}),
         "{}: {} rows of {} elements from element {} of {} on are not written whole, each element once", what,
         b.box.rows.count(), b.width, begin, name_of(b.place));
-    ranges_.push_back({b.place, {begin, begin + b.box.rows.count() * b.box.columns.count()}});
+    add(b.place, Range{begin, begin + b.box.rows.count() * b.box.columns.count()});
   }
   boxes_.clear();
-  std::ranges::sort(ranges_, {}, [](const Covered& c) { return std::tuple(c.place, c.range.begin); });
-  join_neighbours(ranges_, [&](Covered& last, const Covered& next) {
+  sort_ranges();
+  join_neighbours(ranges_, [&](PlacedRange& last, const PlacedRange& next) {
     if (last.place != next.place) return false;
     SLUICE_ASSERT(last.range.end <= next.range.begin, "{}: element {} of {} is written twice", what,
                   next.range.begin, name_of(next.place));
     return append(last.range, next.range);
   });
-  return std::exchange(ranges_, {});
+  std::vector<Covered> covered;
+  for (const PlacedRange& r : std::exchange(ranges_, {})) covered.push_back({r.place, r.range});
+  return covered;
+}
+
+void Coverage::sort_ranges() {
+  std::ranges::sort(ranges_, {},
+                    [](const PlacedRange& r) { return std::tuple(r.place, r.range.begin, -r.range.end); });
+}
+
+std::vector<Coverage::Fault> Coverage::faults(std::span<const Whole> places) {
+  sort_ranges();
+  std::vector<Fault> faults;
+  auto at = ranges_.begin();
+  for (const Whole& whole : places) {
+    std::int64_t covered = 0;
+    int covering = -1;
+    const auto find_gap = [&](std::int64_t begin) {
+      if (covered < begin)
+        faults.push_back({.place = whole.place, .elements = {covered, begin}, .is_gap = true});
+    };
+    at = std::find_if(at, ranges_.end(), [&](const PlacedRange& r) { return r.place >= whole.place; });
+    for (; at != ranges_.end() && at->place == whole.place; ++at) {
+      find_gap(at->range.begin);
+      if (at->range.begin < covered)
+        faults.push_back({whole.place, common(at->range, {0, covered}), at->owner, covering});
+      if (at->range.end <= covered) continue;
+      covered = at->range.end;
+      covering = at->owner;
+    }
+    find_gap(whole.count);
+  }
+  return faults;
 }
 
 }  // namespace sluice

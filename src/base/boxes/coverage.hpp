@@ -1,4 +1,4 @@
-// Proof that memory or files are written as they should be: every element once.
+// Proof that memory, files or tensors are filled as they should be: every element once.
 #pragma once
 
 #include "base/boxes/box.hpp"
@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,8 @@ class Coverage {
     }
   };
 
-  void add(int place, Range range) { ranges_.push_back({place, range}); }
+  /// `owner` is a number by which fault() tells what the range came from.
+  void add(int place, Range range, int owner = -1) { ranges_.push_back({place, owner, range}); }
   /// A box of a matrix whose rows have `width` elements, the first of them at element `origin` of the place.
   void add(int place, std::int64_t origin, std::int64_t width, const Box& box) {
     boxes_.push_back({place, origin, width, box});
@@ -37,7 +39,28 @@ class Coverage {
   [[nodiscard]] std::vector<Covered> joined(std::string_view what,
                                             const std::function<std::string(int place)>& name_of);
 
+  /// A place that should have elements [0, count).
+  struct Whole {
+    int place = 0;
+    std::int64_t count = 0;
+  };
+  /// Elements that nobody holds, or that `owner` holds although `other` does.
+  struct Fault {
+    int place = 0;
+    Range elements;
+    int owner = -1, other = -1;
+    bool is_gap = false;
+  };
+  /// What is wrong with ranges without boxes, if these places, in ascending order, are to be whole; other places do not matter. By place,
+  /// then by element.
+  [[nodiscard]] std::vector<Fault> faults(std::span<const Whole> places);
+
  private:
+  struct PlacedRange {
+    int place = 0;
+    int owner = -1;
+    Range range;
+  };
   struct PlacedBox {
     int place = 0;
     std::int64_t origin = 0;
@@ -47,7 +70,9 @@ class Coverage {
   void join_below();
   void join_beside();
 
-  std::vector<Covered> ranges_;
+  void sort_ranges();
+
+  std::vector<PlacedRange> ranges_;
   std::vector<PlacedBox> boxes_;
 };
 

@@ -82,8 +82,7 @@ class Exchange {
 
  private:
   [[nodiscard]] std::int64_t bytes_of(const BlockPlace& place) const {
-    const std::int64_t bytes = step_.files[static_cast<std::size_t>(place.file)].bytes;
-    return std::min(kSavedBlockBytes, bytes - place.block * kSavedBlockBytes);
+    return step_.files[static_cast<std::size_t>(place.file)].block_bytes(place.block).count();
   }
 
   static void attempt(Outcome& outcome, const std::function<void()>& act) {

@@ -174,10 +174,10 @@ void send_copy(const std::filesystem::path& directory, const SavedFile& file, co
   const BlockFile in(directory, file);
   const MemoryBlock block =
       allocate(MemoryKind::kPrivate, kSavedBlockBytes, "a block that is copied to another host");
-  for (std::int64_t begin = 0; begin < file.bytes; begin += kSavedBlockBytes) {
+  for (std::int64_t number = 0; number < file.block_count(); ++number) {
     fault_point("checkpoint.send", rank);
-    in.load(begin / kSavedBlockBytes, {block.data(), static_cast<std::size_t>(kSavedBlockBytes)});
-    stream.send({block.data(), static_cast<std::size_t>(std::min(kSavedBlockBytes, file.bytes - begin))});
+    in.load(number, {block.data(), static_cast<std::size_t>(kSavedBlockBytes)});
+    stream.send({block.data(), static_cast<std::size_t>(file.block_bytes(number).count())});
     on_block();
   }
 }

@@ -34,11 +34,10 @@ class Intake {
 
   void add(const BlockPlace& place, const std::byte* data) {
     const SavedFile& file = step_.files[static_cast<std::size_t>(place.file)];
-    const std::int64_t begin = place.block * kSavedBlockBytes;
-    const std::int64_t count = std::min(kSavedBlockBytes, file.bytes - begin);
+    const Range bytes = file.block_bytes(place.block);
     if (place.block == 0) open(file);
-    out_->append({data, static_cast<std::size_t>(count)});
-    if (begin + count == file.bytes) close();
+    out_->append({data, static_cast<std::size_t>(bytes.count())});
+    if (bytes.end == file.bytes) close();
   }
 
   /// A file without a byte has no block.
