@@ -32,8 +32,8 @@ void expect_transposed(DType dtype, std::int64_t rows, std::int64_t columns) {
 }
 
 TEST(TransposeElements, moves_every_element_of_any_size_and_none_beside_them) {
-  for (const std::int64_t rows : {1, 5, 64, 65, 130})
-    for (const std::int64_t columns : {1, 7, 64, 129}) {
+  for (const std::int64_t rows : {1, 5, 8, 15, 64, 65, 79, 130})
+    for (const std::int64_t columns : {1, 7, 63, 64, 129, 136}) {
       expect_transposed<std::uint16_t>(DType::kBFloat16, rows, columns);
       expect_transposed<std::uint32_t>(DType::kFloat32, rows, columns);
     }

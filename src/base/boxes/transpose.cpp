@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 namespace sluice {
 namespace {
@@ -17,6 +20,51 @@ void prefetch(const std::byte* from, std::int64_t bytes) {
   constexpr std::int64_t kLine = 64;
   for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
 }
+
+/// Some lines of a tile: line `first + i` becomes column `first + i` of `tile`, whose rows have kTile elements. Returns how many: the
+/// rest is left to the loop over single elements.
+template <class T>
+std::int64_t turn_lines(const std::byte*, std::int64_t, std::int64_t, T*) {
+  return 0;
+}
+
+#if defined(__x86_64__)
+constexpr std::int64_t kEight = 8;  ///< elements of 2 bytes in a vector, which every such processor has
+
+/// 8 x 8 elements.
+void turn_eight(const std::byte* from, std::int64_t stride_bytes, std::uint16_t* to) {
+  __m128i a[8], b[8], c[8];
+  for (std::size_t i = 0; i < 8; ++i)
+    a[i] =
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + static_cast<std::int64_t>(i) * stride_bytes));
+  for (std::size_t i = 0; i < 8; i += 2) {  // pairs of lines
+    b[i] = _mm_unpacklo_epi16(a[i], a[i + 1]);
+    b[i + 1] = _mm_unpackhi_epi16(a[i], a[i + 1]);
+  }
+  for (std::size_t i = 0; i < 2; ++i) {  // four of them
+    c[4 * i] = _mm_unpacklo_epi32(b[i], b[i + 2]);
+    c[4 * i + 1] = _mm_unpackhi_epi32(b[i], b[i + 2]);
+    c[4 * i + 2] = _mm_unpacklo_epi32(b[i + 4], b[i + 6]);
+    c[4 * i + 3] = _mm_unpackhi_epi32(b[i + 4], b[i + 6]);
+  }
+  for (std::size_t i = 0; i < 8; i += 2) {  // all eight
+    const std::size_t upper = i / 4 * 4 + i % 4 / 2;
+    auto* const row = to + static_cast<std::int64_t>(i) * kTile;
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(row), _mm_unpacklo_epi64(c[upper], c[upper + 2]));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(row + kTile), _mm_unpackhi_epi64(c[upper], c[upper + 2]));
+  }
+}
+
+template <>
+std::int64_t turn_lines(const std::byte* from, std::int64_t stride_bytes, std::int64_t lines,
+                        std::uint16_t* tile) {
+  std::int64_t line = 0;
+  for (; line + kEight <= lines; line += kEight)
+    for (std::int64_t column = 0; column < kTile; column += kEight)
+      turn_eight(from + line * stride_bytes + column * 2, stride_bytes, tile + column * kTile + line);
+  return line;
+}
+#endif
 
 /// Elements of T's size, tile by tile.
 template <class T>
@@ -31,9 +79,13 @@ void transpose_as(const MatrixPlace<const std::byte>& source, std::int64_t rows,
     for (std::int64_t column = 0; column < columns; column += kTile) {
       const std::int64_t width = std::min(kTile, columns - column);
       const std::int64_t next = std::min(kTile, columns - column - width);
-      for (std::int64_t i = 0; i < height; ++i) {
-        const std::byte* from = source.data + ((row + i) * source.stride + column) * kSize;
-        if (next > 0) prefetch(from + kTile * kSize, next * kSize);
+      const std::byte* const first = source.data + (row * source.stride + column) * kSize;
+      for (std::int64_t i = 0; next > 0 && i < height; ++i)
+        prefetch(first + (i * source.stride + kTile) * kSize, next * kSize);
+      const std::int64_t turned =
+          width == kTile ? turn_lines(first, source.stride * kSize, height, tile.data()) : 0;
+      for (std::int64_t i = turned; i < height; ++i) {
+        const std::byte* from = first + i * source.stride * kSize;
         std::memcpy(line.data(), from, static_cast<std::size_t>(width * kSize));
         for (std::int64_t j = 0; j < width; ++j)
           tile[static_cast<std::size_t>(j * kTile + i)] = line[static_cast<std::size_t>(j)];
