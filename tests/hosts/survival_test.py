@@ -28,7 +28,7 @@ class Survival(OnDisks):
 
     def expected_losses(self, **changes):
         """Losses of the training that nothing happens to, on three hosts, by step."""
-        self.train([1, 2, 3], self.job("whole", **changes))
+        self.train([1, 2, 3], self.job("whole", **changes), limit=10 * GUARD_SECONDS)
         return self.losses(run="whole")
 
     def saved_steps(self, running):
