@@ -236,6 +236,26 @@ exit 75
         self.assertIn("restart 3", slurm.output())
         slurm.wait_for("3 restarts in a row have saved no step after step 0")
 
+    def test_a_node_that_is_set_down_is_left_out_under_no_kill(self):
+        """A stand-in for the program, whose run ends well on two nodes alone."""
+        program = self.directory / "sluice"
+        program.write_text("""#!/bin/sh
+echo "a rank on $SLURM_STEP_NUM_NODES nodes"
+[ "$SLURM_STEP_NUM_NODES" = 2 ] && exit 0
+trap 'exit 70' TERM
+while :; do sleep 0.1; done
+""")
+        program.chmod(0o755)
+        answer = self.sbatch("sbatch", *NODES, "--no-kill", "--output=%x-%j.out", SCRIPTS / "train.sbatch", self.job(), environment={"SLUICE": str(program)})
+        number = answer.split()[-1]
+        slurm = SlurmJob(self, number, self.directory / f"sluice-{number}.out")
+        slurm.wait_for("a rank on 3 nodes", 3)
+        self.addCleanup(cluster.command, "scontrol", "update", "nodename=n3", "state=resume")
+        cluster.command("scontrol", "update", "nodename=n3", "state=down", "reason=test")
+        self.assertEqual(slurm.wait_for_end(), ("COMPLETED", 0), slurm.output())
+        self.assertIn("it goes on with n1 n2 ", slurm.output())
+        self.assertEqual(slurm.output().count("a rank on 2 nodes"), 2, slurm.output())
+
     def test_an_array_of_three(self):
         """The task that is signalled saves and is requeued; the others, which Slurm knows by the same number, do not notice."""
         task = "${SLURM_ARRAY_TASK_ID}"
