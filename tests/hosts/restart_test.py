@@ -18,27 +18,45 @@ class Restart(OnHosts):
         return json.loads((self.directory / "job/status.json").read_text())
 
 
-class GoesOn(Restart):
-    def test_on_the_hosts_that_answer_and_on_one_that_returns_at_the_next_start(self):
+class WithoutHost(Restart):
+    def start_without(self, k):
+        """A training that goes on by itself without host k, and the step that it goes on from."""
         running = self.await_text(self.start_job("--restarts", 3, "--min-ranks", 2, steps=100000), "saved     step 20")
-        self.hosts.kill(3)
-        self.await_text(running, "restart   1 of 3")
+        self.hosts.kill(k)
         self.await_text(running, "resume    from step ")
-        self.assertEqual(self.status()["world_size"], 2)
-        self.assertEqual(self.status()["attempt"], 2)
-        saved = int(re.search(r"resume    from step (\d+)", running.output())[1])
+        self.assertIn("restart   1 of 3", running.output())
+        self.expect_status(2, 2)
+        return running, int(re.search(r"resume    from step (\d+)", running.output())[1])
+
+    def expect_status(self, ranks, attempt):
+        self.assertEqual((self.status()["world_size"], self.status()["attempt"]), (ranks, attempt))
+
+    def end(self, running, restarts):
+        self.signal_launch(signal.SIGTERM)
+        result = self.finish(running)
+        self.expect(result, 75, "h3")  # and no restart, as that was asked for
+        self.assertEqual(result.output.count("restart   "), restarts, result.output)
+        self.expect_nothing_left(1, 2, 3)
+
+
+class GoesOn(WithoutHost):
+    def test_on_the_hosts_that_answer(self):
+        running, saved = self.start_without(3)
+        self.await_text(running, f"saved     step {saved + 10}:")
+        self.end(running, 1)
+
+
+class Returns(WithoutHost):
+    def test_a_host_at_the_next_start(self):
+        running, saved = self.start_without(3)
         self.await_text(running, f"saved     step {saved + 10}:")
         self.hosts.serve(3)
         self.hosts.await_agents()
         self.kill_rank(2)
         self.await_text(running, "resume    from step ", count=2)
         self.await_text(running, f"saved     step {saved + 20}:")
-        self.assertEqual((self.status()["world_size"], self.status()["attempt"]), (3, 3))
-        self.signal_launch(signal.SIGTERM)
-        result = self.finish(running)
-        self.expect(result, 75, "h3")  # and no restart, as that was asked for
-        self.assertEqual(result.output.count("restart   "), 2, result.output)
-        self.expect_nothing_left(1, 2, 3)
+        self.expect_status(3, 3)
+        self.end(running, 2)
 
 
 class SameNumbers(Restart):
