@@ -2,11 +2,13 @@
 #pragma once
 
 #include "manifest/key_map.hpp"
+#include "model/quantization_config.hpp"
 #include "weights/companion_files.hpp"
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace sluice {
@@ -17,6 +19,8 @@ struct SynthesizeOptions {
   std::int64_t max_shard_bytes =
       5'000'000'000;  ///< of one file's tensors; a larger tensor gets a file of its own
   ExpertLayout experts = ExpertLayout::kPerExpert;
+  std::optional<QuantizationConfig>
+      quantization{};                       ///< weights become codes and scales, as stored_form() says
   bool sparse = false;                      ///< headers and holes only: every weight reads as zero
   std::vector<CompanionFile> companions{};  ///< files copied as they are: config.json, the tokenizer
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};  ///< may be empty
@@ -29,7 +33,7 @@ struct SynthesizeReport {
 };
 
 /// Writes `out`/model.safetensors, or model-0000i-of-0000N.safetensors with their index, in the manifest's
-/// element types and with the values of initial_values(). `out` appears complete or not at all; Error(kUsage)
+/// element types, but for codes and scales, and with the values of initial_values(). `out` appears complete or not at all; Error(kUsage)
 /// if it exists and is not empty.
 SynthesizeReport synthesize_checkpoint(const KeyMap& keys, const std::filesystem::path& out,
                                        const SynthesizeOptions& options);

@@ -80,9 +80,9 @@ void copy_to_disk(const fs::path& from, const fs::path& to) {
   out.close();
 }
 
-void copy_companion(const CompanionFile& file, const fs::path& to) {
+void copy_companion(const CompanionFile& file, const fs::path& to, WeightStorage storage) {
   std::optional<std::string> config;
-  if (file.name == "config.json")
+  if (storage == WeightStorage::kPlain && file.name == "config.json")
     config = without_quantization(read_text_file(file.path, kMostCompanionBytes));
   if (config)
     write_text_file(to, *config);
@@ -120,7 +120,7 @@ void log_left_behind(const Companions& companions, const fs::path& directory) {
       printable(join_some(companions.left_behind), 500));
 }
 
-void copy_files(std::span<const CompanionFile> files, const fs::path& directory) {
+void copy_files(std::span<const CompanionFile> files, const fs::path& directory, WeightStorage storage) {
   std::set<fs::path> folders;
   for (const CompanionFile& file : files) {
     if (file.name.has_parent_path()) folders.insert(directory / file.name.parent_path());
@@ -129,7 +129,7 @@ void copy_files(std::span<const CompanionFile> files, const fs::path& directory)
     if (error)
       fail(ExitCode::kIo, "cannot create the folder of {}: {}", (directory / file.name).string(),
            error.message());
-    copy_companion(file, directory / file.name);
+    copy_companion(file, directory / file.name, storage);
   }
   for (const fs::path& folder : folders) sync_directory(folder);
 }

@@ -1,6 +1,7 @@
 // What lies beside a model's weights and belongs to any checkpoint of it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -27,8 +28,12 @@ struct Companions {
 /// Tells in the log what is left behind, if anything is.
 void log_left_behind(const Companions& companions, const std::filesystem::path& directory);
 
-/// Copies files into a directory of plain weights under their names, to disk; config.json without its
-/// quantization_config. Error(kBadData) if one is missing.
-void copy_files(std::span<const CompanionFile> files, const std::filesystem::path& directory);
+/// How the weights are stored that files are copied to.
+enum class WeightStorage : std::uint8_t { kPlain, kAsConfigSays };
+
+/// Copies files into a directory of weights under their names, to disk; config.json without its quantization_config
+/// where weights are plain. Error(kBadData) if one is missing.
+void copy_files(std::span<const CompanionFile> files, const std::filesystem::path& directory,
+                WeightStorage storage = WeightStorage::kPlain);
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include "shard/initial_values.hpp"
 #include "weights/checkpoint_match.hpp"
+#include "weights/entry_reader.hpp"
 #include "weights/tiny_model.hpp"
 
 #include "io/file.hpp"
@@ -65,6 +66,54 @@ TEST_F(SynthesizeTest, writes_the_initial_values_of_each_expert) {
   const TensorInfo& experts = manifest_[*manifest_.find("model.layers.0.mlp.experts.gate_up_proj")];
   initial_values(experts, 0.5f, 9, (3 * 96 + 48) * 64, 48 * 64, expected.data());
   EXPECT_TRUE(std::ranges::equal(found, expected, {}, {}, bfloat16_bits));
+}
+
+TEST_F(SynthesizeTest, stores_weights_in_the_form_that_is_asked_for) {
+  struct Form {
+    const char* config;
+    const char* text;  // of the encoding
+    float step;        // of the largest magnitude
+  };
+  const std::vector<Form> forms{
+      {R"({"quant_method": "fp8", "weight_block_size": [16, 32]})", "float8_e4m3fn in blocks of 16 x 32",
+       1.0F / 8},
+      {R"({"quant_method": "fp8"})", "float8_e4m3fn by row", 1.0F / 8},
+      {R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0": {"weights": {"num_bits": 4, "group_size": 16}}}})",
+       "int4 in groups of 16", 1.0F / 7},
+      {R"({"quant_method": "mxfp4"})", "mxfp4 in groups of 32", 1.0F / 2}};
+  fs::create_directory(beside("source"));
+  for (const Form& form : forms) {
+    SCOPED_TRACE(form.text);
+    fs::remove_all(out());
+    fs::remove(beside("source") / "config.json");
+    test::write_file(beside("source") / "config.json",
+                     fmt::format("{{\"quantization_config\": {}}}", form.config));
+    run({.max_shard_bytes = 50'000,
+         .quantization = read_quantization(beside("source")),
+         .companions = companion_files(beside("source")).files});
+    CheckpointIndex index = read_checkpoint_index(out());
+    static_cast<void>(match_checkpoint(index, keys_, DType::kBFloat16));
+    EntryReader reader(index, out());
+    std::size_t tensors = 0;
+    for (const CheckpointEntry& entry : index.entries) {
+      const Encoding* const encoding = index.encoding_of(entry);
+      if (encoding == nullptr) continue;
+      ++tensors;
+      EXPECT_EQ(encoding->text(), form.text);
+      EXPECT_TRUE(entry.name.find("_proj") != std::string::npos) << entry.name;
+      std::vector<std::uint16_t> found(static_cast<std::size_t>(element_count(entry.shape)));
+      reader.read(entry, {0, std::ssize(found)}, std::as_writable_bytes(std::span(found)));
+      const KeyTarget target = std::get<KeyTarget>(keys_.resolve(entry.name, true));
+      std::vector<float> expected(found.size());
+      initial_values(manifest_[target.tensor()], 0.02f, 0, target.ranges.front().begin, std::ssize(found),
+                     expected.data());
+      const auto [low, high] = std::ranges::minmax(expected);
+      const float most = std::max(-low, high) * form.step * 0.51F;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        ASSERT_NEAR(bfloat16_value(found[i]), expected[i], most) << entry.name;
+    }
+    EXPECT_GE(tensors, 16u);  // of the experts, two projections at least
+  }
 }
 
 TEST_F(SynthesizeTest, sparse_files_have_full_length_and_no_blocks) {

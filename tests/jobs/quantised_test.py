@@ -36,6 +36,14 @@ class Quantised(JobTest):
             with self.subTest(form=form):
                 self.expect(sluice("verify", fixture(form), self.twin(form)), 0)
 
+    def test_a_synthesized_model_is_stored_as_its_config_says(self):
+        for model in [*(fixture(form) for form in FORMS), FIXTURES / MXFP4_MODEL]:
+            with self.subTest(model=model.name):
+                out = self.directory / f"synthetic-{model.name}"
+                self.expect(sluice("synthesize", model, out), 0)
+                twin = quantised.write_twin(out, self.directory / f"twin-{model.name}")
+                self.expect(sluice("verify", out, twin), 0)
+
     def test_inspect_says_how_weights_are_stored(self):
         found = json.loads(sluice("inspect", fixture("fp8-blocks"), "--json").output)
         self.assertEqual(found["files"]["dtypes"]["float8_e4m3fn in blocks of 20 x 24"],

@@ -6,6 +6,7 @@
 #include "job/console.hpp"
 #include "job/progress_line.hpp"
 #include "model/architecture.hpp"
+#include "model/quantization_config.hpp"
 #include "weights/companion_files.hpp"
 
 #include <limits>
@@ -31,6 +32,7 @@ int synthesize_command(const SynthesizeArguments& arguments) {
   options.standard_deviation = static_cast<float>(model.config.initializer_range);
   options.seed = arguments.seed;
   options.sparse = arguments.sparse;
+  options.quantization = read_quantization(arguments.config_directory);
   const Companions companions = companion_files(arguments.config_directory);
   log_left_behind(companions, arguments.config_directory);
   options.companions = companions.files;

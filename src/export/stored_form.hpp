@@ -1,0 +1,38 @@
+// The tensors of a file that stand for a published one, as a quantization_config has weights stored. Pure.
+#pragma once
+
+#include "encoding/encoding.hpp"
+#include "io/safetensors.hpp"
+#include "manifest/key_map.hpp"
+#include "model/quantization_config.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// What a tensor of a file holds of a published one.
+enum class StoredPart : std::uint8_t { kValues, kCodes, kScales, kShape };
+
+struct StoredTensor {
+  std::string name;
+  DType dtype = DType::kBFloat16;
+  std::vector<std::int64_t> shape;
+  StoredPart part = StoredPart::kValues;
+};
+
+struct StoredForm {
+  KeyTarget target;                  ///< where the values belong; those of codes are never transposed
+  std::optional<Encoding> encoding;  ///< of codes and scales, without the place of the scales
+  std::vector<StoredTensor> tensors;
+};
+
+/// Projections of layers become FP8, in the blocks that `config` names or with a scale for each row; projections of routed experts INT4
+/// with bfloat16 scales or MXFP4, in groups of what `config` names or 32. Everything else, and rows that no whole number of groups makes
+/// up, keeps its element type, as all does without `config`.
+[[nodiscard]] StoredForm stored_form(const PublishedTensor& published, const KeyMap& keys,
+                                     const std::optional<QuantizationConfig>& config);
+
+}  // namespace sluice

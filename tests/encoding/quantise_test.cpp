@@ -1,0 +1,142 @@
+#include "encoding/quantise.hpp"
+
+#include "encoding/dequantise.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+struct Quantised {
+  std::vector<std::byte> codes, scales;
+};
+
+Quantised quantise(const Encoding& encoding, const std::vector<float>& values) {
+  Quantised out;
+  out.codes.resize(static_cast<std::size_t>(encoding.code_bytes(std::ssize(values))));
+  out.scales.resize(
+      static_cast<std::size_t>(encoding.scale_bytes(encoding.scales_of({0, std::ssize(values)}))));
+  quantise_rows(encoding, std::ssize(values) / encoding.columns, values.data(), out.codes.data(),
+                out.scales.data());
+  return out;
+}
+
+Encoding rows_of(Codes codes, std::int64_t columns, std::int64_t group) {
+  const DType scales = codes == Codes::kFloat8E4M3
+                           ? DType::kFloat32
+                           : (codes == Codes::kInt4 ? DType::kBFloat16 : DType::kUInt8);
+  return {.codes = codes,
+          .scale_type = scales,
+          .rows = 1,
+          .columns = columns,
+          .block_rows = 1,
+          .block_columns = group};
+}
+
+/// The finite numbers that codes stand for, by the code.
+std::vector<float> numbers_of_codes(Codes codes) {
+  const std::int64_t count = 1 << bits_of(codes);
+  Encoding encoding = rows_of(codes, count, count);
+  encoding.scale_type = DType::kFloat32;
+  const float one = 1;
+  std::vector<std::byte> all;
+  for (std::int64_t code = 0; code < count; ++code)
+    if (bits_of(codes) == 8)
+      all.push_back(static_cast<std::byte>(code));
+    else if (code % 2 == 0)
+      all.push_back(static_cast<std::byte>(code | (code + 1) << 4));
+  std::vector<float> numbers(static_cast<std::size_t>(count));
+  dequantise(encoding, {0, count}, all.data(), reinterpret_cast<const std::byte*>(&one), DType::kFloat32,
+             reinterpret_cast<std::byte*>(numbers.data()));
+  return numbers;
+}
+
+unsigned code_at(Codes codes, const std::vector<std::byte>& bytes, std::size_t i) {
+  if (bits_of(codes) == 8) return std::to_integer<unsigned>(bytes[i]);
+  return std::to_integer<unsigned>(bytes[i / 2]) >> 4 * (i % 2) & 15U;
+}
+
+/// Whether no number is nearer to `value` than that of `code`, and none with an even code is as near as one with an odd code.
+bool is_nearest(const std::vector<float>& numbers, unsigned code, float value) {
+  const auto distance = [&](float number) { return std::fabs(static_cast<double>(number) - value); };
+  for (unsigned other = 0; other < numbers.size(); ++other) {
+    if (std::isnan(numbers[other]) || numbers[other] == numbers[code]) continue;
+    if (distance(numbers[other]) < distance(numbers[code])) return false;
+    if (distance(numbers[other]) == distance(numbers[code]) && code % 2 == 1) return false;
+  }
+  return true;
+}
+
+constexpr Codes kAll[] = {Codes::kFloat8E4M3, Codes::kInt4, Codes::kFloat4E2M1};
+
+TEST(QuantiseRows, takes_the_nearest_code_and_the_even_one_of_two) {
+  std::mt19937 random(3);
+  for (const Codes codes : kAll) {
+    const std::vector<float> numbers = numbers_of_codes(codes);
+    std::vector<float> values;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (std::isnan(numbers[i])) continue;
+      const float next = i + 1 < numbers.size() && !std::isnan(numbers[i + 1]) ? numbers[i + 1] : 0;
+      values.insert(values.end(), {numbers[i], (numbers[i] + next) / 2});  // and what lies in the middle
+    }
+    const float largest = codes == Codes::kInt4 ? 7.5F : codes == Codes::kFloat8E4M3 ? 448.0F : 6.0F;
+    std::erase_if(values, [&](float value) { return std::fabs(value) > largest; });
+    std::normal_distribution<float> normal(0, 2);
+    while (values.size() % 32 != 0 || values.size() < 1024)
+      values.push_back(std::clamp(normal(random), -6.0F, 6.0F));
+    values.front() = largest;  // so that the scale is 1
+    const Encoding encoding = rows_of(codes, std::ssize(values), std::ssize(values));
+    const Quantised found = quantise(encoding, values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const unsigned code = code_at(codes, found.codes, i);
+      EXPECT_TRUE(is_nearest(numbers, code, values[i]))
+          << encoding.text() << ": code " << code << " of " << values[i];
+    }
+  }
+}
+
+TEST(QuantiseRows, gives_each_block_the_scale_of_its_largest_magnitude) {
+  const Encoding encoding{.codes = Codes::kFloat8E4M3,
+                          .scale_type = DType::kFloat32,
+                          .rows = 3,
+                          .columns = 5,
+                          .block_rows = 2,
+                          .block_columns = 3};
+  const Quantised found = quantise(encoding, {1, -2, 0, 4, 3,    //
+                                              0, 0, -8, 0, -16,  //
+                                              0, 0, 0, 1, 0});
+  std::vector<float> scales(4);
+  std::memcpy(scales.data(), found.scales.data(), sizeof(float) * scales.size());
+  EXPECT_EQ(scales, (std::vector<float>{8.0F / 448, 16.0F / 448, 1, 1.0F / 448}));
+  EXPECT_EQ(code_at(encoding.codes, found.codes, 7), 0xfeU);   // -448
+  EXPECT_EQ(code_at(encoding.codes, found.codes, 13), 0x7eU);  // 448
+  EXPECT_EQ(code_at(encoding.codes, found.codes, 10), 0U);
+}
+
+TEST(QuantiseRows, comes_back_within_half_a_step_of_its_scale) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0, 0.02F);
+  std::vector<float> values(256);
+  for (float& value : values) value = normal(random);
+  for (const Codes codes : kAll) {
+    const Encoding encoding = rows_of(codes, 256, 32);
+    const Quantised found = quantise(encoding, values);
+    std::vector<float> back(values.size());
+    dequantise(encoding, {0, 256}, found.codes.data(), found.scales.data(), DType::kFloat32,
+               reinterpret_cast<std::byte*>(back.data()));
+    const float largest =
+        std::fabs(std::ranges::max(values, {}, [](float value) { return std::fabs(value); }));
+    const float step = codes == Codes::kFloat8E4M3 ? largest / 8 : largest / 2;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_NEAR(back[i], values[i], step / 2 * 1.1F) << encoding.text();
+  }
+}
+
+}  // namespace
+}  // namespace sluice
