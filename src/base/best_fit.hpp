@@ -17,7 +17,7 @@ class BestFit {
  public:
   explicit BestFit(std::int64_t capacity);
 
-  /// Where a block of `size` > 0 begins, or nothing if no gap holds it.
+  /// Finds room for a block of `size` > 0: returns where it begins, or nothing if no gap holds it.
   [[nodiscard]] std::optional<std::int64_t> place(std::int64_t size);
   /// Takes the block that begins there away. Error(kInternal) if there is none.
   void release(std::int64_t begin);
@@ -27,9 +27,10 @@ class BestFit {
   void add_gap(std::int64_t begin, std::int64_t size);
   std::pair<std::int64_t, std::int64_t> take_gap(Gap gap);
 
-  std::map<std::int64_t, std::int64_t> gaps_;                     // their sizes by where they begin
-  std::set<std::pair<std::int64_t, std::int64_t>> gaps_by_size_;  // and where each begins
-  std::unordered_map<std::int64_t, std::int64_t> blocks_;         // their sizes by where they begin
+  std::map<std::int64_t, std::int64_t> gaps_;  // sizes of the gaps by their begins
+  // Sizes and begins of the gaps, smallest first.
+  std::set<std::pair<std::int64_t, std::int64_t>> gaps_by_size_;
+  std::unordered_map<std::int64_t, std::int64_t> blocks_;  // sizes of the blocks by their begins
 };
 
 }  // namespace sluice

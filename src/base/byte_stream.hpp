@@ -8,6 +8,7 @@
 
 namespace sluice {
 
+/// Serializes numbers (8 bytes each) and texts, one after the other.
 class ByteWriter {
  public:
   void number(std::int64_t value);

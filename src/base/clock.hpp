@@ -10,10 +10,12 @@ namespace sluice {
 using SteadyClock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
+/// A duration of the steady clock in nanoseconds.
 [[nodiscard]] inline std::int64_t nanoseconds_of(SteadyClock::duration time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
 }
 
+/// Measures the seconds since its construction or restart().
 class Stopwatch {
  public:
   [[nodiscard]] double seconds() const { return Seconds(SteadyClock::now() - start_).count(); }

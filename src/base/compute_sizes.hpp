@@ -19,8 +19,8 @@ inline constexpr std::int64_t kDeltaChunkPositions = 64, kDeltaChunksOnDevice = 
 inline constexpr std::int64_t kKeptLogitBytes = 16 * kMiB;
 /// Tokens that the loss works on at once, at most; of so many it keeps the logits.
 inline constexpr std::int64_t kLossTokens = 1024, kKeptLogitTokens = 512;
-/// Rows of the vocabulary that it works on at once: with the tokens few enough that products run in cache; on a device so many
-/// that starting the work of a tile costs little beside it.
+/// Rows of the vocabulary that it works on at once: with the tokens few enough that products run in cache; on
+/// a device so many that starting the work of a tile costs little beside it.
 inline constexpr std::int64_t kLossTileRows = 1024, kLossTileRowsOnDevice = 4096;
 
 }  // namespace sluice

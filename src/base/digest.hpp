@@ -11,6 +11,7 @@
 
 namespace sluice {
 
+/// A 128-bit digest.
 struct Digest {
   std::uint64_t high = 0;
   std::uint64_t low = 0;

@@ -17,7 +17,7 @@ class GrowthSampler {
   explicit GrowthSampler(const MemorySample& baseline) : baseline_(baseline) { sample(); }
   /// Cheap: looks every 20 ms, and takes shared memory to be what it was at the last sample().
   void tick();
-  void look();  ///< now
+  void look();  ///< samples all but shared memory, at once
   void sample();
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
   [[nodiscard]] std::int64_t peak_pool_bytes() const { return peak_pool_; }
@@ -31,12 +31,13 @@ class GrowthSampler {
   std::int64_t peak_pool_ = 0;
 };
 
-/// The same on a thread of its own, from construction to destruction, for work that cannot look in between.
+/// Samples growth on a thread of its own, from construction to destruction, for work that cannot sample in
+/// between.
 class GrowthWatch {
  public:
   explicit GrowthWatch(const MemorySample& baseline);
-  /// The highest growth so far. Looks at shared memory, too, if that is ten seconds ago: the kernel walks all page
-  /// tables for it.
+  /// The highest growth so far. Looks at shared memory, too, if that is ten seconds ago: the kernel walks all
+  /// page tables for it.
   [[nodiscard]] std::int64_t peak_bytes();
 
  private:
@@ -45,7 +46,7 @@ class GrowthWatch {
   Stopwatch since_shared_;
   int shared_samples_ = 0;
   std::condition_variable_any wake_;
-  std::jthread thread_;  ///< last: it uses the rest
+  std::jthread thread_;  ///< sampling thread; the last member, since it uses the rest
 };
 
 }  // namespace sluice

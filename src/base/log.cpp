@@ -40,13 +40,13 @@ spdlog::level::level_enum level_from_environment() {
   return spdlog::level::info;
 }
 
-/// What lines look like: kept because a sink that is added later does not take it from the logger.
+/// Pattern of log lines, kept because a sink that is added later does not take it from the logger.
 std::string& pattern() {
   static std::string pattern = "%T %L %v";
   return pattern;
 }
 
-/// What every file hears; safe to change while other threads log.
+/// Sink that all log files share; safe to change while other threads log.
 spdlog::sinks::dist_sink_mt& files() {
   static const auto instance = std::make_shared<spdlog::sinks::dist_sink_mt>();
   return *instance;

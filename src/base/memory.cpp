@@ -57,7 +57,8 @@ std::int64_t cgroup_cache_bytes(const fs::path& group) {
   return bytes;
 }
 
-/// What one cgroup's limit leaves. Version 1 has other names, and as no limit a number that no machine reaches.
+/// Bytes that one cgroup's limit leaves. Version 1 has other names, and for no limit a number that no machine
+/// reaches.
 std::int64_t left_in_cgroup(const fs::path& group, MemoryPool pool) {
   constexpr std::int64_t kVersion1NoLimit = std::int64_t{1} << 62;
   const std::int64_t limit =
@@ -73,9 +74,9 @@ struct Cgroup {
   fs::path root;
 };
 
-/// The directories of the cgroups that may limit a process's memory, by its /proc/PID/cgroup: lines "0::/a/b" of version
-/// 2, and "7:memory:/a/b" of version 1, whose controllers have a tree each. In a container that shows only its own
-/// group, that is the root.
+/// The directories of the cgroups that may limit a process's memory, by its /proc/PID/cgroup: lines "0::/a/b"
+/// of version 2, and "7:memory:/a/b" of version 1, whose controllers have a tree each. In a container that
+/// shows only its own group, that is the root.
 std::vector<Cgroup> cgroups_of(const fs::path& list, const fs::path& mount) {
   std::vector<Cgroup> groups{{mount, mount}};
   std::ifstream in(list);
@@ -144,7 +145,7 @@ void give_back_free_heap() {
 
 void keep_freed_memory() {
 #ifdef __GLIBC__
-  constexpr int kLargestThreshold = 32 << 20;  // that the C library takes
+  constexpr int kLargestThreshold = 32 << 20;  // bytes of the largest threshold that the C library takes
   mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif

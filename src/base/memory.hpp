@@ -1,5 +1,5 @@
-// What the kernel says about memory: this process's anonymous, file-backed and shared pages, and what the
-// machine has left.
+// Memory as the kernel tells it: this process's anonymous, file-backed and shared pages, and what the machine
+// has left.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@ namespace sluice {
 
 /// One look at /proc. All in bytes.
 struct MemorySample {
-  std::int64_t anonymous_bytes = 0;  ///< RssAnon
-  std::int64_t file_bytes = 0;       ///< RssFile
-  std::int64_t shared_bytes =
-      0;  ///< Pss_Shmem: shared memory, each page divided by the processes that map it
-  std::int64_t machine_free_bytes = 0;  ///< MemFree of the whole machine: page cache counts as used
+  std::int64_t anonymous_bytes = 0;  ///< resident anonymous bytes (RssAnon)
+  std::int64_t file_bytes = 0;       ///< resident bytes of files (RssFile)
+  /// Pss_Shmem: shared memory, each page divided by the number of processes that map it.
+  std::int64_t shared_bytes = 0;
+  std::int64_t machine_free_bytes = 0;  ///< MemFree of the machine: page cache counts as used
   /// Looks again at all but the shared part, in microseconds.
   void update_private();
   [[nodiscard]] std::int64_t growth_over(const MemorySample& baseline) const {
     return anonymous_bytes + shared_bytes - baseline.anonymous_bytes - baseline.shared_bytes;
   }
-  /// What everything on the machine took since then, page cache and the memory of an integrated GPU included.
+  /// Bytes that everything on the machine took since `baseline`, page cache and the memory of an integrated
+  /// GPU included.
   [[nodiscard]] std::int64_t pool_growth_over(const MemorySample& baseline) const {
     return baseline.machine_free_bytes - machine_free_bytes;
   }
@@ -32,33 +33,31 @@ struct MemorySample {
 /// Highest resident set of this process since it began (VmHWM), in bytes.
 [[nodiscard]] std::int64_t peak_resident_bytes();
 
-/// What the kernel counts as available.
+/// Kind of memory that counts as available.
 enum class MemoryPool {
-  kReclaimable,  ///< MemAvailable: page cache can be had back
-  kUnified,  ///< MemFree: CPU and GPU share one memory, and the GPU's part of the kernel takes no cache back
+  kReclaimable,  ///< MemAvailable: reclaimable page cache counts as available
+  kUnified,      ///< MemFree: CPU and GPU share one memory, and the GPU's allocations reclaim no page cache
 };
 
-/// Memory that the machine has left, lowered to what the process's cgroups (of version 1 or 2) and those above
-/// them allow, in bytes.
+/// Memory that the machine has left, lowered to what the process's cgroups (of version 1 or 2) and those
+/// above them allow, in bytes.
 [[nodiscard]] std::int64_t available_memory_bytes(MemoryPool pool = MemoryPool::kReclaimable);
 
-/// What the limits of a cgroup's directory and of those above it, up to `root`, leave, in bytes; the largest
-/// number if there is no limit. What a group's files take in the page cache counts as left if it can be had
-/// back.
+/// Bytes that the limits of a cgroup's directory and of those above it, up to `root`, leave; the largest
+/// number if there is no limit. A group's page cache counts as left where it is reclaimable.
 [[nodiscard]] std::int64_t cgroup_available_bytes(const std::filesystem::path& group,
                                                   const std::filesystem::path& root, MemoryPool pool);
 
-/// The same for all cgroups that may limit the memory of the process whose /proc/PID/cgroup is `list`; `mount`: where the
-/// system shows cgroups.
+/// cgroup_available_bytes() over all cgroups that may limit the memory of the process whose /proc/PID/cgroup
+/// is `list`; `mount` is where the system mounts cgroups.
 [[nodiscard]] std::int64_t cgroup_available_bytes_of(const std::filesystem::path& list,
                                                      const std::filesystem::path& mount, MemoryPool pool);
 
 /// Gives the system back what the heap holds but nobody uses, such as after parsing a large text.
 void give_back_free_heap();
 
-/// From here on the heap keeps what is freed, but for blocks of 32 MiB and more, until give_back_free_heap().
-/// Otherwise the C library gives most of it back, and the system clears each page anew: 3.5 thousand for each
-/// rank and step of a small model.
+/// Makes the heap keep freed blocks below 32 MiB until give_back_free_heap(). Otherwise the C library returns
+/// most of them to the system, which clears each page anew: 3.5 thousand per rank and step of a small model.
 void keep_freed_memory();
 
 /// While it lives, private writable memory (RLIMIT_DATA) is limited to what was mapped when it was made plus

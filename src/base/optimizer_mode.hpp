@@ -10,33 +10,36 @@ namespace sluice {
 
 enum class OptimizerKind : std::uint8_t { kAdamW, kLion, kAdafactor };
 
-/// Of the moments.
+/// Format of the optimizer's moments.
 enum class StateFormat : std::uint8_t {
   kFloat32,
-  kBFloat16,  ///< the first to nearest, the second stochastically: its decay is below half a unit
-  kInt8,      ///< codes of 8 bits in blocks of kStateBlock elements, a float32 scale for each block
+  kBFloat16,  ///< first moment rounded to nearest, second stochastically: its decay is below half a unit
+  kInt8,      ///< 8-bit codes in blocks of kStateBlock elements, with a float32 scale per block
   kFactored,  ///< row and column means of squared gradients of each matrix, no first moment
 };
 
-/// Of the bits that bfloat16 weights lack.
+/// Number of master-weight bits kept beside a bfloat16 weight.
 enum class MasterFormat : std::uint8_t {
-  kFloat32,  ///< all of them: 16 more bits a weight
-  k24Bit,    ///< 8 more bits a weight, the last one rounded stochastically
-  kNone,     ///< none: weights are rounded stochastically
+  kFloat32,  ///< 16 more bits per weight: all of float32
+  k24Bit,    ///< 8 more bits per weight, the last one rounded stochastically
+  kNone,     ///< no more bits: weights are rounded stochastically
 };
 
 /// How gradient shards are kept between backward and update.
 enum class GradientMode : std::uint8_t {
   kFloat32,
   kBFloat16,  ///< rounded once, after their float32 sum
-  kRelease,   ///< not at all: a layer is updated as soon as its gradient is there
+  kRelease,   ///< no gradients are kept: a layer is updated within the backward pass
 };
 
+/// Gradients that share one norm when they are clipped.
 enum class ClipRule : std::uint8_t {
-  kGlobal,  ///< by the L2 norm of all gradients together, as torch.nn.utils.clip_grad_norm_
-  kUnit,    ///< by that of each matrix, of fused experts each expert's, as Keras' `clipnorm`
+  kGlobal,  ///< gradients are scaled by their joint L2 norm, as in torch.nn.utils.clip_grad_norm_
+  /// Each matrix's gradient is scaled by its own norm (fused experts: per expert), as in Keras' `clipnorm`.
+  kUnit,
 };
 
+/// Formats of what an optimizer keeps, as a job names them.
 struct OptimizerMode {
   OptimizerKind kind = OptimizerKind::kAdamW;
   StateFormat state = StateFormat::kFloat32;
@@ -46,7 +49,7 @@ struct OptimizerMode {
   bool operator==(const OptimizerMode&) const = default;
 };
 
-// As job files spell them.
+// Spellings in job files.
 
 [[nodiscard]] constexpr std::string_view name_of(OptimizerKind kind) {
   constexpr std::array<std::string_view, 3> kNames{"adamw", "lion", "adafactor"};
@@ -65,8 +68,8 @@ struct OptimizerMode {
   return kNames[static_cast<std::size_t>(mode)];
 }
 
-/// Elements that share one scale in 8-bit state, counted from a matrix's first. Shards are cut between blocks,
-/// so the codes are the same for any number of ranks.
+/// Elements that share one scale in 8-bit state, counted from a matrix's first. Shards are cut between
+/// blocks, so the codes are the same for any number of ranks.
 inline constexpr std::int64_t kStateBlock = 128;
 
 }  // namespace sluice

@@ -21,10 +21,12 @@ std::pair<float, float> normal_pair(std::uint64_t bits) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// Elements for which a thread of its own is worth starting: about a quarter of a millisecond of normal numbers.
+/// Elements for which a thread of its own is worth starting: about a quarter of a millisecond of normal
+/// numbers.
 constexpr std::int64_t kElementsOfThread = 16 * std::int64_t{1024};
 
-/// Calls draw(begin, end) for parts of [0, count), on as many threads as there are cores and elements for them.
+/// Calls draw(begin, end) for parts of [0, count), on as many threads as there are cores and elements for
+/// them.
 template <class Draw>
 void draw_in_parts(std::int64_t count, const Draw& draw) {
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());

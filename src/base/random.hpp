@@ -21,7 +21,7 @@ constexpr std::uint64_t random_bits(std::uint64_t key, std::uint64_t index) {
   return mixed_bits(key + 0x9e3779b97f4a7c15ULL * (index + 1));
 }
 
-/// In (0, 1), both excluded: logarithms are finite.
+/// A number in (0, 1), both ends excluded, so that its logarithm is finite.
 constexpr float open_unit_number(std::uint64_t bits) {
   return (static_cast<float>(bits >> 40) + 0.5F) * 0x1p-24F;
 }

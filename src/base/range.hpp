@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// Those from `begin` up to, but without, `end`.
+/// The half-open range [begin, end).
 struct Range {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -21,8 +21,8 @@ struct Range {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
-/// Where the i-th of n parts of `count` things begins, i = n being the end. Sizes differ by at most one;
-/// earlier parts are the larger ones.
+/// Begin of the i-th of n parts of `count` things; i = n gives the end. Sizes differ by at most one; earlier
+/// parts are the larger ones.
 [[nodiscard]] constexpr std::int64_t equal_part_begin(std::int64_t count, std::int64_t n, std::int64_t i) {
   return count / n * i + (count % n < i ? count % n : i);
 }
@@ -32,6 +32,7 @@ struct Range {
   return {equal_part_begin(count, n, i), equal_part_begin(count, n, i + 1)};
 }
 
+/// Sum of the counts.
 [[nodiscard]] inline std::int64_t sum(std::span<const std::int64_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }

@@ -61,9 +61,8 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-/// Of one character in UTF-8: whether it steers a terminal instead of being shown. The C0 and C1 controls,
-/// and what ends lines or turns the direction of writing (U+200E, U+200F, U+2028 to U+202E, U+2066 to
-/// U+2069).
+/// Whether a character in UTF-8 steers a terminal instead of being shown: C0 and C1 controls, and characters
+/// that end lines or turn the direction of writing (U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069).
 bool is_control(std::string_view character) {
   const auto last = static_cast<unsigned char>(character.back());
   if (character.size() == 1) return last < 0x20 || last == 0x7f;

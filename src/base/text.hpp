@@ -25,8 +25,8 @@ namespace sluice {
 /// "a, b, c and 12 more": at most `most` of the items.
 [[nodiscard]] std::string join_some(std::span<const std::string> items, std::size_t most = 10);
 
-/// At most `most` of the items, each on a line of its own after four blanks, each line begun by '\n'; then
-/// how many more there are.
+/// The first `most` items, each on a line of its own: a '\n', four blanks, the item; then how many more there
+/// are.
 [[nodiscard]] std::string lines_of_some(std::span<const std::string> items, std::size_t most);
 
 /// Lines of at most `width` bytes, broken at blanks; a longer word has a line of its own. At least one line.

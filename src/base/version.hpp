@@ -1,4 +1,4 @@
-// What this build is.
+// Version and git revision of this build.
 #pragma once
 
 #include <string_view>

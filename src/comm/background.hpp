@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// What a rank has started and not finished; shared by the communicators that were split from one.
+/// Operations that a rank has started and not finished; shared by the communicators that were split from one.
 class Background {
  public:
   /// An operation of several rounds: a later round begins when the operation is tested.
@@ -19,13 +19,13 @@ class Background {
   void add_messages(Pollable& messages) { messages_.push_back(&messages); }
   void remove_messages(const Pollable& messages) { std::erase(messages_, &messages); }
 
-  /// For the waits of other operations. Messages need no test here: MPI progresses all of them whenever any
-  /// is tested.
+  /// Progresses the operations in flight while a caller waits for another one. Messages need no test here:
+  /// MPI progresses all of them whenever any is tested.
   void advance() {
     for (Pollable* operation : operations_) operation->test();
   }
-  /// For a rank that computes. Calls MPI only if something is in flight: a call that finds nothing to do may
-  /// yield the core.
+  /// Progresses the operations in flight while this rank computes. Calls MPI only if something is in flight:
+  /// a call that finds nothing to do may yield the core.
   void advance_all() {
     advance();
     for (Pollable* messages : messages_)

@@ -1,5 +1,5 @@
-// The ranks of a job and what they can say to each other. Speaks pointers, counts and element types; knows no
-// tensors.
+// Communicator: collectives and messages between the ranks of a job, in pointers, counts and element types;
+// it knows no tensors.
 //
 // Every wait has a deadline: when the communicator's limit passes, the wait throws Error(kInternal) naming
 // the operation, its sequence number and this rank. Waiting ranks sleep; they do not spin. All calls come
@@ -34,13 +34,14 @@ class Work {
     virtual bool test() = 0;
     /// Returns once finished; throws when the deadline passes.
     virtual void wait() = 0;
-    /// What `stream` is given from now on begins after this. Blocks the host only where there are no streams; true if it has.
-    virtual bool order(StreamHandle) {
+    /// Makes later work on `stream` wait for this operation. Blocks the host only where there are no streams;
+    /// returns whether it has.
+    virtual bool make_stream_wait(StreamHandle) {
       wait();
       return true;
     }
-    /// What `stream` is given from now on begins after this rank's own part is there.
-    virtual void order_own(StreamHandle) {}
+    /// Makes later work on `stream` wait for this rank's own part of the result.
+    virtual void make_stream_wait_for_own_part(StreamHandle) {}
   };
 
   Work() = default;  ///< already finished
@@ -50,14 +51,14 @@ class Work {
     if (impl_) impl_->wait();
     impl_.reset();
   }
-  /// What is put into `stream` from now on sees the result, while the host goes on. Errors are told by wait(), and by the
-  /// communicator's later calls.
-  void order(StreamHandle stream) {
-    if (impl_ && impl_->order(stream)) impl_.reset();
+  /// Makes later work on `stream` wait for the result, while the host goes on. Errors show in wait(), and in
+  /// the communicator's later calls.
+  void make_stream_wait(StreamHandle stream) {
+    if (impl_ && impl_->make_stream_wait(stream)) impl_.reset();
   }
-  /// What is put into `stream` from now on sees what this rank contributes to itself.
-  void order_own(StreamHandle stream) {
-    if (impl_) impl_->order_own(stream);
+  /// Makes later work on `stream` wait for what this rank contributes to itself.
+  void make_stream_wait_for_own_part(StreamHandle stream) {
+    if (impl_) impl_->make_stream_wait_for_own_part(stream);
   }
 
  private:
@@ -70,6 +71,8 @@ struct Traffic {
   std::int64_t received_bytes = 0;
 };
 
+/// A group of ranks and its collectives. Calls marked "Collective" must be made by all of its ranks in the
+/// same order.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -80,24 +83,25 @@ class Communicator {
   [[nodiscard]] virtual int size() const = 0;
   [[nodiscard]] virtual Traffic traffic() const = 0;
 
-  /// From here on waits may take `limit_seconds`, and errors name `section` ("load", "step").
+  /// Limits later waits to `limit_seconds` and names `section` ("load", "step") in their errors.
   virtual void set_deadline(std::string_view section, double limit_seconds) = 0;
-  /// What it says now.
+  /// The deadline that set_deadline() has set last.
   [[nodiscard]] virtual const WaitLimit& limit() const = 0;
 
-  /// Lets go on what this rank has started, here or on a communicator that this one was split from or into.
-  /// Never blocks. For ranks that compute for long between their waits.
+  /// Progresses the operations that this rank has started, here or on a communicator that this one was split
+  /// from or into. Never blocks. For ranks that compute for long between their waits.
   virtual void advance() = 0;
 
   /// Collective over this communicator. Ranks of equal `color` form a new one, ordered by `key`, then by
   /// rank.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  /// One for operations that are to go on beside those of this one, over the same ranks; null where this one's do so
-  /// anyway. Collective over this communicator.
-  [[nodiscard]] virtual std::unique_ptr<Communicator> beside() { return nullptr; }
+  /// Collective over this communicator. A communicator over the same ranks whose operations overlap with
+  /// those of this one; null where this one's overlap anyway.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> duplicate_for_overlap() { return nullptr; }
 
-  /// The one for numbers in main memory over the same ranks, if this one's data lie elsewhere. It lives as long as this.
+  /// Communicator for data in main memory over the same ranks, if this one's data lie elsewhere. It lives as
+  /// long as this.
   [[nodiscard]] virtual Communicator& host() { return *this; }
 
   /// Collective over this communicator.
@@ -115,8 +119,9 @@ class Communicator {
                                        StreamHandle stream = nullptr) = 0;
 
   /// Collective over this communicator. Rank r contributes bytes[r] bytes; `out` receives all, in rank order
-  /// without gaps; this rank's own are there at once (for a stream: Work::order_own()). `in` may be the rank's own place inside `out`. `bytes` has size() entries, the same on
-  /// every rank; zeros are allowed.
+  /// without gaps; this rank's own are there at once (for a stream: Work::make_stream_wait_for_own_part()).
+  /// `in` may be the rank's own place inside `out`. `bytes` has size() entries, the same on every rank; zeros
+  /// are allowed.
   [[nodiscard]] virtual Work all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,
                                         StreamHandle stream = nullptr) = 0;
 
@@ -136,8 +141,8 @@ class Communicator {
   virtual void all_reduce_max(std::span<std::int64_t> values, StreamHandle stream = nullptr) = 0;
 
   /// Collective over this communicator. Rank r sends send_bytes[p] bytes to each rank p, taken from `in` in
-  /// rank order without gaps, and receives receive_bytes[p] from each p into `out` likewise; what it sends to itself is
-  /// there at once, likewise.
+  /// rank order without gaps, and receives receive_bytes[p] from each p into `out` likewise; what it sends to
+  /// itself is there at once, likewise.
   [[nodiscard]] virtual Work all_to_all(const void* in, std::span<const std::int64_t> send_bytes, void* out,
                                         std::span<const std::int64_t> receive_bytes,
                                         StreamHandle stream = nullptr) = 0;

@@ -61,10 +61,11 @@ void on_crash(int number) {
     print_block(number);
   }
   ::signal(number, SIG_DFL);
-  ::raise(number);  // when this handler returns
+  ::raise(number);  // the signal takes effect when this handler returns
 }
 
-/// Of UCX, which Open MPI may bring along: it prints a stack, but does not know ranks. Those of sanitizers stay.
+/// Whether the handler may be replaced: the default, or that of UCX, which Open MPI may bring along and which
+/// prints a stack without a rank. Handlers of sanitizers stay.
 bool is_replaceable(const struct sigaction& action) {
   if (action.sa_handler == SIG_DFL) return true;
   Dl_info owner{};
@@ -76,13 +77,13 @@ bool is_replaceable(const struct sigaction& action) {
 }  // namespace
 
 void install_crash_report() {
-  static std::array<std::byte, kStackBytes> stack;  // what crashes may have none left
+  static std::array<std::byte, kStackBytes> stack;  // the thread that crashes may have no stack left
   stack_t alternative{};
   alternative.ss_sp = stack.data();
   alternative.ss_size = stack.size();
   sigaltstack(&alternative, nullptr);
   std::array<void*, 1> frame{};
-  backtrace(frame.data(), 1);  // loads what it needs now
+  backtrace(frame.data(), 1);  // loads now what a backtrace needs
   for (const Crash& crash : kCrashes) {
     struct sigaction action {};
     if (sigaction(crash.number, nullptr, &action) != 0 || !is_replaceable(action)) continue;

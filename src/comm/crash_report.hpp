@@ -1,15 +1,17 @@
-// What a rank says that is ended by a fault of its own: SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT.
+// Report of a rank that crashes: SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT.
 #pragma once
 
 #include "comm/node_flags.hpp"
 
 namespace sluice {
 
-/// From here on a crash prints one block to stderr, with the rank, its position and its stack, and then ends the process as
-/// it would have. Leaves signals that somebody else handles alone. Before MPI starts, which has handlers of its own.
+/// Makes a crash print one block to stderr, with the rank, its position and its stack, and then end the
+/// process as it would have without. Leaves signals with a handler of their own alone. Call it before MPI
+/// starts, which installs handlers, too.
 void install_crash_report();
 
-/// Who this rank is, and where the others of its machine learn of a crash: null, or flags that stay until the next call.
+/// Who this rank is, and where the others of its machine learn of a crash: null, or flags that stay until the
+/// next call.
 void set_crash_rank(int rank, int size, NodeFlags* flags);
 
 }  // namespace sluice

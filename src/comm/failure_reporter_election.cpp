@@ -16,12 +16,13 @@
 namespace sluice {
 namespace {
 
-/// What one rank's failure may lag behind another's of the same cause.
+/// Seconds by which one rank's failure may lag behind another's of the same cause.
 constexpr double kDelaySeconds = 1;
 constexpr int kMaxDelays = 4;
-/// What rank 0 of another machine may take for its report and its abort, of which this one hears only by being ended.
+/// Seconds that rank 0 of another machine may take for its report and abort, which ends this rank without
+/// notice.
 constexpr double kOtherMachineSeconds = 2;
-/// What writing down a failure may take, on a busy disk, before the job ends without it.
+/// Seconds that writing down a failure may take, on a busy disk, before the job ends without it.
 constexpr double kRecordSeconds = 8;
 constexpr auto kPause = std::chrono::milliseconds(5);
 

@@ -7,8 +7,9 @@
 
 namespace sluice {
 
-/// Collective over `comm`. Calls `step` on rank 0; `step` does not communicate but by `tell`, which it calls more often than
-/// the deadline, so that each wait of the others is for the next call. If it throws, every rank throws that error.
+/// Collective over `comm`. Calls `step` on rank 0; `step` does not communicate but by `tell`, which it calls
+/// more often than the deadline, so that each wait of the others is for the next call. If it throws, every
+/// rank throws that error.
 void run_long_on_root(Communicator& comm, const std::function<void(const std::function<void()>& tell)>& step);
 
 }  // namespace sluice

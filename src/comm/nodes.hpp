@@ -1,4 +1,4 @@
-// Which ranks share a machine, and with it memory and local files.
+// Nodes: ranks that share a machine, and with it memory and local files.
 #pragma once
 
 #include "comm/communicator.hpp"

@@ -1,7 +1,6 @@
-// Where this rank is: the section of its job and its last operations, for the moment in which something goes wrong.
-//
-// One for the process, written by the thread that speaks MPI, read from any thread and, as far as said, from signal
-// handlers.
+// Position of this rank: the section of its job and its last operations, for messages about failures. There
+// is one per process, written by the thread that calls MPI, read from any thread and, where so marked, from
+// signal handlers.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +10,10 @@
 
 namespace sluice::position {
 
-/// From here on the rank is in that part of its job ("load", "step"); counts as progress.
+/// Enters a section of the job ("load", "step"); counts as progress.
 void enter(std::string_view section);
-/// An operation begins; counts as progress. `name` is a literal. `sequence` as Operation's, or which of several.
+/// An operation begins; counts as progress. `name` is a literal. `sequence` as Operation's, or which of
+/// several.
 void begin(const char* name, std::int64_t sequence);
 
 /// Time since enter() or begin(), but for what forgive() took off.

@@ -13,8 +13,9 @@
 
 namespace sluice {
 
-/// Collective over `comm`. Rank r gets counts[r] elements of rank 0's `whole`, which lie in rank order without
-/// gaps; other ranks' `whole` is not looked at. `counts` is the same on every rank; zeros are allowed.
+/// Collective over `comm`. Rank r gets counts[r] elements of rank 0's `whole`, which lie in rank order
+/// without gaps; other ranks' `whole` is not looked at. `counts` is the same on every rank; zeros are
+/// allowed.
 template <class T>
 [[nodiscard]] std::vector<T> scatter_from_root(Communicator& comm, const std::vector<T>& whole,
                                                const std::vector<std::int64_t>& counts) {

@@ -9,7 +9,8 @@
 
 namespace sluice {
 
-/// A failure that every rank of a communicator throws at the same place: nobody waits for a rank that has failed.
+/// A failure that every rank of a communicator throws at the same place: nobody waits for a rank that has
+/// failed.
 class SharedError : public Error {
  public:
   /// `text` is what the failing rank says; what() names that rank where it is not `this_rank`.
@@ -24,14 +25,16 @@ class SharedError : public Error {
 };
 
 /// Collective over `comm`; waits for the slowest. Calls `step`, which does not communicate, on every rank. If
-/// it throws anywhere, every rank throws the error of the lowest such rank, a SharedError, so that all can clean up.
+/// it throws anywhere, every rank throws the error of the lowest such rank, a SharedError, so that all can
+/// clean up.
 void run_together(Communicator& comm, const std::function<void()>& step);
 
-/// Collective over `comm`. Calls `step`, which does not communicate, on rank 0. If it throws there, every rank
-/// throws that error, a SharedError.
+/// Collective over `comm`. Calls `step`, which does not communicate, on rank 0. If it throws there, every
+/// rank throws that error, a SharedError.
 void run_on_root(Communicator& comm, const std::function<void()>& step);
 
-/// The same; every rank gets the bytes that `step` made on rank 0.
+/// Collective over `comm`. Runs `step` on rank 0 and gives the bytes that it returns to every rank; throws on
+/// all ranks if it throws.
 [[nodiscard]] std::string share_from_root(Communicator& comm, const std::function<std::string()>& step);
 
 }  // namespace sluice

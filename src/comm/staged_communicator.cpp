@@ -14,7 +14,7 @@ constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
 /// An operation between stand-ins in main memory.
 class StagedWork final : public Work::Impl {
  public:
-  /// What goes in is read already; `out`, if it is not null, gets its bytes when the operation has ended.
+  /// The data that goes in has been read; `out`, unless null, gets its bytes when the operation has ended.
   StagedWork(Work work, std::unique_ptr<HostBytes> in, std::unique_ptr<HostDraft> out)
       : work_(std::move(work)), in_(std::move(in)), out_(std::move(out)) {}
   bool test() override {
@@ -47,7 +47,7 @@ std::unique_ptr<HostDraft> draft_of(void* data, std::int64_t bytes) {
   return std::make_unique<HostDraft>(static_cast<std::byte*>(data), bytes);
 }
 
-/// What a rank sends to itself is there at once.
+/// Copies this rank's own part, which needs no message.
 void copy_own(const void* in, std::int64_t from, void* out, std::int64_t to, std::int64_t bytes) {
   const auto* const source = static_cast<const std::byte*>(in) + from;
   auto* const target = static_cast<std::byte*>(out) + to;

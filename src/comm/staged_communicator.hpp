@@ -7,9 +7,9 @@
 
 namespace sluice {
 
-/// Takes addresses of a device's memory and of main memory alike, and gives the communicator below those of main memory
-/// alone. What lies on the device is copied before an operation begins, and results when it is waited for: each takes as
-/// much main memory meanwhile. All numbers are those of the communicator below.
+/// Takes addresses of a device's memory and of main memory alike, and gives the communicator below those of
+/// main memory alone. What lies on the device is copied before an operation begins, and results when it is
+/// waited for: each takes as much main memory meanwhile. All numbers are those of the communicator below.
 class StagedCommunicator final : public Communicator {
  public:
   /// `below` must outlive this.

@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-constexpr int kMostFrames = 64, kOwnFrames = 2;  // the handler, and what the kernel puts below it
+constexpr int kMostFrames = 64, kOwnFrames = 2;  // frames of the handler, and of the kernel below it
 constexpr double kAnswerSeconds = 1;
 
 std::array<void*, kMostFrames> stack_frames;
@@ -41,7 +41,7 @@ std::string readable(const std::string& symbol) {
 }  // namespace
 
 ThreadStack::ThreadStack() : thread_(pthread_self()) {
-  backtrace(stack_frames.data(), 1);  // loads what it needs now, and not in a signal handler
+  backtrace(stack_frames.data(), 1);  // loads what it needs now, not in a signal handler
   struct sigaction action {};
   action.sa_handler = take_frames;
   action.sa_flags = SA_RESTART;

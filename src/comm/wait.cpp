@@ -34,8 +34,8 @@ Seconds sleep_after(double quiet) {
   return Seconds(std::min(quiet * kSleepShare, longest));
 }
 
-/// Lets others run. A yield to a process that only computes may cost a slice of the scheduler, milliseconds: after one
-/// that did, the shortest sleep takes its place for a while, as a thread that wakes up is let in.
+/// Lets others run. A yield to a process that only computes may cost a slice of the scheduler, milliseconds:
+/// after one that did, the shortest sleep takes its place for a while, as a thread that wakes up is let in.
 void yield_core() {
   thread_local SteadyClock::time_point sleeps_until{};
   const auto start = SteadyClock::now();

@@ -18,10 +18,11 @@ struct WaitLimit {
   double seconds;
 };
 
-/// What is waited for, as messages name it: "all_gather #17 on rank 0".
+/// An operation as messages name it: "all_gather #17 on rank 0".
 struct Operation {
   const char* name;
-  std::int64_t sequence;  ///< counted from 1 on each communicator, alike on all ranks for collectives
+  /// Number of the operation, from 1 on each communicator; alike on all ranks for collectives.
+  std::int64_t sequence;
   int rank;
 };
 
@@ -36,10 +37,11 @@ class Pollable {
 };
 
 /// Polls until finished, sleeping between polls in proportion to the time waited so far (5 % up to 1 ms, then
-/// 1 % up to 5 ms): short waits end quickly and long ones leave the core to others. Logs a line every 10 s. When the limit
-/// passes every rank of this machine says where it is (comm/watchdog.hpp), then Error(kInternal).
+/// 1 % up to 5 ms): short waits end quickly and long ones leave the core to others. Logs a line every 10 s.
+/// When the limit passes every rank of this machine says where it is (comm/watchdog.hpp), then
+/// Error(kInternal).
 void wait_for(Pollable& work, const WaitLimit& limit, const Operation& operation);
-/// The same until `is_done` says true; `missing` is what Pollable::missing() would tell.
+/// Waits until is_done() is true; `missing` names the ranks that are waited for, as Pollable::missing() does.
 void wait_for(const std::function<bool()>& is_done, const std::function<std::string()>& missing,
               const WaitLimit& limit, const Operation& operation);
 

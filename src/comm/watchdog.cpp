@@ -21,8 +21,8 @@ constexpr unsigned kSignalCallbackSeconds = 3, kStallSeconds = 10;
 constexpr double kTickSeconds = 0.1, kLocateSeconds = 2;
 constexpr std::size_t kShownOperations = 16;
 
-/// Where a rank that neither waits nor begins anything for so long is stuck. Elsewhere it may work for hours on one thing, as
-/// on a text that it tokenizes.
+/// Sections in which a rank counts as stuck if it neither waits nor begins an operation for the limit. In
+/// other sections one thing may take hours, such as tokenizing a text.
 constexpr std::array<std::string_view, 8> kWatched{"start", "load",   "step",    "evaluate",
                                                    "save",  "export", "restore", "rewind"};
 
@@ -33,7 +33,7 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void exit_on_alarm(int) { _exit(alarm_exit_status.load()); }
 
-/// What the launcher says this rank is, for calls that hang before MPI can say it.
+/// Rank as the launcher's environment tells it, for calls that hang before MPI can tell.
 std::string rank_from_environment() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     if (const char* value = std::getenv(name)) return fmt::format("rank {}", value);
@@ -127,14 +127,15 @@ void Watchdog::look_at_call() {
 }
 
 void Watchdog::look_at_section() {
-  // The wait of an operation has the same limit and knows more: it comes first, and may take its time to explain.
+  // The wait of an operation has the same limit and knows more: it comes first, and may take its time to
+  // explain.
   constexpr double kLater = 0.5;
   const double later = kLater + (gives_up_ ? kLocateSeconds : 0);
   const double seconds = position::seconds_since_progress();
   if (seconds >= section_limit_ + later) end_stalled(seconds);
 }
 
-/// Into stderr and the rank's log.
+/// Writes this rank's position and stack to stderr and its log.
 void Watchdog::locate() noexcept {
   try {
     std::string stack;
@@ -187,8 +188,8 @@ void Watchdog::end_stalled(double seconds) noexcept {
     const Outcome outcome{
         ExitCode::kInternal,
         fmt::format(
-            "{}: {} has computed for {:.1f} s without an end, longer than its limit of {:g} s, after {}. It is "
-            "stuck, or far slower than all before; its stack is above",
+            "{}: {} has computed for {:.1f} s without an end, longer than its limit of {:g} s, after {}. It "
+            "is stuck, or far slower than all before; its stack is above",
             section_, rank_text_, seconds, section_limit_, position::operations_text(1))};
     if (last_words_)
       last_words_(outcome);

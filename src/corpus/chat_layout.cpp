@@ -19,8 +19,13 @@ using Json = nlohmann::ordered_json;  // templates print objects in the order of
 
 /// ChatML as models are published with it.
 constexpr std::array<std::string_view, 2> kChatMl = {
-    R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})",
-    R"({% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})",
+    R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|)"
+    R"(im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }})"
+    R"({% endif %})",
+    R"({% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %})"
+    R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|)"
+    R"(im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }})"
+    R"({% endif %})",
 };
 
 class ChatMlLayout : public ChatLayout {
@@ -34,7 +39,7 @@ class ChatMlLayout : public ChatLayout {
       const auto content = message.find("content");
       if (content == message.end() || !content->is_string())
         fail(ExitCode::kBadData,
-             "{}: line 1: message {} has no text as its 'content', and ChatML knows nothing else", name_,
+             "{}: line 1: message {} has no text as its 'content', and ChatML supports nothing else", name_,
              i + 1);
       const auto& role = message["role"].get_ref<const std::string&>();
       out.text += "<|im_start|>" + role + "\n";
@@ -88,7 +93,7 @@ class JinjaLayout : public ChatLayout {
     ask(settings.dump());
   }
 
-  /// What the helper says to a request; its errors are thrown.
+  /// Answer of the helper process to a request; its errors are thrown.
   Json ask(const std::string& request) {
     std::optional<std::string> text;
     try {
@@ -100,14 +105,13 @@ class JinjaLayout : public ChatLayout {
     }
     if (!text) {
       helper_.reset();
-      fail(
-          ExitCode::kTooLittle,
-          "the program that lays out chat templates ended: it needs /usr/bin/python3 with Jinja (package python3-jinja2) and up "
-          "to 4 GiB of memory");
+      fail(ExitCode::kTooLittle,
+           "the helper process for chat templates exited: it needs /usr/bin/python3 with Jinja "
+           "(package python3-jinja2) and up to 4 GiB of memory");
     }
     Json answer = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
     if (!answer.is_object())
-      fail(ExitCode::kBadData, "{}: what the template made is no text", template_.name);
+      fail(ExitCode::kBadData, "{}: the output of the chat template is not text", template_.name);
     if (!answer.contains("error")) return answer;
     const auto line = answer["line"].get<std::int64_t>();
     fail(ExitCode::kBadData, "{}{}: {}", template_.name,

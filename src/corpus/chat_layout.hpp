@@ -18,42 +18,44 @@ namespace sluice::corpus {
 struct AnswerSpan {
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  std::int64_t message = -1;  ///< from 0; -1: not known
+  std::int64_t message = -1;  ///< index of the message; -1: unknown
 };
 
+/// Text of a conversation, with the places of its answers.
 struct LaidOut {
   std::string text;
-  std::vector<AnswerSpan> answers;  ///< in order
+  std::vector<AnswerSpan> answers;  ///< answers in the text's order
 };
 
+/// Chat template of a model.
 struct ChatTemplate {
-  std::string name;                           ///< the file it is from, in messages
-  std::string text;                           ///< in Jinja's language; "": there is none
-  std::string tools_name{};                   ///< the file of the next one
-  std::string tools_text{};                   ///< for conversations with tools; "": `text` is for them, too
-  std::map<std::string, std::string> tokens;  ///< "bos_token", …
-  double deadline_seconds = 60;               ///< for one conversation
+  std::string name;          ///< the file it is from, in messages
+  std::string text;          ///< chat template in Jinja; "": there is none
+  std::string tools_name{};  ///< the file of the next one
+  std::string tools_text{};  ///< template of conversations with tools; "": `text` serves these, too
+  std::map<std::string, std::string> tokens;  ///< special tokens by their names: "bos_token", …
+  double deadline_seconds = 60;               ///< limit for laying out one conversation
 };
 
 /// Lays out one conversation after another. Not for several threads at once.
 class ChatLayout {
  public:
   virtual ~ChatLayout() = default;
-  /// `wants_answers`: whether the spans are needed. Error(kBadData) if the template refuses the conversation, in words that
-  /// follow "FILE:LINE: ", with the line of the template.
+  /// `wants_answers`: whether the spans are needed. Error(kBadData) if the template refuses the conversation,
+  /// in words that follow "FILE:LINE: ", with the line of the template.
   [[nodiscard]] virtual LaidOut lay_out(const Conversation& conversation, bool wants_answers) = 0;
-  /// The same with what the template puts before an answer, which is to follow (add_generation_prompt).
+  /// Lays out a conversation followed by what the template puts before an answer (add_generation_prompt).
   [[nodiscard]] virtual std::string lay_out_prompt(const Conversation& conversation) = 0;
 };
 
 /// Whether there is a template for the conversation.
 [[nodiscard]] bool has_template_for(const ChatTemplate& chat_template, const Conversation& conversation);
 
-/// ChatML, if the template is the one that this is published as; else Python's Jinja in a process of its own, which is started
-/// with the first conversation. Error(kBadData) for a template that is none; Error(kTooLittle) if there is no Python with
-/// Jinja.
+/// ChatML, if the template is the one that this is published as; else Python's Jinja in a process of its own,
+/// which is started with the first conversation. Error(kBadData) for a template that is none;
+/// Error(kTooLittle) if there is no Python with Jinja.
 [[nodiscard]] std::unique_ptr<ChatLayout> make_chat_layout(const ChatTemplate& chat_template);
-/// The same, always by Jinja.
+/// A layout that always runs Jinja.
 [[nodiscard]] std::unique_ptr<ChatLayout> make_jinja_layout(const ChatTemplate& chat_template);
 
 }  // namespace sluice::corpus

@@ -23,7 +23,7 @@ void append_messages(Json& messages, const Json& more) {
   for (const Json& message : more) messages.push_back(message);
 }
 
-/// What LLaMA-Factory says came before: pairs of what was asked and answered.
+/// Earlier turns in LLaMA-Factory's form: pairs of a question and its answer.
 Json history_of(JsonRow& row) {
   Json messages = Json::array();
   const Json& rounds = row.take("history");

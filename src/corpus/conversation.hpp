@@ -14,23 +14,26 @@ namespace sluice::corpus {
 
 class JsonRow;
 
-/// What is taken from a row.
+/// Options of reading a row.
 struct LineOptions {
-  std::string field;  ///< a text at this key; "": a conversation where there is one, else the key "text"
-  bool keeps_tools = true;      ///< the functions that an assistant may call
-  bool keeps_reasoning = true;  ///< what an assistant thought before it answered
+  std::string field;        ///< key of the text; "": a conversation where there is one, else the key "text"
+  bool keeps_tools = true;  ///< the functions that an assistant may call
+  bool keeps_reasoning = true;  ///< whether an assistant's reasoning before its answer is kept
 };
 
+/// A conversation in the form that chat templates take.
 struct Conversation {
   std::shared_ptr<const nlohmann::ordered_json>
       messages;  ///< objects with a role; keys in the order of the file, as templates print them
-  std::shared_ptr<const nlohmann::ordered_json> tools;  ///< a list, or null
-  std::vector<bool> is_trained;  ///< of each message: it is not marked as not to be learnt
+  std::shared_ptr<const nlohmann::ordered_json> tools;  ///< list of tools, or null
+  /// Whether each message is trained on; false where it is marked as not to be learnt.
+  std::vector<bool> is_trained;
 };
 
+/// Content of a row: a text or a conversation.
 struct Line {
   std::string text;
-  std::optional<Conversation> conversation;  ///< then there is no text
+  std::optional<Conversation> conversation;  ///< conversation in place of a text
   std::vector<std::string> unused{};         ///< keys of the row that were not used
 };
 

@@ -11,8 +11,8 @@ namespace sluice::corpus {
 DocumentEncoder::DocumentEncoder(const text::Tokenizer& tokenizer, const EncodingOptions& options)
     : options_(&options), encoder_(tokenizer), template_keys_(options.chat_template) {}
 
-EncodedPiece DocumentEncoder::encode(const Piece& piece) {
-  EncodedPiece out;
+EncodedDocumentPiece DocumentEncoder::encode(const DocumentPiece& piece) {
+  EncodedDocumentPiece out;
   out.is_text_file = !piece.is_json;
   out.begins = piece.begins;
   out.ends = piece.ends;
@@ -39,7 +39,7 @@ EncodedPiece DocumentEncoder::encode(const Piece& piece) {
   return out;
 }
 
-void DocumentEncoder::encode_line(const Piece& piece, EncodedPiece& out) {
+void DocumentEncoder::encode_line(const DocumentPiece& piece, EncodedDocumentPiece& out) {
   std::string bytes;
   out.repairs = text::append_repaired(bytes, piece.bytes);
   Line line = read_line(bytes, options_->line);
@@ -51,13 +51,13 @@ void DocumentEncoder::encode_line(const Piece& piece, EncodedPiece& out) {
     encoder_.append(line.text, out.ids);
 }
 
-void DocumentEncoder::encode_conversation(const Conversation& conversation, EncodedPiece& out) {
+void DocumentEncoder::encode_conversation(const Conversation& conversation, EncodedDocumentPiece& out) {
   if (!has_template_for(options_->chat_template, conversation))
-    fail(
-        ExitCode::kBadData,
-        "is a conversation, and the model has no chat template{}: neither chat_template.jinja nor chat_template in "
-        "tokenizer_config.json; --template FILE gives one, --field KEY takes the text at a key",
-        options_->chat_template.tools_text.empty() ? "" : " for one without tools");
+    fail(ExitCode::kBadData,
+         "is a conversation, and the model has no chat template{}: neither chat_template.jinja nor "
+         "chat_template in tokenizer_config.json; --template FILE gives one, --field KEY takes the text at a "
+         "key",
+         options_->chat_template.tools_text.empty() ? "" : " for one without tools");
   for (std::string& key : template_keys_.unread(conversation)) out.unused.push_back(std::move(key));
   if (!layout_) layout_ = make_chat_layout(options_->chat_template);
   const bool all_are_trained =
@@ -88,10 +88,9 @@ std::vector<AnswerSpan> DocumentEncoder::chosen(const Conversation& conversation
   std::vector<AnswerSpan> spans;
   for (const AnswerSpan& span : considered) {
     if (span.message < 0 && !all_are_trained)
-      fail(
-          ExitCode::kBadData,
-          "has messages with \"train\": false, and the chat template marks another number of answers than there are messages of "
-          "assistants");
+      fail(ExitCode::kBadData,
+           "has messages with \"train\": false, but the chat template marks a different number of "
+           "answers than there are assistant messages");
     const bool is_trained =
         span.message < 0 || conversation.is_trained[static_cast<std::size_t>(span.message)];
     if (is_trained == (options_->loss != Loss::kAll)) spans.push_back(span);

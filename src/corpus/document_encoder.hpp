@@ -14,47 +14,50 @@
 
 namespace sluice::corpus {
 
-/// Which tokens of a conversation count as targets.
+/// Tokens of a conversation that count as targets.
 enum class Loss {
-  kAssistant,  ///< what assistants say, but for messages with "train": false
+  kAssistant,  ///< the assistant's messages, but for those with "train": false
   kAll,        ///< all but what assistants say in messages with "train": false
   kLast,       ///< the last message of an assistant
 };
 
-/// What became of a piece.
-struct EncodedPiece {
+/// Result of encoding one piece of a document.
+struct EncodedDocumentPiece {
   std::vector<text::TokenId> ids;
-  std::vector<std::int32_t> mask;  ///< of a conversation: one value a token; else empty: all count
-  std::string fault;               ///< why there are no tokens; "": there is no fault
+  /// Loss mask of a conversation, one value per token; empty: all tokens count.
+  std::vector<std::int32_t> mask;
+  std::string fault;  ///< fault that kept the piece from being encoded; "": none
   bool is_conversation = false;
   bool is_text_file = false;
   bool begins = true;
   bool ends = true;
   std::size_t source = 0;
   std::int64_t line = 0;
-  std::int64_t row = 0;               ///< as Piece's
-  Fate fate = Fate::kDrawn;           ///< as Piece's
-  std::int64_t repairs = 0;           ///< parts that were no UTF-8
+  std::int64_t row = 0;      ///< row of the piece in its file, see DocumentPiece::row
+  Fate fate = Fate::kDrawn;  ///< whether the piece is trained on or held out, see DocumentPiece::fate
+  std::int64_t repairs = 0;  ///< parts that were no UTF-8
   std::vector<std::string> unused{};  ///< keys of the row, and of its messages, that were not used
 };
 
+/// Options of encoding documents.
 struct EncodingOptions {
   LineOptions line;
   Loss loss = Loss::kAssistant;
   ChatTemplate chat_template;
 };
 
+/// Encodes pieces of documents as tokens with a loss mask. One per thread.
 class DocumentEncoder {
  public:
   /// `tokenizer` and `options` must outlive it.
   DocumentEncoder(const text::Tokenizer& tokenizer, const EncodingOptions& options);
 
   /// A fault of the piece is told in the result. Error for what is wrong with more than this piece.
-  [[nodiscard]] EncodedPiece encode(const Piece& piece);
+  [[nodiscard]] EncodedDocumentPiece encode(const DocumentPiece& piece);
 
  private:
-  void encode_line(const Piece& piece, EncodedPiece& out);
-  void encode_conversation(const Conversation& conversation, EncodedPiece& out);
+  void encode_line(const DocumentPiece& piece, EncodedDocumentPiece& out);
+  void encode_conversation(const Conversation& conversation, EncodedDocumentPiece& out);
   [[nodiscard]] std::vector<AnswerSpan> chosen(const Conversation& conversation,
                                                const std::vector<AnswerSpan>& answers) const;
 

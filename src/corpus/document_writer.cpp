@@ -22,15 +22,15 @@ std::optional<std::size_t> DocumentWriter::find_unknown(std::span<const text::To
 }
 
 void DocumentWriter::refuse_unknown(std::string_view whose, text::TokenId id) const {
-  fail(
-      ExitCode::kBadData,
-      "{} the token '{}', whose id is {}, but by config.json the model knows the ids 0 to {}; is tokenizer.json another "
-      "model's?",
-      whose, tokenizer_->decode(std::span(&id, 1), text::Specials::kKeep), id, frame_.vocab_size - 1);
+  fail(ExitCode::kBadData,
+       "{} the token '{}', whose id is {}, but by config.json the model knows the ids 0 to {}; is "
+       "tokenizer.json another model's?",
+       whose, tokenizer_->decode(std::span(&id, 1), text::Specials::kKeep), id, frame_.vocab_size - 1);
 }
 
 /// A line of JSON is one line; of text those in front of the token are counted.
-void DocumentWriter::require_known(const EncodedPiece& piece, const std::filesystem::path& source) const {
+void DocumentWriter::require_known(const EncodedDocumentPiece& piece,
+                                   const std::filesystem::path& source) const {
   const auto unknown = find_unknown(piece.ids);
   if (!unknown) return;
   std::int64_t line = piece.line;
@@ -100,7 +100,7 @@ void DocumentWriter::end(bool is_framed) {
   ++document_;
 }
 
-void DocumentWriter::write(const EncodedPiece& piece, const std::filesystem::path& source) {
+void DocumentWriter::write(const EncodedDocumentPiece& piece, const std::filesystem::path& source) {
   require_known(piece, source);
   fate_ = piece.fate;
   std::span<const text::TokenId> ids = piece.ids;

@@ -17,15 +17,15 @@ class HelperProcess {
   /// Starts words[0], looked for in PATH. Error(kTooLittle) if it cannot be started.
   explicit HelperProcess(const std::vector<std::string>& words);
 
-  /// Sends a line and returns the answer, both without their line break; nothing if the program has ended, or answers with
-  /// more than a gigabyte. Error(kBadData) after `deadline_seconds`, calling what is asked for `what`; the program is then
-  /// ended and answers no more.
+  /// Sends a line and returns the answer, both without their line break; nothing if the program has ended, or
+  /// answers with more than a gigabyte. Error(kBadData) after `deadline_seconds`, calling what is asked for
+  /// `what`; the program is then ended and answers no more.
   [[nodiscard]] std::optional<std::string> ask(std::string_view line, double deadline_seconds,
                                                std::string_view what);
 
  private:
   FileDescriptor socket_;
-  std::optional<ChildProcess> program_;  ///< until it is ended for being late
+  std::optional<ChildProcess> program_;  ///< the running program; empty once it was ended for being late
 };
 
 }  // namespace sluice::corpus

@@ -13,7 +13,7 @@ namespace sluice::corpus {
 /// JSON have every column in every row; NaN and Infinity, which Python writes, are null.
 class JsonRow {
  public:
-  using Json = nlohmann::ordered_json;  ///< in the order of the file, as chat templates print objects
+  using Json = nlohmann::ordered_json;  ///< objects keep the file's order, in which chat templates print them
 
   /// Error(kBadData), in words that follow "FILE:LINE: ", for text that is no JSON object.
   explicit JsonRow(std::string_view text);
@@ -23,7 +23,7 @@ class JsonRow {
   /// Whether the key holds a text, or a list. Neither counts as asking for it.
   [[nodiscard]] bool has_text(const std::string& key) const;
   [[nodiscard]] bool has_list(const std::string& key) const;
-  /// What is at a key; null if it is absent.
+  /// Value at a key; null if it is absent.
   [[nodiscard]] const Json& take(const std::string& key);
   /// The text at a key. Error(kBadData) if there is none.
   [[nodiscard]] std::string text(const std::string& key);

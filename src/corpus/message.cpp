@@ -32,7 +32,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSpeaker
     {"tool_response", "tool"},
     {"ipython", "ipython"},
 }};
-/// Those whose words are the call of a function, as JSON.
+/// Roles whose messages are the call of a function, as JSON.
 constexpr std::array<std::string_view, 2> kCallers = {"function_call", "tool_call"};
 constexpr std::array<std::string_view, 7> kRoles = {"system",   "user",      "assistant", "tool",
                                                     "function", "developer", "ipython"};
@@ -87,7 +87,7 @@ void join_parts(Json& message, std::size_t index) {
     const bool is_text = part.is_object() && (!part.contains("type") || part["type"] == "text") &&
                          part.contains("text") && part["text"].is_string();
     if (!is_text && !part.is_string())
-      fail(ExitCode::kBadData, "message {} has a part that is no text ({}), and only texts can be learnt",
+      fail(ExitCode::kBadData, "message {} has a part that is not text ({}); only text can be learnt",
            index + 1, printable(part.dump(), 60));
     joined += (is_text ? part["text"] : part).get_ref<const std::string&>();
   }

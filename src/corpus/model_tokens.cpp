@@ -97,11 +97,10 @@ text::TokenId read_end_token(const fs::path& directory, const text::Tokenizer& t
          printable(*name));
   }
   if (const std::optional<text::TokenId> id = end_in_config(directory)) return *id;
-  fail(
-      ExitCode::kBadData,
-      "{} does not say which token ends a document: neither eos_token in tokenizer_config.json nor eos_token_id in "
-      "config.json; name it with --eos TOKEN, or say --no-eos",
-      directory.string());
+  fail(ExitCode::kBadData,
+       "{} does not say which token ends a document: neither eos_token in tokenizer_config.json nor "
+       "eos_token_id in config.json; name it with --eos TOKEN, or say --no-eos",
+       directory.string());
 }
 
 ChatTemplate read_chat_template(const fs::path& directory, const fs::path& file) {

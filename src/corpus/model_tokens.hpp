@@ -1,4 +1,4 @@
-// What a model's directory says about its tokens beside tokenizer.json.
+// Facts about a model's tokens in the files beside tokenizer.json.
 #pragma once
 
 #include "corpus/chat_layout.hpp"
@@ -14,15 +14,16 @@ namespace sluice::corpus {
 /// vocab_size of config.json: ids of the model's embedding. Error(kBadData) if there is none.
 [[nodiscard]] std::int64_t read_vocab_size(const std::filesystem::path& directory);
 
-/// The token that ends a document: `wanted` if it is one, else eos_token of tokenizer_config.json, else eos_token_id of config.json
-/// (the first of a list). Error(kUsage) if `wanted` is no token, Error(kBadData) if nothing says one.
+/// The token that ends a document: `wanted` if it is one, else eos_token of tokenizer_config.json, else
+/// eos_token_id of config.json (the first of a list). Error(kUsage) if `wanted` is no token, Error(kBadData)
+/// if nothing says one.
 [[nodiscard]] text::TokenId read_end_token(const std::filesystem::path& directory,
                                            const text::Tokenizer& tokenizer, const std::string& wanted);
 
-/// chat_template.jinja and, of the templates in additional_chat_templates/, tool_use.jinja; where there is no such
-/// file, chat_template of tokenizer_config.json, of several those named "default" and "tool_use". Texts are empty
-/// where there is none. With the special tokens that tokenizer_config.json names. `file`, if it is not empty, holds
-/// another template to take in place of the model's, for conversations with tools, too.
+/// chat_template.jinja and, of the templates in additional_chat_templates/, tool_use.jinja; where there is no
+/// such file, chat_template of tokenizer_config.json, of several those named "default" and "tool_use". Texts
+/// are empty where there is none. With the special tokens that tokenizer_config.json names. `file`, if it is
+/// not empty, holds another template to take in place of the model's, for conversations with tools, too.
 [[nodiscard]] ChatTemplate read_chat_template(const std::filesystem::path& directory,
                                               const std::filesystem::path& file = {});
 

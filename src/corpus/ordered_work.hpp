@@ -15,16 +15,17 @@
 
 namespace sluice::corpus {
 
-/// A thread that makes inputs, threads that turn each into an output, and take() for the outputs in order. A bounded number of
-/// inputs and outputs is in memory. An exception of a thread comes out of take(), in its place in the order.
+/// A thread that makes inputs, threads that turn each into an output, and take() for the outputs in order. A
+/// bounded number of inputs and outputs is in memory. An exception of a thread comes out of take(), in its
+/// place in the order.
 template <class Input, class Output>
 class OrderedWork {
  public:
   using Make = std::function<std::optional<Input>()>;
   using Turn = std::function<Output(const Input&)>;
 
-  /// `make` is called by one thread until it returns nothing; `turner` once by each thread that works, for what it works
-  /// with. What they refer to must outlive this.
+  /// `make` is called by one thread until it returns nothing; `turner` once by each thread that works, for
+  /// what it works with. What they refer to must outlive this.
   OrderedWork(Make make, const std::function<Turn()>& turner, std::size_t threads) : most_(3 * threads) {
     threads_.emplace_back([this, make = std::move(make)] { produce(make); });
     for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this, turn = turner()] { work(turn); });
@@ -109,9 +110,9 @@ class OrderedWork {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Job>> jobs_;  ///< made and not taken yet, in order
-  std::size_t next_ = 0;                   ///< of jobs_: the first that no thread has begun
-  bool is_complete_ = false;               ///< no more will be made
-  bool is_stopped_ = false;                ///< nobody takes any more
+  std::size_t next_ = 0;                   ///< index into jobs_ of the first job that no thread has begun
+  bool is_complete_ = false;               ///< whether all jobs have been added
+  bool is_stopped_ = false;                ///< whether no thread takes any more jobs
   std::vector<std::thread> threads_;
 };
 

@@ -34,7 +34,7 @@ SourceReader::SourceReader(std::vector<fs::path> paths, Format format, Documents
       documents_(documents),
       tokenizer_(tokenizer),
       stops_(std::move(stops)) {
-  // What a stream holds is seen in its turn: it can be read once only.
+  // The form of a stream is found in its turn: it can be read once only.
   for (std::size_t source = 0; source < paths_.size(); ++source) {
     if (is_stream(paths_[source])) continue;
     open(source);
@@ -44,7 +44,7 @@ SourceReader::SourceReader(std::vector<fs::path> paths, Format format, Documents
   source_ = 0;
 }
 
-/// With the front of the file in the buffer.
+/// Opens a source and reads the front of the file into the buffer.
 void SourceReader::open(std::size_t source) {
   file_ = SourceFile::open(paths_[source]);
   source_ = source;
@@ -180,7 +180,7 @@ bool SourceReader::find_value(bool at_end, Batch& batch) {
     } else if (array_ == Array::kBeforeRow) {
       return true;
     } else {
-      array_ = Array::kBeforeRow;  // behind the array's begin, or behind a comma
+      array_ = Array::kBeforeRow;  // the position is after the array's '[' or a comma
     }
     drop(1);
   }
@@ -205,7 +205,7 @@ void SourceReader::take_values(bool at_end, Batch& batch) {
 /// Documents are runs of lines that are not blank, without their last line break.
 void SourceReader::take_paragraphs(bool at_end, Batch& batch) {
   while (!left().empty()) {
-    std::size_t end = 0;   // of the paragraph, in front of its last line break
+    std::size_t end = 0;   // end of the paragraph, before its last line break
     std::size_t next = 0;  // the line to look at
     bool is_over = false;
     while (next < left().size() && !is_over) {
@@ -230,7 +230,7 @@ void SourceReader::take_text(bool at_end, Batch& batch) {
   if (!left().empty() || is_inside_ || offset_ == 0) put(left().size(), /*ends=*/true, batch);
 }
 
-/// What is left is the beginning of a document: hands out a part of it if it is long.
+/// Hands out a part of the document that the rest of the buffer begins, if it is long.
 void SourceReader::cut_long(Batch& batch) {
   if (left().size() < std::max(kBatch_bytes, cut_again_at_)) return;
   if (const std::size_t cut = tokenizer_->last_cut(left())) return put(cut, /*ends=*/false, batch);

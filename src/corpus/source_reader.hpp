@@ -15,31 +15,31 @@
 
 namespace sluice::corpus {
 
-/// Where a document of a text file ends, beside the file's end.
+/// Ends of the documents of a text file, besides the file's end.
 enum class Documents {
-  kFile,       ///< nowhere
-  kBlank,      ///< at blank lines
-  kEndOfText,  ///< at the end-of-text token, where the text has it
-  kLine,       ///< at every line; blank ones are none
+  kFile,       ///< no end within the file: it is one document
+  kBlank,      ///< blank lines separate documents
+  kEndOfText,  ///< end-of-text tokens in the text separate documents
+  kLine,       ///< every line is a document; blank ones are none
 };
 
-/// Which of two token files a document belongs into.
+/// Choice between the two token files that a document may go to.
 enum class Fate : std::uint8_t {
-  kDrawn,    ///< as its number says
-  kKept,     ///< the one to train on
-  kHeldOut,  ///< the other
+  kDrawn,    ///< the document's number decides
+  kKept,     ///< the token file to train on
+  kHeldOut,  ///< the held-out token file
 };
 
 /// A document, or a part of one too long for memory.
-struct Piece {
-  std::string bytes;    ///< of text, or a row of JSON
-  std::string fault{};  ///< what is wrong with the file at this place, where there are no bytes
+struct DocumentPiece {
+  std::string bytes;    ///< the text, or a row of JSON
+  std::string fault{};  ///< fault of the file at this place, in place of bytes
   bool is_json = false;
-  bool begins = true;      ///< a document; else it goes on with the piece before
-  bool ends = true;        ///< a document
-  std::size_t source = 0;  ///< which file
-  std::int64_t line = 1;   ///< of the file, at which it begins
-  std::int64_t row = 0;    ///< of JSON that is no lines: its number, from 1
+  bool begins = true;      ///< whether the piece begins a document; else it continues the piece before
+  bool ends = true;        ///< whether the piece ends a document
+  std::size_t source = 0;  ///< index of the source
+  std::int64_t line = 1;   ///< line of the file at which the piece begins, from 1
+  std::int64_t row = 0;    ///< number of the row, from 1, in JSON that is not one row per line
   Fate fate = Fate::kDrawn;
 };
 
@@ -48,7 +48,7 @@ struct Piece {
 
 /// Pieces that are encoded together, about a megabyte; bytes of the sources up to their end.
 struct Batch {
-  std::vector<Piece> pieces;
+  std::vector<DocumentPiece> pieces;
   std::int64_t bytes_read = 0;
 };
 
@@ -64,18 +64,18 @@ class SourceReader {
       std::vector<std::filesystem::path> paths, Format format, Documents documents,
       const text::Tokenizer* tokenizer, Stops stops = [] { return false; });
 
-  /// Before next(): the text of each source whose byte is not 0 ends there as a document to keep, and goes on as one that is
-  /// held out. For text that Documents::kBlank does not part.
+  /// Call it before next(): the text of each source whose byte is not 0 ends there as a document to keep, and
+  /// goes on as one that is held out. For text that Documents::kBlank does not separate.
   void cut_texts(std::vector<std::int64_t> bytes) { cuts_ = std::move(bytes); }
 
   /// The next pieces; nothing behind the last file. Error(kBadData) for a document, or a row, that is too
   /// long for memory and cannot be cut.
   [[nodiscard]] std::optional<Batch> next();
-  /// Of the regular files.
+  /// Bytes of all regular files.
   [[nodiscard]] std::int64_t total_bytes() const { return total_bytes_; }
 
  private:
-  /// Where the reader is in JSON that is no lines.
+  /// The reader's place in JSON that is not one row per line.
   enum class Array { kOutside, kBeforeRow, kBehindRow };
 
   [[nodiscard]] bool fill();
@@ -101,22 +101,23 @@ class SourceReader {
   Documents documents_;
   const text::Tokenizer* tokenizer_;
   Stops stops_;
-  std::vector<std::int64_t> cuts_{};  ///< of each source, 0 for none; or empty
+  std::vector<std::int64_t> cuts_{};  ///< byte of each source from which on it is held out, 0: none; or empty
   std::int64_t total_bytes_ = 0;
 
   std::optional<SourceFile> file_;
-  std::size_t source_ = 0;  ///< of file_
+  std::size_t source_ = 0;  ///< index of the source that file_ is
   SourceForm form_ = SourceForm::kText;
   std::int64_t offset_ = 0;       ///< read of file_
   std::int64_t read_before_ = 0;  ///< bytes of the files before it
-  std::string buffer_;            ///< what was read and is not handed out: from begin_ on
+  std::string buffer_;            ///< bytes that were read; those from begin_ on are not handed out yet
   std::size_t begin_ = 0;
-  std::int64_t line_ = 1;  ///< of begin_
+  std::int64_t line_ = 1;  ///< line of the file at begin_
   std::int64_t row_ = 0;   ///< rows handed out of JSON that is no lines
   Array array_ = Array::kOutside;
-  ValueScanner scanner_;          ///< of the row at begin_
-  std::size_t looked_at_ = 0;     ///< bytes of what is left in which no line ends
-  bool is_inside_ = false;        ///< a document whose first pieces are handed out
+  ValueScanner scanner_;       ///< scanner of the row at begin_
+  std::size_t looked_at_ = 0;  ///< bytes of what is left in which no line ends
+  /// Whether the reader is inside a document whose first pieces are handed out.
+  bool is_inside_ = false;
   std::size_t cut_again_at_ = 0;  ///< bytes left at which a cut is worth another look
 };
 

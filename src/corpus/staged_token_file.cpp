@@ -29,7 +29,8 @@ StagedTokenFile::~StagedTokenFile() {
 void StagedTokenFile::commit() {
   // Unlike a rename, a link replaces nothing.
   if (::link(staging_.c_str(), target_.c_str()) != 0)
-    fail(ExitCode::kIo, "{} cannot be given its name: {}", target_.string(), errno_text(errno));
+    fail(ExitCode::kIo, "cannot rename the finished token file to {}: {}", target_.string(),
+         errno_text(errno));
   fs::remove(staging_);
   staging_.clear();
   sync_directory(target_.has_parent_path() ? target_.parent_path() : ".");

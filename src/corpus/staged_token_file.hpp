@@ -8,10 +8,11 @@
 
 namespace sluice::corpus {
 
+/// A token file under a hidden name until it is complete.
 class StagedTokenFile {
  public:
-  /// Writes beside `target` under a hidden name. Error(kUsage) if `target` is there; Error(kIo) if its directory is not, or the
-  /// system refuses.
+  /// Writes beside `target` under a hidden name. Error(kUsage) if `target` is there; Error(kIo) if its
+  /// directory is not, or the system refuses.
   explicit StagedTokenFile(const std::filesystem::path& target);
   StagedTokenFile(const StagedTokenFile&) = delete;
   StagedTokenFile& operator=(const StagedTokenFile&) = delete;
@@ -20,7 +21,8 @@ class StagedTokenFile {
   [[nodiscard]] TokenWriter& writer() { return *writer_; }
   [[nodiscard]] const std::filesystem::path& target() const { return target_; }
   [[nodiscard]] const std::filesystem::path& staging() const { return staging_; }
-  /// Gives the finished, closed file its name. Error(kIo) if the system refuses, or something has that name by now.
+  /// Gives the finished, closed file its name. Error(kIo) if the system refuses, or something has that name
+  /// by now.
   void commit();
 
  private:

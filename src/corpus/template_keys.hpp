@@ -1,4 +1,4 @@
-// What of conversations a chat template does not look at.
+// Keys of conversations that a chat template does not look at.
 #pragma once
 
 #include "corpus/chat_layout.hpp"
@@ -10,23 +10,25 @@
 
 namespace sluice::corpus {
 
+/// Finds keys of conversations that their chat template never names.
 class TemplateKeys {
  public:
   TemplateKeys() = default;
   explicit TemplateKeys(const ChatTemplate& chat_template)
       : plain_{chat_template.text, {}}, with_tools_{chat_template.tools_text, {}} {}
-  /// "tools", or keys of messages ("messages.weight"), that the conversation has and its template never names.
+  /// "tools", or keys of messages ("messages.weight"), that the conversation has and its template never
+  /// names.
   [[nodiscard]] std::vector<std::string> unread(const Conversation& conversation);
 
  private:
   struct Words {
-    std::string text;                                 ///< of the template
+    std::string text;                                 ///< text of the template
     std::vector<std::pair<std::string, bool>> known;  ///< keys that were looked for
     [[nodiscard]] bool names(const std::string& key);
   };
 
   Words plain_;
-  Words with_tools_;  ///< no text: plain_ is for all
+  Words with_tools_;  ///< words of the template of conversations with tools; no text: plain_ serves all
 };
 
 }  // namespace sluice::corpus

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of its blocks' digests, so that no more than a block is in memory.
+/// Digest of a file's block digests, so that no more than a block is in memory.
 Digest digest_of_file(const fs::path& path, const std::function<void()>& on_block) {
   const InputFile file = InputFile::open(path);
   file.advise_sequential();

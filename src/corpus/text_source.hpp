@@ -7,9 +7,10 @@
 
 namespace sluice::corpus {
 
-/// "TEXT-MODEL.h5", by the digests of a text, with whether it is rows of JSON, and of what in a model's directory says how it becomes tokens: tokenizer and its
-/// settings, chat template, config.json. Reads all of the text; `on_block` is called between its blocks of 4 MiB. Error(kBadData)
-/// if the text or the tokenizer is missing.
+/// "TEXT-MODEL.h5", by the digests of a text, with whether it is rows of JSON, and of what in a model's
+/// directory says how it becomes tokens: tokenizer and its settings, chat template, config.json. Reads all of
+/// the text; `on_block` is called between its blocks of 4 MiB. Error(kBadData) if the text or the tokenizer
+/// is missing.
 [[nodiscard]] std::string token_file_name(const std::filesystem::path& text,
                                           const std::filesystem::path& model,
                                           const std::function<void()>& on_block);

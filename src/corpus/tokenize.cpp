@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostListed = 20;
 
-/// What a run of the command knows and writes.
+/// State and outputs of one run of the command.
 class Tokenization {
  public:
   explicit Tokenization(const TokenizeOptions& options)
@@ -49,7 +49,7 @@ class Tokenization {
     const EndOfReading end{is_over_};
     while (std::optional<Encoded> batch = work.take()) {
       if (is_stopped()) return report_;
-      for (const EncodedPiece& piece : batch->pieces) take(piece);
+      for (const EncodedDocumentPiece& piece : batch->pieces) take(piece);
       bytes_read_ = batch->bytes_read;
       options_.progress(bytes_read_, std::max(reader_.total_bytes(), bytes_read_));
       if (options_.bad_lines == BadLines::kError &&
@@ -63,7 +63,7 @@ class Tokenization {
 
  private:
   struct Encoded {
-    std::vector<EncodedPiece> pieces;
+    std::vector<EncodedDocumentPiece> pieces;
     std::int64_t bytes_read = 0;
   };
 
@@ -89,8 +89,8 @@ class Tokenization {
     return frame;
   }
 
-  /// Where the held-out end of each source begins that is a text of one document, if there are too few of these to choose from.
-  /// What a stream holds is not known before it is read.
+  /// Begin of the held-out end of each source whose text is one document, if there are too few documents to
+  /// choose from. What a stream holds is not known before it is read.
   [[nodiscard]] std::vector<std::int64_t> find_cuts() const {
     constexpr double kEnough = 10;
     std::vector<std::int64_t> cuts(options_.sources.size(), 0);
@@ -110,12 +110,12 @@ class Tokenization {
     return cuts;
   }
 
-  /// What one thread does, with its own encoder.
+  /// Work of one thread, with its own encoder.
   [[nodiscard]] OrderedWork<Batch, Encoded>::Turn turner() {
     auto encoder = std::make_shared<DocumentEncoder>(tokenizer_, encoding_);
     return [encoder](const Batch& batch) {
       Encoded out;
-      for (const Piece& piece : batch.pieces) out.pieces.push_back(encoder->encode(piece));
+      for (const DocumentPiece& piece : batch.pieces) out.pieces.push_back(encoder->encode(piece));
       out.bytes_read = batch.bytes_read;
       return out;
     };
@@ -126,7 +126,7 @@ class Tokenization {
     return report_.is_stopped;
   }
 
-  void take(const EncodedPiece& piece) {
+  void take(const EncodedDocumentPiece& piece) {
     report_.repairs += piece.repairs;
     if (!piece.fault.empty()) {
       if (report_.bad_lines.size() < kMostListed)
@@ -135,7 +135,7 @@ class Tokenization {
       ++report_.bad_line_count;
       return;
     }
-    // With an error in sight nothing will be kept.
+    // Once there is an error, nothing will be kept.
     if (report_.bad_line_count > 0 && options_.bad_lines == BadLines::kError) return;
     writer().write(piece, options_.sources[piece.source]);
     report_.unused[piece.source].add(piece.unused);
@@ -202,7 +202,7 @@ class Tokenization {
 
   const TokenizeOptions& options_;
   std::atomic<bool> is_over_ = false;
-  std::int64_t bytes_read_ = 0;  ///< of the sources
+  std::int64_t bytes_read_ = 0;  ///< bytes of the sources read so far
   text::Tokenizer tokenizer_;
   SourceReader reader_;
   DocumentFrame frame_;

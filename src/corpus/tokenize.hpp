@@ -13,21 +13,22 @@
 
 namespace sluice::corpus {
 
-/// What becomes of a line that cannot be read.
+/// Treatment of a line that cannot be read.
 enum class BadLines { kError, kSkip };
 
+/// Options of `sluice tokenize`.
 struct TokenizeOptions {
-  std::filesystem::path model;  ///< with tokenizer.json and config.json
+  std::filesystem::path model;  ///< directory with tokenizer.json and config.json
   std::vector<std::filesystem::path> sources;
   std::filesystem::path output;
-  /// Into holdout_path(output): of the documents, chosen by their number; but of a text file that is one document its end, unless
-  /// there are enough of these to choose from.
+  /// Share of the documents, chosen by their number, that goes to holdout_path(output). A text file that is
+  /// one document gives its end, unless there are enough documents to choose from.
   double holdout_share = 0;
   Format format = Format::kAuto;
   Documents documents = Documents::kEndOfText;
   LineOptions line;
   Loss loss = Loss::kAssistant;
-  std::filesystem::path chat_template;  ///< a file in place of the model's; "": the model's
+  std::filesystem::path chat_template;  ///< file with a chat template; "": the model's
   std::string end_token;                ///< "": the model's
   bool adds_end_token = true;
   BadLines bad_lines = BadLines::kError;
@@ -39,16 +40,17 @@ struct TokenizeOptions {
   };  ///< asked now and then, by any thread: true ends the work, with nothing written
 };
 
+/// Report of `sluice tokenize`.
 struct TokenizeReport {
-  std::int64_t tokens = 0;  ///< in the output
+  std::int64_t tokens = 0;  ///< tokens in the output file
   std::int64_t documents = 0;
   std::int64_t holdout_tokens = 0;
   std::int64_t holdout_documents = 0;
-  std::vector<std::int64_t> cuts;    ///< of each source, the byte from which on it is held out, or 0
+  std::vector<std::int64_t> cuts;    ///< byte of each source from which on it is held out; 0: none
   std::int64_t targets = 0;          ///< tokens of the output that a job can learn
-  std::int64_t holdout_targets = 0;  ///< of the held-out documents
+  std::int64_t holdout_targets = 0;  ///< targets in the held-out documents
   bool has_mask = false;
-  std::int64_t empty_documents = 0;  ///< left out
+  std::int64_t empty_documents = 0;  ///< documents without tokens, which are left out
   std::int64_t repairs = 0;          ///< parts that were no UTF-8, read as U+FFFD
   std::int64_t bad_line_count = 0;
   std::vector<std::string> bad_lines;  ///< the first of them, "FILE:LINE: reason"

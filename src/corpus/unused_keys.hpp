@@ -12,7 +12,7 @@ namespace sluice::corpus {
 /// Counts rows by key, in the order in which keys come; the first hundred keys alone.
 class UnusedKeys {
  public:
-  /// Those of one row.
+  /// Adds the unused keys of one row.
   void add(std::span<const std::string> keys);
   [[nodiscard]] bool empty() const { return rows_.empty(); }
   /// "'id' (200 rows), 'messages.weight' (1 row)"

@@ -1,4 +1,4 @@
-// What a rank trains on in a step.
+// Batch of sequences that a rank trains on in a step.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +7,12 @@
 
 namespace sluice {
 
-/// Where a token stands in its document.
+/// Place of a token in its document.
 enum class TokenMark : std::uint8_t {
   kInside,
-  kBegins,   ///< the first of a document: nothing before it may be seen, nor predict it
-  kPadding,  ///< no token: fills up a last sequence
-  kMasked,   ///< inside, and not to be learnt: seen by others, but no target
+  kBegins,   ///< first token of a document: it attends to nothing before it, and nothing before predicts it
+  kPadding,  ///< fill of a last sequence, no token
+  kMasked,   ///< token inside a document that others attend to, but no target
 };
 
 /// Consecutive sequences of a global batch. Each rank has an equal_part() of them, in rank order.
@@ -31,7 +31,7 @@ struct Batch {
   /// Whether a sequence may have several documents; else marks are for targets alone.
   bool separates_documents = true;
 
-  /// What the sum of losses is divided by: the targets, or 1 in a batch without any, whose mean is 0.
+  /// Divisor of the sum of losses: the number of targets, or 1 in a batch without any, whose mean is 0.
   [[nodiscard]] double loss_divisor() const {
     return static_cast<double>(std::max<std::int64_t>(1, global_targets));
   }

@@ -1,4 +1,4 @@
-// What a job wants of its tokens, and what their files turn out to hold.
+// Options of a job's token files, and facts that the files turn out to hold.
 #pragma once
 
 #include "config/choices.hpp"
@@ -13,26 +13,29 @@
 
 namespace sluice {
 
+/// A token file with its weight in the mixture.
 struct TokenSource {
   std::filesystem::path tokens;
   double weight = 1;
 };
 
-/// Of one token file.
+/// Properties of one token file.
 struct SourceFacts {
-  std::int64_t sequences = 0;  ///< of packed documents: the least that they can make
+  std::int64_t sequences = 0;  ///< sequences in the file; for packed documents, the fewest they can make
   std::int64_t documents = 0;  ///< counted only with TokenFileOptions::keep_rest, and where they are packed
   bool marks_documents = false;
   bool masks_targets = false;
   bool is_packed = false;
-  std::int64_t long_documents = 0;    ///< of packed ones, more tokens than a sequence has inputs
-  std::int64_t packed_sequences = 0;  ///< that the first documents of the first epoch were packed into
-  std::int64_t packed_inputs = 0;     ///< tokens that these have as inputs
+  std::int64_t long_documents = 0;  ///< packed documents with more tokens than a sequence has inputs
+  /// Sequences that the first documents of the first epoch were packed into.
+  std::int64_t packed_sequences = 0;
+  std::int64_t packed_inputs = 0;  ///< tokens that these have as inputs
 };
 
+/// Options of a job's batches.
 struct BatchOptions {
   std::vector<TokenSource> sources;
-  TokenFileOptions file;  ///< of each; with keep_rest documents are counted, and marked in any case
+  TokenFileOptions file;  ///< options of each file; keep_rest makes documents counted, and marked in any case
   std::int64_t batch_sequences = 0;   ///< global, over all ranks
   std::optional<PackOptions> pack{};  ///< the documents of each file; not with keep_rest
   DataOrder order = DataOrder::kShuffle;

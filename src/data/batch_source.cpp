@@ -128,7 +128,7 @@ Batch BatchSource::sequences(std::int64_t first, std::int64_t count) {
 }
 
 Batch BatchSource::share(const std::vector<Mixture::Place>& places) {
-  Batch whole;  // on rank 0
+  Batch whole;  // the whole batch, filled on rank 0 alone
   const std::string counts_text = share_from_root(comm_, [&] {
     whole = files_->read(places);
     ByteWriter out;

@@ -13,15 +13,17 @@
 
 namespace sluice {
 
+/// Batches of a job: rank 0 reads the token files, and every rank gets its sequences.
 class BatchSource {
  public:
   /// Collective over `comm`, which must outlive this. Rank 0 alone opens the files, and looks at all ids and
-  /// masks that the steps will read; its failure is thrown on every rank, as is Error(kBadData) if they read no target.
+  /// masks that the steps will read; its failure is thrown on every rank, as is Error(kBadData) if they read
+  /// no target.
   BatchSource(Communicator& comm, BatchOptions options);
 
-  /// Of each file, on every rank.
+  /// Facts of each file, on every rank.
   [[nodiscard]] const std::vector<SourceFacts>& facts() const { return facts_; }
-  /// Of all files together.
+  /// Sequences in all files together.
   [[nodiscard]] std::int64_t sequence_count() const;
   /// Whether documents are kept apart: a file or the options say where they begin. Always in an evaluation.
   [[nodiscard]] bool marks_documents() const { return marks_documents_; }
@@ -30,12 +32,13 @@ class BatchSource {
   /// Documents in the files; counted only with TokenFileOptions::keep_rest, and where they are packed.
   [[nodiscard]] std::int64_t document_count() const;
 
-  /// On rank 0, empty on others and where nothing is packed: where each source stands before the batch of `step`, for go_on().
+  /// Positions of the packed sources before the batch of `step`, for go_on(), on rank 0; empty on others and
+  /// where nothing is packed.
   [[nodiscard]] std::vector<PackPosition> positions(std::int64_t step);
-  /// On rank 0, nothing on others: the next batch will be that of `step`, where each source stood as positions() said then; so no
-  /// window before is packed again.
+  /// Goes on with the batch of `step` from the positions that positions() returned for it, so that no earlier
+  /// window is packed again. Does nothing on ranks other than 0.
   void go_on(std::int64_t step, const std::vector<PackPosition>& positions);
-  /// On rank 0, empty on others: epochs of each source that are through before the batch of `step`.
+  /// Epochs of each source that were completed before the batch of `step`, on rank 0; empty on others.
   [[nodiscard]] std::vector<double> epochs(std::int64_t step);
 
   /// Collective over the communicator. SourceFiles::sample_digest().
@@ -59,7 +62,7 @@ class BatchSource {
   BatchOptions options_;
   std::optional<SourceFiles> files_;  ///< rank 0 alone
   std::vector<SourceFacts> facts_;
-  std::optional<Mixture> mixture_;  ///< as soon as there are facts
+  std::optional<Mixture> mixture_;  ///< the mixture, once the sources' facts are known
   bool marks_documents_ = false;
   bool masks_targets_ = false;
 };

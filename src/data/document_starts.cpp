@@ -65,14 +65,14 @@ void DocumentStarts::mark(std::int64_t first, std::span<TokenMark> marks) const 
       if (first <= start && start < end) marks[static_cast<std::size_t>(start - first)] = TokenMark::kBegins;
 }
 
-std::vector<TokenRun> DocumentStarts::runs(std::span<const std::int64_t> documents) const {
-  std::vector<TokenRun> runs;
+std::vector<TokenRange> DocumentStarts::runs(std::span<const std::int64_t> documents) const {
+  std::vector<TokenRange> runs;
   runs.reserve(documents.size());
   std::vector<std::int64_t> room;
   std::span<const std::int64_t> values;
   std::int64_t block = -1;
   for (const std::int64_t document : documents) {
-    const std::int64_t start = document - (begins_unmarked_ ? 1 : 0);  // in the dataset
+    const std::int64_t start = document - (begins_unmarked_ ? 1 : 0);  // index into the dataset
     if (start >= 0 && start / kBlock != block) {
       block = start / kBlock;
       values = read_block(block, room);

@@ -1,4 +1,4 @@
-// Where documents begin in a token file: dataset `document_starts`, any integer type, ascending.
+// Begins of documents in a token file: dataset `document_starts`, any integer type, ascending.
 #pragma once
 
 #include "data/batch.hpp"
@@ -11,10 +11,10 @@
 namespace sluice {
 
 /// `count` tokens of a file from `first` on.
-struct TokenRun {
+struct TokenRange {
   std::int64_t first = 0;
   std::int64_t count = 0;
-  bool operator==(const TokenRun&) const = default;
+  bool operator==(const TokenRange&) const = default;
 };
 
 /// Keeps one number in memory for each 4096 documents; the others stay in the file.
@@ -33,7 +33,7 @@ class DocumentStarts {
   /// Documents in the file: tokens before the first start are one, too.
   [[nodiscard]] std::int64_t documents() const { return count_ + (begins_unmarked_ ? 1 : 0); }
   /// The tokens of each of these documents, whose numbers ascend. Reads the blocks that they lie in.
-  [[nodiscard]] std::vector<TokenRun> runs(std::span<const std::int64_t> documents) const;
+  [[nodiscard]] std::vector<TokenRange> runs(std::span<const std::int64_t> documents) const;
 
  private:
   [[nodiscard]] std::span<const std::int64_t> read_block(std::int64_t block,

@@ -8,8 +8,8 @@ namespace {
 
 constexpr const char* kMaskPath = "/loss_mask";
 
-/// In the dataset, of element `i` of a box in row-major order. A box of several rows has whole ones.
-std::vector<std::int64_t> place_in(const hdf5::Box& box, std::int64_t i) {
+/// Index in the dataset of element `i` of a box in row-major order. A box of several rows has whole ones.
+std::vector<std::int64_t> place_in(const hdf5::Hyperslab& box, std::int64_t i) {
   std::vector<std::int64_t> place = box.begin;
   for (std::size_t dim = place.size(); dim-- > 0; i /= box.count[dim]) place[dim] += i % box.count[dim];
   return place;
@@ -23,17 +23,16 @@ LossMask::LossMask(const hdf5::File& file, const std::vector<std::int64_t>& toke
     : mask_(file.dataset(kMaskPath)), file_name_(file.name()) {
   const bool has_numbers = mask_.is_integer() || mask_.is_enumeration();
   if (!has_numbers || mask_.shape() != tokens)
-    fail(
-        ExitCode::kBadData,
-        "the dataset 'loss_mask' of {} has the shape {}{}; it must hold a whole number for each of the tokens {}: 1 where "
-        "the token is to be learnt, else 0",
-        file.name(), shape_text(mask_.shape()), has_numbers ? "" : " and holds no integers",
-        shape_text(tokens));
+    fail(ExitCode::kBadData,
+         "the dataset 'loss_mask' of {} has the shape {}{}; it must hold a whole number for each of the "
+         "tokens {}: 1 where the token is to be learnt, else 0",
+         file.name(), shape_text(mask_.shape()), has_numbers ? "" : " and holds no integers",
+         shape_text(tokens));
   if (const std::string reason = mask_.unreadable_reason(); !reason.empty())
     fail(ExitCode::kBadData, "the dataset 'loss_mask' of {} cannot be read whole: {}", file.name(), reason);
 }
 
-void LossMask::mark(const hdf5::Box& tokens, std::span<TokenMark> marks) const {
+void LossMask::mark(const hdf5::Hyperslab& tokens, std::span<TokenMark> marks) const {
   std::vector<std::int64_t> values(marks.size());
   mask_.read<std::int64_t>(tokens, values);
   for (std::size_t i = 0; i < values.size(); ++i) {

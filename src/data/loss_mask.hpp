@@ -1,4 +1,5 @@
-// Which tokens of a token file are to be learnt: dataset `loss_mask`, any integer type or h5py's boolean, of the shape of `tokens`.
+// Loss mask of a token file: dataset `loss_mask`, any integer type or h5py's boolean, of the shape of
+// `tokens`.
 #pragma once
 
 #include "data/batch.hpp"
@@ -11,16 +12,18 @@
 
 namespace sluice {
 
+/// Loss mask of a token file.
 class LossMask {
  public:
   [[nodiscard]] static bool is_in(const hdf5::File& file);
 
-  /// Error(kBadData) if it holds neither integers nor booleans, has another shape than `tokens`, or was not written to its end.
+  /// Error(kBadData) if it holds neither integers nor booleans, has another shape than `tokens`, or was not
+  /// written to its end.
   LossMask(const hdf5::File& file, const std::vector<std::int64_t>& tokens);
 
-  /// Sets marks[i] from kInside to kMasked where token i of those that `tokens` names in the dataset, row-major, is 0.
-  /// Error(kBadData) naming a place that holds neither 0 nor 1.
-  void mark(const hdf5::Box& tokens, std::span<TokenMark> marks) const;
+  /// Sets marks[i] from kInside to kMasked where token i of those that `tokens` names in the dataset,
+  /// row-major, is 0. Error(kBadData) naming a place that holds neither 0 nor 1.
+  void mark(const hdf5::Hyperslab& tokens, std::span<TokenMark> marks) const;
 
  private:
   hdf5::Dataset mask_;

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// In [0, 1).
+/// A number in [0, 1) from 64 random bits.
 double fraction(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 }  // namespace
@@ -46,7 +46,8 @@ double Mixture::time_of(std::size_t source, std::int64_t number) const {
   return place / sources_[source].weight;
 }
 
-/// The first sequence that is not before `time`: exact for whatever time_of() rounds to, because that never falls.
+/// The first sequence that is not before `time`: exact for whatever time_of() rounds to, because that never
+/// falls.
 std::int64_t Mixture::first_from(std::size_t source, double time) const {
   std::int64_t number = std::max<std::int64_t>(0, static_cast<std::int64_t>(time * sources_[source].weight));
   while (number > 0 && time_of(source, number - 1) >= time) --number;
@@ -55,7 +56,7 @@ std::int64_t Mixture::first_from(std::size_t source, double time) const {
 }
 
 std::vector<Mixture::Turn> Mixture::turns(std::int64_t begin, std::int64_t end, std::int64_t& first) const {
-  // Before a time t there are t times all weights sequences, to within one for each source.
+  // t times all weights sequences lie before a time t, to within one for each source.
   const auto margin = static_cast<double>(sources_.size() + 1);
   const double from = std::max(0.0, (static_cast<double>(begin) - margin) / all_weights_);
   const double until = (static_cast<double>(end) + margin) / all_weights_;

@@ -1,4 +1,5 @@
-// Which sequences of which source a step trains on: a function of the step number alone, as with Sampler.
+// Mixture of sources: the sequences that a step trains on, a function of the step number alone, as with
+// Sampler.
 #pragma once
 
 #include "base/random.hpp"
@@ -11,18 +12,19 @@
 
 namespace sluice {
 
-/// Of its own order; of the first source the seed itself.
+/// Seed of a source's own order; for the first source `seed` itself.
 [[nodiscard]] std::uint64_t seed_of_source(std::uint64_t seed, std::size_t source);
 
-/// The n-th sequence that a source gives, from 0, has the time (n + u) / weight, with u in [0, 1) drawn by seed, source and n; all
-/// sources' sequences follow each other in the order of their times. So up to any position each source has its share to
-/// within a sequence for each source, its next sequence is found by counting, and no table is kept.
+/// The n-th sequence that a source gives, from 0, has the time (n + u) / weight, with u in [0, 1) drawn by
+/// seed, source and n; all sources' sequences follow each other in the order of their times. So up to any
+/// position each source has its share to within a sequence for each source, its next sequence is found by
+/// counting, and no table is kept.
 class Mixture {
  public:
   struct Source {
-    std::int64_t sequences;   ///< at least 1
-    double weight;            ///< positive
-    bool is_endless = false;  ///< its sequences are not drawn from so many, but numbered by its turns
+    std::int64_t sequences;   ///< sequences in the source, at least 1
+    double weight;            ///< weight of the source, positive
+    bool is_endless = false;  ///< whether sequences are numbered by the source's turns, without end
   };
   /// A sequence of a source.
   struct Place {
@@ -31,20 +33,20 @@ class Mixture {
     bool operator==(const Place&) const = default;
   };
 
-  /// At least one source. A source's own order is a Sampler's; of the first one that of `seed`, so that a mixture of one source is
-  /// that source.
+  /// At least one source. Each source's own order is a Sampler's, that of the first one with `seed`, so that
+  /// a mixture of one source is that source.
   Mixture(std::vector<Source> sources, std::int64_t batch_sequences, DataOrder order, std::uint64_t seed);
 
   /// Sequences at positions [begin, end) of the endless row.
   [[nodiscard]] std::vector<Place> at(std::int64_t begin, std::int64_t end) const;
-  /// Those of the global batch of `step`, from 0.
+  /// Sequences of the global batch of `step`, which counts from 0.
   [[nodiscard]] std::vector<Place> batch(std::int64_t step) const;
 
-  /// Of each source, how many sequences lie before a position: its cursor.
+  /// Cursor of each source: the number of its sequences before a position of the mixture.
   [[nodiscard]] std::vector<std::int64_t> taken(std::int64_t position) const;
 
   [[nodiscard]] const Sampler& sampler(std::size_t source) const { return samplers_[source]; }
-  /// Of all sources together.
+  /// Sequences of all sources together.
   [[nodiscard]] std::int64_t sequences() const;
 
  private:
@@ -56,13 +58,14 @@ class Mixture {
   };
   [[nodiscard]] double time_of(std::size_t source, std::int64_t number) const;
   [[nodiscard]] std::int64_t first_from(std::size_t source, double time) const;
-  /// Turns that cover the positions [begin, end), in order; the number of the first one's position is `first`.
+  /// Turns that cover the positions [begin, end), in order; the number of the first one's position is
+  /// `first`.
   [[nodiscard]] std::vector<Turn> turns(std::int64_t begin, std::int64_t end, std::int64_t& first) const;
 
   std::vector<Source> sources_;
   std::int64_t batch_sequences_;
   double all_weights_ = 0;
-  std::vector<Sampler> samplers_;        ///< of each source, as fractions_
+  std::vector<Sampler> samplers_;        ///< sampler of each source, in the order of fractions_
   std::vector<RandomStream> fractions_;  ///< u of each sequence
 };
 

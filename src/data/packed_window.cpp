@@ -16,7 +16,8 @@ std::int64_t full_sequences(std::int64_t tokens, const PackRules& rules) {
   return rules.long_documents == LongDocuments::kCut ? 1 : (tokens - 1) / rules.sequence_length;
 }
 
-/// Tokens of it that are packed beside others. A single one that splitting left was the target of the sequence before.
+/// Tokens of it that are packed beside others. A single one that splitting left was the target of the
+/// sequence before.
 std::int64_t packed_tokens(std::int64_t tokens, const PackRules& rules) {
   if (tokens <= rules.sequence_length) return tokens;
   if (rules.long_documents != LongDocuments::kSplit) return 0;
@@ -39,14 +40,14 @@ void count_document(std::int64_t tokens, const PackRules& rules, PackCounts& cou
   counts.inputs += full_sequences(tokens, rules) * rules.sequence_length + packed_tokens(tokens, rules);
 }
 
-PackedWindow::PackedWindow(std::span<const TokenRun> documents, const PackRules& rules,
+PackedWindow::PackedWindow(std::span<const TokenRange> documents, const PackRules& rules,
                            const RandomStream* shuffle)
     : length_(rules.sequence_length) {
   items_.reserve(documents.size());
-  for (const TokenRun& document : documents) add(document, rules);
+  for (const TokenRange& document : documents) add(document, rules);
   std::vector<std::int32_t> sizes;
   sizes.reserve(items_.size());
-  for (const TokenRun& item : items_) sizes.push_back(checked_cast<std::int32_t>(item.count));
+  for (const TokenRange& item : items_) sizes.push_back(checked_cast<std::int32_t>(item.count));
   const Bins bins = first_fit_decreasing(sizes, checked_cast<std::int32_t>(length_));
   packed_ = bins.count;
   bin_begin_.assign(static_cast<std::size_t>(bins.count) + 1, 0);
@@ -62,7 +63,7 @@ PackedWindow::PackedWindow(std::span<const TokenRun> documents, const PackRules&
   shuffle_.emplace(sequences(), *shuffle);
 }
 
-void PackedWindow::add(const TokenRun& document, const PackRules& rules) {
+void PackedWindow::add(const TokenRange& document, const PackRules& rules) {
   count_document(document.count, rules, counts_);
   const std::int64_t full = full_sequences(document.count, rules);
   const std::int64_t packed = packed_tokens(document.count, rules);
@@ -73,26 +74,26 @@ void PackedWindow::add(const TokenRun& document, const PackRules& rules) {
   if (packed > 0) items_.push_back({document.first + full * length_, packed});
 }
 
-std::vector<TokenRun> PackedWindow::sequence(std::int64_t index) const {
+std::vector<TokenRange> PackedWindow::sequence(std::int64_t index) const {
   SLUICE_ASSERT(0 <= index && index < sequences(), "sequence {} of {}", index, sequences());
   if (shuffle_) index = (*shuffle_)(index);
   if (index >= packed_) return {full_sequence(index - packed_)};
-  std::vector<TokenRun> runs;
+  std::vector<TokenRange> runs;
   for (std::int32_t i = bin_begin_[static_cast<std::size_t>(index)];
        i < bin_begin_[static_cast<std::size_t>(index) + 1]; ++i)
     runs.push_back(items_[static_cast<std::size_t>(by_bin_[static_cast<std::size_t>(i)])]);
   return runs;
 }
 
-TokenRun PackedWindow::full_sequence(std::int64_t index) const {
-  const auto after = std::ranges::upper_bound(full_runs_, index, {}, &FullRun::before);
-  const FullRun& run = *(after - 1);
+TokenRange PackedWindow::full_sequence(std::int64_t index) const {
+  const auto after = std::ranges::upper_bound(full_runs_, index, {}, &FullRange::before);
+  const FullRange& run = *(after - 1);
   return {run.tokens.first + (index - run.before) * length_, length_ + 1};
 }
 
-std::vector<TokenRun> PackedWindow::runs() const {
-  std::vector<TokenRun> runs = items_;
-  for (const FullRun& full : full_runs_) runs.push_back(full.tokens);
+std::vector<TokenRange> PackedWindow::runs() const {
+  std::vector<TokenRange> runs = items_;
+  for (const FullRange& full : full_runs_) runs.push_back(full.tokens);
   return runs;
 }
 

@@ -19,7 +19,7 @@ PackCounts count_documents(const DocumentStarts& starts, const PackRules& rules)
   for (std::int64_t first = 0; first < starts.documents(); first += kAtOnce) {
     documents.resize(static_cast<std::size_t>(std::min(kAtOnce, starts.documents() - first)));
     std::iota(documents.begin(), documents.end(), first);
-    for (const TokenRun& document : starts.runs(documents)) count_document(document.count, rules, counts);
+    for (const TokenRange& document : starts.runs(documents)) count_document(document.count, rules, counts);
   }
   return counts;
 }
@@ -35,11 +35,10 @@ Packer::Packer(const TokenFile& file, const PackOptions& options, std::int64_t s
       counts_(count_documents(*starts_, rules_)),
       windows_(divide_up(counts_.documents, options.window)) {
   if (counts_.inputs == 0)
-    fail(
-        ExitCode::kBadData,
-        "{}: all of its {} documents have more than data.sequence_length = {} tokens, and data.long_documents = "
-        "\"leave_out\" leaves out those",
-        file.name(), counts_.documents, sequence_length);
+    fail(ExitCode::kBadData,
+         "{}: all of its {} documents have more than data.sequence_length = {} tokens, and "
+         "data.long_documents = \"leave_out\" leaves out those",
+         file.name(), counts_.documents, sequence_length);
 }
 
 std::int64_t Packer::least_sequences() const { return divide_up(counts_.inputs, rules_.sequence_length); }
@@ -64,13 +63,13 @@ void Packer::enter(std::int64_t window, std::int64_t before) {
   before_ = before;
 }
 
-/// To the window of that sequence. Some windows may have none, but not all of an epoch.
+/// Goes to the window of that sequence. Some windows may have none, but not all of an epoch.
 void Packer::step_to(std::int64_t number) {
   if (number_ < 0 || number < before_) enter(0, 0);
   while (number >= before_ + window_.sequences()) enter(number_ + 1, before_ + window_.sequences());
 }
 
-std::vector<TokenRun> Packer::sequence(std::int64_t number) {
+std::vector<TokenRange> Packer::sequence(std::int64_t number) {
   step_to(number);
   return window_.sequence(number - before_);
 }

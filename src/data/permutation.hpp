@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-/// A permutation of [0, size): a Feistel network permutes the next power of four, and values that fall outside are sent
-/// through again until they fall inside ("cycle walking", at most four times on average).
+/// A permutation of [0, size): a Feistel network permutes the next power of four, and values that fall
+/// outside are sent through again until they fall inside ("cycle walking", at most four times on average).
 class Permutation {
  public:
   /// `size` is positive; the order is a function of it and the stream alone.

@@ -1,4 +1,4 @@
-// Which sequences a step trains on: a function of the step number alone, so any step can be resumed or
+// Order of sequences: those of a step are a function of the step number alone, so any step can be resumed or
 // repeated.
 #pragma once
 
@@ -9,6 +9,7 @@
 
 namespace sluice {
 
+/// Order of a source's sequences over steps and epochs.
 class Sampler {
  public:
   /// `sequences`: how many there are, at least one.

@@ -20,7 +20,7 @@ SourceFacts facts_of(const TokenFile& file, const BatchOptions& options) {
           .masks_targets = file.masks_targets()};
 }
 
-/// What packing makes of the first documents: enough of them to tell how full sequences are.
+/// Packs the first documents: enough of them to tell how full sequences are.
 void measure(const Packer& packer, SourceFacts& facts) {
   constexpr std::int64_t kMostWindows = 16;
   for (std::int64_t number = 0; number < std::min(kMostWindows, packer.windows()); ++number) {
@@ -44,7 +44,7 @@ SourceFiles::SourceFiles(const BatchOptions& options) : options_(options) {
   TokenFileOptions file = options.file;
   if (options.pack) file.keep_rest = true;  // any number of tokens will do
   for (const TokenSource& named : options.sources) {
-    Source& source = sources_.emplace_back(Source{TokenFile::open(named.tokens, file)});
+    OpenSource& source = sources_.emplace_back(OpenSource{TokenFile::open(named.tokens, file)});
     facts_.push_back(facts_of(source.file, options));
     if (!options.pack) continue;
     source.packer.emplace(source.file, *options.pack, options.file.sequence_length, options.order,
@@ -54,7 +54,7 @@ SourceFiles::SourceFiles(const BatchOptions& options) : options_(options) {
   mixture_.emplace(options.mixture(facts_));
   const std::vector<std::int64_t> read = options.taken_in_all(facts_);
   for (std::size_t i = 0; i < sources_.size(); ++i) {
-    Source& source = sources_[i];
+    OpenSource& source = sources_[i];
     source.read = read[i];
     if (source.packer)
       source.check.emplace<PackedTokenCheck>(source.file, *source.packer, read[i]);
@@ -63,19 +63,19 @@ SourceFiles::SourceFiles(const BatchOptions& options) : options_(options) {
   }
 }
 
-std::int64_t SourceFiles::pieces_of(const Source& source) {
+std::int64_t SourceFiles::pieces_of(const OpenSource& source) {
   if (const auto* packed = std::get_if<PackedTokenCheck>(&source.check)) return packed->pieces();
   return std::get<TokenCheck>(source.check).pieces();
 }
 
-bool SourceFiles::has_target(const Source& source) {
+bool SourceFiles::has_target(const OpenSource& source) {
   if (const auto* packed = std::get_if<PackedTokenCheck>(&source.check)) return packed->has_target();
   return std::get<TokenCheck>(source.check).has_target();
 }
 
 std::int64_t SourceFiles::check_pieces() const {
   std::int64_t pieces = 1;  // the look at what all of them have found
-  for (const Source& source : sources_) pieces += pieces_of(source);
+  for (const OpenSource& source : sources_) pieces += pieces_of(source);
   return pieces;
 }
 
@@ -90,7 +90,7 @@ void SourceFiles::check(std::int64_t piece) {
 void SourceFiles::require_targets() const {
   std::vector<std::string> idle, causes;
   std::size_t read = 0;
-  for (const Source& source : sources_) {
+  for (const OpenSource& source : sources_) {
     if (source.read > 0) ++read;
     if (source.read == 0 || has_target(source)) continue;
     idle.push_back(source.file.name());
@@ -154,10 +154,10 @@ std::string SourceFiles::sample_of(std::size_t source) {
 
 void SourceFiles::read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids,
                                 std::span<TokenMark> marks) {
-  Source& source = sources_[place.source];
+  OpenSource& source = sources_[place.source];
   if (!source.packer) return source.file.read_sequence(place.sequence, ids, marks);
   std::size_t filled = 0;
-  for (const TokenRun& run : source.packer->sequence(place.sequence)) {
+  for (const TokenRange& run : source.packer->sequence(place.sequence)) {
     const auto tokens = static_cast<std::size_t>(run.count);
     source.file.read_run(run, ids.subspan(filled, tokens), marks.subspan(filled, tokens));
     filled += tokens;

@@ -18,16 +18,18 @@
 
 namespace sluice {
 
+/// Token files of a mixture, on rank 0.
 class SourceFiles {
  public:
   /// Errors of TokenFile::open(), and of Packer.
   explicit SourceFiles(const BatchOptions& options);
 
-  /// What of each file all ranks know.
+  /// Facts of each file, known to all ranks.
   [[nodiscard]] const std::vector<SourceFacts>& facts() const { return facts_; }
 
-  /// A look at all ids and masks that the steps will read, in pieces, as TokenCheck has them: each once, in ascending order. With the
-  /// last one Error(kBadData) if the steps read no target at all, and a warning for a file that gives them none.
+  /// A look at all ids and masks that the steps will read, in pieces, as TokenCheck has them: each once, in
+  /// ascending order. With the last one Error(kBadData) if the steps read no target at all, and a warning for
+  /// a file that gives them none.
   [[nodiscard]] std::int64_t check_pieces() const;
   void check(std::int64_t piece);
 
@@ -37,34 +39,35 @@ class SourceFiles {
   [[nodiscard]] bool has_marks() const;
   /// These sequences as one batch, of which nothing is counted yet.
   [[nodiscard]] Batch read(std::span<const Mixture::Place> places);
-  /// To know the files by: the digest of up to 16 sequences that the first batch would have of a file alone; of several files one
-  /// digest of theirs and their sizes.
+  /// Digest that identifies the files: of up to 16 sequences that the first batch would have of one file
+  /// alone; with several files, of their digests and sizes.
   [[nodiscard]] std::string sample_digest();
 
-  /// As TokenFile::read_sequence(); of packed documents the sequence of that number, filled up with padding.
+  /// Reads a sequence as TokenFile::read_sequence() does; of packed documents the sequence of that number,
+  /// filled up with padding.
   void read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids, std::span<TokenMark> marks);
 
-  /// Of a source: the file's packer, if its documents are packed.
+  /// Packer of a source, if its documents are packed; else null.
   [[nodiscard]] Packer* packer(std::size_t source) {
     return sources_[source].packer ? &*sources_[source].packer : nullptr;
   }
 
  private:
-  struct Source {
+  struct OpenSource {
     TokenFile file;
     std::optional<Packer> packer{};
     std::int64_t read = 0;  ///< sequences that the steps read of it
     std::variant<std::monostate, TokenCheck, PackedTokenCheck> check{};
   };
-  [[nodiscard]] static std::int64_t pieces_of(const Source& source);
-  [[nodiscard]] static bool has_target(const Source& source);
+  [[nodiscard]] static std::int64_t pieces_of(const OpenSource& source);
+  [[nodiscard]] static bool has_target(const OpenSource& source);
   void require_targets() const;
   [[nodiscard]] std::string sample_of(std::size_t source);
 
   BatchOptions options_;
-  std::deque<Source> sources_;  ///< which stay where they are
+  std::deque<OpenSource> sources_;  ///< sources; a deque, so that references to them stay valid
   std::vector<SourceFacts> facts_;
-  std::optional<Mixture> mixture_;  ///< as soon as there are facts
+  std::optional<Mixture> mixture_;  ///< the mixture, once the sources' facts are known
 };
 
 }  // namespace sluice

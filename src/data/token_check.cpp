@@ -62,8 +62,8 @@ void PackedTokenCheck::run(std::int64_t piece) {
   look_for_target(window);
   sequences_ += window.sequences();
   if (is_checked) return;
-  TokenRun joined;
-  for (const TokenRun& run : window.runs()) {
+  TokenRange joined;
+  for (const TokenRange& run : window.runs()) {
     if (run.first == joined.first + joined.count) {
       joined.count += run.count;
       continue;
@@ -77,8 +77,8 @@ void PackedTokenCheck::run(std::int64_t piece) {
 void PackedTokenCheck::look_for_target(const PackedWindow& window) {
   const std::int64_t end = std::min(window.sequences(), positions_ - sequences_);
   for (std::int64_t index = 0; index < end && !has_target_; ++index) {
-    const std::vector<TokenRun> runs = window.sequence(index);
-    has_target_ = std::ranges::any_of(runs, [&](const TokenRun& run) { return file_->has_target(run); });
+    const std::vector<TokenRange> runs = window.sequence(index);
+    has_target_ = std::ranges::any_of(runs, [&](const TokenRange& run) { return file_->has_target(run); });
   }
 }
 

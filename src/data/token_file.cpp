@@ -128,15 +128,15 @@ void TokenFile::read_sequence(std::int64_t index, std::span<std::int64_t> ids,
   std::ranges::fill(marks.subspan(read.size()), TokenMark::kPadding);
 }
 
-/// What there is of a sequence: the last one may end early.
-hdf5::Box TokenFile::box_of(std::int64_t index) const {
+/// Tokens of a sequence: the last one may end early.
+hdf5::Hyperslab TokenFile::box_of(std::int64_t index) const {
   const std::int64_t first = first_token(index);
   const std::int64_t there = std::min(options_.sequence_length + 1, token_count_ - first);
-  return is_stream_ ? hdf5::Box{{first}, {there}} : hdf5::Box{{index, 0}, {1, there}};
+  return is_stream_ ? hdf5::Hyperslab{{first}, {there}} : hdf5::Hyperslab{{index, 0}, {1, there}};
 }
 
 std::span<const std::int64_t> TokenFile::read_any(std::int64_t index, std::span<std::int64_t> ids) const {
-  const hdf5::Box box = box_of(index);
+  const hdf5::Hyperslab box = box_of(index);
   const std::span<std::int64_t> read = ids.first(static_cast<std::size_t>(box.count.back()));
   tokens_.read<std::int64_t>(box, read);
   return read;
@@ -155,8 +155,8 @@ void TokenFile::check_sequences(std::int64_t first, std::int64_t count, bool& ha
         is_stream_ ? std::min(sequences * options_.sequence_length + 1, token_count_ - first_token(first))
                    : sequences * width;
     ids.resize(static_cast<std::size_t>(tokens));
-    const hdf5::Box box =
-        is_stream_ ? hdf5::Box{{first_token(first)}, {tokens}} : hdf5::Box{{first, 0}, {sequences, width}};
+    const hdf5::Hyperslab box = is_stream_ ? hdf5::Hyperslab{{first_token(first)}, {tokens}}
+                                           : hdf5::Hyperslab{{first, 0}, {sequences, width}};
     tokens_.read<std::int64_t>(box, ids);
     require_known(first_token(first), ids);
     if (has_target && !mask_) continue;
@@ -185,8 +185,9 @@ const DocumentStarts& TokenFile::packable_documents() const {
   return *starts_;
 }
 
-void TokenFile::read_run(const TokenRun& run, std::span<std::int64_t> ids, std::span<TokenMark> marks) const {
-  const hdf5::Box box{{run.first}, {run.count}};
+void TokenFile::read_run(const TokenRange& run, std::span<std::int64_t> ids,
+                         std::span<TokenMark> marks) const {
+  const hdf5::Hyperslab box{{run.first}, {run.count}};
   tokens_.read<std::int64_t>(box, ids);
   require_known(run.first, ids);
   if (marks.empty()) return;
@@ -195,12 +196,12 @@ void TokenFile::read_run(const TokenRun& run, std::span<std::int64_t> ids, std::
   if (mask_) mask_->mark(box, marks);
 }
 
-void TokenFile::check_run(const TokenRun& run) const {
+void TokenFile::check_run(const TokenRange& run) const {
   std::vector<std::int64_t> ids;
   std::vector<TokenMark> marks;
   for (std::int64_t first = run.first, end = run.first + run.count; first < end; first += kCheckedTokens) {
     ids.resize(static_cast<std::size_t>(std::min(kCheckedTokens, end - first)));
-    const hdf5::Box box{{first}, {std::ssize(ids)}};
+    const hdf5::Hyperslab box{{first}, {std::ssize(ids)}};
     tokens_.read<std::int64_t>(box, ids);
     require_known(first, ids);
     marks.resize(mask_ ? ids.size() : 0);
@@ -208,7 +209,7 @@ void TokenFile::check_run(const TokenRun& run) const {
   }
 }
 
-bool TokenFile::has_target(const TokenRun& run) const {
+bool TokenFile::has_target(const TokenRange& run) const {
   if (!mask_) return run.count > 1;
   std::vector<TokenMark> marks;
   for (std::int64_t first = run.first + 1, end = run.first + run.count; first < end;

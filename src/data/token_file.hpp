@@ -15,6 +15,7 @@
 
 namespace sluice {
 
+/// Options of reading a token file.
 struct TokenFileOptions {
   std::int64_t sequence_length = 0;
   std::int64_t vocab_size = 0;
@@ -23,11 +24,12 @@ struct TokenFileOptions {
   bool keep_rest = false;
 };
 
+/// A token file: a stream of tokens, or rows of sequences. Reads are independent of each other.
 class TokenFile {
  public:
-  /// Looks at the file in a process of its own first (io/trial_process.hpp): the library may fail on it in every way.
-  /// Error(kBadData) if the file or dataset is missing, not written to its end, holds no integers, is too
-  /// short for one sequence, or has rows that are not sequence_length + 1 long; if the file has broken
+  /// Looks at the file in a process of its own first (io/trial_process.hpp): the library may fail on it in
+  /// every way. Error(kBadData) if the file or dataset is missing, not written to its end, holds no integers,
+  /// is too short for one sequence, or has rows that are not sequence_length + 1 long; if the file has broken
   /// document_starts, or has any and the options name a separator too.
   static TokenFile open(const std::filesystem::path& path, const TokenFileOptions& options);
 
@@ -39,7 +41,8 @@ class TokenFile {
 
   /// Whether anything says where documents begin.
   [[nodiscard]] bool marks_documents() const { return starts_ || options_.separator_token; }
-  /// Where the documents of a stream begin, for their packing. Error(kBadData) if it is none, or has no dataset that says so.
+  /// Begins of the documents of a stream, for packing. Error(kBadData) if the file is no stream, or has no
+  /// dataset that says so.
   [[nodiscard]] const DocumentStarts& packable_documents() const;
   /// Whether the file says which tokens are targets.
   [[nodiscard]] bool masks_targets() const { return mask_.has_value(); }
@@ -48,17 +51,18 @@ class TokenFile {
   /// document, and a row is.
   [[nodiscard]] std::int64_t count_documents() const;
 
-  /// Looks at ids and mask of sequences [first, first + count), in large pieces: Error(kBadData) as read_sequence() has
-  /// it. Sets `has_target` if one of their tokens is a target, and does not look for one if it is set.
+  /// Looks at ids and mask of sequences [first, first + count), in large pieces: Error(kBadData) as
+  /// read_sequence() has it. Sets `has_target` if one of their tokens is a target, and does not look for one
+  /// if it is set.
   void check_sequences(std::int64_t first, std::int64_t count, bool& has_target) const;
 
-  /// Tokens [run.first, run.first + run.count) of a stream, the first of which begins a document and no other does; `ids` have the
-  /// room, and `marks`, if not empty. Error(kBadData) as read_sequence().
-  void read_run(const TokenRun& run, std::span<std::int64_t> ids, std::span<TokenMark> marks) const;
+  /// Tokens [run.first, run.first + run.count) of a stream, the first of which begins a document and no other
+  /// does; `ids` have the room, and `marks`, if not empty. Error(kBadData) as read_sequence().
+  void read_run(const TokenRange& run, std::span<std::int64_t> ids, std::span<TokenMark> marks) const;
   /// Looks at ids and mask of a run of tokens, in pieces: Error(kBadData) as read_sequence() has it.
-  void check_run(const TokenRun& run) const;
+  void check_run(const TokenRange& run) const;
   /// Whether a token of a run that read_run() takes is a target.
-  [[nodiscard]] bool has_target(const TokenRun& run) const;
+  [[nodiscard]] bool has_target(const TokenRange& run) const;
 
   /// Sequence i as sequence_length + 1 ids: the first sequence_length are inputs, the last sequence_length
   /// targets. In a stream t they are t[i L .. i L + L]. Error(kBadData) for an id outside [0, vocab_size),
@@ -69,8 +73,8 @@ class TokenFile {
   TokenFile(hdf5::File file, hdf5::Dataset tokens, const TokenFileOptions& options);
   /// open(), without the trial.
   static TokenFile open_here(const std::filesystem::path& path, const TokenFileOptions& options);
-  [[nodiscard]] hdf5::Box box_of(std::int64_t index) const;
-  /// What there is of a sequence, whatever its ids.
+  [[nodiscard]] hdf5::Hyperslab box_of(std::int64_t index) const;
+  /// Reads the tokens of a sequence without checking their ids.
   [[nodiscard]] std::span<const std::int64_t> read_any(std::int64_t index, std::span<std::int64_t> ids) const;
   [[nodiscard]] std::int64_t first_token(std::int64_t index) const;
   void require_known(std::int64_t first_token, std::span<const std::int64_t> ids) const;

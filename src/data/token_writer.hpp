@@ -18,15 +18,15 @@ class TokenWriter {
   /// Error(kIo) if it is there or cannot be.
   TokenWriter(const std::filesystem::path& path, const std::string& shown_name);
 
-  /// From now on there is a `loss_mask` (uint8: 1 for a token that counts as a target), with 1 for all tokens
-  /// before. Nothing if there is one already. Error(kIo).
+  /// Begins a `loss_mask` (uint8: 1 for a token that counts as a target), with 1 for all tokens so far. Does
+  /// nothing if there is one already. Error(kIo).
   void begin_mask();
   /// The next tokens begin a document.
   void begin_document();
   /// Appends tokens; `mask` has one value for each, or is empty where there is no `loss_mask`. Error(kIo).
   void append(std::span<const std::int32_t> tokens, std::span<const std::int32_t> mask);
-  /// Writes what is left in memory; nothing can be appended any more. For attributes the file is open until close().
-  /// Error(kIo).
+  /// Writes what is left in memory; nothing can be appended any more. For attributes the file is open until
+  /// close(). Error(kIo).
   hdf5::File& finish();
   void close() { file_.close(); }
 
@@ -59,7 +59,7 @@ class TokenWriter {
   Column<std::int64_t> starts_;
   std::optional<Column<std::int32_t>> mask_;
   std::int64_t targets_ = 0;
-  bool begins_ = false;  ///< a document, with the next token
+  bool begins_ = false;  ///< whether the next token begins a document
 };
 
 }  // namespace sluice

@@ -1,7 +1,6 @@
-// What the accelerator's runtime does for memory.cpp and copy.cpp; CMake chooses cuda.cpp or no_cuda.cpp.
-//
-// Work is queued on the compute stream, which LibTorch's operations and our kernels are queued on as well, and runs
-// in the order in which it was queued.
+// Functions of the accelerator's runtime for memory.cpp and copy.cpp; CMake chooses cuda.cpp or no_cuda.cpp.
+// Work is queued on the compute stream, which LibTorch's operations and our kernels are queued on as well,
+// and runs in the order in which it was queued.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +13,8 @@ namespace sluice::device {
 [[nodiscard]] std::byte* allocate_zeroed(std::int64_t bytes);
 void release(std::byte* data) noexcept;
 
-/// Zeroed pages of this process that the device reads and writes itself, or null when it may have no more. Error(kBadConfig)
-/// without CUDA in the build.
+/// Zeroed pages of this process that the device reads and writes itself, or null when it may have no more.
+/// Error(kBadConfig) without CUDA in the build.
 [[nodiscard]] std::byte* allocate_pinned(std::int64_t bytes);
 void release_pinned(std::byte* data) noexcept;
 

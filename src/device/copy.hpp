@@ -14,7 +14,7 @@ namespace sluice {
 /// Copies between any two places that do not overlap, after all that was queued before. Done on return.
 void copy_bytes(void* to, const void* from, std::int64_t bytes);
 
-/// The same of many ranges at once: they are queued, and waited for together.
+/// A range of bytes to copy; copies of several ranges are queued together and waited for once.
 struct CopiedRange {
   void* to;
   const void* from;
@@ -35,8 +35,8 @@ class HostBytes {
   const std::byte* data_;
 };
 
-/// Bytes to be written by host code, of which all are: where they are to lie, or from there to a device's memory by
-/// save().
+/// Bytes to be written by host code, of which all are: where they are to lie, or from there to a device's
+/// memory by save().
 class HostDraft {
  public:
   HostDraft(std::byte* data, std::int64_t bytes);

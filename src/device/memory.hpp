@@ -1,4 +1,4 @@
-// Where large blocks come from. Arenas and buffers ask here, so that other kinds of memory need no second
+// Allocation of large blocks. Arenas and buffers ask here, so that other kinds of memory need no second
 // arena.
 #pragma once
 
@@ -9,6 +9,7 @@
 
 namespace sluice {
 
+/// Kind of memory that a block is allocated in.
 enum class MemoryKind : std::uint8_t {
   kPrivate,  ///< this process's own pages, zero until written
   kPinned,   ///< pages of this process that the accelerator reads and writes itself
@@ -16,13 +17,14 @@ enum class MemoryKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(MemoryKind kind);
 
-/// The kind of memory that this process computes in: weights, gradients, activations and the optimizer's state.
-/// kPrivate unless told otherwise.
+/// The kind of memory that this process computes in: weights, gradients, activations and the optimizer's
+/// state. kPrivate unless told otherwise.
 [[nodiscard]] MemoryKind compute_memory();
 /// Call it before anything of these is allocated.
 void compute_in(MemoryKind kind);
 
-/// Of the accelerator that this process computes on; 0 where it computes in main memory. Used: by whomever.
+/// Free and used bytes of the accelerator that this process computes on, whoever uses them; 0 where it
+/// computes in main memory.
 [[nodiscard]] std::int64_t available_device_bytes();
 [[nodiscard]] std::int64_t used_device_bytes();
 

@@ -11,11 +11,13 @@
 
 namespace sluice {
 
-/// What is stored for an element.
+/// Code of one element.
 enum class Codes : std::uint8_t {
-  kFloat8E4M3,  ///< a byte: sign, 4 bits of exponent, 3 of mantissa; 0x7f and 0xff are NaN, there is no infinity
-  kInt4,        ///< half a byte, the lower half first: the number, from -8 to 7, plus 8
-  kFloat4E2M1,  ///< half a byte, the lower half first: sign, 2 bits of exponent, 1 of mantissa; all are numbers
+  /// A byte: sign, 4 bits of exponent, 3 of mantissa; 0x7f and 0xff are NaN, there is no infinity.
+  kFloat8E4M3,
+  kInt4,  ///< half a byte, the lower half first: the number, from -8 to 7, plus 8
+  /// Half a byte, the lower half first: sign, 2 bits of exponent, 1 of mantissa; all are numbers.
+  kFloat4E2M1,
 };
 [[nodiscard]] std::int64_t bits_of(Codes codes);
 
@@ -30,7 +32,8 @@ enum class Codes : std::uint8_t {
 struct Encoding {
   Codes codes = Codes::kFloat8E4M3;
   DType scale_type = DType::kFloat32;
-  int scale_file = 0;            ///< of the checkpoint's files; scales may be in another one than their codes
+  /// Index of the checkpoint's file with the scales, which may differ from that of the codes.
+  int scale_file = 0;
   std::int64_t scale_begin = 0;  ///< byte of that file at which the scales begin
   std::int64_t scale_count = 0;
   std::int64_t rows = 0;

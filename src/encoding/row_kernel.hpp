@@ -27,6 +27,7 @@ struct RowPart {
 
 // Codes as float32: the i-th one from an even place on. Vectors load them in units of 1 / kUnit.
 
+/// FP8 (E4M3) codes, one byte each.
 struct Float8Code {
   static constexpr std::int64_t kBits = 8;
   static constexpr float kUnit = 0x1p8F;
@@ -56,9 +57,11 @@ struct HalfByteCode {
   }
 };
 
+/// Numbers that 4-bit integer codes stand for.
 struct Int4Numbers {
   static constexpr std::array<float, 16> kNumbers{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
 };
+/// Numbers that FP4 (E2M1) codes stand for.
 struct Float4Numbers {
   static constexpr std::array<float, 16> kNumbers{0,     0.5F,  1,     1.5F,  2,     3,     4,     6,
                                                   -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
@@ -76,6 +79,7 @@ inline std::uint32_t rounded_bits(float value) {
   return (rounded & ~static_cast<std::uint32_t>(is_nan)) | (0x7fc0U & static_cast<std::uint32_t>(is_nan));
 }
 
+/// Output of bfloat16 elements.
 struct BFloat16Out {
   static constexpr std::int64_t kBytes = 2;
   static void put(float value, std::byte* target, std::int64_t i) {
@@ -84,6 +88,7 @@ struct BFloat16Out {
   }
 };
 
+/// Output of float32 elements.
 struct Float32Out {
   static constexpr std::int64_t kBytes = 4;
   static void put(float value, std::byte* target, std::int64_t i) {
@@ -102,7 +107,7 @@ void dequantise_some(const std::byte* codes, float scale, std::byte* target, std
   }
 }
 
-/// The same of codes of 4 bits, whose 16 products are worked out once. The first one begins a byte.
+/// Dequantises 4-bit codes by a table of their 16 products. The first code begins a byte.
 template <class Code, class Out>
 void dequantise_by_table(const std::byte* codes, float scale, std::byte* target, std::int64_t begin,
                          std::int64_t end) {

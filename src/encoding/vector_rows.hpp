@@ -19,16 +19,18 @@
 
 namespace sluice::encoding {
 
-// A code of 8 bits lies in the exponent and mantissa of a float16, whose instruction widens subnormals at full
-// speed: it makes 2^-8 of the code's number, and NaN of an exponent of ones. The scale makes up for it.
+// A code of 8 bits lies in the exponent and mantissa of a float16, whose instruction widens subnormals at
+// full speed: it makes 2^-8 of the code's number, and NaN of an exponent of ones. The scale makes up for it.
 
-/// Whether the scale times the unit of vectors is finite: products of NaN and infinity go the other way, so that vectors
-/// are rounded without regard to them. A code that is NaN has all of its mantissa's lower bits 0, and stays that.
+/// Whether the scale times the unit of vectors is finite: products of NaN and infinity go the other way, so
+/// that vectors are rounded without regard to them. A code that is NaN has all of its mantissa's lower bits
+/// 0, and stays that.
 template <class Code>
 bool takes_vectors(float scale) {
   return std::abs(scale) <= std::numeric_limits<float>::max() / Code::kUnit;
 }
 
+/// Dequantising by 8 elements with AVX2.
 struct Avx2 {
   static constexpr std::int64_t kLanes = 16;
   struct Values {
@@ -107,6 +109,7 @@ SLUICE_ENCODING_AVX2 void dequantise_row_avx2(const RowPart& row) {
   }
 }
 
+/// Dequantising by 16 elements with AVX-512.
 struct Avx512 {
   static constexpr std::int64_t kLanes = 16;
 

@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// What a program has as its three standard streams; -1 is /dev/null. The descriptors stay the caller's.
+/// The three standard streams of a program; -1 is /dev/null. The descriptors stay the caller's.
 struct ChildStreams {
   int input = -1;
   int output = -1;

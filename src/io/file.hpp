@@ -37,8 +37,8 @@ class InputFile {
 
   /// Direct reads transfer whole blocks of this many bytes, into memory that begins on a multiple of it.
   static constexpr std::int64_t kBlockBytes = 4096;
-  /// The same, past the page cache; nothing where the file system has no such reads (or for larger blocks
-  /// only).
+  /// Opens a file for direct reads, past the page cache; nothing where the file system has none, or only for
+  /// larger blocks.
   static std::optional<InputFile> open_direct(const std::filesystem::path& path);
 
   [[nodiscard]] std::int64_t size_bytes() const { return size_bytes_; }
@@ -75,8 +75,8 @@ class OutputFile {
  public:
   /// Creates; an existing file is an error.
   static OutputFile create(const std::filesystem::path& path);
-  /// The same past the page cache, for whole blocks of InputFile::kBlockBytes from memory that begins on a multiple of it; nothing, and
-  /// no file, where the file system has no such writes.
+  /// Creates a file for direct writes of whole blocks of InputFile::kBlockBytes from memory aligned to them;
+  /// nothing, and no file, where the file system has no such writes.
   static std::optional<OutputFile> create_direct(const std::filesystem::path& path);
   /// Opens what another rank has created.
   static OutputFile open(const std::filesystem::path& path);
@@ -110,8 +110,8 @@ void sync_directory(const std::filesystem::path& path);
 /// How far bytes have come when a call returns: a crash of the machine loses what only the kernel has.
 enum class Durability : std::uint8_t { kKernel, kDisk };
 
-/// Writes a small file so that readers see the old or the new content, never a mixture (temporary name, with kDisk
-/// fsync, rename).
+/// Writes a small file so that readers see the old or the new content, never a mixture (temporary name, with
+/// kDisk fsync, rename).
 void write_text_file(const std::filesystem::path& path, std::string_view text,
                      Durability durability = Durability::kDisk);
 

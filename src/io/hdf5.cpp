@@ -66,7 +66,7 @@ Handle access_properties(const Storage& storage, const Doing& doing) {
   return properties;
 }
 
-/// Of one chunk, as it is in memory; 0 for a dataset without.
+/// Bytes of one chunk in memory; 0 for a dataset without chunks.
 std::size_t chunk_bytes(hid_t dataset, const Doing& doing) {
   const Handle properties = own<H5Pclose>(H5Dget_create_plist(dataset), doing);
   if (check(H5Pget_layout(properties.id()), doing) != H5D_CHUNKED) return 0;
@@ -89,7 +89,7 @@ Handle open_dataset(hid_t file, const std::string& path, const Doing& doing) {
   const Handle access = own<H5Pclose>(H5Pcreate(H5P_DATASET_ACCESS), doing);
   check(H5Pset_chunk_cache(access.id(), H5D_CHUNK_CACHE_NSLOTS_DEFAULT, bytes, H5D_CHUNK_CACHE_W0_DEFAULT),
         doing);
-  dataset = {};  // whoever opens it first says what the cache is
+  dataset = {};  // the first handle to open a dataset sets its cache
   return open(access.id());
 }
 
@@ -104,12 +104,11 @@ void require_hard_link(hid_t file, const std::string& path, const Doing& doing) 
   if (info.type == H5L_TYPE_EXTERNAL &&
       H5Lunpack_elink_val(target.data(), target.size(), nullptr, &name, &object) >= 0)
     target = fmt::format("{} in the file {}", object, name);
-  fail(
-      ExitCode::kBadData,
-      "{} of {} is {} link, to {}; links are not followed: name the file that holds the data, and give the dataset its "
-      "name there",
-      path, doing.file, info.type == H5L_TYPE_EXTERNAL ? "an external" : "a symbolic",
-      printable(target.c_str(), 200));
+  fail(ExitCode::kBadData,
+       "{} of {} is {} link, to {}; links are not followed: name the file that holds the data, and give the "
+       "dataset its name there",
+       path, doing.file, info.type == H5L_TYPE_EXTERNAL ? "an external" : "a symbolic",
+       printable(target.c_str(), 200));
 }
 
 Handle link_properties(const Doing& doing) {
@@ -221,7 +220,7 @@ Dataset File::create_dataset(const std::string& path, DType dtype, const std::ve
                   own<H5Dclose>(H5Dcreate2(handle_.id(), path.c_str(), file_type(dtype), space.id(),
                                            link.id(), creation.id(), access.id()),
                                 doing));
-  if (grows) {  // once round, so that the index of blocks exists before the first row
+  if (grows) {  // written once, so that the index of blocks exists before the first row
     dataset.set_rows(1);
     dataset.set_rows(0);
   }

@@ -22,10 +22,10 @@ namespace sluice::hdf5 {
 /// fails.
 class Handle {
  public:
-  using Id = std::int64_t;  ///< hid_t, without its header
+  using Id = std::int64_t;  ///< hid_t without its header
   using Close = int (*)(Id);
 
-  Handle() = default;  ///< empty
+  Handle() = default;  ///< an empty handle
   Handle(Id id, Close close) : id_(id), close_(close) {}
   Handle(Handle&& other) noexcept;
   Handle& operator=(Handle&& other) noexcept;
@@ -44,7 +44,7 @@ concept Element = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>
     std::same_as<T, double>;
 
 /// A box inside a dataset: elements [begin[d], begin[d] + count[d]) of each dimension d.
-struct Box {
+struct Hyperslab {
   std::vector<std::int64_t> begin;
   std::vector<std::int64_t> count;
 };
@@ -61,31 +61,33 @@ struct Storage {
   bool holes = false;
 };
 
+/// An open dataset. Its file must stay open as long.
 class Dataset {
  public:
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::vector<std::int64_t> shape() const;
   [[nodiscard]] bool is_integer() const;
   [[nodiscard]] bool is_floating() const;
-  /// Whether its elements are names for whole numbers, as h5py writes booleans; they are read as those numbers.
+  /// Whether its elements are names for whole numbers, as h5py writes booleans; they are read as those
+  /// numbers.
   [[nodiscard]] bool is_enumeration() const;
   /// Whether other datasets hold what this one shows.
   [[nodiscard]] bool is_virtual() const;
-  /// What cannot be read, in words; empty if all can: parts that were never written, and of a virtual dataset those that
-  /// have no source or one that cannot be read whole, for all of which HDF5 reads fill values without an error; filters
-  /// that are not there; compressed chunks that are too large; data in files of another format.
+  /// Why parts cannot be read, in words; empty if all can: parts that were never written, and of a virtual
+  /// dataset those without a readable source, for which HDF5 reads fill values without an error; missing
+  /// filters; compressed chunks that are too large; data in files of another format.
   [[nodiscard]] std::string unreadable_reason() const;
 
   /// Reads a box, row-major, converted by HDF5 (out-of-range integers are clipped). `out` has the box's
   /// elements.
   template <Element T>
-  void read(const Box& box, std::span<T> out) const;
+  void read(const Hyperslab& box, std::span<T> out) const;
   /// All elements, row-major.
   template <Element T>
   [[nodiscard]] std::vector<T> read() const;
 
   template <Element T>
-  void write(const Box& box, std::span<const T> data);
+  void write(const Hyperslab& box, std::span<const T> data);
   /// All elements, row-major.
   template <Element T>
   void write(std::span<const T> data);
@@ -104,7 +106,7 @@ class Dataset {
 /// An open file. Paths of objects are absolute: "/train/loss"; "/" is the root group.
 class File {
  public:
-  /// For reading. Error(kBadData) if the file is missing, not a regular file or not HDF5.
+  /// Opens a file for reading. Error(kBadData) if the file is missing, not a regular file or not HDF5.
   static File open(const std::filesystem::path& path);
   /// A new file; an existing one is Error(kIo) and stays as it is. Messages call it `shown_name`, or its
   /// path.
@@ -152,8 +154,8 @@ class File {
   void declare_length();
   std::string name_;
   Handle handle_;
-  std::int64_t declared_bytes_ = 0;  ///< what declare_length() wrote last
-  int descriptor_;                   ///< HDF5's own, of a file being written; -1 when reading
+  std::int64_t declared_bytes_ = 0;  ///< bytes that declare_length() wrote last
+  int descriptor_;                   ///< HDF5's own descriptor of a file being written; -1 when reading
 };
 
 /// "1.10.8", of the library that is loaded.

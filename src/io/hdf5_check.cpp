@@ -30,7 +30,8 @@ void fail_doing(const Doing& doing) {
 }
 
 void silence() {
-  // At exit it would close what it still knows, and crash over a file that a failing disk kept from closing.
+  // HDF5's exit handler would close what it still has open, and crash over a file that a failing disk kept
+  // from closing.
   static const herr_t no_cleanup = H5dont_atexit();
   static_cast<void>(no_cleanup);  // refused where another user of the library was first
   static const herr_t once = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);

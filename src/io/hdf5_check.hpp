@@ -1,4 +1,4 @@
-// What the HDF5 wrappers share: one check per library call, element types, and owned identifiers. Private to
+// Shared by the HDF5 wrappers: one check per library call, element types, and owned identifiers. Private to
 // src/io.
 #pragma once
 
@@ -15,11 +15,11 @@ namespace sluice::hdf5 {
 
 static_assert(std::is_same_v<hid_t, Handle::Id>);
 
-/// What is being done, for the message of a call that fails.
+/// The action and its object, for the message of a call that fails.
 struct Doing {
   ExitCode code;
-  std::string_view what;    ///< "read"
-  std::string_view object;  ///< "/train/loss"; may be empty
+  std::string_view what;    ///< the action: "read"
+  std::string_view object;  ///< path of the object: "/train/loss"; may be empty
   std::string_view file;
 };
 

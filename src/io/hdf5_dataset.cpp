@@ -29,7 +29,7 @@ std::int64_t element_count(const std::vector<std::int64_t>& shape) {
   return *count;
 }
 
-Box whole(std::vector<std::int64_t> shape) {
+Hyperslab whole(std::vector<std::int64_t> shape) {
   return {std::vector<std::int64_t>(shape.size(), 0), std::move(shape)};
 }
 
@@ -39,7 +39,7 @@ struct Selection {
   Handle memory;
 };
 
-Selection select(hid_t dataset, const Box& box, const Doing& doing) {
+Selection select(hid_t dataset, const Hyperslab& box, const Doing& doing) {
   const std::vector<hsize_t> begin = to_sizes(box.begin);
   const std::vector<hsize_t> count = to_sizes(box.count);
   Selection selection{
@@ -103,7 +103,7 @@ std::string missing_chunks(hid_t dataset, hid_t creation, const std::vector<std:
       expected - there, expected);
 }
 
-/// Of one chunk, as it is in memory.
+/// Bytes of one chunk in memory.
 std::int64_t chunk_bytes(hid_t dataset, hid_t creation, const Doing& doing) {
   std::array<hsize_t, H5S_MAX_RANK> sizes{};
   const int rank = check(H5Pget_chunk(creation, H5S_MAX_RANK, sizes.data()), doing);
@@ -119,8 +119,9 @@ std::string too_large_chunks(hid_t dataset, hid_t creation, const Doing& doing) 
   const std::int64_t bytes = chunk_bytes(dataset, creation, doing);
   if (check(H5Pget_nfilters(creation), doing) == 0 || bytes <= kMostBytes) return "";
   return fmt::format(
-      "its compressed chunks hold {} each, and at most {} can be unpacked at a time. Write it in smaller ones: h5py's "
-      "create_dataset(\"tokens\", data=ids, chunks=(1 << 20,), compression=\"gzip\"), or h5repack -l CHUNK=1048576",
+      "its compressed chunks hold {} each, and at most {} can be unpacked at a time. Write it in smaller "
+      "ones: h5py's create_dataset(\"tokens\", data=ids, chunks=(1 << 20,), compression=\"gzip\"), or "
+      "h5repack -l CHUNK=1048576",
       format_bytes(bytes), format_bytes(kMostBytes));
 }
 
@@ -131,7 +132,8 @@ std::string name_in(const Get& get, const Doing& doing) {
   return name;
 }
 
-/// Where HDF5 finds the source of a virtual dataset: beside the file that names it, then in the working directory.
+/// Path at which HDF5 finds a source of a virtual dataset: beside the file that names it, then in the working
+/// directory.
 std::filesystem::path place_of(const std::string& source, const std::string& file) {
   if (source == ".") return file;
   std::error_code error;
@@ -161,7 +163,7 @@ std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elem
   const Handle target = own<H5Sclose>(H5Pget_virtual_vspace(creation, part), doing);
   const Handle taken = own<H5Sclose>(H5Pget_virtual_srcspace(creation, part), doing);
   const hssize_t covered = H5Sget_select_npoints(target.id());
-  // Of a source that is taken whole the file does not say the shape.
+  // The file does not tell the shape of a source that is taken whole.
   const bool takes_all = H5Sget_select_type(taken.id()) == H5S_SEL_ALL;
   if (covered <= 0 || (!takes_all && H5Sget_select_npoints(taken.id()) != covered))
     return fmt::format("its source {} is mapped without an end", printable(source));
@@ -258,7 +260,7 @@ std::string Dataset::unreadable_reason() const {
 }
 
 template <Element T>
-void Dataset::read(const Box& box, std::span<T> out) const {
+void Dataset::read(const Hyperslab& box, std::span<T> out) const {
   SLUICE_ASSERT(std::ssize(out) == element_count(box.count), "{} places for a box of {}", out.size(),
                 shape_text(box.count));
   if (out.empty()) return;
@@ -271,14 +273,14 @@ void Dataset::read(const Box& box, std::span<T> out) const {
 
 template <Element T>
 std::vector<T> Dataset::read() const {
-  const Box box = whole(shape());
+  const Hyperslab box = whole(shape());
   std::vector<T> out(checked_cast<std::size_t>(element_count(box.count)));
   read<T>(box, out);
   return out;
 }
 
 template <Element T>
-void Dataset::write(const Box& box, std::span<const T> data) {
+void Dataset::write(const Hyperslab& box, std::span<const T> data) {
   SLUICE_ASSERT(std::ssize(data) == element_count(box.count), "{} values for a box of {}", data.size(),
                 shape_text(box.count));
   if (data.empty()) return;
@@ -301,10 +303,10 @@ void Dataset::set_rows(std::int64_t rows) {
   check(H5Dset_extent(handle_.id(), sizes.data()), {ExitCode::kIo, "extend", name_, file_});
 }
 
-#define SLUICE_INSTANTIATE(T)                                      \
-  template void Dataset::read<T>(const Box&, std::span<T>) const;  \
-  template std::vector<T> Dataset::read<T>() const;                \
-  template void Dataset::write<T>(const Box&, std::span<const T>); \
+#define SLUICE_INSTANTIATE(T)                                            \
+  template void Dataset::read<T>(const Hyperslab&, std::span<T>) const;  \
+  template std::vector<T> Dataset::read<T>() const;                      \
+  template void Dataset::write<T>(const Hyperslab&, std::span<const T>); \
   template void Dataset::write<T>(std::span<const T>);
 SLUICE_INSTANTIATE(std::int32_t)
 SLUICE_INSTANTIATE(std::int64_t)

@@ -22,7 +22,7 @@ struct Ipv4Interface {
   bool is_loopback = false;
 };
 
-/// In the system's order; nothing, with errno, if the system gives no list.
+/// IPv4 interfaces in the system's order; nothing, with errno set, if the system gives no list.
 [[nodiscard]] std::optional<std::vector<Ipv4Interface>> ipv4_interfaces();
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// A JSON object from somebody else's text. Python's json writes NaN, Infinity and -Infinity, which are no JSON: they are read
-// as the numbers that they mean, so that they harm nobody who does not read them.
+// A JSON object from somebody else's text. Python's json writes NaN, Infinity and -Infinity, which are no
+// JSON: they are read as the numbers that they mean, so that they harm nobody who does not read them.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,14 +13,14 @@
 
 namespace sluice {
 
-/// What prints and frees a value recurses once a level.
+/// Levels of nesting, at most: printing and freeing a value recurse once per level.
 inline constexpr int kMaxJsonDepth = 64;
 
 namespace json_names {
 
 /// The text with each value NaN, Infinity or -Infinity as a marked string; nothing if there is none.
 [[nodiscard]] std::optional<std::string> mark_numbers(std::string_view text);
-/// That text again, of one with marked strings.
+/// Undoes the marking of numbers in a text.
 [[nodiscard]] std::string unmark_numbers(std::string_view text);
 /// The number that a marked string stands for.
 [[nodiscard]] std::optional<double> marked_number(std::string_view value);
@@ -43,8 +43,8 @@ void name_numbers(Json& value, std::string_view mark) {
 
 }  // namespace json_names
 
-/// `prefix` begins the message of an error, "config.json: ". NaN, Infinity and -Infinity are numbers. Error(kBadData) if the
-/// text is no JSON, no object or nested deeper than kMaxJsonDepth.
+/// `prefix` begins the message of an error, "config.json: ". NaN, Infinity and -Infinity are numbers.
+/// Error(kBadData) if the text is no JSON, no object or nested deeper than kMaxJsonDepth.
 template <class Json = nlohmann::json>
 [[nodiscard]] Json parse_json_object(std::string_view text, std::string_view prefix) {
   const auto limit_depth = [&](int depth, typename Json::parse_event_t, const Json&) {
@@ -83,7 +83,8 @@ template <class Json>
   return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// A value as a file has it, indented by two spaces a level; numbers that are not finite as Python's json writes them.
+/// A value as a file has it, indented by two spaces a level; numbers that are not finite as Python's json
+/// writes them.
 template <class Json>
 [[nodiscard]] std::string json_file_text(Json value) {
   json_names::name_numbers(value, json_names::kMark);

@@ -50,7 +50,7 @@ FileDescriptor open_unnamed(const fs::path& directory) {
   return named;
 }
 
-/// The same file past the page cache, or through it where the file system has no direct way.
+/// Opens the file a second time for direct I/O, or through the page cache where the file system has none.
 FileDescriptor open_again(int file) {
   const std::string path = fmt::format("/proc/self/fd/{}", file);
   FileDescriptor direct(::open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
@@ -83,8 +83,8 @@ void PagedFile::create(const fs::path& directory, std::int64_t bytes) {
   if (error != 0)
     fail(
         ExitCode::kIo,
-        "cannot allocate {} for {}: {}. memory.offload_path leads to another disk, and a larger memory.limit keeps more "
-        "in memory",
+        "cannot allocate {} for {}: {}. memory.offload_path leads to another disk, and a larger memory.limit "
+        "keeps more in memory",
         format_bytes(bytes), name_, errno_text(error));
 }
 
@@ -173,7 +173,7 @@ void PagedFile::acquire(int region) {
   const trace::Span span(trace::Kind::kWait, "disk", region);
   Workers::Lock lock = workers_.lock();
   Region& wanted = regions_[static_cast<std::size_t>(region)];
-  wanted.stays = true;  // if it is on its way out
+  wanted.stays = true;  // keeps a region in memory that is on its way out
   start_reading(wanted);
   wait(
       lock, [&] { return wanted.place == Place::kMemory; }, "read");
@@ -289,7 +289,7 @@ void PagedFile::read(Region& region) {
   const Workers::Lock lock = workers_.lock();
   if (region.digest && *region.digest != digest)
     fail(ExitCode::kIo,
-         "{} does not hold what was written at bytes {} to {}: the disk, or its driver, is broken", name_,
+         "{}: bytes {} to {} are not what was written there: the disk, or its driver, is broken", name_,
          region.offset, region.offset + region.bytes);
   read_bytes_ += region.bytes;
   region.place = Place::kMemory;
@@ -313,7 +313,7 @@ void PagedFile::write(Region& region) {
   if (!region.stays) drop(region);
 }
 
-/// What was written to the mapped file goes to the disk, and then leaves the page cache.
+/// Writes what is dirty in the mapped file to the disk, and drops it from the page cache.
 void PagedFile::drop_mapped_pages() {
   const Workers::Lock lock = workers_.lock();
   since_drop_.restart();

@@ -17,53 +17,54 @@
 
 namespace sluice {
 
-/// Regions of this process's memory, each with a place in one file that has no name: whatever ends the process, the
-/// file is gone. The addresses stay; what lies there depends on the mode.
+/// Regions of this process's memory, each with a place in one file that has no name: whatever ends the
+/// process, the file is gone. The addresses stay; what lies there depends on the mode.
 ///
-///   mapped: the file itself, so that all regions can be read as they come, while saving and exporting, and from the start
-///           to the first page() also written, while loading; twice a second what was written goes to the disk and
-///           leaves the page cache
+///   mapped: the file itself, so that all regions can be read as they come, while saving and exporting, and
+///           from the start to the first page() also written, while loading; twice a second what was written
+///           goes to the disk and leaves the page cache
 ///   paged:  nothing but the regions in use, read and written directly, past the page cache, by two threads
 ///
 /// All but the two threads' work, and peek(), is for one thread of the owner.
 class PagedFile {
  public:
-  /// Of the regions' addresses and lengths, in bytes.
+  /// Alignment of the regions' addresses and lengths, in bytes.
   static constexpr std::int64_t kAlignment = 4096;
 
-  /// Allocates a file of `bytes` in `directory`. `limit_seconds`: how long acquire() waits for the disk at most.
-  /// Error(kBadConfig) if the directory lies in memory (tmpfs); Error(kIo) if there is no room or the system refuses.
+  /// Allocates a file of `bytes` in `directory`. `limit_seconds`: how long acquire() waits for the disk at
+  /// most. Error(kBadConfig) if the directory lies in memory (tmpfs); Error(kIo) if there is no room or the
+  /// system refuses.
   PagedFile(const std::filesystem::path& directory, std::int64_t bytes, int rank, double limit_seconds);
   PagedFile(const PagedFile&) = delete;
   PagedFile& operator=(const PagedFile&) = delete;
 
-  /// A region at the next place of the file, zero as long as nobody writes it. `memory` is anonymous, not touched yet,
-  /// and must outlive this, or the call of stop(). Returns the region's number.
+  /// A region at the next place of the file, zero as long as nobody writes it. `memory` is anonymous, not
+  /// touched yet, and must outlive this, or the call of stop(). Returns the region's number.
   int add(std::span<std::byte> memory);
 
   enum class Access : bool { kRead, kWrite };
-  /// Changes the mode. map(): what was released is on the disk first. page(): no region may be in use by others; it notes a
-  /// checksum of each that was written meanwhile, against which every read is held.
+  /// Changes the mode. map(): what was released is on the disk first. page(): no region may be in use by
+  /// others; it notes a checksum of each that was written meanwhile, against which every read is held.
   void map(Access access = Access::kRead);
   void page();
 
-  // In paged mode:
+  // Paged mode:
 
-  /// What the regions in memory may take together, those under way counted.
+  /// Limits the bytes that the regions in memory may take together, those under way counted.
   void set_budget(std::int64_t bytes);
   /// Begins to read a region, once others leave room, unless it is there.
   void prefetch(int region);
-  /// Waits until the region is there, and keeps it until release(). Error(kIo) for what the disk refused, also
-  /// earlier and elsewhere, for bytes that are not those written, and after limit_seconds.
+  /// Waits until the region is there, and keeps it until release(). Error(kIo) for what the disk refused,
+  /// also earlier and elsewhere, for bytes that are not those written, and after limit_seconds.
   void acquire(int region);
   /// `is_dirty`: its memory was written, so the file follows. `keep`: it stays in memory for its next use.
   void release(int region, bool is_dirty, bool keep);
   /// Waits until all that was released is written. Error(kIo) as acquire().
   void finish();
 
-  /// Also for another thread: reads bytes [offset, offset + bytes) of a region as the file has them into `buffer`, which is aligned
-  /// and has peek_room(bytes), and returns where they begin. Since finish() the region was not released as dirty. Error(kIo) for what
-  /// the disk refuses.
+  /// Also for another thread: reads bytes [offset, offset + bytes) of a region as the file has them into
+  /// `buffer`, which is aligned and has peek_room(bytes), and returns where they begin. Since finish() the
+  /// region was not released as dirty. Error(kIo) for what the disk refuses.
   [[nodiscard]] const std::byte* peek(int region, std::int64_t offset, std::int64_t bytes,
                                       std::span<std::byte> buffer) const;
   [[nodiscard]] static constexpr std::int64_t peek_room(std::int64_t bytes) { return bytes + 2 * kAlignment; }
@@ -80,11 +81,11 @@ class PagedFile {
   struct Region {
     std::byte* data = nullptr;
     std::int64_t bytes = 0;
-    std::int64_t offset = 0;  ///< in the file
+    std::int64_t offset = 0;  ///< first byte of the region in the file
     Place place = Place::kDisk;
     bool is_used = false;
-    bool stays = false;              ///< once written
-    std::optional<Digest> digest{};  ///< of what the file holds, if it is known
+    bool stays = false;              ///< whether the region stays in memory once written
+    std::optional<Digest> digest{};  ///< digest of the region's bytes in the file, if known
   };
 
   void create(const std::filesystem::path& directory, std::int64_t bytes);
@@ -103,23 +104,24 @@ class PagedFile {
   void move(const Region& region, std::int64_t begin, std::int64_t end, bool writes) const;
   void drop(Region& region);
 
-  std::string name_;  ///< for messages
+  std::string name_;  ///< the file's name in messages
   int rank_;
   double limit_seconds_;
-  FileDescriptor file_{-1};    ///< through the page cache, for mappings
-  FileDescriptor direct_{-1};  ///< past it, or a second one through it where there is no such way
+  FileDescriptor file_{-1};  ///< descriptor that goes through the page cache, for mappings
+  /// Descriptor for direct I/O, or a second one through the page cache where there is none.
+  FileDescriptor direct_{-1};
   std::int64_t file_bytes_;
   std::int64_t next_offset_ = 0;
   std::int64_t budget_ = 0;
 
-  // What both sides use has the lock of workers_.
+  // Guarded by the lock of workers_, as both sides use them:
   bool is_mapped_ = true;
   Stopwatch since_drop_;
   std::deque<Region> regions_;
   std::deque<int> reads_, writes_;
-  std::int64_t held_bytes_ = 0;  ///< of regions in memory, coming or leaving
+  std::int64_t held_bytes_ = 0;  ///< bytes of the regions that are in memory, coming or leaving
   std::int64_t read_bytes_ = 0, written_bytes_ = 0;
-  Workers workers_;  ///< last: they use the rest
+  Workers workers_;  ///< transfer threads; the last member, since they use the rest
 };
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// What is there, where "no" is told apart from a system that does not say.
+// Paths: whether something is there, where "no" is told apart from a system that does not say.
 #pragma once
 
 #include <filesystem>
@@ -6,14 +6,14 @@
 
 namespace sluice {
 
-/// Whether something is there, through links. Error(kIo) with the cause where the system does not say: a directory that may not be
-/// searched, a mount that is stale, a disk that fails.
+/// Whether something is there, through links. Error(kIo) with the cause where the system does not say: a
+/// directory that may not be searched, a mount that is stale, a disk that fails.
 [[nodiscard]] bool path_exists(const std::filesystem::path& path);
 
 /// Whether a directory is there, through links. Error(kIo) as above.
 [[nodiscard]] bool directory_exists(const std::filesystem::path& path);
 
-/// What a directory holds, in no order; nothing where there is none. Error(kIo) if it cannot be listed.
+/// Entries of a directory, in no order; empty where there is no directory. Error(kIo) if it cannot be listed.
 [[nodiscard]] std::vector<std::filesystem::path> entries_in(const std::filesystem::path& directory);
 
 }  // namespace sluice

@@ -40,7 +40,7 @@ std::optional<std::int64_t> byte_count(const std::vector<std::int64_t>& shape, D
   return multiply(*product, size_of(dtype));
 }
 
-/// What a file that is no safetensors file seems to be, as an addition to an error message.
+/// Kind of file that a file which is no safetensors file seems to be, for error messages.
 std::string_view likely_cause(std::string_view start) {
   if (start.starts_with("version https://git-lfs"))
     return "; this is a git-lfs pointer, not the weights: run git lfs pull in the model directory";

@@ -24,6 +24,7 @@ struct SafetensorsEntry {
   std::int64_t bytes = 0;
 };
 
+/// Header of a safetensors file: its tensors, and their places in the file.
 struct SafetensorsHeader {
   std::vector<SafetensorsEntry>
       entries;  ///< ordered by begin; together they tile the file's data without hole or overlap
@@ -35,8 +36,8 @@ struct SafetensorsHeader {
 /// its length. Error(kBadData) naming the file, the tensor, the rule and what was found.
 [[nodiscard]] SafetensorsHeader read_safetensors_header(const InputFile& file);
 
-/// The same from memory, for tests and fuzzing. `file_bytes` is the length of the whole file; `name` is used
-/// in messages.
+/// Parses a safetensors header from memory, for tests and fuzzing. `file_bytes` is the length of the whole
+/// file; messages call it `name`.
 [[nodiscard]] SafetensorsHeader parse_safetensors_header(std::string_view header_json,
                                                          std::int64_t file_bytes, const std::string& name);
 

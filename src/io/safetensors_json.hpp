@@ -17,8 +17,9 @@ struct RawTensor {
   std::vector<std::int64_t> offsets;  ///< data_offsets: [begin, end), counted from the start of the data
 };
 
+/// Header of a safetensors file as its JSON has it, before any check of the numbers.
 struct RawHeader {
-  std::vector<RawTensor> tensors;  ///< in the order of the header, names unescaped, all different
+  std::vector<RawTensor> tensors;  ///< tensors in the header's order, names unescaped, all different
   std::map<std::string, std::string> metadata;
 };
 

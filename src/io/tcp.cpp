@@ -95,7 +95,7 @@ void TcpStream::receive(std::span<std::byte> out) {
     if (count > 0)
       out = out.subspan(static_cast<std::size_t>(count));
     else if (count == 0)
-      fail(ExitCode::kIo, "{} has closed the connection, {} bytes too early", peer_, out.size());
+      fail(ExitCode::kIo, "{} closed the connection {} bytes too early", peer_, out.size());
     else if (errno == EAGAIN || errno == EINTR)
       wait_for(POLLIN, "sent");
     else

@@ -11,19 +11,20 @@
 
 namespace sluice {
 
-/// What every wait of a connection obeys: it throws Error(kIo) when nothing has moved for `seconds`, or soon after a stop is asked
-/// for.
+/// Limit of every wait of a connection: Error(kIo) when nothing has moved for `seconds`, or soon after a stop
+/// is asked for.
 struct TcpLimit {
   double seconds = 600;
   std::stop_token stop{};
 };
 
-/// One end of a connection. Move-only; closes itself. Errors of all calls are Error(kIo) with the name of the other end.
+/// One end of a connection. Move-only; closes itself. Errors of all calls are Error(kIo) with the name of the
+/// other end.
 class TcpStream {
  public:
   /// `peer`: the other end's name for messages.
   TcpStream(FileDescriptor socket, std::string peer, TcpLimit limit);
-  /// To an IPv4 address such as "10.0.0.2", within the limit.
+  /// Connects to an IPv4 address such as "10.0.0.2" within the limit.
   [[nodiscard]] static TcpStream connect(const std::string& address, int port, TcpLimit limit);
 
   void set_limit(TcpLimit limit) { limit_ = std::move(limit); }
@@ -45,7 +46,8 @@ class TcpListener {
   /// Error(kIo) if the system refuses.
   TcpListener();
   [[nodiscard]] int port() const { return port_; }
-  /// The next connection. It may be awaited for any time: Error(kIo) soon after a stop is asked for. The stream has `limit`.
+  /// The next connection. It may be awaited for any time: Error(kIo) soon after a stop is asked for. The
+  /// stream has `limit`.
   [[nodiscard]] TcpStream accept(const TcpLimit& limit) const;
 
  private:

@@ -56,7 +56,7 @@ void limit(int resource, rlim_t most) {
   setrlimit(static_cast<__rlimit_resource>(resource), &found);
 }
 
-/// What the child is, and what may be said of it: no handler of ours speaks of its end.
+/// Sets up the child: its limits, and no signal handlers of ours, which would report its end.
 void become_a_trial(const TrialLimits& limits, std::int64_t address_space) {
   sigset_t ending;
   ::sigemptyset(&ending);
@@ -97,10 +97,10 @@ std::string all_of(int pipe) {
 }
 
 [[noreturn]] void refuse(const std::string& file, const std::string& found) {
-  fail(
-      ExitCode::kBadData,
-      "{} is damaged, or made to do harm: the library that reads it {}. It was tried in a process of its own",
-      file, found);
+  fail(ExitCode::kBadData,
+       "{} is damaged or malicious: the library that reads it {}. It was tried in a process of "
+       "its own",
+       file, found);
 }
 
 /// No library ends its process so, whatever it reads.
@@ -114,12 +114,12 @@ bool is_from_outside(int signal_number) {
 void try_in_child(const std::string& file, const std::function<void()>& look, const TrialLimits& limits) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    fail(ExitCode::kTooLittle, "cannot look at {}: no pipe: {}", file, errno_text(errno));
+    fail(ExitCode::kTooLittle, "cannot examine {}: no pipe: {}", file, errno_text(errno));
   const FileDescriptor from_child(ends[0]);
   FileDescriptor to_parent(ends[1]);
   const std::int64_t address_space = address_space_bytes();
   const pid_t forked = ::fork();
-  if (forked < 0) fail(ExitCode::kTooLittle, "cannot look at {}: no process: {}", file, errno_text(errno));
+  if (forked < 0) fail(ExitCode::kTooLittle, "cannot examine {}: no process: {}", file, errno_text(errno));
   if (forked == 0) {
     become_a_trial(limits, address_space);
     run_child(to_parent.get(), look);
@@ -129,7 +129,7 @@ void try_in_child(const std::string& file, const std::function<void()>& look, co
   const std::optional<int> status = child.wait_until(Deadline(limits.seconds));
   if (!status) refuse(file, fmt::format("did not come to an end within {:g} s", limits.seconds));
   if (WIFSIGNALED(*status) && is_from_outside(WTERMSIG(*status)))
-    fail(ExitCode::kTooLittle, "the process that looked at {} was ended from outside by {}{}", file,
+    fail(ExitCode::kTooLittle, "the process that examined {} was ended from outside by {}{}", file,
          ::strsignal(WTERMSIG(*status)),
          WTERMSIG(*status) == SIGKILL ? ", as the kernel does where memory runs out" : "");
   if (WIFSIGNALED(*status)) refuse(file, fmt::format("crashed ({})", ::strsignal(WTERMSIG(*status))));

@@ -7,15 +7,17 @@
 
 namespace sluice {
 
+/// Limits of a trial in a child process.
 struct TrialLimits {
   double seconds = 30;
-  std::int64_t extra_bytes = std::int64_t{1} << 30;  ///< of address space, above what the process has
+  /// Address space that the child may add to the process's own.
+  std::int64_t extra_bytes = std::int64_t{1} << 30;
 };
 
-/// Calls `look` in a child process. A library that a file makes crash, wait or run for ever, or take memory without end, does
-/// it there: then Error(kBadData) says so of `file`, within the limits. An Error of `look` is thrown here as well, and
-/// nothing else of what it does is seen here. Error(kTooLittle) if the system gives no process. Only the calling thread
-/// exists in the child: `look` neither logs nor waits for others.
+/// Calls `look` in a child process. A library that a file makes crash, wait or run for ever, or take memory
+/// without end, does it there: then Error(kBadData) says so of `file`, within the limits. An Error of `look`
+/// is thrown here as well, and nothing else of what it does is seen here. Error(kTooLittle) if the system
+/// gives no process. Only the calling thread exists in the child: `look` neither logs nor waits for others.
 void try_in_child(const std::string& file, const std::function<void()>& look, const TrialLimits& limits = {});
 
 }  // namespace sluice

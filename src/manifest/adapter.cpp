@@ -67,7 +67,7 @@ void add_adapter(ParameterManifest& manifest, const AdaptableWeight& weight, con
 
 std::vector<AdaptableWeight> adaptable_weights(const ParameterManifest& manifest) {
   std::vector<AdaptableWeight> weights;
-  std::set<std::string_view> joined;  // those that are there already
+  std::set<std::string_view> joined;  // joined tensors that are listed already
   for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor) {
     if (!is_adaptable(manifest[tensor])) continue;
     const JoinedTensor* with = manifest.joined_with(tensor);

@@ -40,8 +40,8 @@ const Projection* find_projection(std::string_view name) {
 
 /// "…experts.12.up_proj.weight" or "…experts.up_proj" taken apart.
 struct ExpertKey {
-  std::string_view experts;            ///< "…experts."
-  std::optional<std::int64_t> expert;  ///< nothing for all of them in one tensor
+  std::string_view experts;            ///< prefix of the experts: "…experts."
+  std::optional<std::int64_t> expert;  ///< number of the expert; nothing for all of them in one tensor
   const Projection* projection = nullptr;
 };
 
@@ -104,7 +104,7 @@ KeyTarget whole(const ParameterManifest& manifest, int tensor, bool quantised = 
   return target;
 }
 
-/// Of each tensor the joined ones that begin with its rows, and whether its rows are in any.
+/// For each tensor the joined tensors that begin with its rows, and whether any joined tensor has its rows.
 struct JoinedPlaces {
   explicit JoinedPlaces(const ParameterManifest& manifest) {
     for (const JoinedTensor& joined : manifest.joined()) {

@@ -1,6 +1,6 @@
 // Checkpoint names <-> manifest tensors. A published name stands for all of one manifest tensor, for one
-// expert's or every expert's gate, up or down projections inside the fused expert tensors, or for rows of several
-// tensors that are published joined.
+// expert's or every expert's gate, up or down projections inside the fused expert tensors, or for rows of
+// several tensors that are published joined.
 #pragma once
 
 #include "manifest/manifest.hpp"
@@ -22,12 +22,13 @@ enum class ExpertLayout : std::uint8_t {
   kFused,      ///< `experts.gate_up_proj`, `experts.down_proj`
 };
 
-/// Where the elements of one checkpoint tensor belong: they fill the ranges one after the other. There is one
-/// range, but of a JoinedTensor, and where all experts' gates or ups are a tensor of their own.
+/// Place of one checkpoint tensor in the manifest: its elements fill the ranges one after the other. There is
+/// one range, except for a JoinedTensor and for a tensor of all experts' gates or ups.
 struct KeyTarget {
-  std::vector<std::int64_t> shape;  ///< of the checkpoint tensor
+  std::vector<std::int64_t> shape;  ///< shape of the checkpoint tensor
   std::vector<TensorRange> ranges;
-  bool is_transposed = false;  ///< each matrix of the last two dims is, to that of the one manifest tensor
+  /// Whether each matrix of the last two dims is the transpose of the manifest tensor's.
+  bool is_transposed = false;
 
   /// A manifest tensor that it fills, or fills a part of; the others are of the same role, layer and kind.
   [[nodiscard]] int tensor() const { return ranges.front().tensor; }
@@ -39,7 +40,8 @@ struct IgnoredKey {
   std::string reason;
   bool redundant =
       false;  ///< follows from other tensors (ties, computed buffers), or has no use without quantisation
-  std::optional<ForeignPart> part{};  ///< of the checkpoint, that the model does without
+  /// Part of the checkpoint that the model does without, if the entry is in one.
+  std::optional<ForeignPart> part{};
 };
 struct UnknownKey {};
 
@@ -49,15 +51,17 @@ struct PublishedTensor {
   KeyTarget target;
 };
 
-/// What training does not need, by its plain_name(); foreign parts are those of any architecture.
+/// Checkpoint tensors that training does not need, by their plain_name(); foreign parts are those of any
+/// architecture.
 [[nodiscard]] std::optional<IgnoredKey> ignored_key(std::string_view name);
 
-/// How a tensor is cut into those of the per-expert layout: experts that are fused ([E, 2I, H], [E, I, H] or [E, H, I]) or have
-/// gate and up joined ([2I, H]) into each expert's projections; any other tensor is its own only part. The parts
-/// are of one shape, follow each other and make up the tensor.
+/// How a tensor is cut into those of the per-expert layout: experts that are fused ([E, 2I, H], [E, I, H] or
+/// [E, H, I]) or have gate and up joined ([2I, H]) into each expert's projections; any other tensor is its
+/// own only part. The parts are of one shape, follow each other and make up the tensor.
 class PerExpertCut {
  public:
-  /// `name` is a plain_name(). `keeps_joined`: gate and up of an expert are one part, as where their rows alternate.
+  /// `name` is a plain_name(). `keeps_joined`: gate and up of an expert are one part, as where their rows
+  /// alternate.
   PerExpertCut(std::string_view name, const std::vector<std::int64_t>& shape, bool keeps_joined = false);
 
   [[nodiscard]] std::int64_t parts() const { return parts_; }
@@ -79,14 +83,15 @@ class KeyMap {
   explicit KeyMap(const ParameterManifest& manifest);
 
   /// Accepts the prefixes `model.`, `model.language_model.` and `language_model.model.`; experts one by one
-  /// or fused, and in both their gate and up projections joined or apart; every ExpertSpelling; and joined tensors,
-  /// or those that they are joined from.
-  /// `quantised`: it stands for codes, which are never transposed.
+  /// or fused, and in both their gate and up projections joined or apart; every ExpertSpelling; and joined
+  /// tensors, or those that they are joined from. `quantised`: it stands for codes, which are never
+  /// transposed.
   [[nodiscard]] std::variant<KeyTarget, IgnoredKey, UnknownKey> resolve(std::string_view checkpoint_name,
                                                                         bool quantised = false) const;
 
   /// Every tensor of a checkpoint in published order (embedding, layers, norm, head; ties left out), under
-  /// the manifest's published names; transposed experts are fused in either layout. Together they cover each stored tensor of the manifest exactly once.
+  /// the manifest's published names; transposed experts are fused in either layout. Together they cover each
+  /// stored tensor of the manifest exactly once.
   [[nodiscard]] std::vector<PublishedTensor> published(ExpertLayout layout) const;
 
   [[nodiscard]] const ParameterManifest& manifest() const { return manifest_; }

@@ -1,4 +1,4 @@
-// What a model is made of: names, shapes, element types and roles, in order. No bytes, no files, no ranks.
+// Manifest of a model: names, shapes, element types and roles, in order. No bytes, no files, no ranks.
 #pragma once
 
 #include "base/digest.hpp"
@@ -17,6 +17,7 @@
 
 namespace sluice {
 
+/// Role of a tensor in the model, which decides its initial values, its rank's share and its optimizer state.
 enum class Role : std::uint8_t {
   kEmbedding,
   kAttention,
@@ -30,13 +31,14 @@ enum class Role : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(Role role);
 
+/// Kind of a tensor: whether it is trained, saved, or computed.
 enum class TensorKind : std::uint8_t {
   kParameter,         ///< trained, unless it is frozen
-  kPersistentBuffer,  ///< in the checkpoint, no gradient; float32, and whole on every rank
+  kPersistentBuffer,  ///< checkpoint tensor without gradient; float32, and whole on every rank
   kComputedBuffer,    ///< never in the checkpoint; every rank computes it
 };
 
-/// What an untrained model holds.
+/// Initial values of an untrained tensor.
 enum class InitialValues : std::uint8_t {
   kByRole,  ///< ones for norms, else normal numbers
   kZeros,
@@ -48,18 +50,20 @@ enum class InitialValues : std::uint8_t {
 /// Elements of a tensor of that shape: 1 for a scalar.
 [[nodiscard]] std::int64_t element_count(std::span<const std::int64_t> shape);
 
+/// One tensor of a model: name, shape, element type and role.
 struct TensorInfo {
-  std::string name;  ///< as in transformers' module tree, e.g. "model.layers.0.mlp.experts.gate_up_proj"
+  std::string name;  ///< transformers' module-tree name: "model.layers.0.mlp.experts.gate_up_proj"
   std::vector<std::int64_t> shape;  ///< e.g. [experts, 2 x expert width, hidden]
   DType dtype = DType::kBFloat16;
   Role role = Role::kNorm;
-  int layer = -1;  ///< -1 outside the layers
+  int layer = -1;  ///< number of the layer; -1 outside the layers
   TensorKind kind = TensorKind::kParameter;
   std::string tied_to;  ///< name of the tensor whose storage this one shares; empty for none
   InitialValues initial = InitialValues::kByRole;
-  bool frozen = false;   ///< as it was loaded: no gradient, no state; of a tied tensor its owner's counts
-  std::string adapts{};  ///< name of the tensor that this one is part of a low-rank change of; empty for none
-  double scale = 1;      ///< of that change
+  /// Never trained: no gradient, no optimizer state; for a tied tensor its owner decides.
+  bool frozen = false;
+  std::string adapts{};  ///< name of the tensor that this one is part of the adapter of; empty for none
+  double scale = 1;      ///< factor of the adapter's output
 
   [[nodiscard]] std::int64_t element_count() const { return sluice::element_count(shape); }
 };
@@ -81,7 +85,7 @@ struct JoinedRows {
   std::int64_t rows = 0;
 };
 
-/// What checkpoints publish as one tensor and the manifest has as several, or in another order of rows.
+/// A tensor of checkpoints that the manifest has as several, or with its rows in another order.
 struct JoinedTensor {
   std::string name;  ///< published name, as plain_name() gives it
   std::vector<std::int64_t> shape;
@@ -92,6 +96,7 @@ struct JoinedTensor {
 /// Parts that a published checkpoint may hold and that the model does without.
 enum class ForeignPart : std::uint8_t { kVisionTower, kMultiTokenPrediction, kIndexer };
 
+/// Tensors of a model in the order of its module tree, and how checkpoints publish them.
 class ParameterManifest {
  public:
   /// Appends. Error(kInternal) for a name that is already there or a tie to an unknown tensor or another
@@ -116,23 +121,26 @@ class ParameterManifest {
   /// Checkpoints are written with the router and the experts in this spelling.
   void set_published_experts(const ExpertSpelling& spelling) { published_experts_ = spelling; }
 
-  /// Checkpoints are written with a tensor `name` in place of those that its rows are of, which have been added: for
-  /// each of `groups` in turn, the rows of that group of each of `parts`. All rows of these tensors are in one
-  /// joined tensor or another. Error(kInternal) for rows that are not there, or tensors of unlike roles or layers.
+  /// Checkpoints are written with a tensor `name` in place of those that its rows are of, which have been
+  /// added: for each of `groups` in turn, the rows of that group of each of `parts`. All rows of these
+  /// tensors are in one joined tensor or another. Error(kInternal) for rows that are not there, or tensors of
+  /// unlike roles or layers.
   void add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts);
   [[nodiscard]] const std::vector<JoinedTensor>& joined() const { return joined_; }
   [[nodiscard]] const JoinedTensor* find_joined(std::string_view name) const;
-  /// The first joined tensor that has rows of the tensor of that index; null for one that is published by itself.
+  /// The first joined tensor that has rows of the tensor of that index; null for one that is published by
+  /// itself.
   [[nodiscard]] const JoinedTensor* joined_with(int tensor) const;
 
-  /// Checkpoints are written with all experts of a layer in two tensors alone, in which each expert's matrix is the
-  /// transpose of the manifest's: [E, H, 2I] and [E, I, H]. Their codes, where they are quantised, are not transposed.
+  /// Checkpoints are written with all experts of a layer in two tensors alone, in which each expert's matrix
+  /// is the transpose of the manifest's: [E, H, 2I] and [E, I, H]. Their codes, where they are quantised, are
+  /// not transposed.
   void set_transposed_experts() { transposed_experts_ = true; }
   [[nodiscard]] bool has_transposed_experts() const { return transposed_experts_; }
 
   /// A name of the text model in the module tree of the wrapper around it.
   [[nodiscard]] std::string wrapped_name(std::string name) const;
-  /// The same as checkpoints spell it.
+  /// Name of a tensor in published checkpoints.
   [[nodiscard]] std::string published_name(std::string name) const;
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
   [[nodiscard]] const TensorInfo& operator[](int index) const {
@@ -148,9 +156,9 @@ class ParameterManifest {
   /// Tensors that own storage in the ranks' shards: parameters, ties left out.
   [[nodiscard]] std::vector<int> stored_tensors() const;
   [[nodiscard]] std::vector<int> persistent_buffers() const;
-  /// Those of both that a checkpoint of the model has: all but adapters.
+  /// Indices of the tensors that a checkpoint of the model has: all but adapters.
   [[nodiscard]] std::vector<int> checkpoint_tensors() const;
-  /// Those that change in training.
+  /// Indices of the tensors that training changes.
   [[nodiscard]] std::vector<int> trained_tensors() const;
 
   /// One line a tensor: everything that must be equal on all ranks. Value part of an agreement entry.

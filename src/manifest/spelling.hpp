@@ -8,25 +8,27 @@
 namespace sluice {
 
 /// Names in a layer's mixture of experts: `layers.3.BLOCK.experts.7.GATE.weight`,
-/// `layers.3.BLOCK.ROUTER.weight`, `layers.3.BLOCK.BIAS` for the bias of the choice, `layers.3.BLOCK.SHARED.up_proj.weight`.
+/// `layers.3.BLOCK.ROUTER.weight`, `layers.3.BLOCK.BIAS` for the bias of the choice,
+/// `layers.3.BLOCK.SHARED.up_proj.weight`.
 struct ExpertSpelling {
   std::string_view block, gate, up, down, bias;
   std::string_view router = "gate", shared = "shared_experts";
 };
-/// As transformers' module tree has them, and published checkpoints of Qwen and OLMoE.
+/// Names of transformers' module tree, and of published checkpoints of Qwen and OLMoE.
 inline constexpr ExpertSpelling kPlainExperts{"mlp", "gate_proj", "up_proj", "down_proj",
                                               "gate.e_score_correction_bias"};
-/// As Mixtral and MiniMax-M2 are published. transformers reads and writes it, whatever its module tree says.
+/// Names in published checkpoints of Mixtral and MiniMax-M2. transformers reads and writes them, whatever its
+/// module tree says.
 inline constexpr ExpertSpelling kMixtralExperts{"block_sparse_moe", "w1", "w3", "w2",
                                                 "e_score_correction_bias"};
-/// As ERNIE 4.5 is published.
+/// Names in published checkpoints of ERNIE 4.5.
 inline constexpr ExpertSpelling kErnieExperts{"mlp", "gate_proj", "up_proj", "down_proj",
                                               "moe_statics.e_score_correction_bias"};
-/// As Hy3 is published.
+/// Names in published checkpoints of Hy3.
 inline constexpr ExpertSpelling kHy3Experts{"mlp",         "gate_proj",   "up_proj",   "down_proj",
                                             "expert_bias", "router.gate", "shared_mlp"};
 
-/// As Ling and Ring 2.0 are published.
+/// Names in published checkpoints of Ling and Ring 2.0.
 inline constexpr ExpertSpelling kBailingExperts{"mlp", "gate_proj", "up_proj", "down_proj",
                                                 "gate.expert_bias"};
 

@@ -19,7 +19,7 @@ template <std::ranges::sized_range Tokens>
   return static_cast<double>(*std::ranges::max_element(tokens)) * static_cast<double>(tokens.size()) / sum;
 }
 
-/// Of all MoE layers in one step.
+/// Use of the experts of all MoE layers in one step.
 struct ExpertUse {
   double busiest = std::numeric_limits<double>::quiet_NaN();  ///< busiest_expert() of the most uneven layer
   std::int64_t unused = 0;                                    ///< experts, of all layers, that no token chose

@@ -29,7 +29,7 @@ struct Segment {
   std::int64_t kept = 0;  ///< rows, from the first
 };
 
-/// Where datasets of rows are. Each has a column "step" or is read beside it.
+/// Groups whose datasets have a row per step. Each has a column "step" or is read beside it.
 std::vector<std::string> row_datasets(const hdf5::File& file) {
   const std::string phases = "/train/phase_seconds";
   std::vector<std::string> paths;
@@ -43,7 +43,7 @@ std::vector<std::string> row_datasets(const hdf5::File& file) {
   return paths;
 }
 
-/// Of all segments together, each as large as the largest.
+/// Columns of all segments together, each as large as the largest.
 std::vector<Column> columns_of(const std::vector<Segment>& segments) {
   std::vector<Column> columns;
   for (const Segment& segment : segments)
@@ -72,8 +72,8 @@ std::int64_t elements(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-hdf5::Box rows_box(std::int64_t first, std::int64_t count, const Shape& row) {
-  hdf5::Box box{Shape(row.size() + 1, 0), row};
+hdf5::Hyperslab rows_box(std::int64_t first, std::int64_t count, const Shape& row) {
+  hdf5::Hyperslab box{Shape(row.size() + 1, 0), row};
   box.begin[0] = first;
   box.count.insert(box.count.begin(), count);
   return box;
@@ -94,7 +94,7 @@ void copy_rows(const Segment& segment, const Column& column, hdf5::Dataset& targ
   for (std::int64_t row = 0; row < segment.kept; row += piece) {
     const std::int64_t count = std::min(piece, segment.kept - row);
     std::vector<T> values(static_cast<std::size_t>(count * elements(column.row_shape)), missing_value<T>());
-    const hdf5::Box all = rows_box(first + row, count, column.row_shape);
+    const hdf5::Hyperslab all = rows_box(first + row, count, column.row_shape);
     if (!is_there) {
       target.write(all, std::span<const T>(values));
       continue;

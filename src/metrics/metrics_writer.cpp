@@ -142,7 +142,8 @@ void MetricsWriter::append(const TrainRow& row) {
   tell_rows();
 }
 
-/// For readers of a file that grows. The row is there whether this succeeds or not, and the next one tries again.
+/// Tells readers of a growing file how many rows hold. The row is there whether this succeeds or not, and the
+/// next one tries again.
 void MetricsWriter::tell_rows() noexcept {
   try {
     file_.change_attribute("/", kRows, steps_->rows());

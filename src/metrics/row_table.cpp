@@ -44,7 +44,7 @@ void describe(hdf5::File& file, const Column& column) {
   file.set_attribute(column.path, "description", column.description);
 }
 
-void write_values(hdf5::Dataset& dataset, const hdf5::Box& box, const MetricValues& values) {
+void write_values(hdf5::Dataset& dataset, const hdf5::Hyperslab& box, const MetricValues& values) {
   std::visit([&](const auto& list) { dataset.write(box, std::span(list)); }, values);
 }
 

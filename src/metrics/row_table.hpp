@@ -9,6 +9,7 @@
 
 namespace sluice {
 
+/// Datasets of a file that grow together, by a row per step.
 class RowTable {
  public:
   /// Creates the datasets, empty. `expected_rows`, the most that will be appended, sizes their blocks.
@@ -41,6 +42,6 @@ class RowTable {
 void describe(hdf5::File& file, const Column& column);
 
 /// Writes the box of a dataset.
-void write_values(hdf5::Dataset& dataset, const hdf5::Box& box, const MetricValues& values);
+void write_values(hdf5::Dataset& dataset, const hdf5::Hyperslab& box, const MetricValues& values);
 
 }  // namespace sluice

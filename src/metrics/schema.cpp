@@ -63,8 +63,8 @@ void add_held_out(const MetricsHeader& header, std::vector<StepColumn>& columns)
       {{"/train/held_out_loss",
         DType::kFloat64,
         "nat/token",
-        "Mean cross-entropy of each file of evaluate.tokens [step, file] after the step; NaN where it was not "
-        "evaluated",
+        "Mean cross-entropy of each file of evaluate.tokens [step, file] after the step; NaN where it was "
+        "not evaluated",
         {header.held_out_files}},
        list(&TrainRow::held_out_loss)});
 }
@@ -93,8 +93,8 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
       {{"/train/tokens", DType::kInt64, "tokens", "Tokens of the step, over all ranks"},
        scalar(&TrainRow::tokens)},
       {{"/train/filled", DType::kFloat64, "1",
-        "Share of the inputs of the step's sequences that are tokens; packed sequences are filled up with padding, "
-        "which counts nowhere"},
+        "Share of the inputs of the step's sequences that are tokens; packed sequences are filled up with "
+        "padding, which counts nowhere"},
        scalar(&TrainRow::filled)},
       {{"/train/step_seconds", DType::kFloat64, "s", "Wall time of the step"},
        scalar(&TrainRow::step_seconds)},
@@ -113,8 +113,8 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
       {{"/train/communicated_bytes", DType::kInt64, "B", "Bytes that ranks sent to each other in the step"},
        scalar(&TrainRow::communicated_bytes)},
       {{"/train/left_out", DType::kInt64, "1",
-        "1 if the update of the step was left out or undone, for numbers that were not finite, a loss that was a "
-        "spike, which [guard] of job_toml defines, or a batch without a target; else 0"},
+        "1 if the update of the step was left out or undone, for numbers that were not finite, a loss that "
+        "was a spike, which [guard] of job_toml defines, or a batch without a target; else 0"},
        scalar(&TrainRow::left_out)},
       {{"/memory/peak_bytes",
         DType::kInt64,
@@ -131,8 +131,8 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
       {{"/memory/peak_growth_bytes",
         DType::kInt64,
         "B",
-        "Peak so far of RssAnon + Pss_Shmem of each rank, above what it was before the job began: what is held "
-        "against planned_bytes [step, rank]",
+        "Peak so far of RssAnon + Pss_Shmem of each rank, above what it was before the job began: what is "
+        "held against planned_bytes [step, rank]",
         {header.world_size}},
        list(&TrainRow::peak_growth_bytes)},
   };

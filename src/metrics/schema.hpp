@@ -1,4 +1,4 @@
-// What metrics.h5 holds: one table of columns, each with its path, units, meaning and the value a step gives
+// Schema of metrics.h5: one table of columns, each with its path, units, meaning and the value a step gives
 // it. FORMAT.md says how the file behaves.
 #pragma once
 
@@ -13,21 +13,21 @@
 
 namespace sluice {
 
-/// What is known before the first step.
+/// Facts that are known before the first step.
 struct MetricsHeader {
   std::string job_toml;        ///< the resolved job
-  std::string structure_hash;  ///< of the model's manifest
+  std::string structure_hash;  ///< structure hash of the model's manifest
   int world_size = 1;
   bool has_gpus = false;            ///< false: no /memory/device_peak_bytes
-  std::int64_t expected_rows = 0;   ///< at most this many steps will be appended; sizes the blocks
+  std::int64_t expected_rows = 0;   ///< steps that will be appended, at most; sizes the HDF5 chunks
   std::vector<std::string> phases;  ///< names below /train/phase_seconds
   std::int64_t moe_layers = 0;      ///< 0: no /moe
   std::int64_t experts = 0;
-  std::int64_t documents = 0;       ///< that will be evaluated; 0: no /evaluate
+  std::int64_t documents = 0;       ///< documents that will be evaluated; 0: no /evaluate
   std::int64_t held_out_files = 0;  ///< evaluated while training; 0: no /train/held_out_loss
   std::int64_t sources = 0;         ///< token files that are trained on; 0: no /train/epochs
   std::int64_t samples = 0;         ///< answers while training, at most; 0: no /samples
-  std::int64_t sample_tokens = 0;   ///< of each, at most
+  std::int64_t sample_tokens = 0;   ///< tokens of one sample, at most
 };
 
 /// One step.
@@ -43,7 +43,7 @@ struct TrainRow {
   double model_flops_per_second = 0;
   double mfu = 0;
   std::int64_t communicated_bytes = 0;
-  std::vector<double> phase_seconds;        ///< in the order of MetricsHeader::phases
+  std::vector<double> phase_seconds;        ///< seconds of each phase, in the order of MetricsHeader::phases
   std::vector<std::int64_t> expert_tokens;  ///< [moe layers, experts]; empty without MoE layers
   double aux_loss = 0;
   double z_loss = std::numeric_limits<double>::quiet_NaN();  ///< NaN where the job has none
@@ -56,7 +56,7 @@ struct TrainRow {
   std::vector<std::int64_t> device_peak_bytes{};             ///< [ranks]; empty without GPUs
 };
 
-/// What loading took; every vector is [ranks].
+/// Cost of loading; every vector is [ranks].
 struct LoadTable {
   std::vector<std::int64_t> bytes_received;
   std::vector<std::int64_t> shard_bytes;
@@ -75,11 +75,11 @@ struct EvaluationRow {
   double perplexity = 0;  ///< NaN without tokens
 };
 
-/// What a model that is being trained answered to a prompt.
+/// Answer to a prompt by a model that is being trained.
 struct SampleRow {
   std::int64_t step = 0;
-  std::int64_t prompt = 0;             ///< its place among the prompts
-  std::vector<std::int64_t> tokens{};  ///< ids
+  std::int64_t prompt = 0;             ///< index of the prompt
+  std::vector<std::int64_t> tokens{};  ///< token ids of the answer
 };
 
 /// A dataset [n, row_shape...].
@@ -113,9 +113,9 @@ struct FormerName {
 /// All columns of such a run. /train/step is the last: its length is the number of complete rows.
 [[nodiscard]] std::vector<StepColumn> step_columns(const MetricsHeader& header);
 [[nodiscard]] std::vector<LoadColumn> load_columns();
-/// Of each document [documents]; `total` instead those of all documents together [1], named "total_...".
+/// Columns for each document [documents], or with `total` for all documents together [1], named "total_...".
 [[nodiscard]] std::vector<EvaluationColumn> evaluation_columns(bool total);
-/// Of samples of at most so many tokens. /samples/step is the last.
+/// Columns for samples of at most `tokens` tokens. /samples/step is the last one.
 [[nodiscard]] std::vector<SampleColumn> sample_columns(std::int64_t tokens);
 
 }  // namespace sluice

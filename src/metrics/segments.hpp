@@ -19,11 +19,12 @@ namespace sluice {
 /// The step of each row.
 inline constexpr const char* kStepDataset = "/train/step";
 
-/// The steps of a segment's rows, without one that was never finished. Error(kBadData) unless they are there and ascend.
+/// The steps of a segment's rows, without one that was never finished. Error(kBadData) unless they are there
+/// and ascend.
 [[nodiscard]] std::vector<std::int64_t> read_steps(const hdf5::File& segment);
 
-/// How many rows of each segment hold, from its first, by the steps of all: those that a later segment begins with or goes
-/// past were trained again.
+/// How many rows of each segment hold, from its first, by the steps of all: those that a later segment begins
+/// with or goes past were trained again.
 [[nodiscard]] std::vector<std::int64_t> rows_that_hold(std::span<const std::vector<std::int64_t>> steps);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// What ranks must agree on of a model beside its tensors.
+// Settings of a model that ranks must agree on besides its tensors.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-/// Of the model and of every block there is, whether the model has it or not; same keys in the same order for
-/// all models.
+/// Settings of the model and of every block there is, whether the model has it or not; all models have the
+/// same keys in the same order.
 [[nodiscard]] std::vector<Setting> agreed_settings(const ModelConfig& config);
 
 }  // namespace sluice

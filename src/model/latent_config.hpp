@@ -5,10 +5,11 @@
 
 namespace sluice {
 
-/// As read_common_config(), of a decoder whose layers all have latent attention: ranks, parts of a head, the rotary layout, and
-/// the factor of attention scores that YaRN's mscale_all_dim stands for (yarn_apply_mscale of transformers). Error(kBadData) for
-/// key heads that are not as many as attention heads, for a head_dim that is not the default (qk_rope_head_dim where
-/// `defaults` has none), and where another number of entries turns than qk_rope_head_dim.
+/// read_common_config() for a decoder whose layers all have latent attention: ranks, parts of a head, the
+/// rotary layout, and the factor of attention scores that YaRN's mscale_all_dim stands for (yarn_apply_mscale
+/// of transformers). Error(kBadData) for a number of key heads other than that of attention heads, for a
+/// head_dim other than the default (qk_rope_head_dim where `defaults` has none), and where another number of
+/// entries turns than qk_rope_head_dim.
 [[nodiscard]] ModelConfig read_latent_config(const ConfigReader& config, CommonDefaults defaults);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// From a decoder's blocks to its manifest.
+// Manifest of a decoder from its blocks.
 #pragma once
 
 #include "manifest/manifest.hpp"

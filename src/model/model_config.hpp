@@ -12,8 +12,8 @@ namespace sluice {
 
 /// Feed-forward part of a layer.
 enum class MlpKind : std::uint8_t { kDense, kMoe };
-/// What mixes the tokens of a layer: softmax attention to all tokens before or to a window of them, the same with keys and values
-/// made of one short vector a token, or a gated delta net.
+/// Kind of a layer's token mixer: softmax attention to all earlier tokens or to a window of them, latent
+/// attention, whose keys and values come from one short vector per token, or a gated delta net.
 enum class AttentionKind : std::uint8_t { kFull, kSliding, kLatent, kLinear };
 
 /// Rows of experts' joint gate and up: all gates, then all ups; or gate 0, up 0, gate 1, up 1 and so on.
@@ -26,7 +26,7 @@ enum class QueryKeyNorm : std::uint8_t {
   kWholeProjection,  ///< all heads at once, weights [heads x head_dim]
 };
 
-/// What makes a rotary embedding fit for longer sequences than it was trained on at first.
+/// Scaling of a rotary embedding for sequences longer than those it was first trained on.
 enum class RotaryScaling : std::uint8_t {
   kNone,
   kLinear,  ///< every pair turns `factor` times slower
@@ -35,12 +35,12 @@ enum class RotaryScaling : std::uint8_t {
 
 /// Rotary position embedding: pair i of a head's entries turns by theta^(-2i/dim) from position to position.
 struct RotaryConfig {
-  std::int64_t dim = 0;  ///< how much of head_dim turns; even
+  std::int64_t dim = 0;  ///< entries of a head that are rotated; even
   double theta = 10000;
   RotaryScaling scaling = RotaryScaling::kNone;
   double factor = 1;
   double blend_begin = 0, blend_end = 0;  ///< pairs, not whole ones; differ with kYarn
-  double magnitude = 1;                   ///< of cosines and sines
+  double magnitude = 1;                   ///< factor of cosines and sines
   bool interleaved = false;               ///< pair i is entries 2i and 2i + 1, and otherwise i and i + dim/2
 
   bool operator==(const RotaryConfig&) const = default;
@@ -48,7 +48,7 @@ struct RotaryConfig {
 
 /// Gated delta net; zero without linear layers.
 struct LinearAttentionConfig {
-  std::int64_t key_heads = 0;  ///< also of the queries; divides value_heads
+  std::int64_t key_heads = 0;  ///< heads of keys and queries; divides value_heads
   std::int64_t value_heads = 0;
   std::int64_t key_head_dim = 0;
   std::int64_t value_head_dim = 0;
@@ -63,36 +63,38 @@ struct LatentAttentionConfig {
   std::int64_t nope_dim = 0;  ///< qk_nope_head_dim: entries of a query or key that do not turn
   std::int64_t rope_dim =
       0;  ///< qk_rope_head_dim: entries behind them that do; those of a key are the same for all heads
-  std::int64_t value_dim = 0;  ///< v_head_dim
-  double score_factor = 1;     ///< of scores, beside 1 / sqrt(key_dim())
+  std::int64_t value_dim = 0;  ///< size of a value head (v_head_dim)
+  double score_factor = 1;     ///< factor of the scores, besides 1 / sqrt(key_dim())
 
   [[nodiscard]] std::int64_t key_dim() const { return nope_dim + rope_dim; }
-  /// Entries of a head where queries, keys and values are computed with at one width, zeros behind the shorter ones.
+  /// Entries of a head where queries, keys and values are computed with at one width, zeros behind the
+  /// shorter ones.
   [[nodiscard]] std::int64_t padded_dim() const { return std::max(key_dim(), value_dim); }
 };
 
-/// Tokens of a sequence beyond which a family's attention does what no block here computes.
+/// Length of sequences beyond which a family's attention does what no block here computes.
 struct SequenceLimit {
-  std::int64_t tokens = 0;  ///< 0: there is no limit
-  std::string key;          ///< key of config.json that says it
-  std::string reason;       ///< what attention does in longer sequences, as half a sentence
+  std::int64_t tokens = 0;  ///< tokens of a sequence, at most; 0: no limit
+  std::string key;          ///< key of config.json that says the limit
+  std::string reason;       ///< effect on attention in longer sequences, as half a sentence
 };
 
-/// What a router makes of its logits, the scores of experts.
+/// Function that turns a router's logits into the scores of experts.
 enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
 
-/// From a token's logits to its experts and their weights.
+/// Router: the choice of experts and their weights from a token's logits.
 struct RouterConfig {
   RouterScore score = RouterScore::kSoftmax;
-  bool has_bias = false;  ///< a trained one, of the logits
+  bool has_bias = false;  ///< whether the logits have a trained bias
   bool has_correction_bias =
       false;  ///< float32, added to the scores where experts are chosen, and nowhere else
-  bool correction_bias_is_row = false;  ///< of shape [1, experts] in checkpoints, not [experts]
-  std::int64_t groups = 1;              ///< of equally many consecutive experts; divides their number
-  std::int64_t chosen_groups =
-      1;  ///< how many of the groups, the best ones, a token chooses its experts from
-  std::int64_t scores_per_group =
-      2;                   ///< what ranks a group: the sum of its two largest scores, or its largest one
+  /// Whether checkpoints give the bias the shape [1, experts], not [experts].
+  bool correction_bias_is_row = false;
+  std::int64_t groups = 1;  ///< groups of consecutive experts; divides the number of experts
+  /// Groups, the best ones, that a token chooses its experts from.
+  std::int64_t chosen_groups = 1;
+  /// Scores whose sum ranks a group: its two largest, or its largest one.
+  std::int64_t scores_per_group = 2;
   bool normalize = false;  ///< norm_topk_prob: a token's weights are divided by their sum and ...
   double epsilon = 0;      ///< ... this
   double least_sum = 0;    ///< least divisor: a smaller sum of weights counts as this
@@ -100,26 +102,29 @@ struct RouterConfig {
 
   bool knows_balancing_loss = true;  ///< transformers computes one for the family
 
-  /// Whether the model is trained with a load-balancing loss. One that knows nothing of correction biases would count choices
-  /// that are not made.
+  /// Whether the model is trained with a load-balancing loss. One that knows nothing of correction biases
+  /// would count choices that are not made.
   [[nodiscard]] bool has_balancing_loss() const { return knows_balancing_loss && !has_correction_bias; }
   bool operator==(const RouterConfig&) const = default;
 };
 
+/// Shape and settings of a model, from its config.json.
 struct ModelConfig {
-  std::string model_type;  ///< "qwen3_moe"
+  std::string model_type;  ///< model_type of config.json: "qwen3_moe"
   std::int64_t vocab_size = 0;
-  std::int64_t padding_token = -1;  ///< whose row of the embedding is not trained by its tokens; -1 for none
+  /// Token whose row of the embedding its occurrences do not train; -1 for none.
+  std::int64_t padding_token = -1;
   std::int64_t hidden_size = 0;
   std::int64_t attention_heads = 0;
-  std::int64_t key_value_heads = 0;  ///< divides attention_heads
+  std::int64_t key_value_heads = 0;  ///< heads of keys and values; divides attention_heads
   std::int64_t head_dim = 0;  ///< even; in latent attention that of LatentAttentionConfig::padded_dim()
   RotaryConfig rotary;
   LatentAttentionConfig latent_attention;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
-  bool attention_bias = false;         ///< of queries, keys and values in softmax attention
-  bool attention_output_bias = false;  ///< of what attention's output projection makes
-  bool attention_sinks = false;  ///< a logit of each head that takes part in the softmax and has no value
+  bool attention_bias = false;         ///< whether queries, keys and values of softmax attention have biases
+  bool attention_output_bias = false;  ///< whether attention's output projection has a bias
+  /// Whether each head has a logit that takes part in the softmax and has no value.
+  bool attention_sinks = false;
   std::int64_t sliding_window =
       0;  ///< tokens that one sees in layers of AttentionKind::kSliding, itself included
   bool attention_output_gate = false;  ///< whether the output of full attention has a gate
@@ -135,23 +140,26 @@ struct ModelConfig {
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
   std::vector<std::string> unknown_keys;  ///< keys of config.json that nothing here knows
-  DType published_dtype =
-      DType::kBFloat16;    ///< of a checkpoint's weights, as config.json says; files may differ
+  /// Type of a checkpoint's weights as config.json says; files may differ.
+  DType published_dtype = DType::kBFloat16;
   bool quantized = false;  ///< config.json says that files hold codes and scales of such weights
 
   // Mixture of experts; zero without MoE layers.
   std::int64_t experts = 0;
   std::int64_t experts_per_token = 0;
   std::int64_t expert_intermediate_size = 0;
-  std::int64_t shared_expert_intermediate_size = 0;  ///< of the expert that every token passes; 0 for none
-  bool shared_expert_gate = false;                   ///< which weighs that expert by its sigmoid
-  bool expert_bias = false;                          ///< of what each expert's projections make
+  /// Width of the expert that every token passes; 0 for none.
+  std::int64_t shared_expert_intermediate_size = 0;
+  bool shared_expert_gate = false;  ///< whether that expert's output is weighted by a sigmoid gate
+  bool expert_bias = false;         ///< whether each expert's projections have biases
   GateUpOrder gate_up_order = GateUpOrder::kHalves;  ///< order of the rows of experts.gate_up_proj
-  double swiglu_limit = 0;  ///< that routed experts cut gate and up off at; 0 for none
-  double swiglu_slope = 1;  ///< of the gate within its sigmoid, with a limit
+  double swiglu_limit = 0;  ///< limit at which routed experts clamp gate and up; 0 for none
+  double swiglu_slope = 1;  ///< factor of the gate within its sigmoid, where a limit is set
   RouterConfig router;
-  bool experts_before_router = false;  ///< in the module tree, and so in the manifest
-  std::int64_t prediction_layers = 0;  ///< behind the model's own in checkpoints, for multi-token prediction
+  /// Whether experts precede the router in the module tree, and so in the manifest.
+  bool experts_before_router = false;
+  /// Checkpoint layers behind the model's own, for multi-token prediction.
+  std::int64_t prediction_layers = 0;
 
   [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
   [[nodiscard]] int moe_layer_count() const;

@@ -21,7 +21,8 @@ constexpr std::int64_t kLargestConfig = 100'000'000;
 
 constexpr std::string_view kInstead =
     "weights stored by another method can't be trained here; take the checkpoint that they were made from, "
-    "as it is published in bfloat16, FP8, INT4 or MXFP4, or turn them back into bfloat16 and leave this key out";
+    "as it is published in bfloat16, FP8, INT4 or MXFP4, or turn them back into bfloat16 and leave this key "
+    "out";
 
 void announce(QuantizationConfig& out, Codes codes) {
   if (!out.announces(codes)) out.codes.push_back(codes);

@@ -1,4 +1,4 @@
-// What a config.json says of weights that are stored as codes and scales.
+// Announcement in config.json of weights that are stored as codes and scales.
 #pragma once
 
 #include "encoding/encoding.hpp"
@@ -13,9 +13,10 @@
 
 namespace sluice {
 
+/// Announcement of quantised weights in config.json.
 struct QuantizationConfig {
-  std::string name;          ///< of the JSON object in messages: "…/config.json: quantization_config"
-  std::vector<Codes> codes;  ///< that it announces, each once
+  std::string name;          ///< name of the JSON object in messages: "…/config.json: quantization_config"
+  std::vector<Codes> codes;  ///< codes that config.json announces, each once
   std::optional<std::array<std::int64_t, 2>> block;  ///< rows and columns of a block of FP8 weights
   std::optional<std::int64_t> group;  ///< neighbours of a row of 4-bit weights that share a scale
 
@@ -26,7 +27,7 @@ struct QuantizationConfig {
 /// not read: by its key, with what to use instead.
 [[nodiscard]] std::optional<QuantizationConfig> read_quantization(const ConfigReader& config);
 
-/// The same of a directory's config.json, where it may also be in text_config; nothing if there is no
+/// Reads it from a directory's config.json, where it may also be in text_config; nothing if there is no
 /// config.json, or none that is a JSON object.
 [[nodiscard]] std::optional<QuantizationConfig> read_quantization(const std::filesystem::path& directory);
 

@@ -8,8 +8,9 @@
 namespace sluice {
 namespace {
 
-/// Ids of tokens, parts beside the language model, how others load and run it, and what its training was balanced with; what
-/// shapes a part that is carried along; and what follows from other keys, or has a meaning in other families alone.
+/// Ids of tokens, parts beside the language model, how others load and run it, and what its training was
+/// balanced with; what shapes a part that is carried along; and what follows from other keys, or has a
+/// meaning in other families alone.
 constexpr std::string_view kWithoutEffect =
     " _attn_implementation _commit_hash _name_or_path architectures attn_implementation audio_config "
     "audio_token_id auto_map aux_loss_alpha bos_token_id chunk_size_feed_forward do_sample "
@@ -19,12 +20,13 @@ constexpr std::string_view kWithoutEffect =
     "index_head_dim index_n_heads index_skip_topk_offset index_topk_freq index_topk_pattern "
     "indexer_types initial_context_length is_decoder is_encoder_decoder keys_to_ignore_at_inference "
     "label2id language_model_only license max_length max_window_layers media_placeholder_token_id "
-    "min_length multimodal_projector_bias mm_projector_config moe_capacity moe_gate moe_use_aux_free n_group norm_topk_prob "
-    "num_nextn_predict_layers output_attentions output_hidden_states output_router_logits pad_token "
-    "pretraining_tp problem_type projector_hidden_act qk_head_dim quantization return_dict router_aux_loss_coef sep_token_id "
-    "seq_aux sliding_window spatial_merge_size supports_images task_specific_params tokenizer_class topk_group topk_softmax "
-    "torch_dtype torchscript transformers_version use_bfloat16 use_cache use_flash_attn video_token_id "
-    "vision_config vision_end_token_id vision_feature_layer vision_start_token_id vision_token_id vocab_file ";
+    "min_length multimodal_projector_bias mm_projector_config moe_capacity moe_gate moe_use_aux_free n_group "
+    "norm_topk_prob num_nextn_predict_layers output_attentions output_hidden_states output_router_logits "
+    "pad_token pretraining_tp problem_type projector_hidden_act qk_head_dim quantization return_dict "
+    "router_aux_loss_coef sep_token_id seq_aux sliding_window spatial_merge_size supports_images "
+    "task_specific_params tokenizer_class topk_group topk_softmax torch_dtype torchscript "
+    "transformers_version use_bfloat16 use_cache use_flash_attn video_token_id vision_config "
+    "vision_end_token_id vision_feature_layer vision_start_token_id vision_token_id vocab_file ";
 
 bool is_without_effect(std::string_view key) {
   return kWithoutEffect.find(std::string(" ").append(key).append(" ")) != std::string_view::npos;

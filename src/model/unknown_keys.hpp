@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// Those of a document that has been read, and of its `text_config`, that neither were asked for nor are known to change nothing
-/// that is computed here; in the order of their names, each once.
+/// Keys of a document that has been read, and of its `text_config`, that were neither asked for nor are known
+/// to change nothing computed here; sorted by name, each once.
 [[nodiscard]] std::vector<std::string> unknown_keys(const ConfigReader& config);
 
 }  // namespace sluice

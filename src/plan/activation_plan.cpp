@@ -33,7 +33,7 @@ std::vector<LayerActivations> layer_activations(const ModelConfig& model, const 
   return layers;
 }
 
-/// What is kept for the tokens of the group from the first pass of the experts on: the tokens; in backward
+/// Bytes kept for the tokens of the group from the first pass of the experts on: the tokens; in backward
 /// their outputs' gradients, or what comes back for each own token; sums in float32; choices and their
 /// weights. In a large group also the rows that are sent, twice in backward, and the sum of what comes back.
 /// None of it depends on where the router sends the tokens: as many as can be come here.

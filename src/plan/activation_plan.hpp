@@ -1,4 +1,4 @@
-// What a rank's tokens take while a step is computed. Pure.
+// Activation memory of a rank's tokens while a step is computed. Pure.
 #pragma once
 
 #include "manifest/manifest.hpp"
@@ -11,8 +11,8 @@ namespace sluice {
 
 /// Tokens that a rank computes with.
 struct TokenLoad {
-  std::int64_t own_sequences = 0;    ///< of the step, on this rank
-  std::int64_t group_ranks = 1;      ///< that have all experts between them
+  std::int64_t own_sequences = 0;    ///< sequences of this rank in a step
+  std::int64_t group_ranks = 1;      ///< ranks of an expert-parallel group
   std::int64_t group_sequences = 0;  ///< micro-batches of these ranks taken together, the largest round
 };
 
@@ -22,14 +22,15 @@ struct ActivationBytes {
   std::int64_t backward = 0;  ///< 0 if the job does not train
 };
 
-/// What training changes, as far as activations depend on it: all of the model, unless it says otherwise.
+/// The trained parameters, as far as activations depend on them; by default all of the model.
 struct TrainedParts {
-  int lowest_layer = -1;      ///< below it nothing is kept, and there is no backward pass
-  std::int64_t low_rank = 0;  ///< elements of a token that adapters of a layer make, at most
-  std::int64_t dropped = 0;   ///< of the widest input of an adapter with dropout
+  int lowest_layer = -1;      ///< lowest layer with a backward pass; nothing is kept below it
+  std::int64_t low_rank = 0;  ///< elements per token that the adapters of a layer make, at most
+  std::int64_t dropped = 0;   ///< elements per token that dropout of an adapter's inputs takes, at most
 };
 [[nodiscard]] TrainedParts trained_parts(const ParameterManifest& manifest, int lowest_layer, bool drops);
 
+/// Activation bytes of one rank in the forward and the backward pass.
 [[nodiscard]] ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
                                                const TokenLoad& load, const TrainedParts& trained = {});
 

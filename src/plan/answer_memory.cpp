@@ -13,7 +13,8 @@ std::int64_t answer_slots(std::int64_t sequences, int world) {
 
 AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& answers, int world,
                           DType dtype) {
-  // Logits of each in the dtype and in float32, and of one what choosing a token takes: copies, powers, an order.
+  // Logits of each in the dtype and in float32, and of one what choosing a token takes: copies, powers, an
+  // order.
   constexpr std::int64_t kChoiceBytes = 32;
   // A layer's states as they are taken from the cache, as they are changed, and between.
   constexpr std::int64_t kStateCopies = 4;

@@ -1,4 +1,4 @@
-// What prompts that are answered take, beside the pass of their newest tokens. Pure.
+// Memory of prompts that are answered, besides the pass of their newest tokens. Pure.
 #pragma once
 
 #include "model/model_config.hpp"
@@ -13,10 +13,11 @@ namespace sluice {
 
 /// Bytes of one rank.
 struct AnswerMemory {
-  std::int64_t cache = 0;        ///< exact: what SequenceCache allocates
-  std::int64_t activations = 0;  ///< from above: logits, and states on their way
+  std::int64_t cache = 0;        ///< bytes that SequenceCache allocates, exactly
+  std::int64_t activations = 0;  ///< bytes above the model: logits, and states in flight
 };
 
+/// Bytes that answering prompts takes on the rank that needs most.
 [[nodiscard]] AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& answers, int world,
                                         DType dtype);
 

@@ -12,8 +12,8 @@
 namespace sluice {
 namespace {
 
-/// What oneDNN after 3.7 keeps more for its kernels than those before: 258 kB for each and not 122 kB, for some
-/// 220 of them, as many as experts with any number of rows come to.
+/// Bytes that oneDNN after 3.7 keeps for its kernels beyond those of earlier versions: 258 kB for each and
+/// not 122 kB, for some 220 kernels, as many as experts with any number of rows come to.
 #ifdef SLUICE_LARGE_KERNELS
 constexpr std::int64_t kLargeKernels = 36 * kMiB;
 #else
@@ -27,7 +27,8 @@ std::int64_t runtime_bytes(std::int64_t activations) {
   return kLargeKernels + std::max(kMin, kFixed + activations / 100 * kGapsPercent);
 }
 
-/// The first micro-batch is the largest. Of answers each rank takes one row of tokens through the model at a time.
+/// The first micro-batch is the largest. Of answers each rank takes one row of tokens through the model at a
+/// time.
 TokenLoad token_load(const ParallelDims& dims, const Workload& work, int rank) {
   if (work.answers && !work.trains)
     return {.own_sequences = 1, .group_ranks = dims.expert_parallel, .group_sequences = dims.expert_parallel};
@@ -61,7 +62,8 @@ std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequen
          (rank == 0 ? work.packing_bytes : 0);
 }
 
-/// What saving takes besides what is saved: blocks, and the largest unit, which may change before it is written.
+/// Bytes that saving takes besides what is saved: blocks, and the largest unit, which may change before it is
+/// written.
 std::int64_t save_buffers(const ShardPlan& plan, std::span<const std::int64_t> state_bytes, int rank,
                           const Workload& work) {
   std::int64_t largest = 0;

@@ -1,4 +1,4 @@
-// What a rank will need, before it is allocated: closed formulas over the plans. Pure.
+// Memory plan of a rank before anything is allocated: closed formulas over the plans. Pure.
 #pragma once
 
 #include "manifest/manifest.hpp"
@@ -23,43 +23,45 @@ namespace sluice {
 /// whether or not there are any; activations are an upper estimate of what a micro-batch of one layer and the
 /// kept layer inputs take. What the process takes before it sees a model comes on top.
 struct RankMemory {
-  std::int64_t weights = 0;    ///< the arena
+  std::int64_t weights = 0;    ///< bytes of the arena
   std::int64_t gradients = 0;  ///< shards until the update, or sums of a stage (GradientMemory)
   std::int64_t optimizer = 0;  ///< OptimizerBytes: what weights lack of their master, and moments
-  std::int64_t gather_buffers =
-      0;  ///< units of which it owns a shard: of a stage, and the next one's dense part
+  /// Gathered units: those of a stage, and the dense unit of the next one.
+  std::int64_t gather_buffers = 0;
   std::int64_t gradient_buffer = 0;  ///< float32: a stage, and the one before if that has no experts
-  std::int64_t batch =
-      0;  ///< token ids of a step, and documents to pack; in an evaluation the losses of its tokens
+  /// Token ids of a step and documents to pack; in an evaluation the losses of its tokens.
+  std::int64_t batch = 0;
   std::int64_t cache = 0;        ///< keys, values and states of sequences that are answered
-  std::int64_t activations = 0;  ///< of the phase with the most
-  std::int64_t runtime = 0;      ///< what libraries compile and keep once they compute, and gaps in the heap
+  std::int64_t activations = 0;  ///< activation bytes of the phase with the most
+  std::int64_t runtime = 0;      ///< bytes that libraries allocate once they compute, and gaps in the heap
   std::int64_t offload_buffers = 0;  ///< units between memory and disk
   std::int64_t save_buffers = 0;     ///< a unit that is updated while it is saved, and a block of the file
-  std::int64_t staging = 0;          ///< while loading; gone before what follows is there
+  /// Bytes of staging while loading; freed before the other parts are allocated.
+  std::int64_t staging = 0;
 
-  OffloadPlan offload;  ///< what of weights and optimizer is not counted above, since it lies on a disk
+  OffloadPlan offload;  ///< weights and optimizer state on a disk, which are not counted above
 
-  std::int64_t saved = 0;  ///< of a saved step: trained weights and the optimizer's state, wherever they lie
+  std::int64_t saved = 0;  ///< bytes of a checkpoint: trained weights and optimizer state, wherever they lie
 
-  std::int64_t forward_activations = 0;  ///< no part of its own: activations counts it, or backward's
+  /// Bytes of the forward pass's activations; part of `activations`, if those are not backward's.
+  std::int64_t forward_activations = 0;
 
   [[nodiscard]] std::int64_t load_total() const { return weights + staging; }
   [[nodiscard]] std::int64_t compute_total() const { return standing() + activations; }
   [[nodiscard]] std::int64_t peak() const { return std::max(load_total(), compute_total()); }
-  /// What it will hold at its peak, as far as it is known exactly: activations are an estimate.
+  /// Bytes at the peak as far as they are exact: activations are an estimate.
   [[nodiscard]] std::int64_t certain() const { return std::max(load_total(), compute_total() - activations); }
-  /// Of a rank that computes on a GPU: what lies there, and what stays in main memory, tokens and what loading and saving
-  /// stage.
+  /// The parts in GPU memory, and those in main memory (tokens, staging of loads and saves), of a rank that
+  /// computes on a GPU.
   [[nodiscard]] RankMemory on_gpu() const;
   [[nodiscard]] RankMemory beside_gpu() const;
-  /// Every part with its name, for tables and JSON.
+  /// Bytes of every part with its name, for tables and JSON.
   [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 12> parts() const;
-  /// What is there at once in each phase of the job; 0 for those it does not have.
+  /// Bytes held at once in each phase of the job; 0 for phases it does not have.
   [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 4> phases() const;
 
  private:
-  /// What lasts from the first step on.
+  /// Bytes that last from the first step on.
   [[nodiscard]] std::int64_t standing() const {
     return weights + gradients + optimizer + gather_buffers + gradient_buffer + batch + cache + runtime +
            offload_buffers + save_buffers;

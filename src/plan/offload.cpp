@@ -28,8 +28,8 @@ std::vector<ExpertsBytes> experts_of(const ShardPlan& shards, std::span<const st
   return all;
 }
 
-/// Whether the index-th of `all` is among `some` of them, evenly spread; the first and the last one are so only if
-/// all are.
+/// Whether the index-th of `all` is among `some` of them, evenly spread; the first and the last one are so
+/// only if all are.
 bool is_among(std::size_t index, std::size_t some, std::size_t all) {
   return (index + 1) * some / (all + 1) != index * some / (all + 1) || some == all;
 }

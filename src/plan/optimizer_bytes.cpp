@@ -31,7 +31,7 @@ std::vector<std::int64_t> OptimizerBytes::of_units(int rank) const {
   return bytes;
 }
 
-/// Of consecutive matrices only the first and the last can be owned in part.
+/// Bytes of the owned matrices. Of consecutive matrices only the first and the last can be owned in part.
 std::int64_t OptimizerBytes::owned_bytes(const Matrices& matrices, Range owned) {
   const Placement::Share share = matrices.placement.share_of(owned);
   std::int64_t bytes = share.whole * matrices.whole_bytes;

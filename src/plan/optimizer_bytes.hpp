@@ -9,14 +9,14 @@
 
 namespace sluice {
 
-/// What OptimizerLayout comes to, without a list of each rank's matrices.
+/// Total bytes of an OptimizerLayout, without a list of each rank's matrices.
 class OptimizerBytes {
  public:
   /// `manifest` is needed during the construction alone; `plan` must outlive this.
   OptimizerBytes(const ParameterManifest& manifest, const ShardPlan& plan, const OptimizerMode& mode,
                  DType weights);
 
-  /// Of each unit on `rank`, as OptimizerLayout::unit_bytes().
+  /// Bytes of each unit on `rank`, as OptimizerLayout::unit_bytes() gives them.
   [[nodiscard]] std::vector<std::int64_t> of_units(int rank) const;
 
  private:
@@ -25,7 +25,7 @@ class OptimizerBytes {
     Placement placement;
     MatrixShape shape;
     std::vector<StatePart> parts;
-    std::int64_t whole_bytes = 0;  ///< of one that a rank owns all of
+    std::int64_t whole_bytes = 0;  ///< bytes of a tensor that one rank owns entirely
   };
 
   [[nodiscard]] static std::int64_t owned_bytes(const Matrices& matrices, Range owned);

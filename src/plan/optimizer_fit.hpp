@@ -8,9 +8,9 @@
 
 namespace sluice {
 
-/// The modes to try for a job that should fit: state, master and gradients as in the list below, kind and clip rule
-/// those of `written`, each mode once. Adafactor has no moments, so that its state is factored in all of them, and
-/// float32 weights are their own master.
+/// The modes to try for a job that should fit: state, master and gradients as in the list below, kind and
+/// clip rule those of `written`, each mode once. Adafactor has no moments, so that its state is factored in
+/// all of them, and float32 weights are their own master.
 ///
 ///     state     master   gradients
 ///     float32   float32  float32

@@ -1,4 +1,4 @@
-// Where the optimizer's state of every matrix lies on a rank. Pure arithmetic over manifest and shard plan.
+// Layout of the optimizer's state of every matrix on a rank. Pure arithmetic over manifest and shard plan.
 //
 // One block of bytes, unit after unit, in it matrix after matrix in the order of the arena, in it array after
 // array: so the state of a unit, and that of an expert, is one range.
@@ -17,29 +17,30 @@ namespace sluice {
 /// A matrix of a unit that a rank works with, and the part of it that the rank owns.
 struct MatrixState {
   int tensor = -1;
-  std::int64_t expert = -1;  ///< among all; -1 for plain tensors
+  std::int64_t expert = -1;  ///< index of the expert among all; -1: no expert tensor
   MatrixShape shape;
   MasterFormat master = MasterFormat::kFloat32;
   StateFormat state = StateFormat::kFloat32;
   bool decays = false;           ///< weight decay: of tensors with two or more dimensions
   Range owned;                   ///< elements of the matrix; may be empty where several ranks share the unit
   std::int64_t unit_begin = 0;   ///< first owned element in the unit's buffer
-  std::int64_t arena_begin = 0;  ///< the same in the arenas
-  std::array<std::int64_t, kStateArrays> offsets{};  ///< in bytes, from the block's begin; -1: not kept
+  std::int64_t arena_begin = 0;  ///< first owned element in the arenas
+  std::array<std::int64_t, kStateArrays> offsets{};  ///< first byte of each array in the block; -1: not kept
 
   [[nodiscard]] std::int64_t offset(StateArray array) const {
     return offsets[static_cast<std::size_t>(array)];
   }
 };
 
+/// Places of the optimizer's state of one rank, matrix by matrix.
 class OptimizerLayout {
  public:
-  /// Of what `rank` owns. `manifest` and `plan` are needed during the construction alone.
+  /// Layout of what `rank` owns. `manifest` and `plan` are needed during the construction alone.
   OptimizerLayout(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
                   const OptimizerMode& mode, DType weights);
 
-  /// The parameters of a unit in the order of its buffer, none where it is frozen: of a dense unit all, of experts those of the rank's
-  /// place; the same list on all ranks that share the unit.
+  /// The parameters of a unit in the order of its buffer, none where it is frozen: of a dense unit all, of
+  /// experts those of the rank's place; the same list on all ranks that share the unit.
   [[nodiscard]] const std::vector<MatrixState>& matrices(int unit) const {
     return units_[static_cast<std::size_t>(unit)];
   }
@@ -54,8 +55,8 @@ class OptimizerLayout {
     return array_bytes_[static_cast<std::size_t>(array)];
   }
 
-  static constexpr std::int64_t kPageAlignment =
-      4096;  ///< of every unit, in bytes, where it may go to a disk
+  /// Alignment in bytes of every unit's state, where it may be paged to a disk.
+  static constexpr std::int64_t kPageAlignment = 4096;
 
  private:
   void add_matrices(const TensorInfo& tensor, const Placement& placement, const ShardPlan& plan, int unit,

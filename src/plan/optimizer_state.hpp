@@ -1,4 +1,4 @@
-// What an optimizer keeps beside a weight: a description, from which memory is planned, allocated and saved.
+// Description of an optimizer's state, by which memory is planned, allocated and saved.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -13,21 +13,23 @@
 
 namespace sluice {
 
+/// Arrays that optimizers keep for a weight.
 enum class StateArray : std::uint8_t {
   kMaster,       ///< bits of the master weight that the weight lacks
   kFirst,        ///< first moment
-  kFirstScales,  ///< of a block of 8-bit codes
+  kFirstScales,  ///< scales of the first moment, one per block of 8-bit codes
   kSecond,       ///< second moment
   kSecondScales,
   kRow,     ///< mean of squared gradients over a row
-  kColumn,  ///< the same over a column; of a vector its second moment
+  kColumn,  ///< mean of squared gradients over a column; for a vector its second moment
 };
 inline constexpr std::size_t kStateArrays = 7;
 [[nodiscard]] std::string_view name_of(StateArray array);
 
-/// What a number of a state array stands for.
+/// Elements of the weight that one number of a state array stands for.
 enum class StateGrain : std::uint8_t { kElement, kBlock, kRow, kColumn };
 
+/// One array of a matrix's state: its format and size.
 struct StatePart {
   StateArray array = StateArray::kFirst;
   DType dtype = DType::kFloat32;
@@ -40,7 +42,8 @@ struct MatrixShape {
   [[nodiscard]] bool is_vector() const { return rows == 1; }
   [[nodiscard]] std::int64_t elements() const { return rows * columns; }
 };
-/// Of fused experts that of one of them. Tensors of which each slice is one row (a convolution's) are vectors.
+/// Shape of a tensor's matrix; for fused experts that of one expert. Tensors whose slices are single rows (a
+/// convolution's) are vectors.
 [[nodiscard]] MatrixShape matrix_shape(const TensorInfo& tensor);
 
 /// Whether an optimizer changes a tensor.
@@ -59,12 +62,12 @@ struct TensorState {
 /// mode. `weights` is the training type; float32 weights are their own master.
 [[nodiscard]] TensorState describe_state(const OptimizerMode& mode, DType weights, const TensorInfo& tensor);
 
-/// Numbers of a part for `elements` of a matrix, which are whole blocks and, where there is a row's state, whole
-/// rows. None for no elements.
+/// Numbers of a part for `elements` of a matrix, which are whole blocks and, where there is a row's state,
+/// whole rows. None for no elements.
 [[nodiscard]] std::int64_t part_count(const StatePart& part, const MatrixShape& matrix,
                                       std::int64_t elements);
 
-/// Where each array of a matrix begins in memory, in bytes.
+/// Alignment in bytes of each array of a matrix.
 inline constexpr std::int64_t kStateAlignment = 64;
 /// All parts for `elements` of a matrix, each in whole multiples of kStateAlignment.
 [[nodiscard]] std::int64_t state_bytes(std::span<const StatePart> parts, const MatrixShape& matrix,

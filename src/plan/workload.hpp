@@ -1,4 +1,4 @@
-// What a job does with a model, as far as its memory depends on it.
+// Workload: what a job does with a model, as far as its memory depends on it.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -9,36 +9,38 @@
 
 namespace sluice {
 
+/// Work of a job with a model.
 struct Workload {
   bool computes = true;            ///< runs the model: trains or evaluates it
   bool trains = true;              ///< updates it; only a job that computes does
   bool keeps_weights = true;       ///< false: a load that lets go of every byte where it arrives
-  DType dtype = DType::kBFloat16;  ///< of weights and activations
+  DType dtype = DType::kBFloat16;  ///< type of weights and activations
 
-  std::int64_t sequence_length = 0;        ///< tokens
-  std::int64_t batch_sequences = 0;        ///< of a step, over all ranks
-  std::int64_t micro_batch_sequences = 1;  ///< that a rank computes at once
-  std::int64_t packing_bytes = 0;          ///< of documents that are packed together, on rank 0
-  std::int64_t threads = 0;                ///< of a rank; 0 = as many as the machine gives it
+  std::int64_t sequence_length = 0;        ///< length of a sequence, tokens
+  std::int64_t batch_sequences = 0;        ///< sequences per step over all ranks
+  std::int64_t micro_batch_sequences = 1;  ///< sequences per pass of a rank
+  std::int64_t packing_bytes = 0;          ///< bytes that packing takes on rank 0
+  std::int64_t threads = 0;                ///< compute threads per rank; 0 = as many as the machine gives it
   bool on_device = false;                  ///< computes on a GPU, and on more at once
 
-  bool drops_inputs = false;            ///< of adapters
-  OptimizerMode optimizer{};            ///< what is kept of a job that trains
-  bool has_z_loss = false;              ///< whether routers have a z-loss
-  bool evaluates = false;               ///< other tokens while it trains
-  std::int64_t save_staging_bytes = 0;  ///< of a file that it is saved to; 0 = it is not saved
+  bool drops_inputs = false;  ///< whether adapters have dropout
+  OptimizerMode optimizer{};  ///< formats of optimizer state, if the job trains
+  bool has_z_loss = false;    ///< whether routers have a z-loss
+  bool evaluates = false;     ///< other tokens while it trains
+  /// Staging bytes for a file that a checkpoint is saved to; 0 = no checkpoints.
+  std::int64_t save_staging_bytes = 0;
 
   /// A job that answers prompts: what is there of them at once.
   struct Answers {
-    std::int64_t sequences = 0;  ///< over all ranks
-    std::int64_t positions = 0;  ///< of each: prompt and answer
+    std::int64_t sequences = 0;  ///< sequences answered at once, over all ranks
+    std::int64_t positions = 0;  ///< tokens of prompt and answer together
   };
-  /// Of a job that does not train sequence_length then is what a rank takes through the model at once; between the steps of one
-  /// that does a rank takes no more than a micro-batch.
+  /// Set for jobs that answer prompts. If such a job does not train, sequence_length is the tokens per pass
+  /// of a rank; between the steps of one that does, a rank takes no more than a micro-batch.
   std::optional<Answers> answers{};
 
-  // Of a layer, from forward to backward, besides its input.
-  bool keeps_attention = true;  ///< what attention made, and what lies between the layer's halves
+  // Activations of a layer that are kept from forward to backward, besides its input.
+  bool keeps_attention = true;  ///< attention's output, and what lies between the layer's halves
   bool keeps_graphs = false;    ///< everything, so that nothing is computed again
 
   /// Bytes that a rank may hold in all, where a disk takes what is more; nothing where there is none.

@@ -1,4 +1,5 @@
-// TensorBoard's event files: records framed as TFRecord, each an Event message with scalars. Just what we write of them.
+// TensorBoard's event files: records framed as TFRecord, each an Event message with scalars. Just what we
+// write of them.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@ namespace sluice {
 /// A record with its length and both masked checksums.
 [[nodiscard]] std::string tf_record(std::string_view message);
 
+/// A number under a tag of TensorBoard.
 struct EventScalar {
   std::string_view tag;
   double value = 0;  ///< stored as float32

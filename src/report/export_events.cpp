@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSeconds = "train/step_seconds";
 
-/// Of "2026-11-21T15:04:05Z"; 0 for what is no such time.
+/// Seconds since 1970 of "2026-11-21T15:04:05Z"; 0 if the text is no such time.
 double seconds_since_1970(const std::string& time) {
   std::tm parts{};
   std::istringstream in(time);
@@ -48,7 +48,7 @@ void add_scalars(const JoinedColumn& column, const std::vector<std::string>& tag
   const std::size_t each = tags.empty() ? 0 : values.size() / tags.size();
   for (std::size_t i = 0; i < tags.size(); ++i) {
     const double value = each > 1 ? busiest_expert(values.subspan(i * each, each)) : values[i];
-    // Of a single number NaN is what happened; in a list it stands for what was not measured.
+    // NaN in a column of single numbers is a result; in a list it stands for what was not measured.
     if (column.shape.empty() || !std::isnan(value)) scalars.push_back({tags[i], value});
   }
 }
@@ -90,7 +90,8 @@ class EventMaker {
 
 namespace {
 
-/// The place of the file, whose directory is made. One name: TensorBoard would join a second file of the same run to the first.
+/// The place of the file, whose directory is made. One name: TensorBoard would join a second file of the same
+/// run to the first.
 fs::path event_file_in(const fs::path& directory) {
   std::error_code error;
   fs::create_directories(directory, error);

@@ -10,17 +10,19 @@
 
 namespace sluice {
 
+/// Format of a table for other programs.
 enum class TableFormat : std::uint8_t {
-  kCsv,  ///< a header, a line a step; a cell for each number ("moe/expert_tokens/0/17"); empty where there is none
+  /// A header, a line a step; a cell for each number ("moe/expert_tokens/0/17"); empty where there is none.
+  kCsv,
   kJsonl  ///< an object a step; lists for rows of several numbers; null where there is none
 };
 
 /// Every column. The file appears, or replaces an earlier one, when it is whole. Error(kIo).
 void export_table(const JoinedMetrics& metrics, TableFormat format, const std::filesystem::path& file);
 
-/// An event file in `directory`, which is made if it is missing, for TensorBoard: a tag for each number, but of
-/// moe/expert_tokens a tag for each layer: "moe/busiest_expert/0", tokens of the busiest expert over their mean. A second
-/// export replaces the first. Returns the file. Error(kIo).
+/// An event file in `directory`, which is made if it is missing, for TensorBoard: a tag for each number, but
+/// of moe/expert_tokens a tag for each layer: "moe/busiest_expert/0", tokens of the busiest expert over their
+/// mean. A second export replaces the first. Returns the file. Error(kIo).
 std::filesystem::path export_events(const JoinedMetrics& metrics, const std::filesystem::path& directory);
 
 /// Such an event file that grows with its run, for a TensorBoard that is open meanwhile.
@@ -32,8 +34,8 @@ class GrowingEvents {
   GrowingEvents(const GrowingEvents&) = delete;
   GrowingEvents& operator=(const GrowingEvents&) = delete;
 
-  /// Adds the rows that are not in the file yet. Steps that were trained again come again: TensorBoard takes the
-  /// later ones. Error(kIo).
+  /// Adds the rows that are not in the file yet. Steps that were trained again come again: TensorBoard takes
+  /// the later ones. Error(kIo).
   void add_new(const JoinedMetrics& metrics);
   [[nodiscard]] const std::filesystem::path& file() const { return path_; }
 

@@ -134,7 +134,7 @@ void JoinedMetrics::read_part(const Segment& segment, const JoinedColumn& column
   const std::string path = "/" + column.name;
   if (!segment.file.exists(path)) return;
   const hdf5::Dataset dataset = segment.file.dataset(path);
-  hdf5::Box box{Shape(column.shape.size() + 1, 0), dataset.shape()};
+  hdf5::Hyperslab box{Shape(column.shape.size() + 1, 0), dataset.shape()};
   box.begin[0] = row;
   box.count[0] = count;
   const std::int64_t width = std::ssize(out) / count;

@@ -14,19 +14,20 @@ namespace sluice {
 
 /// A dataset with a row for each step.
 struct JoinedColumn {
-  std::string name;                   ///< "train/loss"
-  std::vector<std::int64_t> shape{};  ///< of a row: of all segments the largest; none is a number
+  std::string name;                   ///< path of the column: "train/loss"
+  std::vector<std::int64_t> shape{};  ///< shape of a row, the largest of all segments; empty: a number
   bool is_integer = false;
   std::string units{};
 
   [[nodiscard]] std::int64_t elements() const;
 };
 
+/// Metrics of a run over all of its segments, as one table of steps.
 class JoinedMetrics {
  public:
-  /// Segments in the order in which they were written, as existing_segments(). Rows of steps that a later segment trained
-  /// again are left out. There may be no row yet, or no segment at all, and then there is no column.
-  /// Error(kBadData) if one is no metrics file of a training.
+  /// Segments in the order in which they were written, as existing_segments(). Rows of steps that a later
+  /// segment trained again are left out. There may be no row yet, or no segment at all, and then there is no
+  /// column. Error(kBadData) if one is no metrics file of a training.
   explicit JoinedMetrics(std::span<const std::filesystem::path> segments);
 
   [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(steps_.size()); }
@@ -36,8 +37,8 @@ class JoinedMetrics {
   /// nullptr if there is none of that name.
   [[nodiscard]] const JoinedColumn* find(std::string_view name) const;
 
-  /// Rows [first, first + count), row-major, each of column.elements(). NaN where a segment lacks the column or a
-  /// number of its row.
+  /// Rows [first, first + count), row-major, each of column.elements(). NaN where a segment lacks the column
+  /// or a number of its row.
   [[nodiscard]] std::vector<double> read(const JoinedColumn& column, std::int64_t first,
                                          std::int64_t count) const;
 
@@ -60,7 +61,7 @@ class JoinedMetrics {
  private:
   struct Segment {
     hdf5::File file;
-    std::int64_t first = 0;  ///< its first row in the table
+    std::int64_t first = 0;  ///< first row of the segment in the table
     std::int64_t kept = 0;   ///< rows, from its first
   };
   void find_columns();

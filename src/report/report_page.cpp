@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-/// JSON in which nothing ends a script element or begins another: the one place where texts of files become part of HTML.
+/// JSON in which nothing ends a script element or begins another: the one place where texts of files become
+/// part of HTML.
 std::string inline_json(const json& value) {
   const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   std::string safe;

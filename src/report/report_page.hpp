@@ -11,9 +11,10 @@
 
 namespace sluice {
 
+/// Answers to the prompts at one step of a training.
 struct ReportSample {
   std::int64_t step = 0;  ///< -1: of a job that does not train
-  std::string prompt;     ///< its id
+  std::string prompt;     ///< id of the prompt
   std::string answer;
 };
 
@@ -32,8 +33,8 @@ struct ReportRun {
 
 inline constexpr std::int64_t kMostPageBytes = 2'000'000;
 
-/// Of all runs, on the same axes. Long runs are thinned until the page has less than kMostPageBytes; Error(kUsage) if
-/// runs are too many for it.
+/// HTML page of all runs on the same axes. Long runs are thinned until the page has less than kMostPageBytes;
+/// Error(kUsage) if there are too many runs for it.
 [[nodiscard]] std::string report_page(std::span<const ReportRun> runs);
 
 }  // namespace sluice

@@ -9,12 +9,13 @@
 
 namespace sluice {
 
+/// Reads rows of all columns in ascending order, several at a time.
 class RowReader {
  public:
   explicit RowReader(const JoinedMetrics& metrics);
 
-  /// Of one column, in the order of JoinedMetrics::columns(). Rows are asked for in ascending order; the numbers stay
-  /// until the next row is asked for.
+  /// Values of one column, in the order of JoinedMetrics::columns(). Ask for rows in ascending order; the
+  /// numbers stay valid until the next row is asked for.
   [[nodiscard]] std::span<const double> values(std::int64_t row, std::size_t column);
 
  private:
@@ -23,7 +24,7 @@ class RowReader {
   const JoinedMetrics& metrics_;
   std::int64_t piece_rows_;
   std::int64_t first_ = 0, count_ = 0;
-  std::vector<std::vector<double>> piece_;  ///< of each column
+  std::vector<std::vector<double>> piece_;  ///< rows read ahead, one vector per column
 };
 
 }  // namespace sluice

@@ -59,7 +59,7 @@ json phases_json(const JoinedMetrics& metrics, const Thinning& thinning) {
   return all;
 }
 
-/// Where a file was evaluated: at most so many of these steps, the last one among them.
+/// Held-out losses of one file: at most so many evaluated steps, the last one among them.
 json held_out_file(const JoinedMetrics& metrics, std::span<const double> values, std::size_t files,
                    std::size_t file, std::int64_t most) {
   std::vector<std::size_t> rows;
@@ -89,7 +89,7 @@ json held_out_json(const ReportRun& run, std::int64_t most) {
   return all;
 }
 
-/// Of the last step, for each rank.
+/// Memory of each rank at the last step.
 json memory_json(const JoinedMetrics& metrics) {
   json all = json::object();
   for (const auto& [name, column_name] : {std::pair{"planned", "memory/planned_bytes"},

@@ -12,7 +12,7 @@ namespace sluice {
 /// Rows in groups of the same size, the last one smaller.
 class Thinning {
  public:
-  /// At most `most` groups of `rows` rows, where there are any; `most` is at least 1.
+  /// Groups of rows, at most `most` groups for `rows` rows; `most` is at least 1.
   Thinning(std::int64_t rows, std::int64_t most)
       : rows_(rows), size_(rows == 0 ? 1 : (rows + most - 1) / most) {}
 
@@ -26,7 +26,7 @@ class Thinning {
   std::int64_t rows_, size_;
 };
 
-/// Of each group. NaN where no number of it is finite.
+/// Statistics of each group; NaN where none of its numbers is finite.
 struct ThinSeries {
   std::vector<double> mean, low, high;
 };

@@ -1,5 +1,5 @@
-// The one block that holds a rank's shards, allocated once at its final size, and beside it the few numbers that every rank
-// holds whole.
+// The one block that holds a rank's shards, allocated once at its final size, and beside it the few numbers
+// that every rank holds whole.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -17,8 +17,8 @@ class ShardArena {
  public:
   enum class Units : bool { kAll, kTrained };
 
-  /// In compute_memory(), where host code reads and writes by device/copy.hpp. `plan` must outlive the arena. `purpose`
-  /// names it in error messages ("weights").
+  /// Allocated in compute_memory(), where host code reads and writes by device/copy.hpp. `plan` must outlive
+  /// the arena. `purpose` names it in error messages ("weights").
   ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose,
              Units units = Units::kAll);
 
@@ -27,8 +27,8 @@ class ShardArena {
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] std::byte* data() const { return block_.data(); }
   [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
-  /// The model's persistent buffers as UnitLayouts::buffers places them, float32 whatever dtype() is: the same numbers on
-  /// every rank. In compute_memory(); none beside an arena of trained units alone.
+  /// The model's persistent buffers as UnitLayouts::buffers places them, float32 whatever dtype() is: the
+  /// same numbers on every rank. In compute_memory(); none beside an arena of trained units alone.
   [[nodiscard]] float* buffers() const { return reinterpret_cast<float*>(buffers_.data()); }
   [[nodiscard]] std::int64_t buffer_elements() const { return buffers_.bytes() / size_of(DType::kFloat32); }
   [[nodiscard]] bool holds(int unit) const { return units_ == Units::kAll || plan_.is_trained(unit); }

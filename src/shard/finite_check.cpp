@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// Of all exponent bits, as in NaN and infinity.
+/// Mask of the exponent bits, all of which are set in NaN and infinity.
 template <class Bits>
 constexpr Bits kExponent = sizeof(Bits) == 2 ? Bits{0x7f80} : static_cast<Bits>(0x7f800000U);
 
@@ -36,7 +36,7 @@ std::int64_t first_bad(const std::byte* data, std::int64_t count) {
   return -1;
 }
 
-/// The same, wherever the numbers are.
+/// first_bad() for numbers in any memory.
 std::int64_t first_bad_of_any(const std::byte* data, std::int64_t count, DType dtype) {
   if (!is_on_device(data)) return first_non_finite(data, count, dtype);
   constexpr std::int64_t kCopied = 1 << 20;
@@ -57,15 +57,16 @@ std::int64_t first_non_finite(const std::byte* data, std::int64_t count, DType d
 }
 
 void fail_for_updated(const std::string& tensor) {
-  fail(
-      ExitCode::kNumerics,
-      "the last update has made weights that are not finite, first in {}. Likely cause: too high a learning rate",
-      tensor);
+  fail(ExitCode::kNumerics,
+       "the last update has made weights that are not finite, first in {}. Likely cause: too high a learning "
+       "rate",
+       tensor);
 }
 
 NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manifest, int unit, Range elements,
                           const std::byte* data, DType dtype, UnitOrder order) {
-  constexpr std::int64_t kMostElements = std::int64_t{1} << 44;  // of a unit, to order places by units first
+  // Limit on the elements of a unit, so that places are ordered by units first.
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 44;
   const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
   NonFinite first;
   layout.for_each_part(elements, [&](const Placement& placement, const Run& run) {

@@ -47,7 +47,7 @@ std::int64_t row_elements_of(const TensorInfo& tensor) {
   return tensor.shape.empty() ? 1 : tensor.shape.back();
 }
 
-/// Where a tensor may be cut: between rows and blocks alike.
+/// Granule of a tensor, in elements: shards are cut at multiples of it, between rows and blocks alike.
 std::int64_t granule_of(const TensorInfo& tensor, std::int64_t state_block) {
   return tensor.shape.size() >= 2 ? std::lcm(row_elements_of(tensor), state_block) : kAlignment;
 }

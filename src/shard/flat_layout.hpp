@@ -17,7 +17,7 @@
 
 namespace sluice {
 
-/// What is gathered together.
+/// Kind of a unit.
 enum class UnitKind : std::uint8_t { kEmbedding, kDense, kExperts, kFinal };
 
 /// Place of one tensor in a unit's buffer, in elements: block b (of `blocks` equal blocks, row-major) begins
@@ -29,16 +29,16 @@ struct Placement {
   std::int64_t block_elements = 0;
   std::int64_t block_stride = 0;
   std::int64_t granule = 1;       ///< cuts inside a block fall on multiples of this: one row or several
-  std::int64_t row_elements = 1;  ///< of a row: the tensor's last dim
-  bool is_adapter = false;        ///< no checkpoint of the model has it
+  std::int64_t row_elements = 1;  ///< elements of a row: the tensor's last dim
+  bool is_adapter = false;        ///< whether it is part of an adapter, which no checkpoint of the model has
 
   [[nodiscard]] std::int64_t elements() const { return blocks * block_elements; }
   /// Place of one of them.
   [[nodiscard]] std::int64_t place_of(std::int64_t element) const {
     return offset + element / block_elements * block_stride + element % block_elements;
   }
-  /// What a range of the unit's buffer has of the blocks: elements of the first one and of the last one that it cuts, and the number of
-  /// those that it has whole.
+  /// What a range of the unit's buffer has of the blocks: elements of the first one and of the last one that
+  /// it cuts, and the number of those that it has whole.
   struct Share {
     std::int64_t first = 0, whole = 0, last = 0;
   };
@@ -74,7 +74,8 @@ class FlatLayout {
   /// Elements of the whole buffer, alignment gaps between tensors (zeros) included.
   [[nodiscard]] std::int64_t elements() const { return elements_; }
   [[nodiscard]] const Placement& placement_of(int tensor) const;
-  /// For a unit of experts: their number, and the element at which expert e begins; e = experts() is the end.
+  /// Number of experts in a unit of experts, and the element at which expert e begins; e = experts() gives
+  /// the end.
   [[nodiscard]] std::int64_t experts() const { return placements_.front().blocks; }
   [[nodiscard]] std::int64_t expert_begin(std::int64_t e) const {
     return e * placements_.front().block_stride;
@@ -84,7 +85,8 @@ class FlatLayout {
   static void for_each_run(const Placement& placement, std::int64_t begin, std::int64_t count,
                            const std::function<void(const Run&)>& visit);
 
-  /// Calls `visit` with what elements of the buffer are of which tensors; what lies between these is left out.
+  /// Calls `visit` with what elements of the buffer are of which tensors; what lies between these is left
+  /// out.
   void for_each_part(Range elements, const std::function<void(const Placement&, const Run&)>& visit) const;
 
   /// Calls visit(begin, count) with what lies between tensors in the first `elements` of the buffer: all of
@@ -113,7 +115,7 @@ class FlatLayout {
   bool is_trained_;
 };
 
-/// Where a manifest tensor lives: its unit and placement. Ties point at the tensor whose storage they share.
+/// Home of a manifest tensor: its unit and placement. Ties point at the tensor whose storage they share.
 struct TensorHome {
   int unit = -1;
   int placement = -1;
@@ -129,24 +131,24 @@ struct BufferPlace {
 struct UnitLayouts {
   std::vector<FlatLayout> units;
   std::vector<TensorHome> homes;     ///< one per manifest tensor; unit -1 for buffers
-  std::vector<BufferPlace> buffers;  ///< in the order of the manifest
+  std::vector<BufferPlace> buffers;  ///< buffers in the manifest's order
   [[nodiscard]] std::int64_t elements() const;
-  /// Where a tensor, no buffer, lies in its unit.
+  /// Placement in its unit of a tensor that is no buffer.
   [[nodiscard]] const Placement& placement_of(int tensor) const {
     const TensorHome& home = homes[static_cast<std::size_t>(tensor)];
     return units[static_cast<std::size_t>(home.unit)].placements()[static_cast<std::size_t>(home.placement)];
   }
   [[nodiscard]] int unit_of(int tensor) const { return homes[static_cast<std::size_t>(tensor)].unit; }
-  /// Of all persistent buffers.
+  /// Elements of all persistent buffers.
   [[nodiscard]] std::int64_t buffer_elements() const;
   /// Null for a tensor that is no persistent buffer.
   [[nodiscard]] const BufferPlace* buffer_of(int tensor) const;
 };
 
-/// Groups by role and layer: embedding; per layer its dense part and its experts; final norm with the head. What is
-/// frozen of each makes a unit of its own beside what is trained.
-/// Matrices are cut between rows that are also borders of blocks of `state_block` elements, counted from the
-/// matrix's first: then a shard has whole blocks of 8-bit optimizer state (kStateBlock).
+/// Groups by role and layer: embedding; per layer its dense part and its experts; final norm with the head.
+/// What is frozen of each makes a unit of its own beside what is trained. Matrices are cut between rows that
+/// are also borders of blocks of `state_block` elements, counted from the matrix's first: then a shard has
+/// whole blocks of 8-bit optimizer state (kStateBlock).
 [[nodiscard]] UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block = 1);
 
 }  // namespace sluice

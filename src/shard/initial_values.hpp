@@ -19,8 +19,8 @@ void initial_values(const TensorInfo& tensor, float standard_deviation, std::uin
 void initialize_shards(ShardArena& arena, const ParameterManifest& manifest, float standard_deviation,
                        std::uint64_t seed);
 
-/// Where values come from: writes elements [begin, begin + count) of a tensor, row-major, of fused experts within one
-/// expert, to `out`.
+/// Source of values: writes elements [begin, begin + count) of a tensor, row-major, of fused experts within
+/// one expert, to `out`.
 using TensorValues =
     std::function<void(const TensorInfo& tensor, std::int64_t begin, std::int64_t count, float* out)>;
 

@@ -37,7 +37,8 @@ void visit_matrix(const ShardPlan& shards, const FileRange& range, std::int64_t 
     const std::int64_t from = run.tensor_begin - begin;
     for (const Box& owned : boxes_of({from, from + run.count}, range.rows))
       for (const Box& want : wanted) {
-        const Box box{common(want.rows, owned.columns), common(want.columns, owned.rows)};  // in the file
+        // The box in the file's rows and columns.
+        const Box box{common(want.rows, owned.columns), common(want.columns, owned.rows)};
         if (box.is_empty()) continue;
         Move move{rank, matrix + box.rows.begin * range.columns + box.columns.begin,
                   run.arena_begin + box.columns.begin * range.rows + box.rows.begin - from,
@@ -55,7 +56,7 @@ void visit_matrix(const ShardPlan& shards, const FileRange& range, std::int64_t 
   visit_runs(shards, range.tensor, {begin, begin + range.matrix()}, only, visit_run);
 }
 
-/// The same of [rows, planes, columns], line by line of the tensor.
+/// Visits the moves of a tensor [rows, planes, columns], line by line of the tensor.
 void visit_planes(const ShardPlan& shards, const FileRange& range, std::int64_t matrix, Range part,
                   std::optional<int> only, const Visit& visit) {
   const std::int64_t width = range.planes * range.columns;

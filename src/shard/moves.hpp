@@ -1,5 +1,5 @@
-// Which elements of a tensor in a file are which elements of the ranks' arenas: what a load and an export move, one way or the
-// other. Pure.
+// Moves: the elements of a tensor in a file and their places in the ranks' arenas, for loads and for exports.
+// Pure.
 #pragma once
 
 #include "base/range.hpp"
@@ -11,10 +11,11 @@
 
 namespace sluice {
 
-/// `count` elements of a manifest tensor, from element `begin` on, as they lie in a file: in the same order; or, where `rows` is given,
-/// as matrices of `rows` times `columns` elements, each the transpose of the tensor's; or, with `planes` too, as [rows, planes, columns],
-/// which are [columns, planes, rows] in the tensor; or, where `stride` is given, as rows of `columns` elements that begin `stride`
-/// elements apart in the tensor.
+/// `count` elements of a manifest tensor, from element `begin` on, as they lie in a file: in the same order;
+/// or, where `rows` is given, as matrices of `rows` times `columns` elements, each the transpose of the
+/// tensor's; or, with `planes` too, as [rows, planes, columns], which are [columns, planes, rows] in the
+/// tensor; or, where `stride` is given, as rows of `columns` elements that begin `stride` elements apart in
+/// the tensor.
 struct FileRange {
   int tensor = 0;
   std::int64_t begin = 0;
@@ -28,8 +29,8 @@ struct FileRange {
 
 /// `count` elements from element `file` of a FileRange on, and from element `arena` of a rank's arena on.
 ///
-/// Of transposed matrices a move is a box: `lines` lines of equal length that begin `line_stride` elements apart
-/// in the file. Element j of line i is element arena + j * row_stride + i of the arena.
+/// Of transposed matrices a move is a box: `lines` lines of equal length that begin `line_stride` elements
+/// apart in the file. Element j of line i is element arena + j * row_stride + i of the arena.
 struct Move {
   int rank = 0;
   std::int64_t file = 0;
@@ -37,8 +38,8 @@ struct Move {
   std::int64_t count = 0;
   std::int64_t lines = 1;
   std::int64_t line_stride = 0;
-  /// Elements from one row of the arena's matrix to the next; 0 where the rank has a single row, or a part of one: lines have
-  /// one element.
+  /// Elements from one row of the arena's matrix to the next; 0 where the rank has a single row, or a part of
+  /// one: lines have one element.
   std::int64_t row_stride = 0;
   /// Element of the arena at which the rows begin that the rank has of the matrix.
   std::int64_t rows_begin = 0;
@@ -50,8 +51,9 @@ struct Move {
   [[nodiscard]] std::int64_t length() const { return count / lines; }
 };
 
-/// Calls `visit` with the moves that make up elements `part` of the range in the file: those of one rank, or of all. They are as
-/// long as a rank's arena and, of matrices, the part's rows and ends of rows allow; in the order of the tensor.
+/// Calls `visit` with the moves that make up elements `part` of the range in the file: those of one rank, or
+/// of all. They are as long as a rank's arena and, of matrices, the part's rows and ends of rows allow; in
+/// the order of the tensor.
 void for_each_move(const ShardPlan& shards, const FileRange& range, Range part, std::optional<int> rank,
                    const std::function<void(const Move&)>& visit);
 

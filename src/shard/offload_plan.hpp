@@ -1,4 +1,4 @@
-// Which units of a rank lie on a disk while they are not in use.
+// Plan of the units that lie on a rank's disk while they are not in use.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@ namespace sluice {
 
 struct OffloadedUnit {
   bool weights = false;
-  bool state = false;  ///< of the optimizer
+  bool state = false;  ///< whether the optimizer's state lies on a disk
   [[nodiscard]] bool any() const { return weights || state; }
 };
 
 /// Bytes are those of one rank.
 struct OffloadPlan {
-  std::vector<OffloadedUnit> units;  ///< of the shard plan; empty if nothing lies on a disk
+  /// Units by their number in the shard plan; empty if nothing lies on a disk.
+  std::vector<OffloadedUnit> units;
   std::int64_t weight_bytes = 0;
   std::int64_t state_bytes = 0;
   std::int64_t buffer_bytes = 0;  ///< memory for three units at once: in use, coming, leaving

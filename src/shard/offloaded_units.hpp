@@ -22,28 +22,30 @@ class OffloadedUnits {
     kUpdate,  ///< backward, and the weights are updated
   };
 
-  /// The file of `plan` in `directory`, to which weights go as they are loaded or drawn: mapped, as PagedFile calls
-  /// it. `weights` is not touched yet and must outlive this. Errors as PagedFile.
+  /// The file of `plan` in `directory`, to which weights go as they are loaded or drawn: mapped, as PagedFile
+  /// calls it. `weights` is not touched yet and must outlive this. Errors as PagedFile.
   OffloadedUnits(const ShardArena& weights, const OffloadPlan& plan, const std::filesystem::path& directory,
                  double limit_seconds);
 
-  /// Takes the state of the optimizer in, all zero: `unit_bytes` of `state` are those of each unit. It must outlive
-  /// this, or the call of stop().
+  /// Takes the state of the optimizer in, all zero: `unit_bytes` of `state` are those of each unit. It must
+  /// outlive this, or the call of stop().
   void add_state(std::byte* state, const std::vector<Range>& unit_bytes);
   void stop() { file_.stop(); }
 
-  /// Before passes, and before all of the arena and the state is read or written, as by an export.
+  /// Switches between paged and mapped mode: page() before passes, map() before all of the arena and the
+  /// state is read or written, as by an export.
   void page() { file_.page(); }
   void map(PagedFile::Access access = PagedFile::Access::kRead) { file_.map(access); }
 
   /// Between passes: what the last update has changed is on the disk.
   void settle() { file_.finish(); }
-  /// Where to read the bytes that belong at `data`: there, or if they lie on the disk in `buffer`, which is filled with them as
-  /// PagedFile::peek() calls it. For a thread beside the passes, from settle() on until their unit is updated.
+  /// Address at which the bytes that belong at `data` can be read: there, or if they lie on the disk in
+  /// `buffer`, which is filled with them as PagedFile::peek() does. For a thread beside the passes, from
+  /// settle() on until their unit is updated.
   [[nodiscard]] const std::byte* bytes_of(const std::byte* data, std::int64_t bytes,
                                           std::span<std::byte> buffer) const;
 
-  /// What the stages from here on are entered for, in their order or, backward, in the opposite one.
+  /// Begins a pass over the stages, in their order or, backward, in the opposite one.
   void begin_pass(Pass pass) { pass_ = pass; }
   /// Waits until the stage's shards are in memory, and begins to read what will be needed next. Errors as
   /// PagedFile::acquire().
@@ -71,7 +73,7 @@ class OffloadedUnits {
 
   OffloadPlan plan_;
   std::vector<Regions> regions_;
-  std::vector<std::span<const std::byte>> places_;  ///< in memory, of each region of the file
+  std::vector<std::span<const std::byte>> places_;  ///< bytes in memory of each region of the file
   Pass pass_ = Pass::kForward;
   PagedFile file_;
 };

@@ -9,16 +9,16 @@ RankMesh::RankMesh(Communicator& world, const ParallelDims& dims) : world_(world
   if (dims.expert_parallel == 1) {
     replicas_ = &world;
   } else if (dims.groups() == 1) {
-    own_group_ = world.beside();
+    own_group_ = world.duplicate_for_overlap();
     group_ = own_group_ ? own_group_.get() : &world;
   } else {
     own_group_ = world.split(dims.group(world.rank()), world.rank());
     own_replicas_ = world.split(dims.place(world.rank()), world.rank());
     group_ = own_group_.get();
     replicas_ = own_replicas_.get();
-    reducing_replicas_ = own_replicas_->beside();
+    reducing_replicas_ = own_replicas_->duplicate_for_overlap();
   }
-  reducing_world_ = world.beside();
+  reducing_world_ = world.duplicate_for_overlap();
 }
 
 Communicator& RankMesh::sharers(const ShardPlan& plan, int unit) const {

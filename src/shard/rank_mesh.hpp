@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// Communicators over the world, over this rank's group, and over the replicas of its experts. Those for gathering, for reducing
-/// and for tokens' rows carry what overlaps.
+/// Communicators over the world, over this rank's group, and over the replicas of its experts. Those for
+/// gathering, for reducing and for tokens' rows carry what overlaps.
 class RankMesh {
  public:
   /// Collective over `world`, which must outlive the mesh; its deadline holds for the parts too.
@@ -22,7 +22,7 @@ class RankMesh {
   /// The ranks that hold the same part of a unit and own shards of it, in the order of ShardPlan::counts().
   /// There must be more than one.
   [[nodiscard]] Communicator& sharers(const ShardPlan& plan, int unit) const;
-  /// The same ranks, for reductions.
+  /// Communicator over the ranks that share the unit, for reductions.
   [[nodiscard]] Communicator& reducers(const ShardPlan& plan, int unit) const;
   /// Bytes of all of them since they were made.
   [[nodiscard]] Traffic traffic() const;
@@ -30,8 +30,10 @@ class RankMesh {
  private:
   Communicator& world_;
   ParallelDims dims_;
-  std::unique_ptr<Communicator> own_group_, own_replicas_;            ///< where they are not the world
-  std::unique_ptr<Communicator> reducing_world_, reducing_replicas_;  ///< where they are not the others
+  /// Communicators of the group and the replicas, where these are not the world.
+  std::unique_ptr<Communicator> own_group_, own_replicas_;
+  /// Communicators for reductions, where these are not the others.
+  std::unique_ptr<Communicator> reducing_world_, reducing_replicas_;
   Communicator* group_ = nullptr;
   Communicator* replicas_ = nullptr;
 };

@@ -127,7 +127,7 @@ void RowExchange::add_to(float* shard, float* gradients) const {
   const std::int64_t arrived_bytes = sum(rows_here.by_each) * row_bytes;
   const HostBytes arrived(reinterpret_cast<const std::byte*>(next), arrived_bytes);
   const auto* part = reinterpret_cast<const float*>(arrived.data());
-  Rows owned;  // of what arrived
+  Rows owned;  // rows that arrived and belong to this rank
   for (const Rows& rows : rows_) {
     const auto own = owned_by(rank_, rows);
     owned.insert(owned.end(), own.begin(), own.end());

@@ -42,14 +42,14 @@ class RowExchange {
     Rows of_each, by_each;
   };
   [[nodiscard]] Counts counts() const;
-  /// Those of some rows that a rank owns.
+  /// Rows among `rows` that rank `owner` owns.
   [[nodiscard]] std::span<const std::int64_t> owned_by(std::size_t owner, const Rows& rows) const;
 
   Communicator* comm_;
   std::size_t rank_;
   std::int64_t width_ = 0;
   Rows cuts_;               ///< rank r owns rows [cuts[r], cuts[r + 1])
-  std::vector<Rows> rows_;  ///< of each rank
+  std::vector<Rows> rows_;  ///< rows of each rank
 };
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Which rank owns which part of which unit. Computed on every rank without communication.
+// Shard plan: the part of each unit that each rank owns. Computed on every rank without communication.
 #pragma once
 
 #include "base/digest.hpp"
@@ -24,10 +24,10 @@ struct ParallelDims {
   [[nodiscard]] int place(int rank) const { return rank % expert_parallel; }
 };
 
-/// Where shards begin in an arena, and state in its block.
+/// Alignment of shards in an arena, and of state in its block.
 enum class ShardAlignment : std::uint8_t {
   kLines,
-  kPages,  ///< a unit may go to a disk by itself
+  kPages,  ///< pages, so that a unit may be paged to a disk by itself
 };
 
 class ShardPlan {
@@ -60,12 +60,12 @@ class ShardPlan {
   };
   /// What an element of a rank's arena is, which belongs to a unit.
   [[nodiscard]] UnitElement unit_element(int rank, std::int64_t arena) const;
-  /// First element of a rank's shard of a unit inside that rank's arena, in which trained units come first; aligned to
-  /// alignment() elements.
+  /// First element of a rank's shard of a unit inside that rank's arena, in which trained units come first;
+  /// aligned to alignment() elements.
   [[nodiscard]] std::int64_t arena_offset(int unit, int rank) const;
   /// Elements of a rank's arena.
   [[nodiscard]] std::int64_t arena_elements(int rank) const;
-  /// Those of trained units, with which it begins.
+  /// Elements of a rank's trained units, with which its arena begins.
   [[nodiscard]] std::int64_t trained_elements(int rank) const;
   /// Elements owned by each of the ranks that hold what `rank` does, in rank order: the counts of a gather or
   /// reduce-scatter of the unit among them.
@@ -88,7 +88,7 @@ class ShardPlan {
                   const std::function<void(const OwnedRun&)>& visit) const;
   void owned_runs(int tensor, int rank, const std::function<void(const OwnedRun&)>& visit) const;
 
-  /// Of what is owned and where it lies in the arenas, on all ranks.
+  /// Digest of what every rank owns, and where it lies in the arenas.
   [[nodiscard]] Digest digest() const;
 
   [[nodiscard]] std::int64_t alignment() const { return alignment_ == ShardAlignment::kLines ? 32 : 2048; }

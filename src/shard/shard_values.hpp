@@ -21,12 +21,14 @@ class ShardValues {
   [[nodiscard]] virtual DType dtype() const = 0;
   /// Whether there are values of a unit: of gradients there are none where it is frozen.
   [[nodiscard]] virtual bool holds(int /*unit*/) const { return true; }
-  /// Writes the `count` elements from the arena's `begin`-th on as `dtype`, rounded to nearest. They belong to one
-  /// tensor, of fused experts to one expert.
+  /// Writes the `count` elements from the arena's `begin`-th on as `dtype`, rounded to nearest. They belong
+  /// to one tensor, of fused experts to one expert.
   virtual void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const = 0;
-  /// The same of the persistent buffers, which every rank has whole: float32 elements from the `begin`-th of all on.
+  /// Reads persistent buffers, which every rank has whole: `count` float32 elements from the `begin`-th of
+  /// all.
   virtual void read_buffers(std::int64_t begin, std::int64_t count, float* out) const = 0;
-  /// Where the elements from `begin` on lie in main memory in that type already; null if they do not.
+  /// Address in main memory of the elements from `begin` on, if they lie there in that type already; else
+  /// null.
   [[nodiscard]] virtual const std::byte* find(std::int64_t begin, DType dtype) const = 0;
 
  protected:

@@ -14,8 +14,8 @@ struct Stage {
   std::vector<int> units;
 };
 
-/// Elements that a rank holds of units that it does not own alone, which are gathered and, as far as they are trained,
-/// reduced.
+/// Elements that a rank holds of units that it does not own alone, which are gathered and, as far as they are
+/// trained, reduced.
 struct GatheredElements {
   std::int64_t dense = 0, experts = 0;
   [[nodiscard]] std::int64_t all() const { return dense + experts; }
@@ -31,12 +31,13 @@ struct StagePlan {
   std::vector<Stage> layers;
   Stage head;
 
-  /// What forward needs after a layer (-1: the embedding), and backward before it: null before the first.
+  /// Stage that forward needs after a layer (-1: the embedding), and backward before it: null before the
+  /// first.
   [[nodiscard]] const Stage& after(int layer) const;
   [[nodiscard]] const Stage* before(int layer) const;
 
-  /// The lowest layer that training changes, below which no gradient is needed: -1 where it changes the embedding, the
-  /// number of layers where it changes none.
+  /// The lowest layer that training changes, below which no gradient is needed: -1 where it changes the
+  /// embedding, the number of layers where it changes none.
   [[nodiscard]] int lowest_trained_layer(const ShardPlan& plan) const;
 
   // GatheredElements of the plan.
@@ -47,8 +48,8 @@ struct StagePlan {
   [[nodiscard]] std::int64_t expert_elements(const ShardPlan& plan, int rank) const;
   /// Whether gradients of experts are reduced: there is no room then for those of a second stage.
   [[nodiscard]] bool reduces_experts(const ShardPlan& plan, int rank) const;
-  /// What gradients are received in: that of the dense units of two neighbours where no experts are reduced,
-  /// else of all units of one stage.
+  /// Elements of the buffer that gradients are received in: those of the dense units of two neighbours where
+  /// no experts are reduced, else of all units of one stage.
   [[nodiscard]] std::int64_t gradient_elements(const ShardPlan& plan, int rank) const;
 };
 

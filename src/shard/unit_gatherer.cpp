@@ -51,7 +51,7 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
       place += held_bytes(unit);
     }
   }
-  for (Work& work : current_.works) work.order(kComputeStream);
+  for (Work& work : current_.works) work.make_stream_wait(kComputeStream);
   return units;
 }
 

@@ -15,14 +15,15 @@ namespace sluice::text {
 using TokenId = std::int32_t;
 inline constexpr TokenId kMostIds = 1 << 24;
 
+/// A token that is found in the text before it is split into words.
 struct AddedToken {
   TokenId id = 0;
   std::string content;
-  bool single_word = false;  ///< only where no letter or digit touches it
+  bool single_word = false;  ///< whether it matches only where no letter or digit touches it
   bool lstrip = false;       ///< takes blanks before it
   bool rstrip = false;       ///< takes blanks behind it
   bool normalized = true;    ///< looked for in the normalized text
-  bool special = false;      ///< decoding may leave it out
+  bool special = false;      ///< whether decoding may leave it out
 
   friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
@@ -48,8 +49,8 @@ class AddedTokenFinder {
   /// Appends the parts of `text`, in order.
   void split(std::string_view text, std::vector<TextPart>& parts) const;
 
-  /// Whether a text may be cut as Cuts has it (matcher.hpp): no token lies across such a place, or takes blanks from its other
-  /// side.
+  /// Whether a text may be cut as Cuts has it (matcher.hpp): no token lies across such a place, or takes
+  /// blanks from its other side.
   [[nodiscard]] bool allows_cuts() const;
 
  private:

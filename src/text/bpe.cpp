@@ -124,8 +124,8 @@ void Bpe::encode_new(std::string_view part, BpeScratch& scratch, std::vector<Tok
     merge_long(scratch, out);
 }
 
-/// The tokens of single characters, or bytes. As in the tokenizers library, an unknown character waits for the next known
-/// one, which bytes that stand for a character do not count as.
+/// The tokens of single characters, or bytes. As in the tokenizers library, an unknown character waits for
+/// the next known one, which bytes that stand for a character do not count as.
 void Bpe::take_characters(std::string_view part, std::vector<TokenId>& initial) const {
   std::int64_t waiting = 0;
   const auto put_waiting = [&] {
@@ -165,33 +165,33 @@ void Bpe::take_characters(std::string_view part, std::vector<TokenId>& initial) 
 
 /// Joins the pair with the lowest rank, the first of several alike, until no pair can be joined.
 void Bpe::merge_short(std::span<const TokenId> initial, std::vector<TokenId>& out) const {
-  struct Part {
+  struct Symbol {
     TokenId id;
-    std::uint32_t rank;  ///< of the merge with the next; kNoRank: none
+    std::uint32_t rank;  ///< rank of the merge with the next symbol; kNoRank: none
     TokenId joined;
   };
-  std::array<Part, kShortWord> parts;
+  std::array<Symbol, kShortWord> symbols;
   std::size_t count = initial.size();
   const auto look_up = [&](std::size_t i) {
-    const Merge* merge = i + 1 < count ? find_merge(parts[i].id, parts[i + 1].id) : nullptr;
-    parts[i].rank = merge ? merge->rank : kNoRank;
-    parts[i].joined = merge ? merge->joined : 0;
+    const Merge* merge = i + 1 < count ? find_merge(symbols[i].id, symbols[i + 1].id) : nullptr;
+    symbols[i].rank = merge ? merge->rank : kNoRank;
+    symbols[i].joined = merge ? merge->joined : 0;
   };
-  for (std::size_t i = 0; i < count; ++i) parts[i].id = initial[i];
+  for (std::size_t i = 0; i < count; ++i) symbols[i].id = initial[i];
   for (std::size_t i = 0; i < count; ++i) look_up(i);
   while (count > 1) {
-    const auto end = parts.begin() + static_cast<std::ptrdiff_t>(count);
-    const auto best =
-        std::min_element(parts.begin(), end, [](const Part& a, const Part& b) { return a.rank < b.rank; });
+    const auto end = symbols.begin() + static_cast<std::ptrdiff_t>(count);
+    const auto best = std::min_element(symbols.begin(), end,
+                                       [](const Symbol& a, const Symbol& b) { return a.rank < b.rank; });
     if (best->rank == kNoRank) break;
     best->id = best->joined;
     std::copy(best + 2, end, best + 1);
     --count;
-    const auto i = static_cast<std::size_t>(best - parts.begin());
+    const auto i = static_cast<std::size_t>(best - symbols.begin());
     look_up(i);
     if (i > 0) look_up(i - 1);
   }
-  for (std::size_t i = 0; i < count; ++i) out.push_back(parts[i].id);
+  for (std::size_t i = 0; i < count; ++i) out.push_back(symbols[i].id);
 }
 
 void Bpe::push_candidate(BpeScratch& scratch, std::int32_t first) const {
@@ -204,7 +204,7 @@ void Bpe::push_candidate(BpeScratch& scratch, std::int32_t first) const {
   std::ranges::push_heap(scratch.heap_, std::greater<>());
 }
 
-/// The same with a heap, in a time of n log n.
+/// Merges with a heap, in O(n log n).
 void Bpe::merge_long(BpeScratch& scratch, std::vector<TokenId>& out) const {
   auto& symbols = scratch.symbols_;
   auto& heap = scratch.heap_;

@@ -16,16 +16,16 @@
 
 namespace sluice::text {
 
-/// The bytes that a token of a byte-level vocabulary is written for, one character for each; nothing if it is written
-/// otherwise.
+/// The bytes that a token of a byte-level vocabulary is written for, one character for each; nothing if it is
+/// written otherwise.
 [[nodiscard]] std::optional<std::string> bytes_of_byte_level(std::string_view token);
 /// The way back.
 [[nodiscard]] std::string byte_level_of(std::string_view bytes);
 
 class Bpe;
 
-/// What a thread keeps while it encodes: room for the word at work, and the tokens of words that it has met. Belongs to one
-/// Bpe; a bounded number of bytes but for the longest word.
+/// Working memory of a thread that encodes: room for the word at work, and the tokens of words that it has
+/// met. Belongs to one Bpe; a bounded number of bytes but for the longest word.
 class BpeScratch {
  public:
   BpeScratch();
@@ -35,12 +35,12 @@ class BpeScratch {
   /// A part of a word, in a list of its neighbours.
   struct Symbol {
     TokenId id;           ///< -1: joined to the one before
-    std::int32_t before;  ///< -1: none
-    std::int32_t behind;  ///< -1: none
+    std::int32_t before;  ///< index of the symbol before; -1: none
+    std::int32_t behind;  ///< index of the symbol after; -1: none
   };
   struct Candidate {
     std::uint32_t rank;
-    std::int32_t at;  ///< of the first of the two
+    std::int32_t at;  ///< position of the first piece of the pair
     TokenId joined;
     [[nodiscard]] bool operator>(const Candidate& other) const {
       return rank != other.rank ? rank > other.rank : at > other.at;
@@ -63,18 +63,18 @@ class BpeScratch {
 /// A vocabulary and its merges. Immutable.
 class Bpe {
  public:
-  /// `node` is "model" of a document; `byte_level`: words come as bytes, and tokens are written as ByteLevel writes them.
-  /// Error(kBadData) for another model than BPE, ids or merges that do not fit, and settings that are not supported
-  /// (dropout, prefixes and suffixes of words).
+  /// `node` is "model" of a document; `byte_level`: words come as bytes, and tokens are written as ByteLevel
+  /// writes them. Error(kBadData) for another model than BPE, ids or merges that do not fit, and settings
+  /// that are not supported (dropout, prefixes and suffixes of words).
   Bpe(const JsonNode& node, bool byte_level);
 
-  /// Of bytes that are words and parts of words, by rank, as tiktoken has it: the rank is the id, of neighbours those are joined
-  /// first that become the token of the lowest rank, and a word that is a token is that one. Error(kBadData), calling their file
-  /// `name`, if a byte has no token.
+  /// BPE over bytes by rank, as tiktoken has it: a token's rank is its id, the neighbours that join into the
+  /// token of the lowest rank are joined first, and a word that is a token is that token. Error(kBadData),
+  /// calling their file `name`, if a byte has no token.
   Bpe(const std::vector<std::string>& tokens, const std::string& name);
 
-  /// Appends the tokens of a word. Characters that nothing stands for become the unknown token, or are left out where the
-  /// model has none, as in the tokenizers library.
+  /// Appends the tokens of a word. Characters that nothing stands for become the unknown token, or are left
+  /// out where the model has none, as in the tokenizers library.
   void encode(std::string_view word, BpeScratch& scratch, std::vector<TokenId>& out) const;
 
   /// The token that is written so in the file.
@@ -85,8 +85,8 @@ class Bpe {
   /// Bytes of a word that the token stands for.
   [[nodiscard]] std::size_t bytes_of(TokenId id) const;
 
-  /// Whether no merge joins two such characters and every character has a token, so that words of characters may be cut
-  /// between them.
+  /// Whether no merge joins two such characters and every character has a token, so that words of characters
+  /// may be cut between them.
   [[nodiscard]] bool may_cut_between(char32_t first, char32_t second) const;
 
  private:
@@ -119,11 +119,10 @@ class Bpe {
   bool fuse_unknown_ = false;
   bool ignore_merges_ = false;
   std::optional<TokenId> unknown_;
-  std::unordered_map<std::string, TokenId> ids_;  ///< by how they are written
-  std::unordered_map<std::string, TokenId>
-      words_;  ///< by the text they stand for, where words are looked up whole
+  std::unordered_map<std::string, TokenId> ids_;    ///< token ids by spelling
+  std::unordered_map<std::string, TokenId> words_;  ///< token ids of whole words, looked up by their text
   std::vector<std::string> tokens_;
-  std::array<TokenId, 256> byte_ids_{};  ///< of single bytes; -1: none
+  std::array<TokenId, 256> byte_ids_{};  ///< token ids of single bytes; -1: none
   std::unordered_map<char32_t, TokenId> character_ids_;
   std::vector<Merge> merges_;  ///< a hash table: a power of two entries, some of them empty
   bool may_cut_ = false;

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-/// The characters that ByteLevel writes bytes as: those that print stand for themselves, the others for the characters from
-/// U+0100 on.
+/// The characters that ByteLevel writes bytes as: those that print stand for themselves, the others for the
+/// characters from U+0100 on.
 const std::array<char32_t, 256>& byte_characters() {
   static const auto table = [] {
     std::array<char32_t, 256> characters{};
@@ -171,15 +171,15 @@ void Bpe::read_merges(const JsonNode& node) {
     const auto [first, second] = parts_of(node, (*found)[i], i);
     const auto required_id = [&](const std::string& token) {
       if (const std::optional<TokenId> id = id_of(token)) return *id;
-      fail(ExitCode::kBadData, "{}: merges[{}] speaks of '{}', which is not in the vocabulary", node.name(),
-           i, printable(token));
+      fail(ExitCode::kBadData, "{}: merges[{}]: found '{}', which is not in the vocabulary", node.name(), i,
+           printable(token));
     };
     const TokenId joined = required_id(first + second);
     add_merge(required_id(first), required_id(second), static_cast<std::uint32_t>(i), joined);
   }
 }
 
-/// Of two merges of the same pair the later one counts.
+/// The later one of two merges of the same pair counts.
 void Bpe::add_merge(TokenId first, TokenId second, std::uint32_t rank, TokenId joined) {
   const std::uint64_t pair =
       std::uint64_t{static_cast<std::uint32_t>(first)} << 32 | static_cast<std::uint32_t>(second);
@@ -191,7 +191,8 @@ void Bpe::add_merge(TokenId first, TokenId second, std::uint32_t rank, TokenId j
 void Bpe::read_unknown(const JsonNode& node) {
   if (!node.has("unk_token")) return;
   unknown_ = id_of(node.text("unk_token"));
-  // A vocabulary without it leaves such characters out, until the library meets one and fails; only bytes are ever looked up.
+  // A vocabulary without it leaves such characters out, until the library meets one and fails; only bytes are
+  // ever looked up.
   if (!unknown_) node.refuse("unk_token", "a token of the vocabulary");
 }
 

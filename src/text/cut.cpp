@@ -1,4 +1,4 @@
-// Where a text may be cut. The places are such that no published pattern, and no token, looks across: see Cuts in matcher.hpp.
+// Cuts of a text at places that no published pattern, and no token, looks across: see Cuts in matcher.hpp.
 #include "base/text.hpp"
 #include "text/tokenizer.hpp"
 #include "text/unicode.hpp"

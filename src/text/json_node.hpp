@@ -12,6 +12,7 @@
 
 namespace sluice::text {
 
+/// A value of a JSON document with its place, for messages that name it.
 class JsonNode {
  public:
   /// A whole document. Error(kBadData) for what is no JSON, nested deeper than 64 levels, or no object.
@@ -22,7 +23,7 @@ class JsonNode {
 
   /// Whether the key is there and not null.
   [[nodiscard]] bool has(const char* key) const;
-  /// What is at a key; Error(kBadData) if it is absent, or of another kind.
+  /// Value at a key; Error(kBadData) if it is absent, or of another kind.
   [[nodiscard]] JsonNode object(const char* key) const;
   [[nodiscard]] std::vector<JsonNode> items(const char* key) const;
   [[nodiscard]] std::string text(const char* key) const;

@@ -1,4 +1,4 @@
-// Which tokens of a text come from given parts of it.
+// Marking of the tokens that come from given parts of a text.
 #include "base/error.hpp"
 #include "text/tokenizer.hpp"
 
@@ -19,10 +19,9 @@ void Encoder::note_word(std::string_view text, std::string_view word, std::span<
   const bool lies_in_text = not_behind(text.data(), word.data()) &&
                             not_behind(word.data() + word.size(), text.data() + text.size());
   if (!lies_in_text || bytes != word.size())
-    fail(
-        ExitCode::kBadData,
-        "this tokenizer changes a text while it splits it (Metaspace, add_prefix_space, an unknown token), so which tokens an "
-        "assistant is answerable for cannot be said; use --loss all");
+    fail(ExitCode::kBadData,
+         "this tokenizer changes the text while it splits it (Metaspace, add_prefix_space, an "
+         "unknown token), so the assistant's tokens cannot be told from the others; use --loss all");
   auto at = static_cast<std::size_t>(word.data() - text.data());
   for (const TokenId id : ids) {
     const std::size_t end = at + tokenizer_->bpe_.bytes_of(id);

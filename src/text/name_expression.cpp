@@ -51,7 +51,7 @@ NameExpression::NameExpression(std::string_view expression, std::string name)
                                   PCRE2_UTF | PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_NEVER_BACKSLASH_C,
                                   &error, &offset, nullptr);
   if (compiled_->code == nullptr)
-    fail(ExitCode::kBadData, "{}: '{}' is no pattern: {} at byte {}", name_, printable(expression),
+    fail(ExitCode::kBadData, "{}: '{}' is not a valid pattern: {} at byte {}", name_, printable(expression),
          error_message(error), offset);
   compiled_->data = pcre2_match_data_create(1, nullptr);
   compiled_->context = pcre2_match_context_create(nullptr);
@@ -67,7 +67,7 @@ bool NameExpression::matches(std::string_view text) const {
   const int found = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, 0,
                                 compiled_->data, compiled_->context);
   if (found < 0 && found != PCRE2_ERROR_NOMATCH)
-    fail(ExitCode::kBadData, "{}: '{}' cannot be held against it: {}", name_, printable(text),
+    fail(ExitCode::kBadData, "{}: '{}' cannot be matched against it: {}", name_, printable(text),
          error_message(found));
   return found >= 0;
 }

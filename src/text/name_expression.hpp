@@ -7,9 +7,11 @@
 
 namespace sluice::text {
 
+/// A regular expression that names are matched against.
 class NameExpression {
  public:
-  /// In Python's spelling, which is pcre2's. Error(kBadData), calling it `name`, for what is none.
+  /// A regular expression in Python's spelling, which is pcre2's. Error(kBadData), calling it `name`, if it
+  /// is invalid.
   NameExpression(std::string_view expression, std::string name);
   NameExpression(NameExpression&&) noexcept;
   NameExpression& operator=(NameExpression&&) noexcept;

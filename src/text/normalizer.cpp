@@ -70,9 +70,9 @@ void Normalizer::add(const JsonNode& node) {
     steps_.push_back(
         {.kind = Step::Kind::kReplace, .pattern = literal_pattern(node), .content = node.text("content")});
   else
-    node.refuse(
-        "type",
-        "one of the supported normalizers: NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace, Sequence");
+    node.refuse("type",
+                "one of the supported normalizers: NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace, "
+                "Sequence");
 }
 
 std::string Normalizer::apply(std::string_view text, Ends whole) const {

@@ -10,18 +10,19 @@
 
 namespace sluice::text {
 
+/// Normalizer of tokenizer.json: a text before it is split into words.
 class Normalizer {
  public:
-  Normalizer() = default;  ///< changes nothing
-  /// NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace (of a text) or a Sequence of them. Error(kBadData) for any
-  /// other, by name.
+  Normalizer() = default;  ///< a normalizer that changes nothing
+  /// NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace (of a text) or a Sequence of them.
+  /// Error(kBadData) for any other, by name.
   explicit Normalizer(const JsonNode& node);
 
   [[nodiscard]] bool changes_nothing() const { return steps_.empty(); }
-  /// Which ends of the text that apply() gets are those of a whole text: Prepend and Strip act there alone.
+  /// Ends of the text that apply() gets which are ends of the whole text: Prepend and Strip act there alone.
   struct Ends {
     bool begins = true;  ///< the text does not continue one that was cut
-    bool ends = true;    ///< nothing of the same text follows
+    bool ends = true;    ///< whether nothing of the same text follows
   };
   [[nodiscard]] std::string apply(std::string_view text, Ends whole) const;
   /// Whether nothing happens across, or to, a line break.

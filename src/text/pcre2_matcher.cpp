@@ -15,8 +15,8 @@
 namespace sluice::text {
 namespace {
 
-// What one search may take before it is given up: a pattern of a hostile file may be exponential.
-constexpr std::uint32_t kMatchLimit = 10'000'000;  // as Oniguruma's
+// Steps of one search, at most: a pattern of a hostile file may be exponential.
+constexpr std::uint32_t kMatchLimit = 10'000'000;  // Oniguruma's limit
 constexpr std::uint32_t kHeapLimit_kib = 256 * 1024;
 constexpr std::size_t kJitStack_bytes = 4 << 20;
 constexpr std::size_t kLongestPattern = 64 << 10;
@@ -39,7 +39,7 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-/// What a thread needs to search: for all patterns, since they are used one after the other.
+/// Working memory of a thread that searches, shared by all patterns, since they are used one after the other.
 struct Room {
   Room()
       : data(pcre2_match_data_create(1, nullptr)),
@@ -72,7 +72,8 @@ class Pcre2Matcher : public Matcher {
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                               PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr));
     if (!code_)
-      fail(ExitCode::kBadData, "{}: '{}' is no pattern: {}", name, printable(pattern), message_of(error));
+      fail(ExitCode::kBadData, "{}: '{}' is not a valid pattern: {}", name, printable(pattern),
+           message_of(error));
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // where it cannot, the interpreter searches
   }
 
@@ -106,11 +107,11 @@ class Pcre2Matcher : public Matcher {
     return found == PCRE2_ERROR_JIT_STACKLIMIT ? run(PCRE2_NO_JIT) : found;
   }
 
-  /// What is left of the text becomes one piece.
+  /// Warns that the rest of the text becomes one piece.
   void warn(int error) const {
     if (!has_warned_.exchange(true))
-      log::warning("{}: a text is too much for its pattern ({}); it is split no further from there on", name_,
-                   message_of(error));
+      log::warning("{}: a text exceeds the limits of its pattern ({}); the rest of it becomes one piece",
+                   name_, message_of(error));
   }
 
   std::string name_;

@@ -78,7 +78,7 @@ class Translation {
   }
   [[nodiscard]] bool next_is(std::string_view text) const { return pattern_.substr(at_).starts_with(text); }
   [[nodiscard]] char peek() const {
-    if (at_ == pattern_.size()) refuse("its end in the midst of something");
+    if (at_ == pattern_.size()) refuse("an unexpected end");
     return pattern_[at_];
   }
   void copy(std::size_t bytes) {
@@ -144,7 +144,8 @@ class Translation {
     copy(1);
   }
 
-  /// The end of [A&&[B]], of which `begin` is the place of [A in what is written: pcre2 looks ahead for [B], then takes [A].
+  /// The end of [A&&[B]], of which `begin` is the place of [A in what is written: pcre2 looks ahead for [B],
+  /// then takes [A].
   void intersection(std::size_t begin) {
     const std::string first = out_.substr(begin) + "]";
     out_.resize(begin);

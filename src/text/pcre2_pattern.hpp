@@ -6,9 +6,9 @@
 
 namespace sluice::text {
 
-/// The same pattern for pcre2 in UTF mode, with classes of characters spelled out from the table of unicode.hpp, so
-/// that both mean the same characters. Takes what tokenizers are published with: literals, classes, groups,
-/// alternatives, repetitions, looking ahead. Error(kBadData), calling the pattern `name`, for everything else, by name.
+/// The pattern for pcre2 in UTF mode, with classes of characters spelled out from the table of unicode.hpp,
+/// so that both mean the same characters. Takes what published tokenizers use: literals, classes, groups,
+/// alternatives, repetitions, lookahead. Error(kBadData), calling the pattern `name`, names everything else.
 [[nodiscard]] std::string pcre2_pattern(std::string_view pattern, const std::string& name);
 
 }  // namespace sluice::text

@@ -21,21 +21,23 @@ struct Words {
   void clear();
 };
 
+/// Pre-tokenizer of tokenizer.json: splits a text into words.
 class PreTokenizer {
  public:
-  PreTokenizer() = default;  ///< a text is one word
-  /// Split, ByteLevel (the last step), Metaspace, Digits or a Sequence of them. Error(kBadData) for any other, by name.
+  PreTokenizer() = default;  ///< a pre-tokenizer for which a text is one word
+  /// Split, ByteLevel (the last step), Metaspace, Digits or a Sequence of them. Error(kBadData) for any
+  /// other, by name.
   explicit PreTokenizer(const JsonNode& node);
 
-  /// Appends the words of `text`, which must outlive them. `at_start`: whether it begins the input, as Metaspace may ask;
-  /// `begins`: whether it begins at all, and is not what continues a text that was cut.
+  /// Appends the words of `text`, which must outlive them. `at_start`: whether it begins the input, as
+  /// Metaspace may ask; `begins`: whether it begins at all, and is not what continues a text that was cut.
   void split(std::string_view text, bool at_start, bool begins, Words& words) const;
 
   /// Whether any step looks at more of a text than its blanks.
   [[nodiscard]] bool has_patterns() const;
   /// Whether words are taken as bytes.
   [[nodiscard]] bool is_byte_level() const { return is_byte_level_; }
-  /// Where a text may be cut and has the same words.
+  /// Places at which a text may be cut without changing its words.
   [[nodiscard]] Cuts cuts() const;
 
  private:
@@ -52,7 +54,7 @@ class PreTokenizer {
     std::shared_ptr<const Matcher> matcher = nullptr;
     Behavior behavior = Behavior::kIsolated;
     bool invert = false;
-    std::string replacement = "";  ///< of blanks, for Metaspace
+    std::string replacement = "";  ///< text that Metaspace puts in place of blanks
     Prefix prefix = Prefix::kAlways;
     bool splits = true;
   };

@@ -11,14 +11,16 @@ const std::string_view kByteLevelPattern =
 
 namespace {
 
-/// In what the published patterns differ. All have the form
+/// Differences between the published patterns. All have the form
 ///   contraction | prefix? letters+ | numbers | ' '? other+ [line break]* | blanks
 struct Rules {
   std::string_view pattern;
-  bool any_case = true;    ///< of contractions
-  bool any_prefix = true;  ///< of letters: one character but line breaks, letters and numbers; else a blank
-  std::size_t most_numbers = 1;   ///< together; 0: any, and a blank before them
-  bool takes_line_breaks = true;  ///< after other characters; and blanks end after their last line break
+  bool any_case = true;  ///< whether contractions match in any case
+  /// Whether letters may follow any character but line breaks, letters and numbers; else a blank.
+  bool any_prefix = true;
+  std::size_t most_numbers = 1;  ///< together; 0: any, and a blank before them
+  /// Whether line breaks join other characters before them; blanks end after their last line break.
+  bool takes_line_breaks = true;
   std::uint8_t letters = kLetter;
 };
 
@@ -30,19 +32,19 @@ constexpr std::array kPublished = {
           .most_numbers = 0,
           .takes_line_breaks = false},
     // Llama 3
-    Rules{
-        .pattern =
-            R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-        .most_numbers = 3},
+    Rules{.pattern =
+              R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+              R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
+          .most_numbers = 3},
     // Qwen2 and Qwen3
-    Rules{
-        .pattern =
-            R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    Rules{.pattern =
+              R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+              R"(\s*[\r\n]+|\s+(?!\S)|\s+)"},
     // Qwen3.5, which counts marks as letters
-    Rules{
-        .pattern =
-            R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-        .letters = kLetter | kMark},
+    Rules{.pattern =
+              R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N})"
+              R"(]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+          .letters = kLetter | kMark},
 };
 
 /// `text` from `at` on, seen by one set of rules.
@@ -50,7 +52,8 @@ class Scan {
  public:
   Scan(const Rules& rules, std::string_view text, std::size_t at) : rules_(rules), text_(text), at_(at) {}
 
-  /// The end of the match at `at`. Every character is a letter, a number, a blank or another, so there is one.
+  /// The end of the match at `at`. Every character is a letter, a number, a blank or another, so there is
+  /// one.
   [[nodiscard]] std::size_t end() const {
     const Character first = character_at(text_, at_);
     if (first.code == '\'')

@@ -11,30 +11,31 @@
 
 namespace sluice::text {
 
-/// What a decoder does, in order.
+/// Steps of a decoder, in order.
 struct DecoderRules {
-  /// ByteLevel; Metaspace; or a Sequence of Replace, ByteFallback, Fuse and Strip in that order, each left out or not.
-  /// Error(kBadData) for any other, by name.
+  /// ByteLevel; Metaspace; or a Sequence of Replace, ByteFallback, Fuse and Strip in that order, each left
+  /// out or not. Error(kBadData) for any other, by name.
   [[nodiscard]] static DecoderRules read(const JsonNode& node);
 
   bool byte_level = false;
-  std::vector<std::pair<std::string, std::string>> replaced;  ///< of each token
-  std::string dropped_from_first;                             ///< every occurrence, of the first token alone
-  bool byte_fallback = false;                                 ///< tokens <0xNN> are bytes
-  std::string stripped;  ///< from the front of the text, up to strip_count times
+  /// Pairs of a text in a token and its replacement.
+  std::vector<std::pair<std::string, std::string>> replaced;
+  std::string dropped_from_first;  ///< every occurrence, of the first token alone
+  bool byte_fallback = false;      ///< tokens <0xNN> are bytes
+  std::string stripped;            ///< text that is removed from the front, up to strip_count times
   std::int64_t strip_count = 0;
 };
 
-/// Texts of tokens to text, bit by bit: never half a character. What it has handed out is never taken back, and all of it
-/// together is what the tokenizers library makes of all tokens at once.
+/// Texts of tokens to text, bit by bit: never half a character. What it has handed out is never taken back,
+/// and all of it together is what the tokenizers library makes of all tokens at once.
 class TokenTextJoiner {
  public:
   /// `rules` must outlive it.
   explicit TokenTextJoiner(const DecoderRules& rules) : rules_(&rules), strips_left_(rules.strip_count) {}
 
-  /// What can be said after one more token; often "".
+  /// Text that is certain after one more token; often "".
   [[nodiscard]] std::string add(std::string_view token);
-  /// What is left at the end: U+FFFD for bytes that are no text.
+  /// The rest of the text at the end: U+FFFD for bytes that are no text.
   [[nodiscard]] std::string finish();
 
  private:

@@ -4,8 +4,9 @@
 //   std::vector<text::TokenId> ids = tokenizer.encode("Call me Ishmael.");
 //   std::string text = tokenizer.decode(ids);
 //
-// Ids equal those of the tokenizers library for the families that it is published with: byte-level BPE (Qwen, Llama 3,
-// OLMoE, GPT-2) and BPE of characters with bytes for the others (Mixtral). What is not understood is refused by name.
+// Ids equal those of the tokenizers library for the families that it is published with: byte-level BPE (Qwen,
+// Llama 3, OLMoE, GPT-2) and BPE of characters with bytes for the others (Mixtral). What is not understood is
+// refused by name.
 #pragma once
 
 #include "base/digest.hpp"
@@ -30,19 +31,19 @@ namespace sluice::text {
 
 /// Whether the tokens that the post-processor puts around a text are wanted, such as a begin-of-text.
 enum class Frame : bool { kLeaveOut, kAdd };
-/// What becomes of special tokens in decoded text.
+/// Treatment of special tokens in decoded text.
 enum class Specials : bool { kLeaveOut, kKeep };
 
 /// Immutable: all calls are safe from several threads.
 class Tokenizer {
  public:
-  /// The file in a directory that load() reads: tokenizer.json, or tiktoken.model where that is missing; nothing if there is
-  /// neither.
+  /// The file in a directory that load() reads: tokenizer.json, or tiktoken.model where that is missing;
+  /// nothing if there is neither.
   [[nodiscard]] static std::optional<std::filesystem::path> find(const std::filesystem::path& directory);
   /// Reads it, and the tokens that files beside it name (read_named_tokens()). Error(kBadData) if it is
   /// missing, one is broken, or asks for what is not supported.
   [[nodiscard]] static Tokenizer load(const std::filesystem::path& directory);
-  /// The same from its text; messages call it `name`.
+  /// Tokenizer from the text of tokenizer.json; messages call it `name`.
   [[nodiscard]] static Tokenizer parse(std::string_view json, const std::string& name);
 
   /// Bytes that are no UTF-8 are read as U+FFFD. An Encoder does the same faster for many texts.
@@ -56,9 +57,9 @@ class Tokenizer {
   /// One more than the greatest id.
   [[nodiscard]] TokenId id_count() const { return static_cast<TokenId>(texts_.size()); }
   [[nodiscard]] bool is_special(TokenId id) const;
-  /// Of the bytes of its file, and of the tokens that files beside it add or change.
+  /// Digest of the bytes of its file, and of the tokens that files beside it add or change.
   [[nodiscard]] const Digest& digest() const { return digest_; }
-  /// What the post-processor puts before and behind a text.
+  /// Tokens that the post-processor puts before and after a text.
   [[nodiscard]] const std::vector<TokenId>& frame_before() const { return frame_before_; }
   [[nodiscard]] const std::vector<TokenId>& frame_behind() const { return frame_behind_; }
 
@@ -88,8 +89,8 @@ class Tokenizer {
   AddedTokenFinder raw_tokens_;
   AddedTokenFinder normalized_tokens_;
   std::vector<AddedToken> added_;
-  std::vector<std::string> texts_;  ///< how tokens are written, by id; empty where there is none
-  std::vector<bool> is_special_;    ///< by id
+  std::vector<std::string> texts_;  ///< texts of tokens by id; empty where there is none
+  std::vector<bool> is_special_;    ///< whether a token is special, by id
   std::vector<TokenId> frame_before_;
   std::vector<TokenId> frame_behind_;
   Digest digest_;
@@ -99,21 +100,24 @@ class Tokenizer {
 /// Whether a text is a beginning or goes on behind a cut.
 enum class Continues : bool { kNo, kYes };
 
-/// Encodes text after text, and keeps the tokens of words that it has met. One for each thread; `tokenizer` must outlive it.
+/// Encodes text after text, and keeps the tokens of words that it has met. One for each thread; `tokenizer`
+/// must outlive it.
 class Encoder {
  public:
   explicit Encoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
 
-  /// Appends the tokens of a text without its frame. Returns how many parts of it were no UTF-8 and were read as U+FFFD.
+  /// Appends the tokens of a text without its frame. Returns how many parts of it were no UTF-8 and were read
+  /// as U+FFFD.
   std::int64_t append(std::string_view text, std::vector<TokenId>& ids, Continues continues = Continues::kNo);
 
-  /// The same for well-formed UTF-8, with a value for each token: 1 if any of its bytes lies in one of `spans`, [begin, end) in
-  /// bytes of `text` at beginnings of characters; else 0. Error(kBadData) for a tokenizer whose pre-tokenizer changes a text.
+  /// Appends the tokens of well-formed UTF-8, with a mark for each: 1 if any of its bytes lies in one of
+  /// `spans`, [begin, end) in bytes of `text` at beginnings of characters; else 0. Error(kBadData) for a
+  /// tokenizer whose pre-tokenizer changes a text.
   void append_marked(std::string_view text, std::span<const std::pair<std::size_t, std::size_t>> spans,
                      std::vector<TokenId>& ids, std::vector<std::int32_t>& marks);
 
  private:
-  /// Where a token stands: bytes of a normalized part, or of the whole text if it is an added token.
+  /// Place of a token: bytes of a normalized part, or of the whole text if it is an added token.
   struct Place {
     std::size_t part;
     std::size_t begin;
@@ -133,11 +137,11 @@ class Encoder {
   std::vector<TextPart> normalized_parts_;
   std::string repaired_;
   std::vector<Place>* places_ = nullptr;  ///< null: nobody asks for them
-  std::size_t part_ = 0;                  ///< the one at work
+  std::size_t part_ = 0;                  ///< index of the part at work
 };
 
-/// Decodes token by token; never hands out half a character. What it hands out is decode() of all of them. `tokenizer` must
-/// outlive it.
+/// Decodes token by token; never hands out half a character. What it hands out is decode() of all of them.
+/// `tokenizer` must outlive it.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, Specials specials = Specials::kLeaveOut)
@@ -145,7 +149,7 @@ class StreamDecoder {
 
   /// The text that is certain after one more token; often "".
   [[nodiscard]] std::string add(TokenId id);
-  /// What is left at the end.
+  /// The rest of the text at the end.
   [[nodiscard]] std::string finish() { return joiner_.finish(); }
 
  private:

@@ -36,11 +36,11 @@ std::optional<std::filesystem::path> Tokenizer::find(const std::filesystem::path
 Tokenizer Tokenizer::load(const std::filesystem::path& directory) {
   const auto path = find(directory);
   if (!path)
-    fail(
-        ExitCode::kBadData,
-        "{} is missing: a tokenizer is read from the file that Hugging Face publishes under this name, or of Kimi and "
-        "Moonlight from {} (tokenizer.model and vocab.json are other formats of it)",
-        (directory / "tokenizer.json").string(), kTiktokenFile);
+    fail(ExitCode::kBadData,
+         "{} is missing: expected the file that Hugging Face publishes under this name, or for "
+         "Kimi and Moonlight {} (tokenizer.model and vocab.json are other formats, which are not "
+         "read)",
+         (directory / "tokenizer.json").string(), kTiktokenFile);
   return path->filename() == kTiktokenFile ? load_tiktoken(*path) : load_json(*path);
 }
 

@@ -66,9 +66,10 @@ std::unique_ptr<std::uint8_t[]> make_traits() {
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
-/// Bytes of the longest beginning of a character at the front of `text`, which begins with none that is whole; at least 1.
+/// Bytes of the longest beginning of a character at the front of `text`, which begins with none that is
+/// whole; at least 1.
 std::size_t broken_bytes(std::string_view text) {
-  // What a beginning can be completed with: the least and the greatest continuation.
+  // A beginning may be completed by any continuation: the least and the greatest one are tried.
   for (std::size_t length = std::min<std::size_t>(3, text.size()); length > 1; --length)
     for (const char filler : {'\x80', '\xbf'})
       for (std::size_t more = 1; more <= 2; ++more) {

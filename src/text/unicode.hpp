@@ -14,19 +14,20 @@
 
 namespace sluice::text {
 
-/// In the order of the generated table.
+/// General categories in the order of the generated table.
 inline constexpr std::array<std::string_view, 30> kCategoryNames = {
     "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe",
     "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", "Cs", "Cn"};
 
-/// What the classes of patterns ask of a character.
+/// Traits that the classes of patterns ask of a character.
 enum Trait : std::uint8_t {
-  kLetter = 1,       ///< \p{L}
-  kMark = 2,         ///< \p{M}
-  kNumber = 4,       ///< \p{N}
-  kSpace = 8,        ///< White_Space: \s
-  kWord = 16,        ///< \w of Rust's regex
-  kMayCompose = 32,  ///< its normal form C may differ from it, or depends on what stands before it
+  kLetter = 1,  ///< \p{L}
+  kMark = 2,    ///< \p{M}
+  kNumber = 4,  ///< \p{N}
+  kSpace = 8,   ///< White_Space: \s
+  kWord = 16,   ///< \w of Rust's regex
+  /// Trait: the normal form C may differ from the character, or depends on what precedes it.
+  kMayCompose = 32,
 };
 
 /// Traits by code point; 0x110000 of them.
@@ -37,8 +38,10 @@ enum Trait : std::uint8_t {
 /// none if there is no such category.
 [[nodiscard]] std::vector<std::pair<char32_t, char32_t>> category_ranges(std::string_view name);
 
+/// Canonical combining class of a character; 0 for most.
 [[nodiscard]] std::uint8_t combining_class(char32_t code);
 
+/// A character and the number of bytes that it has in UTF-8.
 struct Character {
   char32_t code;
   std::uint32_t bytes;
@@ -67,8 +70,8 @@ inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";  ///< U+FFFD
 /// from_utf8_lossy do (the longest beginning of a character is one part); returns how many there were.
 std::int64_t append_repaired(std::string& out, std::string_view text);
 
-/// Normal forms of Unicode Standard Annex 15: taken apart (D) and composed again (C), characters that stand for others for
-/// compatibility replaced by these (K).
+/// Normal forms of Unicode Standard Annex 15: taken apart (D) and composed again (C), characters that stand
+/// for others for compatibility replaced by these (K).
 enum class NormalForm : std::uint8_t { kC, kD, kKC, kKD };
 [[nodiscard]] std::string normalized(std::string_view text, NormalForm form);
 

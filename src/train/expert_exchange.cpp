@@ -30,7 +30,7 @@ std::vector<std::uint32_t> ranks_of_experts(std::int64_t experts, int ranks) {
 at::Tensor ExpertExchange::Buffer::rows(std::int64_t rows, std::int64_t width, at::ScalarType dtype) {
   const std::int64_t bytes = rows * width * static_cast<std::int64_t>(c10::elementSize(dtype));
   if (!bytes_.defined() || bytes_.numel() < bytes) {
-    bytes_.reset();  // before its successor is there
+    bytes_.reset();  // freed before the next buffer is allocated
     bytes_ = at::empty({bytes}, ops::compute_options(at::kByte));
   }
   return bytes_.narrow(0, 0, bytes).view(dtype).view({rows, width});
@@ -88,7 +88,7 @@ ops::ArrivingTokens ExpertExchange::arriving() {
 
 void ExpertExchange::finish_dispatch() {
   timer_.enter(Phase::kDispatch);
-  for (Work& work : works_) work.order(kComputeStream);
+  for (Work& work : works_) work.make_stream_wait(kComputeStream);
   works_.clear();
   packed_.clear();
   own_ = {};
@@ -124,7 +124,7 @@ void ExpertExchange::begin_each(const ops::ExpertTokens& own, Start start) {
     if (!rows.defined()) return at::Tensor();
     at::Tensor here = buffer.rows(sum(received_), rows.size(1), rows.scalar_type());
     works_.push_back(start(rows, here));
-    works_.back().order_own(kComputeStream);
+    works_.back().make_stream_wait_for_own_part(kComputeStream);
     return here;
   };
   // In a stream the own part of one follows the others' parts of those before it: the largest comes last.
@@ -184,7 +184,7 @@ at::Tensor ExpertExchange::send_back(const at::Tensor& rows) {
   group_
       ->all_to_all(rows.data_ptr(), times(received_, row_bytes(rows)), parts.data_ptr(),
                    times(given_, row_bytes(rows)), stream_.after_compute())
-      .order(kComputeStream);
+      .make_stream_wait(kComputeStream);
   return ops::sum_of_parts(parts, given_tokens_, own_tokens_);
 }
 

@@ -71,8 +71,9 @@ class ExpertExchange final : public ops::TokenExchange {
   std::int64_t experts_;
   PhaseTimer& timer_;
   bool gathers_;
-  std::vector<std::uint32_t> rank_of_expert_;  ///< of the group; empty if it gathers
-  std::vector<Counts> tokens_;                 ///< [round][rank]
+  /// Rank in the group of each expert; empty if tokens are gathered.
+  std::vector<std::uint32_t> rank_of_expert_;
+  std::vector<Counts> tokens_;  ///< [round][rank]
   std::size_t round_ = 0;
 
   // combine() runs when the received tokens are no longer needed: it sends from the buffer of the tokens and

@@ -72,7 +72,7 @@ std::int64_t GradientReducer::received_bytes(const Stage& stage) const {
 
 void GradientReducer::begin_step() {
   has_gradient_.assign(has_gradient_.size(), false);
-  room_.give_back(std::exchange(open_, {}));  // of a step that was given up
+  room_.give_back(std::exchange(open_, {}));  // buffer of a step that was given up
   rows_ = nullptr;
 }
 
@@ -123,7 +123,7 @@ void GradientReducer::reduce(const Stage& stage) {
 
 void GradientReducer::finish() {
   for (Reduction& reduction : reductions_) {
-    reduction.work.order(kComputeStream);
+    reduction.work.make_stream_wait(kComputeStream);
     if (reduction.part != reduction.shard) ops::add(reduction.part, reduction.count, reduction.shard);
   }
   // Those that are used now may take collectives of their own, so none of these may be under way.

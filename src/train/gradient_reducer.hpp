@@ -16,8 +16,8 @@
 
 namespace sluice {
 
-/// What becomes of a unit's gradients once they are the step's: this rank's shard of their sums, or with experts in
-/// turn one expert's, in float32.
+/// Consumer of a unit's final gradients of a step: this rank's shard of their sums, or with experts in turn
+/// one expert's, in float32.
 using GradientConsumer = std::function<void(const GradientPart& sums)>;
 
 /// Backward writes a stage's gradients to a float32 buffer that is allocated once; reduce() starts to sum
@@ -26,19 +26,20 @@ using GradientConsumer = std::function<void(const GradientPart& sums)>;
 /// reduced more than once in a step (a tied embedding): the sums are added.
 class GradientReducer {
  public:
-  /// `mesh`, `stages`, `views` and `store` must outlive the reducer. Gradients of units that a rank owns alone are
-  /// written to the store directly. `consumer` is called by reduce() and finish(), in the same order on all ranks,
-  /// and for experts in turn while they are computed.
+  /// `mesh`, `stages`, `views` and `store` must outlive the reducer. Gradients of units that a rank owns
+  /// alone are written to the store directly. `consumer` is called by reduce() and finish(), in the same
+  /// order on all ranks, and for experts in turn while they are computed.
   GradientReducer(const RankMesh& mesh, const StagePlan& stages, ParameterViews& views, GradientStore& store,
                   GradientConsumer consumer);
 
-  /// Begins a step: the gradients in the store are outdated from here on, and what a step that was given up has
-  /// opened is let go.
+  /// Begins a step: the gradients in the store are outdated from here on, and what a step that was given up
+  /// has opened is let go.
   void begin_step();
-  /// Points the gradient views of a stage's trained units at memory where the first gradient replaces what is there.
+  /// Points the gradient views of a stage's trained units at memory where the first gradient replaces what is
+  /// there.
   void open(const Stage& stage);
-  /// The same for the embedding's stage, of which this rank has gradients for the rows of `rows` alone:
-  /// returns zeros [rows, hidden] in place of the view. `rows` must fit(), and stay until reduce().
+  /// open() for the embedding's stage, of which this rank has gradients for `rows` alone: returns zeros
+  /// [rows, hidden] in place of the view. `rows` must fit(), and stay until reduce().
   [[nodiscard]] at::Tensor open_rows(const Stage& stage, const RowExchange& rows);
   /// Collective over the world. Begins to add what open() or open_rows() pointed at received, summed over the
   /// ranks that hold the same, to the store; unbinds them. Ends what the last call began.
@@ -53,7 +54,7 @@ class GradientReducer {
     int unit;
     float *part, *shard;
     std::int64_t count;
-    bool is_final;  ///< no other stage adds to it
+    bool is_final;  ///< whether no other stage adds to it
   };
 
   [[nodiscard]] bool is_trained(int unit) const { return store_.plan().is_trained(unit); }
@@ -63,7 +64,7 @@ class GradientReducer {
   void spoil_if_tested(int unit, float* gradients) const;
   void consume(int unit);
   void consume_expert(int unit, std::int64_t expert);
-  /// In the buffer other units' numbers lie between the tensors.
+  /// Clears the gaps between the tensors, where the buffer has other units' numbers.
   void clear_gaps(int unit, float* held) const;
   [[nodiscard]] std::int64_t held_elements(int unit) const;
   /// Buffer bytes of the units of a stage whose gradients are reduced.
@@ -79,10 +80,11 @@ class GradientReducer {
   bool overlaps_;
   DoubleEndedBuffer room_;
   SideStream stream_;
-  std::span<std::byte> open_, reduced_;  ///< of the stage being computed and of the one being reduced
+  /// Gradients of the stage being computed, and of the one being reduced.
+  std::span<std::byte> open_, reduced_;
   std::vector<Reduction> reductions_;
-  std::vector<bool> has_gradient_;     ///< one per unit: reduced before in this step
-  const RowExchange* rows_ = nullptr;  ///< between open_rows() and reduce()
+  std::vector<bool> has_gradient_;     ///< whether each unit was reduced before in this step
+  const RowExchange* rows_ = nullptr;  ///< row exchange, set between open_rows() and reduce()
 };
 
 }  // namespace sluice

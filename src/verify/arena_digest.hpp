@@ -18,7 +18,7 @@ struct PlacedPart {
   int entry = 0;
   int tensor = 0;
   Range elements;                 ///< elements of the tensor that the part has
-  DType dtype = DType::kFloat32;  ///< in which both sides are compared
+  DType dtype = DType::kFloat32;  ///< type in which both sides are compared
   // Digests of both sides: this rank's share at first, then the sum over ranks.
   Digest in_arena;
   Digest in_file;
@@ -34,8 +34,8 @@ void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<Plac
 /// Collective over `comm`. The digests and counts of the parts, summed over the ranks, on every rank.
 void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts);
 
-/// Collective over `comm`. Of all frozen weights, with their names and places, in the arena's type: the same for any number
-/// of ranks and for every layout of files that they came from.
+/// Collective over `comm`. Of all frozen weights, with their names and places, in the arena's type: the same
+/// for any number of ranks and for every layout of files that they came from.
 [[nodiscard]] Digest digest_of_frozen(Communicator& comm, const ShardArena& weights,
                                       const ParameterManifest& manifest);
 

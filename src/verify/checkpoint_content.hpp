@@ -11,8 +11,9 @@
 
 namespace sluice {
 
+/// Digests of all tensors of a checkpoint.
 struct CheckpointContent {
-  std::vector<PublishedDigest> tensors;  ///< by name, each once
+  std::vector<PublishedDigest> tensors;  ///< digest of each tensor, sorted by name
   bool tied = false;  ///< config.json, if there is one, ties lm_head.weight to the embedding
 
   /// Sum of the identities of what training loads: no vision tower, no tied copy. Equal for every layout and
@@ -21,9 +22,10 @@ struct CheckpointContent {
   [[nodiscard]] const PublishedDigest* find(const std::string& name) const;
 };
 
-/// Reads every byte of a directory's tensors; of a model whose `manifest` is known, directories in which its family publishes it in
-/// another form have the same content. Error(kBadData) if two entries of the index are the same tensor
-/// in different spellings, or a file was changed since the index was read. `progress` may be empty.
+/// Reads every byte of a directory's tensors; of a model whose `manifest` is known, directories in which its
+/// family publishes it in another form have the same content. Error(kBadData) if two entries of the index are
+/// the same tensor in different spellings, or a file was changed since the index was read. `progress` may be
+/// empty.
 [[nodiscard]] CheckpointContent read_content(const CheckpointIndex& index,
                                              const std::filesystem::path& directory,
                                              const ParameterManifest* manifest,
@@ -39,7 +41,8 @@ struct ContentComparison {
   std::vector<Difference> different;
   std::vector<std::string> only_here;
   std::vector<std::string> only_there;
-  /// What one side alone has and no text model misses: vision tower, multi-token prediction, tied copies.
+  /// Tensors that one side alone has and no text model misses: vision tower, multi-token prediction, tied
+  /// copies.
   std::vector<std::string> spare_here;
   std::vector<std::string> spare_there;
 

@@ -24,7 +24,7 @@ std::int64_t first_non_finite(const std::byte* data, DType dtype, std::int64_t c
   return at;
 }
 
-/// What the model's family makes of an entry, or its name and shape where that knows nothing of it.
+/// Parts of an entry by the model's family, or by its name and shape where the family knows nothing of it.
 std::vector<ContentPart> parts_of(const CheckpointIndex& index, int number,
                                   const ParameterManifest* manifest) {
   const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(number)];
@@ -80,12 +80,12 @@ PartReader::Result PartReader::digest(const CheckpointEntry& entry, const Conten
   if (part.is_transposed)
     read_transposed(entry, part, take);
   else
-    for (const PartRun& run : part.runs) read_straight(entry, run, take);
+    for (const PartRange& run : part.runs) read_straight(entry, run, take);
   result.digest = digester.sum();
   return result;
 }
 
-void PartReader::read_straight(const CheckpointEntry& entry, const PartRun& run, const Take& take) {
+void PartReader::read_straight(const CheckpointEntry& entry, const PartRange& run, const Take& take) {
   const std::int64_t size = size_of(entry.dtype);
   for (std::int64_t done = 0, count = 0; done < run.count; done += count) {
     count = std::min(kSliceBytes / size, run.count - done);
@@ -98,7 +98,7 @@ void PartReader::read_straight(const CheckpointEntry& entry, const PartRun& run,
 
 void PartReader::read_transposed(const CheckpointEntry& entry, const ContentPart& part, const Take& take) {
   const std::int64_t size = size_of(entry.dtype);
-  const std::int64_t rows = part.shape[1], columns = part.shape[0];  // in the file
+  const std::int64_t rows = part.shape[1], columns = part.shape[0];  // the file's shape, which is transposed
   const std::int64_t most = std::clamp<std::int64_t>(kStripBytes / (rows * size), 1, columns);
   const std::int64_t at_once = std::clamp<std::int64_t>(kSliceBytes / (rows * size), 1, most);
   strip_.resize(static_cast<std::size_t>(rows * most * size));

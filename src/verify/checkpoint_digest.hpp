@@ -20,24 +20,24 @@
 
 namespace sluice {
 
-/// One tensor under the plain_name() and in the shape of the per-expert layout (ContentPart): the same for every wrapper,
-/// spelling, layout and sharding of a checkpoint.
+/// One tensor under the plain_name() and in the shape of the per-expert layout (ContentPart): the same for
+/// every wrapper, spelling, layout and sharding of a checkpoint.
 struct PublishedDigest {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape;
-  Digest digest;                       ///< see verify/tensor_digest.hpp
+  Digest digest;                       ///< digest of the content, see verify/tensor_digest.hpp
   std::int64_t non_finite = 0;         ///< elements that are infinite or NaN
-  int entry = 0;                       ///< of the index, that holds it
+  int entry = 0;                       ///< index entry that holds the part
   std::int64_t first_non_finite = -1;  ///< number of the first such element in this shape; -1: there is none
 
   /// Digest of name, element type, shape and content. A sum of them does not depend on the tensors' order.
   [[nodiscard]] Digest identity() const;
 };
 
-/// Every tensor of a checkpoint, in the order of its files; of a model whose `manifest` is known as its family publishes it, else
-/// (null) by names and shapes. Calls `progress`, which may be empty, with the bytes done so far. Error(kBadData) if a
-/// file was changed since the index was read.
+/// Every tensor of a checkpoint, in the order of its files; of a model whose `manifest` is known as its
+/// family publishes it, else (null) by names and shapes. Calls `progress`, which may be empty, with the bytes
+/// done so far. Error(kBadData) if a file was changed since the index was read.
 [[nodiscard]] std::vector<PublishedDigest> digest_checkpoint(
     const CheckpointIndex& index, const std::filesystem::path& directory, const ParameterManifest* manifest,
     const std::function<void(std::int64_t done_bytes)>& progress);
@@ -49,7 +49,8 @@ class PartReader {
   /// Read at once. Staging is one slice, and at most two for each of two conversions; of quantised weights 1
   /// MiB of codes more.
   static constexpr std::int64_t kSliceBytes = kMiB;
-  /// Of a transposed matrix strips of columns are read that take this much, and turned over: held besides.
+  /// Bytes of the strips of columns that a transposed matrix is read in. A strip and its transpose are held
+  /// at once.
   static constexpr std::int64_t kStripBytes = 32 * kMiB;
 
   /// `index` must outlive the reader.
@@ -57,7 +58,7 @@ class PartReader {
 
   struct Result {
     Digest digest;
-    std::int64_t non_finite = 0;         ///< before any conversion
+    std::int64_t non_finite = 0;         ///< NaN and infinities before any conversion
     std::int64_t first_non_finite = -1;  ///< number in the part
   };
   /// Digests one of the entry's parts, its elements converted to each of the types `via` in turn.
@@ -67,7 +68,7 @@ class PartReader {
  private:
   /// Elements of a part from `begin` on.
   using Take = std::function<void(std::int64_t begin, const std::byte* data, std::int64_t count)>;
-  void read_straight(const CheckpointEntry& entry, const PartRun& run, const Take& take);
+  void read_straight(const CheckpointEntry& entry, const PartRange& run, const Take& take);
   void read_transposed(const CheckpointEntry& entry, const ContentPart& part, const Take& take);
   /// `count` elements at `data` after the conversions, in a buffer that lasts until the next call.
   [[nodiscard]] const std::byte* convert(const std::byte* data, DType dtype, std::span<const DType> via,

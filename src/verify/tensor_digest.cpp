@@ -27,10 +27,10 @@ void TensorDigester::add(std::int64_t offset, std::span<const std::byte> bytes) 
 std::vector<TensorDigester::Fragment> TensorDigester::fragments() const {
   std::vector<Fragment> fragments;
   for (const OpenBlock& block : open_)
-    for (const Piece& piece : block.pieces)
-      fragments.push_back({block.number * kDigestBlockBytes + piece.begin,
-                           std::string(reinterpret_cast<const char*>(block.bytes.data()) + piece.begin,
-                                       static_cast<std::size_t>(piece.end - piece.begin))});
+    for (const Range& held : block.held)
+      fragments.push_back({block.number * kDigestBlockBytes + held.begin,
+                           std::string(reinterpret_cast<const char*>(block.bytes.data()) + held.begin,
+                                       static_cast<std::size_t>(held.count()))});
   return fragments;
 }
 
@@ -46,10 +46,10 @@ void TensorDigester::keep(std::int64_t block, std::int64_t begin, std::span<cons
     open = open_.end() - 1;
   }
   std::ranges::copy(bytes, open->bytes.begin() + begin);
-  if (!open->pieces.empty() && open->pieces.back().end == begin)
-    open->pieces.back().end = end;
+  if (!open->held.empty() && open->held.back().end == begin)
+    open->held.back().end = end;
   else
-    open->pieces.push_back({begin, end});
+    open->held.push_back({begin, end});
   open->held_bytes += end - begin;
   SLUICE_ASSERT(open->held_bytes <= block_bytes(block), "bytes of block {} were added twice", block);
   if (open->held_bytes < block_bytes(block)) return;

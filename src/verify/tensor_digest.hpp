@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/digest.hpp"
+#include "base/range.hpp"
 
 #include <array>
 #include <cstddef>
@@ -32,21 +33,18 @@ class TensorDigester {
 
   /// Bytes of a block that another digester has to complete.
   struct Fragment {
-    std::int64_t offset = 0;  ///< in the tensor
+    std::int64_t offset = 0;  ///< first byte of the fragment in the tensor
     std::string bytes;
   };
-  /// What was added without completing a block; sums and fragments of all pieces make up the digest.
+  /// Bytes that were added without completing a block; sums and fragments of all digesters make up the
+  /// digest.
   [[nodiscard]] std::vector<Fragment> fragments() const;
 
  private:
-  struct Piece {
-    std::int64_t begin = 0;  ///< in the block
-    std::int64_t end = 0;
-  };
   struct OpenBlock {
     std::int64_t number = 0;
     std::int64_t held_bytes = 0;
-    std::vector<Piece> pieces;
+    std::vector<Range> held;  ///< byte ranges of the block that were added
     std::array<std::byte, kDigestBlockBytes> bytes;
   };
   [[nodiscard]] std::int64_t block_bytes(std::int64_t block) const;

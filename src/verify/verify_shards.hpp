@@ -15,6 +15,7 @@
 
 namespace sluice {
 
+/// Options of a verification of loaded shards.
 struct VerifyOptions {
   /// Ranks that read the files again, each its own range of tensors; empty for all. The same on every rank.
   std::vector<int> readers{};
@@ -24,10 +25,10 @@ struct VerifyOptions {
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};
 };
 
-/// What was compared. The same on every rank.
+/// Result of the comparison, the same on every rank.
 struct VerifyReport {
-  std::int64_t tensors = 0;     ///< as the per-expert layout publishes them
-  std::int64_t read_bytes = 0;  ///< by all ranks together
+  std::int64_t tensors = 0;  ///< tensors that were compared, counted as the per-expert layout publishes them
+  std::int64_t read_bytes = 0;  ///< bytes that all ranks together have read
   std::int64_t non_finite = 0;  ///< elements of the files that are infinite or NaN
   /// Sum of PublishedDigest::identity() over the tensors: equal for every rank count and layout, and for
   /// every training type that holds what the files hold.

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
-constexpr std::int64_t kMaxIndexBytes = 100'000'000;  ///< as much as a safetensors header may have
+constexpr std::int64_t kMaxIndexBytes = 100'000'000;  ///< the limit that safetensors headers have, too
 
 void append_file(const fs::path& directory, const std::string& name, CheckpointIndex& index) {
   const InputFile file = InputFile::open(directory / name);
@@ -130,17 +130,15 @@ CheckpointIndex read_sharded(const fs::path& directory) {
   std::ranges::sort(pickles);
   std::ranges::sort(parts);
   if (!parts.empty())
-    fail(
-        ExitCode::kBadData,
-        "{}: neither {} nor {} is here, and nothing else says what of {} belongs together. Was the directory "
-        "copied or downloaded whole?",
-        directory.string(), kSingleFile, kIndexFile, join_some(parts, 3));
+    fail(ExitCode::kBadData,
+         "{}: neither {} nor {} is here, so nothing says which of {} belong together. Was the "
+         "directory copied or downloaded completely?",
+         directory.string(), kSingleFile, kIndexFile, join_some(parts, 3));
   if (pickles.empty() && !gguf.empty())
-    fail(
-        ExitCode::kBadData,
-        "{}: {} is in llama.cpp's GGUF, which is not read. Take the safetensors files that it was made from, in "
-        "bfloat16, FP8, INT4 or MXFP4",
-        directory.string(), gguf);
+    fail(ExitCode::kBadData,
+         "{}: {} is in llama.cpp's GGUF format, which is not supported. Use the safetensors files "
+         "that it was made from, in bfloat16, FP8, INT4 or MXFP4",
+         directory.string(), gguf);
   if (pickles.empty())
     fail(ExitCode::kBadData, "{}: neither {} nor {} is here", directory.string(), kSingleFile, kIndexFile);
   fail(ExitCode::kBadData,

@@ -1,4 +1,4 @@
-// What a Hugging Face model directory holds: its safetensors files and the tensors in them. Headers only, no
+// Index of a Hugging Face model directory: its safetensors files and the tensors in them. Headers only, no
 // weights.
 #pragma once
 
@@ -14,8 +14,9 @@
 
 namespace sluice {
 
+/// One safetensors file of a checkpoint.
 struct CheckpointFile {
-  std::string name;  ///< inside the directory
+  std::string name;  ///< file name inside the directory
   std::int64_t bytes = 0;
 };
 
@@ -23,13 +24,13 @@ struct CheckpointFile {
 /// its elements, which have the type and the shape that are given here all the same: those of the weights
 /// that they stand for.
 struct CheckpointEntry {
-  std::string name;  ///< of quantised weights as if they were not: "….q_proj.weight"
+  std::string name;  ///< tensor name; quantised weights go by their plain name, "….q_proj.weight"
   int file = 0;
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape;
   std::int64_t begin = 0;
   std::int64_t bytes = 0;
-  int encoding = -1;  ///< of CheckpointIndex::encodings; -1: the bytes are the elements
+  int encoding = -1;  ///< index into CheckpointIndex::encodings; -1: the bytes are the elements
 };
 
 /// A tensor that `model.safetensors.index.json` lists and the file that it names does not hold.
@@ -38,12 +39,13 @@ struct AbsentTensor {
   std::string file;
 };
 
+/// All tensors of a checkpoint, and the files that they lie in.
 struct CheckpointIndex {
-  std::string directory;  ///< as it was named, for messages
+  std::string directory;  ///< the directory as the user named it, for messages
   std::vector<CheckpointFile> files;
   std::vector<CheckpointEntry> entries;  ///< ordered by file, then by begin; without the scales of encodings
   std::vector<Encoding> encodings{};
-  std::vector<AbsentTensor> absent{};  ///< in the order of their names
+  std::vector<AbsentTensor> absent{};  ///< tensors that are missing, sorted by name
   std::vector<std::string> warnings;   ///< oddities that do not hinder a load
 
   /// Null for an entry whose bytes are its elements.
@@ -66,7 +68,7 @@ struct CheckpointIndex {
     return encoding == nullptr ? std::string(name_of(entry.dtype)) : encoding->text();
   }
 
-  /// For a broadcast to ranks that may not see the files; exact both ways.
+  /// Serialized form for a broadcast to ranks that may not see the files; exact both ways.
   [[nodiscard]] std::string to_bytes() const;
   [[nodiscard]] static CheckpointIndex from_bytes(std::string_view bytes);
 };
@@ -77,11 +79,13 @@ struct CheckpointIndex {
 /// Reads `model.safetensors`, or `model.safetensors.index.json` and the header of every file it names; links
 /// are followed. Quantised weights become one entry each (join_quantised()), held against the directory's
 /// config.json. Error(kBadData) with all that is wrong with the directory in one text: files missing or
-/// broken, tensors in two files, or not where the index says. Error(kIo) if the system refuses. Tensors that no file
-/// holds are told in `absent`: only who knows the model can say whether it does without them (match_checkpoint()).
+/// broken, tensors in two files, or not where the index says. Error(kIo) if the system refuses. Tensors that
+/// no file holds are told in `absent`: only who knows the model can say whether it does without them
+/// (match_checkpoint()).
 [[nodiscard]] CheckpointIndex read_checkpoint_index(const std::filesystem::path& directory);
 
-/// For who does not know the model: Error(kBadData) if a tensor is absent, unless it is of a kind that no model here reads.
+/// Check for callers that do not know the model: Error(kBadData) if a tensor is absent, unless it is of a
+/// kind that no model here reads.
 void require_listed_tensors(const CheckpointIndex& index);
 
 /// Collective over `comm`. Rank 0 reads, every rank gets the index; if rank 0 fails, every rank throws its

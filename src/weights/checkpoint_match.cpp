@@ -137,12 +137,12 @@ class Matcher {
                        index_.files[static_cast<std::size_t>(entry.file)].name);
   }
 
-  static constexpr std::size_t kShown = 100;  ///< lines of one kind
+  static constexpr std::size_t kShown = 100;  ///< lines of one kind of problem, at most
   const CheckpointIndex& index_;
   const KeyMap& keys_;
   DType arena_;
   CheckpointMatch match_;
-  std::vector<int> incomplete_;  ///< ascending
+  std::vector<int> incomplete_;  ///< indices of incomplete tensors, ascending
   Difference missing_{"missing", {}};
   Difference absent_{"not in the file that the index names", {}};
   Difference unexpected_{"unexpected", {}};

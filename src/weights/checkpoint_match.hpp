@@ -1,5 +1,5 @@
-// Which checkpoint tensor fills which elements of which manifest tensor: every difference found before a byte
-// is read.
+// Matching of checkpoint tensors to elements of manifest tensors: every difference is found before a byte is
+// read.
 #pragma once
 
 #include "base/boxes/coverage.hpp"
@@ -22,27 +22,29 @@ struct MatchedEntry {
   std::int64_t begin = 0;
   std::int64_t count = 0;
   std::int64_t entry_begin = 0;
-  bool is_transposed = false;  ///< each matrix of the entry's last two dims is, to that of the tensor
+  /// Whether each matrix of the entry's last two dims is the transpose of the tensor's.
+  bool is_transposed = false;
 };
 
+/// Result of matching a checkpoint with a manifest.
 struct CheckpointMatch {
   struct Ignored {
     int tensors = 0;
     std::int64_t bytes = 0;
-    bool is_carried = false;  ///< an export has these tensors, as it found them
+    bool is_carried = false;  ///< whether an export copies these tensors as it found them
   };
-  std::vector<MatchedEntry>
-      entries;  ///< in the order of the index; together every stored tensor exactly once
-  std::vector<MatchedEntry> buffers;                ///< the same of every persistent buffer
-  std::map<std::string, Ignored> ignored;           ///< by reason
-  ExpertLayout experts = ExpertLayout::kPerExpert;  ///< how the checkpoint writes its experts
+  /// Matched entries in the order of the index; together every stored tensor exactly once.
+  std::vector<MatchedEntry> entries;
+  std::vector<MatchedEntry> buffers;                ///< matched entries of persistent buffers
+  std::map<std::string, Ignored> ignored;           ///< tensors that are left alone, keyed by reason
+  ExpertLayout experts = ExpertLayout::kPerExpert;  ///< layout of the experts in the checkpoint
 };
 
-/// What entry `entry` is, which belongs where `target` says.
+/// Matched entries of index entry `entry`, which belongs where `target` says.
 [[nodiscard]] std::vector<MatchedEntry> ranges_of(int entry, const KeyTarget& target);
 
-/// What is wrong with entries that should hold each element of these tensors, in ascending order, once: places are tensors, owners entries
-/// of the index.
+/// What is wrong with entries that should hold each element of these tensors, in ascending order, once:
+/// places are tensors, owners entries of the index.
 [[nodiscard]] std::vector<Coverage::Fault> faults_of(std::span<const MatchedEntry> entries,
                                                      const ParameterManifest& manifest,
                                                      std::span<const int> tensors);
@@ -55,7 +57,8 @@ void set_buffers_apart(CheckpointMatch& match, const ParameterManifest& manifest
 /// twice.
 [[nodiscard]] CheckpointMatch match_checkpoint(const CheckpointIndex& index, const KeyMap& keys, DType arena);
 
-/// One line per reason for ignored tensors: "ignored 333 tensors (0.85 GB): vision tower, which is not trained; …".
+/// One line per reason for ignored tensors: "ignored 333 tensors (0.85 GB): vision tower, which is not
+/// trained; …".
 [[nodiscard]] std::vector<std::string> ignored_text(const CheckpointMatch& match);
 
 }  // namespace sluice

@@ -26,15 +26,15 @@ constexpr std::int64_t kMostCompanionBytes = 64 << 20;
 
 /// Formats that weights, or what a training keeps of them, are kept in.
 constexpr std::string_view kWeightFormats =
-    " .safetensors .bin .pt .pth .ckpt .gguf .ggml .onnx .onnx_data .h5 .hdf5 .msgpack .npz .npy .pkl .pickle .tflite .mlmodel .ot "
-    ".nemo .engine .pte .llamafile .pdparams .zip .tar .gz ";
+    " .safetensors .bin .pt .pth .ckpt .gguf .ggml .onnx .onnx_data .h5 .hdf5 .msgpack .npz .npy .pkl "
+    ".pickle .tflite .mlmodel .ot .nemo .engine .pte .llamafile .pdparams .zip .tar .gz ";
 constexpr std::string_view kUnfinished = " .incomplete .partial .part .tmp .lock ";
 
 bool is_listed(std::string_view list, const fs::path& extension) {
   return !extension.empty() && list.find(fmt::format(" {} ", extension.string())) != std::string_view::npos;
 }
 
-/// What a checkpoint has anew, or nobody misses.
+/// Whether a file is not copied: a checkpoint writes its own, or nobody misses it.
 bool is_passed_over(const fs::path& name) {
   const std::string text = name.string();
   return text.starts_with(".") || text.ends_with(".index.json") || text == "manifest.json" ||
@@ -115,7 +115,8 @@ Companions companion_files(const fs::path& directory) {
 void log_left_behind(const Companions& companions, const fs::path& directory) {
   if (companions.left_behind.empty()) return;
   log::info(
-      "{}: not copied, as weights of another format, files of more than {} and folders without chat templates are not: {}",
+      "{}: not copied, as weights of another format, files of more than {} and folders without chat "
+      "templates are not: {}",
       directory.string(), format_bytes(kMostCompanionBytes),
       printable(join_some(companions.left_behind), 500));
 }

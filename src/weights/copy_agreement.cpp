@@ -20,7 +20,7 @@ namespace {
 /// that seeks.
 constexpr std::size_t kTensorsOfFile = 64;
 
-/// What tensors and scales take of a file, in its order.
+/// Ranges of a file that tensors and scales take, in its order.
 using Parts = std::vector<Range>;
 
 std::vector<Parts> parts_by_file(const CheckpointIndex& index) {

@@ -43,17 +43,17 @@ void EntryReader::decode(const CheckpointEntry& entry, const Encoding& encoding,
   dequantise(encoding, elements, codes.data(), scales.data(), entry.dtype, out);
 }
 
-void EntryReader::read(std::optional<Source>& source, int file, std::int64_t offset,
+void EntryReader::read(std::optional<OpenFile>& source, int file, std::int64_t offset,
                        std::span<std::byte> out) {
   if (!source || source->number != file) {
     InputFile opened = open_source(directory_, index_.files[static_cast<std::size_t>(file)]);
     const bool drops =
         pages_ == SourcePages::kDrop || (pages_ == SourcePages::kAsFound && !is_mostly_cached(opened));
     opened.advise_sequential();
-    source = Source{std::move(opened), file, drops};
+    source = OpenFile{std::move(opened), file, drops};
   }
   source->file.read_at(offset, out);
-  // From a page boundary: the kernel drops only whole pages.
+  // The kernel drops only whole pages, so the range begins at a page boundary.
   const std::int64_t before = offset % InputFile::kBlockBytes;
   if (source->drops) source->file.drop_cache(offset - before, before + std::ssize(out));
 }

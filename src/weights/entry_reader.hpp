@@ -14,9 +14,9 @@
 
 namespace sluice {
 
-/// What becomes of the pages of files that are read.
+/// Treatment of the page cache of files that have been read.
 enum class SourcePages : std::uint8_t {
-  kAsFound,  ///< a file that was not in the page cache is not left there
+  kAsFound,  ///< pages of files that were not in the page cache are dropped
   kKeep,
   kDrop,
 };
@@ -34,18 +34,18 @@ class EntryReader {
   void read(const CheckpointEntry& entry, Range elements, std::span<std::byte> out);
 
  private:
-  struct Source {
+  struct OpenFile {
     InputFile file;
     int number;
     bool drops;
   };
-  void read(std::optional<Source>& source, int file, std::int64_t offset, std::span<std::byte> out);
+  void read(std::optional<OpenFile>& source, int file, std::int64_t offset, std::span<std::byte> out);
   void decode(const CheckpointEntry& entry, const Encoding& encoding, Range elements, std::byte* out);
 
   const CheckpointIndex& index_;
   std::filesystem::path directory_;
   SourcePages pages_;
-  std::optional<Source> elements_, scales_;
+  std::optional<OpenFile> elements_, scales_;
   std::vector<std::byte> code_bytes_, scale_bytes_;
 };
 

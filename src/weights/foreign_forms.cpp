@@ -73,12 +73,12 @@ void refuse_foreign_forms(const CheckpointIndex& index) {
     text +=
         fmt::format("\n  - {}: {} tensors, first {} ({})", form, found.tensors, printable(found.first->name),
                     index.files[static_cast<std::size_t>(found.first->file)].name);
-  fail(
-      ExitCode::kBadData,
-      "{}: weights are stored in a form that is not read:{}\n  Take the checkpoint that they were made from, as it is "
-      "published in bfloat16, FP8 (float8_e4m3fn with scales), INT4 (compressed-tensors, symmetric) or MXFP4 (X_blocks "
-      "and X_scales), or turn them back into bfloat16.",
-      index.directory, text);
+  fail(ExitCode::kBadData,
+       "{}: weights are stored in a form that is not supported:{}\n  Use the checkpoint that "
+       "they were made from, as published in bfloat16, FP8 (float8_e4m3fn with scales), INT4 "
+       "(compressed-tensors, symmetric) or MXFP4 (X_blocks and X_scales), or convert them to "
+       "bfloat16.",
+       index.directory, text);
 }
 
 }  // namespace sluice

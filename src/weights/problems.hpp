@@ -11,6 +11,7 @@
 
 namespace sluice {
 
+/// Collects every problem of a checkpoint before one error tells them all.
 class Problems {
  public:
   template <class... Args>

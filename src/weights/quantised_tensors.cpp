@@ -26,9 +26,9 @@ constexpr std::string_view kPacked = "_packed";
 constexpr std::int64_t kCodesOfWord = 8;  ///< 4-bit numbers in an int32
 constexpr std::string_view kMxfp4Codes = "_blocks", kMxfp4Scales = "_scales";
 constexpr std::string_view kCause =
-    "Codes, scales and config.json of one publication belong together. Likely cause: a download that lacks a file, or a "
-    "tool that has rewritten a part of them; take all of them anew from where they are published.";
-constexpr std::int64_t kMxfp4Bytes = 16, kMxfp4Group = 2 * kMxfp4Bytes;  ///< bytes, and numbers, of a group
+    "Codes, scales and config.json of one publication belong together. Likely cause: a download that lacks a "
+    "file, or a tool that has rewritten a part of them; take all of them anew from where they are published.";
+constexpr std::int64_t kMxfp4Bytes = 16, kMxfp4Group = 2 * kMxfp4Bytes;  ///< bytes and numbers of a group
 
 std::string without(std::string_view name, std::string_view suffix) {
   return std::string(name.substr(0, name.size() - suffix.size()));
@@ -216,7 +216,8 @@ class Joiner {
     const std::int64_t columns = weight.back();
     if (!fits || grid.back() < 1 || columns % grid.back() != 0 || columns / grid.back() % kCodesOfWord != 0) {
       problems_.add(
-          "{} is {}, expected groups of equal size, a multiple of {}, that divide the rows of {}, which is {}",
+          "{} is {}, expected groups of equal size, a multiple of {}, that divide the rows of {}, which is "
+          "{}",
           described(scales), shape_text(grid), kCodesOfWord, described(weights), shape_text(weight));
       return 0;
     }
@@ -292,12 +293,13 @@ class Joiner {
       const auto first = first_of_.find(codes);
       if (first == first_of_.end() && config_->announces(codes))
         problems_.add(
-            "{} names weights in {}, but the files hold none: it belongs to another checkpoint, or has to be removed",
+            "{} names weights in {}, but the files hold none: it belongs to another checkpoint, or has to be "
+            "removed",
             config_->name, name);
       if (first != first_of_.end() && !config_->announces(codes))
         problems_.add(
-            "{} names no weights in {}, but the files hold some, first {}: it belongs to another checkpoint, or has to "
-            "be corrected",
+            "{} names no weights in {}, but the files hold some, first {}: it belongs to another checkpoint, "
+            "or has to be corrected",
             config_->name, name, first->second);
     }
   }
@@ -310,7 +312,7 @@ class Joiner {
   CheckpointIndex& index_;
   const fs::path& directory_;
   const std::optional<QuantizationConfig>& config_;
-  std::vector<bool> is_joined_;  ///< scales and shapes, which are no tensors of their own
+  std::vector<bool> is_joined_;  ///< whether a tensor is a scale or a shape, and no tensor of its own
   std::unordered_map<std::string, int> numbers_;
   std::unordered_map<Codes, std::string> first_of_;  ///< tensor of each kind of codes, with its file
   std::optional<InputFile> file_;

@@ -11,9 +11,11 @@ namespace sluice {
 
 /// Replaces in an index of tensors as they are stored
 ///
-///   X          float8_e4m3fn, with X_scale_inv or X_scale: of blocks, of rows, or one number (X is "….weight", or fused experts)
+///   X          float8_e4m3fn, with X_scale_inv or X_scale: per block, per row, or one number (X is
+///              "….weight", or fused experts)
 ///   X_packed   int32 [..., columns / 8] of 4-bit numbers, with X_scale [..., groups] and X_shape
-///   X_blocks   uint8 [..., groups, 16] of 4-bit floating-point numbers in groups of 32 (MXFP4), with X_scales [..., groups]
+///   X_blocks   uint8 [..., groups, 16] of 4-bit floating-point numbers in groups of 32 (MXFP4), with
+///              X_scales [..., groups]
 ///
 /// by X, bfloat16, with an encoding. What is there decides; `config` gives the sizes of blocks (128 x 128
 /// without it), and must announce what is found. Scales of activations and of caches stay entries, which

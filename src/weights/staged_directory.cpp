@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What runs that were killed could not remove. Another run may still be writing there, so it is only named.
+/// Names directories that killed runs could not remove. Another run may still be writing there, so none is
+/// removed.
 void name_leftovers(const fs::path& target) {
   const std::string prefix = fmt::format(".{}.partial-", target.filename().string());
   std::error_code error;
@@ -27,8 +28,8 @@ void name_leftovers(const fs::path& target) {
                    entry.path().string());
 }
 
-/// A new directory, ".NAME.`word`-RANDOM" beside a target. Made here or not at all: one that is there belongs to
-/// another process, whatever its number.
+/// A new directory, ".NAME.`word`-RANDOM" beside a target. Made here or not at all: one that is there belongs
+/// to another process, whatever its number.
 fs::path create_directory_beside(const fs::path& target, std::string_view word) {
   for (;;) {
     const fs::path path = name_beside(target, word);
@@ -83,7 +84,7 @@ fs::path StagedDirectory::commit() {
   fs::path name = target_;
   for (int next = 1; !rename_to(name); ++next) name = fmt::format("{}-{}", target_.string(), next);
   if (name != target_)
-    log::warning("{} has been taken meanwhile: what was to be there is in {}", target_.string(),
+    log::warning("{} has been taken by another program meanwhile: the result is in {}", target_.string(),
                  name.string());
   sync_directory(target_.parent_path());
   return name;
@@ -95,7 +96,7 @@ bool StagedDirectory::rename_to(const fs::path& name) const {
   fs::rename(staging_, name, error);
   if (!error) return true;
   if (if_taken_ == IfTaken::kNextName && !is_free(name)) return false;
-  fail(ExitCode::kIo, "cannot rename {} to {}: {}; all of it stays under its first name", staging_.string(),
+  fail(ExitCode::kIo, "cannot rename {} to {}: {}; the result stays under its first name", staging_.string(),
        name.string(), error.message());
 }
 

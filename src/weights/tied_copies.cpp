@@ -39,7 +39,7 @@ bool is_copy(const CheckpointIndex& index, const std::filesystem::path& director
   EntryReader in_a(index, directory), in_b(index, directory);
   const std::int64_t size = size_of(a.dtype), count = element_count(a.shape);
   for (std::int64_t i = 0; i < kBlocks; ++i) {
-    const std::int64_t at = count / kBlocks / 2 * i * 2;  // an even place
+    const std::int64_t at = count / kBlocks / 2 * i * 2;  // an even index
     const Range block{at, std::min(at + InputFile::kBlockBytes / size, count)};
     std::vector<std::byte> block_a(static_cast<std::size_t>(block.count() * size)), block_b = block_a;
     in_a.read(a, block, block_a);

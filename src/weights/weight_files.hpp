@@ -13,10 +13,10 @@ namespace sluice {
 
 /// One safetensors file. Its tensors follow each other without gap behind the header.
 struct WeightFile {
-  std::string name;  ///< "model.safetensors", or "model-00002-of-00007.safetensors"
+  std::string name;  ///< file name: "model.safetensors", or "model-00002-of-00007.safetensors"
   std::vector<SafetensorsEntry> tensors;
   std::int64_t header_bytes = 0;
-  std::int64_t bytes = 0;  ///< header included
+  std::int64_t bytes = 0;  ///< bytes of the file, header included
 
   /// The bytes in front of the tensors.
   [[nodiscard]] std::string header() const;

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The name without parts that say nothing: "a/b" of "./a//b". "" unless it stays in its directory whatever links there are:
-/// every part that is left is a plain name, and the last one is that of a file.
+/// The name without parts that say nothing: "a/b" of "./a//b". "" unless it stays in its directory whatever
+/// links there are: every part that is left is a plain name, and the last one is that of a file.
 std::string confined(std::string_view name) {
   if (name.empty() || name.front() == '/' || name.find('\0') != std::string_view::npos) return "";
   std::string plain;
@@ -127,7 +127,7 @@ class Parser : public Json::json_sax_t {
 
   std::string name_;
   WeightMap map_;
-  std::vector<std::set<std::string>> keys_;  ///< of each object that is open
+  std::vector<std::set<std::string>> keys_;  ///< keys so far of each open object
   std::unordered_map<std::string, int> files_;
   std::set<std::string> unsafe_;
   std::string key_;

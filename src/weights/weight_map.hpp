@@ -10,6 +10,7 @@
 
 namespace sluice {
 
+/// Content of model.safetensors.index.json.
 struct WeightMap {
   std::vector<std::string> files;      ///< names inside the model directory, in order of first mention
   std::map<std::string, int> tensors;  ///< tensor name -> position in `files`

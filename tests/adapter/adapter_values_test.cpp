@@ -1,4 +1,5 @@
-// Adapters that PEFT saved, on their way into shards, into the weights, and back (tests/fixtures/make_lora.py).
+// Adapters that PEFT saved, on their way into shards, into the weights, and back
+// (tests/fixtures/make_lora.py).
 #include "adapter/adapter_load.hpp"
 #include "adapter/adapter_save.hpp"
 #include "adapter/merge.hpp"

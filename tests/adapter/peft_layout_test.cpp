@@ -109,7 +109,7 @@ TEST_F(PeftLayout, a_matrix_that_is_published_joined_has_one_pair_of_that_name) 
   EXPECT_EQ(names().size(), 4u);
   EXPECT_EQ(names()[0], "base_model.model.model.layers.0." + module + ".lora_A.weight");
   const auto tensors = peft_tensors(adapters_, manifest_, {false, tree_});
-  const std::vector<PeftPart>& rows = tensors[1].parts;  // of each of two heads q, k, v and z
+  const std::vector<PeftPart>& rows = tensors[1].parts;  // rows of q, k, v and z for each of two heads
   EXPECT_EQ(rows.size(), 8u);
   EXPECT_EQ(rows.front().tensor, "model.layers.0.linear_attn.in_proj_qkv.lora_B.weight");
   EXPECT_EQ(rows.back().tensor, "model.layers.0.linear_attn.in_proj_z.lora_B.weight");

@@ -71,11 +71,11 @@ TEST(PeftTargets, refuses_patterns_that_are_none_or_never_end) {
   PeftConfig config;
   config.source = "adapter_config.json";
   config.rank_pattern = {{"(", 1}};
-  test::expect_error(ExitCode::kBadData, {"adapter_config.json: rank_pattern", "is no pattern"},
+  test::expect_error(ExitCode::kBadData, {"adapter_config.json: rank_pattern", "is not a valid pattern"},
                      [&] { static_cast<void>(PeftTargets(config)); });
   config.rank_pattern = {{"((_|[a-z])*)*[!?]", 1}};
   test::expect_error(
-      ExitCode::kBadData, {"adapter_config.json: rank_pattern", "cannot be held against"}, [&] {
+      ExitCode::kBadData, {"adapter_config.json: rank_pattern", "cannot be matched against"}, [&] {
         static_cast<void>(PeftTargets(config).rank_of("model.layers.1.self_attn_of_a_long_name_q_proj"));
       });
 }

@@ -39,13 +39,13 @@ struct Shards {
   ShardPlan plan;
 };
 
-/// The element of the adapter's tensor that each element of the file is, put together from the moves of all ranks for chunks of `room`;
-/// each must be there once.
+/// The element of the adapter's tensor that each element of the file is, put together from the moves of all
+/// ranks for chunks of `room`; each must be there once.
 std::vector<std::int64_t> elements_of(const Shards& shards, const PeftTensor& file, std::int64_t room) {
   const int tensor = *shards.manifest.find(file.parts.front().tensor);
   std::vector<std::int64_t> found(static_cast<std::size_t>(file.parts.back().end()), -1);
   for (int rank = 0; rank < shards.plan.world(); ++rank) {
-    std::map<std::int64_t, std::int64_t> tensor_of;  // by place in the arena
+    std::map<std::int64_t, std::int64_t> tensor_of;  // tensors keyed by their place in the arena
     shards.plan.owned_runs(tensor, rank, [&](const ShardPlan::OwnedRun& run) {
       for (std::int64_t i = 0; i < run.count; ++i) tensor_of[run.arena_begin + i] = run.tensor_begin + i;
     });

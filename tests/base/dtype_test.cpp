@@ -52,7 +52,7 @@ void expect_nearest_even(DType to, std::uint16_t infinity) {
     const std::uint16_t high = static_cast<std::uint16_t>(low + 1);
     const double exact = (static_cast<double>(widen(low, to)) + static_cast<double>(widen(high, to))) / 2;
     const float middle = static_cast<float>(exact);
-    if (static_cast<double>(middle) != exact) continue;  // below the smallest float32: no such input exists
+    if (static_cast<double>(middle) != exact) continue;  // no input lies below the smallest float32
     ASSERT_EQ(narrow(middle, to), low % 2 == 0 ? low : high) << low;
     ASSERT_EQ(narrow(std::nextafter(middle, 0.0f), to), low) << low;
     ASSERT_EQ(narrow(std::nextafter(middle, kInfinity), to), high) << low;

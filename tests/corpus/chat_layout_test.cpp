@@ -16,11 +16,14 @@ using test::expect_error;
 using testing::ElementsAre;
 
 const std::string kMarked =
-    R"({% for m in messages %}[{{ m.role }}]{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %})";
+    R"({% for m in messages %}[{{ m.role }}]{% if m.role == 'assistant' %}{% generation %}{{ m.content }})"
+    R"({% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}{% if add_generation_prompt %})"
+    R"([assistant]{% endif %})";
 
 Conversation two_turns() {
   return *read_line(
-              R"({"messages": [{"role": "user", "content": "ä?"}, {"role": "assistant", "content": "b!"}, {"role": "user", "content": "c"}]})",
+              R"({"messages": [{"role": "user", "content": "ä?"}, {"role": "assistant", "content": "b!"}, )"
+              R"({"role": "user", "content": "c"}]})",
               {})
               .conversation;
 }
@@ -73,30 +76,34 @@ std::vector<std::string> answers_by(const std::string& chat_template, const std:
 }
 
 const std::string kTwoAnswers =
-    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]})";
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, )"
+    R"({"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]})";
 
 TEST(ChatLayout, an_answer_is_told_apart_where_a_template_changes_what_came_earlier) {
   // Only the last user has a mark, so that no part of the conversation begins as the whole does.
   const std::string text =
-      R"({% for m in messages %}{% if m.role == 'user' %}{{ '!' if loop.index > messages|length - 2 }}[{{ m.content }}]{% else %}{{ m.content }}</s>{% endif %}{% endfor %})";
+      R"({% for m in messages %}{% if m.role == 'user' %}{{ '!' if loop.index > messages|length - 2 }})"
+      R"([{{ m.content }}]{% else %}{{ m.content }}</s>{% endif %}{% endfor %})";
   EXPECT_THAT(answers_by(text, kTwoAnswers), ElementsAre("b</s>", "d</s>"));
 }
 
 TEST(ChatLayout, an_answer_ends_where_the_template_ends_it_and_not_where_it_ends_the_conversation) {
-  const std::string text =
-      R"({% for m in messages %}<{{ m.role }}>{{ m.content }}<end>{% endfor %}{% if add_generation_prompt %}<assistant>{% else %}</s>{% endif %})";
+  const std::string text = R"({% for m in messages %}<{{ m.role }}>{{ m.content }}<end>{% endfor %})"
+                           R"({% if add_generation_prompt %}<assistant>{% else %}</s>{% endif %})";
   EXPECT_THAT(answers_by(text, kTwoAnswers), ElementsAre("b<end>", "d<end></s>"));
 }
 
 TEST(ChatLayout, an_answer_begins_behind_as_much_of_the_prompt_for_it_as_the_template_writes) {
   const std::string text =
-      R"({% for m in messages %}<{{ m.role }}>{{ '<think></think>' if loop.last and m.role != 'user' }}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant><think>{% endif %})";
+      R"({% for m in messages %}<{{ m.role }}>{{ '<think></think>' if loop.last and m.role != 'user' }})"
+      R"({{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant><think>{% endif %})";
   EXPECT_THAT(answers_by(text, kTwoAnswers), ElementsAre("b", "</think>d"));
 }
 
 TEST(ChatLayout, an_answer_that_a_template_does_not_lay_out_is_refused_with_the_way_out) {
   const std::string text =
-      R"({% for m in messages %}[{{ m.role }}]{{ m.content if loop.last or m.role == 'user' }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %})";
+      R"({% for m in messages %}[{{ m.role }}]{{ m.content if loop.last or m.role == 'user' }}{% endfor %})"
+      R"({% if add_generation_prompt %}[assistant]{% endif %})";
   expect_error(ExitCode::kBadData, {"chat_template.jinja", "message 2", "generation", "--template"},
                [&] { static_cast<void>(answers_by(text, kTwoAnswers)); });
 }

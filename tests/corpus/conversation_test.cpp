@@ -29,23 +29,21 @@ TEST(Conversation, is_read_in_every_form_that_people_keep_it_in) {
   EXPECT_THAT(
       said(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"),
       ElementsAre("user: a", "assistant: b"));
-  EXPECT_THAT(
-      said(
-          R"({"conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]})"),
-      ElementsAre("system: s", "user: a", "assistant: b"));
+  EXPECT_THAT(said(R"({"conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "a"}, )"
+                   R"({"from": "gpt", "value": "b"}]})"),
+              ElementsAre("system: s", "user: a", "assistant: b"));
   EXPECT_THAT(said(R"({"prompt": "a", "completion": "b"})"), ElementsAre("user: a", "assistant: b"));
   EXPECT_THAT(said(R"({"text": "c"})"), ElementsAre("text: c"));
   EXPECT_THAT(said(R"({"body": "d", "messages": 3})", {.field = "body"}), ElementsAre("text: d"));
 }
 
 TEST(Conversation, takes_what_stands_beside_its_messages) {
+  EXPECT_THAT(said(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], )"
+                   R"("system": "s"})"),
+              ElementsAre("system: s", "user: a", "assistant: b"));
   EXPECT_THAT(
-      said(
-          R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "system": "s"})"),
-      ElementsAre("system: s", "user: a", "assistant: b"));
-  EXPECT_THAT(
-      said(
-          R"({"messages": [{"role": "user", "content": "a"}], "system": "s", "chosen": {"from": "gpt", "value": "b"}})"),
+      said(R"({"messages": [{"role": "user", "content": "a"}], "system": "s", "chosen": {"from": "gpt", )"
+           R"("value": "b"}})"),
       ElementsAre("system: s", "user: a", "assistant: b"));
   EXPECT_THAT(
       said(R"({"instruction": "i", "input": "n", "output": "o", "system": "s", "history": [["q", "r"]]})"),
@@ -53,16 +51,14 @@ TEST(Conversation, takes_what_stands_beside_its_messages) {
   EXPECT_THAT(said(R"({"instruction": "i", "input": "", "output": "o"})"),
               ElementsAre("user: i", "assistant: o"));
   EXPECT_THAT(said(R"({"input": "a", "output": "b"})"), ElementsAre("user: a", "assistant: b"));
-  EXPECT_THAT(
-      said(
-          R"({"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]})"),
-      ElementsAre("system: s", "user: a", "assistant: b"));
+  EXPECT_THAT(said(R"({"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}], )"
+                   R"("completion": [{"role": "assistant", "content": "b"}]})"),
+              ElementsAre("system: s", "user: a", "assistant: b"));
   EXPECT_THAT(said(R"({"prompt": "a", "chosen": "b", "rejected": "c"})"),
               ElementsAre("user: a", "assistant: b"));
-  EXPECT_THAT(
-      said(
-          R"({"prompt": "a", "chosen": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"),
-      ElementsAre("user: a", "assistant: b"));
+  EXPECT_THAT(said(R"({"prompt": "a", "chosen": [{"role": "user", "content": "a"}, {"role": "assistant", )"
+                   R"("content": "b"}]})"),
+              ElementsAre("user: a", "assistant: b"));
 }
 
 TEST(Conversation, knows_the_tools_of_each_form) {
@@ -81,14 +77,12 @@ TEST(Conversation, knows_the_tools_of_each_form) {
     EXPECT_EQ((*read.conversation->messages)[0]["role"], "assistant");
     return (*read.conversation->messages)[0]["tool_calls"].dump();
   };
-  EXPECT_EQ(
-      calls(
-          R"({"conversations": [{"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": null}}"}]})"),
-      call);
-  EXPECT_EQ(
-      calls(
-          R"({"messages": [{"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": {"x": null}}}]})"),
-      call);
+  EXPECT_EQ(calls(R"({"conversations": [{"from": "function_call", "value": "{\"name\": \"f\", )"
+                  R"(\"arguments\": {\"x\": null}}"}]})"),
+            call);
+  EXPECT_EQ(calls(R"({"messages": [{"role": "assistant", "content": null, "function_call": {"name": "f", )"
+                  R"("arguments": {"x": null}}}]})"),
+            call);
 }
 
 TEST(Conversation, names_the_keys_that_it_does_not_use) {
@@ -96,8 +90,8 @@ TEST(Conversation, names_the_keys_that_it_does_not_use) {
     return read_line(line, options).unused;
   };
   EXPECT_THAT(
-      unused(
-          R"({"id": 3, "messages": [{"role": "user", "content": "a"}], "score": NaN, "text": "t", "tools": []})"),
+      unused(R"({"id": 3, "messages": [{"role": "user", "content": "a"}], "score": NaN, "text": "t", )"
+             R"("tools": []})"),
       ElementsAre("id", "text"));
   EXPECT_THAT(unused(R"({"text": "t", "source": null, "meta": {}})"), ElementsAre("meta"));
   EXPECT_THAT(unused(R"({"body": "d", "messages": 3})", {.field = "body"}), ElementsAre("messages"));
@@ -110,15 +104,16 @@ TEST(Conversation, takes_null_for_absent) {
   EXPECT_THAT(said(R"({"messages": null, "prompt": null, "tools": null, "text": "c"})"),
               ElementsAre("text: c"));
   const Line line = read_line(
-      R"({"messages": [{"role": "user", "content": "a", "from": null, "train": null, "tool_calls": null, "name": NaN}], "system": null})",
+      R"({"messages": [{"role": "user", "content": "a", "from": null, "train": null, "tool_calls": null, )"
+      R"("name": NaN}], "system": null})",
       {});
   EXPECT_EQ((*line.conversation->messages)[0].size(), 2U);
 }
 
 TEST(Conversation, joins_parts_of_text_and_refuses_others) {
   EXPECT_THAT(
-      said(
-          R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b", "image": null}]}]})"),
+      said(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", )"
+           R"("text": "b", "image": null}]}]})"),
       ElementsAre("user: ab"));
   expect_error(ExitCode::kBadData, {"message 1", "image_url"}, [] {
     static_cast<void>(read_line(
@@ -141,20 +136,23 @@ TEST(Conversation, is_asked_in_the_same_forms) {
 
 TEST(Conversation, says_which_messages_are_trained_and_keeps_that_from_the_template) {
   const Line line = read_line(
-      R"({"messages": [{"role": "assistant", "content": "a", "train": false}, {"role": "assistant", "content": "b"}]})",
+      R"({"messages": [{"role": "assistant", "content": "a", "train": false}, {"role": "assistant", )"
+      R"("content": "b"}]})",
       {});
   EXPECT_THAT(line.conversation->is_trained, ElementsAre(false, true));
   EXPECT_FALSE((*line.conversation->messages)[0].contains("train"));
-  const Line marked = read_line(
-      R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}, {"role": "assistant", "content": "b", "weight": 1}, {"role": "assistant", "content": "c", "masked": true}]})",
-      {});
+  const Line marked =
+      read_line(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}, {"role": "assistant", )"
+                R"("content": "b", "weight": 1}, {"role": "assistant", "content": "c", "masked": true}]})",
+                {});
   EXPECT_THAT(marked.conversation->is_trained, ElementsAre(false, true, false));
   EXPECT_EQ((*marked.conversation->messages)[2].size(), 2U);
 }
 
 TEST(Conversation, leaves_out_tools_and_reasoning_where_asked) {
   const std::string line =
-      R"({"messages": [{"role": "assistant", "content": "a", "reasoning_content": "hm", "tool_calls": []}], "tools": [{"name": "f"}]})";
+      R"({"messages": [{"role": "assistant", "content": "a", "reasoning_content": "hm", "tool_calls": []})"
+      R"(], "tools": [{"name": "f"}]})";
   const Line kept = read_line(line, {});
   EXPECT_TRUE((*kept.conversation->messages)[0].contains("reasoning_content"));
   EXPECT_EQ(kept.conversation->tools->size(), 1U);

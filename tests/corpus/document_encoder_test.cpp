@@ -13,14 +13,15 @@ namespace {
 using testing::HasSubstr;
 
 const std::string kChat =
-    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]})";
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, )"
+    R"({"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]})";
 
 /// What counts of a line, as text.
 std::string counted(Loss loss, const std::string& line = kChat) {
   EncodingOptions options{.line = {}, .loss = loss, .chat_template = {}};
   options.chat_template.text = test::kChatMl;
   DocumentEncoder encoder(test::fixture_tokenizer(), options);
-  const EncodedPiece piece = encoder.encode({.bytes = line, .is_json = true});
+  const EncodedDocumentPiece piece = encoder.encode({.bytes = line, .is_json = true});
   EXPECT_EQ(piece.fault, "");
   EXPECT_TRUE(piece.is_conversation);
   EXPECT_EQ(piece.mask.size(), piece.ids.size());
@@ -45,7 +46,8 @@ TEST(DocumentEncoder, tells_the_fault_of_a_line_and_goes_on) {
   DocumentEncoder encoder(test::fixture_tokenizer(), options);
   EXPECT_THAT(encoder.encode({.bytes = kChat, .is_json = true}).fault, HasSubstr("no chat template"));
   EXPECT_THAT(encoder.encode({.bytes = "{", .is_json = true, .line = 3}).fault, HasSubstr("not valid JSON"));
-  const EncodedPiece good = encoder.encode({.bytes = R"({"text": "whale"})", .is_json = true, .line = 4});
+  const EncodedDocumentPiece good =
+      encoder.encode({.bytes = R"({"text": "whale"})", .is_json = true, .line = 4});
   EXPECT_EQ(good.fault, "");
   EXPECT_EQ(good.line, 4);
   EXPECT_EQ(test::fixture_tokenizer().decode(good.ids), "whale");

@@ -24,10 +24,10 @@ constexpr text::TokenId kEnd = 9, kSeparator = 8;
 class DocumentWriterTest : public testing::Test {
  protected:
   /// Writes these and closes the file; the dataset is read from it.
-  void write(const std::vector<EncodedPiece>& pieces) {
+  void write(const std::vector<EncodedDocumentPiece>& pieces) {
     DocumentWriter writer(test::fixture_tokenizer(),
                           {.end = kEnd, .separator = kSeparator, .vocab_size = 100}, file_, nullptr, 0);
-    for (const EncodedPiece& piece : pieces) writer.write(piece, "a.txt");
+    for (const EncodedDocumentPiece& piece : pieces) writer.write(piece, "a.txt");
     empty_ = writer.empty_documents();
     file_.writer().finish();
     file_.writer().close();
@@ -41,7 +41,7 @@ class DocumentWriterTest : public testing::Test {
   std::int64_t empty_ = 0;
 };
 
-EncodedPiece text_of(std::vector<text::TokenId> ids, bool begins = true, bool ends = true) {
+EncodedDocumentPiece text_of(std::vector<text::TokenId> ids, bool begins = true, bool ends = true) {
   return {
       .ids = std::move(ids), .mask = {}, .fault = "", .is_text_file = true, .begins = begins, .ends = ends};
 }
@@ -64,7 +64,7 @@ TEST_F(DocumentWriterTest, an_id_that_the_model_does_not_know_is_refused) {
 }
 
 TEST_F(DocumentWriterTest, writes_conversations_as_they_are_laid_out_and_counts_all_of_a_text) {
-  EncodedPiece chat{.ids = {1, 2, 3}, .mask = {0, 1, 0}, .fault = "", .is_conversation = true};
+  EncodedDocumentPiece chat{.ids = {1, 2, 3}, .mask = {0, 1, 0}, .fault = "", .is_conversation = true};
   write({text_of({5}), chat, text_of({4})});
   EXPECT_THAT(read("/tokens"), ElementsAre(5, kEnd, 1, 2, 3, 4, kEnd));
   EXPECT_THAT(read("/loss_mask"), ElementsAre(1, 1, 0, 1, 0, 1, 1))

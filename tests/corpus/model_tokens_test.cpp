@@ -57,9 +57,9 @@ TEST_F(ModelTokens, vocab_size_may_lie_in_the_part_of_the_text_model) {
 
 TEST_F(ModelTokens, the_chat_template_is_a_file_of_its_own_or_the_default_one_of_tokenizer_config) {
   EXPECT_EQ(read_chat_template(directory_.path()).text, "");
-  write(
-      "tokenizer_config.json",
-      R"({"bos_token": "<s>", "chat_template": [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}]})");
+  write("tokenizer_config.json",
+        R"({"bos_token": "<s>", "chat_template": [{"name": "rag", "template": "r"}, {"name": "default", )"
+        R"("template": "d"}]})");
   const ChatTemplate named = read_chat_template(directory_.path());
   EXPECT_EQ(named.text, "d");
   EXPECT_EQ(named.tokens.at("bos_token"), "<s>");

@@ -20,13 +20,13 @@ using test::expect_error;
 using test::TemporaryDirectory;
 using testing::ElementsAre;
 
-std::vector<Piece> pieces_of(std::vector<std::filesystem::path> paths, Documents documents = Documents::kFile,
-                             Format format = Format::kAuto) {
+std::vector<DocumentPiece> pieces_of(std::vector<std::filesystem::path> paths,
+                                     Documents documents = Documents::kFile, Format format = Format::kAuto) {
   SourceReader reader(std::move(paths), format, documents, &test::fixture_tokenizer());
-  std::vector<Piece> all;
+  std::vector<DocumentPiece> all;
   std::int64_t read = 0;
   while (std::optional<Batch> batch = reader.next()) {
-    for (Piece& piece : batch->pieces) all.push_back(std::move(piece));
+    for (DocumentPiece& piece : batch->pieces) all.push_back(std::move(piece));
     EXPECT_GE(batch->bytes_read, read);
     read = batch->bytes_read;
   }
@@ -34,15 +34,15 @@ std::vector<Piece> pieces_of(std::vector<std::filesystem::path> paths, Documents
   return all;
 }
 
-std::vector<std::string> texts_of(const std::vector<Piece>& pieces) {
+std::vector<std::string> texts_of(const std::vector<DocumentPiece>& pieces) {
   std::vector<std::string> texts;
-  for (const Piece& piece : pieces) texts.push_back(piece.bytes);
+  for (const DocumentPiece& piece : pieces) texts.push_back(piece.bytes);
   return texts;
 }
 
 TEST(SourceReader, takes_a_file_of_text_as_a_document) {
   const TemporaryDirectory directory;
-  const std::vector<Piece> pieces =
+  const std::vector<DocumentPiece> pieces =
       pieces_of({directory.write("a.txt", "one\n\ntwo\n"), directory.write("b.txt", "")});
   EXPECT_THAT(texts_of(pieces), ElementsAre("one\n\ntwo\n", ""));
   EXPECT_TRUE(pieces[0].begins && pieces[0].ends && !pieces[0].is_json);
@@ -51,7 +51,7 @@ TEST(SourceReader, takes_a_file_of_text_as_a_document) {
 
 TEST(SourceReader, parts_documents_at_blank_lines_and_knows_where_each_began) {
   const TemporaryDirectory directory;
-  const std::vector<Piece> pieces =
+  const std::vector<DocumentPiece> pieces =
       pieces_of({directory.write("a.txt", "\n \none\ntwo\n\n\t\nthree")}, Documents::kBlank);
   EXPECT_THAT(texts_of(pieces), ElementsAre("one\ntwo", "three"));
   EXPECT_EQ(pieces[0].line, 3);
@@ -60,7 +60,7 @@ TEST(SourceReader, parts_documents_at_blank_lines_and_knows_where_each_began) {
 
 TEST(SourceReader, takes_lines_of_json_by_the_name_or_as_told) {
   const TemporaryDirectory directory;
-  const std::vector<Piece> by_name = pieces_of({directory.write("a.jsonl", "{}\n\n{ }")});
+  const std::vector<DocumentPiece> by_name = pieces_of({directory.write("a.jsonl", "{}\n\n{ }")});
   EXPECT_THAT(texts_of(by_name), ElementsAre("{}", "{ }"));
   EXPECT_TRUE(by_name[0].is_json);
   EXPECT_EQ(by_name[1].line, 3);
@@ -76,7 +76,7 @@ TEST(SourceReader, hands_a_long_document_out_in_parts_that_encode_as_the_whole) 
   const TemporaryDirectory directory;
   std::string text;
   while (text.size() < 3'000'000) text += "The whale number " + std::to_string(text.size()) + " is here.\n";
-  const std::vector<Piece> pieces = pieces_of({directory.write("a.txt", text)});
+  const std::vector<DocumentPiece> pieces = pieces_of({directory.write("a.txt", text)});
   ASSERT_GT(pieces.size(), 1U);
   text::Encoder encoder(test::fixture_tokenizer());
   std::vector<text::TokenId> ids, whole;
@@ -100,7 +100,7 @@ TEST(SourceReader, takes_lines_of_text_where_documents_are_lines_and_needs_no_to
 
 TEST(SourceReader, takes_the_rows_of_an_array_and_says_where_each_is) {
   const TemporaryDirectory directory;
-  const std::vector<Piece> pieces = pieces_of({directory.write(
+  const std::vector<DocumentPiece> pieces = pieces_of({directory.write(
       "a.json", "\xef\xbb\xbf[\n {\"a\": \"],{\\\"\"},\n{\"b\": [1, {}]}\n , {\"c\": 2}]\n")});
   EXPECT_THAT(texts_of(pieces), ElementsAre(R"({"a": "],{\""})", R"({"b": [1, {}]})", R"({"c": 2})"));
   EXPECT_EQ(place_text("a.json", pieces[1].line, pieces[1].row), "a.json:3: row 2 ");
@@ -132,7 +132,7 @@ TEST(SourceReader, holds_no_more_of_a_long_array_than_a_few_blocks) {
 
 TEST(SourceReader, tells_what_is_wrong_between_rows_and_goes_on) {
   const TemporaryDirectory directory;
-  const std::vector<Piece> pieces = pieces_of(
+  const std::vector<DocumentPiece> pieces = pieces_of(
       {directory.write("a.json", R"([{"a": 1} {"a": 2}, 3, {"a": 4})")}, Documents::kFile, Format::kJson);
   ASSERT_EQ(pieces.size(), 6U);
   EXPECT_THAT(pieces[1].fault, testing::HasSubstr("followed by '{'"));
@@ -148,11 +148,11 @@ TEST(SourceReader, reads_a_pipe_once_as_it_reads_a_file) {
   const auto fifo = directory / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   std::thread writer([&] { std::ofstream(fifo) << lines; });
-  const std::vector<Piece> piped = [&] {
+  const std::vector<DocumentPiece> piped = [&] {
     SourceReader reader({fifo}, Format::kAuto, Documents::kFile, nullptr);
-    std::vector<Piece> all;
+    std::vector<DocumentPiece> all;
     while (std::optional<Batch> batch = reader.next())
-      for (Piece& piece : batch->pieces) all.push_back(std::move(piece));
+      for (DocumentPiece& piece : batch->pieces) all.push_back(std::move(piece));
     return all;
   }();
   writer.join();

@@ -19,9 +19,9 @@ TEST(TemplateKeys, are_those_that_the_template_names) {
   ChatTemplate plain;
   plain.text = "{{ message.reasoning_content }} {{ message['name'] }} {{ moody }}";
   EXPECT_THAT(
-      unread(
-          plain,
-          R"({"messages": [{"role": "user", "content": "a", "name": "n", "thinking": "t", "mood": 1}], "tools": [{"name": "f"}]})"),
+      unread(plain,
+             R"({"messages": [{"role": "user", "content": "a", "name": "n", "thinking": "t", "mood": 1}], )"
+             R"("tools": [{"name": "f"}]})"),
       ElementsAre("tools", "messages.mood"));
 }
 

@@ -127,7 +127,7 @@ TEST_F(Tokenize, names_file_and_line_of_a_token_that_the_model_does_not_know) {
   options_.sources.push_back(
       directory_.write("b.jsonl", "{\"text\": \"a\"}\n\n{\"text\": \"<|im_start|>\"}\n"));
   expect_refused({"b.jsonl:3", "'<|im_start|>'", "2001", "2000"});
-  std::string text;  // of several pieces
+  std::string text;  // a text of several pieces
   for (int i = 1; i < 100'000; ++i) text += "a line about whales\n";
   options_.sources = {directory_.write("b.txt", text + "one with <|im_start|> in it\n")};
   expect_refused({"b.txt:100000", "'<|im_start|>'"});

@@ -1,4 +1,5 @@
-// What assistants say by templates that do not mark it, held against the same templates with tags put in by hand.
+// What assistants say by templates that do not mark it, held against the same templates with tags put in by
+// hand.
 #include "corpus/document_encoder.hpp"
 #include "corpus/model_tokens.hpp"
 
@@ -72,7 +73,8 @@ class UnmarkedAnswers : public testing::TestWithParam<std::string> {
                                          lines_of(directory() / "family")[0])) {}
   static fs::path directory() { return kChats / GetParam(); }
 
-  /// Holds the first conversations against the ranges that `expected` makes of the answers' and the number of tokens.
+  /// Holds the first conversations against the ranges that `expected` makes of the answers' and the number of
+  /// tokens.
   void expect_ranges(std::size_t most, Loss loss, const std::function<std::string(const std::string&)>& line,
                      const std::function<Ranges(const Ranges&, std::size_t)>& expected) const {
     const EncodingOptions options{
@@ -85,7 +87,7 @@ class UnmarkedAnswers : public testing::TestWithParam<std::string> {
     ASSERT_EQ(conversations.size(), wanted.size());
     for (std::size_t i = 0; i < std::min(most, wanted.size()); ++i) {
       const Json row = Json::parse(wanted[i]);
-      const EncodedPiece piece = encoder.encode({.bytes = line(conversations[i]), .is_json = true});
+      const EncodedDocumentPiece piece = encoder.encode({.bytes = line(conversations[i]), .is_json = true});
       EXPECT_EQ(piece.fault, "") << "line " << i + 1;
       EXPECT_EQ(piece.ids, row["ids"].get<std::vector<text::TokenId>>()) << "line " << i + 1;
       EXPECT_EQ(ranges_of(piece.mask), expected(row["answers"].get<Ranges>(), piece.ids.size()))

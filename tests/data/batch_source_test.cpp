@@ -132,7 +132,7 @@ TEST(BatchSource, one_file_of_several_may_have_no_target_and_so_may_a_batch) {
 TEST(BatchSource, a_bad_mask_that_some_step_will_meet_is_an_error_before_the_first) {
   const TemporaryDirectory directory;
   std::vector<std::int64_t> mask(100, 1);
-  mask[99] = -100;  // of sequence 32
+  mask[99] = -100;  // a token of sequence 32
   BatchOptions steps = options(stream(directory, 100, mask), 2, 100);
   steps.steps = 17;
   expect_error(ExitCode::kBadData, {"loss_mask[99]", "tokens.h5", "-100"},
@@ -271,8 +271,8 @@ TEST(BatchSource, a_bad_id_is_the_same_error_on_every_rank) {
   EXPECT_NO_THROW(static_cast<void>(source.batch(0)));
 }
 
-/// Documents of these lengths with the ids 0, 1, 2, …, every third token masked by `masked` if wanted; a file that only rank 0
-/// has.
+/// Documents of these lengths with the ids 0, 1, 2, …, every third token masked by `masked` if wanted; a file
+/// that only rank 0 has.
 std::filesystem::path documents(const TemporaryDirectory& directory, const std::vector<std::int64_t>& lengths,
                                 bool with_mask = false, std::int64_t masked = 0) {
   const std::filesystem::path path = directory / "documents.h5";

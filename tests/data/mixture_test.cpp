@@ -76,7 +76,8 @@ TEST(Mixture, gives_any_step_by_itself) {
 }
 
 TEST(Mixture, leaves_no_trace_of_a_period) {
-  // Of two equal sources, one after the other and twice the same follow in a quarter of the pairs each at the least.
+  // Of two equal sources, one after the other and twice the same follow in a quarter of the pairs each at the
+  // least.
   const Mixture mixture({{.sequences = 10, .weight = 1}, {.sequences = 10, .weight = 1}}, 1,
                         DataOrder::kShuffle, 1);
   const std::vector<Place> places = mixture.at(0, 4000);

@@ -7,18 +7,18 @@
 
 namespace sluice {
 
-void PrintTo(const TokenRun& run, std::ostream* out) { *out << run.first << "+" << run.count; }
+void PrintTo(const TokenRange& run, std::ostream* out) { *out << run.first << "+" << run.count; }
 
 namespace {
 
 using testing::ElementsAre;
-using Sequences = std::vector<std::vector<TokenRun>>;
+using Sequences = std::vector<std::vector<TokenRange>>;
 
 constexpr std::int64_t kInputs = 10;
 
 /// Documents of these lengths, one after the other.
-std::vector<TokenRun> documents(const std::vector<std::int64_t>& lengths) {
-  std::vector<TokenRun> runs;
+std::vector<TokenRange> documents(const std::vector<std::int64_t>& lengths) {
+  std::vector<TokenRange> runs;
   std::int64_t first = 0;
   for (const std::int64_t length : lengths) {
     runs.push_back({first, length});
@@ -40,27 +40,29 @@ PackedWindow packed(const std::vector<std::int64_t>& lengths, LongDocuments rule
 
 TEST(PackedWindow, puts_documents_that_fit_together_into_a_sequence_whole) {
   EXPECT_THAT(sequences(packed({3, 4, 5, 6, 7})),
-              ElementsAre(ElementsAre(TokenRun{0, 3}, TokenRun{18, 7}),
-                          ElementsAre(TokenRun{3, 4}, TokenRun{12, 6}), ElementsAre(TokenRun{7, 5})));
+              ElementsAre(ElementsAre(TokenRange{0, 3}, TokenRange{18, 7}),
+                          ElementsAre(TokenRange{3, 4}, TokenRange{12, 6}), ElementsAre(TokenRange{7, 5})));
 }
 
 TEST(PackedWindow, splits_a_long_document_so_that_each_token_but_the_first_is_a_target_once) {
-  // Inputs 3..12, 13..22, each with the token after them as target; 23 to 27 are packed with the first document.
+  // Inputs 3..12, 13..22, each with the token after them as target; 23 to 27 are packed with the first
+  // document.
   EXPECT_THAT(sequences(packed({3, 25})),
-              ElementsAre(ElementsAre(TokenRun{0, 3}, TokenRun{23, 5}), ElementsAre(TokenRun{3, 11}),
-                          ElementsAre(TokenRun{13, 11})));
+              ElementsAre(ElementsAre(TokenRange{0, 3}, TokenRange{23, 5}), ElementsAre(TokenRange{3, 11}),
+                          ElementsAre(TokenRange{13, 11})));
   EXPECT_THAT(sequences(packed({21})),
-              ElementsAre(ElementsAre(TokenRun{0, 11}), ElementsAre(TokenRun{10, 11})))
+              ElementsAre(ElementsAre(TokenRange{0, 11}), ElementsAre(TokenRange{10, 11})))
       << "the last token was a target already";
-  EXPECT_THAT(sequences(packed({10})), ElementsAre(ElementsAre(TokenRun{0, 10})));
+  EXPECT_THAT(sequences(packed({10})), ElementsAre(ElementsAre(TokenRange{0, 10})));
 }
 
 TEST(PackedWindow, cuts_or_leaves_out_long_documents) {
-  EXPECT_THAT(
-      sequences(packed({25, 3, 11}, LongDocuments::kCut)),
-      ElementsAre(ElementsAre(TokenRun{25, 3}), ElementsAre(TokenRun{0, 11}), ElementsAre(TokenRun{28, 11})));
+  EXPECT_THAT(sequences(packed({25, 3, 11}, LongDocuments::kCut)),
+              ElementsAre(ElementsAre(TokenRange{25, 3}), ElementsAre(TokenRange{0, 11}),
+                          ElementsAre(TokenRange{28, 11})));
   const PackedWindow left_out = packed({25, 3, 11, 10}, LongDocuments::kLeaveOut);
-  EXPECT_THAT(sequences(left_out), ElementsAre(ElementsAre(TokenRun{25, 3}), ElementsAre(TokenRun{39, 10})));
+  EXPECT_THAT(sequences(left_out),
+              ElementsAre(ElementsAre(TokenRange{25, 3}), ElementsAre(TokenRange{39, 10})));
   EXPECT_EQ(packed({25}, LongDocuments::kLeaveOut).sequences(), 0);
 }
 
@@ -79,14 +81,14 @@ TEST(PackedWindow, shuffles_its_sequences_and_loses_none) {
   Sequences in_order = sequences(packed(lengths));
   Sequences shuffled = sequences(packed(lengths, LongDocuments::kSplit, &shuffle));
   EXPECT_NE(shuffled, in_order);
-  const auto first = [](const std::vector<TokenRun>& sequence) { return sequence.front().first; };
+  const auto first = [](const std::vector<TokenRange>& sequence) { return sequence.front().first; };
   std::ranges::sort(shuffled, {}, first);
   EXPECT_EQ(shuffled, in_order);
 }
 
 TEST(PackedWindow, names_every_run_that_its_sequences_read) {
   EXPECT_THAT(packed({3, 25, 4}).runs(),
-              ElementsAre(TokenRun{0, 3}, TokenRun{23, 5}, TokenRun{28, 4}, TokenRun{3, 21}));
+              ElementsAre(TokenRange{0, 3}, TokenRange{23, 5}, TokenRange{28, 4}, TokenRange{3, 21}));
 }
 
 }  // namespace

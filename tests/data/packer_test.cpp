@@ -15,7 +15,7 @@ namespace {
 
 using test::expect_error;
 using test::TemporaryDirectory;
-using Sequences = std::vector<std::vector<TokenRun>>;
+using Sequences = std::vector<std::vector<TokenRange>>;
 
 constexpr std::int64_t kLength = 32;
 
@@ -76,8 +76,8 @@ TEST(Packer, takes_every_document_once_an_epoch_and_in_another_order_in_the_next
   EXPECT_NE(epochs[0], epochs[1]);
   for (const Sequences& epoch : epochs) {
     std::map<std::int64_t, std::int64_t> taken;
-    for (const std::vector<TokenRun>& sequence : epoch)
-      for (const TokenRun& run : sequence) EXPECT_TRUE(taken.emplace(run.first, run.count).second);
+    for (const std::vector<TokenRange>& sequence : epoch)
+      for (const TokenRange& run : sequence) EXPECT_TRUE(taken.emplace(run.first, run.count).second);
     std::vector<std::int64_t> found;
     for (const auto& [first, count] : taken) found.push_back(count);
     EXPECT_EQ(found, lengths);
@@ -127,7 +127,8 @@ TEST(Packer, follows_the_file_where_the_order_is_sequential) {
   Packer packer = packer_of(file, 4, DataOrder::kSequential);
   for (std::int64_t number = 0; number < 12; ++number) {
     const std::int64_t first = number % 6 * 32;
-    EXPECT_THAT(packer.sequence(number), testing::ElementsAre(TokenRun{first, 16}, TokenRun{first + 16, 16}));
+    EXPECT_THAT(packer.sequence(number),
+                testing::ElementsAre(TokenRange{first, 16}, TokenRange{first + 16, 16}));
   }
 }
 
@@ -144,7 +145,7 @@ TEST(Packer, takes_tokens_before_the_first_start_as_a_document) {
   const TokenFile file = write_documents(directory, {4, 5}, 3);
   Packer packer = packer_of(file, 10, DataOrder::kSequential);
   EXPECT_EQ(packer.counts().documents, 3);
-  EXPECT_THAT(packer.sequence(0), testing::ElementsAre(TokenRun{0, 3}, TokenRun{3, 4}, TokenRun{7, 5}));
+  EXPECT_THAT(packer.sequence(0), testing::ElementsAre(TokenRange{0, 3}, TokenRange{3, 4}, TokenRange{7, 5}));
 }
 
 TEST(Packer, needs_documents_some_of_which_are_taken) {

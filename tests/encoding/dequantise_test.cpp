@@ -214,7 +214,7 @@ TEST_F(Dequantise, every_code_of_mxfp4_under_every_scale_is_its_product_rounded_
   EXPECT_EQ(of(127, 8), 0x8000);   // -0
   EXPECT_EQ(of(0, 1), 0x0020);     // 2^-128, a subnormal number
   EXPECT_EQ(of(254, 2), 0x7f00);   // 2^127
-  EXPECT_EQ(of(254, 15), 0xff80);  // beyond the largest number
+  EXPECT_EQ(of(254, 15), 0xff80);  // infinity: no number is that large
   EXPECT_EQ(of(255, 0), 0x7fc0);   // not a number
   expect_range(encoding, codes, scales, expected, {0, 256 * 32});
 }

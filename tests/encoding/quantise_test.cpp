@@ -62,7 +62,8 @@ unsigned code_at(Codes codes, const std::vector<std::byte>& bytes, std::size_t i
   return std::to_integer<unsigned>(bytes[i / 2]) >> 4 * (i % 2) & 15U;
 }
 
-/// Whether no number is nearer to `value` than that of `code`, and none with an even code is as near as one with an odd code.
+/// Whether no number is nearer to `value` than that of `code`, and none with an even code is as near as one
+/// with an odd code.
 bool is_nearest(const std::vector<float>& numbers, unsigned code, float value) {
   const auto distance = [&](float number) { return std::fabs(static_cast<double>(number) - value); };
   for (unsigned other = 0; other < numbers.size(); ++other) {

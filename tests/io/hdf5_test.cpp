@@ -54,7 +54,7 @@ TEST(Hdf5File, lists_and_finds_its_objects) {
 
 TEST(Hdf5File, keeps_attributes) {
   const TemporaryDirectory directory;
-  const std::string long_text(100'000, 'x');  // beyond the 64 KiB that an attribute holds in place
+  const std::string long_text(100'000, 'x');  // an attribute holds 64 KiB in place
   File out = File::create(directory / "a.h5");
   out.create_dataset("/d", DType::kFloat32, {1});
   out.set_attribute("/", "text", "caf\xc3\xa9");

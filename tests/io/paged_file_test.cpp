@@ -190,7 +190,7 @@ TEST(PagedFile, bytes_that_are_not_those_written_are_never_used) {
   ASSERT_EQ(::pwrite(descriptor_of(pages.directory()), &broken, 1, kRegion + 12345), 1);
   ::fsync(descriptor_of(pages.directory()));
   pages.file().acquire(0);
-  test::expect_error(ExitCode::kIo, {"does not hold what was written", pages.directory().string()},
+  test::expect_error(ExitCode::kIo, {"not what was written there", pages.directory().string()},
                      [&] { pages.file().acquire(1); });
 }
 

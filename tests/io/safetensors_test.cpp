@@ -154,8 +154,8 @@ TEST(SafetensorsHeader, metadata_maps_text_to_text) {
 }
 
 TEST(SafetensorsHeader, unknown_fields_of_a_tensor_are_ignored) {
-  const std::string header =
-      R"({"w":{"dtype":"F32","x":{"shape":[[1,{"y":null}]]},"shape":[1],"z":-1.5,"data_offsets":[0,4],"t":"text"}})";
+  const std::string header = R"({"w":{"dtype":"F32","x":{"shape":[[1,{"y":null}]]})"
+                             R"(,"shape":[1],"z":-1.5,"data_offsets":[0,4],"t":"text"}})";
   EXPECT_EQ(parse(header, 4).entries[0].shape, std::vector<std::int64_t>{1});
 }
 

@@ -13,8 +13,8 @@ namespace sluice::test {
 ssize_t write_to_disk(int file, const void* data, std::size_t bytes, off_t offset);
 int truncate_on_disk(int file, off_t bytes);
 
-/// From one change of a file at which the disk does something to the next. Every change has its turn, but not under a sanitizer,
-/// where each takes three times as long.
+/// From one change of a file at which the disk does something to the next. Every change has its turn, but not
+/// under a sanitizer, where each takes three times as long.
 #ifdef SLUICE_ADDRESS_SANITIZER
 constexpr int kStride = 3;
 #else

@@ -33,9 +33,9 @@ enum class Disk {
 };
 
 Disk disk = Disk::kFull;
-int changes_left = kNever;  ///< until the disk does that
+int changes_left = kNever;  ///< changes until the disk is full
 bool counting = true;       ///< changes, which otherwise are taken as long as the disk is well
-std::set<off_t> pages;      ///< of the file, that the disk has
+std::set<off_t> pages;      ///< pages of the file that the disk has
 
 bool has_pages(off_t begin, off_t end) {
   for (off_t page = begin / kPageBytes; page <= (end - 1) / kPageBytes; ++page)

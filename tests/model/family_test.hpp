@@ -16,7 +16,8 @@ namespace sluice::test {
 
 using nlohmann::json;
 
-/// config.json of a published model, which is a directory of tests/fixtures/configs, as one whose weights are not quantised.
+/// config.json of a published model, which is a directory of tests/fixtures/configs, as one whose weights are
+/// not quantised.
 [[nodiscard]] inline json published_config(const std::string& name) {
   json config = json::parse(std::ifstream(SLUICE_FIXTURES "/configs/" + name + "/config.json"));
   config.erase("quantization_config");

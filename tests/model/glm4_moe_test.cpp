@@ -31,7 +31,7 @@ TEST(Glm4Moe, correction_biases_are_float32_buffers_and_no_parameters) {
   EXPECT_EQ(bias.shape, (Shape{128}));
   EXPECT_EQ(bias.dtype, DType::kFloat32);
   EXPECT_EQ(bias.kind, TensorKind::kPersistentBuffer);
-  EXPECT_EQ(model.manifest.parameter_count(), 106'852'245'504);  // as transformers counts
+  EXPECT_EQ(model.manifest.parameter_count(), 106'852'245'504);  // transformers' count
 }
 
 TEST(Glm4Moe, has_dense_layers_first_and_shared_experts_as_one_in_the_others) {

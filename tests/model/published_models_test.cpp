@@ -1,4 +1,5 @@
-// Published models by what is known of them: each from a directory that holds its config.json and nothing else.
+// Published models by what is known of them: each from a directory that holds its config.json and nothing
+// else.
 #include "model/family_test.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ struct Published {
   const char* directory;
   const char* model_type;
   PublishedSize size;  ///< numbers of parameters and buffers, and tensors with experts one by one
-  double billions;     ///< of parameters that a token meets, to two digits
+  double billions;     ///< active parameters per token, to two digits
   bool balances;       ///< trained with a load-balancing loss, as transformers has it for the family
 
   friend std::ostream& operator<<(std::ostream& out, const Published& model) {

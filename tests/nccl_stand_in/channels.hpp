@@ -24,7 +24,8 @@ class Channel {
 
 class Channels {
  public:
-  /// Opens the memory of that name, made by whoever comes first. Throws std::runtime_error if the system refuses.
+  /// Opens the memory of that name, made by whoever comes first. Throws std::runtime_error if the system
+  /// refuses.
   Channels(const std::string& name, int size);
   ~Channels();
   Channels(const Channels&) = delete;

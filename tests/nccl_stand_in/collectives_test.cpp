@@ -150,7 +150,8 @@ TEST_F(NcclStandIn, messages_between_two_ranks_arrive_in_order) {
   if (mpi_.size() == 1) return;  // nobody to send to
   const int to = (mpi_.rank() + 1) % mpi_.size();
   const int from = (mpi_.rank() + mpi_.size() - 1) % mpi_.size();
-  // Both ways at once would be a group; even ranks send first, and with an odd number of ranks rank 0 does, too.
+  // Both ways at once would be a group; even ranks send first, and with an odd number of ranks rank 0 does,
+  // too.
   for (const std::int64_t length : {1000, 0, 1, 65'000}) {
     const OnDevice<unsigned char> out(*stream_, values<unsigned char>(mpi_.rank(), length));
     const OnDevice<unsigned char> in(*stream_, Bytes(static_cast<std::size_t>(length)));
@@ -190,7 +191,7 @@ TEST_F(NcclStandIn, what_a_stream_is_given_next_begins_after_what_it_was_ordered
   DeviceStream other;
   Bytes seen(expected.size());
   Work work = nccl_->all_gather(in.data(), out.data(), counts, stream_->handle());
-  work.order(other.handle());
+  work.make_stream_wait(other.handle());
   other.copy(seen.data(), out.data(), std::ssize(seen));
   test::finish(other);
   EXPECT_EQ(seen, expected);
@@ -204,9 +205,9 @@ TEST_F(NcclStandIn, what_a_rank_sends_to_itself_is_there_while_others_are_awaite
   const OnDevice<unsigned char> out(*stream_, Bytes(static_cast<std::size_t>(sum_of(counts))));
   DeviceStream other;
   Bytes seen(mine.size());
-  if (mpi_.rank() == 0) mpi_.barrier();  // by then the others have seen their own parts
+  if (mpi_.rank() == 0) mpi_.barrier();  // the others have seen their own parts by then
   Work work = nccl_->all_gather(in.data(), out.data(), counts, stream_->handle());
-  work.order_own(other.handle());
+  work.make_stream_wait_for_own_part(other.handle());
   other.copy(seen.data(), out.data() + before_own(counts), std::ssize(seen));
   test::finish(other);
   EXPECT_EQ(seen, mine);
@@ -227,10 +228,10 @@ TEST_F(NcclStandIn, main_memory_of_the_same_ranks_goes_over_mpi) {
 
 TEST_F(NcclStandIn, a_communicator_of_its_own_carries_what_overlaps) {
   if (mpi_.size() == 1) {
-    EXPECT_EQ(nccl_->beside(), nullptr);
+    EXPECT_EQ(nccl_->duplicate_for_overlap(), nullptr);
     return;
   }
-  const std::unique_ptr<Communicator> second = nccl_->beside();
+  const std::unique_ptr<Communicator> second = nccl_->duplicate_for_overlap();
   const Counts counts = per_rank({40'000, 3, 0, 20'000});
   const Bytes mine = values<unsigned char>(mpi_.rank(), own(counts));
   Bytes expected(static_cast<std::size_t>(sum_of(counts)));

@@ -1,5 +1,5 @@
-// The stand-in for NCCL: communicators, all of them non-blocking ones, over memory that the ranks of one machine share. What it
-// does wrong on demand is in faults.hpp.
+// The stand-in for NCCL: communicators, all of them non-blocking ones, over memory that the ranks of one
+// machine share. What it does wrong on demand is in faults.hpp.
 #include "communicator.hpp"
 #include "faults.hpp"
 

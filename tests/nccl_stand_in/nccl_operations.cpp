@@ -1,5 +1,5 @@
-// The stand-in for NCCL: operations. A group is an entry of its CUDA stream; as with NCCL the groups of one communicator run one
-// after another, in the order of their calls.
+// The stand-in for NCCL: operations. A group is an entry of its CUDA stream; as with NCCL the groups of one
+// communicator run one after another, in the order of their calls.
 #include "communicator.hpp"
 #include "faults.hpp"
 #include "runtime.hpp"
@@ -83,8 +83,8 @@ std::size_t bytes_of(std::size_t count, ncclDataType_t type) {
   return count * (type == ncclFloat32 ? sizeof(float) : 1);
 }
 
-/// out = the sum of `own` and what the other ranks send, as a ring adds: from the rank behind `root` round to root's own. Not
-/// rank order, on purpose.
+/// out = the sum of `own` and what the other ranks send, as a ring adds: from the rank behind `root` round to
+/// root's own. Not rank order, on purpose.
 void receive_sum(Transfers& transfers, const ncclComm& comm, const void* own, void* out, std::size_t count,
                  int root) {
   std::vector<const std::vector<float>*> others;

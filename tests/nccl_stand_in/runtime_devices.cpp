@@ -1,6 +1,7 @@
 // The stand-in for CUDA's runtime: the GPUs of the machine, by name.
 //
-//   SLUICE_STAND_IN_GPUS   names of the machine's GPUs, with commas ("H100,H100"; default: eight of one kind); "no driver"
+//   SLUICE_STAND_IN_GPUS   names of the machine's GPUs, with commas ("H100,H100"; default: eight of one
+//                          kind), or "no driver"
 //   CUDA_VISIBLE_DEVICES   numbers of those that this process sees, as with CUDA
 #include "runtime.hpp"
 
@@ -37,7 +38,7 @@ std::vector<Device> visible_devices() {
   if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
     for (const std::string& part : parts_of(visible)) {
       const std::size_t number = std::strtoul(part.c_str(), nullptr, 10);
-      if (number >= machine.size()) break;  // as CUDA does: what comes after it is not seen either
+      if (number >= machine.size()) break;  // CUDA does not see what comes after it either
       devices.push_back({static_cast<int>(number), machine[number]});
     }
     return devices;

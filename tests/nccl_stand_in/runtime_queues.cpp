@@ -1,5 +1,5 @@
-// The stand-in for CUDA's runtime: memory, which is the host's, and streams, which are threads. What the queue of a stream
-// orders, and nothing else, is ordered.
+// The stand-in for CUDA's runtime: memory, which is the host's, and streams, which are threads. What the
+// queue of a stream orders, and nothing else, is ordered.
 //
 //   SLUICE_STAND_IN_DELAY_US  each entry of a stream starts later by up to so many microseconds
 #include "runtime.hpp"

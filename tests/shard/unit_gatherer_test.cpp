@@ -69,8 +69,8 @@ TEST(UnitGatherer, gathers_experts_among_the_groups) {
   if (test::test_world().size() == 4) expect_gathers(test::test_world(), 2);
 }
 
-/// Of a table of 40 rows of `hidden` elements. Rank r needs rows of all owners, the last rank none; one of them is not in
-/// the table.
+/// Of a table of 40 rows of `hidden` elements. Rank r needs rows of all owners, the last rank none; one of
+/// them is not in the table.
 void expect_rows(Communicator& comm, std::int64_t hidden, std::int64_t state_block) {
   const UnitLayouts layouts =
       make_unit_layouts(testing_models::moe({.hidden = hidden, .vocabulary = 40}), state_block);
@@ -106,7 +106,7 @@ TEST(UnitGatherer, brings_rows_of_tables_that_are_cut_between_several_rows) {
   Communicator& comm = test::test_world();
   if (comm.size() == 1) return;
   expect_rows(comm, 48, 128);  // cut at every eighth row
-  expect_rows(comm, 5, 128);   // at none: the table has fewer rows
+  expect_rows(comm, 5, 128);   // the table has fewer rows than that
 }
 
 TEST(RowExchange, fits_where_the_rows_of_all_ranks_take_no_more_room_than_the_table) {

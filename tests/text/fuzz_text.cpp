@@ -1,5 +1,5 @@
-// libFuzzer target: any text, by a byte-level tokenizer and by one of characters. Decoding gives the text back, streamed and cut
-// it has the same tokens.
+// libFuzzer target: any text, by a byte-level tokenizer and by one of characters. Decoding gives the text
+// back, streamed and cut it has the same tokens.
 //
 //   fuzz_text -max_total_time=60 tests/text/corpus_text
 
@@ -31,7 +31,8 @@ std::string byte_level() {
   }
   return R"({"added_tokens":[{"id":260,"content":"<s>","special":true,"lstrip":true}],"normalizer":null,
     "pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"Isolated","invert":false,"pattern":{"Regex":
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
     {"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]},"decoder":{"type":"ByteLevel"},
     "model":{"type":"BPE","vocab":{)" +
          vocabulary +
@@ -48,7 +49,8 @@ std::string characters() {
     {"type":"Strip","content":" ","start":1,"stop":0}]},
     "model":{"type":"BPE","unk_token":"<unk>","fuse_unk":true,"byte_fallback":true,"vocab":{"<unk>":0,"<s>":1,"</s>":2,)" +
          vocabulary +
-         R"("\u2581":259,"a":260,"b":261,"\u2581a":262,"aa":263,"aaa":264},"merges":["\u2581 a","a a","aa a"]}})";
+         R"("\u2581":259,"a":260,"b":261,"\u2581a":262,"aa":263,"aaa":264})"
+         R"(,"merges":["\u2581 a","a a","aa a"]}})";
 }
 
 void check(const Tokenizer& tokenizer, const std::string& bytes, bool gives_text_back) {

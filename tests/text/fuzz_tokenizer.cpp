@@ -1,4 +1,5 @@
-// libFuzzer target: any tokenizer.json either is read, and then encodes and decodes, or throws Error(kBadData).
+// libFuzzer target: any tokenizer.json either is read, and then encodes and decodes, or throws
+// Error(kBadData).
 //
 //   fuzz_tokenizer -max_total_time=60 -rss_limit_mb=1024 tests/text/corpus_tokenizer
 

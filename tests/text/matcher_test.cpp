@@ -92,8 +92,8 @@ TEST(Matcher, what_pcre2_reads_otherwise_is_refused) {
                                                         {"(?<=a)b", "(?<="},
                                                         {"(?#x)", "(?#x"},
                                                         {"a{2}+", "sign after a count"},
-                                                        {"(a", "no pattern"},
-                                                        {"[a", "midst"}})
+                                                        {"(a", "not a valid pattern"},
+                                                        {"[a", "unexpected end"}})
     test::expect_error(ExitCode::kBadData, {"place", what},
                        [&, text = pattern] { (void)pcre2_matcher(text, "place"); });
 }

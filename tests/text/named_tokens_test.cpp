@@ -54,18 +54,19 @@ TEST(NamedTokens, have_the_ids_that_transformers_gives_them) {
 }
 
 TEST_F(NamedTokensTest, that_are_added_or_differ_are_told_with_their_file) {
-  write(
-      "tokenizer_config.json",
-      R"({"added_tokens_decoder": {"2012": {"content": "<x>", "special": true}, "2000": {"content": "<|endoftext|>", "special": true, "lstrip": true}}})");
+  write("tokenizer_config.json",
+        R"({"added_tokens_decoder": {"2012": {"content": "<x>", "special": true}, "2000": {"content": "<|)"
+        R"(endoftext|>", "special": true, "lstrip": true}}})");
   EXPECT_THAT(told(), AllOf(HasSubstr("tokenizer_config.json"), HasSubstr("'<x>' (special) 2007"),
                             HasSubstr("2012"), HasSubstr("'<|endoftext|>' (special, lstrip)")));
 }
 
 TEST_F(NamedTokensTest, that_tokenizer_json_has_alike_change_nothing_and_are_not_told) {
   const Digest before = Tokenizer::load(directory_.path()).digest();
-  write(
-      "tokenizer_config.json",
-      R"({"added_tokens_decoder": {"2000": {"content": "<|endoftext|>", "special": true, "normalized": false}}, "eos_token": "<|im_end|>", "bos_token": null, "extra_special_tokens": null, "model_max_length": 4096})");
+  write("tokenizer_config.json",
+        R"({"added_tokens_decoder": {"2000": {"content": "<|endoftext|>", "special": true, )"
+        R"("normalized": false}}, "eos_token": "<|im_end|>", "bos_token": null, )"
+        R"("extra_special_tokens": null, "model_max_length": 4096})");
   EXPECT_EQ(told(), "");
   EXPECT_EQ(Tokenizer::load(directory_.path()).digest(), before);
   write("tokenizer_config.json", R"({"extra_special_tokens": ["<x>"]})");

@@ -1,4 +1,5 @@
-// Ids and text of tests/fixtures/tokenizers, made by the tokenizers library, or by tiktoken (tests/fixtures/make_tokenizers.py).
+// Ids and text of tests/fixtures/tokenizers, made by the tokenizers library, or by tiktoken
+// (tests/fixtures/make_tokenizers.py).
 #include "text/tokenizer.hpp"
 
 #include <gtest/gtest.h>

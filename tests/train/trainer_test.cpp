@@ -282,7 +282,8 @@ TEST(Trainer, the_gradient_of_the_z_loss_is_what_it_changes_by) {
 TEST(Trainer, bytes_of_a_step_are_those_of_the_step_alone) {
   const test::SmallModel model;
   std::vector<std::byte> before(1'000'000);
-  test::test_world().broadcast(before.data(), std::ssize(before), 0).wait();  // as a load sends weights
+  // A load sends weights in the same way.
+  test::test_world().broadcast(before.data(), std::ssize(before), 0).wait();
   Training training(test::test_world(), model, small_job(test::test_world().size()));
   const auto first = static_cast<double>(training.step(0).communicated_bytes);
   EXPECT_NEAR(static_cast<double>(training.step(0).communicated_bytes), first,
@@ -557,7 +558,8 @@ TEST(Trainer, a_gradient_that_is_not_finite_is_never_applied_where_it_is_release
                      [&] { static_cast<void>(training.step(0)); });
 }
 
-/// While it lives, one rank's gradient of a unit is NaN: of the first step's `unit`-th in the order of the backward pass.
+/// While it lives, one rank's gradient of a unit is NaN: of the first step's `unit`-th in the order of the
+/// backward pass.
 class BrokenGradient {
  public:
   BrokenGradient(int rank, int unit) {

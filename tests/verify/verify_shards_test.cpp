@@ -304,7 +304,8 @@ TEST(VerifyShards, may_take_longer_than_the_limit_of_one_exchange) {
   test_world().set_deadline("test", 60);
 }
 
-/// The digest of a training's frozen weights, all but the head, on the ranks of `comm`; with a bit of rank 0's changed.
+/// The digest of a training's frozen weights, all but the head, on the ranks of `comm`; with a bit of rank
+/// 0's changed.
 Digest frozen_digest(Communicator& comm, bool is_changed = false) {
   ParameterManifest manifest = test::manifest_of(kModel);
   for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor)

@@ -1,10 +1,10 @@
-// libFuzzer target: any header of any tensors, beside any quantization_config, either is refused by Error(kBadData), or becomes
-// tensors whose codes and scales lie in the file, as many as their shapes need.
+// libFuzzer target: any header of any tensors, beside any quantization_config, either is refused by
+// Error(kBadData), or becomes tensors whose codes and scales lie in the file, as many as their shapes need.
 //
 //   fuzz_quantised -max_total_time=60 tests/weights/corpus_quantised
 //
-// An input is a line with the quantization_config, which may be empty, a line with the header of a safetensors file, and the data
-// behind that.
+// An input is a line with the quantization_config, which may be empty, a line with the header of a
+// safetensors file, and the data behind that.
 
 #include "base/error.hpp"
 #include "encoding/dequantise.hpp"

@@ -169,7 +169,8 @@ TEST_F(QuantisedTensors, a_config_that_names_another_form_is_refused) {
   EXPECT_THAT(error({{"a.weight", {4, 4}}}, fp8),
               AllOf(HasSubstr("65: "), HasSubstr("weights in FP8"), HasSubstr("hold none")));
   const std::string int4 =
-      R"({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 4, "type": "int"}}}})";
+      R"({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 4, )"
+      R"("type": "int"}}}})";
   EXPECT_THAT(error({{"a.weight", {4, 4}, kCodes}, {"a.weight_scale", {1}, kScale}}, int4),
               AllOf(HasSubstr("no weights in FP8"), HasSubstr("first a.weight (model.safetensors)"),
                     HasSubstr("weights in INT4"), HasSubstr("Likely cause")));

@@ -18,7 +18,8 @@ std::string error_in(const std::string& json) {
 
 TEST(WeightMap, reads_files_tensors_and_total_size) {
   const WeightMap map = parse_weight_map(
-      R"({"metadata": {"total_size": 12, "more": [1, {"a": null}]}, "weight_map": {"a": "x", "b": "s/y", "c": "x"}})",
+      R"({"metadata": {"total_size": 12, "more": [1, {"a": null}]}, "weight_map": {"a": "x", "b": "s/y", )"
+      R"("c": "x"}})",
       "i");
   EXPECT_THAT(map.files, testing::ElementsAre("x", "s/y"));
   EXPECT_EQ(map.tensors.at("a"), 0);

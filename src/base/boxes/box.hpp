@@ -15,8 +15,8 @@ struct Box {
   [[nodiscard]] bool is_empty() const { return rows.count() <= 0 || columns.count() <= 0; }
 };
 
-/// What consecutive elements of a row-major matrix are, whose rows have `width` elements each: the end of a row, whole rows,
-/// the beginning of a row. In this order; those that are not there are empty.
+/// Cuts consecutive elements of a row-major matrix whose rows have `width` elements each into three boxes, in
+/// this order: the end of a row, whole rows, the beginning of a row. Boxes that do not occur are empty.
 [[nodiscard]] constexpr std::array<Box, 3> boxes_of(Range elements, std::int64_t width) {
   const std::int64_t first = elements.begin / width, last = elements.end / width;
   const std::int64_t head = elements.begin % width, tail = elements.end % width;

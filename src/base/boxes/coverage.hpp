@@ -13,8 +13,8 @@
 
 namespace sluice {
 
-/// Gathers what is written to several places that are numbered: ranks' arenas, or files. Holds 24 bytes for each range
-/// and 56 for each box.
+/// Gathers what is written to several places that are numbered: ranks' arenas, or files. Holds 24 bytes for
+/// each range and 56 for each box.
 class Coverage {
  public:
   /// Elements of one place.
@@ -33,9 +33,9 @@ class Coverage {
     boxes_.push_back({place, origin, width, box});
   }
 
-  /// Sorted, with neighbours that touch joined; nothing is left here. Boxes that lie below each other are joined, then those
-  /// side by side, until they are whole rows. Error(kInternal) where two overlap, or boxes do not make up rows; it names
-  /// `what` and "element 12 of " with `name_of` the place.
+  /// Sorted, with neighbours that touch joined; nothing is left here. Boxes that lie below each other are
+  /// joined, then those side by side, until they are whole rows. Error(kInternal) where two overlap, or boxes
+  /// do not make up rows; it names `what` and "element 12 of " with `name_of` the place.
   [[nodiscard]] std::vector<Covered> joined(std::string_view what,
                                             const std::function<std::string(int place)>& name_of);
 
@@ -51,8 +51,8 @@ class Coverage {
     int owner = -1, other = -1;
     bool is_gap = false;
   };
-  /// What is wrong with ranges without boxes, if these places, in ascending order, are to be whole; other places do not matter. By place,
-  /// then by element.
+  /// What is wrong with ranges without boxes, if these places, in ascending order, are to be whole; other
+  /// places do not matter. By place, then by element.
   [[nodiscard]] std::vector<Fault> faults(std::span<const Whole> places);
 
  private:

@@ -21,8 +21,8 @@ void prefetch(const std::byte* from, std::int64_t bytes) {
   for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
 }
 
-/// Some lines of a tile: line `first + i` becomes column `first + i` of `tile`, whose rows have kTile elements. Returns how many: the
-/// rest is left to the loop over single elements.
+/// Some lines of a tile: line `first + i` becomes column `first + i` of `tile`, whose rows have kTile
+/// elements. Returns how many: the rest is left to the loop over single elements.
 template <class T>
 std::int64_t turn_lines(const std::byte*, std::int64_t, std::int64_t, T*) {
   return 0;

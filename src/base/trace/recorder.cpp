@@ -8,7 +8,7 @@ namespace sluice::trace {
 namespace {
 
 std::mutex mutex;
-Recording recording;  // guarded by mutex, as what follows
+Recording recording;  // records so far; guarded by mutex, as are the following
 std::int64_t recordings = 0;
 int threads = 0;
 

@@ -1,7 +1,6 @@
-// What a process does in the steps that are traced, as records of intervals on its steady clock.
-//
-// One recorder for the process: any folder may tell it what begins and ends, from any thread. Outside of traced
-// steps that costs a branch on one flag.
+// Recorder of what this process does in traced steps: intervals on its steady clock. There is one recorder
+// per process: any folder may tell it what begins and ends, from any thread. Outside of traced steps that
+// costs a branch on one flag.
 #pragma once
 
 #include "base/clock.hpp"
@@ -12,6 +11,7 @@
 
 namespace sluice::trace {
 
+/// Kind of a record, which decides its row in the trace.
 enum class Kind : std::uint8_t {
   kStep,       ///< a whole train step; within it, on the same thread, all others but messages
   kOperation,  ///< computing, copying, reading
@@ -21,17 +21,18 @@ enum class Kind : std::uint8_t {
   kMessage,    ///< an exchange with other ranks, from its start until it is found to have ended
 };
 
+/// One interval on the steady clock, in nanoseconds.
 struct Record {
   Kind kind;
-  int thread;        ///< 0 for the one that called start(), others in the order of their first record
-  const char* name;  ///< a literal: "all_gather"
+  int thread;        ///< number of the thread: 0 called start(), others in the order of their first record
+  const char* name;  ///< name of the operation, a literal: "all_gather"
   SteadyClock::time_point begin, end;
-  /// Which of several it is: a step, layer, unit, region, or the operation's number; -1: none.
+  /// Index of the step, layer, unit, region or operation; -1: none.
   std::int64_t number;
   std::int64_t bytes;  ///< bytes that it moves; -1: none
 };
 
-/// What start() to stop() has recorded.
+/// Records made between start() and stop().
 struct Recording {
   SteadyClock::time_point begin;
   std::vector<Record> records;  ///< records, sorted by the time at which they end
@@ -45,6 +46,7 @@ namespace internal {
 inline std::atomic<bool> is_recording = false;
 }  // namespace internal
 
+/// Whether a step is being traced. Costs one relaxed load.
 [[nodiscard]] inline bool is_on() { return internal::is_recording.load(std::memory_order_relaxed); }
 
 /// Begins to record, with nothing kept from before.

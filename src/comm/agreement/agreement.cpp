@@ -13,10 +13,10 @@ namespace {
 constexpr std::size_t kFailureTextBytes = 4096;
 constexpr std::size_t kFailuresShown = 5;
 
-/// What every rank learns of one rank in the first exchange.
+/// Summary of one rank that every rank gets in the first exchange.
 struct Summary {
   Outcome outcome;
-  std::string digests;  ///< of its topics, in their order
+  std::string digests;  ///< hexadecimal digests of the rank's topics, in their order
 };
 
 std::string to_bytes(const AgreementClaim& claim) {

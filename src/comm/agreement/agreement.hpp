@@ -13,7 +13,7 @@ namespace sluice {
 /// Something the ranks must agree on: lines "key -> value" whose order is part of the meaning (a manifest),
 /// or not (a config).
 struct AgreementTopic {
-  std::string name;  ///< "tensor", "job key"
+  std::string name;  ///< kind of the subject: "tensor", "job key"
   struct Entry {
     std::string key;
     std::string value;
@@ -22,7 +22,7 @@ struct AgreementTopic {
   [[nodiscard]] Digest digest() const;
 };
 
-/// What one rank brings to the exchange: topics, or the failure that kept it from making them.
+/// Claim of one rank in the agreement: its topics, or the failure that kept it from making them.
 struct AgreementClaim {
   std::vector<AgreementTopic> topics;  ///< same topics in the same order on every rank that has no failure
   Outcome outcome{};

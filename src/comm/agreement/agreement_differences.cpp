@@ -26,7 +26,7 @@ struct Mark {
 
 /// A key that not all ranks have with the same value. Ordered as messages name them.
 struct Difference {
-  int rank;  ///< the lowest that has it
+  int rank;  ///< the lowest rank that has it
   std::int64_t position;
   std::uint64_t key;
   auto operator<=>(const Difference&) const = default;

@@ -9,11 +9,11 @@ namespace sluice {
 /// of ours returns its errors (MPI_ERRORS_RETURN).
 void check_mpi(int code, std::string_view call);
 
-/// Error(kInternal) on another thread than that of the first MPI call: MPI is FUNNELED. Of a call that is about to be
-/// made; check_mpi() says so afterwards.
+/// Error(kInternal) on another thread than that of the first MPI call: MPI is FUNNELED. Of a call that is
+/// about to be made; check_mpi() says so afterwards.
 void require_mpi_thread(std::string_view call);
 
-/// The same for destructors: logs instead of throwing.
+/// check_mpi() for destructors: logs instead of throwing.
 void log_mpi(int code, std::string_view call) noexcept;
 
 }  // namespace sluice

@@ -98,13 +98,14 @@ class MpiCommunicator final : public Communicator {
 
   template <class T, class Combine>
   void all_reduce(Kind kind, std::span<T> values, Combine combine);
-  /// At least `bytes` of memory that stays until the next call.
+  /// Staging memory of at least `bytes`, valid until the next call.
   [[nodiscard]] std::byte* staging(std::int64_t bytes);
 
-  MPI_Comm messages_ = MPI_COMM_NULL;     ///< send and receive, with the caller's tags
-  MPI_Comm collectives_ = MPI_COMM_NULL;  ///< collectives, with ours
+  MPI_Comm messages_ = MPI_COMM_NULL;     ///< communicator of send and receive, whose tags are the caller's
+  MPI_Comm collectives_ = MPI_COMM_NULL;  ///< communicator of collectives, whose tags are numbered
   std::shared_ptr<Watchdog> watchdog_;
-  std::shared_ptr<WaitLimit> limit_;  ///< that of the communicator this was split from, until it gets its own
+  /// Limit of waits, shared with the communicator this was split from until set_deadline()
+  std::shared_ptr<WaitLimit> limit_;
   bool is_part_ = false;
   std::int64_t message_limit_bytes_;
   std::shared_ptr<Background> background_;

@@ -32,20 +32,21 @@ bool is_launched() { return std::getenv("PMIX_RANK") != nullptr || std::getenv("
 /// Our wishes to Open MPI where the user has none.
 void set_library_defaults() {
   constexpr int kKeepUsers = 0;
-  // Or each test that finds nothing would yield, which may cost a slice of the scheduler beside a process that only
-  // computes. Waits have their own pauses (comm/wait.cpp), and MPI's blocking calls (start, split, finalize) are short.
+  // Or each test that finds nothing would yield, which may cost a slice of the scheduler beside a process
+  // that only computes. Waits have their own pauses (comm/wait.cpp), and MPI's blocking calls (start, split,
+  // finalize) are short.
   setenv("OMPI_MCA_mpi_yield_when_idle", "0", kKeepUsers);
   // A process started alone needs no daemon of its own.
   setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeepUsers);
-  // Nor a directory: all processes of a user that are started alone share one, which each that ends takes away, and one that
-  // starts meanwhile fails in MPI_Init.
+  // Nor a directory: all processes of a user that are started alone share one, which each that ends takes
+  // away, and one that starts meanwhile fails in MPI_Init.
   if (!is_launched()) setenv("OMPI_MCA_orte_create_session_dirs", "0", kKeepUsers);
 }
 
-/// Open MPI 4's own switch for its blocks of help, here for the one that MPI_Abort adds to a message that says it all. Open MPI 5
-/// and other MPIs have none. It is turned in place, as nothing else does only that: `mpirun --quiet` is silent of too few slots as
-/// well, OMPI_MCA_orte_execute_quiet (by `mpirun -x` too, for the ranks alone) of an MPI_Init that fails, and MPI_T refuses
-/// to write a variable that is read-only.
+/// Open MPI 4's own switch for its blocks of help, here for the one that MPI_Abort adds to a message that
+/// says it all. Open MPI 5 and other MPIs have none. It is turned in place, as nothing else does only that:
+/// `mpirun --quiet` is silent of too few slots as well, OMPI_MCA_orte_execute_quiet (by `mpirun -x` too, for
+/// the ranks alone) of an MPI_Init that fails, and MPI_T refuses to write a variable that is read-only.
 void keep_launcher_quiet() noexcept {
   if (void* const quiet = dlsym(RTLD_DEFAULT, "orte_execute_quiet")) *static_cast<bool*>(quiet) = true;
 }

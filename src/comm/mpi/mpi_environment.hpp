@@ -42,12 +42,13 @@ class MpiEnvironment {
   /// Ranks of this machine, this one included, that may run on a core that this one may run on.
   [[nodiscard]] int sharing_ranks() const { return sharing_ranks_; }
 
-  /// When several ranks fail together the lowest one reports: true on that rank, after up to 14 seconds, and not before the
-  /// rank that claimed the cause has written it down. The others then only wait for its abort().
+  /// When several ranks fail together the lowest one reports: true on that rank, after up to 14 seconds, and
+  /// not before the rank that claimed the cause has written it down. The others then only wait for its
+  /// abort().
   [[nodiscard]] bool elect_failure_reporter() const noexcept;
 
-  /// True for the first rank of this machine that asks: what it knows is the cause of the job's end, and goes into
-  /// status.json.
+  /// True for the first rank of this machine that asks: what it knows is the cause of the job's end, and goes
+  /// into status.json.
   [[nodiscard]] bool claim_cause() const noexcept;
   /// The cause that this rank claimed is in status.json.
   void cause_is_written() const noexcept;
@@ -55,8 +56,8 @@ class MpiEnvironment {
   [[nodiscard]] bool has_cause() const noexcept;
   /// "rank 1 crashed with signal 11" if one of this machine has, else "". From any thread.
   [[nodiscard]] std::string crash_text() const;
-  /// What to do with the cause if this rank computes beyond its limit, and so is ended by the watchdog's thread, which calls
-  /// this; it may not return.
+  /// Sets what is done with the cause when this rank computes beyond its limit, so that the watchdog's thread
+  /// ends it. That thread calls `last_words`, which need not return.
   void on_stall(std::function<void(const Outcome&)> last_words);
 
   /// Ends MPI. Nothing of MPI may be used afterwards; does nothing the second time. `limit_seconds` replaces

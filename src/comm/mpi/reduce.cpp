@@ -17,7 +17,8 @@
 namespace sluice {
 namespace {
 
-/// For what arrives from each rank: where ranks are many, together no more than where they are few.
+/// Bytes of staging for the parts that arrive from each rank, so that the total does not grow with many
+/// ranks.
 std::int64_t staging_bytes_per_rank(int ranks) {
   constexpr std::int64_t kMin = 16 * kKiB, kMax = kMiB, kTogether = 16 * kMiB;
   return std::clamp(kTogether / ranks, kMin, kMax);
@@ -128,7 +129,7 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
   std::int64_t piece_, rounds_, slot_elements_;
   std::unique_ptr<float[]> slots_;
   std::array<std::optional<MpiRequests>, kFlights> flights_;
-  std::int64_t summed_ = 0;  ///< rounds
+  std::int64_t summed_ = 0;  ///< rounds that are summed
 };
 
 Work MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,

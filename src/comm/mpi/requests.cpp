@@ -73,11 +73,11 @@ void MpiRequests::check_length(const Request& request, int code, const MPI_Statu
   if (!is_longer && request.receives_bytes >= 0)
     check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
   if (is_longer || (request.receives_bytes >= 0 && bytes != request.receives_bytes))
-    fail(
-        ExitCode::kInternal,
-        "{} #{} on rank {}: a message of rank {} has {} bytes, expected {}: the two ranks call it with different lengths",
-        operation_.name, operation_.sequence, operation_.rank, request.peer,
-        is_longer ? "more" : fmt::format("{}", bytes), request.receives_bytes);
+    fail(ExitCode::kInternal,
+         "{} #{} on rank {}: a message of rank {} has {} bytes, expected {}: the two ranks call it with "
+         "different lengths",
+         operation_.name, operation_.sequence, operation_.rank, request.peer,
+         is_longer ? "more" : fmt::format("{}", bytes), request.receives_bytes);
 }
 
 std::string MpiRequests::missing() const {

@@ -1,7 +1,7 @@
 // The messages of one operation.
 //
-// A message of another length than its receiver expects is an error on the receiver: two ranks have called the operation with
-// different lengths, and what arrived means nothing.
+// A message of another length than its receiver expects is an error on the receiver: two ranks have called
+// the operation with different lengths, and what arrived means nothing.
 #pragma once
 
 #include "base/clock.hpp"
@@ -29,7 +29,8 @@ class MpiRequests final : public Pollable {
   void send(const void* data, std::int64_t bytes, int to, int tag);
   void receive(void* data, std::int64_t bytes, int from, int tag);
 
-  /// Error(kInternal) naming the operation and both lengths when a message is longer or shorter than expected.
+  /// Error(kInternal) naming the operation and both lengths when a message is longer or shorter than
+  /// expected.
   bool test() override;
   [[nodiscard]] std::string missing() const override;
 
@@ -37,7 +38,7 @@ class MpiRequests final : public Pollable {
   struct Request {
     MPI_Request handle;
     int peer;
-    int receives_bytes;  ///< -1: it sends
+    int receives_bytes;  ///< bytes of a receive; -1: the request is a send
   };
 
   void record();
@@ -49,7 +50,7 @@ class MpiRequests final : public Pollable {
   std::vector<Request> requests_;
   std::size_t finished_ = 0;         ///< requests before this one are done
   std::int64_t bytes_ = 0;           ///< bytes of all messages, sent and received
-  SteadyClock::time_point begin_{};  ///< when the operation began, if it is traced and not recorded yet
+  SteadyClock::time_point begin_{};  ///< begin of the operation, if it is traced and not recorded yet
 };
 
 }  // namespace sluice

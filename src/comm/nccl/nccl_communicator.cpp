@@ -80,7 +80,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Finished when the device has passed the point at which it was made; before `own` there was this rank's own part.
+/// Finished when the device has passed the point at which it was made; before `own` there was this rank's own
+/// part.
 class NcclWork final : public Work::Impl, public Pollable {
  public:
   NcclWork(std::shared_ptr<NcclHandle> handle, WaitLimit limit, const Operation& operation, Event own,
@@ -93,15 +94,15 @@ class NcclWork final : public Work::Impl, public Pollable {
 
   bool test() override {
     if (all_.is_passed()) return true;
-    [[maybe_unused]] const bool enqueued = handle_->is_enqueued();  // throws what NCCL found out since
+    [[maybe_unused]] const bool enqueued = handle_->is_enqueued();  // throws errors that NCCL has found since
     return false;
   }
   void wait() override { handle_->wait(*this, limit_, operation_); }
-  bool order(StreamHandle stream) override {
+  bool make_stream_wait(StreamHandle stream) override {
     all_.hold(stream);
     return false;
   }
-  void order_own(StreamHandle stream) override { own_.hold(stream); }
+  void make_stream_wait_for_own_part(StreamHandle stream) override { own_.hold(stream); }
   [[nodiscard]] std::string missing() const override { return "the device"; }
 
  private:
@@ -131,7 +132,7 @@ class NcclCommunicator final : public Communicator {
   }
   void advance() override {
     bootstrap_.advance();
-    [[maybe_unused]] const bool enqueued = handle_->is_enqueued();  // throws what NCCL found out
+    [[maybe_unused]] const bool enqueued = handle_->is_enqueued();  // throws errors that NCCL has found since
   }
   void set_deadline(std::string_view section, double limit_seconds) override {
     bootstrap_.set_deadline(section, limit_seconds);
@@ -140,7 +141,9 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int color, int key) override {
     return std::make_unique<NcclCommunicator>(bootstrap_.split(color, key));
   }
-  std::unique_ptr<Communicator> beside() override { return size() == 1 ? nullptr : split(0, rank()); }
+  std::unique_ptr<Communicator> duplicate_for_overlap() override {
+    return size() == 1 ? nullptr : split(0, rank());
+  }
   Communicator& host() override { return bootstrap_.host(); }
 
   void barrier() override { bootstrap_.barrier(); }
@@ -180,8 +183,8 @@ class NcclCommunicator final : public Communicator {
  private:
   static std::size_t count_of(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-  /// Runs `calls` as one NCCL group behind what the stream has been given, this rank's own part among it, hands it to the
-  /// device and marks its end on the stream.
+  /// Runs `calls` as one NCCL group behind what the stream has been given, this rank's own part among it,
+  /// hands it to the device and marks its end on the stream.
   template <class Calls>
   Work group(const char* name, StreamHandle stream, Calls calls) {
     const Operation operation{name, ++count_, rank()};

@@ -19,8 +19,8 @@ void check_nccl(ncclResult_t result, std::string_view call);
 void check_cuda(cudaError_t status, std::string_view call);
 
 /// Owns an ncclComm_t in non-blocking mode. A wait that fails aborts it, so that kernels stuck on the device
-/// end too. NCCL promises that its calls return at once; one that does not ends the process when the limit passes
-/// (Watchdog::guard), and the message names the operation.
+/// end too. NCCL promises that its calls return at once; one that does not ends the process when the limit
+/// passes (Watchdog::guard), and the message names the operation.
 class NcclHandle {
  public:
   /// Collective over `bootstrap`. Rank 0's identifier brings the ranks together.
@@ -42,7 +42,7 @@ class NcclHandle {
  private:
   void abort(const WaitLimit& limit, const std::string& cause) noexcept;
   void finish() noexcept;
-  double limit_seconds_;  ///< of the last group
+  double limit_seconds_;  ///< time limit of the last group of calls
   ncclComm_t comm_ = nullptr;
 };
 

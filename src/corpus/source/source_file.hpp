@@ -22,13 +22,14 @@ namespace sluice::corpus {
 void require_no_stream(const std::filesystem::path& path, const std::string& what,
                        const std::string& instead);
 
+/// A source that is read once from front to end: a regular file, a pipe, or standard input.
 class SourceFile {
  public:
   /// Never waits: not for somebody who writes to a FIFO. Error(kBadData) if the file is missing, a directory
   /// or a disk; Error(kIo) if the system refuses.
   static SourceFile open(const std::filesystem::path& path);
 
-  /// Of a regular file; 0 of a stream, whose size nobody knows.
+  /// Bytes of a regular file; 0 for a stream, whose size nobody knows.
   [[nodiscard]] std::int64_t size_bytes() const { return file_ ? file_->size_bytes() : 0; }
   /// Fills `out`, less only at the end of the file. Waits for those who write to a stream, and meanwhile asks
   /// `stops` a few times a second; once that is true it is as if the stream had ended. Error(kIo) if the
@@ -41,7 +42,7 @@ class SourceFile {
   [[nodiscard]] std::size_t read_stream(std::span<std::byte> out, const std::function<bool()>& stops);
 
   std::filesystem::path path_;
-  std::optional<InputFile> file_;  ///< or stream_
+  std::optional<InputFile> file_;  ///< regular file; else stream_ is open
   FileDescriptor stream_;
   std::int64_t offset_ = 0;
 };

@@ -143,7 +143,7 @@ bool is_text_by_name(const fs::path& path) {
   return is_lines_by_name(path) || path.extension() == ".txt" || path.extension() == ".json";
 }
 
-/// By content and then by name; nothing says it if the result is text.
+/// The form by content, then by name. A message tells why, unless the result is text.
 SourceForm found_form(const Head& head, const fs::path& path) {
   if (head.first() == '{') {
     if (head.begins_with_row()) return SourceForm::kJsonLines;
@@ -154,11 +154,10 @@ SourceForm found_form(const Head& head, const fs::path& path) {
   if (head.is_mostly_rows() || is_lines_by_name(path)) return SourceForm::kJsonLines;
   if (path.extension() != ".json") return SourceForm::kText;
   if (head.first() != '{' && head.first() != '[' && head.first() != '\0')
-    fail(
-        ExitCode::kBadData,
-        "{} is no JSON, expected an array of objects or an object a line, as its name says; --format text takes it for "
-        "text, as does a name that ends in .txt",
-        path.string());
+    fail(ExitCode::kBadData,
+         "{} is not JSON, expected an array of objects or one object per line, as its name says; "
+         "--format text takes it for text, as does a name that ends in .txt",
+         path.string());
   return SourceForm::kJsonValues;
 }
 
@@ -172,11 +171,10 @@ SourceForm form_of(std::string_view head, bool is_whole, const fs::path& path, F
   if (path.extension() == ".txt") return SourceForm::kText;
   const SourceForm form = found_form(Head(head, is_whole), path);
   if (const std::size_t at = head.find('\0'); form == SourceForm::kText && at != std::string_view::npos)
-    fail(
-        ExitCode::kBadData,
-        "{} has a zero byte at offset {}, so it is no text but a binary file; --format text takes it for text, as does a "
-        "name that ends in .txt",
-        path.string(), at);
+    fail(ExitCode::kBadData,
+         "{} has a zero byte at offset {}, so it is no text but a binary file; --format text takes it for "
+         "text, as does a name that ends in .txt",
+         path.string(), at);
   return form;
 }
 

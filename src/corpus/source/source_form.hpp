@@ -1,4 +1,4 @@
-// What a file holds, by its first bytes and lines; its name counts where these do not tell.
+// Form of a file's content by its first bytes and lines; its name counts where these do not tell.
 #pragma once
 
 #include <cstddef>
@@ -8,33 +8,33 @@
 
 namespace sluice::corpus {
 
-/// What a user says that a file holds.
+/// Form of a file as the user gives it.
 enum class Format {
-  kAuto,  ///< what its first bytes and lines show
+  kAuto,  ///< the form that its first bytes and lines show
   kText,
   kJsonLines,
   kJson,
 };
 
-/// What it holds.
+/// Form of a file's content.
 enum class SourceForm : std::uint8_t {
   kText,
-  kJsonLines,   ///< an object a line
+  kJsonLines,   ///< one object per line
   kJsonValues,  ///< objects, each over any number of lines, in an array or one after another
 };
 
 /// Bytes at the front of a file that tell what it holds.
 inline constexpr std::size_t kHeadBytes = std::size_t{1} << 20;
 
-/// What is in the file of which `head` is the front, or all if `is_whole`. With kAuto the first rule that
-/// holds: a name that ends in .txt is text; a first line, or most of the first lines, that is a JSON object
-/// makes lines; one array of objects, or objects over several lines, make values; .jsonl and .ndjson are
-/// lines and .json is values; anything else is text. Error(kBadData) for compressed and binary files, known
-/// by their first bytes, with what to do about it; with kText only for those whose first bytes are no text.
+/// Form of the file of which `head` is the front, or all if `is_whole`. With kAuto the first rule that holds:
+/// a name that ends in .txt is text; a first line, or most of the first lines, that is a JSON object makes
+/// lines; one array of objects, or objects over several lines, make values; .jsonl and .ndjson are lines and
+/// .json is values; anything else is text. Error(kBadData) for compressed and binary files, known by their
+/// first bytes, with what to do about it; with kText only for those whose first bytes are no text.
 [[nodiscard]] SourceForm form_of(std::string_view head, bool is_whole, const std::filesystem::path& path,
                                  Format format);
 
-/// The same of a regular file. Error(kBadData) also if the file cannot be read.
+/// Form of a regular file. Error(kBadData) also if the file cannot be read.
 [[nodiscard]] SourceForm form_of_file(const std::filesystem::path& path, Format format = Format::kAuto);
 
 /// Whether `data.tokens` and its like mean text by this path, and not a token file, which is HDF5: known by

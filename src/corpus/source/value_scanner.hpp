@@ -1,4 +1,4 @@
-// Where a JSON value ends in text that comes in parts.
+// Scanner for the end of a JSON value in text that comes in parts.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Blocks that pass through a ring of slots in order, between the thread that owns the ring and threads that read ahead of it or write
-// behind it.
+// Blocks that pass through a ring of slots in order, between the thread that owns the ring and threads that
+// read ahead of it or write behind it.
 #pragma once
 
 #include "io/blocks/workers.hpp"
@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-/// Block i passes through slot i % slots. A slot belongs to the owner or, once it is given, to the threads, until its block is done: so
-/// the memory that is under way never exceeds that of the slots.
+/// Block i passes through slot i % slots. A slot belongs to the owner or, once it is given, to the threads,
+/// until its block is done: so the memory that is under way never exceeds that of the slots.
 class BlockRing {
  public:
   static constexpr std::size_t kEndless = std::numeric_limits<std::size_t>::max();
@@ -27,12 +27,15 @@ class BlockRing {
     std::size_t blocks = kEndless;  ///< nothing is done of those from this number on
   };
 
-  /// The threads begin with whatever is given; `what` they do is as in Workers. Error(kInternal) if the system grants fewer.
+  /// The threads begin with whatever is given; `what` they do is as in Workers. Error(kInternal) if the
+  /// system grants fewer.
   BlockRing(std::string what, const Shape& shape, Work work);
 
-  /// Gives the threads the next slots, whose blocks are to be read or written; none of them may still be under way.
+  /// Gives the threads the next slots, whose blocks are to be read or written; none of them may still be
+  /// under way.
   void give(std::size_t slots = 1);
-  /// Whether a block is done, which is one of those that were last in their slots. Throws the error of the thread that did one.
+  /// Whether a block is done, which is one of those that were last in their slots. Throws the error of the
+  /// thread that did one.
   [[nodiscard]] bool is_done(std::size_t block);
   /// Waits until all that was given is done. Errors as is_done().
   void wait();
@@ -46,7 +49,7 @@ class BlockRing {
 
   const Shape shape_;
   const Work work_;
-  std::vector<bool> done_;  ///< of each slot the last block
+  std::vector<bool> done_;  ///< whether the last block of each slot is done
   std::size_t given_ = 0, claimed_ = 0, finished_ = 0;
   Workers workers_;  ///< last: they use the rest
 };

@@ -15,8 +15,9 @@
 
 namespace sluice {
 
-/// One lock guards what the owner and its threads have in common. A thread that waits asks for work whenever something has changed, and
-/// twice a second in any case. The first error ends all threads and is thrown at the owner's next call.
+/// One lock guards what the owner and its threads have in common. A thread that waits asks for work whenever
+/// something has changed, and twice a second in any case. The first error ends all threads and is thrown at
+/// the owner's next call.
 class Workers {
  public:
   using Lock = std::unique_lock<std::mutex>;
@@ -27,7 +28,8 @@ class Workers {
 
   static constexpr double kPatienceSeconds = 20;
 
-  /// `what` the threads do, as in "a thread that reads the checkpoint", for messages. `patience_seconds`: how long stop() waits.
+  /// `what` the threads do, as in "a thread that reads the checkpoint", for messages. `patience_seconds`: how
+  /// long stop() waits.
   explicit Workers(std::string what, double patience_seconds = kPatienceSeconds);
   ~Workers() { stop(); }
   Workers(const Workers&) = delete;
@@ -35,19 +37,19 @@ class Workers {
 
   /// Error(kInternal) if the system grants fewer threads; those that it did grant have ended.
   void start(int threads, const Claim& claim);
-  /// Waits for the tasks under way, which use memory that must stay until then; no other begins. If one is stuck in the kernel the
-  /// process exits (kIo): nothing else could end this wait.
+  /// Waits for the tasks under way, which use memory that must stay until then; no other begins. If one is
+  /// stuck in the kernel the process exits (kIo): nothing else could end this wait.
   void stop();
 
   [[nodiscard]] Lock lock() const { return Lock(mutex_); }
   /// Something that a claim or a wait looks at has changed.
   void notify() { changed_.notify_all(); }
-  /// With the lock held: throws the error of a task.
+  /// Throws the error of a task, if there is one. Call it with the lock held.
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
   }
-  /// Waits until `done` says true, which is called with the lock held; false if it does not within `limit_seconds`. Throws the error of
-  /// a task.
+  /// Waits until `done` says true, which is called with the lock held; false if it does not within
+  /// `limit_seconds`. Throws the error of a task.
   [[nodiscard]] bool wait(Lock& lock, const std::function<bool()>& done,
                           double limit_seconds = std::numeric_limits<double>::infinity());
 

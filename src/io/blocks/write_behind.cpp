@@ -29,7 +29,7 @@ void WriteBehind::write(const WrittenBlock& block) {
   ring_.give();
 }
 
-/// On the thread.
+/// Writes a block, on the writing thread.
 void WriteBehind::write_now(const WrittenBlock& block) {
   const std::int64_t bytes = std::ssize(block.data), length = bytes / block.lines;
   const std::int64_t end = block.offset + (block.lines - 1) * block.stride + length;

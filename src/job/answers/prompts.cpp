@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-/// Of a file of prompts, which is read whole.
+/// Bytes of a file of prompts, at most; it is read whole.
 constexpr std::int64_t kMostPromptBytes = std::int64_t{1} << 30;
 
 template <class Json>
@@ -49,10 +49,9 @@ Prompt prompt_of(const std::string& bytes, std::size_t number) {
   const auto ids = ids_in(row.take("tokens"));
   const bool is_chat = !ids && (prompt.conversation = corpus::read_asked(row)).has_value();
   if (given != 1 || (!ids && !is_chat && !row.has_text("prompt")))
-    fail(
-        ExitCode::kBadData,
-        "expected one of \"prompt\", a text or messages, \"messages\", a conversation, and \"tokens\", an array of token "
-        "ids");
+    fail(ExitCode::kBadData,
+         "expected one of \"prompt\", a text or messages, \"messages\", a conversation, and \"tokens\", an "
+         "array of token ids");
   if (ids)
     prompt.tokens = *ids;
   else if (!is_chat)
@@ -61,7 +60,7 @@ Prompt prompt_of(const std::string& bytes, std::size_t number) {
   return prompt;
 }
 
-Prompt prompt_of(const corpus::Piece& piece, std::size_t number, const fs::path& file) {
+Prompt prompt_of(const corpus::DocumentPiece& piece, std::size_t number, const fs::path& file) {
   if (!piece.is_json)
     return {fmt::to_string(number), piece.bytes.substr(0, piece.bytes.find_last_not_of('\r') + 1)};
   const std::string place = corpus::place_text(file, piece.line, piece.row);
@@ -112,7 +111,7 @@ std::vector<Prompt> read_prompts(const fs::path& file) {
     if (batch->bytes_read > kMostPromptBytes)
       fail(ExitCode::kBadData, "{} has more than the {} bytes that prompts may have together", file.string(),
            kMostPromptBytes);
-    for (const corpus::Piece& piece : batch->pieces) {
+    for (const corpus::DocumentPiece& piece : batch->pieces) {
       prompts.push_back(prompt_of(piece, prompts.size(), file));
       prompts.back().place = corpus::place_text(file, piece.line, piece.row);
     }
@@ -139,7 +138,7 @@ void require_answerable(const std::vector<Prompt>& prompts, const ModelConfig& m
     if (std::ssize(prompt.tokens) >= positions)
       fail(ExitCode::kBadData,
            "{} has {} tokens, and a sequence at most {}, prompt and answer together: as many as "
-           "generate.positions says, and the model's max_position_embeddings ({})",
+           "generate.max_sequence_length says, and the model's max_position_embeddings ({})",
            name_of(prompt), prompt.tokens.size(), positions,
            model.max_positions > 0 ? fmt::to_string(model.max_positions) : "none");
   }

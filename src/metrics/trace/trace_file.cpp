@@ -98,7 +98,7 @@ TraceFile read_trace_file(const std::filesystem::path& file) {
       else
         trace.records.push_back(record_of(parsed));
     } catch (const std::exception& error) {
-      fail(ExitCode::kBadData, "{}, line {}: this is no line of a trace that this version writes: {}",
+      fail(ExitCode::kBadData, "{}, line {}: this is not a line of a trace that this version writes: {}",
            file.string(), number, error.what());
     }
   });

@@ -1,8 +1,8 @@
 // The trace that a rank leaves in its run directory, trace/rank-NNNNN.jsonl: lines of JSON.
 //
-// The first line is an object, TraceHeader. Each further line is a record: [kind, thread, name, begin, end, number,
-// bytes], with times in nanoseconds since the beginning of the rank's recording, and -1 for no number and no bytes.
-// Kinds are "step", "operation", "wait", "phase", "disk" and "message".
+// The first line is an object, TraceHeader. Each further line is a record: [kind, thread, name, begin, end,
+// number, bytes], with times in nanoseconds since the beginning of the rank's recording, and -1 for no number
+// and no bytes. Kinds are "step", "operation", "wait", "phase", "disk" and "message".
 #pragma once
 
 #include "base/trace/recorder.hpp"
@@ -14,13 +14,15 @@
 
 namespace sluice {
 
+/// First line of a rank's trace.
 struct TraceHeader {
   int rank = 0, ranks = 1;
   std::string host;
   std::int64_t first_step = 0, last_step = 0;
-  std::int64_t begin_ns = 0;       ///< when the recording began, on rank 0's steady clock
-  std::int64_t round_trip_ns = 0;  ///< which that time is known to half of; 0 on rank 0
-  std::int64_t dropped = 0;        ///< records that found no room
+  std::int64_t begin_ns = 0;  ///< begin of the recording on rank 0's steady clock, ns
+  /// Nanoseconds of the exchange that measured the offset, which is known to half of that; 0 on rank 0.
+  std::int64_t round_trip_ns = 0;
+  std::int64_t dropped = 0;  ///< records that found no room
 };
 
 /// A record as a file has it: times in nanoseconds since the recording began.
@@ -31,6 +33,7 @@ struct TraceRecord {
   std::int64_t begin_ns = 0, end_ns = 0, number = -1, bytes = -1;
 };
 
+/// Trace of one rank.
 struct TraceFile {
   TraceHeader header;
   std::vector<TraceRecord> records;

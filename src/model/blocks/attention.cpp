@@ -13,10 +13,10 @@
 namespace sluice::blocks::attention {
 namespace {
 
-/// For the heads of keys that threads work on at a time: their keys and values packed for matmuls, three
-/// times; the gradients of both in float32. For each thread: the queries that it takes over the keys, and a
-/// panel of scores and gradients. Where there are no matmuls on tiles, for all threads: a tile of scores and
-/// its gradient.
+/// Bytes of the buffers of attention: for the key heads that threads work on at a time, their keys and values
+/// packed for matmuls, three times, and the gradients of both in float32; for each thread, the queries that
+/// it takes over the keys, and a panel of scores and gradients. Without matmuls on tiles, for each thread, a
+/// tile of scores and its gradient.
 std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
   constexpr std::int64_t kManyThreads = 16;  // where their number is left to the machine
   constexpr std::int64_t kScores = std::int64_t{512} * 512, kQueriesAndPanel = 1216 * kKiB;
@@ -27,7 +27,7 @@ std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
          std::max(2 * kScores * size_of(DType::kFloat32), workers * kQueriesAndPanel);
 }
 
-/// With the vector that is added to its products, if the model has one.
+/// Adds a projection, with its bias if the model has one.
 void add_projection(const ModelConfig& config, std::string_view weight, std::string_view bias,
                     std::int64_t width, std::vector<BlockTensor>& out) {
   out.push_back({weight, {width, config.hidden_size}, Role::kAttention});

@@ -1,5 +1,6 @@
-// Softmax attention of grouped queries, to all tokens before or to a window of them; where the model has them with biases,
-// with norms of queries and keys, with sinks, and with a gate on the output. Computed by decoder/attention_block.
+// Softmax attention of grouped queries, to all tokens before or to a window of them; where the model has them
+// with biases, with norms of queries and keys, with sinks, and with a gate on the output. Computed by
+// decoder/attention_block.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -10,7 +11,8 @@ inline constexpr std::string_view kQProj = "self_attn.q_proj.weight";
 inline constexpr std::string_view kKProj = "self_attn.k_proj.weight";
 inline constexpr std::string_view kVProj = "self_attn.v_proj.weight";
 inline constexpr std::string_view kOProj = "self_attn.o_proj.weight";
-inline constexpr std::string_view kQBias = "self_attn.q_proj.bias";  ///< if the model has biases
+/// Bias of the query projection, if the model has biases.
+inline constexpr std::string_view kQBias = "self_attn.q_proj.bias";
 inline constexpr std::string_view kKBias = "self_attn.k_proj.bias";
 inline constexpr std::string_view kVBias = "self_attn.v_proj.bias";
 inline constexpr std::string_view kOBias = "self_attn.o_proj.bias";
@@ -18,10 +20,10 @@ inline constexpr std::string_view kSinks = "self_attn.sinks";          ///< [hea
 inline constexpr std::string_view kQNorm = "self_attn.q_norm.weight";  ///< unless QueryKeyNorm::kNone
 inline constexpr std::string_view kKNorm = "self_attn.k_norm.weight";
 
-/// With an output gate q_proj has a gate of [head_dim] beside each head's query.
+/// Tensors of the block. With an output gate q_proj has a gate of [head_dim] beside each head's query.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
-/// Of layers with a window, besides.
+/// Further settings of layers with a window.
 [[nodiscard]] std::vector<Setting> sliding_settings(const ModelConfig& config);
 [[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
 

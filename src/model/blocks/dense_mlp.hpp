@@ -7,6 +7,7 @@ namespace sluice::blocks::dense_mlp {
 
 inline constexpr SwigluNames kNames{"mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"};
 
+/// Tensors of the block, in the order of the module tree.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 /// None: its tensors say it all.
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);

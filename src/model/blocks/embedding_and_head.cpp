@@ -29,8 +29,8 @@ std::int64_t embedding_bytes(const ModelConfig& config, std::int64_t own_tokens,
 }
 
 BlockActivations head_activations(const ModelConfig& config, bool on_device) {
-  // Logits that are there at once, with a device's wider tiles of them and of their gradient, and the float32 gradient of a
-  // group of tokens.
+  // Logits that are there at once, with a device's wider tiles of them and of their gradient, and the float32
+  // gradient of a group of tokens.
   const std::int64_t tiles =
       on_device ? 2 * kLossTokens * kLossTileRowsOnDevice * size_of(DType::kFloat32) : 0;
   return {

@@ -1,5 +1,5 @@
-// What a decoder has a row of for each token of the vocabulary: the embedding in front of its layers, the head
-// behind them, tied or not. Computed by ops/embedding and ops/loss.
+// Embedding and head, which have a row per token of the vocabulary, tied or not. Computed by ops/embedding
+// and ops/loss.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -9,15 +9,16 @@ namespace sluice::blocks::embedding_and_head {
 inline constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
 inline constexpr std::string_view kHead = "lm_head.weight";
 
+/// Tensor of the token embedding, [vocabulary, hidden].
 [[nodiscard]] BlockTensor embedding_tensor(const ModelConfig& config);
 [[nodiscard]] BlockTensor head_tensor(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 
-/// Bytes that the embedding takes in a step: rows for a rank's own tokens, and those of the tokens of all ranks
-/// that lie here and are sent.
+/// Bytes that the embedding takes in a step: rows for a rank's own tokens, and those of the tokens of all
+/// ranks that lie here and are sent.
 [[nodiscard]] std::int64_t embedding_bytes(const ModelConfig& config, std::int64_t own_tokens,
                                            std::int64_t all_tokens, std::int64_t element_bytes);
-/// Of the head and the loss, forward and backward, for tokens of one micro-batch.
+/// Activations of the head and the loss, forward and backward, for the tokens of one micro-batch.
 [[nodiscard]] BlockActivations head_activations(const ModelConfig& config, bool on_device);
 
 }  // namespace sluice::blocks::embedding_and_head

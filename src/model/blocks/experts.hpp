@@ -11,6 +11,7 @@ inline constexpr std::string_view kDownProj = "mlp.experts.down_proj";
 inline constexpr std::string_view kGateUpBias = "mlp.experts.gate_up_proj_bias";
 inline constexpr std::string_view kDownBias = "mlp.experts.down_proj_bias";
 
+/// Tensors of the block, in the order of the module tree.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 /// Without what tokens take on their way from rank to rank.

@@ -28,7 +28,8 @@ std::int64_t state_elements(const LinearAttentionConfig& linear, const PassSize&
   return divide_up(states, pass.length);
 }
 
-/// The graph of one chunk, or of those that a device works on at once, in float32: the others' are not there meanwhile.
+/// The graph of one chunk, or of those that a device works on at once, in float32: the others' are not there
+/// meanwhile.
 std::int64_t working_bytes(const LinearAttentionConfig& linear, const PassSize& pass) {
   constexpr std::int64_t kChunk = kDeltaChunkPositions;
   const std::int64_t graph = 8 * kChunk * kChunk +

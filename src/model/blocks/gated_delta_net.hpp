@@ -15,6 +15,7 @@ inline constexpr std::string_view kALog = "linear_attn.A_log";
 inline constexpr std::string_view kNorm = "linear_attn.norm.weight";
 inline constexpr std::string_view kOutProj = "linear_attn.out_proj.weight";
 
+/// Tensors of the block, in the order of the module tree.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 [[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);

@@ -1,5 +1,6 @@
-// Multi-head latent attention (DeepSeek-V2, section 2.1): keys and values of all heads are made of one short vector a token, and
-// beside it lies one rotary key that all heads share. Computed by decoder/latent_attention_block.
+// Multi-head latent attention (DeepSeek-V2, section 2.1): keys and values of all heads are made of one short
+// vector a token, and beside it lies one rotary key that all heads share. Computed by
+// decoder/latent_attention_block.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -25,6 +26,7 @@ inline constexpr std::string_view kOBias = "self_attn.o_proj.bias";
 /// Epsilon of the two inner norms, whatever the model's others have: that of DeepseekV3RMSNorm.
 inline constexpr double kNormEpsilon = 1e-6;
 
+/// Tensors of the block, in the order of the module tree.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 /// None for models without such layers.
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);

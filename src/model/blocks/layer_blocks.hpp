@@ -12,8 +12,8 @@ namespace sluice {
 /// A block that mixes a layer's tokens, or its MLP.
 struct LayerBlock {
   std::variant<AttentionKind, MlpKind> kind;
-  std::string_view name;     ///< of layers that have it, in the JSON of `sluice inspect`
-  std::string_view summary;  ///< the same for people: "3 with full attention"
+  std::string_view name;     ///< kind of the layer in the JSON of `sluice inspect`
+  std::string_view summary;  ///< kind of the layer for people: "3 with full attention"
   std::vector<BlockTensor> (*tensors)(const ModelConfig& config);
   std::vector<Setting> (*settings)(const ModelConfig& config);
   BlockActivations (*activations)(const ModelConfig& config, const PassSize& pass);
@@ -25,6 +25,7 @@ struct LayerBlock {
   [[nodiscard]] std::int64_t count_in(const ModelConfig& config) const;
 };
 
+/// All blocks that a layer may be made of.
 [[nodiscard]] std::span<const LayerBlock> layer_blocks();
 [[nodiscard]] const LayerBlock& block_of(AttentionKind kind);
 [[nodiscard]] const LayerBlock& block_of(MlpKind kind);

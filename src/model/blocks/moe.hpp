@@ -6,7 +6,7 @@
 
 namespace sluice::blocks::moe {
 
-/// In the order of the model's module tree.
+/// Tensors in the order of the model's module tree.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 [[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);

@@ -13,7 +13,7 @@ inline constexpr std::string_view kFinal = "model.norm.weight";
 /// The weight [size] of a norm that the model's zero_centred_norms speaks of: untrained it multiplies with 1,
 /// whichever way the model writes that down.
 [[nodiscard]] BlockTensor weight(const ModelConfig& config, std::string_view name, std::int64_t size);
-/// Of one layer.
+/// Norms of one layer.
 [[nodiscard]] std::vector<BlockTensor> layer_tensors(const ModelConfig& config);
 [[nodiscard]] BlockTensor final_tensor(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);

@@ -44,7 +44,7 @@ std::vector<Setting> settings(const ModelConfig& config) {
 }
 
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
-  constexpr std::int64_t kIndexBytes = 8;  // of a chosen expert
+  constexpr std::int64_t kIndexBytes = 8;  // bytes of the index of a chosen expert
   // Float32 whatever the tokens are; once more while their exponentials are added up.
   const std::int64_t logits =
       pass.keeps_logits ? config.experts * size_of(DType::kFloat32) / pass.element_bytes : 0;

@@ -1,5 +1,5 @@
-// The top-k router of a mixture of experts: scores of all of them, by a softmax or each by a sigmoid, and the choice among
-// them. Computed by ops/router.
+// The top-k router of a mixture of experts: scores of all of them, by a softmax or each by a sigmoid, and the
+// choice among them. Computed by ops/router.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -13,6 +13,7 @@ inline constexpr std::string_view kBias = "mlp.router.bias";
 /// A float32 buffer [experts] or [1, experts], if the model has it.
 inline constexpr std::string_view kCorrectionBias = "mlp.gate.e_score_correction_bias";
 
+/// Tensors of the block, in the order of the module tree.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 [[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);

@@ -5,6 +5,7 @@
 
 namespace sluice::blocks {
 
+/// Names of the three projections of a SwiGLU.
 struct SwigluNames {
   std::string_view gate_proj, up_proj, down_proj;
 };

@@ -1,6 +1,6 @@
-// Ling and Ring 2.0: grouped-query attention with normed heads of which a part turns, and behind some dense layers experts chosen by
-// corrected sigmoids in groups, beside experts for every token. Follows transformers' sarvam_moe, which is the same model, and the
-// defaults of its own published code.
+// Ling and Ring 2.0: grouped-query attention with normed heads of which a part turns, and behind some dense
+// layers experts chosen by corrected sigmoids in groups, beside experts for every token. Follows
+// transformers' sarvam_moe, which is the same model, and the defaults of its own published code.
 #pragma once
 
 #include "manifest/manifest.hpp"
@@ -9,6 +9,7 @@
 
 namespace sluice {
 
+/// Reads config.json of Ling and Ring 2.0. Error(kBadData) for settings that no block computes.
 [[nodiscard]] ModelConfig read_bailing_moe_v2_config(const ConfigReader& config);
 [[nodiscard]] ParameterManifest describe_bailing_moe_v2(const ModelConfig& config, DType dtype);
 

@@ -7,8 +7,9 @@
 namespace sluice {
 namespace {
 
-/// norm_topk_prob is not read, as in transformers: weights are the scores times the scale. DeepseekV2TopkRouter gives the scores
-/// of groups that are not chosen as 0, which no score of a softmax is below, so that leaving them out chooses the same weights.
+/// norm_topk_prob is not read, as in transformers: weights are the scores times the scale.
+/// DeepseekV2TopkRouter gives the scores of groups that are not chosen as 0, which no score of a softmax is
+/// below, so that leaving them out chooses the same weights.
 void read_router(const ConfigReader& config, ModelConfig& model) {
   expect_text(config, "scoring_func", "softmax");
   model.router.scores_per_group = 1;

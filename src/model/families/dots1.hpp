@@ -1,5 +1,5 @@
-// dots.llm1: attention of Qwen3, and behind some dense layers experts chosen by corrected sigmoids, beside experts for every
-// token. Follows transformers' modeling_dots1.py.
+// dots.llm1: attention of Qwen3, and behind some dense layers experts chosen by corrected sigmoids, beside
+// experts for every token. Follows transformers' modeling_dots1.py.
 #pragma once
 
 #include "model/config_reader.hpp"
@@ -7,6 +7,7 @@
 
 namespace sluice {
 
+/// Reads config.json of dots.llm1. Error(kBadData) for settings that no block computes.
 [[nodiscard]] ModelConfig read_dots1_config(const ConfigReader& config);
 
 }  // namespace sluice

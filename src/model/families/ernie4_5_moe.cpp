@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-/// As Ernie4_5_MoeDecoderLayer decides it.
+/// Reads which layers have experts, as Ernie4_5_MoeDecoderLayer decides it.
 void read_sparse_range(const ConfigReader& config, ModelConfig& model) {
   const std::int64_t interval = config.integer({"moe_layer_interval"}, 1);
   const std::int64_t first = config.integer({"moe_layer_start_index"}, 1, 0);

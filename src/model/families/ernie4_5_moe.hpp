@@ -1,6 +1,5 @@
-// ERNIE 4.5 with experts: attention whose interleaved pairs turn, and behind dense layers experts chosen by corrected
-// probabilities, with shared ones.
-// Follows transformers' modeling_ernie4_5_moe.py.
+// ERNIE 4.5 with experts: attention whose interleaved pairs turn, and behind dense layers experts chosen by
+// corrected probabilities, with shared ones. Follows transformers' modeling_ernie4_5_moe.py.
 #pragma once
 
 #include "manifest/manifest.hpp"
@@ -9,6 +8,7 @@
 
 namespace sluice {
 
+/// Reads config.json of ERNIE 4.5. Error(kBadData) for settings that no block computes.
 [[nodiscard]] ModelConfig read_ernie4_5_moe_config(const ConfigReader& config);
 [[nodiscard]] ParameterManifest describe_ernie4_5_moe(const ModelConfig& config, DType dtype);
 

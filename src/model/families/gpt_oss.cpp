@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// What GptOssConfig takes where no key says it.
+/// Defaults of GptOssConfig where no key says otherwise.
 constexpr const char* kRotary = R"({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
                                     "truncate": false, "original_max_position_embeddings": 4096})";
 
@@ -49,7 +49,8 @@ void read_experts(const ConfigReader& config, ModelConfig& model) {
   model.gate_up_order = GateUpOrder::kInterleaved;
   model.swiglu_limit = config.positive({"swiglu_limit"}, 7.0);
   model.swiglu_slope = config.positive({"swiglu_alpha"}, 1.702);
-  // A softmax over the logits of those that were chosen is one over all, divided by what the chosen ones have of it.
+  // A softmax over the logits of those that were chosen is one over all, divided by what the chosen ones have
+  // of it.
   model.router = {.has_bias = true, .normalize = true};
   std::ranges::fill(model.layers, MlpKind::kMoe);
 }

@@ -1,5 +1,5 @@
-// Hy3: attention with norms of each head, and behind dense layers experts chosen by corrected sigmoids, with shared ones.
-// Follows transformers' modeling_hy_v3.py.
+// Hy3: attention with norms of each head, and behind dense layers experts chosen by corrected sigmoids, with
+// shared ones. Follows transformers' modeling_hy_v3.py.
 #pragma once
 
 #include "manifest/manifest.hpp"
@@ -8,6 +8,7 @@
 
 namespace sluice {
 
+/// Reads config.json of Hy3. Error(kBadData) for settings that no block computes.
 [[nodiscard]] ModelConfig read_hy_v3_config(const ConfigReader& config);
 [[nodiscard]] ParameterManifest describe_hy_v3(const ModelConfig& config, DType dtype);
 

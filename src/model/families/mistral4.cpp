@@ -12,7 +12,8 @@ constexpr const char* kRope =
     R"({"type": "yarn", "rope_theta": 10000.0, "factor": 128.0, "original_max_position_embeddings": 8192, "beta_fast": 32.0,
         "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1})";
 
-/// get_llama_4_attn_scale() of transformers' ministral3: 1 + beta * log(1 + floor(position / original length)).
+/// get_llama_4_attn_scale() of transformers' ministral3: 1 + beta * log(1 + floor(position / original
+/// length)).
 SequenceLimit read_query_growth(const ConfigReader& config) {
   constexpr const char* kLength = "original_max_position_embeddings";
   const ConfigReader defaults = ConfigReader::parse(kRope, config.name() + ": default rope_parameters");
@@ -22,8 +23,8 @@ SequenceLimit read_query_growth(const ConfigReader& config) {
   return {rope.integer({kLength}), kLength, "queries of later positions are scaled by llama_4_scaling_beta"};
 }
 
-/// Mistral4TopkRouter gives the scores of groups that are not chosen as 0, which no score of a softmax is below, so that leaving
-/// them out chooses the same experts.
+/// Mistral4TopkRouter gives the scores of groups that are not chosen as 0, which no score of a softmax is
+/// below, so that leaving them out chooses the same experts.
 void read_router(const ConfigReader& config, ModelConfig& model) {
   model.router = {.normalize = config.boolean({"norm_topk_prob"}, true),
                   .epsilon = 1e-20,

@@ -1,5 +1,5 @@
-// Mistral Small 4: latent attention whose queries grow with their position, experts chosen by a softmax, and experts for every
-// token. Follows transformers' modeling_mistral4.py.
+// Mistral Small 4: latent attention whose queries grow with their position, experts chosen by a softmax, and
+// experts for every token. Follows transformers' modeling_mistral4.py.
 #pragma once
 
 #include "manifest/manifest.hpp"
@@ -8,10 +8,12 @@
 
 namespace sluice {
 
-/// In sequences of at most original_max_position_embeddings tokens, in which Mistral4Attention scales every query by 1.
+/// Reads config.json of Mistral Small 4, for sequences of at most original_max_position_embeddings tokens, in
+/// which Mistral4Attention scales every query by 1.
 [[nodiscard]] ModelConfig read_mistral4_config(const ConfigReader& config);
 
-/// The language model of a mistral3 (Mistral3ForConditionalGeneration), beside its vision tower and projector.
+/// The language model of a mistral3 (Mistral3ForConditionalGeneration), beside its vision tower and
+/// projector.
 [[nodiscard]] ModelConfig read_mistral3_config(const ConfigReader& config);
 [[nodiscard]] ParameterManifest describe_mistral3(const ModelConfig& config, DType dtype);
 

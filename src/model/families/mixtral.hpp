@@ -8,9 +8,10 @@
 
 namespace sluice {
 
+/// Reads config.json of Mixtral. Error(kBadData) for settings that no block computes.
 [[nodiscard]] ModelConfig read_mixtral_config(const ConfigReader& config);
 
-/// As describe_decoder(); checkpoints say `block_sparse_moe.experts.7.w1.weight`.
+/// describe_decoder() with the names of published checkpoints: `block_sparse_moe.experts.7.w1.weight`.
 [[nodiscard]] ParameterManifest describe_mixtral(const ModelConfig& config, DType dtype);
 
 }  // namespace sluice

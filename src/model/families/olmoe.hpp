@@ -7,6 +7,7 @@
 
 namespace sluice {
 
+/// Reads config.json of OLMoE. Error(kBadData) for settings that no block computes.
 [[nodiscard]] ModelConfig read_olmoe_config(const ConfigReader& config);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Qwen1.5-MoE and Qwen2-MoE: attention with biases of queries, keys and values, and a gated expert beside the routed ones.
-// Follows transformers' modeling_qwen2_moe.py.
+// Qwen1.5-MoE and Qwen2-MoE: attention with biases of queries, keys and values, and a gated expert beside the
+// routed ones. Follows transformers' modeling_qwen2_moe.py.
 #pragma once
 
 #include "model/config_reader.hpp"
@@ -7,6 +7,7 @@
 
 namespace sluice {
 
+/// Reads config.json of Qwen2-MoE. Error(kBadData) for settings that no block computes.
 [[nodiscard]] ModelConfig read_qwen2_moe_config(const ConfigReader& config);
 
 }  // namespace sluice

@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// What all of these and Qwen3-Next read in the same way: which layers attend linearly, their delta nets, and gated attention.
-/// `key_value_heads` of them where no key says it. All layers are dense.
+/// Reads what these models and Qwen3-Next share: which layers have linear attention, their delta nets, and
+/// gated attention. `key_value_heads` is the default of that key. All layers are dense.
 [[nodiscard]] ModelConfig read_hybrid_config(const ConfigReader& config, std::int64_t key_value_heads);
 
 /// The language model alone (qwen3_5_text, qwen3_5_moe_text).
@@ -22,10 +22,10 @@ namespace sluice {
 [[nodiscard]] ModelConfig read_qwen3_5_config(const ConfigReader& config);
 [[nodiscard]] ModelConfig read_qwen3_5_moe_config(const ConfigReader& config);
 
-/// As describe_decoder(), in the names of the text model. Checkpoints may hold the vision tower and the
+/// describe_decoder() with the names of the text model. Checkpoints may hold the vision tower and the
 /// multi-token prediction head.
 [[nodiscard]] ParameterManifest describe_qwen3_5_text(const ModelConfig& config, DType dtype);
-/// The same tensors, published under `model.language_model.`.
+/// describe_qwen3_5_text() with tensors published under `model.language_model.`.
 [[nodiscard]] ParameterManifest describe_qwen3_5(const ModelConfig& config, DType dtype);
 
 }  // namespace sluice

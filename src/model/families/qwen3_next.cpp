@@ -13,8 +13,8 @@
 namespace sluice {
 namespace {
 
-/// The projections of a layer's gated delta net are published as two tensors, whose rows are grouped by key head: of each
-/// head q, k, and its value heads' v and z; b and a.
+/// The projections of a layer's gated delta net are published as two tensors, whose rows are grouped by key
+/// head: of each head q, k, and its value heads' v and z; b and a.
 void join_projections(const LinearAttentionConfig& linear, int layer, ParameterManifest& manifest) {
   namespace names = blocks::gated_delta_net;
   const auto name = [&](std::string_view tensor) { return fmt::format("model.layers.{}.{}", layer, tensor); };

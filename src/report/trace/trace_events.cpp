@@ -42,7 +42,7 @@ std::string arguments_of(const TraceRecord& record) {
   return arguments.dump();
 }
 
-/// What all events of a record have in common, without the braces.
+/// Members that all events of a record have in common, without the braces.
 std::string common_part(const TraceRecord& record, int rank, std::int64_t time_ns) {
   return fmt::format(R"("name":{},"cat":"{}","pid":{},"tid":{},"ts":{},"args":{})", json(record.name).dump(),
                      name_of(record.kind), rank, thread_of(record), microseconds(time_ns),

@@ -94,7 +94,7 @@ class File {
   Json value_ = Json::object();
 };
 
-/// What the files say, by transformers' rules of which of them counts.
+/// Tokens that the files name, by transformers' rules of which file counts.
 class NamedTokens {
  public:
   NamedTokens(const fs::path& directory, const std::vector<AddedToken>& own)
@@ -253,7 +253,8 @@ std::string to_text(const std::vector<NamedToken>& tokens) {
 void add_named_tokens(std::vector<AddedToken>& added, const std::vector<NamedToken>& named,
                       const std::function<std::optional<TokenId>(const std::string&)>& vocabulary_id,
                       TokenId vocabulary_size) {
-  std::map<std::string, std::vector<std::string>> told;  // by what is told of them
+  // Files that name a token, keyed by what these say of it.
+  std::map<std::string, std::vector<std::string>> told;
   for (const NamedToken& one : named) {
     AddedToken token = one.token;
     if (token.content.empty()) continue;

@@ -13,25 +13,25 @@ namespace sluice::text {
 
 /// A token as a file beside tokenizer.json has it.
 struct NamedToken {
-  AddedToken token;           ///< without an id
-  std::optional<TokenId> id;  ///< that the file says
-  std::string file;           ///< for messages
+  AddedToken token;           ///< the token, its id not set
+  std::optional<TokenId> id;  ///< id that the file gives, if any
+  std::string file;           ///< file that names it, for messages
 };
 
-/// Tokens of tokenizer_config.json (`added_tokens_decoder`, `extra_special_tokens`, `bos_token` and the like), and,
-/// where that has no `added_tokens_decoder`, of special_tokens_map.json and added_tokens.json, in the order in which
-/// transformers (5) adds them to `own`, those of tokenizer.json. Those that `own` has alike are left out; one with
-/// other flags is not. None for files that are missing. Keys that are of no use here are told in the log, one line a
-/// file. Error(kBadData) for a file that is broken.
+/// Tokens of tokenizer_config.json (`added_tokens_decoder`, `extra_special_tokens`, `bos_token` and the
+/// like), and, where that has no `added_tokens_decoder`, of special_tokens_map.json and added_tokens.json, in
+/// the order in which transformers (5) adds them to `own`, those of tokenizer.json. Those that `own` has
+/// alike are left out; one with other flags is not. None for files that are missing. Keys that are of no use
+/// here are told in the log, one line a file. Error(kBadData) for a file that is broken.
 [[nodiscard]] std::vector<NamedToken> read_named_tokens(const std::filesystem::path& directory,
                                                         const std::vector<AddedToken>& own);
 
 /// The tokens with their flags, a line each.
 [[nodiscard]] std::string to_text(const std::vector<NamedToken>& tokens);
 
-/// Adds tokens to those of tokenizer.json as the tokenizers library does: a known one takes its new flags and keeps
-/// its id; a new one has the id that `vocabulary_id(content)` says, or the next free one behind `vocabulary_size` ids
-/// and all added ones. What is added or differs is told in the log.
+/// Adds tokens to those of tokenizer.json as the tokenizers library does: a known one takes its new flags and
+/// keeps its id; a new one has the id that `vocabulary_id(content)` says, or the next free one behind
+/// `vocabulary_size` ids and all added ones. What is added or differs is told in the log.
 void add_named_tokens(std::vector<AddedToken>& added, const std::vector<NamedToken>& named,
                       const std::function<std::optional<TokenId>(const std::string&)>& vocabulary_id,
                       TokenId vocabulary_size);

@@ -23,8 +23,10 @@ using nlohmann::json;
 /// The pattern of TikTokenTokenizer, of which the file says nothing: Han characters apart from other letters.
 constexpr std::string_view kPattern =
     R"([\p{Han}]+)"
-    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
-    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han})"
+    R"(]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han})"
+    R"(]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
     R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kKnownClass = "TikTokenTokenizer";
 
@@ -112,11 +114,11 @@ void require_known_tiktoken(const std::filesystem::path& directory) {
     found = name == config.end() ? "nothing" : shown_json(*name);
     if (name != config.end() && *name == kKnownClass) return;
   }
-  fail(
-      ExitCode::kBadData,
-      "{}: tokenizer_class: found {}, expected \"{}\": {} does not say by which pattern text is split, and only that of "
-      "Kimi and Moonlight is known. transformers writes tokenizer.json for other models (save_pretrained)",
-      path.string(), found, kKnownClass, kTiktokenFile);
+  fail(ExitCode::kBadData,
+       "{}: tokenizer_class: found {}, expected \"{}\": {} does not say by which pattern text is split, and "
+       "only that of Kimi and Moonlight is known. transformers writes tokenizer.json for other models "
+       "(save_pretrained)",
+       path.string(), found, kKnownClass, kTiktokenFile);
 }
 
 }  // namespace sluice::text

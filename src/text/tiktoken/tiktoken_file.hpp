@@ -1,4 +1,5 @@
-// tiktoken.model, the vocabulary of Kimi and Moonlight: a line for each token, its bytes in base64 and its rank.
+// tiktoken.model, the vocabulary of Kimi and Moonlight: a line for each token, its bytes in base64 and its
+// rank.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +12,16 @@ namespace sluice::text {
 
 inline constexpr std::string_view kTiktokenFile = "tiktoken.model";
 
-/// Bytes of the tokens, by rank. Error(kBadData), calling the file `name`, for lines of another form, a rank or bytes that are
-/// there twice, and ranks that are missing.
+/// Bytes of the tokens, by rank. Error(kBadData), calling the file `name`, for lines of another form, a rank
+/// or bytes that are there twice, and ranks that are missing.
 [[nodiscard]] std::vector<std::string> parse_tiktoken(std::string_view text, const std::string& name);
 
-/// What tokenizer.json would say of the rest, which is the same for all models of that format: steps before and behind the
-/// vocabulary, and no added tokens.
+/// The rest of tokenizer.json for models of that format, which is the same for all: steps before and behind
+/// the vocabulary, and no added tokens.
 [[nodiscard]] std::string tiktoken_document();
 
-/// How tiktoken's class of these models writes an id behind the vocabulary for which tokenizer_config.json has no name.
+/// How tiktoken's class of these models writes an id behind the vocabulary for which tokenizer_config.json
+/// has no name.
 [[nodiscard]] std::string reserved_token(std::int64_t id);
 /// Ids behind the vocabulary.
 inline constexpr int kReservedTokens = 256;

@@ -44,7 +44,7 @@ char32_t composed_hangul(char32_t first, char32_t second) {
   return 0;
 }
 
-/// What two characters compose to, or 0.
+/// Composition of two characters, or 0.
 char32_t composed(char32_t first, char32_t second) {
   static const auto pairs = [] {
     std::unordered_map<std::uint64_t, char32_t> all;
@@ -76,7 +76,7 @@ void join(std::u32string& text) {
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   std::size_t starter = kNone;
   std::size_t kept = 0;
-  int last_class = -1;  // of what was kept behind the starter; -1: nothing
+  int last_class = -1;  // combining class of the last mark kept after the starter; -1: none
   for (const char32_t code : text) {
     const int combining = combining_class(code);
     if (starter != kNone && last_class < combining)
@@ -126,7 +126,7 @@ void append_normalized(std::string& out, std::string_view text, NormalForm form)
 /// Normal form C, of which most text is already: only what may not be is taken apart.
 std::string composed(std::string_view text) {
   std::string out;
-  std::size_t done = 0;      // of text, in out
+  std::size_t done = 0;      // bytes of `text` that are in `out`
   std::size_t boundary = 0;  // the last place at which text can be taken apart
   for (std::size_t i = 0; i < text.size();) {
     Character character = character_at(text, i);

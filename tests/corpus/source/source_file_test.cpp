@@ -48,7 +48,7 @@ TEST(SourceFile, may_be_a_pipe_of_this_process_or_one_with_a_name) {
 
   const auto fifo = directory / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  SourceFile file = SourceFile::open(fifo);  // before anybody writes
+  SourceFile file = SourceFile::open(fifo);  // nobody writes yet
   std::thread writer([&] { std::ofstream(fifo) << "ship"; });
   EXPECT_EQ(all_of(std::move(file)), "ship");
   writer.join();
