@@ -24,12 +24,12 @@ ops::AttentionForm form_of(const ModelConfig& config, const AttentionParameters&
   return {1 / std::sqrt(static_cast<double>(config.head_dim)), parameters.window, parameters.sinks};
 }
 
-/// What tokens bring to attention: [b, L, heads, head_dim]; no gate where the model has none.
+/// Queries, keys, values and gates of tokens: [b, L, heads, head_dim]; no gate where the model has none.
 struct Heads {
   at::Tensor queries, keys, values, gate;
 };
 
-/// Of x [b, L, hidden].
+/// Queries, keys and values of x [b, L, hidden].
 Heads project(const ModelConfig& config, const AttentionParameters& parameters,
               const ops::RotaryTable& rotary, const at::Tensor& x) {
   const at::Tensor tokens = x.reshape({-1, config.hidden_size});
@@ -47,7 +47,7 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
           gated ? projected.narrow(3, config.head_dim, config.head_dim) : at::Tensor()};
 }
 
-/// What the block makes of `mixed`, the attention of these heads: [b * L, hidden].
+/// Output of the block for `mixed`, the attention of these heads: [b * L, hidden].
 at::Tensor output(const ModelConfig& config, const AttentionParameters& parameters, const Heads& heads,
                   at::Tensor mixed, ops::Purpose purpose) {
   if (heads.gate.defined()) mixed = mixed * at::sigmoid(heads.gate);

@@ -1,5 +1,5 @@
-// Causal self-attention: grouped queries, rotary positions, and where the model has them biases, norms of queries and keys,
-// sinks, windows and a gate on the output.
+// Causal self-attention: grouped queries, rotary positions, and where the model has them biases, norms of
+// queries and keys, sinks, windows and a gate on the output.
 #pragma once
 
 #include "decoder/parameter_views.hpp"
@@ -22,7 +22,7 @@ struct AttentionParameters {
   ops::Weight o_proj;          ///< [hidden, heads x head_dim]
   /// Added to what these make of a token; undefined for none.
   ops::Parameter q_bias{}, k_bias{}, v_bias{}, o_bias{};
-  ops::Parameter q_norm{}, k_norm{};  ///< as QueryKeyNorm says; undefined for none
+  ops::Parameter q_norm{}, k_norm{};  ///< norm weights, see QueryKeyNorm; undefined for none
   ops::Parameter sinks{};             ///< [heads], undefined for none
   std::int64_t window = 0;            ///< tokens that one sees, itself included; 0: all before it
 };
@@ -38,8 +38,8 @@ struct AttentionParameters {
                                          const ops::Documents& documents, ops::AttentionRecord& record,
                                          ops::Purpose purpose = ops::Purpose::kOutput);
 
-/// The same for the newest tokens x [T, hidden] of some sequences, whose keys and values go to `cache`, where those of
-/// earlier ones are: [T, hidden]. `rotary` has a row for each token. No graph.
+/// attention_block() for the newest tokens x [T, hidden] of some sequences, whose keys and values go to
+/// `cache`, beside those of earlier ones: [T, hidden]. `rotary` has a row for each token. No graph.
 [[nodiscard]] at::Tensor cached_attention_block(const ModelConfig& config,
                                                 const AttentionParameters& parameters,
                                                 const ops::RotaryTable& rotary, const at::Tensor& x,

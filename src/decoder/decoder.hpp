@@ -28,19 +28,19 @@ struct LayerParameters {
   std::variant<DenseMlpParameters, MoeParameters> mlp;
 };
 
-/// What a layer keeps from the first pass of a micro-batch for a later one: whatever a recompute would have
-/// to choose again, or could only repeat at great cost.
+/// Record that a layer keeps from the first pass of a micro-batch for a later one: whatever a recompute would
+/// have to choose again, or could only repeat at great cost.
 struct SavedForRecompute {
-  RoutingRecord routing;           ///< of a MoE layer
-  ops::AttentionRecord attention;  ///< of a layer with attention
+  RoutingRecord routing;           ///< routing of an MoE layer
+  ops::AttentionRecord attention;  ///< attention's record, in a layer with attention
 };
 
 class Decoder {
  public:
   /// Views are taken from `views`, whose units must be bound whenever a function here uses them: the
   /// embedding's for embed(), a layer's dense and expert units for layer() and its backward, the final unit's
-  /// (and with tied embeddings the embedding's) for head(). `sequence_length` bounds the positions. `dropout`, if not null, is
-  /// that of low-rank changes, and must outlive the decoder and all graphs.
+  /// (and with tied embeddings the embedding's) for head(). `sequence_length` bounds the positions.
+  /// `dropout`, if not null, is that of low-rank changes, and must outlive the decoder and all graphs.
   Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t sequence_length,
           const ops::Dropout* dropout = nullptr);
 
@@ -48,7 +48,7 @@ class Decoder {
   [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const;
   /// Adds the gradient of the embedding table for d_out [b, L, hidden].
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const;
-  /// The same into some rows of it, wherever they are.
+  /// embed_backward() into some rows of the gradient, wherever they are.
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out, const ops::TableRows& rows) const;
 
   /// The first half of a layer: x [b, L, hidden] plus what its tokens say to each other, of the same shape. A
@@ -58,8 +58,8 @@ class Decoder {
                                        ops::AttentionRecord& record,
                                        ops::Purpose purpose = ops::Purpose::kOutput) const;
 
-  /// The first half for the newest tokens x [T, hidden] of some sequences, of which `cache` knows the earlier ones:
-  /// [T, hidden]. `rotary`: rotary_rows() of these parts. No graph.
+  /// The first half for the newest tokens x [T, hidden] of some sequences, of which `cache` knows the earlier
+  /// ones: [T, hidden]. `rotary`: rotary_rows() of these parts. No graph.
   [[nodiscard]] at::Tensor token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
                                        const ops::RotaryTable& rotary, SequenceCache& cache) const;
   /// A row for each token of the parts.

@@ -21,7 +21,7 @@ at::Tensor log_decay(const DeltaNetParameters& parameters, const at::Tensor& a) 
   return -rate * at::softplus(a.to(at::kFloat) + ops::in_graph(parameters.dt_bias, a));
 }
 
-/// What tokens x [b, L, hidden] bring: [b, L, ...].
+/// Projections of tokens x [b, L, hidden]: [b, L, ...].
 struct Projections {
   at::Tensor mixed;  ///< queries, keys and values before the convolution
   at::Tensor log_decay, beta;
@@ -51,7 +51,7 @@ ops::DeltaRuleInputs rule_inputs(const ModelConfig& config, const Projections& i
           .beta = in.beta};
 }
 
-/// What the block makes of `out`, the rule's result for tokens x: [b * L, hidden].
+/// Output of the block for `out`, the rule's result for tokens x: [b * L, hidden].
 at::Tensor output(const ModelConfig& config, const DeltaNetParameters& parameters, const at::Tensor& x,
                   const at::Tensor& out, ops::Purpose purpose) {
   const LinearAttentionConfig& linear = config.linear_attention;

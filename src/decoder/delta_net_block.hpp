@@ -33,8 +33,8 @@ struct DeltaNetParameters {
                                          const at::Tensor& x, const ops::Documents& documents,
                                          ops::Purpose purpose = ops::Purpose::kOutput);
 
-/// The same for the newest tokens x [T, hidden] of some sequences, from the states in `cache` to those behind them:
-/// [T, hidden]. No graph.
+/// delta_net_block() for the newest tokens x [T, hidden] of some sequences; replaces the states in `cache` by
+/// those after them: [T, hidden]. No graph.
 [[nodiscard]] at::Tensor cached_delta_net_block(const ModelConfig& config,
                                                 const DeltaNetParameters& parameters, const at::Tensor& x,
                                                 std::span<const SequencePart> parts, DeltaNetCache& cache);

@@ -23,9 +23,9 @@ ops::AttentionForm form_of(const LatentAttentionConfig& latent) {
   return {latent.score_factor / std::sqrt(static_cast<double>(latent.key_dim()))};
 }
 
-/// What tokens x [b, L, hidden] bring to attention; entries that turn have been turned.
+/// Latent queries and keys of tokens x [b, L, hidden]; rotary entries have been rotated.
 struct Latents {
-  at::Tensor nope, rope;  ///< of the queries: [b, L, heads, nope], [b, L, heads, rope]
+  at::Tensor nope, rope;  ///< the queries' parts [b, L, heads, nope] and [b, L, heads, rope]
   at::Tensor shared;      ///< [b L, rank]: what keys and values are made of
   at::Tensor key;         ///< [b, L, 1, rope]: what all heads' keys have in common
 };
@@ -63,11 +63,10 @@ at::Tensor output(const LatentAttentionParameters& parameters, const at::Tensor&
   return biased(ops::linear(mixed, parameters.o_proj, purpose), parameters.o_bias, mixed);
 }
 
-/// A weight with its change, for its values alone.
-at::Tensor changed(const ops::Weight& weight) {
-  if (!weight.change) return weight.base.value;
-  return weight.base.value +
-         at::matmul(weight.change->b.value, weight.change->a.value) * weight.change->scale;
+/// Values of a weight with its adapter merged in; no graph.
+at::Tensor merged(const ops::Weight& weight) {
+  if (!weight.lora) return weight.base.value;
+  return weight.base.value + at::matmul(weight.lora->b.value, weight.lora->a.value) * weight.lora->scale;
 }
 
 }  // namespace
@@ -120,7 +119,7 @@ at::Tensor cached_latent_attention_block(const ModelConfig& config,
   const std::int64_t heads = config.attention_heads, rank = latent.rank;
   const Latents tokens = project(config, parameters, rotary, x.unsqueeze(0));
   const at::Tensor expand =
-      changed(parameters.kv_b_proj).view({heads, latent.nope_dim + latent.value_dim, rank});
+      merged(parameters.kv_b_proj).view({heads, latent.nope_dim + latent.value_dim, rank});
   // [T, heads, rank]: a query times the keys of its head is this times the short vector.
   const at::Tensor absorbed =
       at::matmul(tokens.nope[0].transpose(0, 1), expand.narrow(1, 0, latent.nope_dim)).transpose(0, 1);

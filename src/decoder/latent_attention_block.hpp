@@ -15,7 +15,8 @@ namespace sluice {
 
 /// Weights of one layer's latent attention; shapes as in the manifest.
 struct LatentAttentionParameters {
-  ops::Weight q_proj{};                ///< where queries have no rank, and then alone of these three
+  /// Query projection where queries have no rank; then the only one of these three.
+  ops::Weight q_proj{};
   ops::Weight q_a_proj{}, q_b_proj{};  ///< [query rank, hidden], [heads x (nope + rope), query rank]
   ops::Parameter q_a_norm{};           ///< [query rank]
   ops::Weight kv_a_proj{};             ///< [rank + rope, hidden]
@@ -29,15 +30,16 @@ struct LatentAttentionParameters {
 [[nodiscard]] LatentAttentionParameters latent_attention_parameters(const ModelConfig& config,
                                                                     const LayerViews& layer);
 
-/// As attention_block(), with keys and values of every head.
+/// attention_block() with latent attention: keys and values of every head are made.
 [[nodiscard]] at::Tensor latent_attention_block(const ModelConfig& config,
                                                 const LatentAttentionParameters& parameters,
                                                 const ops::RotaryTable& rotary, const at::Tensor& x,
                                                 const ops::Documents& documents, ops::AttentionRecord& record,
                                                 ops::Purpose purpose = ops::Purpose::kOutput);
 
-/// As cached_attention_block(), over what `cache` holds of each token: queries are taken to the space of the short vectors, whose
-/// heads all attend to the same rows, so that no keys or values are ever made (the absorbed form of DeepSeek-V2's section 2.1).
+/// cached_attention_block() over the short vectors that `cache` holds of each token: queries are taken to
+/// their space, where all heads attend to the same rows, so that no keys or values are ever made (the
+/// absorbed form of DeepSeek-V2's section 2.1).
 [[nodiscard]] at::Tensor cached_latent_attention_block(const ModelConfig& config,
                                                        const LatentAttentionParameters& parameters,
                                                        const ops::RotaryTable& rotary, const at::Tensor& x,

@@ -18,7 +18,7 @@ DenseMlpParameters swiglu_parameters(const LayerViews& layer, const blocks::Swig
   return {layer.weight(names.gate_proj), layer.weight(names.up_proj), layer.weight(names.down_proj)};
 }
 
-/// Of the unit that is trained.
+/// Completion of the trained unit's experts.
 const ops::ExpertCompletion* expert_completion(const LayerViews& layer) {
   const auto* of_down = layer.expert_completion(blocks::experts::kDownProj);
   return of_down != nullptr ? of_down : layer.expert_completion(blocks::experts::kGateUpProj);

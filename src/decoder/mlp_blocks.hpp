@@ -25,7 +25,7 @@ struct MoeParameters {
   ops::Weight router;          ///< [experts, hidden]
   ops::Parameter router_bias;  ///< [experts], undefined for none
   at::Tensor correction_bias;  ///< [experts] or [1, experts] float32, of the choice alone; undefined for none
-  ops::ExpertParameters experts;  ///< those that this rank holds
+  ops::ExpertParameters experts;  ///< experts that this rank holds
   std::optional<SharedExpertParameters> shared{};
 };
 
@@ -42,9 +42,10 @@ struct RoutingSums {
   at::Tensor squared_log_sums;
 };
 
-/// What a layer's router keeps from the forward pass of one micro-batch until its backward.
+/// Record that a layer's router keeps from the forward pass of one micro-batch until its backward.
 struct RoutingRecord {
-  /// [tokens] bool: those that count in RoutingSums and in the router's losses, set before the first pass; undefined: all.
+  /// [tokens] bool: those that count in RoutingSums and in the router's losses, set before the first pass;
+  /// undefined: all.
   at::Tensor counted;
   float z_scale = 0;  ///< RouterLossGrad::z_scale, set before the first pass
   at::Tensor
@@ -57,9 +58,9 @@ struct RoutingRecord {
 
 /// Collective over the ranks of `exchange`, in the first pass and in backward (see ops::experts). x [T,
 /// hidden] -> [T, hidden]. Fills `record` on the first pass and repeats its choice on a later one; adds to
-/// `sums`, for tokens that count, on the first pass alone. A pass that is given the gradient of its output, `d_out` [T, hidden], is
-/// for its graph alone, as one of ops::Experts. `probability_grad` [experts] float32 is read during backward
-/// (see ops::route); may be undefined.
+/// `sums`, for tokens that count, on the first pass alone. A pass that is given the gradient of its output,
+/// `d_out` [T, hidden], is for its graph alone, as one of ops::Experts. `probability_grad` [experts] float32
+/// is read during backward (see ops::route); may be undefined.
 [[nodiscard]] at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
                                    const at::Tensor& x, RoutingRecord& record, RoutingSums& sums,
                                    const at::Tensor& probability_grad, ops::TokenExchange& exchange,

@@ -25,7 +25,7 @@ void point_at(c10::Storage& storage, void* address) {
   storage.set_data_ptr_noswap(at::DataPtr(address, ops::compute_device()));
 }
 
-/// Of the experts that `held` elements have, if the unit has experts; else all of the tensor.
+/// Shape of a tensor whose unit has `held` elements here: that of its experts, or all of it.
 std::vector<std::int64_t> shape_of(const TensorInfo& tensor, const FlatLayout& unit, std::int64_t held) {
   std::vector<std::int64_t> shape = tensor.shape;
   if (unit.kind() == UnitKind::kExperts) shape[0] = held / unit.expert_begin(1);
@@ -97,11 +97,11 @@ ops::Weight ParameterViews::weight(std::string_view name, const ops::Dropout* dr
   const AdapterNames names = adapter_names(manifest_, *tensor);
   const auto a = manifest_.find(names.a);
   if (!a) return (*this)[name];
-  return {(*this)[name], ops::LowRank{.a = (*this)[names.a],
-                                      .b = (*this)[names.b],
-                                      .scale = manifest_[*a].scale,
-                                      .dropout = dropout,
-                                      .stream = *a}};
+  return {(*this)[name], ops::Lora{.a = (*this)[names.a],
+                                   .b = (*this)[names.b],
+                                   .scale = manifest_[*a].scale,
+                                   .dropout = dropout,
+                                   .stream = *a}};
 }
 
 const ops::Parameter& ParameterViews::operator[](std::string_view name) const {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "manifest/manifest.hpp"
-#include "ops/adapters/low_rank.hpp"
+#include "ops/adapters/lora.hpp"
 #include "ops/experts.hpp"
 #include "ops/parameter.hpp"
 #include "shard/shard_plan.hpp"
@@ -34,8 +34,8 @@ class ParameterViews {
   /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
   /// unknown names.
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
-  /// The same of a weight that tokens are multiplied with, with its low-rank change if the manifest has one. `dropout`
-  /// of that, null for none, must outlive all graphs.
+  /// Views of a weight, with its LoRA adapter if the manifest has one. `dropout` of the adapter, null for
+  /// none, must outlive all graphs.
   [[nodiscard]] ops::Weight weight(std::string_view name, const ops::Dropout* dropout) const;
 
   /// A persistent buffer, float32; undefined if the model has none of that name.
@@ -47,11 +47,12 @@ class ParameterViews {
   void bind(int unit, std::byte* values);
   /// Points a unit's gradients at `gradients` (as many float32).
   void bind_gradients(int unit, float* gradients);
-  /// With experts in turn: whom to call in a backward pass once an expert's gradients are complete, before the
-  /// next one's take their place. `expert` is counted among those that the rank holds.
+  /// Called in a backward pass with experts in turn once an expert's gradients are complete, before the next
+  /// one's take their place. `expert` is counted among those that the rank holds.
   using ExpertConsumer = std::function<void(int unit, std::int64_t expert)>;
   void take_experts_in_turn(ExpertConsumer consumer) { consumer_ = std::move(consumer); }
-  /// What operations call for the trained unit of a tensor of experts, or of its change; null unless they take turns.
+  /// Completion that operations call for the trained unit of a tensor of experts, or of its adapter; null
+  /// unless they take turns.
   [[nodiscard]] const ops::ExpertCompletion* expert_completion(std::string_view name) const;
   void unbind(int unit);
   void unbind_gradients(int unit);
@@ -77,10 +78,11 @@ class ParameterViews {
   std::vector<c10::Storage> gradients_;           ///< one per unit
   std::deque<ops::GradientInitialized> written_;  ///< one per stored tensor
   ExpertConsumer consumer_;
-  std::map<int, ops::ExpertCompletion> completions_;  ///< by unit; empty unless experts take turns
-  std::vector<ops::Parameter> views_;                 ///< one per manifest tensor; empty for buffers
+  /// Completions by unit; empty unless experts take turns.
+  std::map<int, ops::ExpertCompletion> completions_;
+  std::vector<ops::Parameter> views_;  ///< one per manifest tensor; empty for buffers
   c10::Storage buffer_values_;
-  std::map<std::string, at::Tensor, std::less<>> buffers_;  ///< by name
+  std::map<std::string, at::Tensor, std::less<>> buffers_;  ///< persistent buffers by name
 };
 
 /// The views of one layer's tensors, by the names that its blocks give them (model/blocks/). `views` must
@@ -90,11 +92,11 @@ class LayerViews {
   LayerViews(const ParameterViews& views, int layer, const ops::Dropout* dropout = nullptr)
       : views_(views), layer_(layer), dropout_(dropout) {}
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
-  /// As ParameterViews::buffer().
+  /// Persistent buffer of the layer, see ParameterViews::buffer().
   [[nodiscard]] at::Tensor buffer(std::string_view name) const;
-  /// As ParameterViews::weight().
+  /// Weight of the layer, see ParameterViews::weight().
   [[nodiscard]] ops::Weight weight(std::string_view name) const;
-  /// As ParameterViews::expert_completion().
+  /// Completion of the layer's experts, see ParameterViews::expert_completion().
   [[nodiscard]] const ops::ExpertCompletion* expert_completion(std::string_view name) const;
 
  private:

@@ -30,7 +30,7 @@ struct Attention : node::Function<Attention> {
     if (record != nullptr) *record = made;
     // The result becomes part of a graph, which the record must not be: it would keep itself.
     at::Tensor out = made.out.detach();
-    context->save_for_backward({q, k, v, out, made.log_sums});
+    context->save_for_backward({q, k, v, out, made.logsumexp});
     context->saved_data["scale"] = form.scale;
     node::keep(context, "sinks", form.sinks);
     node::keep(context, documents);

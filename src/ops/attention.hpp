@@ -9,10 +9,10 @@
 
 namespace sluice::ops {
 
-/// What attention() made of a layer's inputs, kept from the first pass for a later one.
+/// Results of attention() over a layer's inputs, kept from the first pass for a later one.
 struct AttentionRecord {
-  at::Tensor out;       ///< [b, L, nq, d]; undefined before the first pass
-  at::Tensor log_sums;  ///< [b, nq, L] float32: the logarithm of each query's sum
+  at::Tensor out;        ///< [b, L, nq, d]; undefined before the first pass
+  at::Tensor logsumexp;  ///< [b, nq, L] float32: logsumexp of each query's scores
 };
 
 /// How queries meet keys.
@@ -29,9 +29,9 @@ struct AttentionForm {
 /// (of the heads that share keys) by 512 keys, so that no more scores exist than stay in a core's cache;
 /// bfloat16 on processors with matrix tiles by 32 queries and some hundred keys, with scores that are never
 /// rounded. Backward computes them again from the logarithm of each query's sum. Tiles that no query of a
-/// block sees are left out, so that packed documents cost what they would cost alone, and windows what they show. Fills `record`, if
-/// there is one, on the first pass; a later one over the same inputs is for its graph alone, and computes
-/// nothing.
+/// block sees are left out, so that packed documents cost what they would cost alone, and windows what they
+/// show. Fills `record`, if there is one, on the first pass; a later one over the same inputs is for its
+/// graph alone, and computes nothing.
 [[nodiscard]] at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    const AttentionForm& form, const Documents& documents = {},
                                    AttentionRecord* record = nullptr);

@@ -12,8 +12,8 @@
 namespace sluice::ops {
 namespace {
 
-/// Attention by tiles knows whole sequences alone: it lays out all keys, and has rows for all queries. Its matmuls are some twenty
-/// times as fast as reading keys query by query.
+/// Attention by tiles knows whole sequences alone: it lays out all keys, and has rows for all queries. Its
+/// matmuls are some twenty times as fast as reading keys query by query.
 bool pays_for_tiles(std::int64_t queries, std::int64_t keys) { return 16 * queries >= keys; }
 
 /// The rows of x behind the first `begin`.

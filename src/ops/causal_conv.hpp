@@ -11,8 +11,8 @@ namespace sluice::ops {
 [[nodiscard]] at::Tensor causal_conv_silu(const at::Tensor& x, const Parameter& weight,
                                           const Documents& documents = {});
 
-/// The same of sequences that go on: before x [b, n, C] come `window` [b, K - 1, C], the last inputs so far (zeros at first),
-/// which become those behind it. For its result alone: no graph.
+/// causal_conv_silu() of sequences that go on: before x [b, n, C] come `window` [b, K - 1, C], the last
+/// inputs so far (zeros at first), which become those of the next call. Forward only, without a graph.
 [[nodiscard]] at::Tensor continue_causal_conv_silu(const at::Tensor& x, const Parameter& weight,
                                                    at::Tensor& window);
 

@@ -7,13 +7,13 @@
 
 namespace sluice::ops {
 
-/// Which tokens of sequences [b, L] see each other: those of one document.
+/// Documents of sequences [b, L]: tokens attend to tokens of their own document alone.
 struct Documents {
-  /// [b, L] int64, dense: the position of the first token that each token sees, that of its document or of a window; from token to
-  /// token it never falls. Undefined: each sequence is one document.
+  /// [b, L] int64, dense: the position of the first token that each token sees, that of its document or of a
+  /// window; from token to token it never falls. Undefined: each sequence is one document.
   at::Tensor first{};
-  /// Of packed sequences on a device, one after the other, as its attention wants them: where each document begins, and the end
-  /// of all: int32 [documents + 1].
+  /// Bounds of packed sequences on a device, as its attention wants them: the begins of all documents, one
+  /// after the other, and the last one's end: int32 [documents + 1].
   at::Tensor bounds{};
   std::int64_t longest = 0;  ///< tokens of the longest, if there are bounds
 
@@ -24,7 +24,8 @@ struct Documents {
 /// of a sequence begins one in any case.
 [[nodiscard]] Documents documents_from(const at::Tensor& begins);
 
-/// The same where no token of sequences [b, L, ...] sees more than `window` tokens, itself included; 0: as many as there are.
+/// Documents in which no token of sequences [b, L, ...] attends to more than `window` tokens, itself
+/// included; 0: any number.
 [[nodiscard]] Documents within_window(const Documents& documents, const at::Tensor& sequences,
                                       std::int64_t window);
 

@@ -31,7 +31,7 @@ struct TableRows {
   at::Tensor grad;
 };
 
-/// The same into some rows of the gradient; they contain all ids.
+/// embedding_backward() into some rows of the gradient; they contain all ids.
 void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const TableRows& table,
                         std::int64_t padding = kNoPadding);
 

@@ -3,7 +3,7 @@
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
 #include "base/trace/recorder.hpp"
-#include "ops/adapters/low_rank_product.hpp"
+#include "ops/adapters/lora_product.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/graph_gradient.hpp"
 #include "ops/runtime/no_view_tracking.hpp"
@@ -37,9 +37,9 @@ void multiply(const at::Tensor& matrices, const RowBlock& block, const at::Tenso
 /// out = rows of a block times the transposes of their experts' matrices of a fused weight.
 void multiply(const Weight& fused, const RowBlock& block, const at::Tensor& inputs, const at::Tensor& out) {
   multiply(fused.base.value.transpose(1, 2), block, inputs, out);
-  if (!fused.change) return;
+  if (!fused.lora) return;
   for (const ExpertPart& part : block.parts)
-    LowRankProduct(*fused.change, part.expert).add_to(block.rows_of(out, part), block.rows_of(inputs, part));
+    LoraProduct(*fused.lora, part.expert).add_to(block.rows_of(out, part), block.rows_of(inputs, part));
 }
 
 /// The gradient of a block's outputs, on its way back through the matrices of their experts.
@@ -47,37 +47,37 @@ class OutputGradient {
  public:
   OutputGradient(const Weight& fused, const RowBlock& block, const at::Tensor& d_out)
       : fused_(fused), block_(block), d_out_(d_out) {
-    if (!fused.change) return;
+    if (!fused.lora) return;
     for (const ExpertPart& part : block.parts)
-      d_reduced_.push_back(change_of(part).reduced_gradient(block.rows_of(d_out, part)));
+      d_reduced_.push_back(lora_of(part).reduced_gradient(block.rows_of(d_out, part)));
   }
 
   /// d_inputs = d_out times the matrices. It may lie where the inputs did.
   void multiply(const at::Tensor& d_inputs) const {
     ops::multiply(fused_.base.value, block_, d_out_, d_inputs);
     for (std::size_t i = 0; i < d_reduced_.size(); ++i)
-      change_of(block_.parts[i]).add_input_gradient(d_reduced_[i], block_.rows_of(d_inputs, block_.parts[i]));
+      lora_of(block_.parts[i]).add_input_gradient(d_reduced_[i], block_.rows_of(d_inputs, block_.parts[i]));
   }
 
-  /// d_out^T inputs of one part to its matrix's gradient, if it has one, or to those of its change.
-  void bring(std::size_t i, const at::Tensor& all_inputs) const {
+  /// d_out^T inputs of one part to its matrix's gradient, if it has one, or to those of its adapter.
+  void accumulate(std::size_t i, const at::Tensor& all_inputs) const {
     const ExpertPart& part = block_.parts[i];
     const Parameter& base = fused_.base;
     const at::Tensor d_out = block_.rows_of(d_out_, part), inputs = block_.rows_of(all_inputs, part);
     if (base.grad.defined())
       ops::matmul(base.grad[part.expert], d_out.t(), inputs, into_gradient(base, part.expert));
-    if (fused_.change) change_of(part).bring_gradients(inputs, d_out, d_reduced_[i]);
+    if (fused_.lora) lora_of(part).accumulate_gradients(inputs, d_out, d_reduced_[i]);
   }
 
  private:
-  [[nodiscard]] LowRankProduct change_of(const ExpertPart& part) const {
-    return LowRankProduct(*fused_.change, part.expert);
+  [[nodiscard]] LoraProduct lora_of(const ExpertPart& part) const {
+    return LoraProduct(*fused_.lora, part.expert);
   }
 
   const Weight& fused_;
   const RowBlock& block_;
   at::Tensor d_out_;
-  std::vector<at::Tensor> d_reduced_{};  ///< of each part
+  std::vector<at::Tensor> d_reduced_{};  ///< gradient of each part's reduced output
 };
 
 void clear_unwritten_expert(const ExpertParameters& parameters, std::int64_t expert) {
@@ -86,9 +86,9 @@ void clear_unwritten_expert(const ExpertParameters& parameters, std::int64_t exp
   };
   for (const Weight* fused : {&parameters.gate_up, &parameters.down}) {
     clear(fused->base);
-    if (!fused->change) continue;
-    clear(fused->change->a);
-    clear(fused->change->b);
+    if (!fused->lora) continue;
+    clear(fused->lora->a);
+    clear(fused->lora->b);
   }
   clear(parameters.gate_up_bias);
   clear(parameters.down_bias);
@@ -99,7 +99,8 @@ void add_biases(const Parameter& biases, const RowBlock& block, const at::Tensor
   if (biases.value.defined()) on::add_biases(rows, block, biases.value);
 }
 
-/// The gradient d_rows of a block's rows, each times its weight of `weights` if these are defined, to that of the bias of a part.
+/// The gradient d_rows of a block's rows, each times its weight of `weights` if these are defined, to that of
+/// the bias of a part.
 void bring_bias_gradient(const Parameter& biases, const RowBlock& block, const ExpertPart& part,
                          const at::Tensor& d_rows, const at::Tensor& weights) {
   if (!biases.grad.defined()) return;
@@ -108,7 +109,7 @@ void bring_bias_gradient(const Parameter& biases, const RowBlock& block, const E
   on::bias_gradient(d_rows, block, part, weights, d_bias);
 }
 
-/// What one block of rows passes through, allocated once for all blocks of a pass.
+/// Buffers of one block of rows, allocated once for all blocks of a pass.
 class BlockBuffers {
  public:
   BlockBuffers(const at::Tensor& x, std::int64_t rows, std::int64_t width, const Gating& gating)
@@ -143,10 +144,10 @@ constexpr std::int64_t kRowsApart = kExpertBlockRows * 3 / 4;
 
 /// One pass of the tokens that arrive through the experts that are here. Collective over the exchange's
 /// ranks.
-class Pass {
+class ExpertPass {
  public:
-  Pass(const ExpertParameters& parameters, TokenExchange& exchange)
-      : Pass(parameters, exchange, exchange.arriving()) {}
+  ExpertPass(const ExpertParameters& parameters, TokenExchange& exchange)
+      : ExpertPass(parameters, exchange, exchange.arriving()) {}
 
   /// [N, H] float32.
   at::Tensor forward() {
@@ -166,7 +167,7 @@ class Pass {
   }
 
  private:
-  Pass(const ExpertParameters& parameters, TokenExchange& exchange, ArrivingTokens arriving)
+  ExpertPass(const ExpertParameters& parameters, TokenExchange& exchange, ArrivingTokens arriving)
       : parameters_(parameters),
         exchange_(exchange),
         tokens_(std::move(arriving.tokens)),
@@ -201,7 +202,7 @@ class Pass {
     buffers_.reset();
   }
 
-  /// With experts in turn: the gradients of those before `expert` are complete.
+  /// With experts in turn: marks the gradients of the experts before `expert` complete.
   void complete_before(std::int64_t expert) {
     if (parameters_.completion == nullptr) return;
     for (; completed_ < expert; ++completed_) {
@@ -215,7 +216,7 @@ class Pass {
     at::Tensor inputs, gate_up;
   };
 
-  /// Of the block's first `rows` rows.
+  /// Enters the block's first `rows` rows.
   Entered enter(const RowBlock& block, std::int64_t rows) {
     const Entered entered{buffers_->inputs(rows), buffers_->gate_up(rows)};
     on::take_rows(tokens_.x, block, tokens_.experts.size(1), buffers_->inputs(block.padded));
@@ -249,8 +250,8 @@ class Pass {
     const OutputGradient of_gate_up(parameters_.gate_up, block, gate_up);
     for (std::size_t part = 0; part < block.parts.size(); ++part) {
       complete_before(block.parts[part].expert);
-      of_down.bring(part, activation);
-      of_gate_up.bring(part, inputs);
+      of_down.accumulate(part, activation);
+      of_gate_up.accumulate(part, inputs);
       bring_bias_gradient(parameters_.down_bias, block, block.parts[part], d_outputs, tokens_.weights);
       bring_bias_gradient(parameters_.gate_up_bias, block, block.parts[part], gate_up, {});
     }
@@ -270,13 +271,13 @@ class Pass {
 /// The tokens have been sent.
 at::Tensor receive_and_run(const ExpertParameters& parameters, TokenExchange& exchange) {
   const NoViewTracking guard;
-  return exchange.combine(Pass(parameters, exchange).forward());
+  return exchange.combine(ExpertPass(parameters, exchange).forward());
 }
 
 std::pair<at::Tensor, at::Tensor> receive_and_run_backward(const ExpertParameters& parameters,
                                                            TokenExchange& exchange) {
   const NoViewTracking guard;
-  const auto [sums, d_weights] = Pass(parameters, exchange).backward();
+  const auto [sums, d_weights] = ExpertPass(parameters, exchange).backward();
   return exchange.combine(sums, d_weights);
 }
 
@@ -331,7 +332,7 @@ class ExchangeOfNode final : public TokenExchange {
   TokenExchange& exchange_;
 };
 
-/// What autograd must not look at.
+/// Objects that autograd must not look at.
 struct Unseen {
   ExpertParameters parameters;
   ExpertTokens tokens;
@@ -397,7 +398,7 @@ struct Last : node::Function<Last> {
   }
 };
 
-/// Of a rank that has none, of the shapes and types that others send.
+/// Tokens of a rank that has none, of the shapes and types that others send.
 ExpertTokens no_tokens(const ExpertParameters& parameters, std::int64_t choices) {
   const at::Tensor x =
       at::empty({0, parameters.down.base.value.size(1)}, parameters.down.base.value.options());

@@ -1,7 +1,7 @@
 // The experts of a layer: those of this rank, and through an exchange those of others.
 #pragma once
 
-#include "ops/adapters/low_rank.hpp"
+#include "ops/adapters/lora.hpp"
 #include "ops/router.hpp"
 #include "ops/runtime/gating.hpp"
 #include "ops/token_exchange.hpp"
@@ -18,19 +18,21 @@ namespace sluice::ops {
 /// Called in a backward pass with each expert of this rank in turn, once its gradients are complete.
 using ExpertCompletion = std::function<void(std::int64_t expert)>;
 
-/// The experts of this rank: gate_up [E, 2I, H] (gate rows, then up rows, or in turn as gating says), down [E, H, I]. Changes have no dropout. What is
-/// added to their products, gate_up_bias [E, 2I] and down_bias [E, H], may be undefined.
+/// The experts of this rank: gate_up [E, 2I, H] (gate rows, then up rows, or in turn as gating says), down
+/// [E, H, I]. LoRA adapters of experts have no dropout. What is added to their products, gate_up_bias [E, 2I]
+/// and down_bias [E, H], may be undefined.
 struct ExpertParameters {
   Weight gate_up;
   Weight down;
-  /// If not null, experts' gradients lie in one place, those of one expert after those of another: a backward pass
-  /// works on each expert once, and calls this before it begins the next. Outlives all graphs.
+  /// If not null, experts' gradients lie in one place, those of one expert after those of another: a backward
+  /// pass works on each expert once, and calls this before it begins the next. Outlives all graphs.
   const ExpertCompletion* completion = nullptr;
   Parameter gate_up_bias{}, down_bias{};
   Gating gating{};
 };
 
-/// Sum over a token's experts e of weight * (down[e] swiglu(gate_up[e] x + gate_up_bias[e]) + down_bias[e]), for tokens x [T, H].
+/// Sum over a token's experts e of weight * (down[e] swiglu(gate_up[e] x + gate_up_bias[e]) + down_bias[e]),
+/// for tokens x [T, H].
 ///
 /// Collective over the ranks of `exchange`, in forward (unless for the graph alone) and in backward. Weights
 /// are rounded to x's dtype; a token's contributions are added in float32 in the order of the experts, and
@@ -61,7 +63,7 @@ class Experts {
   ExpertParameters parameters_;
   ExpertTokens tokens_;
   TokenExchange& exchange_;
-  at::Tensor sent_;  ///< without elements: ties the nodes of a graph together
+  at::Tensor sent_;  ///< empty tensor that ties the nodes of a graph together
 };
 
 /// Experts(...).output(), with nothing between.

@@ -26,8 +26,8 @@ namespace {
 /// q, k, v, log_decay, beta: of a whole batch, or of one part of it.
 using Inputs = std::array<at::Tensor, 5>;
 
-/// Positions that are worked on at a time: a chunk, or on a device several side by side, where starting the work of one costs
-/// more than the work.
+/// Positions that are worked on at a time: a chunk, or on a device several side by side, where starting the
+/// work of one costs more than the work.
 std::int64_t part_positions(const at::Tensor& x) {
   return x.is_cpu() ? kDeltaChunkPositions : kDeltaChunksOnDevice * kDeltaChunkPositions;
 }
@@ -92,7 +92,7 @@ Decays decays_of(const at::Tensor& g, const at::Tensor& document) {
           all.after * (of_token == of_token.narrow(-2, last, 1))};
 }
 
-/// What the formula is made of, by head: [b, hv, c, ...], or of chunks side by side [b, hv, chunks, c, ...].
+/// Terms of the formula, by head: [b, hv, c, ...], or of chunks side by side [b, hv, chunks, c, ...].
 struct Chunk {
   at::Tensor q, k, v, beta;
   Decays decay;
@@ -110,11 +110,11 @@ struct Chunk {
     decay = decays_of(arrange(by_head(log_decay)).cumsum(-1).unsqueeze(-1), document);
   }
 
-  /// Of each token with earlier ones, in what they write.
+  /// Couplings of each token with earlier ones, in what they write.
   [[nodiscard]] at::Tensor couplings(const at::Tensor& beta_k) const {
     return (at::matmul(beta_k, k.transpose(-1, -2)) * decay.between).tril(-1);
   }
-  /// What is left of the state before, after the chunk.
+  /// Share of the earlier state that is left after the chunk.
   [[nodiscard]] at::Tensor left() const { return decay.before.narrow(-2, decay.before.size(-2) - 1, 1); }
 };
 
@@ -143,8 +143,8 @@ PartResult run_chunk(const Inputs& inputs, const at::Tensor& document, const at:
   return {out.transpose(1, 2).to(inputs[2].scalar_type()), after};
 }
 
-/// Several chunks: all that does not need the state is computed for all of them, and what they write is u - w S, with u and w
-/// the solutions for beta v and beta d k. Then there is little to do chunk after chunk.
+/// Several chunks: all that does not need the state is computed for all of them, and what they write is u - w
+/// S, with u and w the solutions for beta v and beta d k. Then there is little to do chunk after chunk.
 PartResult run_chunks_together(Inputs inputs, at::Tensor document, at::Tensor state) {
   const std::int64_t length = inputs[2].size(1);
   for (at::Tensor& x : inputs) x = in_whole_chunks(x);

@@ -5,7 +5,7 @@
 
 namespace sluice::ops {
 
-/// What a layer's tokens bring to the recurrence. A value head h uses key head h / (hv / hk).
+/// Inputs of the recurrence. A value head h uses key head h / (hv / hk).
 struct DeltaRuleInputs {
   at::Tensor q, k;       ///< [b, L, hk, dk]; both are l2-normalised here
   at::Tensor v;          ///< [b, L, hv, dv]
@@ -20,8 +20,8 @@ struct DeltaRuleInputs {
 /// makes one chunk's graph at a time. On a device eight chunks at a time.
 [[nodiscard]] at::Tensor gated_delta_rule(const DeltaRuleInputs& inputs, const Documents& documents = {});
 
-/// The same of sequences that go on from `state` [b, hv, dk, dv] float32 (zeros at first), which becomes the state behind
-/// them. For its result alone: no graph.
+/// gated_delta_rule() of sequences that go on from `state` [b, hv, dk, dv] float32 (zeros at first), which
+/// becomes the state after them. Forward only, without a graph.
 [[nodiscard]] at::Tensor continue_gated_delta_rule(const DeltaRuleInputs& inputs, at::Tensor& state);
 
 }  // namespace sluice::ops

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/trace/recorder.hpp"
-#include "ops/adapters/low_rank_product.hpp"
+#include "ops/adapters/lora_product.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/node.hpp"
 
@@ -30,18 +30,19 @@ struct Linear : node::Function<Linear> {
   }
 };
 
-/// With a low-rank change. Backward makes its small products again, so that the input is all that is kept.
-struct ChangedLinear : node::Function<ChangedLinear> {
+/// Linear layer with a LoRA adapter. Backward makes the small products again, so that the input is all that
+/// is kept.
+struct LoraLinear : node::Function<LoraLinear> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Weight& w,
                             Purpose purpose) {
-    const DropoutDraw draw = dropout_draw(*w.change);
+    const DropoutDraw draw = dropout_draw(*w.lora);
     context->save_for_backward({x});
     node::keep(context, "w", w);
     node::keep(context, "draw", draw);
     const at::Tensor& base = w.base.value;
     if (purpose == Purpose::kGraph) return at::zeros({x.size(0), base.size(0)}, x.options());
     at::Tensor y = ops::matmul(x, base.t());
-    LowRankProduct(*w.change).add_to(y, with_dropout(x, draw));
+    LoraProduct(*w.lora).add_to(y, with_dropout(x, draw));
     return y;
   }
 
@@ -51,16 +52,16 @@ struct ChangedLinear : node::Function<ChangedLinear> {
     const DropoutDraw draw = node::kept_draw(context, "draw");
     const at::Tensor x = context->get_saved_variables()[0];
     const at::Tensor d_y = grads[0].contiguous();
-    const LowRankProduct change(*w.change);
-    const at::Tensor d_reduced = change.reduced_gradient(d_y);
-    change.bring_gradients(with_dropout(x, draw), d_y, d_reduced);
+    const LoraProduct lora(*w.lora);
+    const at::Tensor d_reduced = lora.reduced_gradient(d_y);
+    lora.accumulate_gradients(with_dropout(x, draw), d_y, d_reduced);
     at::Tensor d_x = ops::matmul(d_y, w.base.value);
     if (draw.drops()) {
       const at::Tensor d_dropped = at::zeros_like(x);
-      change.add_input_gradient(d_reduced, d_dropped);
+      lora.add_input_gradient(d_reduced, d_dropped);
       d_x.add_(with_dropout(d_dropped, draw));
     } else {
-      change.add_input_gradient(d_reduced, d_x);
+      lora.add_input_gradient(d_reduced, d_x);
     }
     return {d_x, {}, {}};
   }
@@ -75,7 +76,7 @@ at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose) {
                 "a product of rows of {} with a weight of {} columns", x.size(-1), weight.size(-1));
   // oneDNN's fast kernels take dense matrices alone.
   const at::Tensor rows = x.contiguous();
-  if (w.change) return ChangedLinear::apply(rows, w, purpose);
+  if (w.lora) return LoraLinear::apply(rows, w, purpose);
   if (purpose == Purpose::kOutput && !node::wants_graph(x)) return ops::matmul(rows, weight.t());
   return Linear::apply(rows, w.base, purpose);
 }

@@ -1,7 +1,7 @@
 // Matrix products with a weight.
 #pragma once
 
-#include "ops/adapters/low_rank.hpp"
+#include "ops/adapters/lora.hpp"
 #include "ops/parameter.hpp"
 
 namespace sluice::ops {
@@ -11,7 +11,7 @@ namespace sluice::ops {
 enum class Purpose : bool { kOutput, kGraph };
 
 /// x [T, in] times the transpose of w [out, in]: [T, out]; zeros if for the graph alone. No bias.
-/// With a change of w [out, in] its products are added, each rounded to x's dtype.
+/// The products of a LoRA adapter of w are added, each rounded to x's dtype.
 [[nodiscard]] at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose = Purpose::kOutput);
 
 }  // namespace sluice::ops

@@ -3,7 +3,7 @@
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
 #include "base/trace/recorder.hpp"
-#include "ops/adapters/low_rank_product.hpp"
+#include "ops/adapters/lora_product.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/processor.hpp"
 
@@ -30,7 +30,7 @@ bool fits(std::int64_t tokens, const at::Tensor& weight) {
   return tokens * weight.size(0) * weight.element_size() <= kKeptLogitBytes;
 }
 
-/// Of no logits.
+/// Sums over no logits.
 LogitSums empty_sums(const at::Tensor& hidden) {
   const std::int64_t tokens = hidden.size(0);
   const at::TensorOptions single = hidden.options().dtype(at::kFloat);
@@ -42,33 +42,33 @@ at::Tensor rows_from(const at::Tensor& weight, std::int64_t first, std::int64_t 
   return weight.narrow(0, first, std::min(most, weight.size(0) - first));
 }
 
-/// The head's low-rank change for a group of tokens, tile by tile of its rows.
-class ChangedHead {
+/// LoRA adapter of the head, for a group of tokens and a tile of the vocabulary at a time.
+class LoraHead {
  public:
-  ChangedHead(const LowRank& change, const at::Tensor& hidden, DropoutDraw draw)
-      : change_(change),
+  LoraHead(const Lora& lora, const at::Tensor& hidden, DropoutDraw draw)
+      : lora_(lora),
         draw_(draw),
         inputs_(with_dropout(hidden, draw)),
-        reduced_(LowRankProduct(change).reduced(inputs_)) {}
+        reduced_(LoraProduct(lora).reduced(inputs_)) {}
 
   void add_to(const at::Tensor& logits, std::int64_t first) const {
-    ops::matmul(logits, reduced_, change_.b.value.narrow(0, first, logits.size(1)).t(), Into::kAdd);
+    ops::matmul(logits, reduced_, lora_.b.value.narrow(0, first, logits.size(1)).t(), Into::kAdd);
   }
 
-  /// For the gradient of each tile, between these two.
+  /// begin_gradient() and end_gradient() enclose the gradients of all tiles.
   void begin_gradient() {
-    into_ = into_gradient(change_.b);
+    into_ = into_gradient(lora_.b);
     d_reduced_ = at::zeros(reduced_.sizes(), reduced_.options().dtype(at::kFloat));
   }
   void take(const at::Tensor& d_logits, std::int64_t first) {
-    ops::matmul(d_reduced_, d_logits, change_.b.value.narrow(0, first, d_logits.size(1)), Into::kAdd);
-    if (change_.b.grad.defined())
-      ops::matmul(change_.b.grad.narrow(0, first, d_logits.size(1)), d_logits.t(), reduced_, into_);
+    ops::matmul(d_reduced_, d_logits, lora_.b.value.narrow(0, first, d_logits.size(1)), Into::kAdd);
+    if (lora_.b.grad.defined())
+      ops::matmul(lora_.b.grad.narrow(0, first, d_logits.size(1)), d_logits.t(), reduced_, into_);
   }
   /// Adds to the gradient of the tokens, float32.
   void finish_gradient(const at::Tensor& d_hidden) const {
-    const at::Tensor d_reduced = d_reduced_.mul(change_.scale).to(inputs_.scalar_type());
-    const Parameter& a = change_.a;
+    const at::Tensor d_reduced = d_reduced_.mul(lora_.scale).to(inputs_.scalar_type());
+    const Parameter& a = lora_.a;
     if (a.grad.defined()) ops::matmul(a.grad, d_reduced.t(), inputs_, into_gradient(a));
     const at::Tensor d_inputs = at::zeros_like(d_hidden);
     ops::matmul(d_inputs, d_reduced, a.value, Into::kAdd);
@@ -76,7 +76,7 @@ class ChangedHead {
   }
 
  private:
-  const LowRank& change_;
+  const Lora& lora_;
   DropoutDraw draw_;
   at::Tensor inputs_, reduced_;
   at::Tensor d_reduced_{};
@@ -93,10 +93,10 @@ class TokenGroup {
         sums_(empty_sums(hidden_)),
         width_(tile_width(hidden_)),
         keep_(want_grad && fits(hidden_.size(0), w_.value)) {
-    if (!w.change) return;
-    DropoutDraw draw = dropout_draw(*w.change);
+    if (!w.lora) return;
+    DropoutDraw draw = dropout_draw(*w.lora);
     draw.first_row += first_row;
-    change_.emplace(*w.change, hidden_, draw);
+    lora_.emplace(*w.lora, hidden_, draw);
   }
 
   void loss(const at::Tensor& losses) {
@@ -108,19 +108,19 @@ class TokenGroup {
     on::cross_entropies(sums_, targets_, losses);
   }
 
-  /// After loss(). What was not kept is computed anew.
+  /// Gradient, after loss(). Logits that were not kept are computed again.
   void gradient(double scale, const at::Tensor& d_hidden) {
     const Into into = into_gradient(w_);
-    if (change_) change_->begin_gradient();
+    if (lora_) lora_->begin_gradient();
     const at::Tensor total = at::zeros(d_hidden.sizes(), d_hidden.options().dtype(at::kFloat));
     for (std::int64_t first = 0; first < vocabulary(); first += width_) {
       const at::Tensor logits = keep_ ? kept_[static_cast<std::size_t>(first / width_)] : tile(first);
       on::logits_to_gradient(logits, first, targets_, sums_, scale);
       ops::matmul(total, logits, rows_from(w_.value, first, width_), Into::kAdd);
       if (w_.grad.defined()) ops::matmul(rows_from(w_.grad, first, width_), logits.t(), hidden_, into);
-      if (change_) change_->take(logits, first);
+      if (lora_) lora_->take(logits, first);
     }
-    if (change_) change_->finish_gradient(total);
+    if (lora_) lora_->finish_gradient(total);
     d_hidden.copy_(total);
   }
 
@@ -129,7 +129,7 @@ class TokenGroup {
   /// Logits of the words from `first` on.
   [[nodiscard]] at::Tensor tile(std::int64_t first) const {
     at::Tensor logits = ops::matmul(hidden_, rows_from(w_.value, first, width_).t());
-    if (change_) change_->add_to(logits, first);
+    if (lora_) lora_->add_to(logits, first);
     return logits;
   }
 
@@ -139,7 +139,7 @@ class TokenGroup {
   LogitSums sums_;
   std::int64_t width_;
   bool keep_;
-  std::optional<ChangedHead> change_{};
+  std::optional<LoraHead> lora_{};
   std::vector<at::Tensor> kept_{};
 };
 
@@ -175,7 +175,7 @@ at::Tensor logits(const at::Tensor& hidden, const Weight& w) {
   const at::NoGradGuard no_grad;
   const at::Tensor rows = hidden.contiguous();
   at::Tensor out = ops::matmul(rows, w.base.value.t());
-  if (w.change) LowRankProduct(*w.change).add_to(out, rows);
+  if (w.lora) LoraProduct(*w.lora).add_to(out, rows);
   return out.to(at::kFloat);
 }
 

@@ -15,7 +15,8 @@ enum class Into : bool { kReplace, kAdd };
   return adds_to_gradient(weight, part) ? Into::kAdd : Into::kReplace;
 }
 
-/// Products of up to so many rows cost what their rows do; of more, kernels are made for each number of rows that is met.
+/// Products of up to so many rows cost what their rows do; of more, kernels are made for each number of rows
+/// that is met.
 inline constexpr std::int64_t kFewRows = 16;
 
 /// out [m, n] = or += a [m, k] b [k, n]. a and b have one dtype; of each, rows or columns are

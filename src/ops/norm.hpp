@@ -5,7 +5,7 @@
 
 namespace sluice::ops {
 
-/// What the normalised value is multiplied with.
+/// Factor of the normalised value.
 enum class NormWeight {
   kFactor,       ///< the weight, after rounding to the dtype: Llama, Qwen3
   kZeroCentred,  ///< 1 + weight in float32, before the one rounding: Gemma, Qwen3.5

@@ -59,7 +59,7 @@ struct Parameter {
 
 /// Zeros all parts of the gradient that were not written in this step.
 void clear_unwritten_gradient(const Parameter& weight);
-/// The same of one part.
+/// Clears the gradient of one part that nothing was written to.
 void clear_unwritten_gradient(const Parameter& weight, std::int64_t part);
 
 /// A small weight as a tensor of the graph that `anchor` belongs to, for formulas written in LibTorch's own

@@ -7,7 +7,7 @@
 
 namespace sluice::ops {
 
-/// Which two of the dim entries of a head turn together, pair i of dim / 2.
+/// Layout of the pairs of a head's dim entries that turn together, pair i of dim / 2.
 enum class RotaryLayout : std::uint8_t {
   kHalves,       ///< x[i] and x[i + dim/2]
   kInterleaved,  ///< x[2i] and x[2i + 1]
@@ -26,8 +26,8 @@ struct RotaryTable {
                                             double magnitude, RotaryLayout layout = RotaryLayout::kHalves);
 
 /// Rotates each pair of the first dim entries of x [b, L, heads, d] by its position's angle, each result in
-/// the place of what it was made of, and leaves the other entries; the table has at least L rows, and dim <= d. Table and products are rounded
-/// to x's dtype, as transformers does it.
+/// the place of what it was made of, and leaves the other entries; the table has at least L rows, and dim <=
+/// d. Table and products are rounded to x's dtype, as transformers does it.
 [[nodiscard]] at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table);
 
 /// The table's rows at `positions` [n] (int64), for tokens x [1, n, heads, d] at these places.

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/trace/recorder.hpp"
-#include "ops/adapters/low_rank_product.hpp"
+#include "ops/adapters/lora_product.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/processor.hpp"
@@ -32,29 +32,31 @@ at::Tensor product_of_terms(const std::vector<at::Tensor>& a, const std::vector<
   return out;
 }
 
-void bring(const Parameter& to, const std::vector<at::Tensor>& d_out, const std::vector<at::Tensor>& inputs) {
+void accumulate(const Parameter& to, const std::vector<at::Tensor>& d_out,
+                const std::vector<at::Tensor>& inputs) {
   if (!to.grad.defined()) return;
   for (const at::Tensor& term : d_out)
     for (const at::Tensor& input : inputs) ops::matmul(to.grad, term.t(), input, into_gradient(to));
 }
 
-/// scale * x A^T of a change, in float32 as the router's own products.
-std::vector<at::Tensor> reduced_terms(const at::Tensor& x, const LowRank& change) {
-  return terms_of(product_of_terms({x}, {change.a.value.t()}).mul_(change.scale), x.scalar_type());
+/// scale * x A^T of a LoRA adapter, in float32 as the router's own products.
+std::vector<at::Tensor> reduced_terms(const at::Tensor& x, const Lora& lora) {
+  return terms_of(product_of_terms({x}, {lora.a.value.t()}).mul_(lora.scale), x.scalar_type());
 }
 
-/// Gradients of the change for the terms of those of the logits; returns what comes to the inputs of A.
-std::vector<at::Tensor> change_backward(const at::Tensor& x, const LowRank& change,
-                                        const std::vector<at::Tensor>& d_logits) {
-  bring(change.b, d_logits, reduced_terms(x, change));
+/// Accumulates the gradients of A and B from the terms of the logits' gradient; returns the terms of the
+/// gradient of x A^T.
+std::vector<at::Tensor> lora_backward(const at::Tensor& x, const Lora& lora,
+                                      const std::vector<at::Tensor>& d_logits) {
+  accumulate(lora.b, d_logits, reduced_terms(x, lora));
   std::vector<at::Tensor> d_reduced =
-      terms_of(product_of_terms(d_logits, {change.b.value}).mul_(change.scale), x.scalar_type());
-  bring(change.a, d_reduced, {x});
+      terms_of(product_of_terms(d_logits, {lora.b.value}).mul_(lora.scale), x.scalar_type());
+  accumulate(lora.a, d_reduced, {x});
   return d_reduced;
 }
 
-/// d_logits^T x to w's gradient, or to those of its change, and the gradient of x. There may be several terms of d_logits
-/// side by side.
+/// d_logits^T x to w's gradient, or to those of its adapter, and the gradient of x. There may be several
+/// terms of d_logits side by side.
 at::Tensor products_backward(const at::Tensor& x, const Weight& w, const at::Tensor& d_logits) {
   const std::int64_t experts = w.base.value.size(0);
   std::vector<at::Tensor> terms, matrices;
@@ -62,12 +64,12 @@ at::Tensor products_backward(const at::Tensor& x, const Weight& w, const at::Ten
     terms.push_back(d_logits.slice(1, begin, begin + experts));
     matrices.push_back(w.base.value);
   }
-  bring(w.base, terms, {x});
-  if (!w.change) return ops::matmul(d_logits, at::cat(matrices, 0));
+  accumulate(w.base, terms, {x});
+  if (!w.lora) return ops::matmul(d_logits, at::cat(matrices, 0));
   std::vector<at::Tensor> all{d_logits};
-  for (const at::Tensor& term : change_backward(x, *w.change, terms)) {
+  for (const at::Tensor& term : lora_backward(x, *w.lora, terms)) {
     all.push_back(term);
-    matrices.push_back(w.change->a.value);
+    matrices.push_back(w.lora->a.value);
   }
   return ops::matmul(at::cat(all, 1), at::cat(matrices, 0));
 }
@@ -79,7 +81,7 @@ void bring_bias(const Parameter& bias, const at::Tensor& d_logits) {
   gradient_to_add_to(bias).add_(sums.view({-1, bias.value.size(0)}).sum(0));
 }
 
-/// What backward needs to know: nothing of the choice.
+/// Keeps what backward needs: nothing of the choice.
 void keep(node::AutogradContext* context, const RouterOptions& options) {
   context->saved_data["normalize"] = options.normalize_weights;
   context->saved_data["score"] = static_cast<std::int64_t>(options.score);
@@ -142,9 +144,9 @@ Routing decide(const at::Tensor& x, const Weight& w, const Parameter& bias, cons
   // Products of bfloat16 numbers are exact in float32, and so are their sums to rounding: nothing is widened.
   routing.probabilities = at::empty({x.size(0), w.base.value.size(0)}, x.options().dtype(at::kFloat));
   ops::matmul(routing.probabilities, x, w.base.value.t());
-  if (w.change)
-    for (const at::Tensor& term : reduced_terms(x, *w.change))
-      ops::matmul(routing.probabilities, term, w.change->b.value.t(), Into::kAdd);
+  if (w.lora)
+    for (const at::Tensor& term : reduced_terms(x, *w.lora))
+      ops::matmul(routing.probabilities, term, w.lora->b.value.t(), Into::kAdd);
   if (bias.value.defined()) routing.probabilities.add_(bias.value);
   if (keeps_logits) routing.logits = routing.probabilities.clone();
   const std::array<std::int64_t, 2> choices{x.size(0), options.experts_per_token};

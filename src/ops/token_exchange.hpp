@@ -21,9 +21,10 @@ struct ExpertTokens {
 /// Tokens that are being received, in memory that belongs to the exchange until the next dispatch.
 struct ArrivingTokens {
   ExpertTokens tokens;
-  Range own;  ///< those of this rank itself, available at once
+  Range own;  ///< tokens of this rank itself, available at once
 };
 
+/// Dispatch of tokens to the ranks of their experts, and combination of the results.
 class TokenExchange {
  public:
   virtual ~TokenExchange() = default;
@@ -36,7 +37,7 @@ class TokenExchange {
   /// Collective over the ranks that have all experts between them. Takes this rank's T tokens, which must
   /// stay as they are until they have arrived.
   virtual void begin_dispatch(const ExpertTokens& own) = 0;
-  /// After it: those that this rank's experts may work for.
+  /// Tokens that this rank's experts may work for, after dispatch.
   [[nodiscard]] virtual ArrivingTokens arriving() = 0;
   /// Collective over the same ranks, after both. Now all of them are there.
   virtual void finish_dispatch() = 0;
@@ -49,7 +50,7 @@ class TokenExchange {
   /// was given, [N, width] in float32; returns the sums over ranks for this rank's own tokens [T, width],
   /// rounded to the dtype of the tokens.
   [[nodiscard]] virtual at::Tensor combine(const at::Tensor& sums) = 0;
-  /// The same with the gradients of the tokens' weights [N, k] beside it; those stay float32.
+  /// combine() with the gradients of the tokens' weights [N, k] beside it; those stay float32.
   [[nodiscard]] virtual std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
                                                                   const at::Tensor& d_weights) = 0;
 

@@ -63,7 +63,7 @@ TEST(GpuLibrary, attention_and_its_gradients_are_those_of_the_formula_and_the_sa
         ASSERT_TRUE(cuda_library::attention_backward(a.in, result->made, a.d_out, result->d));
       }
       expect_near(found.made.out, expected.made.out, "out");
-      expect_near(found.made.log_sums, expected.made.log_sums, "log sums");
+      expect_near(found.made.logsumexp, expected.made.logsumexp, "logsumexp");
       expect_near(found.d.q, expected.d.q, "gradient of q");
       expect_near(found.d.k, expected.d.k, "gradient of k");
       expect_near(found.d.v, expected.d.v, "gradient of v");

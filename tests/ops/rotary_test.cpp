@@ -11,7 +11,8 @@ at::Tensor frequencies(std::int64_t dim, double theta) {
   return at::pow(theta, at::arange(0, dim, 2, at::kLong).to(at::kFloat) / -dim);
 }
 
-/// transformers: x * cos + rotate_half(x) * sin, tables in x's dtype; both functions of that name that its models have.
+/// transformers: x * cos + rotate_half(x) * sin, tables in x's dtype; both functions of that name that its
+/// models have.
 at::Tensor formula(const at::Tensor& x, const RotaryTable& table) {
   const bool is_interleaved = table.layout == RotaryLayout::kInterleaved;
   const auto whole = [&](const at::Tensor& angles) {

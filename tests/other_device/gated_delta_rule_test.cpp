@@ -1,4 +1,5 @@
-// The gated delta rule on the device, where chunks are worked on side by side, against this processor's, chunk by chunk.
+// The gated delta rule on the device, where chunks are worked on side by side, against this processor's,
+// chunk by chunk.
 #include "ops/gated_delta_rule.hpp"
 
 #include "other_device/on_device.hpp"

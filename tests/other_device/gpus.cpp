@@ -1,5 +1,5 @@
-// The rest of src/device/no_cuda.cpp, in whose place backend.cpp stands: as many devices as ranks could want, of which each takes
-// one (device.kind). All are the memory and the stream of the process that takes it.
+// The rest of src/device/no_cuda.cpp, in whose place backend.cpp stands: as many devices as ranks could want,
+// of which each takes one (device.kind). All are the memory and the stream of the process that takes it.
 #include "base/error.hpp"
 #include "device/devices.hpp"
 #include "device/stream.hpp"

@@ -1,6 +1,6 @@
-// What makes LibTorch take the memory of other_device/memory.hpp for another device's: its operations run by the kernels of
-// this processor, on the mapping that the host can use. An operation that is given tensors of both places is an error, but
-// for tensors without dimensions, as with CUDA.
+// What makes LibTorch take the memory of other_device/memory.hpp for another device's: its operations run by
+// the kernels of this processor, on the mapping that the host can use. An operation that is given tensors of
+// both places is an error, but for tensors without dimensions, as with CUDA.
 #include "base/error.hpp"
 #include "ops/runtime/torch_version.hpp"
 #include "other_device/memory.hpp"
@@ -175,7 +175,7 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const std::size_t count = schema.arguments().size();
   const std::vector<c10::IValue> arguments(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
-  std::vector<std::pair<at::Tensor, at::Tensor>> grown;  // of the device, and of the host
+  std::vector<std::pair<at::Tensor, at::Tensor>> grown;  // tensors of the device, each with that of the host
   finish();
   for (std::size_t i = 0; i < count; ++i) {
     c10::IValue& value = (*stack)[stack->size() - count + i];

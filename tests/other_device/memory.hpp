@@ -1,6 +1,6 @@
-// The memory of a device that is none: pages of this process, mapped twice. At a device's addresses nothing can be read
-// or written, so that host code which takes them for its own dies; what stands for the device works on the other mapping,
-// or has the addresses opened while it runs.
+// The memory of a device that is none: pages of this process, mapped twice. At a device's addresses nothing
+// can be read or written, so that host code which takes them for its own dies; what stands for the device
+// works on the other mapping, or has the addresses opened while it runs.
 #pragma once
 
 #include <cstddef>

@@ -52,8 +52,8 @@ void expect_near(const at::Tensor& found, const at::Tensor& expected, const char
       << expected;
 }
 
-/// Runs `cpu` on the arguments and `device` on copies of them; then all arguments, some of which were written, and results
-/// must be the same.
+/// Runs `cpu` on the arguments and `device` on copies of them; then all arguments, some of which were
+/// written, and results must be the same.
 void expect_same(const Tensors& arguments, const std::function<Tensors(const Tensors&)>& cpu,
                  const std::function<Tensors(const Tensors&)>& device, double factor = 1) {
   Tensors there;
@@ -240,8 +240,8 @@ at::Tensor hard_logits() {
   return logits;
 }
 
-/// A softmax with and without normalised weights, and in some groups; corrected sigmoids in all groups and in some; and a corrected
-/// softmax whose weights are normalised by a sum of at least so much.
+/// A softmax with and without normalised weights, and in some groups; corrected sigmoids in all groups and in
+/// some; and a corrected softmax whose weights are normalised by a sum of at least so much.
 std::vector<RouterOptions> router_forms() {
   RouterOptions sigmoids{.experts_per_token = 3,
                          .score = RouterScore::kSigmoid,
@@ -411,7 +411,7 @@ TEST_P(OtherDeviceSeam, biases_and_limits_of_experts) {
 }
 
 TEST(OtherDeviceSeam, rows_of_experts_in_blocks_of_bounded_size) {
-  const std::int64_t tokens = kExpertGroupRows / 2 + 10;  // of each of four experts
+  const std::int64_t tokens = kExpertGroupRows / 2 + 10;  // tokens for each of four experts
   const at::Tensor chosen = at::arange(4, at::kInt).expand({tokens, 4}).contiguous();
   const std::array<Range, 1> all{Range{0, tokens}};
   const ExpertRows rows(on_device(chosen), 0, 4, all);

@@ -59,8 +59,8 @@ std::vector<std::int64_t> uneven_counts(std::int64_t more) {
 
 std::size_t own() { return static_cast<std::size_t>(test::test_world().rank()); }
 
-/// `call(communicator, in, out)` from main memory over MPI and from the device over the staged one; both results must be the
-/// same.
+/// `call(communicator, in, out)` from main memory over MPI and from the device over the staged one; both
+/// results must be the same.
 void expect_same(std::int64_t in_count, std::int64_t out_count,
                  const std::function<Work(Communicator&, const float*, float*)>& call) {
   const Floats in = numbers(in_count);

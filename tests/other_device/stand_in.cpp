@@ -1,5 +1,6 @@
-// The device that is none as a GPU of the stand-ins for CUDA's runtime and NCCL (tests/nccl_stand_in): its memory is what
-// cudaMalloc gives, and its stream CUDA's default stream. In place of backend.cpp, gpus.cpp and stream.cpp.
+// The device that is none as a GPU of the stand-ins for CUDA's runtime and NCCL (tests/nccl_stand_in): its
+// memory is what cudaMalloc gives, and its stream CUDA's default stream. In place of backend.cpp, gpus.cpp
+// and stream.cpp.
 #include "base/error.hpp"
 #include "nccl_stand_in/runtime.hpp"
 #include "other_device/memory.hpp"

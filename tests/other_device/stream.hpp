@@ -1,5 +1,6 @@
-// The compute stream of the device that is none. What is queued runs as late as anyone could wait for it, or, with
-// OTHER_DEVICE_STREAM=early in the environment, at once: code that is right gives the same numbers either way.
+// The compute stream of the device that is none. What is queued runs as late as anyone could wait for it, or,
+// with OTHER_DEVICE_STREAM=early in the environment, at once: code that is right gives the same numbers
+// either way.
 #pragma once
 
 #include <functional>

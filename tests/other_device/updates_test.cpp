@@ -74,10 +74,11 @@ void expect_near(const at::Tensor& found, const at::Tensor& expected, double all
   EXPECT_LE((distance / (1 + expected.to(at::kDouble).abs())).max().item<double>(), allowed) << what;
 }
 
-/// The same functions of the same numbers: rounding alone may differ, which turns a code or a last bit now and then.
+/// The same functions of the same numbers: rounding alone may differ, which turns a code or a last bit now
+/// and then.
 void expect_same(const Arrays& found, const Arrays& expected, const UpdateFormats& formats) {
-  const bool codes =
-      formats.state == StateFormat::kInt8;  // of which one more or less moves the next step a little
+  // One code more or less moves the next step a little.
+  const bool codes = formats.state == StateFormat::kInt8;
   const double weight = formats.weights == DType::kBFloat16 ? 1e-2 : codes ? 2e-4 : 1e-6;
   const double state = formats.state == StateFormat::kFloat32 ? 1e-6 : codes ? 1.0 : 1e-2;
   expect_near(found.weights, expected.weights, weight, "weights");

@@ -1,12 +1,12 @@
-// What is done with an element of an array, for every processor: compiled into the loop or the kernel that calls it.
+// Work on one element of an array, for every processor: compiled into the loop or the kernel that calls it.
 // Internal to src/ops.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-// A call would keep a loop from becoming vector code, and would compute without the instructions that the function
-// around it was compiled for.
+// A call would keep a loop from becoming vector code, and would compute without the instructions that the
+// function around it was compiled for.
 #ifdef __CUDACC__
 #define SLUICE_ELEMENT __host__ __device__ __forceinline__
 #define SLUICE_VECTOR_LOOP

@@ -1,6 +1,6 @@
-// Numbers of an optimizer's state as float32 and back, in the formats that ops/cpu/optimizer/formats.hpp describes.
-// Compiled into their callers: one after the other over a few elements, a processor begins the next while the
-// divisions and roots of the last are under way.
+// Numbers of an optimizer's state as float32 and back, in the formats that ops/cpu/optimizer/formats.hpp
+// describes. Compiled into their callers: one after the other over a few elements, a processor begins the
+// next while the divisions and roots of the last are under way.
 #pragma once
 
 #include "base/optimizer_mode.hpp"
@@ -21,7 +21,7 @@ SLUICE_ELEMENT float float_of(std::uint32_t bits) { return std::bit_cast<float>(
 /// Bits of x >= 0 as an integer, in the order of the numbers: a maximum that vectorises without more.
 SLUICE_ELEMENT std::int32_t magnitude(float x) { return static_cast<std::int32_t>(bits_of(x) & 0x7fffffffU); }
 
-/// To the nearest integer, of |x| < 2^22, without the call that rounding functions are.
+/// The nearest integer of |x| < 2^22, without the call that rounding functions are.
 SLUICE_ELEMENT std::int32_t nearest(float x) {
   constexpr float kShift = 12582912.0F;  // 1.5 * 2^23: the integer part lands in the low bits
   return std::bit_cast<std::int32_t>(x + kShift) - std::bit_cast<std::int32_t>(kShift);
@@ -153,7 +153,7 @@ SLUICE_ELEMENT void find_scales(const float* from, std::int64_t n, float* scales
              __attribute__((always_inline)) { scales[block] = largest_magnitude(from + first, count); });
 }
 
-/// With the scales that find_scales() has found; so below.
+/// Writes codes with the scales that find_scales() has found, as do the functions below.
 SLUICE_ELEMENT void write_first_codes(const float* from, std::int64_t n, std::int8_t* codes,
                                       const float* scales) {
   for_each_block(

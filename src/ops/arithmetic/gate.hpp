@@ -1,4 +1,4 @@
-// What a SwiGLU does with a gate and what is beside it: Gating, number by number. Internal to src/ops.
+// SwiGLU of one gate and up number, by Gating. Internal to src/ops.
 #pragma once
 
 #include "ops/arithmetic/element.hpp"
@@ -17,16 +17,16 @@ struct PlainGate {
   SLUICE_ELEMENT float through_up(float /*up*/, float grad) const { return grad; }
 };
 
-/// The same of numbers that are cut off at a limit.
+/// SwiGLU of numbers that are clamped at a limit.
 struct LimitedGate {
   float limit, slope;
 
   SLUICE_ELEMENT float cut_gate(float gate) const { return gate > limit ? limit : gate; }
-  /// What the activated gate is multiplied with.
+  /// Factor of the activated gate.
   SLUICE_ELEMENT float factor(float up) const {
     return (up > limit ? limit : (up < -limit ? -limit : up)) + 1.0F;
   }
-  /// Whose sigmoid the cut gate is multiplied with.
+  /// Argument of the sigmoid that the clamped gate is multiplied with.
   SLUICE_ELEMENT float exponent(float cut) const { return cut * slope; }
   SLUICE_ELEMENT float through_gate(float gate, float grad) const { return gate > limit ? 0.0F : grad; }
   SLUICE_ELEMENT float through_up(float up, float grad) const { return std::abs(up) > limit ? 0.0F : grad; }

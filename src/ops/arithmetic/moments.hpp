@@ -10,8 +10,8 @@
 
 namespace sluice::ops::arithmetic {
 
-/// AdamWStep as the float32 factors of torch's formula, and of the same with numerator and denominator multiplied by
-/// root_correction2.
+/// AdamWStep as the float32 factors of torch's formula, and of the same with numerator and denominator
+/// multiplied by root_correction2.
 struct AdamWFactors {
   static constexpr bool kHasSecond = true;
   float decay, beta1_rest, beta2, beta2_rest, root_correction2, eps, step_size, gradient_scale, scaled_eps,
@@ -29,8 +29,8 @@ struct AdamWFactors {
         scaled_step(static_cast<float>(step.lr / step.bias_correction1 * std::sqrt(step.bias_correction2))) {}
 };
 
-/// `second` holds second moments, or their square roots. Torch's sequence of operations, or one division less: divisions
-/// and roots are what takes the time of rounded state.
+/// `second` holds second moments, or their square roots. Torch's sequence of operations, or one division
+/// less: divisions and roots are what takes the time of rounded state.
 template <bool kRoots, bool kScaled>
 SLUICE_ELEMENT void adamw(float* weights, float* m, float* second, const float* gradient, std::int64_t n,
                           const AdamWFactors& f) {
@@ -58,6 +58,7 @@ SLUICE_ELEMENT void update(OpenBlock<kMost>& block, const AdamWFactors& f) {
     adamw<false, true>(block.weights(), block.first(), block.second(), block.gradient(), block.count(), f);
 }
 
+/// Constants of one Lion step as the formula takes them.
 struct LionFactors {
   static constexpr bool kHasSecond = false;
   float decay, beta1, beta1_rest, beta2, beta2_rest, rate, gradient_scale;

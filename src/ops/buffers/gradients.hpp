@@ -19,7 +19,7 @@ void round_to_bfloat16(const float* from, std::int64_t n, std::byte* to);
 
 /// Sum of x^2 over n elements, in float64, in an order that does not depend on the number of threads.
 [[nodiscard]] double sum_of_squares(const float* x, std::int64_t n);
-/// The same of kFloat32 or kBFloat16.
+/// Sum of squares of n elements of kFloat32 or kBFloat16.
 [[nodiscard]] double sum_of_squares(const std::byte* x, DType dtype, std::int64_t n);
 
 }  // namespace sluice::ops

@@ -1,4 +1,5 @@
-// Updates of flat shards, in one pass over memory, whatever their numbers are kept in. Arrays lie on compute_device().
+// Updates of flat shards, in one pass over memory, whatever their numbers are kept in. Arrays lie on
+// compute_device().
 #pragma once
 
 #include "base/dtype.hpp"
@@ -10,16 +11,16 @@
 
 namespace sluice::ops {
 
-/// What an update reads and writes besides the weights.
+/// Formats of what an update reads and writes besides the weights.
 struct UpdateFormats {
   DType weights = DType::kFloat32;               ///< kFloat32 or kBFloat16
   DType gradient = DType::kFloat32;              ///< kFloat32 or kBFloat16
   MasterFormat master = MasterFormat::kFloat32;  ///< kFloat32 if the weights are float32 themselves
-  StateFormat state = StateFormat::kFloat32;     ///< any but kFactored
+  StateFormat state = StateFormat::kFloat32;     ///< format of the moments, any but kFactored
 };
 
-/// Consecutive elements of one matrix with their state, all of it the caller's. What the formats do not keep is
-/// null; so is `master` of float32 weights, which are their own.
+/// Consecutive elements of one matrix with their state, all of it the caller's. What the formats do not keep
+/// is null; so is `master` of float32 weights, which are their own.
 struct UpdateRun {
   std::int64_t count = 0;
   std::int64_t begin = 0;   ///< the first one's place in its matrix; of 8-bit state a multiple of kStateBlock
@@ -29,14 +30,14 @@ struct UpdateRun {
       nullptr;  ///< kFloat32: int16 [count]; k24Bit: int8 [count] (ops/cpu/optimizer/formats.hpp)
   std::byte* first = nullptr;      ///< moment: float, bfloat16 or int8 [count]
   std::byte* second = nullptr;     ///< moment: float, bfloat16 or uint8 [count]; none with Lion
-  float* first_scales = nullptr;   ///< of 8-bit state: one for each kStateBlock elements
-  float* second_scales = nullptr;  ///< the same
+  float* first_scales = nullptr;   ///< scales of the first moment's 8-bit codes, one per kStateBlock elements
+  float* second_scales = nullptr;  ///< scales of the second moment's 8-bit codes
   const std::byte* gradient = nullptr;
   float gradient_scale = 1;  ///< multiplies the gradient: the clip factor
   bool decays = false;       ///< whether weight decay applies
 };
 
-/// What one AdamW step needs beside the numbers themselves.
+/// Constants of one AdamW step.
 struct AdamWStep {
   double lr = 0;
   double beta1 = 0.9;
@@ -47,10 +48,11 @@ struct AdamWStep {
   double bias_correction2 = 1;  ///< 1 - beta2^t
 };
 
-/// One step of torch.optim.AdamW, all threads at work. The moments that the weights are updated with are those
-/// before they are rounded to their format.
+/// One step of torch.optim.AdamW, all threads at work. The moments that the weights are updated with are
+/// those before they are rounded to their format.
 void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step);
 
+/// Constants of one Lion step.
 struct LionStep {
   double lr = 0;
   double beta1 = 0.9;
@@ -61,7 +63,8 @@ struct LionStep {
 /// One step of Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2), all threads at work.
 void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step);
 
-/// Master weights of bfloat16 weights as float32: n elements from the `first`-th on, `master` as in UpdateRun.
+/// Master weights of bfloat16 weights as float32: n elements from the `first`-th on, `master` as in
+/// UpdateRun.
 void read_master(const std::byte* weights, const std::byte* master, MasterFormat format, std::int64_t first,
                  std::int64_t n, float* out);
 

@@ -26,7 +26,7 @@ struct TokenLists {
   std::vector<std::int32_t> tokens;
 };
 
-/// For each of `lists` lists the tokens, ascending, that chose one of its experts or more, from the choices
+/// For each of `lists` lists, the tokens, ascending, that chose at least one of its experts, from the choices
 /// [T, k] int32; list_of_expert[e] is the list of expert e. One pass over the choices.
 [[nodiscard]] TokenLists list_tokens(const at::Tensor& chosen, std::span<const std::uint32_t> list_of_expert,
                                      std::int64_t lists);

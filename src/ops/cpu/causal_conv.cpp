@@ -21,7 +21,7 @@ struct Channels {
   std::int64_t stride;
   std::int64_t count;
   std::int64_t taps;
-  const std::int64_t* document;  ///< as document_of()
+  const std::int64_t* document;  ///< document of each position, see document_of()
 
   /// The first tap that meets a token of t's document.
   [[nodiscard]] std::int64_t first_tap(std::int64_t t) const {

@@ -17,14 +17,14 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// Elements of a line of weights are so many vectors of floats. Of two bfloat16 numbers in a word the first is the lower half, and
-/// the second is a float but for bits that it does not have.
+/// Elements of a line of weights are so many vectors of floats. Of two bfloat16 numbers in a word the first
+/// is the lower half, and the second is a float but for bits that it does not have.
 template <class T>
 constexpr std::int64_t kLineVectors = std::is_same_v<T, float> ? 1 : 2;
 template <class T>
 constexpr std::int64_t kLine = kLanes* kLineVectors<T>;
 
-// By reference: how vectors are passed depends on the instructions that a function may use.
+// Vectors go by reference: how they are passed by value depends on the instructions that a function may use.
 SLUICE_ELEMENT void read_line(const float* from, Lanes (&line)[1]) {
   std::memcpy(&line[0], from, sizeof(Lanes));
 }
@@ -36,10 +36,11 @@ SLUICE_ELEMENT void read_line(const at::BFloat16* from, Lanes (&line)[2]) {
   std::memcpy(&line[1], &upper, sizeof(upper));
 }
 
-/// Where sums_of() is: how far apart the lanes lie that it adds.
+/// Stage of sums_of(): the distance of the lanes that it adds.
 enum class Stage : std::uint8_t { kWithinPairs, kOfPairs, kOfQuarters, kOfHalves };
 
-/// Half of the lanes of a and b, each added to another of its vector: those of a, then those of b, in turn or in parts.
+/// Half of the lanes of a and b, each added to another of its vector: those of a, then those of b, in turn or
+/// in parts.
 template <Stage kStage>
 SLUICE_ELEMENT void fold(const Lanes& a, const Lanes& b, Lanes& out) {
   if constexpr (kStage == Stage::kWithinPairs)
@@ -60,7 +61,8 @@ SLUICE_ELEMENT void fold_all(Lanes* vectors) {
     fold<kStage>(vectors[2 * i], vectors[kCount == 1 ? 0 : 2 * i + 1], vectors[i]);
 }
 
-/// The sum of the lanes of each of so many vectors (a power of two), which are destroyed; always in the same order.
+/// The sum of the lanes of each of so many vectors (a power of two), which are destroyed; always in the same
+/// order.
 template <std::int64_t kCount>
 SLUICE_ELEMENT void sums_of(Lanes* vectors, float* out) {
   static_assert(kCount == 1 || kCount == 2 || kCount == 4 || kCount == 8 || kCount == 16);
@@ -76,7 +78,8 @@ class LeftRows;
 template <class T, std::int64_t kRows, std::int64_t kWeights>
 void multiply_tile(const LeftRows<T>& left, std::int64_t first, const DenseRows<T>& weights, float* out);
 
-/// The rows of a product's left side as floats, lines in the order of line_of(), filled up with zeros to whole lines.
+/// The rows of a product's left side as floats, lines in the order of line_of(), filled up with zeros to
+/// whole lines.
 template <class T>
 class LeftRows {
  public:
@@ -153,7 +156,7 @@ class PlainRows {
   PlainRows(const DenseRows<at::BFloat16>& rows, std::int64_t depth)
       : data_(reinterpret_cast<const std::uint16_t*>(rows.data)), stride_(rows.stride), depth_(depth) {}
 
-  /// As multiply_tile().
+  /// multiply_tile() on tiles.
   template <std::int64_t kRows, std::int64_t kWeights>
   SLUICE_TILES void multiply(std::int64_t first, const DenseRows<at::BFloat16>& weights, float* out) const {
     Lanes sums[kRows][kWeights];
@@ -204,7 +207,7 @@ class PlainRows {
 SLUICE_VECTORS_END
 #endif
 
-/// Where products go: rows, one number for each weight, `stride` apart.
+/// Output of products: rows with one number for each weight, `stride` apart.
 template <class Out>
 struct OutRows {
   Out* data;
@@ -229,7 +232,8 @@ void multiply_weights(const Left& left, std::int64_t rows, const DenseRows<T>& a
   if (row < rows) multiply_rows.template operator()<1>(row);
 }
 
-constexpr std::int64_t kWeightsAtOnce = 4;  // with four rows as many sums as registers hold
+// Weight rows at once: with four rows of x, as many sums as there are registers.
+constexpr std::int64_t kWeightsAtOnce = 4;
 
 /// The products of all rows with weights [begin, end).
 template <class Left, class T, class Out>

@@ -1,5 +1,5 @@
-// Products of few rows with a weight: memory sets their pace, so each weight is read once, where it lies. Matrix libraries lay
-// it out for rows that are not there. Internal to src/ops.
+// Products of few rows with a weight: memory sets their pace, so each weight is read once, where it lies.
+// Matrix libraries lay it out for rows that are not there. Internal to src/ops.
 #pragma once
 
 #include "ops/matmul.hpp"
@@ -8,12 +8,13 @@
 
 namespace sluice::ops::cpu {
 
-/// Whether multiply_few_rows() takes the product of a [m, k] and b [k, n] into out: kFewRows at most, dense, times a weight whose rows
-/// are dense (b transposed), that replace what was there.
+/// Whether multiply_few_rows() takes the product of a [m, k] and b [k, n] into out: kFewRows at most, dense,
+/// times a weight whose rows are dense (b transposed), that replace what was there.
 [[nodiscard]] bool is_few_rows_times_weight(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                                             Into into);
 
-/// out = a b; out is of float32 or of the type of a and b. Sums in float32; a row's do not depend on the rows beside it.
+/// out = a b; out is of float32 or of the type of a and b. Sums in float32; a row's do not depend on the rows
+/// beside it.
 void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 
 /// Dense rows, `stride` elements apart.
@@ -23,8 +24,8 @@ struct DenseRows {
   std::int64_t count, stride;
 };
 
-/// out [rows.count, weights.count], dense: each row of `depth` elements times each weight, on the thread that calls. T is float or
-/// at::BFloat16.
+/// out [rows.count, weights.count], dense: each row of `depth` elements times each weight, on the thread that
+/// calls. T is float or at::BFloat16.
 template <class T>
 void multiply_rows(const DenseRows<T>& rows, const DenseRows<T>& weights, std::int64_t depth, float* out);
 

@@ -11,7 +11,7 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// In many sums at once: one alone would wait for each addition before the next.
+/// Sums squares in many accumulators at once: a single one would wait for each addition before the next.
 template <class T>
 SLUICE_VECTOR_CLONES double block_sum_of_squares(const T* x, std::int64_t n) {
   constexpr std::int64_t kSums = 64;

@@ -1,4 +1,4 @@
-// What the hand-written loops over rows share: element access, vector code for the machine at hand, dispatch
+// Shared by the hand-written loops over rows: element access, vector code for the machine at hand, dispatch
 // over dtypes. Internal to src/ops.
 #pragma once
 
@@ -48,7 +48,7 @@ SLUICE_ELEMENT at::BFloat16 store<at::BFloat16>(float value) {
   return {static_cast<std::uint16_t>(is_nan ? quiet_nan : rounded), at::BFloat16::from_bits()};
 }
 
-/// The same for what came of arithmetic, in half the instructions: a NaN of arithmetic has no bits set below
+/// store() for results of arithmetic, in half the instructions: a NaN of arithmetic has no bits set below
 /// those that a bfloat16 keeps, so it stays one.
 template <class T>
 T store_result(float value);
@@ -63,7 +63,7 @@ SLUICE_ELEMENT at::BFloat16 store_result<at::BFloat16>(float value) {
           at::BFloat16::from_bits()};
 }
 
-/// What came of arithmetic, as T can hold it.
+/// A result of arithmetic as T can hold it.
 template <class T>
 SLUICE_ELEMENT float rounded(float value) {
   return load(store_result<T>(value));
@@ -80,8 +80,8 @@ SLUICE_ELEMENT void store_row(const float* from, std::int64_t count, T* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = store_result<T>(from[i]);
 }
 
-/// Elements first 0, second 0, first 1, second 1 and so on, apart and together again: of two bytes by words of
-/// two elements, which take half the instructions.
+/// Elements first 0, second 0, first 1, second 1 and so on, apart and together again: of two bytes by words
+/// of two elements, which take half the instructions.
 template <class T>
 SLUICE_VECTOR_CLONES void split_pairs(const T* pairs, std::int64_t count, T* first, T* second) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -145,8 +145,8 @@ SLUICE_ELEMENT float exponential(float x) {
   return x < -87.33F ? 0.0F : (x > 88.72F ? HUGE_VALF : (x != x ? x : value));
 }
 
-/// The same for x that is not positive but for rounding, in fewer instructions; 0 below -87.68, where
-/// the exponent is that of 0.
+/// exponential() for x that is positive only by rounding, in fewer instructions; 0 below -87.68, where the
+/// exponent is that of 0.
 SLUICE_ELEMENT float exponential_below(float x) {
   const float clamped = x < -88.0F ? -88.0F : x;
   const float shifted = clamped * 1.44269504F + 12582912.0F;

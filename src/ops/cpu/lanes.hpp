@@ -12,7 +12,7 @@ inline constexpr std::int64_t kLanes = 16;
 using Lanes __attribute__((vector_size(64))) = float;
 using LaneWords __attribute__((vector_size(64))) = std::uint32_t;
 
-// By reference: how vectors are passed depends on the instructions that a function may use.
+// Vectors go by reference: how they are passed by value depends on the instructions that a function may use.
 
 /// kLanes numbers from here on.
 SLUICE_ELEMENT void read_lanes(const float* from, Lanes& lanes) { std::memcpy(&lanes, from, sizeof lanes); }

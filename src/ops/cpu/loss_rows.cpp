@@ -67,7 +67,7 @@ struct SumArrays {
   float* target;
 };
 
-/// Where a target lies in a row of `width` logits from `first` on, or -1.
+/// Column of a target in a row of `width` logits from `first` on, or -1.
 std::int64_t column_of(std::int64_t target, std::int64_t first, std::int64_t width) {
   return target >= first && target < first + width ? target - first : -1;
 }

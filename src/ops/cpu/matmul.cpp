@@ -22,7 +22,7 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// Into how many parts along the larger side of `out` a product is cut, each for a thread of its own.
+/// Number of parts along the larger side of `out` that a product is cut into, each for a thread of its own.
 std::int64_t parts_of(const at::Tensor& out, std::int64_t depth) {
   constexpr std::int64_t kMinWork = 1 << 18;  // multiplications
   constexpr std::int64_t kMinPart = 32;       // rows or columns
@@ -37,8 +37,8 @@ void multiply_on_one_thread(at::Tensor out, const at::Tensor& a, const at::Tenso
     at::mm_out(out, a, b);
 }
 
-/// By LibTorch's BLAS. OpenBLAS cuts small products badly: each thread packs the same operand, and they wait for one another in
-/// between. So each thread is given a product of its own here.
+/// Multiplies by LibTorch's BLAS. OpenBLAS cuts small products badly: each thread packs the same operand, and
+/// they wait for one another in between. So each thread is given a product of its own here.
 void multiply_by_blas(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   constexpr std::int64_t kQuantum = 16;  // what microkernels compute at a time
   const std::int64_t parts = parts_of(out, a.size(1));
@@ -95,7 +95,7 @@ void multiply_on_tiles(const at::Tensor& out, const at::Tensor& a, const at::Ten
   tile_matmul({out.data_ptr(), out.stride(0), result}, left, right);
 }
 
-/// Of bfloat16.
+/// Multiplies bfloat16 matrices.
 void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   if (suits_tiles(out, a, into))
     multiply_on_tiles(out, a, b, into);

@@ -8,7 +8,7 @@
 
 namespace sluice::ops::cpu {
 
-/// As ops::matmul().
+/// ops::matmul() on this processor.
 void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into);
 [[nodiscard]] at::Tensor matmul(const at::Tensor& a, const at::Tensor& b);
 

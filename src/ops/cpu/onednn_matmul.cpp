@@ -108,12 +108,12 @@ const std::optional<Kernel>& kernel_for(const Key& key) {
 }  // namespace
 
 bool onednn_has_products() {
-  // Where it imitates the instructions, products of float32 copies take less than half of its time.
+  // Where oneDNN emulates the instructions, products of float32 copies take less than half of its time.
   using enum dnnl::cpu_isa;
   static const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
   static const bool imitates = isa == sse41 || isa == avx || isa == avx2 || isa == avx2_vnni ||
                                isa == avx512_core || isa == avx512_core_vnni;
-  // On other processors than x86 these names say nothing: there it has kernels, or has none.
+  // These names say nothing about processors other than x86: there oneDNN has kernels, or has none.
   constexpr Matrix kSquare{64, 64, 64, 1};
   static const bool has = !imitates && compiled({kSquare, kSquare, kSquare, false, false}).has_value();
   return has;

@@ -39,7 +39,7 @@ SLUICE_VECTOR_CLONES void sigmoid_row(float* row, std::int64_t width) {
   for (std::int64_t i = 0; i < width; ++i) row[i] = kernel::sigmoid(row[i]);
 }
 
-/// Of what is chosen already, or not to be chosen from.
+/// Score of an expert that was chosen already, or must not be chosen.
 constexpr float kOut = -HUGE_VALF;
 
 /// Destroys the row, of which at least k are not kOut.
@@ -101,14 +101,14 @@ class Chooser {
   std::vector<std::int64_t> chosen_;
 };
 
-/// Over one token's choices.
+/// Sum of the probabilities of one token's choices.
 float sum_of_chosen(const float* probabilities, const std::int64_t* chosen, std::int64_t k) {
   float sum = 0;
   for (std::int64_t slot = 0; slot < k; ++slot) sum += probabilities[chosen[slot]];
   return sum;
 }
 
-/// What the scores of a token's experts are multiplied with, and whether that changes with them.
+/// Factor of the scores of a token's experts, and whether it depends on them.
 struct WeightScale {
   float factor;
   bool is_of_sum;

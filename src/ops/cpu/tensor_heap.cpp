@@ -20,17 +20,17 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// Of a cache line, as LibTorch's own.
+/// Alignment in bytes: a cache line, as in LibTorch's own allocator.
 constexpr std::int64_t kAlignment = 64;
 /// Smaller tensors are the C library's.
 constexpr std::size_t kMin = 16 * kKiB;
-/// By such the writable part grows.
+/// Bytes by which the writable part grows.
 constexpr std::int64_t kHugePage = 2 * kMiB;
 
 /// More than tensors can ever take; nothing of it is memory yet.
 std::int64_t addresses_to_reserve() {
   rlimit limit{};
-  // Where addresses are limited, others need them.
+  // Limited addresses are left to others.
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return 0;
   return 2 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
 }
@@ -38,7 +38,7 @@ std::int64_t addresses_to_reserve() {
 /// A range of addresses, of which the lower part is writable.
 class AddressRange {
  public:
-  /// Of no bytes if the system has none.
+  /// An empty range if the system has no room for one.
   AddressRange() {
     const std::int64_t bytes = addresses_to_reserve();
     if (bytes <= kHugePage) return;
@@ -55,7 +55,7 @@ class AddressRange {
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] std::byte* at(std::int64_t place) const { return data_ + place; }
   [[nodiscard]] bool holds(const void* data) const {
-    const std::less<> before;  // of any two addresses
+    const std::less<> before;  // a total order of addresses
     return !before(data, data_) && before(data, data_ + bytes_);
   }
   [[nodiscard]] std::int64_t place_of(const void* data) const {
@@ -91,7 +91,7 @@ class TensorHeap final : public c10::Allocator {
     return const_cast<TensorHeap*>(this)->memory(bytes);  // what the interface forbids in this version alone
   }
 #endif
-  /// For the operations of LibTorch that ask for memory without a tensor.
+  /// Deleter for the operations of LibTorch that ask for memory without a tensor.
   [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &release; }
 
  private:

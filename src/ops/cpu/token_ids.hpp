@@ -15,7 +15,7 @@ namespace sluice::ops::cpu {
 [[nodiscard]] std::optional<PlacedId> first_outside(const at::Tensor& ids, std::int64_t end,
                                                     std::optional<std::int64_t> exempt = {});
 
-/// As ops::distinct_ids().
+/// ops::distinct_ids() on this processor.
 [[nodiscard]] std::vector<std::int64_t> distinct_ids(std::span<const at::Tensor> ids);
 
 /// places [T] = where each of ids [T] stands in `rows`, which ascend and contain it; kNoPadding for the id

@@ -5,7 +5,8 @@
 
 namespace sluice::ops::cpu {
 
-/// As ops::take_rows(), ops::round_rows(), ops::sum_of_parts() and ops::list_tokens(), all tensors dense.
+/// ops::take_rows(), ops::round_rows(), ops::sum_of_parts() and ops::list_tokens() on this processor, all
+/// tensors dense.
 [[nodiscard]] at::Tensor take_rows(const at::Tensor& x, const std::vector<std::int32_t>& tokens);
 void round_rows(const at::Tensor& sums, const at::Tensor& out);
 [[nodiscard]] at::Tensor sum_of_parts(const at::Tensor& rows, const std::vector<std::int32_t>& tokens,

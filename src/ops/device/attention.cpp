@@ -1,4 +1,5 @@
-// Attention by LibTorch's kernels, or by its formula, some queries at a time: the scores of all would not fit.
+// Attention by LibTorch's kernels, or by its formula, some queries at a time: the scores of all would not
+// fit.
 #include "ops/device/cuda_library.hpp"
 #include "ops/device/formulas.hpp"
 #include "ops/device/processor.hpp"
@@ -61,8 +62,8 @@ class Heads {
   void put_numbers(const at::Tensor& numbers, std::int64_t begin, std::int64_t n, const at::Tensor& x) const {
     x.narrow(2, begin, n).copy_(numbers.view({sequences_, heads_ * group_, n}));
   }
-  /// Scaled scores of some queries against all keys up to theirs, float32 [b, nkv, group * n, keys]; -infinity where a
-  /// query does not see a key.
+  /// Scaled scores of some queries against all keys up to theirs, float32 [b, nkv, group * n, keys];
+  /// -infinity where a query does not see a key.
   [[nodiscard]] at::Tensor scores(const at::Tensor& queries, std::int64_t begin, std::int64_t n) const {
     const Documents& documents = inputs_.documents;
     const at::Tensor all =
@@ -82,21 +83,22 @@ class Heads {
   std::int64_t sequences_, length_, heads_, group_, width_;
 };
 
-/// What was made without sinks, as it is with them: backward needs to know no more.
+/// Turns the results without sinks into those with sinks, which is all that backward needs.
 void join_sinks(const at::Tensor& sinks, const AttentionRecord& made) {
-  const at::Tensor joint = at::logaddexp(made.log_sums, sinks.unsqueeze(1));
-  made.out.copy_(single(made.out) * (made.log_sums - joint).exp_().transpose(1, 2).unsqueeze(-1));
-  made.log_sums.copy_(joint);
+  const at::Tensor joint = at::logaddexp(made.logsumexp, sinks.unsqueeze(1));
+  made.out.copy_(single(made.out) * (made.logsumexp - joint).exp_().transpose(1, 2).unsqueeze(-1));
+  made.logsumexp.copy_(joint);
 }
 
 void add_sink_gradient(const at::Tensor& sinks, const AttentionRecord& made, const at::Tensor& d_out,
                        const at::Tensor& d_sinks) {
-  const at::Tensor dots = (single(made.out) * single(d_out)).sum(-1).transpose(1, 2);
-  d_sinks.sub_((sinks.unsqueeze(1) - made.log_sums).exp_().mul_(dots).sum(at::IntArrayRef{0, 2}));
+  const at::Tensor delta = (single(made.out) * single(d_out)).sum(-1).transpose(1, 2);
+  d_sinks.sub_((sinks.unsqueeze(1) - made.logsumexp).exp_().mul_(delta).sum(at::IntArrayRef{0, 2}));
 }
 
-/// The shares of scores [heads, group, queries, keys] with a sink [heads * group] of each, if there are any.
-at::Tensor shares_of(const at::Tensor& scores, const at::Tensor& sinks) {
+/// Softmax of scores [heads, group, queries, keys] over the keys, and over the sinks [heads * group] if there
+/// are any.
+at::Tensor probs_of(const at::Tensor& scores, const at::Tensor& sinks) {
   if (!sinks.defined()) return scores.softmax(-1);
   const at::Tensor joined = at::cat(
       {scores, sinks.view({scores.size(0), scores.size(1), 1, 1}).expand({-1, -1, scores.size(2), 1})}, -1);
@@ -111,9 +113,9 @@ void formulas::attention(const AttentionInputs& inputs, const AttentionRecord& m
   heads.for_each_block([&](std::int64_t begin, std::int64_t n) {
     const at::Tensor scores = heads.scores(heads.rows(q, begin, n), begin, n);
     const at::Tensor sums = at::logsumexp(scores, -1, /*keepdim=*/true);
-    const at::Tensor shares = (scores - sums).exp_().to(q.scalar_type());
-    heads.put_rows(at::matmul(shares, Heads::keys(v, begin + n)), begin, n, made.out);
-    heads.put_numbers(sums, begin, n, made.log_sums);
+    const at::Tensor probs = (scores - sums).exp_().to(q.scalar_type());
+    heads.put_rows(at::matmul(probs, Heads::keys(v, begin + n)), begin, n, made.out);
+    heads.put_numbers(sums, begin, n, made.logsumexp);
   });
 }
 
@@ -125,17 +127,17 @@ void formulas::attention_backward(const AttentionInputs& inputs, const Attention
       at::zeros({k.size(0), k.size(2), k.size(1), k.size(3)}, k.options().dtype(at::kFloat));
   const at::Tensor d_v = at::zeros(d_k.sizes(), d_k.options());
   heads.for_each_block([&](std::int64_t begin, std::int64_t n) {
-    const at::Tensor queries = heads.rows(q, begin, n), up = heads.rows(d_out, begin, n);
+    const at::Tensor queries = heads.rows(q, begin, n), d_block = heads.rows(d_out, begin, n);
     const at::Tensor keys = Heads::keys(k, begin + n), values = Heads::keys(v, begin + n);
-    const at::Tensor shares =
-        (heads.scores(queries, begin, n) - heads.numbers(made.log_sums, begin, n)).exp_();
-    const at::Tensor dots =
-        (up.to(at::kFloat) * heads.rows(made.out, begin, n).to(at::kFloat)).sum(-1, /*keepdim=*/true);
-    const at::Tensor d_shares = at::matmul(up, values.transpose(-1, -2)).to(at::kFloat);
-    const at::Tensor d_scores = ((d_shares - dots) * shares).mul_(inputs.scale).to(q.scalar_type());
+    const at::Tensor probs =
+        (heads.scores(queries, begin, n) - heads.numbers(made.logsumexp, begin, n)).exp_();
+    const at::Tensor delta =
+        (d_block.to(at::kFloat) * heads.rows(made.out, begin, n).to(at::kFloat)).sum(-1, /*keepdim=*/true);
+    const at::Tensor d_probs = at::matmul(d_block, values.transpose(-1, -2)).to(at::kFloat);
+    const at::Tensor d_scores = ((d_probs - delta) * probs).mul_(inputs.scale).to(q.scalar_type());
     heads.put_rows(at::matmul(d_scores, keys), begin, n, gradients.q);
     d_k.narrow(2, 0, begin + n).add_(at::matmul(d_scores.transpose(-1, -2), queries));
-    d_v.narrow(2, 0, begin + n).add_(at::matmul(shares.to(q.scalar_type()).transpose(-1, -2), up));
+    d_v.narrow(2, 0, begin + n).add_(at::matmul(probs.to(q.scalar_type()).transpose(-1, -2), d_block));
   });
   gradients.k.copy_(d_k.transpose(1, 2));
   gradients.v.copy_(d_v.transpose(1, 2));
@@ -169,8 +171,8 @@ void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Ten
   at::Tensor hidden = key > query;
   if (window > 0) hidden = hidden.logical_or(key <= query - window);
   scores.masked_fill_(hidden, kUnseen);
-  const at::Tensor shares = shares_of(scores, sinks).reshape({heads, group * n, keys.size(0)});
-  const at::Tensor mixed = at::matmul(shares, values.transpose(0, 1).to(at::kFloat));
+  const at::Tensor probs = probs_of(scores, sinks).reshape({heads, group * n, keys.size(0)});
+  const at::Tensor mixed = at::matmul(probs, values.transpose(0, 1).to(at::kFloat));
   out.view({n, heads, group, width}).copy_(mixed.view({heads, group, n, width}).permute({2, 0, 1, 3}));
 }
 

@@ -90,7 +90,7 @@ bool attention(const AttentionInputs& inputs, const AttentionRecord& made) {
                                    layout.bounds_if_packed(), layout.longest, layout.longest,
                                    /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false, scale);
   layout.rows(made.out).copy_(std::get<0>(result));
-  made.log_sums.copy_(layout.ours(std::get<1>(result), made.log_sums));
+  made.logsumexp.copy_(layout.ours(std::get<1>(result), made.logsumexp));
   return true;
 }
 
@@ -103,7 +103,7 @@ bool attention_backward(const AttentionInputs& inputs, const AttentionRecord& ma
   const InOrder in_order;
   const auto result = at::_flash_attention_backward(
       layout.rows(d_out), layout.rows(q), layout.rows(k), layout.rows(v), layout.rows(made.out),
-      layout.theirs(made.log_sums), layout.bounds, layout.bounds, layout.longest, layout.longest,
+      layout.theirs(made.logsumexp), layout.bounds, layout.bounds, layout.longest, layout.longest,
       /*dropout_p=*/0.0, /*is_causal=*/true, no_draws, no_draws, scale);
   layout.rows(gradients.q).copy_(std::get<0>(result));
   layout.rows(gradients.k).copy_(std::get<1>(result));

@@ -20,7 +20,7 @@
 namespace sluice::ops::device {
 namespace {
 
-/// Of x [padded, …], those that are a token's.
+/// Rows of x [padded, …] that are tokens.
 at::Tensor own_rows(const at::Tensor& x, const RowBlock& block) { return x.narrow(0, 0, block.count); }
 
 at::Tensor tokens_of(const RowBlock& block, std::int64_t choices) {
@@ -40,7 +40,7 @@ at::Tensor experts_of(const RowBlock& block) {
 
 constexpr double kOut = -std::numeric_limits<double>::infinity();
 
-/// What ranks the groups of scores [T, E]: [T, groups]; what is not a number comes after all numbers.
+/// Rank of the groups of scores [T, E]: [T, groups]; NaN comes after all numbers.
 at::Tensor group_scores(const at::Tensor& scores, const RouterOptions& options) {
   const at::Tensor grouped = scores.view({-1, scores.size(1) / options.groups});
   const at::Tensor best =
@@ -52,7 +52,8 @@ at::Tensor group_scores(const at::Tensor& scores, const RouterOptions& options) 
   return at::where(second.ne(second), first, sums).view({scores.size(0), options.groups});
 }
 
-/// scores [T, E] with -infinity for the experts of groups that are not chosen, as the processor's loop leaves them out.
+/// scores [T, E] with -infinity for the experts of groups that are not chosen, as the processor's loop leaves
+/// them out.
 at::Tensor scores_in_chosen_groups(const at::Tensor& scores, const RouterOptions& options) {
   const at::Tensor sums = group_scores(scores, options);
   const at::Tensor chosen =
@@ -60,12 +61,12 @@ at::Tensor scores_in_chosen_groups(const at::Tensor& scores, const RouterOptions
   choose_experts(sums, chosen);
   const at::Tensor is_out = at::ones_like(sums, at::kBool).scatter_(1, chosen, false);
   at::Tensor grouped = scores.view({scores.size(0), options.groups, -1});
-  // What is not a number comes after all numbers, but before what is left out.
+  // NaN comes after all numbers, but before what is left out.
   grouped = grouped.masked_fill(grouped.ne(grouped), std::numeric_limits<float>::lowest());
   return grouped.masked_fill(is_out.unsqueeze(2), kOut).view_as(scores);
 }
 
-/// As the processor's loop chooses: the best that are not left out.
+/// Chooses the best experts among those not left out, as the processor's loop does.
 void choose(const at::Tensor& scores, const RouterOptions& options, const at::Tensor& chosen) {
   at::Tensor corrected = scores;
   if (options.correction_bias.defined()) corrected = corrected + options.correction_bias;
@@ -73,7 +74,7 @@ void choose(const at::Tensor& scores, const RouterOptions& options, const at::Te
   choose_experts(corrected, chosen);
 }
 
-/// What the scores of a token's chosen experts are multiplied with for its weights to be normalised: [T, 1].
+/// Factor of the scores of a token's chosen experts that normalises its weights: [T, 1].
 at::Tensor scales_of(const at::Tensor& sums, const RouterOptions& options) {
   return (sums.clamp_min(options.least_sum) + options.epsilon).reciprocal_() * options.scale;
 }

@@ -1,5 +1,5 @@
-// What the functions of the same names compute, in operations that every device has: where LibTorch has no better ones
-// (device/cuda_library.hpp), and what those are held against. Internal to src/ops/device.
+// The functions of the same names in operations that every device has: used where LibTorch has no better ones
+// (device/cuda_library.hpp), and as the reference for those. Internal to src/ops/device.
 #pragma once
 
 #include "ops/documents.hpp"

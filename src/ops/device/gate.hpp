@@ -8,11 +8,11 @@
 
 namespace sluice::ops::device {
 
-/// Of gate and up, in float32.
+/// SwiGLU of gate and up projections in float32, with what its gradients need.
 struct OpenGate {
-  at::Tensor gate, factor;  ///< cut off at the limit; factor is what the activated gate is multiplied with
-  at::Tensor exponent, sigmoid;       ///< of the gate: gate * sigmoid is its activation
-  at::Tensor gate_passes, up_passes;  ///< where gradients pass; undefined: everywhere
+  at::Tensor gate, factor;       ///< gate and up, clamped at the limit; the output is activation() * factor
+  at::Tensor exponent, sigmoid;  ///< argument and value of the sigmoid in activation()
+  at::Tensor gate_passes, up_passes;  ///< masks of the elements that were not clamped; undefined: all
 
   OpenGate(const at::Tensor& gates, const at::Tensor& ups, const Gating& gating)
       : gate(single(gates)), factor(single(ups)) {
@@ -27,7 +27,7 @@ struct OpenGate {
   }
 
   [[nodiscard]] at::Tensor activation() const { return gate * sigmoid; }
-  /// From the gradient of activation() * factor.
+  /// Gradient of the gate, from the gradient of activation() * factor.
   [[nodiscard]] at::Tensor gate_gradient(const at::Tensor& grad) const {
     const at::Tensor out = grad * factor * sigmoid * (exponent * (1 - sigmoid) + 1);
     return gate_passes.defined() ? out * gate_passes : out;

@@ -1,5 +1,5 @@
-// The arithmetic of our own kernels: each is a function of an index, which a GPU runs once for each, in any order. The
-// same functions run as plain loops where they are tested. Internal to src/ops/device.
+// The arithmetic of our own kernels: each is a function of an index, which a GPU runs once for each, in any
+// order. The same functions run as plain loops where they are tested. Internal to src/ops/device.
 #pragma once
 
 #include "base/random.hpp"
@@ -12,7 +12,7 @@
 
 namespace sluice::ops::device::kernels {
 
-/// Of a token. Its choices so far are few enough to look through again.
+/// Chooses the experts of one token. Its choices so far are few enough to look through again.
 struct ChooseExperts {
   const float* probabilities;  ///< [T, experts]
   std::int64_t experts, choices;
@@ -45,12 +45,12 @@ SLUICE_ELEMENT float number(std::uint16_t bits) { return arithmetic::float_of_bf
 SLUICE_ELEMENT void put_number(float value, float* to) { *to = value; }
 SLUICE_ELEMENT void put_number(float value, std::uint16_t* to) { arithmetic::write_bfloat16(&value, 1, to); }
 
-/// Of one element of x; T as below.
+/// Dropout of one element of x; T as below.
 template <class T>
 struct DropElement {
   const T* x;
   T* out;
-  std::uint64_t key;   ///< of the stream of draws
+  std::uint64_t key;   ///< key of the random stream that dropout draws from
   std::int64_t first;  ///< the first element's number in it
   float rate, scale;
 
@@ -60,7 +60,7 @@ struct DropElement {
   }
 };
 
-/// Of one element of `sums`.
+/// Adds expert rows to one element of `sums`.
 template <class T>
 struct AddExpertRows {
   const T* rows;                    ///< [count, width]
@@ -95,14 +95,14 @@ struct AddExpertRows {
   }
 };
 
-/// Of a column. T is float or the bits of a bfloat16.
+/// Adds rows to one column of a table. T is float or the bits of a bfloat16.
 template <class T>
 struct AddColumn {
   const T* rows;  ///< [count, width]
   const std::int64_t* ids;
   std::int64_t count, width, padding;
   float* table;
-  std::int64_t stride;  ///< from a row of the table to the next
+  std::int64_t stride;  ///< elements from a row of the table to the next
 
   SLUICE_ELEMENT void operator()(std::int64_t column) const {
     for (std::int64_t t = 0; t < count; ++t)
@@ -110,7 +110,7 @@ struct AddColumn {
   }
 };
 
-/// Of one element of a run without scales. Factors are AdamW's or Lion's.
+/// Updates one element of a run without scales. Factors are AdamW's or Lion's.
 template <class Factors>
 struct UpdateElement {
   UpdateRun run;
@@ -122,7 +122,8 @@ struct UpdateElement {
   }
 };
 
-/// Of kStateBlock elements that share scales, side by side: each opens its own, all find the scales, each saves its own.
+/// Updates kStateBlock elements that share scales, side by side: each opens its own, all find the scales,
+/// each saves its own.
 template <class Factors>
 struct UpdateTogether {
   UpdateRun run;
@@ -147,7 +148,7 @@ struct UpdateTogether {
   };
 };
 
-/// Of the elements from `begin` to the end of a run, which are fewer than share scales elsewhere.
+/// Updates the elements from `begin` to the end of a run, which are fewer than share scales elsewhere.
 template <class Factors>
 struct UpdateRest {
   UpdateRun run;
@@ -160,7 +161,7 @@ struct UpdateRest {
   }
 };
 
-/// Of one element.
+/// Reads one element's master weight.
 struct ReadMaster {
   std::byte *weights, *master;
   MasterFormat format;

@@ -44,7 +44,8 @@ void launch(std::int64_t n, const Kernel& kernel) {
   check_launch();
 }
 
-/// The largest of a block's numbers that are not negative, for each of its threads. `of_warps` is the block's.
+/// The largest of a block's numbers that are not negative, for each of its threads. `of_warps` is the
+/// block's.
 template <int kThreads>
 __device__ std::int32_t block_maximum(std::int32_t own, std::int32_t* of_warps) {
   constexpr int kWarp = 32, kWarps = kThreads / kWarp;
@@ -70,7 +71,8 @@ __global__ void __launch_bounds__(kThreads) run_together(std::int64_t blocks, Ke
   }
 }
 
-/// Blocks of kThreads indices each, whose Parts find scales together: a thread for each index, a thread block for each block.
+/// Blocks of kThreads indices each, whose Parts find scales together: a thread for each index, a thread block
+/// for each block.
 template <std::int64_t kThreads, class Kernel>
 void launch_together(std::int64_t blocks, const Kernel& kernel) {
   if (blocks == 0) return;

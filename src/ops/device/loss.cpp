@@ -10,7 +10,7 @@
 namespace sluice::ops::device {
 namespace {
 
-/// Where each target [T] lies in a row of logits, some entries of the vocabulary.
+/// Columns of the targets [T] in a row of logits over a part of the vocabulary.
 struct Columns {
   at::Tensor is_here;  ///< [T, 1]
   at::Tensor column;   ///< [T, 1], of others any

@@ -1,6 +1,6 @@
-// The functions of a processor, computed by LibTorch's operations on the device where their tensors are, and by the kernels of
-// own_kernels.hpp where LibTorch has none that will do. Each is as the one of cpu/ of the same name, shapes, dtypes and
-// roundings alike. Internal to src/ops.
+// The functions of a processor, computed by LibTorch's operations on the device where their tensors are, and
+// by the kernels of own_kernels.hpp where LibTorch has none that will do. Each is as the one of cpu/ of the
+// same name, shapes, dtypes and roundings alike. Internal to src/ops.
 #pragma once
 
 #include "ops/buffers/adafactor.hpp"
@@ -23,7 +23,8 @@ namespace sluice::ops::device {
 
 void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into);
 [[nodiscard]] at::Tensor matmul(const at::Tensor& a, const at::Tensor& b);
-/// out [count, n] = rows of a [count, k] times b [experts, k, n] of the expert that they belong to, all dense or transposed.
+/// out [count, n] = rows of a [count, k] times b [experts, k, n] of the expert that they belong to, all dense
+/// or transposed.
 void multiply_groups(const at::Tensor& out, const at::Tensor& a, const RowBlock& block, const at::Tensor& b);
 
 void attention(const AttentionInputs& inputs, const AttentionRecord& made, std::int64_t first_query = 0);
@@ -90,7 +91,7 @@ void round_rows(const at::Tensor& sums, const at::Tensor& out);
 void add_token_rows(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
                     const at::Tensor& table);
 
-// Of arrays on compute_device().
+// Functions of arrays on compute_device().
 
 void clear(float* gradients, std::int64_t n);
 void add(const float* part, std::int64_t n, float* sum);

@@ -20,7 +20,7 @@ at::Tensor norm_factor(const at::Tensor& weight, NormWeight kind) {
   return kind == NormWeight::kZeroCentred ? single(weight) + 1 : single(weight);
 }
 
-/// What the factor is applied to.
+/// Rows of x after normalisation, before the factor.
 at::Tensor normalised_rows(const at::Tensor& x, NormWeight kind, const at::Tensor& scales) {
   const at::Tensor rows = single(rows_of(x)) * scales.unsqueeze(1);
   return kind == NormWeight::kFactor ? single(rows.to(x.scalar_type())) : rows;
@@ -37,11 +37,11 @@ void norm_rows(const at::Tensor& x, const at::Tensor& weight, double eps, NormWe
 void norm_rows_backward(const at::Tensor& x, const at::Tensor& weight, NormWeight kind,
                         const at::Tensor& scales, const at::Tensor& d_y, const at::Tensor& d_x,
                         const at::Tensor& d_weight) {
-  const at::Tensor rows = single(rows_of(x)), up = single(rows_of(d_y)), scale = scales.unsqueeze(1);
-  const at::Tensor d_rows = up * norm_factor(weight, kind);
+  const at::Tensor rows = single(rows_of(x)), d_normed = single(rows_of(d_y)), scale = scales.unsqueeze(1);
+  const at::Tensor d_rows = d_normed * norm_factor(weight, kind);
   const at::Tensor shrink = (d_rows * rows).mean(1, /*keepdim=*/true) * scale * scale;
   rows_of(d_x).copy_(scale * (d_rows - rows * shrink));
-  if (d_weight.defined()) d_weight.add_((up * normalised_rows(x, kind, scales)).sum(0));
+  if (d_weight.defined()) d_weight.add_((d_normed * normalised_rows(x, kind, scales)).sum(0));
 }
 
 void rotate_heads(const at::Tensor& x, const RotaryTable& table, Turn turn, const at::Tensor& y) {
@@ -76,7 +76,7 @@ void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at
 
 namespace {
 
-/// What the taps of a causal convolution see of x [b, L, C].
+/// Elements of x [b, L, C] under the taps of a causal convolution.
 class Taps {
  public:
   Taps(const at::Tensor& x, const at::Tensor& weight, const Documents& documents)

@@ -22,7 +22,7 @@ constexpr Seconds kBetweenPolls{500e-6};
 /// One thread's requests to another, which serves them while it waits.
 class Requests {
  public:
-  /// On the thread that serves. Until finish(); then throws the first error of an action.
+  /// Serves actions on this thread until finish(); then throws the first error of an action.
   void serve() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -44,7 +44,7 @@ class Requests {
     if (error_) std::rethrow_exception(error_);
   }
 
-  /// On another thread; one at a time.
+  /// Has `action` run by the serving thread. Call it on another thread; one at a time.
   void ask(const std::function<void()>& action) {
     std::unique_lock lock(mutex_);
     action_ = &action;
@@ -79,7 +79,7 @@ class Requests {
   bool failed_ = false, finished_ = false;
 };
 
-/// Of the one graph_gradient() of this process that waits for another thread.
+/// Requests of the one graph_gradient() of this process that waits for another thread.
 std::atomic<Requests*> requests = nullptr;
 
 at::Tensor gradient_here(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output,

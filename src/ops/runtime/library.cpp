@@ -32,9 +32,10 @@ BlasThreads blas_threads() {
   return get_parallel ? static_cast<BlasThreads>(get_parallel()) : BlasThreads::kUnknown;
 }
 
-/// Products are cut for LibTorch's threads (ops/cpu/matmul.cpp). Debian's LibTorch calls whatever BLAS the system chose; one with
-/// threads of its own is to use one for each call. One on OpenMP's has their number already, and must not be told: OpenBLAS 0.3.34
-/// then waits for ever inside parallel regions (its issue 5947).
+/// Products are cut for LibTorch's threads (ops/cpu/matmul.cpp). Debian's LibTorch calls whatever BLAS the
+/// system chose; one with threads of its own is to use one for each call. One on OpenMP's has their number
+/// already, and must not be told: OpenBLAS 0.3.34 then waits for ever inside parallel regions (its issue
+/// 5947).
 void set_thread_count(int threads) {
   at::set_num_threads(threads);
   if (blas_threads() != BlasThreads::kOwn) return;

@@ -13,8 +13,8 @@ namespace sluice::ops {
 void start_library(int threads);
 
 /// The rate, in FLOP/s, of products of 1024 x 1024 matrices of `dtype` (kFloat32 or kBFloat16) on this
-/// process's threads, which may share cores with other ranks: what a step is held against. Takes up to 60 ms, or
-/// three products where they take longer, and 12 MiB.
+/// process's threads, which may share cores with other ranks: what a step is held against. Takes up to 60 ms,
+/// or three products where they take longer, and 12 MiB.
 [[nodiscard]] double product_rate(DType dtype);
 
 /// How many threads this process computes with, and how large products of bfloat16 are computed on this
@@ -31,8 +31,8 @@ void start_library(int threads);
 /// compete for the same cores, and matmuls of float32 copies take longer.
 [[nodiscard]] bool blas_has_own_threads();
 
-/// Runs `action`. An error of LibTorch's own becomes Error(kInternal), or Error(kTooLittle) where memory is lacking, with what
-/// happened, without the backtrace through LibTorch's code; others pass.
+/// Runs `action`. An error of LibTorch's own becomes Error(kInternal), or Error(kTooLittle) where memory is
+/// lacking, with what happened, without the backtrace through LibTorch's code; others pass.
 void with_plain_errors(const std::function<void()>& action);
 
 }  // namespace sluice::ops

@@ -1,4 +1,4 @@
-// What the autograd nodes of src/ops share. Internal to src/ops.
+// Shared by the autograd nodes of src/ops. Internal to src/ops.
 #pragma once
 
 #include "ops/documents.hpp"

@@ -1,5 +1,6 @@
-// Which processor computes: that of the memory where the tensors lie, or of compute_device() where there are none.
-// Namespace `on` has each function that a processor provides, once. Internal to src/ops.
+// Choice of the processor that computes: that of the memory where the tensors lie, or of compute_device()
+// where there are none. Namespace `on` has each function that a processor provides, once. Internal to
+// src/ops.
 #pragma once
 
 #include "ops/cpu/attention/attention.hpp"
@@ -65,7 +66,7 @@ SLUICE_BY_FIRST_ARGUMENT(list_tokens)
 SLUICE_BY_FIRST_ARGUMENT(add_token_rows)
 #undef SLUICE_BY_FIRST_ARGUMENT
 
-// The same for the processor that this process computes on.
+// Choice by the processor that this process computes on.
 #define SLUICE_BY_PROCESS(function)                                                     \
   template <class... Arguments>                                                         \
   decltype(auto) function(Arguments&&... arguments) {                                   \

@@ -23,8 +23,8 @@ class ProgressHook {
   SteadyClock::time_point last_ = SteadyClock::now();
 };
 
-/// For the loops of long computations, about every 0.1 ms: calls what this thread's ProgressHook holds, if it
-/// has one and the last turn is some time ago.
+/// Calls this thread's ProgressHook, if it has one and the last call is some time ago. Loops of long
+/// computations call it about every 0.1 ms.
 void poll_progress();
 
 }  // namespace sluice::ops

@@ -12,9 +12,10 @@
 /// between these is in use.
 #define SLUICE_TORCH_ALLOCATORS_COPY (TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 203)
 
-/// A backward on a device that is registered from outside asks what is registered for it by at::RegisterPrivateUse1HooksInterface().
+/// A backward on a device that is registered from outside asks what is registered for it by
+/// at::RegisterPrivateUse1HooksInterface().
 #define SLUICE_TORCH_DEVICE_HOOKS (TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 203)
 
-/// What LibTorch has for CUDA's tensors alone, as ops/device/cuda_library.cpp calls it: attention of variable lengths whose sums
-/// are laid out by query, grouped products, products of bfloat16 into float32.
+/// Whether LibTorch has the operations for CUDA tensors that ops/device/cuda_library.cpp calls: attention of
+/// variable lengths whose sums are laid out by query, grouped products, products of bfloat16 into float32.
 #define SLUICE_TORCH_CUDA_OPERATIONS (TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 208)

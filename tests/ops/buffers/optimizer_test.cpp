@@ -63,7 +63,8 @@ TEST(AdamW, bfloat16_weights_with_their_missing_bits_are_the_float32_weights_but
     EXPECT_TRUE(split.weights.equal(wide.weights.to(at::kBFloat16))) << "step " << t;
     EXPECT_TRUE((wide.weights - split.values()).abs().max().item<float>() <= 1e-6F);
   }
-  // One in 131,072, but for the first step, which moves all by the rate; each counts in the later steps as well.
+  // One in 131,072, but for the first step, which moves all by the rate; each counts in the later steps as
+  // well.
   EXPECT_LE(ties, 20 * kCount / 500);
 }
 

@@ -35,7 +35,7 @@ std::int64_t block_positions(std::int64_t group) {
 struct SharedHead {
   std::int64_t head;
   std::int64_t group;
-  const std::int64_t* document;  ///< as document_of()
+  const std::int64_t* document;  ///< document of each position, see document_of()
   const float* sinks;            ///< [group], or null
 
   /// The queries at these positions.
@@ -62,13 +62,13 @@ void for_each_tile(const HeadRows& block, F&& f) {
   for (std::int64_t key = begin; key < end; key += kTileKeys) f(key, std::min(kTileKeys, end - key));
 }
 
-/// One sequence's tensors: q and out [L, nq, d], k and v [L, nkv, d], log_sums float32 [nq, L].
+/// One sequence's tensors: q and out [L, nq, d], k and v [L, nkv, d], logsumexp float32 [nq, L].
 struct Sequence {
-  at::Tensor q, k, v, out, log_sums;
+  at::Tensor q, k, v, out, logsumexp;
 
-  /// Where a block's logarithms begin; those of its next head lie L further.
-  [[nodiscard]] float* log_sums_of(const HeadRows& block) const {
-    return log_sums.data_ptr<float>() + block.head * log_sums.size(1) + block.begin;
+  /// First logsumexp of a block; those of its next head lie L further.
+  [[nodiscard]] float* logsumexp_of(const HeadRows& block) const {
+    return logsumexp.data_ptr<float>() + block.head * logsumexp.size(1) + block.begin;
   }
 };
 
@@ -95,9 +95,9 @@ class BlockSums {
   }
   void write(const Sequence& sequence, const HeadRows& block) {
     const RunningSoftmax s = softmax();
-    float* log_sums = sequence.log_sums_of(block);
+    float* logsumexp = sequence.logsumexp_of(block);
     for (std::int64_t row = 0; row < block.rows(); ++row) {
-      log_sums[row / block.positions * sequence.log_sums.size(1) + row % block.positions] =
+      logsumexp[row / block.positions * sequence.logsumexp.size(1) + row % block.positions] =
           s.largest[row] + std::log(s.sum[row]);
       s.factor[row] = 1.0F / s.sum[row];
     }
@@ -131,28 +131,28 @@ struct SequenceGradients {
   at::Tensor q, k, v, out;
 };
 
-/// What backward knows of a block: its rows, and what it needs of each.
+/// A block in the backward pass: its rows, and logsumexp and D of each.
 class BlockRows {
  public:
   BlockRows(const Sequence& sequence, const at::Tensor& d_out, const HeadRows& block)
       : queries(take_rows(sequence.q, block)),
         grads(take_rows(d_out, block)),
-        log_sums_(static_cast<std::size_t>(block.rows())),
-        dots_(log_sums_.size()) {
-    row_dots(take_rows(sequence.out, block), grads, dots_.data());
-    const float* from = sequence.log_sums_of(block);
+        logsumexp_(static_cast<std::size_t>(block.rows())),
+        delta_(logsumexp_.size()) {
+    row_dots(take_rows(sequence.out, block), grads, delta_.data());
+    const float* from = sequence.logsumexp_of(block);
     for (std::int64_t head = 0; head < block.group; ++head)
-      std::copy_n(from + head * sequence.log_sums.size(1), block.positions,
-                  log_sums_.data() + head * block.positions);
+      std::copy_n(from + head * sequence.logsumexp.size(1), block.positions,
+                  logsumexp_.data() + head * block.positions);
   }
-  [[nodiscard]] QueryRows rows() const { return {log_sums_.data(), dots_.data()}; }
+  [[nodiscard]] QueryRows rows() const { return {logsumexp_.data(), delta_.data()}; }
 
   at::Tensor queries;
   at::Tensor grads;
 
  private:
-  std::vector<float> log_sums_;
-  std::vector<float> dots_;
+  std::vector<float> logsumexp_;
+  std::vector<float> delta_;
 };
 
 /// The probabilities are computed again, with keys as rows: then only one of the products has a factor that
@@ -183,10 +183,10 @@ void head_backward(const Sequence& sequence, const SequenceGradients& d, const S
 }
 
 /// The sum over queries of the sink's share of their softmax times a number of each.
-double sum_of_shares(float sink, float unit, const float* log_sums, const std::vector<float>& numbers) {
+double sum_of_probs(float sink, float unit, const float* logsumexp, const std::vector<float>& numbers) {
   double sum = 0;
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    sum += static_cast<double>(kernel::exponential(sink - log_sums[i] * unit) * numbers[i]);
+    sum += static_cast<double>(kernel::exponential(sink - logsumexp[i] * unit) * numbers[i]);
   return sum;
 }
 
@@ -198,7 +198,7 @@ void for_each_head(const AttentionInputs& of, const AttentionRecord& made, F&& f
   const std::int64_t heads = of.k.size(2), group = of.q.size(2) / heads;
   const float* const sinks = of.sinks.defined() ? of.sinks.data_ptr<float>() : nullptr;
   for (std::int64_t s = 0; s < of.k.size(0); ++s) {
-    const Sequence sequence{of.q[s], of.k[s], of.v[s], made.out[s], made.log_sums[s]};
+    const Sequence sequence{of.q[s], of.k[s], of.v[s], made.out[s], made.logsumexp[s]};
     for (std::int64_t head = 0; head < heads; ++head)
       f(s, sequence,
         SharedHead{head, group, document_of(of.documents, s),
@@ -206,7 +206,7 @@ void for_each_head(const AttentionInputs& of, const AttentionRecord& made, F&& f
   }
 }
 
-/// What a head is on matrix tiles.
+/// A head's tensors for matrix tiles.
 tiles::Heads tile_heads(const Sequence& s, const SharedHead& shared, double scale) {
   const std::int64_t width = s.k.size(2);
   const std::int64_t query = shared.head * shared.group;
@@ -220,7 +220,7 @@ tiles::Heads tile_heads(const Sequence& s, const SharedHead& shared, double scal
           kernel::bits(s.v) + shared.head * width,
           shared.document,
           static_cast<float>(scale),
-          s.log_sums.data_ptr<float>() + query * s.log_sums.size(1),
+          s.logsumexp.data_ptr<float>() + query * s.logsumexp.size(1),
           shared.sinks};
 }
 
@@ -241,21 +241,22 @@ TileGradients tile_backward(const Sequence& s, const SequenceGradients& d, const
 /// Adds the gradient of each head's sink, from the gradient of its output.
 void add_sink_gradients(const at::Tensor& sinks, const AttentionRecord& made, const at::Tensor& d_out,
                         const at::Tensor& d_sinks) {
-  const float unit = fits_tiles(made.out) ? std::numbers::ln2_v<float> : 1.0F;  // of the sums' logarithms
+  // Factor that turns logsumexp into a natural logarithm: tiles keep it in base 2.
+  const float unit = fits_tiles(made.out) ? std::numbers::ln2_v<float> : 1.0F;
   const std::int64_t sequences = made.out.size(0), length = made.out.size(1), heads = made.out.size(2);
-  const auto add_head = [&](std::int64_t head, std::vector<float>& dots) {
+  const auto add_head = [&](std::int64_t head, std::vector<float>& delta) {
     double sum = 0;
     for (std::int64_t s = 0; s < sequences; ++s) {
-      row_dots(made.out[s].select(1, head), d_out[s].select(1, head), dots.data());
-      sum += sum_of_shares(sinks.data_ptr<float>()[head], unit,
-                           made.log_sums.data_ptr<float>() + (s * heads + head) * length, dots);
+      row_dots(made.out[s].select(1, head), d_out[s].select(1, head), delta.data());
+      sum += sum_of_probs(sinks.data_ptr<float>()[head], unit,
+                          made.logsumexp.data_ptr<float>() + (s * heads + head) * length, delta);
     }
     d_sinks.data_ptr<float>()[head] -= static_cast<float>(sum);
   };
   at::parallel_for(0, heads, kernel::grain(sequences * length * made.out.size(3)),
                    [&](std::int64_t begin, std::int64_t end) {
-                     std::vector<float> dots(static_cast<std::size_t>(length));
-                     for (std::int64_t head = begin; head < end; ++head) add_head(head, dots);
+                     std::vector<float> delta(static_cast<std::size_t>(length));
+                     for (std::int64_t head = begin; head < end; ++head) add_head(head, delta);
                    });
 }
 

@@ -9,11 +9,11 @@
 
 namespace sluice::ops::cpu {
 
-/// Fills `made`, whose log_sums are those of keys and sinks, to what base is the processor's own affair. Queries before the first
-/// that is wanted are not read, and what is made of them says nothing.
+/// Fills `made`. Its logsumexp is over keys and sinks; in which base, each processor decides for itself.
+/// Queries before the first that is wanted are not read, and what is made of them says nothing.
 void attention(const AttentionInputs& inputs, const AttentionRecord& made, std::int64_t first_query = 0);
 
-/// From the gradient of made.out, and what attention() made.
+/// Backward pass from the gradient of made.out (dO) and what attention() recorded.
 void attention_backward(const AttentionInputs& inputs, const AttentionRecord& made, const at::Tensor& d_out,
                         const AttentionGradients& gradients);
 

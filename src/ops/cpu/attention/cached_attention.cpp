@@ -19,9 +19,10 @@ struct KeyHead {
   std::int64_t stride, width;
 };
 
-/// scores[t] = the share of e^(scale * scores[t]) in the sum of all and of e^sink; that is nothing for a sink of -infinity.
+/// scores[t] = the share of e^(scale * scores[t]) in the sum of all and of e^sink; that is nothing for a sink
+/// of -infinity.
 SLUICE_VECTOR_CLONES void to_weights(float* scores, std::int64_t tokens, float scale, float sink) {
-  const float among = sink / scale;  // as a score
+  const float among = sink / scale;  // the sink as an unscaled score
   const float largest = std::max(among, *std::max_element(scores, scores + tokens));
   float sum = kernel::exponential_below((among - largest) * scale);
 #pragma omp simd reduction(+ : sum)
@@ -33,8 +34,8 @@ SLUICE_VECTOR_CLONES void to_weights(float* scores, std::int64_t tokens, float s
   for (std::int64_t t = 0; t < tokens; ++t) scores[t] *= share;
 }
 
-/// means[q] = the sum of weights[q][t] times value t, for kQueries rows of `tokens` weights: of the numbers from `begin` on, kVectors
-/// times 16 of them, which stay in registers while the values pass by.
+/// means[q] = the sum of weights[q][t] times value t, for kQueries rows of `tokens` weights: of the numbers
+/// from `begin` on, kVectors times 16 of them, which stay in registers while the values pass by.
 template <class T, std::int64_t kQueries, std::int64_t kVectors>
 SLUICE_VECTOR_CLONES void add_values(const KeyHead<T>& head, std::int64_t begin, std::int64_t tokens,
                                      const float* weights, float* means) {
@@ -52,7 +53,7 @@ SLUICE_VECTOR_CLONES void add_values(const KeyHead<T>& head, std::int64_t begin,
     std::memcpy(means + q * head.width + begin, sums[q], sizeof(Lanes) * kVectors);
 }
 
-/// Of all numbers.
+/// Adds values weighted by probabilities, over all numbers of a head.
 template <class T, std::int64_t kQueries>
 void add_values(const KeyHead<T>& head, std::int64_t tokens, const float* weights, float* means) {
   std::int64_t begin = 0;
@@ -72,7 +73,7 @@ void add_values(const KeyHead<T>& head, std::int64_t tokens, const float* weight
   }
 }
 
-/// What the queries of one token that share a head work with.
+/// Working memory for the queries of one token that share a head.
 struct Scratch {
   Scratch(std::int64_t group, std::int64_t tokens, std::int64_t width)
       : scores(static_cast<std::size_t>(group * tokens)), means(static_cast<std::size_t>(group * width)) {}

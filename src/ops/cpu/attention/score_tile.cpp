@@ -28,7 +28,8 @@ SLUICE_VECTOR_CLONES void store_row(const float* row, float factor, T* out, std:
   for (std::int64_t i = 0; i < width; ++i) out[i] = kernel::store<T>(row[i] * factor);
 }
 
-/// Of one number a row: nothing is gained by an instruction set of its own, so it has the same bits for all.
+/// Exponential of one number per row: an instruction set of its own would gain nothing, so it has the same
+/// bits on all.
 __attribute__((noinline)) float exponential_of_row(float x) { return kernel::exponential(x); }
 
 /// Joins the visible scores of one query into its softmax; returns what the earlier ones are multiplied with.
@@ -62,13 +63,13 @@ SLUICE_VECTOR_CLONES void add_scaled(float* sum, float factor, const T* row, std
 
 /// One key against consecutive queries that see it.
 template <class T>
-SLUICE_VECTOR_CLONES void gradient_run(T* scores, T* grads, const float* log_sums, const float* dots,
+SLUICE_VECTOR_CLONES void gradient_run(T* scores, T* grads, const float* logsumexp, const float* delta,
                                        std::int64_t count, float scale) {
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
-    const float p = kernel::exponential_below(kernel::load(scores[i]) * scale - log_sums[i]);
+    const float p = kernel::exponential_below(kernel::load(scores[i]) * scale - logsumexp[i]);
     scores[i] = kernel::store_result<T>(p);
-    grads[i] = kernel::store_result<T>(p * (kernel::load(grads[i]) - dots[i]) * scale);
+    grads[i] = kernel::store_result<T>(p * (kernel::load(grads[i]) - delta[i]) * scale);
   }
 }
 
@@ -109,7 +110,7 @@ void key_gradients(T* scores, T* grads, const HeadRows& block, std::int64_t key,
   const Range run = seeing_positions(block, key);
   for (std::int64_t first = 0; first < block.rows(); first += block.positions) {
     const std::int64_t begin = first + run.begin;
-    gradient_run(scores + begin, grads + begin, queries.log_sums + begin, queries.dots + begin,
+    gradient_run(scores + begin, grads + begin, queries.logsumexp + begin, queries.delta + begin,
                  run.end - run.begin, scale);
     clear_outside(scores + first, run, block.positions);
     clear_outside(grads + first, run, block.positions);
@@ -180,11 +181,11 @@ void score_gradients(const at::Tensor& scores, const at::Tensor& grads, const He
   });
 }
 
-void row_dots(const at::Tensor& a, const at::Tensor& b, float* dots) {
+void row_dots(const at::Tensor& a, const at::Tensor& b, float* out) {
   const std::int64_t width = a.size(1);
   kernel::dispatch(a, [&]<class T>(T) {
     const kernel::Rows<T> left(a), right(b);
-    for (std::int64_t row = 0; row < a.size(0); ++row) dots[row] = dot(left[row], right[row], width);
+    for (std::int64_t row = 0; row < a.size(0); ++row) out[row] = dot(left[row], right[row], width);
   });
 }
 

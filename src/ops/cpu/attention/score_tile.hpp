@@ -12,10 +12,10 @@ namespace sluice::ops::cpu {
 /// at position `begin` + p.
 struct HeadRows {
   std::int64_t head;
-  std::int64_t group;  ///< heads
+  std::int64_t group;  ///< query heads that share the key head
   std::int64_t begin;
   std::int64_t positions;
-  const std::int64_t* document;  ///< as document_of()
+  const std::int64_t* document;  ///< document of each position, see document_of()
 
   [[nodiscard]] std::int64_t rows() const { return group * positions; }
 };
@@ -42,10 +42,10 @@ void join_scores(const at::Tensor& scores, const HeadRows& block, std::int64_t f
 /// sum [rows, d] (float32) = factor * sum + product, row by row.
 void scale_and_add(const at::Tensor& sum, const float* factor, const at::Tensor& product);
 
-/// What backward knows of a block's queries.
+/// Numbers of a block's queries that the backward pass needs.
 struct QueryRows {
-  const float* log_sums;  ///< [rows]: logarithm of the sum of e^(scale * score) over all keys
-  const float* dots;      ///< [rows]: output times its gradient
+  const float* logsumexp;  ///< [rows]: log of the sum of e^(scale * score) over all keys
+  const float* delta;      ///< [rows]: D of the backward pass, the row sum of dO * O
 };
 
 /// Transposed scores [n, rows] to probabilities, and transposed gradients of the probabilities to those of
@@ -53,7 +53,7 @@ struct QueryRows {
 void score_gradients(const at::Tensor& scores, const at::Tensor& grads, const HeadRows& block,
                      std::int64_t first_key, double scale, const QueryRows& queries);
 
-/// dots [rows]: the sum of a * b over each row [rows, d], whose rows may lie apart.
-void row_dots(const at::Tensor& a, const at::Tensor& b, float* dots);
+/// out [rows]: the sum of a * b over each row of a and b [rows, d], whose rows may lie apart.
+void row_dots(const at::Tensor& a, const at::Tensor& b, float* out);
 
 }  // namespace sluice::ops::cpu

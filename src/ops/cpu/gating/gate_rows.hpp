@@ -12,7 +12,8 @@
 
 namespace sluice::ops::cpu {
 
-/// The rows of gate and up [n, I], which lie apart, or are the even and the odd columns of one matrix [n, 2I].
+/// The rows of gate and up [n, I], which lie apart, or are the even and the odd columns of one matrix [n,
+/// 2I].
 template <class T>
 class GateRows {
  public:
@@ -31,7 +32,7 @@ class GateRows {
     });
   }
 
-  /// The same, and keeps what visit has made of gate and up in their place.
+  /// Visits a row, and writes what visit made of gate and up in their place.
   template <class Visit>
   void change(std::int64_t row, Visit&& visit) const {
     if (!takes_turns_) return visit(std::int64_t{0}, width_, gates_[row], ups_[row]);

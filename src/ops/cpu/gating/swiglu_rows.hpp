@@ -8,8 +8,8 @@
 
 namespace sluice::ops::cpu {
 
-/// out = silu(gate) * up, or what Gating makes of them; all [n, I] of one dtype, elements of a row contiguous,
-/// but that gate and up may be the even and the odd columns of one matrix.
+/// out = silu(gate) * up, or what Gating makes of them; all [n, I] of one dtype, elements of a row
+/// contiguous, but that gate and up may be the even and the odd columns of one matrix.
 void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out,
                  const Gating& gating = {});
 

@@ -22,8 +22,8 @@ constexpr std::int64_t kMaxGroups = 32;
 /// Rows whose squares are summed in float32 before they are added to sums in float64.
 constexpr std::int64_t kFloatRows = 64;
 
-/// Calls visit(group, first row, end) for at most kMaxGroups groups of rows, which do not depend on the number of
-/// threads.
+/// Calls visit(group, first row, end) for at most kMaxGroups groups of rows, which do not depend on the
+/// number of threads.
 void for_each_group(const FactoredRun& run,
                     const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& visit) {
   const std::int64_t rows = divide_up(std::max<std::int64_t>(run.rows, 1), kMaxGroups);
@@ -34,23 +34,23 @@ void for_each_group(const FactoredRun& run,
                    });
 }
 
-/// A piece of a row.
-struct Piece {
-  std::int64_t row, column, count, offset;  ///< offset: of its first element in the run
+/// Consecutive elements of one row, at most kChunk.
+struct RowChunk {
+  std::int64_t row, column, count, offset;  ///< offset: index of its first element in the run
 };
 
 template <class Visit>
-void for_each_piece(const FactoredRun& run, std::int64_t row, Visit visit) {
+void for_each_chunk(const FactoredRun& run, std::int64_t row, Visit visit) {
   for (std::int64_t column = 0; column < run.columns; column += kChunk)
-    visit(Piece{row, column, std::min(kChunk, run.columns - column), row * run.columns + column});
+    visit(RowChunk{row, column, std::min(kChunk, run.columns - column), row * run.columns + column});
 }
 
-struct PieceSquares {
+struct ChunkSquares {
   float gradient = 0, weights = 0;
 };
 
-// Below, gradients and plain weights are read as they lie, float32 or bfloat16, in the loop that computes with them: converted into
-// a buffer before, they take twice the time.
+// Below, gradients and plain weights are read as they lie, float32 or bfloat16, in the loop that computes
+// with them: converted into a buffer before, they take twice the time.
 
 /// Calls f with the gradients from element `offset` on, of their type.
 template <class F>
@@ -66,9 +66,10 @@ bool are_plain(const UpdateFormats& formats) {
   return formats.weights == DType::kBFloat16 && formats.master == MasterFormat::kNone;
 }
 
-/// Sums of squares, which would each wait for its own last addition; the gradient's are added to `columns`, too.
+/// Sums of squares, which would each wait for its own last addition; the gradient's are added to `columns`,
+/// too.
 template <class Gradient, class Weight>
-SLUICE_VECTOR_CLONES PieceSquares piece_squares(const Gradient* gradient, float scale, const Weight* weights,
+SLUICE_VECTOR_CLONES ChunkSquares chunk_squares(const Gradient* gradient, float scale, const Weight* weights,
                                                 std::int64_t n, float* columns) {
   float sum = 0, weight_sum = 0;
 #pragma omp simd reduction(+ : sum, weight_sum)
@@ -81,7 +82,7 @@ SLUICE_VECTOR_CLONES PieceSquares piece_squares(const Gradient* gradient, float 
   return {sum, weight_sum};
 }
 
-/// 1 / sqrt(V) of a piece is row_root * column_roots[i], at most 1 / eps1.
+/// 1 / sqrt(V) of a chunk is row_root * column_roots[i], at most 1 / eps1.
 constexpr float kMaxInverse = static_cast<float>(1 / kAdafactorEps1);
 
 /// The update of an element, before it is multiplied by a rate.
@@ -91,7 +92,7 @@ SLUICE_ELEMENT float update_of(float gradient, float row_root, float column_root
 }
 
 template <class Gradient>
-SLUICE_VECTOR_CLONES float piece_update_squares(const Gradient* gradient, float scale, float row_root,
+SLUICE_VECTOR_CLONES float chunk_update_squares(const Gradient* gradient, float scale, float row_root,
                                                 const float* column_roots, std::int64_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -102,8 +103,8 @@ SLUICE_VECTOR_CLONES float piece_update_squares(const Gradient* gradient, float 
   return sum;
 }
 
-/// What an update of a row's piece needs beside the numbers.
-struct PieceUpdate {
+/// Constants of an update of a row's chunk.
+struct ChunkUpdate {
   float scale, row_root, decay, rate;
 
   [[nodiscard]] SLUICE_ELEMENT float updated(float weight, float gradient, float column_root) const {
@@ -112,21 +113,21 @@ struct PieceUpdate {
 };
 
 template <class Gradient>
-SLUICE_VECTOR_CLONES void piece_update(float* weights, const Gradient* gradient, const float* column_roots,
-                                       std::int64_t n, const PieceUpdate& update) {
-  const PieceUpdate by = update;
+SLUICE_VECTOR_CLONES void chunk_update(float* weights, const Gradient* gradient, const float* column_roots,
+                                       std::int64_t n, const ChunkUpdate& update) {
+  const ChunkUpdate by = update;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
     weights[i] = by.updated(weights[i], kernel::load(gradient[i]), column_roots[i]);
   }
 }
 
-/// Of plain weights, rounded with the low half of each draw.
+/// Updates plain bfloat16 weights, rounded with the low half of each draw.
 template <class Gradient>
-SLUICE_VECTOR_CLONES void piece_update(std::uint16_t* weights, const std::uint32_t* draws,
+SLUICE_VECTOR_CLONES void chunk_update(std::uint16_t* weights, const std::uint32_t* draws,
                                        const Gradient* gradient, const float* column_roots, std::int64_t n,
-                                       const PieceUpdate& update) {
-  const PieceUpdate by = update;
+                                       const ChunkUpdate& update) {
+  const ChunkUpdate by = update;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
     const float weight = arithmetic::float_of_bfloat16(weights[i]);
@@ -135,7 +136,7 @@ SLUICE_VECTOR_CLONES void piece_update(std::uint16_t* weights, const std::uint32
   }
 }
 
-/// What 1 / sqrt(V) is made of.
+/// Factors of 1 / sqrt(V).
 class Inverses {
  public:
   Inverses(const FactoredRun& run, double mean_row) : run_(run), mean_row_(mean_row) {
@@ -161,16 +162,16 @@ struct GroupSums {
   FactoredSums sums;
 };
 
-PieceSquares squares_of(const FactoredRun& run, const UpdateFormats& formats, const Piece& piece,
+ChunkSquares squares_of(const FactoredRun& run, const UpdateFormats& formats, const RowChunk& chunk,
                         float* columns) {
-  PieceSquares sums;
-  with_gradient(run, formats, piece.offset, [&](const auto* gradient) {
+  ChunkSquares sums;
+  with_gradient(run, formats, chunk.offset, [&](const auto* gradient) {
     if (are_plain(formats)) {
-      const auto* weights = at_element<at::BFloat16>(run.weights, piece.offset);
-      sums = piece_squares(gradient, run.gradient_scale, weights, piece.count, columns);
+      const auto* weights = at_element<at::BFloat16>(run.weights, chunk.offset);
+      sums = chunk_squares(gradient, run.gradient_scale, weights, chunk.count, columns);
     } else {
-      OpenWeights weights(run.weights, run.master, formats, piece.offset, piece.count);
-      sums = piece_squares(gradient, run.gradient_scale, weights.data(), piece.count, columns);
+      OpenWeights weights(run.weights, run.master, formats, chunk.offset, chunk.count);
+      sums = chunk_squares(gradient, run.gradient_scale, weights.data(), chunk.count, columns);
     }
   });
   return sums;
@@ -183,8 +184,8 @@ GroupSums sums_of(const FactoredRun& run, const UpdateFormats& formats, double r
   std::vector<float> partial(width);
   for (std::int64_t row = first; row < end; ++row) {
     double squares = 0;
-    for_each_piece(run, row, [&](const Piece& piece) {
-      const PieceSquares sums = squares_of(run, formats, piece, partial.data() + piece.column);
+    for_each_chunk(run, row, [&](const RowChunk& chunk) {
+      const ChunkSquares sums = squares_of(run, formats, chunk, partial.data() + chunk.column);
       squares += static_cast<double>(sums.gradient);
       out.sums.weight_squares += static_cast<double>(sums.weights);
     });
@@ -200,18 +201,18 @@ GroupSums sums_of(const FactoredRun& run, const UpdateFormats& formats, double r
   return out;
 }
 
-void update_piece(const FactoredRun& run, const UpdateFormats& formats, const Piece& piece,
-                  const float* column_roots, const PieceUpdate& by) {
+void update_chunk(const FactoredRun& run, const UpdateFormats& formats, const RowChunk& chunk,
+                  const float* column_roots, const ChunkUpdate& by) {
   alignas(64) optimizer::Draws draws;
-  const auto draw = [&] { optimizer::draw(run.draws, run.begin + piece.offset, piece.count, draws.data()); };
-  with_gradient(run, formats, piece.offset, [&](const auto* gradient) {
+  const auto draw = [&] { optimizer::draw(run.draws, run.begin + chunk.offset, chunk.count, draws.data()); };
+  with_gradient(run, formats, chunk.offset, [&](const auto* gradient) {
     if (are_plain(formats)) {
       draw();
-      return piece_update(at_element<std::uint16_t>(run.weights, piece.offset), draws.data(), gradient,
-                          column_roots, piece.count, by);
+      return chunk_update(at_element<std::uint16_t>(run.weights, chunk.offset), draws.data(), gradient,
+                          column_roots, chunk.count, by);
     }
-    OpenWeights weights(run.weights, run.master, formats, piece.offset, piece.count);
-    piece_update(weights.data(), gradient, column_roots, piece.count, by);
+    OpenWeights weights(run.weights, run.master, formats, chunk.offset, chunk.count);
+    chunk_update(weights.data(), gradient, column_roots, chunk.count, by);
     if (weights.draws()) draw();
     weights.save(draws.data());
   });
@@ -247,10 +248,10 @@ double adafactor_update_squares(const FactoredRun& run, const UpdateFormats& for
   for_each_group(run, [&](std::int64_t group, std::int64_t first, std::int64_t end) {
     double sum = 0;
     for (std::int64_t row = first; row < end; ++row)
-      for_each_piece(run, row, [&](const Piece& piece) {
-        with_gradient(run, formats, piece.offset, [&](const auto* gradient) {
-          sum += static_cast<double>(piece_update_squares(gradient, run.gradient_scale, inverses.row(row),
-                                                          inverses.columns(piece.column), piece.count));
+      for_each_chunk(run, row, [&](const RowChunk& chunk) {
+        with_gradient(run, formats, chunk.offset, [&](const auto* gradient) {
+          sum += static_cast<double>(chunk_update_squares(gradient, run.gradient_scale, inverses.row(row),
+                                                          inverses.columns(chunk.column), chunk.count));
         });
       });
     groups[static_cast<std::size_t>(group)] = sum;
@@ -263,10 +264,10 @@ void adafactor_update(const FactoredRun& run, const UpdateFormats& formats, doub
   const Inverses inverses(run, mean_row);
   for_each_group(run, [&](std::int64_t, std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
-      const PieceUpdate by{run.gradient_scale, inverses.row(row), static_cast<float>(decay),
+      const ChunkUpdate by{run.gradient_scale, inverses.row(row), static_cast<float>(decay),
                            static_cast<float>(rate)};
-      for_each_piece(run, row, [&](const Piece& piece) {
-        update_piece(run, formats, piece, inverses.columns(piece.column), by);
+      for_each_chunk(run, row, [&](const RowChunk& chunk) {
+        update_chunk(run, formats, chunk, inverses.columns(chunk.column), by);
       });
     }
   });

@@ -13,8 +13,8 @@ using arithmetic::AdamWFactors;
 using arithmetic::LionFactors;
 using optimizer::Chunk;
 
-/// Elements that are read, computed and written before the next: few, so that a processor does two blocks at once
-/// and sees all arrays go on, and whole blocks of scales.
+/// Elements that are read, computed and written before the next: few, so that a processor does two blocks at
+/// once and sees all arrays go on, and whole blocks of scales.
 constexpr std::int64_t kBlock = 2 * kStateBlock;
 
 SLUICE_VECTOR_CLONES void adamw_chunk(const Chunk& chunk, const UpdateFormats& formats,

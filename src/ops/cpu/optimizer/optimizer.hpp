@@ -6,7 +6,7 @@
 
 namespace sluice::ops::cpu {
 
-/// As the functions of ops of the same names.
+/// The functions of ops of the same names, on this processor.
 void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step);
 void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step);
 void read_master(const std::byte* weights, const std::byte* master, MasterFormat format, std::int64_t first,

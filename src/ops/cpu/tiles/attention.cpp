@@ -64,7 +64,7 @@ void write_output(const Heads& heads, const QueryBlock& block, std::uint16_t* ou
   write_columns(block.output, kBlock, count, heads.width, 1.0F,
                 out + heads.query_offset(block.head, block.begin), heads.query_stride);
   for (std::int64_t i = 0; i < count; ++i)
-    heads.log_sums[block.head * heads.length + block.begin + i] = block.powers.log_sum(i);
+    heads.logsumexp[block.head * heads.length + block.begin + i] = block.powers.logsumexp(i);
 }
 
 /// Positions [begin, end) of all heads of the group.

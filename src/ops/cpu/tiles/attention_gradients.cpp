@@ -29,15 +29,15 @@ struct KeyGradients {
 
   PackedOperand keys, values, keys_by_width;
   AlignedSums d_keys, d_values;
-  OrderedAccumulation turns;  ///< of the queries, to add to 32 keys
+  OrderedAccumulation turns;  ///< order in which queries add to 32 keys
 };
 
 /// Some positions of one head: right sides, and what else backward knows of them.
 struct QueryGradients {
   std::int64_t number, head, begin, end;  ///< `number` such come before it
   PackedOperand queries, grads, queries_by_width, grads_by_width;
-  std::vector<float> log_sums, dots;  ///< as QueryTerms
-  AlignedSums d_queries;              ///< transposed: [width up to a multiple of 32, kGradientPositions]
+  std::vector<float> logsumexp, delta;  ///< logsumexp and D of each query, see QueryTerms
+  AlignedSums d_queries;                ///< transposed: [width up to a multiple of 32, kGradientPositions]
 };
 
 /// Probabilities and gradients of the scores against some positions: of 32 keys, as lines, and of a panel of
@@ -62,12 +62,12 @@ void block_gradients(const Heads& heads, const KeyGradients& k, const QueryGradi
   std::array<std::uint32_t, kBlock> seen;
   const bool all = heads.all_see(position, key, key + kBlock);
   if (!all) heads.who_sees(position, key, key + kBlock, seen.data());
-  gradients_of(block, {q.log_sums.data() + query, q.dots.data() + query}, all ? nullptr : seen.data(),
+  gradients_of(block, {q.logsumexp.data() + query, q.delta.data() + query}, all ? nullptr : seen.data(),
                heads.log2_scale(), weights, grads, grads_by_query);
 }
 
-/// What 32 keys, whose tiles are in the panel, add to their gradients and those of their values. No queries but `some`, counted
-/// from the panel's first, see them.
+/// Adds to the gradients of 32 keys, whose tiles are in the panel, and of their values. No queries but
+/// `some`, counted from the panel's first, attend to them.
 void add_to_keys(const QueryGradients& q, const Panel& panel, const Range& some, std::int64_t key,
                  std::int64_t width, KeyGradients& k) {
   const std::int64_t from = some.begin, depth = divide_up(some.count(), kDepth);
@@ -102,7 +102,8 @@ void panel_gradients(const Heads& heads, KeyGradients& k, QueryGradients& q, Pan
     for (std::int64_t position = begin; position < end; position += kBlock)
       block_gradients(heads, k, q, panel, first_key, key, position);
     // Queries come in the order of their positions. The first ones lie before the key and skip it, and those
-    // that begin past its document or window skip it too, as do all after them: the rest add to it one by one.
+    // that begin past its document or window skip it too, as do all after them: the rest add to it one by
+    // one.
     k.turns.wait(key / kBlock, q.number - key / kGradientPositions * heads.group);
     add_to_keys(q, panel, {begin - q.begin, end - q.begin}, key, width, k);
     k.turns.end(key / kBlock);
@@ -123,7 +124,7 @@ QueryGradients queries_of(const TileGradients& d, std::int64_t number) {
     return PackedOperand(by_width(data + offset, end - begin, heads.width, heads.query_stride),
                          OperandSide::kRight);
   };
-  const float* log_sums = heads.log_sums + head * heads.length + begin;
+  const float* logsumexp = heads.logsumexp + head * heads.length + begin;
   QueryGradients q{number,
                    head,
                    begin,
@@ -132,13 +133,13 @@ QueryGradients queries_of(const TileGradients& d, std::int64_t number) {
                    lines(d.d_out),
                    across(heads.q),
                    across(d.d_out),
-                   {log_sums, log_sums + (end - begin)},
+                   {logsumexp, logsumexp + (end - begin)},
                    std::vector<float>(kGradientPositions),
                    AlignedSums(round_up(heads.width, kBlock) * kGradientPositions)};
-  q.log_sums.resize(kGradientPositions);
+  q.logsumexp.resize(kGradientPositions);
   for (std::int64_t i = 0; i < end - begin; ++i) {
     const std::int64_t row = offset + i * heads.query_stride;
-    q.dots[static_cast<std::size_t>(i)] = dot(d.out + row, d.d_out + row, heads.width);
+    q.delta[static_cast<std::size_t>(i)] = dot(d.out + row, d.d_out + row, heads.width);
   }
   return q;
 }
@@ -180,7 +181,7 @@ void write_key_gradients(const TileGradients& d, const KeyGradients& k, std::int
   }
 }
 
-/// What one thread does for some heads.
+/// Work of one thread on some heads.
 class Worker {
  public:
   Worker(std::span<const TileGradients> wave, std::vector<std::optional<KeyGradients>>& keys,

@@ -12,7 +12,7 @@
 namespace sluice::ops::cpu::tiles {
 namespace {
 
-/// What the instruction for it reads; constant, because compilers do not know that it reads it.
+/// Configuration that the instruction reads; constant, because compilers do not know that it reads it.
 struct alignas(64) Configuration {
   std::uint8_t palette = 1, start_row = 0;
   std::array<std::uint8_t, 14> reserved{};
@@ -42,7 +42,7 @@ SLUICE_TILES inline __m512bh repeated(const std::uint16_t* pair) {
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
 }
 
-/// As multiply_vectors(); unrolled over the lines, so that their sums stay in registers.
+/// multiply_vectors() unrolled over the lines, so that their sums stay in registers.
 template <std::size_t... kLine>
 SLUICE_TILES inline void multiply_lines(const Tile* left, const Tile* right, std::int64_t depth_tiles,
                                         float* sums, std::int64_t stride, bool adds,

@@ -102,7 +102,7 @@ SLUICE_TILES inline void multiply(const TileRows& left, const TileRows& right, s
   }
 }
 
-/// The same with nothing beside.
+/// Multiplies blocks without polling for anything beside.
 void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles, float* sums,
               std::int64_t stride, bool adds);
 

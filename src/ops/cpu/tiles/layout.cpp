@@ -44,7 +44,7 @@ SLUICE_TILES void store(const __m512i* rows, Tile& tile) {
   for (std::size_t i = 0; i < 16; ++i) _mm512_store_si512(tile.numbers.data() + i * kDepth, rows[i]);
 }
 
-/// Of a side whose lines are contiguous.
+/// Packs a side whose lines are contiguous.
 SLUICE_TILES void pack_lines(const Operand& side, bool turns, std::int64_t first_line, std::int64_t lines,
                              std::int64_t first_depth, std::int64_t depth_tiles, Tile* target) {
   for (std::int64_t line = 0; line < lines; line += kLines) {
@@ -57,7 +57,7 @@ SLUICE_TILES void pack_lines(const Operand& side, bool turns, std::int64_t first
   }
 }
 
-/// Of a side that is contiguous across its lines.
+/// Packs a side that is contiguous across its lines.
 SLUICE_TILES void pack_pairs(const Operand& side, bool turns, std::int64_t first_line, std::int64_t lines,
                              std::int64_t first_depth, std::int64_t depth_tiles, Tile* target) {
   for (std::int64_t d = 0; d < depth_tiles; ++d) {

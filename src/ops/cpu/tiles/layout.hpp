@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #if defined(__x86_64__) && defined(__linux__) && __has_include(<amxtileintrin.h>)
-/// Of functions that only run where has_tiles().
+/// Attribute of functions that only run where has_tiles().
 #define SLUICE_TILES \
   __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
 #endif
@@ -37,7 +37,7 @@ struct alignas(64) Tile {
   std::array<std::uint16_t, kLines * kDepth> numbers;
 };
 
-/// Those of 32 lines by a depth of 32.
+/// Tiles of 32 lines by a depth of 32.
 struct BlockTiles {
   Tile *lower, *upper;
 };

@@ -33,7 +33,7 @@ struct alignas(64) Sums {
   std::array<float, kBlock * kBlock> values;
 };
 
-/// What a thread lays out, kept for its next product.
+/// Operands that a thread has laid out, kept for its next product.
 struct Scratch {
   std::vector<Tile> left, right;
 };
@@ -81,7 +81,7 @@ class Ahead {
   std::int64_t chunk_ = 0, chunks_ = 0, skip_ = 0, left_ = 0, per_call_ = 0;
 };
 
-/// Where a block of the result goes; `mask` says which of its 32 columns exist.
+/// Destination of a block of the result; `mask` says which of its 32 columns exist.
 struct BlockTarget {
   void* data;
   std::int64_t stride, rows;
@@ -200,7 +200,7 @@ Tile* pack_left(const Operand& left, Range rows, Range depth, std::int64_t depth
   return target;
 }
 
-/// What a part of the depth contributes to some rows.
+/// Adds the products of a part of the depth to some rows.
 void multiply_strip(const TileTarget& out, const Operand& left, const Operand& right, Range rows,
                     Range depth) {
   const std::int64_t depth_tiles = divide_up(depth.count(), kDepth);

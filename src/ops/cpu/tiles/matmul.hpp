@@ -11,10 +11,10 @@
 
 namespace sluice::ops::cpu {
 
-/// What becomes of the sums, which are float32: rounded to bfloat16, or kept, or added to what is there.
+/// Treatment of the sums, which are float32: rounded to bfloat16, kept, or added to what is there.
 enum class TileResult : std::uint8_t { kRounded, kReplaces, kAdds };
 
-/// Where a product goes: rows `stride` elements apart, of bfloat16 if rounded, else of float32.
+/// Destination of a product: rows `stride` elements apart, of bfloat16 if rounded, else of float32.
 struct TileTarget {
   void* data;
   std::int64_t stride;

@@ -10,7 +10,7 @@
 namespace sluice::ops::cpu::tiles {
 
 inline bool processor_has_registers() {
-  constexpr unsigned kFeatures = 7, kBfloat16 = 1U << 22, kTiles = 1U << 24;  // in EDX
+  constexpr unsigned kFeatures = 7, kBfloat16 = 1U << 22, kTiles = 1U << 24;  // CPUID leaf 7, bits of EDX
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) != 0 && (d & kBfloat16) != 0 && (d & kTiles) != 0;
 }

@@ -93,11 +93,11 @@ template <bool kSome>
 SLUICE_TILES inline Gradients gradients_at(const KeyBlock& block, std::int64_t at, std::int64_t query,
                                            const QueryTerms& terms, std::uint32_t seen, float scale) {
   const __m512 exponent = _mm512_fmsub_ps(_mm512_load_ps(block.scores.data() + at + query),
-                                          _mm512_set1_ps(scale), _mm512_loadu_ps(terms.log_sums + query));
+                                          _mm512_set1_ps(scale), _mm512_loadu_ps(terms.logsumexp + query));
   __m512 weights = power_of_two(exponent);
   if constexpr (kSome) weights = _mm512_maskz_mov_ps(half_of(seen, query), weights);
   const __m512 grads =
-      _mm512_sub_ps(_mm512_load_ps(block.grads.data() + at + query), _mm512_loadu_ps(terms.dots + query));
+      _mm512_sub_ps(_mm512_load_ps(block.grads.data() + at + query), _mm512_loadu_ps(terms.delta + query));
   return {weights, _mm512_mul_ps(weights, grads)};
 }
 
@@ -156,7 +156,7 @@ SLUICE_TILES void RunningPowers::finish(float* output, std::int64_t width) const
                   _mm512_div_ps(_mm512_set1_ps(1), _mm512_load_ps(sums_.data() + half)));
 }
 
-float RunningPowers::log_sum(std::int64_t query) const {
+float RunningPowers::logsumexp(std::int64_t query) const {
   const auto i = static_cast<std::size_t>(query);
   return largest_[i] + std::log2(sums_[i]);
 }

@@ -15,7 +15,7 @@ namespace sluice::ops::cpu::tiles {
 /// Keys that 32 queries meet at a time: their scores stay in a core's first cache.
 inline constexpr std::int64_t kPanelKeys = 128;
 
-/// Which of 32 queries see a key, for each of some keys.
+/// For each of some keys, a bit for each of 32 queries that attends to it.
 using SeenBits = const std::uint32_t*;
 
 /// Scores of up to kPanelKeys keys, for 32 queries each.
@@ -30,7 +30,7 @@ using PanelWeights = std::array<Tile, kBlock / kLines * kPanelKeys / kDepth>;
 class alignas(64) RunningPowers {
  public:
   RunningPowers() = default;
-  /// With an exponent of 2 in each query's sum that belongs to no key.
+  /// Starts each query's sum with one exponent of 2 that belongs to no key, such as a sink's.
   explicit RunningPowers(float exponent) : largest_(all(exponent)), sums_(all(1)) {}
 
   /// weights = 2^(scale * score - largest) of `keys` keys, which 32 divides; queries that do not see a key,
@@ -43,10 +43,11 @@ class alignas(64) RunningPowers {
   void finish(float* output, std::int64_t width) const;
 
   /// log2 of the sum of 2^(scale * score).
-  [[nodiscard]] float log_sum(std::int64_t query) const;
+  [[nodiscard]] float logsumexp(std::int64_t query) const;
 
  private:
-  static constexpr float kNothing = -1e30F;  ///< below any score, and finite, so that differences are numbers
+  /// A score below all others, yet finite, so that differences are numbers.
+  static constexpr float kNothing = -1e30F;
   using Queries = std::array<float, kBlock>;
 
   static constexpr Queries all(float value) {
@@ -64,10 +65,10 @@ struct alignas(64) KeyBlock {
   std::array<float, kBlock * kBlock> scores, grads;
 };
 
-/// What backward knows of 32 queries.
+/// Numbers of 32 queries that the backward pass needs.
 struct QueryTerms {
-  const float* log_sums;  ///< as RunningPowers::log_sum()
-  const float* dots;      ///< output times its gradient
+  const float* logsumexp;  ///< logsumexp of each row, see RunningPowers::logsumexp()
+  const float* delta;      ///< D of each row, the row sum of dO * O
 };
 
 /// Probabilities = 2^(scale * score - log sum) and gradients of the scaled scores = probability * (gradient -

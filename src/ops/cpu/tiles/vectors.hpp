@@ -62,7 +62,7 @@ SLUICE_TILES inline Pairs pairs_of(__m512i even, __m512i odd) {
   return {_mm512_permutex2var_epi16(even, lower, odd), _mm512_permutex2var_epi16(even, upper, odd)};
 }
 
-/// The same of two neighbours of 16 lines, one after the other in a register.
+/// Interleaves two neighbours of 16 lines that lie one after the other in a register.
 SLUICE_TILES inline __m512i side_by_side(__m512i both) {
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
                                          22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);

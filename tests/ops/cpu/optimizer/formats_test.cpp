@@ -13,8 +13,8 @@
 namespace sluice::ops::cpu::optimizer {
 namespace {
 
-/// Bit patterns of finite numbers that do not round to infinity, with every upper half and the lower halves where
-/// something changes.
+/// Bit patterns of finite numbers that do not round to infinity, with every upper half and the lower halves
+/// where something changes.
 std::vector<float> many_numbers() {
   std::vector<float> numbers;
   for (std::uint32_t upper = 0; upper < 0x10000; ++upper)

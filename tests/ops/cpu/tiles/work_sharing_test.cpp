@@ -55,7 +55,7 @@ TEST(ShareOut, of_an_item_that_fails_ends_with_its_error_though_others_wait_for_
     const Threads threads(count);
     OrderedAccumulation turns(1);
     const auto work = [&](std::int64_t, std::int64_t item) {
-      if (item % 5 == 4) {  // on several threads
+      if (item % 5 == 4) {  // every fifth item runs on several threads
         turns.abandon();
         throw std::runtime_error("no memory");
       }

@@ -1,7 +1,7 @@
-// The products of a low-rank change, forward and backward. Internal to src/ops.
+// Products of a LoRA adapter, forward and backward. Internal to src/ops.
 #pragma once
 
-#include "ops/adapters/low_rank.hpp"
+#include "ops/adapters/lora.hpp"
 #include "ops/runtime/node.hpp"
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace sluice::ops {
 
-/// What a pass draws: element i of row t is number (first_row + t) * width + i of a stream.
+/// Draws of dropout in a pass: element i of row t is number (first_row + t) * width + i of the stream of
+/// `key`.
 struct DropoutDraw {
   double rate = 0;
   std::uint64_t key = 0;
@@ -18,17 +19,18 @@ struct DropoutDraw {
   [[nodiscard]] bool drops() const { return rate > 0; }
 };
 
-/// What a pass through this change draws now.
-[[nodiscard]] DropoutDraw dropout_draw(const LowRank& change);
+/// Draws for a pass through this adapter in the current step.
+[[nodiscard]] DropoutDraw dropout_draw(const Lora& lora);
 
-/// x [n, width] without what is drawn, and the rest divided by 1 - rate; x itself if nothing is dropped.
+/// x [n, width] with the drawn elements set to 0, and the rest divided by 1 - rate; x itself if nothing is
+/// dropped.
 [[nodiscard]] at::Tensor with_dropout(const at::Tensor& x, const DropoutDraw& draw);
 
-/// One matrix's change, or that of one of fused experts. Rows have the dtype of the weights. `x` are inputs after their
-/// dropout.
-class LowRankProduct {
+/// Adapter of one matrix, or of one of fused experts. Rows have the dtype of the weights. `x` are inputs
+/// after their dropout.
+class LoraProduct {
  public:
-  explicit LowRankProduct(const LowRank& change, std::int64_t expert = -1);
+  explicit LoraProduct(const Lora& lora, std::int64_t expert = -1);
 
   /// scale * x A^T [n, rank].
   [[nodiscard]] at::Tensor reduced(const at::Tensor& x) const;
@@ -37,8 +39,9 @@ class LowRankProduct {
 
   /// y [n, out] += scale * x A^T B^T.
   void add_to(const at::Tensor& y, const at::Tensor& x) const;
-  /// The gradients of A and B for those of y. `d_reduced` is reduced_gradient(d_y), here and below.
-  void bring_gradients(const at::Tensor& x, const at::Tensor& d_y, const at::Tensor& d_reduced) const;
+  /// Adds to the gradients of A and B, from the gradient d_y. `d_reduced` is reduced_gradient(d_y), here and
+  /// below.
+  void accumulate_gradients(const at::Tensor& x, const at::Tensor& d_y, const at::Tensor& d_reduced) const;
   /// d_x [n, in] += d_reduced A.
   void add_input_gradient(const at::Tensor& d_reduced, const at::Tensor& d_x) const;
 
@@ -46,15 +49,15 @@ class LowRankProduct {
   [[nodiscard]] at::Tensor matrix(const at::Tensor& whole) const {
     return expert_ < 0 ? whole : whole[expert_];
   }
-  void bring(const Parameter& to, const at::Tensor& d_out, const at::Tensor& inputs) const;
+  void accumulate(const Parameter& to, const at::Tensor& d_out, const at::Tensor& inputs) const;
 
-  const LowRank& change_;
+  const Lora& lora_;
   std::int64_t expert_;
 };
 
 namespace node {
 
-/// As keep() and kept() of a Parameter.
+/// keep() and kept() of a Parameter, for a weight with its adapter.
 void keep(AutogradContext* context, const std::string& name, const Weight& weight);
 [[nodiscard]] Weight kept_weight(AutogradContext* context, const std::string& name);
 
