@@ -2,6 +2,7 @@
 
 #include "base/digest.hpp"
 #include "base/error.hpp"
+#include "config/key_aliases.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
 
@@ -37,15 +38,16 @@ std::string_view name_of(Ending ending) {
   return "stop";
 }
 
-/// Every key that changes answers.
+/// Keys and values that change answers, under the names that the digests in earlier answer files were made
+/// with.
 std::string settings_of(const JobConfig& config) {
   constexpr std::array<std::string_view, 4> kOther{"generate.output", "generate.prompts",
-                                                   "generate.sequences", "generate.pass_tokens"};
+                                                   "generate.batch_sequences", "generate.prefill_tokens"};
   std::string text;
   for (const ConfigEntry& entry : canonical_entries(config)) {
     const bool counts = entry.key.starts_with("generate.") || entry.key.starts_with("model.");
     if (counts && std::ranges::find(kOther, entry.key) == kOther.end())
-      text += entry.key + "=" + entry.value + "\n";
+      text += earlier_name(entry.key) + "=" + entry.value + "\n";
   }
   return text;
 }
@@ -84,11 +86,10 @@ void AnswerFile::read_earlier() {
     const bool is_ours = number.is_number_unsigned() && number.get<std::size_t>() < prompts_.size() &&
                          line.value("job", "") == digest_of_prompt(number.get<std::size_t>());
     if (!is_ours)
-      fail(
-          ExitCode::kBadConfig,
-          "generate.output: {} holds answers to other prompts, or of another model or other settings; give this job "
-          "another job.output, or set job.overwrite = true to replace them",
-          path_.string());
+      fail(ExitCode::kBadConfig,
+           "generate.output: {} holds answers to other prompts, or of another model or other settings; give "
+           "this job another job.output, or set job.overwrite = true to replace them",
+           path_.string());
     answered_.insert(number.get<std::size_t>());
   }
   if (whole < text.size()) fs::resize_file(path_, whole);

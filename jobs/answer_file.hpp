@@ -15,15 +15,16 @@
 
 namespace sluice {
 
-/// What is told of an answer: "id", "prompt_tokens", "tokens", "text" where there is a tokenizer, "ending".
+/// JSON of an answer: "id", "prompt_tokens", "tokens", "text" where there is a tokenizer, "ending".
 [[nodiscard]] nlohmann::json to_json(const Prompt& prompt, const Generation& answer,
                                      const std::optional<std::string>& text);
 
-/// On rank 0.
+/// Answer file of a job, on rank 0.
 class AnswerFile {
  public:
-  /// Finds out which of `prompts` are answered in generate.output already; a last line that is not whole is taken away.
-  /// Error(kBadConfig) if it holds other prompts' answers, or such as other settings gave; Error(kIo) if it cannot be written.
+  /// Finds out which of `prompts` are answered in generate.output already; a last line that is not whole is
+  /// taken away. Error(kBadConfig) if it holds other prompts' answers, or such as other settings gave;
+  /// Error(kIo) if it cannot be written.
   AnswerFile(const JobContext& context, const std::vector<Prompt>& prompts);
 
   [[nodiscard]] bool is_answered(std::size_t prompt) const { return answered_.contains(prompt); }

@@ -1,4 +1,5 @@
-// The BLAS in the process that computes: the system chooses it when the program starts, and not when it is built.
+// The BLAS in the process that computes: the system chooses it when the program starts, and not when it is
+// built.
 
 #include "job/versions.hpp"
 #include "ops/runtime/library.hpp"

@@ -53,7 +53,7 @@ class Lines {
   std::string text_;
 };
 
-/// What was said so far, on rank 0.
+/// Conversation so far, on rank 0.
 class Conversation {
  public:
   Conversation(const JobContext& context, std::int64_t positions)
@@ -63,8 +63,8 @@ class Conversation {
     begin();
   }
 
-  /// The tokens of the conversation when the user has said `text`. What has grown too long is forgotten; nothing if `text` alone is
-  /// too long.
+  /// The tokens of the conversation when the user has said `text`. What has grown too long is forgotten;
+  /// nothing if `text` alone is too long.
   [[nodiscard]] std::vector<std::int64_t> say(const std::string& text) {
     for (const bool is_new : {false, true}) {
       if (is_new) begin();
@@ -91,8 +91,8 @@ class Conversation {
   Json messages_;
 };
 
-/// Waits for what the user says. Each of its waits is short, so that ranks without a terminal meet it within their deadline. Its tokens;
-/// nothing when there will be no more.
+/// Waits for what the user says. Each of its waits is short, so that ranks without a terminal meet it within
+/// their deadline. Its tokens; nothing when there will be no more.
 std::optional<std::vector<std::int64_t>> wait_for_user(JobContext& context, Lines& lines,
                                                        std::optional<Conversation>& conversation) {
   for (;;) {

@@ -6,7 +6,8 @@
 
 namespace sluice {
 
-/// Collective over the context's communicator. Until standard input ends. What was said is computed once, not in every turn.
+/// Collective over the context's communicator. Until standard input ends. What was said is computed once, not
+/// in every turn.
 void converse(JobContext& context, CachedForward& forward, GenerationOptions options);
 
 }  // namespace sluice

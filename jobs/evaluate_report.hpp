@@ -1,4 +1,4 @@
-// What an evaluation tells: a line now and then, a row for each document, the totals.
+// Report of an evaluation: a line now and then, a row for each document, the totals.
 #pragma once
 
 #include "base/clock.hpp"
@@ -38,7 +38,7 @@ class EvaluateReport {
   RunDirectory& directory_;
   RunMetrics metrics_;
   DocumentLosses losses_;
-  std::int64_t sequences_;  ///< of the token file
+  std::int64_t sequences_;  ///< sequences in the token file
   std::int64_t sequences_done_ = 0;
   Stopwatch watch_;
   double printed_seconds_ = 0;

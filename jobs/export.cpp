@@ -1,5 +1,5 @@
-// job.kind = "export": loads the checkpoint and writes it out again, cut and named as [export] says; with an adapter
-// that, or both as one model.
+// job.kind = "export": loads the checkpoint and writes it out again, cut and named as [export] says; with an
+// adapter that, or both as one model.
 //
 //   mpirun -np 3 sluice run job.toml --set job.kind=export --set export.path=out
 

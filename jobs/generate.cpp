@@ -1,4 +1,5 @@
-// job.kind = "generate", and the command of that name: loads the weights, then answers prompts, some at a time.
+// job.kind = "generate", and the command of that name: loads the weights, then answers prompts, some at a
+// time.
 //
 //   mpirun -np 3 sluice run job.toml --set job.kind=generate --set generate.prompts=prompts.jsonl
 
@@ -41,7 +42,7 @@ void answer_prompts(JobContext& context, CachedForward& forward, PhaseTimer& tim
 void generate_answers(JobContext& context) {
   const JobConfig& config = context.config();
   const ModelConfig& model = context.blueprint.model.config;
-  const std::int64_t positions = usable_positions(model, config.generate.positions);
+  const std::int64_t positions = usable_positions(model, config.generate.max_sequence_length);
   const GenerationOptions options = generation_options(config);
   const bool is_conversation = context.request != nullptr && context.request->is_conversation;
   std::optional<GenerateReport> report;
@@ -52,7 +53,7 @@ void generate_answers(JobContext& context) {
   context.comm.set_deadline("step", config.deadline.step_seconds);
   StageBinder binder(context.links, model, context.blueprint.model.manifest, weights.arena,
                      /*experts_in_turn=*/false, weights.offload.get());
-  CachedForward forward(binder, model, answer_slots(config.generate.sequences, context.comm.size()),
+  CachedForward forward(binder, model, answer_slots(config.generate.batch_sequences, context.comm.size()),
                         positions);
   if (weights.offload) weights.offload->page();
   context.directory.set_status("generating");

@@ -12,7 +12,8 @@
 namespace sluice {
 namespace {
 
-/// Of this process and all its threads: on a machine that others use it says more than the time that has passed.
+/// Processor seconds of this process and all its threads: on a machine that others use they say more than the
+/// time that has passed.
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 }  // namespace

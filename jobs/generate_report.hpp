@@ -20,42 +20,44 @@ namespace sluice {
 
 class GenerateReport {
  public:
-  /// Collective over the job's ranks. The prompts are those of the command line, or of generate.prompts, which rank 0 reads;
-  /// those that an earlier run has answered are left out. Error(kBadData) for one that cannot be answered.
+  /// Collective over the job's ranks. The prompts are those of the command line, or of generate.prompts,
+  /// which rank 0 reads; those that an earlier run has answered are left out. Error(kBadData) for one that
+  /// cannot be answered.
   explicit GenerateReport(JobContext& context);
 
-  /// The same on every rank.
+  /// Requests, the same on every rank.
   [[nodiscard]] const std::vector<GenerationRequest>& requests() const { return requests_; }
   /// Whether an earlier run of the job has answered every prompt, alike on all ranks; rank 0 says so.
   [[nodiscard]] bool is_done_already();
   /// The time begins.
   void begin();
-  /// On the rank of the request. Returns whether its answer is to end here.
+  /// Takes a token on the rank of the request. Returns whether its answer is to end here.
   [[nodiscard]] bool take_token(std::size_t request, std::int64_t token);
-  /// On rank 0.
+  /// Takes an answer, on rank 0.
   void take_answer(const Generation& answer);
   /// How many there were, and how fast; `phases` since begin(), of which the wait for a disk is told.
   void finish(const PhaseSeconds& phases);
 
  private:
-  /// On rank 0: what is not answered yet.
+  /// Requests that are not answered yet, on rank 0.
   [[nodiscard]] std::vector<GenerationRequest> open_requests() const;
-  /// Of an answer; nothing without a tokenizer.
+  /// Text of an answer; nothing without a tokenizer.
   [[nodiscard]] std::optional<std::string> text_of(const Generation& answer) const;
   [[nodiscard]] bool streams() const;
   void print(std::size_t prompt, const Generation& answer);
   void print_in_order(std::size_t prompt, const Generation& answer);
 
   JobContext& context_;
-  std::vector<Prompt> prompts_;                       ///< on rank 0
-  std::vector<GenerationRequest> requests_;           ///< their numbers are places of prompts
+  std::vector<Prompt> prompts_;                       ///< prompts, on rank 0 alone
+  std::vector<GenerationRequest> requests_;           ///< requests, numbered by their prompts
   std::shared_ptr<const text::Tokenizer> tokenizer_;  ///< null where nobody needs it
   std::vector<std::string> stops_;
-  std::map<std::size_t, AnswerText>
-      texts_;  ///< of requests under way on this rank, where stops or streaming need them
-  std::optional<AnswerFile> file_;             ///< on rank 0, of a job file
-  std::map<std::size_t, Generation> waiting_;  ///< for those of earlier prompts, which are printed before
-  std::size_t next_ = 0;                       ///< to print
+  /// Texts of this rank's requests under way, where stops or streaming need them.
+  std::map<std::size_t, AnswerText> texts_;
+  std::optional<AnswerFile> file_;  ///< answer file of a job, on rank 0 alone
+  /// Answers that wait for those of earlier prompts to be printed.
+  std::map<std::size_t, Generation> waiting_;
+  std::size_t next_ = 0;  ///< index of the next answer to print
   Stopwatch watch_;
   double first_token_seconds_ = 0, first_token_processor_ = 0;
   double processor_begin_ = 0;

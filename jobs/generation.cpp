@@ -20,7 +20,7 @@ GenerationOptions generation_options(const JobConfig& config) {
                      .repetition_penalty = settings.repetition_penalty,
                      .seed = static_cast<std::uint64_t>(settings.seed)};
   options.max_tokens = settings.max_tokens;
-  options.pass_tokens = settings.pass_tokens;
+  options.pass_tokens = settings.prefill_tokens;
   if (!settings.ignore_eos) options.end_tokens = read_end_tokens(config.model.path);
   return options;
 }

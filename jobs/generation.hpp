@@ -1,4 +1,4 @@
-// What the jobs share that answer prompts.
+// Shared by the jobs that answer prompts.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -16,8 +16,8 @@ namespace sluice {
 /// How the job's settings want answers.
 [[nodiscard]] GenerationOptions generation_options(const JobConfig& config);
 
-/// Collective over the context's communicator. The model's tokenizer on every rank, as any may have to look for generate.stop in its
-/// answers; null without that key. Error(kBadData) if the model has none.
+/// Collective over the context's communicator. The model's tokenizer on every rank, as any may have to look
+/// for generate.stop in its answers; null without that key. Error(kBadData) if the model has none.
 [[nodiscard]] std::shared_ptr<const text::Tokenizer> find_tokenizer_for_stops(JobContext& context);
 
 /// Collective over `comm`. The requests that rank 0 makes, on every rank; an error there is thrown on all.

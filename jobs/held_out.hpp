@@ -17,8 +17,8 @@ inline constexpr double kNotEvaluated = std::numeric_limits<double>::quiet_NaN()
 
 /// Mean cross-entropy in nats, the same on every rank; kNotEvaluated where nothing was.
 struct HeldOutLoss {
-  std::vector<double> files;   ///< of each of evaluate.tokens
-  double all = kNotEvaluated;  ///< over the targets of all files
+  std::vector<double> files;   ///< loss of each file of evaluate.tokens
+  double all = kNotEvaluated;  ///< loss over the targets of all files
 };
 
 class HeldOut {
@@ -30,8 +30,8 @@ class HeldOut {
   /// Files that are evaluated.
   [[nodiscard]] std::int64_t files() const { return std::ssize(sources_); }
 
-  /// Collective over the context's communicator, between steps. Evaluates with the weights of `binder` if it is time to.
-  /// Nothing that training reads is changed.
+  /// Collective over the context's communicator, between steps. Evaluates with the weights of `binder` if it
+  /// is time to. Nothing that training reads is changed.
   [[nodiscard]] HeldOutLoss after_step(std::int64_t step, StageBinder& binder);
 
  private:

@@ -16,13 +16,14 @@
 #include <utility>
 #include <vector>
 
-/// Of the address sanitizer, which looks at the end of main otherwise; null in a build without it.
+/// The address sanitizer's check for leaks, which it makes at the end of main otherwise; null in a build
+/// without it.
 extern "C" void __lsan_do_leak_check() __attribute__((weak));  // NOLINT(bugprone-reserved-identifier)
 
 namespace sluice {
 namespace {
 
-/// What to tell of a first word that is no command, or "".
+/// Message about a first word that is no command, or "".
 std::string unknown_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
@@ -32,8 +33,8 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
                      near.empty() ? "" : ". Did you mean " + near + "?");
 }
 
-/// Of "launch ... generate SOURCE ... -- ..." the words of the command that ranks are to run, without those behind --. Only the
-/// name is left of them, in place of a job file.
+/// Takes the words of the command that ranks are to run from "launch ... generate SOURCE ... -- ...", without
+/// those after --. Only the name is left of them, in place of a job file.
 Words take_rank_command(Words& words) {
   const auto end = std::find(words.begin(), words.end(), "--");
   const auto name = std::find_if(
@@ -99,8 +100,8 @@ int run(Words words) {
   }
 }
 
-/// Without the destructors of static objects, which are all of libraries: LibTorch's take 70 ms a rank, and one of a driver that
-/// crashes would turn a finished job into a failed one.
+/// Without the destructors of static objects, which are all of libraries: LibTorch's take 70 ms a rank, and
+/// one of a driver that crashes would turn a finished job into a failed one.
 [[noreturn]] void end_process(int status) {
   if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();
   std::cout.flush();
@@ -114,7 +115,8 @@ int run(Words words) {
 int main(int argc, char** argv) {
   // A file that reaches the user's limit (ulimit -f) is a refused write, with a name, and not a sudden death.
   std::signal(SIGXFSZ, SIG_IGN);
-  // Where the parent ignored the ends of its children, the kernel would tell this process nothing of its own.
+  // A parent that ignored the ends of its children would keep the kernel from telling this process of its
+  // own.
   std::signal(SIGCHLD, SIG_DFL);
   sluice::ensure_home();
   sluice::end_process(sluice::run({argv + 1, argv + argc}));

@@ -80,7 +80,7 @@ std::vector<StateSpan> list_training_state(const JobContext& context, Trainer& t
   return state;
 }
 
-/// What made the step fail is what the job ends with.
+/// The job ends with the failure of the step.
 void save_if_sound(const std::function<void()>& save) {
   const Outcome outcome = outcome_of(save);
   if (outcome.failed()) log::warning("nothing is saved: {}", outcome.text);
@@ -89,7 +89,7 @@ void save_if_sound(const std::function<void()>& save) {
 /// The slowest disk that a step may be waiting for.
 constexpr double kSlowDiskBytesPerSecond = 100e6;
 
-/// What the plan says that a step waits for its disk, on the rank that waits longest.
+/// Seconds that a step waits for its disk by the plan, on the rank that waits longest.
 double planned_disk_seconds(const JobContext& context) {
   std::int64_t bytes = 0;
   for (const RankMemory& rank : context.memory_plan())
@@ -97,8 +97,8 @@ double planned_disk_seconds(const JobContext& context) {
   return static_cast<double>(bytes) / kSlowDiskBytesPerSecond;
 }
 
-/// Numbers that are not finite are found on all ranks alike, and before anything is updated unless gradients are
-/// released: then what was trained up to there is saved before the job ends.
+/// Numbers that are not finite are found on all ranks alike, and before anything is updated unless gradients
+/// are released: then what was trained up to there is saved before the job ends.
 StepMetrics saving_before_failure(const JobConfig& config, const std::function<StepMetrics()>& step,
                                   const std::function<void()>& save) {
   try {
@@ -110,7 +110,7 @@ StepMetrics saving_before_failure(const JobConfig& config, const std::function<S
   }
 }
 
-/// Before weights and optimizer go, of which a thread may still be saving something.
+/// Ends saves before weights and optimizer go, of which a thread may still be saving something.
 struct SavesEnd {
   TrainingState& state;
   explicit SavesEnd(TrainingState& of) : state(of) {}
@@ -119,13 +119,13 @@ struct SavesEnd {
   SavesEnd& operator=(const SavesEnd&) = delete;
 };
 
-/// Which a saved step does not hold.
+/// Whether there are frozen weights, which a checkpoint does not hold.
 bool has_frozen_weights(const ParameterManifest& manifest) {
   return manifest.trained_tensors().size() < manifest.stored_tensors().size();
 }
 
-/// Collective. Whether an earlier run has done all that the job asks for: its last step is saved, and what it exports was
-/// exported.
+/// Collective. Whether an earlier run has done all that the job asks for: its last step is saved, and what it
+/// exports was exported.
 bool is_done_already(JobContext& context, const TrainingState& state) {
   if (!state.is_done()) return false;
   const JobConfig& config = context.config();
@@ -137,7 +137,7 @@ bool is_done_already(JobContext& context, const TrainingState& state) {
   return is_done != 0;
 }
 
-/// That the training is over before train.steps.
+/// Tells that the training is over before train.steps.
 void tell_of_patience(JobContext& context, const TrainingState& state, std::int64_t done) {
   context.note = fmt::format("ended after step {}: {}", done, state.patience_text());
   if (context.is_root()) console::line("ended     after step {}: {}", done, state.patience_text());
@@ -249,7 +249,7 @@ void train(JobContext& context) {
   state.end_steps(done);
   report.finish();
   if (weights.offload) weights.offload->map();
-  // Before adapters are merged with the weights.
+  // Dumped before adapters are merged with the weights.
   if (dump) dump->write_shards("/train/final", trainer.optimizer().master());
   if (exports_weights(config)) {
     if (config.export_.at_end == ExportAtEnd::kBest) take_best_step(context, state, done, list_to_restore);

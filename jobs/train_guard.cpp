@@ -40,15 +40,15 @@ void TrainGuard::after_step(std::int64_t step, const StepMetrics& metrics, doubl
     guard_.add_update(metrics.loss);
   }
   warn_of_collapse(step, metrics);
-  const std::int64_t every = context_.config().guard.compare_every;
+  const std::int64_t every = context_.config().guard.compare_ranks_every;
   if (every > 0 && step % every == 0) compare(step, metrics, learning_rate);
 }
 
 void TrainGuard::warn_of_spike(std::int64_t step, double loss) const {
   if (loss > guard_.spike_limit() && context_.is_root())
     log::warning(
-        "step {}: loss {:.5g} is a spike: above {:.5g}, which is guard.spike_factor = {:g} times the median of the last "
-        "{} steps. Its update was made (guard.on_spike = \"warn\")",
+        "step {}: loss {:.5g} is a spike: above {:.5g}, which is guard.spike_factor = {:g} times the median "
+        "of the last {} steps. Its update was made (guard.on_spike = \"warn\")",
         step, loss, guard_.spike_limit(), context_.config().guard.spike_factor,
         context_.config().guard.spike_window);
 }
@@ -58,8 +58,8 @@ void TrainGuard::warn_of_collapse(std::int64_t step, const StepMetrics& metrics)
   if (!collapsed || !context_.is_root()) return;
   const ModelConfig& model = context_.blueprint.model.config;
   log::warning(
-      "step {}: the router of layer {} has collapsed: for {} steps its {} busiest of {} experts have taken more than {:.0f} % of "
-      "all choices, {:.0f} % in this one, and {} experts none. For equal loads set {}",
+      "step {}: the router of layer {} has collapsed: for {} steps its {} busiest of {} experts have taken "
+      "more than {:.0f} % of all choices, {:.0f} % in this one, and {} experts none. For equal loads set {}",
       step, layer_number(model, collapsed->layer), CollapseWatch::kSteps, model.experts_per_token,
       model.experts, 100 * CollapseWatch::kShare, 100 * collapsed->share, collapsed->unused,
       balancing_advice(context_.config().train, model));
@@ -72,10 +72,12 @@ void TrainGuard::after_left_out(std::int64_t step, const StepMetrics& metrics,
   if (rewinds) saved_.settle();
   const std::int64_t saved = saved_.saved_step();
   if (context_.is_root())
-    log::warning("step {}: UPDATE LEFT OUT: {}{}", step, metrics.finding,
-                 !rewinds     ? ""
-                 : saved == 0 ? ". There is no saved step to rewind to"
-                              : fmt::format(". Rewinding to step {}, and on behind this batch", saved));
+    log::warning(
+        "step {}: update skipped: {}{}", step, metrics.finding,
+        !rewinds ? ""
+        : saved == 0
+            ? ". There is no checkpoint to rewind to"
+            : fmt::format(". Rewinding to the checkpoint of step {}, and on with the next batch", saved));
   if (metrics.left_out == LeftOut::kNoTarget) return guard_.add_without_target();
   guard_.add_left_out(step, metrics.finding);
   if (rewinds && saved > 0) rewind_to(context_, saved, state());
@@ -97,7 +99,7 @@ void TrainGuard::compare(std::int64_t step, const StepMetrics& metrics, double l
 
 void TrainGuard::finish() const {
   if (guard_.left_out() > 0 && context_.is_root())
-    log::warning("updates of this run that were left out: {}; see /train/left_out in the metrics file",
+    log::warning("updates of this run that were skipped: {}; see /train/left_out in the metrics file",
                  guard_.left_out());
 }
 

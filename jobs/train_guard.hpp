@@ -1,4 +1,4 @@
-// What a training run does about steps that went wrong: [guard] of the job file.
+// Guard of a training run: reactions to steps that went wrong, by [guard] of the job file.
 #pragma once
 
 #include "job/job.hpp"
@@ -16,12 +16,13 @@ class TrainGuard {
   /// All but the options must outlive it.
   TrainGuard(JobContext& context, Trainer& trainer, TrainingState& saved);
 
-  /// For Trainer::step().
+  /// Largest loss whose update Trainer::step() may make.
   [[nodiscard]] double largest_loss() const { return guard_.largest_loss(); }
 
-  /// Collective over the context's communicator; after each step, before it is saved. Says what is wrong with it, and if it was
-  /// a spike and the job says so, fills `state` from the last saved step; without one the update was left out and that is
-  /// all. Error(kNumerics) after too many such steps in a row; Error(kInternal) if the ranks do not have the same numbers.
+  /// Collective over the context's communicator; after each step, before it is saved. Says what is wrong with
+  /// it, and if it was a spike and the job says so, fills `state` from the last saved step; without one the
+  /// update was left out and that is all. Error(kNumerics) after too many such steps in a row;
+  /// Error(kInternal) if the ranks do not have the same numbers.
   void after_step(std::int64_t step, const StepMetrics& metrics, double learning_rate,
                   const TrainingState::ListState& state);
 

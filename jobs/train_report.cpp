@@ -18,8 +18,8 @@
 namespace sluice {
 namespace {
 
-/// Of the steps after `step`, at the mean rate since the end of this run's first one, which also compiles kernels
-/// and takes its memory; -1 after the first step.
+/// Seconds left after `step`, at the mean rate since the end of this run's first one, which also compiles
+/// kernels and takes its memory; -1 after the first step.
 double seconds_left(std::int64_t step, std::int64_t first, std::int64_t total, double seconds_since_first) {
   if (step == total) return 0;
   if (step <= first) return -1;
@@ -160,12 +160,12 @@ void TrainReport::print_step(const TrainRow& row) const {
       held_out.empty() && row.left_out == 0)
     return;
   console::line(
-      "step {}/{}  loss {:.5f}{}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} %){}  "
-      "peak {}  left {}{}",
+      "step {}/{}  loss {:.5f}{}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} "
+      "%){}  peak {}  left {}{}",
       row.step, total, row.loss, held_out, row.grad_norm, row.learning_rate, row.tokens_per_second,
       row.model_flops_per_second / 1e12, 100 * row.mfu, expert_text(row),
       format_mib(*std::ranges::max_element(row.peak_bytes)), console::time_text(progress_.seconds_left),
-      row.left_out != 0 ? "  UPDATE LEFT OUT" : "");
+      row.left_out != 0 ? "  update skipped" : "");
 }
 
 void TrainReport::log_phases() const {
@@ -199,8 +199,8 @@ void TrainReport::finish() {
   }
   console::write_line(console::table(rows));
   console::line(
-      "  (measured: peak above what the process took before the model; process: its peak as a whole, with code and "
-      "libraries, {} before the model on rank 0)",
+      "  (measured: peak above what the process took before the model; process: its peak as a whole, with "
+      "code and libraries, {} before the model on rank 0)",
       format_mib(context_.baseline.anonymous_bytes + context_.baseline.file_bytes +
                  context_.baseline.shared_bytes));
   if (has_gpus())

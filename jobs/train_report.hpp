@@ -1,4 +1,4 @@
-// What a training run tells: the step line, the metrics row, the memory table.
+// Report of a training run: the step line, the metrics row, the memory table.
 #pragma once
 
 #include "base/clock.hpp"
@@ -18,24 +18,26 @@ namespace sluice {
 class TrainReport {
  public:
   /// Collective over the context's communicator: measures what products take. Rank 0 creates the metrics file
-  /// and fills /load if `load` is there. `held_out_files` will be evaluated, `sources` trained on, `samples` added at most.
+  /// and fills /load if `load` is there. `held_out_files` will be evaluated, `sources` trained on, `samples`
+  /// added at most.
   TrainReport(JobContext& context, const std::optional<LoadReport>& load, std::int64_t held_out_files,
               std::int64_t sources, std::int64_t samples);
 
   /// Collective over the context's communicator. `step` counts from 1. Writes the row, then prints the line:
-  /// a row whose line was seen is on disk, unless a warning said that the disk takes none. `held_out`: the loss of each
-  /// file, NaN if it was not evaluated. `epochs` of each source, on rank 0.
+  /// a row whose line was seen is on disk, unless a warning said that the disk takes none. `held_out`: the
+  /// loss of each file, NaN if it was not evaluated. `epochs` of each source, on rank 0.
   void add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds,
            std::vector<double> held_out, std::vector<double> epochs);
 
-  /// What prompts were answered with after the last step that was added: on rank 0, nothing on others.
+  /// Adds answers to prompts after the last step that was added: on rank 0, nothing on others.
   void add(const std::vector<SampleRow>& samples);
 
   /// Rank 0 prints planned and measured memory of each rank, and closes the file.
   void finish();
 
  private:
-  /// "  experts to 2.1x, 3 unused": the load of the busiest expert over the mean of its layer; nothing without MoE layers.
+  /// "  experts to 2.1x, 3 unused": the load of the busiest expert over the mean of its layer; nothing
+  /// without MoE layers.
   [[nodiscard]] std::string expert_text(const TrainRow& row) const;
   void print_step(const TrainRow& row) const;
   void log_phases() const;
@@ -45,17 +47,17 @@ class TrainReport {
   double flops_per_token_;  ///< forward and backward, without recomputing
   double product_rate_;     ///< FLOP/s of large products, over all ranks
   std::vector<RankMemory> planned_;
-  std::vector<std::int64_t> planned_bytes_;  ///< of each rank while it trains
+  std::vector<std::int64_t> planned_bytes_;  ///< planned bytes of each rank while it trains
   GrowthWatch growth_;
   RunMetrics metrics_;
-  std::int64_t first_step_ = 0;  ///< of this run, which may have been resumed; 0: none yet
-  Stopwatch since_first_;        ///< since the end of the first step
+  std::int64_t first_step_ = 0;  ///< first step of this start, which may have resumed; 0: none yet
+  Stopwatch since_first_;        ///< time since the end of the first step
   RunProgress progress_;
   std::vector<std::int64_t> peaks_;         ///< highest resident set of each rank
   std::vector<std::int64_t> growths_;       ///< highest growth of each rank
   std::vector<std::int64_t> device_peaks_;  ///< most that was taken of each rank's GPU
-  std::int64_t device_peak_ = 0;            ///< of this rank's
-  PhaseSeconds phase_seconds_{};            ///< of this rank, over all steps
+  std::int64_t device_peak_ = 0;            ///< peak bytes of this rank's GPU
+  PhaseSeconds phase_seconds_{};            ///< seconds of each phase on this rank, over all steps
 };
 
 }  // namespace sluice

@@ -24,7 +24,7 @@ TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t s
   const JobConfig& config = context.config();
   if (config.generate.every_steps == 0) return;
   const ModelConfig& model = context.blueprint.model.config;
-  const std::int64_t positions = usable_positions(model, config.generate.positions);
+  const std::int64_t positions = usable_positions(model, config.generate.max_sequence_length);
   options_ = generation_options(config);
   // No more than the plan has counted for a step.
   options_.pass_tokens =
@@ -41,7 +41,7 @@ TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t s
     return requests;
   });
   forward_ = std::make_unique<CachedForward>(
-      trainer.binder(), model, answer_slots(config.generate.sequences, context.comm.size()), positions);
+      trainer.binder(), model, answer_slots(config.generate.batch_sequences, context.comm.size()), positions);
 }
 
 void TrainSamples::keep_samples_until(std::int64_t step) const {

@@ -15,12 +15,12 @@ namespace sluice {
 /// Blocks of kSavedBlockBytes, the last one shorter. Threads may share it.
 class BlockFile {
  public:
-  /// `file`, which must outlive this, in `directory`, past the page cache where the file system allows it. Error(kBadData) if
-  /// it is missing or has another length.
+  /// `file`, which must outlive this, in `directory`, past the page cache where the file system allows it.
+  /// Error(kBadData) if it is missing or has another length.
   BlockFile(const std::filesystem::path& directory, const SavedFile& file);
 
-  /// Fills the front of `out`, which has kSavedBlockBytes and begins at a page. Error(kBadData) naming the file, the block
-  /// and what lies in it if the block is not what was saved.
+  /// Fills the front of `out`, which has kSavedBlockBytes and begins at a page. Error(kBadData) naming the
+  /// file, the block and what lies in it if the block is not what was saved.
   void load(std::int64_t block, std::span<std::byte> out) const;
 
  private:
@@ -31,7 +31,7 @@ class BlockFile {
 /// Holds one block.
 class BlockReader {
  public:
-  /// As BlockFile.
+  /// Opens a file of a checkpoint as BlockFile does.
   BlockReader(const std::filesystem::path& directory, const SavedFile& file);
 
   /// Fills `out` from byte `offset` on. Errors of BlockFile::load().

@@ -29,8 +29,8 @@ class BlockStream {
   BlockStream(const SavedStep& step, const std::filesystem::path& directory, std::vector<BlockPlace> blocks,
               int rank, double limit_seconds);
 
-  /// The first byte of the block, which is kept until that of another is asked for. Blocks are asked for in their order. Errors
-  /// of BlockFile; Error(kInternal) if the disk does not give it within `limit_seconds`.
+  /// The first byte of the block, which is kept until that of another is asked for. Blocks are asked for in
+  /// their order. Errors of BlockFile; Error(kInternal) if the disk does not give it within `limit_seconds`.
   [[nodiscard]] const std::byte* block(const BlockPlace& place);
 
  private:
@@ -48,7 +48,7 @@ class BlockStream {
   WaitLimit limit_;
   int rank_;
   MemoryBlock ring_;
-  std::size_t current_ = 0;  ///< of blocks_
+  std::size_t current_ = 0;  ///< index into blocks_
   bool is_open_ = false;     ///< whether it was asked for
   std::mutex mutex_;
   int open_file_ = -1;

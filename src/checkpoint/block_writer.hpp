@@ -28,7 +28,7 @@ class BlockWriter {
   void close();
 
   [[nodiscard]] std::int64_t bytes() const { return written_ + filled_; }
-  /// Of all blocks, once closed.
+  /// Digests of all blocks, once the writer is closed.
   [[nodiscard]] const std::vector<Digest>& digests() const { return digests_; }
 
  private:

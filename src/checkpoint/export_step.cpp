@@ -78,8 +78,8 @@ class FileValues final : public ShardValues {
  private:
   static constexpr std::int64_t kPieceElements = 256 * kKiB;
 
-  /// Consecutive elements of the arena, or of the buffers, that are those of an entry from `element` on; with `rows` of a matrix
-  /// that the entry has transposed, in so many rows.
+  /// Consecutive elements of the arena, or of the buffers, that are those of an entry from `element` on; with
+  /// `rows` of a matrix that the entry has transposed, in so many rows.
   struct Run {
     std::int64_t begin = 0;
     std::int64_t count = 0;

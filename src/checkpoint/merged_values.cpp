@@ -42,7 +42,7 @@ std::vector<float> MergedValues::values_of(int tensor) const {
   return values;
 }
 
-/// To `count` elements of the run's weight from its `begin`-th on, row by row.
+/// Adds the adapter to `count` elements of the run's weight from its `begin`-th on, row by row.
 void MergedValues::add(const Run& run, std::int64_t begin, std::int64_t count, float* values) const {
   const AdaptedWeight& adapted = adapted_[run.adapted];
   if (held_ != run.adapted) {

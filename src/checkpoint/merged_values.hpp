@@ -1,5 +1,5 @@
-// Weights with an adapter merged into them, worked out piece by piece from files while they are written: no more is held than
-// the adapter of one weight.
+// Weights with an adapter merged into them, worked out piece by piece from files while they are written: no
+// more is held than the adapter of one weight.
 #pragma once
 
 #include "adapter/merge.hpp"
@@ -11,7 +11,8 @@
 
 namespace sluice {
 
-/// In one process: `weights` and `adapters` are values of the same plan of one rank, whose manifest has the adapters.
+/// Values of weights with their adapters merged, in one process: `weights` and `adapters` are values of the
+/// same plan of one rank, whose manifest has the adapters.
 class MergedValues final : public ShardValues {
  public:
   /// References must outlive this.
@@ -21,7 +22,8 @@ class MergedValues final : public ShardValues {
   [[nodiscard]] int rank() const override { return 0; }
   [[nodiscard]] DType dtype() const override { return DType::kFloat32; }
   [[nodiscard]] const std::byte* find(std::int64_t, DType) const override { return nullptr; }
-  /// As merge_adapters(): W + scale * B A in float32, rounded once to `dtype`.
+  /// Reads merged elements as merge_adapters() makes them: W + scale * B A in float32, rounded once to
+  /// `dtype`.
   void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override;
   void read_buffers(std::int64_t begin, std::int64_t count, float* out) const override {
     weights_.read_buffers(begin, count, out);
@@ -33,7 +35,7 @@ class MergedValues final : public ShardValues {
     std::int64_t arena_begin = 0;
     std::int64_t count = 0;
     std::int64_t tensor_begin = 0;
-    std::size_t adapted = 0;  ///< of adapted_
+    std::size_t adapted = 0;  ///< index into adapted_
   };
 
   [[nodiscard]] std::vector<float> values_of(int tensor) const;
@@ -43,8 +45,8 @@ class MergedValues final : public ShardValues {
   const ShardValues& weights_;
   const ShardValues& adapters_;
   std::vector<AdaptedWeight> adapted_;
-  std::vector<Run> runs_;                ///< by arena_begin
-  mutable std::size_t held_ = SIZE_MAX;  ///< of adapted_, whose A and B are held
+  std::vector<Run> runs_;                ///< runs, ascending by arena_begin
+  mutable std::size_t held_ = SIZE_MAX;  ///< index into adapted_ of the tensor whose A and B are held
   mutable std::vector<float> a_, b_, values_, change_;
 };
 

@@ -19,11 +19,11 @@ namespace sluice {
 
 class RankFileWriter {
  public:
-  /// Of `spans`, as list_state() gives them: copies are left out, and spans that follow each other are one entry.
+  /// Writes `spans`, as list_state() gives them: copies are left out, and adjacent spans become one entry.
   RankFileWriter(const ParameterManifest& manifest, std::span<const StateSpan> spans, int rank);
 
   [[nodiscard]] const std::string& name() const { return file_.name; }
-  /// Of the whole file, header included.
+  /// Bytes of the whole file, header included.
   [[nodiscard]] std::int64_t bytes() const { return file_.bytes; }
 
   /// Creates the file in `directory`.

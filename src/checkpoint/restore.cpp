@@ -131,7 +131,7 @@ class Restorer {
   [[nodiscard]] std::int64_t offset() const { return copies_[next_].offset + done_; }
   [[nodiscard]] BlockPlace place() const { return {copies_[next_].file, offset() / kSavedBlockBytes}; }
 
-  /// What the next copy takes of a block; returns its bytes.
+  /// Copies from a block what the next copy takes of it; returns its bytes.
   std::int64_t copy_from(const BlockPlace& block, const std::byte* data) {
     const RestoreCopy& copy = copies_[next_];
     const std::int64_t inside = offset() - block.block * kSavedBlockBytes;

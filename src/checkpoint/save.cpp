@@ -28,10 +28,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What ranks wait between two meetings while they do nothing but write: a failure is known soon.
+/// Seconds between two meetings of ranks that do nothing but write: a failure is known soon.
 constexpr double kMeetingSeconds = 0.2;
 
-/// What went to other hosts as copies of ranks' files.
+/// Bytes sent to other hosts as copies of ranks' files.
 std::int64_t copied_bytes(const SavedStep& step) {
   std::int64_t bytes = 0;
   for (const SavedFile& file : step.files) bytes += file.hosts.size() > 1 ? file.bytes : 0;
@@ -57,7 +57,7 @@ SavedFile describe_file(const fs::path& directory, const fs::path& name) {
 
 }  // namespace
 
-/// What the thread of a rank works with. It keeps it alive.
+/// State of a rank's writing thread, which keeps it alive.
 class StepSave::Writing {
  public:
   Writing(const SaveRequest& request, int rank)
@@ -112,7 +112,7 @@ class StepSave::Writing {
          file_.name(), idle_seconds_);
   }
 
-  /// Of the thread that has ended well.
+  /// File that the thread has written, once it has ended well.
   [[nodiscard]] const SavedFile& file() const { return saved_; }
 
  private:
@@ -173,7 +173,7 @@ class StepSave::Writing {
   Outcome outcome_;
   SavedFile saved_;
   std::int64_t blocks_ = 0;
-  double idle_seconds_ = 0;  ///< that the thread did not write anything, as far as it was waited for
+  double idle_seconds_ = 0;  ///< seconds in which the thread wrote nothing, as far as it was waited for
   bool is_sending_ = false;
   bool is_stuck_ = false;
 };
@@ -332,7 +332,7 @@ void StepSave::share_companions(const SavedStep& step) const {
   }
 }
 
-/// On the first rank of each disk.
+/// Writes the manifest. Called on the first rank of each disk.
 void StepSave::write_manifest(const SavedStep& step) const {
   fault_point("checkpoint.manifest", comm_.rank());
   OutputFile manifest = create_manifest(staged_->path(), step);
@@ -340,8 +340,8 @@ void StepSave::write_manifest(const SavedStep& step) const {
   manifest.close();
 }
 
-/// A step of this number may be one that this training has gone back behind, or, where this rank was cut off and the job
-/// was started again without it, one of a later attempt.
+/// A step of this number may be one that this training has gone back behind, or, where this rank was cut off
+/// and the job was started again without it, one of a later attempt.
 void StepSave::replace_step() const {
   std::int64_t attempt = 0;
   static_cast<void>(outcome_of([&] { attempt = read_saved_step(target_).attempt; }));  // a broken one may go

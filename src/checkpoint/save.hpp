@@ -1,4 +1,5 @@
-// Saves a step: every rank writes its own file, the first rank of each disk the manifest, and directories appear whole or not at all.
+// Saves a step: every rank writes its own file, the first rank of each disk the manifest, and directories
+// appear whole or not at all.
 #pragma once
 
 #include "base/clock.hpp"
@@ -28,20 +29,22 @@ struct SaveRequest {
   const ParameterManifest& manifest;
   /// This rank's, each unit's together, best in the order in which units are updated.
   std::vector<StateSpan> state;
-  /// That has some of it on a disk, settled; null: none.
+  /// Units of which some state lies on a disk, settled; null: none.
   const OffloadedUnits* offload = nullptr;
-  SavedStep description;                    ///< of the step, its files apart; used on rank 0
+  /// Description of the checkpoint but for its files; used on rank 0 alone.
+  SavedStep description;
   std::vector<CompanionFile> companions{};  ///< small files that go along; used on rank 0
   std::int64_t keep = 2;
   std::int64_t keep_every = 0;
-  /// Steps that must not outlive this one, because they are of another course of training; used on the first rank of each disk.
+  /// Steps that must not outlive this one, because they are of another course of training; used on the first
+  /// rank of each disk.
   std::vector<std::filesystem::path> superseded{};
-  std::optional<RankDisks> disks{};  ///< none: all ranks share one
+  std::optional<RankDisks> disks{};  ///< disks of the ranks; empty: all share one
   /// The name of each disk's host, if each host has its own; used on rank 0.
   std::vector<std::string> hosts{};
   /// Whether a rank of another host keeps a copy of each rank's file; needs two disks.
   bool has_copies = false;
-  double limit_seconds = 600;  ///< in which the disk must take a block
+  double limit_seconds = 600;  ///< time in which the disk must take a block
 };
 
 struct SaveReport {
@@ -52,24 +55,28 @@ struct SaveReport {
   HeldOutStep best{};             ///< the best step on held-out tokens, as the saved step tells
 };
 
-/// A step that is being written, on a thread of each rank, while training goes on: a unit that is to be updated before it was
-/// written is copied first. What lies on a disk is read from there. Each rank holds kSaveStagingBytes, with such
-/// a disk kSavedBlockBytes more, its table of contents and at most its largest unit besides what it saves; a copy for another host is made from the
-/// file once that is on disk, so that training waits for no network, and takes kCopySentBytes, and kCopyTakenBytes for each that is taken in. If anything fails every rank throws the
-/// same error from finish(), Error(kNumerics) where weights on a disk, which nobody has looked at since their update, are not
-/// finite: before the step was published nothing is left of it, and earlier steps are as they were. On several disks a step is
-/// whole once each has its part under the step's name; only then do older steps go.
+/// A step that is being written, on a thread of each rank, while training goes on: a unit that is to be
+/// updated before it was written is copied first. What lies on a disk is read from there. Each rank holds
+/// kSaveStagingBytes, with such a disk kSavedBlockBytes more, its table of contents and at most its largest
+/// unit besides what it saves; a copy for another host is made from the file once that is on disk, so that
+/// training waits for no network, and takes kCopySentBytes, and kCopyTakenBytes for each that is taken in. If
+/// anything fails every rank throws the same error from finish(), Error(kNumerics) where weights on a disk,
+/// which nobody has looked at since their update, are not finite: before the step was published nothing is
+/// left of it, and earlier steps are as they were. On several disks a step is whole once each has its part
+/// under the step's name; only then do older steps go.
 class StepSave {
  public:
-  /// Collective over `comm`, which must outlive this, as must `request.manifest` and the memory of `request.state`. Makes the
-  /// directory and the files under a temporary name, and begins to write. Error(kIo) on every rank alike.
+  /// Collective over `comm`, which must outlive this, as must `request.manifest` and the memory of
+  /// `request.state`. Makes the directory and the files under a temporary name, and begins to write.
+  /// Error(kIo) on every rank alike.
   StepSave(Communicator& comm, SaveRequest request);
   /// Without finish() the step is given up.
   ~StepSave();
   StepSave(const StepSave&) = delete;
   StepSave& operator=(const StepSave&) = delete;
 
-  /// Before the unit is updated. Error(kIo) if the disk takes nothing for `limit_seconds`.
+  /// Keeps a unit's state for the save; call it before the unit is updated. Error(kIo) if the disk takes
+  /// nothing for `limit_seconds`.
   void keep(int unit);
 
   /// Whether this rank's file and the copies that it takes in are on disk, or will not come to be there.
@@ -102,7 +109,7 @@ class StepSave {
   std::optional<StagedDirectory> staged_;  ///< the step's directory, held by the first rank of each disk
   /// Copies of other ranks' files that this rank takes in.
   std::vector<std::shared_ptr<IncomingCopy>> incoming_;
-  std::shared_ptr<Writing> writing_;  ///< also the thread's, which may be stuck in a call of the system
+  std::shared_ptr<Writing> writing_;  ///< state shared with the thread, which may be stuck in a system call
   Stopwatch since_begin_;
   double waited_seconds_ = 0;
 };

@@ -9,8 +9,9 @@
 
 namespace sluice {
 
-/// `adapters` are those of the step, read from `directory`; `manifest` is of a model without adapters. Error(kBadData) if they
-/// adapt what the model does not have, or if their values are not there once and whole in the model's shapes.
+/// `adapters` are those of the step, read from `directory`; `manifest` is of a model without adapters.
+/// Error(kBadData) if they adapt what the model does not have, or if their values are not there once and
+/// whole in the model's shapes.
 [[nodiscard]] PeftAdapter saved_adapter(const SavedStep& step, const std::filesystem::path& directory,
                                         const SavedAdapters& adapters, ParameterManifest manifest);
 

@@ -4,6 +4,7 @@
 #include "base/round.hpp"
 #include "base/text.hpp"
 #include "config/job_copy.hpp"
+#include "config/key_aliases.hpp"
 #include "config/toml_source.hpp"
 
 #include <fmt/ranges.h>
@@ -196,7 +197,7 @@ SavedStep step_from(const Reader& in) {
   if (!keys.is_object()) in.reject("\"job\" is no object");
   for (const auto& [key, value] : keys.items()) {
     if (!value.is_string()) in.reject(fmt::format("\"job\" has no text for {}", printable(key)));
-    step.job.push_back({key, value.get<std::string>()});
+    step.job.push_back({current_name(key), value.get<std::string>()});
   }
   const Reader data(in.at("data"), in.name());
   step.sequences = data.integer("sequences");

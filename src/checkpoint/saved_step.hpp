@@ -1,4 +1,4 @@
-// What the manifest of a saved step says; FORMAT.md describes the file.
+// Manifest of a checkpoint; FORMAT.md describes the file.
 #pragma once
 
 #include "adapter/peft_adapter.hpp"
@@ -24,7 +24,7 @@ inline constexpr std::string_view kManifestFile = "manifest.json";
 /// Numbers [numbers.begin, numbers.end) of an array of a logical tensor, from byte `offset` of a file on.
 struct SavedEntry {
   std::string tensor;
-  std::string array;  ///< as StateSpan::array
+  std::string array;  ///< name of the array, see StateSpan::array
   DType dtype = DType::kFloat32;
   Range numbers;
   std::int64_t offset = 0;
@@ -33,10 +33,10 @@ struct SavedEntry {
 };
 
 struct SavedFile {
-  std::string name;  ///< in the step's directory
+  std::string name;  ///< file name in the checkpoint's directory
   std::int64_t bytes = 0;
-  std::vector<SavedEntry> entries;  ///< by offset; none in files that only go along
-  std::vector<Digest> blocks;       ///< of each kSavedBlockBytes
+  std::vector<SavedEntry> entries;  ///< entries, ascending by offset; none in companion files
+  std::vector<Digest> blocks;       ///< digest of each kSavedBlockBytes of the file
   /// Numbers of SavedStep::hosts that it was written on, its rank's first; none: on all of them.
   std::vector<int> hosts{};
 
@@ -49,12 +49,12 @@ struct SavedFile {
 
 /// A loss on tokens that are held out, and the step that has it.
 struct HeldOutStep {
-  std::int64_t step = 0;  ///< 0: none
+  std::int64_t step = 0;  ///< step with that loss; 0: none
   double loss = 0;
 };
 
-/// How the evaluations on held-out tokens went: the step with the lowest loss, saved or not, and how many evaluations in a row
-/// have found none that is lower.
+/// How the evaluations on held-out tokens went: the step with the lowest loss, saved or not, and how many
+/// evaluations in a row have found none that is lower.
 struct HeldOutProgress {
   HeldOutStep lowest{};
   std::int64_t since = 0;
@@ -63,30 +63,33 @@ struct HeldOutProgress {
   bool add(std::int64_t step, double loss);
 };
 
-/// What a training of adapters has: which weights they adapt and how, and in which style PEFT is given them.
+/// Adapters of a training: which weights they adapt and how, and in which style PEFT gets them.
 struct SavedAdapters {
   AdapterDescription description{};
   PeftStyle style{};
 };
 
 struct SavedStep {
-  std::int64_t step = 0;     ///< updates that have been made
-  std::int64_t attempt = 0;  ///< which start of the run has saved it; 0 in steps of earlier versions
-  std::string saved{};       ///< time of day, UTC
-  std::string version{};     ///< version of the program that saved the step
+  std::int64_t step = 0;  ///< updates that have been made
+  /// Number of the start of the run that saved it; 0 in checkpoints of earlier versions.
+  std::int64_t attempt = 0;
+  std::string saved{};    ///< time of the save, UTC
+  std::string version{};  ///< version of the program that saved the step
   std::string structure_hash{};
   int world_size = 1;
-  std::vector<ConfigEntry> job{};  ///< every key
-  std::filesystem::path
-      started_in{};            ///< where relative paths of the job begin; "" in steps of earlier versions
-  std::int64_t sequences = 0;  ///< in the token file
-  std::string data_digest{};   ///< of some of them
-  std::vector<PackPosition> packing{};  ///< of each source, if documents are packed
-  std::string base_digest{};  ///< of the frozen weights, which the step does not hold; "" without any
-  SavedAdapters adapters{};   ///< none in steps of earlier versions, whose job has them
-  HeldOutStep best{};         ///< of the saved steps so far, this one included
+  std::vector<ConfigEntry> job{};  ///< every key of the job with its value
+  /// Directory in which relative paths of the job begin; "" in checkpoints of earlier versions.
+  std::filesystem::path started_in{};
+  std::int64_t sequences = 0;           ///< sequences in the token files
+  std::string data_digest{};            ///< digest of some of these sequences
+  std::vector<PackPosition> packing{};  ///< position in each source, if documents are packed
+  /// Digest of the frozen weights, which the checkpoint does not hold; "" without any.
+  std::string base_digest{};
+  SavedAdapters adapters{};  ///< adapters; empty in checkpoints of earlier versions, whose job has them
+  HeldOutStep best{};        ///< lowest held-out loss of the checkpoints so far, this one included
   HeldOutProgress held_out{};
-  /// Names of the hosts that saved, each on a disk of its own (format 2); none where all ranks saved to one file system (format 1).
+  /// Names of the hosts that saved, each on a disk of its own (format 2); none where all ranks saved to one
+  /// file system (format 1).
   std::vector<std::string> hosts{};
   std::vector<SavedFile> files{};
 
@@ -104,11 +107,12 @@ struct SavedStep {
 };
 
 [[nodiscard]] std::string to_manifest(const SavedStep& step);
-/// Error(kBadData) naming `name` and what is wrong: broken JSON, another digest than its own, another format, a key that
-/// is missing or of the wrong type, a name that leads out of the directory, entries beyond their file.
+/// Error(kBadData) naming `name` and what is wrong: broken JSON, another digest than its own, another format,
+/// a key that is missing or of the wrong type, a name that leads out of the directory, entries beyond their
+/// file.
 [[nodiscard]] SavedStep parse_manifest(std::string_view text, const std::string& name);
 
-/// What one rank tells rank 0 of its file, and back. Not a file format.
+/// Serialized form of a file's description, for messages between a rank and rank 0. Not a file format.
 [[nodiscard]] std::string to_text(const SavedFile& file);
 [[nodiscard]] SavedFile saved_file_from(std::string_view text);
 

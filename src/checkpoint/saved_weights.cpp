@@ -82,10 +82,10 @@ MatchedCheckpoint collect(const SavedStep& step, const std::filesystem::path& di
 MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::path& directory,
                                 const ParameterManifest& manifest, DType arena) {
   if (!step.base_digest.empty())
-    fail(
-        ExitCode::kBadData,
-        "{}: holds what was trained alone, and no frozen weights, so it is no model by itself; those are in {}",
-        directory.string(), step.key("model.path"));
+    fail(ExitCode::kBadData,
+         "{}: holds what was trained alone, and no frozen weights, so it is no model by itself; those are in "
+         "{}",
+         directory.string(), step.key("model.path"));
   return collect(step, directory, manifest, arena, manifest.stored_tensors());
 }
 

@@ -9,12 +9,13 @@
 
 namespace sluice {
 
-/// Ranges of tensors of `manifest`, each within one expert of fused ones. Error(kBadData) with the first tensor that the
-/// step, read from `directory`, does not hold once and whole, or in a type that does not convert to `arena`.
+/// Ranges of tensors of `manifest`, each within one expert of fused ones. Error(kBadData) with the first
+/// tensor that the step, read from `directory`, does not hold once and whole, or in a type that does not
+/// convert to `arena`.
 [[nodiscard]] MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::path& directory,
                                               const ParameterManifest& manifest, DType arena);
 
-/// The same of the tensors that were trained, whether the step holds others or not.
+/// Matches the tensors that were trained alone, whether the checkpoint holds others or not.
 [[nodiscard]] MatchedCheckpoint saved_trained_weights(const SavedStep& step,
                                                       const std::filesystem::path& directory,
                                                       const ParameterManifest& manifest, DType arena);

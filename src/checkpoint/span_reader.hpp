@@ -15,25 +15,27 @@
 
 namespace sluice {
 
-/// A unit that is to change before it was read is copied first, one unit at a time: so the bytes that are read are those
-/// of one moment, and take at most the largest unit more.
+/// A unit that is to change before it was read is copied first, one unit at a time: so the bytes that are
+/// read are those of one moment, and take at most the largest unit more.
 class SpanReader {
  public:
-  /// `spans` have each unit's together, best in the order in which units change. Nothing is read for `limit_seconds` while
-  /// keep() waits: that is its Error(kIo). `offload`, if it is not null, has some of them on a disk, is settled, and must outlive
-  /// the reading; it is then part of that, and takes `bytes` of next() more.
+  /// `spans` have each unit's together, best in the order in which units change. Nothing is read for
+  /// `limit_seconds` while keep() waits: that is its Error(kIo). `offload`, if it is not null, has some of
+  /// them on a disk, is settled, and must outlive the reading; it is then part of that, and takes `bytes` of
+  /// next() more.
   SpanReader(std::vector<StateSpan> spans, double limit_seconds, const OffloadedUnits* offload = nullptr);
 
-  // For the thread that reads.
+  // Calls of the reading thread:
 
   using Use = std::function<void(const StateSpan& span, std::span<const std::byte> bytes)>;
-  /// Calls `use` with the next bytes and the span that they belong to, at most `bytes` of them; false: there are none left, or stop()
-  /// was called. Errors of PagedFile::peek().
+  /// Calls `use` with the next bytes and the span that they belong to, at most `bytes` of them; false: there
+  /// are none left, or stop() was called. Errors of PagedFile::peek().
   bool next(std::int64_t bytes, const Use& use);
 
-  // For the other thread.
+  // Calls of the updating thread:
 
-  /// Before the unit changes. Waits until the unit before, if it had to be copied, is read.
+  /// Keeps a copy of a unit for the reader; call it before the unit changes. Waits until the unit before, if
+  /// it had to be copied, is read.
   void keep(int unit);
   /// Nothing more will be read: keep() has nothing to do.
   void stop();
@@ -52,20 +54,20 @@ class SpanReader {
   void wait_for(std::unique_lock<std::mutex>& lock, const std::function<bool()>& condition);
 
   std::vector<StateSpan> spans_;
-  std::vector<Unit> units_;  ///< by number; empty: nothing is kept of it here
+  std::vector<Unit> units_;  ///< units by number; empty where this rank keeps nothing of a unit
   double limit_seconds_;
   const OffloadedUnits* offload_;
-  MemoryBlock room_;  ///< for what lies on a disk
+  MemoryBlock room_;  ///< memory for units that lie on a disk
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t next_ = 0;         ///< span to be read
-  std::int64_t next_bytes_ = 0;  ///< of it that are read
+  std::int64_t next_bytes_ = 0;  ///< bytes of the next unit that have been read
   std::int64_t reads_ = 0;
-  bool is_reading_ = false;     ///< without the lock
+  bool is_reading_ = false;     ///< whether a read goes on without the lock
   bool wants_to_copy_ = false;  ///< the reader lets the other thread in
   bool stopped_ = false;
-  MemoryBlock copy_;            ///< of the unit whose spans end with copied_end_
+  MemoryBlock copy_;            ///< copy of the unit whose spans end with copied_end_
   std::size_t copied_end_ = 0;  ///< 0 for none
 };
 

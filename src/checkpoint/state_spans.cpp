@@ -53,7 +53,8 @@ Range numbers_of(const StatePart& part, const MatrixState& matrix) {
       whole = matrix.shape.rows;
       first = matrix.owned.begin / matrix.shape.columns;
       break;
-    case StateGrain::kColumn:  // of a vector its elements, of a matrix all columns on each rank that has rows
+    // A vector's elements; a matrix's columns, all of them on each rank that has rows.
+    case StateGrain::kColumn:
       whole = matrix.shape.columns;
       first = matrix.shape.is_vector() ? matrix.owned.begin : 0;
       break;

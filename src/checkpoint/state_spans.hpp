@@ -1,9 +1,8 @@
-// What a rank keeps of its model while it trains, as ranges of logical tensors: the one form in which weights and the
-// optimizer's state are saved and restored, whatever the layout of shards.
-//
-// A tensor has several arrays of numbers: "weights", and those of the optimizer's state that describe_state() names. The
-// numbers of an array are counted over the whole tensor: elements row-major; or matrix after matrix (a fused tensor has
-// one for each expert) its blocks, rows or columns.
+// State of a rank as ranges of logical tensors: the one form in which weights and the optimizer's state are
+// saved and restored, whatever the layout of shards. A tensor has several arrays of numbers: "weights", and
+// those of the optimizer's state that describe_state() names. The numbers of an array are counted over the
+// whole tensor: elements row-major; or matrix after matrix (a fused tensor has one for each expert) its
+// blocks, rows or columns.
 #pragma once
 
 #include "plan/optimizer_layout.hpp"
@@ -20,11 +19,11 @@ inline constexpr std::string_view kWeightsArray = "weights";
 
 /// Consecutive numbers of one array of a tensor, in this rank's memory.
 struct StateSpan {
-  int tensor = -1;         ///< of the manifest
-  int unit = -1;           ///< that the tensor is part of; of a persistent buffer the number of units
+  int tensor = -1;         ///< index of the tensor in the manifest
+  int unit = -1;           ///< unit that the tensor is part of; for a persistent buffer the number of units
   std::string_view array;  ///< kWeightsArray, or name_of(StateArray)
   DType dtype = DType::kFloat32;
-  Range numbers;  ///< of the whole tensor's array
+  Range numbers;  ///< elements of the whole tensor's array
   std::byte* data = nullptr;
   bool is_copy = false;  ///< other ranks keep the same numbers, and one of them saves them
 
@@ -38,11 +37,12 @@ struct OptimizerBlock {
   std::byte* block = nullptr;
 };
 
-/// All that the rank of `weights` keeps and that training changes, and the persistent buffers, ordered by unit, tensor, array and numbers. Refers to the memory of both.
+/// All that the rank of `weights` keeps and that training changes, and the persistent buffers, ordered by
+/// unit, tensor, array and numbers. Refers to the memory of both.
 [[nodiscard]] std::vector<StateSpan> list_state(const ParameterManifest& manifest, const ShardArena& weights,
                                                 const OptimizerBlock& optimizer);
 
-/// The same spans with the units in the opposite order: that in which a backward pass updates them.
+/// Reorders spans so that units come in the order in which a backward pass updates them.
 void order_backward(std::vector<StateSpan>& spans);
 
 }  // namespace sluice

@@ -79,10 +79,10 @@ SavedStep read_saved_step(const fs::path& directory) {
 void require_all_files(const fs::path& directory, const SavedStep& step) {
   for (const SavedFile& file : step.files)
     if (!file.hosts.empty() && !path_exists(directory / file.name))
-      fail(
-          ExitCode::kBadData,
-          "{} is not on this host: it was saved on {}. Copy {} of that host to here, or run a job on the hosts",
-          (directory / file.name).string(), step.hosts_text(file), directory.string());
+      fail(ExitCode::kBadData,
+           "{} is not on this host: it was saved on {}. Copy {} of that host to here, or run a job on the "
+           "hosts",
+           (directory / file.name).string(), step.hosts_text(file), directory.string());
 }
 
 std::optional<FoundStep> newest_step(const fs::path& directory, const TellBroken& on_broken) {
@@ -110,8 +110,8 @@ std::optional<FoundStep> newest_step(const fs::path& directory, const std::vecto
   if (newest || steps.empty()) return newest;
   fail(
       ExitCode::kBadData,
-      "{} holds {} saved step{} and none is whole: {}. checkpoint.resume = \"never\" with another job.output begins "
-      "anew",
+      "{} holds {} saved step{} and none is whole: {}. checkpoint.resume = \"never\" with another job.output "
+      "begins anew",
       directory.string(), steps.size(), steps.size() == 1 ? "" : "s", last);
 }
 

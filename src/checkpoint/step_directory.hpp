@@ -39,8 +39,9 @@ struct StepPlace {
 /// Error(kBadData) if a file of a step is missing in `directory` or has another length.
 void require_file(const std::filesystem::path& directory, const SavedFile& file);
 
-/// Reads a step's manifest, and looks whether all its files are there in their lengths; where each host saved its own (format 2),
-/// those of other hosts may be missing. Error(kBadData) with the first thing that is wrong.
+/// Reads a step's manifest, and looks whether all its files are there in their lengths; where each host saved
+/// its own (format 2), those of other hosts may be missing. Error(kBadData) with the first thing that is
+/// wrong.
 [[nodiscard]] SavedStep read_saved_step(const std::filesystem::path& directory);
 
 /// Error(kBadData) if a file of a step lies on other hosts alone, with their names.
@@ -55,21 +56,21 @@ using ReadStep = std::function<SavedStep(const StepPlace&)>;
 /// Is told of a step that is not whole, and why.
 using TellBroken = std::function<void(const std::string&)>;
 
-/// The newest step of `directory` that is whole; `on_broken` is told of each newer one that is not, with the reason, and
-/// of one that an earlier attempt has saved than the step before it. Nothing if there is
-/// no step at all; Error(kBadData) if there are and none is whole: to begin anew would be to lose them.
+/// The newest step of `directory` that is whole; `on_broken` is told of each newer one that is not, with the
+/// reason, and of one that an earlier attempt has saved than the step before it. Nothing if there is no step
+/// at all; Error(kBadData) if there are and none is whole: to begin anew would be to lose them.
 [[nodiscard]] std::optional<FoundStep> newest_step(const std::filesystem::path& directory,
                                                    const TellBroken& on_broken);
-/// The same of these `steps`, ascending, each read by `read`.
+/// Newest complete checkpoint among `steps`, ascending, each read by `read`.
 [[nodiscard]] std::optional<FoundStep> newest_step(const std::filesystem::path& directory,
                                                    const std::vector<StepPlace>& steps, const ReadStep& read,
                                                    const TellBroken& on_broken);
 
-/// Takes a step away: under its name it is there whole or not at all, whenever that ends.
+/// Removes a checkpoint atomically: readers see a complete directory or none.
 void remove_step(const std::filesystem::path& path);
 
-/// Steps that go when the newest has been saved: all but the last `keep`, those divisible by `keep_every` (0: none), and
-/// `best`.
+/// Steps that go when the newest has been saved: all but the last `keep`, those divisible by `keep_every` (0:
+/// none), and `best`.
 [[nodiscard]] std::vector<StepPlace> steps_to_remove(const std::vector<StepPlace>& steps, std::int64_t keep,
                                                      std::int64_t keep_every, std::int64_t best = 0);
 

@@ -87,7 +87,8 @@ std::string missing_step_text(const fs::path& directory, std::int64_t which) {
   for (const StepPlace& place : list_steps(directory)) there.push_back(fmt::format("{}", place.step));
   if (which == kBestStep && best_step(list_steps(directory)).step == 0)
     return fmt::format(
-        "there is no best saved step in {}: none of {} was evaluated when it was saved (evaluate.every_steps)",
+        "there is no best saved step in {}: none of {} was evaluated when it was saved "
+        "(evaluate.every_steps)",
         directory.string(), fmt::join(there, ", "));
   const std::int64_t step = which == kBestStep ? best_step(list_steps(directory)).step : which;
   return fmt::format("there is no saved step {}{} in {}, which holds {}", step,

@@ -1,4 +1,4 @@
-// What a key of the job file may choose between, for whoever acts on it: one enumeration for each such key.
+// Enumerations of the keys of a job file that choose between a few values: one for each such key.
 #pragma once
 
 #include "base/optimizer_mode.hpp"
@@ -19,7 +19,7 @@ enum class ModelInit : std::uint8_t { kCheckpoint, kRandom };
 
 enum class Readers : std::uint8_t { kRank0, kNode, kAll };
 
-/// What becomes of the page cache behind the reader. On unified memory it competes with the model.
+/// Treatment of the page cache of files that have been read. On unified memory it competes with the model.
 enum class CachePolicy : std::uint8_t {
   kAuto,  ///< keep what was cached before, leave nothing else behind
   kKeep,
@@ -28,27 +28,31 @@ enum class CachePolicy : std::uint8_t {
 
 enum class LoadSink : std::uint8_t { kShards, kDiscard };
 
+/// Order of the training sequences.
 enum class DataOrder : std::uint8_t {
   kShuffle,  ///< a new seeded permutation each time all sequences have been taken
   kSequential,
 };
 
-/// What packing does with documents of more tokens than a sequence has.
+/// Treatment of packed documents with more tokens than a sequence has.
 enum class LongDocuments : std::uint8_t { kSplit, kCut, kLeaveOut };
 
+/// Activations that the backward pass computes again.
 enum class Recompute : std::uint8_t {
   kLayer,  ///< all of a layer but its attention, whose output is kept
   kNone,   ///< nothing: all activations are kept
   kAll,    ///< all of a layer: its input alone is kept
 };
 
-/// Over what the load-balancing loss wants experts to have equal loads.
+/// Layers over which the load-balancing loss wants experts to have equal loads.
 enum class BalancingScope : std::uint8_t {
-  kModel,  ///< over all layers together, as transformers: experts of one number in different layers make up for each other
-  kLayer,  ///< in each layer by itself (Fedus et al. 2021), and the loss is the mean of the layers
+  /// All layers together, as in transformers: experts of one index in different layers make up for each
+  /// other.
+  kModel,
+  kLayer,  ///< each layer by itself (Fedus et al. 2021); the loss is the mean over layers
 };
 
-/// What the ranks compute on.
+/// Kind of device that the ranks compute on.
 enum class DeviceKind : std::uint8_t {
   kAuto,  ///< GPUs where every rank has one, the CPU where none has
   kCpu,
@@ -57,32 +61,32 @@ enum class DeviceKind : std::uint8_t {
 
 enum class OptimizerFit : std::uint8_t { kAsWritten, kAuto };
 
-/// Where what does not fit goes.
+/// Place for weights and optimizer state that exceed the memory limit.
 enum class Offload : std::uint8_t { kNone, kDisk };
 
 enum class ScheduleKind : std::uint8_t { kConstant, kCosine, kLinear };
 
-/// Where the ranks of a training run save its state.
+/// Kind of storage that checkpoints are saved to.
 enum class SaveStorage : std::uint8_t {
   kAuto,    ///< kShared where all ranks see what rank 0 made, else kNode
   kShared,  ///< one file system that all ranks see
   kNode,    ///< each rank on its own host's disk
 };
 
-/// What a training run does when its state could not be saved.
+/// Reaction of a training to a failed save.
 enum class SaveFailure : std::uint8_t { kContinue, kStop };
 
-/// What a step does whose loss or gradients are not finite.
+/// Reaction to a step whose loss or gradients are not finite.
 enum class OnNonFinite : std::uint8_t { kStop, kSkip };
 
-/// What a step does whose loss is far above those before.
+/// Reaction to a step whose loss is far above those before.
 enum class OnSpike : std::uint8_t { kWarn, kSkip, kRewind };
 
-/// Whether a training ends with an export, and of which weights.
+/// Weights that are exported when training ends.
 enum class ExportAtEnd : std::uint8_t {
   kNo,
-  kLast,  ///< those after its last step
-  kBest,  ///< those of the saved step with the lowest held-out loss
+  kLast,  ///< the weights after the last step
+  kBest,  ///< the weights of the checkpoint with the lowest held-out loss
 };
 
 enum class ExportExperts : std::uint8_t { kSource, kPerExpert, kFused };

@@ -42,7 +42,7 @@ std::string array_text(const std::vector<double>& numbers) {
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
-/// As inline tables.
+/// Rows as TOML inline tables.
 std::string rows_text(const Rows& rows) {
   std::vector<std::string> tables;
   for (const std::vector<Cell>& row : rows) {

@@ -1,4 +1,4 @@
-// What a key may hold: each domain turns a TOML value into a member of JobConfig, back, and into words.
+// Domains of keys: each turns a TOML value into a member of JobConfig, back, and into words.
 #pragma once
 
 #include "config/choices.hpp"
@@ -24,6 +24,7 @@ using Rows = std::vector<std::vector<Cell>>;
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<double>,
                            std::vector<std::string>, Rows>;
 
+/// A key of a table in a list, with its value.
 struct Cell {
   std::string key;
   Value value;

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kBegin = "${";
 
-/// The value of a variable. Expanding a text that was expanded must change nothing: the run's copy of its job is read again.
+/// The value of a variable. Expanding a text that was expanded must change nothing: the run's copy of its job
+/// is read again.
 ExpandedText value_of(const std::string& name) {
   if (name.empty()) return {"", "${} names no variable"};
   const char* const value = std::getenv(name.c_str());
@@ -25,7 +26,7 @@ ExpandedText value_of(const std::string& name) {
   return {value, ""};
 }
 
-/// As a shell has it.
+/// Whether a text is the name of a shell variable.
 bool is_name(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789";
   constexpr std::string_view kOthers = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
@@ -33,7 +34,7 @@ bool is_name(std::string_view text) {
          text.find_first_not_of(std::string(kDigits) + std::string(kOthers)) == std::string_view::npos;
 }
 
-/// Of a path every "${" must be that of a variable.
+/// Expands a text. In a path every "${" must be that of a variable.
 ExpandedText expand(std::string_view text, bool is_path) {
   ExpandedText expanded;
   for (;;) {
@@ -55,7 +56,7 @@ ExpandedText expand(std::string_view text, bool is_path) {
   }
 }
 
-/// Those of a list, or of one text.
+/// Texts of a list, or the one text.
 std::vector<std::string> texts_of(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return {*text};
   const auto* texts = std::get_if<std::vector<std::string>>(&value);

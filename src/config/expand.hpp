@@ -1,4 +1,4 @@
-// What a shell would put into a value of a job file: ${VARIABLE}, and ~ at the beginning of a path.
+// Expansion of values of a job file as a shell does it: ${VARIABLE}, and ~ at the beginning of a path.
 #pragma once
 
 #include "config/domain.hpp"
@@ -9,26 +9,32 @@
 
 namespace sluice {
 
+/// Result of expanding a text.
 struct ExpandedText {
   std::string text;
-  std::string problem;  ///< why there is none, or "": "the environment has no variable SCRATCH"
+  std::string problem;  ///< fault, "the environment has no variable SCRATCH", or ""
 };
 
-/// `text` with each ${NAME} replaced by that variable of the environment and a leading "~" or "~/" by HOME. A variable must be
-/// set and not empty, and nothing that it holds is expanded in turn. "$NAME" stays as it is, and so does a "~" elsewhere.
+/// `text` with each ${NAME} replaced by that variable of the environment and a leading "~" or "~/" by HOME. A
+/// variable must be set and not empty, and nothing that it holds is expanded in turn. "$NAME" stays as it is,
+/// and so does a "~" elsewhere.
 [[nodiscard]] ExpandedText expand_path(std::string_view text);
 
-/// The same of any other text, in which "~" means nothing, and neither does a "${" that no name and "}" follow.
+/// Expands variables in a text that is no path: "~" means nothing there, and neither does a "${" that no name
+/// and "}" follow.
 [[nodiscard]] ExpandedText expand_variables(std::string_view text);
 
+/// Result of expanding a value.
 struct ExpandedValue {
-  /// What the value may stand for, the likeliest first: the value; where variables were put into a text or a list of texts, the
-  /// outcome, and what that is when it is read as TOML, such as the number 7 of "${SLURM_ARRAY_TASK_ID}".
+  /// Readings of the value, the likeliest first: the value itself; where variables were put into a text or a
+  /// list of texts, the outcome, and the outcome read as TOML, such as the number 7 of
+  /// "${SLURM_ARRAY_TASK_ID}".
   std::vector<Value> readings;
-  std::string outcome;  ///< as TOML, or "" where there were no variables
-  std::string problem;  ///< why there is none, or ""
+  std::string outcome;  ///< the expanded value as TOML; "" where there were no variables
+  std::string problem;  ///< fault, or ""
 };
 
+/// Expands the variables in a value, and "~" in a path.
 [[nodiscard]] ExpandedValue expand_value(const Value& value, bool is_path);
 
 }  // namespace sluice

@@ -10,9 +10,11 @@ namespace sluice {
 
 inline constexpr const char* kJobCopyFile = "job.toml";
 
+/// A run's copy of its job file, read back.
 struct JobCopy {
   JobConfig config;
-  /// The directory where relative paths of the job begin, absolute; "" where an earlier version did not write it down.
+  /// The directory where relative paths of the job begin, absolute; "" where an earlier version did not write
+  /// it down.
   std::filesystem::path started_in;
 };
 

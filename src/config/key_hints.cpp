@@ -18,7 +18,7 @@ std::string near_or_all(const std::string& name, const std::vector<std::string>&
   return "expected " + quoted_list(std::vector<std::string_view>(names.begin(), names.end()));
 }
 
-/// For other trainers' names, and for keys of ours in another table, the more common slip; else "".
+/// Hint for other trainers' names and for our own keys in the wrong table; else "".
 std::string hint_of_any_table(const std::string& key) {
   if (const std::string_view hint = familiar_key_hint(key); !hint.empty()) return std::string(hint);
   for (const Table& table : schema())

@@ -1,4 +1,4 @@
-// What may have been meant by a name that a job file does not have.
+// Hints for names that a job file does not have.
 #pragma once
 
 #include "config/schema.hpp"
@@ -7,16 +7,17 @@
 
 namespace sluice {
 
-/// In words that follow "unknown table, ": what other trainers' name for it is here, the name that is nearest, or all names.
+/// Hint in words that follow "unknown table, ": our name for another trainer's, the nearest name, or all
+/// names.
 [[nodiscard]] std::string table_hint(const std::string& name);
 
-/// The same of a key in a table, in words that follow "unknown key, ". Keys of other tables are looked at, too.
+/// Hint for a key in a table, in words that follow "unknown key, ". Considers the keys of other tables, too.
 [[nodiscard]] std::string key_hint(const Table& table, const std::string& key);
 
-/// The same of a key that stands outside of all tables.
+/// Hint for a key outside of all tables.
 [[nodiscard]] std::string hint_outside_tables(const std::string& key);
 
-/// The same of a key in a list of tables.
+/// Hint for a key in a list of tables.
 [[nodiscard]] std::string column_hint(const Field& field, const std::string& key);
 
 }  // namespace sluice

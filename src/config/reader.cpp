@@ -1,4 +1,4 @@
-// From entries to a JobConfig, gathering every problem before giving up.
+// Reader: entries to a JobConfig, gathering every problem before giving up.
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "config/expand.hpp"
@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::int64_t kMaxFileBytes = kMiB;
 
-/// Of one step: more than ten times what the largest published runs take, and few enough for plans to count
-/// their bytes in 63 bits, as long as a token takes less than 8 GiB.
+/// Tokens per step, at most: more than ten times what the largest published runs take, and few enough for
+/// plans to count their bytes in 63 bits, as long as a token takes less than 8 GiB.
 constexpr std::int64_t kMaxStepTokens = std::int64_t{1} << 30;
 
 std::string missing_text(const KeyInfo& key, const std::string& name) {
@@ -68,7 +68,7 @@ bool is_at_or_below(const std::filesystem::path& path, const std::filesystem::pa
   return !step.empty() && step != "..";
 }
 
-/// What a run directory keeps under names of its own (job/run_directory.hpp).
+/// Whether a run directory keeps something of its own under that name (job/run_directory.hpp).
 bool is_of_run_directory(const std::string& name) {
   return name == "lock" || name == "job.toml" || name == "status.json" || name == "logs" ||
          name == "checkpoints" || name == "tokens" || name == "trace";
@@ -108,7 +108,7 @@ class JobReader {
   std::string file_name_;
   JobConfig config_;
   std::vector<std::string> problems_;
-  std::map<std::string, std::string> where_;  ///< of every key given, the last place
+  std::map<std::string, std::string> where_;  ///< last place of every key that is given
   std::set<std::string> refused_;             ///< keys whose last value has a problem
 };
 
@@ -146,8 +146,8 @@ void JobReader::take_value(const Field& field, const Entry& entry) {
   refused_.erase(name);
 }
 
-/// The reading of the entry's value, with its variables expanded, that `take` takes; none, with its problem reported, if it takes
-/// none.
+/// The reading of the entry's value, with its variables expanded, that `take` takes; none, with its problem
+/// reported, if it takes none.
 std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& name, Entry entry,
                                          const std::function<bool(const Value&)>& take) {
   const ExpandedValue expanded = expand_value(entry.value, key.is_path);
@@ -292,7 +292,8 @@ void JobReader::expect_export_settings() {
          "found the directory of job.output, expected another");
 }
 
-/// What acts on the loss on held-out tokens needs evaluations, and the best step must have been saved.
+/// Checks of keys that act on the held-out loss: they need evaluations, and the best step must have been
+/// saved.
 void JobReader::expect_held_out_settings() {
   const JobConfig& c = config_;
   if (c.job.kind != JobKind::kTrain) return;
@@ -302,12 +303,13 @@ void JobReader::expect_held_out_settings() {
                      c.evaluate.patience));
   expect(
       !wants_best || evaluates, {"export.at_end", "evaluate.every_steps"},
-      "found \"best\", expected evaluate.every_steps above 0 with it, because without evaluations no step is the best");
+      "found \"best\", expected evaluate.every_steps above 0 with it, because without evaluations no step is "
+      "the best");
   expect(
       !wants_best || c.checkpoint.saves(),
       {"export.at_end", "checkpoint.every_steps", "checkpoint.every_minutes"},
-      "found \"best\", expected checkpoint.every_steps or checkpoint.every_minutes above 0 with it, because it is a "
-      "saved step that is exported");
+      "found \"best\", expected checkpoint.every_steps or checkpoint.every_minutes above 0 with it, because "
+      "it is a saved step that is exported");
 }
 
 void JobReader::expect_lora_settings() {
@@ -317,7 +319,8 @@ void JobReader::expect_lora_settings() {
          "found a directory, expected none, because training begins with the adapter of lora.start");
   expect(
       lora.trains() || lora == LoraSettings(), {"lora.rank", "lora.start"},
-      "found 0, expected at least 1, because other keys of [lora] are there; without adapters leave all of them out");
+      "found 0, expected at least 1, because other keys of [lora] are there; without adapters leave all of "
+      "them out");
   if (!lora.trains()) return;
   expect(!lora.targets.empty() || !lora.start.empty(), {"lora.targets", "lora.rank", "lora.start"},
          "found nothing, expected \"all-linear\", names of modules, or patterns of tensor names");
@@ -325,7 +328,7 @@ void JobReader::expect_lora_settings() {
          "found patterns, expected none, because with adapters every weight of the model is frozen");
 }
 
-/// What the optimizer keeps must be of its kind, and of the weights'.
+/// Checks that the optimizer's formats fit its kind and the weights' type.
 void JobReader::expect_optimizer_settings() {
   OptimizerSettings& o = config_.optimizer;
   expect(!o.release_gradients || !where_.contains("optimizer.gradients") ||
@@ -334,7 +337,7 @@ void JobReader::expect_optimizer_settings() {
          "found true, expected optimizer.gradients = \"release\" with it, or this key left out");
   if (std::exchange(o.release_gradients, false)) o.gradients = GradientMode::kRelease;
   const bool is_adafactor = o.kind == OptimizerKind::kAdafactor;
-  // What is written for a mode to be chosen says nothing, and is one that the kind has.
+  // With fit = "auto" the written state format says nothing; it gets one that the kind has.
   if (o.fit == OptimizerFit::kAuto && is_adafactor != (o.state == StateFormat::kFactored))
     o.state = is_adafactor ? StateFormat::kFactored : StateFormat::kFloat32;
   expect(is_adafactor == (o.state == StateFormat::kFactored), {"optimizer.state", "optimizer.kind"},
@@ -345,12 +348,12 @@ void JobReader::expect_optimizer_settings() {
       config_.memory.offload == Offload::kNone || config_.job.kind != JobKind::kTrain ||
           o.fit == OptimizerFit::kAuto || o.gradients == GradientMode::kRelease,
       {"memory.offload", "optimizer.gradients"},
-      "found \"disk\", expected it with optimizer.gradients = \"release\" (or optimizer.fit = \"auto\"), so that a "
-      "layer is updated while it is in memory");
-  expect(
-      config_.model.dtype == DType::kBFloat16 || o.master == MasterFormat::kFloat32,
-      {"optimizer.master", "model.dtype"},
-      "found fewer bits, expected \"float32\", because weights of model.dtype = \"float32\" are their own master");
+      "found \"disk\", expected it with optimizer.gradients = \"release\" (or optimizer.fit = \"auto\"), so "
+      "that a layer is updated while it is in memory");
+  expect(config_.model.dtype == DType::kBFloat16 || o.master == MasterFormat::kFloat32,
+         {"optimizer.master", "model.dtype"},
+         "found fewer bits, expected \"float32\", because weights of model.dtype = \"float32\" are their own "
+         "master");
 }
 
 void JobReader::expect_result_files() {

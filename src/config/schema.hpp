@@ -11,15 +11,15 @@
 
 namespace sluice {
 
-/// What is told of a key.
+/// Description of a key.
 struct KeyInfo {
   std::string key;
   std::string unit;       ///< "" where the number is a plain count or there is none
-  std::string help;       ///< what the key does, and what a larger value costs
+  std::string help;       ///< meaning of the key, and what a larger value costs
   std::string expected;   ///< the values it takes, in words
-  bool is_path = false;   ///< its value is a path, in which variables are expanded before it is stored
+  bool is_path = false;   ///< whether the value is a path, whose variables are expanded before it is stored
   bool required = false;  ///< the struct's initial value is not a value that the key takes
-  std::string initial;    ///< that value as TOML
+  std::string initial;    ///< initial value as TOML
 };
 
 /// A key of the tables in a list.
@@ -27,9 +27,10 @@ struct ListKey : KeyInfo {
   std::function<bool(const Value&)> check;  ///< whether it takes the value
 };
 
+/// A key of a table, with functions that read and write its member of JobConfig.
 struct Field : KeyInfo {
   std::string table;
-  std::vector<ListKey> columns;  ///< of a list of tables; else none
+  std::vector<ListKey> columns;  ///< keys of a list of tables; empty for other fields
 
   std::function<bool(const Value&, JobConfig&)>
       store;  ///< whether it takes the value; leaves the config alone if not
@@ -38,12 +39,14 @@ struct Field : KeyInfo {
   [[nodiscard]] std::string name() const { return table + "." + key; }
 };
 
+/// A table of the job file.
 struct Table {
   std::string name;
   std::string help;
   std::vector<Field> fields;
 };
 
+/// All tables, in the order of documents.
 [[nodiscard]] const std::vector<Table>& schema();
 
 /// "train", as in a job file.

@@ -86,7 +86,8 @@ class TableList {
   }
 
   std::vector<ListKey> columns_;
-  std::vector<std::function<bool(const Value&, Row&)>> stores_;  ///< of each column, as loads_
+  std::vector<std::function<bool(const Value&, Row&)>>
+      stores_;  ///< setter of each column, in the order of loads_
   std::vector<std::function<Value(const Row&)>> loads_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "config/key_aliases.hpp"
 
 #include <toml++/toml.h>
 
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -118,14 +120,25 @@ std::vector<Placed> flatten(const toml::table& root, const NamePlace& name_place
     const std::string table(table_key.str());
     add(table_key, table_node, table, "");
     if (const toml::table* keys = table_node.as_table())
-      for (const auto& [key, node] : *keys) add(key, node, table, std::string(key.str()));
+      for (const auto& [key, node] : *keys) add(key, node, table, std::string(current_key(table, key.str())));
   }
   std::ranges::stable_sort(entries, is_before, &Placed::position);
   return entries;
 }
 
-/// What "value = TEXT" gives the key, or nothing if that is not TOML of exactly one key. No key takes a date, so
-/// what looks like one is a name.
+/// TOML refuses a key that is given twice; this refuses one that is given under its earlier name as well.
+void refuse_both_spellings(const std::vector<Entry>& entries) {
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const Entry& entry : entries)
+    if (!seen.emplace(entry.table, entry.key).second)
+      fail(
+          ExitCode::kBadConfig,
+          "{}: {}.{}: found twice, the other time under its earlier or present name; expected it once, as {}",
+          entry.where, entry.table, entry.key, entry.key);
+}
+
+/// Entry of "value = TEXT" for the key, or nothing if that is not TOML of exactly one key. No key takes a
+/// date, so what looks like one is a name.
 std::optional<Entry> parse_value(const std::string& where, const std::string& table, const std::string& key,
                                  const std::string& text) {
   if (std::ranges::count(text, '.') > kMaxDotsPerLine) return std::nullopt;
@@ -162,6 +175,7 @@ std::vector<Entry> parse_toml(std::string_view text, const std::string& file_nam
     fail(ExitCode::kBadConfig, "{}:{}:{}: {}", file_name, at.line, at.column,
          printable(error.description(), 300));
   }
+  refuse_both_spellings(entries);
   return entries;
 }
 
@@ -191,7 +205,7 @@ std::vector<Entry> parse_override(const std::string& assignment) {
   if (equals == std::string::npos || dot == 0 || dot >= equals || dot + 1 == equals)
     fail(ExitCode::kUsage, "{}: expected table.key=value", where);
   const std::string table = without_blanks(assignment.substr(0, dot));
-  const std::string key = without_blanks(assignment.substr(dot + 1, equals - dot - 1));
+  const std::string key(current_key(table, without_blanks(assignment.substr(dot + 1, equals - dot - 1))));
   const std::string text = without_blanks(assignment.substr(equals + 1));
   Entry entry{where, table, key, {}, "nothing after the ="};
   if (std::optional<Entry> parsed = parse_value(where, table, key, text)) {

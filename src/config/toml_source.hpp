@@ -19,24 +19,25 @@ struct EntryRow {
   std::vector<Entry> cells;
 };
 
-/// What stands at one place of a job file. A table gives an entry of its own, with an empty key, before those
-/// of its keys.
+/// Entry at one place of a job file. A table gives an entry of its own, with an empty key, before those of
+/// its keys.
 struct Entry {
   std::string where;  ///< "job.toml:3:1", or "--set a.b=c"
   std::string table;
-  std::string key;  ///< "" for the table itself, or for a value where a table belongs
+  std::string key;  ///< the schema's spelling; "" for the table itself, or for a value where a table belongs
   Value value;
   std::string found;             ///< the value in words for a message: "\"node\"", "5", "a date", "a table"
-  std::vector<EntryRow> rows{};  ///< of an array of tables, whose `value` is none
+  std::vector<EntryRow> rows{};  ///< tables of an array of tables; then `value` is empty
 };
 
 /// Entries of a TOML text in file order. Error(kBadConfig) with file:line:column for text that is not TOML.
 [[nodiscard]] std::vector<Entry> parse_toml(std::string_view text, const std::string& file_name);
 
-/// What "value = TEXT" is as TOML; no value if it is none.
+/// Value of "value = TEXT" as TOML; empty if it is no TOML.
 [[nodiscard]] Value typed_value(const std::string& text);
 
-/// The last text that a job file or the overrides behind it give the key, with variables as they were written; nothing if none.
+/// The last text that a job file or the overrides behind it give the key, with variables as they were
+/// written; nothing if none.
 [[nodiscard]] std::optional<std::string> written_text(std::string_view text, const std::string& file_name,
                                                       std::span<const std::string> overrides,
                                                       std::string_view table, std::string_view key);

@@ -1,9 +1,10 @@
 // The forward pass of sequences that go on, over sharded weights: only the newest tokens are computed.
 //
-// Each rank has sequences of its own, with their keys, values and states; the weights are gathered and released stage by
-// stage, and the tokens travel to their experts, as in training. So no rank ever holds the model, and what the caches
-// take is divided by the ranks. The other way, all ranks computing the same tokens over dense weights that each holds
-// whole, would spare the gathering, but a rank would hold the dense part of the model, and the work would not be shared.
+// Each rank has sequences of its own, with their keys, values and states; the weights are gathered and
+// released stage by stage, and the tokens travel to their experts, as in training. So no rank ever holds the
+// model, and what the caches take is divided by the ranks. The other way, all ranks computing the same tokens
+// over dense weights that each holds whole, would spare the gathering, but a rank would hold the dense part
+// of the model, and the work would not be shared.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -20,29 +21,32 @@ namespace sluice {
 
 /// The newest tokens of one sequence.
 struct NewTokens {
-  std::int64_t slot = 0;  ///< of the sequence
+  std::int64_t slot = 0;  ///< slot of the sequence in the cache
   std::vector<std::int64_t> ids;
 };
 
 class CachedForward {
  public:
-  /// `binder`, which must outlive this, may be that of a trainer, between its steps. Room for `slots` sequences on this rank,
-  /// of at most `positions` tokens; allocates the cache, and nothing that lasts after that but what experts exchange.
+  /// `binder`, which must outlive this, may be that of a trainer, between its steps. Room for `slots`
+  /// sequences on this rank, of at most `positions` tokens; allocates the cache, and nothing that lasts after
+  /// that but what experts exchange.
   CachedForward(StageBinder& binder, const ModelConfig& model, std::int64_t slots, std::int64_t positions);
 
-  /// Whose logits are wanted: of the last token of each sequence, or of all.
+  /// Tokens whose logits are wanted: the last one of each sequence, or all.
   enum class Wanted : bool { kLast, kAll };
 
-  /// Collective over the communicator. Appends tokens to sequences of this rank, possibly to none; a sequence occurs once at most.
-  /// Returns logits [rows, vocabulary] float32 of the tokens that would follow the wanted ones. Error(kNumerics), on every
-  /// rank alike, if one of any rank is not finite; Error(kBadData) for an id outside the vocabulary.
+  /// Collective over the communicator. Appends tokens to sequences of this rank, possibly to none; a sequence
+  /// occurs once at most. Returns logits [rows, vocabulary] float32 of the tokens that would follow the
+  /// wanted ones. Error(kNumerics), on every rank alike, if one of any rank is not finite; Error(kBadData)
+  /// for an id outside the vocabulary.
   [[nodiscard]] at::Tensor append(std::span<const NewTokens> parts, Wanted wanted = Wanted::kLast);
 
   /// The next tokens that are appended to a slot begin a sequence.
   void clear(std::int64_t slot);
-  /// The next tokens that are appended to a slot go on with these, of which the slot keeps as many as it has from an earlier sequence
-  /// that began with them too, but for the last, which is to be computed. How many it keeps: length(). With states, which cannot be
-  /// taken back, that is all of the earlier sequence or nothing.
+  /// The next tokens that are appended to a slot go on with these, of which the slot keeps as many as it has
+  /// from an earlier sequence that began with them too, but for the last, which is to be computed. How many
+  /// it keeps: length(). With states, which cannot be taken back, that is all of the earlier sequence or
+  /// nothing.
   void keep_beginning(std::int64_t slot, std::span<const std::int64_t> ids);
   /// Tokens of the slot's sequence.
   [[nodiscard]] std::int64_t length(std::int64_t slot) const {

@@ -34,8 +34,8 @@ class Answering {
         next_(static_cast<std::size_t>(forward.comm().rank())),
         slots_(static_cast<std::size_t>(forward.slots())) {}
 
-  /// Collective. Takes the newest tokens of this rank's sequences through the model, and chooses the next ones. Returns what
-  /// is done on this rank.
+  /// Collective. Takes the newest tokens of this rank's sequences through the model, and chooses the next
+  /// ones. Returns what is done on this rank.
   [[nodiscard]] std::vector<Generation> pass();
   [[nodiscard]] bool is_done() const {
     return next_ >= requests_.size() &&

@@ -31,7 +31,7 @@ Powers powers_of(std::span<const float> logits) {
   return powers;
 }
 
-/// In [0, 1), of 53 bits.
+/// A number in [0, 1) of 53 bits.
 double unit_number(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 /// The first token at which the sum of the probabilities passes `place` of all.

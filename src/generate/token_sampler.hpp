@@ -1,4 +1,5 @@
-// The next token, from its logits: as transformers' logits processors in their order, and a draw that a counter makes.
+// The next token, from its logits: as transformers' logits processors in their order, and a draw that a
+// counter makes.
 #pragma once
 
 #include <cstdint>
@@ -6,19 +7,20 @@
 
 namespace sluice {
 
-/// With a temperature of 0 the token with the largest logit is taken: nothing is drawn, and only the penalty counts.
+/// Settings of the draw. With a temperature of 0 the token with the largest logit is taken: nothing is drawn,
+/// and only the penalty counts.
 struct SamplerOptions {
   double temperature = 0;
-  std::int64_t top_k = 0;         ///< 0: all
-  double top_p = 1;               ///< 1: all
-  double min_p = 0;               ///< 0: all
-  double repetition_penalty = 1;  ///< 1: none
+  std::int64_t top_k = 0;         ///< most probable tokens that are drawn from; 0: all
+  double top_p = 1;               ///< probability of the tokens that are drawn from, together; 1: all
+  double min_p = 0;               ///< least probability relative to the largest; 0: all
+  double repetition_penalty = 1;  ///< divisor of the logits of tokens that occur already; 1: none
   std::uint64_t seed = 0;
 };
 
 // Each takes the logits of all tokens; those that are ruled out become -infinity.
 
-/// Of every token in `seen` a logit above 0 is divided by the penalty, another multiplied with it.
+/// Penalizes every token in `seen`: a logit above 0 is divided by the penalty, another multiplied by it.
 void penalize_repetition(std::span<float> logits, std::span<const std::int64_t> seen, double penalty);
 /// Keeps the k largest, and those equal to the last of them.
 void keep_top_k(std::span<float> logits, std::int64_t k);
@@ -36,8 +38,9 @@ class TokenSampler {
   /// `number`: of the prompt, among those of its job; with the seed it names the numbers that are drawn.
   TokenSampler(const SamplerOptions& options, std::int64_t number) : options_(options), number_(number) {}
 
-  /// The token at `position`, counted from the first of the answer, from `logits` [vocabulary], which are changed.
-  /// `seen`: prompt and answer so far. The same for the same logits, wherever and in whatever company it is drawn.
+  /// The token at `position`, counted from the first of the answer, from `logits` [vocabulary], which are
+  /// changed. `seen`: prompt and answer so far. The same for the same logits, wherever and in whatever
+  /// company it is drawn.
   [[nodiscard]] std::int64_t next(std::span<float> logits, std::span<const std::int64_t> seen,
                                   std::int64_t position) const;
 

@@ -76,10 +76,11 @@ void require_short_sequences(const JobConfig& config, const ModelConfig& model) 
   if (kind == JobKind::kTrain || kind == JobKind::kEvaluate)
     require("data.sequence_length", config.data.sequence_length);
   if (kind == JobKind::kGenerate || (kind == JobKind::kTrain && config.generate.every_steps > 0))
-    require("generate.positions", config.generate.positions);
+    require("generate.max_sequence_length", config.generate.max_sequence_length);
 }
 
-/// What the job computes with: the model, with adapters or with frozen parameters if it asks for them.
+/// Description of the model that the job computes with, with adapters or frozen parameters if it asks for
+/// them.
 ModelDescription described(const JobConfig& config, const std::optional<PeftAdapter>& adapter) {
   ModelDescription model = describe_model_of(config.model);
   require_writable_experts(config, model);

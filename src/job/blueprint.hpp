@@ -22,8 +22,8 @@ namespace sluice {
 class Blueprint {
  public:
   /// Describes the model of `config` from its config.json, with saved steps in place of runs. Errors as
-  /// with_saved_sources(), describe_model(), with the key model.path, and as read_adapter(), described_adapters() and
-  /// freeze_parameters().
+  /// with_saved_sources(), describe_model(), with the key model.path, and as read_adapter(),
+  /// described_adapters() and freeze_parameters().
   explicit Blueprint(JobConfig config);
   Blueprint(const Blueprint&) = delete;
   Blueprint& operator=(const Blueprint&) = delete;
@@ -39,7 +39,7 @@ class Blueprint {
   /// Cuts the units for `world` ranks. Refers to this blueprint. Errors as ShardPlan.
   [[nodiscard]] ShardPlan shard_plan(int world) const;
 
-  /// What each rank of such a plan will need: as plan_memory().
+  /// Memory of each rank of such a plan, see plan_memory().
   [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan, Workload work,
                                                     std::span<const std::int64_t> staging_bytes) const {
     work.drops_inputs = work.trains && model.adapters.dropout > 0;
@@ -47,7 +47,7 @@ class Blueprint {
   }
 };
 
-/// What all ranks must agree on: program, job keys, model settings, tensors.
+/// Topics that all ranks must agree on: program, job keys, model settings, tensors.
 [[nodiscard]] std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint);
 
 }  // namespace sluice

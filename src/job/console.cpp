@@ -23,7 +23,7 @@ void write_to(std::FILE* stream, std::string_view text) {
   std::fflush(stream);
 }
 
-/// Where lines go.
+/// Stream that lines go to.
 std::FILE*& lines() {
   static std::FILE* stream = stdout;
   return stream;

@@ -1,5 +1,5 @@
-// Output for people: lines on stdout, one report block on stderr, tables. Lines and reports of a job are also in the log
-// of its run directory.
+// Output for people: lines on stdout, one report block on stderr, tables. Lines and reports of a job are also
+// in the log of its run directory.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 
 namespace sluice::console {
 
-/// From here on lines and progress go to stderr: stdout is for results alone.
+/// Sends lines and progress to stderr from now on: stdout is for results alone.
 void keep_stdout_for_results();
 /// Part of a result, to stdout, at once.
 void result(std::string_view text);

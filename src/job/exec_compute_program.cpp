@@ -19,14 +19,15 @@ namespace sluice {
 namespace fs = std::filesystem;
 namespace {
 
-/// The program that links LibTorch, which alone takes 0.6 s and 150 MB of every process: so what loads, exports, checks and
-/// verifies does not.
+/// The program that links LibTorch, which alone takes 0.6 s and 150 MB of every process: so what loads,
+/// exports, checks and verifies does not.
 constexpr std::string_view kComputeProgram = "sluice-train";
 
-/// OpenMP's threads wait for the next piece of work on their cores before they sleep: to wake one takes longer than many a piece.
-/// GCC's wait for tens of milliseconds, in which they take cores from whatever else runs there; ten thousand turns, a fraction of
-/// one, are as fast on a machine of one's own, where a thousand cost up to a quarter of the tokens/s of virtual machines, whose
-/// idle cores wake slowly (tools/bench/results/2026-11-24-waiting-threads.md). Where a job's ranks share cores they sleep at once.
+/// OpenMP's threads wait for the next piece of work on their cores before they sleep: to wake one takes
+/// longer than many a piece. GCC's wait for tens of milliseconds, in which they take cores from whatever else
+/// runs there; ten thousand turns, a fraction of one, are as fast on a machine of one's own, where a thousand
+/// cost up to a quarter of the tokens/s of virtual machines, whose idle cores wake slowly
+/// (tools/bench/results/2026-11-24-waiting-threads.md). Where a job's ranks share cores they sleep at once.
 /// Read when the program loads, so it cannot wait for MPI to tell how many ranks there are.
 void choose_how_threads_wait(const JobConfig& config) {
   const int online_cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));

@@ -11,12 +11,13 @@
 
 namespace sluice {
 
-/// The program that runs jobs of a kind, or nothing if this one does. Error(kBadConfig) if it does not lie beside this one.
+/// The program that runs jobs of a kind, or nothing if this one does. Error(kBadConfig) if it does not lie
+/// beside this one.
 [[nodiscard]] std::optional<std::filesystem::path> find_compute_program(JobKind kind);
 
-/// If the job's kind runs in another program, replaces this process by that one with the same command line `words`
-/// (without the program), which keeps its rank: nothing of MPI may have started. Errors as find_compute_program();
-/// Error(kInternal) if the system refuses to start it.
+/// If the job's kind runs in another program, replaces this process by that one with the same command line
+/// `words` (without the program), which keeps its rank: nothing of MPI may have started. Errors as
+/// find_compute_program(); Error(kInternal) if the system refuses to start it.
 void exec_compute_program(const JobConfig& config, const std::vector<std::string>& words);
 
 /// The words of `run` with these arguments.

@@ -11,7 +11,8 @@
 #include <system_error>
 
 namespace sluice {
-/// That of the directory that the job began with; else names are those of the class that config.json names.
+/// Style of the adapter's names: that of the directory that the job began with, or else of the class that
+/// config.json names.
 PeftStyle adapter_style(const Blueprint& blueprint) {
   if (blueprint.adapter) return blueprint.adapter->style;
   return {blueprint.config.lora.rslora, blueprint.model.manifest.wrapped_name("model.")};

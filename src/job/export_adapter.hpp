@@ -1,4 +1,4 @@
-// What becomes of a job's adapters when it exports: a directory that PEFT opens, or a part of the weights.
+// Treatment of a job's adapters in an export: a directory that PEFT opens, or a part of the weights.
 #pragma once
 
 #include "adapter/adapter_save.hpp"
@@ -21,20 +21,20 @@ namespace sluice {
 /// The style in which PEFT is given the adapters of a job.
 [[nodiscard]] PeftStyle adapter_style(const Blueprint& blueprint);
 
-/// A model's name for adapter_config.json: its path from the root on, as PEFT opens the model by this name wherever it is
-/// started, and takes a relative one for a name on the hub.
+/// A model's name for adapter_config.json: its path from the root on, as PEFT opens the model by this name
+/// wherever it is started, and takes a relative one for a name on the hub.
 [[nodiscard]] std::string base_model_name(const std::filesystem::path& model);
 
 /// How the adapters of a job are written.
 [[nodiscard]] AdapterSaveOptions adapter_save_options(const Blueprint& blueprint);
 
-/// Collective over the context's communicator. Writes export.path for PEFT from `values`, this rank's shards in any
-/// training type. Rank 0 prints what it took.
+/// Collective over the context's communicator. Writes export.path for PEFT from `values`, this rank's shards
+/// in any training type. Rank 0 prints what it took.
 void export_adapter(JobContext& context, const ShardValues& values);
 
-/// Collective over the context's communicator. Writes export.path as the job wants it: the model as `values` have it,
-/// its adapters alone, or the model with them merged; then `weights` are the merged ones, and nothing is to be computed
-/// with them and the adapters any more.
+/// Collective over the context's communicator. Writes export.path as the job wants it: the model as `values`
+/// have it, its adapters alone, or the model with them merged; then `weights` are the merged ones, and
+/// nothing is to be computed with them and the adapters any more.
 void export_model(JobContext& context, const ShardValues& values, ShardArena& weights);
 
 }  // namespace sluice

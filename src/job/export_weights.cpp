@@ -78,10 +78,10 @@ void warn_of_rounding(const ExportContent& content, const ParameterManifest& man
         rounded);
 }
 
-/// What is written, and what is copied beside it.
+/// Content that is written, and files that are copied beside it.
 struct Written {
   ExportPlan plan;
-  std::vector<CompanionFile> companions;  ///< on rank 0
+  std::vector<CompanionFile> companions;  ///< companion files, on rank 0 alone
 };
 
 /// Collective. What the plan is made from does not outlive this: only the plan is kept while files are

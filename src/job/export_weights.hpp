@@ -13,13 +13,13 @@ namespace sluice {
 
 struct ExportSize {
   std::int64_t tensors = 0;
-  std::int64_t bytes = 0;  ///< of all files
-  int files = 0;           ///< with weights
+  std::int64_t bytes = 0;  ///< bytes of all files
+  int files = 0;           ///< files with weights
 };
 
-/// What such a job will write, worked out in this process alone from the headers in model.path, or from
-/// config.json where there are no weights or the job draws its own. Error(kBadConfig) if export.path is
-/// taken, or if adapters cannot be merged; Error(kIo) if it cannot be made or its file system has too little space.
+/// Size of an export, worked out in this process alone from the headers in model.path, or from config.json
+/// where there are no weights or the job draws its own. Error(kBadConfig) if export.path is taken, or if
+/// adapters cannot be merged; Error(kIo) if it cannot be made or its file system has too little space.
 [[nodiscard]] ExportSize check_export(const Blueprint& blueprint, const ShardPlan& shards);
 
 /// Collective over the context's communicator. The same, done by rank 0 before hours are spent, and a trial:

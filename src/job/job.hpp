@@ -14,31 +14,32 @@
 
 namespace sluice {
 
-/// What a job is given. Everything outlives it.
+/// Everything that a job is given, all of which outlives it.
 struct JobContext {
   const Blueprint& blueprint;
   const ShardPlan& plan;
-  Communicator& comm;       ///< for main memory
-  Communicator& links;      ///< for the memory that is computed in: between GPUs, or comm itself
+  Communicator& comm;       ///< communicator for data in main memory
+  Communicator& links;      ///< communicator for the memory that is computed in: NCCL's, or comm itself
   RunDirectory& directory;  ///< acts on rank 0, does nothing elsewhere
   MemorySample baseline;    ///< memory before any header, staging or arena exists
   std::vector<int> nodes;   ///< the node of each rank
   std::vector<std::int64_t> growth_limits;  ///< bytes that each rank may hold above its baseline
-  int threads;                              ///< of this rank
-  DeviceChoice device;                      ///< what the job computes on
+  int threads;                              ///< compute threads of this rank
+  DeviceChoice device;                      ///< device that the job computes on
   SignalWatch& signals;
-  ExitCode ending = ExitCode::kDone;  ///< if nothing fails: kDone or kResumable, alike on all ranks
-  std::string note{};                 ///< what status.json tells of an end by kDone, or ""
+  ExitCode ending = ExitCode::kDone;  ///< exit code if nothing fails: kDone or kResumable, alike on all ranks
+  std::string note{};                 ///< note in status.json on an end by kDone, or ""
 
-  const GenerateRequest* request = nullptr;  ///< of the command line that runs the job; null for a job file
+  /// Request on the command line that runs the job; null for a job file.
+  const GenerateRequest* request = nullptr;
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
-  /// What each rank will need with as many threads as this one has; staging is what it may be at most.
+  /// Memory of each rank with as many threads as this one has; staging is an upper bound.
   [[nodiscard]] std::vector<RankMemory> memory_plan() const;
   [[nodiscard]] bool is_root() const { return comm.rank() == 0; }
 };
 
-/// What a job kind does.
+/// Functions of a job kind.
 struct Job {
   void (*run)(JobContext& context) = nullptr;
 
@@ -49,17 +50,18 @@ struct Job {
   void (*limit_device_memory)(std::int64_t bytes) = nullptr;
 };
 
-/// Makes this program run jobs of a kind. Define one as a namespace-scope object in the job's own file, which only programs that
-/// run the kind link.
+/// Makes this program run jobs of a kind. Define one as a namespace-scope object in the job's own file, which
+/// only programs that run the kind link.
 class JobRegistration {
  public:
   JobRegistration(JobKind kind, const Job& job);
 };
 
-/// What this program does for jobs of a kind, or null if it does not run them: then sluice-train does, which links LibTorch.
+/// Job of a kind, or null if this program does not run it: then sluice-train does, which links LibTorch.
 [[nodiscard]] const Job* find_job(JobKind kind);
 
-/// Whether the weights of jobs of a kind lie on GPUs where there are any. Of an export they do not: it computes nothing.
+/// Whether the weights of jobs of a kind lie on GPUs where there are any. Of an export they do not: it
+/// computes nothing.
 [[nodiscard]] bool uses_gpus(JobKind kind);
 
 }  // namespace sluice

@@ -12,7 +12,7 @@ class ProgressLine {
   /// there is one line every 10 s and one at the end.
   ProgressLine(std::string label, bool terminal) : label_(std::move(label)), terminal_(terminal) {}
 
-  /// What to write now: nothing, or "load  12.34 of 61.07 GB  2.31 GB/s  21 s left", with the control
+  /// Text to write now: nothing, or "load  12.34 of 61.07 GB  2.31 GB/s  21 s left", with the control
   /// characters that a terminal needs. `seconds` counts from the start of the work.
   [[nodiscard]] std::string update(std::int64_t done_bytes, std::int64_t total_bytes, double seconds);
 

@@ -28,21 +28,21 @@ namespace sluice {
 namespace fs = std::filesystem;
 namespace {
 
-/// What status.json of a run says; {} where there is none, or another program's.
+/// Content of a run's status.json; {} where there is none, or another program's.
 nlohmann::json status_in(const fs::path& directory) {
   std::ifstream file(directory / "status.json");
   nlohmann::json status = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   return status.is_object() ? status : nlohmann::json::object();
 }
 
-/// Of what a number tells of a run's progress; NaN where it is none.
+/// A number of a run's progress; NaN if it is none.
 double told_number(const nlohmann::json& status, const std::string& key) {
   const auto found = status.find(key);
   return found != status.end() && found->is_number() ? found->get<double>()
                                                      : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// What was done, with its loss and speed, not what was left.
+/// Progress that was made, with its loss and speed, not what was left.
 RunProgress progress_in(const nlohmann::json& status) {
   RunProgress progress;
   for (const std::string_view unit : kProgressUnits) {
@@ -102,7 +102,7 @@ struct Result {
   fs::path file;
 };
 
-/// What the job will write, apart from an export.
+/// Results that the job will write, apart from an export.
 std::vector<Result> results_of(const JobConfig& config) {
   std::vector<Result> results;
   if (!config.metrics.file.empty())
@@ -112,7 +112,7 @@ std::vector<Result> results_of(const JobConfig& config) {
   return results;
 }
 
-/// Those, and what is added to answer by answer, whoever has begun it.
+/// Result files of a job, and those that are added to answer by answer, whoever has begun them.
 std::vector<Result> files_of(const JobConfig& config) {
   std::vector<Result> files = results_of(config);
   if (answers_prompts(config))
@@ -289,7 +289,7 @@ void RunDirectory::set_ended_by(int signal_number, ExitCode code, const std::str
   if (!is_root_ || state_ == "done" || state_ == "saved" || tells_of_failure(kAnyCode)) return;
   if (code == ExitCode::kResumable) {
     state_ = "saved";
-    end_ = {code, fmt::format("ended by {} while all that was trained is saved; run again to go on",
+    end_ = {code, fmt::format("ended by {}, checkpoint saved; run the same command again to resume",
                               signal_name(signal_number))};
   } else {
     state_ = "failed";
@@ -320,7 +320,7 @@ void RunDirectory::try_write_status(const Outcome* end, Durability durability) n
 }
 
 void RunDirectory::write_status(const Outcome* end, Durability durability) const {
-  // What rank 0 has told of its progress another rank does not know.
+  // Other ranks do not know the progress that rank 0 has told.
   nlohmann::json status = is_root_ ? nlohmann::json::object() : status_in(path_);
   status.update(nlohmann::json{{"state", state_},
                                {"kind", kind_},

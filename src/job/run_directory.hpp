@@ -23,16 +23,17 @@ namespace sluice {
 
 class RunDirectory {
  public:
-  /// Of a job without job.output nothing is written anywhere. Rank 0 creates the directory, takes its lock and writes job.toml and status.json. Error(kBadConfig) if
-  /// another job holds the lock (job/run_lock.hpp), or if an earlier run left results that this job neither goes on from
-  /// (job/saving/resume_point.hpp) nor may overwrite; Error(kIo) if the system refuses. Results of an earlier run stay
-  /// until new_file(): this job may yet find that it cannot run.
+  /// Opens the run directory; without job.output nothing is written anywhere. Rank 0 creates the directory,
+  /// takes its lock and writes job.toml and status.json. Error(kBadConfig) if another job holds the lock
+  /// (job/run_lock.hpp), or if an earlier run left results that this job neither resumes
+  /// (job/saving/resume_point.hpp) nor may overwrite; Error(kIo) if the system refuses. Results of an earlier
+  /// run stay until new_file(): this job may yet find that it cannot run.
   RunDirectory(const JobConfig& config, const Communicator& comm);
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
-  /// What the job runs by, where the file left something to be chosen: written down in place of the constructor's
-  /// `config`. Error(kIo). Does nothing off rank 0.
+  /// Writes down the job in place of the constructor's `config`, where the file left something to be chosen.
+  /// Error(kIo). Does nothing off rank 0.
   void set_job(const JobConfig& config) const;
 
   /// Every rank begins its log, logs/rank-NNNNN.log, once rank 0 has constructed this. With job.overwrite it
@@ -43,24 +44,23 @@ class RunDirectory {
   /// A file of this run: relative paths are inside the directory.
   [[nodiscard]] std::filesystem::path file(const std::filesystem::path& name) const { return path_ / name; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  /// The same of a result that rank 0 creates next; removes what an earlier run left there, if
-  /// job.overwrite allows it.
+  /// Path of a result that rank 0 creates next; removes what an earlier run left there, if job.overwrite
+  /// allows it.
   [[nodiscard]] std::filesystem::path new_file(const std::filesystem::path& name) const;
 
-  /// The next free name of a file that goes on in segments: metrics.h5, metrics.0001.h5, and so on. With job.overwrite the
-  /// first, after those of an earlier run were removed.
+  /// The next free name of a file that goes on in segments: metrics.h5, metrics.0001.h5, and so on. With
+  /// job.overwrite the first, after those of an earlier run were removed.
   [[nodiscard]] std::filesystem::path new_segment(const std::filesystem::path& name) const;
 
-  /// Which start of this run it is, counted over all that have left a status or a saved step; on rank 0, 0 on
-  /// others and without job.output.
+  /// Number of this start of the run, counted over all that have left a status or a checkpoint; on rank 0, 0
+  /// on others and without job.output.
   [[nodiscard]] std::int64_t attempt() const { return attempt_; }
 
-  /// What the job does now. That it cannot be written down is a warning, here and below.
+  /// Writes down what the job does now. A failure to do so is a warning, here and below.
   void set_status(const std::string& state) noexcept;
   /// Written down after the first step of this run, then every few seconds, and with what comes next.
   void set_progress(const RunProgress& progress) noexcept;
-  /// For a job that an earlier run in this directory has finished: what that run told of its loss and speed when it was as far
-  /// is told again.
+  /// Tells again the loss and speed of an earlier run in this directory that has finished the job.
   void set_done_before(RunProgress progress) noexcept;
   /// Whether an earlier run in this directory ended as done; on rank 0, false on others.
   [[nodiscard]] bool was_done_before() const { return was_done_before_; }
@@ -72,12 +72,13 @@ class RunDirectory {
   /// `note`: what a user is told of an end by kDone, or "".
   void set_done(ExitCode ending = ExitCode::kDone, const std::string& note = "") noexcept;
   void set_failed(const Outcome& failure) noexcept;
-  /// That a signal ends the job with this code, unless a rank's failure is written down already, after which the launcher
-  /// ends the others; `cause` if it is known. From any thread, as all of these. Not proof against a crash of the
-  /// machine, as the other endings are: what sent the signal may not leave the time.
+  /// Records that a signal ends the job with this code, unless a rank's failure is written down already,
+  /// after which the launcher ends the others; `cause` if it is known. From any thread, as all of these. Not
+  /// proof against a crash of the machine, as the other endings are: what sent the signal may not leave the
+  /// time.
   void set_ended_by(int signal_number, ExitCode code, const std::string& cause = "") noexcept;
 
-  /// What the constructor would refuse, as far as it can be told without a trace; for sluice check.
+  /// Fails as the constructor would, as far as it can be told without a trace; for sluice check.
   static void check(const JobConfig& config);
 
  private:
@@ -94,21 +95,21 @@ class RunDirectory {
   bool overwrites_;
   int world_size_;
   std::string started_;
-  std::string kind_;     ///< of the job
-  RunProgress earlier_;  ///< on rank 0, what the run that was here before told last
+  std::string kind_;     ///< kind of the job
+  RunProgress earlier_;  ///< last progress of the run that was here before, on rank 0 alone
   bool was_done_before_ = false;
   std::int64_t attempt_ = 0;  ///< number of this start of the run, known on rank 0
   std::string state_ = "starting";
   RunProgress progress_;
   std::int64_t saved_step_ = 0;  ///< 0: none yet
-  std::string saved_;            ///< when
-  std::int64_t best_step_ = 0;   ///< 0: none
-  double best_loss_ = 0;         ///< on held-out tokens
-  std::optional<Outcome> end_;   ///< what a signal will make of the job, unless it still saves its state
+  std::string saved_;            ///< time of the last checkpoint
+  std::int64_t best_step_ = 0;   ///< step with the lowest held-out loss; 0: none
+  double best_loss_ = 0;         ///< lowest held-out loss
+  std::optional<Outcome> end_;   ///< ending that a signal gives the job, unless it still saves its state
   Stopwatch since_status_;
   RunLock lock_;
   std::condition_variable_any wake_;
-  std::jthread heartbeat_;  ///< of a run without a lock
+  std::jthread heartbeat_;  ///< heartbeat of a run without a lock
 };
 
 }  // namespace sluice

@@ -23,11 +23,12 @@ enum class LockState { kFree, kHeld, kNone };
 
 struct LockAnswer {
   LockState state;
-  int error_number = 0;  ///< of kNone
+  int error_number = 0;  ///< errno where the result is kNone
 };
 
-/// What the file system says to flock(). Only EWOULDBLOCK tells of a holder; all else is that there are no locks, as of NFS
-/// without lockd (ENOLCK), of FUSE and parallel file systems that were mounted without them (ENOSYS, EOPNOTSUPP).
+/// Answer of the file system to flock(). Only EWOULDBLOCK tells of a holder; all else is that there are no
+/// locks, as of NFS without lockd (ENOLCK), of FUSE and parallel file systems that were mounted without them
+/// (ENOSYS, EOPNOTSUPP).
 LockAnswer try_lock(int file, int kind) {
   for (;;) {
     if (::flock(file, kind | LOCK_NB) == 0) return {LockState::kFree};
@@ -41,7 +42,7 @@ std::string text_at(const nlohmann::json& status, const char* key) {
   return found != status.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// Of a process on this machine. Another program may have the number by now.
+/// Whether the process of a status on this machine exists. Another program may have the number by now.
 bool process_exists(const nlohmann::json& status) {
   const auto pid = status.find("pid");
   if (pid == status.end() || !pid->is_number_integer()) return false;

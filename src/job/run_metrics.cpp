@@ -64,8 +64,7 @@ bool RunMetrics::attempt(const std::function<void()>& write) {
   }
   if (refusal_.empty() && refused_before) log::warning("{} takes rows again", name_);
   if (!refusal_.empty() && !refused_before)
-    log::warning("THE METRICS FILE TAKES NO MORE ROWS. The run goes on, and tries again with each row: {}",
-                 refusal_);
+    log::warning("cannot write metrics (the run continues, and retries with every row): {}", refusal_);
   return refusal_.empty();
 }
 

@@ -19,7 +19,7 @@ struct ExpectedRows {
   std::int64_t steps = 0;
   std::int64_t documents = 0;
   std::int64_t held_out_files = 0;
-  std::int64_t sources = 0;  ///< of tokens that are trained on
+  std::int64_t sources = 0;  ///< token files that are trained on
   std::int64_t samples = 0;
 };
 
@@ -32,7 +32,7 @@ struct ExpectedRows {
 /// says so once, every later row is tried all the same, and a warning says when one is taken again.
 class RunMetrics {
  public:
-  /// As open_metrics(), and fails where it does: nothing has been computed yet.
+  /// Opens the metrics file as open_metrics() does, and fails where it does: nothing has been computed yet.
   RunMetrics(JobContext& context, const std::optional<LoadReport>& load, ExpectedRows expected);
 
   /// Whether this rank writes; the others call nothing below.
@@ -58,10 +58,10 @@ class RunMetrics {
   void write_waiting();
 
   std::optional<MetricsWriter> writer_;
-  std::string name_;                   ///< of the file
-  std::deque<EvaluationRow> waiting_;  ///< documents
-  std::int64_t missing_ = 0;           ///< steps
-  std::string refusal_;                ///< of the last attempt, or ""
+  std::string name_;                   ///< name of the file
+  std::deque<EvaluationRow> waiting_;  ///< documents that wait to be written
+  std::int64_t missing_ = 0;           ///< steps whose rows are missing
+  std::string refusal_;                ///< refusal of the last attempt, or ""
   std::string lack_;
 };
 

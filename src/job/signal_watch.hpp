@@ -1,5 +1,5 @@
-// What signals do to a job: the first one asks it to save and end, if it can; any other ends it, with a line in
-// status.json.
+// Effect of signals on a job: the first one asks it to save and end, if it can; any other ends it, with a
+// line in status.json.
 #pragma once
 
 #include "base/clock.hpp"
@@ -16,23 +16,24 @@
 
 namespace sluice {
 
-/// What asks a job to save and end: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGXCPU, without those that the process
-/// ignores, as SIGHUP under nohup: waited for, an ignored signal would be received all the same.
+/// Signals that ask a job to save and end: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGXCPU,
+/// without those that the process ignores, as SIGHUP under nohup: waited for, an ignored signal would be
+/// received all the same.
 [[nodiscard]] sigset_t request_signals();
 
-/// Those of them that the process ignores.
+/// Request signals that the process ignores.
 [[nodiscard]] std::vector<int> ignored_requests();
 
-/// Whether a signal that arrives so long after the first request is that request once more. slurmd sends SIGTERM to a preempted
-/// step and so does srun; a closed terminal sends SIGHUP and so does its shell; systemd sends SIGHUP right behind SIGTERM; and
-/// the kernel sends SIGXCPU each second.
+/// Whether a signal that arrives so long after the first request is that request once more. slurmd sends
+/// SIGTERM to a preempted step and so does srun; a closed terminal sends SIGHUP and so does its shell;
+/// systemd sends SIGHUP right behind SIGTERM; and the kernel sends SIGXCPU each second.
 [[nodiscard]] bool repeats_request(int number, int request, double seconds_since);
 
-/// From its making on request_signals() are taken by a thread of its own, which calls the callback and then lets the signal act as by default. They are
-/// blocked for the thread that makes it, for all that are started later and for a program that the process
-/// becomes; so make one before that, where libraries of the program start threads while they are loaded, and
-/// another one in it. A broken pipe behind stdout no longer ends the process: who reads the lines of a job
-/// may go before it does.
+/// Takes request_signals() by a thread of its own, which calls the callback and then lets the signal act as
+/// by default. They are blocked for the thread that makes it, for all that are started later and for a
+/// program that the process becomes; so make one before that, where libraries of the program start threads
+/// while they are loaded, and another one in it. A broken pipe behind stdout no longer ends the process: who
+/// reads the lines of a job may go before it does.
 class SignalWatch {
  public:
   SignalWatch();
@@ -40,13 +41,13 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// From now on a signal that ends the process ends it at once with this code, so that a launcher that ends the ranks of a job
-  /// does not make another ending of it; nothing: as by default, with 128 and the signal's number. Once all that was trained is
-  /// saved, that code is kResumable.
+  /// Makes a signal that ends the process end it at once with this code, so that a launcher that ends the
+  /// ranks of a job does not make another ending of it; nothing: as by default, with 128 and the signal's
+  /// number. Once all that was trained is saved, that code is kResumable.
   void set_exit_code(std::optional<ExitCode> code);
 
-  /// Called on the watch's thread, with the signal's number and what the process will end with. Only as long as the returned object lives, whose
-  /// destructor waits for a call under way.
+  /// Called on the watch's thread, with the signal's number and what the process will end with. Only as long
+  /// as the returned object lives, whose destructor waits for a call under way.
   class SignalCallback {
    public:
     SignalCallback(SignalWatch& watch, std::function<void(int, ExitCode)> say);
@@ -58,9 +59,10 @@ class SignalWatch {
     SignalWatch& watch_;
   };
 
-  /// While it lives, the first signal is only noted, and told to the callback: the job finishes its step, saves and ends. The
-  /// next one acts as ever, unless it repeats_request(). srun sends SIGTERM as well to the ranks that a dead one has left behind,
-  /// which wait for it in vain: where no step ends within a patience after that signal, the process ends with kInternal.
+  /// While it lives, the first signal is only noted, and told to the callback: the job finishes its step,
+  /// saves and ends. The next one acts as ever, unless it repeats_request(). srun sends SIGTERM as well to
+  /// the ranks that a dead one has left behind, which wait for it in vain: where no step ends within a
+  /// patience after that signal, the process ends with kInternal.
   class StopRequest {
    public:
     explicit StopRequest(SignalWatch& watch);
@@ -71,7 +73,7 @@ class SignalWatch {
     /// The signal that arrived at this rank; 0: none.
     [[nodiscard]] int number() const { return watch_.requested_; }
 
-    /// What a step may take, on the watch's clock.
+    /// Sets the seconds that a step may take, on the watch's clock.
     void set_patience(double seconds) { watch_.patience_seconds_ = seconds; }
     /// All ranks have ended the step that was under way: none is dead.
     void answer() { watch_.answered_ = true; }

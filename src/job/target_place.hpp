@@ -22,11 +22,11 @@ void require_creatable(std::string_view key, const std::filesystem::path& target
 /// if the system refuses.
 void try_to_create_beside(std::string_view key, const std::filesystem::path& target);
 
-/// Which ranks must see a directory that rank 0 makes.
+/// Ranks that must see a directory that rank 0 makes.
 enum class SeenBy : bool { kAllRanks, kAnyRanks };
 
-/// Collective over `comm`. Makes and removes again what a job will make for `target`: a directory beside it that ranks
-/// write into. Error(kIo) with the key if a rank cannot that must see it, or that does.
+/// Collective over `comm`. Makes and removes again what a job will make for `target`: a directory beside it
+/// that ranks write into. Error(kIo) with the key if a rank cannot that must see it, or that does.
 void require_shared_directory(Communicator& comm, std::string_view key, const std::filesystem::path& target,
                               SeenBy seen_by = SeenBy::kAllRanks);
 

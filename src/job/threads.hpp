@@ -1,4 +1,4 @@
-// On how many threads a rank computes, and whether they may keep their cores while they have no work.
+// Compute threads of a rank, and whether they may keep their cores while they have no work.
 #pragma once
 
 #include <cstdint>

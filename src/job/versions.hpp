@@ -11,7 +11,8 @@ class VersionLine {
   explicit VersionLine(std::string (*text)());
 };
 
-/// Lines for --version: Sluice, LibTorch, oneDNN (where it is used beside LibTorch), MPI, HDF5, CUDA, NCCL, and those of VersionLine.
+/// Lines for --version: Sluice, LibTorch, oneDNN (where it is used beside LibTorch), MPI, HDF5, CUDA, NCCL,
+/// and those of VersionLine.
 [[nodiscard]] std::string versions_text();
 
 }  // namespace sluice

@@ -47,7 +47,8 @@ void begin(JobContext& context) {
   if (context.is_root()) print_shards(context);
 }
 
-/// Fails before the kernel would have to choose a victim. The ranks of a node take from one pool, but for what GPUs have.
+/// Fails before the kernel would have to choose a victim. The ranks of a node take from one pool, but for
+/// what GPUs have.
 void require_memory_of_node(const JobContext& context) {
   const bool has_gpu = has_memory_of_gpu(context.device);
   std::vector<RankMemory> planned = context.memory_plan();
@@ -117,7 +118,8 @@ LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena*
   return std::move(report.load);
 }
 
-/// Collective. Every number that is computed with such a weight is as bad. What lies on a disk is not read again for it.
+/// Collective. Every number that is computed with such a weight is as bad. What lies on a disk is not read
+/// again for it.
 void require_finite(JobContext& context, const Weights& weights) {
   const JobKind kind = context.config().job.kind;
   if (kind != JobKind::kTrain && kind != JobKind::kEvaluate) return;
@@ -126,11 +128,10 @@ void require_finite(JobContext& context, const Weights& weights) {
   const std::string first = first_of_ranks(context.comm, own);
   if (first.empty()) return;
   const std::string model = context.config().model.path.string();
-  fail(
-      ExitCode::kBadData,
-      "{}: NaN or infinity in the weights, first in {}; whatever is computed with them is the same. `sluice verify {}` "
-      "lists them all. Likely cause: a damaged file, or weights of a training that has diverged",
-      model, first, model);
+  fail(ExitCode::kBadData,
+       "{}: NaN or infinity in the weights, first in {}; whatever is computed with them is the same. `sluice "
+       "verify {}` lists them all. Likely cause: a damaged file, or weights of a training that has diverged",
+       model, first, model);
 }
 
 /// Memory that this rank may take from now on, if the job sets a limit.
@@ -234,11 +235,10 @@ void require_offload_room(const JobConfig& config, std::int64_t bytes) {
   if (error)
     fail(ExitCode::kIo, "memory.offload_path: cannot look at {}: {}", directory.string(), error.message());
   if (space.available < static_cast<std::uintmax_t>(bytes))
-    fail(
-        ExitCode::kIo,
-        "memory.offload_path: the ranks on this machine need {} in {}, which has {} left. Choose another disk, or let "
-        "a larger memory.limit keep more in memory",
-        format_bytes(bytes), directory.string(), format_bytes(static_cast<std::int64_t>(space.available)));
+    fail(ExitCode::kIo,
+         "memory.offload_path: the ranks on this machine need {} in {}, which has {} left. Choose another "
+         "disk, or let a larger memory.limit keep more in memory",
+         format_bytes(bytes), directory.string(), format_bytes(static_cast<std::int64_t>(space.available)));
 }
 
 Weights make_empty_weights(JobContext& context) {

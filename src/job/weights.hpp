@@ -14,21 +14,21 @@ namespace sluice {
 struct Weights {
   ShardArena arena;
   std::unique_ptr<OffloadedUnits> offload;  ///< null unless some of them lie on a disk; mapped
-  std::optional<LoadReport> load;           ///< nothing if the weights were drawn
+  std::optional<LoadReport> load;           ///< report of the load; nothing if the weights were drawn
 };
 
 /// Collective over the context's communicator. Rank 0 prints what each rank will hold before anything is
-/// allocated, the load's progress, and at the end what it took. With memory.offload a rank that needs more than it may
-/// hold makes a file for the rest: Error(kIo) if the disk has no room for those of all ranks on its node. Error(kBadData) if the checkpoint is not the
-/// model's; Error(kInternal) if the ranks' plans differ; Error(kTooLittle) if what the job will hold for
-/// certain does not fit the memory that is there.
+/// allocated, the load's progress, and at the end what it took. With memory.offload a rank that needs more
+/// than it may hold makes a file for the rest: Error(kIo) if the disk has no room for those of all ranks on
+/// its node. Error(kBadData) if the checkpoint is not the model's; Error(kInternal) if the ranks' plans
+/// differ; Error(kTooLittle) if what the job will hold for certain does not fit the memory that is there.
 [[nodiscard]] Weights make_weights(JobContext& context);
 
 /// Collective over the context's communicator. The same without values, which saved state will bring.
 [[nodiscard]] Weights make_empty_weights(JobContext& context);
 
-/// Error(kIo) if the disk of memory.offload has not so many bytes left; where its directory is not there yet, that of the
-/// nearest one above it.
+/// Error(kIo) if the disk of memory.offload has not so many bytes left; where its directory is not there yet,
+/// that of the nearest one above it.
 void require_offload_room(const JobConfig& config, std::int64_t bytes);
 
 /// Collective over the context's communicator. The load of load.sink = "discard": every byte is read and

@@ -24,8 +24,8 @@ class DebugDump {
   void write_scalar(const std::string& path, double value);
   void write_tensor(const std::string& path, const at::Tensor& tensor);
 
-  /// Collective over the communicator. Writes every stored tensor that there are values of in float32 as `group`/NAME. Rank 0 holds one
-  /// tensor at a time.
+  /// Collective over the communicator. Writes every stored tensor that there are values of in float32 as
+  /// `group`/NAME. Rank 0 holds one tensor at a time.
   void write_shards(const std::string& group, const ShardValues& values);
 
   /// Everything so far has reached the kernel.
@@ -36,7 +36,7 @@ class DebugDump {
 
   Communicator& comm_;
   const ParameterManifest& manifest_;
-  std::optional<hdf5::File> file_;  ///< on rank 0
+  std::optional<hdf5::File> file_;  ///< dump file, on rank 0 alone
 };
 
 }  // namespace sluice

@@ -12,7 +12,7 @@ namespace sluice {
 /// The summed loss of one document, or of all.
 struct DocumentLoss {
   std::int64_t targets = 0;  ///< tokens that were predicted: all but the first
-  double loss_sum = 0;       ///< nats
+  double loss_sum = 0;       ///< sum of losses, nats
 
   /// Mean cross-entropy in nats per token; NaN if nothing was predicted.
   [[nodiscard]] double loss() const;
@@ -27,7 +27,7 @@ class DocumentLosses {
   /// length] of their targets. Returns the documents that ended in them, in order.
   [[nodiscard]] std::vector<DocumentLoss> add(std::int64_t length, std::span<const TokenMark> marks,
                                               std::span<const double> losses);
-  /// After the last batch: the document that was still open; nothing if there were no tokens.
+  /// Ends the document that is still open after the last batch; empty if there were no tokens.
   [[nodiscard]] std::vector<DocumentLoss> finish();
 
   [[nodiscard]] const DocumentLoss& total() const { return total_; }

@@ -15,8 +15,8 @@ namespace sluice {
 
 class Evaluator {
  public:
-  /// All references must outlive the evaluator. `binder` may be a trainer's, between its steps. Allocates nothing that
-  /// lasts.
+  /// All references must outlive the evaluator. `binder` may be a trainer's, between its steps. Allocates
+  /// nothing that lasts.
   Evaluator(Communicator& comm, const ModelConfig& model, StageBinder& binder, std::int64_t sequence_length,
             std::int64_t micro_batch_sequences);
 

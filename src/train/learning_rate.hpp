@@ -9,8 +9,8 @@ namespace sluice {
 
 struct LearningRateSchedule {
   ScheduleKind kind = ScheduleKind::kConstant;
-  double base_rate = 0;    ///< after the warm-up
-  std::int64_t steps = 0;  ///< of the whole training
+  double base_rate = 0;    ///< learning rate after warm-up
+  std::int64_t steps = 0;  ///< steps of the whole training
   std::int64_t warmup_steps = 0;
   double final_factor = 0;  ///< rate of the last step, as a factor of the base rate
 

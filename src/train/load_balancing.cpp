@@ -10,13 +10,13 @@
 namespace sluice {
 namespace {
 
-/// What experts did in one layer, or in all of them together: both numbers are per token and layer.
+/// Use of the experts of one layer, or of all together: both numbers are per token and layer.
 struct Use {
   std::vector<double> choices;        ///< [experts] how often a token chooses the expert
   std::vector<double> probabilities;  ///< [experts] the mean over tokens
 };
 
-/// Of layers [first, first + count).
+/// Use of the experts of layers [first, first + count).
 Use use_of(const RoutingTotals& totals, std::int64_t tokens, std::int64_t first, std::int64_t count) {
   const auto experts = static_cast<std::size_t>(totals.experts());
   Use use{std::vector<double>(experts), std::vector<double>(experts)};

@@ -1,6 +1,7 @@
 // The load-balancing loss over all tokens of a step, micro-batches and ranks taken together: transformers'
-// load_balancing_loss_func (Fedus et al. 2021, eq. 4-6) of all MoE layers together, or of each by itself. Beside it the
-// z-loss, which keeps a router's logits small (Zoph et al. 2022, "ST-MoE", eq. 5), over the same tokens.
+// load_balancing_loss_func (Fedus et al. 2021, eq. 4-6) of all MoE layers together, or of each by itself.
+// Beside it the z-loss, which keeps a router's logits small (Zoph et al. 2022, "ST-MoE", eq. 5), over the
+// same tokens.
 #pragma once
 
 #include "config/choices.hpp"
@@ -24,18 +25,19 @@ struct RoutingTotals {
 [[nodiscard]] RoutingTotals collect(const std::vector<RoutingSums>& layers);
 
 /// experts * sum over e of f_e P_e, where f_e is the number of choices of expert e per token and P_e its mean
-/// probability, both over the tokens of all layers, or of a layer, and then the mean of the layers. 0 without MoE layers.
+/// probability, both over the tokens of all layers, or of a layer, and then the mean of the layers. 0 without
+/// MoE layers.
 [[nodiscard]] double load_balancing_loss(const RoutingTotals& totals, std::int64_t tokens,
                                          BalancingScope scope);
 
 /// The mean over tokens and MoE layers of log(sum over experts of exp(logit))^2. 0 without MoE layers.
 [[nodiscard]] double z_loss(const RoutingTotals& totals, std::int64_t tokens);
 
-/// What coefficient * z_loss() has as ops::RouterLossGrad::z_scale in a model with `layers` MoE layers.
+/// ops::RouterLossGrad::z_scale for coefficient * z_loss() in a model with `layers` MoE layers.
 [[nodiscard]] float z_scale(double coefficient, std::int64_t layers, std::int64_t tokens);
 
-/// Writes d(coefficient * loss) / d(probability of expert e in a MoE layer), the same for every token, to `out`
-/// [MoE layers, experts] float32.
+/// Writes d(coefficient * loss) / d(probability of expert e in a MoE layer), the same for every token, to
+/// `out` [MoE layers, experts] float32.
 void fill_probability_gradient(const RoutingTotals& totals, std::int64_t tokens, double coefficient,
                                BalancingScope scope, const at::Tensor& out);
 

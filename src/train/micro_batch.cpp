@@ -39,7 +39,7 @@ std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences) 
     if (batch.separates_documents) {
       const at::Tensor inputs = marks.narrow(1, 0, batch.length);
       const at::Tensor padding = inputs.eq(mark_of(TokenMark::kPadding));
-      // Of padding every token is alone.
+      // Every token of padding is a document of its own.
       added.documents =
           ops::documents_from(inputs.eq(mark_of(TokenMark::kBegins)).logical_or_(padding).to(at::kByte));
       if (batch.global_padding > 0) added.counted = padding.logical_not().flatten();

@@ -48,7 +48,7 @@ Optimizer::Matrices Optimizer::matrices_in(const GradientPart& gradient) const {
   const std::vector<MatrixState>& all = layout_.matrices(gradient.unit);
   const auto first = std::ranges::lower_bound(all, gradient.elements.begin, {}, &MatrixState::unit_begin);
   const auto end = std::ranges::lower_bound(all, gradient.elements.end, {}, &MatrixState::unit_begin);
-  // Where ranks share the unit they go through the same list, whoever owns what of it.
+  // Ranks that share the unit go through the same list, whoever owns which part of it.
   if (weights_.plan().sharers(gradient.unit) > 1) return all;
   return {first, end};
 }

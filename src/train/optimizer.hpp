@@ -27,26 +27,28 @@ struct GradientPart {
 
 class Optimizer {
  public:
-  /// All references must outlive the optimizer. Takes the weights as they are now as master values. Allocates the
-  /// state of OptimizerLayout, and nothing that lasts after that; `offload`, if it is not null, takes some of it.
+  /// All references must outlive the optimizer. Takes the weights as they are now as master values. Allocates
+  /// the state of OptimizerLayout, and nothing that lasts after that; `offload`, if it is not null, takes
+  /// some of it.
   Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, ShardArena& weights,
             const OptimizerOptions& options, OffloadedUnits* offload = nullptr);
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// From now on `observer` is called with each unit before its weights and state are changed, part by part.
+  /// Calls `observer` with each unit before its weights and state are changed, part by part.
   void before_update(std::function<void(int unit)> observer) { before_update_ = std::move(observer); }
 
-  /// From here on updates are those of the next step, at this learning rate.
+  /// Begins the next step, whose updates have this learning rate.
   void begin_step(double rate);
 
   /// Sum of squares of each matrix in the part, of what this rank owns; in the order of the layout.
   [[nodiscard]] std::vector<double> matrix_squares(const GradientPart& gradient) const;
 
-  /// Updates the weights of the part from its gradients times `scale`, with ClipRule::kUnit each matrix's clipped
-  /// by its own norm, from `matrix_squares` as above (else not read). Collective over the ranks that share the
-  /// unit if there are several and the rule is kUnit or the state factored: then a part is all they own of it.
+  /// Updates the weights of the part from its gradients times `scale`, with ClipRule::kUnit each matrix's
+  /// clipped by its own norm, from `matrix_squares` as above (else not read). Collective over the ranks that
+  /// share the unit if there are several and the rule is kUnit or the state factored: then a part is all they
+  /// own of it.
   void update(const GradientPart& gradient, std::span<const double> matrix_squares, double scale);
 
   /// Calls what before_update() was given: a unit is about to change.
@@ -61,7 +63,7 @@ class Optimizer {
   [[nodiscard]] const OptimizerLayout& layout() const { return layout_; }
   [[nodiscard]] const std::byte* state() const { return state_.data(); }
   [[nodiscard]] std::byte* state() { return state_.data(); }
-  /// That so many steps have been made, of which state and weights were restored.
+  /// Sets the number of steps made, whose state and weights were restored.
   void set_steps(std::int64_t steps) { step_ = steps; }
   [[nodiscard]] std::int64_t steps() const { return step_; }
   /// The best weights there are. Refers to this optimizer.

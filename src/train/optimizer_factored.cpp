@@ -13,8 +13,8 @@ ops::UpdateFormats formats_of(const MatrixState& matrix, DType weights, DType gr
   return {.weights = weights, .gradient = gradient, .master = matrix.master, .state = matrix.state};
 }
 
-/// What the ranks add up of a matrix, at a place in one array for all: squares of its weights, the sum of its row
-/// state, squares of its columns. A vector's columns are its elements, which nobody else needs.
+/// Sums over the ranks for a matrix, at a place in one array for all: squares of its weights, the sum of its
+/// row state, squares of its columns. A vector's columns are its elements, which nobody else needs.
 struct MatrixSums {
   std::size_t begin = 0;
   [[nodiscard]] std::size_t weight_squares() const { return begin; }

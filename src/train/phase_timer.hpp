@@ -1,4 +1,4 @@
-// Where a step's time goes.
+// Timer of the phases of a step.
 #pragma once
 
 #include "base/clock.hpp"
@@ -42,7 +42,7 @@ class PhaseTimer {
     Phase before_;
   };
 
-  /// What is timed from now on belongs to `phase`; returns the phase before.
+  /// Counts the time from now on for `phase`; returns the phase before.
   Phase enter(Phase phase) {
     const Phase before = current_;
     change_to(phase);

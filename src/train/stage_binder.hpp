@@ -18,9 +18,9 @@ namespace sluice {
 
 class StageBinder {
  public:
-  /// Collective over `comm`, which carries the memory that is computed in. All references must outlive the binder. Allocates the gather slots. `experts_in_turn`
-  /// as in ParameterViews.
-  /// `offload`, if it is not null, brings the shards of each stage into memory.
+  /// Collective over `comm`, which carries the memory that is computed in. All references must outlive the
+  /// binder. Allocates the gather slots. `experts_in_turn` as in ParameterViews. `offload`, if it is not
+  /// null, brings the shards of each stage into memory.
   StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
               const ShardArena& weights, bool experts_in_turn = false, OffloadedUnits* offload = nullptr);
 
@@ -43,13 +43,13 @@ class StageBinder {
     ops::ProgressHook messages_;
   };
 
-  /// What the stages from here on are bound for.
+  /// Begins a pass over the stages.
   void begin_pass(OffloadedUnits::Pass pass) {
     if (offload_ != nullptr) offload_->begin_pass(pass);
   }
 
-  /// Collective over the binder's communicator. Ends the gathering of a next stage that will not be bound: a step is
-  /// given up, and its memory may go.
+  /// Collective over the binder's communicator. Ends the gathering of a next stage that will not be bound: a
+  /// step is given up, and its memory may go.
   void drop_next() { gatherer_.drop_next(); }
 
   /// Collective over the binder's communicator. The rows of the embedding that these ids (int64) need, if

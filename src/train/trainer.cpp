@@ -25,7 +25,7 @@
 namespace sluice {
 namespace {
 
-/// Of trained units.
+/// Sum of squares over trained units.
 double sum_of_squares(const ShardArena& shards) {
   return ops::sum_of_squares(shards.data(), shards.dtype(), shards.plan().trained_elements(shards.rank()));
 }
@@ -88,8 +88,8 @@ StepMetrics Trainer::step_without_target(const Batch& batch) const {
   metrics.expert_tokens.assign(static_cast<std::size_t>(model.moe_layer_count() * model.experts), 0);
   metrics.left_out = LeftOut::kNoTarget;
   metrics.finding =
-      "no token of the batch is a target (loss_mask is 0 at all of them, or every document is one token long), so "
-      "weights and the optimizer's state were left as they are";
+      "no token of the batch is a target (loss_mask is 0 at all of them, or every document is one token "
+      "long), so weights and the optimizer's state were left as they are";
   return metrics;
 }
 
@@ -179,7 +179,7 @@ bool Trainer::clips_globally() const {
   return options_.optimizer.mode.clip == ClipRule::kGlobal && options_.optimizer.max_grad_norm > 0;
 }
 
-/// As torch.nn.utils.clip_grad_norm_.
+/// Clipping factor of torch.nn.utils.clip_grad_norm_.
 double Trainer::clip_factor(double grad_norm) const {
   return clips_globally() ? std::min(1.0, options_.optimizer.max_grad_norm / (grad_norm + 1e-6)) : 1.0;
 }
@@ -197,7 +197,7 @@ void Trainer::update(double grad_norm, double learning_rate) {
   }
 }
 
-/// What becomes of this rank's sums of a unit, or of one expert.
+/// Consumes this rank's sums of a unit, or of one expert.
 void Trainer::consume(const GradientPart& sums) {
   if (observer_) observer_(sums);
   if (store_.mode() == GradientMode::kFloat32) return;
@@ -442,10 +442,10 @@ at::Tensor Trainer::recompute_backward(int index, const Pass& pass, LayerPass& l
 }
 
 void Trainer::move_biases(const StepMetrics& metrics) {
-  if (options_.router_bias_update == 0) return;
+  if (options_.router_bias_update_rate == 0) return;
   optimizer_.announce_update(static_cast<int>(store_.plan().layouts().units.size()));
   move_router_biases(binder_.weights(), manifest_, metrics.expert_tokens,
-                     static_cast<float>(options_.router_bias_update));
+                     static_cast<float>(options_.router_bias_update_rate));
 }
 
 void Trainer::finish_metrics(StepMetrics& metrics) {

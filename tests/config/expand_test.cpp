@@ -102,14 +102,14 @@ TEST_F(ExpandPath, holds_in_the_file_too_also_in_tables_of_a_list) {
 }
 
 TEST_F(ExpandPath, a_value_that_its_key_does_not_take_is_told_as_written_and_expanded) {
-  for (
-      const auto& [change, problem] : std::vector<std::pair<std::string, std::string>>{
-          {"data.tokens=${SLUICE_TEST_UNSET}/t.h5",
-           "data.tokens: found \"${SLUICE_TEST_UNSET}/t.h5\", but the environment has no variable SLUICE_TEST_UNSET"},
-          {"data.seed=${SLUICE_TEST_UNSET}", "but the environment has no variable SLUICE_TEST_UNSET"},
-          {"data.seed=-${SLUICE_TEST_TASK}", "found \"-${SLUICE_TEST_TASK}\", which is \"-7\", expected"},
-          {"data.order=${SLUICE_TEST_TASK}",
-           "data.order: found \"${SLUICE_TEST_TASK}\", which is \"7\", expected"}}) {
+  for (const auto& [change, problem] : std::vector<std::pair<std::string, std::string>>{
+           {"data.tokens=${SLUICE_TEST_UNSET}/t.h5",
+            "data.tokens: found \"${SLUICE_TEST_UNSET}/t.h5\", but the environment has no variable "
+            "SLUICE_TEST_UNSET"},
+           {"data.seed=${SLUICE_TEST_UNSET}", "but the environment has no variable SLUICE_TEST_UNSET"},
+           {"data.seed=-${SLUICE_TEST_TASK}", "found \"-${SLUICE_TEST_TASK}\", which is \"-7\", expected"},
+           {"data.order=${SLUICE_TEST_TASK}",
+            "data.order: found \"${SLUICE_TEST_TASK}\", which is \"7\", expected"}}) {
     try {
       static_cast<void>(parse_job_config(test::kMinJob, "job.toml", std::vector{change}));
       ADD_FAILURE() << change;

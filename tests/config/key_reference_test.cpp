@@ -1,6 +1,8 @@
 // configs/README.md is written from the schema, and must say what the schema says.
 #include "config/job_config.hpp"
+#include "config/key_aliases.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -13,6 +15,15 @@ namespace {
 
 constexpr const char* kPath = SLUICE_CONFIGS "/README.md";
 
+/// A sentence that names each renamed key under both names.
+std::string alias_text() {
+  std::string out = "Keys that have been renamed still work under their earlier names:";
+  for (const KeyAlias& alias : key_aliases())
+    out += fmt::format("{}\n`{}.{}` is now `{}`", out.ends_with(':') ? "" : ",", alias.table, alias.earlier,
+                       alias.key);
+  return out + ".\n\n";
+}
+
 std::string key_reference() {
   return "# Job files\n\nEvery `.toml` here is checked by a test. Below is every key of a job file. A key "
          "that is left out has its "
@@ -23,7 +34,7 @@ std::string key_reference() {
          "the directory in which the job is\nstarted.\n\nThis page is generated: "
          "`SLUICE_REWRITE=1 build/release/bin/config_test --gtest_filter='KeyReference.*'` writes it "
          "anew.\n\n" +
-         schema_markdown();
+         alias_text() + schema_markdown();
 }
 
 TEST(KeyReference, says_what_the_schema_says) {

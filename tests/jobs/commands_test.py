@@ -350,7 +350,7 @@ class Check(JobTest):
         shutil.copy(FIXTURES / "qwen3-moe-tiny/model.safetensors", model / "model-00001-of-00002.safetensors")
         for command in ("check", "run"):
             job = self.write_job(f"{command}.toml", **reference_job("qwen3-moe-mixed", model={"path": model}))
-            self.expect(sluice(command, job), 65, "nothing else says what of model-00001")
+            self.expect(sluice(command, job), 65, "nothing says which of model-00001")
 
     def test_a_head_that_is_no_copy_of_what_it_is_tied_to(self):
         fixture = FIXTURES / "qwen3-tiny-tied"

@@ -49,7 +49,7 @@ class Moved(SavingTest):
     RATE = np.float32(0.01)
 
     def job(self, name="job.toml", **changes):
-        changes["train"] = {"router_bias_update": float(self.RATE)} | changes.get("train", {})
+        changes["train"] = {"router_bias_update_rate": float(self.RATE)} | changes.get("train", {})
         changes["model"] = {"path": GROUPED} | changes.get("model", {})
         return super().job(name, **changes)
 
@@ -72,7 +72,7 @@ class Moved(SavingTest):
                        checkpoint={"every_steps": 0}, export={"path": self.directory / f"{name}-out", "at_end": True})
         self.run_job(job, ranks)
         found = self.biases(self.directory / f"{name}-out")
-        self.assertEqual(found, self.moved(self.output_of(job), np.float32(train.get("router_bias_update", self.RATE))))
+        self.assertEqual(found, self.moved(self.output_of(job), np.float32(train.get("router_bias_update_rate", self.RATE))))
         self.assertNotEqual(found, self.biases(GROUPED))
         return found
 
@@ -86,7 +86,7 @@ class Moved(SavingTest):
                 self.assertEqual(found, expected)
 
     def test_in_float32_where_a_model_of_bfloat16_would_round_the_steps_away(self):
-        self.after_three_steps(2, "bfloat16", router_bias_update=1e-5)
+        self.after_three_steps(2, "bfloat16", router_bias_update_rate=1e-5)
 
     def test_in_a_run_that_goes_on(self):
         whole, cut, _ = self.whole_and_cut(6, optimizer={"gradients": "release"})
@@ -144,8 +144,8 @@ class Refused(JobTest):
 
     def test_biases_that_cannot_move(self):
         for fixture, lora, part in [("olmoe-tiny", {}, "has no correction bias"), (GROUPED.name, {"rank": 2}, "adapter")]:
-            job = self.write_job(**reference_job(fixture, train={"router_bias_update": 0.001}, lora=lora))
-            self.expect(sluice("check", job), 78, "train.router_bias_update", "0.001", "expected 0", part)
+            job = self.write_job(**reference_job(fixture, train={"router_bias_update_rate": 0.001}, lora=lora))
+            self.expect(sluice("check", job), 78, "train.router_bias_update_rate", "0.001", "expected 0", part)
 
 
 if __name__ == "__main__":

@@ -180,8 +180,8 @@ def draw_layout(draw, task, tokens):
                  "verify": draw.random() < 0.2 and not task.is_drawn},
         "parallel": {"expert_parallel": 2 if ranks == 4 else draw.choice([0, 1, ranks]), "threads": draw.choice([0, 1, 2])},
         "train": {"recompute": draw.choice(["layer", "none", "all"]), "micro_batch_sequences": draw.randint(1, 4)},
-        "generate": {"sequences": draw.randint(1, 5), "pass_tokens": draw.choice([1, 3, 512])},
-        "guard": {"compare_every": 1},
+        "generate": {"batch_sequences": draw.randint(1, 5), "prefill_tokens": draw.choice([1, 3, 512])},
+        "guard": {"compare_ranks_every": 1},
     }
     if draw.random() < 0.15:
         tables["evaluate"] = {"tokens": tokens, "every_steps": 1}

@@ -26,7 +26,7 @@ class BeforeTheFirstStep(SavingTest):
         job = self.job(train={"steps": 2})
         self.run_job(job)
         result = self.end_by(job, signal.SIGUSR1)
-        self.expect(result, 75, "ended     by SIGUSR1: all ", "run again")
+        self.expect(result, 75, "ended     by SIGUSR1: checkpoint saved", "run the same command again")
         self.assertLess(result.seconds_after("injected fault"), program.GUARD_SECONDS, result.output)
         self.assertEqual((self.status(job)["state"], self.status(job)["exit_code"]), ("saved", 75))
         self.expect(self.run_job(job, arguments=["--set", "train.steps=3"]), 0, "resume    from step 2", "step 3/3")

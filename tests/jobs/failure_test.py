@@ -321,7 +321,7 @@ class BlockedOutput(Failure):
 class FullDisk(Failure):
     """What the metrics file cannot take costs rows, and not the run."""
 
-    REFUSED = "THE METRICS FILE TAKES NO MORE ROWS"
+    REFUSED = "cannot write metrics"
 
     def test_a_row_that_is_refused_is_missing_and_the_next_is_not(self):
         job = self.job(train={"steps": 6})

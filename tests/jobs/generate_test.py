@@ -255,7 +255,7 @@ class Jobs(GenerateTest):
         self.expect(sluice("check", job, "--ranks", 2), 0, "is fine")
         planned = {}
         for sequences in (4, 8):
-            told = sluice("plan", job, "--ranks", 2, "--json", "--set", f"generate.sequences={sequences}")
+            told = sluice("plan", job, "--ranks", 2, "--json", "--set", f"generate.batch_sequences={sequences}")
             self.expect(told, 0)
             planned[sequences] = json.loads(told.output)["ranks"][0]["cache_bytes"]
         self.assertEqual(planned[8], 2 * planned[4])

@@ -29,7 +29,7 @@ class Numerics(Failure):
     def skip(self, injected, **changes):
         job = self.job(guard={"on_nonfinite": "skip"}, **changes)
         result = self.run_shared(job, fault=injected)
-        self.expect(result, 0, "UPDATE LEFT OUT: ", "left out: 1")
+        self.expect(result, 0, "update skipped: ", "skipped: 1")
         with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
             self.assertEqual(metrics["train/step"].shape, (8,))
             self.assertEqual(metrics["train/left_out"][:].sum(), 1)
@@ -46,13 +46,13 @@ class Numerics(Failure):
         self.expect(result, 0, "layers above it")
 
     def test_a_run_that_leaves_out_every_update_ends(self):
-        job = self.job(train={"steps": 20}, guard={"on_nonfinite": "skip", "most_left_out": 3})
+        job = self.job(train={"steps": 20}, guard={"on_nonfinite": "skip", "max_skipped_steps": 3})
         result = self.run_shared(job, fault=fault("train.gradient", 2, "1+", "nan"))
         self.expect_one_explanation(result, 0, 76)
-        self.expect(result, 76, "step 4: ", "guard.most_left_out = 3")
+        self.expect(result, 76, "step 4: ", "guard.max_skipped_steps = 3")
 
     def test_numbers_that_differ_between_ranks_are_found_at_the_next_comparison(self):
-        job = self.job(guard={"compare_every": 2})
+        job = self.job(guard={"compare_ranks_every": 2})
         result = self.run_shared(job, fault=fault("train.compared", 1, 2, "flip"))
         self.expect_one_explanation(result, 0, 70)
         self.expect(result, 70, "after step 4 ", "the same numbers", "value learning rate: ", " on rank 1")
@@ -111,7 +111,7 @@ class Spike(Failure):
 
     def test_is_left_out(self):
         result, left_out, losses = self.spike("skip")
-        self.expect(result, 0, "step 9: UPDATE LEFT")
+        self.expect(result, 0, "step 9: update skipped")
         self.assertEqual([step for step, out in enumerate(left_out, 1) if out], [9])
         self.assertLess(losses[9], losses[7] * 1.05)
 
@@ -123,13 +123,13 @@ class Spike(Failure):
 
     def expect_rewound(self, **changes):
         result, left_out, losses = self.spike("rewind", checkpoint={"every_steps": 3, "every_minutes": 0}, **changes)
-        self.expect(result, 0, "Rewinding to step 6", "rewound ", "weights of step 6")
+        self.expect(result, 0, "Rewinding to the checkpoint of step 6", "rewound ", "weights of step 6")
         self.assertEqual([step for step, out in enumerate(left_out, 1) if out], [9])
         self.assertAlmostEqual(losses[9], losses[6], places=5)  # the weights of step 6, the same tokens
 
     def test_is_only_left_out_where_no_step_was_saved(self):
         result, left_out, _ = self.spike("rewind")
-        self.expect(result, 0, "no saved step")
+        self.expect(result, 0, "no checkpoint to rewind to")
         self.assertEqual(sum(left_out), 1)
 
 

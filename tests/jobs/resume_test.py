@@ -95,6 +95,15 @@ class EarlierFormat(SavingTest):
     def test_a_training_goes_on(self):
         self.expect_goes_on("training", optimizer={"state": "int8", "master": "24bit", "gradients": "release"})
 
+    def test_a_renamed_key_that_step_and_job_spell_as_before_has_not_changed(self):
+        job = self.job("renamed.toml", train={"steps": 3, "micro_batch_sequences": 1}, guard={"most_left_out": 10, "compare_every": 7},
+                       model={"path": MODEL, "dtype": "bfloat16"}, data={"tokens": MODEL / "reference.h5"},
+                       optimizer={"state": "int8", "master": "24bit", "gradients": "release"})
+        shutil.copytree(FIXTURES / "saved" / "training", self.checkpoints(job))
+        result = self.run_job(job, 2)
+        self.expect(result, 0, "from step 2", "guard.compare_ranks_every is 7, and was 100")
+        self.assertNotIn("max_skipped_steps is", result.output)
+
     def test_an_adapter_goes_on(self):
         self.expect_goes_on("adapter", lora={"rank": 2, "targets": ["q_proj", "mlp.experts.down_proj"]})
 

@@ -46,7 +46,7 @@ class Collapse(JobTest):
         self.assertNotIn("aux_loss_scope", warning)
         result, _ = self.run_of("minimax_m2-tiny")
         warning, = self.warnings_of(result)
-        self.assertIn("train.router_bias_update = 0.001", warning)
+        self.assertIn("train.router_bias_update_rate = 0.001", warning)
 
 
 class ZLoss(JobTest):
@@ -91,8 +91,8 @@ class BalancingLoss(JobTest):
     """Families that transformers has none for, by the directories of their configs."""
 
     def test_is_refused_where_a_family_has_none_and_left_out_by_default(self):
-        for name, cure in [("DeepSeek-V2-Lite", "router_z_loss"), ("Moonlight-16B-A3B", "router_bias_update"),
-                           ("MiniMax-M2", "router_bias_update"), ("ERNIE-4.5-21B-A3B", "router_bias_update")]:
+        for name, cure in [("DeepSeek-V2-Lite", "router_z_loss"), ("Moonlight-16B-A3B", "router_bias_update_rate"),
+                           ("MiniMax-M2", "router_bias_update_rate"), ("ERNIE-4.5-21B-A3B", "router_bias_update_rate")]:
             with self.subTest(model=name):
                 job = self.write_job(**reference_job("qwen3-moe-tiny", model={"path": FIXTURES / "configs" / name, "dtype": "bfloat16"},
                                                      train={"aux_loss_coefficient": 0.001}))

@@ -58,8 +58,8 @@ class Exchange {
     blocks_.emplace(step_, directory_, std::move(read), comm.rank(), limit_seconds);
   }
 
-  /// The transfers of the rounds before `end`. What fails is told by outcome(): the others go on, so that nobody waits for this
-  /// rank.
+  /// The transfers of the rounds before `end`. What fails is told by outcome(): the others go on, so that
+  /// nobody waits for this rank.
   void run(std::int64_t end, const std::function<void(const BlockPlace&, const std::byte*)>& use) {
     while (next_ < own_.size() && own_[next_].round < end) {
       const std::int64_t round = own_[next_].round;
@@ -76,7 +76,7 @@ class Exchange {
     }
   }
 
-  /// What went wrong where this rank read, and then where it received.
+  /// Failures of this rank's reads, and then of its receives.
   [[nodiscard]] const Outcome& unread() const { return unread_; }
   [[nodiscard]] const Outcome& wrong() const { return wrong_; }
 

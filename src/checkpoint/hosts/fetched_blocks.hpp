@@ -15,7 +15,7 @@
 
 namespace sluice {
 
-/// Which rank reads a file of a step for which rank.
+/// Assignment of readers: the rank that reads a checkpoint's file for another rank.
 class StepReaders {
  public:
   /// Every rank reads all files for itself.
@@ -30,7 +30,8 @@ class StepReaders {
   std::optional<RankDisks> disks_;
 };
 
-/// A block that rank `from` reads for rank `to`. In one round a rank sends at most one block and receives at most one.
+/// A block that rank `from` reads for rank `to`. In one round a rank sends at most one block and receives at
+/// most one.
 struct BlockTransfer {
   BlockPlace place;
   int from = 0;
@@ -48,9 +49,10 @@ struct WantedBlock {
 /// The transfers that bring each rank what it wants, in the order of its list; by round.
 [[nodiscard]] std::vector<BlockTransfer> order_transfers(const std::vector<std::vector<WantedBlock>>& wanted);
 
-/// Collective over `comm`. Brings this rank the blocks that it wants of other ranks, one after the other in their order, each
-/// proven by its digest, and reads for other ranks from `directory`. `use` is called with each block, which is there until it
-/// returns. Holds six blocks of kSavedBlockBytes and the list of all ranks' blocks. If one rank fails, every rank throws its error.
+/// Collective over `comm`. Brings this rank the blocks that it wants of other ranks, one after the other in
+/// their order, each proven by its digest, and reads for other ranks from `directory`. `use` is called with
+/// each block, which is there until it returns. Holds six blocks of kSavedBlockBytes and the list of all
+/// ranks' blocks. If one rank fails, every rank throws its error.
 void fetch_blocks(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
                   const std::vector<WantedBlock>& wanted, double limit_seconds,
                   const std::function<void(const BlockPlace&, const std::byte*)>& use);

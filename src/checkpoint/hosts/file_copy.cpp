@@ -20,7 +20,7 @@
 namespace sluice {
 namespace {
 
-/// What is taken from the connection at once.
+/// Bytes that are taken from the connection at once, at most.
 constexpr std::int64_t kPieceBytes = 256 * kKiB;
 /// How long one address of a host, and one that has connected, may take to answer.
 constexpr double kGreetingSeconds = 5;
@@ -46,7 +46,8 @@ TcpStream greet(const CopyTarget& target, const std::string& address, const TcpL
   return stream;
 }
 
-/// Addresses that this host has as well lead back to it, as those of a network that is inside each host alone do.
+/// Addresses that this host has as well lead back to it, as those of a network that is inside each host alone
+/// do.
 std::vector<std::string> best_first(std::vector<std::string> addresses) {
   const std::vector<std::string> own = own_addresses();
   std::stable_partition(addresses.begin(), addresses.end(), [&](const std::string& address) {

@@ -1,4 +1,5 @@
-// Copies of ranks' files on other hosts, over connections of their own: threads send and take them in while training goes on.
+// Copies of ranks' files on other hosts, over connections of their own: threads send and take them in while
+// training goes on.
 #pragma once
 
 #include "base/digest.hpp"
@@ -21,7 +22,7 @@
 
 namespace sluice {
 
-/// Where the copy of a rank's file is taken in.
+/// Target of the copy of a rank's file.
 struct CopyTarget {
   int rank = -1;  ///< rank that the copied file belongs to
   int port = 0;
@@ -35,13 +36,14 @@ struct CopyTarget {
 /// Takes in a copy of one file, on a thread. Holds kCopyTakenBytes.
 class IncomingCopy {
  public:
-  /// Of the file of rank `of`, on this rank. Error(kIo) if the system gives no port.
+  /// Takes in a copy of the file of rank `of`. Error(kIo) if the system gives no port.
   IncomingCopy(int of, int rank, double limit_seconds);
 
-  /// For the rank that sends.
+  /// Address that the sending rank connects to.
   [[nodiscard]] const CopyTarget& target() const { return target_; }
 
-  /// Begins to wait for the sender; the copy gets the file's own name in `directory`. The thread keeps `copy` alive.
+  /// Begins to wait for the sender; the copy gets the file's own name in `directory`. The thread keeps `copy`
+  /// alive.
   static void start(const std::shared_ptr<IncomingCopy>& copy, const std::filesystem::path& directory);
   /// Ends the thread soon; leaves it alone where it seems to be stuck in a call of the system.
   void stop();
@@ -70,9 +72,10 @@ class IncomingCopy {
   std::vector<Digest> digests_;
 };
 
-/// Sends a file that is on disk in `directory` to where its copy is taken in, block after block, each proven as it is read. Holds one
-/// block of kSavedBlockBytes. `on_block` is called after each. Error(kIo) if the target is not to be reached or takes nothing for the
-/// limit; Error(kBadData) if the disk gives other bytes than were written. `rank` is for fault points alone.
+/// Sends a file that is on disk in `directory` to where its copy is taken in, block after block, each proven
+/// as it is read. Holds one block of kSavedBlockBytes. `on_block` is called after each. Error(kIo) if the
+/// target is not to be reached or takes nothing for the limit; Error(kBadData) if the disk gives other bytes
+/// than were written. `rank` is for fault points alone.
 void send_copy(const std::filesystem::path& directory, const SavedFile& file, const CopyTarget& target,
                int rank, const TcpLimit& limit, const std::function<void()>& on_block);
 

@@ -19,12 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What one disk has of a step.
+/// Part of a checkpoint on one disk.
 struct Part {
   std::int64_t attempt = 0;
   std::string manifest;            ///< digest of the manifest; "" if the disk has none that can be read
   std::string saved;               ///< time at which the step was saved
-  std::string broken;              ///< what is wrong with the manifest; "" beside one
+  std::string broken;              ///< fault of the manifest; "" where it is sound
   std::vector<std::string> lacks;  ///< fault of each file of the manifest, or ""
 
   [[nodiscard]] bool has(std::size_t file) const { return lacks[file].empty(); }
@@ -48,7 +48,7 @@ struct Part {
   }
 };
 
-/// What `check` says is wrong; errors of the system are thrown on.
+/// Fault that `check` finds; errors of the system are thrown on.
 std::string fault_of(const std::function<void()>& check) {
   const Outcome outcome = outcome_of(check);
   if (outcome.code != ExitCode::kBadData) outcome.throw_if_failed();

@@ -22,18 +22,19 @@ struct HeldStep {
   FileHolders holders;
 };
 
-/// What the first rank of each disk finds in its `directory`.
+/// Checkpoints that the first rank of each disk finds in its `directory`.
 class HeldSteps {
  public:
   /// Collective over `comm`, which must outlive this. Lists the names of steps on all disks.
   HeldSteps(Communicator& comm, RankDisks disks, std::filesystem::path directory);
 
-  /// Of all disks, ascending, each with its place on this rank's disk.
+  /// Checkpoints on all disks, ascending, each with its place on this rank's disk.
   [[nodiscard]] const std::vector<StepPlace>& steps() const { return steps_; }
 
-  /// Collective. A step is whole when each file of its manifest lies on some disk beside that manifest. Manifests of one number
-  /// may differ, where a host was away while others went on: the last one that was saved and is whole counts. Error(kBadData)
-  /// on every rank alike if none is, with the first thing that is wrong; Error(kIo) if a disk cannot be read.
+  /// Collective. A step is whole when each file of its manifest lies on some disk beside that manifest.
+  /// Manifests of one number may differ, where a host was away while others went on: the last one that was
+  /// saved and is whole counts. Error(kBadData) on every rank alike if none is, with the first thing that is
+  /// wrong; Error(kIo) if a disk cannot be read.
   [[nodiscard]] HeldStep read(const StepPlace& place) const;
 
   /// Collective. The step that `which` means, as step_in() finds it.

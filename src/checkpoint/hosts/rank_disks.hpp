@@ -1,4 +1,4 @@
-// Which ranks save to the same disk, and where the copy of a rank's file goes.
+// Disks of the ranks: which ranks save to the same disk, and where the copy of a rank's file goes.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// The disk that each rank saves to: one for all ranks where they share a file system, else one for each host. Disks are numbered
-/// from 0 in the order of their lowest ranks.
+/// The disk that each rank saves to: one for all ranks where they share a file system, else one for each
+/// host. Disks are numbered from 0 in the order of their lowest ranks.
 class RankDisks {
  public:
   /// One disk that all of `world` ranks see.
@@ -25,7 +25,8 @@ class RankDisks {
   [[nodiscard]] int first_rank(int disk) const { return ranks_of(disk).front(); }
   [[nodiscard]] bool is_first(int rank) const { return first_rank(of(rank)) == rank; }
 
-  /// The rank that writes the copy of a rank's file, to the next disk: the ranks of a disk take turns. Needs two disks.
+  /// The rank that writes the copy of a rank's file, to the next disk: the ranks of a disk take turns. Needs
+  /// two disks.
   [[nodiscard]] int partner(int rank) const;
 
   bool operator==(const RankDisks&) const = default;

@@ -17,13 +17,15 @@ struct MissingFile {
   bool operator==(const MissingFile&) const = default;
 };
 
-/// What lacks so that each rank's file lies on two disks and every other file on all: by disk, then by file.
+/// Files that are missing for each rank's file to lie on two disks and every other file on all: by disk, then
+/// by file.
 [[nodiscard]] std::vector<MissingFile> missing_files(const SavedStep& step, const FileHolders& holders,
                                                      const RankDisks& disks);
 
-/// Collective over `comm`. Brings files of a step, whose directory is `path` on every disk, to the first ranks of the disks that lack them, block
-/// after block. `missing`, ordered as missing_files() does, is the same on every rank. A disk without the step gets the directory under its name
-/// when all of it is there; on one that has the step, a file gets its name when it is on disk. Returns the bytes that were brought, of
+/// Collective over `comm`. Brings files of a step, whose directory is `path` on every disk, to the first
+/// ranks of the disks that lack them, block after block. `missing`, ordered as missing_files() does, is the
+/// same on every rank. A disk without the step gets the directory under its name when all of it is there; on
+/// one that has the step, a file gets its name when it is on disk. Returns the bytes that were brought, of
 /// all disks. Error(kIo) on every rank alike: the step is as it was.
 std::int64_t bring_files(Communicator& comm, const HeldStep& held, const RankDisks& disks,
                          const std::filesystem::path& path, const std::vector<MissingFile>& missing,

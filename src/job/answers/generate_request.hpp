@@ -1,4 +1,4 @@
-// What a command line asks of a model, beside the settings of [generate].
+// Request of a command line to a model, besides the settings of [generate].
 #pragma once
 
 #include "job/answers/prompts.hpp"
@@ -13,17 +13,17 @@ namespace sluice {
 
 /// How answers are printed.
 enum class AnswerForm : std::uint8_t {
-  kText,    ///< as they come
+  kText,    ///< answers are printed as they come
   kTokens,  ///< ids alone, a line for each answer
-  kJson,    ///< an object for each answer, a line each
+  kJson,    ///< answers are printed as JSON, one object per line
 };
 
 struct GenerateRequest {
-  std::vector<Prompt> prompts;                         ///< with their tokens
+  std::vector<Prompt> prompts;                         ///< prompts and their tokens
   std::shared_ptr<const text::Tokenizer> tokenizer{};  ///< null where the model has none, or none is needed
   AnswerForm form = AnswerForm::kText;
   bool is_conversation = false;  ///< prompts come from standard input, one after the answer to another
-  std::string system{};          ///< of a conversation: what comes before its first message; "" for nothing
+  std::string system{};          ///< system prompt of a conversation; "" for none
 };
 
 }  // namespace sluice

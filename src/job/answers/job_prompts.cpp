@@ -25,7 +25,7 @@ JobPrompts read_job_prompts(const JobConfig& config, const ModelConfig& model,
   if (read.tokenizer == nullptr) read.tokenizer = find_tokenizer(config.model.path);
   encode_prompts(read.prompts, read.tokenizer.get(), config.model.path,
                  config.generate.chat ? PromptKind::kChat : PromptKind::kPlain);
-  require_answerable(read.prompts, model, usable_positions(model, config.generate.positions));
+  require_answerable(read.prompts, model, usable_positions(model, config.generate.max_sequence_length));
   return read;
 }
 

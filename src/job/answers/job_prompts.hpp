@@ -19,12 +19,12 @@ namespace sluice {
 [[nodiscard]] std::shared_ptr<const text::Tokenizer> tokenizer_for_stops(const std::filesystem::path& model);
 
 struct JobPrompts {
-  std::vector<Prompt> prompts;                         ///< with their tokens
+  std::vector<Prompt> prompts;                         ///< prompts and their tokens
   std::shared_ptr<const text::Tokenizer> tokenizer{};  ///< null where the model has none
 };
 
-/// The prompts of generate.prompts. `tokenizer` is that of the model if it is known already. Errors of read_prompts(),
-/// encode_prompts() and require_answerable().
+/// The prompts of generate.prompts. `tokenizer` is that of the model if it is known already. Errors of
+/// read_prompts(), encode_prompts() and require_answerable().
 [[nodiscard]] JobPrompts read_job_prompts(const JobConfig& config, const ModelConfig& model,
                                           std::shared_ptr<const text::Tokenizer> tokenizer = nullptr);
 

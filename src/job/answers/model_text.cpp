@@ -20,7 +20,8 @@ using Json = nlohmann::ordered_json;  // templates print objects in the order of
 
 bool has_tokenizer(const fs::path& directory) { return text::Tokenizer::find(directory).has_value(); }
 
-/// Where a model's tokenizer and template are: of a saved step, those that its training began with.
+/// Directory of a model's tokenizer and template; for a checkpoint, that of the model its training began
+/// with.
 fs::path text_directory(const fs::path& model) {
   return !has_tokenizer(model) && is_saved_step(model) ? read_saved_step(model).path("model.path") : model;
 }
@@ -71,11 +72,10 @@ void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokeniz
 ChatEncoder::ChatEncoder(const text::Tokenizer& tokenizer, const fs::path& model)
     : tokenizer_(tokenizer), template_(corpus::read_chat_template(text_directory(model))) {
   if (template_.text.empty() && template_.tools_text.empty())
-    fail(
-        ExitCode::kBadData,
-        "{}: found no chat template, neither in chat_template.jinja nor in tokenizer_config.json; without one a model takes "
-        "plain prompts alone",
-        model.string());
+    fail(ExitCode::kBadData,
+         "{}: found no chat template, neither in chat_template.jinja nor in tokenizer_config.json; without "
+         "one a model takes plain prompts alone",
+         model.string());
   layout_ = corpus::make_chat_layout(template_);
   template_keys_ = corpus::TemplateKeys(template_);
 }

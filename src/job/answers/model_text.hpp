@@ -16,15 +16,16 @@
 
 namespace sluice {
 
-/// The tokenizer beside a model's weights, or of a saved step beside those that its training began with; null if there is
-/// none. Errors as text::Tokenizer::load().
+/// The tokenizer beside a model's weights, or of a saved step beside those that its training began with; null
+/// if there is none. Errors as text::Tokenizer::load().
 [[nodiscard]] std::shared_ptr<const text::Tokenizer> find_tokenizer(const std::filesystem::path& model);
 
 /// Whether prompts are what the model's text goes on from, or what a user says in a conversation with it.
 enum class PromptKind : bool { kPlain, kChat };
 
-/// Gives tokens to those that have none yet, in a chat laid out by the model's chat template. Error(kBadData) if `tokenizer`, that
-/// of `model`, is null and one is needed, for a chat if the model has no template, or if that refuses the conversation.
+/// Gives tokens to those that have none yet, in a chat laid out by the model's chat template. Error(kBadData)
+/// if `tokenizer`, that of `model`, is null and one is needed, for a chat if the model has no template, or if
+/// that refuses the conversation.
 void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokenizer,
                     const std::filesystem::path& model, PromptKind kind = PromptKind::kPlain);
 
@@ -33,8 +34,8 @@ class ChatEncoder {
  public:
   /// `tokenizer` is the one of `model`, and must outlive this. Error(kBadData) if the model has no template.
   ChatEncoder(const text::Tokenizer& tokenizer, const std::filesystem::path& model);
-  /// Of a conversation and what the template puts before the answer that is to follow. Error(kBadData) if the model's templates
-  /// are for conversations with tools alone, and this one has none.
+  /// Tokens of a conversation and of what the template puts before the next answer. Error(kBadData) if the
+  /// model's templates are for conversations with tools alone, and this one has none.
   [[nodiscard]] std::vector<std::int64_t> encode(const corpus::Conversation& conversation);
   /// Keys of the conversation that the template does not look at.
   [[nodiscard]] std::vector<std::string> unread(const corpus::Conversation& conversation) {
@@ -55,9 +56,9 @@ class AnswerText {
   AnswerText(const text::Tokenizer& tokenizer, std::vector<std::string> stops)
       : decoder_(tokenizer), stops_(std::move(stops)) {}
 
-  /// What is certain after one more token: what may yet become a stop is held back.
+  /// Text that is certain after one more token: what may yet become a stop is held back.
   [[nodiscard]] std::string add(std::int64_t token);
-  /// What is left at the end.
+  /// The rest of the text at the end.
   [[nodiscard]] std::string finish();
   [[nodiscard]] bool has_stopped() const { return has_stopped_; }
 

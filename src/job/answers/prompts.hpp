@@ -15,9 +15,9 @@ namespace sluice {
 
 struct Prompt {
   std::string id;                      ///< JSON: as its file names it, or else its number, from 0
-  std::string text{};                  ///< if it has no tokens yet
-  std::vector<std::int64_t> tokens{};  ///< ids
-  std::optional<corpus::Conversation> conversation{};  ///< that is to go on, in place of a text
+  std::string text{};                  ///< text of the prompt, if it has no tokens yet
+  std::vector<std::int64_t> tokens{};  ///< token ids of the prompt
+  std::optional<corpus::Conversation> conversation{};  ///< conversation that is to go on, in place of a text
   std::vector<std::string> unused{};                   ///< keys of its row that nothing was made of
   std::string place{};  ///< "prompts.jsonl:3: ", where its file has it; of a command line ""
 };
@@ -37,15 +37,15 @@ struct Prompt {
 /// "not used: 'source' (12 rows)": the keys that nothing was made of; "" if there are none.
 [[nodiscard]] std::string unused_keys_text(const std::vector<Prompt>& prompts);
 
-/// Error(kBadData) for a prompt without tokens, with an id that the vocabulary lacks, or with as many tokens as `positions`, so
-/// that no answer can follow.
+/// Error(kBadData) for a prompt without tokens, with an id that the vocabulary lacks, or with as many tokens
+/// as `positions`, so that no answer can follow.
 void require_answerable(const std::vector<Prompt>& prompts, const ModelConfig& model, std::int64_t positions);
 
 /// Positions that a model has, of so many that are wanted.
 [[nodiscard]] std::int64_t usable_positions(const ModelConfig& model, std::int64_t wanted);
 
-/// The tokens that end a text, as generation_config.json or else config.json in a model's directory says; none if neither does.
-/// Error(kBadData) for what is no JSON.
+/// The tokens that end a text, as generation_config.json or else config.json in a model's directory says;
+/// none if neither does. Error(kBadData) for what is no JSON.
 [[nodiscard]] std::vector<std::int64_t> read_end_tokens(const std::filesystem::path& directory);
 
 }  // namespace sluice

@@ -34,7 +34,7 @@ namespace {
 struct CheckArguments {
   JobArguments job;
   int ranks = 1;
-  std::optional<std::int64_t> memory_bytes;  ///< of one rank; else what this machine has left
+  std::optional<std::int64_t> memory_bytes;  ///< memory of one rank; if not set, what this machine has left
 };
 
 void print_model(const ModelDescription& model) {
@@ -80,8 +80,8 @@ void check_saves(const Blueprint& blueprint, const ShardPlan& shards,
     console::line("          {} is {}, and was {}", change.key, change.now, change.before);
 }
 
-/// What a rank is taken to have: what it is told, or with GPUs one of this machine's, or all that this machine has left. Nothing
-/// where it is to have a GPU and this machine has none.
+/// Memory that a rank is assumed to have: the given one, or with GPUs that of one of this machine's, or all
+/// that this machine has left. Nothing where it is to have a GPU and this machine has none.
 std::optional<MachineMemory> memory_of_rank(const JobConfig& config,
                                             std::optional<std::int64_t> memory_bytes) {
   if (memory_bytes) return MachineMemory{*memory_bytes, "(--memory)", ""};
@@ -91,7 +91,7 @@ std::optional<MachineMemory> memory_of_rank(const JobConfig& config,
   return MachineMemory{gpus.list.front().memory_bytes, "of a GPU here", ""};
 }
 
-/// What each rank needs, on a machine of its own.
+/// Memory of each rank on a machine of its own.
 std::vector<RankMemory> planned_ranks(const Blueprint& blueprint, const ShardPlan& shards,
                                       std::optional<std::int64_t> memory_bytes) {
   const std::vector<int> nodes = separate_nodes(shards.world());
@@ -159,7 +159,7 @@ void print_ranks(const Blueprint& blueprint, const ShardPlan& shards) {
     console::line("note      {}", note);
 }
 
-/// With the mode that the ranks would choose with such memory each.
+/// The job with the optimizer mode that the ranks would choose with such memory each.
 FittedJob fitted_job(const JobConfig& config, const CheckArguments& arguments) {
   if (!chooses_mode(config)) return {config, ""};
   const std::int64_t limit = growth_limit(config, arguments.memory_bytes);
@@ -176,7 +176,7 @@ JobConfig resumed_mode(const JobConfig& config) {
 /// Everything in the order in which a run would come to it.
 Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   Findings findings;
-  std::string lack;  // of memory for any mode of the optimizer
+  std::string lack;  // why no mode of the optimizer fits the memory
   std::unique_ptr<const Blueprint> blueprint;
   std::unique_ptr<const ShardPlan> shards;
   findings.examine([&] { require_device_in_build(config.device); });

@@ -35,7 +35,7 @@ struct CheckpointArguments {
   std::optional<std::int64_t>
       step;                      ///< or kNewestStep or kBestStep; else all of them, or to export the newest
   bool merge = false;            ///< exports adapters as a part of the model that they were trained on
-  std::filesystem::path output;  ///< to export to
+  std::filesystem::path output;  ///< directory to export to
 };
 
 namespace fs = std::filesystem;
@@ -72,7 +72,8 @@ JobConfig export_job(const SavedStep& step, const fs::path& model) {
   return config;
 }
 
-/// As the original model lays them out, with what training left out of it, where that is still there.
+/// Content of an export in the original model's layout, with what training left out of it, where that is
+/// still there.
 ExportContent content_of_step(const Blueprint& blueprint, const fs::path& original, DType dtype) {
   if (!original.empty() && holds_weights(original)) {
     const CheckpointIndex source = read_checkpoint_index(original);
@@ -131,7 +132,7 @@ void print_model_export(const FoundStep& found, const ExportPlan& plan, const fs
 void export_merged(const FoundStep& found, const fs::path& output) {
   JobConfig config = export_job(found.step, found.path);
   config.export_.adapters = ExportAdapters::kMerge;
-  const Blueprint blueprint(std::move(config));  // of the model that the adapters were trained on
+  const Blueprint blueprint(std::move(config));  // blueprint of the model that the adapters were trained on
   require_mergeable(blueprint.model.manifest);
   const fs::path& model = blueprint.config.model.path;
   const ShardPlan shards = blueprint.shard_plan(1);
@@ -161,7 +162,8 @@ void export_weights_of(const FoundStep& found, const fs::path& output) {
   print_model_export(found, plan, output);
 }
 
-/// The saved steps of a run and whether they are whole: Error(kBadData) if there are none; the exit status of one that is not.
+/// The saved steps of a run and whether they are whole: Error(kBadData) if there are none; the exit status of
+/// one that is not.
 int checkpoint_list_command(const CheckpointArguments& arguments) {
   std::vector<std::vector<std::string>> rows{{"step", "saved", "ranks", "bytes", "state"}};
   const StepTable table = step_table(steps_at(arguments.run));
@@ -190,7 +192,8 @@ int checkpoint_verify_command(const CheckpointArguments& arguments) {
   return 0;
 }
 
-/// Writes a Hugging Face directory from the weights of a step, or one for PEFT from its adapters, in a few buffers of some MiB.
+/// Writes a Hugging Face directory from the weights of a step, or one for PEFT from its adapters, in a few
+/// buffers of some MiB.
 int checkpoint_export_command(const CheckpointArguments& arguments) {
   const FoundStep found = chosen_step(arguments);
   require_all_files(found.path, found.step);

@@ -1,4 +1,4 @@
-// What the commands of the program are made of, and the options that several of them have.
+// Parts of the program's commands, and options that several of them have.
 #pragma once
 
 #include "job/commands/job_arguments.hpp"
@@ -18,14 +18,14 @@ namespace sluice {
 /// Words of a command line, without the program.
 using Words = std::vector<std::string>;
 
-/// The command line that is being read. `action` is what the chosen command will do; its result is the process's exit status,
-/// its output goes to stdout, and Error is thrown for what goes wrong; `run` alone reports failures by itself, since other ranks
-/// are involved.
+/// The command line that is being read. `action` is what the chosen command will do; its result is the
+/// process's exit status, its output goes to stdout, and Error is thrown for what goes wrong; `run` alone
+/// reports failures by itself, since other ranks are involved.
 struct CommandLine {
   CLI::App& app;
   std::function<int()> action{};
   Words words;         ///< all of them
-  Words rank_command;  ///< of `launch` in place of a job file: what its ranks run
+  Words rank_command;  ///< words that the ranks of `launch` run in place of a job file
 };
 
 /// A command of the program, and what its options fill.
@@ -35,8 +35,8 @@ struct Command {
   Arguments& arguments;
 };
 
-/// A command in `app`, the command line's own or a group of commands, that calls run(arguments) if it is chosen. Both live as long
-/// as `app`, and `line` outlives the parsing.
+/// A command in `app`, the command line's own or a group of commands, that calls run(arguments) if it is
+/// chosen. Both live as long as `app`, and `line` outlives the parsing.
 template <class Arguments, class Run>
 Command<Arguments> add_command(CommandLine& line, CLI::App& app, const char* name, const char* help,
                                Run run) {

@@ -17,7 +17,7 @@ class Findings {
   void examine(const std::function<void()>& part);
 
   [[nodiscard]] bool empty() const { return found_.empty(); }
-  /// Of the first finding; kDone if there is none.
+  /// Exit code of the first finding; kDone if there is none.
   [[nodiscard]] ExitCode code() const { return empty() ? ExitCode::kDone : found_.front().code; }
   /// The findings in the order in which they came, numbered below `title` if there are several.
   [[nodiscard]] std::string text(std::string_view title) const;

@@ -95,7 +95,7 @@ std::optional<FitAdvice> use_of_a_disk(const PeakOf& peak_of, const Workload& wo
   return FitAdvice{"--set memory.offload=disk --set optimizer.gradients=release", peak};
 }
 
-/// What can be done with the model on these ranks where training cannot.
+/// Adds job kinds that fit these ranks where training does not.
 void add_other_kinds(const PeakOf& peak_of, const Workload& work, std::int64_t memory_bytes,
                      std::vector<FitAdvice>& advice) {
   constexpr std::array<std::pair<JobKind, std::string_view>, 3> kKinds{

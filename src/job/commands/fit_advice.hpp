@@ -1,4 +1,4 @@
-// What would make a job fit that does not.
+// Settings that would make a job fit that does not.
 #pragma once
 
 #include "job/blueprint.hpp"
@@ -12,7 +12,7 @@ namespace sluice {
 
 struct FitAdvice {
   std::string change;           ///< "6 ranks", "job.kind = \"evaluate\""
-  std::int64_t peak_bytes = 0;  ///< of the rank that needs most
+  std::int64_t peak_bytes = 0;  ///< peak bytes of the rank that needs most
 };
 
 /// Changes under which no rank of the job needs more than `memory_bytes`, the smallest change of each sort

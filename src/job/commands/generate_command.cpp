@@ -30,11 +30,11 @@ struct GenerateArguments {
   std::vector<std::string> stops;          ///< texts that end an answer
   bool chat = false;                       ///< prompts are what a user says
   bool is_conversation = false;            ///< they are read from standard input, and answered one by one
-  std::string system;                      ///< of a conversation
+  std::string system;                      ///< system prompt of a conversation
   bool print_tokens = false;
   bool json = false;
   std::vector<std::string> settings;   ///< "generate.top_k=5", of options
-  std::vector<std::string> overrides;  ///< of --set
+  std::vector<std::string> overrides;  ///< values of --set
   std::vector<std::string> words;      ///< this command line, without the program
 };
 
@@ -49,22 +49,20 @@ void require_model(const fs::path& source) {
     fail(ExitCode::kBadData, "{}: there is no such model, run or checkpoint", source.string());
   if (path_exists(source / "config.json") || find_steps(source)) return;
   if (!path_exists(source / kJobCopyFile))
-    fail(
-        ExitCode::kBadData,
-        "{}: found neither a config.json nor saved steps, expected a model's directory, a run's, or a saved step",
-        source.string());
+    fail(ExitCode::kBadData,
+         "{}: found neither a config.json nor saved steps, expected a model's directory, a run's, or a saved "
+         "step",
+         source.string());
   const std::string kind = find_run_files(source).kind();
   if (kind != "train")
-    fail(
-        ExitCode::kBadData,
-        "{}: the run's job.kind is \"{}\", which saves no steps; expected the run of a training, or a model's "
-        "directory",
-        source.string(), printable(kind));
-  fail(
-      ExitCode::kBadData,
-      "{}: the run has saved no step to generate from; checkpoint.every_steps and checkpoint.every_minutes say when one "
-      "is saved",
-      source.string());
+    fail(ExitCode::kBadData,
+         "{}: the run's job.kind is \"{}\", which saves no steps; expected the run of a training, or a "
+         "model's directory",
+         source.string(), printable(kind));
+  fail(ExitCode::kBadData,
+       "{}: the run has saved no step to generate from; checkpoint.every_steps and checkpoint.every_minutes "
+       "say when one is saved",
+       source.string());
 }
 
 /// Whether a launcher has started this process and others, of which each reads the prompts.
@@ -135,14 +133,14 @@ GenerateRequest request_of(const GenerateArguments& arguments, const JobConfig& 
 /// Room for these prompts and their answers, and no more; or for a conversation.
 void make_room(GenerateSettings& settings, const GenerateRequest& request) {
   if (request.is_conversation) {
-    settings.sequences = 1;
+    settings.batch_sequences = 1;
     return;
   }
   const std::vector<Prompt>& prompts = request.prompts;
   std::size_t longest = 0;
   for (const Prompt& prompt : prompts) longest = std::max(longest, prompt.tokens.size());
-  settings.positions = static_cast<std::int64_t>(longest) + settings.max_tokens;
-  settings.sequences = std::min(settings.sequences, std::ssize(prompts));
+  settings.max_sequence_length = static_cast<std::int64_t>(longest) + settings.max_tokens;
+  settings.batch_sequences = std::min(settings.batch_sequences, std::ssize(prompts));
 }
 
 Attempt prepare(const GenerateArguments& arguments) {
@@ -157,7 +155,7 @@ Attempt prepare(const GenerateArguments& arguments) {
     attempt.blueprint = std::make_unique<Blueprint>(*attempt.config);
     const ModelConfig& described = attempt.blueprint->model.config;
     require_answerable(request.prompts, described,
-                       usable_positions(described, attempt.config->generate.positions));
+                       usable_positions(described, attempt.config->generate.max_sequence_length));
     attempt.request = std::make_unique<GenerateRequest>(std::move(request));
   } catch (...) {
     attempt.outcome = current_failure();

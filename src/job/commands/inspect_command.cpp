@@ -36,9 +36,10 @@ struct Share {
 struct Inspection {
   ModelDescription model;
   std::map<std::string_view, Share> roles;
-  std::int64_t active_parameters = 0;  ///< of which a token meets each
+  std::int64_t active_parameters = 0;  ///< active parameters per token
   std::optional<CheckpointIndex> files;
-  std::map<std::string, Share> file_forms;  ///< by element type, or how quantised weights are stored
+  /// Bytes keyed by element type, or by the form of quantised weights.
+  std::map<std::string, Share> file_forms;
   std::int64_t file_bytes = 0;
 };
 
@@ -142,7 +143,7 @@ fs::path directory_of(const fs::path& model) {
   return model.has_parent_path() ? model.parent_path() : fs::path(".");
 }
 
-/// What a model is made of, from config.json and, if there are weights, the headers of their files.
+/// Describes a model from config.json and, if there are weights, the headers of their files.
 int inspect_command(const InspectArguments& arguments) {
   const Inspection inspection = inspect(directory_of(arguments.model));
   if (arguments.json) {

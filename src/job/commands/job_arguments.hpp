@@ -1,4 +1,4 @@
-// What commands that are given a job file read from the command line.
+// Arguments of commands that are given a job file.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@ namespace sluice {
 
 struct JobArguments {
   std::filesystem::path file;
-  std::vector<std::string> overrides;  ///< "table.key=value"
+  std::vector<std::string> overrides;  ///< values of --set: "table.key=value"
 };
 
 }  // namespace sluice

@@ -37,13 +37,15 @@ struct LaunchArguments {
   int restarts = 0;     ///< most restarts in a row without a new saved step
   int least_ranks = 0;  ///< 0: a host that does not answer is not left out
   std::vector<std::string> launcher_options;  ///< options of mpirun
-  std::vector<std::string> command{};  ///< that ranks run in place of the job: {"generate", "models/m", ...}
+  /// Command that ranks run in place of the job: {"generate", "models/m", ...}.
+  std::vector<std::string> command{};
 };
 
 namespace fs = std::filesystem;
 
-/// What starts a rank with those signals ignored that this process was started with so: launchers give their
-/// ranks the default of each. But for SIGUSR1, which asks the ranks to save whatever this process was told.
+/// Words that start a rank with those signals ignored that this process was started with so: launchers give
+/// their ranks the default of each. But for SIGUSR1, which asks the ranks to save whatever this process was
+/// told.
 std::vector<std::string> words_that_ignore(const std::vector<int>& signals) {
   std::string names;
   for (const int number : signals)
@@ -62,7 +64,7 @@ std::vector<std::string> rank_words(const LaunchArguments& arguments) {
   return words;
 }
 
-/// As many ranks as there are slots, where no number is given.
+/// Sets the number of ranks to that of slots, where none is given.
 void set_ranks(LaunchArguments& arguments, const std::vector<LaunchHost>& hosts) {
   const int slots = total_slots(hosts);
   if (arguments.ranks == 0) arguments.ranks = slots;
@@ -78,11 +80,10 @@ void set_ranks(LaunchArguments& arguments, const std::vector<LaunchHost>& hosts)
 /// start.
 void require_job_file(const fs::path& file) {
   if (!path_exists(file))
-    fail(
-        ExitCode::kBadConfig,
-        "launch: there is no job file {}; expected one, or `generate` or `chat` with their arguments. Options of "
-        "mpirun go behind --",
-        file.string());
+    fail(ExitCode::kBadConfig,
+         "launch: there is no job file {}; expected one, or `generate` or `chat` with their arguments. "
+         "Options of mpirun go behind --",
+         file.string());
 }
 
 /// Passes signals on until the launcher has ended; returns its wait status.
@@ -123,7 +124,8 @@ bool names_network(const std::vector<std::string>& options) {
   return false;
 }
 
-/// That of the run directory, or else of the job file; each launch of answers is a run of its own.
+/// Id of the run: that of the run directory, or else of the job file; each launch of answers is a run of its
+/// own.
 std::string run_id(const LaunchArguments& arguments, const fs::path& run) {
   const fs::path owner = run.empty() ? fs::absolute(arguments.job.file) : run;
   return digest_of(arguments.command.empty() ? owner.lexically_normal().string() : new_launch_id("")).hex();
@@ -138,7 +140,7 @@ void require_going_on(const JobConfig& config) {
          "job.overwrite = false and checkpoint.resume = \"newest\"");
 }
 
-/// What is known of a job before it starts; of `sluice generate` settings by default.
+/// Reads what is known of a job before it starts; of `sluice generate` settings by default.
 void read_job(const LaunchArguments& arguments, HostsLaunch& launch, RestartPolicy& restarts) {
   DeadlineSettings deadline;
   if (arguments.command.empty()) {
@@ -168,7 +170,8 @@ int run_job_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchH
   return run_with_restarts(launch, restarts);
 }
 
-/// Those of --hosts, or of the launcher's options; not of both, of which mpirun would mix its own choice.
+/// Hosts named by --hosts or by the launcher's options; not by both, of which mpirun would mix its own
+/// choice.
 std::vector<LaunchHost> named_hosts(LaunchArguments& arguments) {
   std::vector<LaunchHost> of_options = take_hosts(arguments.launcher_options);
   if (arguments.hosts.empty()) return of_options;
@@ -202,7 +205,8 @@ int launch_command(LaunchArguments arguments) {
   std::vector<std::string> words = mpirun_words(arguments.ranks, hosts, arguments.launcher_options);
   const std::vector<std::string> command = rank_words(arguments);
   words.insert(words.end(), command.begin(), command.end());
-  if (is_chat) become_launcher(std::move(words));  // in place of this process: what is typed goes to rank 0
+  // The launcher takes this process's place, so that what is typed goes to rank 0.
+  if (is_chat) become_launcher(std::move(words));
   return run_by_launcher(std::move(words));
 }
 
@@ -242,12 +246,13 @@ void add_launch(CommandLine& line) {
   command.add_option("options", arguments.launcher_options, "Options of mpirun, behind --");
   command.footer(
       "\nIn place of a job file: generate or chat and their arguments.\n\n"
-      "Hosts are reached as mpirun reaches them, by ssh without a password or by what -- --mca plm_rsh_agent\n"
-      "names, and have this program at this path. A host that lacks job file, token files or what lies beside the model's\n"
-      "weights gets them from this one. When a rank, a host or a link is lost all ends on every host\n"
-      "that can be reached, with one explanation and exit code 70 for a rank, host or link; what an earlier\n"
-      "launch of the same run has left on a host is ended before the ranks start. --restarts then starts it\n"
-      "again from the newest saved step, by --min-ranks on the hosts that answer.");
+      "Hosts are reached as mpirun reaches them, by ssh without a password or by what -- --mca "
+      "plm_rsh_agent\nnames, and have this program at this path. A host that lacks job file, token files or "
+      "what lies beside the model's\nweights gets them from this one. When a rank, a host or a link is lost "
+      "all ends on every host\nthat can be reached, with one explanation and exit code 70 for a rank, host "
+      "or link; what an earlier\nlaunch of the same run has left on a host is ended before the ranks start. "
+      "--restarts then starts it\nagain from the newest saved step, by --min-ranks on the hosts that "
+      "answer.");
 }
 
 }  // namespace sluice

@@ -51,7 +51,7 @@ struct MetricsExportArguments {
   bool csv = false, jsonl = false, tensorboard = false;  ///< one of them
   std::filesystem::path output;  ///< "": in the run: metrics.csv, metrics.jsonl, tensorboard/
   bool follow = false;           ///< export new rows until the run ends; needs tensorboard
-  double seconds = 10;           ///< between two looks at the run, with follow
+  double seconds = 10;           ///< seconds between two looks at the run, with --follow
 };
 
 fs::path output_of(const MetricsExportArguments& arguments) {
@@ -70,7 +70,7 @@ int follow_metrics(const MetricsExportArguments& arguments) {
   console::line("metrics   followed until the run ends: {}", events.file().string());
   while (true) {
     const RunFiles files = find_run_files(arguments.run);
-    const bool is_last = is_over(files);  // before the rows are read, so that none is missed
+    const bool is_last = is_over(files);  // asked before the rows are read, so that none is missed
     events.add_new(JoinedMetrics(files.segments()));
     if (is_last) return 0;
     std::this_thread::sleep_for(std::chrono::duration<double>(arguments.seconds));

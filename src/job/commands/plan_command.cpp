@@ -27,7 +27,7 @@ namespace {
 struct PlanArguments {
   JobArguments job;  ///< its file may be a model directory or a config.json: a training job with all defaults
   int ranks = 1;
-  std::optional<std::int64_t> memory_bytes;  ///< of one rank
+  std::optional<std::int64_t> memory_bytes;  ///< memory of one rank
   std::optional<std::int64_t> disk_rate;     ///< bytes that a rank's disk reads or writes in a second
   bool json = false;
 };
@@ -42,7 +42,7 @@ struct Staging {
   std::string not_exact;
 };
 
-/// From the plan that a run would load by, if there are files to make it from.
+/// Staging bytes of the plan that a run would load by, if there are files to make it from.
 Staging plan_staging(const Blueprint& blueprint, const ShardPlan& shards) {
   const std::vector<int> nodes = separate_nodes(shards.world());
   Staging staging{largest_staging(blueprint, shards, nodes), ""};
@@ -58,7 +58,7 @@ Staging plan_staging(const Blueprint& blueprint, const ShardPlan& shards) {
   }
 }
 
-/// What a step takes at least to read and write: at the same time, each at the disk's rate.
+/// Seconds that a step takes at least to read and write: at the same time, each at the disk's rate.
 double disk_seconds(const OffloadPlan& offload, std::int64_t disk_rate) {
   return static_cast<double>(std::max(offload.step_read_bytes, offload.step_written_bytes)) /
          static_cast<double>(disk_rate);
@@ -73,7 +73,7 @@ nlohmann::json disk_json(const OffloadPlan& offload, std::optional<std::int64_t>
   return out;
 }
 
-/// Where something lies on a disk: how much, and what a step moves.
+/// Prints what lies on a disk, and the bytes that a step moves.
 void print_disk(const std::vector<RankMemory>& ranks, std::optional<std::int64_t> disk_rate) {
   std::vector<std::vector<std::string>> rows{
       {"on disk", "weights", "optimizer", "read a step", "written a step"}};
@@ -144,15 +144,15 @@ void print_verdict(const std::vector<RankMemory>& ranks, std::int64_t memory_byt
   }
 }
 
-/// Where the job does not fit: what takes most, and what would help.
+/// Prints what takes most where the job does not fit, and what would help.
 void print_advice(const std::vector<RankMemory>& ranks, const std::vector<FitAdvice>& advice) {
   const RankMemory& most = *std::ranges::max_element(ranks, {}, &RankMemory::peak);
   if (most.optimizer > 0)
     console::line("The optimizer takes {} of these {}: {} of moments and master weights, {} of gradients.",
                   format_bytes(most.optimizer + most.gradients), format_bytes(most.peak()),
                   format_bytes(most.optimizer), format_bytes(most.gradients));
-  console::line("{}",
-                advice.empty() ? "Nothing known would make it fit." : "It would fit with one of these:");
+  console::line(
+      "{}", advice.empty() ? "No supported setting makes this job fit." : "It would fit with one of these:");
   for (const FitAdvice& option : advice)
     console::line("  {}: {} per rank", option.change, format_bytes(option.peak_bytes));
 }

@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// As load_job_config(). A directory, or a file named config.json, stands for a job that trains that model;
-/// its other keys have their defaults, or what the overrides say.
+/// load_job_config(), where a directory, or a file named config.json, stands for a job that trains that
+/// model; its other keys have their defaults, or what the overrides say.
 [[nodiscard]] JobConfig planned_job(const JobArguments& arguments);
 
 }  // namespace sluice

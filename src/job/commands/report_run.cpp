@@ -74,7 +74,7 @@ void add_job_facts(const JobConfig& config, Facts& facts) {
                                            config.data.sequence_length));
 }
 
-/// What a job that does not train has done.
+/// Adds the results of a job that does not train.
 void add_other_results(const RunFiles& files, ReportRun& run) {
   constexpr std::int64_t kMostDocuments = 50;
   if (const std::string progress = progress_text(read_status(files.directory)); progress != "-")

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr double kSlurmSeconds = 60;
 
-/// What earlier restarts of one Slurm job have brought; requeues.json in the run directory.
+/// Record of earlier restarts of one Slurm job; requeues.json in the run directory.
 struct Restarts {
   std::string job;
   std::int64_t count = 0;
@@ -32,7 +32,7 @@ struct Restarts {
   std::int64_t saved_step = 0;
 };
 
-/// Of a task of an array earlier versions wrote the number.
+/// Reads the count of restarts. For a task of an array earlier versions wrote the number alone.
 Restarts read_restarts(const fs::path& file, const SlurmJobName& job) {
   constexpr std::int64_t kMostBytes = 64 * kKiB;
   Restarts restarts{job.name, 0, 0, -1};
@@ -63,8 +63,9 @@ std::string field_of(const std::string& text, const std::string& name) {
   return text.substr(first, text.find_first_of(" \n", first) - first);
 }
 
-/// Why Slurm shall not be asked to requeue the job, or "". A job that Slurm preempts without grace is back in its queue already, and
-/// one that was cancelled is not to come back; both are being completed. So is one that has run into its limit, which is to.
+/// Why Slurm shall not be asked to requeue the job, or "". A job that Slurm preempts without grace is back in
+/// its queue already, and one that was cancelled is not to come back; both are being completed. So is one
+/// that has run into its limit, which is to.
 std::string reason_to_leave(const std::string& job) {
   const auto answer = run_program({"scontrol", "show", "job", job, "--oneliner"}, kSlurmSeconds);
   if (!answer || answer->status != 0) return "";  // asking to requeue will tell
@@ -98,8 +99,8 @@ int requeue_command(const RequeueArguments& arguments) {
   if (restarts.without_progress >= arguments.limit)
     fail(
         ExitCode::kResumable,
-        "job {} is not requeued: {} restarts in a row have saved no step after step {}. Its time limit must have room for "
-        "loading, a step and a save beside checkpoint.margin_seconds; submit it again to go on",
+        "job {} is not requeued: {} restarts in a row have saved no step after step {}. Its time limit must "
+        "have room for loading, a step and a save beside checkpoint.margin_seconds; submit it again to go on",
         job, arguments.limit, saved);
   write_restarts(file, restarts);
   note_submission(config.job.output, job);

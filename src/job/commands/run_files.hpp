@@ -1,4 +1,4 @@
-// Where the files of a run lie, by its copy of the job.
+// Files of a run, by its copy of the job.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -16,9 +16,10 @@ namespace sluice {
 
 struct RunFiles {
   std::filesystem::path directory;
-  /// job.toml. Nothing where there is none, or none that this version reads: then files are taken to have their usual names.
+  /// job.toml. Nothing where there is none, or none that this version reads: then files are taken to have
+  /// their usual names.
   std::optional<JobConfig> config{};
-  std::string job_refusal{};  ///< why it is not read, or ""
+  std::string job_refusal{};  ///< reason why the job is not read, or ""
 
   /// Whether a job has left its own files here: job.toml, or a status of its state.
   [[nodiscard]] bool is_run() const;
@@ -30,19 +31,21 @@ struct RunFiles {
   [[nodiscard]] std::map<std::string, std::string> status() const;
   /// The first file of metrics.
   [[nodiscard]] std::filesystem::path metrics_file() const;
-  /// Those that are there, in the order in which they were written.
+  /// Metrics segments that exist, in the order in which they were written.
   [[nodiscard]] std::vector<std::filesystem::path> segments() const;
-  /// With at least one row. Error(kBadData).
+  /// Metrics with at least one row. Error(kBadData) without.
   [[nodiscard]] JoinedMetrics metrics() const;
 };
 
-/// The object in status.json of a run's directory, empty where there is no such file. Error(kBadData) if it is no JSON object.
+/// The object in status.json of a run's directory, empty where there is no such file. Error(kBadData) if it
+/// is no JSON object.
 [[nodiscard]] nlohmann::json read_status(const std::filesystem::path& directory);
 
 /// Whether a job with this status, as RunFiles::status() gives it, has told of its end.
 [[nodiscard]] bool has_ended(const std::map<std::string, std::string>& status);
 
-/// How far a job is by its status, "step 3/8" or "sequence 12/400"; "-" for one that counts nothing, or nothing yet.
+/// How far a job is by its status, "step 3/8" or "sequence 12/400"; "-" for one that counts nothing, or
+/// nothing yet.
 [[nodiscard]] std::string progress_text(const nlohmann::json& status);
 
 /// A text without its quotes, any other value as JSON.

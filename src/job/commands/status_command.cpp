@@ -29,7 +29,8 @@ struct StatusArguments {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// What Slurm says of a job that was submitted after the status was written; an ending stays where it has no such job any more.
+/// Adds Slurm's state of a job that was submitted after the status was written; an ending stays where Slurm
+/// has no such job any more.
 void add_submission(const fs::path& run, Json& status) {
   const std::optional<Submission> submission = read_submission(run);
   if (!submission) return;
@@ -49,7 +50,7 @@ std::optional<Json> find_status(const fs::path& run) {
   if (status.empty()) return std::nullopt;
   if (!status.contains("state") || !status["state"].is_string())
     fail(ExitCode::kBadData, "{}: found no status of a run", (run / "status.json").string());
-  // What was killed could not write down its end.
+  // A killed run could not write down its end.
   if (!status.contains("exit_code") && !status.contains("slurm_job") && !is_running(run, status))
     status["state"] = "killed";
   status["run"] = run.string();

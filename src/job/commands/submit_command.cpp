@@ -59,7 +59,7 @@ std::string shell_words(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(out, " "));
 }
 
-/// What the scripts leave to their caller, in lines that begin so.
+/// A line of the scripts that their caller fills in, by its beginning.
 struct Line {
   std::string_view begin;
   std::string text;
@@ -91,8 +91,8 @@ fs::path output_of_task(const JobArguments& job, const std::string& task) {
   return expand_path(written.value_or("")).text;
 }
 
-/// Where the script and the log go. The tasks of an array have a run directory each if job.output names their number, which Slurm
-/// writes %a; they share a script.
+/// Places of the script and the log. The tasks of an array have a run directory each if job.output names
+/// their number, which Slurm writes %a; they share a script.
 struct Places {
   fs::path script;
   fs::path log;
@@ -131,8 +131,8 @@ std::string script_for(const SubmitArguments& arguments, const Places& places) {
        error == ENOENT ? ". Is this a machine that submits to Slurm?" : "");
 }
 
-/// Looks for all that the job would fail for, but for memory: that of the nodes is not this machine's. Returns the exit code of the
-/// first; kDone too where it takes longer than a user would wait.
+/// Looks for all that the job would fail for, but for memory: that of the nodes is not this machine's.
+/// Returns the exit code of the first; kDone too where it takes longer than a user would wait.
 int check_before(const SubmitArguments& arguments) {
   constexpr double kSeconds = 600;
   std::vector<std::string> words{fs::read_symlink("/proc/self/exe").string(),
@@ -166,7 +166,8 @@ std::vector<SubmittedRun> runs_of(const SubmitArguments& arguments, const JobCon
   return runs;
 }
 
-/// By sbatch, whose answer says the job's number; that is noted for sluice status. Returns its exit status.
+/// Submits by sbatch, whose answer has the job's number; that is noted for sluice status. Returns its exit
+/// status.
 int submit(const std::vector<std::string>& words, const std::vector<SubmittedRun>& runs) {
   constexpr double kSeconds = 600;
   const std::optional<ProgramResult> answer = run_program(words, kSeconds);
@@ -191,9 +192,9 @@ bool waits_for_end(const std::vector<std::string>& options) {
                              [](const std::string& word) { return word == "--wait" || word == "-W"; });
 }
 
-/// Writes a script for the job into its run directory, calls sbatch and notes the job for status_command. Error(kBadConfig) for a
-/// job file that is not right, Error(kUsage) if there is no sbatch; else the exit code of what the job would fail for, or sbatch's
-/// exit status.
+/// Writes a script for the job into its run directory, calls sbatch and notes the job for status_command.
+/// Error(kBadConfig) for a job file that is not right, Error(kUsage) if there is no sbatch; else the exit
+/// code of what the job would fail for, or sbatch's exit status.
 int submit_command(const SubmitArguments& arguments) {
   const auto array = option_value(arguments.sbatch_options, "--array", "-a");
   const std::vector<std::int64_t> tasks = array ? task_numbers(*array) : std::vector<std::int64_t>();

@@ -26,7 +26,7 @@ namespace {
 
 struct TopArguments {
   std::filesystem::path run;
-  double seconds = 2;  ///< between two looks
+  double seconds = 2;  ///< seconds between two looks
 };
 
 using Status = std::map<std::string, std::string>;
@@ -39,7 +39,7 @@ std::string value_of(const Status& status, const std::string& key, const std::st
   return found == status.end() ? none : printable(found->second, 400);
 }
 
-/// Of a column of single numbers, the last rows; none if there is no such column.
+/// Last rows of a column of single numbers; empty if there is no such column.
 std::vector<double> last_rows(const JoinedMetrics& metrics, const char* name, std::int64_t rows) {
   const JoinedColumn* column = metrics.find(name);
   if (column == nullptr) return {};
@@ -131,7 +131,7 @@ std::string rows_text(const JoinedMetrics& metrics, const RunFiles& files) {
   return text;
 }
 
-/// Of a job that does not train: what it counts, what an evaluation has found, what loading took.
+/// Text of a job that does not train: its progress, the result of an evaluation, the cost of loading.
 std::string other_text(const RunFiles& files, const Status& status) {
   std::string text;
   if (const std::string progress = progress_text(read_status(files.directory)); progress != "-")
@@ -164,7 +164,8 @@ std::string screen(const RunFiles& files, const Status& status) {
   return text + rows_text(metrics, files);
 }
 
-/// Shows where a run is, from its files alone: on a terminal again and again until the job has ended, elsewhere once.
+/// Shows where a run is, from its files alone: on a terminal again and again until the job has ended,
+/// elsewhere once.
 int top_command(const TopArguments& arguments) {
   const bool stays = console::is_terminal();
   while (true) {

@@ -57,7 +57,7 @@ Verified open(const fs::path& directory) {
   return v;
 }
 
-/// What describes one of two models: its own config.json, or else that of the other.
+/// Manifest of one of two models: from its own config.json, or else from that of the other.
 const ParameterManifest* manifest_of(const Verified& v, const Verified* other) {
   if (v.model) return &v.model->manifest;
   return other != nullptr && other->model ? &other->model->manifest : nullptr;
@@ -148,7 +148,7 @@ void refuse_non_finite(const Verified& v) {
          v.non_finite, lines.size(), lines_of_some(lines, kShown));
 }
 
-/// What one side alone has, though no model misses it.
+/// Prints tensors that one side alone has, though no model misses them.
 void print_spare(const Verified& v, const std::vector<std::string>& names) {
   if (!names.empty())
     console::line("  only in {}, which no text model needs ({}):{}", v.directory.string(), names.size(),
@@ -193,8 +193,8 @@ void verify_two(const Verified& a, const Verified& b, bool json_wanted) {
 }
 
 /// Reads every tensor of a model directory and checks its index and values; with a second directory, checks
-/// that both hold the same, whatever their layout and files. Without a config.json in either the names and shapes of
-/// tensors decide. Error(kBadData), after the summary, if a value is not finite or the two differ.
+/// that both hold the same, whatever their layout and files. Without a config.json in either the names and
+/// shapes of tensors decide. Error(kBadData), after the summary, if a value is not finite or the two differ.
 int verify_command(const VerifyArguments& arguments) {
   Verified first = open(arguments.directory);
   if (!arguments.other) {
@@ -202,7 +202,7 @@ int verify_command(const VerifyArguments& arguments) {
     verify_one(first, arguments.json);
     return 0;
   }
-  Verified second = open(*arguments.other);  // before hours are spent on the first one
+  Verified second = open(*arguments.other);  // opened before hours are spent on the first one
   verify(first, &second, arguments.json);
   verify(second, &first, arguments.json);
   verify_two(first, second, arguments.json);

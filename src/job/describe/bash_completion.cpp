@@ -39,7 +39,7 @@ void add_paths(std::vector<std::string>& paths, const CommandText& command) {
   }
 }
 
-/// What may follow an option that takes one of a few words.
+/// Cases of the options that take one of a few words.
 std::string choice_cases(const CommandText& command) {
   std::string text;
   for (const OptionText& option : command.options)

@@ -1,5 +1,5 @@
-// The commands of the program and their options as plain data, taken from the command line that reads them: --help,
-// manual pages and completions of shells have one description.
+// The commands of the program and their options as plain data, taken from the command line that reads them:
+// --help, manual pages and completions of shells have one description.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -25,7 +25,7 @@ struct OptionText {
 struct CommandText {
   std::vector<std::string> words;  ///< "sluice", "checkpoint", "ls"
   std::string help;
-  std::string footer;  ///< what --help prints below the options, or ""
+  std::string footer;  ///< text that --help prints below the options, or ""
   std::vector<OptionText> options;
   std::vector<CommandText> commands;
 
@@ -34,7 +34,7 @@ struct CommandText {
   [[nodiscard]] std::string path(const std::string& between) const;
 };
 
-/// What the command line offers, in the order of --help. Commands that --help does not list are left out.
+/// Commands and options in the order of --help. Commands that --help does not list are left out.
 [[nodiscard]] CommandText command_tree(const CLI::App& app);
 
 }  // namespace sluice

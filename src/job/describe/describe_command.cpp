@@ -17,7 +17,8 @@ struct DescribeArguments {
   fs::path directory;
 };
 
-/// Writes what an installation brings beside the program: man1/*.1, and completions by the names that shells look for.
+/// Writes what an installation brings beside the program: man1/*.1, and completions by the names that shells
+/// look for.
 int describe_command(const CLI::App& app, const DescribeArguments& arguments) {
   const CommandText program = command_tree(app);
   const auto write = [&](const fs::path& name, const std::string& text) {

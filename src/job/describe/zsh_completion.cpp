@@ -22,7 +22,7 @@ std::string zsh_text(std::string_view text) {
   return escaped;
 }
 
-/// What completes a value: one of its words, or the name of a file.
+/// Completion of a value: one of its words, or the name of a file.
 std::string action(const OptionText& option) {
   return option.choices.empty() ? "_files" : fmt::format("({})", fmt::join(option.choices, " "));
 }
@@ -50,7 +50,8 @@ std::string choice_of_commands(const CommandText& command) {
   }
   return fmt::format(
       "    '1: :->command' '*:: :->arguments'\n  if [[ $state == command ]]; then\n    commands=(\n{}    )\n"
-      "    _describe -t commands command commands\n  elif [[ $state == arguments ]]; then\n    case $words[1] in\n{}    esac\n  fi\n",
+      "    _describe -t commands command commands\n  elif [[ $state == arguments ]]; then\n    case "
+      "$words[1] in\n{}    esac\n  fi\n",
       list, cases);
 }
 

@@ -90,7 +90,8 @@ class Handover {
     return answer.value("lacks", std::vector<std::size_t>{});
   }
 
-  /// Waits that long until the command speaks, or, with POLLOUT, takes more; its answer, if there is a whole one.
+  /// Waits that long until the command speaks, or, with POLLOUT, takes more; its answer, if there is a whole
+  /// one.
   std::optional<Json> look(short events_of_input, int milliseconds) {
     std::array<pollfd, 2> waited{pollfd{command_.output(), POLLIN, 0},
                                  pollfd{events_of_input != 0 ? command_.input() : -1, events_of_input, 0}};

@@ -1,8 +1,10 @@
-// What a job's ranks read on every host, brought by the launch to hosts that lack it, so that the launch's own host alone needs it.
+// What a job's ranks read on every host, brought by the launch to hosts that lack it, so that the launch's
+// own host alone needs it.
 //
-// `sluice receive-files` runs on the other host. What the two say is JSON, a line each. The launch: {"directory", "files": [{"path",
-// "bytes", "changed", "digest"}]}. The host: {"lacks": [numbers of files]}, or {"refused", "code"}. The launch: the bytes of these files, one
-// behind the other. The host: {"lacks": []} when all of them lie on disk under their names, or {"refused", "code"}.
+// `sluice receive-files` runs on the other host. What the two say is JSON, a line each. The launch:
+// {"directory", "files": [{"path", "bytes", "changed", "digest"}]}. The host: {"lacks": [numbers of files]},
+// or {"refused", "code"}. The launch: the bytes of these files, one behind the other. The host: {"lacks": []}
+// when all of them lie on disk under their names, or {"refused", "code"}.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -15,16 +17,17 @@
 
 namespace sluice {
 
-/// Absolute paths of the files that each rank of a job reads, as far as they are on this host: the job file, what lies beside the
-/// weights of a model directory, and token files. Not the weights, which load.readers = "rank0" reads on rank 0's host alone, and not
-/// saved steps, of which each host has its own part.
+/// Absolute paths of the files that each rank of a job reads, as far as they are on this host: the job file,
+/// what lies beside the weights of a model directory, and token files. Not the weights, which load.readers =
+/// "rank0" reads on rank 0's host alone, and not saved steps, of which each host has its own part.
 [[nodiscard]] std::vector<std::filesystem::path> files_for_all_hosts(const std::filesystem::path& job_file,
                                                                      const JobConfig& config);
 
-/// Gives a host the files that it lacks, under the same paths, and the present directory. A file that is there is left alone if it is the same: it
-/// has the same length, and up to 64 MiB the same digest. One that differs and is older than this host's is replaced.
-/// Returns the bytes that were sent. `on_wait` is called several times a second. Error(kBadConfig) if a newer file differs, Error(kIo) if
-/// the host cannot write, Error(kInternal) if it takes nothing for half a minute or is lost.
+/// Gives a host the files that it lacks, under the same paths, and the present directory. A file that is
+/// there is left alone if it is the same: it has the same length, and up to 64 MiB the same digest. One that
+/// differs and is older than this host's is replaced. Returns the bytes that were sent. `on_wait` is called
+/// several times a second. Error(kBadConfig) if a newer file differs, Error(kIo) if the host cannot write,
+/// Error(kInternal) if it takes nothing for half a minute or is lost.
 std::int64_t hand_over(const std::string& host, const std::vector<std::string>& agent,
                        const std::vector<std::filesystem::path>& files, const std::function<void()>& on_wait);
 

@@ -78,11 +78,10 @@ std::vector<std::string> agent_words(const std::vector<std::string>& launcher_op
     for (std::string word; text >> word;) words.push_back(word);
     if (!words.empty() && is_in_path(words.front())) return words;
   }
-  fail(
-      ExitCode::kUsage,
-      "launch: there is no program {}, by which other hosts are reached: install an ssh client, or name another "
-      "with -- --mca {} PROGRAM",
-      printable(setting), kAgentSetting);
+  fail(ExitCode::kUsage,
+       "launch: there is no program {}, by which other hosts are reached: install an ssh client, or name "
+       "another with -- --mca {} PROGRAM",
+       printable(setting), kAgentSetting);
 }
 
 HostCommand::HostCommand(std::string host, const std::vector<std::string>& agent, const char* command)
@@ -128,11 +127,11 @@ Outcome HostCommand::why_not_done() {
   if (!status) return {ExitCode::kInternal, fmt::format("{} does not answer{}. {}", host_, said, expected)};
   const int code = WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);
   if (code == kNoProgram || code == kNotExecutable)
-    return {
-        ExitCode::kBadConfig,
-        fmt::format(
-            "{}: {} cannot be run there{}. Install this version with its libraries at this path on every host",
-            host_, program_, said)};
+    return {ExitCode::kBadConfig,
+            fmt::format(
+                "{}: {} cannot be run there{}. Install this version with its libraries at this path on every "
+                "host",
+                host_, program_, said)};
   return {ExitCode::kInternal,
           fmt::format("{} cannot be reached: the agent ended with {}{}. {}", host_, code, said, expected)};
 }

@@ -1,4 +1,5 @@
-// This program with a command on a host of a launch, by itself on this machine and through the agent elsewhere.
+// This program with a command on a host of a launch, by itself on this machine and through the agent
+// elsewhere.
 #pragma once
 
 #include "comm/outcome.hpp"

@@ -33,7 +33,7 @@ void HostMonitor::read() {
     take_line(text_.substr(0, end));
 }
 
-/// What a login script of the host prints is passed over.
+/// Takes a line; what a login script of the host prints is ignored.
 void HostMonitor::take_line(const std::string& line) {
   since_word_.restart();
   if (line.starts_with('{')) {

@@ -17,7 +17,7 @@
 
 namespace sluice {
 
-/// What a monitor is told first.
+/// First message to a monitor.
 struct MonitorOrder {
   std::string run;             ///< begins the ids of all launches of this run
   std::string launch;          ///< the id of this launch

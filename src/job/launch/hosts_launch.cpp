@@ -32,9 +32,9 @@ namespace {
 constexpr const char* kNetworkOfRanks = "btl_tcp_if_include";
 constexpr const char* kNetworkOfDaemons = "oob_tcp_if_include";
 
-/// What ranks have until they have joined each other, before a line tells what may keep them.
+/// Seconds that ranks have to join each other, before a line tells what may keep them.
 constexpr double kStartSeconds = 30;
-/// What mpirun has for ending the job by itself, once a rank has failed.
+/// Seconds that mpirun has for ending the job by itself, once a rank has failed.
 constexpr double kLauncherSeconds = 4;
 /// How long mpirun may go on while a host is out of reach and no rank is seen on the others.
 constexpr double kNoRankSeconds = 10;
@@ -58,7 +58,7 @@ class LaunchedJob {
     relay_.emplace(launcher_);
   }
 
-  /// From here on signals act as they did before.
+  /// Gives signals their earlier effect back.
   ~LaunchedJob() { ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr); }
   LaunchedJob(const LaunchedJob&) = delete;
   LaunchedJob& operator=(const LaunchedJob&) = delete;
@@ -68,7 +68,8 @@ class LaunchedJob {
       look();
       if (must_end()) ::kill(launcher_, SIGKILL);
     }
-    const std::vector<LostHost> lost = monitors_.lost(output_.hosts());  // before the others are ended too
+    // Asked before the others are ended too.
+    const std::vector<LostHost> lost = monitors_.lost(output_.hosts());
     monitors_.end_processes();
     read_errors();
     return explain(lost);
@@ -94,8 +95,8 @@ class LaunchedJob {
     const auto joined = static_cast<int>(output_.hosts().size());
     if (joined == ranks_) return;
     console::line(
-        "hosts     {} of {} ranks have joined in {:.0f} s. Where hosts have several networks, add the one that links "
-        "them: -- --mca {} NETWORK --mca {} NETWORK. Their addresses: {}",
+        "hosts     {} of {} ranks have joined in {:.0f} s. Where hosts have several networks, add the one "
+        "that links them: -- --mca {} NETWORK --mca {} NETWORK. Their addresses: {}",
         joined, ranks_, kStartSeconds, kNetworkOfRanks, kNetworkOfDaemons, monitors_.addresses_text());
   }
 
@@ -126,7 +127,7 @@ class LaunchedJob {
     return since_hope_.seconds() > kNoRankSeconds + longest_wait();
   }
 
-  /// What ranks still have, seconds, where all hosts are out of reach: the longest limit of a section.
+  /// Seconds that ranks still have where all hosts are out of reach: the longest limit of a section.
   double longest_wait() const {
     return monitors_.lost({}).size() == monitors_.hosts().size() ? launch_.longest_section_seconds : 0;
   }
@@ -171,7 +172,7 @@ class LaunchedJob {
   Stopwatch since_hope_;  ///< time since a rank was seen, or every host answered
 };
 
-/// What mpirun is started with, but for its command.
+/// Words that mpirun is started with, but for its command.
 std::vector<std::string> launcher_words(const HostsLaunch& launch, int ranks, const Monitors& monitors,
                                         const std::string& id) {
   std::vector<std::string> words = mpirun_words(ranks, monitors.hosts(), launch.launcher_options);
@@ -201,7 +202,7 @@ void hand_inputs_over(const HostsLaunch& launch, Monitors& monitors) {
 }  // namespace
 
 LaunchEnd run_on_hosts(const HostsLaunch& launch) {
-  ::signal(SIGPIPE, SIG_IGN);  // of a monitor that has gone
+  ::signal(SIGPIPE, SIG_IGN);  // writing to a monitor that has gone must not end this process
   constexpr double kMoreSilence = 15;
   const std::string id = new_launch_id(launch.run_id);
   Monitors monitors(launch.hosts, launch.agent,

@@ -15,12 +15,12 @@ struct HostsLaunch {
   int least_slots = 0;  ///< slots that suffice to start without hosts that do not answer
   /// Options of mpirun, but for those that tell ranks and hosts.
   std::vector<std::string> launcher_options{};
-  std::vector<std::string> command{};  ///< what each rank runs
+  std::vector<std::string> command{};  ///< command that each rank runs
   std::vector<std::string> agent{};    ///< starts a command on another host (job/launch/host_command.hpp)
   /// Files of this host that every host is to have (job/launch/handover.hpp).
   std::vector<std::filesystem::path> inputs{};
   std::filesystem::path run{};         ///< the run directory; "" of a job that has none
-  std::string run_id{};                ///< the same for all launches of this run, and for no others
+  std::string run_id{};                ///< id that all launches of this run share, and no others
   bool chooses_network = true;         ///< whether ranks use what the names of the hosts resolve to alone
   double longest_section_seconds = 0;  ///< the longest time after which a rank finds that another one is lost
 };

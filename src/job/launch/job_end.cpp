@@ -94,8 +94,8 @@ std::string advice(const JobEnd& end) {
   std::vector<std::string> names;
   for (const LostHost& host : end.lost) names.push_back(host.name);
   return fmt::format(
-      "\n  to do: bring {} back, or leave {} out of the hosts, and start the same command again: a training goes on "
-      "from its last save, and what still runs on a host that returns is ended first",
+      "\n  to do: bring {} back, or leave {} out of the hosts, and start the same command again: a training "
+      "goes on from its last save, and what still runs on a host that returns is ended first",
       fmt::join(names, ", "), names.size() == 1 ? "it" : "them");
 }
 

@@ -16,7 +16,7 @@ namespace sluice {
 /// A host that the launch does not hear any more.
 struct LostHost {
   std::string name;
-  std::vector<int> ranks;     ///< those that ran there, ascending
+  std::vector<int> ranks;     ///< ranks that ran there, ascending
   double silent_seconds = 0;  ///< seconds since its last word
   bool is_disconnected =
       false;  ///< the connection was closed from there, as when all of the host's processes end
@@ -24,8 +24,8 @@ struct LostHost {
 
 struct JobEnd {
   int ranks = 0;
-  std::vector<RankRecord> endings;   ///< what ranks have said, the first one first
-  std::map<int, std::string> hosts;  ///< each rank's host
+  std::vector<RankRecord> endings;   ///< endings that ranks have told, the first one first
+  std::map<int, std::string> hosts;  ///< host of each rank
   std::vector<LostHost> lost;
   std::filesystem::path run;         ///< the run directory; "" of a job that has none
   std::optional<RankDeath> death{};  ///< end of the first rank that has not told why

@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file of /proc with a NUL before and behind every word; only that where it cannot be read. Reads of one whose process ends
-/// meanwhile fail, which read() alone tells without an exception.
+/// A file of /proc with a NUL before and behind every word; only that where it cannot be read. Reads of one
+/// whose process ends meanwhile fail, which read() alone tells without an exception.
 std::string words_in(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string words(1, '\0');

@@ -1,5 +1,5 @@
-// What tells the processes of one launch from all others: its id, a setting of Open MPI's that no part of
-// Open MPI reads. mpirun hands it to its daemons on their command lines and to ranks in their environment.
+// Mark of the processes of one launch: its id, a setting of Open MPI's that no part of Open MPI reads. mpirun
+// hands it to its daemons on their command lines and to ranks in their environment.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@ inline constexpr const char* kLaunchVariable = "OMPI_MCA_sluice_launch";
 /// what they have started, daemons, mpirun.
 struct MarkedProcesses {
   std::vector<pid_t> all;
-  int ranks = 0;  ///< how many of them are ranks
+  int ranks = 0;  ///< processes that are ranks
 };
 [[nodiscard]] MarkedProcesses marked_processes(std::string_view id);
 

@@ -42,7 +42,7 @@ int try_to_become(std::vector<std::string>& words) {
   ::_exit(1);
 }
 
-/// What the child has put into the pipe; 0 if it has started the launcher.
+/// Error number that the child has put into the pipe; 0 if it has started the launcher.
 int start_error(int pipe) {
   int error = 0;
   while (::read(pipe, &error, sizeof(error)) < 0 && errno == EINTR) {

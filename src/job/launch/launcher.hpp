@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-/// mpirun -np RANKS OPTIONS..., with the hosts where some are named; then no rank is bound to a core, of which
-/// Open MPI would give each of two ranks only one, unless the options bind.
+/// mpirun -np RANKS OPTIONS..., with the hosts where some are named; then no rank is bound to a core, of
+/// which Open MPI would give each of two ranks only one, unless the options bind.
 [[nodiscard]] std::vector<std::string> mpirun_words(int ranks, const std::vector<LaunchHost>& hosts,
                                                     const std::vector<std::string>& options);
 

@@ -45,14 +45,15 @@ class LauncherOutput {
   void take_line(const std::string& line);
   void end_block();
 
-  std::string partial_;  ///< a line without its end
-  std::string block_;    ///< a block without its end
+  std::string partial_;  ///< line whose end has not come yet
+  std::string block_;    ///< block whose end has not come yet
   bool is_in_block_ = false;
   std::vector<Block> blocks_;
   std::vector<RankRecord> endings_;
   std::map<int, std::string> hosts_;
   std::optional<RankDeath> death_;
-  bool has_crash_ = false;  ///< a rank has said that it crashes, in the one line that it can still write
+  /// Whether a rank has said that it crashes, in the one line that it can still write.
+  bool has_crash_ = false;
 };
 
 }  // namespace sluice

@@ -34,7 +34,7 @@ bool say(const std::string& word) {
   return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
-/// What the launch says, line by line.
+/// Lines that the launch sends.
 class Lines {
  public:
   /// False at the end of the launch. `line` is "" if none has come within a beat.

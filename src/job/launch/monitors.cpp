@@ -14,9 +14,9 @@ namespace sluice {
 namespace {
 
 constexpr double kAnswerSeconds = 30;
-/// What hosts have to answer once those that have answered would do.
+/// Seconds that hosts have to answer once those that have answered would do.
 constexpr double kOthersSeconds = 10;
-/// What monitors have for ending what is left, on the hosts that answer.
+/// Seconds that monitors have for ending what is left, on the hosts that answer.
 constexpr double kMonitorSeconds = 4;
 constexpr int kPollMilliseconds = 200;
 

@@ -72,8 +72,8 @@ std::string death_text(const RankDeath& death) {
   std::string text = fmt::format("it was ended by {}, without a word", signal_text(death.signal));
   if (death.signal == SIGKILL)
     text += fmt::format(
-        ". The kernel sends that where memory has run out, which `dmesg` on {} tells; else a user, a container or a "
-        "scheduler has",
+        ". The kernel sends that where memory has run out, which `dmesg` on {} tells; else a user, a "
+        "container or a scheduler has",
         where);
   return text;
 }

@@ -11,15 +11,15 @@ struct RankDeath {
   int rank = -1;  ///< -1: not known
   std::string host{};
   int signal = 0;         ///< signal that has ended the rank; 0: it has ended by itself, with `code`
-  int code = 0;           ///< its exit status
-  bool has_told = false;  ///< it has printed its stack, as a rank that crashes does
+  int code = 0;           ///< exit status of the rank
+  bool has_told = false;  ///< whether the rank has printed its stack, as one that crashes does
 };
 
 /// The death that a block of mpirun's between lines of dashes tells of; nothing where it tells of something
 /// else.
 [[nodiscard]] std::optional<RankDeath> parse_rank_death(std::string_view block);
 
-/// The same by the exit status of mpirun alone, which is then that of a rank.
+/// Death of a rank by the exit status of mpirun alone, which is then that of a rank.
 [[nodiscard]] RankDeath death_of_status(int status);
 
 /// "it was ended by SIGKILL without a word: ...", with what that may come from.

@@ -1,5 +1,4 @@
-// What ranks tell `sluice launch` about themselves: records in their stderr, which it takes out of what it
-// passes on.
+// Records that ranks send to `sluice launch` in their stderr, which it takes out of what it passes on.
 #pragma once
 
 #include <optional>
@@ -18,7 +17,7 @@ struct RankRecord {
 /// Whether a launch that reads records has started this process.
 [[nodiscard]] bool is_launched_on_hosts();
 
-/// Under such a launch, tells it that rank's host; else does nothing.
+/// Tells the launch the host of this rank, if there is such a launch.
 void announce_rank(int rank);
 
 /// Explains the end of the job, by `code`: under such a launch to it, which prints one explanation of all

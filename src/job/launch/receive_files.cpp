@@ -57,11 +57,10 @@ bool is_lacking(const HandedFile& file) {
   const HandedFile own = HandedFile::describe(file.path);
   if (own.has_same_content(file)) return false;
   if (own.changed < file.changed) return true;
-  fail(
-      ExitCode::kBadConfig,
-      "{} is not the file that the launch's host has under this path, and newer: expected the same on all hosts. Copy the "
-      "right one to that host too, or remove this one and the launch hands its own over",
-      file.path.string());
+  fail(ExitCode::kBadConfig,
+       "{} is not the file that the launch's host has under this path, and newer: expected the same on all "
+       "hosts. Copy the right one to that host too, or remove this one and the launch hands its own over",
+       file.path.string());
 }
 
 void make_directories_of(const fs::path& directory) {

@@ -22,7 +22,7 @@ std::int64_t newest_saved(const RestartPolicy& policy) {
   return steps.empty() ? 0 : steps.back().step;
 }
 
-/// That too few hosts answer may pass too.
+/// Runs the job again; that too few hosts answer may pass, too.
 LaunchEnd run_again(const HostsLaunch& launch) {
   LaunchEnd end;
   const Outcome failure = outcome_of([&] { end = run_on_hosts(launch); });

@@ -17,14 +17,15 @@ double balancing_coefficient(const TrainSettings& train, const ModelConfig& mode
         ExitCode::kBadConfig, "train.aux_loss_coefficient: found {:g}, expected 0: {} has {}",
         train.aux_loss_coefficient, model.model_type,
         model.router.has_correction_bias
-            ? "correction biases in place of a load-balancing loss; train.router_bias_update moves them"
+            ? "correction biases in place of a load-balancing loss; train.router_bias_update_rate moves them"
             : "no load-balancing loss; train.router_z_loss keeps its routers from growing sure of a few experts");
   return 0;
 }
 
 std::string balancing_advice(const TrainSettings& train, const ModelConfig& model) {
   if (model.router.has_correction_bias)
-    return fmt::format("train.router_bias_update = {:g}", std::max(0.001, 2 * train.router_bias_update));
+    return fmt::format("train.router_bias_update_rate = {:g}",
+                       std::max(0.001, 2 * train.router_bias_update_rate));
   if (!model.router.has_balancing_loss())
     return fmt::format("train.router_z_loss = {:g}, or a longer schedule.warmup_steps",
                        std::max(0.001, 10 * train.router_z_loss));
@@ -43,19 +44,18 @@ void require_routers(const TrainSettings& train, const ModelConfig& model) {
 }
 
 void require_movable_biases(const JobConfig& config, const ModelConfig& model) {
-  const double rate = config.train.router_bias_update;
+  const double rate = config.train.router_bias_update_rate;
   if (rate == 0) return;
   if (!model.router.has_correction_bias)
     fail(ExitCode::kBadConfig,
-         "train.router_bias_update: found {:g}, expected 0: the router of {} has no correction bias; "
+         "train.router_bias_update_rate: found {:g}, expected 0: the router of {} has no correction bias; "
          "train.aux_loss_coefficient balances its experts",
          rate, model.model_type);
   if (config.lora.trains())
-    fail(
-        ExitCode::kBadConfig,
-        "train.router_bias_update: found {:g}, expected 0, because an adapter holds no correction biases, and the model "
-        "that it is put on has those it was published with",
-        rate);
+    fail(ExitCode::kBadConfig,
+         "train.router_bias_update_rate: found {:g}, expected 0, because an adapter holds no correction "
+         "biases, and the model that it is put on has those it was published with",
+         rate);
 }
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// What a job does for experts to have equal loads: a loss, or biases of their choice.
+// Load balancing of a job: a loss, or correction biases.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -8,18 +8,18 @@
 
 namespace sluice {
 
-/// train.aux_loss_coefficient, or the default of the model's family where the job leaves it to that: 0 for those that are
-/// trained without such a loss. Error(kBadConfig) if the job wants one of them all the same.
+/// train.aux_loss_coefficient, or the default of the model's family where the job leaves it to that: 0 for
+/// those that are trained without such a loss. Error(kBadConfig) if the job wants one of them all the same.
 [[nodiscard]] double balancing_coefficient(const TrainSettings& train, const ModelConfig& model);
 
-/// What to set in the job file for experts to have loads that are more equal than with these settings.
+/// Settings of the job file that would balance the loads of experts better than these.
 [[nodiscard]] std::string balancing_advice(const TrainSettings& train, const ModelConfig& model);
 
 /// Error(kBadConfig) if the job wants a z-loss of a model without routers.
 void require_routers(const TrainSettings& train, const ModelConfig& model);
 
-/// Error(kBadConfig) if the job wants the correction biases of a model without any to move, or trains adapters, which have
-/// no place for them.
+/// Error(kBadConfig) if the job wants the correction biases of a model without any to move, or trains
+/// adapters, which have no place for them.
 void require_movable_biases(const JobConfig& config, const ModelConfig& model);
 
 }  // namespace sluice

@@ -69,11 +69,10 @@ void refuse_mix(std::span<const DeviceClaim> claims) {
   if (without.empty()) return;
   std::map<std::string, std::vector<int>> reasons;
   for (const int rank : without) reasons[claims[static_cast<std::size_t>(rank)].lack].push_back(rank);
-  fail(
-      ExitCode::kTooLittle,
-      "{} can use a GPU, but {} cannot: {}. All ranks compute on GPUs or all on the CPU: start ranks only where there "
-      "are GPUs, or set device.kind = \"cpu\"",
-      ranks_text(with), ranks_text(without), text_of(reasons));
+  fail(ExitCode::kTooLittle,
+       "{} can use a GPU, but {} cannot: {}. All ranks compute on GPUs or all on the CPU: start ranks only "
+       "where there are GPUs, or set device.kind = \"cpu\"",
+       ranks_text(with), ranks_text(without), text_of(reasons));
 }
 
 void refuse_more_ranks_than_gpus(std::span<const DeviceClaim> claims, std::span<const int> nodes) {
@@ -81,8 +80,8 @@ void refuse_more_ranks_than_gpus(std::span<const DeviceClaim> claims, std::span<
     if (claims[rank].index >= 0) continue;
     fail(
         ExitCode::kTooLittle,
-        "{} ranks run on the machine of rank {}, but they see {} GPUs there: start at most one rank for each GPU, or "
-        "set device.kind = \"cpu\"",
+        "{} ranks run on the machine of rank {}, but they see {} GPUs there: start at most one rank for each "
+        "GPU, or set device.kind = \"cpu\"",
         std::ranges::count(nodes, nodes[rank]), rank, claims[rank].visible);
   }
   for (const auto& [ignored, ranks] :
@@ -98,11 +97,10 @@ void refuse_more_ranks_than_gpus(std::span<const DeviceClaim> claims, std::span<
 void refuse_different_kinds(std::span<const DeviceClaim> claims) {
   const auto kinds = ranks_by(claims, kind_of);
   if (kinds.size() > 1)
-    fail(
-        ExitCode::kTooLittle,
-        "the ranks' GPUs are of different kinds: {}. Shards and limits are equal for all ranks, so use GPUs of one kind "
-        "(CUDA_VISIBLE_DEVICES chooses), or set device.kind = \"cpu\"",
-        text_of(kinds));
+    fail(ExitCode::kTooLittle,
+         "the ranks' GPUs are of different kinds: {}. Shards and limits are equal for all ranks, so use GPUs "
+         "of one kind (CUDA_VISIBLE_DEVICES chooses), or set device.kind = \"cpu\"",
+         text_of(kinds));
 }
 
 /// Ranks before this one on its node.
@@ -146,9 +144,9 @@ bool wants_gpus(const JobConfig& config) {
 
 void require_device_in_build(const DeviceSettings& settings) {
   if (settings.kind == DeviceKind::kCuda && !has_cuda())
-    fail(
-        ExitCode::kBadConfig,
-        "device.kind is \"cuda\", but this build has no CUDA: configure it with -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON");
+    fail(ExitCode::kBadConfig,
+         "device.kind is \"cuda\", but this build has no CUDA: configure it with -DSLUICE_CUDA=ON "
+         "-DSLUICE_NCCL=ON");
 }
 
 std::vector<DeviceClaim> exchange_claims(Communicator& comm, std::span<const int> nodes) {

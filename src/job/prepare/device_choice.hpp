@@ -11,41 +11,44 @@
 
 namespace sluice {
 
-/// What a rank found on its machine.
+/// GPUs that a rank found on its machine.
 struct DeviceClaim {
   int visible = 0;  ///< GPUs that the rank sees
   int index =
       -1;   ///< the one it takes: that of its number on the node, or the only one; -1: none is left for it
-  Gpu gpu;  ///< that one
-  std::string lack;  ///< if it sees none: why
+  Gpu gpu;  ///< the chosen GPU
+  std::string lack;  ///< reason why the rank sees no GPU, or ""
 };
 
 /// `number` of the rank among the ranks of its node, from 0.
 [[nodiscard]] DeviceClaim claim_device(const Gpus& gpus, int number);
 
-/// What all ranks of the job compute on; alike on all ranks.
+/// Device that all ranks of the job compute on; alike on all ranks.
 struct DeviceChoice {
   DeviceKind kind = DeviceKind::kCpu;  ///< kCpu or kCuda
-  std::vector<Gpu> gpus;               ///< of each rank; none with kCpu
-  std::string lack;                    ///< with kCpu: why there is no GPU, "" where none was looked for
+  std::vector<Gpu> gpus;               ///< GPU of each rank; empty with kCpu
+  std::string lack;                    ///< why kCpu was taken, "" where no GPU was looked for
 };
 
-/// Claims and nodes of all ranks. kAuto takes GPUs where every rank has one and the CPU where none sees any. Error(kTooLittle)
-/// if kCuda finds none; with both, if some ranks have a GPU and others have not, if two ranks would share one, or if they are
-/// of different kinds.
+/// Claims and nodes of all ranks. kAuto takes GPUs where every rank has one and the CPU where none sees any.
+/// Error(kTooLittle) if kCuda finds none; with both, if some ranks have a GPU and others have not, if two
+/// ranks would share one, or if they are of different kinds.
 [[nodiscard]] DeviceChoice choose_devices(DeviceKind wanted, std::span<const DeviceClaim> claims,
                                           std::span<const int> nodes);
 
-/// Whether the job asks for GPUs and uses them (uses_gpus() of its kind): for commands that cannot ask the ranks what `auto` will find.
+/// Whether the job asks for GPUs and uses them (uses_gpus() of its kind): for commands that cannot ask the
+/// ranks what `auto` will find.
 [[nodiscard]] bool wants_gpus(const JobConfig& config);
 
 /// Error(kBadConfig) if device.kind asks for what this build has not.
 void require_device_in_build(const DeviceSettings& settings);
 
-/// Collective over `comm`. What every rank claims, the same on every rank. Nothing but the list of GPUs is asked of CUDA.
+/// Collective over `comm`. What every rank claims, the same on every rank. Nothing but the list of GPUs is
+/// asked of CUDA.
 [[nodiscard]] std::vector<DeviceClaim> exchange_claims(Communicator& comm, std::span<const int> nodes);
 
-/// Collective over `comm`; throws alike on every rank. Makes the GPU that this rank has claimed the current one.
+/// Collective over `comm`; throws alike on every rank. Makes the GPU that this rank has claimed the current
+/// one.
 void use_claimed_gpu(Communicator& comm, const DeviceClaim& claim);
 
 /// "3 of NVIDIA GB10, one a rank", "CPU", "CPU, as no CUDA-capable device is detected".

@@ -26,7 +26,7 @@ void check_pieces(SourceFiles& files) {
   for (std::int64_t piece = 0; piece < files.check_pieces(); ++piece) files.check(piece);
 }
 
-/// What makes tokens of texts.
+/// Checks the tokenizer and its files, which tokenize texts.
 void check_text_model(const JobConfig& config) {
   const text::Tokenizer tokenizer = text::Tokenizer::load(config.model.path);
   static_cast<void>(corpus::read_end_token(config.model.path, tokenizer, ""));

@@ -1,4 +1,4 @@
-// What a job reads beside its weights, looked at as the job itself would before its first step.
+// Checks of a job's inputs besides its weights, as the job itself would make them before its first step.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -11,8 +11,9 @@
 
 namespace sluice {
 
-/// Looks at token files and texts, held-out ones too, and prints a line for each kind. Of texts nothing is made: what is wrong
-/// inside one is found when the job makes its tokens. Returns what training's token files are known by, if all of them are there.
+/// Looks at token files and texts, held-out ones too, and prints a line for each kind. Of texts nothing is
+/// made: what is wrong inside one is found when the job makes its tokens. Returns what training's token files
+/// are known by, if all of them are there.
 std::optional<DataIdentity> check_token_inputs(const JobConfig& config, std::int64_t vocab_size,
                                                Findings& findings);
 

@@ -35,7 +35,8 @@ CachePolicy cache_policy(const LoadSettings& load) {
   return leaves_none ? CachePolicy::kDrop : load.page_cache;
 }
 
-/// Collective. A step that each host saved its part of, as a model: the disks of those that read it get the files that they lack.
+/// Collective. A step that each host saved its part of, as a model: the disks of those that read it get the
+/// files that they lack.
 void gather_files(Communicator& comm, const SavedStep& step, const LoadRequest& request,
                   std::span<const int> nodes, double limit_seconds) {
   const RankDisks disks({nodes.begin(), nodes.end()});

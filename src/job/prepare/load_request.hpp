@@ -1,4 +1,4 @@
-// What a job's settings mean for its load: the same for `run`, `check` and `plan`.
+// Load request of a job's settings: the same for `run`, `check` and `plan`.
 #pragma once
 
 #include "job/blueprint.hpp"
@@ -15,8 +15,8 @@ namespace sluice {
 [[nodiscard]] LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards,
                                        std::span<const int> nodes);
 
-/// The plan of that load, of a Hugging Face directory or of a saved step. Errors as plan_load(), and Error(kBadData) for a
-/// step that is not whole.
+/// The plan of that load, of a Hugging Face directory or of a saved step. Errors as plan_load(), and
+/// Error(kBadData) for a step that is not whole.
 [[nodiscard]] PlannedLoad plan_weights(const Blueprint& blueprint, const ShardPlan& shards,
                                        std::span<const int> nodes);
 /// Collective over `comm`. The same, from what rank 0 reads.

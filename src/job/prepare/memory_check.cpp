@@ -69,24 +69,22 @@ std::vector<RankMemory> part_that_must_fit(std::vector<RankMemory> ranks, const 
 void require_growth_limits(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank].certain() > growth_limits[rank])
-      fail(
-          ExitCode::kTooLittle,
-          "memory.limit: rank {} must hold {} at the peak, and the limit leaves {} for it beside its program: {} too "
-          "little. See sluice plan for what takes the memory",
-          rank, format_bytes(ranks[rank].certain()),
-          format_bytes(std::max<std::int64_t>(growth_limits[rank], 0)),
-          format_bytes(ranks[rank].certain() - growth_limits[rank]));
+      fail(ExitCode::kTooLittle,
+           "memory.limit: rank {} must hold {} at the peak, and the limit leaves {} for it beside its "
+           "program: {} too little. See sluice plan for what takes the memory",
+           rank, format_bytes(ranks[rank].certain()),
+           format_bytes(std::max<std::int64_t>(growth_limits[rank], 0)),
+           format_bytes(ranks[rank].certain() - growth_limits[rank]));
 }
 
 void require_memory_of_gpu(std::span<const RankMemory> ranks, int rank) {
   const std::int64_t needed = ranks[static_cast<std::size_t>(rank)].on_gpu().certain();
   const std::int64_t available = available_device_bytes();
   if (needed > available)
-    fail(
-        ExitCode::kTooLittle,
-        "the GPU of rank {} must hold {} at the peak, and has {} left: {} too little. Use more ranks with a GPU each, or "
-        "see sluice plan for what takes the memory",
-        rank, format_bytes(needed), format_bytes(available), format_bytes(needed - available));
+    fail(ExitCode::kTooLittle,
+         "the GPU of rank {} must hold {} at the peak, and has {} left: {} too little. Use more ranks with a "
+         "GPU each, or see sluice plan for what takes the memory",
+         rank, format_bytes(needed), format_bytes(available), format_bytes(needed - available));
 }
 
 std::int64_t left_for_libraries(const RankMemory& rank, std::int64_t growth_limit) {

@@ -15,14 +15,14 @@
 
 namespace sluice {
 
-/// What a machine has for the ranks on it.
+/// Memory that a machine has for its ranks.
 struct MachineMemory {
   std::int64_t bytes = 0;
   std::string kind;  ///< "available", for messages
-  std::string hint;  ///< what may help besides, or ""
+  std::string hint;  ///< further advice, or ""
 };
 
-/// What this machine has left. Memory that CPU and GPU share counts the page cache as used.
+/// Memory that this machine has left. Where CPU and GPU share it, the page cache counts as used.
 [[nodiscard]] MachineMemory memory_of_this_machine(bool is_shared);
 
 /// Whether a rank's weights and what it computes lie in a GPU's memory, which is not the machine's.
@@ -30,33 +30,35 @@ struct MachineMemory {
 /// Whether the machine's memory is the GPU's too.
 [[nodiscard]] bool shares_memory(const JobConfig& config, const DeviceChoice& device);
 
-/// Bytes that each rank may hold above its `baseline`: of memory.limit, or else an equal part of what its node has
-/// left now; negative where the process alone takes more. On a GPU with memory of its own: of that, what is left. `nodes`: the
-/// node of each rank. The same on every rank. Collective over `comm`.
+/// Bytes that each rank may hold above its `baseline`: of memory.limit, or else an equal part of what its
+/// node has left now; negative where the process alone takes more. On a GPU with memory of its own: of that,
+/// what is left. `nodes`: the node of each rank. The same on every rank. Collective over `comm`.
 [[nodiscard]] std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& config,
                                                       std::span<const int> nodes, const DeviceChoice& device,
                                                       const MemorySample& baseline);
 
-/// Of a process that has not begun: what is left of `memory_limit` bytes for it to grow by. What a process takes
-/// before it sees a model is known once it runs; this is what it takes on an ordinary machine.
+/// Bytes by which a process that has not begun may grow within `memory_limit`. What a process takes before it
+/// sees a model is known once it runs; this is what it takes on an ordinary machine.
 [[nodiscard]] std::int64_t planned_growth_limit(std::int64_t memory_limit);
 
-/// The limit that a command plans with which cannot ask the ranks: `memory_bytes` if it was given, or of memory.limit;
-/// nothing if neither says.
+/// The limit that a command plans with which cannot ask the ranks: `memory_bytes` if it was given, or of
+/// memory.limit; nothing if neither says.
 [[nodiscard]] std::optional<std::int64_t> told_growth_limit(const JobConfig& config,
                                                             std::optional<std::int64_t> memory_bytes);
 
-/// What has to fit the memory that a command is told ranks have: with wants_gpus() that of their GPUs.
+/// Parts that have to fit the memory that a command is told ranks have: with wants_gpus() that of their GPUs.
 [[nodiscard]] std::vector<RankMemory> part_that_must_fit(std::vector<RankMemory> ranks,
                                                          const JobConfig& config);
 
-/// Error(kTooLittle) if a rank will for certain grow by more than its limit; each has an entry for every rank.
+/// Error(kTooLittle) if a rank will for certain grow by more than its limit; each has an entry for every
+/// rank.
 void require_growth_limits(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits);
 
 /// Error(kTooLittle) if `rank` will for certain hold more than its GPU has left, which has memory of its own.
 void require_memory_of_gpu(std::span<const RankMemory> ranks, int rank);
 
-/// Of a rank that may grow by `growth_limit` on its GPU: what libraries that compute may take there beside what it allocates itself.
+/// Bytes on the GPU that libraries may take on a rank that may grow by `growth_limit` there, besides what it
+/// allocates itself.
 [[nodiscard]] std::int64_t left_for_libraries(const RankMemory& rank, std::int64_t growth_limit);
 
 /// Error(kTooLittle) if the ranks on `node` will for certain hold more than the machine has. `ranks` has an

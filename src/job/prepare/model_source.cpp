@@ -35,8 +35,8 @@ void take_base(JobConfig& config, const FoundStep& found) {
   if (config.job.kind == JobKind::kTrain)
     fail(
         ExitCode::kBadConfig,
-        "model.path: {} holds adapters alone, expected a model. lora.start = \"{}\" with the model that they adapt goes on "
-        "from them; `sluice checkpoint export --merge` makes a model of both",
+        "model.path: {} holds adapters alone, expected a model. lora.start = \"{}\" with the model that they "
+        "adapt goes on from them; `sluice checkpoint export --merge` makes a model of both",
         path, path);
   if (!config.model.adapter.empty())
     fail(ExitCode::kBadConfig,
@@ -44,11 +44,10 @@ void take_base(JobConfig& config, const FoundStep& found) {
          config.model.adapter.string(), path);
   const fs::path base = found.step.path("model.path");
   if (!holds(base, "config.json"))
-    fail(
-        ExitCode::kBadData,
-        "model.path: {} holds adapters alone, and the model that they were trained on, {}, is not there. Name it as "
-        "model.path, and {} as model.adapter",
-        path, base.string(), path);
+    fail(ExitCode::kBadData,
+         "model.path: {} holds adapters alone, and the model that they were trained on, {}, is not there. "
+         "Name it as model.path, and {} as model.adapter",
+         path, base.string(), path);
   config.model.path = base;
   config.model.adapter = found.path;
 }

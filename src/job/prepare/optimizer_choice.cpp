@@ -19,7 +19,7 @@ JobConfig with_mode(JobConfig config, const OptimizerMode& mode) {
   return config;
 }
 
-/// What the rank lacks that lacks most; "" if none lacks anything.
+/// Text for the rank that lacks most memory; "" if none lacks any.
 std::string find_lack(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits) {
   std::string lack;
   std::int64_t most = 0;
@@ -28,8 +28,8 @@ std::string find_lack(std::span<const RankMemory> ranks, std::span<const std::in
     if (beyond <= most) continue;
     most = beyond;
     lack = fmt::format(
-        "optimizer.fit: no mode leaves a tenth of every rank's memory free. The smallest needs {} on rank {}, which "
-        "may take {} in all. Use more ranks on more machines, or see sluice plan",
+        "optimizer.fit: no mode leaves a tenth of every rank's memory free. The smallest needs {} on rank "
+        "{}, which may take {} in all. Use more ranks on more machines, or see sluice plan",
         format_bytes(peak), rank, format_bytes(std::max<std::int64_t>(growth_limits[rank], 0)));
   }
   return lack;
@@ -45,7 +45,7 @@ FittedJob fit_optimizer(const JobConfig& config, std::span<const std::int64_t> g
                         std::span<const int> nodes, int threads) {
   FittedJob fitted;
   for (const OptimizerMode& mode : fitting_modes(config.optimizer.mode(), config.model.dtype)) {
-    // What lies on a disk is updated while it is in memory.
+    // State on a disk is updated while it is in memory.
     if (config.memory.offload == Offload::kDisk && mode.gradients != GradientMode::kRelease) continue;
     const Blueprint blueprint(with_mode(config, mode));
     const ShardPlan shards = blueprint.shard_plan(static_cast<int>(nodes.size()));

@@ -1,4 +1,4 @@
-// Which mode of the optimizer a job with optimizer.fit = "auto" gets.
+// Choice of the optimizer mode of a job with optimizer.fit = "auto".
 #pragma once
 
 #include "config/job_config.hpp"
@@ -14,22 +14,24 @@ namespace sluice {
 [[nodiscard]] bool chooses_mode(const JobConfig& config);
 
 struct FittedJob {
-  JobConfig config;  ///< as it was but for state, master and gradients
-  std::string lack;  ///< why not even the smallest mode, which config has then, leaves enough; "" if it fits
+  JobConfig config;  ///< the job with the chosen state, master and gradients
+  /// Reason why not even the smallest mode, which config has then, leaves enough; "" if it fits.
+  std::string lack;
 };
 
-/// The job with the first of fitting_modes() that leaves a tenth of every rank's limit free: `growth_limits` has,
-/// for each rank, the bytes that it may hold above what its process takes before it sees the model. `nodes`: the node
-/// of each rank. `threads` of each rank, 0 as in Workload.
+/// The job with the first of fitting_modes() that leaves a tenth of every rank's limit free: `growth_limits`
+/// has, for each rank, the bytes that it may hold above what its process takes before it sees the model.
+/// `nodes`: the node of each rank. `threads` of each rank, 0 as in Workload.
 [[nodiscard]] FittedJob fit_optimizer(const JobConfig& config, std::span<const std::int64_t> growth_limits,
                                       std::span<const int> nodes, int threads);
 
-/// The same before a launch: for `ranks` on nodes of their own, each with that limit and the threads that the job names.
+/// fit_optimizer() before a launch: for `ranks` on nodes of their own, each with that limit and the threads
+/// that the job names.
 [[nodiscard]] FittedJob fit_optimizer(const JobConfig& config, int ranks, std::int64_t growth_limit);
 
 /// "adamw, state int8, master 24bit, gradients release".
 [[nodiscard]] std::string mode_text(const OptimizerMode& mode);
-/// What to tell of a mode that was chosen.
+/// Line about a mode that was chosen.
 [[nodiscard]] std::string choice_text(const OptimizerMode& mode, std::int64_t growth_limit);
 
 }  // namespace sluice

@@ -12,8 +12,9 @@
 namespace sluice {
 namespace {
 
-// Measured with Debian 12's LibTorch, OpenBLAS and Open MPI, and a tenth more: VmData of a rank on one thread before it
-// has a model, what each further thread adds (OpenBLAS's buffer, stack, heap), and VmSize beside VmData (code).
+// Measured with Debian 12's LibTorch, OpenBLAS and Open MPI, and a tenth more: VmData of a rank on one thread
+// before it has a model, what each further thread adds (OpenBLAS's buffer, stack, heap), and VmSize beside
+// VmData (code).
 constexpr std::int64_t kLibraryData = 450 * kMiB, kThreadData = 160 * kMiB, kLibraryCode = 570 * kMiB;
 
 std::int64_t bytes_of(rlim_t limit) {
@@ -24,12 +25,11 @@ std::int64_t bytes_of(rlim_t limit) {
 
 void require(std::int64_t limit, std::int64_t needed, const char* what, const char* option, int threads) {
   if (limit >= needed) return;
-  fail(
-      ExitCode::kTooLittle,
-      "this process may have {} of {} ({}), and the libraries that compute take {} with {} thread{} before any weight is "
-      "loaded: {} too little. Raise the limit, or lower parallel.threads",
-      format_bytes(limit), what, option, format_bytes(needed), threads, threads == 1 ? "" : "s",
-      format_bytes(needed - limit));
+  fail(ExitCode::kTooLittle,
+       "this process may have {} of {} ({}), and the libraries that compute take {} with {} thread{} before "
+       "any weight is loaded: {} too little. Raise the limit, or lower parallel.threads",
+       format_bytes(limit), what, option, format_bytes(needed), threads, threads == 1 ? "" : "s",
+       format_bytes(needed - limit));
 }
 
 }  // namespace
@@ -41,10 +41,10 @@ void require_descriptors() {
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_max < kLeast)
-    fail(
-        ExitCode::kTooLittle,
-        "this process may open {} files at a time (ulimit -n), and MPI and the job need at least {}. Raise the limit",
-        limit.rlim_max, kLeast);
+    fail(ExitCode::kTooLittle,
+         "this process may open {} files at a time (ulimit -n), and MPI and the job need at least {}. Raise "
+         "the limit",
+         limit.rlim_max, kLeast);
 }
 
 ProcessLimits process_limits() {
@@ -62,7 +62,7 @@ void require_room_for_libraries(const ProcessLimits& limits, int threads) {
 }
 
 std::int64_t left_of_limits(const ProcessLimits& limits) {
-  // In pages: all, resident, shared, code, 0, data and stack.
+  // Fields in pages: all, resident, shared, code, 0, data and stack.
   std::int64_t all = 0, resident = 0, shared = 0, code = 0, none = 0, data = 0;
   std::ifstream("/proc/self/statm") >> all >> resident >> shared >> code >> none >> data;
   const std::int64_t page = sysconf(_SC_PAGESIZE);

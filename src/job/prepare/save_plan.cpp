@@ -56,12 +56,12 @@ void require_room_for_steps(const JobConfig& config, std::int64_t step_bytes) {
   std::error_code error;
   const fs::space_info space = fs::space(existing_part(directory), error);
   if (error || space.available >= static_cast<std::uintmax_t>(bytes)) return;
-  fail(
-      ExitCode::kIo,
-      "checkpoint.path: {} saved steps and one in the making take {} more in {}, and the file system has {} free. "
-      "Choose another checkpoint.path or a smaller checkpoint.keep; every_minutes = 0 and every_steps = 0 save none",
-      keep, format_bytes(bytes), directory.string(),
-      format_bytes(static_cast<std::int64_t>(space.available)));
+  fail(ExitCode::kIo,
+       "checkpoint.path: {} saved steps and one in the making take {} more in {}, and the file system has {} "
+       "free. Choose another checkpoint.path or a smaller checkpoint.keep; every_minutes = 0 and every_steps "
+       "= 0 save none",
+       keep, format_bytes(bytes), directory.string(),
+       format_bytes(static_cast<std::int64_t>(space.available)));
 }
 
 std::string save_text(const JobConfig& config, std::int64_t step_bytes) {

@@ -1,4 +1,4 @@
-// What saving a training's state takes on the disk.
+// Disk space of a training's checkpoints.
 #pragma once
 
 #include "checkpoint/hosts/rank_disks.hpp"
@@ -12,22 +12,22 @@
 
 namespace sluice {
 
-/// Of one saved step: what the ranks keep, headers and manifest apart.
+/// Bytes of one checkpoint: what the ranks keep, headers and manifest apart.
 [[nodiscard]] std::int64_t saved_step_bytes(std::span<const RankMemory> ranks);
 
-/// Of one saved step on each disk, copies of other disks' files included.
+/// Bytes of one checkpoint on each disk, copies of other disks' files included.
 [[nodiscard]] std::vector<std::int64_t> step_bytes_of_disks(std::span<const RankMemory> ranks,
                                                             const RankDisks& disks, bool has_copies);
 
-/// Of one saved step at most on one host, where each rank has a host that shares no file system with others; 0 where that cannot be:
-/// one rank, a job that does not save, or checkpoint.storage = "shared".
+/// Bytes of one checkpoint on one host, at most, where each rank has a host that shares no file system with
+/// others; 0 where that cannot be: one rank, a job that does not save, or checkpoint.storage = "shared".
 [[nodiscard]] std::int64_t step_bytes_of_host(const JobConfig& config, std::span<const RankMemory> ranks);
 
 /// "each rank's file is on its own host, with a copy on another: at most 1.2 GB a step on one"
 [[nodiscard]] std::string hosts_text(std::span<const std::int64_t> step_bytes, bool has_copies);
 
-/// Error(kIo) if the place of the steps cannot be written, or has no room for checkpoint.keep of them and one in the making,
-/// those that are there counted.
+/// Error(kIo) if the place of the steps cannot be written, or has no room for checkpoint.keep of them and one
+/// in the making, those that are there counted.
 void require_room_for_steps(const JobConfig& config, std::int64_t step_bytes);
 
 /// "every 30 min and at the end, 1.2 GB each into runs/x/checkpoints; 2 are kept"

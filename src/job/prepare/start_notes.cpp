@@ -74,8 +74,8 @@ std::vector<std::string> launch_notes(int world) {
 std::string binding_note(int rank, int cores, int all_cores, int local_ranks) {
   if (cores >= all_cores / local_ranks) return "";
   return fmt::format(
-      "rank {} is bound to {} of {} cores; to use its share, add --bind-to none to mpirun's options, or under Slurm "
-      "--cpus-per-task",
+      "rank {} is bound to {} of {} cores; to use its share, add --bind-to none to mpirun's options, or "
+      "under Slurm --cpus-per-task",
       rank, cores, all_cores);
 }
 

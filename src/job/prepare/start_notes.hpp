@@ -1,4 +1,4 @@
-// What a job will do that its file does not say in so many words.
+// Notes on what a job will do that its file does not say in so many words.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -11,22 +11,22 @@
 
 namespace sluice {
 
-/// A line each, for a job on `world` ranks: keys of config.json that are not known, ranks that get no sequence, sequences longer than the model's
-/// positions.
+/// A line each, for a job on `world` ranks: keys of config.json that are not known, ranks that get no
+/// sequence, sequences longer than the model's positions.
 [[nodiscard]] std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& model,
                                                  int world);
 
-/// The same of how this process was started: alone, in a Slurm allocation of several tasks.
+/// Notes on how this process was started: alone, in a Slurm allocation of several tasks.
 [[nodiscard]] std::vector<std::string> launch_notes(int world);
 
-/// That a rank is bound to fewer `cores` than its share of the `all_cores` that its machine's `local_ranks` ranks
-/// have together; "" if it is not.
+/// Note that a rank is bound to fewer `cores` than its share of the `all_cores` that its machine's
+/// `local_ranks` ranks have together; "" if it is not.
 [[nodiscard]] std::string binding_note(int rank, int cores, int all_cores, int local_ranks);
 
 /// "41 sequences of 48 tokens, documents kept apart; 8 steps of 6 sequences are 1.17 epochs"; an evaluation
 /// has one epoch and does not say so. A training on several files tells of each, in a line of its own, its
-/// sequences, its share of those that the steps take, and its epochs. Of packed documents: how many there are, how full their
-/// sequences, and how many are longer than one.
+/// sequences, its share of those that the steps take, and its epochs. Of packed documents: how many there
+/// are, how full their sequences, and how many are longer than one.
 [[nodiscard]] std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& facts);
 
 }  // namespace sluice

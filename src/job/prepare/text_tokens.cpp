@@ -30,7 +30,7 @@ void for_each_token_path(JobConfig& config, const std::function<void(fs::path& p
   for (fs::path& tokens : config.evaluate.tokens) visit(tokens);
 }
 
-/// What a run that was killed has left: this one holds the lock of its directory.
+/// Removes leftovers of a killed run: this one holds the lock of its directory.
 void remove_leftovers(const fs::path& directory) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory))

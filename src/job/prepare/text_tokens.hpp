@@ -12,9 +12,9 @@ namespace sluice {
 /// The texts, as corpus::is_text() knows them, among the files that the job trains on or evaluates.
 [[nodiscard]] std::vector<std::filesystem::path> texts_of(const JobConfig& config);
 
-/// Collective over the context's communicator. The job with a token file in place of each text: rank 0 makes it of the text, as
-/// sluice tokenize does without options, in the folder `tokens` of the run directory, unless it is there already. Errors of
-/// corpus::tokenize(), on every rank alike.
+/// Collective over the context's communicator. The job with a token file in place of each text: rank 0 makes
+/// it of the text, as sluice tokenize does without options, in the folder `tokens` of the run directory,
+/// unless it is there already. Errors of corpus::tokenize(), on every rank alike.
 [[nodiscard]] JobConfig with_token_files(JobContext& context);
 
 }  // namespace sluice

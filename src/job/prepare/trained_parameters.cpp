@@ -91,11 +91,11 @@ void require_no_dropout(const AdapterDescription& adapters, const ParameterManif
     SLUICE_ASSERT(weight.has_value(), "{} cannot be adapted", adapted.base);
     const Role role = weight->info.role;
     if (role == Role::kExpert || role == Role::kRouter)
-      fail(
-          ExitCode::kBadConfig,
-          "lora.dropout: found {}, expected 0, because {} is adapted, and routers and routed experts are parameters "
-          "that have no inputs of their own to leave out; lora.targets = \"{}\" adapts all projections but those",
-          adapters.dropout, adapted.base, kLinearModules);
+      fail(ExitCode::kBadConfig,
+           "lora.dropout: found {}, expected 0, because {} is adapted, and routers and routed experts are "
+           "parameters that have no inputs of their own to leave out; lora.targets = \"{}\" adapts all "
+           "projections but those",
+           adapters.dropout, adapted.base, kLinearModules);
   }
 }
 

@@ -12,7 +12,7 @@ TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& 
           .aux_loss_coefficient = balancing_coefficient(config.train, model.config),
           .aux_loss_scope = config.train.aux_loss_scope,
           .router_z_loss = config.train.router_z_loss,
-          .router_bias_update = config.train.router_bias_update,
+          .router_bias_update_rate = config.train.router_bias_update_rate,
           .optimizer = {.mode = config.optimizer.mode(),
                         .betas = config.optimizer.betas,
                         .eps = config.optimizer.eps,
@@ -28,7 +28,7 @@ StepGuardOptions step_guard_options(const JobConfig& config) {
   return {.on_spike = config.guard.on_spike,
           .spike_factor = config.guard.spike_factor,
           .window = config.guard.spike_window,
-          .most_left_out = config.guard.most_left_out};
+          .max_skipped_steps = config.guard.max_skipped_steps};
 }
 
 LearningRateSchedule learning_rate_schedule(const JobConfig& config) {

@@ -9,13 +9,13 @@
 
 namespace sluice {
 
-/// From the tables [data], [train], [optimizer], [lora] and [guard].
+/// Trainer options of the tables [data], [train], [optimizer], [lora] and [guard].
 [[nodiscard]] TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& model);
 
-/// From the tables [schedule], [train] and [optimizer].
+/// Learning-rate schedule of the tables [schedule], [train] and [optimizer].
 [[nodiscard]] LearningRateSchedule learning_rate_schedule(const JobConfig& config);
 
-/// From the table [guard].
+/// Guard options of the table [guard].
 [[nodiscard]] StepGuardOptions step_guard_options(const JobConfig& config);
 
 }  // namespace sluice

@@ -19,13 +19,13 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
   work.batch_sequences = config.train.batch_sequences;
   work.micro_batch_sequences = config.train.micro_batch_sequences;
   if (config.job.kind == JobKind::kGenerate) {
-    work.sequence_length = config.generate.pass_tokens;
-    work.batch_sequences = config.generate.sequences;  // of so many ranks at most
+    work.sequence_length = config.generate.prefill_tokens;
+    work.batch_sequences = config.generate.batch_sequences;  // no more ranks than that have any
     work.micro_batch_sequences = 1;
-    work.answers = {config.generate.sequences, config.generate.positions};
+    work.answers = {config.generate.batch_sequences, config.generate.max_sequence_length};
   }
   if (work.trains && config.generate.every_steps > 0)
-    work.answers = {config.generate.sequences, config.generate.positions};
+    work.answers = {config.generate.batch_sequences, config.generate.max_sequence_length};
   if (work.trains && config.data.pack)
     work.packing_bytes = config.data.pack_window * PackedWindow::kDocumentBytes *
                          std::max<std::int64_t>(1, std::ssize(config.data.source));

@@ -1,4 +1,4 @@
-// What a job's settings mean for the memory that it takes.
+// Workload of a job's settings.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -9,18 +9,18 @@
 
 namespace sluice {
 
-/// `growth_limit`: bytes that a rank may hold above what its process takes, if known. With memory.offload what is more
-/// than nine tenths of it goes to a disk.
+/// `growth_limit`: bytes that a rank may hold above what its process takes, if known. With memory.offload
+/// what is more than nine tenths of it goes to a disk.
 [[nodiscard]] Workload workload_of(const JobConfig& config,
                                    std::optional<std::int64_t> growth_limit = std::nullopt);
 
-/// Of such a limit; the rest is left for what no plan counts.
+/// Bytes of a growth limit that plans may use; the rest is left for what no plan counts.
 [[nodiscard]] inline std::int64_t usable_bytes(std::int64_t growth_limit) {
   return growth_limit - growth_limit / 10;
 }
 
-/// What a rank holds to take in the copy of another host's file while it trains, if hosts share no file system; 0 if the job wants no
-/// copies.
+/// Bytes that a rank holds to take in the copy of another host's file while it trains, if hosts share no file
+/// system; 0 if the job wants no copies.
 [[nodiscard]] std::int64_t copies_taken_bytes(const JobConfig& config);
 
 /// Sets what a Workload keeps from forward to backward.

@@ -32,7 +32,7 @@ void require_readable_again(const std::filesystem::path& file) {
 /// How long printing a failure may take, into a pipe that may never be read.
 constexpr unsigned kReportSeconds = 10;
 
-/// For an end that all ranks know of: nobody has to be told.
+/// Ends a job whose ending all ranks know: nobody has to be told.
 int end_alike(const Communicator& comm, SignalWatch& signals, const Outcome& ending) {
   signals.set_exit_code(ending.code);
   exit_within(kReportSeconds, ending.code);

@@ -43,7 +43,7 @@ std::string failure_report(int rank, int size, const Outcome& failure) {
                      static_cast<int>(failure.code), failure.text);
 }
 
-/// Where the job has several machines, with this one's name; a launch on hosts adds that itself.
+/// Reports a failure, with this machine's name where the job has several; a launch on hosts adds that itself.
 void report_failure(const JobLinks& links, const Outcome& failure) {
   const int rank = links.comm.rank(), size = links.comm.size();
   std::string report = failure_report(rank, size, failure);
@@ -52,7 +52,8 @@ void report_failure(const JobLinks& links, const Outcome& failure) {
   report_ending(rank, static_cast<int>(failure.code), report);
 }
 
-/// Ends all processes of the MPI world with failure.code. One of the ranks that fail reports, the others wait for its abort.
+/// Ends all processes of the MPI world with failure.code. One of the ranks that fail reports, the others wait
+/// for its abort.
 [[noreturn]] void end_job(const JobLinks& links, const Outcome& failure) {
   links.signals.set_exit_code(failure.code);
   if (!links.mpi.elect_failure_reporter()) {
@@ -84,8 +85,8 @@ void print_notes(const JobContext& context, const std::vector<std::string>& bind
     for (const std::string& note : notes) console::line("note      {}", note);
 }
 
-/// Collective over `comm`. The job with the mode of its optimizer, where that is left to be chosen: that of the step that it goes
-/// on from, or one that fits.
+/// Collective over `comm`. The job with the mode of its optimizer, where that is left to be chosen: that of
+/// the step that it goes on from, or one that fits.
 std::optional<Blueprint> choose_mode(Communicator& comm, const JobConfig& config,
                                      std::span<const std::int64_t> limits, std::span<const int> nodes,
                                      int threads, const RunDirectory& directory) {
@@ -106,7 +107,7 @@ std::optional<Blueprint> choose_mode(Communicator& comm, const JobConfig& config
 
 /// The devices of a job, or why it has none that it can use, alike on all ranks.
 struct Devices {
-  std::vector<int> nodes;  ///< of each rank
+  std::vector<int> nodes;  ///< node of each rank
   DeviceChoice choice;
   Outcome refusal;
 };
@@ -133,7 +134,8 @@ void record_failure(const JobLinks& links, RunDirectory& directory, const Outcom
   links.mpi.cause_is_written();
 }
 
-/// What the watch and the watchdog do, each on a thread of its own, when this rank is ended from there.
+/// Last actions of the signal watch and the watchdog, each on a thread of its own, when this rank is ended
+/// from there.
 class LastWords {
  public:
   LastWords(const JobLinks& links, RunDirectory& directory)
@@ -141,7 +143,7 @@ class LastWords {
           if (links.mpi.has_cause()) return;
           directory.set_ended_by(number, code, links.mpi.crash_text());
           if (code == ExitCode::kResumable && links.comm.rank() == 0)
-            console::line("ended     by {}: all that was trained is saved; run again to go on",
+            console::line("ended     by {}: checkpoint saved; run the same command again to resume",
                           signal_name(number));
         }) {
     mpi_.on_stall([&links, &directory](const Outcome& failure) {
@@ -194,8 +196,8 @@ std::vector<std::string> binding_notes(Communicator& comm, const MpiEnvironment&
   return notes;
 }
 
-/// The job from its baseline of memory to its last step. Returns how it ends, with what status.json is to tell of an end by
-/// kDone. Collective over links.comm.
+/// The job from its baseline of memory to its last step. Returns how it ends, with what status.json is to
+/// tell of an end by kDone. Collective over links.comm.
 Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& links,
                RunDirectory& directory) {
   const Blueprint& written = *attempt.blueprint;
@@ -226,8 +228,8 @@ Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& l
   return {context.ending, context.note};
 }
 
-/// Ends a job that failed on every rank at the same place: all know of it, so that nobody has to be aborted. Collective
-/// over links.comm. `directory` is null before there is one.
+/// Ends a job that failed on every rank at the same place: all know of it, so that nobody has to be aborted.
+/// Collective over links.comm. `directory` is null before there is one.
 Outcome end_together(const SharedError& error, const JobLinks& links, RunDirectory* directory) {
   const Outcome failure{error.code(), error.text()};
   links.signals.set_exit_code(failure.code);

@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// What this rank made of the job file and the model's description, or why it could not.
+/// Blueprint that this rank made of the job file and the model's description, or why it could not.
 struct Attempt {
   std::unique_ptr<const JobConfig> config;           ///< null after a failure
   std::unique_ptr<const Blueprint> blueprint;        ///< null after a failure
@@ -19,19 +19,21 @@ struct Attempt {
   Outcome outcome{};
 };
 
-/// What a job uses of the process it runs in. Everything outlives the job.
+/// Parts of the process that a job runs in. All of it outlives the job.
 struct JobLinks {
   Communicator& comm;   ///< the ranks of this job, all those of the process's MPI world or some of them
-  MpiEnvironment& mpi;  ///< which rank of a machine records and reports a failure
+  MpiEnvironment& mpi;  ///< MPI, which elects the rank that records and reports a failure
   SignalWatch& signals;
 };
 
-/// Agrees with the other ranks on the job and runs it: its own run directory, log file, deadlines and devices. What it
-/// changes of the process is put back when it returns, so that the next job in the same process sees nothing of it.
+/// Agrees with the other ranks on the job and runs it: its own run directory, log file, deadlines and
+/// devices. What it changes of the process is put back when it returns, so that the next job in the same
+/// process sees nothing of it.
 ///
-/// Collective over links.comm. Returns how the job ended, alike on all ranks; `text` is what is to be printed once, by
-/// rank 0, of a job that was refused or failed on all ranks together. Does not return where something failed on one rank alone: all processes of the MPI
-/// world end with that failure's exit code, and one of the failing ranks reports it on stderr.
+/// Collective over links.comm. Returns how the job ended, alike on all ranks; `text` is what is to be printed
+/// once, by rank 0, of a job that was refused or failed on all ranks together. Does not return where
+/// something failed on one rank alone: all processes of the MPI world end with that failure's exit code, and
+/// one of the failing ranks reports it on stderr.
 [[nodiscard]] Outcome run_job(const Attempt& attempt, const JobLinks& links);
 
 }  // namespace sluice

@@ -8,12 +8,12 @@
 
 namespace sluice {
 
-/// What jobs count: the steps of a training, the sequences of an evaluation, the prompts of a generation. Loads and exports
-/// count nothing.
+/// Units of progress: the steps of a training, the sequences of an evaluation, the prompts of a generation.
+/// Loads and exports count nothing.
 inline constexpr std::array<std::string_view, 3> kProgressUnits{"step", "sequence", "prompt"};
 
 struct RunProgress {
-  std::string_view unit = kProgressUnits[0];  ///< one of kProgressUnits
+  std::string_view unit = kProgressUnits[0];  ///< unit of progress, one of kProgressUnits
   std::int64_t done = 0;                      ///< 0: nothing yet
   std::int64_t total = 0;
   double loss = std::numeric_limits<double>::quiet_NaN();               ///< NaN: there is none

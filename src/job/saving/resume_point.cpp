@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What saved numbers mean, and which tokens come next.
+/// Keys that decide what saved numbers mean, and which tokens come next.
 constexpr std::array<std::string_view, 18> kFixedKeys{"model.dtype",
                                                       "data.sequence_length",
                                                       "data.seed",
@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 18> kFixedKeys{"model.dtype",
                                                       "optimizer.state",
                                                       "optimizer.master"};
 
-/// What optimizer.fit = "auto" chooses.
+/// Keys that optimizer.fit = "auto" chooses.
 constexpr std::array<std::string_view, 3> kChosenKeys{"optimizer.state", "optimizer.master",
                                                       "optimizer.gradients"};
 
@@ -55,12 +55,12 @@ void require_same_training(const FoundStep& found, const JobConfig& config) {
   if (refused.empty()) return;
   fail(
       ExitCode::kBadConfig,
-      "checkpoint.resume: {} was saved by a training that this job cannot go on with:{}\nGive the keys their values "
-      "again, or give this job another job.output, or begin anew with job.overwrite = true",
+      "checkpoint.resume: {} was saved by a training that this job cannot go on with:{}\nGive the keys their "
+      "values again, or give this job another job.output, or begin anew with job.overwrite = true",
       found.path.string(), fmt::join(refused, ""));
 }
 
-/// What the job asks for, if it is there, in a step that it can go on with.
+/// Checks that the checkpoint that the job asks for is there, and that it can resume from it.
 void require_found(const JobConfig& config, const std::optional<FoundStep>& found, bool is_empty) {
   const std::int64_t which = config.checkpoint.resume;
   if (!found && !(which < 0 && is_empty))
@@ -84,7 +84,7 @@ std::string changed_tokens(const DataSettings& data) {
                      fmt::join(files, ", "));
 }
 
-/// What has changed since the run directory's copy of a job was written; nothing if that cannot be told.
+/// Changes since the run directory's copy of a job was written; nothing if that cannot be told.
 std::optional<std::vector<ChangedKey>> changes_since_run(const JobConfig& config) {
   constexpr std::int64_t kMostBytes = kMiB;
   try {
@@ -148,11 +148,10 @@ std::optional<HeldStep> find_resume_point(Communicator& comm, const RankDisks& d
 void require_same_model(const FoundStep& found, const ParameterManifest& manifest, const std::string& cause) {
   const std::string structure = manifest.structure_hash().hex();
   if (found.step.structure_hash == structure) return;
-  fail(
-      ExitCode::kBadConfig,
-      "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path, with [lora] and "
-      "train.freeze, {}{}",
-      found.path.string(), found.step.structure_hash, structure, cause);
+  fail(ExitCode::kBadConfig,
+       "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path, with "
+       "[lora] and train.freeze, {}{}",
+       found.path.string(), found.step.structure_hash, structure, cause);
 }
 
 void require_same_data(const FoundStep& found, const DataSettings& settings, const DataIdentity& data) {

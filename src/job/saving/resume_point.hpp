@@ -1,4 +1,4 @@
-// Where a training job goes on that was started again.
+// Resume point of a training job that was started again.
 #pragma once
 
 #include "checkpoint/hosts/held_steps.hpp"
@@ -15,31 +15,34 @@
 
 namespace sluice {
 
-/// The saved step that a job resumes from, in this process alone; nothing if it begins anew: it does not train, nothing is
-/// saved, or checkpoint.resume or job.overwrite say so. Of a step that each host saved its part of, this host's is looked at.
-/// `on_broken` is told of each newer step that is not whole. Error(kBadConfig) if the step that checkpoint.resume names is not there, or if the job differs from the saved one in a
-/// key that training cannot go on with; Error(kBadData) as newest_step().
+/// The saved step that a job resumes from, in this process alone; nothing if it begins anew: it does not
+/// train, nothing is saved, or checkpoint.resume or job.overwrite say so. Of a step that each host saved its
+/// part of, this host's is looked at. `on_broken` is told of each newer step that is not whole.
+/// Error(kBadConfig) if the step that checkpoint.resume names is not there, or if the job differs from the
+/// saved one in a key that training cannot go on with; Error(kBadData) as newest_step().
 [[nodiscard]] std::optional<FoundStep> find_resume_point(const JobConfig& config,
                                                          const TellBroken& on_broken);
 
-/// Collective over `comm`. The same among the steps of all hosts, whose ranks `disks` tells. `on_broken` is called on every rank.
+/// Collective over `comm`. The same among the steps of all hosts, whose ranks `disks` tells. `on_broken` is
+/// called on every rank.
 [[nodiscard]] std::optional<HeldStep> find_resume_point(Communicator& comm, const RankDisks& disks,
                                                         const JobConfig& config, const TellBroken& on_broken);
 
-/// Error(kBadConfig), with the likely `cause` behind it, if the step was saved of a model with another structure.
+/// Error(kBadConfig), with the likely `cause` behind it, if the step was saved of a model with another
+/// structure.
 void require_same_model(const FoundStep& found, const ParameterManifest& manifest,
                         const std::string& cause = "");
 
-/// What token files are known by.
+/// Identity of token files.
 struct DataIdentity {
   std::int64_t sequences = 0;
-  std::string digest;  ///< SourceFiles::sample_digest()
+  std::string digest;  ///< digest of the files, see SourceFiles::sample_digest()
 };
 /// Error(kBadData) if the step was saved of a training on other tokens.
 void require_same_data(const FoundStep& found, const DataSettings& settings, const DataIdentity& data);
 
-/// Whether results in the run directory are of this very job: it resumes from a saved step, or it was ended before it had
-/// saved one and begins anew.
+/// Whether results in the run directory are of this very job: it resumes from a saved step, or it was ended
+/// before it had saved one and begins anew.
 [[nodiscard]] bool continues_run(const JobConfig& config);
 
 /// Whether the run directory's copy of a job is that of this job in every key.
@@ -48,8 +51,8 @@ void require_same_data(const FoundStep& found, const DataSettings& settings, con
 /// Whether there are steps that the job would go on from, by their names alone.
 [[nodiscard]] bool has_saved_steps(const JobConfig& config);
 
-/// The job with the optimizer's mode that the step it resumes from, `found`, was saved in, if the job leaves the mode to be
-/// chosen: state of another would be another training.
+/// The job with the optimizer's mode that the step it resumes from, `found`, was saved in, if the job leaves
+/// the mode to be chosen: state of another would be another training.
 [[nodiscard]] JobConfig with_saved_mode(JobConfig config, const std::optional<FoundStep>& found);
 
 /// A key whose value differs between two jobs.
@@ -59,7 +62,8 @@ struct ChangedKey {
   std::string now;
   bool is_allowed = true;  ///< training can go on with the new value
 };
-/// In schema order; keys that `before` does not have are not looked at, and with optimizer.fit = "auto" none that it chooses.
+/// Changed keys in schema order; keys that `before` does not have are ignored, and with optimizer.fit =
+/// "auto" those that it chooses.
 [[nodiscard]] std::vector<ChangedKey> changed_keys(std::span<const ConfigEntry> before, const JobConfig& now);
 
 }  // namespace sluice

@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// Collective over the context's communicator. Fills `state` from the saved step `step` of this run. Errors as
-/// HeldSteps::read() and restore_held(), on every rank alike.
+/// Collective over the context's communicator. Fills `state` from the saved step `step` of this run. Errors
+/// as HeldSteps::read() and restore_held(), on every rank alike.
 void rewind_to(JobContext& context, std::int64_t step, std::span<const StateSpan> state);
 
 }  // namespace sluice

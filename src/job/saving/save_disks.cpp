@@ -45,11 +45,11 @@ std::vector<std::string> find_sight(Communicator& comm, const RankDisks& nodes, 
   run_together(comm, [&] {
     for (int node = 0; node < nodes.count(); ++node) {
       const fs::path path = made[static_cast<std::size_t>(nodes.first_rank(node))];
-      // What cannot be seen because the directory above is not there either is not there.
+      // A path whose directory is missing is missing, too.
       seen += comes_to_be_seen(path) ? '1' : '0';
     }
   });
-  return comm.all_gather_text(seen);  // after which all have looked
+  return comm.all_gather_text(seen);  // all ranks have looked by then
 }
 
 bool all_see_the_first(const std::vector<std::string>& sight) {
@@ -84,11 +84,10 @@ SaveDisks find_save_disks(Communicator& comm, std::span<const int> nodes, const 
     hosts.push_back(names[static_cast<std::size_t>(of_nodes.first_rank(node))]);
   if (storage == SaveStorage::kNode && wants_copies && of_nodes.count() == 1)
     run_together(comm, [&] {
-      fail(
-          ExitCode::kBadConfig,
-          "checkpoint.partner_copies: found 1, expected 0, because all ranks are on {}: there is no other host "
-          "that could keep a copy",
-          hosts.front());
+      fail(ExitCode::kBadConfig,
+           "checkpoint.partner_copies: found 1, expected 0, because all ranks are on {}: there is no other "
+           "host that could keep a copy",
+           hosts.front());
     });
   if (storage != SaveStorage::kShared && of_nodes.count() > 1) {
     const std::vector<std::string> sight = find_sight(comm, of_nodes, directory);

@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// Where the ranks save.
+/// Disks that the ranks save to.
 struct SaveDisks {
   RankDisks disks;
   /// The name of each disk's host; none where all ranks share one file system.
@@ -21,10 +21,10 @@ struct SaveDisks {
   [[nodiscard]] bool are_shared() const { return hosts.empty(); }
 };
 
-/// Collective over `comm`. Tries checkpoint.path: every rank writes there, beside what the first rank of each node made, which
-/// others see or not. `nodes` tells the node of each rank. Error(kBadConfig) if some hosts share the directory and others do
-/// not, if checkpoint.storage = "node" and they share it, or if copies are asked for and there is no other host; Error(kIo) if a
-/// rank cannot write.
+/// Collective over `comm`. Tries checkpoint.path: every rank writes there, beside what the first rank of each
+/// node made, which others see or not. `nodes` tells the node of each rank. Error(kBadConfig) if some hosts
+/// share the directory and others do not, if checkpoint.storage = "node" and they share it, or if copies are
+/// asked for and there is no other host; Error(kIo) if a rank cannot write.
 [[nodiscard]] SaveDisks find_save_disks(Communicator& comm, std::span<const int> nodes,
                                         const JobConfig& config);
 

@@ -10,9 +10,10 @@
 namespace sluice {
 
 struct StepTable {
-  /// Of each step its number, time, ranks, bytes and state: "whole", "whole; the best, held out 5.12345", or what is wrong.
+  /// Rows of a table of checkpoints: step, time, ranks, bytes and state: "whole", "whole; the best, held out
+  /// 5.12345", or what is wrong.
   std::vector<std::vector<std::string>> rows;
-  ExitCode code = ExitCode::kDone;  ///< of the last step that is not whole
+  ExitCode code = ExitCode::kDone;  ///< exit code for the last checkpoint that is incomplete
 };
 
 [[nodiscard]] StepTable step_table(const std::vector<StepPlace>& steps);

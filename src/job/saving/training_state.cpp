@@ -57,7 +57,8 @@ void TrainingState::tell_done() const {
   const bool has_all_steps = steps_done() >= steps;
   if (!has_all_steps) context_.note = fmt::format("ended after step {}: {}", steps_done(), patience_text());
   console::line(
-      "done already: step {} is saved and {}; a larger one goes on from there, job.overwrite = true begins anew",
+      "done already: step {} is saved and {}; a larger one goes on from there, job.overwrite = true begins "
+      "anew",
       steps_done(), has_all_steps ? fmt::format("train.steps is {}", steps) : patience_text());
 }
 
@@ -82,7 +83,7 @@ void TrainingState::end_steps(std::int64_t step) {
   if (saved_step_ == step) context_.signals.set_exit_code(ExitCode::kResumable);
 }
 
-/// What rank 0 alone tells.
+/// Warnings that rank 0 alone writes.
 TellBroken TrainingState::warn_on_root() const {
   return [is_root = context_.is_root()](const std::string& text) {
     if (is_root) log::warning("{}", text);
@@ -119,15 +120,15 @@ void TrainingState::check_same_training() const {
   require_same_data(*found_, context_.config().data, {data_.sequence_count(), data_digest_});
 }
 
-/// What to do where a name of targets may have meant less when the step was saved, or "".
+/// Advice where a name of targets may have meant less when the checkpoint was saved, or "".
 std::string TrainingState::former_targets_text() const {
   const std::vector<std::string>& targets = context_.config().lora.targets;
   const bool may_differ = context_.config().lora.trains() && context_.blueprint.model.config.experts > 0 &&
                           std::ranges::find(targets, kAllLinear) != targets.end();
   if (!may_differ) return "";
   return fmt::format(
-      ". Likely cause: a version saved it in which lora.targets = \"{}\" left routed experts out; \"{}\" in its place "
-      "goes on from there",
+      ". Likely cause: a version saved it in which lora.targets = \"{}\" left routed experts out; \"{}\" in "
+      "its place goes on from there",
       kAllLinear, kLinearModules);
 }
 
@@ -138,11 +139,10 @@ void TrainingState::set_base(std::string digest) {
 
 void TrainingState::check_same_base() const {
   if (!found_ || found_->step.base_digest == base_digest_) return;
-  fail(
-      ExitCode::kBadData,
-      "model.path: {} is not what {} was trained on: its frozen weights have digest {}, and had {}. Likely cause: another "
-      "revision of the model",
-      context_.config().model.path.string(), found_->path.string(), base_digest_, found_->step.base_digest);
+  fail(ExitCode::kBadData,
+       "model.path: {} is not what {} was trained on: its frozen weights have digest {}, and had {}. Likely "
+       "cause: another revision of the model",
+       context_.config().model.path.string(), found_->path.string(), base_digest_, found_->step.base_digest);
 }
 
 /// Collective. Found out now, and not after hours.
@@ -170,16 +170,18 @@ void TrainingState::print_plan() const {
   name_leftovers();
   if (!found_ && !superseded_.empty())
     log::warning(
-        "{} saved steps of an earlier training in {} are not resumed; they go when this one saves its first step",
+        "{} saved steps of an earlier training in {} are not resumed; they go when this one saves its first "
+        "step",
         superseded_.size(), directory_.string());
 }
 
-/// What killed runs left of steps in the making or on their way out.
+/// Names what killed runs left of checkpoints in the making or being removed.
 void TrainingState::name_leftovers() const {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory_, error))
     if (entry.path().filename().string().starts_with(".step-"))
-      log::warning("{} is no saved step, but what is left of one: it can be removed", entry.path().string());
+      log::warning("{} is an incomplete checkpoint from an interrupted save; it is safe to delete",
+                   entry.path().string());
 }
 
 void TrainingState::print_changes() const {
@@ -201,7 +203,7 @@ void TrainingState::restore(std::span<const StateSpan> state) {
       break;
     } catch (const Error& error) {
       if (settings_.resume != CheckpointSettings::kResumeNewest) throw;
-      // What the disk does not give today it may give tomorrow: the step is not given up for an older one.
+      // A disk that fails today may work tomorrow: the checkpoint is not given up for an older one.
       if (error.code() == ExitCode::kIo) fail(ExitCode::kIo, "{}{}", error.what(), older_step_text());
       if (error.code() != ExitCode::kBadData) throw;
       fall_back(error.what());
@@ -214,7 +216,7 @@ void TrainingState::restore(std::span<const StateSpan> state) {
   since_save_.restart();
 }
 
-/// What the job could go on from if it were told to, or "".
+/// Text for the older checkpoint that the job could resume from if it were told to, or "".
 std::string TrainingState::older_step_text() const {
   std::string text;
   for (const StepPlace& place : list_steps(directory_))
@@ -223,7 +225,8 @@ std::string TrainingState::older_step_text() const {
   return text;
 }
 
-/// Collective. To the newest whole step before the one that could not be restored; Error(kBadData) if there is none.
+/// Collective. To the newest whole step before the one that could not be restored; Error(kBadData) if there
+/// is none.
 void TrainingState::fall_back(const std::string& reason) {
   const HeldSteps all(context_.comm, nodes_, directory_);
   std::optional<HeldStep> older;
@@ -286,7 +289,8 @@ bool TrainingState::after_step(std::int64_t step, const ListState& state, double
   return true;
 }
 
-/// Whether another step and its save might not end before the allocation does. Rank 0's answer; false on others.
+/// Whether another step and its save might not end before the allocation does. Rank 0's answer; false on
+/// others.
 bool TrainingState::allocation_ends() {
   const double needed = settings_.margin_seconds + 2 * longest_step_ + 2 * longest_save_;
   if (!allocation_ || !allocation_->ends_within(needed)) return false;

@@ -28,55 +28,61 @@ class TrainingState {
   /// This rank's state as it is now.
   using ListState = std::function<std::vector<StateSpan>()>;
 
-  /// Collective over the context's communicator. Finds the step to resume from, and if steps will be saved tries whether every
-  /// rank can write where they go and whether there is room for them; rank 0 prints what will be saved. `data` must
-  /// outlive this. Error(kBadConfig) as find_resume_point(), or for another model than the saved
-  /// one; Error(kBadData) if the tokens are not those of the saved training; Error(kIo) if nothing can be saved.
+  /// Collective over the context's communicator. Finds the step to resume from, and if steps will be saved
+  /// tries whether every rank can write where they go and whether there is room for them; rank 0 prints what
+  /// will be saved. `data` must outlive this. Error(kBadConfig) as find_resume_point(), or for another model
+  /// than the saved one; Error(kBadData) if the tokens are not those of the saved training; Error(kIo) if
+  /// nothing can be saved.
   TrainingState(JobContext& context, BatchSource& data);
 
   [[nodiscard]] bool resumes() const { return found_.has_value(); }
   /// Steps behind the state: 0 for a new training.
   [[nodiscard]] std::int64_t steps_done() const { return found_ ? found_->step.step : 0; }
 
-  /// Whether the saved step is the last one of the job, by train.steps or evaluate.patience, so that nothing is left to train.
+  /// Whether the saved step is the last one of the job, by train.steps or evaluate.patience, so that nothing
+  /// is left to train.
   [[nodiscard]] bool is_done() const;
-  /// On rank 0, of a job that is_done(): what an earlier run told of it is told again.
+  /// Tells again what an earlier run told of a job that is_done(). On rank 0.
   void tell_done() const;
 
   /// The last step that was saved, or resumed from; 0: none.
   [[nodiscard]] std::int64_t saved_step() const { return saved_step_; }
-  /// Of the saved steps the one with the lowest held-out loss; step 0: none.
+  /// Checkpoint with the lowest held-out loss; step 0: none.
   [[nodiscard]] const HeldOutStep& best() const { return best_; }
   /// Whether evaluate.patience evaluations in a row, those before a resume counted, have found no lower loss.
   [[nodiscard]] bool is_out_of_patience() const;
-  /// Why it ends then: "the held-out loss has not fallen below 5.1 (step 40) in 3 evaluations (evaluate.patience)".
+  /// Why it ends then: "the held-out loss has not fallen below 5.1 (step 40) in 3 evaluations
+  /// (evaluate.patience)".
   [[nodiscard]] std::string patience_text() const;
 
-  /// That has some of the state on a disk, and is settled where it is listed; null: none. It must outlive what is being saved.
+  /// Sets the units of which some state lies on a disk, settled where it is listed; null: none. They must
+  /// outlive what is being saved.
   void set_offload(const OffloadedUnits* offload) { offload_ = offload; }
 
-  /// The digest of the frozen weights as they were loaded; "" without any. Error(kBadData) if the step that is resumed was
-  /// trained with others. Before restore() and the first save.
+  /// The digest of the frozen weights as they were loaded; "" without any. Error(kBadData) if the step that
+  /// is resumed was trained with others. Before restore() and the first save.
   void set_base(std::string digest);
 
-  /// Collective. Fills `state` from the saved step, and lets `data` go on from there, or from an older one where its bytes are not what was saved, unless the
-  /// job names the step.
+  /// Collective. Fills `state` from the saved step, and lets `data` go on from there, or from an older one
+  /// where its bytes are not what was saved, unless the job names the step.
   void restore(std::span<const StateSpan> state);
 
-  /// Collective; before the first step and after the last, `step`. Between them a signal lets the step end and saves it; outside,
-  /// where nothing is trained that is not saved, it ends the job at once.
+  /// Collective; before the first step and after the last, `step`. Between them a signal lets the step end
+  /// and saves it; outside, where nothing is trained that is not saved, it ends the job at once.
   void begin_steps();
   void end_steps(std::int64_t step);
 
-  /// Collective; after each step. Saves if it was the last step, by train.steps or as is_out_of_patience() says then, or if a
-  /// signal asks the job to end; begins to save, beside the steps that follow, if it is time to, or if the job wants the best
-  /// step and this one has the lowest held-out loss. True: the job shall end now, to go on when it is started again.
-  /// Error(kIo) if saving fails and the job is to stop for that; else a failure is a warning. `held_out_loss`, NaN if there is
-  /// none, makes the saved step with the lowest one stay.
+  /// Collective; after each step. Saves if it was the last step, by train.steps or as is_out_of_patience()
+  /// says then, or if a signal asks the job to end; begins to save, beside the steps that follow, if it is
+  /// time to, or if the job wants the best step and this one has the lowest held-out loss. True: the job
+  /// shall end now, to go on when it is started again. Error(kIo) if saving fails and the job is to stop for
+  /// that; else a failure is a warning. `held_out_loss`, NaN if there is none, makes the saved step with the
+  /// lowest one stay.
   [[nodiscard]] bool after_step(std::int64_t step, const ListState& state,
                                 double held_out_loss = std::numeric_limits<double>::quiet_NaN());
 
-  /// Before a unit is updated, from after_step() on: it may still have to be saved as it is.
+  /// Keeps a unit that may still have to be saved as it is; call it before the unit is updated, from
+  /// after_step() on.
   void before_update(int unit) {
     if (save_) save_->keep(unit);
   }
@@ -127,23 +133,23 @@ class TrainingState {
   RankDisks nodes_;  ///< disks on which steps are looked for
   std::optional<FoundStep> found_;
   FileHolders holders_;                            ///< the nodes that have the files of found_
-  std::optional<SaveDisks> save_disks_;            ///< where steps are saved, if they are
+  std::optional<SaveDisks> save_disks_;            ///< disks that checkpoints are saved to, if any are
   std::int64_t last_attempt_ = 0;                  ///< last attempt that has saved a step on any host
   std::vector<std::filesystem::path> superseded_;  ///< steps on this host that the next save removes
-  std::optional<SignalWatch::StopRequest> stop_;   ///< while steps can be saved
+  std::optional<SignalWatch::StopRequest> stop_;   ///< request to stop, while checkpoints can be saved
   std::int64_t saved_step_ = 0;
   const OffloadedUnits* offload_ = nullptr;
-  std::unique_ptr<StepSave> save_;        ///< under way
-  std::int64_t saving_step_ = 0;          ///< its step
-  HeldOutStep best_;                      ///< of the steps that are saved
+  std::unique_ptr<StepSave> save_;        ///< save under way
+  std::int64_t saving_step_ = 0;          ///< step of the save under way
+  HeldOutStep best_;                      ///< lowest held-out loss of the checkpoints
   HeldOutStep newest_;                    ///< the last step, if it was evaluated
-  HeldOutProgress held_out_;              ///< all evaluations
-  std::optional<Allocation> allocation_;  ///< on rank 0, where its end matters
-  double longest_save_ = 0;               ///< s
+  HeldOutProgress held_out_;              ///< held-out losses of all evaluations
+  std::optional<Allocation> allocation_;  ///< Slurm allocation, on rank 0, where its end matters
+  double longest_save_ = 0;               ///< seconds of the longest save
   Stopwatch since_step_;
   double longest_step_ = 0;  ///< s, with what was saved in it
   Stopwatch since_save_;
-  std::string failure_;  ///< of the last attempt to save, or ""
+  std::string failure_;  ///< failure of the last attempt to save, or ""
 };
 
 }  // namespace sluice

@@ -19,7 +19,7 @@ std::optional<double> number_in(std::string_view text) {
   return number;
 }
 
-/// What SLURM_JOB_END_TIME says: seconds since 1970.
+/// End of the allocation by SLURM_JOB_END_TIME, seconds since 1970.
 std::optional<double> announced_seconds_left() {
   const char* const text = std::getenv("SLURM_JOB_END_TIME");
   const std::optional<double> end = text == nullptr ? std::nullopt : number_in(text);

@@ -8,11 +8,12 @@
 
 namespace sluice {
 
-/// "1-02:03:04", "02:03:04" or "03:04" as squeue tells a job's time left, in seconds; nothing for anything else, as "UNLIMITED".
+/// "1-02:03:04", "02:03:04" or "03:04" as squeue tells a job's time left, in seconds; nothing for anything
+/// else, as "UNLIMITED".
 [[nodiscard]] std::optional<double> parse_slurm_time(std::string_view text);
 
-/// Asked of Slurm: where SLURM_JOB_END_TIME does not say it, or before anything is done about it, since limits can be changed,
-/// by squeue, which has ten seconds to answer.
+/// Asked of Slurm: where SLURM_JOB_END_TIME does not say it, or before anything is done about it, since
+/// limits can be changed, by squeue, which has ten seconds to answer.
 class Allocation {
  public:
   Allocation();
@@ -20,7 +21,8 @@ class Allocation {
   /// Until the end; nothing outside Slurm, where there is no limit, or where Slurm does not say.
   [[nodiscard]] std::optional<double> seconds_left() const;
 
-  /// Whether it ends within so many seconds. May wait for Slurm's answer if it seems to, at most once a minute.
+  /// Whether it ends within so many seconds. May wait for Slurm's answer if it seems to, at most once a
+  /// minute.
   [[nodiscard]] bool ends_within(double seconds);
 
  private:

@@ -12,8 +12,9 @@ struct ProgramResult {
   std::string output;  ///< stdout and stderr together, at most 64 KiB
 };
 
-/// Starts words[0], looked for in PATH, without input and with no signal blocked, and waits for its end. Nothing if it cannot
-/// be started or has not ended within so many seconds, when it is killed. No memory of this process is copied, whatever its size.
+/// Starts words[0], looked for in PATH, without input and with no signal blocked, and waits for its end.
+/// Nothing if it cannot be started or has not ended within so many seconds, when it is killed. No memory of
+/// this process is copied, whatever its size.
 [[nodiscard]] std::optional<ProgramResult> run_program(std::vector<std::string> words, double limit_seconds);
 
 }  // namespace sluice

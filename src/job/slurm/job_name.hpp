@@ -7,13 +7,13 @@
 namespace sluice {
 
 struct SlurmJobName {
-  /// "36"; of a task of an array "36_3", as its number may be that of the whole array; of a component of a heterogeneous job the
-  /// number of the first one, its leader, through which Slurm requeues all of them.
+  /// "36"; of a task of an array "36_3", as its number may be that of the whole array; of a component of a
+  /// heterogeneous job the number of the first one, its leader, through which Slurm requeues all of them.
   std::string name;
   std::string number;  ///< SLURM_JOB_ID: "38", or "36" again
 };
 
-/// From the environment; nothing outside Slurm.
+/// Name of the Slurm job in the environment; nothing outside Slurm.
 [[nodiscard]] std::optional<SlurmJobName> slurm_job_name();
 
 }  // namespace sluice

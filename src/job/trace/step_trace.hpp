@@ -12,12 +12,13 @@ class StepTrace {
  public:
   explicit StepTrace(JobContext& context) : context_(context) {}
 
-  /// Collective over the context's communicator, where the recording begins: with the first step of trace.steps that
-  /// this run makes. `step` counts from 1.
+  /// Collective over the context's communicator, where the recording begins: with the first step of
+  /// trace.steps that this run makes. `step` counts from 1.
   void before_step(std::int64_t step);
 
-  /// Collective over the context's communicator, where the recording ends: behind the last of these steps, or the last
-  /// that the run makes (`ends`). Each rank writes its file, one that cannot warns; rank 0 prints what was recorded.
+  /// Collective over the context's communicator, where the recording ends: behind the last of these steps, or
+  /// the last that the run makes (`ends`). Each rank writes its file, one that cannot warns; rank 0 prints
+  /// what was recorded.
   void after_step(std::int64_t step, bool ends);
 
  private:

@@ -19,14 +19,15 @@ struct TraceArguments {
   std::filesystem::path output;  ///< "": trace.json in the run
 };
 
-/// The traces of all ranks. Error(kBadData) if there is none, one is missing, or they are of different recordings.
+/// The traces of all ranks. Error(kBadData) if there is none, one is missing, or they are of different
+/// recordings.
 std::vector<TraceFile> read_traces(const std::filesystem::path& run) {
   std::error_code error;
   if (!std::filesystem::exists(trace_file_path(run, 0), error))
-    fail(
-        ExitCode::kBadData,
-        "{}: there is no trace in this run, expected {}: trace.steps in the job file, such as \"10-12\", records one",
-        run.string(), trace_file_path("", 0).string());
+    fail(ExitCode::kBadData,
+         "{}: there is no trace in this run, expected {}: trace.steps in the job file, such as \"10-12\", "
+         "records one",
+         run.string(), trace_file_path("", 0).string());
   std::vector<TraceFile> ranks{read_trace_file(trace_file_path(run, 0))};
   const TraceHeader first = ranks.front().header;
   for (int rank = 1; rank < first.ranks; ++rank) {
@@ -35,12 +36,11 @@ std::vector<TraceFile> read_traces(const std::filesystem::path& run) {
     const TraceHeader& header = ranks.back().header;
     if (header.rank != rank || header.ranks != first.ranks || header.first_step != first.first_step ||
         header.last_step != first.last_step)
-      fail(
-          ExitCode::kBadData,
-          "{}: found rank {} of {}, steps {} to {}; expected rank {} of {}, steps {} to {}, as rank 0 has them: "
-          "trace the steps again",
-          file.string(), header.rank, header.ranks, header.first_step, header.last_step, rank, first.ranks,
-          first.first_step, first.last_step);
+      fail(ExitCode::kBadData,
+           "{}: found rank {} of {}, steps {} to {}; expected rank {} of {}, steps {} to {}, as rank 0 has "
+           "them: trace the steps again",
+           file.string(), header.rank, header.ranks, header.first_step, header.last_step, rank, first.ranks,
+           first.first_step, first.last_step);
   }
   return ranks;
 }

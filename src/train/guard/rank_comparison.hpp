@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// What a step leaves that every rank must have alike. No weight is among it: every one is owned by a single rank, which
-/// all others get it from.
+/// Values after a step that must be equal on all ranks. No weight is among them: each is owned by a single
+/// rank, which all others get it from.
 struct CommonValues {
   std::int64_t step = 0;
   std::int64_t updates = 0;  ///< the optimizer's counter, from which stochastic rounding draws
@@ -23,8 +23,8 @@ struct CommonValues {
   std::vector<std::int64_t> expert_tokens;
 };
 
-/// Collective over `comm`. Error(kInternal), on every rank alike, that names each value which is not bit for bit the same on
-/// all ranks, and which ranks have which.
+/// Collective over `comm`. Error(kInternal), on every rank alike, that names each value which is not bit for
+/// bit the same on all ranks, and which ranks have which.
 void require_same_on_all_ranks(Communicator& comm, const CommonValues& values);
 
 }  // namespace sluice

@@ -18,7 +18,7 @@ class RecentMedian {
   }
   [[nodiscard]] bool is_full() const { return values_.size() == window_; }
   [[nodiscard]] bool empty() const { return values_.empty(); }
-  /// Of an even number the larger middle one. Requires a number.
+  /// The median; of an even number of values the larger middle one. Requires a value.
   [[nodiscard]] double value() const {
     std::vector<double> sorted(values_.begin(), values_.end());
     const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);

@@ -27,12 +27,12 @@ void StepGuard::add_update(double loss) {
 
 void StepGuard::add_left_out(std::int64_t step, const std::string& reason) {
   ++left_out_;
-  if (++in_a_row_ <= options_.most_left_out) return;
-  fail(
-      ExitCode::kNumerics,
-      "step {}: {}. guard.most_left_out = {}: so many updates in a row were left out before this one, and leaving "
-      "out more will not help. Likely causes: too high a learning rate, or broken data",
-      step, reason, options_.most_left_out);
+  if (++in_a_row_ <= options_.max_skipped_steps) return;
+  fail(ExitCode::kNumerics,
+       "step {}: {}. guard.max_skipped_steps = {}: so many updates in a row were skipped before "
+       "this one, and skipping more will not help. Likely causes: too high a learning rate, or "
+       "broken data",
+       step, reason, options_.max_skipped_steps);
 }
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Which losses are spikes, and how many updates may be left out.
+// Guard of the steps: which losses are spikes, and how many updates may be skipped.
 #pragma once
 
 #include "config/choices.hpp"
@@ -13,12 +13,12 @@ struct StepGuardOptions {
   OnSpike on_spike = OnSpike::kWarn;
   double spike_factor = 3;
   std::int64_t window = 32;
-  std::int64_t most_left_out = 10;
+  std::int64_t max_skipped_steps = 10;
 };
 
-/// Knows the losses of the steps so far, which are the same on every rank, and so decides alike on every rank. A loss is a
-/// spike if it is above `spike_factor` times the median of the last `window` losses of steps whose update was made; before
-/// so many there is none.
+/// Knows the losses of the steps so far, which are the same on every rank, and so decides alike on every
+/// rank. A loss is a spike if it is above `spike_factor` times the median of the last `window` losses of
+/// steps whose update was made; before so many there is none.
 class StepGuard {
  public:
   explicit StepGuard(const StepGuardOptions& options);

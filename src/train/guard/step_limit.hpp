@@ -5,8 +5,9 @@
 
 namespace sluice {
 
-/// The least, or what the plan says that a slow disk takes, or ten times the median of this start's steps, whichever is
-/// most; of the first step, which also compiles kernels and takes its memory, five times the larger of the first two.
+/// The least, or what the plan says that a slow disk takes, or ten times the median of this start's steps,
+/// whichever is most; of the first step, which also compiles kernels and takes its memory, five times the
+/// larger of the first two.
 class StepLimit {
  public:
   /// How many times the least limit the first step's is.

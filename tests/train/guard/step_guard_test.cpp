@@ -10,7 +10,7 @@ namespace sluice {
 namespace {
 
 StepGuard guard_after(OnSpike on_spike, std::initializer_list<double> losses) {
-  StepGuard guard({.on_spike = on_spike, .spike_factor = 3, .window = 4, .most_left_out = 2});
+  StepGuard guard({.on_spike = on_spike, .spike_factor = 3, .window = 4, .max_skipped_steps = 2});
   for (const double loss : losses) guard.add_update(loss);
   return guard;
 }
@@ -47,7 +47,7 @@ TEST(StepGuard, gives_up_when_too_many_updates_in_a_row_are_left_out) {
   guard.add_left_out(5, "loss nan");
   guard.add_left_out(6, "loss nan");
   EXPECT_EQ(guard.left_out(), 4);
-  test::expect_error(ExitCode::kNumerics, {"step 7: loss inf", "guard.most_left_out = 2"},
+  test::expect_error(ExitCode::kNumerics, {"step 7: loss inf", "guard.max_skipped_steps = 2"},
                      [&] { guard.add_left_out(7, "loss inf"); });
 }
 
