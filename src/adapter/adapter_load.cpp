@@ -35,7 +35,7 @@ class AdapterLoader {
   }
 
  private:
-  /// On rank 0.
+  /// Opens a file, on rank 0.
   [[nodiscard]] const InputFile& open(int number) {
     if (number == open_) return *file_;
     const AdapterFile& file = adapter_.files[static_cast<std::size_t>(number)];
@@ -73,7 +73,7 @@ class AdapterLoader {
   const ParameterManifest& manifest_;
   ShardArena& arena_;
   MemoryBlock chunk_;
-  std::optional<InputFile> file_;  ///< on rank 0: the one that was read last
+  std::optional<InputFile> file_;  ///< file that rank 0 has read last
   int open_ = -1;                  ///< its number
 };
 

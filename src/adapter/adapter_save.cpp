@@ -86,7 +86,7 @@ class AdapterSaver {
     for_each_move(tensor, manifest_, values_.plan(), rank, elements, visit);
   }
 
-  /// What this rank has of the elements, one move after the other, row by row of the arena; returns how many.
+  /// Packs the elements that this rank has, one run after the other; returns their number.
   std::int64_t pack(const PeftTensor& tensor, Range elements) {
     std::int64_t count = 0;
     for_each_move_of(tensor, values_.rank(), elements, [&](const Move& move) {
@@ -133,7 +133,7 @@ class AdapterSaver {
   const ParameterManifest& manifest_;
   const ShardValues& values_;
   MemoryBlock chunk_, packed_;
-  std::optional<StagedDirectory> staged_;  ///< on rank 0
+  std::optional<StagedDirectory> staged_;  ///< staged directory, on rank 0 alone
   std::optional<OutputFile> out_;
 };
 

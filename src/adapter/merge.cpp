@@ -144,11 +144,10 @@ void require_mergeable(const ParameterManifest& manifest) {
   for (const TensorInfo& tensor : manifest.tensors()) {
     const auto weight = tensor.adapts.empty() ? std::nullopt : manifest.find(tensor.adapts);
     if (!weight || manifest[*weight].tied_to.empty()) continue;
-    fail(
-        ExitCode::kBadConfig,
-        "export.adapters: found \"merge\", expected \"keep\", because {} is adapted and shares its storage with {}, "
-        "which would change with it",
-        tensor.adapts, manifest[*weight].tied_to);
+    fail(ExitCode::kBadConfig,
+         "export.adapters: found \"merge\", expected \"keep\", because {} is adapted and shares its storage "
+         "with {}, which would change with it",
+         tensor.adapts, manifest[*weight].tied_to);
   }
 }
 

@@ -12,30 +12,30 @@
 
 namespace sluice {
 
-/// A tensor and its adapter: [experts, out, in], [experts, rank, in] and [experts, out, rank]; one expert for a matrix. Those
-/// that are published joined have A in common.
+/// A tensor and its adapter: [experts, out, in], [experts, rank, in] and [experts, out, rank]; one expert for
+/// a matrix. Those that are published joined have A in common.
 struct AdaptedWeight {
-  int weight = 0, a = 0, b = 0;  ///< in the manifest
+  int weight = 0, a = 0, b = 0;  ///< indices of tensors in the manifest
   std::int64_t experts = 1, out = 0, in = 0, rank = 0;
   float scale = 1;
 };
 
-/// Those of a manifest with adapters, in its order.
+/// Adapted weights of a manifest, in its order.
 [[nodiscard]] std::vector<AdaptedWeight> adapted_weights(const ParameterManifest& manifest);
 
-/// Adds to `count` weights of one row scale * sum over i of b[i] * a[i * in + k]: `b` is that row's [rank], `a` points to the
-/// first weight's column of [rank, in]. `change` is room for the sums.
+/// Adds to `count` weights of one row scale * sum over i of b[i] * a[i * in + k]: `b` is that row's [rank],
+/// `a` points to the first weight's column of [rank, in]. `change` is room for the sums.
 void add_adapter_to_row(const AdaptedWeight& adapted, const float* b, const float* a, std::int64_t count,
                         float* weights, std::vector<float>& change);
 
-/// Error(kBadConfig) if a weight has an adapter and shares its storage with another one that has none: a head tied to the
-/// embedding.
+/// Error(kBadConfig) if a weight has an adapter and shares its storage with another one that has none: a head
+/// tied to the embedding.
 void require_mergeable(const ParameterManifest& manifest);
 
-/// Collective over `comm`, for a manifest that is mergeable. Adds scale * B A to the weights in `arena` of every adapter in `manifest`: worked out in float32
-/// and rounded once to the arena's type. `adapters` holds this rank's shards of A and B, in any training type; they stay
-/// as they are, so that whoever goes on computing with both would count them twice. Holds some `staging_bytes`, and A of
-/// one weight or expert.
+/// Collective over `comm`, for a manifest that is mergeable. Adds scale * B A to the weights in `arena` of
+/// every adapter in `manifest`: worked out in float32 and rounded once to the arena's type. `adapters` holds
+/// this rank's shards of A and B, in any training type; they stay as they are, so that whoever goes on
+/// computing with both would count them twice. Holds some `staging_bytes`, and A of one weight or expert.
 void merge_adapters(Communicator& comm, const ParameterManifest& manifest, const ShardValues& adapters,
                     ShardArena& arena, std::int64_t staging_bytes = 8 * kMiB);
 

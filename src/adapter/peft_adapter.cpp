@@ -10,16 +10,15 @@
 namespace sluice {
 namespace {
 
-/// Of PEFT's other formats, none of which is read.
+/// Checks that the weights are in safetensors: PEFT's other formats are not read.
 void require_weights(const std::filesystem::path& directory) {
   std::error_code error;
   if (std::filesystem::exists(directory / kPeftWeightsFile, error)) return;
   if (std::filesystem::exists(directory / "adapter_model.bin", error))
-    fail(
-        ExitCode::kBadData,
-        "{}: found adapter_model.bin, expected {}: what was pickled is not read. PEFT's save_pretrained writes "
-        "safetensors",
-        directory.string(), kPeftWeightsFile);
+    fail(ExitCode::kBadData,
+         "{}: found adapter_model.bin, expected {}: what was pickled is not read. PEFT's save_pretrained "
+         "writes safetensors",
+         directory.string(), kPeftWeightsFile);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
-// A directory that PEFT saved a LoRA adapter to, held against a model: which weights it changes and how, and where each
-// element of the file belongs. Headers only, no values.
+// A directory that PEFT saved a LoRA adapter to, held against a model: which weights it changes and how, and
+// where each element of the file belongs. Headers only, no values.
 //
-// In the file a weight's lora_A is [rank, in] and its lora_B [out, rank]. Fused experts have one pair for all:
-// A [experts x rank, in] expert after expert, B [out, rank x experts] with experts fastest. PEFT before 0.20 took them for
-// [expert, in, out], so that A and B have changed places; transformers 4 had a pair for each projection of each expert.
+// In the file a weight's lora_A is [rank, in] and its lora_B [out, rank]. Fused experts have one pair for
+// all: A [experts x rank, in] expert after expert, B [out, rank x experts] with experts fastest. PEFT before
+// 0.20 took them for [expert, in, out], so that A and B have changed places; transformers 4 had a pair for
+// each projection of each expert.
 #pragma once
 
 #include "adapter/peft_config.hpp"
@@ -23,24 +24,26 @@ struct AdapterFile {
   std::int64_t bytes = 0;
 };
 
-/// What two directories of the same adapter may say differently.
+/// Differences that two directories of the same adapter may have.
 struct PeftStyle {
   bool rslora = false;  ///< whether alpha / sqrt(rank) is the scale
-  std::string tree =
-      "model.";  ///< what names of the text model begin with: "model.language_model." in a wrapper around it
+  /// Prefix of the text model's names: "model.language_model." in a wrapper around it.
+  std::string tree = "model.";
 };
 
-/// One file in a directory that PEFT saved; the files of all ranks in a saved step (checkpoint/saved_adapter.hpp).
+/// One file in a directory that PEFT saved; the files of all ranks in a saved step
+/// (checkpoint/saved_adapter.hpp).
 struct PeftAdapter {
   std::vector<AdapterFile> files;
   AdapterDescription adapters;
   PeftStyle style;
-  std::vector<PeftTensor> tensors;  ///< in the order of the files; what none of them holds is zero
+  /// Tensors in the order of the files; elements that no file holds are zero.
+  std::vector<PeftTensor> tensors;
 };
 
 /// `manifest` may have adapters already. Error(kBadData) with everything that is wrong with the files: as
-/// read_peft_config(), tensors missing or unexpected by name, weights the model does not have, shapes of another model or
-/// rank, and what has no adapter here (embeddings, convolutions, a vision tower).
+/// read_peft_config(), tensors missing or unexpected by name, weights the model does not have, shapes of
+/// another model or rank, and what has no adapter here (embeddings, convolutions, a vision tower).
 [[nodiscard]] PeftAdapter read_peft_adapter(const std::filesystem::path& directory,
                                             const ParameterManifest& manifest);
 

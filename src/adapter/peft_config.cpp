@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-// In the order of the file, since the first pattern that matches counts.
+// JSON that keeps the file's order, since the first pattern that matches counts.
 using json = nlohmann::ordered_json;
 
 /// Keys that say nothing about the numbers: where the adapter is from, and how it is run.
@@ -43,7 +43,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kExplaine
     {"trainable_token_indices", "rows of the embedding that were trained"},
     {"layer_replication", "layers that are there several times"},
 }};
-/// init_lora_weights that change the base weights when the adapter is made: what is saved is no change of the model.
+/// init_lora_weights that change the base weights when the adapter is made: what is saved is no change of the
+/// model.
 constexpr std::array<std::string_view, 5> kBaseChanging{"pissa", "olora", "corda", "loftq", "lora_ga"};
 
 class Reader {
@@ -156,10 +157,10 @@ void refuse_other_methods(const Reader& reader, const std::string& name) {
         std::ranges::find(kExplained, key, &std::pair<std::string_view, std::string_view>::first);
     if (explained != kExplained.end())
       fail(ExitCode::kBadData, "{}: {} is set: {}; only plain LoRA is read", name, key, explained->second);
-    fail(
-        ExitCode::kBadData,
-        "{}: {} is set, which is not known here and may change what the adapter means; only plain LoRA is read",
-        name, printable(key));
+    fail(ExitCode::kBadData,
+         "{}: {} is set, which is not known here and may change what the adapter means; only plain LoRA is "
+         "read",
+         name, printable(key));
   });
 }
 
@@ -171,8 +172,8 @@ void refuse_changed_bases(const Reader& reader) {
   if (std::ranges::any_of(kBaseChanging, begins))
     reader.refuse(
         "init_lora_weights",
-        "an adapter of the model as it is: this method changes the base weights. PEFT converts such an adapter "
-        "(save_pretrained with path_initial_model_for_weight_conversion)");
+        "an adapter of the model as it is: this method changes the base weights. PEFT converts such an "
+        "adapter (save_pretrained with path_initial_model_for_weight_conversion)");
 }
 
 void refuse_other_layers(const Reader& reader) {

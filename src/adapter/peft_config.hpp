@@ -22,7 +22,7 @@ struct PeftConfig {
   template <class T>
   using Patterns = std::vector<std::pair<std::string, T>>;
 
-  std::string source;  ///< what to call it in messages
+  std::string source;  ///< name of the file in messages
   std::int64_t rank = 8;
   double alpha = 8;
   bool rslora = false;
@@ -33,13 +33,14 @@ struct PeftConfig {
   std::optional<std::vector<std::int64_t>> layers_to_transform;
   Patterns<std::int64_t> rank_pattern;
   Patterns<double> alpha_pattern;
-  /// Fused experts are [expert, in, out] to PEFT 0.18 and 0.19, whatever the model says, and [expert, out, in] to later
-  /// versions.
+  /// Fused experts are [expert, in, out] to PEFT 0.18 and 0.19, whatever the model says, and [expert, out,
+  /// in] to later versions.
   bool reads_experts_by_position = false;
 };
 
-/// Error(kBadData) for what is no such file, and for every setting that changes what the adapter means and that is not
-/// known here, by name: DoRA, modules that were trained as a whole, biases, and methods that change the base weights.
+/// Error(kBadData) for what is no such file, and for every setting that changes what the adapter means and
+/// that is not known here, by name: DoRA, modules that were trained as a whole, biases, and methods that
+/// change the base weights.
 [[nodiscard]] PeftConfig read_peft_config(const std::filesystem::path& directory);
 [[nodiscard]] PeftConfig parse_peft_config(std::string_view json, const std::string& name);
 

@@ -26,9 +26,9 @@ AdaptableWeight weight_of(const ParameterManifest& manifest, const AdaptedTensor
   return *weight;
 }
 
-/// What PEFT's patterns are held against, and its lists of targets name. Routed experts and routers are parameters to it, no
-/// modules. Beside experts so are the projections of dense layers and of shared experts here: among target_modules PEFT takes
-/// their names for those of the experts in many models.
+/// Names that PEFT's patterns are matched against, and its lists of targets name. Routed experts and routers
+/// are parameters to it, not modules. Beside experts so are the projections of dense layers and of shared
+/// experts here: among target_modules PEFT takes their names for those of the experts in many models.
 class PeftNames {
  public:
   PeftNames(const ParameterManifest& manifest, std::string tree)

@@ -1,4 +1,4 @@
-// What PEFT calls an adapter: the tensors of its file and its adapter_config.json. Pure.
+// Adapter in PEFT's form: the tensors of its file and its adapter_config.json. Pure.
 #pragma once
 
 #include "adapter/peft_adapter.hpp"
@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// In the form of PEFT 0.20 and later, all float32; places in the file are still to be worked out.
+/// Tensors in the layout of PEFT 0.20 and later, all float32; their places in the file are not set yet.
 [[nodiscard]] std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters,
                                                    const ParameterManifest& manifest, const PeftStyle& style);
 

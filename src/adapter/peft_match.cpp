@@ -128,8 +128,9 @@ bool PeftMatch::has_shape(const SafetensorsEntry& entry, std::int64_t rows, std:
   return false;
 }
 
-/// By the shapes where they tell; where both forms have the same, by the version that wrote them.
-/// Experts that are published [expert, in, out] are what those versions take them for.
+/// Whether experts are taken by position: the shapes tell, or where both forms have the same shapes, the
+/// version that wrote them. Experts that are published [expert, in, out] are what those versions take them
+/// for.
 bool PeftMatch::is_by_position(const AdaptableWeight& weight, const Pair& pair, std::int64_t rank) const {
   if (!weight.is_fused() || manifest_.has_transposed_experts()) return false;
   const std::int64_t ranks = weight.experts() * rank, out = weight.out(), in = weight.in();
@@ -213,8 +214,8 @@ std::optional<AdaptedTensor> PeftMatch::match_experts(const AdaptableWeight& wei
   return fits ? adapted : std::nullopt;
 }
 
-/// Whether the configuration means a weight. Experts as modules are meant only where the file has some: in models of
-/// today they are parameters, and the same name stands for a shared expert's projection.
+/// Whether the configuration means a weight. Experts as modules are meant only where the file has some: in
+/// models of today they are parameters, and the same name stands for a shared expert's projection.
 bool PeftMatch::is_target(const AdaptableWeight& weight) const {
   if (targets_.means_parameter(weight.info.name)) return true;
   if (!weight.is_fused()) return targets_.means_module(module_of(weight.info.name));
@@ -254,8 +255,8 @@ void PeftMatch::finish(const std::string& file, PeftAdapter& out) {
   if (!text.empty())
     fail(
         ExitCode::kBadData,
-        "{} is no adapter of this model as {} describes it{}\n  Likely cause: it was made for another model, or is not "
-        "complete",
+        "{} is no adapter of this model as {} describes it{}\n  Likely cause: it was made for another model, "
+        "or is not complete",
         file, config_.source, text);
 }
 

@@ -23,13 +23,13 @@ class PeftMatch {
   PeftMatch(const PeftConfig& config, const PeftTargets& targets, const ParameterManifest& manifest);
 
   void add(const SafetensorsEntry& entry);
-  /// Appends what was found to `out`; nothing is added afterwards. Error(kBadData) with all faults, calling the file
-  /// `file`.
+  /// Appends what was found to `out`; nothing is added afterwards. Error(kBadData) with all faults, calling
+  /// the file `file`.
   void finish(const std::string& file, PeftAdapter& out);
 
  private:
   using Pair = std::array<const SafetensorsEntry*, 2>;  ///< A and B
-  /// Of one weight: a pair, or one for each expert and projection (0: gate or down, 1: up).
+  /// Tensors found for one weight: a pair, or one for each expert and projection (0: gate or down, 1: up).
   struct Found {
     Pair whole{};
     std::map<std::pair<std::int64_t, int>, Pair> experts;
@@ -65,7 +65,7 @@ class PeftMatch {
   std::vector<AdaptableWeight> weights_;
   std::unordered_map<std::string, int> by_name_;  ///< index in weights_ of each weight, by its name
   std::map<int, Found> found_;                    ///< entries found for a weight, by its index in weights_
-  std::vector<std::string> faults_;               ///< a line each
+  std::vector<std::string> faults_;               ///< faults, one line each
   std::vector<std::string> missing_;
   bool is_wrapped_ = false;  ///< the file's model is one around the text model
 };

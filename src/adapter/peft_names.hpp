@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// What a module's weight is called behind the module's name.
+/// End of the name of a module's weight, after the module's name.
 inline constexpr std::string_view kWeightEnd = ".weight";
 /// The module of a weight of that name; a parameter that is no module's weight stays as it is.
 [[nodiscard]] std::string module_of(std::string_view weight);
@@ -16,16 +16,16 @@ inline constexpr std::string_view kWeightEnd = ".weight";
 enum class LowRankPart : std::uint8_t { kA, kB };
 
 struct PeftName {
-  std::string path;  ///< of the module, as the text model's tree has it: "model.layers.0.mlp.experts"
-  int wrapped = 0;   ///< how many wrappers of further parameters of that module stand around this one
+  std::string path;  ///< path of the module in the text model's tree: "model.layers.0.mlp.experts"
+  int wrapped = 0;   ///< wrappers around this one, for further parameters of the same module
   LowRankPart part = LowRankPart::kA;
 };
 
-/// What names of the text model begin with where another model stands around it, as transformers has it.
+/// Prefix of the text model's names where another model stands around it, as in transformers.
 inline constexpr std::string_view kWrappedTree = "model.language_model.";
 
-/// "base_model.model.model.layers.0.mlp.experts.base_layer.lora_A.weight" and the like, whatever wrapper the model was
-/// in; nothing for a name of another form.
+/// "base_model.model.model.layers.0.mlp.experts.base_layer.lora_A.weight" and the like, whatever wrapper the
+/// model was in; nothing for a name of another form.
 [[nodiscard]] std::optional<PeftName> parse_peft_name(std::string_view name);
 
 /// The way back, with `tree` in place of "model.".
@@ -35,7 +35,7 @@ inline constexpr std::string_view kWrappedTree = "model.language_model.";
 
 /// One of an expert's projections where each expert is a module: "model.layers.0.mlp.experts.7.up_proj".
 struct ExpertModule {
-  std::string experts;  ///< "model.layers.0.mlp.experts"
+  std::string experts;  ///< path of the experts: "model.layers.0.mlp.experts"
   std::int64_t expert = 0;
   std::string projection;  ///< "gate_proj", "up_proj" or "down_proj"
 };

@@ -32,7 +32,7 @@ std::int64_t layer_of(std::string_view name) {
   return layer;
 }
 
-/// Of a name as the text model has it, or as a model around it does.
+/// Whether `holds` is true of a name as the text model has it, or as a model around it does.
 template <class Holds>
 bool holds_in_a_tree(const std::string& name, Holds holds) {
   return holds(name) || holds(in_tree(name, kWrappedTree));

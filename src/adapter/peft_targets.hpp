@@ -1,4 +1,4 @@
-// Which weights an adapter_config.json means, and with which rank and scale.
+// Targets of an adapter_config.json: the weights that it means, with rank and scale.
 #pragma once
 
 #include "adapter/peft_config.hpp"
@@ -23,7 +23,7 @@ class PeftTargets {
   [[nodiscard]] bool means_module(const std::string& name) const;
   /// Whether target_parameters mean the parameter of that name: "model.layers.0.mlp.experts.gate_up_proj".
   [[nodiscard]] bool means_parameter(const std::string& name) const;
-  /// Of a module or a parameter of that name.
+  /// Rank and scale of the adapter of a module or parameter of that name.
   [[nodiscard]] std::int64_t rank_of(const std::string& name) const;
   [[nodiscard]] double scale_of(const std::string& name) const;
 

@@ -16,32 +16,33 @@ namespace sluice {
 
 /// Consecutive elements of a file's tensor, and which elements of one tensor of an adapter they are.
 struct PeftPart {
-  std::string tensor;      ///< one of adapter_names()
+  std::string tensor;      ///< tensor name, one of adapter_names()
   std::int64_t begin = 0;  ///< number of the first of them in the file's tensor
-  FileRange range;         ///< of `tensor`, whose number depends on the manifest
+  FileRange range;         ///< range of `tensor`, whose number depends on the manifest
 
   [[nodiscard]] std::int64_t end() const { return begin + range.count; }
 };
 
 struct PeftTensor {
   SafetensorsEntry entry;
-  std::vector<PeftPart> parts;  ///< one after the other: all of the entry
+  std::vector<PeftPart> parts;  ///< parts that make up the entry, one after the other
   int file = 0;                 ///< index in PeftAdapter::files
 };
 
-/// What the lora_A [experts x rank, in] of a weight holds: one tensor in its own order.
+/// Parts of the lora_A [experts x rank, in] of a weight: one tensor in its own order.
 [[nodiscard]] std::vector<PeftPart> parts_of_a(const ParameterManifest& manifest,
                                                const AdaptableWeight& weight, std::int64_t rank);
-/// What the lora_B [out, rank x experts] of a weight holds: of each tensor that the weight is joined from its rows; of
-/// experts the fastest dimension.
+/// Parts of the lora_B [out, rank x experts] of a weight: for each tensor that the weight is joined from its
+/// rows; experts are the fastest dimension.
 [[nodiscard]] std::vector<PeftPart> parts_of_b(const ParameterManifest& manifest,
                                                const AdaptableWeight& weight, std::int64_t rank);
 
 /// Calls `visit` with all elements of a file's tensor, at most `room` of them at a time, in order.
 void for_each_chunk(const PeftTensor& tensor, std::int64_t room, const std::function<void(Range)>& visit);
 
-/// Calls `visit` with the moves that make up what `rank` owns of elements `file` of a file's tensor, counted in all of it.
-/// `manifest` has the adapters, and is the one of `shards`. Error(kInternal) for a part that its tensor has no room for.
+/// Calls `visit` with the moves that make up what `rank` owns of elements `file` of a file's tensor, counted
+/// in all of it. `manifest` has the adapters, and is the one of `shards`. Error(kInternal) for a part that
+/// its tensor has no room for.
 void for_each_move(const PeftTensor& tensor, const ParameterManifest& manifest, const ShardPlan& shards,
                    int rank, Range file, const std::function<void(const Move&)>& visit);
 

@@ -21,7 +21,7 @@ std::vector<SafetensorsEntry> entries_of(const ExportContent& content) {
   return entries;
 }
 
-/// In bytes.
+/// Adds the bytes of a piece to what is written.
 void add(Coverage& written, int file, const ExportPiece& piece) {
   if (!piece.is_box()) return written.add(file, Range{piece.offset, piece.offset + piece.bytes()});
   const std::int64_t size = size_of(piece.dtype), inside = piece.file - piece.matrix;

@@ -18,13 +18,14 @@
 
 namespace sluice {
 
-/// A move to a written file: elements of type `dtype` at byte `offset`, made from those of a rank's arena, or of its persistent
-/// buffers; or, with a source, from element `file` of that entry of ExportPlan::source() on.
+/// A move to a written file: elements of type `dtype` at byte `offset`, made from those of a rank's arena, or
+/// of its persistent buffers; or, with a source, from element `file` of that entry of ExportPlan::source()
+/// on.
 struct ExportPiece : Move {
   std::int64_t offset = 0;
   DType dtype = DType::kBFloat16;
   int source = -1;
-  bool is_buffer = false;  ///< float32
+  bool is_buffer = false;  ///< whether it is a persistent buffer, in float32
   [[nodiscard]] bool is_copied() const { return source >= 0; }
   [[nodiscard]] std::int64_t bytes() const { return count * size_of(dtype); }
 };
@@ -54,7 +55,7 @@ class ExportPlan {
   [[nodiscard]] std::int64_t copied_bytes() const;
 
  private:
-  /// Where the values of a written tensor come from. Its place is in files_, in the same order.
+  /// Origin of the values of a written tensor. Its place is in files_, in the same order.
   struct Origin {
     KeyTarget target;
     int source = -1;
@@ -68,7 +69,7 @@ class ExportPlan {
   std::vector<int> copiers_;
   CheckpointIndex source_;
   std::vector<WeightFile> files_;
-  std::vector<std::size_t> first_;  ///< of each file: its first tensor
+  std::vector<std::size_t> first_;  ///< first tensor of each file
   std::vector<Origin> tensors_;
 };
 

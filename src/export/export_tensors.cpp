@@ -33,7 +33,7 @@ std::string with_prefix_of(std::string_view like, std::string_view name) {
 /// The published expert tensors of one layer.
 struct ExpertLayer {
   std::vector<PublishedTensor> tensors;
-  std::set<std::string, std::less<>> names;  ///< behind "…layers.3."
+  std::set<std::string, std::less<>> names;  ///< names after "…layers.3."
   bool is_rewritten = false;                 ///< the source has other tensors
   bool is_done = false;
 };
@@ -96,12 +96,13 @@ class Lister {
     const bool is_rewritten = layer != layers_.end() && layer->second.is_rewritten;
     if (is_rewritten && info(target).role == Role::kExpert) return rewrite(entry, layer->second);
     std::string name = entry.name;
-    if (is_rewritten && info(target).role == Role::kRouter)  // in the spelling of its experts
+    if (is_rewritten && info(target).role == Role::kRouter)  // the router goes by its experts' spelling
       name = with_prefix_of(name, keys_.manifest().published_name(info(target).name));
     content_.tensors.push_back({std::move(name), written_dtype(info(target), entry.dtype), target});
   }
 
-  /// In place of the layer's first expert tensor, all of them as published, under the source's prefix.
+  /// Writes all experts of a layer as published, under the source's prefix, in place of the first expert
+  /// tensor.
   void rewrite(const CheckpointEntry& entry, ExpertLayer& layer) {
     if (std::exchange(layer.is_done, true)) return;
     for (PublishedTensor& tensor : layer.tensors)

@@ -1,4 +1,4 @@
-// What a directory that is to be written will hold: names and element types, in order. Pure.
+// Content of a directory that is to be written: names and element types, in order. Pure.
 #pragma once
 
 #include "manifest/key_map.hpp"
@@ -16,8 +16,9 @@ namespace sluice {
 struct ExportTensor {
   std::string name;
   DType dtype = DType::kBFloat16;
-  KeyTarget target;  ///< its shape is that of the written tensor; a copied one has no ranges
-  int source = -1;   ///< entry of ExportContent::source; -1: the values come from the shards or the buffers
+  /// Place in the manifest, with the written tensor's shape; a copied tensor has no ranges.
+  KeyTarget target;
+  int source = -1;  ///< entry of ExportContent::source; -1: the values come from the shards or the buffers
 
   [[nodiscard]] bool is_copied() const { return source >= 0; }
   [[nodiscard]] std::int64_t bytes() const { return target.element_count() * size_of(dtype); }
@@ -25,12 +26,13 @@ struct ExportTensor {
 
 struct ExportContent {
   std::vector<ExportTensor> tensors;
-  CheckpointIndex source;  ///< its files, and what is copied of them
+  CheckpointIndex source;  ///< index of the source, whose files tensors are copied from
 };
 
-/// What `source` holds, which must match the manifest (match_checkpoint()), in its order, names and element
-/// types, persistent buffers in float32; parts that training ignores (vision tower, multi-token prediction) are copied, stored ties and
-/// computed buffers left out. With `experts`, experts are written in that layout, whatever the source's.
+/// Content of `source`, which must match the manifest (match_checkpoint()), in its order, names and element
+/// types, persistent buffers in float32; parts that training ignores (vision tower, multi-token prediction)
+/// are copied, stored ties and computed buffers left out. With `experts`, experts are written in that layout,
+/// whatever the source's.
 [[nodiscard]] ExportContent content_like(const CheckpointIndex& source, const KeyMap& keys,
                                          std::optional<ExpertLayout> experts);
 

@@ -81,7 +81,7 @@ void ExportWriter::convert(const ExportPiece& piece) {
   }
 }
 
-/// As many lines at once as half the staging memory holds.
+/// Writes a transposed piece, as many lines at once as the staging buffer holds.
 void ExportWriter::transpose(const ExportPiece& piece) {
   flush();
   const std::int64_t room = half_bytes() / size_of(piece.dtype);

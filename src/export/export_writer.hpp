@@ -69,7 +69,7 @@ class ExportWriter {
   std::vector<std::byte> rows_;  ///< rows of a matrix before they are transposed
   std::int64_t staged_at_ = 0;   ///< offset in the file of the staged bytes
   std::int64_t staged_ = 0;
-  std::filesystem::path path_;  ///< of the file being written
+  std::filesystem::path path_;  ///< path of the file being written
   std::int64_t writes_ = 0;
   std::int64_t written_bytes_ = 0;
   std::int64_t copied_bytes_ = 0;

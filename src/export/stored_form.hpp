@@ -25,13 +25,14 @@ struct StoredTensor {
 
 struct StoredForm {
   KeyTarget target;                  ///< where the values belong; those of codes are never transposed
-  std::optional<Encoding> encoding;  ///< of codes and scales, without the place of the scales
+  std::optional<Encoding> encoding;  ///< encoding by codes and scales, without the place of the scales
   std::vector<StoredTensor> tensors;
 };
 
-/// Projections of layers become FP8, in the blocks that `config` names or with a scale for each row; projections of routed experts INT4
-/// with bfloat16 scales or MXFP4, in groups of what `config` names or 32. Everything else, and rows that no whole number of groups makes
-/// up, keeps its element type, as all does without `config`.
+/// Projections of layers become FP8, in the blocks that `config` names or with a scale for each row;
+/// projections of routed experts INT4 with bfloat16 scales or MXFP4, in groups of what `config` names or 32.
+/// Everything else, and rows that no whole number of groups makes up, keeps its element type, as all does
+/// without `config`.
 [[nodiscard]] StoredForm stored_form(const PublishedTensor& published, const KeyMap& keys,
                                      const std::optional<QuantizationConfig>& config);
 

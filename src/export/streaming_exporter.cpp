@@ -91,7 +91,7 @@ class Exporter {
     return std::ranges::find(elsewhere_, comm_.rank()) != elsewhere_.end();
   }
 
-  /// What a rank sends before the bytes that are to be written; after the last ones, with `bytes` -1.
+  /// Message that a rank sends before the bytes that are to be written; after the last ones, with `bytes` -1.
   struct Written {
     std::int64_t offset = 0;
     std::int64_t bytes = -1;
@@ -103,7 +103,8 @@ class Exporter {
     comm_.send(data.data(), written.bytes, 0, kWrittenTag).wait();
   }
 
-  /// Collective. A rank elsewhere sends its pieces of the file to rank 0, which writes them. The other ranks meet it afterwards.
+  /// Collective. A rank elsewhere sends its pieces of the file to rank 0, which writes them. The other ranks
+  /// meet it afterwards.
   void write_for(int rank, const fs::path& directory) {
     Outcome outcome;
     if (comm_.rank() == rank) {
@@ -116,7 +117,8 @@ class Exporter {
     run_together(comm_, [&] { outcome.throw_if_failed(); });
   }
 
-  /// After an error the rest is received all the same: the sender learns of it when it is done.
+  /// Receives a file from a rank. After an error the rest is received all the same: the sender learns of it
+  /// when it is done.
   Outcome receive_from(int rank, const fs::path& path) {
     std::vector<std::byte> room(static_cast<std::size_t>(options_.staging_bytes));
     std::optional<OutputFile> out;
@@ -157,14 +159,14 @@ class Exporter {
   const ShardValues& values_;
   const ExportOptions& options_;
   GrowthSampler growth_;
-  std::optional<StagedDirectory> staged_;  ///< on rank 0
+  std::optional<StagedDirectory> staged_;  ///< staged directory, on rank 0 alone
   fs::path directory_;                     ///< the published one, on rank 0
   std::optional<ExportWriter> writer_;
   std::vector<int> elsewhere_;  ///< ranks that do not see the directory
   const std::int64_t total_bytes_ = plan_.file_bytes();
   int file_ = 0;                  ///< being written
-  std::int64_t done_bytes_ = 0;   ///< of the files that are finished
-  std::int64_t before_file_ = 0;  ///< what this rank had written when the file was begun
+  std::int64_t done_bytes_ = 0;   ///< bytes of the files that are finished
+  std::int64_t before_file_ = 0;  ///< bytes that this rank had written when the file was begun
 };
 
 }  // namespace
@@ -179,7 +181,8 @@ ExportReport export_checkpoint(Communicator& comm, const ExportPlan& plan, const
   exporter.run(target);
   const RankExport row = exporter.row();
   log::debug(
-      "export    {:.2f} s: wrote {}, {} of them copied from the source; staging {}, memory grew by {} at most",
+      "export    {:.2f} s: wrote {}, {} of them copied from the source; staging {}, memory grew by {} at "
+      "most",
       watch.seconds(), format_bytes(row.written_bytes), format_bytes(row.copied_bytes),
       format_bytes(row.staging_bytes), format_bytes(row.peak_growth_bytes));
   return {exporter.directory(), gather_rows(comm, row), plan.file_bytes(), watch.seconds()};

@@ -1,4 +1,5 @@
-// Runs an export plan: all ranks that see the files write their own shards at the same time; others send theirs to rank 0.
+// Runs an export plan: all ranks that see the files write their own shards at the same time; others send
+// theirs to rank 0.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -17,7 +18,7 @@ namespace sluice {
 struct ExportOptions {
   std::filesystem::path source{};           ///< directory that plan.source().files are in
   std::vector<CompanionFile> companions{};  ///< files copied beside the weights; used on rank 0
-  std::int64_t staging_bytes = 8 * kMiB;    ///< of each rank
+  std::int64_t staging_bytes = 8 * kMiB;    ///< staging bytes of each rank
   bool keep_cached = false;                 ///< leave the written files in the page cache
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)>
       progress{};  ///< called on rank 0 after its writes; may be empty
@@ -32,18 +33,19 @@ struct RankExport {
 };
 
 struct ExportReport {
-  std::filesystem::path directory;  ///< on rank 0: where the files are
-  std::vector<RankExport> ranks;    ///< the same on every rank
+  std::filesystem::path directory;  ///< directory of the files, set on rank 0 alone
+  std::vector<RankExport> ranks;    ///< export of each rank, the same on every rank
   std::int64_t file_bytes = 0;
-  double seconds = 0;  ///< until the directory is on disk under its final name
+  double seconds = 0;  ///< seconds until the directory is on disk under its final name
 };
 
 /// Collective over `comm`. Writes `target`, which appears complete or not at all: rank 0 creates the files
-/// under a temporary name beside it, every rank writes and fsyncs its pieces, one that does not see the directory
-/// through rank 0, which holds another staging buffer for that, and rank 0 adds index and companions and renames. `values` are this rank's shards, in any
-/// training type. Holds a staging buffer of the given size and nothing that grows. If one rank fails, every
-/// rank throws its error and nothing is left behind. If `target` is there and is not an empty directory the
-/// files get another name (IfTaken::kNextName).
+/// under a temporary name beside it, every rank writes and fsyncs its pieces, one that does not see the
+/// directory through rank 0, which holds another staging buffer for that, and rank 0 adds index and
+/// companions and renames. `values` are this rank's shards, in any training type. Holds a staging buffer of
+/// the given size and nothing that grows. If one rank fails, every rank throws its error and nothing is left
+/// behind. If `target` is there and is not an empty directory the files get another name
+/// (IfTaken::kNextName).
 [[nodiscard]] ExportReport export_checkpoint(Communicator& comm, const ExportPlan& plan,
                                              const ShardValues& values, const std::filesystem::path& target,
                                              const ExportOptions& options);

@@ -73,7 +73,7 @@ class Synthesizer {
   /// Elements of a published tensor that is not transposed, at the front of values_.
   void fill(const KeyTarget& target, Range elements) {
     values_.resize(std::max(values_.size(), static_cast<std::size_t>(elements.count())));
-    std::int64_t begin = 0;  // of the range in the published tensor
+    std::int64_t begin = 0;  // first element of the range in the published tensor
     for (const TensorRange& range : target.ranges) {
       const Range part = common(elements, {begin, begin + range.count});
       if (part.count() > 0)
@@ -148,10 +148,10 @@ class Synthesizer {
   const fs::path& directory_;
   const SynthesizeOptions& options_;
   std::vector<StoredForm> forms_;
-  std::size_t form_ = 0, tensor_ = 0;  ///< to be written next: of forms_, and of its tensors
+  std::size_t form_ = 0, tensor_ = 0;  ///< indices of the form to be written next, and of its tensor
   std::vector<float> values_;
   std::vector<std::byte> bytes_;
-  std::vector<std::byte> scales_;  ///< of the codes that were written last
+  std::vector<std::byte> scales_;  ///< scales of the codes that were written last
   std::int64_t total_ = 0;
   std::int64_t done_ = 0;
 };

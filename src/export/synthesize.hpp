@@ -16,25 +16,26 @@ namespace sluice {
 struct SynthesizeOptions {
   float standard_deviation = 0.02f;  ///< initializer_range of config.json
   std::uint64_t seed = 0;
-  std::int64_t max_shard_bytes =
-      5'000'000'000;  ///< of one file's tensors; a larger tensor gets a file of its own
+  /// Bytes of one file's tensors, at most; a larger tensor gets a file of its own.
+  std::int64_t max_shard_bytes = 5'000'000'000;
   ExpertLayout experts = ExpertLayout::kPerExpert;
   std::optional<QuantizationConfig>
       quantization{};                       ///< weights become codes and scales, as stored_form() says
   bool sparse = false;                      ///< headers and holes only: every weight reads as zero
   std::vector<CompanionFile> companions{};  ///< files copied as they are: config.json, the tokenizer
-  std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};  ///< may be empty
+  /// Reports progress; may be empty.
+  std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};
 };
 
 struct SynthesizeReport {
   int files = 0;
   std::int64_t tensors = 0;
-  std::int64_t bytes = 0;  ///< of all tensors
+  std::int64_t bytes = 0;  ///< bytes of all tensors
 };
 
 /// Writes `out`/model.safetensors, or model-0000i-of-0000N.safetensors with their index, in the manifest's
-/// element types, but for codes and scales, and with the values of initial_values(). `out` appears complete or not at all; Error(kUsage)
-/// if it exists and is not empty.
+/// element types, but for codes and scales, and with the values of initial_values(). `out` appears complete
+/// or not at all; Error(kUsage) if it exists and is not empty.
 SynthesizeReport synthesize_checkpoint(const KeyMap& keys, const std::filesystem::path& out,
                                        const SynthesizeOptions& options);
 

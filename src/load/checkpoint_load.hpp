@@ -16,7 +16,8 @@
 
 namespace sluice {
 
-/// What is to be loaded, and into which shards. The references must outlive it and the plans made from it.
+/// A load: its files, and the shards that they go to. The references must outlive it and the plans made from
+/// it.
 struct LoadRequest {
   std::filesystem::path directory;  ///< Hugging Face directory
   const KeyMap& keys;
@@ -24,7 +25,8 @@ struct LoadRequest {
   LoadPlanOptions options;
 };
 
-/// What the files hold, which tensor each part of it belongs to, and how it gets to the shards.
+/// A planned load: what the files hold, which tensor each part of it belongs to, and how it gets to the
+/// shards.
 struct PlannedLoad {
   const ParameterManifest& manifest;
   CheckpointIndex index;
@@ -47,7 +49,7 @@ struct MatchedCheckpoint {
 /// it gets itself. Error(kInternal) too if the plans differ, or if readers have different files.
 [[nodiscard]] PlannedLoad plan_load(Communicator& comm, const LoadRequest& request);
 
-/// The same of a source that is matched already, with `comm` the same on every rank.
+/// Plans the load of a source that is matched already. Collective; `source` is the same on every rank.
 [[nodiscard]] PlannedLoad plan_load(const LoadRequest& request, MatchedCheckpoint source);
 [[nodiscard]] PlannedLoad plan_load(Communicator& comm, const LoadRequest& request, MatchedCheckpoint source);
 
@@ -63,8 +65,9 @@ struct CheckpointLoadReport {
   std::optional<VerifyReport> verify;
 };
 
-/// Collective over `comm`. Fills `weights`, persistent buffers included, as `planned` says, and verifies it if that is asked for; null with
-/// a plan that discards. Errors and memory as load_shards() and verify_shards().
+/// Collective over `comm`. Fills `weights`, persistent buffers included, as `planned` says, and verifies it
+/// if that is asked for; null with a plan that discards. Errors and memory as load_shards() and
+/// verify_shards().
 CheckpointLoadReport load_checkpoint(Communicator& comm, const PlannedLoad& planned,
                                      const std::filesystem::path& directory, ShardArena* weights,
                                      const CheckpointLoadOptions& options);

@@ -18,7 +18,7 @@ namespace sluice {
 /// How one file is read.
 enum class FileAccess : std::uint8_t {
   kBuffered,
-  kDropBehind,  ///< through the page cache, which forgets each chunk once it is read
+  kDropBehind,  ///< reads go through the page cache, which forgets each chunk once it is read
   kDirect,      ///< past the page cache
 };
 

@@ -43,7 +43,7 @@ class PieceMerger {
  private:
   const std::function<void(const Piece&)>& visit_;
   Piece last_;
-  std::int64_t scale_bytes_ = 0;  ///< of the pieces that have been visited
+  std::int64_t scale_bytes_ = 0;  ///< bytes of scales in the pieces visited so far
 };
 
 std::string arena_name(int rank) { return fmt::format("rank {}'s arena", rank); }
@@ -176,7 +176,8 @@ int LoadPlan::slots(int rank, int ring_slots) const {
   return static_cast<int>(std::clamp<std::int64_t>(reads, 1, ring_slots));
 }
 
-/// The pieces of all ranks of elements [begin, end) of a source, the first of which lies at `position` of the read.
+/// The pieces of all ranks of elements [begin, end) of a source, the first of which lies at `position` of the
+/// read.
 void LoadPlan::visit_pieces(const Source& source, Range elements, std::int64_t position,
                             const std::function<void(const Piece&)>& visit) const {
   const Encoding* encoding =
@@ -187,8 +188,8 @@ void LoadPlan::visit_pieces(const Source& source, Range elements, std::int64_t p
   });
 }
 
-/// Calls visit(reader, elements) for each matrix and each reader of a part of it with the elements, counted in the source, from
-/// the first to the last that the reader needs.
+/// Calls visit(reader, elements) for each matrix and each reader of a part of it with the elements, counted
+/// in the source, from the first to the last that the reader needs.
 void LoadPlan::hulls_by_reader(const Source& source,
                                const std::function<void(int reader, Range elements)>& visit) const {
   const FileRange& range = source.range;
@@ -289,7 +290,8 @@ std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlan
   const std::int64_t widest = size_of(DType::kFloat32);
   std::vector<std::int64_t> limits(static_cast<std::size_t>(shards.world()));
   std::vector<std::int64_t> foreign = limits;  // that each rank reads for others
-  std::int64_t payload = 0;                    // of all ranks: a read may hold more than its reader needs
+  // Payload bytes for all ranks; a read may hold more than its reader needs.
+  std::int64_t payload = 0;
   for (int rank = 0; rank < shards.world(); ++rank) {
     const auto reader = static_cast<std::size_t>(options.readers.reader_of(rank));
     const std::int64_t bytes = shards.arena_elements(rank) * widest;

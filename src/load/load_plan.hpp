@@ -28,20 +28,21 @@ namespace sluice {
 /// Bytes [offset, offset + bytes) of a file; never cuts an element, nor a group of 4-bit codes. `first` is
 /// the first tensor it holds a part of.
 struct Read {
-  int reader = 0;  ///< rank
+  int reader = 0;  ///< rank that reads
   int file = 0;
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
   int first = 0;
-  std::int64_t scale_bytes = 0;  ///< that belong to its codes and are read beside it, wherever they lie
+  /// Bytes of the scales of its codes, which are read beside it, wherever they lie.
+  std::int64_t scale_bytes = 0;
 };
 
-/// A move out of a read: elements of type `dtype` at `source` bytes into it. With an encoding these are codes, of the elements from
-/// `element` on of the tensor that it encodes.
+/// A move out of a read: elements of type `dtype` at `source` bytes into it. With an encoding these are
+/// codes, of the elements from `element` on of the tensor that it encodes.
 struct Piece : Move {
   std::int64_t source = 0;
   DType dtype = DType::kFloat32;
-  const Encoding* encoding = nullptr;  ///< of the plan
+  const Encoding* encoding = nullptr;  ///< encoding in the plan's list
   std::int64_t element = 0;
   std::int64_t scale_source = 0;  ///< bytes into the scales of the read, which lie in the order of its pieces
 
@@ -65,10 +66,9 @@ struct Piece : Move {
   }
 };
 
-/// The pieces of one read that one rank owns. Small pieces, and boxes of lines with others' elements between them, are packed
-/// into one message, in this order, and behind them the scales of all pieces, small ones first; each large piece
-/// then has a message of its own.
-/// Sender and receiver compute this independently.
+/// The pieces of one read that one rank owns. Small pieces, and boxes of lines with others' elements between
+/// them, are packed into one message, in this order, and behind them the scales of all pieces, small ones
+/// first; each large piece then has a message of its own. Sender and receiver compute this independently.
 struct Transfer {
   std::vector<Piece> small;
   std::vector<Piece> large;
@@ -100,7 +100,7 @@ class LoadPlan {
            const LoadPlanOptions& options);
 
   [[nodiscard]] const std::vector<CheckpointFile>& files() const { return files_; }
-  /// By reader, then in file order.
+  /// Reads, by reader, then in file order.
   [[nodiscard]] const std::vector<Read>& reads() const { return reads_; }
   [[nodiscard]] std::span<const Read> reads_by(int reader) const;
   [[nodiscard]] const ReaderAssignment& readers() const { return options_.readers; }
@@ -115,13 +115,14 @@ class LoadPlan {
 
   /// Calls `visit` with the pieces of a read, each as long as possible, in file order.
   void for_each_piece(const Read& read, const std::function<void(const Piece&)>& visit) const;
-  /// The same pieces grouped by rank. `transfers` is overwritten and keeps its capacity.
+  /// Pieces of a read grouped by rank. `transfers` is overwritten and keeps its capacity.
   void transfers_of(const Read& read, std::vector<Transfer>& transfers) const;
 
   /// Error(kInternal) unless every element of every arena that belongs to a tensor is written exactly once,
-  /// and no other. Takes as long as making the plan, and 24 bytes for each piece while it looks, 56 for a box.
+  /// and no other. Takes as long as making the plan, and 24 bytes for each piece while it looks, 56 for a
+  /// box.
   void check_coverage() const;
-  /// The same for the arena of one rank, and the pieces that it gets: all ranks together prove it all.
+  /// Checks that the pieces cover the arena of one rank; all ranks together prove it for all.
   void check_coverage(int rank) const;
 
   /// Payload bytes, in the files' element types, scales included: in total, and as read, kept and sent by one
@@ -157,7 +158,7 @@ class LoadPlan {
     DType dtype = DType::kFloat32;
     std::int64_t begin = 0;
     std::int64_t bits = 0;
-    int encoding = -1;                 ///< of encodings_
+    int encoding = -1;                 ///< index into encodings_; -1: none
     std::int64_t encoded_element = 0;  ///< number of the first element among those that the encoding counts
     [[nodiscard]] std::int64_t bytes_of(std::int64_t elements) const { return elements * bits / 8; }
     [[nodiscard]] std::int64_t elements_in(std::int64_t bytes) const { return bytes * 8 / bits; }
@@ -184,16 +185,16 @@ class LoadPlan {
   const ShardPlan& shards_;
   LoadPlanOptions options_;
   std::vector<CheckpointFile> files_;
-  std::vector<Source> sources_;  ///< by file, then by begin; none is empty
+  std::vector<Source> sources_;  ///< sources ordered by file, then by begin; none is empty
   std::vector<Encoding> encodings_;
   std::vector<Read> reads_;
   std::vector<RankTotals> ranks_;
   std::int64_t read_bytes_ = 0;
 };
 
-/// What LoadPlan::staging_bytes() is at most on each rank, whatever files the plan is made for: for those
-/// that are not there yet. Element types of up to 4 bytes may have to be converted. `with_scales`: they may
-/// be quantised, with half as many bytes of scales as of codes.
+/// Upper bound of LoadPlan::staging_bytes() on each rank for any files, such as those that do not exist yet.
+/// Element types of up to 4 bytes may have to be converted. `with_scales`: they may be quantised, with half
+/// as many bytes of scales as of codes.
 [[nodiscard]] std::vector<std::int64_t> staging_limits(const ShardPlan& shards,
                                                        const LoadPlanOptions& options, int ring_slots,
                                                        bool with_scales = false);

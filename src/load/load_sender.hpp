@@ -48,19 +48,20 @@ class LoadSender {
   void keep_own(const Transfer& own, const Chunk& chunk, const std::byte* scales);
   /// Frees the slots, oldest first, whose messages have left.
   void let_go();
-  /// What the ring waits for: the disk, unless all slots wait for receivers.
+  /// Text for what the ring waits for: the disk, unless all slots wait for receivers.
   [[nodiscard]] std::string awaited() const;
 
   const LoadSetting& setting_;
   std::span<const Read> reads_;
   ArenaWriter writer_;
   StagingRing ring_;
-  std::vector<Chunk> chunks_;  ///< one per slot
+  std::vector<Chunk> chunks_;  ///< chunk in each slot
   ChunkReader reader_;
-  std::deque<std::vector<Message>> travelling_;  ///< of each slot that is sent and not free yet, in order
+  /// Messages of each slot that is sent and not free yet, in order.
+  std::deque<std::vector<Message>> travelling_;
   std::vector<Transfer> transfers_;
   std::int64_t overhead_bytes_ = 0;
-  BlockRing ahead_;  ///< last: its threads use what stands above
+  BlockRing ahead_;  ///< reading threads; the last member, since they use the others
 };
 
 }  // namespace sluice

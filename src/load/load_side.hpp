@@ -1,4 +1,4 @@
-// What the two sides of a load, reading and receiving ranks, have in common. Private to src/load.
+// Shared by the two sides of a load, reading and receiving ranks. Private to src/load.
 #pragma once
 
 #include "base/boxes/transpose.hpp"
@@ -47,7 +47,7 @@ class StagingRing {
   MemoryBlock block_;
 };
 
-/// What both sides work with.
+/// Objects that both sides work with.
 struct LoadSetting {
   Communicator& comm;
   const LoadPlan& plan;

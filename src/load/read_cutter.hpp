@@ -22,7 +22,7 @@ class ReadCutter {
 
  private:
   void start(int file, std::int64_t offset, int first);
-  /// Where the read must end: on a block's border unless that would make it much shorter.
+  /// End of the read: a block's border unless that would make it much shorter.
   [[nodiscard]] std::int64_t end_limit() const;
 
   int reader_;

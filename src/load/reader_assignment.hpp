@@ -1,4 +1,4 @@
-// Which rank reads whose bytes from the files.
+// Assignment of readers: the rank that reads each rank's bytes from the files.
 #pragma once
 
 #include <span>

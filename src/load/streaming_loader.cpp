@@ -28,7 +28,7 @@ void run(Side side, int rank, GrowthSampler& growth, RankLoad& row, After after)
   }
   side.finish();
   row.overhead_bytes = side.overhead_bytes();
-  growth.sample();  // before the ring is given back
+  growth.sample();  // the ring is still allocated here
 }
 
 /// Bytes of the plan's files in the page cache; -1 if the kernel does not report them for one of the files.

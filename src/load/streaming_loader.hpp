@@ -27,7 +27,7 @@ struct LoadOptions {
   int reader_threads = 2;       ///< reads under way at once, on a rank that reads
   CachePolicy page_cache = CachePolicy::kAuto;
   double limit_seconds = 900;                           ///< longest wait for a read
-  MemorySample baseline{};                              ///< what peak_growth_bytes is counted from
+  MemorySample baseline{};                              ///< sample that peak_growth_bytes is counted from
   std::function<void(const LoadProgress&)> progress{};  ///< called on rank 0 after its chunks; may be empty
 };
 

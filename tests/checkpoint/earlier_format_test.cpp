@@ -1,4 +1,5 @@
-// Steps that an earlier version saved on three ranks (tests/fixtures/saved), on their way into the memory of others.
+// Steps that an earlier version saved on three ranks (tests/fixtures/saved), on their way into the memory of
+// others.
 #include "checkpoint/restore.hpp"
 #include "checkpoint/saved_step.hpp"
 #include "checkpoint/state_spans.hpp"
@@ -27,7 +28,8 @@ namespace {
 namespace fs = std::filesystem;
 using test::test_world;
 
-/// All files of a saved step, by the names in their headers alone: TENSOR/ARRAY[begin:end] are bytes of numbers.
+/// All files of a saved step, by the names in their headers alone: TENSOR/ARRAY[begin:end] are bytes of
+/// numbers.
 class Numbers {
  public:
   explicit Numbers(const fs::path& step) {

@@ -1,5 +1,5 @@
-// libFuzzer target: any content of a saved step's manifest either parses, to entries that lie in their files and a step that can be
-// written again, or throws Error(kBadData).
+// libFuzzer target: any content of a saved step's manifest either parses, to entries that lie in their files
+// and a step that can be written again, or throws Error(kBadData).
 //
 //   fuzz_manifest -max_total_time=60 tests/checkpoint/corpus_manifest
 //

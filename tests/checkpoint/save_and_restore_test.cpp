@@ -135,7 +135,7 @@ TEST(SaveAndRestore, a_step_has_its_name_only_when_all_of_it_is_on_the_disk) {
   const std::filesystem::path steps = directory / "steps", step = steps / step_name(1);
   const test::SyncedFiles synced(step);
   save_step(test_world(), request_of(steps, model, state, 1));
-  std::string before;  // by any rank
+  std::string before;  // bytes that any rank has written
   for (const std::string& of_rank : test_world().all_gather_text(synced.before())) before += of_rank;
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(step), {}), test_world().size() + 1);
   for (const auto& entry : std::filesystem::directory_iterator(step))

@@ -71,8 +71,8 @@ TEST_F(SynthesizeTest, writes_the_initial_values_of_each_expert) {
 TEST_F(SynthesizeTest, stores_weights_in_the_form_that_is_asked_for) {
   struct Form {
     const char* config;
-    const char* text;  // of the encoding
-    float step;        // of the largest magnitude
+    const char* text;  // text that names the encoding
+    float step;        // step of the codes, as a share of the largest magnitude
   };
   const std::vector<Form> forms{
       {R"({"quant_method": "fp8", "weight_block_size": [16, 32]})", "float8_e4m3fn in blocks of 16 x 32",
@@ -112,7 +112,7 @@ TEST_F(SynthesizeTest, stores_weights_in_the_form_that_is_asked_for) {
       for (std::size_t i = 0; i < found.size(); ++i)
         ASSERT_NEAR(bfloat16_value(found[i]), expected[i], most) << entry.name;
     }
-    EXPECT_GE(tensors, 16u);  // of the experts, two projections at least
+    EXPECT_GE(tensors, 16u);  // two projections of each expert, or more
   }
 }
 

@@ -38,7 +38,8 @@ struct Model {
 
 class GreedyText : public testing::TestWithParam<std::string> {};
 
-/// Where the two best logits lie closer than rounding may part them either is right: then that of transformers is taken up.
+/// Where the two best logits lie closer than rounding may part them either is right: then that of
+/// transformers is taken up.
 TEST_P(GreedyText, is_that_of_transformers) {
   const test::GenerationReference reference(GetParam());
   constexpr float kClose = 2e-4F;

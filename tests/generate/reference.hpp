@@ -1,4 +1,5 @@
-// What transformers generates from the models of tests/fixtures: generation.h5, written by make_generation.py there.
+// What transformers generates from the models of tests/fixtures: generation.h5, written by make_generation.py
+// there.
 #pragma once
 
 #include "io/hdf5.hpp"
@@ -15,7 +16,7 @@
 
 namespace sluice::test {
 
-inline constexpr std::size_t kPrompt = 8;  ///< as make_generation.py
+inline constexpr std::size_t kPrompt = 8;  ///< tokens of a prompt, see make_generation.py
 
 inline std::filesystem::path fixture(const std::string& name) {
   return std::filesystem::path(SLUICE_FIXTURES) / name;

@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Directories with a model, with a PEFT adapter, and with saved steps of models and of adapters of the model; no weights.
+/// Directories with a model, with a PEFT adapter, and with saved steps of models and of adapters of the
+/// model; no weights.
 class ModelSource : public testing::Test {
  protected:
   ModelSource() {

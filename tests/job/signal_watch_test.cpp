@@ -41,7 +41,7 @@ TEST(SignalWatchDeathTest, a_signal_without_a_callback_ends_the_process) {
 
 TEST(SignalWatchDeathTest, what_is_ignored_stays_ignored) {
   const auto live = [] {
-    ::signal(SIGHUP, SIG_IGN);  // as nohup does
+    ::signal(SIGHUP, SIG_IGN);  // nohup ignores it
     SignalWatch watch;
     const SignalWatch::SignalCallback words(watch, [](int, ExitCode) { std::fprintf(stderr, "spoken"); });
     ::kill(::getpid(), SIGHUP);
@@ -71,7 +71,7 @@ TEST(SignalWatchDeathTest, a_request_is_noted_once_and_the_next_signal_ends_the_
     request.set_patience(20);
     ::kill(::getpid(), SIGTERM);
     while (request.number() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ::kill(::getpid(), SIGTERM);  // as srun does right after slurmd
+    ::kill(::getpid(), SIGTERM);  // srun sends it right after slurmd
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     std::fprintf(stderr, "noted %s", signal_name(request.number()));
     ::kill(::getpid(), SIGINT);

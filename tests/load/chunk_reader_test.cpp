@@ -133,8 +133,8 @@ TEST_F(ChunkReaderTest, refuses_a_file_that_shrinks_while_it_is_read) {
     fs::resize_file(path(), 5000);
     EXPECT_THAT(test::error_of([&] { static_cast<void>(reader.read(plan.reads()[1], slot_.span())); }),
                 StartsWith("65: "));
-    fs::resize_file(path(), static_cast<std::uintmax_t>(
-                                plan.files()[0].bytes));  // as long as before, for the next policy
+    // The length stays, for the next policy.
+    fs::resize_file(path(), static_cast<std::uintmax_t>(plan.files()[0].bytes));
   }
 }
 

@@ -42,7 +42,7 @@ MemoryCheckpoint make_checkpoint(const KeyMap& keys, ExpertLayout layout, std::m
   MemoryCheckpoint made;
   const std::size_t file_count = 1 + random() % 3;
   for (std::size_t f = 0; f < file_count; ++f) {
-    made.files.emplace_back(3 + random() % 17);  // in place of a header, of any length
+    made.files.emplace_back(3 + random() % 17);  // bytes of any length stand for the header
     const std::size_t first = tensors.size() * f / file_count;
     const std::size_t last = tensors.size() * (f + 1) / file_count;
     for (std::size_t i = first; i < last; ++i) {

@@ -1,8 +1,9 @@
-// The hook of the programs in bin/faults and of the suite runner: SLUICE_FAULT=site:rank:nth:action[,...] makes the nth pass of
-// that rank, or of every rank (*), through that site fail; an nth of "3+" means the third and all later ones. Actions: throw
-// (Error, kInternal), io (Error, kIo), exit0 (leave at once with 0), kill (SIGKILL), abort, crash (SIGSEGV), stop (SIGSTOP),
-// spin (for ever), delay (2 s); copy (the run directory RUN = $SLUICE_FAULT_RUN as it lies then, which is what a kill would
-// leave, to RUN-site-rank-nth); and of the data at a site nan (its first float32) and flip (a bit of its first byte).
+// The hook of the programs in bin/faults and of the suite runner: SLUICE_FAULT=site:rank:nth:action[,...]
+// makes the nth pass of that rank, or of every rank (*), through that site fail; an nth of "3+" means the
+// third and all later ones. Actions: throw (Error, kInternal), io (Error, kIo), exit0 (leave at once with 0),
+// kill (SIGKILL), abort, crash (SIGSEGV), stop (SIGSTOP), spin (for ever), delay (2 s); copy (the run
+// directory RUN = $SLUICE_FAULT_RUN as it lies then, which is what a kill would leave, to RUN-site-rank-nth);
+// and of the data at a site nan (its first float32) and flip (a bit of its first byte).
 #include "support/fault_injection.hpp"
 
 #include "base/error.hpp"

@@ -1,12 +1,13 @@
-// Runs jobs one after the other in the same ranks, for tests that start hundreds of them: what a launch costs is then
-// paid once a suite.
+// Runs jobs one after the other in the same ranks, for tests that start hundreds of them: what a launch costs
+// is then paid once a suite.
 //
 //   mpirun -np N sluice-suite-runner DIRECTORY
 //
 // Rank r reads requests, a line of JSON each, from the FIFO DIRECTORY/r: {"ranks": n, "job": "job.toml",
-// "overrides": ["table.key=value", ...], "faults": LIST, "run": DIRECTORY, "output": FILE}. Ranks 0 to n - 1 get the
-// same request and run that job with those faults; what they print goes into FILE. Rank 0 then writes "done CODE" to stdout. A job in which a rank fails ends the runner as it
-// ends a job of its own, with the job's exit code. The end of the FIFO ends the runner with 0.
+// "overrides": ["table.key=value", ...], "faults": LIST, "run": DIRECTORY, "output": FILE}. Ranks 0 to n - 1
+// get the same request and run that job with those faults; what they print goes into FILE. Rank 0 then writes
+// "done CODE" to stdout. A job in which a rank fails ends the runner as it ends a job of its own, with the
+// job's exit code. The end of the FIFO ends the runner with 0.
 
 #include "comm/crash_report.hpp"
 #include "comm/mpi/mpi_environment.hpp"
