@@ -50,7 +50,7 @@ class Used(OnDisks):
                        evaluate={"tokens": held_out, "every_steps": 3}, checkpoint={"every_steps": 3, "every_minutes": 0, "keep": 1},
                        guard={"on_spike": "rewind", "spike_window": 4, "spike_factor": 2},
                        export={"at_end": "best", "path": "/tmp/out"})
-        self.train([1, 2, 3], job, parts=["Rewinding to step 6", "weights of step 6", "export "])
+        self.train([1, 2, 3], job, parts=["Rewinding to the checkpoint of step 6", "weights of step 6", "export "])
         with h5py.File(self.disk(1) / "metrics.h5") as metrics:
             losses = {step: float(metrics["train/held_out_loss"][step - 1][0]) for step in (3, 6, 9, 12)}
         best = min(losses, key=losses.get)
