@@ -4,14 +4,12 @@
 //   mpirun -np 3 sluice run job.toml --set job.kind=evaluate
 
 #include "base/fault.hpp"
+#include "compute_job.hpp"
 #include "data/batch_source.hpp"
 #include "evaluate_report.hpp"
-#include "job/job.hpp"
 #include "job/prepare/batch_options.hpp"
 #include "job/prepare/text_tokens.hpp"
 #include "job/weights.hpp"
-#include "ops/runtime/library.hpp"
-#include "ops/runtime/tensor_memory.hpp"
 #include "train/evaluator.hpp"
 
 #include <algorithm>
@@ -27,11 +25,9 @@ void evaluate(JobContext& context) {
 
   context.comm.set_deadline("evaluate", config.deadline.evaluate_seconds);
   const ModelDescription& model = context.blueprint.model;
-  StageBinder binder(context.links, model.config, model.manifest, weights.arena, /*experts_in_turn=*/false,
-                     weights.offload.get());
+  StageBinder binder(context.links, model.config, model.manifest, weights.arena);
   Evaluator evaluator(context.comm, model.config, binder, config.data.sequence_length,
                       config.train.micro_batch_sequences);
-  if (weights.offload) weights.offload->page();
   EvaluateReport report(context, weights.load, tokens);
 
   context.directory.set_status("evaluating");
@@ -45,13 +41,7 @@ void evaluate(JobContext& context) {
   report.finish();
 }
 
-void run_evaluate(JobContext& context) {
-  ops::with_plain_errors([&] { evaluate(context); });
-}
-
-const JobRegistration kEvaluate(JobKind::kEvaluate, {.run = run_evaluate,
-                                                     .start = ops::start_library,
-                                                     .limit_device_memory = ops::limit_tensor_memory});
+const JobRegistration kEvaluate(JobKind::kEvaluate, computing<evaluate>());
 
 }  // namespace
 }  // namespace sluice

@@ -3,14 +3,12 @@
 //
 //   mpirun -np 3 sluice run job.toml --set job.kind=generate --set generate.prompts=prompts.jsonl
 
+#include "compute_job.hpp"
 #include "conversation.hpp"
 #include "generate/generator.hpp"
 #include "generate_report.hpp"
 #include "generation.hpp"
-#include "job/job.hpp"
 #include "job/weights.hpp"
-#include "ops/runtime/library.hpp"
-#include "ops/runtime/tensor_memory.hpp"
 #include "plan/answer_memory.hpp"
 #include "train/phase_timer.hpp"
 #include "train/stage_binder.hpp"
@@ -51,23 +49,15 @@ void generate_answers(JobContext& context) {
   const Weights weights = make_weights(context);
 
   context.comm.set_deadline("step", config.deadline.step_seconds);
-  StageBinder binder(context.links, model, context.blueprint.model.manifest, weights.arena,
-                     /*experts_in_turn=*/false, weights.offload.get());
+  StageBinder binder(context.links, model, context.blueprint.model.manifest, weights.arena);
   CachedForward forward(binder, model, answer_slots(config.generate.batch_sequences, context.comm.size()),
                         positions);
-  if (weights.offload) weights.offload->page();
   context.directory.set_status("generating");
   if (is_conversation) return converse(context, forward, options);
   answer_prompts(context, forward, binder.timer(), options, *report);
 }
 
-void run_generate(JobContext& context) {
-  ops::with_plain_errors([&] { generate_answers(context); });
-}
-
-const JobRegistration kGenerate(JobKind::kGenerate, {.run = run_generate,
-                                                     .start = ops::start_library,
-                                                     .limit_device_memory = ops::limit_tensor_memory});
+const JobRegistration kGenerate(JobKind::kGenerate, computing<generate_answers>());
 
 }  // namespace
 }  // namespace sluice

@@ -4,11 +4,8 @@
 #include "base/log.hpp"
 #include "job/prepare/balancing_loss.hpp"
 #include "job/prepare/trainer_options.hpp"
-#include "job/saving/rewind.hpp"
 #include "train/guard/rank_comparison.hpp"
 
-#include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <span>
 
@@ -16,9 +13,9 @@ namespace sluice {
 namespace {
 
 /// Number of a layer of the model, from its number among the MoE layers.
-std::ptrdiff_t layer_number(const ModelConfig& model, std::int64_t moe_layer) {
-  auto layer = std::ranges::find(model.layers, MlpKind::kMoe);
-  for (; moe_layer > 0; --moe_layer) layer = std::find(layer + 1, model.layers.end(), MlpKind::kMoe);
+std::int64_t layer_number(const ModelConfig& model, std::int64_t moe_layer) {
+  auto layer = model.layers.begin();
+  while (*layer != MlpKind::kMoe || moe_layer-- > 0) ++layer;
   return layer - model.layers.begin();
 }
 
@@ -31,10 +28,9 @@ TrainGuard::TrainGuard(JobContext& context, Trainer& trainer, TrainingState& sav
       guard_(step_guard_options(context.config())),
       collapse_(context.blueprint.model.config.experts, context.blueprint.model.config.experts_per_token) {}
 
-void TrainGuard::after_step(std::int64_t step, const StepMetrics& metrics, double learning_rate,
-                            const TrainingState::ListState& state) {
+void TrainGuard::after_step(std::int64_t step, const StepMetrics& metrics, double learning_rate) {
   if (metrics.left_out != LeftOut::kNo) {
-    after_left_out(step, metrics, state);
+    after_left_out(step, metrics);
   } else {
     warn_of_spike(step, metrics.loss);
     guard_.add_update(metrics.loss);
@@ -65,8 +61,7 @@ void TrainGuard::warn_of_collapse(std::int64_t step, const StepMetrics& metrics)
       balancing_advice(context_.config().train, model));
 }
 
-void TrainGuard::after_left_out(std::int64_t step, const StepMetrics& metrics,
-                                const TrainingState::ListState& state) {
+void TrainGuard::after_left_out(std::int64_t step, const StepMetrics& metrics) {
   const bool rewinds =
       metrics.left_out == LeftOut::kSpike && context_.config().guard.on_spike == OnSpike::kRewind;
   if (rewinds) saved_.settle();
@@ -80,7 +75,7 @@ void TrainGuard::after_left_out(std::int64_t step, const StepMetrics& metrics,
             : fmt::format(". Rewinding to the checkpoint of step {}, and on with the next batch", saved));
   if (metrics.left_out == LeftOut::kNoTarget) return guard_.add_without_target();
   guard_.add_left_out(step, metrics.finding);
-  if (rewinds && saved > 0) rewind_to(context_, saved, state());
+  if (rewinds && saved > 0) saved_.rewind(saved);
 }
 
 void TrainGuard::compare(std::int64_t step, const StepMetrics& metrics, double learning_rate) {

@@ -6,7 +6,7 @@
 #include "job/job.hpp"
 #include "job/run_metrics.hpp"
 #include "load/load_report.hpp"
-#include "train/trainer.hpp"
+#include "train/step_metrics.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -62,8 +62,8 @@ class StepSave::Writing {
  public:
   Writing(const SaveRequest& request, int rank)
       : manifest_(request.manifest),
-        has_disk_(request.offload != nullptr),
-        reader_(request.state, request.limit_seconds, request.offload),
+        has_disk_(request.paged != nullptr),
+        reader_(request.state, request.limit_seconds, request.paged),
         file_(request.manifest, request.state, rank),
         rank_(rank),
         limit_seconds_(request.limit_seconds) {}

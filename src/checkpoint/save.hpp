@@ -10,7 +10,7 @@
 #include "checkpoint/state_spans.hpp"
 #include "comm/communicator.hpp"
 #include "manifest/manifest.hpp"
-#include "shard/offloaded_units.hpp"
+#include "shard/arena.hpp"
 #include "weights/companion_files.hpp"
 #include "weights/staged_directory.hpp"
 
@@ -29,10 +29,9 @@ struct SaveRequest {
   const ParameterManifest& manifest;
   /// This rank's, each unit's together, best in the order in which units are updated.
   std::vector<StateSpan> state;
-  /// Units of which some state lies on a disk, settled; null: none.
-  const OffloadedUnits* offload = nullptr;
-  /// Description of the checkpoint but for its files; used on rank 0 alone.
-  SavedStep description;
+  /// The paged arena that the state is part of, settled; null where all of it is in memory.
+  const ShardArena* paged = nullptr;
+  SavedStep description;                    ///< of the step, its files apart; used on rank 0
   std::vector<CompanionFile> companions{};  ///< small files that go along; used on rank 0
   std::int64_t keep = 2;
   std::int64_t keep_every = 0;

@@ -34,8 +34,8 @@ std::int64_t largest_unit_bytes(std::span<const StateSpan> spans) {
   return most;
 }
 
-SpanReader::SpanReader(std::vector<StateSpan> spans, double limit_seconds, const OffloadedUnits* offload)
-    : spans_(std::move(spans)), limit_seconds_(limit_seconds), offload_(offload) {
+SpanReader::SpanReader(std::vector<StateSpan> spans, double limit_seconds, const ShardArena* paged)
+    : spans_(std::move(spans)), limit_seconds_(limit_seconds), paged_(paged) {
   std::erase_if(spans_, [](const StateSpan& span) { return !is_saved(span); });
   for_each_unit(spans_, [&](std::size_t begin, std::size_t end) {
     const auto unit = static_cast<std::size_t>(spans_[begin].unit);
@@ -46,7 +46,7 @@ SpanReader::SpanReader(std::vector<StateSpan> spans, double limit_seconds, const
 }
 
 bool SpanReader::next(std::int64_t bytes, const Use& use) {
-  if (offload_ != nullptr) {
+  if (paged_ != nullptr) {
     if (room_.bytes() == 0) room_ = allocate(MemoryKind::kPrivate, bytes, "state that is saved from a disk");
     bytes -= PagedFile::peek_room(0);
   }
@@ -58,8 +58,8 @@ bool SpanReader::next(std::int64_t bytes, const Use& use) {
   const std::byte* data = span.data + next_bytes_;
   is_reading_ = true;
   lock.unlock();
-  if (offload_ != nullptr)
-    data = offload_->bytes_of(data, count, {room_.data(), static_cast<std::size_t>(room_.bytes())});
+  if (paged_ != nullptr)
+    data = settled_bytes(*paged_, data, count, {room_.data(), static_cast<std::size_t>(room_.bytes())});
   const HostBytes here(data, count);
   use(span, {here.data(), static_cast<std::size_t>(count)});
   lock.lock();

@@ -3,7 +3,7 @@
 
 #include "checkpoint/state_spans.hpp"
 #include "device/memory.hpp"
-#include "shard/offloaded_units.hpp"
+#include "shard/arena_access.hpp"
 
 #include <condition_variable>
 #include <cstddef>
@@ -20,10 +20,10 @@ namespace sluice {
 class SpanReader {
  public:
   /// `spans` have each unit's together, best in the order in which units change. Nothing is read for
-  /// `limit_seconds` while keep() waits: that is its Error(kIo). `offload`, if it is not null, has some of
-  /// them on a disk, is settled, and must outlive the reading; it is then part of that, and takes `bytes` of
-  /// next() more.
-  SpanReader(std::vector<StateSpan> spans, double limit_seconds, const OffloadedUnits* offload = nullptr);
+  /// `limit_seconds` while keep() waits: that is its Error(kIo). `paged`, if it is not null, is the paged
+  /// arena that they are part of, settled, and must outlive the reading, which then takes `bytes` of next()
+  /// more.
+  SpanReader(std::vector<StateSpan> spans, double limit_seconds, const ShardArena* paged = nullptr);
 
   // Calls of the reading thread:
 
@@ -56,8 +56,8 @@ class SpanReader {
   std::vector<StateSpan> spans_;
   std::vector<Unit> units_;  ///< units by number; empty where this rank keeps nothing of a unit
   double limit_seconds_;
-  const OffloadedUnits* offload_;
-  MemoryBlock room_;  ///< memory for units that lie on a disk
+  const ShardArena* paged_;
+  MemoryBlock room_;  ///< for what lies on a disk
 
   std::mutex mutex_;
   std::condition_variable changed_;

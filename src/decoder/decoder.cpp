@@ -63,7 +63,9 @@ Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::in
 }
 
 at::Tensor Decoder::embed(const at::Tensor& ids) const {
-  return ops::embedding(ids.flatten(), embedding_).view({ids.size(0), ids.size(1), config_.hidden_size});
+  std::vector<std::int64_t> shape = ids.sizes().vec();
+  shape.push_back(config_.hidden_size);
+  return ops::embedding(ids.flatten(), embedding_).view(shape);
 }
 
 void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const {

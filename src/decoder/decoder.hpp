@@ -44,7 +44,7 @@ class Decoder {
   Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t sequence_length,
           const ops::Dropout* dropout = nullptr);
 
-  /// ids [b, L] int64 -> [b, L, hidden].
+  /// ids [...] int64 -> [..., hidden].
   [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const;
   /// Adds the gradient of the embedding table for d_out [b, L, hidden].
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const;

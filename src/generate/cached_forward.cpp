@@ -3,13 +3,13 @@
 #include "base/error.hpp"
 #include "ops/buffers/host_values.hpp"
 #include "ops/runtime/no_view_tracking.hpp"
+#include "train/layer_walk.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 
 namespace sluice {
 namespace {
@@ -54,7 +54,14 @@ void CachedForward::keep_beginning(std::int64_t slot, std::span<const std::int64
 at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted) {
   const at::NoGradGuard no_grad;
   const ops::NoViewTracking no_view_tracking;
-  binder_.begin_pass(OffloadedUnits::Pass::kForward);
+  const at::Tensor logits = logits_of(ids_of(news), add_to_sequences(news), wanted);
+  std::int64_t broken = at::isfinite(logits).all().item<bool>() ? 0 : 1;
+  comm().all_reduce_sum(std::span(&broken, 1));
+  if (broken > 0) fail(ExitCode::kNumerics, "a logit is not finite. Likely cause: weights that are broken");
+  return logits;
+}
+
+std::vector<SequencePart> CachedForward::add_to_sequences(std::span<const NewTokens> news) {
   std::vector<SequencePart> parts;
   for (const NewTokens& part : news) {
     std::vector<std::int64_t>& sequence = sequences_[static_cast<std::size_t>(part.slot)];
@@ -63,46 +70,25 @@ at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted)
     SLUICE_ASSERT(!part.ids.empty() && std::ssize(sequence) <= positions(), "{} tokens of {}",
                   sequence.size(), positions());
   }
-  at::Tensor logits = head(layers(embed(ids_of(news)), parts), parts, wanted);
-  std::int64_t broken = at::isfinite(logits).all().item<bool>() ? 0 : 1;
-  comm().all_reduce_sum(std::span(&broken, 1));
-  if (broken > 0) fail(ExitCode::kNumerics, "a logit is not finite. Likely cause: weights that are broken");
-  return logits;
+  return parts;
 }
 
-at::Tensor CachedForward::embed(const at::Tensor& ids) {
-  const StagePlan& stages = binder_.stages();
-  const bool has_tokens = ids.numel() > 0;
-  const std::optional<RowExchange> rows = binder_.embedding_rows(std::span(&ids, has_tokens ? 1 : 0));
-  const StageBinder::GatheredStage bound(binder_, stages.embed, &stages.after(-1), rows ? &*rows : nullptr);
-  if (!has_tokens) return {};
-  return decoder_.embed(ids.unsqueeze(0)).squeeze(0);
-}
-
-at::Tensor CachedForward::layers(at::Tensor hidden, std::span<const SequencePart> parts) {
-  std::vector<std::int64_t> tokens;
-  if (hidden.defined()) tokens.push_back(hidden.size(0));
-  const std::size_t rounds = binder_.exchange().begin(tokens);
+/// The newest tokens of all sequences are one micro-batch, ids [tokens].
+at::Tensor CachedForward::logits_of(const at::Tensor& ids, std::span<const SequencePart> parts,
+                                    Wanted wanted) {
   const ops::RotaryTable rotary = decoder_.rotary_rows(parts);
-  for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
-    const StageBinder::GatheredStage bound(binder_, binder_.stages().layers[static_cast<std::size_t>(layer)],
-                                           &binder_.stages().after(layer));
-    RoutingSums unwanted;
-    RoutingRecord record;
-    if (hidden.defined())
-      hidden = decoder_.mlp_sublayer(layer, decoder_.token_mixer(layer, hidden, parts, rotary, cache_),
-                                     record, unwanted, {}, binder_.exchange());
-    for (std::size_t round = tokens.size(); round < rounds; ++round)
-      decoder_.participate_without_tokens(layer, binder_.exchange());
-  }
-  return hidden;
-}
-
-at::Tensor CachedForward::head(const at::Tensor& hidden, std::span<const SequencePart> parts, Wanted wanted) {
-  const StageBinder::GatheredStage bound(binder_, binder_.stages().head, nullptr);
-  if (!hidden.defined())
-    return at::empty({0, decoder_.config().vocab_size}, ops::compute_options(at::kFloat));
-  return decoder_.logits(wanted == Wanted::kAll ? hidden : hidden.index_select(0, last_rows(parts)));
+  LayerWalk walk(binder_, decoder_, parts.empty() ? std::vector<at::Tensor>() : std::vector{ids});
+  const std::vector<at::Tensor> hidden =
+      walk.forward([&](int layer, std::size_t /*micro_batch*/, const at::Tensor& x) {
+        RoutingSums unwanted;
+        RoutingRecord record;
+        return decoder_.mlp_sublayer(layer, decoder_.token_mixer(layer, x, parts, rotary, cache_), record,
+                                     unwanted, {}, binder_.exchange());
+      });
+  const StageBinder::GatheredStage bound = walk.head();
+  if (hidden.empty()) return at::empty({0, decoder_.config().vocab_size}, ops::compute_options(at::kFloat));
+  const at::Tensor& last = hidden.front();
+  return decoder_.logits(wanted == Wanted::kAll ? last : last.index_select(0, last_rows(parts)));
 }
 
 }  // namespace sluice

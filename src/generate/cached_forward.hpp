@@ -57,9 +57,9 @@ class CachedForward {
   [[nodiscard]] Communicator& comm() const { return binder_.comm(); }
 
  private:
-  [[nodiscard]] at::Tensor embed(const at::Tensor& ids);
-  [[nodiscard]] at::Tensor layers(at::Tensor hidden, std::span<const SequencePart> parts);
-  [[nodiscard]] at::Tensor head(const at::Tensor& hidden, std::span<const SequencePart> parts, Wanted wanted);
+  [[nodiscard]] std::vector<SequencePart> add_to_sequences(std::span<const NewTokens> news);
+  [[nodiscard]] at::Tensor logits_of(const at::Tensor& ids, std::span<const SequencePart> parts,
+                                     Wanted wanted);
 
   StageBinder& binder_;
   Decoder decoder_;

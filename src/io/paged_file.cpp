@@ -120,7 +120,8 @@ void PagedFile::unmap_region(const Region& region) const {
 void PagedFile::map(Access access) {
   finish();
   const Workers::Lock lock = workers_.lock();
-  if (is_mapped_) return;
+  if (is_mapped_ && (is_writable_ || access == Access::kRead)) return;
+  is_writable_ = access == Access::kWrite;
   for (Region& region : regions_) {
     drop(region);
     map_region(region, access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE);

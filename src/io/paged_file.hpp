@@ -116,6 +116,7 @@ class PagedFile {
 
   // Guarded by the lock of workers_, as both sides use them:
   bool is_mapped_ = true;
+  bool is_writable_ = true;  ///< while mapped: whether regions may be written
   Stopwatch since_drop_;
   std::deque<Region> regions_;
   std::deque<int> reads_, writes_;

@@ -124,7 +124,7 @@ void require_finite(JobContext& context, const Weights& weights) {
   const JobKind kind = context.config().job.kind;
   if (kind != JobKind::kTrain && kind != JobKind::kEvaluate) return;
   NonFinite own;  // some ranks may have a disk, and others none
-  if (!weights.offload) own = find_non_finite(weights.arena, context.blueprint.model.manifest);
+  if (weights.arena.is_resident()) own = find_non_finite(weights.arena, context.blueprint.model.manifest);
   const std::string first = first_of_ranks(context.comm, own);
   if (first.empty()) return;
   const std::string model = context.config().model.path.string();
@@ -170,7 +170,7 @@ void print_offload(const std::vector<RankMemory>& ranks, const fs::path& directo
 Weights allocate_weights(JobContext& context) {
   const JobConfig& config = context.config();
   const int rank = context.comm.rank();
-  Weights weights{ShardArena(context.plan, rank, config.model.dtype, "weights"), nullptr, std::nullopt};
+  Weights weights{ShardArena(context.plan, rank, config.model.dtype, "weights"), std::nullopt};
   if (config.memory.offload == Offload::kNone) return weights;
   const std::vector<RankMemory> ranks = context.memory_plan();
   require_disk_room(context, ranks);
@@ -178,8 +178,7 @@ Weights allocate_weights(JobContext& context) {
   const OffloadPlan& plan = ranks[static_cast<std::size_t>(rank)].offload;
   run_together(context.comm, [&] {
     if (!plan.units.empty())
-      weights.offload = std::make_unique<OffloadedUnits>(weights.arena, plan, offload_directory(config),
-                                                         config.deadline.step_seconds);
+      weights.arena.page_to(plan, offload_directory(config), config.deadline.step_seconds);
   });
   return weights;
 }

@@ -4,17 +4,14 @@
 #include "job/job.hpp"
 #include "load/load_report.hpp"
 #include "shard/arena.hpp"
-#include "shard/offloaded_units.hpp"
 
-#include <memory>
 #include <optional>
 
 namespace sluice {
 
 struct Weights {
-  ShardArena arena;
-  std::unique_ptr<OffloadedUnits> offload;  ///< null unless some of them lie on a disk; mapped
-  std::optional<LoadReport> load;           ///< report of the load; nothing if the weights were drawn
+  ShardArena arena;                ///< paged where the job says so and the rank needs it
+  std::optional<LoadReport> load;  ///< nothing if the weights were drawn
 };
 
 /// Collective over the context's communicator. Rank 0 prints what each rank will hold before anything is

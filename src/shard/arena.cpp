@@ -1,5 +1,7 @@
 #include "shard/arena.hpp"
 
+#include "shard/offloaded_units.hpp"
+
 namespace sluice {
 
 ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose, Units units)
@@ -13,6 +15,14 @@ ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string
           purpose)) {
   const std::int64_t elements = units == Units::kAll ? plan.layouts().buffer_elements() : 0;
   if (elements > 0) buffers_ = allocate(compute_memory(), elements * size_of(DType::kFloat32), "buffers");
+}
+
+ShardArena::ShardArena(ShardArena&& other) noexcept = default;
+ShardArena::~ShardArena() = default;
+
+void ShardArena::page_to(const OffloadPlan& plan, const std::filesystem::path& directory,
+                         double limit_seconds) {
+  paged_ = std::make_unique<OffloadedUnits>(*this, plan, directory, limit_seconds);
 }
 
 std::byte* ShardArena::unit_data(int unit) const {

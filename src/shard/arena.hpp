@@ -4,15 +4,23 @@
 
 #include "base/dtype.hpp"
 #include "device/memory.hpp"
+#include "shard/offload_plan.hpp"
 #include "shard/shard_plan.hpp"
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <string_view>
 
 namespace sluice {
 
+class OffloadedUnits;
+
 /// A rank's shard of every unit, one after the other as the plan says, in one element type. Weights live in
 /// one; gradients in one of its own, which has trained units alone.
+///
+/// An arena is resident: all of it is in memory; or paged: some units lie in a file, and in memory while an
+/// access of shard/arena_access.hpp to them lives.
 class ShardArena {
  public:
   enum class Units : bool { kAll, kTrained };
@@ -21,6 +29,17 @@ class ShardArena {
   /// the arena. `purpose` names it in error messages ("weights").
   ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose,
              Units units = Units::kAll);
+  ShardArena(ShardArena&& other) noexcept;
+  ~ShardArena();
+
+  /// Makes the arena, which is not touched yet, a paged one: the units of `plan` lie in a file without a name
+  /// in `directory`. Until the first begin_pass() all of them can be written, as they are loaded or drawn.
+  /// `limit_seconds`: how long an access waits for the disk at most. Errors as PagedFile; Error(kBadConfig)
+  /// in a device's memory.
+  void page_to(const OffloadPlan& plan, const std::filesystem::path& directory, double limit_seconds);
+  [[nodiscard]] bool is_resident() const { return paged_ == nullptr; }
+  /// The units in the file, for the accesses of shard/arena_access.hpp; null in a resident arena.
+  [[nodiscard]] OffloadedUnits* paged() const { return paged_.get(); }
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] DType dtype() const { return dtype_; }
@@ -42,6 +61,7 @@ class ShardArena {
   DType dtype_;
   Units units_;
   MemoryBlock block_, buffers_;
+  std::unique_ptr<OffloadedUnits> paged_;  ///< last: its threads use the block
 };
 
 }  // namespace sluice

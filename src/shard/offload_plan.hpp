@@ -1,6 +1,7 @@
 // Plan of the units that lie on a rank's disk while they are not in use.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -22,6 +23,12 @@ struct OffloadPlan {
   std::int64_t step_read_bytes = 0;
   std::int64_t step_written_bytes = 0;
 
+  /// Seconds that a step takes at least to read and write, at the same time and each at the disk's rate
+  /// (bytes per second).
+  [[nodiscard]] double step_seconds(std::int64_t disk_rate) const {
+    return static_cast<double>(std::max(step_read_bytes, step_written_bytes)) /
+           static_cast<double>(disk_rate);
+  }
   [[nodiscard]] std::int64_t file_bytes() const { return weight_bytes + state_bytes; }
 };
 

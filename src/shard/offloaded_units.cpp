@@ -50,11 +50,17 @@ const std::byte* OffloadedUnits::bytes_of(const std::byte* data, std::int64_t by
 }
 
 int OffloadedUnits::next_after(int unit) const {
-  const int step = pass_ == Pass::kForward ? 1 : -1,
-            end = pass_ == Pass::kForward ? static_cast<int>(regions_.size()) : -1;
+  const int step = pass_ == ArenaPass::kForward ? 1 : -1,
+            end = pass_ == ArenaPass::kForward ? static_cast<int>(regions_.size()) : -1;
   for (int next = unit + step; next != end; next += step)
     if (is_offloaded(next)) return next;
   return -1;
+}
+
+void OffloadedUnits::begin_pass(ArenaPass pass) {
+  SLUICE_ASSERT(whole_accesses_ == 0, "a pass begins while all of the arena is in use");
+  file_.page();
+  pass_ = pass;
 }
 
 void OffloadedUnits::enter(const Stage& stage) {
@@ -64,7 +70,7 @@ void OffloadedUnits::enter(const Stage& stage) {
     if (regions.weights >= 0) file_.acquire(regions.weights);
     if (uses_state(regions)) file_.acquire(regions.state);
   }
-  int next = pass_ == Pass::kForward ? std::ranges::min(stage.units) : std::ranges::max(stage.units);
+  int next = pass_ == ArenaPass::kForward ? std::ranges::min(stage.units) : std::ranges::max(stage.units);
   do next = next_after(next);
   while (std::ranges::find(stage.units, next) != stage.units.end());
   if (next < 0) return;
@@ -78,9 +84,9 @@ void OffloadedUnits::leave(const Stage& stage) {
     if (!is_offloaded(unit)) continue;
     const Regions& regions = regions_[static_cast<std::size_t>(unit)];
     // The last one of a pass is the first of the next, but for the pass that a second one backward follows.
-    const bool keep = pass_ != Pass::kNorm && next_after(unit) < 0;
+    const bool keep = pass_ != ArenaPass::kNorm && next_after(unit) < 0;
     if (regions.weights >= 0)
-      file_.release(regions.weights, pass_ == Pass::kUpdate && regions.is_trained, keep);
+      file_.release(regions.weights, pass_ == ArenaPass::kUpdate && regions.is_trained, keep);
     if (uses_state(regions)) file_.release(regions.state, /*is_dirty=*/true, /*keep=*/false);
   }
 }

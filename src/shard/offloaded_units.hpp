@@ -1,4 +1,5 @@
-// Shards of units between memory and disk, along the passes over the layers.
+// The units of a paged arena between memory and disk, along the passes over the layers. Used by
+// shard/arena_access.hpp alone.
 #pragma once
 
 #include "base/range.hpp"
@@ -14,14 +15,15 @@
 
 namespace sluice {
 
+/// What the stages of a pass over the layers are bound for.
+enum class ArenaPass : std::uint8_t {
+  kForward,
+  kNorm,    ///< backward, to know the norm of the gradients
+  kUpdate,  ///< backward, and the weights are updated
+};
+
 class OffloadedUnits {
  public:
-  enum class Pass : std::uint8_t {
-    kForward,
-    kNorm,    ///< backward, to know the norm of the gradients
-    kUpdate,  ///< backward, and the weights are updated
-  };
-
   /// The file of `plan` in `directory`, to which weights go as they are loaded or drawn: mapped, as PagedFile
   /// calls it. `weights` is not touched yet and must outlive this. Errors as PagedFile.
   OffloadedUnits(const ShardArena& weights, const OffloadPlan& plan, const std::filesystem::path& directory,
@@ -32,10 +34,13 @@ class OffloadedUnits {
   void add_state(std::byte* state, const std::vector<Range>& unit_bytes);
   void stop() { file_.stop(); }
 
-  /// Switches between paged and mapped mode: page() before passes, map() before all of the arena and the
-  /// state is read or written, as by an export.
-  void page() { file_.page(); }
-  void map(PagedFile::Access access = PagedFile::Access::kRead) { file_.map(access); }
+  /// Begins an access to all of the arena and the state, in any order and between passes, as
+  /// PagedFile::map(). Accesses nest.
+  void open_whole(PagedFile::Access access) {
+    file_.map(access);
+    ++whole_accesses_;
+  }
+  void close_whole() { --whole_accesses_; }
 
   /// Between passes: what the last update has changed is on the disk.
   void settle() { file_.finish(); }
@@ -45,8 +50,9 @@ class OffloadedUnits {
   [[nodiscard]] const std::byte* bytes_of(const std::byte* data, std::int64_t bytes,
                                           std::span<std::byte> buffer) const;
 
-  /// Begins a pass over the stages, in their order or, backward, in the opposite one.
-  void begin_pass(Pass pass) { pass_ = pass; }
+  /// What the stages from here on are entered for, in their order or, backward, in the opposite one. No
+  /// access to the whole is open.
+  void begin_pass(ArenaPass pass);
   /// Waits until the stage's shards are in memory, and begins to read what will be needed next. Errors as
   /// PagedFile::acquire().
   void enter(const Stage& stage);
@@ -65,7 +71,7 @@ class OffloadedUnits {
     return plan_.units[static_cast<std::size_t>(unit)].any();
   }
   [[nodiscard]] bool uses_state(const Regions& regions) const {
-    return regions.state >= 0 && pass_ == Pass::kUpdate;
+    return regions.state >= 0 && pass_ == ArenaPass::kUpdate;
   }
   void add(int& region, std::span<std::byte> memory);
   /// The next unit of the pass that lies on the disk; -1 for none.
@@ -73,8 +79,9 @@ class OffloadedUnits {
 
   OffloadPlan plan_;
   std::vector<Regions> regions_;
-  std::vector<std::span<const std::byte>> places_;  ///< bytes in memory of each region of the file
-  Pass pass_ = Pass::kForward;
+  std::vector<std::span<const std::byte>> places_;  ///< in memory, of each region of the file
+  ArenaPass pass_ = ArenaPass::kForward;
+  int whole_accesses_ = 0;
   PagedFile file_;
 };
 

@@ -4,8 +4,6 @@
 #include "comm/communicator.hpp"
 #include "data/batch.hpp"
 #include "decoder/decoder.hpp"
-#include "shard/arena.hpp"
-#include "train/micro_batch.hpp"
 #include "train/stage_binder.hpp"
 
 #include <cstdint>
@@ -26,8 +24,6 @@ class Evaluator {
   [[nodiscard]] std::vector<double> losses(const Batch& share);
 
  private:
-  void forward(std::vector<MicroBatch>& micro_batches);
-
   Communicator& comm_;
   StageBinder& binder_;
   Decoder decoder_;

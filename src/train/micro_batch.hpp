@@ -16,16 +16,7 @@ struct MicroBatch {
   at::Tensor targets;  ///< [b, L] int64, ops::kNoTarget where the next token begins a document
   ops::Documents documents{};
   at::Tensor counted{};  ///< [b x L] bool: tokens that are no padding; undefined if all are
-  at::Tensor hidden{};   ///< [b, L, hidden]: activations in the forward pass, their gradient in the backward
 };
-
-/// Tokens of each.
-template <class MicroBatches>
-[[nodiscard]] std::vector<std::int64_t> token_counts(const MicroBatches& micro_batches) {
-  std::vector<std::int64_t> counts;
-  for (const MicroBatch& micro_batch : micro_batches) counts.push_back(micro_batch.inputs.numel());
-  return counts;
-}
 
 /// Token ids of each, [b, L].
 template <class MicroBatches>

@@ -18,31 +18,23 @@ std::vector<RandomStream> make_streams(const ParameterManifest& manifest, std::u
   return streams;
 }
 
+std::vector<Range> unit_bytes(const OptimizerLayout& layout) {
+  std::vector<Range> units;
+  for (int unit = 0; unit < layout.units(); ++unit) units.push_back(layout.unit_bytes(unit));
+  return units;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, ShardArena& weights,
-                     const OptimizerOptions& options, OffloadedUnits* offload)
+                     const OptimizerOptions& options)
     : mesh_(mesh),
       weights_(weights),
-      offload_(offload),
       options_(options),
       layout_(manifest, weights.plan(), weights.rank(), options.mode, weights.dtype()),
       state_(allocate(compute_memory(), layout_.bytes(), "optimizer state")),
-      streams_(make_streams(manifest, options.seed)) {
-  if (offload_ == nullptr) return;
-  std::vector<Range> units;
-  for (int unit = 0; unit < layout_.units(); ++unit) units.push_back(layout_.unit_bytes(unit));
-  offload_->add_state(state_.data(), units);
-}
-
-Optimizer::~Optimizer() {
-  if (offload_ != nullptr) offload_->stop();
-}
-
-void Optimizer::begin_step(double rate) {
-  rate_ = rate;
-  ++step_;
-}
+      paged_state_(weights, state_.data(), unit_bytes(layout_)),
+      streams_(make_streams(manifest, options.seed)) {}
 
 Optimizer::Matrices Optimizer::matrices_in(const GradientPart& gradient) const {
   const std::vector<MatrixState>& all = layout_.matrices(gradient.unit);

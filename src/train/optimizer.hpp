@@ -4,7 +4,7 @@
 #include "base/random.hpp"
 #include "ops/buffers/adafactor.hpp"
 #include "plan/optimizer_layout.hpp"
-#include "shard/offloaded_units.hpp"
+#include "shard/arena_access.hpp"
 #include "shard/rank_mesh.hpp"
 #include "shard/shard_values.hpp"
 #include "train/trainer_options.hpp"
@@ -28,19 +28,22 @@ struct GradientPart {
 class Optimizer {
  public:
   /// All references must outlive the optimizer. Takes the weights as they are now as master values. Allocates
-  /// the state of OptimizerLayout, and nothing that lasts after that; `offload`, if it is not null, takes
-  /// some of it.
+  /// the state of OptimizerLayout, and nothing that lasts after that; of paged weights some of it is paged
+  /// too.
   Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, ShardArena& weights,
-            const OptimizerOptions& options, OffloadedUnits* offload = nullptr);
-  ~Optimizer();
+            const OptimizerOptions& options);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Calls `observer` with each unit before its weights and state are changed, part by part.
   void before_update(std::function<void(int unit)> observer) { before_update_ = std::move(observer); }
 
-  /// Begins the next step, whose updates have this learning rate.
-  void begin_step(double rate);
+  /// From here on updates are those of step `number`, from 1, at this learning rate. Steps count, whether or
+  /// not their update was made: a run that is resumed behind one that was left out is the same.
+  void begin_step(std::int64_t number, double rate) {
+    step_ = number;
+    rate_ = rate;
+  }
 
   /// Sum of squares of each matrix in the part, of what this rank owns; in the order of the layout.
   [[nodiscard]] std::vector<double> matrix_squares(const GradientPart& gradient) const;
@@ -63,8 +66,7 @@ class Optimizer {
   [[nodiscard]] const OptimizerLayout& layout() const { return layout_; }
   [[nodiscard]] const std::byte* state() const { return state_.data(); }
   [[nodiscard]] std::byte* state() { return state_.data(); }
-  /// Sets the number of steps made, whose state and weights were restored.
-  void set_steps(std::int64_t steps) { step_ = steps; }
+  /// The last step that has begun; 0: none.
   [[nodiscard]] std::int64_t steps() const { return step_; }
   /// The best weights there are. Refers to this optimizer.
   [[nodiscard]] const ShardValues& master() const { return master_; }
@@ -103,10 +105,10 @@ class Optimizer {
 
   const RankMesh& mesh_;
   ShardArena& weights_;
-  OffloadedUnits* offload_;
   OptimizerOptions options_;
   OptimizerLayout layout_;
   MemoryBlock state_;
+  PagedState paged_state_;
   std::vector<RandomStream> streams_;  ///< one per manifest tensor
   Master master_{*this};
   std::function<void(int unit)> before_update_;

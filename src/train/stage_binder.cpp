@@ -10,7 +10,7 @@
 namespace sluice {
 
 StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-                         const ShardArena& weights, bool experts_in_turn, OffloadedUnits* offload)
+                         const ShardArena& weights, bool experts_in_turn)
     : comm_(comm),
       weights_(weights),
       plan_(weights.plan()),
@@ -18,8 +18,7 @@ StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const Par
       stages_(make_stage_plan(weights.plan().layouts(), model.tie_word_embeddings)),
       views_(manifest, weights.plan(), weights.rank(), weights.dtype(), experts_in_turn),
       gatherer_(mesh_, weights, stages_),
-      exchange_(mesh_.group(), model.experts, timer_),
-      offload_(offload) {
+      exchange_(mesh_.group(), model.experts, timer_) {
   views_.bind_buffers(weights.buffers());
 }
 
@@ -36,9 +35,9 @@ StageBinder::GatheredStage::GatheredStage(StageBinder& binder, const Stage& stag
     : binder_(binder), stage_(stage), messages_([&comm = binder.comm_] { comm.advance(); }) {
   position::begin("stage", stage.units.front());
   const trace::Span span(trace::Kind::kOperation, "gather", stage.units.front());
-  if (binder.offload_ != nullptr) {
+  if (!binder.weights_.is_resident()) {
     const PhaseTimer::Scope phase(binder.timer_, Phase::kDisk);
-    binder.offload_->enter(stage);
+    shards_.emplace(binder.weights_, stage);
   }
   const PhaseTimer::Scope phase(binder.timer_, Phase::kGather);
   const std::vector<std::byte*> units =
@@ -50,7 +49,6 @@ StageBinder::GatheredStage::GatheredStage(StageBinder& binder, const Stage& stag
 StageBinder::GatheredStage::~GatheredStage() {
   for (const int unit : stage_.units) binder_.views_.unbind(unit);
   binder_.gatherer_.release();
-  if (binder_.offload_ != nullptr) binder_.offload_->leave(stage_);
 }
 
 }  // namespace sluice

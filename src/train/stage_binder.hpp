@@ -5,7 +5,7 @@
 #include "decoder/parameter_views.hpp"
 #include "model/model_config.hpp"
 #include "ops/runtime/progress_hook.hpp"
-#include "shard/offloaded_units.hpp"
+#include "shard/arena_access.hpp"
 #include "shard/stage_plan.hpp"
 #include "shard/unit_gatherer.hpp"
 #include "train/expert_exchange.hpp"
@@ -19,10 +19,9 @@ namespace sluice {
 class StageBinder {
  public:
   /// Collective over `comm`, which carries the memory that is computed in. All references must outlive the
-  /// binder. Allocates the gather slots. `experts_in_turn` as in ParameterViews. `offload`, if it is not
-  /// null, brings the shards of each stage into memory.
+  /// binder. Allocates the gather slots. `experts_in_turn` as in ParameterViews.
   StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-              const ShardArena& weights, bool experts_in_turn = false, OffloadedUnits* offload = nullptr);
+              const ShardArena& weights, bool experts_in_turn = false);
 
   /// A stage's units, gathered and bound to the views for as long as this lives. Messages under way go on
   /// while this thread computes with them.
@@ -41,12 +40,11 @@ class StageBinder {
     StageBinder& binder_;
     const Stage& stage_;
     ops::ProgressHook messages_;
+    std::optional<StageAccess> shards_;
   };
 
-  /// Begins a pass over the stages.
-  void begin_pass(OffloadedUnits::Pass pass) {
-    if (offload_ != nullptr) offload_->begin_pass(pass);
-  }
+  /// What the stages from here on are bound for.
+  void begin_pass(ArenaPass pass) { sluice::begin_pass(weights_, pass); }
 
   /// Collective over the binder's communicator. Ends the gathering of a next stage that will not be bound: a
   /// step is given up, and its memory may go.
@@ -74,7 +72,6 @@ class StageBinder {
   UnitGatherer gatherer_;
   PhaseTimer timer_;
   ExpertExchange exchange_;
-  OffloadedUnits* offload_;
 };
 
 }  // namespace sluice

@@ -62,6 +62,18 @@ class Pages {
   std::unique_ptr<PagedFile> file_;
 };
 
+TEST(PagedFile, what_is_mapped_for_reading_can_be_mapped_for_writing_too) {
+  Pages pages(1);
+  pages.fill(0, 1);
+  pages.file().page();
+  pages.file().map(PagedFile::Access::kRead);
+  pages.file().map(PagedFile::Access::kWrite);
+  pages.fill(0, 2);
+  pages.file().page();
+  pages.file().acquire(0);
+  pages.expect(0, 2);
+}
+
 TEST(PagedFile, is_read_beside_the_passes_as_it_lies_on_the_disk) {
   Pages pages(2);
   for (int i = 0; i < 2; ++i)

@@ -44,7 +44,7 @@ class Updates {
   /// `in_turn`: one expert after the other, of units that this rank owns alone.
   void step(std::uint64_t number, bool in_turn = false) {
     drawn(gradients_, 100 + number);
-    optimizer_.begin_step(kUpdateRate);
+    optimizer_.begin_step(optimizer_.steps() + 1, kUpdateRate);
     for (int unit = 0; unit < optimizer_.layout().units(); ++unit) {
       const Range owned = plan_.owned(unit, weights_.rank());
       const FlatLayout& layout = plan_.layouts().units[static_cast<std::size_t>(unit)];

@@ -5,6 +5,7 @@
 #include "model/small_model.hpp"
 #include "plan/offload.hpp"
 #include "plan/optimizer_bytes.hpp"
+#include "shard/arena_access.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
 #include "support/temporary_directory.hpp"
@@ -60,29 +61,22 @@ class Training {
         plan_(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel},
               offload_directory.empty() ? ShardAlignment::kLines : ShardAlignment::kPages),
         weights_(plan_, comm.rank(), DType::kFloat32, "weights"),
-        offload_(has_disk ? offload(model.description.manifest, offload_directory) : nullptr),
-        trainer_(comm, model.description.config, model.description.manifest, drawn(model), job_,
-                 offload_.get()) {
-    if (offload_) offload_->page();
-  }
+        trainer_(comm, model.description.config, model.description.manifest,
+                 drawn(model, has_disk ? offload_directory : std::filesystem::path()), job_) {}
 
+  /// A step that leaves the weights as they are.
   StepMetrics gradients_of(const Batch& whole) {
-    return trainer_.compute_gradients(1, test::share_of(whole, comm_));
+    return trainer_.step(1, test::share_of(whole, comm_), /*learning_rate=*/0);
   }
-  void update(double rate) { trainer_.update(/*grad_norm=*/0, rate); }
   void require_finite_weights() { trainer_.require_finite_weights(); }
   /// From 0.
-  StepMetrics step(std::int64_t index, double largest_loss = std::numeric_limits<double>::infinity()) {
-    return trainer_.step(index + 1, share_of_batch(job_, comm_, index), kRate, largest_loss);
+  StepMetrics step(std::int64_t index, double largest_loss = std::numeric_limits<double>::infinity(),
+                   double rate = kRate) {
+    return trainer_.step(index + 1, share_of_batch(job_, comm_, index), rate, largest_loss);
   }
   StepMetrics step_on(const Batch& whole) { return trainer_.step(2, test::share_of(whole, comm_), kRate); }
   [[nodiscard]] ShardArena& weights() { return weights_; }
-  /// Where they can be read and, between steps, kept so.
-  ShardArena& mapped_weights() {
-    if (offload_) offload_->map();
-    return weights_;
-  }
-  [[nodiscard]] std::int64_t disk_reads() const { return offload_ ? offload_->file().read_bytes() : 0; }
+  [[nodiscard]] std::int64_t disk_reads() const { return weights_.paged()->file().read_bytes(); }
   /// Routers find all experts equally probable.
   void silence_routers(const ParameterManifest& manifest) {
     for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor) {
@@ -95,25 +89,23 @@ class Training {
   [[nodiscard]] const ShardArena& gradients() const { return trainer_.gradients(); }
 
  private:
-  ShardArena& drawn(const test::SmallModel& model) {
+  ShardArena& drawn(const test::SmallModel& model, const std::filesystem::path& directory) {
+    if (!directory.empty()) page_to(model.description.manifest, directory);
     initialize_shards(weights_, model.description.manifest, 0.2F, 7);
     return weights_;
   }
-  std::unique_ptr<OffloadedUnits> offload(const ParameterManifest& manifest,
-                                          const std::filesystem::path& directory) {
-    if (directory.empty()) return nullptr;
+  void page_to(const ParameterManifest& manifest, const std::filesystem::path& directory) {
     const OptimizerBytes state(manifest, plan_, job_.optimizer.mode, DType::kFloat32);
     const Workload work{.dtype = DType::kFloat32, .optimizer = job_.optimizer.mode};
     const OffloadPlan plan = plan_offload(plan_, state.of_units(comm_.rank()), comm_.rank(), work,
                                           std::numeric_limits<std::int64_t>::max());
-    return std::make_unique<OffloadedUnits>(weights_, plan, directory, /*limit_seconds=*/60);
+    weights_.page_to(plan, directory, /*limit_seconds=*/60);
   }
 
   Communicator& comm_;
   const TrainerOptions job_;
   const ShardPlan plan_;
   ShardArena weights_;
-  std::unique_ptr<OffloadedUnits> offload_;
   Trainer trainer_;
 };
 
@@ -431,19 +423,6 @@ TEST(Trainer, masked_targets_count_neither_in_the_loss_nor_in_its_mean) {
   expect_same_elements(all.gradients(), gradients, 1e-5F);
 }
 
-TEST(Trainer, a_step_without_any_target_moves_nothing) {
-  const test::SmallModel model;
-  TrainerOptions job = small_job(2, Recompute::kLayer);
-  job.aux_loss_coefficient = job.router_z_loss = 0;
-  Batch batch = half_masked(job, 0);
-  std::ranges::fill(batch.marks, TokenMark::kMasked);
-  batch.global_targets = count_targets(batch);
-  Training training(test::test_world(), model, job);
-  const StepMetrics metrics = training.gradients_of(batch);
-  EXPECT_EQ(metrics.loss, 0);
-  EXPECT_EQ(metrics.grad_norm, 0);
-}
-
 TEST(Trainer, a_batch_without_any_target_leaves_weights_and_state_as_they_are) {
   const test::SmallModel model;
   for (const GradientMode gradients : {GradientMode::kFloat32, GradientMode::kRelease}) {
@@ -501,7 +480,7 @@ TEST(Trainer, an_update_that_destroys_weights_is_found_before_they_are_written) 
   Training training(test::test_world(), model, small_job(4));
   static_cast<void>(training.step(0));
   training.require_finite_weights();
-  training.update(1e40);
+  static_cast<void>(training.step(1, std::numeric_limits<double>::infinity(), /*rate=*/1e40));
   test::expect_error(ExitCode::kNumerics, {"not finite", "learning rate"},
                      [&] { training.require_finite_weights(); });
 }
@@ -677,7 +656,8 @@ TEST(Trainer, goes_on_from_a_disk_after_an_update_was_left_out_as_from_memory) {
     const double largest = step == 1 ? 0.5 : 100;
     EXPECT_EQ(in_memory.step(step, largest).loss, on_disk.step(step, largest).loss);
   }
-  expect_same_elements(on_disk.mapped_weights(), in_memory.weights(), /*tolerance=*/0);
+  const WholeAccess access(on_disk.weights(), WholeAccess::Access::kRead);
+  expect_same_elements(on_disk.weights(), in_memory.weights(), /*tolerance=*/0);
 }
 
 void expect_trains_from_a_disk_as_from_memory(const TrainerOptions& job, int expert_parallel) {
@@ -693,7 +673,8 @@ void expect_trains_from_a_disk_as_from_memory(const TrainerOptions& job, int exp
     EXPECT_EQ(found.grad_norm, expected.grad_norm);
   }
   EXPECT_GT(on_disk.disk_reads(), 0);
-  expect_same_elements(on_disk.mapped_weights(), in_memory.weights(), /*tolerance=*/0);
+  const WholeAccess access(on_disk.weights(), WholeAccess::Access::kRead);
+  expect_same_elements(on_disk.weights(), in_memory.weights(), /*tolerance=*/0);
 }
 
 TEST(Trainer, what_lies_on_a_disk_is_trained_bit_for_bit_as_in_memory) {

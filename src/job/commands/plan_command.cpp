@@ -58,18 +58,12 @@ Staging plan_staging(const Blueprint& blueprint, const ShardPlan& shards) {
   }
 }
 
-/// Seconds that a step takes at least to read and write: at the same time, each at the disk's rate.
-double disk_seconds(const OffloadPlan& offload, std::int64_t disk_rate) {
-  return static_cast<double>(std::max(offload.step_read_bytes, offload.step_written_bytes)) /
-         static_cast<double>(disk_rate);
-}
-
 nlohmann::json disk_json(const OffloadPlan& offload, std::optional<std::int64_t> disk_rate) {
   nlohmann::json out{{"weights_bytes", offload.weight_bytes},
                      {"optimizer_bytes", offload.state_bytes},
                      {"step_read_bytes", offload.step_read_bytes},
                      {"step_written_bytes", offload.step_written_bytes}};
-  if (disk_rate) out["step_seconds"] = disk_seconds(offload, *disk_rate);
+  if (disk_rate) out["step_seconds"] = offload.step_seconds(*disk_rate);
   return out;
 }
 
@@ -85,7 +79,7 @@ void print_disk(const std::vector<RankMemory>& ranks, std::optional<std::int64_t
     for (const std::int64_t bytes :
          {offload.weight_bytes, offload.state_bytes, offload.step_read_bytes, offload.step_written_bytes})
       row.push_back(format_bytes(bytes));
-    if (disk_rate) row.push_back(fmt::format("{:.2f}", disk_seconds(offload, *disk_rate)));
+    if (disk_rate) row.push_back(fmt::format("{:.2f}", offload.step_seconds(*disk_rate)));
   }
   if (rows.size() > 1) console::write_line(console::table(rows));
 }

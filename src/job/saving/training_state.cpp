@@ -12,6 +12,7 @@
 #include "job/saving/resume_point.hpp"
 #include "job/target_place.hpp"
 #include "manifest/adapter_targets.hpp"
+#include "shard/arena_access.hpp"
 #include "weights/companion_files.hpp"
 #include "weights/staged_directory.hpp"
 
@@ -63,6 +64,9 @@ void TrainingState::tell_done() const {
 }
 
 void TrainingState::begin_steps() {
+  begin_pass(training_->weights,
+             ArenaPass::kForward);  // or what was loaded would go to the disk in the first step
+  context_.directory.set_status("training");
   if (!settings_.saves()) return context_.signals.set_exit_code({});
   context_.comm.barrier();  // or one rank's signal would end it while another trains already
   if (context_.is_root() && settings_.margin_seconds > 0) find_allocation();
@@ -191,8 +195,15 @@ void TrainingState::print_changes() const {
     console::line("          {} is {}, and was {}", change.key, change.now, change.before);
 }
 
-void TrainingState::restore(std::span<const StateSpan> state) {
+void TrainingState::attach(SavedTraining training) {
+  training_.emplace(std::move(training));
+  if (resumes()) restore();
+}
+
+void TrainingState::restore() {
   context_.comm.set_deadline("restore", context_.config().deadline.save_seconds);
+  const WholeAccess access(training_->weights, WholeAccess::Access::kWrite);
+  const std::vector<StateSpan> state = training_->list();
   for (;;) {
     try {
       const RestoreReport report = restore_held(context_, {*found_, holders_}, state);
@@ -216,7 +227,19 @@ void TrainingState::restore(std::span<const StateSpan> state) {
   since_save_.restart();
 }
 
-/// Text for the older checkpoint that the job could resume from if it were told to, or "".
+void TrainingState::rewind(std::int64_t step) {
+  settle();
+  context_.comm.set_deadline("rewind", context_.config().deadline.save_seconds);
+  const WholeAccess access(training_->weights, WholeAccess::Access::kWrite);
+  const HeldSteps steps(context_.comm, nodes_, directory_);
+  const HeldStep held = steps.read({step, directory_ / step_name(step)});
+  const RestoreReport report = restore_held(context_, held, training_->list());
+  if (context_.is_root())
+    console::line("rewound   to the weights of step {}: {} on rank 0 in {:.2f} s", step,
+                  format_bytes(report.bytes), report.seconds);
+}
+
+/// What the job could go on from if it were told to, or "".
 std::string TrainingState::older_step_text() const {
   std::string text;
   for (const StepPlace& place : list_steps(directory_))
@@ -257,7 +280,7 @@ bool TrainingState::wants_best() const {
   return config.evaluate.patience > 0 || config.export_.at_end == ExportAtEnd::kBest;
 }
 
-bool TrainingState::after_step(std::int64_t step, const ListState& state, double held_out_loss) {
+bool TrainingState::after_step(std::int64_t step, double held_out_loss) {
   newest_ = std::isnan(held_out_loss) ? HeldOutStep{} : HeldOutStep{step, held_out_loss};
   const bool is_lowest = newest_.step > 0 && held_out_.add(step, held_out_loss);
   if (!settings_.saves()) return false;
@@ -276,9 +299,9 @@ bool TrainingState::after_step(std::int64_t step, const ListState& state, double
   if (save_ && asked[2] == 0) finish_save();
   const bool ends = asked[0] != 0 || asked[3] != 0;
   if (is_last || ends)
-    save(step, state);
+    save(step);
   else if (by_steps || asked[1] != 0 || (is_lowest && wants_best()))
-    begin_save(step, state);
+    begin_save(step);
   if (!ends || is_last) return false;
   require_saved();
   if (context_.is_root())
@@ -300,10 +323,10 @@ bool TrainingState::allocation_ends() {
   return true;
 }
 
-void TrainingState::save(std::int64_t step, const ListState& state) {
+void TrainingState::save(std::int64_t step) {
   if (settings_.saves() && save_) finish_save();
   if (!settings_.saves() || step == saved_step_) return;
-  begin_save(step, state);
+  begin_save(step);
   if (save_) finish_save();
 }
 
@@ -324,14 +347,17 @@ void TrainingState::attempt(std::int64_t step, const std::function<void()>& act)
 }
 
 /// Collective. A save that is still under way is waited for first.
-void TrainingState::begin_save(std::int64_t step, const ListState& state) {
+void TrainingState::begin_save(std::int64_t step) {
   if (save_) finish_save();
   since_save_.restart();
   attempt(step, [&] {
+    const ShardArena& weights = training_->weights;
+    settle_pages(weights);
+    training_->require_sound();
     SaveRequest request{.directory = directory_,
                         .manifest = context_.blueprint.model.manifest,
-                        .state = state(),
-                        .offload = offload_,
+                        .state = training_->list(),
+                        .paged = weights.is_resident() ? nullptr : &weights,
                         .description = describe(step),
                         .keep = settings_.keep,
                         .keep_every = settings_.keep_every,

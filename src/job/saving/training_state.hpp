@@ -14,20 +14,24 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 namespace sluice {
 
+/// What of a training is saved and restored. `weights` must outlive what is being saved.
+struct SavedTraining {
+  const ShardArena& weights;
+  /// This rank's state as it is now: its weights and the optimizer's state.
+  std::function<std::vector<StateSpan>()> list;
+  /// Collective. Called before a save: throws if the state is not worth one.
+  std::function<void()> require_sound;
+};
+
 class TrainingState {
  public:
-  /// This rank's state as it is now.
-  using ListState = std::function<std::vector<StateSpan>()>;
-
   /// Collective over the context's communicator. Finds the step to resume from, and if steps will be saved
   /// tries whether every rank can write where they go and whether there is room for them; rank 0 prints what
   /// will be saved. `data` must outlive this. Error(kBadConfig) as find_resume_point(), or for another model
@@ -55,17 +59,18 @@ class TrainingState {
   /// (evaluate.patience)".
   [[nodiscard]] std::string patience_text() const;
 
-  /// Sets the units of which some state lies on a disk, settled where it is listed; null: none. They must
-  /// outlive what is being saved.
-  void set_offload(const OffloadedUnits* offload) { offload_ = offload; }
-
   /// The digest of the frozen weights as they were loaded; "" without any. Error(kBadData) if the step that
   /// is resumed was trained with others. Before restore() and the first save.
   void set_base(std::string digest);
 
-  /// Collective. Fills `state` from the saved step, and lets `data` go on from there, or from an older one
-  /// where its bytes are not what was saved, unless the job names the step.
-  void restore(std::span<const StateSpan> state);
+  /// Collective. From here on `training` is saved. If the job resumes, it is filled from the saved step, and
+  /// `data` goes on from there, or from an older one where its bytes are not what was saved, unless the job
+  /// names the step.
+  void attach(SavedTraining training);
+
+  /// Collective. Fills the training from another saved step of this run, once what is being saved is done.
+  /// Errors as HeldSteps::read() and restore_held(), on every rank alike.
+  void rewind(std::int64_t step);
 
   /// Collective; before the first step and after the last, `step`. Between them a signal lets the step end
   /// and saves it; outside, where nothing is trained that is not saved, it ends the job at once.
@@ -78,8 +83,7 @@ class TrainingState {
   /// shall end now, to go on when it is started again. Error(kIo) if saving fails and the job is to stop for
   /// that; else a failure is a warning. `held_out_loss`, NaN if there is none, makes the saved step with the
   /// lowest one stay.
-  [[nodiscard]] bool after_step(std::int64_t step, const ListState& state,
-                                double held_out_loss = std::numeric_limits<double>::quiet_NaN());
+  [[nodiscard]] bool after_step(std::int64_t step, double held_out_loss);
 
   /// Keeps a unit that may still have to be saved as it is; call it before the unit is updated, from
   /// after_step() on.
@@ -88,9 +92,9 @@ class TrainingState {
   }
 
   /// Collective. Saves that many steps, unless that is done or nothing is to be saved.
-  void save(std::int64_t step, const ListState& state);
+  void save(std::int64_t step);
 
-  /// Collective. Waits for what is being saved: then the state may be replaced.
+  /// Collective. Waits for what is being saved.
   void settle() {
     if (save_) finish_save();
   }
@@ -105,6 +109,7 @@ class TrainingState {
   void take(const std::optional<HeldStep>& held);
   void check_same_training() const;
   [[nodiscard]] std::string former_targets_text() const;
+  void restore();
   void check_same_base() const;
   void require_place();
   void print_plan() const;
@@ -118,7 +123,7 @@ class TrainingState {
   [[nodiscard]] SavedStep describe(std::int64_t step) const;
   /// Collective. Calls `act`; what becomes of a failure to save the step is the same for all of its parts.
   void attempt(std::int64_t step, const std::function<void()>& act);
-  void begin_save(std::int64_t step, const ListState& state);
+  void begin_save(std::int64_t step);
   void finish_save();
   void report_saved(const SaveReport& report);
   /// Whether the job acts on which step is the best, and so saves that one whenever there is a new one.
@@ -138,10 +143,10 @@ class TrainingState {
   std::vector<std::filesystem::path> superseded_;  ///< steps on this host that the next save removes
   std::optional<SignalWatch::StopRequest> stop_;   ///< request to stop, while checkpoints can be saved
   std::int64_t saved_step_ = 0;
-  const OffloadedUnits* offload_ = nullptr;
-  std::unique_ptr<StepSave> save_;        ///< save under way
-  std::int64_t saving_step_ = 0;          ///< step of the save under way
-  HeldOutStep best_;                      ///< lowest held-out loss of the checkpoints
+  std::optional<SavedTraining> training_;
+  std::unique_ptr<StepSave> save_;        ///< under way
+  std::int64_t saving_step_ = 0;          ///< its step
+  HeldOutStep best_;                      ///< of the steps that are saved
   HeldOutStep newest_;                    ///< the last step, if it was evaluated
   HeldOutProgress held_out_;              ///< held-out losses of all evaluations
   std::optional<Allocation> allocation_;  ///< Slurm allocation, on rank 0, where its end matters

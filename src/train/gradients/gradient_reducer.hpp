@@ -7,7 +7,7 @@
 #include "shard/rank_mesh.hpp"
 #include "shard/row_exchange.hpp"
 #include "shard/stage_plan.hpp"
-#include "train/gradient_store.hpp"
+#include "train/gradients/gradient_store.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "train/gradient_store.hpp"
+#include "train/gradients/gradient_store.hpp"
 
 #include "base/error.hpp"
 #include "ops/buffers/gradients.hpp"
@@ -27,8 +27,8 @@ float* GradientStore::sums(int unit) const {
   return reinterpret_cast<float*>(plan_.has_experts(unit) ? experts_.data() : dense_.data());
 }
 
-void GradientStore::keep(const GradientPart& sums) {
-  if (mode_ != GradientMode::kBFloat16) return;
+void GradientStore::keep_rounded(const GradientPart& sums) {
+  SLUICE_ASSERT(mode_ == GradientMode::kBFloat16, "gradients are not kept in bfloat16");
   const std::int64_t first = sums.elements.begin - plan_.owned(sums.unit, rank_).begin;
   ops::round_to_bfloat16(reinterpret_cast<const float*>(sums.data), sums.elements.count(),
                          shards_->unit_data(sums.unit) + first * size_of(DType::kBFloat16));

@@ -17,16 +17,15 @@ class GradientStore {
 
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] GradientMode mode() const { return mode_; }
   /// Whether there is memory for one expert's gradient at a time alone.
   [[nodiscard]] bool has_experts_in_turn() const { return experts_in_turn_; }
 
   /// Float32 sums of this rank's shard of a unit; with has_experts_in_turn() and a unit of experts, of one
   /// expert. Unless all shards are float32 it is used again for the next stage, but for a tied embedding.
   [[nodiscard]] float* sums(int unit) const;
-  /// Rounds what was summed into the shards, if those are bfloat16: the sums of elements of a unit's buffer.
-  void keep(const GradientPart& sums);
-  /// Gradients of a unit's shard that are kept until the update, unless they are released.
+  /// Rounds the sums of elements of a unit into the shards, which are bfloat16.
+  void keep_rounded(const GradientPart& sums);
+  /// What is kept of a unit's shard until the update, unless it is released.
   [[nodiscard]] GradientPart kept(int unit) const;
   /// All of it. Error(kInternal) if shards are released.
   [[nodiscard]] const ShardArena& shards() const;

@@ -1,4 +1,4 @@
-#include "train/gradient_reducer.hpp"
+#include "train/gradients/gradient_reducer.hpp"
 
 #include "base/error.hpp"
 

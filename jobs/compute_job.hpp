@@ -1,0 +1,19 @@
+// A job that computes with LibTorch, as it is registered.
+#pragma once
+
+#include "job/job.hpp"
+#include "ops/runtime/library.hpp"
+#include "ops/runtime/tensor_memory.hpp"
+
+namespace sluice {
+
+/// The job `run`, with LibTorch started before it and limited to the job's device memory; what LibTorch
+/// throws becomes an Error.
+template <void (*run)(JobContext& context)>
+[[nodiscard]] Job computing() {
+  return {.run = [](JobContext& context) { ops::with_plain_errors([&] { run(context); }); },
+          .start = ops::start_library,
+          .limit_device_memory = ops::limit_tensor_memory};
+}
+
+}  // namespace sluice

@@ -1,0 +1,63 @@
+#include "train/layer_walk.hpp"
+
+#include "base/trace/recorder.hpp"
+
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// Tokens of each micro-batch.
+std::vector<std::int64_t> token_counts(const std::vector<at::Tensor>& ids) {
+  std::vector<std::int64_t> counts;
+  for (const at::Tensor& of_micro_batch : ids) counts.push_back(of_micro_batch.numel());
+  return counts;
+}
+
+}  // namespace
+
+LayerWalk::LayerWalk(StageBinder& binder, const Decoder& decoder, std::vector<at::Tensor> ids)
+    : binder_(binder),
+      decoder_(decoder),
+      ids_(std::move(ids)),
+      rounds_(binder.exchange().begin(token_counts(ids_))) {
+  binder_.begin_pass(ArenaPass::kForward);
+}
+
+std::vector<at::Tensor> LayerWalk::embed() {
+  {
+    const PhaseTimer::Scope phase(binder_.timer(), Phase::kGather);
+    embedding_rows_ = binder_.embedding_rows(ids_);
+  }
+  const StageBinder::GatheredStage bound(binder_, binder_.stages().embed, &binder_.stages().after(-1),
+                                         embedding_rows_ ? &*embedding_rows_ : nullptr);
+  const PhaseTimer::Scope phase(binder_.timer(), Phase::kForward);
+  std::vector<at::Tensor> hidden;
+  for (const at::Tensor& ids : ids_) hidden.push_back(decoder_.embed(ids));
+  return hidden;
+}
+
+std::vector<at::Tensor> LayerWalk::forward(const LayerFunction& compute) {
+  std::vector<at::Tensor> hidden = embed();
+  for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
+    const StageBinder::GatheredStage bound(binder_, binder_.stages().layers[static_cast<std::size_t>(layer)],
+                                           &binder_.stages().after(layer));
+    const trace::Span span(trace::Kind::kOperation, "layer", layer);
+    const PhaseTimer::Scope phase(binder_.timer(), Phase::kForward);
+    for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = compute(layer, i, hidden[i]);
+    for (std::size_t round = hidden.size(); round < rounds_; ++round)
+      decoder_.participate_without_tokens(layer, binder_.exchange());
+  }
+  return hidden;
+}
+
+StageBinder::GatheredStage LayerWalk::head(const Stage* next) const {
+  return {binder_, binder_.stages().head, next};
+}
+
+void LayerWalk::serve_backward(int layer) const {
+  for (std::size_t round = ids_.size(); round < rounds_; ++round)
+    decoder_.participate_without_tokens_backward(layer, binder_.exchange());
+}
+
+}  // namespace sluice

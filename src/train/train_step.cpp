@@ -1,0 +1,252 @@
+// One training step over sharded weights, in the order in which it happens.
+//
+// Layers come first, micro-batches second: a layer's units are gathered once per pass and every micro-batch
+// of the step goes through them, so a step gathers each unit twice and reduces it once, whatever the number
+// of micro-batches. What is kept from forward to backward is each layer's input; backward runs the layer
+// again with a graph.
+#include "base/trace/recorder.hpp"
+#include "ops/runtime/compute_device.hpp"
+#include "train/guard/step_findings.hpp"
+#include "train/layer_walk.hpp"
+#include "train/load_balancing.hpp"
+#include "train/router_biases.hpp"
+#include "train/trainer.hpp"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace sluice {
+
+/// What lives for one step alone.
+struct Trainer::StepState {
+  std::int64_t number;  ///< number of the step, from 1
+  const Batch& batch;
+  double largest_loss;  ///< largest loss whose update is made
+  std::vector<TrainedMicroBatch> micro_batches;
+  LayerWalk walk;
+  RouterLosses router;
+  StepMetrics metrics;
+  Activations activations = Activations::kLetGo;  ///< during a backward pass: whether another one follows
+
+  [[nodiscard]] bool is_left_out() const { return metrics.left_out != LeftOut::kNo; }
+};
+
+StepMetrics Trainer::step(std::int64_t number, const Batch& batch, double learning_rate,
+                          double largest_loss) {
+  optimizer_.begin_step(number, learning_rate);
+  if (batch.global_targets == 0) return step_without_target(batch);
+  StepState step = begin_step(number, batch, largest_loss);
+  forward(step);
+  reduce_routing(step);
+  for (const GradientUse use : sink_->passes()) {
+    begin_backward(step, use);
+    if (!head(step)) break;
+    backward(step);
+    reduce_norm(step);
+    if (step.is_left_out()) break;
+  }
+  if (!step.is_left_out()) {
+    sink_->update(clip_factor(step.metrics.grad_norm));
+    move_biases(step.metrics);
+  }
+  step.metrics.phase_seconds = timer_.take();
+  return std::move(step.metrics);
+}
+
+Trainer::StepState Trainer::begin_step(std::int64_t number, const Batch& batch, double largest_loss) {
+  static_cast<void>(timer_.take());
+  dropout_.step = number;
+  const ModelConfig& model = decoder_.config();
+  std::vector<TrainedMicroBatch> micro_batches = split(batch);
+  LayerWalk walk(binder_, decoder_, inputs_of(micro_batches));
+  StepState step{number, batch, largest_loss, std::move(micro_batches), std::move(walk), {}, {}};
+  step.metrics.tokens = options_.batch_sequences * options_.sequence_length - batch.global_padding;
+  step.router.z_scale = z_scale(options_.router_z_loss, model.moe_layer_count(), step.metrics.tokens);
+  for (int layer = 0; layer < model.layer_count(); ++layer)
+    step.router.sums.push_back(decoder_.no_routing(layer));
+  if (model.moe_layer_count() > 0 && options_.aux_loss_coefficient != 0)
+    step.router.probability_grads =
+        at::zeros({model.moe_layer_count(), model.experts}, ops::compute_options(at::kFloat));
+  return step;
+}
+
+void Trainer::forward(StepState& step) {
+  const std::vector<at::Tensor> hidden =
+      step.walk.forward([&](int layer, std::size_t i, const at::Tensor& x) {
+        dropout_.first_token = step.micro_batches[i].first_token;
+        return layers_.forward(layer, step.micro_batches[i], step.router, x);
+      });
+  for (std::size_t i = 0; i < hidden.size(); ++i) step.micro_batches[i].hidden = hidden[i];
+}
+
+/// Sums the routing of all ranks, for the router's own losses and their gradients.
+void Trainer::reduce_routing(StepState& step) {
+  const PhaseTimer::Scope phase(timer_, Phase::kReduce);
+  StepMetrics& metrics = step.metrics;
+  RoutingTotals totals = collect(step.router.sums);
+  comm_.all_reduce_sum(std::span(totals.expert_tokens));
+  comm_.all_reduce_sum(std::span(totals.probability_sums));
+  if (step.router.z_scale != 0) {
+    comm_.all_reduce_sum(std::span(&totals.squared_log_sums, 1));
+    metrics.z_loss = z_loss(totals, metrics.tokens);
+  }
+  const bool has_loss = decoder_.config().router.has_balancing_loss();
+  metrics.aux_loss = has_loss ? load_balancing_loss(totals, metrics.tokens, options_.aux_loss_scope) : 0;
+  if (step.router.probability_grads.defined())
+    fill_probability_gradient(totals, metrics.tokens, options_.aux_loss_coefficient, options_.aux_loss_scope,
+                              step.router.probability_grads);
+  metrics.expert_tokens = std::move(totals.expert_tokens);
+}
+
+void Trainer::begin_backward(StepState& step, GradientUse use) {
+  const bool is_last = use == GradientUse::kUpdate;
+  step.activations = is_last ? Activations::kLetGo : Activations::kKeep;
+  sink_->begin_pass(use, clip_factor(step.metrics.grad_norm));
+  reducer_.begin_step();
+  binder_.begin_pass(is_last ? ArenaPass::kUpdate : ArenaPass::kNorm);
+}
+
+/// Forward and backward of the head, and the loss. False if the step ends here, its update left out.
+bool Trainer::head(StepState& step) {
+  const bool goes_on = lowest_layer_ < decoder_.config().layer_count();
+  const StageBinder::GatheredStage bound = step.walk.head(goes_on ? &stages_.layers.back() : nullptr);
+  reducer_.open(stages_.head);
+  double loss = head_losses(step);
+  const PhaseTimer::Scope phase(timer_, Phase::kReduce);
+  comm_.all_reduce_sum(std::span(&loss, 1));
+  step.metrics.loss = loss / step.batch.loss_divisor();
+  if (std::isfinite(step.metrics.loss) && step.metrics.loss <= step.largest_loss) {
+    reducer_.reduce(stages_.head);
+    return true;
+  }
+  binder_.drop_next();
+  refuse_loss(step);
+  return false;
+}
+
+/// This rank's sum of the losses of tokens.
+double Trainer::head_losses(StepState& step) {
+  const PhaseTimer::Scope phase(timer_, Phase::kBackward);
+  double loss = 0;
+  for (TrainedMicroBatch& micro_batch : step.micro_batches) {
+    dropout_.first_token = micro_batch.first_token;
+    Decoder::Head result = decoder_.head(micro_batch.hidden, micro_batch.targets,
+                                         1 / step.batch.loss_divisor(), /*want_grad=*/true);
+    loss += result.losses.sum().item<double>();
+    micro_batch.d_x = std::move(result.d_x);
+    if (step.activations == Activations::kLetGo) micro_batch.hidden.reset();
+  }
+  return loss;
+}
+
+void Trainer::backward(StepState& step) {
+  for (int layer = decoder_.config().layer_count() - 1; layer >= std::max(lowest_layer_, 0); --layer) {
+    const Stage& stage = stages_.layers[static_cast<std::size_t>(layer)];
+    const StageBinder::GatheredStage bound(binder_, stage,
+                                           layer > lowest_layer_ ? stages_.before(layer) : nullptr);
+    reducer_.open(stage);
+    {
+      const trace::Span span(trace::Kind::kOperation, "layer backward", layer);
+      const PhaseTimer::Scope phase(timer_, Phase::kBackward);
+      for (TrainedMicroBatch& micro_batch : step.micro_batches) {
+        dropout_.first_token = micro_batch.first_token;
+        layers_.backward(layer, micro_batch, step.router, step.activations);
+      }
+      step.walk.serve_backward(layer);
+    }
+    const PhaseTimer::Scope phase(timer_, Phase::kReduce);
+    reducer_.reduce(stage);
+  }
+  if (lowest_layer_ < 0) embed_backward(step);
+}
+
+void Trainer::embed_backward(StepState& step) {
+  const std::optional<RowExchange>& rows = step.walk.embedding_rows();
+  at::Tensor row_grads;
+  if (rows)
+    row_grads = reducer_.open_rows(stages_.embed, *rows);
+  else
+    reducer_.open(stages_.embed);
+  {
+    const PhaseTimer::Scope phase(timer_, Phase::kBackward);
+    for (const TrainedMicroBatch& micro_batch : step.micro_batches) {
+      if (rows)
+        decoder_.embed_backward(micro_batch.inputs, micro_batch.d_x, {rows->rows(), row_grads});
+      else
+        decoder_.embed_backward(micro_batch.inputs, micro_batch.d_x);
+    }
+  }
+  const PhaseTimer::Scope phase(timer_, Phase::kReduce);
+  reducer_.reduce(stages_.embed);
+}
+
+/// Ends the reduction of gradients: their global norm is known, unless the update is left out.
+void Trainer::reduce_norm(StepState& step) {
+  const PhaseTimer::Scope phase(timer_, Phase::kReduce);
+  reducer_.finish();
+  const std::int64_t sent = binder_.mesh().traffic().sent_bytes;
+  std::array<double, 2> sums{sink_->squares(), static_cast<double>(sent - std::exchange(sent_bytes_, sent))};
+  comm_.all_reduce_sum(std::span<double>(sums));
+  step.metrics.communicated_bytes += static_cast<std::int64_t>(sums[1]);
+  step.metrics.grad_norm = std::sqrt(sums[0]);
+  if (!std::isfinite(step.metrics.grad_norm)) refuse_gradients(step);
+}
+
+/// Collective. The step ends before its backward pass.
+void Trainer::refuse_loss(StepState& step) {
+  StepMetrics& metrics = step.metrics;
+  metrics.grad_norm = std::numeric_limits<double>::quiet_NaN();
+  if (std::isfinite(metrics.loss)) {
+    metrics.left_out = LeftOut::kSpike;
+    metrics.finding = fmt::format("loss {:.5g} is above {:.5g}", metrics.loss, step.largest_loss);
+    return;
+  }
+  NonFinite own;  // some ranks may have weights on a disk, and others none
+  if (binder_.weights().is_resident()) own = find_non_finite(binder_.weights(), manifest_);
+  const std::string weight = first_of_ranks(comm_, own);
+  const std::string first = weight.empty() ? first_broken_activation(comm_, step.micro_batches, lowest_layer_,
+                                                                     decoder_.config().layer_count())
+                                           : weight;
+  metrics.left_out = LeftOut::kNonFinite;
+  metrics.finding = fmt::format("loss {} is not finite, first in {}, so the weights were left as they are",
+                                metrics.loss, first);
+  if (!weight.empty() || options_.on_nonfinite == OnNonFinite::kStop)
+    fail_numerics(step.number, metrics.finding);
+}
+
+/// Collective. The step ends without an update, or in the middle of it where gradients are released.
+void Trainer::refuse_gradients(StepState& step) {
+  StepMetrics& metrics = step.metrics;
+  const std::string first = first_of_ranks(comm_, sink_->non_finite());
+  metrics.left_out = LeftOut::kNonFinite;
+  metrics.finding =
+      broken_gradient_text(comm_, metrics.loss, metrics.grad_norm, first, sink_->updated_parts());
+  if (options_.on_nonfinite == OnNonFinite::kStop) fail_numerics(step.number, metrics.finding);
+}
+
+/// Moves correction biases against the experts' loads, as part of the update.
+void Trainer::move_biases(const StepMetrics& metrics) {
+  if (options_.router_bias_update_rate == 0) return;
+  optimizer_.announce_update(static_cast<int>(store_.plan().layouts().units.size()));
+  move_router_biases(binder_.weights(), manifest_, metrics.expert_tokens,
+                     static_cast<float>(options_.router_bias_update_rate));
+}
+
+StepMetrics Trainer::step_without_target(const Batch& batch) const {
+  const ModelConfig& model = decoder_.config();
+  StepMetrics metrics;
+  metrics.loss = metrics.grad_norm = std::numeric_limits<double>::quiet_NaN();
+  metrics.tokens = options_.batch_sequences * options_.sequence_length - batch.global_padding;
+  metrics.expert_tokens.assign(static_cast<std::size_t>(model.moe_layer_count() * model.experts), 0);
+  metrics.left_out = LeftOut::kNoTarget;
+  metrics.finding =
+      "no token of the batch is a target (loss_mask is 0 at all of them, or every document is one token long), so "
+      "weights and the optimizer's state were left as they are";
+  return metrics;
+}
+
+}  // namespace sluice
