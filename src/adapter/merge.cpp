@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -60,6 +61,8 @@ class Merger {
     }
   }
 
+  [[nodiscard]] std::vector<StoredChange> take_changes() { return std::move(changes_); }
+
  private:
   /// Collective. Elements of a tensor from the ranks that own them, on every rank.
   void gather(int tensor, Range elements, std::vector<float>& out) {
@@ -87,10 +90,13 @@ class Merger {
 
   /// `lines` of the weight [experts * out, in], as far as they are here.
   void add(const AdaptedWeight& adapted, std::int64_t first_expert, Range lines) {
-    arena_.plan().owned_runs(
+    const ShardPlan& plan = arena_.plan();
+    const bool is_stored = plan.is_stored(plan.layouts().unit_of(adapted.weight));
+    plan.owned_runs(
         adapted.weight, {lines.begin * adapted.in, lines.end * adapted.in}, arena_.rank(),
         [&](const ShardPlan::OwnedRun& run) {
           const std::int64_t end = run.tensor_begin + run.count;
+          if (is_stored) return keep(adapted, first_expert, lines.begin, run);
           for (std::int64_t at = run.tensor_begin; at < end;) {
             const std::int64_t line = at / adapted.in;
             const std::int64_t count = std::min(end, (line + 1) * adapted.in) - at;
@@ -101,6 +107,20 @@ class Merger {
             at += count;
           }
         });
+  }
+
+  void keep(const AdaptedWeight& adapted, std::int64_t first_expert, std::int64_t first_line,
+            const ShardPlan::OwnedRun& run) {
+    const std::int64_t line = run.tensor_begin / adapted.in,
+                       last = (run.tensor_begin + run.count - 1) / adapted.in;
+    const auto a = a_.begin() + (line / adapted.out - first_expert) * adapted.rank * adapted.in;
+    changes_.push_back({adapted,
+                        run.arena_begin,
+                        run.count,
+                        run.tensor_begin,
+                        {a, a + adapted.rank * adapted.in},
+                        {b_.begin() + (line - first_line) * adapted.rank,
+                         b_.begin() + (last + 1 - first_line) * adapted.rank}});
   }
 
   /// `count` elements of one row: b [rank] times columns of a [rank, in].
@@ -117,6 +137,7 @@ class Merger {
   const ShardValues& adapters_;
   ShardArena& arena_;
   std::int64_t staging_;  ///< elements
+  std::vector<StoredChange> changes_;
   std::vector<float> a_, b_, own_, all_, change_, line_;
 };
 
@@ -151,10 +172,12 @@ void require_mergeable(const ParameterManifest& manifest) {
   }
 }
 
-void merge_adapters(Communicator& comm, const ParameterManifest& manifest, const ShardValues& adapters,
-                    ShardArena& arena, std::int64_t staging_bytes) {
+std::vector<StoredChange> merge_adapters(Communicator& comm, const ParameterManifest& manifest,
+                                         const ShardValues& adapters, ShardArena& arena,
+                                         std::int64_t staging_bytes) {
   Merger merger(comm, adapters, arena, staging_bytes);
   for (const AdaptedWeight& adapted : adapted_weights(manifest)) merger.merge(adapted);
+  return merger.take_changes();
 }
 
 }  // namespace sluice

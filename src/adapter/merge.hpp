@@ -23,6 +23,15 @@ struct AdaptedWeight {
 /// Adapted weights of a manifest, in its order.
 [[nodiscard]] std::vector<AdaptedWeight> adapted_weights(const ParameterManifest& manifest);
 
+/// The adapter of weights that a rank owns of one stored matrix: `count` from element `tensor_begin` of the tensor on, at
+/// `place` of the arena. `a` is [rank, in]; `b` has the rank numbers of each row that they lie in.
+struct StoredChange {
+  AdaptedWeight adapted;
+  std::int64_t place = 0, count = 0, tensor_begin = 0;
+  std::vector<float> a, b;
+  [[nodiscard]] std::int64_t end() const { return place + count; }
+};
+
 /// Adds to `count` weights of one row scale * sum over i of b[i] * a[i * in + k]: `b` is that row's [rank],
 /// `a` points to the first weight's column of [rank, in]. `change` is room for the sums.
 void add_adapter_to_row(const AdaptedWeight& adapted, const float* b, const float* a, std::int64_t count,
@@ -36,7 +45,9 @@ void require_mergeable(const ParameterManifest& manifest);
 /// every adapter in `manifest`: worked out in float32 and rounded once to the arena's type. `adapters` holds
 /// this rank's shards of A and B, in any training type; they stay as they are, so that whoever goes on
 /// computing with both would count them twice. Holds some `staging_bytes`, and A of one weight or expert.
-void merge_adapters(Communicator& comm, const ParameterManifest& manifest, const ShardValues& adapters,
-                    ShardArena& arena, std::int64_t staging_bytes = 8 * kMiB);
+/// Stored weights stay as they are: returns what MergedArena adds to those of this rank, in float32.
+std::vector<StoredChange> merge_adapters(Communicator& comm, const ParameterManifest& manifest,
+                                         const ShardValues& adapters, ShardArena& arena,
+                                         std::int64_t staging_bytes = 8 * kMiB);
 
 }  // namespace sluice

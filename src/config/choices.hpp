@@ -17,6 +17,12 @@ enum class JobKind : std::uint8_t { kTrain, kLoad, kExport, kEvaluate, kGenerate
 
 enum class ModelInit : std::uint8_t { kCheckpoint, kRandom };
 
+/// How frozen weights lie in memory.
+enum class FrozenFormat : std::uint8_t {
+  kDType,   ///< as model.dtype says
+  kStored,  ///< as they were published, codes and scales
+};
+
 enum class Readers : std::uint8_t { kRank0, kNode, kAll };
 
 /// Treatment of the page cache of files that have been read. On unified memory it competes with the model.

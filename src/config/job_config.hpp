@@ -34,6 +34,7 @@ struct ModelSettings {
       path;  ///< Hugging Face directory, run directory, directory of checkpoints, or checkpoint
   std::int64_t step = kNewestStep;  ///< checkpoint to take where path, adapter or lora.start names a run
   DType dtype = DType::kBFloat16;
+  FrozenFormat frozen_format = FrozenFormat::kDType;
   ModelInit init = ModelInit::kCheckpoint;
   std::int64_t init_seed = 0;
   /// Directory of the adapter to compute with, or of the run that trained it; "" = none. Training has

@@ -264,6 +264,10 @@ void JobReader::expect_load_settings() {
       "found \"discard\", expected \"shards\", because only job.kind = \"load\" can do without its weights");
   expect(!c.load.verify || c.load.sink == LoadSink::kShards, {"load.verify", "load.sink"},
          "found true, expected false, because load.sink = \"discard\" keeps nothing to compare");
+  expect(
+      c.model.frozen_format == FrozenFormat::kDType || c.memory.offload == Offload::kNone,
+      {"model.frozen_format", "memory.offload"},
+      "found \"stored\", expected \"dtype\", because memory.offload = \"disk\" moves weights of model.dtype alone");
   if (c.model.init == ModelInit::kCheckpoint) return;
   expect(!c.load.verify, {"load.verify", "model.init"},
          "found true, expected false, because model.init = \"random\" reads no weights to compare");

@@ -79,6 +79,11 @@ Table model_table() {
           "dtype", &ModelSettings::dtype,
           Choice<DType>{{{"bfloat16", DType::kBFloat16}, {"float32", DType::kFloat32}}},
           "type of gathered weights and matrix products; router, norms, softmax and loss are float32 in both")
+      .key(
+          "frozen_format", &ModelSettings::frozen_format,
+          Choice<FrozenFormat>{{{"dtype", FrozenFormat::kDType}, {"stored", FrozenFormat::kStored}}},
+          "form of weights that are not trained: \"dtype\", or \"stored\" for codes and scales as published (FP8, "
+          "INT4, MXFP4) of the matrices of layers and experts, which become the same numbers where they are used")
       .key("init", &ModelSettings::init,
            Choice<ModelInit>{{{"checkpoint", ModelInit::kCheckpoint}, {"random", ModelInit::kRandom}}},
            "whether weights are read or drawn; random needs config.json alone and gives the same weights at "

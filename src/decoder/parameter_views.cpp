@@ -42,11 +42,15 @@ at::Tensor view_of(const c10::Storage& storage, at::ScalarType type, const Place
 }  // namespace
 
 ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
-                               DType dtype, bool experts_in_turn)
+                               DType dtype, bool experts_in_turn, const StoredLayout* stored)
     : manifest_(manifest),
       layouts_(plan.layouts()),
       views_(manifest.tensors().size()),
       buffer_values_(unbound_storage(layouts_.buffer_elements() * size_of(DType::kFloat32))) {
+  if (stored != nullptr) {
+    room_.emplace(*stored, dtype);
+    dense_room_.emplace(*stored, dtype);
+  }
   for (const BufferPlace& buffer : layouts_.buffers) {
     const TensorInfo& tensor = manifest[buffer.tensor];
     const Placement placement{.tensor = buffer.tensor, .offset = buffer.offset};
@@ -70,7 +74,12 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
           view_of(values_.back(), scalar_type(dtype), placement, shape, strides),
           layout.is_trained() ? view_of(gradients_.back(), at::kFloat, placement, shape, gradient_strides)
                               : at::Tensor(),
-          &written_.emplace_back(layout.kind() == UnitKind::kExperts ? shape.front() : 1)};
+          &written_.emplace_back(layout.kind() == UnitKind::kExperts ? shape.front() : 1),
+          layout.is_stored() && layout.kind() == UnitKind::kExperts
+              ? &matrices_.emplace_back(*room_, unit,
+                                        static_cast<int>(&placement - layout.placements().data()), shape[1],
+                                        shape[2])
+              : nullptr};
     }
   }
 }
@@ -118,6 +127,13 @@ at::Tensor ParameterViews::buffer(std::string_view name) const {
 void ParameterViews::bind_buffers(float* buffers) { point_at(buffer_values_, buffers); }
 
 void ParameterViews::bind(int unit, std::byte* values) {
+  const FlatLayout& layout = layouts_.units[static_cast<std::size_t>(unit)];
+  if (layout.is_stored() && layout.kind() == UnitKind::kExperts) {
+    for (StoredExperts& matrices : matrices_)
+      if (matrices.unit() == unit) matrices.bind(values);
+    return;
+  }
+  if (layout.is_stored() && values != nullptr) values = dense_room_->numbers(unit, values);
   point_at(values_[static_cast<std::size_t>(unit)], values);
 }
 

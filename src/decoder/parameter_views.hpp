@@ -2,6 +2,8 @@
 // its unit's buffer, made once, pointing at whatever memory the unit is bound to at the moment.
 #pragma once
 
+#include "decoder/stored/dense_room.hpp"
+#include "decoder/stored/expert_room.hpp"
 #include "manifest/manifest.hpp"
 #include "ops/adapters/lora.hpp"
 #include "ops/experts.hpp"
@@ -14,6 +16,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,15 +24,16 @@
 
 namespace sluice {
 
-/// Binding a unit moves no bytes: all tensors of a unit share one storage, whose address is replaced. An
+/// Binding a unit moves no bytes, but for a stored dense one, which becomes numbers then: all tensors of a unit share one storage, whose address is replaced. An
 /// unbound unit has a null address, so that a use outside its time fails at once.
 class ParameterViews {
  public:
   /// `manifest` and `plan` must outlive the views. All tensors have the element type `dtype`, gradients
   /// float32. Fused expert tensors [E, ...] have as many experts as `rank` holds; `experts_in_turn`: their
-  /// gradients all lie in one place, that of one expert.
+  /// gradients all lie in one place, that of one expert. `stored`: where stored units have their codes and scales; it must
+  /// outlive the views, which allocate room for the numbers of one expert and of one dense unit.
   ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank, DType dtype,
-                 bool experts_in_turn = false);
+                 bool experts_in_turn = false, const StoredLayout* stored = nullptr);
 
   /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
   /// unknown names.
@@ -43,7 +47,8 @@ class ParameterViews {
 
   /// Points all persistent buffers at `buffers` (UnitLayouts::buffers), which stay the caller's.
   void bind_buffers(float* buffers);
-  /// Points a unit's values at `values` (what the rank holds, in the dtype), which stays the caller's.
+  /// Points a unit's values at `values` (what the rank holds, in the dtype; of a stored unit codes and scales), which stays
+  /// the caller's.
   void bind(int unit, std::byte* values);
   /// Points a unit's gradients at `gradients` (as many float32).
   void bind_gradients(int unit, float* gradients);
@@ -81,6 +86,9 @@ class ParameterViews {
   /// Completions by unit; empty unless experts take turns.
   std::map<int, ops::ExpertCompletion> completions_;
   std::vector<ops::Parameter> views_;  ///< one per manifest tensor; empty for buffers
+  std::optional<ExpertRoom> room_;     ///< of stored units
+  std::optional<DenseRoom> dense_room_;
+  std::deque<StoredExperts> matrices_;  ///< one per tensor of stored experts
   c10::Storage buffer_values_;
   std::map<std::string, at::Tensor, std::less<>> buffers_;  ///< persistent buffers by name
 };

@@ -8,7 +8,9 @@
 #include "job/prepare/trained_parameters.hpp"
 #include "model/agreed_settings.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -107,13 +109,14 @@ std::optional<PeftAdapter> adapter_of(const JobConfig& config) {
 
 }  // namespace
 
-Blueprint::Blueprint(JobConfig job)
+Blueprint::Blueprint(JobConfig job, StoredTensors published)
     : config(with_saved_sources(std::move(job))),
       adapter(adapter_of(config)),
       model(described(config, adapter)),
       keys(model.manifest),
-      layouts(
-          make_unit_layouts(model.manifest, config.optimizer.state == StateFormat::kInt8 ? kStateBlock : 1)),
+      stored(std::move(published)),
+      layouts(make_unit_layouts(
+          model.manifest, config.optimizer.state == StateFormat::kInt8 ? kStateBlock : 1, stored.tensors())),
       stages(make_stage_plan(layouts, model.config.tie_word_embeddings)) {}
 
 ShardPlan Blueprint::shard_plan(int world) const {
@@ -121,6 +124,15 @@ ShardPlan Blueprint::shard_plan(int world) const {
   return {layouts,
           {world, wanted == 0 ? world : wanted},
           config.memory.offload == Offload::kDisk ? ShardAlignment::kPages : ShardAlignment::kLines};
+}
+
+std::vector<std::int64_t> Blueprint::shard_bytes(const ShardPlan& plan) const {
+  std::vector<std::int64_t> bytes;
+  for (int rank = 0; rank < plan.world(); ++rank)
+    bytes.push_back(plan.arena_elements(rank) * size_of(config.model.dtype));
+  for (const std::vector<std::int64_t>& unit : stored_bytes(plan, stored))
+    std::transform(bytes.begin(), bytes.end(), unit.begin(), bytes.begin(), std::plus<>());
+  return bytes;
 }
 
 std::vector<AgreementTopic> agreement_topics(const Blueprint& blueprint) {

@@ -24,7 +24,8 @@ class Blueprint {
   /// Describes the model of `config` from its config.json, with saved steps in place of runs. Errors as
   /// with_saved_sources(), describe_model(), with the key model.path, and as read_adapter(),
   /// described_adapters() and freeze_parameters().
-  explicit Blueprint(JobConfig config);
+  /// `stored`: the tensors of model.path that shards keep as they were published (stored_weights()).
+  explicit Blueprint(JobConfig config, StoredTensors stored = {});
   Blueprint(const Blueprint&) = delete;
   Blueprint& operator=(const Blueprint&) = delete;
 
@@ -33,17 +34,21 @@ class Blueprint {
       adapter;  ///< the directory whose values the adapters of `model` have, if there is one
   const ModelDescription model;
   const KeyMap keys;
+  const StoredTensors stored;
   const UnitLayouts layouts;
   const StagePlan stages;
 
   /// Cuts the units for `world` ranks. Refers to this blueprint. Errors as ShardPlan.
   [[nodiscard]] ShardPlan shard_plan(int world) const;
 
+  /// Bytes of each rank's shards of weights, stored ones too.
+  [[nodiscard]] std::vector<std::int64_t> shard_bytes(const ShardPlan& plan) const;
+
   /// Memory of each rank of such a plan, see plan_memory().
   [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan, Workload work,
                                                     std::span<const std::int64_t> staging_bytes) const {
     work.drops_inputs = work.trains && model.adapters.dropout > 0;
-    return plan_memory(model.config, model.manifest, plan, stages, work, staging_bytes);
+    return plan_memory(model.config, model.manifest, plan, stages, work, staging_bytes, stored);
   }
 };
 

@@ -1,6 +1,6 @@
 #include "job/export_adapter.hpp"
 
-#include "adapter/merge.hpp"
+#include "adapter/merged_arena.hpp"
 #include "adapter/peft_layout.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
@@ -63,8 +63,9 @@ void export_model(JobContext& context, const ShardValues& values, ShardArena& we
   if (blueprint.model.adapters.empty()) return export_weights(context, values);
   if (exports_adapter(blueprint)) return export_adapter(context, values);
   context.comm.set_deadline("export", context.config().deadline.load_seconds);
-  merge_adapters(context.comm, blueprint.model.manifest, values, weights, context.config().load.chunk_bytes);
-  export_weights(context, ArenaValues(weights));
+  const std::vector<StoredChange> changes = merge_adapters(context.comm, blueprint.model.manifest, values,
+                                                           weights, context.config().load.chunk_bytes);
+  export_weights(context, MergedArena(weights, changes));
 }
 
 }  // namespace sluice

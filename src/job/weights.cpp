@@ -28,16 +28,19 @@ namespace fs = std::filesystem;
 
 void print_shards(const JobContext& context) {
   const ModelDescription& model = context.blueprint.model;
-  const std::int64_t size = size_of(context.config().model.dtype);
   std::string shards;
-  for (int rank = 0; rank < context.plan.world(); ++rank)
-    shards += (rank ? ", " : "") + format_bytes(context.plan.arena_elements(rank) * size);
+  for (const std::int64_t bytes : context.blueprint.shard_bytes(context.plan))
+    shards += (shards.empty() ? "" : ", ") + format_bytes(bytes);
   console::line("model     {} with {:.3f} M parameters in {}, structure {}", model.config.model_type,
                 static_cast<double>(model.manifest.parameter_count()) / 1e6,
                 name_of(context.config().model.dtype), model.manifest.structure_hash().hex());
   if (const std::int64_t trained = model.manifest.trained_parameter_count();
       trained < model.manifest.parameter_count())
     console::line("trained   {:.3f} M of them", static_cast<double>(trained) / 1e6);
+  const StoredTensors& stored = context.blueprint.stored;
+  if (!stored.is_empty())
+    console::line("stored    {:.3f} M of them as published, {}", static_cast<double>(stored.elements()) / 1e6,
+                  stored.encodings.front().text());
   console::line("shards    {}", shards);
 }
 
@@ -170,7 +173,9 @@ void print_offload(const std::vector<RankMemory>& ranks, const fs::path& directo
 Weights allocate_weights(JobContext& context) {
   const JobConfig& config = context.config();
   const int rank = context.comm.rank();
-  Weights weights{ShardArena(context.plan, rank, config.model.dtype, "weights"), std::nullopt};
+  Weights weights{ShardArena(context.plan, rank, config.model.dtype, "weights", ShardArena::Units::kAll,
+                             &context.blueprint.stored),
+                  std::nullopt};
   if (config.memory.offload == Offload::kNone) return weights;
   const std::vector<RankMemory> ranks = context.memory_plan();
   require_disk_room(context, ranks);
@@ -195,10 +200,9 @@ void make_adapters(JobContext& context, ShardArena& arena) {
 }
 
 Weights load_weights(JobContext& context) {
-  const DType dtype = context.config().model.dtype;
-  const int rank = context.comm.rank();
+  const auto rank = static_cast<std::size_t>(context.comm.rank());
   const std::int64_t arena_bytes =
-      has_memory_of_gpu(context.device) ? 0 : context.plan.arena_elements(rank) * size_of(dtype);
+      has_memory_of_gpu(context.device) ? 0 : context.blueprint.shard_bytes(context.plan)[rank];
   const auto limit = limit_memory(context, arena_bytes);
   const PlannedLoad planned = plan_load_of(context);
   Weights weights = allocate_weights(context);

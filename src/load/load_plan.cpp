@@ -294,7 +294,7 @@ std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlan
   std::int64_t payload = 0;
   for (int rank = 0; rank < shards.world(); ++rank) {
     const auto reader = static_cast<std::size_t>(options.readers.reader_of(rank));
-    const std::int64_t bytes = shards.arena_elements(rank) * widest;
+    const std::int64_t bytes = shards.held_elements(rank) * widest;
     payload += bytes;
     if (!options.readers.is_reader(rank)) foreign[reader] += bytes;
   }
@@ -302,7 +302,7 @@ std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlan
     const auto at = static_cast<std::size_t>(rank);
     const bool reads = options.readers.is_reader(rank);
     const std::int64_t scales = with_scales ? options.chunk_bytes / 2 : 0;
-    const std::int64_t staged = std::min(options.chunk_bytes, shards.arena_elements(rank) * widest) + scales;
+    const std::int64_t staged = std::min(options.chunk_bytes, shards.held_elements(rank) * widest) + scales;
     const std::int64_t read = std::min(options.chunk_bytes, payload);
     const std::int64_t chunk = round_up(read, LoadPlan::kBlockBytes) + 2 * LoadPlan::kBlockBytes;
     const std::int64_t sent = std::min(options.chunk_bytes, foreign[at]) + scales;

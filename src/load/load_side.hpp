@@ -74,6 +74,7 @@ class ArenaWriter {
   void write(const Piece& piece, const std::byte* source, const std::byte* scales) {
     if (arena_ == nullptr) return;
     if (piece.is_box()) return write_box(piece, source);
+    if (arena_->plan().is_stored_at(arena_->rank(), piece.arena)) return store(piece, source, scales);
     if (is_on_device_ && piece.dtype == arena_->dtype() && piece.encoding == nullptr) {
       copies_.push_back({place(piece), source, piece.bytes()});
       return;
@@ -92,6 +93,11 @@ class ArenaWriter {
   }
 
  private:
+  void store(const Piece& piece, const std::byte* codes, const std::byte* scales) {
+    const auto [unit, first] = arena_->plan().unit_element(arena_->rank(), piece.arena);
+    arena_->stored()->store(unit, {first, first + piece.count}, piece.element, *piece.encoding, codes, scales,
+                            {arena_->stored_data(unit), arena_->stored()->own_bytes(unit).begin});
+  }
   void write_box(const Piece& piece, const std::byte* source) {
     const DType type = arena_->dtype();
     const MatrixPlace<const std::byte> lines{source, piece.dtype, piece.line_stride};

@@ -25,18 +25,19 @@
 namespace sluice::ops {
 namespace {
 
-/// out = rows of a block times the matrices [experts, k, n] of the experts that they belong to.
-void multiply(const at::Tensor& matrices, const RowBlock& block, const at::Tensor& inputs,
+/// out = rows of a block times the matrices [experts, n, k] of the experts that they belong to, or times their transposes.
+void multiply(const Parameter& fused, bool transposed, const RowBlock& block, const at::Tensor& inputs,
               const at::Tensor& out) {
   if (block.ends.defined())
-    device::multiply_groups(out, inputs, block, matrices);
-  else
-    ops::matmul(out, inputs, matrices[block.parts.front().expert]);
+    return device::multiply_groups(out, inputs, block,
+                                   transposed ? fused.value.transpose(1, 2) : fused.value);
+  const at::Tensor matrix = matrix_of(fused, block.parts.front().expert);
+  ops::matmul(out, inputs, transposed ? matrix.t() : matrix);
 }
 
 /// out = rows of a block times the transposes of their experts' matrices of a fused weight.
 void multiply(const Weight& fused, const RowBlock& block, const at::Tensor& inputs, const at::Tensor& out) {
-  multiply(fused.base.value.transpose(1, 2), block, inputs, out);
+  multiply(fused.base, /*transposed=*/true, block, inputs, out);
   if (!fused.lora) return;
   for (const ExpertPart& part : block.parts)
     LoraProduct(*fused.lora, part.expert).add_to(block.rows_of(out, part), block.rows_of(inputs, part));
@@ -54,7 +55,7 @@ class OutputGradient {
 
   /// d_inputs = d_out times the matrices. It may lie where the inputs did.
   void multiply(const at::Tensor& d_inputs) const {
-    ops::multiply(fused_.base.value, block_, d_out_, d_inputs);
+    ops::multiply(fused_.base, /*transposed=*/false, block_, d_out_, d_inputs);
     for (std::size_t i = 0; i < d_reduced_.size(); ++i)
       lora_of(block_.parts[i]).add_input_gradient(d_reduced_[i], block_.rows_of(d_inputs, block_.parts[i]));
   }

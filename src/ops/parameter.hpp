@@ -30,6 +30,19 @@ class GradientInitialized {
   std::vector<char> written_;
 };
 
+/// Matrices of fused experts that memory holds in another form than that of numbers.
+class ExpertMatrices {
+ public:
+  virtual ~ExpertMatrices() = default;
+  ExpertMatrices(const ExpertMatrices&) = delete;
+  ExpertMatrices& operator=(const ExpertMatrices&) = delete;
+  /// That of an expert as numbers, [out, in], which stay until a matrix of another expert is asked for.
+  [[nodiscard]] virtual at::Tensor matrix(std::int64_t expert) = 0;
+
+ protected:
+  ExpertMatrices() = default;
+};
+
 /// A weight and where its gradient goes. Not an autograd leaf: an operation that uses it brings the gradient
 /// to `grad` in its own backward and hands gradients of activations alone to autograd. Autograd runs that
 /// backward only if an activation input requires a gradient, so whoever drives a layer sets requires_grad on
@@ -42,11 +55,19 @@ class GradientInitialized {
 ///
 /// `written` outlives all graphs; it has a part for each expert of a fused expert tensor, else one. Without
 /// it every contribution is added to `grad`.
+///
+/// With `matrices`, which outlive all graphs, `value` says what the shape and the type of fused experts are, and has no memory.
 struct Parameter {
   at::Tensor value;
   at::Tensor grad;
   GradientInitialized* written = nullptr;
+  ExpertMatrices* matrices = nullptr;
 };
+
+/// The matrix [out, in] of an expert of fused experts [experts, out, in].
+[[nodiscard]] inline at::Tensor matrix_of(const Parameter& fused, std::int64_t expert) {
+  return fused.matrices == nullptr ? fused.value[expert] : fused.matrices->matrix(expert);
+}
 
 /// Whether the next contribution to a part of the gradient is added to it or overwrites it. Call it once for
 /// each contribution.

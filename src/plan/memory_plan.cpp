@@ -75,6 +75,25 @@ std::int64_t save_buffers(const ShardPlan& plan, std::span<const std::int64_t> s
   return work.save_staging_bytes > 0 ? work.save_staging_bytes + largest : 0;
 }
 
+/// Of all units, with bytes as stored_bytes() has them.
+std::int64_t stored_on(const std::vector<std::vector<std::int64_t>>& own, int rank) {
+  std::int64_t bytes = 0;
+  for (const std::vector<std::int64_t>& ranks : own) bytes += ranks[static_cast<std::size_t>(rank)];
+  return bytes;
+}
+
+/// What `rank` holds of each unit: its own shard and those of the ranks that share it.
+std::vector<std::int64_t> held_stored(const ShardPlan& plan,
+                                      const std::vector<std::vector<std::int64_t>>& own, int rank) {
+  std::vector<std::int64_t> held(own.size());
+  for (int unit = 0; unit < static_cast<int>(own.size()); ++unit)
+    for (int other = 0; other < plan.world(); ++other)
+      if (!plan.has_experts(unit) || plan.dims().place(other) == plan.dims().place(rank))
+        held[static_cast<std::size_t>(unit)] +=
+            own[static_cast<std::size_t>(unit)][static_cast<std::size_t>(other)];
+  return held;
+}
+
 /// Puts on a disk what is too much, if there is one.
 void offload(const ShardPlan& plan, std::span<const std::int64_t> state_bytes, int rank, const Workload& work,
              RankMemory& memory) {
@@ -126,7 +145,8 @@ RankMemory RankMemory::beside_gpu() const {
 
 std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterManifest& manifest,
                                     const ShardPlan& plan, const StagePlan& stages, const Workload& work,
-                                    std::span<const std::int64_t> staging_bytes) {
+                                    std::span<const std::int64_t> staging_bytes,
+                                    const StoredTensors& stored) {
   SLUICE_ASSERT(std::ssize(staging_bytes) == plan.world(), "staging of {} ranks, shards for {}",
                 staging_bytes.size(), plan.world());
   const std::int64_t size = size_of(work.dtype);
@@ -135,12 +155,14 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
   const TrainedParts trained =
       trained_parts(manifest, work.trains ? stages.lowest_trained_layer(plan) : -1, work.drops_inputs);
   const OptimizerBytes optimizer(manifest, plan, work.optimizer, work.dtype);
+  const std::vector<std::vector<std::int64_t>> own_stored = stored_bytes(plan, stored);
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < plan.world(); ++rank) {
     RankMemory& memory = ranks.emplace_back();
     const std::int64_t elements = plan.arena_elements(rank);
     if (work.keeps_weights)
-      memory.weights = elements * size + plan.layouts().buffer_elements() * size_of(DType::kFloat32);
+      memory.weights = elements * size + plan.layouts().buffer_elements() * size_of(DType::kFloat32) +
+                       stored_on(own_stored, rank);
     memory.staging = staging_bytes[static_cast<std::size_t>(rank)];
     if (!work.computes) {
       offload(plan, {}, rank, work, memory);
@@ -156,8 +178,9 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     }
     memory.forward_activations = activations.forward;
     memory.activations = std::max(activations.forward, activations.backward);
-    memory.gather_buffers =
-        (stages.neighbouring_dense_elements(plan, rank) + stages.expert_elements(plan, rank)) * size;
+    const GatherBytes gathered = stages.gather_bytes(plan, rank, size, held_stored(plan, own_stored, rank));
+    memory.gather_buffers = gathered.dense + gathered.experts +
+                            (largest_stored_expert(plan, rank) + largest_stored_dense(plan)) * size;
     memory.runtime = runtime_bytes(memory.activations);
     if (!work.trains) {
       offload(plan, {}, rank, work, memory);

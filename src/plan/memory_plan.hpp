@@ -7,6 +7,7 @@
 #include "shard/offload_plan.hpp"
 #include "shard/shard_plan.hpp"
 #include "shard/stage_plan.hpp"
+#include "shard/stored/stored_tensors.hpp"
 
 #include <algorithm>
 #include <array>
@@ -23,10 +24,10 @@ namespace sluice {
 /// whether or not there are any; activations are an upper estimate of what a micro-batch of one layer and the
 /// kept layer inputs take. What the process takes before it sees a model comes on top.
 struct RankMemory {
-  std::int64_t weights = 0;    ///< bytes of the arena
+  std::int64_t weights = 0;    ///< bytes of the arena, and codes and scales of stored units
   std::int64_t gradients = 0;  ///< shards until the update, or sums of a stage (GradientMemory)
   std::int64_t optimizer = 0;  ///< OptimizerBytes: what weights lack of their master, and moments
-  /// Gathered units: those of a stage, and the dense unit of the next one.
+  /// Gathered units: those of a stage, the dense unit of the next one, and an expert and a dense unit of stored ones as numbers.
   std::int64_t gather_buffers = 0;
   std::int64_t gradient_buffer = 0;  ///< float32: a stage, and the one before if that has no experts
   /// Token ids of a step and documents to pack; in an evaluation the losses of its tokens.
@@ -69,10 +70,11 @@ struct RankMemory {
 };
 
 /// One entry per rank of `plan`. `staging_bytes`: the loader's ring on each rank, from LoadPlan where there
-/// are files to plan with; 0 where nothing is loaded.
+/// are files to plan with; 0 where nothing is loaded. `stored`: what stored units of `plan` hold.
 [[nodiscard]] std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterManifest& manifest,
                                                   const ShardPlan& plan, const StagePlan& stages,
                                                   const Workload& work,
-                                                  std::span<const std::int64_t> staging_bytes);
+                                                  std::span<const std::int64_t> staging_bytes,
+                                                  const StoredTensors& stored = {});
 
 }  // namespace sluice

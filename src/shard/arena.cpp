@@ -1,10 +1,12 @@
 #include "shard/arena.hpp"
 
+#include "base/error.hpp"
 #include "shard/offloaded_units.hpp"
 
 namespace sluice {
 
-ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose, Units units)
+ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose, Units units,
+                       const StoredTensors* stored)
     : plan_(plan),
       rank_(rank),
       dtype_(dtype),
@@ -15,6 +17,9 @@ ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string
           purpose)) {
   const std::int64_t elements = units == Units::kAll ? plan.layouts().buffer_elements() : 0;
   if (elements > 0) buffers_ = allocate(compute_memory(), elements * size_of(DType::kFloat32), "buffers");
+  if (stored == nullptr || stored->is_empty()) return;
+  stored_ = std::make_unique<const StoredLayout>(plan, *stored, rank);
+  stored_block_ = allocate(compute_memory(), stored_->bytes(), purpose);
 }
 
 ShardArena::ShardArena(ShardArena&& other) noexcept = default;
@@ -26,6 +31,7 @@ void ShardArena::page_to(const OffloadPlan& plan, const std::filesystem::path& d
 }
 
 std::byte* ShardArena::unit_data(int unit) const {
+  SLUICE_ASSERT(!plan_.is_stored(unit), "a stored unit has no elements in an arena");
   return block_.data() + plan_.arena_offset(unit, rank_) * size_of(dtype_);
 }
 

@@ -6,6 +6,7 @@
 #include "device/memory.hpp"
 #include "shard/offload_plan.hpp"
 #include "shard/shard_plan.hpp"
+#include "shard/stored/stored_layout.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -16,8 +17,8 @@ namespace sluice {
 
 class OffloadedUnits;
 
-/// A rank's shard of every unit, one after the other as the plan says, in one element type. Weights live in
-/// one; gradients in one of its own, which has trained units alone.
+/// A rank's shard of every unit, one after the other as the plan says, in one element type, and beside
+/// them those of stored units as codes and scales. Weights live in one; gradients in one of its own, which has trained units alone.
 ///
 /// An arena is resident: all of it is in memory; or paged: some units lie in a file, and in memory while an
 /// access of shard/arena_access.hpp to them lives.
@@ -26,9 +27,10 @@ class ShardArena {
   enum class Units : bool { kAll, kTrained };
 
   /// Allocated in compute_memory(), where host code reads and writes by device/copy.hpp. `plan` must outlive
-  /// the arena. `purpose` names it in error messages ("weights").
+  /// the arena. `purpose` names it in error messages ("weights"). `stored`: the tensors of the plan's
+  /// stored units, not null if there are any; it need not outlive the arena.
   ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose,
-             Units units = Units::kAll);
+             Units units = Units::kAll, const StoredTensors* stored = nullptr);
   ShardArena(ShardArena&& other) noexcept;
   ~ShardArena();
 
@@ -45,13 +47,20 @@ class ShardArena {
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] std::byte* data() const { return block_.data(); }
-  [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
+  /// Bytes of the shards, stored ones too.
+  [[nodiscard]] std::int64_t bytes() const { return block_.bytes() + stored_block_.bytes(); }
   /// The model's persistent buffers as UnitLayouts::buffers places them, float32 whatever dtype() is: the
   /// same numbers on every rank. In compute_memory(); none beside an arena of trained units alone.
   [[nodiscard]] float* buffers() const { return reinterpret_cast<float*>(buffers_.data()); }
   [[nodiscard]] std::int64_t buffer_elements() const { return buffers_.bytes() / size_of(DType::kFloat32); }
   [[nodiscard]] bool holds(int unit) const { return units_ == Units::kAll || plan_.is_trained(unit); }
-  /// First byte of this rank's shard of a unit that the arena holds, and its length in elements.
+  /// Where codes and scales of stored units lie; null if there are none.
+  [[nodiscard]] const StoredLayout* stored() const { return stored_.get(); }
+  /// First byte of this rank's shard of a stored unit.
+  [[nodiscard]] std::byte* stored_data(int unit) const {
+    return stored_block_.data() + stored_->begin_of(unit);
+  }
+  /// First byte of this rank's shard of a unit that the arena holds and that is not stored, and its length in elements.
   [[nodiscard]] std::byte* unit_data(int unit) const;
   [[nodiscard]] std::int64_t unit_elements(int unit) const;
 
@@ -60,7 +69,8 @@ class ShardArena {
   int rank_;
   DType dtype_;
   Units units_;
-  MemoryBlock block_, buffers_;
+  MemoryBlock block_, buffers_, stored_block_;
+  std::unique_ptr<const StoredLayout> stored_;
   std::unique_ptr<OffloadedUnits> paged_;  ///< last: its threads use the block
 };
 

@@ -22,12 +22,14 @@ struct UnitKey {
   int layer = -1;
   bool experts = false;
   bool frozen = false;
+  bool stored = false;
   auto operator<=>(const UnitKey&) const = default;
 };
 
-UnitKey unit_of(const TensorInfo& tensor) {
-  if (tensor.layer >= 0) return {1, tensor.layer, tensor.role == Role::kExpert, tensor.frozen};
-  return {tensor.role == Role::kEmbedding ? 0 : 2, -1, false, tensor.frozen};
+UnitKey unit_of(const TensorInfo& tensor, bool stored) {
+  const bool frozen = tensor.frozen || stored;
+  if (tensor.layer >= 0) return {1, tensor.layer, tensor.role == Role::kExpert, frozen, stored};
+  return {tensor.role == Role::kEmbedding ? 0 : 2, -1, false, frozen, stored};
 }
 
 UnitKind kind_of(const UnitKey& key) {
@@ -37,7 +39,7 @@ UnitKind kind_of(const UnitKey& key) {
 }
 
 std::string name_of(const UnitKey& key) {
-  const std::string_view frozen = key.frozen ? ".frozen" : "";
+  const std::string_view frozen = key.stored ? ".stored" : key.frozen ? ".frozen" : "";
   if (key.stage == 0) return fmt::format("embedding{}", frozen);
   if (key.stage == 2) return fmt::format("final{}", frozen);
   return fmt::format("layers.{}.{}{}", key.layer, key.experts ? "experts" : "dense", frozen);
@@ -64,7 +66,7 @@ FlatLayout lay_out_dense(const UnitKey& key, const std::vector<int>& tensors,
                           row_elements_of(info), !info.adapts.empty()});
     offset += round_up(elements, kAlignment);
   }
-  return {kind_of(key), key.layer, name_of(key), std::move(placements), offset, !key.frozen};
+  return {kind_of(key), key.layer, name_of(key), std::move(placements), offset, !key.frozen, key.stored};
 }
 
 /// Fused tensors expert by expert: block e of each lies in stride e.
@@ -83,7 +85,8 @@ FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
     stride += round_up(block, kAlignment);
   }
   for (Placement& placement : placements) placement.block_stride = stride;
-  return {kind_of(key), key.layer, name_of(key), std::move(placements), stride * experts, !key.frozen};
+  return {kind_of(key),     key.layer,   name_of(key), std::move(placements),
+          stride * experts, !key.frozen, key.stored};
 }
 
 /// The border nearest below `position` that this tensor offers, or 0.
@@ -173,9 +176,11 @@ const BufferPlace* UnitLayouts::buffer_of(int tensor) const {
   return found == buffers.end() ? nullptr : &*found;
 }
 
-UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block) {
+UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block,
+                              std::span<const int> stored) {
   std::map<UnitKey, std::vector<int>> members;
-  for (const int tensor : manifest.stored_tensors()) members[unit_of(manifest[tensor])].push_back(tensor);
+  for (const int tensor : manifest.stored_tensors())
+    members[unit_of(manifest[tensor], std::ranges::binary_search(stored, tensor))].push_back(tensor);
 
   UnitLayouts layouts;
   layouts.homes.resize(manifest.tensors().size());

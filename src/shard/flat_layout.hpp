@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,13 +58,14 @@ struct Run {
 class FlatLayout {
  public:
   FlatLayout(UnitKind kind, int layer, std::string name, std::vector<Placement> placements,
-             std::int64_t elements, bool is_trained = true)
+             std::int64_t elements, bool is_trained = true, bool is_stored = false)
       : kind_(kind),
         layer_(layer),
         name_(std::move(name)),
         placements_(std::move(placements)),
         elements_(elements),
-        is_trained_(is_trained) {}
+        is_trained_(is_trained),
+        is_stored_(is_stored) {}
 
   [[nodiscard]] UnitKind kind() const { return kind_; }
   [[nodiscard]] int layer() const { return layer_; }
@@ -71,6 +73,8 @@ class FlatLayout {
   [[nodiscard]] const std::vector<Placement>& placements() const { return placements_; }
   /// Whether training changes it: a unit is frozen as a whole or not at all.
   [[nodiscard]] bool is_trained() const { return is_trained_; }
+  /// Whether shards keep it as codes and scales (StoredLayout); places are counted in elements all the same.
+  [[nodiscard]] bool is_stored() const { return is_stored_; }
   /// Elements of the whole buffer, alignment gaps between tensors (zeros) included.
   [[nodiscard]] std::int64_t elements() const { return elements_; }
   [[nodiscard]] const Placement& placement_of(int tensor) const;
@@ -113,6 +117,7 @@ class FlatLayout {
   std::vector<Placement> placements_;
   std::int64_t elements_;
   bool is_trained_;
+  bool is_stored_;
 };
 
 /// Home of a manifest tensor: its unit and placement. Ties point at the tensor whose storage they share.
@@ -148,7 +153,9 @@ struct UnitLayouts {
 /// Groups by role and layer: embedding; per layer its dense part and its experts; final norm with the head.
 /// What is frozen of each makes a unit of its own beside what is trained. Matrices are cut between rows that
 /// are also borders of blocks of `state_block` elements, counted from the matrix's first: then a shard has
-/// whole blocks of 8-bit optimizer state (kStateBlock).
-[[nodiscard]] UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block = 1);
+/// whole blocks of 8-bit optimizer state (kStateBlock). `stored`: ascending, the tensors that
+/// shards keep as codes and scales; they are frozen, and units of their own too.
+[[nodiscard]] UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block = 1,
+                                            std::span<const int> stored = {});
 
 }  // namespace sluice

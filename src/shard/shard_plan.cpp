@@ -17,20 +17,23 @@ ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignme
          "parallel.expert_parallel: found {}, expected 0 or a divisor of {}, the number of ranks: groups of "
          "ranks are equally large",
          dims.expert_parallel, dims.world);
-  arena_elements_.assign(static_cast<std::size_t>(dims.world), 0);
+  held_elements_.assign(static_cast<std::size_t>(dims.world), 0);
   for (const FlatLayout& unit : layouts.units) cut(unit);
   offsets_.resize(layouts.units.size() * static_cast<std::size_t>(dims.world));
-  place(/*trained=*/true);
-  trained_elements_ = arena_elements_;
-  place(/*trained=*/false);
+  place([](const FlatLayout& unit) { return unit.is_trained(); });
+  trained_elements_ = held_elements_;
+  place([](const FlatLayout& unit) { return !unit.is_trained() && !unit.is_stored(); });
+  arena_elements_ = held_elements_;
+  place([](const FlatLayout& unit) { return unit.is_stored(); });
 }
 
-/// Behind what is in the arenas already.
-void ShardPlan::place(bool trained) {
+/// Behind what has its place already.
+template <class IsPlaced>
+void ShardPlan::place(IsPlaced is_placed) {
   for (int unit = 0; unit < static_cast<int>(layouts_.units.size()); ++unit) {
-    if (is_trained(unit) != trained) continue;
+    if (!is_placed(layouts_.units[static_cast<std::size_t>(unit)])) continue;
     for (int rank = 0; rank < dims_.world; ++rank) {
-      std::int64_t& arena = arena_elements_[static_cast<std::size_t>(rank)];
+      std::int64_t& arena = held_elements_[static_cast<std::size_t>(rank)];
       offsets_[static_cast<std::size_t>(unit * dims_.world + rank)] = arena;
       arena += round_up(owned(unit, rank).count(), alignment());
     }
@@ -62,6 +65,10 @@ bool ShardPlan::has_experts(int unit) const {
 
 bool ShardPlan::is_trained(int unit) const {
   return layouts_.units[static_cast<std::size_t>(unit)].is_trained();
+}
+
+bool ShardPlan::is_stored(int unit) const {
+  return layouts_.units[static_cast<std::size_t>(unit)].is_stored();
 }
 
 int ShardPlan::shard_of(int unit, int rank) const {
@@ -105,6 +112,10 @@ ShardPlan::UnitElement ShardPlan::unit_element(int rank, std::int64_t arena) con
   }
   SLUICE_ASSERT(false, "element {} of rank {}'s arena belongs to no unit", arena, rank);
   return {};
+}
+
+std::int64_t ShardPlan::held_elements(int rank) const {
+  return held_elements_[static_cast<std::size_t>(rank)];
 }
 
 std::int64_t ShardPlan::arena_elements(int rank) const {

@@ -53,6 +53,8 @@ class ShardPlan {
   [[nodiscard]] int sharers(int unit) const;
   /// Whether training changes a unit.
   [[nodiscard]] bool is_trained(int unit) const;
+  /// Whether shards keep a unit as codes and scales.
+  [[nodiscard]] bool is_stored(int unit) const;
   /// An element of a unit's buffer.
   struct UnitElement {
     int unit = -1;
@@ -61,8 +63,15 @@ class ShardPlan {
   /// What an element of a rank's arena is, which belongs to a unit.
   [[nodiscard]] UnitElement unit_element(int rank, std::int64_t arena) const;
   /// First element of a rank's shard of a unit inside that rank's arena, in which trained units come first;
-  /// aligned to alignment() elements.
+  /// aligned to alignment() elements. Of a stored unit a place behind all elements: from arena_elements() on,
+  /// numbered alike.
   [[nodiscard]] std::int64_t arena_offset(int unit, int rank) const;
+  /// Whether an element of a rank's arena, such as an OwnedRun begins at, is such a place.
+  [[nodiscard]] bool is_stored_at(int rank, std::int64_t arena) const {
+    return arena >= arena_elements(rank);
+  }
+  /// Elements of a rank's shards, whether they lie in the arena or are stored.
+  [[nodiscard]] std::int64_t held_elements(int rank) const;
   /// Elements of a rank's arena.
   [[nodiscard]] std::int64_t arena_elements(int rank) const;
   /// Elements of a rank's trained units, with which its arena begins.
@@ -102,14 +111,15 @@ class ShardPlan {
   [[nodiscard]] int shard_of(int unit, int rank) const;
   [[nodiscard]] int rank_of(int unit, int shard) const;
   void cut(const FlatLayout& unit);
-  void place(bool trained);
+  template <class IsPlaced>
+  void place(IsPlaced is_placed);
 
   const UnitLayouts& layouts_;
   ParallelDims dims_;
   ShardAlignment alignment_;
   std::vector<std::int64_t> cuts_;     ///< [unit][world + 1], in the order of the buffer
   std::vector<std::int64_t> offsets_;  ///< [unit][world]
-  std::vector<std::int64_t> arena_elements_, trained_elements_;
+  std::vector<std::int64_t> held_elements_, arena_elements_, trained_elements_;
 };
 
 }  // namespace sluice

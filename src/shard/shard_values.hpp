@@ -46,6 +46,7 @@ class ArenaValues final : public ShardValues {
   [[nodiscard]] DType dtype() const override { return arena_.dtype(); }
   [[nodiscard]] bool holds(int unit) const override { return arena_.holds(unit); }
   void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override {
+    if (is_stored(begin)) return read_stored(begin, count, dtype, out);
     const HostBytes here(element(begin), count * size_of(arena_.dtype()));
     convert_elements(here.data(), arena_.dtype(), out, dtype, count);
   }
@@ -53,10 +54,20 @@ class ArenaValues final : public ShardValues {
     copy_bytes(out, arena_.buffers() + begin, count * size_of(DType::kFloat32));
   }
   [[nodiscard]] const std::byte* find(std::int64_t begin, DType dtype) const override {
-    return dtype == arena_.dtype() && !is_on_device(arena_.data()) ? element(begin) : nullptr;
+    const bool is_here = dtype == arena_.dtype() && !is_on_device(arena_.data()) && !is_stored(begin);
+    return is_here ? element(begin) : nullptr;
   }
 
  private:
+  [[nodiscard]] bool is_stored(std::int64_t begin) const {
+    return arena_.plan().is_stored_at(arena_.rank(), begin);
+  }
+  void read_stored(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const {
+    const auto [unit, first] = arena_.plan().unit_element(arena_.rank(), begin);
+    arena_.stored()->dequantise(unit, {first, first + count},
+                                {arena_.stored_data(unit), arena_.stored()->own_bytes(unit).begin}, dtype,
+                                out);
+  }
   [[nodiscard]] const std::byte* element(std::int64_t index) const {
     return arena_.data() + index * size_of(arena_.dtype());
   }

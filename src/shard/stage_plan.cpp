@@ -36,7 +36,7 @@ std::int64_t neighbouring(const StagePlan& plan, Elements elements) {
 }  // namespace
 
 GatheredElements gathered_elements(const Stage& stage, const ShardPlan& plan, int rank) {
-  return shared_elements(stage, plan, rank, [](int) { return true; });
+  return shared_elements(stage, plan, rank, [&](int unit) { return !plan.is_stored(unit); });
 }
 
 GatheredElements reduced_elements(const Stage& stage, const ShardPlan& plan, int rank) {
@@ -63,15 +63,20 @@ const Stage* StagePlan::before(int layer) const {
   return layer == 0 ? nullptr : &layers[static_cast<std::size_t>(layer - 1)];
 }
 
-std::int64_t StagePlan::neighbouring_dense_elements(const ShardPlan& plan, int rank) const {
-  return neighbouring(*this, [&](const Stage& stage) { return gathered_elements(stage, plan, rank).dense; });
-}
-
-std::int64_t StagePlan::expert_elements(const ShardPlan& plan, int rank) const {
-  std::int64_t most = 0;
-  for_each_stage(*this, [&](const Stage& stage) {
-    most = std::max(most, gathered_elements(stage, plan, rank).experts);
-  });
+GatherBytes StagePlan::gather_bytes(const ShardPlan& plan, int rank, std::int64_t element_bytes,
+                                    std::span<const std::int64_t> stored_bytes) const {
+  const auto bytes_of = [&](const Stage& stage) {
+    const GatheredElements elements = gathered_elements(stage, plan, rank);
+    GatherBytes bytes{elements.dense * element_bytes, elements.experts * element_bytes};
+    for (const int unit : stage.units)
+      if (plan.is_stored(unit) && plan.sharers(unit) > 1)
+        (plan.has_experts(unit) ? bytes.experts : bytes.dense) +=
+            stored_bytes[static_cast<std::size_t>(unit)];
+    return bytes;
+  };
+  GatherBytes most{neighbouring(*this, [&](const Stage& stage) { return bytes_of(stage).dense; }), 0};
+  for_each_stage(*this,
+                 [&](const Stage& stage) { most.experts = std::max(most.experts, bytes_of(stage).experts); });
   return most;
 }
 

@@ -4,6 +4,7 @@
 #include "shard/shard_plan.hpp"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sluice {
@@ -15,7 +16,7 @@ struct Stage {
 };
 
 /// Elements that a rank holds of units that it does not own alone, which are gathered and, as far as they are
-/// trained, reduced.
+/// trained, reduced. Stored units are gathered as bytes and do not count.
 struct GatheredElements {
   std::int64_t dense = 0, experts = 0;
   [[nodiscard]] std::int64_t all() const { return dense + experts; }
@@ -25,6 +26,12 @@ struct GatheredElements {
 
 /// Whether training changes any of its units.
 [[nodiscard]] bool is_trained(const Stage& stage, const ShardPlan& plan);
+
+/// Bytes of gathered units that are there at once.
+struct GatherBytes {
+  std::int64_t dense = 0;    ///< of the dense units of two consecutive stages
+  std::int64_t experts = 0;  ///< of the experts of one stage
+};
 
 struct StagePlan {
   Stage embed;
@@ -40,12 +47,13 @@ struct StagePlan {
   /// embedding, the number of layers where it changes none.
   [[nodiscard]] int lowest_trained_layer(const ShardPlan& plan) const;
 
+  /// The most that is gathered at once, of elements of `element_bytes` bytes. `stored_bytes`: of each stored unit what the rank
+  /// holds, by units; empty if none is stored.
+  [[nodiscard]] GatherBytes gather_bytes(const ShardPlan& plan, int rank, std::int64_t element_bytes,
+                                         std::span<const std::int64_t> stored_bytes = {}) const;
+
   // GatheredElements of the plan.
 
-  /// Largest number of elements in the dense units of two consecutive stages.
-  [[nodiscard]] std::int64_t neighbouring_dense_elements(const ShardPlan& plan, int rank) const;
-  /// Largest number of elements in the experts of one stage.
-  [[nodiscard]] std::int64_t expert_elements(const ShardPlan& plan, int rank) const;
   /// Whether gradients of experts are reduced: there is no room then for those of a second stage.
   [[nodiscard]] bool reduces_experts(const ShardPlan& plan, int rank) const;
   /// Elements of the buffer that gradients are received in: those of the dense units of two neighbours where

@@ -6,17 +6,44 @@
 #include <utility>
 
 namespace sluice {
+namespace {
+
+/// Of each unit; nothing if none is stored.
+std::vector<std::int64_t> held_bytes_of_stored(const ShardArena& weights) {
+  std::vector<std::int64_t> bytes;
+  if (weights.stored() == nullptr) return bytes;
+  for (int unit = 0; unit < static_cast<int>(weights.plan().layouts().units.size()); ++unit)
+    bytes.push_back(weights.stored()->held_bytes(unit));
+  return bytes;
+}
+
+}  // namespace
 
 UnitGatherer::UnitGatherer(const RankMesh& mesh, const ShardArena& weights, const StagePlan& stages)
+    : UnitGatherer(mesh, weights,
+                   stages.gather_bytes(weights.plan(), weights.rank(), size_of(weights.dtype()),
+                                       held_bytes_of_stored(weights))) {}
+
+UnitGatherer::UnitGatherer(const RankMesh& mesh, const ShardArena& weights, const GatherBytes& bytes)
     : mesh_(mesh),
       weights_(weights),
-      dense_(stages.neighbouring_dense_elements(weights.plan(), weights.rank()) * size_of(weights.dtype()),
-             "gather buffer"),
-      experts_(stages.expert_elements(weights.plan(), weights.rank()) * size_of(weights.dtype()),
-               "gather buffer of experts") {}
+      dense_(bytes.dense, "gather buffer"),
+      experts_(bytes.experts, "gather buffer of experts") {}
 
 std::int64_t UnitGatherer::held_bytes(int unit) const {
+  if (weights_.plan().is_stored(unit)) return weights_.stored()->held_bytes(unit);
   return weights_.plan().gathered_range(unit, weights_.rank()).count() * size_of(weights_.dtype());
+}
+
+std::int64_t UnitGatherer::gathered_bytes(const Stage& stage, bool experts) const {
+  std::int64_t bytes = 0;
+  for (const int unit : stage.units)
+    if (is_gathered(unit) && weights_.plan().has_experts(unit) == experts) bytes += held_bytes(unit);
+  return bytes;
+}
+
+std::byte* UnitGatherer::own(int unit) const {
+  return weights_.plan().is_stored(unit) ? weights_.stored_data(unit) : weights_.unit_data(unit);
 }
 
 void UnitGatherer::begin(const Stage& stage) {
@@ -36,12 +63,11 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
   current_ = std::exchange(next_, {});
   std::vector<std::byte*> units;
   std::byte* place = current_.dense.data();
-  current_.experts = experts_.take(gathered_elements(stage, weights_.plan(), weights_.rank()).experts *
-                                   size_of(weights_.dtype()));
+  current_.experts = experts_.take(gathered_bytes(stage, /*experts=*/true));
   std::byte* experts = current_.experts.data();
   for (const int unit : stage.units) {
     if (!is_gathered(unit)) {
-      units.push_back(weights_.unit_data(unit));
+      units.push_back(own(unit));
     } else if (weights_.plan().has_experts(unit)) {
       units.push_back(experts);
       current_.works.push_back(start(unit, experts));
@@ -64,15 +90,15 @@ std::vector<std::byte*> UnitGatherer::gather_rows(const Stage& stage, const RowE
 }
 
 std::span<std::byte> UnitGatherer::take_dense(const Stage& stage) {
-  return dense_.take(gathered_elements(stage, weights_.plan(), weights_.rank()).dense *
-                     size_of(weights_.dtype()));
+  return dense_.take(gathered_bytes(stage, /*experts=*/false));
 }
 
 Work UnitGatherer::start(int unit, std::byte* out) {
   const std::vector<std::int64_t> bytes =
-      times(weights_.plan().counts(unit, weights_.rank()), size_of(weights_.dtype()));
-  return mesh_.sharers(weights_.plan(), unit)
-      .all_gather(weights_.unit_data(unit), out, bytes, stream_.after_compute());
+      weights_.plan().is_stored(unit)
+          ? weights_.stored()->counts(unit)
+          : times(weights_.plan().counts(unit, weights_.rank()), size_of(weights_.dtype()));
+  return mesh_.sharers(weights_.plan(), unit).all_gather(own(unit), out, bytes, stream_.after_compute());
 }
 
 void UnitGatherer::drop_next() {

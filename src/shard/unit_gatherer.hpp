@@ -27,7 +27,8 @@ class UnitGatherer {
   void begin(const Stage& stage);
 
   /// Collective over the world. Gathers what this rank holds of the units of a stage (ShardPlan::held), or
-  /// what is missing of it after begin(); returns the first byte of each, in the stage's order.
+  /// what is missing of it after begin(); returns the first byte of each, in the stage's order: of a stored unit that of the
+  /// codes and scales that the rank holds.
   [[nodiscard]] std::vector<std::byte*> gather(const Stage& stage);
 
   /// Collective over the world. gather() for the embedding's stage, without a begin() before: only the given
@@ -41,6 +42,7 @@ class UnitGatherer {
   void release();
 
  private:
+  UnitGatherer(const RankMesh& mesh, const ShardArena& weights, const GatherBytes& bytes);
   struct Gathering {
     const Stage* stage = nullptr;
     std::span<std::byte> dense, experts;
@@ -49,6 +51,10 @@ class UnitGatherer {
 
   [[nodiscard]] bool is_gathered(int unit) const { return weights_.plan().sharers(unit) > 1; }
   [[nodiscard]] std::int64_t held_bytes(int unit) const;
+  /// Bytes of the dense units of a stage, or of its experts.
+  [[nodiscard]] std::int64_t gathered_bytes(const Stage& stage, bool experts) const;
+  /// What the rank owns of a unit.
+  [[nodiscard]] std::byte* own(int unit) const;
   /// Room for the dense units of a stage.
   [[nodiscard]] std::span<std::byte> take_dense(const Stage& stage);
   [[nodiscard]] Work start(int unit, std::byte* out);

@@ -16,7 +16,7 @@ StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const Par
       plan_(weights.plan()),
       mesh_(comm, weights.plan().dims()),
       stages_(make_stage_plan(weights.plan().layouts(), model.tie_word_embeddings)),
-      views_(manifest, weights.plan(), weights.rank(), weights.dtype(), experts_in_turn),
+      views_(manifest, weights.plan(), weights.rank(), weights.dtype(), experts_in_turn, weights.stored()),
       gatherer_(mesh_, weights, stages_),
       exchange_(mesh_.group(), model.experts, timer_) {
   views_.bind_buffers(weights.buffers());

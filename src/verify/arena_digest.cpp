@@ -1,7 +1,7 @@
 #include "verify/arena_digest.hpp"
 
 #include "base/byte_stream.hpp"
-#include "device/copy.hpp"
+#include "shard/shard_values.hpp"
 #include "verify/tensor_digest.hpp"
 
 #include <fmt/format.h>
@@ -60,14 +60,22 @@ class ArenaDigester {
   }
 
   void digest_run(PlacedPart& part, const ShardPlan::OwnedRun& run, TensorDigester& digester) {
-    const std::int64_t size = size_of(part.dtype), weight_bytes = size_of(weights_.dtype());
+    const std::int64_t size = size_of(part.dtype);
     for (std::int64_t done = 0; done < run.count; done += kSliceElements) {
       const std::int64_t count = std::min(kSliceElements, run.count - done);
-      const HostBytes here(weights_.data() + (run.arena_begin + done) * weight_bytes, count * weight_bytes);
-      const std::byte* data = as_compared(here.data(), count, part);
+      const std::byte* data = as_compared(weights_at(run.arena_begin + done, count), count, part);
       digester.add((run.tensor_begin + done - part.elements.begin) * size,
                    {data, static_cast<std::size_t>(count * size)});
     }
+  }
+
+  /// Elements of the arena in its type, dequantised where they are stored.
+  const std::byte* weights_at(std::int64_t place, std::int64_t count) {
+    const ArenaValues values(weights_);
+    if (const std::byte* here = values.find(place, weights_.dtype())) return here;
+    weights_read_.resize(static_cast<std::size_t>(kSliceElements * size_of(weights_.dtype())));
+    values.read(place, count, weights_.dtype(), weights_read_.data());
+    return weights_read_.data();
   }
 
   /// Elements of the arena in the part's type. Counts those that are not the same after the way back.
@@ -112,6 +120,7 @@ class ArenaDigester {
   Communicator& comm_;
   const ShardArena& weights_;
   std::span<PlacedPart> parts_;
+  std::vector<std::byte> weights_read_;
   std::vector<std::uint16_t> rounded_;
   std::vector<float> widened_;
 };
@@ -162,6 +171,8 @@ void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<Plac
 }
 
 Digest digest_of_frozen(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest) {
+  const UnitLayouts plain =
+      make_unit_layouts(manifest);  // the places that all forms of a base have in common
   std::vector<PlacedPart> parts;
   for (const FlatLayout& unit : weights.plan().layouts().units) {
     if (unit.is_trained()) continue;
@@ -174,10 +185,9 @@ Digest digest_of_frozen(Communicator& comm, const ShardArena& weights, const Par
   sum_over_ranks(comm, parts);
   Digest sum;
   for (const PlacedPart& part : parts)
-    sum += digest_of(
-        fmt::format("{} {} {} {}", manifest[part.tensor].name,
-                    weights.plan().layouts().placement_of(part.tensor).place_of(part.elements.begin),
-                    part.elements.count(), part.in_arena.hex()));
+    sum += digest_of(fmt::format("{} {} {} {}", manifest[part.tensor].name,
+                                 plain.placement_of(part.tensor).place_of(part.elements.begin),
+                                 part.elements.count(), part.in_arena.hex()));
   return sum;
 }
 

@@ -31,8 +31,8 @@ TEST(StagePlan, counts_the_dense_units_of_two_stages_that_follow_each_other) {
   const ShardPlan shards(layouts, {.world = 2});
   const auto elements = [&](std::size_t unit) { return layouts.units[unit].elements(); };
   EXPECT_GT(elements(5), elements(0)) << "the head has the final norm too";
-  EXPECT_EQ(plan.neighbouring_dense_elements(shards, 1), elements(3) + elements(5));
-  EXPECT_EQ(plan.expert_elements(shards, 1), elements(2));
+  EXPECT_EQ(plan.gather_bytes(shards, 1, 1).dense, elements(3) + elements(5));
+  EXPECT_EQ(plan.gather_bytes(shards, 1, 1).experts, elements(2));
 }
 
 TEST(StagePlan, stages_follow_each_other_from_the_embedding_to_the_head_and_back) {
@@ -55,11 +55,11 @@ TEST(StagePlan, what_a_rank_owns_alone_is_not_gathered) {
   const UnitLayouts layouts = make_unit_layouts(moe({.experts = 50}));
   const StagePlan plan = make_stage_plan(layouts, false);
   const ShardPlan routed(layouts, {.world = 2, .expert_parallel = 2});
-  EXPECT_EQ(plan.expert_elements(routed, 0), 0);
-  EXPECT_EQ(plan.gradient_elements(routed, 0), plan.neighbouring_dense_elements(routed, 0));
+  EXPECT_EQ(plan.gather_bytes(routed, 0, 1).experts, 0);
+  EXPECT_EQ(plan.gradient_elements(routed, 0), plan.gather_bytes(routed, 0, 1).dense);
   EXPECT_EQ(plan.gradient_elements(ShardPlan(layouts, {.world = 1}), 0), 0);
   const ShardPlan groups(layouts, {.world = 4, .expert_parallel = 2});
-  EXPECT_EQ(plan.expert_elements(groups, 3), layouts.units[2].elements() / 2);
+  EXPECT_EQ(plan.gather_bytes(groups, 3, 1).experts, layouts.units[2].elements() / 2);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "job/prepare/workload.hpp"
 #include "job/run_directory.hpp"
 #include "job/saving/resume_point.hpp"
+#include "job/stored/stored_weights.hpp"
 #include "job/weights.hpp"
 
 #include <algorithm>
@@ -152,9 +153,10 @@ void check_weights(const Blueprint& blueprint, const ShardPlan& shards) {
 }
 
 void print_ranks(const Blueprint& blueprint, const ShardPlan& shards) {
-  for (int rank = 0; rank < shards.world(); ++rank)
-    console::line("rank {:<4} holds {} of weights", rank,
-                  format_bytes(shards.arena_elements(rank) * size_of(blueprint.config.model.dtype)));
+  const std::vector<std::int64_t> bytes = blueprint.shard_bytes(shards);
+  for (std::size_t rank = 0; rank < bytes.size(); ++rank)
+    console::line("rank {:<4} holds {} of weights", rank, format_bytes(bytes[rank]));
+  if (const std::string note = stored_note(blueprint); !note.empty()) console::line("note      {}", note);
   for (const std::string& note : job_notes(blueprint.config, blueprint.model.config, shards.world()))
     console::line("note      {}", note);
 }
@@ -164,7 +166,7 @@ FittedJob fitted_job(const JobConfig& config, const CheckArguments& arguments) {
   if (!chooses_mode(config)) return {config, ""};
   const std::int64_t limit = growth_limit(config, arguments.memory_bytes);
   FittedJob job = fit_optimizer(config, arguments.ranks, limit);
-  if (job.lack.empty()) console::line("{}", choice_text(job.config.optimizer.mode(), limit));
+  if (job.lack.empty()) console::line("{}", choice_text(job.config, limit));
   return job;
 }
 
@@ -184,7 +186,7 @@ Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   findings.examine([&] {
     FittedJob job = fitted_job(resumed_mode(config), arguments);
     lack = std::move(job.lack);
-    blueprint = std::make_unique<const Blueprint>(std::move(job.config));
+    blueprint.reset(new Blueprint(blueprint_with_stored(std::move(job.config))));
     print_model(blueprint->model);
     shards = std::make_unique<const ShardPlan>(blueprint->shard_plan(arguments.ranks));
   });

@@ -10,6 +10,7 @@
 #include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/prepare/workload.hpp"
+#include "job/stored/stored_weights.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -89,7 +90,8 @@ nlohmann::json as_json(const std::vector<RankMemory>& ranks, int world, std::opt
                        const Staging& staging) {
   nlohmann::json out{{"parameters", blueprint.model.manifest.parameter_count()},
                      {"structure_hash", blueprint.model.manifest.structure_hash().hex()},
-                     {"staging_is_exact", staging.not_exact.empty()}};
+                     {"staging_is_exact", staging.not_exact.empty()},
+                     {"stored_parameters", blueprint.stored.elements()}};
   if (blueprint.config.job.kind == JobKind::kTrain) out["saved_step_bytes"] = saved_step_bytes(ranks);
   if (const std::int64_t bytes = step_bytes_of_host(blueprint.config, ranks); bytes > 0)
     out["saved_step_bytes_of_a_host"] = bytes;
@@ -169,7 +171,7 @@ void print_mode(const JobConfig& config, bool is_chosen) {
 
 /// Bytes per rank for each purpose, and whether they fit.
 int plan_command(const PlanArguments& arguments) {
-  const Blueprint blueprint(fitted_job(arguments, planned_job(arguments.job)));
+  const Blueprint blueprint = blueprint_with_stored(fitted_job(arguments, planned_job(arguments.job)));
   const std::optional<std::int64_t> limit = told_growth_limit(blueprint.config, arguments.memory_bytes);
   const ShardPlan plan = blueprint.shard_plan(arguments.ranks);
   const Staging staging = plan_staging(blueprint, plan);

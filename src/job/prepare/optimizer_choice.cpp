@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/workload.hpp"
+#include "job/stored/stored_weights.hpp"
 #include "plan/optimizer_fit.hpp"
 
 #include <fmt/format.h>
@@ -12,11 +13,19 @@
 namespace sluice {
 namespace {
 
-JobConfig with_mode(JobConfig config, const OptimizerMode& mode) {
+JobConfig with_mode(JobConfig config, const OptimizerMode& mode, FrozenFormat format) {
+  config.model.frozen_format = format;
   config.optimizer.state = mode.state;
   config.optimizer.master = mode.master;
   config.optimizer.gradients = mode.gradients;
   return config;
+}
+
+/// Those to try, in this order.
+std::vector<FrozenFormat> formats_of(const JobConfig& config, const StoredTensors& stored) {
+  if (stored.is_empty() || config.model.frozen_format == FrozenFormat::kStored)
+    return {config.model.frozen_format};
+  return {FrozenFormat::kDType, FrozenFormat::kStored};
 }
 
 /// Text for the rank that lacks most memory; "" if none lacks any.
@@ -41,27 +50,32 @@ bool chooses_mode(const JobConfig& config) {
   return config.job.kind == JobKind::kTrain && config.optimizer.fit == OptimizerFit::kAuto;
 }
 
-FittedJob fit_optimizer(const JobConfig& config, std::span<const std::int64_t> growth_limits,
-                        std::span<const int> nodes, int threads) {
+FittedJob fit_optimizer(const JobConfig& config, const StoredTensors& stored,
+                        std::span<const std::int64_t> growth_limits, std::span<const int> nodes,
+                        int threads) {
   FittedJob fitted;
   for (const OptimizerMode& mode : fitting_modes(config.optimizer.mode(), config.model.dtype)) {
     // State on a disk is updated while it is in memory.
     if (config.memory.offload == Offload::kDisk && mode.gradients != GradientMode::kRelease) continue;
-    const Blueprint blueprint(with_mode(config, mode));
-    const ShardPlan shards = blueprint.shard_plan(static_cast<int>(nodes.size()));
-    Workload work = workload_of(blueprint.config, std::ranges::min(growth_limits));
-    work.threads = threads;
-    const std::vector<RankMemory> ranks =
-        blueprint.memory_plan(shards, work, largest_staging(blueprint, shards, nodes));
-    fitted = {blueprint.config, find_lack(ranks, growth_limits)};
-    if (fitted.lack.empty()) break;
+    for (const FrozenFormat format : formats_of(config, stored)) {
+      const Blueprint blueprint(with_mode(config, mode, format),
+                                format == FrozenFormat::kStored ? stored : StoredTensors());
+      const ShardPlan shards = blueprint.shard_plan(static_cast<int>(nodes.size()));
+      Workload work = workload_of(blueprint.config, std::ranges::min(growth_limits));
+      work.threads = threads;
+      const std::vector<RankMemory> ranks =
+          blueprint.memory_plan(shards, work, largest_staging(blueprint, shards, nodes));
+      fitted = {blueprint.config, find_lack(ranks, growth_limits)};
+      if (fitted.lack.empty()) return fitted;
+    }
   }
   return fitted;
 }
 
 FittedJob fit_optimizer(const JobConfig& config, int ranks, std::int64_t growth_limit) {
   const std::vector<std::int64_t> limits(static_cast<std::size_t>(ranks), growth_limit);
-  return fit_optimizer(config, limits, separate_nodes(ranks), static_cast<int>(config.parallel.threads));
+  return fit_optimizer(config, stored_weights(Blueprint(config)), limits, separate_nodes(ranks),
+                       static_cast<int>(config.parallel.threads));
 }
 
 std::string mode_text(const OptimizerMode& mode) {
@@ -69,8 +83,11 @@ std::string mode_text(const OptimizerMode& mode) {
                      name_of(mode.master), name_of(mode.gradients));
 }
 
-std::string choice_text(const OptimizerMode& mode, std::int64_t growth_limit) {
-  return fmt::format("optimizer {}, chosen for {} a rank", mode_text(mode), format_bytes(growth_limit));
+std::string choice_text(const JobConfig& fitted, std::int64_t growth_limit) {
+  return fmt::format(
+      "optimizer {}{}, chosen for {} a rank", mode_text(fitted.optimizer.mode()),
+      fitted.model.frozen_format == FrozenFormat::kStored ? ", frozen weights as published" : "",
+      format_bytes(growth_limit));
 }
 
 }  // namespace sluice

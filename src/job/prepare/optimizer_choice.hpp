@@ -14,16 +14,18 @@ namespace sluice {
 [[nodiscard]] bool chooses_mode(const JobConfig& config);
 
 struct FittedJob {
-  JobConfig config;  ///< the job with the chosen state, master and gradients
+  JobConfig config;  ///< the job with the chosen state, master, gradients and model.frozen_format
   /// Reason why not even the smallest mode, which config has then, leaves enough; "" if it fits.
   std::string lack;
 };
 
 /// The job with the first of fitting_modes() that leaves a tenth of every rank's limit free: `growth_limits`
 /// has, for each rank, the bytes that it may hold above what its process takes before it sees the model.
-/// `nodes`: the node of each rank. `threads` of each rank, 0 as in Workload.
-[[nodiscard]] FittedJob fit_optimizer(const JobConfig& config, std::span<const std::int64_t> growth_limits,
-                                      std::span<const int> nodes, int threads);
+/// `nodes`: the node of each rank. `threads` of each rank, 0 as in Workload. `stored`: the tensors
+/// that frozen weights could keep as published, which changes no number and so is tried before the next mode.
+[[nodiscard]] FittedJob fit_optimizer(const JobConfig& config, const StoredTensors& stored,
+                                      std::span<const std::int64_t> growth_limits, std::span<const int> nodes,
+                                      int threads);
 
 /// fit_optimizer() before a launch: for `ranks` on nodes of their own, each with that limit and the threads
 /// that the job names.
@@ -31,7 +33,7 @@ struct FittedJob {
 
 /// "adamw, state int8, master 24bit, gradients release".
 [[nodiscard]] std::string mode_text(const OptimizerMode& mode);
-/// Line about a mode that was chosen.
-[[nodiscard]] std::string choice_text(const OptimizerMode& mode, std::int64_t growth_limit);
+/// Line about the mode and the form of frozen weights that were chosen.
+[[nodiscard]] std::string choice_text(const JobConfig& fitted, std::int64_t growth_limit);
 
 }  // namespace sluice

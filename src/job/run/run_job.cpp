@@ -20,6 +20,7 @@
 #include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/saving/resume_point.hpp"
+#include "job/stored/stored_weights.hpp"
 #include "job/threads.hpp"
 
 #include <algorithm>
@@ -77,6 +78,8 @@ void print_notes(const JobContext& context, const std::vector<std::string>& bind
   if (!context.is_root()) return;
   if (context.device.kind == DeviceKind::kCuda || !context.device.lack.empty())
     console::line("device    {}", device_text(context.device));
+  if (const std::string note = stored_note(context.blueprint); !note.empty())
+    console::line("note      {}", note);
   const int world = context.comm.size();
   if (context.device.kind == DeviceKind::kCuda && world > 1 && !has_nccl())
     console::line("note      this build has no NCCL: between GPUs all goes through main memory and MPI");
@@ -85,24 +88,23 @@ void print_notes(const JobContext& context, const std::vector<std::string>& bind
     for (const std::string& note : notes) console::line("note      {}", note);
 }
 
-/// Collective over `comm`. The job with the mode of its optimizer, where that is left to be chosen: that of
-/// the step that it goes on from, or one that fits.
-std::optional<Blueprint> choose_mode(Communicator& comm, const JobConfig& config,
-                                     std::span<const std::int64_t> limits, std::span<const int> nodes,
-                                     int threads, const RunDirectory& directory) {
-  if (!chooses_mode(config)) return std::nullopt;
+/// Collective over `comm`. The job with the mode of its optimizer and the form of its frozen weights, where these are left to be
+/// chosen: those of the step that it goes on from, or ones that fit.
+JobConfig choose_mode(Communicator& comm, const JobConfig& config, const StoredTensors& stored,
+                      std::span<const std::int64_t> limits, std::span<const int> nodes, int threads,
+                      const RunDirectory& directory) {
+  if (!chooses_mode(config)) return config;
   const auto held = find_resume_point(comm, RankDisks({nodes.begin(), nodes.end()}), config, [](auto&) {});
   if (held) {
-    const JobConfig saved = with_saved_mode(config, held->found);
+    JobConfig saved = with_saved_mode(config, held->found);
     directory.set_job(saved);
-    return std::optional<Blueprint>(std::in_place, saved);
+    return saved;
   }
-  const FittedJob job = fit_optimizer(config, limits, nodes, threads);
+  FittedJob job = fit_optimizer(config, stored, limits, nodes, threads);
   if (!job.lack.empty()) fail(ExitCode::kTooLittle, "{}", job.lack);
   directory.set_job(job.config);
-  if (comm.rank() == 0)
-    console::line("{}", choice_text(job.config.optimizer.mode(), std::ranges::min(limits)));
-  return std::optional<Blueprint>(std::in_place, job.config);
+  if (comm.rank() == 0) console::line("{}", choice_text(job.config, std::ranges::min(limits)));
+  return std::move(job.config);
 }
 
 /// The devices of a job, or why it has none that it can use, alike on all ranks.
@@ -211,8 +213,12 @@ Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& l
   fault_point("job.baseline", comm.rank());  // a place to look from outside
   const std::vector<std::int64_t> limits =
       growth_limits(comm, written.config, devices.nodes, devices.choice, baseline);
-  const std::optional<Blueprint> fitted =
-      choose_mode(comm, written.config, limits, devices.nodes, threads, directory);
+  StoredTensors stored = stored_weights(comm, written);
+  JobConfig config = choose_mode(comm, written.config, stored, limits, devices.nodes, threads, directory);
+  if (config.model.frozen_format != FrozenFormat::kStored) stored = {};
+  std::optional<Blueprint> fitted;
+  if (chooses_mode(written.config) || !stored.is_empty())
+    fitted.emplace(std::move(config), std::move(stored));
   const Blueprint& blueprint = fitted ? *fitted : written;
   const ShardPlan plan = blueprint.shard_plan(comm.size());
   JobContext context{blueprint,     plan,   comm,    gpus ? *gpus : comm, directory,    baseline,

@@ -175,6 +175,9 @@ JobConfig with_saved_mode(JobConfig config, const std::optional<FoundStep>& foun
   std::vector<std::string> overrides{"optimizer.fit=\"as_written\""};
   for (const std::string_view key : kChosenKeys)
     overrides.push_back(fmt::format("{}={}", key, found->step.key(key)));
+  // Chosen too, and no number depends on it: steps of earlier versions do not have it.
+  for (const ConfigEntry& entry : found->step.job)
+    if (entry.key == "model.frozen_format") overrides.push_back(fmt::format("{}={}", entry.key, entry.value));
   return parse_job_config(to_toml(config), found->path.string(), overrides);
 }
 

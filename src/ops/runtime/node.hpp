@@ -31,10 +31,12 @@ inline void keep(AutogradContext* context, const std::string& name, const Parame
   context->saved_data[name] = parameter.value;
   context->saved_data[name + ".grad"] = parameter.grad;
   keep(context, name + ".written", parameter.written);
+  keep(context, name + ".matrices", parameter.matrices);
 }
 inline Parameter kept(AutogradContext* context, const std::string& name) {
   return {context->saved_data[name].toTensor(), context->saved_data[name + ".grad"].toTensor(),
-          kept_pointer<GradientInitialized>(context, name + ".written")};
+          kept_pointer<GradientInitialized>(context, name + ".written"),
+          kept_pointer<ExpertMatrices>(context, name + ".matrices")};
 }
 
 inline void keep(AutogradContext* context, const Documents& documents) {

@@ -1,0 +1,45 @@
+#include "decoder/stored/expert_room.hpp"
+
+#include "base/error.hpp"
+#include "decoder/stored/dequantise_rows.hpp"
+#include "ops/runtime/compute_device.hpp"
+
+namespace sluice {
+namespace {
+
+const FlatLayout& layout_of(const ShardPlan& plan, int unit) {
+  return plan.layouts().units[static_cast<std::size_t>(unit)];
+}
+
+}  // namespace
+
+ExpertRoom::ExpertRoom(const StoredLayout& layout, DType dtype)
+    : layout_(layout),
+      dtype_(dtype),
+      block_(allocate(compute_memory(), largest_stored_expert(layout.plan(), layout.rank()) * size_of(dtype),
+                      "an expert's numbers")) {}
+
+std::byte* ExpertRoom::numbers(int unit, int placement, std::int64_t expert, const std::byte* bytes) {
+  SLUICE_ASSERT(bytes != nullptr, "unit {} is not bound", unit);
+  const FlatLayout& layout = layout_of(layout_.plan(), unit);
+  const Placement& place = layout.placements()[static_cast<std::size_t>(placement)];
+  if (unit != unit_ || expert != expert_) {
+    unit_ = unit;
+    expert_ = expert;
+    is_there_.assign(layout.placements().size(), false);
+  }
+  std::byte* const out = block_.data() + place.offset * size_of(dtype_);
+  if (is_there_[static_cast<std::size_t>(placement)]) return out;
+  const std::int64_t begin =
+      layout_.plan().gathered_range(unit, layout_.rank()).begin + layout.expert_begin(expert) + place.offset;
+  dequantise_rows(layout_, unit, place, begin, bytes, dtype_, out);
+  is_there_[static_cast<std::size_t>(placement)] = true;
+  return out;
+}
+
+at::Tensor StoredExperts::matrix(std::int64_t expert) {
+  return ops::tensor_over(room_.numbers(unit_, placement_, expert, bytes_), {out_, in_},
+                          room_.dtype() == DType::kBFloat16 ? at::kBFloat16 : at::kFloat);
+}
+
+}  // namespace sluice

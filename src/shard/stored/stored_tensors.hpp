@@ -1,0 +1,50 @@
+// Which tensors shards keep as they were published, as codes and scales, and what is published of each.
+#pragma once
+
+#include "encoding/encoding.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+class ShardPlan;
+
+/// Elements [begin, begin + count) of a manifest tensor, row-major, are those that an encoding counts from `element` on.
+struct StoredRange {
+  int tensor = 0;  ///< index in the manifest
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+  int encoding = 0;  ///< index in StoredTensors::encodings
+  std::int64_t element = 0;
+};
+
+/// The ranges of such a tensor together are all of it, each element once; a tensor without any is kept in the shards' type.
+struct StoredTensors {
+  std::vector<Encoding> encodings;
+  std::vector<StoredRange> ranges;
+
+  [[nodiscard]] bool is_empty() const { return ranges.empty(); }
+  /// The tensors, ascending, each once.
+  [[nodiscard]] std::vector<int> tensors() const;
+  [[nodiscard]] std::int64_t elements() const;
+
+  /// For a broadcast to ranks that may not see the files; exact both ways.
+  [[nodiscard]] std::string to_bytes() const;
+  [[nodiscard]] static StoredTensors from_bytes(std::string_view bytes);
+};
+
+/// Bytes of codes and scales of each unit on each rank, [unit][rank]: 0 for units that are not stored. A scale whose elements
+/// two ranks share is counted at both.
+[[nodiscard]] std::vector<std::vector<std::int64_t>> stored_bytes(const ShardPlan& plan,
+                                                                  const StoredTensors& tensors);
+
+/// Elements of the largest stored unit that has no experts, which is numbers while its layer is computed.
+[[nodiscard]] std::int64_t largest_stored_dense(const ShardPlan& plan);
+
+/// Elements of the largest expert among the stored units that a rank holds some of, which are numbers while they are used.
+[[nodiscard]] std::int64_t largest_stored_expert(const ShardPlan& plan, int rank);
+
+}  // namespace sluice

@@ -1,0 +1,93 @@
+#include "weights/stored_forms.hpp"
+
+#include <cstddef>
+#include <map>
+
+namespace sluice {
+namespace {
+
+const CheckpointEntry& entry_of(const CheckpointIndex& index, const MatchedEntry& matched) {
+  return index.entries[static_cast<std::size_t>(matched.entry)];
+}
+
+bool is_matrix_of_layer(const TensorInfo& tensor) {
+  if (tensor.role == Role::kExpert) return tensor.shape.size() == 3;
+  return tensor.layer >= 0 && tensor.shape.size() == 2 && tensor.role != Role::kRouter;
+}
+
+/// Of matrices of so many rows as are published together: gate and up apart.
+Encoding announced(const QuantizationConfig& config, const TensorInfo& tensor) {
+  constexpr std::int64_t kUsualGroup = 32;
+  Encoding encoding;
+  encoding.codes = config.codes.front();
+  encoding.columns = tensor.shape[2];
+  encoding.rows = tensor.name.ends_with("gate_up_proj") ? tensor.shape[1] / 2 : tensor.shape[1];
+  encoding.block_rows = 1;
+  encoding.block_columns = config.group.value_or(kUsualGroup);
+  switch (encoding.codes) {
+    case Codes::kFloat8E4M3:
+      encoding.scale_type = DType::kFloat32;
+      encoding.block_rows = config.block ? (*config.block)[0] : 1;
+      encoding.block_columns = config.block ? (*config.block)[1] : encoding.columns;
+      break;
+    case Codes::kInt4:
+      encoding.scale_type = DType::kBFloat16;
+      break;
+    case Codes::kFloat4E2M1:
+      encoding.scale_type = DType::kUInt8;
+      break;
+  }
+  encoding.scale_count = tensor.element_count() / encoding.columns / encoding.rows * encoding.grid_rows() *
+                         encoding.grid_columns();
+  return encoding;
+}
+
+}  // namespace
+
+StoredTensors find_stored(const CheckpointIndex& index, const CheckpointMatch& match,
+                          const ParameterManifest& manifest) {
+  std::map<int, bool> can_be;  // by tensor
+  for (const MatchedEntry& matched : match.entries) {
+    const TensorInfo& tensor = manifest[matched.tensor];
+    const bool fits = index.encoding_of(entry_of(index, matched)) != nullptr && !matched.is_transposed &&
+                      is_matrix_of_layer(tensor);
+    const auto [at, is_new] = can_be.try_emplace(matched.tensor, fits);
+    at->second = at->second && fits;
+  }
+  StoredTensors stored;
+  std::map<int, int> numbers;  // of encodings that are kept, by those of the index
+  for (const MatchedEntry& matched : match.entries) {
+    if (!can_be[matched.tensor] || matched.count == 0) continue;
+    const int encoding = entry_of(index, matched).encoding;
+    const auto [at, is_new] = numbers.try_emplace(encoding, static_cast<int>(stored.encodings.size()));
+    if (is_new) stored.encodings.push_back(index.encodings[static_cast<std::size_t>(encoding)]);
+    stored.ranges.push_back({matched.tensor, matched.begin, matched.count, at->second, matched.entry_begin});
+  }
+  return stored;
+}
+
+StoredTensors announced_stored(const QuantizationConfig& config, const ParameterManifest& manifest) {
+  StoredTensors stored;
+  if (config.codes.empty()) return stored;
+  for (const int number : manifest.stored_tensors()) {
+    const TensorInfo& tensor = manifest[number];
+    if (tensor.role != Role::kExpert || tensor.shape.size() != 3 || !tensor.adapts.empty()) continue;
+    const Encoding encoding = announced(config, tensor);
+    if (encoding.columns % encoding.block_columns != 0 && config.codes.front() != Codes::kFloat8E4M3)
+      continue;
+    stored.ranges.push_back(
+        {number, 0, tensor.element_count(), static_cast<int>(stored.encodings.size()), 0});
+    stored.encodings.push_back(encoding);
+  }
+  return stored;
+}
+
+int find_trained_quantised(const CheckpointIndex& index, const CheckpointMatch& match,
+                           const ParameterManifest& manifest) {
+  for (const MatchedEntry& matched : match.entries)
+    if (index.encoding_of(entry_of(index, matched)) != nullptr && !manifest[matched.tensor].frozen)
+      return matched.tensor;
+  return -1;
+}
+
+}  // namespace sluice

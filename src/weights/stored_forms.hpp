@@ -1,0 +1,25 @@
+// Which of a checkpoint's quantised weights memory can keep as they are.
+#pragma once
+
+#include "manifest/manifest.hpp"
+#include "model/quantization_config.hpp"
+#include "shard/stored/stored_tensors.hpp"
+#include "weights/checkpoint_match.hpp"
+
+namespace sluice {
+
+/// Those of matrices of layers, and of fused routed experts, of which every part is quantised and published row by row as the
+/// manifest has it.
+[[nodiscard]] StoredTensors find_stored(const CheckpointIndex& index, const CheckpointMatch& match,
+                                        const ParameterManifest& manifest);
+
+/// What a config.json lets expect of files that are not there: every routed expert in the form that it announces, with scales of
+/// the usual type.
+[[nodiscard]] StoredTensors announced_stored(const QuantizationConfig& config,
+                                             const ParameterManifest& manifest);
+
+/// A quantised tensor that training would change: an index of the manifest, or -1 if there is none.
+[[nodiscard]] int find_trained_quantised(const CheckpointIndex& index, const CheckpointMatch& match,
+                                         const ParameterManifest& manifest);
+
+}  // namespace sluice

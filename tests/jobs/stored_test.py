@@ -1,0 +1,158 @@
+"""model.frozen_format = "stored": experts that stay in memory as they were published give the bits of the same base in dtype.
+
+    stored_test.py [Training | Using | Refused]...
+"""
+import json
+import shutil
+import unittest
+
+import checkpoint
+import h5py
+import numpy
+from program import FIXTURES, JobTest, reference_job, sluice
+from suite import run_job
+
+FORMS = ["fp8-blocks", "fp8-rows", "fp8-tensor", "int4", "mxfp4"]
+GPT_OSS = "gpt_oss-tiny-mxfp4"
+LORA = {"rank": 4, "alpha": 8, "targets": ["all-linear"]}
+
+
+def base_of(form):
+    """The fixture whose model, and whose tokens, a form has."""
+    return ("gpt_oss-tiny-mxfp4", GPT_OSS) if form == GPT_OSS else (f"qwen3-moe-tiny-{form}", "qwen3-moe-tiny")
+
+
+def numbers(output):
+    """Losses, and every weight and adapter of the dump."""
+    with h5py.File(output / "metrics.h5") as metrics, h5py.File(output / "dump.h5") as dump:
+        found = {name: values[:] for name, values in dump["train/final"].items()}
+        return found | {"loss": metrics["train/loss"][:], "norm": metrics["train/grad_norm"][:]}
+
+
+class StoredTest(JobTest):
+    def train(self, form, ranks, frozen_format, status=0, *parts, **changes):
+        fixture, tokens = base_of(form)
+        model = {"path": FIXTURES / fixture, "dtype": "bfloat16", "frozen_format": frozen_format} | changes.pop("model", {})
+        lora = changes.pop("lora", LORA)
+        name = f"{form}-{ranks}-{frozen_format}-{len(list(self.directory.iterdir()))}.toml"
+        job = self.write_job(name, **reference_job(tokens, model=model, lora=lora, train={"steps": 3} | changes.pop("train", {}),
+                                                   optimizer={"learning_rate": 0.01}, **changes))
+        result = run_job(ranks, job)
+        self.expect(result, status, *parts)
+        if status == 0:
+            self.assertEqual("as published" in result.output, frozen_format == "stored" and not parts)
+        return self.output_of(job)
+
+    def assert_same(self, first, second):
+        first, second = numbers(first), numbers(second)
+        self.assertEqual(set(first), set(second))
+        for name, values in first.items():
+            numpy.testing.assert_array_equal(values, second[name], name)
+
+
+class Training(StoredTest):
+    def compare(self, form, ranks, **changes):
+        with self.subTest(form=form, ranks=ranks, **changes):
+            self.assert_same(self.train(form, ranks, "dtype", **changes), self.train(form, ranks, "stored", **changes))
+
+    def test_every_form_gives_the_bits_of_dtype_where_experts_are_owned(self):
+        for form in [*FORMS, GPT_OSS]:
+            self.compare(form, 3)
+        self.compare("fp8-blocks", 1)
+        self.compare("int4", 2)
+
+    def test_every_form_gives_the_bits_of_dtype_where_experts_are_gathered(self):
+        for form in [*FORMS, GPT_OSS]:
+            self.compare(form, 3, parallel={"expert_parallel": 1})
+        self.compare("mxfp4", 2, parallel={"expert_parallel": 1})
+
+    def test_weights_in_float32_have_the_same_numbers(self):
+        self.compare("fp8-rows", 2, model={"dtype": "float32"})
+
+    def test_every_reader_brings_the_same_codes_and_they_are_verified(self):
+        rank0 = self.train(GPT_OSS, 3, "stored", load={"readers": "rank0", "verify": True, "chunk": "64KiB"})
+        self.assert_same(rank0, self.train(GPT_OSS, 3, "stored", load={"readers": "all"}))
+
+
+class Using(StoredTest):
+    """What else is done with a model gives the same in both forms."""
+
+    def of_kind(self, kind, form, frozen_format, ranks=3, **tables):
+        fixture, tokens = base_of(form)
+        job = self.write_job(f"{kind}-{frozen_format}.toml", job={"kind": kind}, train={"batch_sequences": 4},
+                             model={"path": FIXTURES / fixture, "frozen_format": frozen_format},
+                             data={"tokens": FIXTURES / tokens / "reference.h5", "sequence_length": 48}, **tables)
+        self.expect(run_job(ranks, job), 0)
+        return self.output_of(job)
+
+    def test_an_evaluation(self):
+        losses = []
+        for frozen_format in ("dtype", "stored"):
+            with h5py.File(self.of_kind("evaluate", "fp8-blocks", frozen_format) / "metrics.h5") as metrics:
+                losses.append(metrics["evaluate/loss"][:])
+        numpy.testing.assert_array_equal(*losses)
+
+    def test_answers(self):
+        prompts = self.directory / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps({"tokens": list(range(first, first + 9))}) + "\n" for first in (3, 40, 99, 200)))
+        generate = {"prompts": prompts, "max_tokens": 12, "positions": 32, "ignore_eos": True}
+        answers = []
+        for frozen_format in ("dtype", "stored"):
+            lines = (self.of_kind("generate", GPT_OSS, frozen_format, generate=generate) / "answers.jsonl").read_text().splitlines()
+            answers.append({answer["prompt"]: answer["tokens"] for answer in map(json.loads, lines)})
+        self.assertEqual(len(answers[0]), 4)
+        self.assertEqual(*answers)
+
+    def test_a_run_goes_on_in_the_other_form_and_exports_the_same_merged_model(self):
+        exported = []
+        for first, second in (("dtype", "dtype"), ("dtype", "stored"), ("stored", "dtype")):
+            out = self.directory / f"merged-{first}-{second}"
+            common = {"checkpoint": {"every_steps": 2}, "export": {"path": out, "at_end": True, "adapters": "merge"},
+                      "job": {"output": self.directory / f"run-{first}-{second}"}, "debug": {"dump": ""}}
+            self.train("int4", 3, first, **common, train={"steps": 2})
+            shutil.rmtree(out)
+            self.train("int4", 3, second, **common, train={"steps": 4})
+            exported.append({path.name: path.read_bytes() for path in out.iterdir()})
+        self.assertEqual(exported[0], exported[1])
+        self.assertEqual(exported[0], exported[2])
+
+    def plan(self, *words):
+        result = sluice("plan", *words, "--json", "--set", "lora.rank=8")
+        self.expect(result, 0)
+        return json.loads(result.output)
+
+    def test_plans_count_codes_and_scales(self):
+        for form in ("fp8-tensor", "int4", GPT_OSS):
+            with self.subTest(form=form):
+                model = FIXTURES / base_of(form)[0]
+                dtype, stored = (self.plan(model, "--ranks", 1, "--set", f"model.frozen_format={one}") for one in ("dtype", "stored"))
+                spared = dtype["ranks"][0]["weights_bytes"] - stored["ranks"][0]["weights_bytes"]
+                codes = sum(len(data) for path in model.glob("*.safetensors")
+                            for name, (kind, _, data) in checkpoint.read_tensors(path).items()
+                            if kind == "F8_E4M3" or (name.endswith(("_packed", "_blocks", "_scale", "_scales")) and "input" not in name))
+                self.assertLess(abs(2 * stored["stored_parameters"] - codes - spared), 4096)
+
+    def test_plans_choose_it_where_bfloat16_does_not_fit(self):
+        words = [FIXTURES / "configs/gpt-oss-20b", "--ranks", 1, "--set", "optimizer.fit=auto"]
+        self.assertEqual(self.plan(*words, "--memory", "100GB")["stored_parameters"], 0)
+        chosen = self.plan(*words, "--memory", "30GB")
+        self.assertGreater(chosen["stored_parameters"], 19e9)
+        self.assertLess(chosen["ranks"][0]["peak_bytes"], 30e9)
+        self.assertEqual(chosen["mode"]["state"], "float32")
+
+
+class Refused(StoredTest):
+    def test_weights_that_are_trained(self):
+        self.train("int4", 1, "stored", 78, "model.frozen_format", '"stored"', '"dtype"', "lora.rank", lora={})
+
+    def test_weights_that_lie_on_a_disk(self):
+        self.train("int4", 1, "stored", 78, "model.frozen_format", "memory.offload", memory={"offload": "disk"})
+
+    def test_nothing_where_no_expert_is_quantised(self):
+        model = {"path": FIXTURES / "qwen3-moe-tiny"}
+        stored = self.train("int4", 2, "stored", 0, "model.frozen_format", "is quantised", model=model)
+        self.assert_same(stored, self.train("int4", 2, "dtype", model=model))
+
+
+if __name__ == "__main__":
+    unittest.main()
