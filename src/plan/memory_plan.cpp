@@ -82,15 +82,27 @@ std::int64_t stored_on(const std::vector<std::vector<std::int64_t>>& own, int ra
   return bytes;
 }
 
-/// What `rank` holds of each unit: its own shard and those of the ranks that share it.
+/// Bytes of codes and scales that the ranks of each place hold together of each unit, [unit][place]. A dense unit's are at place 0.
+std::vector<std::vector<std::int64_t>> stored_by_place(const ShardPlan& plan,
+                                                       const std::vector<std::vector<std::int64_t>>& own) {
+  std::vector<std::vector<std::int64_t>> held(own.size());
+  for (std::size_t unit = 0; unit < own.size(); ++unit) {
+    held[unit].resize(static_cast<std::size_t>(plan.dims().expert_parallel));
+    const bool has_experts = plan.has_experts(static_cast<int>(unit));
+    for (int rank = 0; rank < plan.world(); ++rank)
+      held[unit][static_cast<std::size_t>(has_experts ? plan.dims().place(rank) : 0)] +=
+          own[unit][static_cast<std::size_t>(rank)];
+  }
+  return held;
+}
+
+/// Bytes of codes and scales that `rank` holds of each unit while it is whole: those of its shard and of the ranks that share it.
 std::vector<std::int64_t> held_stored(const ShardPlan& plan,
-                                      const std::vector<std::vector<std::int64_t>>& own, int rank) {
-  std::vector<std::int64_t> held(own.size());
-  for (int unit = 0; unit < static_cast<int>(own.size()); ++unit)
-    for (int other = 0; other < plan.world(); ++other)
-      if (!plan.has_experts(unit) || plan.dims().place(other) == plan.dims().place(rank))
-        held[static_cast<std::size_t>(unit)] +=
-            own[static_cast<std::size_t>(unit)][static_cast<std::size_t>(other)];
+                                      const std::vector<std::vector<std::int64_t>>& by_place, int rank) {
+  std::vector<std::int64_t> held;
+  for (int unit = 0; unit < static_cast<int>(by_place.size()); ++unit)
+    held.push_back(by_place[static_cast<std::size_t>(unit)]
+                           [static_cast<std::size_t>(plan.has_experts(unit) ? plan.dims().place(rank) : 0)]);
   return held;
 }
 
@@ -156,6 +168,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
       trained_parts(manifest, work.trains ? stages.lowest_trained_layer(plan) : -1, work.drops_inputs);
   const OptimizerBytes optimizer(manifest, plan, work.optimizer, work.dtype);
   const std::vector<std::vector<std::int64_t>> own_stored = stored_bytes(plan, stored);
+  const std::vector<std::vector<std::int64_t>> held = stored_by_place(plan, own_stored);
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < plan.world(); ++rank) {
     RankMemory& memory = ranks.emplace_back();
@@ -178,7 +191,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     }
     memory.forward_activations = activations.forward;
     memory.activations = std::max(activations.forward, activations.backward);
-    const GatherBytes gathered = stages.gather_bytes(plan, rank, size, held_stored(plan, own_stored, rank));
+    const GatherBytes gathered = stages.gather_bytes(plan, rank, size, held_stored(plan, held, rank));
     memory.gather_buffers = gathered.dense + gathered.experts +
                             (largest_stored_expert(plan, rank) + largest_stored_dense(plan)) * size;
     memory.runtime = runtime_bytes(memory.activations);

@@ -132,10 +132,13 @@ GrowingEvents::~GrowingEvents() = default;
 
 void GrowingEvents::add_new(const JoinedMetrics& metrics) {
   if (metrics.rows() == 0) return;
-  if (file_->bytes == 0) file_->write(file_->maker.head(metrics));
+  EventMaker maker = file_->maker;
+  std::string text = file_->bytes == 0 ? maker.head(metrics) : "";
   const auto [own, other] = std::ranges::mismatch(steps_, metrics.steps());
   const std::int64_t first = own - steps_.begin();
-  file_->maker.make(metrics, first, [&](const std::string& record) { file_->write(record); });
+  maker.make(metrics, first, [&](const std::string& record) { text += record; });
+  file_->write(text);
+  file_->maker = maker;
   steps_ = metrics.steps();
 }
 

@@ -35,7 +35,7 @@ class GrowingEvents {
   GrowingEvents& operator=(const GrowingEvents&) = delete;
 
   /// Adds the rows that are not in the file yet. Steps that were trained again come again: TensorBoard takes
-  /// the later ones. Error(kIo).
+  /// the later ones. Error(kIo); Error(kBadData) for rows that cannot be read, and then none is added.
   void add_new(const JoinedMetrics& metrics);
   [[nodiscard]] const std::filesystem::path& file() const { return path_; }
 

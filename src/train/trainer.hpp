@@ -80,7 +80,6 @@ class Trainer {
   void reduce_norm(StepState& step);
   void refuse_loss(StepState& step);
   void refuse_gradients(StepState& step);
-  void refuse_non_finite(StepState& step, bool stops) const;
   void move_biases(const StepMetrics& metrics);
   [[nodiscard]] double clip_factor(double grad_norm) const;
 

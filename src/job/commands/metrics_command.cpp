@@ -64,6 +64,14 @@ bool is_over(const RunFiles& files) {
   return has_ended(files.status()) || !is_running(files.directory, read_status(files.directory));
 }
 
+/// Adds rows that are new. A file that is being written may not be readable at the moment: of a run that goes on the next look
+/// finds them.
+void add_new_rows(GrowingEvents& events, const RunFiles& files, bool is_last) try {
+  events.add_new(JoinedMetrics(files.segments()));
+} catch (const Error& error) {
+  if (is_last || error.code() != ExitCode::kBadData) throw;
+}
+
 /// Adds rows to an event file as the run writes them, until it has ended.
 int follow_metrics(const MetricsExportArguments& arguments) {
   GrowingEvents events(output_of(arguments));
@@ -71,7 +79,7 @@ int follow_metrics(const MetricsExportArguments& arguments) {
   while (true) {
     const RunFiles files = find_run_files(arguments.run);
     const bool is_last = is_over(files);  // asked before the rows are read, so that none is missed
-    events.add_new(JoinedMetrics(files.segments()));
+    add_new_rows(events, files, is_last);
     if (is_last) return 0;
     std::this_thread::sleep_for(std::chrono::duration<double>(arguments.seconds));
   }

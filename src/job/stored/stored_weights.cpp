@@ -8,6 +8,7 @@
 #include "job/prepare/optimizer_choice.hpp"
 #include "weights/stored_forms.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice {
@@ -37,20 +38,30 @@ void refuse_gpu() {
       "processors alone; device.kind = \"cpu\" takes no GPU");
 }
 
-StoredTensors published_weights(const Blueprint& plain) {
-  const JobConfig& config = plain.config;
-  const ParameterManifest& manifest = plain.model.manifest;
-  if (!holds_weights(config.model.path)) {
-    const auto quantization = read_quantization(config.model.path);
-    return quantization ? announced_stored(*quantization, manifest) : StoredTensors();
-  }
-  const CheckpointIndex index = read_checkpoint_index(config.model.path);
-  const CheckpointMatch match = match_checkpoint(index, plain.keys, config.model.dtype);
-  const int trained =
-      config.job.kind == JobKind::kTrain ? find_trained_quantised(index, match, manifest) : -1;
-  if (trained < 0) return find_stored(index, match, manifest);
-  if (is_required(config)) refuse_training_of(manifest[trained]);
+/// Nothing, or an error where the job asks for it, if training would change `trained`, a tensor of the manifest; -1: none.
+StoredTensors unless_trained(const Blueprint& plain, int trained, StoredTensors stored) {
+  if (trained < 0 || plain.config.job.kind != JobKind::kTrain) return stored;
+  if (is_required(plain.config)) refuse_training_of(plain.model.manifest[trained]);
   return {};
+}
+
+StoredTensors announced_weights(const Blueprint& plain) {
+  const auto quantization = read_quantization(plain.config.model.path);
+  if (!quantization) return {};
+  const ParameterManifest& manifest = plain.model.manifest;
+  StoredTensors stored = announced_stored(*quantization, manifest);
+  const auto trained = std::ranges::find_if(
+      stored.ranges, [&](const StoredRange& range) { return !manifest[range.tensor].frozen; });
+  const int tensor = trained == stored.ranges.end() ? -1 : trained->tensor;
+  return unless_trained(plain, tensor, std::move(stored));
+}
+
+StoredTensors published_weights(const Blueprint& plain) {
+  if (!holds_weights(plain.config.model.path)) return announced_weights(plain);
+  const CheckpointIndex index = read_checkpoint_index(plain.config.model.path);
+  const CheckpointMatch match = match_checkpoint(index, plain.keys, plain.config.model.dtype);
+  return unless_trained(plain, find_trained_quantised(index, match, plain.model.manifest),
+                        find_stored(index, match, plain.model.manifest));
 }
 
 }  // namespace

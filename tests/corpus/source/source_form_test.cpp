@@ -57,7 +57,7 @@ TEST(SourceForm, is_as_told) {
 }
 
 TEST(SourceForm, of_a_json_file_without_json_is_refused) {
-  expect_error(ExitCode::kBadData, {"a.json is no JSON", "--format text"},
+  expect_error(ExitCode::kBadData, {"a.json is not JSON", "--format text"},
                [] { static_cast<void>(form("Call me Ishmael.\n", "a.json")); });
 }
 
