@@ -16,8 +16,9 @@ class Starters(unittest.TestCase):
             srun = directory / "srun"
             srun.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{directory}/words\n', encoding="utf-8")
             srun.chmod(0o755)
-            allocation = {"SLURM_SUBMIT_DIR": name, "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "SLURM_JOB_CPUS_PER_NODE": "4(x3)",
-                          "SLURM_CPUS_PER_TASK": "4", "PATH": f"{name}:{os.environ['PATH']}"}
+            allocation = {"SLURM_SUBMIT_DIR": name, "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "SLURM_JOB_NUM_NODES": "1",
+                          "SLURM_JOB_CPUS_PER_NODE": "4(x3)", "SLURM_CPUS_PER_TASK": "4",
+                          "PATH": f"{name}:{os.environ['PATH']}"}
             subprocess.run(["bash", SCRIPTS / script, "job.toml"], env=allocation | environment, check=True, capture_output=True)
             return (directory / "words").read_text(encoding="utf-8").splitlines()
 
