@@ -14,7 +14,7 @@ namespace sluice {
 /// rank holds of the unit.
 inline void dequantise_rows(const StoredLayout& layout, int unit, const Placement& place, std::int64_t begin,
                             const std::byte* bytes, DType to, std::byte* out) {
-  constexpr std::int64_t kLeast = 16 * 1024;  // elements that are worth a thread
+  constexpr std::int64_t kLeast = std::int64_t{16} * 1024;  // elements that are worth a thread
   const std::int64_t columns = place.row_elements;
   ops::share_work(place.block_elements / columns, divide_up(kLeast, columns),
                   [&](std::int64_t first, std::int64_t end) {
