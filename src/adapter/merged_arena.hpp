@@ -29,7 +29,7 @@ class MergedArena final : public ShardValues {
 
  private:
   ArenaValues base_;
-  std::vector<const StoredChange*> changes_;  ///< by their places
+  std::vector<const StoredChange*> changes_;  ///< adapters of stored matrices, in the order of their places
 };
 
 }  // namespace sluice

@@ -19,8 +19,8 @@ enum class ModelInit : std::uint8_t { kCheckpoint, kRandom };
 
 /// How frozen weights lie in memory.
 enum class FrozenFormat : std::uint8_t {
-  kDType,   ///< as model.dtype says
-  kStored,  ///< as they were published, codes and scales
+  kDType,   ///< numbers of the type that model.dtype names
+  kStored,  ///< codes and scales, as the weights were published
 };
 
 enum class Readers : std::uint8_t { kRank0, kNode, kAll };

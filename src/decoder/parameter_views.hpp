@@ -86,7 +86,7 @@ class ParameterViews {
   /// Completions by unit; empty unless experts take turns.
   std::map<int, ops::ExpertCompletion> completions_;
   std::vector<ops::Parameter> views_;  ///< one per manifest tensor; empty for buffers
-  std::optional<ExpertRoom> room_;     ///< of stored units
+  std::optional<ExpertRoom> room_;     ///< numbers of the experts of stored units
   std::optional<DenseRoom> dense_room_;
   std::deque<StoredExperts> matrices_;  ///< one per tensor of stored experts
   c10::Storage buffer_values_;

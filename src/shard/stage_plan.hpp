@@ -29,8 +29,8 @@ struct GatheredElements {
 
 /// Bytes of gathered units that are there at once.
 struct GatherBytes {
-  std::int64_t dense = 0;    ///< of the dense units of two consecutive stages
-  std::int64_t experts = 0;  ///< of the experts of one stage
+  std::int64_t dense = 0;    ///< bytes of the dense units of two consecutive stages
+  std::int64_t experts = 0;  ///< bytes of the experts of one stage
 };
 
 struct StagePlan {

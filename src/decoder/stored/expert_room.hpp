@@ -31,7 +31,7 @@ class ExpertRoom {
   MemoryBlock block_;
   int unit_ = -1;  ///< what is there, as far as it is
   std::int64_t expert_ = -1;
-  std::vector<bool> is_there_;  ///< of each placement of the unit
+  std::vector<bool> is_there_;  ///< whether a placement of the unit is numbers, for each
 };
 
 /// One tensor's experts of one layer.

@@ -62,14 +62,14 @@ class StoredLayout {
     [[nodiscard]] std::int64_t end() const { return begin + count; }
   };
   struct Unit {
-    std::vector<Run> runs;  ///< in the order of the unit's buffer
+    std::vector<Run> runs;  ///< runs, in the order of the unit's buffer
     std::vector<std::int64_t> counts;
     Range own;
     std::int64_t begin = 0;
   };
   /// What elements of the unit and a run have in common, as the encoding numbers them.
   struct Common {
-    Range elements;  ///< of the unit's buffer
+    Range elements;  ///< elements of the unit's buffer
     Range encoded;
     std::int64_t codes = 0, scales = 0;  ///< numbers of their first bytes
   };
@@ -83,7 +83,7 @@ class StoredLayout {
   const ShardPlan& plan_;
   int rank_;
   std::vector<Encoding> encodings_;
-  std::vector<Unit> units_;  ///< of the plan; without runs where they are not stored
+  std::vector<Unit> units_;  ///< units of the plan, without runs where they are not stored
   std::int64_t bytes_ = 0;
 };
 
